@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "tests/own.h"
+
 /** The cases; a file of 500 lines has fewer, and the rest is zero. */
 static struct CMUnitTest tests[128];
 

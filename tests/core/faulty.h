@@ -18,6 +18,7 @@
 #include "core/base/base.h"
 #include "core/base/err.h"
 #include "core/base/file.h"
+#include "tests/own.h"
 
 /** @name in the data directory; the caller frees it. */
 static inline char *data_path(const char *name)
@@ -32,7 +33,7 @@ static inline char *data_path(const char *name)
 static inline int32_t each_file(const char *folder, const char *ending,
                                 void (*visit)(const char *path))
 {
-    char *folder_path = data_path(folder);
+    FREED char *folder_path = data_path(folder);
     DIR *directory = opendir(folder_path);
     assert_non_null(directory);
     int32_t count = 0;
@@ -47,35 +48,29 @@ static inline int32_t each_file(const char *folder, const char *ending,
         count++;
     }
     closedir(directory);
-    free(folder_path);
     return count;
 }
 
 /** The rest of the line behind @mark, or NULL; the file may hold any bytes. */
 static inline char *line_behind(const char *path, const char *mark)
 {
-    struct text text = {0};
+    HELD(text) text = {0};
     struct err err = {0};
     assert_int_equal(file_read(path, &text, &err), 0);
     const char *found = memmem(text.data, (size_t)text.length, mark, strlen(mark));
-    char *rest = found ? strndup(found + strlen(mark), strcspn(found + strlen(mark), "\n")) : NULL;
-    text_release(&text);
-    return rest;
+    return found ? strndup(found + strlen(mark), strcspn(found + strlen(mark), "\n")) : NULL;
 }
 
 /** @read must fail on @path with the message and the exit code that the file expects. */
 static inline void check_faulty(const char *path, int (*read)(const char *path, struct err *err))
 {
-    char *expected = line_behind(path, "# expect: ");
-    char *code = line_behind(path, "# exit: ");
-    struct err err = {0};
+    FREED char *expected = line_behind(path, "# expect: ");
+    FREED char *code = line_behind(path, "# exit: ");
+    HELD(err) err = {0};
     if (!expected)
         fail_msg("%s does not say what to expect", path);
     if (read(path, &err) != -1)
         fail_msg("%s was accepted", path);
     if (err.exit_code != (code ? atoi(code) : 65) || !strstr(err.text, expected))
         fail_msg("%s: exit code %d and\n%s", path, err.exit_code, err.text);
-    err_release(&err);
-    free(code);
-    free(expected);
 }

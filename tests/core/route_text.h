@@ -14,6 +14,7 @@
 
 #include "core/base/base.h"
 #include "core/network/fabric.h"
+#include "tests/own.h"
 
 /** The names of the links of a route, joined by blanks; the caller frees it. */
 static inline char *route_text(const struct fabric *fabric, int32_t from, int32_t to)
@@ -22,9 +23,8 @@ static inline char *route_text(const struct fabric *fabric, int32_t from, int32_
     fabric_route(fabric, from, to, &route);
     struct text text = {0};
     for (int32_t i = 0; i < route.count; i++) {
-        char *name = fabric_link_name(fabric, route.link[i]);
+        FREED char *name = fabric_link_name(fabric, route.link[i]);
         text_add(&text, "%s%s", i ? " " : "", name);
-        free(name);
     }
     return text.data;
 }
@@ -33,9 +33,8 @@ static inline char *route_text(const struct fabric *fabric, int32_t from, int32_
 static inline void expect_route(const struct fabric *fabric, int32_t from, int32_t to,
                                 const char *expected)
 {
-    char *text = route_text(fabric, from, to);
+    FREED char *text = route_text(fabric, from, to);
     assert_string_equal(text, expected);
-    free(text);
 }
 
 /** A kind of link. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 static void assert_near(double value, double expected, double relative)
@@ -69,10 +70,8 @@ static struct trace traced(const struct run *run, const struct schedule *schedul
 /* Seconds of a steady iteration; frees nothing. */
 static double step_time(const struct run *run, const struct schedule *schedule)
 {
-    struct trace trace = traced(run, schedule);
-    double seconds = trace_step_time(&trace);
-    trace_release(&trace);
-    return seconds;
+    HELD(trace) trace = traced(run, schedule);
+    return trace_step_time(&trace);
 }
 
 /* --- closed forms --- */
@@ -80,13 +79,11 @@ static double step_time(const struct run *run, const struct schedule *schedule)
 static double all_reduce_seconds(enum algorithm algorithm, const struct fabric *fabric,
                                  struct grid grid, int64_t bytes)
 {
-    struct schedule *schedule = schedule_new(grid);
+    OWN(schedule) *schedule = schedule_new(grid);
     schedule_add_all_reduce(schedule, algorithm, 1, 0, bytes, -1);
     struct device device = picosecond_device();
     struct run run = {.fabric = fabric, .device = &device, .iterations = 1};
-    double seconds = step_time(&run, sealed(schedule));
-    schedule_free(schedule);
-    return seconds;
+    return step_time(&run, sealed(schedule));
 }
 
 /* 100 MB on a k x k torus and on a ring: the case on which ASTRA-sim was measured. */
@@ -94,12 +91,11 @@ TEST(torus_all_reduce_takes_its_closed_form)
 {
     const int64_t bytes = 100000000;
     for (int32_t k = 2; k <= 64; k *= 2) {
-        struct fabric *fabric = anchor_torus(k, k);
+        OWN(fabric) *fabric = anchor_torus(k, k);
         double expected = 2 * (k - 1) * ((double)bytes / (k * 75e9) + 1e-6) +
                           2 * (k - 1) * ((double)bytes / (k * k * 25e9) + 5e-6);
         assert_near(all_reduce_seconds(ALGORITHM_TORUS2D, fabric, (struct grid){k, k}, bytes),
                     expected, 1e-9);
-        fabric_free(fabric);
     }
 }
 
@@ -107,11 +103,10 @@ TEST(ring_all_reduce_takes_its_closed_form)
 {
     const int64_t bytes = 100000000;
     for (int32_t n = 2; n <= 4096; n *= 2) {
-        struct fabric *fabric = anchor_ring(n);
+        OWN(fabric) *fabric = anchor_ring(n);
         double expected = 2 * (n - 1) * ((double)bytes / (n * 25e9) + 5e-6);
         assert_near(all_reduce_seconds(ALGORITHM_RING, fabric, (struct grid){n, 1}, bytes),
                     expected, 1e-9);
-        fabric_free(fabric);
     }
 }
 
@@ -122,8 +117,8 @@ TEST(resnet_step_with_overlap_agrees_with_astra_sim)
     static const double expected[][2] = {{8, 36.2890e-3}, {16, 36.3697e-3}, {32, 36.5525e-3}};
     for (int32_t i = 0; i < 3; i++) {
         int32_t k = (int32_t)expected[i][0];
-        struct fabric *fabric = anchor_torus(k, k);
-        struct schedule *schedule = schedule_new((struct grid){k, k});
+        OWN(fabric) *fabric = anchor_torus(k, k);
+        OWN(schedule) *schedule = schedule_new((struct grid){k, k});
         struct dep done[8];
         add_compute(schedule, 12e-3, -1, 0);
         for (int32_t bucket = 0; bucket < 8; bucket++) {
@@ -136,8 +131,6 @@ TEST(resnet_step_with_overlap_agrees_with_astra_sim)
         struct device device = picosecond_device();
         struct run run = {.fabric = fabric, .device = &device, .iterations = 3};
         assert_near(step_time(&run, sealed(schedule)), expected[i][1], 1e-5);
-        schedule_free(schedule);
-        fabric_free(fabric);
     }
 }
 
@@ -183,79 +176,70 @@ TEST(every_algorithm_takes_what_its_messages_take)
             for (enum algorithm algorithm = 0; algorithm < ALGORITHM_TORUS2D; algorithm++) {
                 if (columns * rows == 1)
                     continue;
-                struct fabric *fabric = anchor_torus(columns, rows);
-                struct schedule *schedule = schedule_new((struct grid){columns, rows});
+                OWN(fabric) *fabric = anchor_torus(columns, rows);
+                OWN(schedule) *schedule = schedule_new((struct grid){columns, rows});
                 schedule_add_all_reduce(schedule, algorithm, columns, 0, 1000003, -1);
                 struct collective c = schedule_collective(sealed(schedule), 0);
                 assert_near(analytic_collective(fabric, schedule, 0),
                             naive_world_seconds(fabric, &c), 1e-12);
-                schedule_free(schedule);
-                fabric_free(fabric);
             }
 }
 
 TEST(refuses_what_the_mpi_library_chooses)
 {
-    struct fabric *fabric = anchor_ring(4);
+    OWN(fabric) *fabric = anchor_ring(4);
     struct device device = picosecond_device();
     struct run run = {.fabric = fabric, .device = &device, .iterations = 1};
     struct trace trace = {0};
-    struct err err = {0};
-    struct schedule *schedule = schedule_new((struct grid){4, 1});
+    HELD(err) err = {0};
+    OWN(schedule) *schedule = schedule_new((struct grid){4, 1});
     schedule_add_all_reduce(schedule, ALGORITHM_MPI, 0, 0, 1000, -1);
     assert_int_equal(backend_analytic.run(&run, sealed(schedule), &trace, &err), -1);
     assert_int_equal(err.exit_code, 69);
     assert_non_null(strstr(err.text, "allreduce.algorithm=ring"));
     assert_null(trace.span);
-    err_release(&err);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 /* --- lanes and dependencies --- */
 
 TEST(two_lanes_overlap)
 {
-    struct fabric *fabric = anchor_ring(1);
+    OWN(fabric) *fabric = anchor_ring(1);
     struct device device = picosecond_device();
     struct run run = {.fabric = fabric,
                       .device = &device,
                       .iterations = 4,
                       .input_workers = 1,
                       .input_rate = 1000};
-    struct schedule *schedule = schedule_new((struct grid){1, 1});
+    OWN(schedule) *schedule = schedule_new((struct grid){1, 1});
     add_input(schedule, 8, -1, 0);
     add_compute(schedule, 5e-3, -1, 0);
     assert_near(step_time(&run, sealed(schedule)), 8e-3, 1e-12);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 TEST(a_dependency_serialises_two_lanes)
 {
-    struct fabric *fabric = anchor_ring(1);
+    OWN(fabric) *fabric = anchor_ring(1);
     struct device device = picosecond_device();
     struct run run = {.fabric = fabric,
                       .device = &device,
                       .iterations = 4,
                       .input_workers = 1,
                       .input_rate = 1000};
-    struct schedule *schedule = schedule_new((struct grid){1, 1});
+    OWN(schedule) *schedule = schedule_new((struct grid){1, 1});
     int32_t input = add_input(schedule, 8, 1, 1);
     add_compute(schedule, 5e-3, input, 0);
     assert_near(step_time(&run, sealed(schedule)), 13e-3, 1e-12);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 TEST(a_dependency_before_the_first_iteration_is_met)
 {
-    struct fabric *fabric = anchor_ring(1);
+    OWN(fabric) *fabric = anchor_ring(1);
     struct device device = picosecond_device();
     struct run run = {.fabric = fabric, .device = &device, .iterations = 3};
-    struct schedule *schedule = schedule_new((struct grid){1, 1});
+    OWN(schedule) *schedule = schedule_new((struct grid){1, 1});
     add_compute(schedule, 1e-3, 0, 2);
-    struct trace trace = traced(&run, sealed(schedule));
+    HELD(trace) trace = traced(&run, sealed(schedule));
     assert_int_equal(trace.span_count, 3);
     for (int32_t i = 0; i < 3; i++) {
         assert_near(trace.span[i].begin, 1e-3 * i, 1e-12);
@@ -263,9 +247,6 @@ TEST(a_dependency_before_the_first_iteration_is_met)
     }
     assert_string_equal(trace.backend, "analytic");
     assert_int_equal(trace.schedule_hash, schedule_hash(schedule));
-    trace_release(&trace);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 /* --- monotone --- */
@@ -294,69 +275,59 @@ static struct schedule *random_schedule(uint64_t seed, bool more)
 
 static double last_end(const struct run *run, const struct schedule *schedule)
 {
-    struct trace trace = traced(run, schedule);
-    double end = trace.iteration_end[trace.iterations - 1];
-    trace_release(&trace);
-    return end;
+    HELD(trace) trace = traced(run, schedule);
+    return trace.iteration_end[trace.iterations - 1];
 }
 
 TEST(a_faster_device_is_never_later)
 {
-    struct fabric *fabric = anchor_torus(3, 2);
+    OWN(fabric) *fabric = anchor_torus(3, 2);
     for (uint64_t seed = 0; seed < 100; seed++) {
-        struct schedule *schedule = random_schedule(seed, false);
+        OWN(schedule) *schedule = random_schedule(seed, false);
         struct device slow = picosecond_device(), fast = picosecond_device();
         fast.peak[DTYPE_FP32].value *= 1.5;
         struct run run = {.fabric = fabric, .device = &slow, .iterations = 3};
         double late = last_end(&run, schedule);
         run.device = &fast;
         assert_true(last_end(&run, schedule) <= late);
-        schedule_free(schedule);
     }
-    fabric_free(fabric);
 }
 
 TEST(a_faster_link_is_never_later)
 {
-    struct fabric *slow = anchor_torus(3, 2), *fast = anchor_torus(3, 2);
+    OWN(fabric) *slow = anchor_torus(3, 2), *fast = anchor_torus(3, 2);
     struct device device = picosecond_device();
     for (uint64_t seed = 0; seed < 100; seed++) {
-        struct schedule *schedule = random_schedule(seed, false);
+        OWN(schedule) *schedule = random_schedule(seed, false);
         struct run run = {.fabric = slow, .device = &device, .iterations = 3};
         fast->link[(int32_t)seed % fast->link_count].bandwidth *= 2;
         double late = last_end(&run, schedule);
         run.fabric = fast;
         assert_true(last_end(&run, schedule) <= late);
-        schedule_free(schedule);
     }
-    fabric_free(slow);
-    fabric_free(fast);
 }
 
 TEST(a_further_dependency_is_never_earlier)
 {
-    struct fabric *fabric = anchor_torus(3, 2);
+    OWN(fabric) *fabric = anchor_torus(3, 2);
     struct device device = picosecond_device();
     struct run run = {.fabric = fabric, .device = &device, .iterations = 3};
     int32_t later = 0;
     for (uint64_t seed = 0; seed < 100; seed++) {
-        struct schedule *loose = random_schedule(seed, false);
-        struct schedule *tight = random_schedule(seed, true);
+        OWN(schedule) *loose = random_schedule(seed, false);
+        OWN(schedule) *tight = random_schedule(seed, true);
         assert_true(last_end(&run, tight) >= last_end(&run, loose));
         later += last_end(&run, tight) > last_end(&run, loose);
-        schedule_free(loose);
-        schedule_free(tight);
     }
     assert_true(later > 50);
-    fabric_free(fabric);
 }
 
 /* Neighbours in a column of a 4 x 4 grid are 4 links apart on a ring of 16, and each link carries
  * the messages of 4 columns. */
 TEST(a_shared_link_takes_the_bytes_of_all_who_share_it)
 {
-    struct fabric *fabric = anchor_ring(16);
-    struct schedule *schedule = schedule_new((struct grid){4, 4});
+    OWN(fabric) *fabric = anchor_ring(16);
+    OWN(schedule) *schedule = schedule_new((struct grid){4, 4});
     schedule_add(schedule,
                  (struct step){.kind = STEP_COLLECTIVE,
                                .lane = LANE_COLUMN,
@@ -367,15 +338,13 @@ TEST(a_shared_link_takes_the_bytes_of_all_who_share_it)
     double alone = 6 * (25e6 / 25e9 + 4 * 5e-6), shared = 4 * 6 * 25e6 / 25e9;
     assert_near(analytic_collective(fabric, sealed(schedule), 0), alone, 1e-9);
     assert_near(step_time(&run, schedule), shared, 1e-9);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 TEST(noise_stretches_compute_and_nothing_else)
 {
-    struct fabric *fabric = anchor_torus(3, 2);
+    OWN(fabric) *fabric = anchor_torus(3, 2);
     struct device device = picosecond_device();
-    struct schedule *schedule = schedule_new((struct grid){3, 2});
+    OWN(schedule) *schedule = schedule_new((struct grid){3, 2});
     int32_t input = add_input(schedule, 8, 1, 1);
     int32_t compute = add_compute(schedule, 5e-3, input, 0);
     int32_t last = schedule_add_all_reduce(schedule, ALGORITHM_RING, 0, 0, 1000000, compute);
@@ -390,6 +359,4 @@ TEST(noise_stretches_compute_and_nothing_else)
     double slowest = noise_slowest(&run.noise, 6, 0);
     assert_true(slowest > 1);
     assert_near(step_time(&run, schedule), quiet + (slowest - 1) * 5e-3, 1e-12);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }

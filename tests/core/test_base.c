@@ -107,10 +107,9 @@ TEST(the_nearest_word_is_near_or_none)
     assert_string_equal(base_nearest("batch_per_gpu", words) ? "near" : "none", "none");
     assert_null(base_nearest("x", words));
     assert_null(base_nearest("", words));
-    char *endless = base_alloc(1 << 20, 1);
+    FREED char *endless = base_alloc(1 << 20, 1);
     memset(endless, 'e', (1 << 20) - 1);
     assert_null(base_nearest(endless, words));
-    free(endless);
 }
 
 TEST(messages_gather_and_the_first_decides_the_exit_code)
@@ -129,11 +128,10 @@ TEST(messages_gather_and_the_first_decides_the_exit_code)
 
 TEST(messages_beyond_the_limit_are_counted)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     for (int i = 0; i < ERR_MESSAGE_LIMIT + 12; i++)
         err_add(&err, "message %d\nof two lines", i);
     assert_int_equal(err.count, ERR_MESSAGE_LIMIT + 12);
     const char *end = "message 19\nof two lines\n... and 12 more\n";
     assert_string_equal(err.text + strlen(err.text) - strlen(end), end);
-    err_release(&err);
 }

@@ -2,6 +2,7 @@
 
 #include "core/schedule/bucket.h"
 #include "models/networks.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 enum { ALL = 51114064 /* gradients of ResNet-50 in fp16 [bytes] */, MIB = 1048576 };
@@ -47,48 +48,42 @@ static void check_buckets(const struct model *model, enum dtype dtype, int64_t l
 
 TEST(fills_13_buckets_of_4_mib_with_resnet50)
 {
-    struct model *model = resnet50();
+    OWN(model) *model = resnet50();
     check_buckets(model, DTYPE_FP16, 4 * MIB, 13);
     check_buckets(model, DTYPE_FP32, 4 * MIB, 25);
-    model_free(model);
 }
 
 TEST(fills_8_equal_buckets_where_the_limit_divides)
 {
-    struct model *model = resnet50();
+    OWN(model) *model = resnet50();
     check_buckets(model, DTYPE_FP16, ALL / 8, 8);
-    struct bucket_list list = bucket_build(model, DTYPE_FP16, ALL / 8);
+    HELD(bucket_list) list = bucket_build(model, DTYPE_FP16, ALL / 8);
     assert_int_equal(list.bucket[7].bytes, 6389258);
     assert_int_equal(list.bucket[7].layer, 0);
-    bucket_list_release(&list);
-    model_free(model);
 }
 
 TEST(puts_everything_into_one_bucket_without_a_limit)
 {
-    struct model *model = resnet50();
+    OWN(model) *model = resnet50();
     check_buckets(model, DTYPE_FP16, 0, 1);
     check_buckets(model, DTYPE_FP16, ALL, 1);
     check_buckets(model, DTYPE_FP16, ALL - 1, 2);
-    model_free(model);
 }
 
 TEST(names_the_layer_of_a_tensor_in_each_bucket_it_spans)
 {
     struct model *model = resnet50(); /* fc alone is 4,098,000 bytes: layer 108 of 0 ... 108 */
-    struct bucket_list list = bucket_build(model, DTYPE_FP16, MIB);
+    HELD(bucket_list) list = bucket_build(model, DTYPE_FP16, MIB);
     assert_int_equal(list.count, 49);
     for (int32_t i = 0; i < 3; i++)
         assert_int_equal(list.bucket[i].layer, 108);
     assert_true(list.bucket[3].layer < 108);
-    bucket_list_release(&list);
     model_free(model);
 }
 
 TEST(cuts_any_limit_without_losing_a_byte)
 {
-    struct model *model = resnet50();
+    OWN(model) *model = resnet50();
     for (int64_t limit = 100000; limit < 2 * (int64_t)ALL; limit = limit * 3 / 2 + 1)
         check_buckets(model, DTYPE_FP16, limit, (int32_t)((ALL + limit - 1) / limit));
-    model_free(model);
 }

@@ -7,13 +7,13 @@
 #include "core/platform/device_table.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/backend/cost.h"
 #include "core/schedule/iteration.h"
 #include "models/networks.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 #define HEAD                                                                                       \
@@ -85,40 +85,37 @@ static void expect_near(double value, double expected)
 
 TEST(takes_what_was_measured)
 {
-    struct device device = device_of(HEAD MEASURED ROW("8", "1 ms") ROW("32", "3 ms"));
+    HELD(device) device = device_of(HEAD MEASURED ROW("8", "1 ms") ROW("32", "3 ms"));
     expect_near(seconds(&device, "a shape", 8, 1), 1e-3);
     expect_near(seconds(&device, "a shape", 32, 1000000000), 3e-3);
     struct step exchanged = step_of("a shape", 8, 1);
     exchanged.compute.exchanges = 2;
     expect_near(cost_compute(&device, &exchanged), 1e-3 + 2 * COST_NORM_EXCHANGE);
-    device_release(&device);
 }
 
 TEST(follows_straight_lines_between_and_beyond)
 {
-    struct device device = device_of(HEAD MEASURED ROW("32", "3 ms") ROW("8", "1 ms"));
+    HELD(device) device = device_of(HEAD MEASURED ROW("32", "3 ms") ROW("8", "1 ms"));
     expect_near(seconds(&device, "a shape", 20, 1), 2e-3);
     expect_near(seconds(&device, "a shape", 4, 1), (1e-3 + 10e-6) / 2);
     expect_near(seconds(&device, "a shape", 64, 1), 6e-3 - 10e-6);
-    device_release(&device);
 }
 
 TEST(more_work_never_takes_less)
 {
-    struct device device =
-        device_of(HEAD MEASURED ROW("8", "1 us") ROW("16", "2 ms") ROW("32", "2 ms"));
+    HELD(device)
+    device = device_of(HEAD MEASURED ROW("8", "1 us") ROW("16", "2 ms") ROW("32", "2 ms"));
     double before = 0;
     for (int64_t amount = 1; amount < 100; amount++) {
         double now = seconds(&device, "a shape", amount, 1);
         assert_true(now >= before);
         before = now;
     }
-    device_release(&device);
 }
 
 TEST(other_shapes_take_the_roofline_of_their_class)
 {
-    struct device device = device_of(HEAD "classes:\n" CLASS MEASURED ROW("8", "1 ms"));
+    HELD(device) device = device_of(HEAD "classes:\n" CLASS MEASURED ROW("8", "1 ms"));
     expect_near(seconds(&device, "another", 8, 100000000), 10e-6 + 1e-3 / 0.25);
     struct step backward = step_of("a shape", 8, 100000000);
     backward.compute.op = COMPUTE_BACKWARD_DATA;
@@ -126,7 +123,6 @@ TEST(other_shapes_take_the_roofline_of_their_class)
     backward = step_of("a shape", 8, 100000000);
     backward.compute.dtype = DTYPE_FP16;
     assert_true(device_measured(&device, &backward) < 0);
-    device_release(&device);
 }
 
 TEST(a_file_that_contradicts_itself_is_refused)
@@ -142,20 +138,18 @@ TEST(a_file_that_contradicts_itself_is_refused)
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         struct device device;
-        struct err err = {0};
+        HELD(err) err = {0};
         assert_int_equal(read_text(&device, wrong[i].text, &err), -1);
         assert_non_null(strstr(err.text, wrong[i].message));
         assert_non_null(strstr(err.text, ".yaml:")); /* where */
-        err_release(&err);
     }
 }
 
 TEST(forgets)
 {
-    struct device device = device_of(HEAD "classes:\n" CLASS MEASURED ROW("8", "1 ms"));
+    HELD(device) device = device_of(HEAD "classes:\n" CLASS MEASURED ROW("8", "1 ms"));
     device_forget(&device);
     expect_near(seconds(&device, "a shape", 8, 100000000), 10e-6 + 1e-3 / 0.5);
-    device_release(&device);
 }
 
 /* What is looked up by shape must tell apart what costs differently. */
@@ -163,7 +157,7 @@ TEST(equal_shapes_have_equal_work)
 {
     for (const char *const *name = network_names; *name; name++) {
         struct err err = {0};
-        struct model *model = network_build(*name, 64, 10, &err);
+        OWN(model) *model = network_build(*name, 64, 10, &err);
         assert_non_null(model);
         char a[64], b[64];
         for (int32_t i = 0; i < model->layer_count; i++) {
@@ -181,7 +175,6 @@ TEST(equal_shapes_have_equal_work)
                 }
             }
         }
-        model_free(model);
     }
 }
 
@@ -189,7 +182,7 @@ TEST(every_step_says_its_shape_and_amount)
 {
     struct scenario scenario = {0};
     struct err err = {0};
-    struct model *model = network_build("resnet20", 32, 10, &err);
+    OWN(model) *model = network_build("resnet20", 32, 10, &err);
     struct iteration iteration = {.model = model,
                                   .scenario = &scenario,
                                   .fusion = FUSION_BN_RELU,
@@ -197,7 +190,7 @@ TEST(every_step_says_its_shape_and_amount)
                                   .devices_per_node = 1,
                                   .batch = 24,
                                   .micro_batch = 8};
-    struct schedule *schedule = iteration_build(&iteration);
+    OWN(schedule) *schedule = iteration_build(&iteration);
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
         if (step->kind != STEP_COMPUTE)
@@ -206,6 +199,4 @@ TEST(every_step_says_its_shape_and_amount)
         assert_int_equal(step->compute.amount,
                          step->compute.op == COMPUTE_OPTIMIZER ? model_parameters(model) : 8);
     }
-    schedule_free(schedule);
-    model_free(model);
 }

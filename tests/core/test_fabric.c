@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/platform/platform.h"
+#include "tests/core/own.h"
 #include "tests/core/route_text.h"
 #include "tests/test.h"
 
@@ -20,11 +21,10 @@ static struct platform *read_platform(const char *name)
 static struct fabric *lay(const char *name, int32_t nodes, int32_t devices, struct grid grid)
 {
     struct err err = {0};
-    struct platform *platform = read_platform(name);
+    OWN(platform) *platform = read_platform(name);
     struct fabric *fabric = platform_fabric(platform, nodes, devices, grid, &err);
     if (!fabric)
         fail_msg("%s", err.text);
-    platform_free(platform);
     return fabric;
 }
 
@@ -77,10 +77,9 @@ TEST(routes_are_simple_and_symmetric_at_every_size_of_abci)
 {
     const int32_t sizes[] = {1, 2, 34, 35, 1088};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        struct fabric *fabric = lay_abci(sizes[i]);
+        OWN(fabric) *fabric = lay_abci(sizes[i]);
         assert_int_equal(fabric->ranks, 4 * sizes[i]);
         check_some_pairs(fabric);
-        fabric_free(fabric);
     }
 }
 
@@ -99,7 +98,7 @@ TEST(routes_are_simple_and_symmetric_on_other_platforms)
 
 TEST(in_an_abci_node_nvlink_joins_each_pair)
 {
-    struct fabric *fabric = lay_abci(2);
+    OWN(fabric) *fabric = lay_abci(2);
     expect_route(fabric, 0, 1, "node0.gpu0-gpu1");
     expect_route(fabric, 1, 0, "node0.gpu1-gpu0");
     expect_route(fabric, 0, 2, "node0.gpu0-gpu2");
@@ -108,24 +107,22 @@ TEST(in_an_abci_node_nvlink_joins_each_pair)
     fabric_route(fabric, 0, 1, &route);
     assert_true(fabric_route_bandwidth(fabric, &route) == 50e9 * 0.84);
     assert_string_equal(fabric->tier_name[fabric->link[route.link[0]].tier], "nvlink");
-    fabric_free(fabric);
 }
 
 TEST(between_abci_nodes_each_gpu_uses_the_card_of_its_socket)
 {
-    struct fabric *fabric = lay_abci(2);
+    OWN(fabric) *fabric = lay_abci(2);
     expect_route(fabric, 0, 4,
                  "node0.gpu0-switch0 node0.switch0-cpu0 node0.cpu0-nic0 node0.nic0.up "
                  "node1.nic0.down node1.nic0-cpu0 node1.cpu0-switch0 node1.switch0-gpu0");
     expect_route(fabric, 3, 5,
                  "node0.gpu3-switch1 node0.switch1-cpu1 node0.cpu1-nic1 node0.nic1.up "
                  "node1.nic0.down node1.nic0-cpu0 node1.cpu0-switch0 node1.switch0-gpu1");
-    fabric_free(fabric);
 }
 
 TEST(abci_racks_hold_34_nodes)
 {
-    struct fabric *fabric = lay_abci(69);
+    OWN(fabric) *fabric = lay_abci(69);
     expect_route(fabric, 0, 33 * 4,
                  "node0.gpu0-switch0 node0.switch0-cpu0 node0.cpu0-nic0 node0.nic0.up "
                  "node33.nic0.down node33.nic0-cpu0 node33.cpu0-switch0 node33.switch0-gpu0");
@@ -141,12 +138,11 @@ TEST(abci_racks_hold_34_nodes)
                  "node67.gpu1-switch0 node67.switch0-cpu0 node67.cpu0-nic0 node67.nic0.up rack1.up "
                  "rack2.down node68.nic1.down node68.nic1-cpu1 node68.cpu1-switch1 "
                  "node68.switch1-gpu3");
-    fabric_free(fabric);
 }
 
 TEST(an_abci_rack_goes_up_through_24_cables)
 {
-    struct fabric *fabric = lay_abci(1088);
+    OWN(fabric) *fabric = lay_abci(1088);
     int32_t uplinks = 0;
     for (int32_t i = 0; i < fabric->link_count; i++) {
         if (strcmp(fabric->tier_name[fabric->link[i].tier], "rack uplink") != 0)
@@ -155,12 +151,11 @@ TEST(an_abci_rack_goes_up_through_24_cables)
         assert_true(fabric->link[i].bandwidth == 24 * 12.5e9 * 0.96);
     }
     assert_int_equal(uplinks, 2 * 32);
-    fabric_free(fabric);
 }
 
 TEST(latency_is_that_of_the_links_and_the_message)
 {
-    struct fabric *fabric = lay_abci(35);
+    OWN(fabric) *fabric = lay_abci(35);
     struct {
         int32_t to;
         double seconds;
@@ -172,37 +167,33 @@ TEST(latency_is_that_of_the_links_and_the_message)
         assert_true(latency > expected[i].seconds * (1 - 1e-12));
         assert_true(latency < expected[i].seconds * (1 + 1e-12));
     }
-    fabric_free(fabric);
 }
 
 TEST(gpus_of_one_switch_share_their_way_out)
 {
-    struct fabric *fabric = lay_abci(3);
+    OWN(fabric) *fabric = lay_abci(3);
     assert_true(share_a_link(fabric, 0, 4, 1, 8));   /* one PCIe switch, one card */
     assert_false(share_a_link(fabric, 0, 4, 2, 10)); /* the other socket */
     assert_false(share_a_link(fabric, 0, 4, 4, 0));  /* full duplex */
     assert_true(share_a_link(fabric, 0, 4, 9, 5));   /* one card to arrive at */
-    fabric_free(fabric);
 }
 
 TEST(pairs_joined_by_nvlink_share_nothing)
 {
-    struct fabric *fabric = lay_abci(1);
+    OWN(fabric) *fabric = lay_abci(1);
     for (int32_t first = 0; first < 16; first++)
         for (int32_t second = 0; second < first; second++)
             if (first / 4 != first % 4 && second / 4 != second % 4)
                 assert_false(share_a_link(fabric, first / 4, first % 4, second / 4, second % 4));
-    fabric_free(fabric);
 }
 
 TEST(fewer_devices_are_the_first_of_each_node)
 {
-    struct fabric *fabric = lay("abci", 2, 1, (struct grid){2, 1});
+    OWN(fabric) *fabric = lay("abci", 2, 1, (struct grid){2, 1});
     assert_int_equal(fabric->ranks, 2);
     expect_route(fabric, 0, 1,
                  "node0.gpu0-switch0 node0.switch0-cpu0 node0.cpu0-nic0 node0.nic0.up "
                  "node1.nic0.down node1.nic0-cpu0 node1.cpu0-switch0 node1.switch0-gpu0");
-    fabric_free(fabric);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -212,7 +203,7 @@ static int compare_names(const void *a, const void *b)
 
 static void expect_unique_names(struct fabric *fabric)
 {
-    char **name = base_alloc(fabric->link_count, sizeof(*name));
+    FREED char **name = base_alloc(fabric->link_count, sizeof(*name));
     for (int32_t i = 0; i < fabric->link_count; i++)
         name[i] = fabric_link_name(fabric, i);
     qsort(name, (size_t)fabric->link_count, sizeof(*name), compare_names);
@@ -220,7 +211,6 @@ static void expect_unique_names(struct fabric *fabric)
         assert_string_not_equal(name[i - 1], name[i]);
     for (int32_t i = 0; i < fabric->link_count; i++)
         free(name[i]);
-    free(name);
     fabric_free(fabric);
 }
 
@@ -233,14 +223,14 @@ TEST(no_two_links_have_the_same_name)
 
 TEST(climbs_only_to_the_lowest_common_switch)
 {
-    struct wiring wiring = {.count = {[VERTEX_DEVICE] = 1, [VERTEX_NIC] = 1}};
+    HELD(wiring) wiring = {.count = {[VERTEX_DEVICE] = 1, [VERTEX_NIC] = 1}};
     wiring_add(&wiring, 0, 1, 0);
     struct link_kind cable = kind("bus", 4, 1);
     struct link_group group[] = {
         {.name = "rack", .nodes = 2, .uplink = kind("rack uplink", 2, 100)},
         {.name = "pod", .nodes = 4, .uplink = kind("pod uplink", 1, 1000)},
     };
-    struct fabric *fabric = fabric_lay_cluster(&(struct cluster_plan){
+    OWN(fabric) *fabric = fabric_lay_cluster(&(struct cluster_plan){
         .nodes = 7,
         .devices_per_node = 1,
         .wiring = &wiring,
@@ -265,13 +255,11 @@ TEST(climbs_only_to_the_lowest_common_switch)
         assert_true(route.latency == latency[i]);
         assert_true(fabric_route_bandwidth(fabric, &route) == bandwidth[i]);
     }
-    fabric_free(fabric);
-    wiring_release(&wiring);
 }
 
 TEST(torus_neighbours_are_one_link_apart)
 {
-    struct fabric *fabric = lay("t1-torus", 12, 1, (struct grid){4, 3});
+    OWN(fabric) *fabric = lay("t1-torus", 12, 1, (struct grid){4, 3});
     expect_route(fabric, 5, 6, "rank5.row.next");
     expect_route(fabric, 5, 4, "rank5.row.previous");
     expect_route(fabric, 5, 9, "rank5.column.next");
@@ -284,26 +272,23 @@ TEST(torus_neighbours_are_one_link_apart)
     assert_true(fabric_route_bandwidth(fabric, &row) == 75e9);
     assert_true(fabric_route_bandwidth(fabric, &column) == 25e9);
     assert_true(row.latency == 1e-6 && column.latency == 5e-6);
-    fabric_free(fabric);
 }
 
 TEST(torus_routes_go_along_the_row_first)
 {
-    struct fabric *fabric = lay("t1-torus", 20, 1, (struct grid){5, 4});
+    OWN(fabric) *fabric = lay("t1-torus", 20, 1, (struct grid){5, 4});
     expect_route(fabric, 0, 7, "rank0.row.next rank1.row.next rank2.column.next");
     expect_route(fabric, 7, 0, "rank7.row.previous rank6.row.previous rank5.column.previous");
     expect_route(fabric, 0, 3, "rank0.row.previous rank4.row.previous");
     expect_route(fabric, 0, 10, "rank0.column.next rank5.column.next"); /* both ways round equal */
-    fabric_free(fabric);
 }
 
 TEST(a_torus_of_width_two_has_two_links_each_way)
 {
-    struct fabric *fabric = lay("t1-torus", 4, 1, (struct grid){2, 2});
+    OWN(fabric) *fabric = lay("t1-torus", 4, 1, (struct grid){2, 2});
     assert_int_equal(fabric->link_count, 16);
     expect_route(fabric, 0, 1, "rank0.row.next");
     expect_route(fabric, 1, 0, "rank1.row.next");
-    fabric_free(fabric);
 }
 
 TEST(a_ring_goes_the_shorter_way_round)
@@ -324,7 +309,7 @@ TEST(a_ring_goes_the_shorter_way_round)
 TEST(ranks_in_column_order_find_their_columns_in_the_nodes)
 {
     struct grid grid = {.columns = 8, .rows = 4};
-    struct fabric *fabric = lay("abci", 8, 4, grid);
+    OWN(fabric) *fabric = lay("abci", 8, 4, grid);
     fabric_set_order(fabric, grid, RANK_ORDER_COLUMN);
     /* Rank 8 is the second of column 0, rank 1 the first of column 1. */
     expect_route(fabric, 0, 8, "node0.gpu0-gpu1");
@@ -333,5 +318,4 @@ TEST(ranks_in_column_order_find_their_columns_in_the_nodes)
                  "node1.nic0.down node1.nic0-cpu0 node1.cpu0-switch0 node1.switch0-gpu0");
     fabric_set_order(fabric, grid, RANK_ORDER_ROW);
     expect_route(fabric, 0, 1, "node0.gpu0-gpu1");
-    fabric_free(fabric);
 }

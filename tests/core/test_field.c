@@ -1,10 +1,10 @@
 #include "core/config/field.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 struct stop {
@@ -57,18 +57,17 @@ static const struct field_table trip_table = FIELD_TABLE("trip", trip_rows, stru
 static struct trip accepted(const char *text)
 {
     struct err err = {0};
-    struct document *document = yaml_read_text("t.yaml", text, &err);
+    OWN(document) *document = yaml_read_text("t.yaml", text, &err);
     struct trip trip = {0};
     if (!document || field_read(&trip_table, yaml_root(document), &trip, &err))
         fail_msg("%s", err.text);
-    yaml_free(document);
     return trip;
 }
 
 /* The messages must hold each of the NULL-terminated texts, and be @count. */
 static void refused(const char *text, int32_t count, ...)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     struct document *document = yaml_read_text("t.yaml", text, &err);
     assert_non_null(document);
     struct trip trip = {0};
@@ -83,7 +82,6 @@ static void refused(const char *text, int32_t count, ...)
     va_end(list);
     if (err.count != count)
         fail_msg("%d messages:\n%s", err.count, err.text);
-    err_release(&err);
 }
 
 TEST(fills_every_kind_of_member)
@@ -199,7 +197,7 @@ TEST(all_faults_are_reported_at_once)
 TEST(explains_where_each_value_comes_from)
 {
     struct err err = {0};
-    struct document *document =
+    OWN(document) *document =
         yaml_read_text("t.yaml", "group: {people: 7}\nstops: [{name: inn}]\nfood: lunch\n", &err);
     assert_int_equal(yaml_set(document, "speed=2 GB/s", &err), 0);
     struct trip trip = {0};
@@ -213,33 +211,30 @@ TEST(explains_where_each_value_comes_from)
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         const char *line = strstr(out.data, lines[i][0]);
         assert_non_null(line);
-        char *copy = strndup(line, strcspn(line, "\n"));
+        FREED char *copy = strndup(line, strcspn(line, "\n"));
         if (!strstr(copy, lines[i][1]) || !strstr(copy, lines[i][2]))
             fail_msg("%s", copy);
-        free(copy);
     }
     assert_null(strstr(out.data, "guide"));
     text_release(&out);
     field_release(&trip_table, &trip);
-    yaml_free(document);
 }
 
 TEST(origins_are_found_by_path)
 {
     struct err err = {0};
-    struct document *document =
+    OWN(document) *document =
         yaml_read_text("t.yaml", "group: {people: 7}\nstops: [{name: inn}]\nfood: lunch\n", &err);
     const struct node *root = yaml_root(document);
     assert_string_equal(field_origin(root, "stops.0.name")->text, "inn");
     assert_string_equal(field_origin(root, "food.bread")->text, "lunch");
     assert_null(field_origin(root, "stops.1.name"));
     assert_null(field_origin(root, "group.guide"));
-    yaml_free(document);
 }
 
 TEST(the_schema_and_the_help_name_every_row)
 {
-    struct text schema = {0}, help = {0};
+    HELD(text) schema = {0}, help = {0};
     field_schema(&schema, &trip_table, false);
     field_help(&help, &trip_table);
     for (int32_t i = 0; i < trip_table.count; i++) {
@@ -248,12 +243,9 @@ TEST(the_schema_and_the_help_name_every_row)
     }
     assert_non_null(strstr(help.data, "stops[].length"));
     struct err err = {0};
-    struct document *document = yaml_read_text("schema.json", schema.data, &err);
+    OWN(document) *document = yaml_read_text("schema.json", schema.data, &err);
     assert_non_null(document); /* JSON, and no key twice */
     const struct node *people =
         field_origin(yaml_root(document), "else.properties.group.properties.people.maximum");
     assert_string_equal(people->text, "50.0");
-    yaml_free(document);
-    text_release(&schema);
-    text_release(&help);
 }

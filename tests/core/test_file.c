@@ -27,23 +27,20 @@ static int teardown(void **state)
 
 static int put(const char *path, const char *content, int (*check)(const char *, struct err *))
 {
-    struct err err = {0};
-    struct text text = {0};
+    HELD(err) err = {0};
+    HELD(text) text = {0};
     text_add(&text, "%s", content);
     int failed = file_write(path, &text, check, &err);
     assert_int_equal(failed != 0, err.count > 0);
-    text_release(&text);
-    err_release(&err);
     return failed;
 }
 
 static void assert_content(const char *path, const char *content)
 {
     struct err err = {0};
-    struct text text = {0};
+    HELD(text) text = {0};
     assert_int_equal(file_read(path, &text, &err), 0);
     assert_string_equal(text.data, content);
-    text_release(&text);
 }
 
 static int refuse(const char *path, struct err *err)

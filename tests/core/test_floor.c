@@ -2,9 +2,8 @@
 #include "core/backend/floor.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 static void assert_near(double value, double expected)
@@ -45,49 +44,41 @@ static struct device picosecond_device(void)
 
 TEST(latency_counts_every_round)
 {
-    struct fabric *fabric = ring(16);
-    struct schedule *schedule = one_all_reduce((struct grid){16, 1}, AXIS_ROW, 16);
+    OWN(fabric) *fabric = ring(16);
+    OWN(schedule) *schedule = one_all_reduce((struct grid){16, 1}, AXIS_ROW, 16);
     struct floor floor = floor_collective(fabric, schedule, 0);
     assert_near(floor.seconds, 30 * 5e-6);
     assert_string_equal(floor.what, "latency of 30 rounds");
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 TEST(bytes_count_on_the_narrowest_link)
 {
-    struct fabric *fabric = ring(16);
-    struct schedule *schedule = one_all_reduce((struct grid){16, 1}, AXIS_ROW, 1600000000);
+    OWN(fabric) *fabric = ring(16);
+    OWN(schedule) *schedule = one_all_reduce((struct grid){16, 1}, AXIS_ROW, 1600000000);
     struct floor floor = floor_collective(fabric, schedule, 0);
     assert_near(floor.seconds, 30 * 100e6 / 25e9);
     assert_string_equal(floor.what, "bytes over cable");
     assert_int_equal(floor.tier, 0);
     fabric->link[6].bandwidth /= 10; /* the third rank's way to the next */
     assert_near(floor_collective(fabric, schedule, 0).seconds, 30 * 100e6 / 2.5e9);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 TEST(a_shared_link_carries_the_bytes_of_all)
 {
-    struct fabric *fabric = ring(16);
-    struct schedule *schedule = one_all_reduce((struct grid){4, 4}, AXIS_COLUMN, 1600000000);
+    OWN(fabric) *fabric = ring(16);
+    OWN(schedule) *schedule = one_all_reduce((struct grid){4, 4}, AXIS_COLUMN, 1600000000);
     assert_near(floor_collective(fabric, schedule, 0).seconds, 4 * 6 * 400e6 / 25e9);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 TEST(a_leaf_of_a_tree_also_pays_for_what_it_receives)
 {
-    struct fabric *fabric = ring(2);
+    OWN(fabric) *fabric = ring(2);
     struct step step = {.kind = STEP_COLLECTIVE,
                         .lane = LANE_ROW,
                         .collective = {.axis = AXIS_ROW, .algorithm = ALGORITHM_TREE}};
-    struct schedule *schedule = schedule_new((struct grid){2, 1});
+    OWN(schedule) *schedule = schedule_new((struct grid){2, 1});
     schedule_add(schedule, step, NULL, 0);
     assert_near(floor_collective(fabric, schedule, 0).seconds, 2 * 5e-6);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 /* Compute 10 ms, input 8 ms, two all-reduces whose latencies are 150 us each. */
@@ -124,7 +115,7 @@ static void job_release(struct job *job)
 
 TEST(the_longest_lane_bounds_an_iteration)
 {
-    struct job job = small_job(16);
+    HELD(job) job = small_job(16);
     job.run.device = &job.device;
     struct floor floor = floor_iteration(&job.run, job.schedule);
     assert_near(floor.seconds, 10e-3);
@@ -133,17 +124,15 @@ TEST(the_longest_lane_bounds_an_iteration)
     floor = floor_iteration(&job.run, job.schedule);
     assert_near(floor.seconds, 80e-3);
     assert_string_equal(floor.what, "all steps of the input lane");
-    job_release(&job);
 }
 
 TEST(all_collectives_together_bound_an_iteration)
 {
-    struct job job = small_job(1600000000);
+    HELD(job) job = small_job(1600000000);
     job.run.device = &job.device;
     struct floor floor = floor_iteration(&job.run, job.schedule);
     assert_near(floor.seconds, 2 * 30 * 100e6 / 25e9);
     assert_string_equal(floor.what, "bytes over cable");
-    job_release(&job);
 }
 
 /* A trace of two iterations of which the second ends @seconds after the first; the first
@@ -159,86 +148,73 @@ static struct trace fabricated(double seconds, double collective)
 
 TEST(accepts_a_trace_at_its_floor)
 {
-    struct job job = small_job(16);
+    HELD(job) job = small_job(16);
     struct err err = {0};
     job.run.device = &job.device;
-    struct trace trace = fabricated(10e-3, 150e-6);
+    HELD(trace) trace = fabricated(10e-3, 150e-6);
     assert_int_equal(floor_check(&job.run, job.schedule, &trace, &err), 0);
     assert_null(err.text);
-    trace_release(&trace);
-    job_release(&job);
 }
 
 /* At 1e13 s neighbouring numbers are 2 ms apart. */
 TEST(a_late_clock_is_coarse)
 {
-    struct job job = small_job(16);
-    struct err err = {0};
+    HELD(job) job = small_job(16);
+    HELD(err) err = {0};
     job.run.device = &job.device;
-    struct trace trace = fabricated(1e13, 0);
+    HELD(trace) trace = fabricated(1e13, 0);
     trace.span[0].begin = 1e13;
     trace.span[0].end = 1e13 + 100e-6;
     assert_int_equal(floor_check(&job.run, job.schedule, &trace, &err), 0);
     trace.iteration_end[1] = NAN;
     assert_int_equal(floor_check(&job.run, job.schedule, &trace, &err), -1);
-    err_release(&err);
-    trace_release(&trace);
-    job_release(&job);
 }
 
 TEST(refuses_a_step_that_beats_its_floor)
 {
-    struct job job = small_job(16);
-    struct err err = {0};
+    HELD(job) job = small_job(16);
+    HELD(err) err = {0};
     job.run.device = &job.device;
-    struct trace trace = fabricated(9e-3, 150e-6);
+    HELD(trace) trace = fabricated(9e-3, 150e-6);
     assert_int_equal(floor_check(&job.run, job.schedule, &trace, &err), -1);
     assert_int_equal(err.exit_code, 70);
     assert_string_equal(err.text, "result refused: a step took 0.009 s, 10 % less than its floor "
                                   "of 0.01 s (all steps of the compute lane)\n");
-    err_release(&err);
-    trace_release(&trace);
-    job_release(&job);
 }
 
 TEST(refuses_a_collective_that_beats_its_latency)
 {
-    struct job job = small_job(16);
-    struct err err = {0};
+    HELD(job) job = small_job(16);
+    HELD(err) err = {0};
     job.run.device = &job.device;
-    struct trace trace = fabricated(10e-3, 75e-6);
+    HELD(trace) trace = fabricated(10e-3, 75e-6);
     assert_int_equal(floor_check(&job.run, job.schedule, &trace, &err), -1);
     assert_int_equal(err.exit_code, 70);
     assert_string_equal(err.text,
                         "result refused: \"bucket 0 world all-reduce\" of rank 5 in iteration 1 "
                         "took 7.5e-05 s, 50 % less than its floor of 0.00015 s (latency of 30 "
                         "rounds)\n");
-    err_release(&err);
-    trace_release(&trace);
-    job_release(&job);
 }
 
 TEST(the_closed_form_never_beats_its_floor)
 {
     for (int64_t bytes = 1; bytes < 1000000000; bytes *= 7)
         for (int noisy = 0; noisy < 2; noisy++) {
-            struct job job = small_job(bytes);
-            struct trace trace = {0};
+            HELD(job) job = small_job(bytes);
+            HELD(trace) trace = {0};
             struct err err = {0};
             job.run.device = &job.device;
             job.run.noise = (struct noise){.compute_cv = noisy * 0.2, .seed = (uint64_t)bytes};
             assert_int_equal(backend_analytic.run(&job.run, job.schedule, &trace, &err), 0);
             if (floor_check(&job.run, job.schedule, &trace, &err) < 0)
                 fail_msg("%s", err.text);
-            trace_release(&trace);
-            job_release(&job);
         }
 }
 
 /* The fastest of many ranks may be faster than the mean, and that is no fault. */
 TEST(noise_lowers_the_floor_to_the_fastest_rank)
 {
-    struct job job = small_job(16);
+    HELD(job) job = small_job(16);
     job.run.device = &job.device;
     job.run.noise = (struct noise){.compute_cv = 0.2, .seed = 1};
     double fastest = 1;
@@ -246,5 +222,4 @@ TEST(noise_lowers_the_floor_to_the_fastest_rank)
         fastest = fmin(fastest, noise_factor(&job.run.noise, rank, job.run.iterations - 1));
     assert_true(fastest < 1);
     assert_near(floor_iteration(&job.run, job.schedule).seconds, fastest * 10e-3);
-    job_release(&job);
 }

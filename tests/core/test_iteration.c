@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "models/networks.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 /* fp16 arithmetic and gradients, fp32 master weights, LARS, 4 MiB buckets on a torus. */
@@ -96,15 +97,13 @@ TEST(toy_is_what_one_would_write_down)
         "optimizer",
     };
     struct scenario scenario = example_scenario();
-    struct model *model = network("toy", 32);
+    OWN(model) *model = network("toy", 32);
     struct iteration it = example_iteration(model, &scenario);
-    struct schedule *schedule = iteration_build(&it);
+    OWN(schedule) *schedule = iteration_build(&it);
     assert_true(schedule->sealed);
     assert_int_equal(schedule->step_count, sizeof(expected) / sizeof(*expected));
     for (int32_t id = 0; id < schedule->step_count; id++)
         assert_string_equal(schedule->step[id].name, expected[id]);
-    schedule_free(schedule);
-    model_free(model);
 }
 
 static int64_t sum_flops(const struct schedule *schedule, enum compute_op op)
@@ -131,31 +130,26 @@ TEST(no_arithmetic_is_lost_or_invented)
                                      [COMPUTE_BACKWARD_DATA] = PASS_BACKWARD_DATA,
                                      [COMPUTE_BACKWARD_FILTER] = PASS_BACKWARD_FILTER};
     struct scenario scenario = example_scenario();
-    struct model *model = network("resnet50", 224);
+    OWN(model) *model = network("resnet50", 224);
     struct iteration it = example_iteration(model, &scenario);
-    struct schedule *schedule = iteration_build(&it);
+    OWN(schedule) *schedule = iteration_build(&it);
     assert_int_equal(sum_flops(schedule, COMPUTE_FORWARD), 32 * 2 * INT64_C(4089184256));
     for (enum compute_op op = 0; op < COMPUTE_OPTIMIZER; op++)
         if (op != COMPUTE_LOSS)
             assert_int_equal(sum_flops(schedule, op), 32 * model_flops(model, pass[op]));
-    schedule_free(schedule);
-    model_free(model);
 }
 
 /* Forward reads every weight once per batch, whatever the batch. */
 TEST(weights_are_read_once_per_batch)
 {
     struct scenario scenario = example_scenario();
-    struct model *model = network("resnet50", 224);
+    OWN(model) *model = network("resnet50", 224);
     struct iteration it = example_iteration(model, &scenario);
-    struct schedule *full = iteration_build(&it);
+    OWN(schedule) *full = iteration_build(&it);
     it.micro_batch = it.batch = 16;
-    struct schedule *half = iteration_build(&it);
+    OWN(schedule) *half = iteration_build(&it);
     int64_t weights = 2 * sum_bytes(half, COMPUTE_FORWARD) - sum_bytes(full, COMPUTE_FORWARD);
     assert_int_equal(weights, 2 * model_parameters(model));
-    schedule_free(full);
-    schedule_free(half);
-    model_free(model);
 }
 
 /* 25,557,032 parameters: LARS reads weight and gradient twice and the momentum, and writes weight,
@@ -163,9 +157,9 @@ TEST(weights_are_read_once_per_batch)
 TEST(the_optimizer_moves_what_is_written_down)
 {
     struct scenario scenario = example_scenario();
-    struct model *model = network("resnet50", 224);
+    OWN(model) *model = network("resnet50", 224);
     struct iteration it = example_iteration(model, &scenario);
-    struct schedule *lars = iteration_build(&it);
+    OWN(schedule) *lars = iteration_build(&it);
     const struct step *step = &lars->step[lars->step_count - 1];
     assert_int_equal(step->compute.op, COMPUTE_OPTIMIZER);
     assert_int_equal(step->compute.bytes, INT64_C(25557032) * 26);
@@ -173,22 +167,19 @@ TEST(the_optimizer_moves_what_is_written_down)
 
     scenario.training.optimizer = OPTIMIZER_SGD;
     scenario.model.compute = scenario.model.gradients = DTYPE_FP32;
-    struct schedule *sgd = iteration_build(&it);
+    OWN(schedule) *sgd = iteration_build(&it);
     step = &sgd->step[sgd->step_count - 1];
     assert_int_equal(step->compute.bytes, INT64_C(25557032) * 20);
     assert_int_equal(step->compute.kernels, 3);
-    schedule_free(lars);
-    schedule_free(sgd);
-    model_free(model);
 }
 
 TEST(a_bucket_leaves_when_its_last_gradient_is_ready)
 {
     struct scenario scenario = example_scenario();
-    struct model *model = network("resnet50", 224);
+    OWN(model) *model = network("resnet50", 224);
     struct iteration it = example_iteration(model, &scenario);
-    struct schedule *schedule = iteration_build(&it);
-    struct bucket_list list = bucket_build(model, DTYPE_FP16, 4194304);
+    OWN(schedule) *schedule = iteration_build(&it);
+    HELD(bucket_list) list = bucket_build(model, DTYPE_FP16, 4194304);
     int32_t optimizer = schedule->step_count - 1;
     assert_int_equal(list.count, 13);
     for (int32_t bucket = 0; bucket < list.count; bucket++) {
@@ -206,18 +197,15 @@ TEST(a_bucket_leaves_when_its_last_gradient_is_ready)
                          (list.bucket[bucket].bytes + 3) / 4);
         assert_true(depends(schedule, optimizer, first + 2, 0));
     }
-    bucket_list_release(&list);
-    schedule_free(schedule);
-    model_free(model);
 }
 
 TEST(without_overlap_every_bucket_waits_for_the_whole_backward_pass)
 {
     struct scenario scenario = example_scenario();
     scenario.allreduce.overlap = OVERLAP_NONE;
-    struct model *model = network("resnet50", 224);
+    OWN(model) *model = network("resnet50", 224);
     struct iteration it = example_iteration(model, &scenario);
-    struct schedule *schedule = iteration_build(&it);
+    OWN(schedule) *schedule = iteration_build(&it);
     int32_t last = require_step(schedule, "conv1 backward-filter"), waiting = 0;
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
@@ -227,8 +215,6 @@ TEST(without_overlap_every_bucket_waits_for_the_whole_backward_pass)
         }
     }
     assert_int_equal(waiting, 13);
-    schedule_free(schedule);
-    model_free(model);
 }
 
 TEST(a_sharded_toy_is_what_one_would_write_down)
@@ -242,10 +228,10 @@ TEST(a_sharded_toy_is_what_one_would_write_down)
     struct scenario scenario = example_scenario();
     scenario.training.sharded = true;
     scenario.allreduce.overlap = OVERLAP_NONE;
-    struct model *model = network("toy", 32);
+    OWN(model) *model = network("toy", 32);
     struct iteration it = example_iteration(model, &scenario);
     it.bucket = model_parameters(model) / 3 * 2 * 2;
-    struct schedule *schedule = iteration_build(&it);
+    OWN(schedule) *schedule = iteration_build(&it);
     int32_t count = schedule->step_count;
     for (int32_t i = 0; i < 4; i++)
         assert_string_equal(schedule->step[i].name, first[i]);
@@ -259,8 +245,6 @@ TEST(a_sharded_toy_is_what_one_would_write_down)
     assert_true(depends(schedule, count - 3, count - 4, 0));
     assert_int_equal(schedule_find(schedule, ROLE_OPTIMIZER), count - 1);
     assert_int_equal(schedule_find(schedule, ROLE_NORMS), count - 3);
-    schedule_free(schedule);
-    model_free(model);
 }
 
 /* Four shards of 6,389,258 parameters: fp32 gradients go out, fp16 parameters come back; 161
@@ -270,10 +254,10 @@ TEST(a_shard_moves_what_is_written_down)
     struct scenario scenario = example_scenario();
     scenario.training.sharded = true;
     scenario.model.gradients = DTYPE_FP32;
-    struct model *model = network("resnet50", 224);
+    OWN(model) *model = network("resnet50", 224);
     struct iteration it = example_iteration(model, &scenario);
-    struct schedule *schedule = iteration_build(&it);
-    struct bucket_list list = bucket_build(model, DTYPE_FP32, 4194304);
+    OWN(schedule) *schedule = iteration_build(&it);
+    HELD(bucket_list) list = bucket_build(model, DTYPE_FP32, 4194304);
     int64_t bytes[COLLECTIVE_OP_COUNT] = {0};
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
@@ -297,74 +281,63 @@ TEST(a_shard_moves_what_is_written_down)
     assert_int_equal(norms->compute.bytes, INT64_C(6389258) * 8);
     assert_int_equal(update->compute.bytes, INT64_C(6389258) * 22);
     assert_int_equal(norms->compute.kernels + update->compute.kernels, 3 + 3);
-    bucket_list_release(&list);
-    schedule_free(schedule);
-    model_free(model);
 }
 
 TEST(one_rank_communicates_nothing)
 {
     struct scenario scenario = example_scenario();
-    struct model *model = network("resnet50", 224);
+    OWN(model) *model = network("resnet50", 224);
     struct iteration it = example_iteration(model, &scenario);
     it.grid = (struct grid){1, 1};
-    struct schedule *schedule = iteration_build(&it);
+    OWN(schedule) *schedule = iteration_build(&it);
     for (int32_t id = 0; id < schedule->step_count; id++)
         assert_int_not_equal(schedule->step[id].kind, STEP_COLLECTIVE);
-    schedule_free(schedule);
-    model_free(model);
 }
 
 TEST(every_algorithm_gives_a_sound_schedule)
 {
     struct scenario scenario = example_scenario();
-    struct model *model = network("toy", 32);
+    OWN(model) *model = network("toy", 32);
     struct iteration it = example_iteration(model, &scenario);
     for (int32_t algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++) {
         scenario.allreduce.algorithm = algorithm;
-        struct schedule *schedule = iteration_build(&it);
+        OWN(schedule) *schedule = iteration_build(&it);
         assert_true(schedule->sealed);
         assert_int_equal(schedule->step[schedule->step_count - 2].kind, STEP_COLLECTIVE);
-        schedule_free(schedule);
     }
-    model_free(model);
 }
 
 TEST(columns_run_what_they_are_told)
 {
     struct scenario scenario = example_scenario();
-    struct model *model = network("toy", 32);
+    OWN(model) *model = network("toy", 32);
     struct iteration it = example_iteration(model, &scenario);
     it.grid = (struct grid){4, 2};
     scenario.allreduce.algorithm = ALGORITHM_TORUS2D;
     it.column_algorithm = ALGORITHM_DOUBLE_TREE;
-    struct schedule *schedule = iteration_build(&it);
+    OWN(schedule) *schedule = iteration_build(&it);
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
         if (step->kind == STEP_COLLECTIVE)
             assert_int_equal(step->collective.algorithm,
                              step->lane == LANE_COLUMN ? ALGORITHM_DOUBLE_TREE : ALGORITHM_RING);
     }
-    schedule_free(schedule);
-    model_free(model);
 }
 
 TEST(input_runs_ahead_as_far_as_it_is_told)
 {
     struct scenario scenario = example_scenario();
-    struct model *model = network("toy", 32);
+    OWN(model) *model = network("toy", 32);
     struct iteration it = example_iteration(model, &scenario);
     for (int32_t prefetch = 0; prefetch < 4; prefetch++) {
         scenario.input.prefetch = prefetch;
-        struct schedule *schedule = iteration_build(&it);
+        OWN(schedule) *schedule = iteration_build(&it);
         int32_t first = require_step(schedule, "conv1 forward");
         assert_true(depends(schedule, 0, first, prefetch > 1 ? prefetch : 1));
         assert_true(depends(schedule, first, 0, 0));
         assert_int_equal(schedule->step[0].input.images, 32);
         assert_int_equal(schedule->step[0].input.bytes, 32 * 3 * 32 * 32 * 2);
-        schedule_free(schedule);
     }
-    model_free(model);
 }
 
 /* The exchanges of batch norm's statistics in a group of @group devices, all steps together. */
@@ -374,7 +347,7 @@ static int32_t norm_exchanges(struct iteration *it, int64_t group, bool evaluati
     scenario.training.norm_group = group;
     struct iteration grouped = *it;
     grouped.scenario = &scenario;
-    struct schedule *schedule =
+    OWN(schedule) *schedule =
         evaluation ? iteration_build_forward(&grouped) : iteration_build(&grouped);
     int32_t exchanges = 0;
     for (int32_t id = 0; id < schedule->step_count; id++) {
@@ -384,7 +357,6 @@ static int32_t norm_exchanges(struct iteration *it, int64_t group, bool evaluati
             exchanges += step->compute.exchanges;
         }
     }
-    schedule_free(schedule);
     return exchanges;
 }
 
@@ -392,55 +364,49 @@ static int32_t norm_exchanges(struct iteration *it, int64_t group, bool evaluati
 TEST(batch_norm_exchanges_its_sums_within_a_group_of_a_node)
 {
     struct scenario scenario = example_scenario();
-    struct model *model = network("resnet50", 224);
+    OWN(model) *model = network("resnet50", 224);
     struct iteration it = example_iteration(model, &scenario);
     assert_int_equal(norm_exchanges(&it, 1, false), 0);
     assert_int_equal(norm_exchanges(&it, 2, false), 53 * 2);
     assert_int_equal(norm_exchanges(&it, 4, false), 53 * 2 * 2);
     assert_int_equal(norm_exchanges(&it, 8, false), 53 * 2 * 2); /* a node has 4 */
     assert_int_equal(norm_exchanges(&it, 4, true), 0);
-    model_free(model);
 }
 
 TEST(evaluation_runs_forward_only)
 {
     struct scenario scenario = example_scenario();
-    struct model *model = network("toy", 32);
+    OWN(model) *model = network("toy", 32);
     struct iteration it = example_iteration(model, &scenario);
-    struct schedule *schedule = iteration_build_forward(&it);
+    OWN(schedule) *schedule = iteration_build_forward(&it);
     assert_true(schedule->sealed);
     assert_int_equal(schedule->step_count, 1 + model->layer_count);
     for (int32_t id = 1; id < schedule->step_count; id++)
         assert_int_equal(schedule->step[id].compute.op, COMPUTE_FORWARD);
-    schedule_free(schedule);
-    model_free(model);
 }
 
 TEST(a_lone_all_reduce_can_be_built)
 {
     struct err err = {0};
-    struct schedule *schedule = iteration_build_all_reduce(
+    OWN(schedule) *schedule = iteration_build_all_reduce(
         (struct all_reduce){.algorithm = ALGORITHM_TORUS2D}, (struct grid){4, 2}, 4, 1000, &err);
     assert_int_equal(schedule->step_count, 3);
     assert_true(schedule->sealed);
-    schedule_free(schedule);
 }
 
 TEST(refuses_an_all_reduce_of_one_rank)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     assert_null(iteration_build_all_reduce((struct all_reduce){.algorithm = ALGORITHM_RING},
                                            (struct grid){1, 1}, 4, 1000, &err));
     assert_string_equal(err.text, "an all-reduce needs at least 2 ranks\n");
-    err_release(&err);
 }
 
 TEST(refuses_a_hierarchical_all_reduce_of_broken_nodes)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     assert_null(iteration_build_all_reduce((struct all_reduce){.algorithm = ALGORITHM_HIERARCHICAL},
                                            (struct grid){3, 2}, 4, 1000, &err));
     assert_string_equal(err.text, "a hierarchical all-reduce needs whole nodes: 6 ranks are no "
                                   "multiple of 4 devices per node\n");
-    err_release(&err);
 }

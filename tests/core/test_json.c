@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 TEST(prints_members_in_the_order_they_were_put)
 {
-    struct json *object = json_new_object();
+    OWN(json) *object = json_new_object();
     json_put_text(object, "zebra", "stripes \"and\"\n");
     json_put_integer(object, "ant", INT64_MAX);
     json_put_boolean(object, "bee", true);
@@ -16,7 +17,7 @@ TEST(prints_members_in_the_order_they_were_put)
     json_append_text(array, "x");
     json_append(array, json_new_object());
     json_put(object, "list", array);
-    struct text out = {0};
+    HELD(text) out = {0};
     json_print(&out, object);
     assert_string_equal(out.data, "{\n"
                                   "  \"zebra\": \"stripes \\\"and\\\"\\n\",\n"
@@ -27,8 +28,6 @@ TEST(prints_members_in_the_order_they_were_put)
                                   "    {}\n"
                                   "  ]\n"
                                   "}\n");
-    text_release(&out);
-    json_free(object);
 }
 
 TEST(reals_survive_and_what_is_no_number_becomes_null)
@@ -36,48 +35,43 @@ TEST(reals_survive_and_what_is_no_number_becomes_null)
     const double values[] = {0.1, 1.0 / 3,  5e-324,   1.7976931348623157e308,
                              NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-        struct json *object = json_new_object();
+        OWN(json) *object = json_new_object();
         json_put_real(object, "x", values[i]);
-        struct text out = {0};
+        HELD(text) out = {0};
         json_print(&out, object);
         const char *written = strchr(out.data, ':') + 2;
         if (isfinite(values[i]))
             assert_true(strtod(written, NULL) == values[i]);
         else
             assert_memory_equal(written, "null", 4);
-        text_release(&out);
-        json_free(object);
     }
 }
 
 TEST(text_that_is_not_utf8_does_not_break_the_output)
 {
-    struct json *object = json_new_object();
+    OWN(json) *object = json_new_object();
     json_put_text(object, "file", "caf\xe9.yaml");
     json_put_text(object, "none", NULL);
-    struct text out = {0};
+    HELD(text) out = {0};
     json_print(&out, object);
     assert_non_null(strstr(out.data, "\"caf?.yaml\""));
     assert_non_null(strstr(out.data, "\"none\": null"));
-    text_release(&out);
-    json_free(object);
     json_free(NULL);
 }
 
 static struct json *read(const char *text)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     struct json *value = json_read("a.json", text, (int64_t)strlen(text), &err);
     assert_true(value ? err.count == 0 : err.count == 1 && err.exit_code == 65);
     if (!value)
         assert_memory_equal(err.text, "a.json:1:", 9);
-    err_release(&err);
     return value;
 }
 
 TEST(reads_what_it_wrote)
 {
-    struct json *value = read("{\"b\": [1, 2.5, null], \"a\": {\"t\": \"x\"}, \"empty\": {}}");
+    OWN(json) *value = read("{\"b\": [1, 2.5, null], \"a\": {\"t\": \"x\"}, \"empty\": {}}");
     assert_int_equal(json_count_members(value), 3);
     assert_int_equal(json_count_items(value), -1);
     const char *key = json_next_key(value, NULL);
@@ -98,11 +92,9 @@ TEST(reads_what_it_wrote)
     assert_string_equal(json_as_text(json_get(json_get(value, "a"), "t")), "x");
     assert_null(json_as_text(list));
     assert_null(json_get(value, "none"));
-    struct text out = {0};
+    HELD(text) out = {0};
     json_print_line(&out, value, 17);
     assert_string_equal(out.data, "{\"b\": [1, 2.5, null], \"a\": {\"t\": \"x\"}, \"empty\": {}}");
-    text_release(&out);
-    json_free(value);
 }
 
 TEST(nothing_is_not_a_value_of_any_kind)
@@ -139,8 +131,8 @@ TEST(a_table_has_every_key_once_and_quotes_where_needed)
         "[{\"a\": 1, \"b\": \"x,y\"}, {\"b\": \"say \\\"no\\\"\", \"c\": null,"
         "\"d\": [0.5, \"z\"]}, {\"e\": true, \"a\": \"two\\nlines\"}]";
     struct err err = {0};
-    struct text out = {0};
-    struct json *rows = json_read("rows", given, (int64_t)strlen(given), &err);
+    HELD(text) out = {0};
+    OWN(json) *rows = json_read("rows", given, (int64_t)strlen(given), &err);
     assert_non_null(rows);
     json_print_csv(&out, rows);
     assert_string_equal(out.data, "a,b,c,d,e\r\n"
@@ -148,6 +140,4 @@ TEST(a_table_has_every_key_once_and_quotes_where_needed)
                                   ",\"say \"\"no\"\"\",,0.5 z,\r\n"
                                   "\"two\nlines\",,,,true\r\n");
     assert_int_equal(json_count_items(rows), 3);
-    text_release(&out);
-    json_free(rows);
 }

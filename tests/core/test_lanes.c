@@ -6,8 +6,8 @@
 
 #include <math.h>
 #include <stdint.h>
-#include <stdlib.h>
 
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 enum { FIRST, EXCHANGE, SECOND, THIRD, UPDATE, STEPS, ITERATIONS = 2 };
@@ -60,7 +60,7 @@ enum { REPLAYS = sizeof(replays) / sizeof(*replays) };
 
 TEST(steps_end_as_a_replay_by_hand_says)
 {
-    struct schedule *schedule = overlapped();
+    OWN(schedule) *schedule = overlapped();
     for (int i = 0; i < REPLAYS; i++) {
         struct when when[ITERATIONS * STEPS];
         const double seconds[STEPS] = {1, replays[i].exchange, 1, 1, 1};
@@ -73,35 +73,31 @@ TEST(steps_end_as_a_replay_by_hand_says)
                          expected);
         }
     }
-    schedule_free(schedule);
 }
 
 TEST(what_a_step_lost_is_found_in_a_trace)
 {
-    struct schedule *schedule = overlapped();
+    OWN(schedule) *schedule = overlapped();
     for (int i = 0; i < REPLAYS; i++) {
         struct when when[ITERATIONS * STEPS];
         const double seconds[STEPS] = {1, replays[i].exchange, 1, 1, 1};
-        struct trace trace = {0};
+        HELD(trace) trace = {0};
         lanes_run(schedule, replays[i].slowdown, seconds, 1, ITERATIONS, when);
         for (int32_t k = 0; k < ITERATIONS * STEPS; k++) {
             trace_add(&trace, (struct span){k / STEPS, 0, k % STEPS, when[k].begin, when[k].end});
             trace_add(&trace, (struct span){k / STEPS, 1, k % STEPS, 0, 100}); /* another rank */
             trace_finish(&trace, k / STEPS, when[k].end);
         }
-        double *alone = lanes_alone(schedule, replays[i].slowdown, &trace);
+        FREED double *alone = lanes_alone(schedule, replays[i].slowdown, &trace);
         for (int32_t id = 0; id < STEPS; id++)
             assert_true(fabs(alone[id] - seconds[id]) < exact);
-        free(alone);
-        trace_release(&trace);
     }
-    schedule_free(schedule);
 }
 
 /* Whatever the exchange takes: rates of two things at once add up to at least 1. */
 TEST(two_at_once_are_never_slower_than_one_after_the_other)
 {
-    struct schedule *schedule = overlapped();
+    OWN(schedule) *schedule = overlapped();
     for (int32_t k = 0; k < 1000; k++) {
         double before = 0;
         for (int32_t more = 0; more <= 4; more++) {
@@ -114,13 +110,12 @@ TEST(two_at_once_are_never_slower_than_one_after_the_other)
             before = when[UPDATE].end;
         }
     }
-    schedule_free(schedule);
 }
 
 /* A slow-down too small to change a number takes the other way through lanes_run(). */
 TEST(both_ways_say_the_same_where_nothing_slows_down)
 {
-    struct schedule *schedule = overlapped();
+    OWN(schedule) *schedule = overlapped();
     for (int32_t k = 0; k < 1000; k++) {
         struct when free_of_it[ITERATIONS * STEPS], next_to_none[ITERATIONS * STEPS];
         const double seconds[STEPS] = {k % 7 / 3.0, k / 100.0, k % 3, k % 11 / 5.0, k % 2};
@@ -132,5 +127,4 @@ TEST(both_ways_say_the_same_where_nothing_slows_down)
             assert_true(fabs(free_of_it[i].end - next_to_none[i].end) < exact);
         }
     }
-    schedule_free(schedule);
 }

@@ -6,6 +6,7 @@
 
 #include "core/schedule/memory.h"
 #include "models/networks.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 static struct scenario half_precision(void)
@@ -35,7 +36,7 @@ static struct model *two_layers(void)
 
 TEST(counts_every_array_once)
 {
-    struct model *model = two_layers();
+    OWN(model) *model = two_layers();
     struct scenario fp32 = {.input = {.prefetch = 2}}, fp16 = half_precision();
     struct memory_plan plan = memory_plan(model, &fp32, 1, 10, 5);
     assert_int_equal(plan.weights, 58 * 4);
@@ -48,13 +49,12 @@ TEST(counts_every_array_once)
     assert_int_equal(plan.weights, 58 * 6);
     assert_int_equal(plan.gradients, 58 * 2);
     assert_int_equal(plan.activations, 10 * 128 * 2);
-    model_free(model);
 }
 
 /* 58 parameters in 4 shards are at most 15 each. */
 TEST(a_shard_keeps_its_part_of_masters_and_momentum)
 {
-    struct model *model = two_layers();
+    OWN(model) *model = two_layers();
     struct scenario fp32 = {.input = {.prefetch = 2}}, fp16 = half_precision();
     struct memory_plan plan = memory_plan(model, &fp32, 4, 10, 5);
     assert_int_equal(plan.weights, 58 * 4);
@@ -63,13 +63,12 @@ TEST(a_shard_keeps_its_part_of_masters_and_momentum)
     plan = memory_plan(model, &fp16, 4, 10, 10);
     assert_int_equal(plan.weights, 58 * 2 + 15 * 4);
     assert_int_equal(plan.momentum, 15 * 4);
-    model_free(model);
 }
 
 /* Images of 4 x 4, and as read: 16 pixels. */
 TEST(counts_pictures_before_they_are_cropped)
 {
-    struct model *model = two_layers();
+    OWN(model) *model = two_layers();
     struct scenario scenario = {.input = {.prefetch = 2}};
     const int64_t images = 3 * 10 * 48 * 4;
     for (int32_t source = 0; source < SOURCE_COUNT; source++) {
@@ -82,7 +81,6 @@ TEST(counts_pictures_before_they_are_cropped)
     scenario.training.data.source = SOURCE_IMAGEFOLDER;
     scenario.training.data.decode = DECODE_DEVICE;
     assert_int_equal(memory_plan(model, &scenario, 1, 10, 5).input, images + 2 * 10 * 48 * 16);
-    model_free(model);
 }
 
 /* The first two batch norms of each bottleneck, by the published shapes: the first keeps the size
@@ -126,7 +124,7 @@ TEST(finds_the_largest_batch_that_fits)
 {
     struct err err = {0};
     struct scenario scenario = half_precision();
-    struct model *model = network_build("resnet50", 224, 1000, &err);
+    OWN(model) *model = network_build("resnet50", 224, 1000, &err);
     int64_t capacity = INT64_C(16) << 30;
     static const int64_t fixed[] = {0, MEMORY_WORKSPACE_LIMIT, 100000000},
                          image[] = {0, 0, 30000000};
@@ -141,5 +139,4 @@ TEST(finds_the_largest_batch_that_fits)
     }
     assert_int_equal(memory_largest_batch(model, &scenario, 1, 0, 0, 1000), 0);
     assert_int_equal(memory_largest_batch(model, &scenario, 1, capacity, 0, capacity), 0);
-    model_free(model);
 }

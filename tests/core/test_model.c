@@ -7,6 +7,7 @@
 #include "core/base/base.h"
 #include "core/schedule/model.h"
 #include "models/networks.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 enum { FP16 = 2, COLUMN_LIMIT = 64, ROWS = 109 };
@@ -207,17 +208,16 @@ static void check_fusion(const struct model *model)
 TEST(moves_fewer_bytes_the_more_is_fused)
 {
     for (int32_t i = 0; network_names[i]; i++) {
-        struct model *model = build(network_names[i]);
+        OWN(model) *model = build(network_names[i]);
         if (strcmp(model->name, "vgg16") != 0) /* nothing to fuse beyond ReLU */
             check_fusion(model);
-        model_free(model);
     }
 }
 
 TEST(launches_a_kernel_wherever_bytes_move)
 {
     for (int32_t n = 0; network_names[n]; n++) {
-        struct model *model = build(network_names[n]);
+        OWN(model) *model = build(network_names[n]);
         for (int32_t i = 0; i < model->layer_count; i++)
             for (int32_t p = 0; p < PASS_COUNT; p++)
                 for (int32_t f = 0; f < FUSION_COUNT; f++) {
@@ -228,21 +228,19 @@ TEST(launches_a_kernel_wherever_bytes_move)
                     if (bytes > 0)
                         assert_true(layer_kernels(&model->layer[i], pass, fusion) > 0);
                 }
-        model_free(model);
     }
 }
 
 TEST(splits_all_parameters_into_tensors)
 {
     for (int32_t n = 0; network_names[n]; n++) {
-        struct model *model = build(network_names[n]);
+        OWN(model) *model = build(network_names[n]);
         int64_t parameters = 0;
         for (int32_t i = 0; i < model->tensor_count; i++) {
             parameters += model->tensor[i].elements;
             assert_true(i == 0 || model->tensor[i].layer >= model->tensor[i - 1].layer);
         }
         assert_int_equal(parameters, model_parameters(model));
-        model_free(model);
     }
 }
 
@@ -251,7 +249,7 @@ TEST(splits_all_parameters_into_tensors)
 
 TEST(drops_the_part_of_a_window_at_the_edge)
 {
-    struct model *model = model_new("edge", 8, 10);
+    OWN(model) *model = model_new("edge", 8, 10);
     model->input = (struct shape){4, 8, 7};
     struct layer pool = {.op = LAYER_MAX_POOL,
                          .name = "pool",
@@ -264,12 +262,11 @@ TEST(drops_the_part_of_a_window_at_the_edge)
     assert_int_equal(model->layer[index].out.height, 3);
     assert_int_equal(model->layer[index].out.width, 3);
     assert_int_equal(model->tensor_count, 0);
-    model_free(model);
 }
 
 TEST(counts_a_layer_with_bias_by_hand)
 {
-    struct model *model = model_new("hand", 2, 10);
+    OWN(model) *model = model_new("hand", 2, 10);
     struct layer layer = {.op = LAYER_LINEAR,
                           .name = "fc",
                           .input = {-1},
@@ -288,7 +285,6 @@ TEST(counts_a_layer_with_bias_by_hand)
     assert_int_equal(model_flops(model, PASS_FORWARD), 120);
     assert_int_equal(model_flops(model, PASS_BACKWARD_DATA), 0);
     assert_int_equal(model_flops(model, PASS_BACKWARD_FILTER), 120);
-    model_free(model);
 }
 
 static int32_t add(struct model *model, enum layer_op op, int32_t from, bool relu)
@@ -305,7 +301,7 @@ static int32_t add(struct model *model, enum layer_op op, int32_t from, bool rel
 /* A block whose projection comes first in the list, and one that adds its own input. */
 TEST(knows_branches_from_inputs_not_from_the_order)
 {
-    struct model *model = model_new("branches", 4, 10);
+    OWN(model) *model = model_new("branches", 4, 10);
     int32_t in = add(model, LAYER_CONVOLUTION, -1, true);
     int32_t side = add(model, LAYER_CONVOLUTION, in, false);
     int32_t added = add(model, LAYER_BATCH_NORM, side, false);
@@ -326,13 +322,12 @@ TEST(knows_branches_from_inputs_not_from_the_order)
     assert_int_equal(layer[adds].reader, next);
     assert_int_equal(layer[last].readers, 0);
     assert_int_equal(layer[last].reader, -1);
-    model_free(model);
 }
 
 /* One head of attention over 4 positions of 6 features, by hand; 1 byte for each value. */
 TEST(counts_kinds_for_predictions_by_hand)
 {
-    struct model *model = model_new("attention", 8, 10);
+    OWN(model) *model = model_new("attention", 8, 10);
     model->input = (struct shape){6, 1, 4};
     struct layer matmul = {.op = LAYER_MATMUL,
                            .name = "scores",
@@ -371,13 +366,12 @@ TEST(counts_kinds_for_predictions_by_hand)
     assert_int_equal(shape_elements(layer[2].out), 5 * 24);
     assert_int_equal(layer[3].parameters, 6);
     assert_int_equal(layer_flops(&layer[3], PASS_FORWARD), 2 * 6 * 4);
-    model_free(model);
 }
 
 /* Of three readers of a value, two add their gradients to that of the last. */
 TEST(adds_gradients_where_a_value_is_read_again)
 {
-    struct model *model = model_new("readers", 4, 10);
+    OWN(model) *model = model_new("readers", 4, 10);
     int32_t in = add(model, LAYER_CONVOLUTION, -1, true);
     for (int32_t i = 0; i < 3; i++)
         add(model, LAYER_RELU, in, false);
@@ -387,20 +381,18 @@ TEST(adds_gradients_where_a_value_is_read_again)
         assert_int_equal(model_bytes(model, i, PASS_BACKWARD_DATA, FUSION_NONE, 1),
                          (i < 3 ? 6 : 3) * 48);
     }
-    model_free(model);
 }
 
 /* A batch norm that a concat reads, too, writes its value. */
 TEST(merges_no_batch_norm_that_others_read)
 {
-    struct model *model = model_new("apart", 4, 10);
+    OWN(model) *model = model_new("apart", 4, 10);
     int32_t norm = add(model, LAYER_BATCH_NORM, add(model, LAYER_CONVOLUTION, -1, false), true);
     add(model, LAYER_CONVOLUTION, norm, false);
     assert_int_equal(model_bytes(model, norm, PASS_FORWARD, FUSION_IDEAL, 1), 0);
     add(model, LAYER_CONCAT, norm, false);
     assert_int_equal(model_bytes(model, norm, PASS_FORWARD, FUSION_IDEAL, 1), 3 * 48);
     assert_int_equal(layer_kernels(&model->layer[norm], PASS_FORWARD, FUSION_IDEAL), 1);
-    model_free(model);
 }
 
 TEST(knows_number_formats_and_fusions_by_name)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/backend/floor.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 /* What is better never makes a step longer: on every platform there is, under every algorithm, in
@@ -65,11 +66,10 @@ static void each_trial(void (*visit)(const struct timed *timed))
 
 static void expect_no_longer(const struct timed *timed, double seconds, const char *what)
 {
-    struct text text = {0};
+    HELD(text) text = {0};
     trial_print(&text, &timed->trial);
     if (seconds > timed->seconds * (1 + slack))
         fail_msg("%s: %.17g s, with %s %.17g s", text.data, timed->seconds, what, seconds);
-    text_release(&text);
 }
 
 /* Make each number of the device, or of the links, better by itself.  @return whether some step
@@ -117,7 +117,7 @@ TEST(a_faster_device_never_makes_a_step_longer)
 /* Of a step, and of each of NCCL's collectives, halves of an all-reduce among them. */
 static void expect_floor(const struct timed *timed)
 {
-    struct fabric *fabric = trial_fabric(&timed->trial);
+    OWN(fabric) *fabric = trial_fabric(&timed->trial);
     struct run run = trial_run(&timed->trial, fabric);
     assert_true(timed->seconds >= (1 - 1e-9) * floor_iteration(&run, timed->schedule).seconds);
     for (int32_t id = 0; id < timed->schedule->step_count; id++) {
@@ -126,7 +126,6 @@ static void expect_floor(const struct timed *timed)
             assert_true(run_nccl(&run, step).seconds >=
                         (1 - 1e-9) * floor_collective(fabric, timed->schedule, id).seconds);
     }
-    fabric_free(fabric);
 }
 
 TEST(no_step_beats_its_floor)

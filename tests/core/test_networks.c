@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "models/networks.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 static struct model *build(const char *name, int32_t image, int32_t classes)
@@ -25,11 +26,10 @@ TEST(has_the_published_numbers_of_parameters)
         {"resnet101", 44549160, 314}, {"resnet152", 60192808, 467}, {"vgg16", 138357544, 32},
     };
     for (size_t i = 0; i < sizeof(published) / sizeof(*published); i++) {
-        struct model *model = build(published[i].name, 224, 1000);
+        OWN(model) *model = build(published[i].name, 224, 1000);
         assert_int_equal(model_parameters(model), published[i].parameters);
         assert_int_equal(model->tensor_count, published[i].tensors);
         assert_string_equal(model->name, published[i].name);
-        model_free(model);
     }
 }
 
@@ -47,20 +47,18 @@ TEST(has_the_numbers_of_parameters_published_for_cifar)
     };
     const int64_t projections = 16 * 32 + 2 * 32 + 32 * 64 + 2 * 64;
     for (size_t i = 0; i < sizeof(published) / sizeof(*published); i++) {
-        struct model *model = build(published[i].name, 32, 10);
+        OWN(model) *model = build(published[i].name, 32, 10);
         int64_t padded = model_parameters(model) - projections;
         assert_int_equal(padded, published[i].parameters);
         double millions = (double)padded / 1e6;
         assert_float_equal(millions, published[i].millions, 0.005);
-        model_free(model);
     }
 }
 
 static int64_t forward_multiply_adds(const char *name)
 {
-    struct model *model = build(name, 224, 1000);
+    OWN(model) *model = build(name, 224, 1000);
     int64_t flops = model_flops(model, PASS_FORWARD);
-    model_free(model);
     return flops / 2;
 }
 
@@ -169,9 +167,8 @@ TEST(chains_shapes_for_any_image_size)
     static const int32_t sizes[] = {32, 33, 96, 224, 255};
     for (int32_t i = 0; network_names[i]; i++)
         for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
-            struct model *model = build(network_names[i], sizes[s], 10);
+            OWN(model) *model = build(network_names[i], sizes[s], 10);
             check_chain(model);
-            model_free(model);
         }
 }
 
@@ -188,20 +185,18 @@ TEST(builds_small_networks_from_8_pixels)
 
 TEST(accepts_the_long_name_of_version_1_5)
 {
-    struct model *model = build("resnet50_v1.5", 224, 1000);
+    OWN(model) *model = build("resnet50_v1.5", 224, 1000);
     assert_string_equal(model->name, "resnet50");
-    model_free(model);
 }
 
 static void check_refused(const char *name, int32_t image, const char *message)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     assert_null(network_build(name, image, 1000, &err));
     assert_int_equal(err.count, 1);
     assert_int_equal(err.exit_code, 65);
     if (!strstr(err.text, message))
         fail_msg("\"%s\" is not in \"%s\"", message, err.text);
-    err_release(&err);
 }
 
 TEST(refuses_unknown_names)

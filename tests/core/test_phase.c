@@ -20,7 +20,7 @@ TEST(counts_the_steps_of_each_phase)
 {
     struct scenario_phase phase[] = {{.epochs = 45, .batch_per_device = 16},
                                      {.epochs = 45, .batch_per_device = 32}};
-    struct plan plan = plan_of(phase, 2, 1088, 0);
+    HELD(plan) plan = plan_of(phase, 2, 1088, 0);
     assert_int_equal(plan.phase_count, 2);
     assert_int_equal(plan.phase[0].global_batch, 17408);
     assert_int_equal(plan.phase[0].steps, 3312); /* 45 * 1281167 / 17408 = 3311.84 */
@@ -28,7 +28,6 @@ TEST(counts_the_steps_of_each_phase)
     assert_int_equal(plan.phase[1].steps, 1656); /* 1655.92 */
     assert_true(plan.epochs == 90);
     assert_int_equal(plan.evaluations, 0);
-    plan_release(&plan);
 }
 
 TEST(does_not_round_an_exact_count_up)
@@ -39,28 +38,25 @@ TEST(does_not_round_an_exact_count_up)
         scenario.training.train_images = 1000;
         scenario.training.phase.item = &phase;
         scenario.training.phase.count = 1;
-        struct plan plan = plan_build(&scenario, 100);
+        HELD(plan) plan = plan_build(&scenario, 100);
         assert_int_equal(plan.phase[0].steps, tenths);
-        plan_release(&plan);
     }
 }
 
 TEST(a_global_batch_is_shared_out)
 {
     struct scenario_phase phase = {.epochs = 2, .global_batch = 4096};
-    struct plan plan = plan_of(&phase, 1, 64, 0);
+    HELD(plan) plan = plan_of(&phase, 1, 64, 0);
     assert_int_equal(plan.phase[0].batch_per_device, 64);
     assert_int_equal(plan.phase[0].global_batch, 4096);
     assert_int_equal(plan.phase[0].steps, 626); /* 2 * 1281167 / 4096 = 625.57 */
-    plan_release(&plan);
 }
 
 TEST(a_part_of_a_step_is_a_step)
 {
     struct scenario_phase phase = {.epochs = 0.001, .batch_per_device = 32};
-    struct plan plan = plan_of(&phase, 1, 4096, 0);
+    HELD(plan) plan = plan_of(&phase, 1, 4096, 0);
     assert_int_equal(plan.phase[0].steps, 1);
-    plan_release(&plan);
 }
 
 TEST(evaluates_as_often_as_asked)
@@ -70,9 +66,8 @@ TEST(evaluates_as_often_as_asked)
     struct scenario_phase phase[] = {{.epochs = 45, .batch_per_device = 16},
                                      {.epochs = 45, .batch_per_device = 32}};
     for (int i = 0; i < 4; i++) {
-        struct plan plan = plan_of(phase, 2, 1088, every[i]);
+        HELD(plan) plan = plan_of(phase, 2, 1088, every[i]);
         assert_int_equal(plan.evaluations, expected[i]);
-        plan_release(&plan);
     }
 }
 
@@ -90,7 +85,7 @@ TEST(a_target_decides_the_last_phase)
     scenario.training.evaluate_every = 4;
     scenario.training.target = 0.759;
     scenario.training.recipe = recipe;
-    struct plan plan = plan_build(&scenario, 32);
+    HELD(plan) plan = plan_build(&scenario, 32);
     assert_true(fabs(plan_progress(&plan, 0) - (0.5)) <= 1e-9);
     assert_true(fabs(plan.phase[0].epochs - (17.5)) <= 0);
     assert_true(fabs(plan.phase[1].epochs - (22.7 + 0.448)) <= 1e-9);
@@ -101,5 +96,4 @@ TEST(a_target_decides_the_last_phase)
     assert_true(fabs(plan_end(&plan, 4, 0, 0.05) - (44)) <= 0);  /* 1 in 9.9 needs one more */
     assert_true(fabs(plan_end(&plan, 4, 0, 0.009) - (48)) <= 0); /* 1 in 98.6 two */
     assert_true(plan_end(&plan, 4, 3, 0.5) > 40);
-    plan_release(&plan);
 }

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "tests/core/faulty.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 /* A ring of @device; the caller frees it. */
@@ -62,23 +63,19 @@ TEST(each_faulty_file_says_what_is_wrong)
 
 TEST(the_files_that_faulty_ones_extend_are_sound)
 {
-    char *path = data_path("tests/bad/platform_base.yaml");
+    FREED char *path = data_path("tests/bad/platform_base.yaml");
     platform_free(read_platform(path));
-    free(path);
 }
 
 static void expect_platform(const char *path)
 {
-    struct platform *platform = read_platform(path);
-    struct fabric *fabric;
+    OWN(platform) *platform = read_platform(path);
+    OWN(fabric) * fabric;
     struct err err = {0};
-    char *file = base_format("/%s.yaml", platform_name(platform));
+    FREED char *file = base_format("/%s.yaml", platform_name(platform));
     assert_non_null(strstr(path, file));
     fabric = platform_fabric(platform, 4, 1, (struct grid){2, 2}, &err);
     assert_non_null(fabric);
-    fabric_free(fabric);
-    free(file);
-    platform_free(platform);
 }
 
 TEST(all_platforms_can_be_read_and_laid_out)
@@ -89,12 +86,10 @@ TEST(all_platforms_can_be_read_and_laid_out)
 static void expect_device(const char *path)
 {
     struct err err = {0};
-    char *yaml = ring_of(path);
-    struct platform *platform = platform_read_text("ring", yaml, &err);
+    FREED char *yaml = ring_of(path);
+    OWN(platform) *platform = platform_read_text("ring", yaml, &err);
     assert_non_null(platform);
     assert_non_null(strstr(path, platform_device(platform)->name));
-    platform_free(platform);
-    free(yaml);
 }
 
 TEST(all_devices_can_be_read)
@@ -104,7 +99,7 @@ TEST(all_devices_can_be_read)
 
 TEST(abci_is_what_was_published)
 {
-    struct platform *platform = read_platform("abci");
+    OWN(platform) *platform = read_platform("abci");
     assert_string_equal(platform_name(platform), "abci");
     assert_int_equal(platform_nodes(platform), 1088);
     assert_int_equal(platform_devices_per_node(platform), 4);
@@ -113,22 +108,18 @@ TEST(abci_is_what_was_published)
     assert_true(device->peak[DTYPE_FP16].value == 125e12);
     assert_true(device->memory_bandwidth.value == 900e9);
     assert_int_equal(device->fusion, FUSION_BN_RELU);
-    platform_free(platform);
 }
 
 /* What NCCL would know of the first @devices devices of two nodes. */
 static struct nccl_world two_nodes(const char *name, int32_t devices)
 {
     struct err err = {0};
-    struct platform *platform = platform_read(name, &err);
+    OWN(platform) *platform = platform_read(name, &err);
     assert_non_null(platform);
     struct grid grid = {devices, 2};
-    struct fabric *fabric = platform_fabric(platform, 2, devices, grid, &err);
+    OWN(fabric) *fabric = platform_fabric(platform, 2, devices, grid, &err);
     assert_non_null(fabric);
-    struct nccl_world world = fabric->nccl;
-    fabric_free(fabric);
-    platform_free(platform);
-    return world;
+    return fabric->nccl;
 }
 
 TEST(nccl_gets_out_of_a_node_what_cards_and_devices_allow)
@@ -174,10 +165,9 @@ TEST(a_name_may_be_cut_short_and_in_any_case)
                                            {"roce-8xh", "roce-8xh100-16x200g"}};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         struct err err = {0};
-        struct platform *platform = platform_read(names[i][0], &err);
+        OWN(platform) *platform = platform_read(names[i][0], &err);
         assert_non_null(platform);
         assert_string_equal(platform_name(platform), names[i][1]);
-        platform_free(platform);
     }
     struct device device = {0};
     struct err err = {0};
@@ -205,25 +195,20 @@ TEST(refuses_text_that_extends_a_file)
 TEST(finds_the_platforms_of_the_data_directory)
 {
     struct err err = {0};
-    char *expected = data_path("platforms");
-    char *found = platform_directory(&err);
+    FREED char *expected = data_path("platforms");
+    FREED char *found = platform_directory(&err);
     assert_string_equal(found, expected);
-    free(found);
-    free(expected);
 }
 
 TEST(without_the_variable_finds_the_source_tree)
 {
     struct err err = {0};
-    char *data = base_copy(getenv("FORETRAIN_DATADIR"));
+    FREED char *data = base_copy(getenv("FORETRAIN_DATADIR"));
     unsetenv("FORETRAIN_DATADIR");
-    char *found = platform_directory(&err);
+    FREED char *found = platform_directory(&err);
     setenv("FORETRAIN_DATADIR", data, 1);
-    char *expected = data_path("platforms");
+    FREED char *expected = data_path("platforms");
     assert_string_equal(found, expected);
-    free(expected);
-    free(found);
-    free(data);
 }
 
 TEST(a_data_directory_without_platforms_is_an_error)
@@ -243,11 +228,10 @@ static void expect_no_fabric(const char *name, int32_t nodes, int32_t devices, s
                              const char *message)
 {
     struct err err = {0};
-    struct platform *platform = read_platform(name);
+    OWN(platform) *platform = read_platform(name);
     assert_null(platform_fabric(platform, nodes, devices, grid, &err));
     assert_int_equal(err.exit_code, 65);
     expect_message(&err, message);
-    platform_free(platform);
 }
 
 TEST(refuses_what_a_platform_cannot_lay_out)
@@ -262,13 +246,12 @@ TEST(refuses_what_a_platform_cannot_lay_out)
 TEST(refuses_arithmetic_the_device_does_not_have)
 {
     struct err err = {0};
-    struct platform *platform = read_platform("abci");
+    OWN(platform) *platform = read_platform("abci");
     assert_int_equal(platform_check_dtype(platform, DTYPE_FP32, &err), 0);
     assert_int_equal(platform_check_dtype(platform, DTYPE_FP16, &err), 0);
     assert_int_equal(err.count, 0);
     assert_int_equal(platform_check_dtype(platform, DTYPE_BF16, &err), -1);
     expect_message(&err, "device v100-sxm2-16gb has no bf16 arithmetic; it has fp32, fp16");
-    platform_free(platform);
 }
 
 /* How many quantities of each kind there are, and whether each says where it is from. */
@@ -284,7 +267,7 @@ TEST(visits_every_number_there_is_and_no_other)
 {
     struct err err = {0};
     char *yaml = ring_of("ideal");
-    struct platform *platform = platform_read_text("ring", yaml, &err);
+    OWN(platform) *platform = platform_read_text("ring", yaml, &err);
     free(yaml);
     assert_non_null(platform);
     int32_t count[PROVENANCE_COUNT] = {0};
@@ -293,26 +276,24 @@ TEST(visits_every_number_there_is_and_no_other)
     assert_int_equal(count[PROVENANCE_PUBLISHED], 1);
     assert_int_equal(count[PROVENANCE_DATASHEET], 0);
     assert_int_equal(count[PROVENANCE_ASSUMED], 1 + 8); /* the ideal device has eight */
-    platform_free(platform);
 }
 
 static struct platform *ring_with_payload(const char *word)
 {
     struct err err = {0};
-    char *ring = ring_of("ideal");
-    char *yaml = *word ? base_format("%stransport: {payload: %s}\n", ring, word) : base_copy(ring);
+    FREED char *ring = ring_of("ideal");
+    FREED char *yaml =
+        *word ? base_format("%stransport: {payload: %s}\n", ring, word) : base_copy(ring);
     struct platform *platform = platform_read_text("ring", yaml, &err);
     if (!platform)
         fail_msg("%s", err.text);
-    free(yaml);
-    free(ring);
     return platform;
 }
 
 /* A platform of nodes of four devices; the caller frees it. */
 static struct platform *nodes_of_four(const char *more)
 {
-    char *text = base_format(
+    FREED char *text = base_format(
         "version: 1\nname: n\ndescription: a test\nkind: cluster\ndevice: p40\nnodes: 1\n"
         "node:\n  devices: 4\n  cpus: 1\n%s"
         "  contention: {value: 30 %%, source: test, kind: measured}\n"
@@ -330,14 +311,13 @@ static struct platform *nodes_of_four(const char *more)
     struct platform *platform = platform_read_text("n.yaml", text, &err);
     if (!platform)
         fail_msg("%s", err.text);
-    free(text);
     return platform;
 }
 
 TEST(devices_contend_and_ranks_take_turns)
 {
     static const double contended[] = {0, 0.1, 0.2, 0.3};
-    struct platform *all = nodes_of_four(""), *two = nodes_of_four("  cores: 2\n");
+    OWN(platform) *all = nodes_of_four(""), *two = nodes_of_four("  cores: 2\n");
     for (int32_t n = 1; n <= 4; n++) {
         double turns = n > 2 ? n / 2.0 : 1;
         assert_true(fabs(platform_contention(all, n) - contended[n - 1]) < 1e-12);
@@ -347,8 +327,6 @@ TEST(devices_contend_and_ranks_take_turns)
         assert_int_equal(platform_cores(two, n), n > 2 ? 2 : 0);
     }
     assert_true(platform_hash(all) != platform_hash(two));
-    platform_free(all);
-    platform_free(two);
 }
 
 TEST(says_in_what_its_links_were_measured_or_that_nobody_said)
@@ -356,25 +334,22 @@ TEST(says_in_what_its_links_were_measured_or_that_nobody_said)
     static const char *const words[] = {"", "fp32", "fp16", "bf16"};
     uint64_t hash = 0;
     for (int32_t i = 0; i < 4; i++) {
-        struct platform *platform = ring_with_payload(words[i]);
-        struct text shown = {0};
-        char *line = base_format("links were measured with gradients in %s\n", words[i]);
+        OWN(platform) *platform = ring_with_payload(words[i]);
+        HELD(text) shown = {0};
+        FREED char *line = base_format("links were measured with gradients in %s\n", words[i]);
         platform_print(&shown, platform);
         assert_int_equal(platform_payload(platform), i - 1);
         assert_int_equal(strstr(shown.data, line) != NULL, i > 0);
         if (i > 0) /* it changes no prediction */
             assert_true(platform_hash(platform) == hash);
         hash = platform_hash(platform);
-        text_release(&shown);
-        free(line);
-        platform_free(platform);
     }
 }
 
 TEST(prints_assumed_numbers_first)
 {
-    struct text text = {0};
-    struct platform *platform = read_platform("abci");
+    HELD(text) text = {0};
+    OWN(platform) *platform = read_platform("abci");
     platform_print(&text, platform);
     const char *const parts[] = {
         "1088 nodes x 4 devices = 4352 x NVIDIA Tesla V100",
@@ -392,6 +367,4 @@ TEST(prints_assumed_numbers_first)
             fail_msg("expected \"%s\" in its place in:\n%s", parts[i], text.data);
     }
     assert_null(strstr(at, "\n  assumed"));
-    text_release(&text);
-    platform_free(platform);
 }

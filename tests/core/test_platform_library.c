@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 /* Every file in platforms/ is held to what its README.md promises. */
@@ -23,20 +24,17 @@ static struct platform *read_platform(const char *name)
 static void each_platform(void (*visit)(struct platform *platform))
 {
     struct err err = {0};
-    char *folder = platform_directory(&err);
+    FREED char *folder = platform_directory(&err);
     DIR *directory = opendir(folder);
     assert_non_null(directory);
     for (struct dirent *entry; (entry = readdir(directory));) {
         if (!strstr(entry->d_name, ".yaml"))
             continue;
-        char *path = base_format("%s/%s", folder, entry->d_name);
-        struct platform *platform = read_platform(path);
+        FREED char *path = base_format("%s/%s", folder, entry->d_name);
+        OWN(platform) *platform = read_platform(path);
         visit(platform);
-        platform_free(platform);
-        free(path);
     }
     closedir(directory);
-    free(folder);
 }
 
 /* All devices of @nodes nodes; torus and ring in two columns. */
@@ -77,12 +75,11 @@ static void expect_routes(struct platform *platform)
 {
     const int32_t sizes[] = {1, 2, several(platform)};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        struct fabric *fabric = lay_out(platform, sizes[i]);
+        OWN(fabric) *fabric = lay_out(platform, sizes[i]);
         int32_t devices = fabric->devices_per_node;
         for (int32_t a = 0; a < devices && a < fabric->ranks; a++)
             for (int32_t b = a + 1; b < fabric->ranks; b++)
                 expect_route(platform, fabric, a, b);
-        fabric_free(fabric);
     }
 }
 
@@ -99,7 +96,7 @@ static bool between_sockets(const char *name)
 
 static void expect_use(struct platform *platform)
 {
-    struct fabric *fabric = lay_out(platform, 2);
+    OWN(fabric) *fabric = lay_out(platform, 2);
     bool *used = base_alloc(fabric->link_count, sizeof(*used));
     for (int32_t a = 0; a < fabric->ranks; a++) {
         for (int32_t b = 0; b < fabric->ranks; b++) {
@@ -112,13 +109,11 @@ static void expect_use(struct platform *platform)
         }
     }
     for (int32_t link = 0; link < fabric->link_count; link++) {
-        char *name = fabric_link_name(fabric, link);
+        FREED char *name = fabric_link_name(fabric, link);
         if (!strncmp(name, "node", 4) && !between_sockets(name) && !used[link])
             fail_msg("%s: nothing is ever sent over %s", platform_name(platform), name);
-        free(name);
     }
     free(used);
-    fabric_free(fabric);
 }
 
 TEST(no_cable_and_no_network_card_is_without_use)
@@ -166,7 +161,7 @@ static void count_number(void *context, const struct quantity *quantity, enum un
 
 static void expect_lines(struct platform *platform)
 {
-    struct text out = {0};
+    HELD(text) out = {0};
     int32_t numbers = 0, lines = 0;
     platform_print(&out, platform);
     platform_each_quantity(platform, count_number, &numbers);
@@ -175,7 +170,6 @@ static void expect_lines(struct platform *platform)
     for (at = strchr(at, '\n') + 1; *at; at = strchr(at, '\n') + 1)
         lines++;
     assert_int_equal(lines, numbers);
-    text_release(&out);
 }
 
 TEST(prints_every_number_on_a_line)
@@ -225,32 +219,28 @@ enum { MACHINE_COUNT = sizeof(machines) / sizeof(machines[0]) };
 /* The payload of the links of @tier that leave @from, over all links of the first node. */
 static double leaving(const struct fabric *fabric, const char *from, const char *tier)
 {
-    char *start = base_format("node0.%s", from);
+    FREED char *start = base_format("node0.%s", from);
     double sum = 0;
     for (int32_t i = 0; i < fabric->link_count; i++) {
-        char *name = fabric_link_name(fabric, i);
+        FREED char *name = fabric_link_name(fabric, i);
         if (!strncmp(name, start, strlen(start)) &&
             !strncmp(fabric->tier_name[fabric->link[i].tier], tier, strlen(tier)))
             sum += fabric->link[i].bandwidth;
-        free(name);
     }
-    free(start);
     return sum;
 }
 
 TEST(nodes_have_the_devices_and_cards_of_published_runs)
 {
     for (int32_t i = 0; i < MACHINE_COUNT; i++) {
-        struct platform *platform = read_platform(machines[i].name);
-        struct fabric *fabric = lay_out(platform, 2);
+        OWN(platform) *platform = read_platform(machines[i].name);
+        OWN(fabric) *fabric = lay_out(platform, 2);
         assert_string_equal(platform_device(platform)->name, machines[i].device);
         assert_int_equal(fabric->devices_per_node, machines[i].devices);
         /* Both directions of each card; efficiencies are between 90 and 96 %. */
         double gigabits = leaving(fabric, "nic", "nic") * 8 / 1e9 / 2;
         if (gigabits < 0.9 * machines[i].network || gigabits > 0.9601 * machines[i].network)
             fail_msg("%s: %g Gb/s of payload a node", machines[i].name, gigabits);
-        fabric_free(fabric);
-        platform_free(platform);
     }
 }
 
@@ -269,18 +259,15 @@ enum { MESH_COUNT = sizeof(meshes) / sizeof(meshes[0]) };
 TEST(every_gpu_has_all_its_nvlinks)
 {
     for (int32_t i = 0; i < MESH_COUNT; i++) {
-        struct platform *platform = read_platform(meshes[i].name);
-        struct fabric *fabric = lay_out(platform, 1);
+        OWN(platform) *platform = read_platform(meshes[i].name);
+        OWN(fabric) *fabric = lay_out(platform, 1);
         for (int32_t gpu = 0; gpu < fabric->devices_per_node; gpu++) {
             /* A cable is named once for each direction, from its first end to its second. */
-            char *from = base_format("gpu%d-", gpu);
+            FREED char *from = base_format("gpu%d-", gpu);
             double gigabytes = leaving(fabric, from, "nvlink") / 1e9;
             if (fabs(gigabytes - meshes[i].leaving) > 0.001 * meshes[i].leaving)
                 fail_msg("%s: %g GB/s leave gpu%d", meshes[i].name, gigabytes, gpu);
-            free(from);
         }
-        fabric_free(fabric);
-        platform_free(platform);
     }
 }
 
@@ -296,11 +283,9 @@ static void expect_nvlink(const struct mesh *mesh, const struct fabric *fabric, 
 TEST(a_ring_in_rank_order_stays_on_nvlink)
 {
     for (int32_t i = 0; i < MESH_COUNT; i++) {
-        struct platform *platform = read_platform(meshes[i].name);
-        struct fabric *fabric = lay_out(platform, 1);
+        OWN(platform) *platform = read_platform(meshes[i].name);
+        OWN(fabric) *fabric = lay_out(platform, 1);
         for (int32_t gpu = 0; gpu < fabric->ranks; gpu++)
             expect_nvlink(&meshes[i], fabric, gpu);
-        fabric_free(fabric);
-        platform_free(platform);
     }
 }

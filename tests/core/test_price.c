@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,10 +23,9 @@ static int read_text(struct price_file *file, const char *date, const char *rest
 static struct price_file read_right(const char *rest)
 {
     struct price_file file = {0};
-    struct err err = {0};
+    HELD(err) err = {0};
     if (read_text(&file, "2026-03-31", rest, &err))
         fail_msg("%s", err.text);
-    err_release(&err);
     return file;
 }
 
@@ -84,13 +82,12 @@ TEST(without_an_interval_of_time_there_are_no_bounds)
 static void refused_on(const char *date, const char *rest, const char *expected)
 {
     struct price_file file = {0};
-    struct err err = {0};
+    HELD(err) err = {0};
     assert_int_equal(read_text(&file, date, rest, &err), -1);
     assert_int_equal(err.exit_code, 65);
     if (!strstr(err.text, expected) || !strstr(err.text, ".yaml:"))
         fail_msg("'%s' gave: %s", rest, err.text);
     price_release(&file);
-    err_release(&err);
 }
 
 static void refused(const char *rest, const char *expected)
@@ -126,7 +123,7 @@ TEST(the_examples_can_be_read_and_every_number_has_a_source)
     const char *const names[] = {"example-h100", "example-v100"};
     for (int i = 0; i < 2; i++) {
         struct price_file file = {0};
-        struct err err = {0};
+        HELD(err) err = {0};
         if (price_read(&file, names[i], &err))
             fail_msg("%s", err.text);
         assert_string_equal(file.low.name, names[i]);
@@ -134,7 +131,6 @@ TEST(the_examples_can_be_read_and_every_number_has_a_source)
         price_release(&file);
         assert_int_equal(price_read(&file, "exampel-h100", &err), -1);
         assert_int_equal(err.exit_code, 66);
-        err_release(&err);
         price_release(&file);
     }
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 static void assert_near(double value, double expected)
@@ -51,7 +52,7 @@ static void ran(struct trace *trace, int32_t rank, int32_t step, double begin, d
 
 static struct breakdown broken_down(struct trace *trace)
 {
-    struct schedule *schedule = six_steps();
+    OWN(schedule) *schedule = six_steps();
     struct breakdown step =
         report_breakdown(schedule, (struct slowdown){0}, trace, trace_step_time(trace));
     assert_true(
@@ -59,7 +60,6 @@ static struct breakdown broken_down(struct trace *trace)
         fabs(step.compute + step.exposed_communication + step.input_wait + step.other - step.time) <
             1e-15 * step.time);
     assert_near(step.exposed_row + step.exposed_column, step.exposed_communication);
-    schedule_free(schedule);
     trace_release(trace);
     return step;
 }
@@ -82,8 +82,8 @@ TEST(communication_behind_compute_is_not_exposed)
 /* Of 4 s of backward 3.5 are beside collectives, at 2/3 of the speed. */
 TEST(what_compute_lost_beside_collectives_is_apart)
 {
-    struct schedule *schedule = six_steps();
-    struct trace trace = started();
+    OWN(schedule) *schedule = six_steps();
+    HELD(trace) trace = started();
     ran(&trace, 1, FORWARD, 10, 12);
     ran(&trace, 1, BACKWARD, 12, 16);
     ran(&trace, 1, ROW, 12, 13);
@@ -93,8 +93,6 @@ TEST(what_compute_lost_beside_collectives_is_apart)
     assert_near(step.slowed, 3.5 / 3);
     assert_near(step.compute, 6 - 3.5 / 3);
     assert_near(step.other, 1);
-    schedule_free(schedule);
-    trace_release(&trace);
 }
 
 TEST(exposed_communication_belongs_to_the_axis_waited_for)
@@ -179,15 +177,13 @@ TEST(any_trace_sums_to_its_time)
 TEST(names_the_links_that_limit_an_axis)
 {
     static const struct link_kind kind[] = {{"fast", 75e9, 1e-6}, {"slow", 25e9, 5e-6}};
-    struct fabric *fabric = fabric_lay_torus((struct grid){4, 4}, 2, kind, 0);
-    struct schedule *schedule = schedule_new((struct grid){4, 4});
+    OWN(fabric) *fabric = fabric_lay_torus((struct grid){4, 4}, 2, kind, 0);
+    OWN(schedule) *schedule = schedule_new((struct grid){4, 4});
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 0, 1000, -1);
     assert_string_equal(fabric->tier_name[report_bottleneck(fabric, schedule, AXIS_ROW)], "fast");
     assert_string_equal(fabric->tier_name[report_bottleneck(fabric, schedule, AXIS_COLUMN)],
                         "slow");
     assert_int_equal(report_bottleneck(fabric, schedule, AXIS_WORLD), -1);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 /* --- result --- */
@@ -244,8 +240,8 @@ TEST(prints_a_table_a_sentence_and_what_is_assumed)
 {
     char network[] = "resnet50";
     struct scenario scenario = {.model.network = network};
-    struct result result = example(&scenario);
-    struct text text = {0};
+    HELD(result) result = example(&scenario);
+    HELD(text) text = {0};
     result_print(&text, &result);
     assert_string_equal(
         text.data,
@@ -282,18 +278,16 @@ TEST(prints_a_table_a_sentence_and_what_is_assumed)
         "\n"
         "warnings\n"
         "  coarse\n");
-    text_release(&text);
-    result_release(&result);
 }
 
 TEST(prints_the_time_to_a_target_with_its_parts)
 {
     char network[] = "resnet50";
     struct scenario scenario = {.model.network = network, .training.target = 0.759};
-    struct result result = example(&scenario);
+    HELD(result) result = example(&scenario);
     result.train_likely = (struct interval){300, 500};
     result.to_target = (struct to_target){360, {84, 96}, 0.25};
-    struct text text = {0};
+    HELD(text) text = {0};
     result_print(&text, &result);
     assert_non_null(strstr(
         text.data, "  epochs                                90   mean\n"
@@ -308,8 +302,6 @@ TEST(prints_the_time_to_a_target_with_its_parts)
                    "    evaluation                       2.5 s     0.7 %\n"
                    "    start-up                          12 s     3.3 %\n"));
     assert_null(strstr(text.data, "time to train"));
-    text_release(&text);
-    result_release(&result);
 }
 
 /* The lines of the JSON text, without indentation. */
@@ -444,9 +436,9 @@ static const char *const json_lines[] = {
 TEST(prints_every_key_of_the_schema_as_json)
 {
     struct scenario scenario = {0};
-    struct result result = example(&scenario);
-    struct json *json = result_json(&result);
-    struct text text = {0};
+    HELD(result) result = example(&scenario);
+    OWN(json) *json = result_json(&result);
+    HELD(text) text = {0};
     json_print(&text, json);
     char *line = strtok(text.data, "\n");
     for (size_t i = 0; i < sizeof(json_lines) / sizeof(*json_lines); i++) {
@@ -455,7 +447,4 @@ TEST(prints_every_key_of_the_schema_as_json)
         line = strtok(NULL, "\n");
     }
     assert_null(line);
-    text_release(&text);
-    json_free(json);
-    result_release(&result);
 }

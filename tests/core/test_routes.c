@@ -1,9 +1,7 @@
 #include "core/network/fabric.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/platform/platform.h"
+#include "tests/core/own.h"
 #include "tests/core/route_text.h"
 #include "tests/test.h"
 
@@ -11,7 +9,7 @@
 static struct fabric *lay_leaves(enum routing routing, int32_t pipes, int32_t rails,
                                  const int32_t *place)
 {
-    struct wiring wiring = {.count = {[VERTEX_DEVICE] = 2, [VERTEX_NIC] = 2}};
+    HELD(wiring) wiring = {.count = {[VERTEX_DEVICE] = 2, [VERTEX_NIC] = 2}};
     wiring_add(&wiring, 0, 1, 0);
     wiring_add(&wiring, 0, 2, 0);
     wiring_add(&wiring, 1, 3, 0);
@@ -27,7 +25,7 @@ static struct fabric *lay_leaves(enum routing routing, int32_t pipes, int32_t ra
          .uplink = kind("pod uplink", 1, 1000),
          .pipes = pipes > 1 ? 2 * pipes : 1},
     };
-    struct fabric *fabric = fabric_lay_cluster(&(struct cluster_plan){
+    return fabric_lay_cluster(&(struct cluster_plan){
         .nodes = 5,
         .devices_per_node = 2,
         .wiring = &wiring,
@@ -41,14 +39,12 @@ static struct fabric *lay_leaves(enum routing routing, int32_t pipes, int32_t ra
         .place = place,
         .latency_between = 10000,
     });
-    wiring_release(&wiring);
-    return fabric;
 }
 
 /* The card of rank r is number r: device and card d of node n are 2 n + d. */
 TEST(a_static_route_takes_the_uplink_of_its_destination)
 {
-    struct fabric *fabric = lay_leaves(ROUTING_STATIC, 3, 1, NULL);
+    OWN(fabric) *fabric = lay_leaves(ROUTING_STATIC, 3, 1, NULL);
     assert_true(fabric->chooses);
     assert_int_equal(fabric->link_count, 5 * 10 + 2 * 3 * 3 + 2 * 2 * 6);
     expect_route(fabric, 0, 5,
@@ -60,12 +56,11 @@ TEST(a_static_route_takes_the_uplink_of_its_destination)
     expect_route(fabric, 8, 7,
                  "node4.gpu0-nic0 node4.nic0.up leaf2.up1 pod1.up1 pod0.down1 leaf1.down1 "
                  "node3.nic1.down node3.nic1-gpu1");
-    fabric_free(fabric);
 }
 
 TEST(with_rails_each_card_has_a_switch_of_its_own)
 {
-    struct fabric *fabric = lay_leaves(ROUTING_STATIC, 3, 2, NULL);
+    OWN(fabric) *fabric = lay_leaves(ROUTING_STATIC, 3, 2, NULL);
     expect_route(fabric, 0, 2, "node0.gpu0-nic0 node0.nic0.up node1.nic0.down node1.nic0-gpu0");
     expect_route(fabric, 0, 3,
                  "node0.gpu0-nic0 node0.nic0.up leaf0.up0 leaf1.down0 node1.nic1.down "
@@ -77,13 +72,12 @@ TEST(with_rails_each_card_has_a_switch_of_its_own)
     fabric_route(fabric, 0, 3, &there);
     fabric_route(fabric, 0, 2, &inside);
     assert_true(there.latency == inside.latency + 2 * 100);
-    fabric_free(fabric);
 }
 
 TEST(nodes_stand_where_they_are_placed)
 {
     static const int32_t place[] = {6, 1, 7, 0, 2};
-    struct fabric *fabric = lay_leaves(ROUTING_IDEAL, 1, 1, place);
+    OWN(fabric) *fabric = lay_leaves(ROUTING_IDEAL, 1, 1, place);
     assert_false(fabric->chooses);
     expect_route(fabric, 0, 4, "node6.gpu0-nic0 node6.nic0.up node7.nic0.down node7.nic0-gpu0");
     expect_route(fabric, 3, 9,
@@ -92,24 +86,20 @@ TEST(nodes_stand_where_they_are_placed)
     expect_route(fabric, 0, 2,
                  "node6.gpu0-nic0 node6.nic0.up leaf3.up pod1.up pod0.down leaf0.down "
                  "node1.nic0.down node1.nic0-gpu0");
-    fabric_free(fabric);
 }
 
 TEST(with_one_uplink_all_routings_are_the_same)
 {
-    struct fabric *ideal = lay_leaves(ROUTING_IDEAL, 1, 1, NULL);
+    OWN(fabric) *ideal = lay_leaves(ROUTING_IDEAL, 1, 1, NULL);
     for (enum routing routing = ROUTING_STATIC; routing < ROUTING_COUNT; routing++) {
-        struct fabric *fabric = lay_leaves(routing, 1, 1, NULL);
+        OWN(fabric) *fabric = lay_leaves(routing, 1, 1, NULL);
         for (int32_t pair = 0; pair < 100; pair++) {
             if (pair / 10 == pair % 10)
                 continue;
-            char *text = route_text(ideal, pair / 10, pair % 10);
+            FREED char *text = route_text(ideal, pair / 10, pair % 10);
             expect_route(fabric, pair / 10, pair % 10, text);
-            free(text);
         }
-        fabric_free(fabric);
     }
-    fabric_free(ideal);
 }
 
 /* Each of 24 cables gets its part of 4 * 34 * 33 * 4 routes: 748, and 5 standard deviations of 27
@@ -118,11 +108,11 @@ TEST(hashed_routes_are_spread_over_all_uplinks)
 {
     struct err err = {0};
     const char *set[] = {"platform.network.routing=hashed", "platform.network.routing_seed=5"};
-    struct platform *platform = platform_read_changed("abci", set, 2, NULL, &err);
+    OWN(platform) *platform = platform_read_changed("abci", set, 2, NULL, &err);
     assert_non_null(platform);
-    struct fabric *fabric = platform_fabric(platform, 67, 4, (struct grid){268, 1}, &err);
+    OWN(fabric) *fabric = platform_fabric(platform, 67, 4, (struct grid){268, 1}, &err);
     assert_int_equal(fabric->link_count, 67 * 34 + 2 * 2 * 24);
-    int32_t *routes = base_alloc(fabric->link_count, sizeof(*routes));
+    FREED int32_t *routes = base_alloc(fabric->link_count, sizeof(*routes));
     for (int32_t from = 0; from < 4 * 34; from++)
         for (int32_t to = 4 * 34; to < 4 * 67; to++) {
             struct route route;
@@ -141,9 +131,6 @@ TEST(hashed_routes_are_spread_over_all_uplinks)
         all += routes[up];
     }
     assert_int_equal(all, 4 * 34 * 4 * 33);
-    free(routes);
-    fabric_free(fabric);
-    platform_free(platform);
 }
 
 /* --- NCCL --- */
@@ -151,14 +138,11 @@ TEST(hashed_routes_are_spread_over_all_uplinks)
 static struct nccl_world nccl_on(const char *const *set, int32_t count, int32_t nodes)
 {
     struct err err = {0};
-    struct platform *platform = platform_read_changed("abci", set, count, NULL, &err);
+    OWN(platform) *platform = platform_read_changed("abci", set, count, NULL, &err);
     if (!platform)
         fail_msg("%s", err.text);
-    struct fabric *fabric = platform_fabric(platform, nodes, 4, (struct grid){4 * nodes, 1}, &err);
-    struct nccl_world world = fabric->nccl;
-    fabric_free(fabric);
-    platform_free(platform);
-    return world;
+    OWN(fabric) *fabric = platform_fabric(platform, nodes, 4, (struct grid){4 * nodes, 1}, &err);
+    return fabric->nccl;
 }
 
 /* Two channels leave a rack: their part of the cables decides. */

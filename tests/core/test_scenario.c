@@ -10,18 +10,17 @@
 
 static struct scenario read_job(const char *const *set, int32_t count)
 {
-    char *path = data_path("experiments/01_sony_abci/v1-1088.yaml");
+    FREED char *path = data_path("experiments/01_sony_abci/v1-1088.yaml");
     struct err err = {0};
     struct scenario scenario = {0};
     if (scenario_read(&scenario, path, set, count, NULL, &err))
         fail_msg("%s", err.text);
-    free(path);
     return scenario;
 }
 
 TEST(reads_the_published_job)
 {
-    struct scenario scenario = read_job(NULL, 0);
+    HELD(scenario) scenario = read_job(NULL, 0);
     const struct scenario_phase *phase = scenario.training.phase.item;
     assert_string_equal(scenario.model.network, "resnet50");
     assert_int_equal(scenario.model.compute, DTYPE_FP16);
@@ -36,13 +35,12 @@ TEST(reads_the_published_job)
     assert_int_equal(scenario.allreduce.algorithm, ALGORITHM_TORUS2D);
     assert_true(scenario.allreduce.bucket == 4 << 20);
     assert_int_equal(scenario.allreduce.overlap, OVERLAP_BACKWARD);
-    scenario_release(&scenario);
 }
 
 TEST(the_smallest_job_gets_every_default)
 {
     struct err err = {0};
-    struct scenario scenario;
+    HELD(scenario) scenario;
     if (scenario_read_text(&scenario, "t.yaml", SMALL, &err))
         fail_msg("%s", err.text);
     assert_int_equal(scenario.model.image, 224);
@@ -53,7 +51,6 @@ TEST(the_smallest_job_gets_every_default)
     assert_int_equal(scenario.input.workers, 0);
     assert_int_equal(scenario.training.data.decode, DECODE_CPU);
     assert_string_equal(scenario.path, "t.yaml");
-    scenario_release(&scenario);
 }
 
 TEST(the_hash_is_that_of_the_file_and_its_assignments)
@@ -66,23 +63,19 @@ TEST(the_hash_is_that_of_the_file_and_its_assignments)
                         "7f5861b7cd1dfb7baa0666918ece9ff669fc469612d7a915d07b2a653271b2b8");
     scenario_release(&plain);
     const char *const set[] = {"cluster.nodes=512", "allreduce.grid.columns=64"};
-    struct scenario one = read_job(NULL, 0), other = read_job(set, 2), again = read_job(set, 2);
+    HELD(scenario) one = read_job(NULL, 0), other = read_job(set, 2), again = read_job(set, 2);
     assert_string_not_equal(one.sha256, other.sha256);
     assert_string_equal(again.sha256, other.sha256);
     assert_int_equal(other.cluster.nodes, 512);
-    scenario_release(&one);
-    scenario_release(&other);
-    scenario_release(&again);
 }
 
 static void refused(const char *text, const char *expected)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     struct scenario scenario;
     assert_int_equal(scenario_read_text(&scenario, "t.yaml", text, &err), -1);
     if (!strstr(err.text, expected))
         fail_msg("no '%s' in:\n%s", expected, err.text);
-    err_release(&err);
 }
 
 /* A job whose images come from @source, of which the device shall decode files. */
@@ -100,7 +93,7 @@ TEST(only_jpeg_files_are_decoded_by_a_device)
     for (int32_t source = 0; source < SOURCE_COUNT; source++) {
         struct err err = {0};
         struct scenario scenario;
-        char *text = decoded_by_the_device(dataset_source_names[source]);
+        FREED char *text = decoded_by_the_device(dataset_source_names[source]);
         if (source != SOURCE_IMAGEFOLDER && source != SOURCE_WEBDATASET) {
             refused(text, "no effect without a source of JPEG files");
         } else {
@@ -108,13 +101,12 @@ TEST(only_jpeg_files_are_decoded_by_a_device)
             assert_int_equal(scenario.training.data.decode, DECODE_DEVICE);
             scenario_release(&scenario);
         }
-        free(text);
     }
 }
 
 TEST(faults_between_values_are_reported_at_once)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     struct scenario scenario;
     assert_int_equal(scenario_read_text(&scenario, "t.yaml",
                                         SMALL "allreduce: {grid: {columns: 4, rows: 4}}\n"
@@ -123,23 +115,20 @@ TEST(faults_between_values_are_reported_at_once)
                                         &err),
                      -1);
     assert_int_equal(err.count, 3);
-    err_release(&err);
 }
 
 TEST(explains_every_value)
 {
-    char *path = data_path("experiments/01_sony_abci/v2-3456.yaml");
+    FREED char *path = data_path("experiments/01_sony_abci/v2-3456.yaml");
     const char *const set[] = {"seed=7"};
     struct err err = {0};
-    struct text out = {0};
+    HELD(text) out = {0};
     if (scenario_explain(&out, path, set, 1, &err))
         fail_msg("%s", err.text);
     assert_non_null(strstr(out.data, "v2-3456.yaml:"));
     assert_non_null(strstr(out.data, "v1-1088.yaml:"));
     assert_non_null(strstr(out.data, "--set"));
     assert_non_null(strstr(out.data, "default"));
-    text_release(&out);
-    free(path);
 }
 
 /* ---- malformed files ---- */

@@ -2,6 +2,7 @@
 
 #include "core/config/field_rows.h"
 #include "tests/core/faulty.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 static const char *const text =
@@ -22,14 +23,13 @@ static struct json *values_of(const char *from, const char *to, int32_t ranks)
     struct scenario scenario;
     const char *place = strstr(text, from);
     assert_non_null(place);
-    char *changed = base_format("%.*s%s%s", (int)(place - text), text, to, place + strlen(from));
+    FREED char *changed =
+        base_format("%.*s%s%s", (int)(place - text), text, to, place + strlen(from));
     if (scenario_read_text(&scenario, "job", changed, &err))
         fail_msg("%s", err.text);
-    struct plan plan = plan_build(&scenario, ranks);
+    HELD(plan) plan = plan_build(&scenario, ranks);
     struct json *values = scenario_values(&scenario, &plan);
-    plan_release(&plan);
     scenario_release(&scenario);
-    free(changed);
     return values;
 }
 
@@ -52,18 +52,15 @@ TEST(every_key_has_a_decision_and_every_decision_a_key)
 
 TEST(the_manual_page_names_every_decision)
 {
-    struct text page = {0};
+    HELD(text) page = {0};
     struct err err = {0};
-    char *path = data_path("docs/man/foretrain.1.scd");
+    FREED char *path = data_path("docs/man/foretrain.1.scd");
     assert_int_equal(file_read(path, &page, &err), 0);
     for (const struct scenario_rule *rule = scenario_rules; rule->path; rule++) {
-        char *word = base_format("_%s_", rule->path);
+        FREED char *word = base_format("_%s_", rule->path);
         if (!strstr(page.data, word))
             fail_msg("%s does not stand in foretrain(1)", word);
-        free(word);
     }
-    text_release(&page);
-    free(path);
 }
 
 TEST(the_longest_rule_decides)
@@ -87,8 +84,8 @@ TEST(the_longest_rule_decides)
 
 TEST(values_are_resolved)
 {
-    struct text out = {0};
-    struct json *values = values_of("version", "version", 2);
+    HELD(text) out = {0};
+    OWN(json) *values = values_of("version", "version", 2);
     json_print(&out, values);
     static const char *const parts[] = {
         "\"training.phases.0.global_batch\": 16,", "\"training.phases.1.global_batch\": 32,",
@@ -99,30 +96,24 @@ TEST(values_are_resolved)
             fail_msg("%s is not in %s", parts[i], out.data);
     assert_null(strstr(out.data, "batch_per_device"));
     assert_null(strstr(out.data, "allreduce.grid"));
-    json_free(values);
-    text_release(&out);
 }
 
 /* Compare the job with one where @to stands for @from. */
 static int compare(const char *from, const char *to, int32_t ranks, const char *allowed,
                    struct text *notes, struct err *err)
 {
-    struct json *before = values_of("version", "version", 2), *now = values_of(from, to, ranks);
-    int failed = scenario_compare("ckpt-1", before, now, &allowed, allowed != NULL, notes, err);
-    json_free(before);
-    json_free(now);
-    return failed;
+    OWN(json) *before = values_of("version", "version", 2), *now = values_of(from, to, ranks);
+    return scenario_compare("ckpt-1", before, now, &allowed, allowed != NULL, notes, err);
 }
 
 TEST(another_spelling_is_no_change)
 {
-    struct text notes = {0};
+    HELD(text) notes = {0};
     struct err err = {0};
     assert_int_equal(compare("16 KiB", "16.384 kB", 2, NULL, &notes, &err), 0);
     assert_int_equal(compare("base: 0.05", "base: 5e-2, decay: constant", 2, NULL, &notes, &err),
                      0);
     assert_int_equal(notes.length, 0);
-    text_release(&notes);
 }
 
 TEST(changes_are_refused_or_told_one_by_one)
@@ -149,16 +140,14 @@ TEST(changes_are_refused_or_told_one_by_one)
          "note: changed, the result stays: allreduce.algorithm: \"ring\" -> \"tree\"\n"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        struct text notes = {0};
-        struct err err = {0};
+        HELD(text) notes = {0};
+        HELD(err) err = {0};
         assert_int_equal(compare(cases[i].from, cases[i].to, 2, cases[i].allowed, &notes, &err),
                          cases[i].result);
         const char *said = cases[i].result ? err.text : notes.data;
         if (!said || !strstr(said, cases[i].said))
             fail_msg("'%s' is not in: %s", cases[i].said, said);
         assert_int_equal(err.exit_code, cases[i].result ? 65 : 0);
-        text_release(&notes);
-        err_release(&err);
     }
 }
 
@@ -166,11 +155,10 @@ TEST(changes_are_refused_or_told_one_by_one)
 TEST(a_batch_per_device_on_other_ranks_is_another_batch)
 {
     struct text notes = {0};
-    struct err err = {0};
+    HELD(err) err = {0};
     assert_int_equal(compare("version", "version", 4, NULL, &notes, &err), -1);
     assert_non_null(strstr(err.text, "training.phases.0.global_batch: 16 -> 32"));
     assert_null(strstr(err.text, "training.phases.1"));
-    err_release(&err);
 }
 
 TEST(keys_that_are_none_are_refused_with_the_nearest)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 /* --- random schedules that follow the rules --- */
@@ -84,8 +85,8 @@ static const struct step compute = {.lane = LANE_COMPUTE};
 /* Three steps, of which the middle one is @step and waits for @dep: what does seal say? */
 static void refuses(struct step step, struct dep dep, const char *because)
 {
-    struct schedule *schedule = schedule_new((struct grid){4, 2});
-    struct err err = {0};
+    OWN(schedule) *schedule = schedule_new((struct grid){4, 2});
+    HELD(err) err = {0};
     snprintf(step.name, sizeof(step.name), "spoilt");
     schedule_add(schedule, compute, NULL, 0);
     schedule_add(schedule, step, &dep, 1);
@@ -96,8 +97,6 @@ static void refuses(struct step step, struct dep dep, const char *because)
     if (!strstr(err.text, because))
         fail_msg("\"%s\" is not in %s", because, err.text);
     assert_false(schedule->sealed);
-    err_release(&err);
-    schedule_free(schedule);
 }
 
 static void refuses_step(struct step step, const char *because)
@@ -112,12 +111,10 @@ static void refuses_step(struct step step, const char *because)
 
 TEST(refuses_nothing_to_do_and_nobody_to_do_it)
 {
-    struct schedule *schedule = schedule_new((struct grid){4, 0});
-    struct err err = {0};
+    OWN(schedule) *schedule = schedule_new((struct grid){4, 0});
+    HELD(err) err = {0};
     assert_int_equal(schedule_seal(schedule, &err), -1);
     assert_string_equal(err.text, "schedule: no steps\nschedule: a grid without ranks\n");
-    err_release(&err);
-    schedule_free(schedule);
 }
 
 TEST(refuses_a_dependency_on_itself)
@@ -202,14 +199,12 @@ TEST(refuses_what_the_algorithm_cannot_compute)
 
 TEST(reports_every_fault_at_once)
 {
-    struct schedule *schedule = schedule_new((struct grid){4, 2});
-    struct err err = {0};
+    OWN(schedule) *schedule = schedule_new((struct grid){4, 2});
+    HELD(err) err = {0};
     for (int32_t i = 0; i < 3; i++)
         schedule_add(schedule, compute, &(struct dep){i, 0}, 1);
     assert_int_equal(schedule_seal(schedule, &err), -1);
     assert_int_equal(err.count, 3);
-    err_release(&err);
-    schedule_free(schedule);
 }
 
 /* Read the dependencies after "<- " and compare. */
@@ -234,8 +229,8 @@ TEST(prints_one_line_a_step_that_reads_back)
 {
     static const char *const kind_name[] = {"compute", "collective", "input"};
     for (uint64_t seed = 0; seed < 100; seed++) {
-        struct schedule *schedule = sealed(random_schedule(seed));
-        struct text text = {0};
+        OWN(schedule) *schedule = sealed(random_schedule(seed));
+        HELD(text) text = {0};
         schedule_print(&text, schedule);
         char *line = strtok(text.data, "\n");
         unsigned long hash;
@@ -254,14 +249,12 @@ TEST(prints_one_line_a_step_that_reads_back)
             check_deps(schedule, &schedule->step[id], line);
         }
         assert_null(strtok(NULL, "\n"));
-        text_release(&text);
-        schedule_free(schedule);
     }
 }
 
 TEST(prints_what_a_person_wants_to_know)
 {
-    struct schedule *schedule = schedule_new((struct grid){4, 2});
+    OWN(schedule) *schedule = schedule_new((struct grid){4, 2});
     schedule_add(schedule,
                  (struct step){.kind = STEP_INPUT,
                                .lane = LANE_INPUT,
@@ -276,7 +269,7 @@ TEST(prints_what_a_person_wants_to_know)
             .compute = {.dtype = DTYPE_FP16, .kernels = 1, .flops = 1888223232, .bytes = 16056320}},
         &(struct dep){0, 0}, 1);
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 0, 1000, 1);
-    struct text text = {0};
+    HELD(text) text = {0};
     schedule_print(&text, sealed(schedule));
     const char *steps = strchr(text.data, '\n') + 1;
     assert_string_equal(steps,
@@ -290,8 +283,6 @@ TEST(prints_what_a_person_wants_to_know)
                         "column all-reduce, ring, 250 B <- 2\n"
                         "   4  row         collective  bucket 0 row all-gather                   "
                         "row all-gather, ring, 1000 B <- 3\n");
-    text_release(&text);
-    schedule_free(schedule);
 }
 
 /* --- all-reduce --- */
@@ -307,7 +298,7 @@ static struct schedule *all_reduce(struct grid grid, enum algorithm algorithm, i
 
 TEST(torus_all_reduce_is_a_chain_of_three)
 {
-    struct schedule *schedule = all_reduce((struct grid){4, 2}, ALGORITHM_TORUS2D, 1001);
+    OWN(schedule) *schedule = all_reduce((struct grid){4, 2}, ALGORITHM_TORUS2D, 1001);
     assert_int_equal(schedule->step_count, 4);
     for (int32_t id = 1; id <= 3; id++) {
         const struct step *step = &schedule->step[id];
@@ -323,34 +314,30 @@ TEST(torus_all_reduce_is_a_chain_of_three)
     assert_int_equal(schedule->step[3].collective.op, COLLECTIVE_ALL_GATHER);
     assert_string_equal(schedule_lane(schedule, LANE_ROW), "row");
     assert_string_equal(schedule_lane(schedule, LANE_COLUMN), "column");
-    schedule_free(schedule);
 }
 
 TEST(torus_all_reduce_leaves_out_an_axis_of_one_rank)
 {
-    struct schedule *flat = all_reduce((struct grid){4, 1}, ALGORITHM_TORUS2D, 1000);
+    OWN(schedule) *flat = all_reduce((struct grid){4, 1}, ALGORITHM_TORUS2D, 1000);
     assert_int_equal(flat->step_count, 3);
     assert_int_equal(flat->step[2].collective.op, COLLECTIVE_ALL_GATHER);
-    struct schedule *tall = all_reduce((struct grid){1, 4}, ALGORITHM_TORUS2D, 1000);
+    OWN(schedule) *tall = all_reduce((struct grid){1, 4}, ALGORITHM_TORUS2D, 1000);
     assert_int_equal(tall->step_count, 2);
     assert_int_equal(tall->step[1].collective.bytes, 1000);
-    schedule_free(flat);
-    schedule_free(tall);
 }
 
 TEST(one_rank_needs_no_all_reduce)
 {
     for (enum algorithm algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++) {
-        struct schedule *schedule = all_reduce((struct grid){1, 1}, algorithm, 1000);
+        OWN(schedule) *schedule = all_reduce((struct grid){1, 1}, algorithm, 1000);
         assert_int_equal(schedule->step_count, 1);
-        schedule_free(schedule);
     }
 }
 
 TEST(other_all_reduces_are_one_step_of_the_whole_world)
 {
     for (enum algorithm algorithm = 0; algorithm < ALGORITHM_TORUS2D; algorithm++) {
-        struct schedule *schedule = all_reduce((struct grid){4, 2}, algorithm, 1000);
+        OWN(schedule) *schedule = all_reduce((struct grid){4, 2}, algorithm, 1000);
         const struct step *step = &schedule->step[1];
         assert_int_equal(schedule->step_count, 2);
         assert_int_equal(step->lane, LANE_ROW);
@@ -360,13 +347,12 @@ TEST(other_all_reduces_are_one_step_of_the_whole_world)
         assert_int_equal(step->collective.group, algorithm == ALGORITHM_HIERARCHICAL);
         assert_int_equal(schedule_collective(schedule, 1).ranks, 8);
         assert_int_equal(schedule_collective(schedule, 1).elements, 1000);
-        schedule_free(schedule);
     }
 }
 
 TEST(peers_stay_in_their_row_or_column)
 {
-    struct schedule *schedule = all_reduce((struct grid){4, 3}, ALGORITHM_TORUS2D, 1000);
+    OWN(schedule) *schedule = all_reduce((struct grid){4, 3}, ALGORITHM_TORUS2D, 1000);
     for (int32_t rank = 0; rank < 12; rank++) {
         int32_t right = schedule_send_peer(schedule, 1, 0, rank, 0);
         int32_t below = schedule_send_peer(schedule, 2, 0, rank, 0);
@@ -375,17 +361,15 @@ TEST(peers_stay_in_their_row_or_column)
         assert_int_equal(below % 4, rank % 4);
         assert_int_not_equal(below, rank);
     }
-    schedule_free(schedule);
 }
 
 TEST(equal_collectives_are_found_whatever_their_bucket)
 {
-    struct schedule *schedule = schedule_new((struct grid){4, 2});
+    OWN(schedule) *schedule = schedule_new((struct grid){4, 2});
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 0, 1000, -1);
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 1, 1000, 2);
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 2, 1004, 5);
     static const int32_t expected[] = {0, 1, 2, 0, 1, 2, 6, 7, 8};
     for (int32_t id = 0; id < 9; id++)
         assert_int_equal(schedule_first_like(schedule, id), expected[id]);
-    schedule_free(schedule);
 }

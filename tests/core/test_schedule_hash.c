@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 static struct schedule *one_of_each(void)
@@ -91,30 +92,27 @@ static void members_change_hash(const struct schedule *schedule, struct step *st
 
 TEST(hash_changes_with_everything_a_back_end_reads)
 {
-    struct schedule *schedule = one_of_each();
+    OWN(schedule) *schedule = one_of_each();
     for (int32_t id = 0; id < schedule->step_count; id++)
         members_change_hash(schedule, &schedule->step[id]);
     bytes_change_hash(schedule, schedule->dep, (size_t)schedule->dep_count * sizeof(struct dep));
     bytes_change_hash(schedule, &schedule->grid, sizeof(schedule->grid));
-    schedule_free(schedule);
 }
 
 TEST(hash_ignores_names)
 {
-    struct schedule *schedule = one_of_each();
+    OWN(schedule) *schedule = one_of_each();
     uint64_t hash = schedule_hash(schedule);
     snprintf(schedule->step[0].name, sizeof(schedule->step[0].name), "renamed");
     assert_int_equal(schedule_hash(schedule), hash);
-    schedule_free(schedule);
 }
 
 /* The expected value was computed apart, from the description of the hash. */
 TEST(hash_is_the_same_on_every_machine)
 {
-    struct schedule *schedule = schedule_new((struct grid){34, 32});
+    OWN(schedule) *schedule = schedule_new((struct grid){34, 32});
     struct step step = {.lane = LANE_COMPUTE, .compute = {.flops = 1000, .bytes = 10}};
     int32_t last = schedule_add(schedule, step, NULL, 0);
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 0, 4194304, last);
     assert_int_equal(schedule_hash(schedule), UINT64_C(0x75c22bbc1f713c1e));
-    schedule_free(schedule);
 }

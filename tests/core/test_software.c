@@ -3,11 +3,11 @@
  */
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/platform/software.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 #define HEAD                                                                                       \
@@ -47,7 +47,7 @@ static struct software *read_valid(const char *text)
 
 TEST(reads_what_the_file_says)
 {
-    struct software *software = read_valid(HEAD "overlap: backward\nfits:\n" FIT("a") FIT("b"));
+    OWN(software) *software = read_valid(HEAD "overlap: backward\nfits:\n" FIT("a") FIT("b"));
     assert_int_equal(software->nccl, 204);
     assert_int_equal(software->groups, 1);
     assert_int_equal(software->overlap, 1);
@@ -55,13 +55,12 @@ TEST(reads_what_the_file_says)
     const struct software_fit *fit = software_find_fit(software, "b");
     assert_string_equal(fit->device, "b");
     assert_true(fit->efficiency_sd == 0.03 && fit->correlation == -0.5 && fit->rows == 7);
-    software_free(software);
 }
 
 TEST(makes_a_device_what_its_fit_says)
 {
-    struct software *software = read_valid(HEAD "fits:\n" FIT("v100-sxm2-16gb"));
-    struct device device = {0};
+    OWN(software) *software = read_valid(HEAD "fits:\n" FIT("v100-sxm2-16gb"));
+    HELD(device) device = {0};
     assert_int_equal(device_read(&device, "v100-sxm2-16gb", &(struct err){0}), 0);
     double peak = device.peak[DTYPE_FP16].value;
     software_apply(software, &device);
@@ -72,16 +71,14 @@ TEST(makes_a_device_what_its_fit_says)
     assert_string_equal(device.kernel_overhead.source, "runs");
     assert_string_equal(device.kernel_overhead.path, "kernel_overhead");
     assert_int_equal(device.kernel_overhead.provenance, PROVENANCE_MEASURED);
-    device_release(&device);
-    software_free(software);
 }
 
 TEST(replaces_what_it_says_of_collectives_and_nothing_else)
 {
-    struct software *software = read_valid(
+    OWN(software) *software = read_valid(
         HEAD "compute_slowdown: {value: 10 %, spread: 20 %, source: a paper, kind: published}\n"
              "fits:\n" FIT("v100-sxm2-16gb"));
-    struct device device = {0};
+    HELD(device) device = {0};
     assert_int_equal(device_read(&device, "v100-sxm2-16gb", &(struct err){0}), 0);
     device.communication_slowdown.value = 0.3;
     device.collective_launch.value = 1e-5;
@@ -93,29 +90,24 @@ TEST(replaces_what_it_says_of_collectives_and_nothing_else)
     assert_true(device.communication_slowdown.value == 0.3);
     assert_true(device.collective_launch.value == 1e-5);
     assert_true(device.jitter.value == software->jitter.value);
-    device_release(&device);
-    software_free(software);
 }
 
 TEST(gives_other_devices_the_fallback_and_their_own_fusion)
 {
-    struct software *software = read_valid(HEAD "fits:\n" FIT("a"));
-    struct device device = {0};
+    OWN(software) *software = read_valid(HEAD "fits:\n" FIT("a"));
+    HELD(device) device = {0};
     assert_int_equal(device_read(&device, "h100-sxm5-80gb", &(struct err){0}), 0);
     software_apply(software, &device);
     assert_true(device.math_efficiency.value == 0.5 && device.kernel_overhead.value == 9e-6);
     assert_int_equal(device.fusion, FUSION_MAINLOOP);
-    device_release(&device);
-    software_free(software);
 }
 
 TEST(refuses_two_fits_for_one_device)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     assert_null(read_text(HEAD "fits:\n" FIT("a") FIT("b") FIT("a"), &err));
     assert_non_null(strstr(err.text, "a second fit for 'a'"));
     assert_int_equal(err.exit_code, 65);
-    err_release(&err);
 }
 
 TEST(refuses_what_it_does_not_know)
@@ -128,20 +120,18 @@ TEST(refuses_what_it_does_not_know)
         {"version: 2\n", "version"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        struct err err = {0};
+        HELD(err) err = {0};
         assert_null(read_text(cases[i].text, &err));
         assert_non_null(strstr(err.text, cases[i].message));
-        err_release(&err);
     }
 }
 
 TEST(names_the_profiles_there_are)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     assert_null(software_read("mlperf-v0.66", &err));
     assert_int_equal(err.exit_code, 66);
     assert_non_null(strstr(err.text, "did you mean 'mlperf-v0.6'?"));
-    err_release(&err);
 }
 
 TEST(every_profile_of_the_library_reads_and_is_named_after_its_file)
@@ -153,13 +143,12 @@ TEST(every_profile_of_the_library_reads_and_is_named_after_its_file)
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         struct err err = {0};
-        struct software *software = software_read(names[i], &err);
+        OWN(software) *software = software_read(names[i], &err);
         if (!software)
             fail_msg("%s", err.text);
         assert_string_equal(software->name, names[i]);
         const struct software_fit *fit = software->fits.item;
         assert_true(software->fits.count > 0);
         assert_true(fit->efficiency_sd > 0 && fit->overhead_sd > 0);
-        software_free(software);
     }
 }

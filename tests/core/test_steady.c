@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 enum { RANKS = 64, DRAWS = 10000 };
@@ -50,9 +51,9 @@ TEST(expectation_is_the_mean_of_draws)
         {.straggler_fraction = 0.01, .straggler_slowdown = 0.5},
         {.compute_cv = 0.02, .straggler_fraction = 0.005, .straggler_slowdown = 0.2}};
     for (int i = 0; i < 9; i++) {
-        struct trace trace = {0};
-        struct schedule *schedule = overlapped(&trace, exchange[i % 3]);
-        struct steady steady = steady_new(schedule, (struct slowdown){0}, &trace);
+        HELD(trace) trace = {0};
+        OWN(schedule) *schedule = overlapped(&trace, exchange[i % 3]);
+        HELD(steady) steady = steady_new(schedule, (struct slowdown){0}, &trace);
         struct noise noise = noises[i / 3];
         double sum = 0, squares = 0;
         for (noise.seed = 1; noise.seed <= DRAWS; noise.seed++) {
@@ -64,22 +65,16 @@ TEST(expectation_is_the_mean_of_draws)
         double expected = steady_step(&steady, 1) + steady_waiting(&steady, &noise, RANKS);
         if (!(fabs(expected - mean) < 3 * error))
             fail_msg("case %d: %.9g is not %.9g +- %.3g", i, expected, mean, error);
-        steady_release(&steady);
-        schedule_free(schedule);
-        trace_release(&trace);
     }
 }
 
 TEST(a_step_is_what_its_longest_chain_takes)
 {
-    struct trace trace = {0};
-    struct schedule *schedule = overlapped(&trace, 0.5);
-    struct steady steady = steady_new(schedule, (struct slowdown){0}, &trace);
+    HELD(trace) trace = {0};
+    OWN(schedule) *schedule = overlapped(&trace, 0.5);
+    HELD(steady) steady = steady_new(schedule, (struct slowdown){0}, &trace);
     assert_true(fabs(steady_step(&steady, 1) - 3.5) < 1e-12);
     assert_true(fabs(steady_step(&steady, 2) - 6.5) < 1e-12);
     struct noise none = {.straggler_fraction = 0.5, .seed = 3};
     assert_true(steady_waiting(&steady, &none, RANKS) == 0);
-    steady_release(&steady);
-    schedule_free(schedule);
-    trace_release(&trace);
 }

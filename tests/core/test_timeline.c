@@ -36,10 +36,9 @@ static int open_fixture(void **state)
 
 static int close_fixture(void **state)
 {
-    struct fixture *fixture = *state;
+    FREED struct fixture *fixture = *state;
     schedule_free(fixture->schedule);
     trace_release(&fixture->trace);
-    free(fixture);
     return 0;
 }
 
@@ -57,53 +56,47 @@ static char *written(writer *write, const struct fixture *fixture)
 static void refuses(const struct fixture *fixture, const char *message)
 {
     for (size_t i = 0; i < sizeof(writers) / sizeof(*writers); i++) {
-        char *text = NULL;
+        FREED char *text = NULL;
         size_t size = 0;
-        struct err err = {0};
+        HELD(err) err = {0};
         FILE *file = open_memstream(&text, &size);
         assert_int_equal(writers[i](file, fixture->schedule, &fixture->trace, &err), -1);
         fclose(file);
         assert_int_equal(err.exit_code, 70);
         assert_int_equal(size, 0);
         assert_non_null(strstr(err.text, message));
-        err_release(&err);
-        free(text);
     }
 }
 
 TEST_WITH(writes_microseconds, open_fixture, close_fixture)
 {
-    char *text = written(timeline_write_kineto, *state);
+    FREED char *text = written(timeline_write_kineto, *state);
     assert_non_null(strstr(text, "\"name\": \"nccl:all_reduce\", \"pid\": 0, \"tid\": 1, "
                                  "\"ts\": 1.000000, \"dur\": 2.500000"));
-    free(text);
 }
 
 TEST_WITH(writes_paje_events_in_the_order_of_time, open_fixture, close_fixture)
 {
-    char *text = written(timeline_write_paje, *state);
+    FREED char *text = written(timeline_write_paje, *state);
     const char *expected = "5 0.000000000000 STEP r0l0 s0\n5 0.000000000000 STEP r1l0 s0\n"
                            "6 0.000001000000 STEP r0l0\n5 0.000001000000 STEP r0l1 s1\n"
                            "6 0.000001000000 STEP r1l0\n5 0.000001000000 STEP r1l1 s1\n"
                            "6 0.000003500000 STEP r0l1\n6 0.000003500000 STEP r1l1\n";
     assert_non_null(strstr(text, expected));
-    free(text);
 }
 
 TEST_WITH(the_order_of_spans_in_the_trace_does_not_matter, open_fixture, close_fixture)
 {
     struct fixture *fixture = *state;
     for (size_t i = 0; i < sizeof(writers) / sizeof(*writers); i++) {
-        char *first = written(writers[i], fixture);
+        FREED char *first = written(writers[i], fixture);
         for (int64_t a = 0, b = fixture->trace.span_count - 1; a < b; a++, b--) {
             struct span swap = fixture->trace.span[a];
             fixture->trace.span[a] = fixture->trace.span[b];
             fixture->trace.span[b] = swap;
         }
-        char *second = written(writers[i], fixture);
+        FREED char *second = written(writers[i], fixture);
         assert_string_equal(first, second);
-        free(first);
-        free(second);
     }
 }
 
@@ -149,8 +142,8 @@ static struct trace slower(const struct fixture *fixture)
 TEST_WITH(compares_two_traces_from_the_same_time_on, open_fixture, close_fixture)
 {
     struct fixture *fixture = *state;
-    struct trace measured = slower(fixture);
-    struct err err = {0};
+    HELD(trace) measured = slower(fixture);
+    HELD(err) err = {0};
     char *text = NULL;
     size_t size = 0;
     FILE *file = open_memstream(&text, &size);
@@ -176,20 +169,17 @@ TEST_WITH(compares_two_traces_from_the_same_time_on, open_fixture, close_fixture
         -1);
     fclose(file);
     assert_int_equal(err.exit_code, 70);
-    err_release(&err);
-    trace_release(&measured);
 }
 
 TEST_WITH(reports_a_full_disk, open_fixture, close_fixture)
 {
     struct fixture *fixture = *state;
     for (size_t i = 0; i < sizeof(writers) / sizeof(*writers); i++) {
-        struct err err = {0};
+        HELD(err) err = {0};
         assert_int_equal(
             timeline_write_file("/dev/full", writers[i], fixture->schedule, &fixture->trace, &err),
             -1);
         assert_int_equal(err.exit_code, 74);
         assert_non_null(strstr(err.text, "/dev/full: cannot be written"));
-        err_release(&err);
     }
 }

@@ -1,6 +1,5 @@
 #include "core/backend/trace.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
@@ -47,34 +46,29 @@ static int read_text(const char *text, struct trace *trace, struct err *err)
 static void refuses(const char *text)
 {
     struct trace trace = {0};
-    struct err err = {0};
+    HELD(err) err = {0};
     assert_int_equal(read_text(text, &trace, &err), -1);
     assert_int_equal(err.exit_code, 65);
     assert_int_equal(err.count, 1);
     assert_non_null(strstr(err.text, "trace:"));
     assert_null(trace.span);
-    err_release(&err);
 }
 
 TEST(written_and_read_again_is_byte_equal)
 {
-    struct trace trace = example(), again = {0};
+    HELD(trace) trace = example(), again = {0};
     struct err err = {0};
-    char *text = written(&trace);
+    FREED char *text = written(&trace);
     assert_int_equal(read_text(text, &again, &err), 0);
-    char *second = written(&again);
+    FREED char *second = written(&again);
     assert_string_equal(text, second);
     assert_int_equal(again.span_count, trace.span_count);
     assert_true(again.span[0].end == trace.span[0].end);
-    free(text);
-    free(second);
-    trace_release(&trace);
-    trace_release(&again);
 }
 
 TEST(keeps_the_latest_end_of_an_iteration)
 {
-    struct trace trace = {.iterations = 2};
+    HELD(trace) trace = {.iterations = 2};
     trace_finish(&trace, 1, 4);
     trace_finish(&trace, 1, 3);
     trace_finish(&trace, 0, 1);
@@ -83,51 +77,43 @@ TEST(keeps_the_latest_end_of_an_iteration)
     trace_finish(&trace, 2, 9);
     assert_int_equal(trace.iterations, 3);
     assert_true(trace_step_time(&trace) == 5);
-    trace_release(&trace);
 }
 
 TEST(one_iteration_takes_until_its_end)
 {
-    struct trace trace = {0};
+    HELD(trace) trace = {0};
     trace_finish(&trace, 0, 2.5);
     assert_true(trace_step_time(&trace) == 2.5);
-    trace_release(&trace);
 }
 
 TEST(refuses_every_truncation)
 {
-    struct trace trace = example();
-    char *text = written(&trace);
+    HELD(trace) trace = example();
+    FREED char *text = written(&trace);
     for (size_t length = strlen(text) - 1; length > 0; length--) {
         text[length] = '\0';
         refuses(text);
     }
-    free(text);
-    trace_release(&trace);
 }
 
 /* A changed byte may still give a trace; else it is refused, with nothing left behind. */
 TEST(survives_every_changed_byte)
 {
-    struct trace trace = example();
-    char *text = written(&trace);
+    HELD(trace) trace = example();
+    FREED char *text = written(&trace);
     for (char *at = text; *at; at++) {
         const char old = *at;
         for (const char *with = " -9x\n"; *with; with++) {
-            struct trace again = {0};
-            struct err err = {0};
+            HELD(trace) again = {0};
+            HELD(err) err = {0};
             *at = *with;
             if (read_text(text, &again, &err) == 0)
                 assert_int_equal(err.count, 0);
             else
                 assert_int_equal(err.exit_code, 65);
-            trace_release(&again);
-            err_release(&err);
         }
         *at = old;
     }
-    free(text);
-    trace_release(&trace);
 }
 
 static const char head[] = "foretrain-trace 1\nbackend sim\ngrain full\nschedule_hash 1\nranks 2\n"
@@ -135,9 +121,8 @@ static const char head[] = "foretrain-trace 1\nbackend sim\ngrain full\nschedule
 
 static void refuses_spans(const char *spans)
 {
-    char *text = base_format("%s%s", head, spans);
+    FREED char *text = base_format("%s%s", head, spans);
     refuses(text);
-    free(text);
 }
 
 TEST(refuses_a_span_that_cannot_be)
@@ -170,7 +155,7 @@ TEST(reads_traces_that_follow_each_other)
 {
     struct trace trace = example(), again = {0};
     struct err err = {0};
-    char *one = written(&trace), *two = base_format("%s%s", one, one);
+    FREED FREED char *one = written(&trace), *two = base_format("%s%s", one, one);
     FILE *file = fmemopen(two, strlen(two), "r");
     for (int i = 0; i < 2; i++) {
         assert_int_equal(trace_read(file, "trace", &again, &err), 0);
@@ -178,20 +163,16 @@ TEST(reads_traces_that_follow_each_other)
         trace_release(&again);
     }
     fclose(file);
-    free(one);
-    free(two);
     trace_release(&trace);
 }
 
 TEST(reports_a_full_disk)
 {
-    struct trace trace = example();
-    struct err err = {0};
+    HELD(trace) trace = example();
+    HELD(err) err = {0};
     FILE *file = fopen("/dev/full", "w");
     assert_non_null(file);
     assert_int_equal(trace_write(file, &trace, &err), -1);
     assert_int_equal(err.exit_code, 74);
     fclose(file);
-    err_release(&err);
-    trace_release(&trace);
 }

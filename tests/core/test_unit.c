@@ -3,7 +3,6 @@
 #include <math.h>
 #include <regex.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/test.h"
@@ -19,13 +18,12 @@ static double parsed(enum unit unit, const char *text)
 
 static void refused(enum unit unit, const char *text, const char *expected)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     double value = 42;
     assert_int_equal(unit_parse(unit, text, &value, &err), -1);
     assert_true(value == 42);
     if (!strstr(err.text, expected))
         fail_msg("'%s' gave: %s", text, err.text);
-    err_release(&err);
 }
 
 TEST(reads_every_unit_into_si)
@@ -152,21 +150,19 @@ TEST(the_pattern_accepts_exactly_what_is_parsed)
         "inf",      ".",          "1e",     "1 GB /s", " 1",      "1 ",
     };
     for (int unit = 0; unit < UNIT_COUNT; unit++) {
-        struct text pattern = {0};
+        HELD(text) pattern = {0};
         unit_pattern(&pattern, (enum unit)unit);
         regex_t regex;
         assert_int_equal(regcomp(&regex, pattern.data, REG_EXTENDED | REG_NOSUB), 0);
         for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-            struct err err = {0};
+            HELD(err) err = {0};
             double value;
             bool accepted = unit_parse((enum unit)unit, texts[i], &value, &err) == 0;
             bool matched = regexec(&regex, texts[i], 0, NULL, 0) == 0;
             if (accepted != matched)
                 fail_msg("'%s' against %s", texts[i], pattern.data);
-            err_release(&err);
         }
         regfree(&regex);
-        text_release(&pattern);
     }
 }
 

@@ -7,64 +7,56 @@
 
 #include "core/base/base.h"
 #include "core/base/unit.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 /* The text of the value at "a" after @text was settled with @quantile; the caller frees it. */
 static char *settled(const char *text, double quantile)
 {
     struct err err = {0};
-    struct document *document = yaml_read_text("t.yaml", text, &err);
-    struct unknowns unknowns = {.quantile = &quantile, .quantile_count = !isnan(quantile)};
+    OWN(document) *document = yaml_read_text("t.yaml", text, &err);
+    HELD(unknowns) unknowns = {.quantile = &quantile, .quantile_count = !isnan(quantile)};
     if (!document || unknowns_settle(&unknowns, document, "", &err))
         fail_msg("%s", err.text);
     assert_int_equal(unknowns.count, 1);
     const struct node *node = node_get(yaml_root(document), "a");
     assert_true(node->drawn);
     const struct node *value = node_get(node, "value");
-    char *copy = base_copy((value ? value : node)->text);
-    unknowns_release(&unknowns);
-    yaml_free(document);
-    return copy;
+    return base_copy((value ? value : node)->text);
 }
 
 static void is_text(const char *text, double quantile, const char *expected)
 {
-    char *value = settled(text, quantile);
+    FREED char *value = settled(text, quantile);
     assert_string_equal(value, expected);
-    free(value);
 }
 
 static void is_number(const char *text, double quantile, enum unit unit, double expected)
 {
     double number;
     struct err err = {0};
-    char *value = settled(text, quantile);
+    FREED char *value = settled(text, quantile);
     assert_int_equal(unit_parse(unit, value, &number, &err), 0);
     assert_true(fabs(number - expected) <= 1e-9 * fabs(expected));
-    free(value);
 }
 
 static void refused(const char *text, const char *expected)
 {
-    struct err err = {0};
-    struct document *document = yaml_read_text("t.yaml", text, &err);
-    struct unknowns unknowns = {0};
+    HELD(err) err = {0};
+    OWN(document) *document = yaml_read_text("t.yaml", text, &err);
+    HELD(unknowns) unknowns = {0};
     assert_int_equal(unknowns_settle(&unknowns, document, "", &err), -1);
     assert_int_equal(err.exit_code, 65);
     if (!strstr(err.text, expected))
         fail_msg("no '%s' in:\n%s", expected, err.text);
-    err_release(&err);
-    unknowns_release(&unknowns);
-    yaml_free(document);
 }
 
 TEST(whole_numbers_are_equally_likely)
 {
     int32_t count[4] = {0};
     for (int32_t i = 0; i < 400; i++) {
-        char *value = settled("a: {low: 16, high: 19}", (i + 0.5) / 400);
+        FREED char *value = settled("a: {low: 16, high: 19}", (i + 0.5) / 400);
         count[atoi(value) - 16]++;
-        free(value);
     }
     for (int32_t i = 0; i < 4; i++)
         assert_int_equal(count[i], 100);
@@ -102,12 +94,12 @@ TEST(one_of_several_may_be_anything)
     is_text("a: {one_of: [8 us, 9 us], source: a guess, kind: assumed}", 0.9, "9 us");
     struct err err = {0};
     double quantile[] = {0.75, 0.25};
-    struct unknowns unknowns = {.quantile = quantile, .quantile_count = 2};
-    struct document *document = yaml_read_text("t.yaml",
-                                               "list:\n"
-                                               "  - {k: {one_of: [1, 2]}}\n"
-                                               "deep: {one_of: [[{x: 1}], [{x: 2}, {x: 3}]]}\n",
-                                               &err);
+    HELD(unknowns) unknowns = {.quantile = quantile, .quantile_count = 2};
+    OWN(document) *document = yaml_read_text("t.yaml",
+                                             "list:\n"
+                                             "  - {k: {one_of: [1, 2]}}\n"
+                                             "deep: {one_of: [[{x: 1}], [{x: 2}, {x: 3}]]}\n",
+                                             &err);
     assert_int_equal(unknowns_settle(&unknowns, document, "p.", &err), 0);
     assert_string_equal(unknowns.item[0].key, "p.list[0].k");
     assert_string_equal(unknowns.item[0].range, "1 or 2");
@@ -116,21 +108,17 @@ TEST(one_of_several_may_be_anything)
     assert_string_equal(node_get(node_get(root, "list")->child[0], "k")->text, "2");
     assert_int_equal(node_get(root, "deep")->child_count, 1);
     assert_string_equal(node_get(node_get(root, "deep")->child[0], "x")->text, "1");
-    unknowns_release(&unknowns);
-    yaml_free(document);
 }
 
 TEST(null_among_several_leaves_the_key_out)
 {
     struct err err = {0};
-    struct unknowns unknowns = {0};
-    struct document *document =
+    HELD(unknowns) unknowns = {0};
+    OWN(document) *document =
         yaml_read_text("t.yaml", "a: {one_of: [null, 2]}\nb: {one_of: [3, 4]}\n", &err);
     assert_int_equal(unknowns_settle(&unknowns, document, "", &err), 0);
     assert_null(node_get(yaml_root(document), "a"));
     assert_string_equal(node_get(yaml_root(document), "b")->text, "3");
-    unknowns_release(&unknowns);
-    yaml_free(document);
 }
 
 TEST(faults_are_named)
@@ -149,11 +137,9 @@ TEST(faults_are_named)
 
 TEST(where_none_is_allowed_it_says_what_to_do)
 {
-    struct err err = {0};
-    struct document *document = yaml_read_text("t.yaml", "a: {b: {low: 1, high: 2}}", &err);
+    HELD(err) err = {0};
+    OWN(document) *document = yaml_read_text("t.yaml", "a: {b: {low: 1, high: 2}}", &err);
     assert_int_equal(unknowns_settle(NULL, document, "", &err), -1);
     assert_non_null(strstr(err.text, "t.yaml:1:8: error: a.b is not known here"));
     assert_non_null(strstr(err.text, "--set a.b=VALUE"));
-    err_release(&err);
-    yaml_free(document);
 }

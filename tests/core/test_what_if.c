@@ -7,6 +7,7 @@
 
 #include "core/backend/floor.h"
 #include "core/job/grid_choice.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 /* What people change to see what it does, on every platform and by every algorithm, in closed form:
@@ -73,12 +74,11 @@ static void print_choices(struct text *out, const struct trial *trial, const str
 
 static double find(const struct number_list *list, const char *section, const char *key)
 {
-    char *path = base_format("%s.%s", section, key);
+    FREED char *path = base_format("%s.%s", section, key);
     double value = 0;
     for (int32_t i = 0; i < list->count; i++)
         if (!strcmp(list->number[i].path, path))
             value = list->number[i].value ? *list->number[i].value : (double)*list->number[i].count;
-    free(path);
     return value;
 }
 
@@ -100,11 +100,10 @@ static double narrowest_cut(const struct trial *trial)
     else if (trial->nodes > 1)
         rate = find(&list, "node", "nics") * rate_of(&list, "network.nic");
     for (int32_t t = 0; t < FABRIC_TIER_LIMIT; t++) {
-        char *tier = base_format("network.tiers[%d]", t);
+        FREED char *tier = base_format("network.tiers[%d]", t);
         double nodes = find(&list, tier, "nodes");
         if (nodes > 0 && trial->nodes > nodes)
             rate = fmin(rate, find(&list, tier, "uplinks") * rate_of(&list, tier));
-        free(tier);
     }
     free(list.number);
     return rate;
@@ -166,7 +165,7 @@ static void point_release(struct point *point)
 static void expect(struct findings *findings, const struct point *point, struct trial changed,
                    const char *what, double least, double most)
 {
-    struct point after = point_new(findings, changed);
+    HELD(point) after = point_new(findings, changed);
     double ratio = after.seconds / point->seconds;
     bool wrong = ratio < least * (1 - slack) || ratio > most * (1 + slack);
     if (wrong && strcmp(point->chosen.data, after.chosen.data) != 0)
@@ -179,7 +178,6 @@ static void expect(struct findings *findings, const struct point *point, struct 
                       platform_name(point->trial.platform), algorithm_names[point->trial.algorithm],
                       point->trial.nodes, point->trial.nccl, what, ratio, point->seconds,
                       point->chosen.data, after.chosen.data);
-    point_release(&after);
 }
 
 /* --- numbers --- */
@@ -188,11 +186,10 @@ static void change_number(struct findings *findings, const struct point *point,
                           const struct number *number, double factor, double limit)
 {
     bool longer = number_is_rate(number) == (factor < 1);
-    char *what = base_format("%s x %g", number->path, factor);
+    FREED char *what = base_format("%s x %g", number->path, factor);
     double before = number_scale(number, factor);
     expect(findings, point, point->trial, what, longer ? 1 : 1 / limit, longer ? limit : 1);
     number_set(number, before);
-    free(what);
 }
 
 /* What is not a device's, but for one algorithm: it computes the same under each. */
@@ -280,10 +277,9 @@ static void change_job(struct findings *findings, const struct point *point)
     other = point->trial;
     other.overlap = OVERLAP_NONE;
     expect(findings, point, other, "no overlap", 1, 2);
-    struct point apart = point_new(findings, other);
+    HELD(point) apart = point_new(findings, other);
     other.bucket *= 2;
     expect(findings, &apart, other, "bucket x 2 without overlap", 0, 1);
-    point_release(&apart);
 }
 
 /* Trees and pairs by distance do not go by nodes: with more of them other links are shared.  So do
@@ -317,9 +313,8 @@ static void each_algorithm(struct findings *findings, struct trial trial,
         trial.algorithm = trial.channels ? ALGORITHM_RING : (enum algorithm)a;
         if (!trial_can_run(&trial) || (trial.channels && trial.devices < 2))
             continue;
-        struct point point = point_new(findings, trial);
+        HELD(point) point = point_new(findings, trial);
         change(findings, &point);
-        point_release(&point);
     }
 }
 
@@ -378,7 +373,7 @@ static bool moves(struct platform *platform, const struct number *number, int32_
 static bool is_used(struct platform *platform, int32_t kind)
 {
     struct trial trial = trial_new(platform, platform_nodes(platform) < 2 ? 1 : 2);
-    struct fabric *fabric = trial_fabric(&trial);
+    OWN(fabric) *fabric = trial_fabric(&trial);
     bool used = false;
     for (int32_t i = 0; i < fabric->ranks * fabric->ranks && !used; i++) {
         int32_t from = i / fabric->ranks, to = i % fabric->ranks;
@@ -389,7 +384,6 @@ static bool is_used(struct platform *platform, int32_t kind)
         for (int32_t k = 0; k < route.count; k++)
             used = used || fabric->link[route.link[k]].tier == kind;
     }
-    fabric_free(fabric);
     return used;
 }
 

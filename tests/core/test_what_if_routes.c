@@ -1,3 +1,4 @@
+#include "tests/core/own.h"
 #include "tests/core/trial.h"
 #include "tests/test.h"
 
@@ -68,11 +69,9 @@ static void try_routings(void *context, struct platform *platform)
 {
     static const char *const even[2] = {"platform.network.routing=ideal"};
     for (int32_t i = 0; i < ROUTINGS && has_tiers(platform); i++) {
-        struct platform *ideal = read_changed(platform_name(platform), even);
-        struct platform *other = read_changed(platform_name(platform), changes[i]);
+        OWN(platform) *ideal = read_changed(platform_name(platform), even);
+        OWN(platform) *other = read_changed(platform_name(platform), changes[i]);
         compare(ideal, other, context);
-        platform_free(ideal);
-        platform_free(other);
     }
 }
 
@@ -91,7 +90,7 @@ TEST(every_choice_moves_a_step)
     static const char *const nothing[2] = {NULL};
     double seconds[CHANGES + 1];
     for (int32_t i = 0; i <= CHANGES; i++) {
-        struct platform *platform = read_changed("abci", i ? changes[i - 1] : nothing);
+        OWN(platform) *platform = read_changed("abci", i ? changes[i - 1] : nothing);
         struct number_list list = trial_numbers(platform);
         for (int32_t n = 0; n < list.count; n++)
             if (!strcmp(list.number[n].path, "network.tiers[0].uplinks"))
@@ -102,6 +101,5 @@ TEST(every_choice_moves_a_step)
             if (seconds[k] == seconds[i])
                 fail_msg("changes %d and %d take the same time: %g s", k, i, seconds[i]);
         free(list.number);
-        platform_free(platform);
     }
 }

@@ -1,8 +1,5 @@
 #include "core/network/wiring.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/test.h"
 
 static struct wiring new_wiring(int32_t devices, int32_t switches, int32_t cpus, int32_t nics)
@@ -34,9 +31,8 @@ static char *way(const struct wiring *wiring, const char *from, const char *to)
 static void expect_way(const struct wiring *wiring, const char *from, const char *to,
                        const char *expected)
 {
-    char *text = way(wiring, from, to);
+    FREED char *text = way(wiring, from, to);
     assert_string_equal(text, expected);
-    free(text);
 }
 
 TEST(every_vertex_is_found_by_its_name)
@@ -44,10 +40,9 @@ TEST(every_vertex_is_found_by_its_name)
     struct wiring wiring = new_wiring(4, 2, 2, 3);
     assert_int_equal(wiring_vertices(&wiring), 11);
     for (int32_t v = 0; v < 11; v++) {
-        struct text name = {0};
+        HELD(text) name = {0};
         wiring_print_vertex(&name, &wiring, v);
         assert_int_equal(wiring_find(&wiring, name.data), v);
-        text_release(&name);
     }
     const char *const unknown[] = {"gpu4", "gpu", "gpu00", "nic3", "plx0", ""};
     for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
@@ -56,7 +51,7 @@ TEST(every_vertex_is_found_by_its_name)
 
 TEST(takes_the_fewest_cables)
 {
-    struct wiring wiring = new_wiring(2, 3, 0, 0);
+    HELD(wiring) wiring = new_wiring(2, 3, 0, 0);
     connect(&wiring, "gpu0", "switch0");
     connect(&wiring, "switch0", "switch1");
     connect(&wiring, "switch1", "gpu1");
@@ -65,31 +60,28 @@ TEST(takes_the_fewest_cables)
     connect(&wiring, "switch2", "gpu0");
     expect_way(&wiring, "gpu0", "gpu1", "gpu0 switch2 gpu1");
     expect_way(&wiring, "gpu1", "gpu0", "gpu1 switch2 gpu0");
-    wiring_release(&wiring);
 }
 
 TEST(among_equals_takes_the_cable_that_stands_first)
 {
-    struct wiring wiring = new_wiring(2, 2, 0, 0);
+    HELD(wiring) wiring = new_wiring(2, 2, 0, 0);
     connect(&wiring, "gpu1", "switch1");
     connect(&wiring, "switch1", "gpu0");
     connect(&wiring, "gpu0", "switch0");
     connect(&wiring, "gpu1", "switch0");
     expect_way(&wiring, "gpu0", "gpu1", "gpu0 switch1 gpu1");
     expect_way(&wiring, "gpu1", "gpu0", "gpu1 switch1 gpu0");
-    wiring_release(&wiring);
 }
 
 TEST(devices_and_nics_do_not_forward)
 {
-    struct wiring wiring = new_wiring(3, 0, 0, 1);
+    HELD(wiring) wiring = new_wiring(3, 0, 0, 1);
     connect(&wiring, "gpu0", "gpu1");
     connect(&wiring, "gpu1", "gpu2");
     connect(&wiring, "gpu0", "nic0");
     expect_way(&wiring, "gpu0", "gpu1", "gpu0 gpu1");
     expect_way(&wiring, "gpu0", "gpu2", "none");
     expect_way(&wiring, "gpu1", "nic0", "none");
-    wiring_release(&wiring);
 }
 
 TEST(a_way_to_oneself_has_no_links)
@@ -101,7 +93,7 @@ TEST(a_way_to_oneself_has_no_links)
 
 TEST(a_device_uses_the_nic_nearest_to_it)
 {
-    struct wiring wiring = new_wiring(2, 2, 0, 2);
+    HELD(wiring) wiring = new_wiring(2, 2, 0, 2);
     connect(&wiring, "gpu0", "switch0");
     connect(&wiring, "gpu1", "switch1");
     connect(&wiring, "switch0", "switch1");
@@ -111,12 +103,11 @@ TEST(a_device_uses_the_nic_nearest_to_it)
     wiring_assign_nics(&wiring, nic);
     assert_int_equal(nic[0], 1);
     assert_int_equal(nic[1], 0);
-    wiring_release(&wiring);
 }
 
 TEST(equally_near_nics_share_the_devices)
 {
-    struct wiring wiring = new_wiring(5, 1, 0, 2);
+    HELD(wiring) wiring = new_wiring(5, 1, 0, 2);
     const char *const leaf[] = {"gpu0", "gpu1", "gpu2", "gpu3", "gpu4", "nic0", "nic1"};
     for (int32_t i = 0; i < 7; i++)
         connect(&wiring, leaf[i], "switch0");
@@ -124,7 +115,6 @@ TEST(equally_near_nics_share_the_devices)
     wiring_assign_nics(&wiring, nic);
     for (int32_t i = 0; i < 5; i++)
         assert_int_equal(nic[i], i % 2);
-    wiring_release(&wiring);
 }
 
 TEST(a_device_without_a_way_has_no_nic)

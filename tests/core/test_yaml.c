@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/base.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 static struct document *read_text(const char *text)
@@ -20,20 +21,19 @@ static struct document *read_text(const char *text)
 
 static void refused(const char *text, const char *expected)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     assert_null(yaml_read_text("t.yaml", text, &err));
     assert_int_equal(err.exit_code, 65);
     if (!strstr(err.text, expected))
         fail_msg("no '%s' in:\n%s", expected, err.text);
-    err_release(&err);
 }
 
 TEST(nodes_know_where_they_stand)
 {
-    struct document *document = read_text("a: 1\n"
-                                          "long key:   {b: [x, 'y z'], c: }\n"
-                                          "list:\n"
-                                          "  - p\n");
+    OWN(document) *document = read_text("a: 1\n"
+                                        "long key:   {b: [x, 'y z'], c: }\n"
+                                        "list:\n"
+                                        "  - p\n");
     const struct node *root = yaml_root(document);
     assert_int_equal(root->kind, NODE_MAPPING);
     assert_int_equal(root->child_count, 3);
@@ -52,71 +52,62 @@ TEST(nodes_know_where_they_stand)
     assert_int_equal(node_get(root, "list")->child[0]->origin.column, 5);
     assert_null(node_get(root, "none"));
     assert_null(node_get(item, "none"));
-    yaml_free(document);
 }
 
 TEST(json_is_read_as_well)
 {
-    struct document *document =
+    OWN(document) *document =
         read_text("{\n\t\"a\": [1, true, null],\n\t\"b\": {\"c\": \"\\u00e9\"}\n}");
     const struct node *root = yaml_root(document);
     assert_string_equal(node_get(root, "a")->child[1]->text, "true");
     assert_string_equal(node_get(node_get(root, "b"), "c")->text, "\xc3\xa9");
-    yaml_free(document);
 }
 
 TEST(every_style_of_text_is_read)
 {
-    struct document *document = read_text("folded: >\n  one\n  two\n\n  three\n"
-                                          "kept: |-\n  one\n   two\n"
-                                          "plain: one\n  two\n"
-                                          "single: 'it''s\n  two'\n"
-                                          "quotes: ''\n"
-                                          "double: \"tab\\tline\\n\\u20ac\\x41 \\\n  joined\"\n");
+    OWN(document) *document = read_text("folded: >\n  one\n  two\n\n  three\n"
+                                        "kept: |-\n  one\n   two\n"
+                                        "plain: one\n  two\n"
+                                        "single: 'it''s\n  two'\n"
+                                        "quotes: ''\n"
+                                        "double: \"tab\\tline\\n\\u20ac\\x41 \\\n  joined\"\n");
     const char *const texts[] = {
         "one two\nthree\n", "one\n two", "one two",
         "it's two",         "",          "tab\tline\n\342\202\254A joined"};
     for (int i = 0; i < 6; i++)
         assert_string_equal(yaml_root(document)->child[i]->text, texts[i]);
-    yaml_free(document);
 }
 
 TEST(messages_underline_the_value)
 {
-    struct document *document = read_text("x: 1\n\xc3\xa9t\xc3\xa9: {a: bcd}\n");
+    OWN(document) *document = read_text("x: 1\n\xc3\xa9t\xc3\xa9: {a: bcd}\n");
     const struct node *value = node_get(yaml_root(document)->child[1], "a");
-    struct err err = {0};
+    HELD(err) err = {0};
     assert_int_equal(origin_error(&value->origin, &err, "not %d\n", 5), -1);
     assert_string_equal(err.text, "t.yaml:2:10: error: not 5 \n"
                                   "  \xc3\xa9t\xc3\xa9: {a: bcd}\n"
                                   "           ^~~\n");
-    err_release(&err);
-    yaml_free(document);
 }
 
 TEST(long_lines_are_shown_around_the_fault)
 {
-    struct text text = {0};
+    HELD(text) text = {0};
     text_add(&text, "{a: \"%01000d\", b: wrong, c: \"%01000d\"}", 0, 0);
-    struct document *document = read_text(text.data);
-    struct err err = {0};
+    OWN(document) *document = read_text(text.data);
+    HELD(err) err = {0};
     origin_error(&node_get(yaml_root(document), "b")->origin, &err, "x");
     const char *source = strchr(err.text, '\n') + 3, *caret = strchr(source, '\n') + 3;
     assert_true(caret - source < 110);
     assert_memory_equal(source + (strchr(caret, '^') - caret), "wrong", 5);
-    err_release(&err);
-    text_release(&text);
-    yaml_free(document);
 }
 
 TEST(aliases_are_copies)
 {
-    struct document *document = read_text("a: &x {b: 1}\nc: *x\nd: &x 2\ne: [*x]\n");
+    OWN(document) *document = read_text("a: &x {b: 1}\nc: *x\nd: &x 2\ne: [*x]\n");
     const struct node *root = yaml_root(document);
     assert_string_equal(node_get(node_get(root, "c"), "b")->text, "1");
     assert_int_equal(node_get(root, "c")->origin.line, 1);
     assert_string_equal(node_get(root, "e")->child[0]->text, "2");
-    yaml_free(document);
 }
 
 TEST(refuses_what_is_not_one_mapping)
@@ -142,18 +133,15 @@ TEST(all_duplicates_are_reported)
 TEST(bounds_hold_exactly)
 {
     for (int depth = 62; depth <= 66; depth++) {
-        struct text text = {0};
+        HELD(text) text = {0};
         text_add(&text, "a: ");
         for (int i = 0; i < depth; i++)
             text_add(&text, "[");
         for (int i = 0; i < depth; i++)
             text_add(&text, "]");
-        struct err err = {0};
-        struct document *document = yaml_read_text("t.yaml", text.data, &err);
+        HELD(err) err = {0};
+        OWN(document) *document = yaml_read_text("t.yaml", text.data, &err);
         assert_int_equal(document != NULL, depth + 1 <= 64); /* the mapping is the first level */
-        yaml_free(document);
-        err_release(&err);
-        text_release(&text);
     }
 }
 
@@ -171,15 +159,13 @@ TEST(refuses_every_kind_of_bad_utf8)
                                "\xf8\x88\x80\x80",
                                "\xff"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        char *text = base_format("a: 1\nb: '%s'\n", bad[i]);
+        FREED char *text = base_format("a: 1\nb: '%s'\n", bad[i]);
         refused(text, "t.yaml:2:5: error: byte 0x");
-        free(text);
     }
     const char *const good[] = {"\xc2\x80", "\xe0\xa0\x80", "\xef\xbf\xbd", "\xf4\x8f\xbf\xbd"};
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-        char *text = base_format("b: '%s'\n", good[i]);
+        FREED char *text = base_format("b: '%s'\n", good[i]);
         yaml_free(read_text(text));
-        free(text);
     }
 }
 
@@ -192,7 +178,7 @@ static void sets(struct document *document, const char *assignment)
 
 TEST(assignments_replace_and_add)
 {
-    struct document *document = read_text("a: {b: 1}\nlist: [{x: 1}, {x: 2}]\n");
+    OWN(document) *document = read_text("a: {b: 1}\nlist: [{x: 1}, {x: 2}]\n");
     const struct node *root = yaml_root(document);
     sets(document, "a.b=25 GB/s");
     sets(document, "list.1.x=[p, {q: r}]");
@@ -208,7 +194,6 @@ TEST(assignments_replace_and_add)
     assert_string_equal(node_get(node_get(node_get(root, "new"), "deep"), "key")->text, "v=w");
     assert_string_equal(node_get(node_get(root, "a"), "b2")->text, "3");
     assert_non_null(strstr(yaml_source(document), "list.1.x=[p, {q: r}]"));
-    yaml_free(document);
 }
 
 TEST(assignments_that_lead_nowhere_are_refused)
@@ -230,13 +215,11 @@ TEST(assignments_that_lead_nowhere_are_refused)
         {"a.b=\xff", "byte 0xff"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct document *document = read_text("a: {b: 1}\nlist: [1, 2]\n");
-        struct err err = {0};
+        OWN(document) *document = read_text("a: {b: 1}\nlist: [1, 2]\n");
+        HELD(err) err = {0};
         assert_int_equal(yaml_set(document, cases[i][0], &err), -1);
         if (!strstr(err.text, cases[i][1]))
             fail_msg("'%s' gave:\n%s", cases[i][0], err.text);
-        err_release(&err);
-        yaml_free(document);
     }
 }
 
@@ -251,19 +234,16 @@ static char *path_of(const char *name)
 
 static void write_file(const char *name, const char *text)
 {
-    char *path = path_of(name);
+    FREED char *path = path_of(name);
     FILE *file = fopen(path, "w");
     fputs(text, file);
     fclose(file);
-    free(path);
 }
 
 static struct document *read_file(const char *name, struct err *err)
 {
-    char *path = path_of(name);
-    struct document *document = yaml_read_file(path, err);
-    free(path);
-    return document;
+    FREED char *path = path_of(name);
+    return yaml_read_file(path, err);
 }
 
 static int make_folder(void **state)
@@ -277,9 +257,8 @@ static int remove_folder(void **state)
     (void)state;
     const char *const names[] = {"base.yaml", "over.yaml", "loop1.yaml", "loop2.yaml", "lost.yaml"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        char *path = path_of(names[i]);
+        FREED char *path = path_of(names[i]);
         unlink(path);
-        free(path);
     }
     return rmdir(folder);
 }
@@ -287,31 +266,29 @@ static int remove_folder(void **state)
 TEST(null_takes_a_key_away)
 {
     struct err err = {0};
-    struct document *document = yaml_read_text("t.yaml", "a: {x: 1, y: [1, 2]}\nb: 2\n", &err);
+    OWN(document) *document = yaml_read_text("t.yaml", "a: {x: 1, y: [1, 2]}\nb: 2\n", &err);
     assert_int_equal(yaml_set(document, "a.x=null", &err), 0);
     assert_int_equal(yaml_set(document, "a.new=~", &err), 0);
     assert_null(node_get(node_get(yaml_root(document), "a"), "x"));
     assert_null(node_get(node_get(yaml_root(document), "a"), "new"));
     assert_non_null(node_get(node_get(yaml_root(document), "a"), "y"));
     assert_non_null(node_get(yaml_root(document), "b"));
-    yaml_free(document);
 }
 
 TEST(texts_keep_their_letters)
 {
     struct err err = {0};
-    struct document *document = yaml_read_text(
+    OWN(document) *document = yaml_read_text(
         "t.yaml", "z\303\274rich: r\303\251snet\nquoted: \"\342\202\254 1\"\n", &err);
     assert_string_equal(yaml_root(document)->child[0]->key, "z\303\274rich");
     assert_string_equal(yaml_root(document)->child[0]->text, "r\303\251snet");
     assert_string_equal(node_get(yaml_root(document), "quoted")->text, "\342\202\254 1");
-    yaml_free(document);
 }
 
 TEST(an_assignment_names_items_by_index_name_or_all)
 {
     struct err err = {0};
-    struct document *document =
+    OWN(document) *document =
         yaml_read_text("t.yaml", "list: [{name: a, x: 1}, {name: b, x: 2, y: [3, 4]}]\n", &err);
     const struct node *list = node_get(yaml_root(document), "list");
     assert_int_equal(yaml_set(document, "list[1].y[0]=7", &err), 0);
@@ -330,7 +307,6 @@ TEST(an_assignment_names_items_by_index_name_or_all)
         assert_non_null(strstr(err.text, "--set: error: "));
         err_release(&err);
     }
-    yaml_free(document);
 }
 
 TEST(a_file_replaces_the_keys_of_the_one_it_extends)
@@ -338,7 +314,7 @@ TEST(a_file_replaces_the_keys_of_the_one_it_extends)
     write_file("base.yaml", "a: {x: 1, y: 2}\nlist: [1, 2, 3]\nkept: yes\ngone: {b: 1}\n");
     write_file("over.yaml", "extends: base.yaml\na: {y: 3, z: 4}\nlist: [9]\ngone: null\n");
     struct err err = {0};
-    struct document *document = read_file("over.yaml", &err);
+    OWN(document) *document = read_file("over.yaml", &err);
     assert_non_null(document);
     const struct node *root = yaml_root(document), *a = node_get(root, "a");
     assert_string_equal(node_get(a, "x")->text, "1");
@@ -351,18 +327,16 @@ TEST(a_file_replaces_the_keys_of_the_one_it_extends)
     assert_non_null(strstr(node_get(a, "x")->origin.file, "base.yaml"));
     assert_non_null(strstr(node_get(a, "y")->origin.file, "over.yaml"));
     assert_non_null(strstr(yaml_source(document), "kept: yes"));
-    yaml_free(document);
 }
 
 TEST(a_circle_of_files_is_refused)
 {
     write_file("loop1.yaml", "extends: loop2.yaml\n");
     write_file("loop2.yaml", "extends: ./loop1.yaml\n");
-    struct err err = {0};
+    HELD(err) err = {0};
     assert_null(read_file("loop1.yaml", &err));
     assert_non_null(strstr(err.text, "loop2.yaml:1:10: error: extends forms a circle"));
     assert_int_equal(err.exit_code, 65);
-    err_release(&err);
 }
 
 TEST(a_file_that_cannot_be_read_gives_66)
@@ -370,11 +344,10 @@ TEST(a_file_that_cannot_be_read_gives_66)
     write_file("lost.yaml", "a: 1\nextends: nowhere.yaml\n");
     const char *const names[] = {"none.yaml", ".", "lost.yaml"};
     for (int i = 0; i < 3; i++) {
-        struct err err = {0};
+        HELD(err) err = {0};
         assert_null(read_file(names[i], &err));
         assert_int_equal(err.exit_code, 66);
         assert_non_null(strstr(err.text, "error: cannot read '"));
-        err_release(&err);
     }
 }
 

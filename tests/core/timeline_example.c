@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "core/report/timeline.h"
+#include "tests/core/own.h"
 
 static struct schedule *build_schedule(struct err *err)
 {
@@ -45,9 +46,9 @@ static void fill(struct trace *trace, const struct schedule *schedule, int32_t r
 
 static int write_both(const char *kineto, const char *paje, struct err *err)
 {
-    struct schedule *schedule = build_schedule(err);
+    OWN(schedule) *schedule = build_schedule(err);
     FILE *out[2] = {fopen(kineto, "w"), fopen(paje, "w")};
-    struct trace trace = {.backend = "sim", .grain = "full", .ranks = 12};
+    HELD(trace) trace = {.backend = "sim", .grain = "full", .ranks = 12};
     if (!schedule || !out[0] || !out[1])
         return -1;
     trace.schedule_hash = schedule_hash(schedule);
@@ -57,8 +58,6 @@ static int write_both(const char *kineto, const char *paje, struct err *err)
                  timeline_write_paje(out[1], schedule, &trace, err);
     fclose(out[0]);
     fclose(out[1]);
-    trace_release(&trace);
-    schedule_free(schedule);
     return status;
 }
 

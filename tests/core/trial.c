@@ -8,6 +8,7 @@
 
 #include "core/backend/analytic.h"
 #include "models/networks.h"
+#include "tests/core/own.h"
 
 /* --- a step --- */
 
@@ -117,23 +118,18 @@ struct run trial_run(const struct trial *trial, const struct fabric *fabric)
 double trial_step(const struct trial *trial, const struct schedule *schedule)
 {
     struct err err = {0};
-    struct trace trace = {0};
-    struct fabric *fabric = trial_fabric(trial);
+    HELD(trace) trace = {0};
+    OWN(fabric) *fabric = trial_fabric(trial);
     struct run run = trial_run(trial, fabric);
     if (backend_analytic.run(&run, schedule, &trace, &err))
         fail_msg("%s", err.text);
-    double seconds = trace_step_time(&trace);
-    trace_release(&trace);
-    fabric_free(fabric);
-    return seconds;
+    return trace_step_time(&trace);
 }
 
 double trial_seconds(const struct trial *trial)
 {
-    struct schedule *schedule = trial_schedule(trial);
-    double seconds = trial_step(trial, schedule);
-    schedule_free(schedule);
-    return seconds;
+    OWN(schedule) *schedule = trial_schedule(trial);
+    return trial_step(trial, schedule);
 }
 
 void trial_print(struct text *out, const struct trial *trial)
@@ -156,8 +152,8 @@ static int is_platform(const struct dirent *entry)
 void trial_each_platform(void (*visit)(void *context, struct platform *platform), void *context)
 {
     struct err err = {0};
-    char *folder = platform_directory(&err);
-    struct dirent **entry;
+    FREED char *folder = platform_directory(&err);
+    FREED struct dirent **entry;
     int count = scandir(folder, &entry, is_platform, alphasort);
     assert_true(count > 0);
     for (int i = 0; i < count; i++) {
@@ -170,8 +166,6 @@ void trial_each_platform(void (*visit)(void *context, struct platform *platform)
         free(path);
         free(entry[i]);
     }
-    free(entry);
-    free(folder);
 }
 
 /* --- numbers --- */
@@ -197,19 +191,17 @@ static void add_whole(struct number_list *list, const char *prefix, const struct
     for (int32_t i = 0; i < table->count; i++) {
         const struct field *field = &table->field[i];
         void *member = (char *)record + field->offset;
-        char *path = base_format("%s%s", prefix, field->path);
+        FREED char *path = base_format("%s%s", prefix, field->path);
         if (field->kind == FIELD_INTEGER && *(int64_t *)member != 0) {
             add(list, path, UNIT_NONE)->count = member;
         } else if (field->kind == FIELD_LIST) {
             const struct field_list *items = member;
             for (int32_t k = 0; k < items->count; k++) {
-                char *item = base_format("%s[%d].", path, k);
+                FREED char *item = base_format("%s[%d].", path, k);
                 add_whole(list, item, field->table,
                           (char *)items->item + (size_t)k * field->table->size);
-                free(item);
             }
         }
-        free(path);
     }
 }
 

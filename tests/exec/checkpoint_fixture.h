@@ -17,6 +17,7 @@
 
 #include "exec/checkpoint/checkpoint.h"
 #include "models/networks.h"
+#include "tests/own.h"
 
 enum { FIXTURE_RANKS = 4 };
 
@@ -32,9 +33,8 @@ struct fixture {
 /** Remove the directory @path with all that is in it. */
 static inline void remove_tree(const char *path)
 {
-    char *command = base_format("rm -rf '%s'", path);
+    FREED char *command = base_format("rm -rf '%s'", path);
     assert_int_equal(system(command), 0);
-    free(command);
 }
 
 /** Weights that are all different, shifted by @seed. */
@@ -124,7 +124,7 @@ static inline bool holds(const struct fixture *f, const char *name, int32_t seed
     struct progress progress;
     struct weights read = new_weights(&f->layout);
     struct fixture wanted = {.layout = f->layout, .weights = new_weights(&f->layout)};
-    char *path = base_format("%s/%s", f->directory, name);
+    FREED char *path = base_format("%s/%s", f->directory, name);
     fill_weights(&wanted, seed);
     size_t bytes = (size_t)f->layout.parameters * sizeof(float);
     bool same = checkpoint_read(path, &f->layout, &progress, &read, &err) == 0 &&
@@ -139,7 +139,6 @@ static inline bool holds(const struct fixture *f, const char *name, int32_t seed
     err_release(&err);
     free_weights(&read);
     free_weights(&wanted.weights);
-    free(path);
     return same;
 }
 
@@ -158,8 +157,6 @@ static inline int32_t count_entries(const char *directory)
 /** Whether @name lies in the fixture's directory. */
 static inline bool is_there(const struct fixture *f, const char *name)
 {
-    char *path = base_format("%s/%s", f->directory, name);
-    bool there = access(path, F_OK) == 0;
-    free(path);
-    return there;
+    FREED char *path = base_format("%s/%s", f->directory, name);
+    return access(path, F_OK) == 0;
 }

@@ -30,6 +30,7 @@
 #include "exec/measure/devices.h"
 #include "models/networks.h"
 #include "tests/exec/device_run.h"
+#include "tests/own.h"
 
 static double now(void)
 {
@@ -40,13 +41,12 @@ static double now(void)
 
 static void save(const char *directory, const char *name, const void *data, int64_t size)
 {
-    char *path = base_format("%s/%s", directory, name);
+    FREED char *path = base_format("%s/%s", directory, name);
     FILE *file = fopen(path, "wb");
     if (!file || fwrite(data, 1, (size_t)size, file) != (size_t)size || fclose(file)) {
         perror(path);
         exit(74);
     }
-    free(path);
 }
 
 /* Flat arrays are packed from the last layer to the first. */
@@ -54,14 +54,13 @@ static void save_tensors(const struct device_run *run, const char *directory, co
                          const float *flat)
 {
     int64_t done = 0;
-    float *ordered = base_alloc(run->layout.parameters, sizeof(float));
+    FREED float *ordered = base_alloc(run->layout.parameters, sizeof(float));
     for (int32_t t = 0; t < run->job.model->tensor_count; t++) {
         struct parameter p = run->layout.parameter[t];
         memcpy(ordered + done, flat + p.offset, (size_t)p.elements * sizeof(float));
         done += p.elements;
     }
     save(directory, name, ordered, done * (int64_t)sizeof(float));
-    free(ordered);
 }
 
 static void train_on(struct device_run *run, int32_t steps)
@@ -94,7 +93,7 @@ static void dump(struct device_run *run, const char *directory, int32_t steps)
     const int64_t size = sizeof(float);
     int64_t images = (int64_t)job->batches * job->batch;
     int64_t scores_size = (int64_t)job->batch * job->model->classes * size;
-    float *scores = base_alloc(scores_size, 1);
+    FREED float *scores = base_alloc(scores_size, 1);
     run->scenario.training.weight_decay = 0;
     save_tensors(run, directory, "parameters", run->weights.parameter);
     save(directory, "images", run->images, images * shape_elements(job->model->layer[0].in) * size);
@@ -103,7 +102,6 @@ static void dump(struct device_run *run, const char *directory, int32_t steps)
     save(directory, "scores", scores, scores_size);
     save_first_step(run, directory);
     train_on(run, steps - 1);
-    free(scores);
 }
 
 static void multiply(int threads)

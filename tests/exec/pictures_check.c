@@ -21,6 +21,7 @@
 #include "exec/train/train.h"
 #include "exec/world/world.h"
 #include "models/networks.h"
+#include "tests/core/own.h"
 #include "tests/exec/input/crop_reference.h"
 #include "tests/exec/input/fixture.h"
 
@@ -64,8 +65,8 @@ static struct {
 /* Decode a file in its place; all of them are small. */
 static void decode(uint8_t *place, struct crop *crop)
 {
-    struct err err = {0};
-    struct buffer pixels = {0};
+    HELD(err) err = {0};
+    HELD(buffer) pixels = {0};
     struct picture picture;
     struct box all = {.width = crop->width, .height = crop->height};
     int32_t width, height;
@@ -75,8 +76,6 @@ static void decode(uint8_t *place, struct crop *crop)
           "a file is what it is said to be");
     memcpy(place, picture.pixel, (size_t)3 * (size_t)width * (size_t)height);
     crop->file = 0;
-    buffer_release(&pixels);
-    err_release(&err);
 }
 
 /* Every other file is more than this device can. */
@@ -220,13 +219,13 @@ static const char *write_images(void **state)
 static struct train_result train(const char *path, const char *decode, bool augment,
                                  struct grid grid, const struct device_ops *ops)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     struct scenario scenario;
     struct train_result result = {0};
-    char *job_text = base_format(text, path, path, decode, augment ? "true" : "false");
+    FREED char *job_text = base_format(text, path, path, decode, augment ? "true" : "false");
     check(!scenario_read_text(&scenario, "pictures_check", job_text, &err), "the job is right");
-    struct model *model = network_build("toy", SIDE, CLASSES, &err);
-    struct plan plan = plan_build(&scenario, grid_ranks(grid));
+    OWN(model) *model = network_build("toy", SIDE, CLASSES, &err);
+    HELD(plan) plan = plan_build(&scenario, grid_ranks(grid));
     struct schedule *schedule[2] = {0};
     for (int32_t i = 0; i < 2; i++) {
         struct iteration iteration = {.model = model,
@@ -249,11 +248,7 @@ static struct train_result train(const char *path, const char *decode, bool augm
         check(strstr(err.text, "decodes no JPEG files") && err.exit_code == 69, err.text);
     for (int32_t i = 0; i < 2; i++)
         schedule_free(schedule[i]);
-    plan_release(&plan);
-    model_free(model);
     scenario_release(&scenario);
-    free(job_text);
-    err_release(&err);
     return result;
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 static const char *const files[] = {"model.safetensors", "optim.safetensors", "ranks.safetensors",
@@ -32,10 +33,10 @@ static char *file_in(const struct fixture *f, const char *checkpoint, const char
 /* Reading "ckpt-000001" must fail with @code and a message that names @file. */
 static void refuses(const struct fixture *f, const char *file, int32_t code)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     struct progress progress = {.step = -7};
     struct weights read = new_weights(&f->layout);
-    char *path = base_format("%s/ckpt-000001", f->directory);
+    FREED char *path = base_format("%s/ckpt-000001", f->directory);
     assert_int_equal(checkpoint_read(path, &f->layout, &progress, &read, &err), -1);
     assert_int_equal(err.exit_code, code);
     if (!strstr(err.text, file))
@@ -44,8 +45,6 @@ static void refuses(const struct fixture *f, const char *file, int32_t code)
     for (int64_t i = 0; i < f->layout.parameters; i++)
         assert_true(read.parameter[i] == 0 && read.momentum[i] == 0);
     free_weights(&read);
-    free(path);
-    err_release(&err);
 }
 
 TEST_WITH(is_read_back_with_every_bit, setup, teardown)
@@ -56,7 +55,7 @@ TEST_WITH(is_read_back_with_every_bit, setup, teardown)
     f->weights.parameter[3] = -0.0F;
     f->weights.parameter[4] = 1e-45F;
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
-    char *path = base_format("%s/ckpt-000001", f->directory);
+    FREED char *path = base_format("%s/ckpt-000001", f->directory);
     struct weights read = new_weights(&f->layout);
     assert_int_equal(checkpoint_read(path, &f->layout, &progress, &read, &err), 0);
     assert_memory_equal(read.parameter, f->weights.parameter, (size_t)f->layout.parameters * 4);
@@ -76,7 +75,6 @@ TEST_WITH(is_read_back_with_every_bit, setup, teardown)
     assert_string_equal(progress.network, "toy");
     assert_string_equal(progress.scenario_sha256, "abc");
     free_weights(&read);
-    free(path);
 }
 
 TEST_WITH(a_loss_that_is_not_finite_is_read_as_not_a_number, setup, teardown)
@@ -86,10 +84,9 @@ TEST_WITH(a_loss_that_is_not_finite_is_read_as_not_a_number, setup, teardown)
     struct progress progress;
     f->progress.loss = INFINITY;
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
-    char *path = base_format("%s/ckpt-000001", f->directory);
+    FREED char *path = base_format("%s/ckpt-000001", f->directory);
     assert_int_equal(checkpoint_read_progress(path, &progress, &err), 0);
     assert_true(isnan(progress.loss));
-    free(path);
 }
 
 TEST_WITH(momentum_and_statistics_of_ranks_may_be_left_out, setup, teardown)
@@ -104,14 +101,13 @@ TEST_WITH(momentum_and_statistics_of_ranks_may_be_left_out, setup, teardown)
         0);
     assert_false(is_there(f, "ckpt-000001/optim.safetensors"));
     assert_false(is_there(f, "ckpt-000001/ranks.safetensors"));
-    char *path = base_format("%s/ckpt-000001", f->directory);
+    FREED char *path = base_format("%s/ckpt-000001", f->directory);
     struct weights read = new_weights(&f->layout);
     read.momentum[0] = read.rank_statistics[0] = 5;
     assert_int_equal(checkpoint_read(path, &f->layout, &progress, &read, &err), 0);
     assert_true(read.momentum[0] == 5 && read.rank_statistics[0] == 5);
     assert_memory_equal(read.parameter, f->weights.parameter, (size_t)f->layout.parameters * 4);
     free_weights(&read);
-    free(path);
 }
 
 TEST(resnet50_has_the_320_tensors_of_torchvision)
@@ -119,9 +115,9 @@ TEST(resnet50_has_the_320_tensors_of_torchvision)
     struct err err = {0};
     struct fixture *f = fixture_new("resnet50", 224, 1000);
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
-    struct text content = {0};
-    struct safetensors header;
-    char *path = file_in(f, "ckpt-000001", "model.safetensors");
+    HELD(text) content = {0};
+    HELD(safetensors) header;
+    FREED char *path = file_in(f, "ckpt-000001", "model.safetensors");
     assert_int_equal(file_read(path, &content, &err), 0);
     assert_int_equal(safetensors_read_header(&header, path, content.data, content.length, &err), 0);
     assert_int_equal(header.count, 320);
@@ -150,9 +146,6 @@ TEST(resnet50_has_the_320_tensors_of_torchvision)
         assert_int_equal((header.data + tensor->begin) % (tensor->type == SAFETENSORS_I64 ? 8 : 4),
                          0);
     }
-    safetensors_release(&header);
-    text_release(&content);
-    free(path);
     fixture_free(f);
 }
 
@@ -173,7 +166,7 @@ TEST_WITH(names_the_file_with_a_flipped_bit, setup, teardown)
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
     for (int32_t i = 0; i < FILE_COUNT; i++) {
         struct stat found;
-        char *path = file_in(f, "ckpt-000001", files[i]);
+        FREED char *path = file_in(f, "ckpt-000001", files[i]);
         assert_int_equal(stat(path, &found), 0);
         int64_t stride = i == FILE_COUNT - 1 ? 1 : found.st_size / 23 + 1;
         for (int64_t at = 0; at < found.st_size; at += stride) {
@@ -181,7 +174,6 @@ TEST_WITH(names_the_file_with_a_flipped_bit, setup, teardown)
             refuses(f, files[i], 65);
             flip(path, at);
         }
-        free(path);
     }
     assert_true(holds(f, "ckpt-000001", 0));
 }
@@ -194,12 +186,11 @@ TEST_WITH(names_the_file_that_was_cut, setup, teardown)
             struct stat found;
             struct err err = {0};
             assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
-            char *path = file_in(f, "ckpt-000001", files[i]);
+            FREED char *path = file_in(f, "ckpt-000001", files[i]);
             assert_int_equal(stat(path, &found), 0);
             int64_t length = part == 4 ? found.st_size - 1 : found.st_size * part / 4;
             assert_int_equal(truncate(path, length), 0);
             refuses(f, files[i], 65);
-            free(path);
         }
 }
 
@@ -209,10 +200,9 @@ TEST_WITH(names_the_file_that_is_missing, setup, teardown)
     for (int32_t i = 0; i < FILE_COUNT; i++) {
         struct err err = {0};
         assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
-        char *path = file_in(f, "ckpt-000001", files[i]);
+        FREED char *path = file_in(f, "ckpt-000001", files[i]);
         assert_int_equal(unlink(path), 0);
         refuses(f, files[i], 66);
-        free(path);
     }
     remove_tree(f->directory);
     refuses(f, "ckpt-000001", 66);
@@ -224,18 +214,15 @@ TEST_WITH(refuses_the_weights_of_another_network, setup, teardown)
     struct err err = {0};
     struct progress progress;
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
-    char *path = base_format("%s/ckpt-000001", f->directory);
+    FREED char *path = base_format("%s/ckpt-000001", f->directory);
     assert_int_equal(checkpoint_read(path, &other->layout, &progress, &other->weights, &err), -1);
     assert_non_null(strstr(err.text, "has shape [3,"));
     err_release(&err);
-    struct model *deep = network_build("resnet18", 32, 3, &err);
-    struct layout layout = layout_build(deep);
+    OWN(model) *deep = network_build("resnet18", 32, 3, &err);
+    HELD(layout) layout = layout_build(deep);
     assert_int_equal(checkpoint_read(path, &layout, &progress, &(struct weights){0}, &err), -1);
     assert_non_null(strstr(err.text, "of network 'toy', but the job trains 'resnet18'"));
     err_release(&err);
-    layout_release(&layout);
-    model_free(deep);
-    free(path);
     fixture_free(other);
 }
 
@@ -246,8 +233,8 @@ static char *foreign_model(const struct fixture *f, enum safetensors_type type, 
 {
     static const unsigned char one_and_a_half[3][4] = {{0, 0, 0xc0, 0x3f}, {0, 0x3e}, {0xc0, 0x3f}};
     struct err err = {0};
-    struct safetensors header, copy = {0};
-    struct text content = {0}, out = {0};
+    HELD(safetensors) header, copy = {0};
+    HELD(text) content = {0}, out = {0};
     char *path = file_in(f, "ckpt-000001", "model.safetensors");
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
     assert_int_equal(file_read(path, &content, &err), 0);
@@ -268,10 +255,6 @@ static char *foreign_model(const struct fixture *f, enum safetensors_type type, 
     assert_non_null(file);
     assert_int_equal(fwrite(out.data, 1, (size_t)out.length, file), out.length);
     fclose(file);
-    text_release(&content);
-    text_release(&out);
-    safetensors_release(&header);
-    safetensors_release(&copy);
     return path;
 }
 
@@ -295,14 +278,12 @@ TEST_WITH(reads_models_of_others_in_16_bits, setup, teardown)
 TEST_WITH(names_the_tensor_that_is_missing_or_unknown, setup, teardown)
 {
     struct fixture *f = *state;
-    struct err err = {0};
-    char *path = foreign_model(f, SAFETENSORS_F16, "fc.bias", "head.scale");
+    HELD(err) err = {0};
+    FREED char *path = foreign_model(f, SAFETENSORS_F16, "fc.bias", "head.scale");
     assert_int_equal(checkpoint_read_model(path, &f->layout, &f->weights, &err), -1);
     assert_int_equal(err.count, 2);
     assert_non_null(strstr(err.text, "tensor 'fc.bias' is missing"));
     assert_non_null(strstr(err.text, "the network has no tensor 'head.scale'"));
-    err_release(&err);
-    free(path);
 }
 
 TEST_WITH(refuses_states_that_cannot_be, setup, teardown)
@@ -322,12 +303,12 @@ TEST_WITH(refuses_states_that_cannot_be, setup, teardown)
         {"{", "[", "not valid JSON"},
     };
     struct fixture *f = *state;
-    struct text text = {0};
+    HELD(text) text = {0};
     state_print(&text, &f->progress);
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        struct err err = {0};
+        HELD(err) err = {0};
         struct progress progress;
-        struct text bad = {0};
+        HELD(text) bad = {0};
         const char *place = strstr(text.data, cases[i].from);
         assert_non_null(place);
         text_append(&bad, text.data, place - text.data);
@@ -335,23 +316,18 @@ TEST_WITH(refuses_states_that_cannot_be, setup, teardown)
         assert_int_equal(state_read_text(&progress, "state.json", bad.data, bad.length, &err), -1);
         if (!strstr(err.text, cases[i].because))
             fail_msg("expected '%s' in: %s", cases[i].because, err.text);
-        err_release(&err);
-        text_release(&bad);
     }
-    text_release(&text);
 }
 
 /* Reading the job of "ckpt-000001" must fail with @code and a message with @part. */
 static void refuses_job(const struct fixture *f, int32_t code, const char *part)
 {
-    struct err err = {0};
-    char *path = base_format("%s/ckpt-000001", f->directory);
+    HELD(err) err = {0};
+    FREED char *path = base_format("%s/ckpt-000001", f->directory);
     assert_null(checkpoint_read_job(path, &err));
     assert_int_equal(err.exit_code, code);
     if (!strstr(err.text, part))
         fail_msg("'%s' is not in: %s", part, err.text);
-    err_release(&err);
-    free(path);
 }
 
 TEST_WITH(the_job_is_kept_and_may_be_anybodys, setup, teardown)
@@ -359,7 +335,7 @@ TEST_WITH(the_job_is_kept_and_may_be_anybodys, setup, teardown)
     struct fixture *f = *state;
     struct err err = {0};
     int64_t number;
-    char *path = base_format("%s/ckpt-000001", f->directory);
+    FREED char *path = base_format("%s/ckpt-000001", f->directory);
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
     refuses_job(f, 66, "name its job");
     f->progress.job = "[1]";
@@ -371,12 +347,10 @@ TEST_WITH(the_job_is_kept_and_may_be_anybodys, setup, teardown)
     assert_true(json_as_integer(json_get(job, "seed"), &number));
     assert_int_equal(number, 5);
     json_free(job);
-    char *file = file_in(f, "ckpt-000001", "job.json");
+    FREED char *file = file_in(f, "ckpt-000001", "job.json");
     FILE *stream = fopen(file, "r+");
     assert_non_null(stream);
     fputs("(", stream);
     fclose(stream);
     refuses_job(f, 65, "job.json: damaged");
-    free(file);
-    free(path);
 }

@@ -31,43 +31,38 @@ static void write_seeded(struct fixture *f, const char *name, int32_t keep, int3
 /* A file in the fixture's directory. */
 static void touch(const struct fixture *f, const char *name)
 {
-    char *path = base_format("%s/%s", f->directory, name);
+    FREED char *path = base_format("%s/%s", f->directory, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fclose(file);
-    free(path);
 }
 
 static void make(const struct fixture *f, const char *name)
 {
-    char *path = base_format("%s/%s", f->directory, name);
+    FREED char *path = base_format("%s/%s", f->directory, name);
     assert_int_equal(mkdir(path, 0777), 0);
-    free(path);
 }
 
 TEST_WITH(makes_directories_that_are_missing, setup, teardown)
 {
     struct fixture *f = *state;
     struct err err = {0};
-    char *deep = base_format("%s/a/b//c/", f->directory);
+    FREED char *deep = base_format("%s/a/b//c/", f->directory);
     assert_int_equal(
         checkpoint_write(deep, "ckpt-000001", 0, &f->layout, &f->progress, &f->weights, &err), 0);
     assert_true(holds(f, "a/b/c/ckpt-000001", 0));
-    free(deep);
 }
 
 TEST_WITH(refuses_a_directory_that_cannot_be_made, setup, teardown)
 {
     struct fixture *f = *state;
-    struct err err = {0};
+    HELD(err) err = {0};
     touch(f, "file");
-    char *path = base_format("%s/file/runs", f->directory);
+    FREED char *path = base_format("%s/file/runs", f->directory);
     assert_int_equal(
         checkpoint_write(path, "ckpt-1", 0, &f->layout, &f->progress, &f->weights, &err), -1);
     assert_int_equal(err.exit_code, 73);
     assert_non_null(strstr(err.text, path));
-    err_release(&err);
-    free(path);
 }
 
 TEST_WITH(keeps_the_newest_and_what_is_not_numbered, setup, teardown)
@@ -106,7 +101,7 @@ static void write_of_run(struct fixture *f, const char *run, const char *name, i
 TEST_WITH(those_of_another_run_are_neither_taken_nor_removed, setup, teardown)
 {
     struct fixture *f = *state;
-    struct text notes = {0};
+    HELD(text) notes = {0};
     write_of_run(f, "aaaaaaaaaaaaaaaa", "ckpt-100", 1);
     write_of_run(f, "bbbbbbbbbbbbbbbb", "ckpt-10", 1);
     write_of_run(f, "bbbbbbbbbbbbbbbb", "ckpt-20", 1);
@@ -118,7 +113,6 @@ TEST_WITH(those_of_another_run_are_neither_taken_nor_removed, setup, teardown)
     assert_non_null(strstr(notes.data, "ckpt-100 is passed over: it is of run aaaaaaaaaaaaaaaa"));
     free(path);
     assert_null(checkpoint_latest(f->directory, "cccccccccccccccc", &notes));
-    text_release(&notes);
 }
 
 TEST_WITH(leaves_a_checkpoint_with_other_files_alone, setup, teardown)
@@ -145,27 +139,25 @@ TEST_WITH(replaces_one_of_the_same_name, setup, teardown)
 TEST_WITH(leftovers_are_passed_over_and_removed_by_the_next_write, setup, teardown)
 {
     struct fixture *f = *state;
-    struct text notes = {0};
+    HELD(text) notes = {0};
     write_seeded(f, "ckpt-1", 0, 1);
     make(f, ".tmp-ckpt-2");
     touch(f, ".tmp-ckpt-2/model.safetensors");
     make(f, ".tmp-mine");
     touch(f, ".tmp-mine/other");
-    char *path = checkpoint_latest(f->directory, NULL, &notes);
+    FREED char *path = checkpoint_latest(f->directory, NULL, &notes);
     assert_non_null(path);
     assert_string_equal(path + strlen(path) - 7, "/ckpt-1");
     assert_non_null(strstr(notes.data, ".tmp-ckpt-2 was not finished"));
     write_seeded(f, "ckpt-3", 0, 3);
     assert_false(is_there(f, ".tmp-ckpt-2"));
     assert_true(is_there(f, ".tmp-mine/other")); /* not one of ours */
-    free(path);
-    text_release(&notes);
 }
 
 TEST_WITH(the_latest_is_the_newest_that_is_whole, setup, teardown)
 {
     struct fixture *f = *state;
-    struct text notes = {0};
+    HELD(text) notes = {0};
     assert_null(checkpoint_latest(f->directory, NULL, &notes));
     assert_null(notes.data);
     write_seeded(f, "ckpt-99", 0, 1);
@@ -179,13 +171,12 @@ TEST_WITH(the_latest_is_the_newest_that_is_whole, setup, teardown)
     assert_non_null(strstr(notes.data, "ckpt-101 is passed over"));
     assert_non_null(strstr(notes.data, "optim.safetensors"));
     free(path);
-    text_release(&notes);
 }
 
 /* One bit in the middle of @file of checkpoint @name. */
 static void flip_bit(const struct fixture *f, const char *name, const char *file)
 {
-    char *path = base_format("%s/%s/%s", f->directory, name, file);
+    FREED char *path = base_format("%s/%s/%s", f->directory, name, file);
     FILE *stream = fopen(path, "r+");
     assert_non_null(stream);
     assert_int_equal(fseek(stream, 0, SEEK_END), 0);
@@ -195,7 +186,6 @@ static void flip_bit(const struct fixture *f, const char *name, const char *file
     assert_int_equal(fseek(stream, middle, SEEK_SET), 0);
     fputc(byte ^ 4, stream);
     fclose(stream);
-    free(path);
 }
 
 TEST_WITH(one_with_a_flipped_bit_is_passed_over, setup, teardown)
@@ -205,16 +195,14 @@ TEST_WITH(one_with_a_flipped_bit_is_passed_over, setup, teardown)
     struct fixture *f = *state;
     write_seeded(f, "ckpt-1", 0, 1);
     for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
-        struct text notes = {0};
+        HELD(text) notes = {0};
         write_seeded(f, "ckpt-2", 0, 2);
         flip_bit(f, "ckpt-2", files[i]);
-        char *path = checkpoint_latest(f->directory, NULL, &notes);
+        FREED char *path = checkpoint_latest(f->directory, NULL, &notes);
         assert_non_null(path);
         assert_string_equal(path + strlen(path) - 7, "/ckpt-1");
         assert_non_null(strstr(notes.data, "ckpt-2 is passed over"));
         assert_non_null(strstr(notes.data, files[i]));
-        free(path);
-        text_release(&notes);
     }
 }
 
@@ -229,14 +217,13 @@ TEST_WITH(a_limit_on_files_harms_nothing, setup, teardown)
     for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
         low = (struct rlimit){limits[i], old.rlim_max};
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
-        struct err err = {0};
+        HELD(err) err = {0};
         int failed = write_named(f, "ckpt-2", 1, &err);
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
         assert_int_equal(failed, -1);
         assert_int_equal(err.exit_code, 74);
         assert_non_null(strstr(err.text, "model.safetensors: cannot be written: File too large"));
         assert_int_equal(count_entries(f->directory), 1);
-        err_release(&err);
     }
     assert_true(holds(f, "ckpt-1", 1));
 }
@@ -322,15 +309,13 @@ TEST_WITH(killed_at_any_moment_leaves_one_to_go_on_from, setup, teardown)
         kill(child, SIGKILL);
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_true(WIFSIGNALED(status));
-        struct text notes = {0};
-        char *path = checkpoint_latest(f->directory, NULL, &notes);
+        HELD(text) notes = {0};
+        FREED char *path = checkpoint_latest(f->directory, NULL, &notes);
         assert_non_null(path);
         unfinished += notes.data != NULL;
         assert_true(holds(f, path + strlen(f->directory) + 1, 0));
         if (notes.data) /* never a numbered one that is not whole */
             assert_null(strstr(notes.data, "is passed over: "));
-        free(path);
-        text_release(&notes);
     }
     print_message("%d of 40 kills hit a checkpoint in the making\n", unfinished);
     assert_true(unfinished > 0);

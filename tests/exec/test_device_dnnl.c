@@ -1,6 +1,5 @@
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
@@ -8,6 +7,7 @@
 #include "exec/cpu/dnnl/device_dnnl.h"
 #include "exec/cpu/dnnl/device_dnnl_state.h"
 #include "models/networks.h"
+#include "tests/core/own.h"
 #include "tests/exec/device_run.h"
 #include "tests/exec/random_network.h"
 #include "tests/test.h"
@@ -69,14 +69,13 @@ static void assert_same_state(struct device_run *a, struct device_run *b, double
 static void assert_same_scores(struct device_run *a, struct device_run *b, double tolerance)
 {
     int64_t count = (int64_t)a->job.batch / a->job.micro_batches * a->job.model->classes;
-    float *mine = base_alloc(count, sizeof(float)), *other = base_alloc(count, sizeof(float));
+    FREED FREED float *mine = base_alloc(count, sizeof(float)),
+                      *other = base_alloc(count, sizeof(float));
     device_run_score(a, mine);
     device_run_score(b, other);
     double difference = relative(mine, other, count);
     if (!(difference <= tolerance))
         fail_msg("seed %d: scores differ by %g", (int)a->job.seed, difference);
-    free(mine);
-    free(other);
 }
 
 /* One step, inference with what it left, another step.
@@ -126,9 +125,8 @@ static void expect_without_jump(double (*compare_one)(const struct model *, int3
 TEST(random_networks_train_as_on_the_naive_device)
 {
     for (uint64_t seed = 0; random_seed(&seed, NETWORKS);) {
-        struct model *model = random_network(seed);
+        OWN(model) *model = random_network(seed);
         expect_without_jump(compare, model, seed % 4 == 0 ? 2 : 1, seed, 1e-3);
-        model_free(model);
     }
 }
 
@@ -137,17 +135,16 @@ TEST(known_networks_train_as_on_the_naive_device)
     static const char *const name[] = {"toy", "resnet8"};
     for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++) {
         struct err err = {0};
-        struct model *model = network_build(name[i], 32, 10, &err);
+        OWN(model) *model = network_build(name[i], 32, 10, &err);
         expect_without_jump(compare, model, 1, i, 1e-3);
-        model_free(model);
     }
 }
 
 static bool runs_bf16(void)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     struct device_run run;
-    struct model *model = network_build("toy", 16, 4, &err);
+    OWN(model) *model = network_build("toy", 16, 4, &err);
     const struct device_run_job job = {.ops = &device_dnnl_ops,
                                        .model = model,
                                        .batch = 1,
@@ -156,8 +153,6 @@ static bool runs_bf16(void)
                                        .compute = DTYPE_BF16};
     bool runs = device_run_open(&run, &job, &err) == 0;
     device_run_close(&run);
-    err_release(&err);
-    model_free(model);
     return runs;
 }
 
@@ -195,9 +190,8 @@ TEST(bf16_is_fp32_up_to_rounding)
         skip();
     }
     for (uint64_t seed = 0; random_seed(&seed, NETWORKS);) {
-        struct model *model = random_network(seed);
+        OWN(model) *model = random_network(seed);
         expect_without_jump(bf16_difference, model, 1, seed, 0.04);
-        model_free(model);
     }
 }
 
@@ -205,7 +199,7 @@ TEST(bf16_is_fp32_up_to_rounding)
 TEST(the_same_threads_give_the_same_bits)
 {
     struct err err = {0};
-    struct model *model = network_build("resnet8", 32, 10, &err);
+    OWN(model) *model = network_build("resnet8", 32, 10, &err);
     const struct device_run_job job = {
         .model = model, .batch = 8, .micro_batches = 2, .threads = 2, .learning_rate = 0.1};
     struct device_run run[2];
@@ -223,7 +217,6 @@ TEST(the_same_threads_give_the_same_bits)
                         (size_t)run[0].layout.statistic_count * sizeof(float));
     device_run_close(&run[0]);
     device_run_close(&run[1]);
-    model_free(model);
 }
 
 static void assert_compiled(const struct layer *layer, const struct call *call)
@@ -270,7 +263,7 @@ static void assert_workspace(const struct model *model, enum dtype compute, int3
                                        .micro_batches = micro_batches,
                                        .threads = threads,
                                        .compute = compute};
-    struct device_run run;
+    CLOSED(device_run) run;
     struct err err = {0};
     int64_t told = -1;
     open_run(&run, job, &device_dnnl_ops);
@@ -285,23 +278,20 @@ static void assert_workspace(const struct model *model, enum dtype compute, int3
     assert_int_equal(told, run.state->workspace);
     assert_true(told >= (int64_t)run.state->engine.scratch_size);
     assert_true(told < run.state->engine.bytes);
-    device_run_close(&run);
 }
 
 TEST(the_workspace_is_told_beforehand)
 {
     bool narrow = runs_bf16();
     for (uint64_t seed = 0; random_seed(&seed, NETWORKS);) {
-        struct model *model = random_network(seed);
+        OWN(model) *model = random_network(seed);
         assert_workspace(model, DTYPE_FP32, seed % 4 == 0 ? 2 : 1, 1 + (int32_t)(seed % 2));
         if (narrow)
             assert_workspace(model, DTYPE_BF16, 1, 1);
-        model_free(model);
     }
     struct err err = {0};
-    struct model *model = network_build("resnet18", 64, 10, &err);
+    OWN(model) *model = network_build("resnet18", 64, 10, &err);
     assert_workspace(model, DTYPE_FP32, 1, 2); /* wide enough for Winograd's algorithm */
-    model_free(model);
 }
 
 TEST(half_precision_is_refused_with_a_way_out)

@@ -216,8 +216,8 @@ static void release(struct results *r)
 
 TEST_PORTABLE(gives_the_same_bits_with_all_instructions)
 {
-    float *values = random_floats(RANDOM);
-    uint16_t *halves = all_halves();
+    FREED float *values = random_floats(RANDOM);
+    FREED uint16_t *halves = all_halves();
     for (size_t t = 0; t < 2; t++)
         for (enum half_isa isa = 1; isa < HALF_ISA_COUNT; isa++) {
             if (!half_isa_supported(isa)) {
@@ -234,8 +234,6 @@ TEST_PORTABLE(gives_the_same_bits_with_all_instructions)
             release(&plain);
             release(&fast);
         }
-    free(values);
-    free(halves);
 }
 
 /* The blocks of vectors have any length: nothing beside them may change. */

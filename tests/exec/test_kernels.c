@@ -1,8 +1,6 @@
 #include "exec/cpu/dnnl/kernels.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/base.h"
 #include "tests/test.h"
@@ -36,8 +34,9 @@ TEST(statistics_keep_their_digits_far_from_zero)
 {
     for (int32_t k = 0; k < SHAPES; k++) {
         struct blocked s = shapes[k];
-        float *x = random_floats(count_of(s), 1), *mean = random_floats(2 * s.channels, 2);
-        float *scratch = base_alloc(norm_scratch(&s), sizeof(float));
+        FREED FREED float *x = random_floats(count_of(s), 1),
+                          *mean = random_floats(2 * s.channels, 2);
+        FREED float *scratch = base_alloc(norm_scratch(&s), sizeof(float));
         struct norm norm = {.x = x, .mean = mean, .variance = mean + s.channels};
         for (int64_t i = 0; i < count_of(s); i++)
             x[i] += 10000;
@@ -53,9 +52,6 @@ TEST(statistics_keep_their_digits_far_from_zero)
             assert_true(fabs((double)norm.mean[c] - 10000 - sum / count) < 1e-3); /* one ulp */
             assert_true(fabs((double)norm.variance[c] - variance) < 1e-5 * variance);
         }
-        free(x);
-        free(mean);
-        free(scratch);
     }
 }
 
@@ -63,9 +59,10 @@ TEST(two_norms_and_a_residual_are_added_before_the_relu)
 {
     for (int32_t k = 0; k < SHAPES; k++) {
         struct blocked s = shapes[k];
-        float *a = random_floats(count_of(s), 1), *b = random_floats(count_of(s), 2);
-        float *added = random_floats(count_of(s), 3), *y = random_floats(count_of(s), 4);
-        float *line = random_floats(4 * s.channels, 5);
+        FREED FREED float *a = random_floats(count_of(s), 1), *b = random_floats(count_of(s), 2);
+        FREED FREED float *added = random_floats(count_of(s), 3),
+                          *y = random_floats(count_of(s), 4);
+        FREED float *line = random_floats(4 * s.channels, 5);
         struct norm first = {.x = a, .scale = line, .shift = line + s.channels};
         struct norm second = {
             .x = b, .scale = line + 2 * s.channels, .shift = line + 3 * s.channels};
@@ -79,11 +76,6 @@ TEST(two_norms_and_a_residual_are_added_before_the_relu)
                                  (double)added[i];
                     assert_true(fabs((double)y[i] - fmax(sum, 0)) < 1e-5);
                 }
-        free(a);
-        free(b);
-        free(added);
-        free(y);
-        free(line);
     }
 }
 
@@ -93,7 +85,8 @@ TEST(an_average_pool_adapts_its_windows)
     const struct layer layer = {
         .op = LAYER_AVERAGE_POOL, .in = {16, 5, 1}, .out = {16, 3, 2}, .kernel = 1, .stride = 1};
     static const int32_t first[] = {0, 1, 3}, end[] = {2, 4, 5};
-    float *x = random_floats(16 * 5, 1), *y = random_floats(16 * 6, 2), *dx = random_floats(80, 3);
+    FREED FREED FREED float *x = random_floats(16 * 5, 1), *y = random_floats(16 * 6, 2),
+                            *dx = random_floats(80, 3);
     kernel_average(&layer, 1, 16, x, y);
     for (int32_t i = 0; i < 6; i++)
         for (int32_t c = 0; c < 16; c++) {
@@ -110,9 +103,6 @@ TEST(an_average_pool_adapts_its_windows)
     for (int32_t i = 0; i < 16 * 5; i++)
         backward += (double)x[i] * (double)dx[i];
     assert_true(fabs(forward - backward) < 1e-5 * forward);
-    free(x);
-    free(y);
-    free(dx);
 }
 
 TEST(images_become_planes)

@@ -87,7 +87,7 @@ static struct arrays arrays_new(struct layer layer)
     return a;
 }
 
-static void arrays_free(struct arrays *a)
+static void arrays_release(struct arrays *a)
 {
     free(a->x);
     free(a->w);
@@ -121,7 +121,7 @@ static float defined_output(const struct arrays *a, int32_t image, int32_t o, in
 TEST(convolves_as_defined)
 {
     for (int32_t index = 0; index < LINEAR_COUNT; index++) {
-        struct arrays a = arrays_new(linear_layer(index));
+        HELD(arrays) a = arrays_new(linear_layer(index));
         struct shape out = a.layer.out;
         naive_forward(&a.layer, BATCH, a.x, a.w, a.y);
         for (int32_t i = 0; a.layer.op == LAYER_CONVOLUTION && i < a.out; i++) {
@@ -129,28 +129,26 @@ TEST(convolves_as_defined)
             assert_true(a.y[i] == defined_output(&a, plane / out.channels, plane % out.channels,
                                                  i / out.width % out.height, i % out.width));
         }
-        arrays_free(&a);
     }
 }
 
 /* A linear layer's outputs are dot products with its rows of weights. */
 TEST(multiplies_as_defined)
 {
-    struct arrays a = arrays_new(linear_layer(8));
+    HELD(arrays) a = arrays_new(linear_layer(8));
     int64_t in = shape_elements(a.layer.in), out = a.layer.out.channels;
     naive_forward(&a.layer, BATCH, a.x, a.w, a.y);
     for (int64_t i = 0; i < a.out; i++) {
         double expected = dot(in, a.x + i / out * in, a.w + i % out * in);
         assert_true(a.y[i] == (float)expected + a.w[a.weights + i % out]);
     }
-    arrays_free(&a);
 }
 
 /* For y = A x: <A x, g> = <x, transpose(A) g>, and likewise for y as a function of the weights. */
 TEST(gradients_are_the_transpose)
 {
     for (int32_t index = 0; index < LINEAR_COUNT; index++) {
-        struct arrays a = arrays_new(linear_layer(index));
+        HELD(arrays) a = arrays_new(linear_layer(index));
         naive_forward(&a.layer, BATCH, a.x, a.w, a.y);
         naive_backward_filter(&a.layer, BATCH, a.x, a.dy, a.dw);
         assert_true(dot(a.out, a.y, a.dy) == dot(a.parameters, a.w, a.dw));
@@ -158,7 +156,6 @@ TEST(gradients_are_the_transpose)
         naive_forward(&a.layer, BATCH, a.x, a.w, a.y);
         naive_backward_data(&a.layer, BATCH, a.w, a.dy, a.dx);
         assert_true(dot(a.out, a.y, a.dy) == dot(a.in, a.x, a.dx));
-        arrays_free(&a);
     }
 }
 
@@ -177,11 +174,10 @@ TEST(average_pool_gradient_is_the_transpose)
                                    pool(LAYER_AVERAGE_POOL, 4, 4, 1, 0),
                                    pool(LAYER_AVERAGE_POOL, 5, 2, 2, 1)};
     for (size_t i = 0; i < sizeof(layers) / sizeof(*layers); i++) {
-        struct arrays a = arrays_new(layers[i]);
+        HELD(arrays) a = arrays_new(layers[i]);
         naive_pool(&a.layer, BATCH, a.x, a.y);
         naive_pool_backward(&a.layer, BATCH, a.x, a.dy, a.dx);
         assert_true(dot(a.out, a.y, a.dy) == dot(a.in, a.x, a.dx));
-        arrays_free(&a);
     }
 }
 
@@ -191,7 +187,7 @@ TEST(max_pool_gradient_is_the_finite_difference)
     const struct layer layers[] = {pool(LAYER_MAX_POOL, 8, 2, 2, 0),
                                    pool(LAYER_MAX_POOL, 7, 3, 2, 1)};
     for (size_t n = 0; n < sizeof(layers) / sizeof(*layers); n++) {
-        struct arrays a = arrays_new(layers[n]);
+        HELD(arrays) a = arrays_new(layers[n]);
         for (int64_t i = 0; i < a.in; i++)
             a.x[i] = (float)(i * 7919 % 1009); /* both prime: all different */
         naive_pool_backward(&a.layer, BATCH, a.x, a.dy, a.dx);
@@ -205,7 +201,6 @@ TEST(max_pool_gradient_is_the_finite_difference)
             assert_true((above - dot(a.out, a.y, a.dy)) * 2 == (double)a.dx[i]);
             a.x[i] = kept;
         }
-        arrays_free(&a);
     }
 }
 
@@ -266,15 +261,13 @@ static double batch_norm_difference(float *value, const float *x, const float *w
 TEST(batch_norm_gradient_is_the_finite_difference)
 {
     float w[] = {2, 1, 0.5F, 0, 3, -1}, dw[6], dx[BATCH * 60], statistics[6], y[BATCH * 60];
-    float *x = whole_numbers(BATCH * 60, 1), *dy = whole_numbers(BATCH * 60, 2);
+    FREED FREED float *x = whole_numbers(BATCH * 60, 1), *dy = whole_numbers(BATCH * 60, 2);
     naive_batch_norm(&batch_norm, BATCH, 1e-5, x, w, statistics, y);
     naive_batch_norm_backward(&batch_norm, BATCH, x, w, statistics, dy, dx, dw);
     for (int32_t i = 0; i < BATCH * 60; i++)
         assert_near((double)dx[i], batch_norm_difference(&x[i], x, w, dy), 1e-3);
     for (int32_t i = 0; i < 6; i++)
         assert_near((double)dw[i], batch_norm_difference(&w[i], x, w, dy), 1e-3);
-    free(x);
-    free(dy);
 }
 
 TEST(relu_cuts_and_masks)
@@ -326,7 +319,8 @@ TEST(loss_of_a_smoothed_label_has_its_entropy_as_floor)
     for (size_t i = 0; i < sizeof(floors) / sizeof(*floors); i++) {
         int32_t classes = floors[i].classes, label = classes - 1;
         double rest = floors[i].smoothing / classes;
-        float *x = base_alloc(classes, sizeof(*x)), *dx = base_alloc(classes, sizeof(*dx));
+        FREED FREED float *x = base_alloc(classes, sizeof(*x)),
+                          *dx = base_alloc(classes, sizeof(*dx));
         for (int32_t c = 0; c < classes; c++)
             x[c] = (float)(7 + log(c == label ? 1 - floors[i].smoothing + rest : rest));
         double least = naive_loss(1, classes, x, &label, floors[i].smoothing, dx);
@@ -340,7 +334,5 @@ TEST(loss_of_a_smoothed_label_has_its_entropy_as_floor)
             assert_true(naive_loss(1, classes, x, &label, floors[i].smoothing, dx) > least);
             x[c] = kept;
         }
-        free(x);
-        free(dx);
     }
 }

@@ -8,6 +8,8 @@
 #include "core/base/base.h"
 #include "tests/test.h"
 
+OWNED(optimizer, optimizer_free)
+
 /* A network of four tensors of awkward sizes, the largest of several blocks, not in the order in
  * which they lie in memory. */
 enum { TENSORS = 4, TOTAL = 70000 + 37 + 5 + 20011 };
@@ -203,9 +205,8 @@ TEST(lars_ignores_the_size_of_gradients)
         memset(s[i].momentum, 0, TOTAL * sizeof(*s[i].momentum));
         s[i].update.weight_decay = 0;
         s[i].scale = i == 0 ? 1 : 1024;
-        struct optimizer *optimizer = optimizer_new(&s[i].layout, &s[i].scenario);
+        OWN(optimizer) *optimizer = optimizer_new(&s[i].layout, &s[i].scenario);
         step(&s[i], optimizer);
-        optimizer_free(optimizer);
     }
     double size = norm_of(s[0].momentum + s[0].parameter[0].offset, sizes[0]);
     float *before = random_numbers(3, 1);

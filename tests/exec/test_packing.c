@@ -1,10 +1,10 @@
 #include "exec/step/packing.h"
 
 #include <stdint.h>
-#include <stdlib.h>
 
 #include "core/schedule/iteration.h"
 #include "models/networks.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 enum { ALIGNMENT = 64 };
@@ -22,10 +22,9 @@ static struct schedule *schedule_of(struct grid grid, enum algorithm algorithm,
 static struct packing pack(struct grid grid, int64_t alignment, const int64_t *elements,
                            int32_t count)
 {
-    struct schedule *schedule = schedule_of(grid, ALGORITHM_TORUS2D, elements, count);
+    OWN(schedule) *schedule = schedule_of(grid, ALGORITHM_TORUS2D, elements, count);
     struct packing packing = packing_build(schedule, DTYPE_FP16, alignment);
     assert_int_equal(packing.buckets, count);
-    schedule_free(schedule);
     return packing;
 }
 
@@ -42,10 +41,9 @@ TEST(without_alignment_buckets_lie_as_they_are_cut)
 {
     const struct grid grids[] = {{1, 2}, {2, 1}, {3, 2}, {48, 72}};
     for (size_t i = 0; i < sizeof(grids) / sizeof(*grids); i++) {
-        struct packing packing = pack(grids[i], 0, (int64_t[]){1001, 7, 1001, 13}, 4);
+        HELD(packing) packing = pack(grids[i], 0, (int64_t[]){1001, 7, 1001, 13}, 4);
         expect_buckets(&packing, (int64_t[]){0, 1001, 1008, 2009, 2022});
         assert_int_equal(packing.exchanged, 2022);
-        packing_release(&packing);
     }
 }
 
@@ -65,17 +63,16 @@ TEST(borders_go_down_and_the_end_goes_up_to_a_unit)
 
 TEST(buckets_of_less_than_a_unit_go_with_the_next)
 {
-    struct packing packing = pack((struct grid){3, 1}, ALIGNMENT, (int64_t[]){100, 20, 500, 1}, 4);
+    HELD(packing) packing = pack((struct grid){3, 1}, ALIGNMENT, (int64_t[]){100, 20, 500, 1}, 4);
     expect_buckets(&packing, (int64_t[]){0, 0, 0, 576, 768});
     assert_int_equal(packing.exchanged, 621);
-    packing_release(&packing);
 }
 
 TEST(the_longest_collective_of_a_bucket_is_its_size)
 {
     const enum algorithm algorithms[] = {ALGORITHM_NCCL, ALGORITHM_TORUS2D, ALGORITHM_RING};
     for (size_t i = 0; i < sizeof(algorithms) / sizeof(*algorithms); i++) {
-        struct schedule *schedule =
+        OWN(schedule) *schedule =
             schedule_of((struct grid){2, 3}, algorithms[i], (int64_t[]){90, 11}, 2);
         struct packing packing = packing_build(schedule, DTYPE_FP16, 0);
         expect_buckets(&packing, (int64_t[]){0, 90, 101});
@@ -83,19 +80,16 @@ TEST(the_longest_collective_of_a_bucket_is_its_size)
         packing = packing_build(schedule, DTYPE_FP32, 0);
         expect_buckets(&packing, (int64_t[]){0, 45, 50}); /* 5.5 of fp32 are no whole number */
         packing_release(&packing);
-        schedule_free(schedule);
     }
 }
 
 TEST(one_rank_has_nothing_to_pack)
 {
-    struct schedule *schedule =
+    OWN(schedule) *schedule =
         schedule_of((struct grid){1, 1}, ALGORITHM_TORUS2D, (int64_t[]){90}, 1);
-    struct packing packing = packing_build(schedule, DTYPE_FP16, ALIGNMENT);
+    HELD(packing) packing = packing_build(schedule, DTYPE_FP16, ALIGNMENT);
     assert_int_equal(packing.buckets, 0);
     assert_int_equal(packing.elements, 0);
-    packing_release(&packing);
-    schedule_free(schedule);
 }
 
 /* Blocks follow each other and cover the slice; only unaligned ones differ in length. */
@@ -130,9 +124,9 @@ static void check_job(const struct model *model, struct grid grid, int64_t limit
                                   .batch = 1,
                                   .micro_batch = 1,
                                   .bucket = limit};
-    struct schedule *schedule = iteration_build(&iteration);
-    struct packing cut = packing_build(schedule, DTYPE_FP16, 0);
-    struct packing packing = packing_build(schedule, DTYPE_FP16, ALIGNMENT);
+    OWN(schedule) *schedule = iteration_build(&iteration);
+    HELD(packing) cut = packing_build(schedule, DTYPE_FP16, 0);
+    HELD(packing) packing = packing_build(schedule, DTYPE_FP16, ALIGNMENT);
     int64_t unit = (int64_t)ALIGNMENT * grid.columns, gradients = model_parameters(model);
     assert_int_equal(cut.elements, gradients);
     assert_int_equal(packing.exchanged, gradients);
@@ -148,20 +142,16 @@ static void check_job(const struct model *model, struct grid grid, int64_t limit
             assert_int_equal(block.offset % ALIGNMENT, 0);
         }
     }
-    packing_release(&packing);
-    packing_release(&cut);
-    schedule_free(schedule);
 }
 
 TEST(buckets_of_real_jobs_are_aligned)
 {
     struct err err = {0};
-    struct model *model = network_build("resnet50", 224, 1000, &err);
+    OWN(model) *model = network_build("resnet50", 224, 1000, &err);
     const struct grid grids[] = {{2, 1}, {1, 2}, {3, 2}, {8, 4}, {72, 48}};
     for (size_t i = 0; i < sizeof(grids) / sizeof(*grids); i++)
         for (int64_t limit = 0; limit < 5000000; limit += 999998)
             check_job(model, grids[i], limit);
-    model_free(model);
 }
 
 /* The numbers that exec/step/packing.h says. */

@@ -33,10 +33,8 @@ static void set_up(struct recipe *recipe, enum decay decay)
 
 static struct rate at(struct recipe *recipe, double epoch)
 {
-    struct plan plan = plan_build(&recipe->scenario, 1);
-    struct rate rate = rate_at(&recipe->scenario, &plan, epoch, 100);
-    plan_release(&plan);
-    return rate;
+    HELD(plan) plan = plan_build(&recipe->scenario, 1);
+    return rate_at(&recipe->scenario, &plan, epoch, 100);
 }
 
 static void assert_near(double value, double expected)
@@ -161,7 +159,7 @@ TEST(follows_the_batch_in_proportion)
 {
     struct recipe recipe;
     set_up(&recipe, DECAY_CONSTANT);
-    struct plan plan = plan_build(&recipe.scenario, 1);
+    HELD(plan) plan = plan_build(&recipe.scenario, 1);
     assert_near(rate_at(&recipe.scenario, &plan, 50, 34816).learning_rate, 0.4);
     recipe.scenario.training.learning_rate.base = 0.1;
     recipe.scenario.training.learning_rate.base_batch = 256;
@@ -170,7 +168,6 @@ TEST(follows_the_batch_in_proportion)
     assert_near(rate_at(&recipe.scenario, &plan, 50, 34816).learning_rate, 13.6);
     assert_near(rate_at(&recipe.scenario, &plan, 50, 69632).learning_rate, 27.2);
     assert_near(rate_at(&recipe.scenario, &plan, 2.5, 8192).learning_rate, 1.6);
-    plan_release(&plan);
 }
 
 /* The decay runs over all phases together, not over each. */
@@ -217,12 +214,11 @@ TEST(is_the_schedule_of_codreanu)
     scenario->training.collapse.learning_rate = 0.254;
     scenario->training.collapse.power = 2;
     scenario->training.collapse.weight_decay = 1e-4;
-    struct plan plan = plan_build(scenario, 896);
+    HELD(plan) plan = plan_build(scenario, 896);
     assert_int_equal(plan.phase[0].steps, 8040);
     for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++) {
         struct rate rate = rate_at(scenario, &plan, expected[i].iteration * epochs, 14336);
         assert_near(rate.learning_rate, expected[i].rate);
         assert_near(rate.weight_decay, expected[i].decay);
     }
-    plan_release(&plan);
 }

@@ -23,12 +23,11 @@ static int teardown(void **state)
 
 static void put(const struct fixture *f, const char *name, const char *content)
 {
-    char *path = base_format("%s/%s", f->directory, name);
+    FREED char *path = base_format("%s/%s", f->directory, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs(content, file);
     fclose(file);
-    free(path);
 }
 
 static struct run_directory closed(const struct fixture *f)
@@ -52,7 +51,7 @@ static struct run_directory take(const struct fixture *f, const char *resumed, b
 static void leave_run(struct fixture *f, int32_t steps, char run[RUN_ID_SIZE])
 {
     struct err err = {0};
-    struct run_directory taken = take(f, NULL, false);
+    CLOSED(run_directory) taken = take(f, NULL, false);
     memcpy(run, taken.run, RUN_ID_SIZE);
     memcpy(f->progress.run, taken.run, RUN_ID_SIZE);
     for (int32_t i = 1; i <= steps; i++) {
@@ -61,7 +60,6 @@ static void leave_run(struct fixture *f, int32_t steps, char run[RUN_ID_SIZE])
         assert_int_equal(write_named(f, name, 0, &err), 0);
     }
     put(f, "steps.csv", "step,run\n");
-    run_directory_close(&taken);
 }
 
 static void assert_refused(int failed, struct err *err, int32_t code, const char *part)
@@ -79,12 +77,11 @@ TEST_WITH(every_run_has_an_id_of_its_own, setup, teardown)
     char run[2][RUN_ID_SIZE], found[RUN_ID_SIZE];
     for (int32_t i = 0; i < 2; i++) {
         assert_int_equal(run_record_run(f->directory, found), i == 1);
-        struct run_directory taken = take(f, NULL, false);
+        CLOSED(run_directory) taken = take(f, NULL, false);
         memcpy(run[i], taken.run, RUN_ID_SIZE);
         assert_true(run_record_run(f->directory, found));
         assert_string_equal(found, run[i]);
         assert_int_equal(strlen(found), 16);
-        run_directory_close(&taken);
     }
     assert_string_not_equal(run[0], run[1]);
 }
@@ -174,10 +171,9 @@ TEST_WITH(logs_alone_and_checkpoints_without_run_json_are_a_run_too, setup, tear
         assert_int_equal(run_directory_lock(&untouched, false, &err), 0);
         assert_int_equal(untouched.lock, -1);
         assert_refused(run_directory_check(&untouched, NULL, false, &err), &err, 73, names[i]);
-        char *path = base_format("%s/%s", f->directory, names[i]);
+        FREED char *path = base_format("%s/%s", f->directory, names[i]);
         assert_int_equal(unlink(path), 0);
         assert_int_equal(run_directory_check(&untouched, NULL, false, &err), 0);
-        free(path);
     }
     assert_int_equal(count_entries(f->directory), 0);
 }
@@ -191,11 +187,10 @@ TEST_WITH(a_run_goes_on_in_its_own_directory_or_an_empty_one, setup, teardown)
     assert_string_not_equal(elsewhere.run, other);
     run_directory_close(&elsewhere);
     leave_run(f, 1, run);
-    struct run_directory taken = take(f, run, false);
+    CLOSED(run_directory) taken = take(f, run, false);
     assert_string_equal(taken.run, run);
     assert_refused(run_directory_check(&taken, other, false, &err), &err, 73, other);
     assert_refused(run_directory_check(&taken, "", false, &err), &err, 73, "unknown");
-    run_directory_close(&taken);
 }
 
 TEST_WITH(overwriting_removes_what_a_run_wrote_and_nothing_else, setup, teardown)
@@ -209,8 +204,8 @@ TEST_WITH(overwriting_removes_what_a_run_wrote_and_nothing_else, setup, teardown
     leave_run(f, 3, run);
     assert_int_equal(write_named(f, "snapshot-1", 0, &err), 0);
     assert_int_equal(write_named(f, "ckpt-9", 0, &err), 0);
-    char *from = base_format("%s/ckpt-9", f->directory);
-    char *to = base_format("%s/.tmp-gone-ckpt-9", f->directory);
+    FREED char *from = base_format("%s/ckpt-9", f->directory);
+    FREED char *to = base_format("%s/.tmp-gone-ckpt-9", f->directory);
     assert_int_equal(rename(from, to), 0);
     for (size_t i = 0; i < sizeof(theirs) / sizeof(*theirs); i++)
         put(f, theirs[i], "x");
@@ -222,8 +217,6 @@ TEST_WITH(overwriting_removes_what_a_run_wrote_and_nothing_else, setup, teardown
     for (size_t i = 0; i < sizeof(mine) / sizeof(*mine); i++)
         assert_true(is_there(f, mine[i]));
     assert_int_equal(count_entries(f->directory), sizeof(mine) / sizeof(*mine) + 1);
-    free(from);
-    free(to);
 }
 
 TEST_WITH(overwriting_is_refused_before_it_harms_what_no_run_wrote, setup, teardown)
@@ -265,10 +258,9 @@ TEST_WITH(no_checkpoint_is_written_into_the_directory_of_another_run, setup, tea
     struct err err = {0};
     char run[RUN_ID_SIZE];
     leave_run(f, 2, run);
-    struct run_directory taken = take(f, NULL, true);
+    CLOSED(run_directory) taken = take(f, NULL, true);
     assert_refused(write_named(f, "ckpt-3", 0, &err), &err, 73, taken.run);
     assert_int_equal(count_entries(f->directory), 1);
-    run_directory_close(&taken);
 }
 
 static _Noreturn void overwrite(const struct fixture *f, int ready)
@@ -301,7 +293,7 @@ TEST_WITH(killed_while_overwriting_leaves_a_refused_directory_or_an_empty_one, s
         assert_int_equal(waitpid(child, &status, 0), child);
         close(ready[0]);
         close(ready[1]);
-        struct run_directory left = closed(f);
+        CLOSED(run_directory) left = closed(f);
         assert_int_equal(run_directory_lock(&left, false, &err), 0);
         assert_true(run_record_run(f->directory, found));
         if (run_directory_check(&left, NULL, false, &err))
@@ -311,6 +303,5 @@ TEST_WITH(killed_while_overwriting_leaves_a_refused_directory_or_an_empty_one, s
         err_release(&err);
         assert_int_equal(run_directory_check(&left, NULL, true, &err), 0);
         assert_int_equal(run_directory_begin(&left, NULL, true, &err), 0);
-        run_directory_close(&left);
     }
 }

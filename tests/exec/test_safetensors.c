@@ -1,7 +1,6 @@
 #include "exec/checkpoint/safetensors.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/test.h"
@@ -21,7 +20,7 @@ static struct text file_of(const char *header, int64_t bytes)
 static void refuses(const struct text *text, const char *because)
 {
     struct safetensors file = {0};
-    struct err err = {0};
+    HELD(err) err = {0};
     assert_int_equal(
         safetensors_read_header(&file, "a.safetensors", text->data, text->length, &err), -1);
     assert_int_equal(err.count, 1);
@@ -29,20 +28,18 @@ static void refuses(const struct text *text, const char *because)
     if (strncmp(err.text, "a.safetensors:", 14) != 0 || !strstr(err.text, because))
         fail_msg("expected '%s' in: %s", because, err.text);
     assert_null(file.tensor);
-    err_release(&err);
 }
 
 static void refuses_header(const char *header, int64_t bytes, const char *because)
 {
-    struct text text = file_of(header, bytes);
+    HELD(text) text = file_of(header, bytes);
     refuses(&text, because);
-    text_release(&text);
 }
 
 TEST(reads_what_it_wrote)
 {
-    struct safetensors file = {0}, again = {0};
-    struct text text = {0};
+    HELD(safetensors) file = {0}, again = {0};
+    HELD(text) text = {0};
     struct err err = {0};
     safetensors_add(&file, "count", SAFETENSORS_I64, 0, NULL);
     safetensors_add(&file, "w", SAFETENSORS_F32, 4, (const int64_t[]){3, 2, 1, 1});
@@ -70,15 +67,12 @@ TEST(reads_what_it_wrote)
         assert_int_equal(one->elements, other->elements);
     }
     assert_null(safetensors_find(&again, "nobody"));
-    text_release(&text);
-    safetensors_release(&file);
-    safetensors_release(&again);
 }
 
 TEST(refuses_a_file_cut_anywhere)
 {
-    struct safetensors file = {0}, again = {0};
-    struct text text = {0};
+    HELD(safetensors) file = {0}, again = {0};
+    HELD(text) text = {0};
     struct err err = {0};
     safetensors_add(&file, "w", SAFETENSORS_F32, 1, (const int64_t[]){3});
     safetensors_print_header(&text, &file);
@@ -90,9 +84,6 @@ TEST(refuses_a_file_cut_anywhere)
     assert_int_equal(safetensors_read_header(&again, "a", text.data, text.length, &err), 0);
     text_append(&text, "m", 1);
     refuses(&text, "truncated or extended");
-    text_release(&text);
-    safetensors_release(&file);
-    safetensors_release(&again);
 }
 
 TEST(refuses_holes_overlaps_and_left_over_bytes)

@@ -8,6 +8,7 @@
 #include "exec/measure/devices.h"
 #include "exec/step/half.h"
 #include "exec/world/world.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 /* One rank of many, which has the sums of all at once. */
@@ -99,14 +100,12 @@ const struct comm_ops *transport_find(const char *device)
 static int32_t time_one(int64_t bytes, enum dtype payload, float sum, struct err *err)
 {
     struct timing_sample sample[2 * TIMING_BOUND];
-    struct schedule *schedule = iteration_build_all_reduce(
+    OWN(schedule) *schedule = iteration_build_all_reduce(
         (struct all_reduce){.algorithm = ALGORITHM_RING}, (struct grid){40, 1}, 1, bytes, err);
     assert_non_null(schedule);
     transport.elements = 0;
     transport.sum = sum;
-    int32_t runs = timing_run(schedule, payload, 2, sample, err);
-    schedule_free(schedule);
-    return runs;
+    return timing_run(schedule, payload, 2, sample, err);
 }
 
 static const float whole = 136; /* 1 + 2 + ... + 16 */
@@ -141,23 +140,21 @@ TEST(refuses_bytes_that_are_no_numbers)
                  {DTYPE_FP16, 4001, "4001 B are not whole fp16 numbers: give a multiple of 2"},
                  {DTYPE_BF16, 4003, "4003 B are not whole bf16 numbers: give a multiple of 2"}};
     for (int32_t i = 0; i < 3; i++) {
-        struct err err = {0};
+        HELD(err) err = {0};
         assert_int_equal(time_one(wrong[i].bytes, wrong[i].payload, whole, &err), -1);
         assert_int_equal(err.exit_code, 64);
         assert_non_null(strstr(err.text, wrong[i].message));
         assert_int_equal(transport.elements, 0);
-        err_release(&err);
     }
 }
 
 TEST(a_wrong_sum_is_found)
 {
     for (enum dtype payload = 0; payload < DTYPE_COUNT; payload++) {
-        struct err err = {0};
+        HELD(err) err = {0};
         assert_int_equal(time_one(4000, payload, whole - 1, &err), -1);
         assert_int_equal(err.exit_code, 70);
         assert_non_null(
             strstr(err.text, payload == DTYPE_FP32 ? "wrong in 1000" : "wrong in 2000"));
-        err_release(&err);
     }
 }

@@ -42,36 +42,31 @@ static double run(struct watch *watch, struct beat beat, int32_t silent, double 
 TEST(forgets_nobody_who_answers)
 {
     for (int32_t rank = 0; rank < RANKS; rank++) {
-        struct watch watch = watch_of(rank);
+        HELD(watch) watch = watch_of(rank);
         struct text out = {0};
         assert_true(run(&watch, (struct beat){.step = 1}, -1, 500, &out) < 0);
         assert_null(out.data);
-        watch_release(&watch);
     }
 }
 
 TEST(rank_0_names_a_silent_rank)
 {
-    struct watch watch = watch_of(0);
-    struct text out = {0};
+    HELD(watch) watch = watch_of(0);
+    HELD(text) out = {0};
     hear_all(&watch, (struct beat){.step = 7, .bucket = 2}, -1, 0);
     assert_true(run(&watch, (struct beat){.step = 7, .bucket = 2}, 2, 500, &out) == timeout + 1);
     assert_string_equal(out.data, "foretrain-exec: rank 2 of 4 (host c, pid 12) has not answered "
                                   "since step 7 bucket 2, 61 s ago\n");
-    text_release(&out);
-    watch_release(&watch);
 }
 
 /* One after the other, so that the first can end the job before the next speaks. */
 TEST(others_take_turns_to_name_rank_0)
 {
     for (int32_t rank = 1; rank < RANKS; rank++) {
-        struct watch watch = watch_of(rank);
-        struct text out = {0};
+        HELD(watch) watch = watch_of(rank);
+        HELD(text) out = {0};
         assert_true(run(&watch, (struct beat){0}, 0, 500, &out) == timeout + 1 + 2 * (rank - 1));
         assert_non_null(strstr(out.data, "rank 0 of 4 (host a, pid 10) has not answered"));
-        text_release(&out);
-        watch_release(&watch);
     }
 }
 
@@ -93,7 +88,7 @@ static struct beat beat_of(const struct place *place, double now)
 /* All ranks answer, each from its place, for 200 s.  @return when a verdict came, or -1. */
 static double stall(const struct place place[RANKS], struct text *out)
 {
-    struct watch watch = watch_of(0);
+    HELD(watch) watch = watch_of(0);
     double verdict = -1;
     for (double now = 1; now < 200 && verdict < 0; now++) {
         for (int32_t i = 0; i < watch.count; i++) {
@@ -104,24 +99,22 @@ static double stall(const struct place place[RANKS], struct text *out)
         if (watch_check(&watch, &own, now, out))
             verdict = now;
     }
-    watch_release(&watch);
     return verdict;
 }
 
 /* From when it went on last, not from when they began to wait. */
 TEST(names_the_rank_that_others_wait_for)
 {
-    struct text out = {0};
+    HELD(text) out = {0};
     const struct place place[] = {{true, 5, 0}, {true, 5, 10}, {false, 4, 40}, {true, 5, 20}};
     assert_true(stall(place, &out) == 40 + timeout + 1);
     assert_string_equal(out.data, "foretrain-exec: rank 2 of 4 (host c, pid 12) is alive but has "
                                   "not gone on since step 4, 61 s ago, while others wait for it\n");
-    text_release(&out);
 }
 
 TEST(names_the_ranks_furthest_behind_when_all_wait)
 {
-    struct text out = {0};
+    HELD(text) out = {0};
     const struct place place[] = {{true, 5, 0}, {true, 4, 0}, {true, 5, 0}, {true, 4, 0}};
     assert_true(stall(place, &out) == timeout + 1);
     assert_null(strstr(out.data, "rank 0 of 4"));
@@ -129,7 +122,6 @@ TEST(names_the_ranks_furthest_behind_when_all_wait)
     assert_null(strstr(out.data, "rank 2 of 4"));
     assert_non_null(strstr(out.data, "rank 3 of 4"));
     assert_non_null(strstr(out.data, "all ranks wait for each other"));
-    text_release(&out);
 }
 
 TEST(is_patient_with_ranks_that_all_compute)
@@ -153,9 +145,9 @@ TEST(is_patient_with_a_rank_that_goes_on_while_others_wait)
 TEST(forgives_others_what_it_was_held_up_itself)
 {
     for (int32_t rank = 0; rank < 2; rank++) {
-        struct watch watch = watch_of(rank);
+        HELD(watch) watch = watch_of(rank);
         struct beat own = {.bucket = -1};
-        struct text out = {0};
+        HELD(text) out = {0};
         assert_true(run(&watch, (struct beat){0}, -1, 10, &out) < 0);
         assert_false(watch_check(&watch, &own, 1010, &out));
         hear_all(&watch, (struct beat){.late_s = 999}, -1, 1010.5);
@@ -165,17 +157,15 @@ TEST(forgives_others_what_it_was_held_up_itself)
                                           "run for 999.0 s\n");
         else
             assert_null(out.data);
-        text_release(&out);
-        watch_release(&watch);
     }
 }
 
 /* It says so itself, once it runs again. */
 TEST(rank_0_names_a_rank_that_did_not_run)
 {
-    struct watch watch = watch_of(0);
+    HELD(watch) watch = watch_of(0);
     struct beat own = {.bucket = -1};
-    struct text out = {0};
+    HELD(text) out = {0};
     assert_true(run(&watch, (struct beat){0}, -1, 10, &out) < 0);
     watch_hear(&watch.peer[1], &(struct beat){.late_s = 1.5}, 10.5);
     watch_hear(&watch.peer[1], &(struct beat){.last = 1}, 10.6);
@@ -183,50 +173,42 @@ TEST(rank_0_names_a_rank_that_did_not_run)
         assert_false(watch_check(&watch, &own, now, &out));
     assert_string_equal(out.data,
                         "foretrain-exec: rank 2 of 4 (host c, pid 12) did not run for 1.5 s\n");
-    text_release(&out);
-    watch_release(&watch);
 }
 
 TEST(a_rank_knows_how_long_it_did_not_run)
 {
     for (int32_t rank = 0; rank < 2; rank++) {
-        struct watch watch = watch_of(rank);
+        HELD(watch) watch = watch_of(rank);
         struct beat own = {.bucket = -1};
-        struct text out = {0};
+        HELD(text) out = {0};
         assert_false(watch_check(&watch, &own, 1.5, &out)); /* a busy machine */
         assert_true(watch.late_s == 0);
         assert_false(watch_check(&watch, &own, 4.5, &out));
         assert_false(watch_check(&watch, &own, 5.5, &out)); /* until it is told */
         assert_true(watch.late_s == (rank == 0 ? 0 : 2));
         assert_true(rank != 0 || strstr(out.data, "did not run for 2.0 s"));
-        text_release(&out);
-        watch_release(&watch);
     }
 }
 
 /* But a rank that stays silent after that is found all the same. */
 TEST(does_not_forgive_for_ever)
 {
-    struct watch watch = watch_of(0);
+    HELD(watch) watch = watch_of(0);
     struct beat own = {.bucket = -1};
-    struct text out = {0};
+    HELD(text) out = {0};
     assert_true(run(&watch, (struct beat){0}, -1, 10, &out) < 0);
     double now = 1010;
     while (!watch_check(&watch, &own, now, &out))
         now++;
     assert_in_range((int)now, 1010 + timeout - 1, 1010 + timeout + 3);
-    text_release(&out);
-    watch_release(&watch);
 }
 
 TEST(leaves_ranks_alone_that_have_stopped_watching)
 {
-    struct watch watch = watch_of(0);
-    struct text out = {0};
+    HELD(watch) watch = watch_of(0);
+    HELD(text) out = {0};
     struct beat own = {.age_s = 1000, .waiting = 1};
     hear_all(&watch, (struct beat){.last = 1}, -1, 1);
     for (double now = 2; now < 500; now++)
         assert_false(watch_check(&watch, &own, now, &out));
-    text_release(&out);
-    watch_release(&watch);
 }

@@ -19,6 +19,7 @@
 #include "exec/train/train.h"
 #include "exec/world/world.h"
 #include "models/networks.h"
+#include "tests/own.h"
 
 enum { GLOBAL = 24, ITERATIONS = 12, TRACED = ITERATIONS - 2, CLASSES = 4 };
 
@@ -54,7 +55,7 @@ static const char *const text =
 
 static void open_fixture(struct fixture *fixture, const char *network, struct grid grid)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     check(!scenario_read_text(&fixture->scenario, "train_check", text, &err), "the job is right");
     fixture->model = network_build(network, strcmp(network, "toy") ? 32 : 16, CLASSES, &err);
     fixture->scenario.model.image = fixture->model->image;
@@ -77,7 +78,6 @@ static void open_fixture(struct fixture *fixture, const char *network, struct gr
         .threads = 1,
         .traced = ITERATIONS,
     };
-    err_release(&err);
 }
 
 static void close_fixture(struct fixture *fixture)
@@ -138,8 +138,8 @@ static void check_trace(const struct schedule *schedule, const struct trace *tra
 /* Train; the losses of all ranks are the same numbers. */
 static void train(const struct train_job *job, double loss[ITERATIONS], bool with_trace)
 {
-    struct err err = {0};
-    struct train_result result = {0};
+    HELD(err) err = {0};
+    HELD(train_result) result = {0};
     check(!train_run(job, &result, &err), err.text ? err.text : "the job runs");
     check(result.steps == ITERATIONS && result.finished, "all steps were done");
     check(result.progress.top1 >= 0, "it was evaluated");
@@ -147,8 +147,6 @@ static void train(const struct train_job *job, double loss[ITERATIONS], bool wit
         loss[i] = result.loss[i];
     if (world_self().rank == 0 && with_trace)
         check_trace(job->schedule[0], &result.trace, world_self().ranks);
-    train_result_release(&result);
-    err_release(&err);
 }
 
 /* All ranks' images pass through one device here, micro-batch by micro-batch, without MPI. */
@@ -168,7 +166,7 @@ static void open_alone(struct fixture *alone, struct device_state **device, stru
                                     .slots = walk_depth(alone->schedule),
                                     .ranks = 1,
                                     .threads = 1};
-    struct layout layout = layout_build(alone->model);
+    HELD(layout) layout = layout_build(alone->model);
     struct weights weights = {.parameter = base_alloc(layout.parameters, sizeof(float)),
                               .momentum = base_alloc(layout.parameters, sizeof(float)),
                               .statistics = base_alloc(layout.statistic_count, sizeof(float))};
@@ -179,7 +177,6 @@ static void open_alone(struct fixture *alone, struct device_state **device, stru
     free(weights.parameter);
     free(weights.momentum);
     free(weights.statistics);
-    layout_release(&layout);
 }
 
 /* The losses of one rank with @steps steps at @rate, and the squared norm of the last gradient. */

@@ -20,6 +20,7 @@
 #include "exec/world/clock.h"
 #include "exec/world/world.h"
 #include "tests/exec/world_exchange.h"
+#include "tests/own.h"
 
 static int64_t faults;
 
@@ -43,7 +44,7 @@ static void check_numbers(struct exec_world self)
 
 static void check_broadcast(struct exec_world self, int64_t bytes, int32_t root)
 {
-    char *data = base_alloc(bytes + 1, 1);
+    FREED char *data = base_alloc(bytes + 1, 1);
     int64_t wrong = 0;
     for (int64_t i = 0; i < bytes; i++)
         data[i] = (char)(i * 7 + self.rank);
@@ -52,7 +53,6 @@ static void check_broadcast(struct exec_world self, int64_t bytes, int32_t root)
     for (int64_t i = 0; i < bytes; i++)
         wrong += data[i] != (char)(i * 7 + root);
     check(wrong == 0 && data[bytes] == 'x', "a broadcast");
-    free(data);
 }
 
 /* Rank r has 1000 r bytes, so rank 0 has none, each with the value r. */
@@ -60,7 +60,7 @@ static void check_gather(struct exec_world self)
 {
     void *all;
     int64_t mine = 1000 * (int64_t)self.rank, wrong = 0, at = 0;
-    char *data = base_alloc(mine, 1);
+    FREED char *data = base_alloc(mine, 1);
     memset(data, self.rank, (size_t)mine);
     int64_t total = world_gather(data, mine, &all);
     check(total == (self.rank ? 0 : 500 * (int64_t)self.ranks * (self.ranks - 1)), "gathered size");
@@ -69,7 +69,6 @@ static void check_gather(struct exec_world self)
         for (int64_t i = 0; i < 1000 * (int64_t)rank; i++)
             wrong += ((const char *)all)[at++] != rank;
     check(wrong == 0, "gathered bytes stand in the order of ranks");
-    free(data);
     free(all);
 }
 

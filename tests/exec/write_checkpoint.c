@@ -6,11 +6,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "exec/checkpoint/checkpoint.h"
 #include "models/networks.h"
+#include "tests/core/own.h"
 
 static double cpu_seconds(void)
 {
@@ -22,10 +22,10 @@ int main(int argc, char **argv)
     struct err err = {0};
     if (argc != 7)
         return 64;
-    struct model *model = network_open(argv[1], atoi(argv[2]), atoi(argv[3]), &err);
+    OWN(model) *model = network_open(argv[1], atoi(argv[2]), atoi(argv[3]), &err);
     if (!model)
         return fputs(err.text, stderr), 65;
-    struct layout layout = layout_build(model);
+    HELD(layout) layout = layout_build(model);
     struct weights weights = {
         .parameter = base_alloc(layout.parameters, sizeof(float)),
         .momentum = base_alloc(layout.parameters, sizeof(float)),
@@ -62,7 +62,5 @@ int main(int argc, char **argv)
     free(weights.parameter);
     free(weights.momentum);
     free(weights.statistics);
-    layout_release(&layout);
-    model_free(model);
     return failed ? err.exit_code : 0;
 }

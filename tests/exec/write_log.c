@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "exec/log/log.h"
+#include "tests/own.h"
 
 static double cpu_seconds(void)
 {
@@ -76,19 +77,17 @@ static int tell_run(const struct scenario *scenario, const struct plan *plan, ch
 
 int main(int argc, char **argv)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     struct scenario scenario;
     if (argc != 7)
         return 64;
     if (scenario_read(&scenario, argv[1], NULL, 0, NULL, &err) == 0) {
-        struct plan plan = plan_build(&scenario, atoi(argv[2]));
+        HELD(plan) plan = plan_build(&scenario, atoi(argv[2]));
         tell_run(&scenario, &plan, argv, &err);
-        plan_release(&plan);
         scenario_release(&scenario);
     }
     int code = err.exit_code;
     if (err.text)
         fputs(err.text, stderr);
-    err_release(&err);
     return code;
 }

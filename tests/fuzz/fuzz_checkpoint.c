@@ -1,8 +1,8 @@
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "exec/checkpoint/checkpoint_parts.h"
+#include "tests/own.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -16,7 +16,7 @@ static void check(int failed, const struct err *err)
  * read and written again is read again. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct text text = {0}, out = {0};
+    HELD(text) text = {0}, out = {0};
     struct err err = {0};
     struct manifest manifest;
     struct progress progress;
@@ -37,7 +37,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
     }
     err_release(&err);
-    text_release(&out);
-    text_release(&text);
     return 0;
 }

@@ -4,6 +4,9 @@
 #include "core/base/base.h"
 #include "exec/input/dataset.h"
 #include "tests/fuzz/memory_file.h"
+#include "tests/own.h"
+
+OWNED(dataset, dataset_close)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -12,9 +15,8 @@ static char folder[] = "/tmp/fuzz-cifar10-XXXXXX";
 static void remove_folder(void)
 {
     for (int32_t i = 1; i <= 5; i++) {
-        char *name = base_format("%s/data_batch_%d.bin", folder, i);
+        FREED char *name = base_format("%s/data_batch_%d.bin", folder, i);
         unlink(name);
-        free(name);
     }
     rmdir(folder);
 }
@@ -25,10 +27,9 @@ static void make_folder(const char *target)
     if (!mkdtemp(folder))
         abort();
     for (int32_t i = 1; i <= 5; i++) {
-        char *name = base_format("%s/data_batch_%d.bin", folder, i);
+        FREED char *name = base_format("%s/data_batch_%d.bin", folder, i);
         if (symlink(target, name))
             abort();
-        free(name);
     }
 }
 
@@ -37,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static bool made;
     static float image[3 * 32 * 32];
-    struct err err = {0};
+    HELD(err) err = {0};
     const char *path = memory_file(data, size);
     if (!made) {
         make_folder(path);
@@ -45,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         made = true;
     }
     struct dataset_spec spec = {.source = SOURCE_CIFAR10, .path = folder, .image = 32};
-    struct dataset *dataset = dataset_open(&spec, SPLIT_TRAIN, &err);
+    OWN(dataset) *dataset = dataset_open(&spec, SPLIT_TRAIN, &err);
     if (!dataset && err.count == 0)
         abort();
     for (int64_t i = 0; dataset && i < dataset_count(dataset); i++) {
@@ -53,7 +54,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!dataset_read(dataset, i, 1, true, image, &label) && (label < 0 || label > 9))
             abort();
     }
-    dataset_close(dataset);
-    err_release(&err);
     return 0;
 }

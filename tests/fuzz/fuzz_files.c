@@ -5,39 +5,33 @@
 #include "core/platform/software.h"
 #include "core/price/price.h"
 #include "models/networks.h"
+#include "tests/core/own.h"
 #include "tests/fuzz/memory_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static bool read_device(const char *path, struct err *err)
 {
-    char *set = base_format("platform.device=%s", path);
+    FREED char *set = base_format("platform.device=%s", path);
     const char *sets[] = {set};
-    struct platform *platform = platform_read_changed("dgx-h100", sets, 1, NULL, err);
-    bool read = platform;
-    platform_free(platform);
-    free(set);
-    return read;
+    OWN(platform) *platform = platform_read_changed("dgx-h100", sets, 1, NULL, err);
+    return platform;
 }
 
 static bool read_software(const char *path, struct err *err)
 {
-    struct software *software = software_read(path, err);
-    bool read = software;
-    software_free(software);
-    return read;
+    OWN(software) *software = software_read(path, err);
+    return software;
 }
 
 static bool read_network(const char *path, struct err *err)
 {
-    struct model *model = network_read(path, err);
+    OWN(model) *model = network_read(path, err);
     struct text out = {0};
     if (model)
         network_print(&out, model);
     text_release(&out);
-    bool read = model;
-    model_free(model);
-    return read;
+    return model;
 }
 
 static bool read_prices(const char *path, struct err *err)
@@ -60,10 +54,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *path = memory_file(data, size);
     for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
-        struct err err = {0};
+        HELD(err) err = {0};
         if (!readers[i](path, &err) && (err.count == 0 || !err.text))
             abort();
-        err_release(&err);
     }
     return 0;
 }

@@ -1,5 +1,6 @@
 #include "app/import/import.h"
 #include "tests/fuzz/memory_file.h"
+#include "tests/own.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -14,18 +15,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *path = memory_file(data, size);
     for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
         struct import_request request = {.ranks = 4};
-        struct import import = {.file = path, .base_name = base_copy("fuzz")};
-        struct text out = {0};
-        struct err err = {0};
+        HELD(import) import = {.file = path, .base_name = base_copy("fuzz")};
+        HELD(text) out = {0};
+        HELD(err) err = {0};
         if (readers[i](&import, &request, &err) || import_finish(&import, &request, &out, &err)) {
             if (err.count == 0)
                 abort();
         } else if (!out.length) {
             abort();
         }
-        text_release(&out);
-        err_release(&err);
-        import_release(&import);
     }
     return 0;
 }

@@ -2,15 +2,18 @@
 #include <stdlib.h>
 
 #include "exec/input/picture/jpeg.h"
+#include "tests/own.h"
+
+OWNED(decoder, decoder_free)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* A file of any bytes becomes a whole picture, here at an eighth of its size, or a message. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct err err = {0};
-    struct buffer pixels = {0};
-    struct decoder *decoder = decoder_new();
+    HELD(err) err = {0};
+    HELD(buffer) pixels = {0};
+    OWN(decoder) *decoder = decoder_new();
     int32_t width = 0, height = 0;
     int status = decoder_open(decoder, "fuzz.jpg", data, (int64_t)size, &width, &height, &err);
     if (status == 0) {
@@ -24,8 +27,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (status && (err.count == 0 || !err.text))
         abort();
-    decoder_free(decoder);
-    buffer_release(&pixels);
-    err_release(&err);
     return 0;
 }

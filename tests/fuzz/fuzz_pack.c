@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exec/input/pack/pack_layout.h"
+#include "tests/own.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -11,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
  * elsewhere. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     struct pack_header header;
     struct pack_entry entry;
     int64_t bytes;
@@ -33,6 +34,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else if (err.count == 0) {
         abort();
     }
-    err_release(&err);
     return 0;
 }

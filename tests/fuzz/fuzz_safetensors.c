@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exec/checkpoint/safetensors.h"
+#include "tests/own.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -13,17 +14,16 @@ static void touch(const struct safetensors *file, const uint8_t *data, size_t si
         const struct safetensors_tensor *tensor = &file->tensor[i];
         if (tensor->begin < 0 || file->data + tensor->begin + tensor->bytes > (int64_t)size)
             abort();
-        float *wide = base_alloc(tensor->elements, sizeof(*wide));
+        FREED float *wide = base_alloc(tensor->elements, sizeof(*wide));
         safetensors_widen(tensor->type, data + file->data + tensor->begin, tensor->elements, wide);
-        free(wide);
     }
 }
 
 /* What was read and written again is read as the same. */
 static void write_again(const struct safetensors *file)
 {
-    struct safetensors copy = {0}, again = {0};
-    struct text text = {0};
+    HELD(safetensors) copy = {0}, again = {0};
+    HELD(text) text = {0};
     struct err err = {0};
     for (int64_t i = 0; i < file->count; i++)
         safetensors_add(&copy, file->tensor[i].name, file->tensor[i].type, file->tensor[i].rank,
@@ -34,17 +34,14 @@ static void write_again(const struct safetensors *file)
     if (safetensors_read_header(&again, "again", text.data, text.length, &err) ||
         again.count != file->count || again.bytes != file->bytes)
         abort();
-    safetensors_release(&copy);
-    safetensors_release(&again);
-    text_release(&text);
 }
 
 /* Any bytes are either a file whose tensors lie inside it or get exactly one message. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct safetensors file = {0};
-    struct err err = {0};
-    uint8_t *exact = malloc(size ? size : 1); /* so that the sanitizer sees a byte too far */
+    HELD(safetensors) file = {0};
+    HELD(err) err = {0};
+    FREED uint8_t *exact = malloc(size ? size : 1); /* so that the sanitizer sees a byte too far */
     if (!exact)
         abort();
     memcpy(exact, data, size);
@@ -54,8 +51,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else if (err.count != 1 || !err.text) {
         abort();
     }
-    safetensors_release(&file);
-    err_release(&err);
-    free(exact);
     return 0;
 }

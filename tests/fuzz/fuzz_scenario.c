@@ -1,17 +1,17 @@
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/base.h"
 #include "core/scenario/scenario.h"
+#include "tests/own.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Any text is either a scenario that can be released or gets at least one message. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct text text = {0};
-    struct err err = {0};
+    HELD(text) text = {0};
+    HELD(err) err = {0};
     struct scenario scenario;
     text_append(&text, (const char *)data, (int64_t)size);
     const char *name = size % 2 ? "fuzz.yaml" : "fuzz.json"; /* both ways libfyaml reads */
@@ -19,7 +19,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         scenario_release(&scenario);
     else if (err.count == 0 || !err.text)
         abort();
-    err_release(&err);
-    text_release(&text);
     return 0;
 }

@@ -6,6 +6,7 @@
 #include "core/base/base.h"
 #include "exec/input/files/catalog.h"
 #include "tests/fuzz/memory_file.h"
+#include "tests/own.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -29,10 +30,10 @@ static void sum_up(uint8_t *data, size_t size)
 /* A tar file is listed and every image in it can be read, or there is a message. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     struct catalog catalog;
-    struct buffer bytes = {0};
-    uint8_t *copy = base_alloc((int64_t)size + 1, 1);
+    HELD(buffer) bytes = {0};
+    FREED uint8_t *copy = base_alloc((int64_t)size + 1, 1);
     memcpy(copy, data, size);
     sum_up(copy, size);
     if (catalog_open_shards(&catalog, memory_file(copy, size), &err) == 0) {
@@ -47,8 +48,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else if (err.count == 0 || !err.text) {
         abort();
     }
-    free(copy);
-    buffer_release(&bytes);
-    err_release(&err);
     return 0;
 }

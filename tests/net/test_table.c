@@ -19,10 +19,9 @@ static struct table make_table(int64_t bytes, double predicted_s, const struct m
 static enum verdict judge(int64_t bytes, double predicted_s, bool disturbed)
 {
     struct measured measured = {.time_s = 1.0, .runs = 8, .clean = 8, .disturbed = disturbed};
-    struct table table = make_table(bytes, predicted_s, &measured);
+    HELD(table) table = make_table(bytes, predicted_s, &measured);
     enum verdict verdict = table_verdict(&table);
     assert_true(fabs(table.row[0].error - (predicted_s - 1.0)) < 1e-12);
-    table_release(&table);
     return verdict;
 }
 
@@ -50,19 +49,17 @@ TEST(a_disturbed_measurement_neither_passes_nor_fails)
 TEST(outside_of_a_lab_nothing_is_judged)
 {
     struct measured measured = {.time_s = 1.0, .runs = 8, .clean = 8};
-    struct table table = make_table(8000000, 2.0, &measured);
+    HELD(table) table = make_table(8000000, 2.0, &measured);
     table.judged = false;
     table_compare(&table);
     assert_int_equal(table_verdict(&table), VERDICT_NONE);
     assert_true(table.row[0].compared);
-    table_release(&table);
 }
 
 TEST(one_failure_decides)
 {
     struct measured measured = {.time_s = 1.0, .runs = 8, .clean = 8};
-    struct table table = make_table(8000000, 2.0, &measured);
+    HELD(table) table = make_table(8000000, 2.0, &measured);
     table.row[1].verdict = VERDICT_DISTURBED;
     assert_int_equal(table_verdict(&table), VERDICT_FAIL);
-    table_release(&table);
 }

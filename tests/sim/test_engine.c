@@ -10,6 +10,7 @@
 
 #include "sim/lane.h"
 #include "sim/platform_xml.h"
+#include "tests/core/own.h"
 #include "tests/sim/world.h"
 #include "tests/test.h"
 
@@ -50,9 +51,8 @@ static void scene_release(struct scene *scene)
 
 static sg_host_t host_of(const struct scene *scene, int32_t relation, int32_t class)
 {
-    char *name = platform_host_name(scene->fold, scene->host[relation], class);
+    FREED char *name = platform_host_name(scene->fold, scene->host[relation], class);
     sg_host_t host = sg_host_by_name(name);
-    free(name);
     return host;
 }
 
@@ -77,10 +77,9 @@ static void print_described(struct text *out, const struct scene *scene, int32_t
     fabric_route(scene->fabric, rank, scene->traffic->relation[relation].to[rank], &route);
     for (int32_t i = 0; i < route.count; i++) {
         int32_t link = scene->fold->link_class[route.link[i]];
-        char *name = fabric_link_name(scene->fabric, scene->fold->link_member[link]);
+        FREED char *name = fabric_link_name(scene->fabric, scene->fold->link_member[link]);
         for (int32_t k = 0; k < scene->fold->size[class] / scene->fold->link_size[link]; k++)
             text_add(out, "%s ", name);
-        free(name);
     }
 }
 
@@ -94,15 +93,13 @@ static int compare_routes(const void *argument)
         for (int32_t c = 0; c < scene->fold->count; c++) {
             if (fold_to(scene->fold, &scene->traffic->relation[p], c) < 0)
                 continue;
-            struct text simulated = {0}, described = {0};
+            HELD(text) simulated = {0}, described = {0};
             print_simulated(&simulated, scene, p, c);
             print_described(&described, scene, p, c);
             if (strcmp(simulated.data, described.data) != 0) {
                 fprintf(stderr, "%sis not %s\n", simulated.data, described.data);
                 return 1;
             }
-            text_release(&simulated);
-            text_release(&described);
         }
     }
     return 0;
@@ -111,9 +108,8 @@ static int compare_routes(const void *argument)
 static void assert_routes_of(struct fabric *fabric, struct grid grid, enum algorithm algorithm,
                              bool fold)
 {
-    struct scene scene = scene_of(fabric, grid, algorithm, fold);
+    HELD(scene) scene = scene_of(fabric, grid, algorithm, fold);
     assert_int_equal(in_child(compare_routes, &scene, NULL), 0);
-    scene_release(&scene);
     fabric_free(fabric);
 }
 
@@ -160,9 +156,9 @@ TEST(a_folded_route_repeats_what_its_members_share)
 
 TEST(the_smallest_platform_reads_as_expected)
 {
-    struct fabric *fabric = world_torus((struct grid){2, 1});
-    struct scene scene = scene_new(fabric, (struct grid){2, 1}, true);
-    struct text xml = {0};
+    OWN(fabric) *fabric = world_torus((struct grid){2, 1});
+    HELD(scene) scene = scene_new(fabric, (struct grid){2, 1}, true);
+    HELD(text) xml = {0};
     platform_xml_print(&xml, scene.traffic, scene.fold);
     assert_non_null(strstr(xml.data,
                            "<link id=\"rank0.row.next\" bandwidth=\"26214400000000000Bps\" "
@@ -172,9 +168,6 @@ TEST(the_smallest_platform_reads_as_expected)
                            "<route src=\"0.0\" dst=\"0.0\" symmetrical=\"NO\">"
                            "<link_ctn id=\"rank0.row.next\"/></route>\n"
                            "</zone>\n"));
-    text_release(&xml);
-    scene_release(&scene);
-    fabric_free(fabric);
 }
 
 /* --- deadlock --- */
@@ -198,14 +191,11 @@ static int run_into_deadlock(const void *argument)
 
 TEST(a_deadlock_is_one_readable_line)
 {
-    struct fabric *fabric = world_torus((struct grid){4, 4});
-    struct scene scene = scene_new(fabric, (struct grid){4, 4}, false);
-    struct text text = {0};
+    OWN(fabric) *fabric = world_torus((struct grid){4, 4});
+    HELD(scene) scene = scene_new(fabric, (struct grid){4, 4}, false);
+    HELD(text) text = {0};
     assert_int_equal(in_child(run_into_deadlock, &scene, &text), 70);
     text_add(&text, "%s", "");
     assert_ptr_equal(strstr(text.data, "simulator: deadlock: rank "), text.data);
     assert_int_equal(strchr(text.data, '\n') - text.data, text.length - 1);
-    text_release(&text);
-    scene_release(&scene);
-    fabric_free(fabric);
 }

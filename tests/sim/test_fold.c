@@ -1,11 +1,14 @@
 #include "sim/fold.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "sim/sim.h"
+#include "tests/core/own.h"
 #include "tests/sim/world.h"
 #include "tests/test.h"
+
+OWNED(fold, fold_free)
+OWNED(traffic, traffic_free)
 
 /* --- folded = full --- */
 
@@ -15,9 +18,9 @@ static int32_t assert_same_digits(const struct fabric *fabric, const struct sche
     struct run run = world_run(fabric, GRAIN_FOLDED);
     run.traced_ranks = 1;
     run.iterations = 2;
-    struct trace folded = simulate(&run, schedule);
+    HELD(trace) folded = simulate(&run, schedule);
     run.grain = GRAIN_FULL;
-    struct trace full = simulate(&run, schedule);
+    HELD(trace) full = simulate(&run, schedule);
     for (int32_t i = 0; i < 2; i++) {
         char a[32], b[32];
         snprintf(a, sizeof(a), "%.12g", folded.iteration_end[i]);
@@ -25,10 +28,7 @@ static int32_t assert_same_digits(const struct fabric *fabric, const struct sche
         assert_string_equal(a, b);
     }
     assert_int_equal(full.entities, fabric->ranks);
-    int32_t classes = folded.entities;
-    trace_release(&folded);
-    trace_release(&full);
-    return classes;
+    return folded.entities;
 }
 
 /* Racks of 34 nodes hold 136 GPUs, so all of these send between racks. */
@@ -41,11 +41,9 @@ TEST(folded_equals_full_on_abci)
                   {{17, 16}, 136}, {{8, 34}, 68}, {{136, 3}, 4}, {{12, 24}, 288}};
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i += WORLD_EVERY) {
         struct grid grid = shapes[i].grid;
-        struct fabric *fabric = world_platform("abci", NULL, grid_ranks(grid), grid);
-        struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 2, 50000000);
+        OWN(fabric) *fabric = world_platform("abci", NULL, grid_ranks(grid), grid);
+        OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 2, 50000000);
         assert_int_equal(assert_same_digits(fabric, schedule), shapes[i].classes);
-        schedule_free(schedule);
-        fabric_free(fabric);
     }
 }
 
@@ -58,11 +56,9 @@ TEST(folded_equals_full_under_static_routes)
     } shapes[] = {{{68, 4}, 136}, {{136, 2}, 136}, {{34, 8}, 272}};
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i += WORLD_EVERY) {
         struct grid grid = shapes[i].grid;
-        struct fabric *fabric = world_platform("abci-routes", NULL, grid_ranks(grid), grid);
-        struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 2, 50000000);
+        OWN(fabric) *fabric = world_platform("abci-routes", NULL, grid_ranks(grid), grid);
+        OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 2, 50000000);
         assert_int_equal(assert_same_digits(fabric, schedule), shapes[i].classes);
-        schedule_free(schedule);
-        fabric_free(fabric);
     }
 }
 
@@ -71,60 +67,49 @@ TEST(folded_equals_full_under_static_routes)
 TEST(folded_equals_full_for_every_algorithm)
 {
     struct grid grid = {8, 6};
-    struct fabric *fabric = world_cluster(48, 4, 3, 9e9);
+    OWN(fabric) *fabric = world_cluster(48, 4, 3, 9e9);
     for (enum algorithm a = 0; a < ALGORITHM_NCCL; a++) {
-        struct schedule *schedule = world_step(grid, a, 2, 10000000);
+        OWN(schedule) *schedule = world_step(grid, a, 2, 10000000);
         int32_t classes = assert_same_digits(fabric, schedule);
         if (a == ALGORITHM_RING || a == ALGORITHM_TORUS2D || a == ALGORITHM_HIERARCHICAL)
             assert_true(classes < 48);
-        schedule_free(schedule);
     }
-    fabric_free(fabric);
 }
 
 /* --- classes --- */
 
 static struct fold *folded(const struct fabric *fabric, struct grid grid)
 {
-    struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 1, 1000);
-    struct traffic *traffic = traffic_build(fabric, schedule);
-    struct fold *fold = fold_build(traffic);
-    traffic_free(traffic);
-    schedule_free(schedule);
-    return fold;
+    OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 1, 1000);
+    OWN(traffic) *traffic = traffic_build(fabric, schedule);
+    return fold_build(traffic);
 }
 
 TEST(all_ranks_of_a_torus_are_alike)
 {
     struct grid grid = {7, 5};
-    struct fabric *fabric = world_torus(grid);
-    struct fold *fold = folded(fabric, grid);
+    OWN(fabric) *fabric = world_torus(grid);
+    OWN(fold) *fold = folded(fabric, grid);
     assert_int_equal(fold->count, 1);
     assert_int_equal(fold->size[0], 35);
-    fold_free(fold);
-    fabric_free(fabric);
 }
 
 TEST(one_slow_link_tells_all_ranks_apart)
 {
     struct grid grid = {7, 5};
-    struct fabric *fabric = world_torus(grid);
+    OWN(fabric) *fabric = world_torus(grid);
     struct route route;
     fabric_route(fabric, 8, 9, &route);
     fabric->link[route.link[0]].bandwidth /= 2;
-    struct fold *fold = folded(fabric, grid);
+    OWN(fold) *fold = folded(fabric, grid);
     assert_int_equal(fold->count, 35);
-    fold_free(fold);
-    fabric_free(fabric);
 }
 
 TEST(devices_of_one_node_are_told_apart_by_their_neighbours)
 {
     struct grid grid = {4, 4};
-    struct fabric *fabric = world_cluster(16, 4, 1, 10e9);
-    struct fold *fold = folded(fabric, grid);
+    OWN(fabric) *fabric = world_cluster(16, 4, 1, 10e9);
+    OWN(fold) *fold = folded(fabric, grid);
     for (int32_t r = 0; r < 16; r++)
         assert_int_equal(fold->class_of[r], 0);
-    fold_free(fold);
-    fabric_free(fabric);
 }

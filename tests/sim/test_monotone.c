@@ -1,9 +1,9 @@
 #include "sim/sim.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/platform/platform.h"
+#include "tests/core/own.h"
 #include "tests/sim/world.h"
 #include "tests/test.h"
 
@@ -54,23 +54,19 @@ static struct platform *read_platform(const struct trial *trial)
 static double step_seconds(const struct trial *trial, struct change change, double speed)
 {
     struct err err = {0};
-    struct platform *platform = read_platform(trial);
+    OWN(platform) *platform = read_platform(trial);
     platform_scale(platform, improve, &change);
-    struct fabric *fabric = platform_fabric(platform, trial->nodes,
-                                            platform_devices_per_node(platform), trial->grid, &err);
+    OWN(fabric) *fabric = platform_fabric(platform, trial->nodes,
+                                          platform_devices_per_node(platform), trial->grid, &err);
     if (!fabric)
         fail_msg("%s", err.text);
-    struct schedule *schedule = world_step(trial->grid, trial->algorithm, 3, 10000000);
+    OWN(schedule) *schedule = world_step(trial->grid, trial->algorithm, 3, 10000000);
     struct device device = *world_device();
     for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++)
         device.peak[dtype].value *= speed;
     struct run run = world_run(fabric, trial->grain);
     run.device = &device;
-    double seconds = simulated_seconds(&run, schedule);
-    schedule_free(schedule);
-    fabric_free(fabric);
-    platform_free(platform);
-    return seconds;
+    return simulated_seconds(&run, schedule);
 }
 
 static const struct change nothing = {.faster = 1, .sooner = 1};

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "tests/core/own.h"
 #include "tests/sim/world.h"
 #include "tests/test.h"
 
@@ -114,26 +115,21 @@ TEST(one_round_has_max_min_fair_shares)
         "platform.network.routing=ideal", "platform.network.placement=scattered"};
     for (size_t i = 0; i < sizeof(routing) / sizeof(*routing); i += WORLD_EVERY) {
         struct grid grid = {.columns = 136, .rows = 2};
-        struct fabric *fabric = world_platform("abci-routes", routing[i], grid_ranks(grid), grid);
-        struct schedule *schedule = schedule_new(grid);
+        OWN(fabric) *fabric = world_platform("abci-routes", routing[i], grid_ranks(grid), grid);
+        OWN(schedule) *schedule = schedule_new(grid);
         add_ring(schedule, COLLECTIVE_REDUCE_SCATTER, AXIS_COLUMN, 2000000);
         struct run run = world_run(fabric, GRAIN_FULL);
         run.traced_ranks = fabric->ranks;
-        struct trace trace = simulate(&run, sealed(schedule));
-        int32_t *to = base_alloc(fabric->ranks, sizeof(*to));
+        HELD(trace) trace = simulate(&run, sealed(schedule));
+        FREED int32_t *to = base_alloc(fabric->ranks, sizeof(*to));
         for (int32_t rank = 0; rank < fabric->ranks; rank++)
             to[rank] = (rank + grid.columns) % fabric->ranks;
-        struct flow *flow = flow_all(fabric, to, 1000000);
+        FREED struct flow *flow = flow_all(fabric, to, 1000000);
         assert_int_equal(trace.span_count, fabric->ranks);
         for (int64_t s = 0; s < trace.span_count; s++) {
             const struct span *span = &trace.span[s];
             assert_near(span->end, fmax(flow[span->rank].end, flow[to[span->rank]].end), 1e-6);
         }
-        free(flow);
-        free(to);
-        trace_release(&trace);
-        schedule_free(schedule);
-        fabric_free(fabric);
     }
 }
 
@@ -141,25 +137,21 @@ TEST(one_round_has_max_min_fair_shares)
 
 static double analytic_seconds(const struct run *run, const struct schedule *schedule)
 {
-    struct trace trace = {0};
+    HELD(trace) trace = {0};
     struct err err = {0};
     assert_int_equal(backend_analytic.run(run, schedule, &trace, &err), 0);
-    double seconds = trace_step_time(&trace);
-    trace_release(&trace);
-    return seconds;
+    return trace_step_time(&trace);
 }
 
 /* A ring of 9 nodes: the next nodes of a leaf have uplinks of their own. */
 TEST(equals_the_closed_form_where_no_uplink_is_shared)
 {
     struct grid grid = {.columns = 36, .rows = 1};
-    struct fabric *fabric = world_platform("abci-routes", NULL, grid_ranks(grid), grid);
-    struct schedule *schedule = world_step(grid, ALGORITHM_RING, 2, 50000000);
+    OWN(fabric) *fabric = world_platform("abci-routes", NULL, grid_ranks(grid), grid);
+    OWN(schedule) *schedule = world_step(grid, ALGORITHM_RING, 2, 50000000);
     struct run run = world_run(fabric, GRAIN_FULL);
     run.traced_ranks = 1;
     assert_near(simulated_seconds(&run, schedule), analytic_seconds(&run, schedule), rounding);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 /* Ranks that wait for each other do not meet on a link in every round: measured on these shapes,
@@ -171,9 +163,8 @@ TEST(is_close_to_the_closed_form_where_uplinks_are_shared)
     static const struct grid grids[] = {{34, 8}, {32, 10}, {48, 6}, {68, 4}};
     for (size_t i = 0; i < 8; i += WORLD_EVERY) {
         struct grid grid = grids[i / 2];
-        struct fabric *fabric =
-            world_platform("abci-routes", routing[i % 2], grid_ranks(grid), grid);
-        struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 1, 50000000);
+        OWN(fabric) *fabric = world_platform("abci-routes", routing[i % 2], grid_ranks(grid), grid);
+        OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 1, 50000000);
         struct run run = world_run(fabric, GRAIN_FULL);
         run.traced_ranks = 1;
         double simulated = simulated_seconds(&run, schedule);
@@ -181,7 +172,5 @@ TEST(is_close_to_the_closed_form_where_uplinks_are_shared)
         print_message("%d x %d: simulated %.6g s, closed form %+.2f %%\n", grid.columns, grid.rows,
                       simulated, 100 * (closed / simulated - 1));
         assert_near(closed, simulated, 0.05);
-        schedule_free(schedule);
-        fabric_free(fabric);
     }
 }

@@ -1,16 +1,15 @@
 #include "tests/sim/world.h"
 
 #include "core/backend/analytic.h"
+#include "tests/core/own.h"
 #include "tests/test.h"
 
 static double analytic_seconds(const struct run *run, const struct schedule *schedule)
 {
-    struct trace trace = {0};
+    HELD(trace) trace = {0};
     struct err err = {0};
     assert_int_equal(backend_analytic.run(run, schedule, &trace, &err), 0);
-    double seconds = trace.iteration_end[trace.iterations - 1];
-    trace_release(&trace);
-    return seconds;
+    return trace.iteration_end[trace.iterations - 1];
 }
 
 /* A sharded optimizer: gathers, 1 ms forward after each, 1 ms backward before each bucket, norms,
@@ -39,14 +38,12 @@ static struct schedule *sharded_step(struct grid grid, enum algorithm algorithm,
  * halves of the norms. */
 TEST(a_sharded_step_takes_its_closed_form)
 {
-    struct fabric *fabric = world_torus((struct grid){2, 1});
-    struct schedule *schedule = sharded_step((struct grid){2, 1}, ALGORITHM_RING, 1, 100000000);
+    OWN(fabric) *fabric = world_torus((struct grid){2, 1});
+    OWN(schedule) *schedule = sharded_step((struct grid){2, 1}, ALGORITHM_RING, 1, 100000000);
     struct run run = world_run(fabric, GRAIN_FULL);
     double half = 5e-6 + 50e6 / 25e9, norms = 2 * (5e-6 + 2 / 25e9);
     run.iterations = 3;
     assert_near(simulated_seconds(&run, schedule), 3 * (2 * half + norms + 4e-3), 1e-9);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 /* But for the four bytes of norms, which share links. */
@@ -56,14 +53,12 @@ TEST(every_grain_says_the_same_of_shards)
     for (int i = 0; i < 4; i++) {
         enum algorithm algorithm = i < 2 ? ALGORITHM_RING : ALGORITHM_TORUS2D;
         struct grid grid = i < 2 ? (struct grid){8, 1} : (struct grid){4, 4};
-        struct fabric *fabric = world_torus(grid);
-        struct schedule *schedule = sharded_step(grid, algorithm, 4, bytes[i % 2]);
+        OWN(fabric) *fabric = world_torus(grid);
+        OWN(schedule) *schedule = sharded_step(grid, algorithm, 4, bytes[i % 2]);
         for (enum grain grain = GRAIN_AUTO; grain < GRAIN_COUNT; grain++) {
             struct run run = world_run(fabric, grain);
             run.iterations = 3;
             assert_near(simulated_seconds(&run, schedule), analytic_seconds(&run, schedule), 1e-7);
         }
-        schedule_free(schedule);
-        fabric_free(fabric);
     }
 }

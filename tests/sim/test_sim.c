@@ -3,9 +3,8 @@
 #include "sim/sim.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "tests/core/own.h"
 #include "tests/sim/world.h"
 #include "tests/test.h"
 
@@ -17,15 +16,12 @@ static const double rounding = 1e-9;
 
 static double all_reduce_seconds(struct grid grid, enum algorithm algorithm, enum grain grain)
 {
-    struct fabric *fabric = world_torus(grid);
-    struct schedule *schedule = schedule_new(grid);
+    OWN(fabric) *fabric = world_torus(grid);
+    OWN(schedule) *schedule = schedule_new(grid);
     schedule_add_all_reduce(schedule, algorithm, 0, 0, 100000000, -1);
     struct run run = world_run(fabric, grain);
     run.traced_ranks = 1;
-    double seconds = simulated_seconds(&run, sealed(schedule));
-    schedule_free(schedule);
-    fabric_free(fabric);
-    return seconds;
+    return simulated_seconds(&run, sealed(schedule));
 }
 
 TEST(torus_all_reduce_takes_its_closed_form)
@@ -60,8 +56,8 @@ TEST(an_overlapped_step_takes_what_other_simulators_say)
     static const double expected[][2] = {{8, 36.2890e-3}, {16, 36.3697e-3}, {32, 36.5525e-3}};
     for (int i = 0; i < 3; i += WORLD_EVERY) {
         int32_t k = (int32_t)expected[i][0];
-        struct fabric *fabric = world_torus((struct grid){k, k});
-        struct schedule *schedule = schedule_new((struct grid){k, k});
+        OWN(fabric) *fabric = world_torus((struct grid){k, k});
+        OWN(schedule) *schedule = schedule_new((struct grid){k, k});
         int32_t last = add_compute(schedule, 12e-3, -1);
         for (int32_t b = 0; b < 8; b++) {
             last = add_compute(schedule, 3e-3, last);
@@ -74,8 +70,6 @@ TEST(an_overlapped_step_takes_what_other_simulators_say)
         run.traced_ranks = 1;
         if (k <= 16)
             assert_near(simulated_seconds(&run, schedule), expected[i][1], 1e-5);
-        schedule_free(schedule);
-        fabric_free(fabric);
     }
 }
 
@@ -83,12 +77,10 @@ TEST(an_overlapped_step_takes_what_other_simulators_say)
 
 static double analytic_seconds(const struct run *run, const struct schedule *schedule)
 {
-    struct trace trace = {0};
+    HELD(trace) trace = {0};
     struct err err = {0};
     assert_int_equal(backend_analytic.run(run, schedule, &trace, &err), 0);
-    double seconds = trace.iteration_end[trace.iterations - 1];
-    trace_release(&trace);
-    return seconds;
+    return trace.iteration_end[trace.iterations - 1];
 }
 
 /* Rows and columns of a torus have links of their own, and a lane sends one message at a time. */
@@ -97,17 +89,15 @@ TEST(equals_analytic_where_no_link_is_shared)
     static const int64_t bytes[] = {1000003, 400000000}; /* bound by compute, by communication */
     for (int32_t k = 4; k <= 16 / WORLD_EVERY; k *= 2) {
         struct grid grid = {k, k};
-        struct fabric *fabric = world_torus(grid);
+        OWN(fabric) *fabric = world_torus(grid);
         for (int i = 0; i < 2; i++) {
-            struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 4, bytes[i]);
+            OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 4, bytes[i]);
             struct run run = world_run(fabric, GRAIN_FULL);
             run.iterations = 3;
             run.traced_ranks = 2;
             assert_near(simulated_seconds(&run, schedule), analytic_seconds(&run, schedule),
                         rounding);
-            schedule_free(schedule);
         }
-        fabric_free(fabric);
     }
 }
 
@@ -115,12 +105,12 @@ TEST(equals_analytic_where_no_link_is_shared)
 TEST(prefetches_as_the_analytic_back_end_does)
 {
     struct grid grid = {2, 2};
-    struct schedule *schedule = schedule_new(grid);
+    OWN(schedule) *schedule = schedule_new(grid);
     struct step input = {.kind = STEP_INPUT, .lane = LANE_INPUT, .input = {.images = 3}};
     struct step forward = {.lane = LANE_COMPUTE, .compute = {.flops = 2000000000}};
     int32_t read = schedule_add(schedule, input, NULL, 0);
     schedule_add(schedule, forward, &(struct dep){read, 1}, 1);
-    struct fabric *fabric = world_torus(grid);
+    OWN(fabric) *fabric = world_torus(grid);
     struct run run = world_run(fabric, GRAIN_FULL);
     run.iterations = 5;
     run.input_workers = 1;
@@ -128,8 +118,6 @@ TEST(prefetches_as_the_analytic_back_end_does)
     double seconds = simulated_seconds(&run, sealed(schedule));
     assert_near(seconds, 5 * 3e-3, rounding);
     assert_near(seconds, analytic_seconds(&run, schedule), rounding);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 /* --- contention --- */
@@ -145,12 +133,10 @@ TEST(four_flows_on_one_uplink_take_four_times_as_long)
 {
     const double latency = 2e-6 + 2 * 3e-6, bytes = 50e6;
     for (int32_t flows = 1; flows <= 4; flows *= 2) {
-        struct fabric *fabric = world_cluster(8, 1, 4, 40e9 / flows);
-        struct schedule *schedule = schedule_new((struct grid){4, 2});
+        OWN(fabric) *fabric = world_cluster(8, 1, 4, 40e9 / flows);
+        OWN(schedule) *schedule = schedule_new((struct grid){4, 2});
         add_ring(schedule, COLLECTIVE_ALL_GATHER, AXIS_COLUMN, 100000000);
         assert_near(seconds_on(fabric, schedule), latency + flows * bytes / 10e9, rounding);
-        schedule_free(schedule);
-        fabric_free(fabric);
     }
 }
 
@@ -164,14 +150,12 @@ TEST(halving_near_first_keeps_the_large_messages_in_the_rack)
     const double expected[] = {
         2 * (near + v / 2 / nic + near + v / 4 / nic + far + 4 * v / 8 / nic),
         2 * (far + 4 * v / 2 / nic + near + v / 4 / nic + near + v / 8 / nic)};
-    struct fabric *fabric = world_cluster(8, 1, 4, nic);
+    OWN(fabric) *fabric = world_cluster(8, 1, 4, nic);
     for (int i = 0; i < 2; i++) {
-        struct schedule *schedule = schedule_new((struct grid){8, 1});
+        OWN(schedule) *schedule = schedule_new((struct grid){8, 1});
         schedule_add_all_reduce(schedule, order[i], 0, 0, (int64_t)v, -1);
         assert_near(seconds_on(fabric, schedule), expected[i], rounding);
-        schedule_free(schedule);
     }
-    fabric_free(fabric);
 }
 
 static double span_end(const struct trace *trace, int32_t rank, int32_t step)
@@ -188,19 +172,16 @@ static double span_end(const struct trace *trace, int32_t rank, int32_t step)
 TEST(flows_share_equally_whatever_their_latency)
 {
     const double near = 2e-6, far = 2e-6 + 2 * 3e-6, bytes = 50e6, nic = 10e9;
-    struct fabric *fabric = world_cluster(4, 1, 2, 1e12);
-    struct schedule *schedule = schedule_new((struct grid){2, 2});
+    OWN(fabric) *fabric = world_cluster(4, 1, 2, 1e12);
+    OWN(schedule) *schedule = schedule_new((struct grid){2, 2});
     int32_t row = add_ring(schedule, COLLECTIVE_ALL_GATHER, AXIS_ROW, 100000000);
     int32_t column = add_ring(schedule, COLLECTIVE_ALL_GATHER, AXIS_COLUMN, 100000000);
     struct run run = world_run(fabric, GRAIN_FULL);
-    struct trace trace = simulate(&run, sealed(schedule));
+    HELD(trace) trace = simulate(&run, sealed(schedule));
     for (int32_t rank = 0; rank < 4; rank++) {
         assert_near(span_end(&trace, rank, row), far + 2 * (bytes / nic - (far - near)), rounding);
         assert_near(span_end(&trace, rank, column), near + 2 * bytes / nic, rounding);
     }
-    trace_release(&trace);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 /* --- which rank is where --- */
@@ -211,29 +192,27 @@ TEST(ranks_are_numbered_node_by_node)
     const double bytes = 100000000;
     static const enum axis axes[] = {AXIS_ROW, AXIS_COLUMN};
     const double expected[] = {3 * (1e-6 + bytes / 4 / 50e9), 2e-6 + bytes / 2 / (10e9 / 4)};
-    struct fabric *fabric = world_cluster(8, 4, 2, 1e12);
+    OWN(fabric) *fabric = world_cluster(8, 4, 2, 1e12);
     for (int i = 0; i < 2; i++) {
-        struct schedule *schedule = schedule_new((struct grid){4, 2});
+        OWN(schedule) *schedule = schedule_new((struct grid){4, 2});
         add_ring(schedule, COLLECTIVE_ALL_GATHER, axes[i], (int64_t)bytes);
         assert_near(seconds_on(fabric, schedule), expected[i], rounding);
-        schedule_free(schedule);
     }
-    fabric_free(fabric);
 }
 
 /* One slow link of a torus delays exactly the row it is in. */
 TEST(a_slow_link_is_felt_by_its_row_alone)
 {
     struct grid grid = {4, 3};
-    struct fabric *fabric = world_torus(grid);
+    OWN(fabric) *fabric = world_torus(grid);
     struct route route;
     fabric_route(fabric, 6, 7, &route);
     assert_int_equal(route.count, 1);
     fabric->link[route.link[0]].bandwidth /= 10;
-    struct schedule *schedule = schedule_new(grid);
+    OWN(schedule) *schedule = schedule_new(grid);
     int32_t step = add_ring(schedule, COLLECTIVE_ALL_GATHER, AXIS_ROW, 75000000);
     struct run run = world_run(fabric, GRAIN_FULL);
-    struct trace trace = simulate(&run, sealed(schedule));
+    HELD(trace) trace = simulate(&run, sealed(schedule));
     double round = 1e-6 + 75e6 / 4 / 75e9, slow_round = 1e-6 + 75e6 / 4 / 7.5e9;
     for (int32_t rank = 0; rank < 12; rank++) {
         double end = span_end(&trace, rank, step);
@@ -243,9 +222,6 @@ TEST(a_slow_link_is_felt_by_its_row_alone)
             assert_true(end > slow_round);
     }
     assert_near(span_end(&trace, 7, step), 3 * slow_round, rounding);
-    trace_release(&trace);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 /* --- NCCL --- */
@@ -254,8 +230,8 @@ TEST(a_slow_link_is_felt_by_its_row_alone)
 TEST(a_step_of_nccl_starts_on_all_ranks_together)
 {
     struct grid grid = {8, 1};
-    struct fabric *fabric = world_platform("abci", NULL, 8, grid);
-    struct schedule *schedule = world_step(grid, ALGORITHM_NCCL, 1, 10000000);
+    OWN(fabric) *fabric = world_platform("abci", NULL, 8, grid);
+    OWN(schedule) *schedule = world_step(grid, ALGORITHM_NCCL, 1, 10000000);
     struct run run = world_run(fabric, GRAIN_AUTO);
     double seconds = nccl_choose(&fabric->nccl, COLLECTIVE_ALL_REDUCE, 10000000).seconds;
     assert_near(simulated_seconds(&run, schedule), 2e-3 + seconds, rounding);
@@ -269,8 +245,6 @@ TEST(a_step_of_nccl_starts_on_all_ranks_together)
     }
     assert_true(fastest < slowest);
     assert_near(simulated_seconds(&run, schedule), 2e-3 * slowest + seconds, rounding);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 /* --- lanes that slow each other down --- */
@@ -298,8 +272,8 @@ TEST(slowed_lanes_take_what_a_replay_says)
         device.collective_launch.value = replays[i].launch;
         for (int ring = 0; ring < 2; ring++) {
             struct grid grid = ring ? (struct grid){16, 1} : (struct grid){4, 4};
-            struct fabric *fabric = world_torus(grid);
-            struct schedule *schedule =
+            OWN(fabric) *fabric = world_torus(grid);
+            OWN(schedule) *schedule =
                 world_step(grid, ring ? ALGORITHM_RING : ALGORITHM_TORUS2D, 4, 100000000);
             double expected = ring ? replays[i].ring : replays[i].torus;
             for (enum grain grain = GRAIN_AUTO; grain < GRAIN_COUNT; grain++) {
@@ -308,14 +282,11 @@ TEST(slowed_lanes_take_what_a_replay_says)
                 assert_near(simulated_seconds(&run, schedule), expected, rounding);
             }
             struct run run = world_run(fabric, GRAIN_AUTO);
-            struct trace trace = {0};
+            HELD(trace) trace = {0};
             struct err err = {0};
             run.device = &device;
             assert_int_equal(backend_analytic.run(&run, schedule, &trace, &err), 0);
             assert_near(trace_step_time(&trace), expected, rounding);
-            trace_release(&trace);
-            schedule_free(schedule);
-            fabric_free(fabric);
         }
     }
 }
@@ -340,11 +311,11 @@ TEST(expected_noise_is_the_mean_of_full_runs)
 {
     enum { RUNS = 16 };
     struct grid grid = {8, 8};
-    struct fabric *fabric = world_torus(grid);
-    struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 4, 100000000);
+    OWN(fabric) *fabric = world_torus(grid);
+    OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 4, 100000000);
     struct run run = world_run(fabric, GRAIN_FOLDED);
-    struct trace trace = simulate(&run, schedule);
-    struct steady steady = steady_new(schedule, (struct slowdown){0}, &trace);
+    HELD(trace) trace = simulate(&run, schedule);
+    HELD(steady) steady = steady_new(schedule, (struct slowdown){0}, &trace);
     for (int i = 0; i < 2; i += WORLD_EVERY) {
         struct noise noise = noises[i];
         double sum = 0, squares = 0;
@@ -359,24 +330,18 @@ TEST(expected_noise_is_the_mean_of_full_runs)
         assert_true(fabs(expected - mean) < 3 * error + 1e-6 * mean);
         assert_true(mean > 1.05 * trace_step_time(&trace));
     }
-    steady_release(&steady);
-    trace_release(&trace);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 TEST(same_seed_same_answer)
 {
     struct grid grid = {4, 4};
-    struct fabric *fabric = world_torus(grid);
-    struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 2, 1000000);
+    OWN(fabric) *fabric = world_torus(grid);
+    OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 2, 1000000);
     double first = noisy_seconds(fabric, schedule, noises[0], GRAIN_FULL);
     assert_true(first == noisy_seconds(fabric, schedule, noises[0], GRAIN_FULL));
     struct noise other = noises[0];
     other.seed++;
     assert_true(first != noisy_seconds(fabric, schedule, other, GRAIN_FULL));
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 /* --- what the trace says --- */
@@ -384,19 +349,16 @@ TEST(same_seed_same_answer)
 static void assert_grain(struct grid grid, int32_t buckets, enum grain grain, struct noise noise,
                          const char *name, int32_t entities)
 {
-    struct fabric *fabric = world_torus(grid);
-    struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, buckets, 1000000);
+    OWN(fabric) *fabric = world_torus(grid);
+    OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, buckets, 1000000);
     struct run run = world_run(fabric, grain);
     run.noise = noise;
     run.traced_ranks = 1;
-    struct trace trace = simulate(&run, schedule);
+    HELD(trace) trace = simulate(&run, schedule);
     assert_string_equal(trace.grain, name);
     assert_int_equal(trace.entities, entities);
     assert_int_equal(trace.ranks, grid_ranks(grid));
     assert_true(trace.schedule_hash == schedule_hash(schedule));
-    trace_release(&trace);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 TEST(names_the_grain_it_took)
@@ -416,19 +378,16 @@ TEST(traces_the_first_the_last_and_evenly_between)
 {
     static const int32_t expected[] = {0, 5, 10, 15};
     struct grid grid = {4, 4};
-    struct fabric *fabric = world_torus(grid);
-    struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 1, 1000);
+    OWN(fabric) *fabric = world_torus(grid);
+    OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 1, 1000);
     struct run run = world_run(fabric, GRAIN_FULL);
     run.iterations = 2;
     run.traced_ranks = 4;
-    struct trace trace = simulate(&run, schedule);
+    HELD(trace) trace = simulate(&run, schedule);
     assert_int_equal(trace.span_count, 4 * 2 * schedule->step_count);
     bool seen[16] = {false};
     for (int64_t i = 0; i < trace.span_count; i++)
         seen[trace.span[i].rank] = true;
     for (int i = 0; i < 4; i++)
         assert_true(seen[expected[i]]);
-    trace_release(&trace);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }

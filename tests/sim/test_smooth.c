@@ -1,9 +1,10 @@
 #include "sim/smooth.h"
 
-#include <stdlib.h>
-
+#include "tests/core/own.h"
 #include "tests/sim/world.h"
 #include "tests/test.h"
+
+OWNED(traffic, traffic_free)
 
 /* Latencies are rounded up to the slowest route of the relation, so a step may come out late; lanes
  * that run apart on different ranks may fill a link that neither fills alone, so it may come out
@@ -36,16 +37,14 @@ TEST(is_close_to_full_where_racks_do_not_tile_the_grid)
     for (size_t k = 0; k < 2 * shapes; k += WORLD_EVERY) {
         size_t i = k % shapes;
         struct grid grid = shape[i].grid;
-        struct fabric *fabric =
+        OWN(fabric) *fabric =
             world_platform(shape[i].platform, hops[k / shapes].change, grid_ranks(grid), grid);
-        struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 3, 50000000);
+        OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 3, 50000000);
         double full = seconds(fabric, schedule, GRAIN_FULL);
         double smoothed = seconds(fabric, schedule, GRAIN_SMOOTHED);
         print_message("%s %d x %d: full %.6g s, smoothed %+.3f %%\n", shape[i].platform,
                       grid.columns, grid.rows, full, 100 * (smoothed / full - 1));
         assert_near(smoothed, full, hops[k / shapes].tolerance);
-        schedule_free(schedule);
-        fabric_free(fabric);
     }
 }
 
@@ -53,27 +52,25 @@ TEST(is_close_to_full_where_racks_do_not_tile_the_grid)
 TEST(keeps_the_link_that_everybody_waits_for)
 {
     struct grid grid = {8, 8};
-    struct fabric *fabric = world_cluster(64, 4, 2, 5e9);
-    struct schedule *schedule = schedule_new(grid);
+    OWN(fabric) *fabric = world_cluster(64, 4, 2, 5e9);
+    OWN(schedule) *schedule = schedule_new(grid);
     add_ring(schedule, COLLECTIVE_ALL_REDUCE, AXIS_COLUMN, 100000000);
     double full = seconds(fabric, sealed(schedule), GRAIN_FULL);
     assert_near(seconds(fabric, schedule, GRAIN_SMOOTHED), full, 1e-9);
     /* Eight columns send over one uplink at once. */
     assert_true(full > 8 * 2 * 7 / 8.0 * 1e8 / 5e9);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }
 
 TEST(leaves_out_wide_uplinks_only)
 {
     struct grid grid = {8, 8};
-    struct schedule *schedule = schedule_new(grid);
+    OWN(schedule) *schedule = schedule_new(grid);
     add_ring(schedule, COLLECTIVE_ALL_REDUCE, AXIS_COLUMN, 1000);
     sealed(schedule);
     for (int wide = 0; wide < 2; wide++) {
         /* Two NICs of 10 GB/s feed each uplink. */
-        struct fabric *fabric = world_cluster(64, 4, 2, wide ? 20.1e9 : 19.9e9);
-        struct traffic *traffic = traffic_build(fabric, schedule);
+        OWN(fabric) *fabric = world_cluster(64, 4, 2, wide ? 20.1e9 : 19.9e9);
+        OWN(traffic) *traffic = traffic_build(fabric, schedule);
         int32_t nics_and_uplinks = traffic->relation[0].path[1];
         int32_t out = traffic_smooth(traffic);
         assert_true(nics_and_uplinks > 2);
@@ -82,23 +79,17 @@ TEST(leaves_out_wide_uplinks_only)
         else
             assert_true(traffic->relation[0].path[1] >= 4);
         assert_true(out > 0);
-        traffic_free(traffic);
-        fabric_free(fabric);
     }
-    schedule_free(schedule);
 }
 
 TEST(smoothing_makes_ranks_alike)
 {
     struct grid grid = {32, 32};
-    struct fabric *fabric = world_platform("abci", NULL, 1024, grid);
-    struct schedule *schedule = world_step(grid, ALGORITHM_TORUS2D, 1, 4194304);
+    OWN(fabric) *fabric = world_platform("abci", NULL, 1024, grid);
+    OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 1, 4194304);
     struct run run = world_run(fabric, GRAIN_SMOOTHED);
     run.traced_ranks = 1;
-    struct trace trace = simulate(&run, schedule);
+    HELD(trace) trace = simulate(&run, schedule);
     assert_int_equal(trace.entities, 4);
     assert_string_equal(trace.grain, "smoothed");
-    trace_release(&trace);
-    schedule_free(schedule);
-    fabric_free(fabric);
 }

@@ -3,11 +3,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "sim/sim.h"
+#include "tests/core/own.h"
 
 void assert_near(double value, double expected, double relative)
 {
@@ -70,7 +70,7 @@ static int run_job(const void *argument)
 struct trace simulate(const struct run *run, const struct schedule *schedule)
 {
     struct job job = {run, schedule};
-    struct text text = {0};
+    HELD(text) text = {0};
     assert_int_equal(in_child(run_job, &job, &text), 0);
     struct trace trace = {0};
     struct err err = {0};
@@ -78,16 +78,13 @@ struct trace simulate(const struct run *run, const struct schedule *schedule)
     if (trace_read(file, "trace", &trace, &err) < 0)
         fail_msg("%s", err.text);
     fclose(file);
-    text_release(&text);
     return trace;
 }
 
 double simulated_seconds(const struct run *run, const struct schedule *schedule)
 {
-    struct trace trace = simulate(run, schedule);
-    double seconds = trace.iteration_end[trace.iterations - 1];
-    trace_release(&trace);
-    return seconds;
+    HELD(trace) trace = simulate(run, schedule);
+    return trace.iteration_end[trace.iterations - 1];
 }
 
 struct fabric *world_torus(struct grid grid)
@@ -100,20 +97,19 @@ struct fabric *world_torus(struct grid grid)
 struct fabric *world_platform(const char *name, const char *change, int32_t ranks, struct grid grid)
 {
     struct err err = {0};
-    struct platform *platform = platform_read_changed(name, &change, change != NULL, NULL, &err);
+    OWN(platform) *platform = platform_read_changed(name, &change, change != NULL, NULL, &err);
     if (!platform)
         fail_msg("%s", err.text);
     int32_t devices = platform_devices_per_node(platform);
     struct fabric *fabric = platform_fabric(platform, ranks / devices, devices, grid, &err);
     if (!fabric)
         fail_msg("%s", err.text);
-    platform_free(platform);
     return fabric;
 }
 
 struct fabric *world_cluster(int32_t ranks, int32_t devices, int32_t nodes, double uplink)
 {
-    struct wiring wiring = {.count = {devices, 1, 0, 1}};
+    HELD(wiring) wiring = {.count = {devices, 1, 0, 1}};
     int32_t hub = wiring_first(&wiring, VERTEX_SWITCH);
     for (int32_t d = 0; d < devices; d++)
         wiring_add(&wiring, d, hub, 0);
@@ -132,9 +128,7 @@ struct fabric *world_cluster(int32_t ranks, int32_t devices, int32_t nodes, doub
         .latency_inside = 1e-6,
         .latency_between = 2e-6,
     };
-    struct fabric *fabric = fabric_lay_cluster(&plan);
-    wiring_release(&wiring);
-    return fabric;
+    return fabric_lay_cluster(&plan);
 }
 
 const struct device *world_device(void)

@@ -1,4 +1,5 @@
 #include "tests/exec/input/fixture.h"
+#include "tests/own.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -31,13 +32,12 @@ static int take_away(const char *path, const struct stat *status, int flag, stru
 
 int fixture_teardown(void **state)
 {
-    struct folder *folder = *state;
+    FREED struct folder *folder = *state;
     nftw(folder->path, take_away, 16, FTW_DEPTH | FTW_PHYS);
     for (int64_t i = 0; i < folder->count; i++)
         free(folder->name[i]);
     free(folder->name);
     free(folder->path);
-    free(folder);
     return 0;
 }
 

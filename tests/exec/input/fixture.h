@@ -15,6 +15,10 @@
 
 #include "core/base/base.h"
 #include "core/base/err.h"
+#include "exec/input/dataset.h"
+#include "tests/own.h"
+
+OWNED(dataset, dataset_close)
 
 /** A new folder, as the state of a test; for cmocka's setup. */
 int fixture_setup(void **state);

@@ -5,6 +5,7 @@
 #include <jpeglib.h>
 
 #include "tests/exec/input/fixture.h"
+#include "tests/own.h"
 
 const struct form form_camera = {
     .width = 480, .height = 360, .components = 3, .subsampling = 2, .quality = 90, .seed = 1};
@@ -63,7 +64,6 @@ uint8_t *fixture_jpeg(const struct form *form, int64_t *size)
 void fixture_write_jpeg(const char *path, const struct form *form)
 {
     int64_t size;
-    uint8_t *data = fixture_jpeg(form, &size);
+    FREED uint8_t *data = fixture_jpeg(form, &size);
     fixture_write(path, data, size);
-    free(data);
 }

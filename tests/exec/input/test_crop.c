@@ -3,8 +3,6 @@
  */
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "exec/input/dataset.h"
 #include "exec/input/pack/pack.h"
@@ -12,6 +10,8 @@
 #include "tests/exec/input/crop_reference.h"
 #include "tests/exec/input/fixture.h"
 #include "tests/test.h"
+
+OWNED(decoder, decoder_free)
 
 enum { SIDE = 32, FLOATS = 3 * SIDE * SIDE, EPOCHS = 12 };
 
@@ -51,13 +51,10 @@ static struct dataset *shards(void **state)
     struct text tar = {0};
     for (int32_t i = 0; i < COUNT; i++) {
         int64_t size;
-        uint8_t *data = fixture_jpeg(&forms[i], &size);
-        char *name = base_format("%02d.jpg", i), *class = base_format("%02d.cls", i);
+        FREED uint8_t *data = fixture_jpeg(&forms[i], &size);
+        FREED FREED char *name = base_format("%02d.jpg", i), *class = base_format("%02d.cls", i);
         fixture_tar(&tar, name, '0', data, size);
         fixture_tar(&tar, class, '0', "0", 1);
-        free(name);
-        free(class);
-        free(data);
     }
     fixture_tar_end(&tar);
     fixture_write(fixture_path(state, "s.tar"), tar.data, tar.length);
@@ -162,9 +159,8 @@ static bool middle_is_resized_here(void **state, int32_t side)
     struct form form = {side, side, 3, 1, 90, false, 1};
     struct seen seen = {0};
     fixture_write_jpeg(fixture_path(state, "m%d/a/1.jpg", side), &form);
-    struct dataset *dataset = opened(SOURCE_IMAGEFOLDER, fixture_path(state, "m%d", side));
+    OWN(dataset) *dataset = opened(SOURCE_IMAGEFOLDER, fixture_path(state, "m%d", side));
     check_picture(dataset, 0, 0, false, &seen);
-    dataset_close(dataset);
     return seen.resized;
 }
 
@@ -180,8 +176,8 @@ static void check_decoded(const struct dataset *dataset, int64_t index, uint64_t
                           bool augment, const struct crop *crop, const uint8_t *data)
 {
     struct err err = {0};
-    struct decoder *decoder = decoder_new();
-    struct buffer pixels = {0};
+    OWN(decoder) *decoder = decoder_new();
+    HELD(buffer) pixels = {0};
     struct picture picture;
     int32_t width, height;
     assert_int_equal(decoder_open(decoder, "a", data, crop->file, &width, &height, &err), 0);
@@ -195,13 +191,11 @@ static void check_decoded(const struct dataset *dataset, int64_t index, uint64_t
     bool shrunk = augment && crop->x.length >= 2 * SIDE && crop->y.length >= 2 * SIDE;
     if (off > (shrunk ? 8 * level() : 1e-4))
         fail_msg("file %d, epoch %d, shrunk %d: %g", (int)index, (int)epoch, shrunk, off);
-    buffer_release(&pixels);
-    decoder_free(decoder);
 }
 
 TEST_IN_FOLDER(files_that_fit_are_left_as_they_are)
 {
-    struct dataset *dataset = folder(state);
+    OWN(dataset) *dataset = folder(state);
     for (int64_t i = 0; i < COUNT; i++)
         for (uint64_t epoch = 0; epoch <= EPOCHS; epoch++) {
             uint8_t place[12 * SIDE * SIDE], pixels[12 * SIDE * SIDE];
@@ -220,15 +214,13 @@ TEST_IN_FOLDER(files_that_fit_are_left_as_they_are)
                 continue;
             }
             int64_t size;
-            uint8_t *data = fixture_read(fixture_path(state, "f/a/%02d.jpg", (int)i), &size);
+            FREED uint8_t *data = fixture_read(fixture_path(state, "f/a/%02d.jpg", (int)i), &size);
             assert_int_equal(crop.file, size);
             assert_memory_equal(place, data, (size_t)size);
             assert_int_equal(crop.width, forms[i].width);
             assert_int_equal(crop.height, forms[i].height);
             check_decoded(dataset, i, epoch, augment, &crop, place);
-            free(data);
         }
-    dataset_close(dataset);
 }
 
 TEST(only_files_and_packs_have_pictures)
@@ -237,9 +229,8 @@ TEST(only_files_and_packs_have_pictures)
     struct dataset_spec spec = {.image = SIDE, .classes = 10, .train_images = 10};
     for (int32_t i = 0; i < 2; i++) {
         spec.source = i ? SOURCE_PROCEDURAL : SOURCE_SYNTHETIC;
-        struct dataset *dataset = dataset_open(&spec, SPLIT_TRAIN, &err);
+        OWN(dataset) *dataset = dataset_open(&spec, SPLIT_TRAIN, &err);
         assert_non_null(dataset);
         assert_false(dataset_has_pictures(dataset));
-        dataset_close(dataset);
     }
 }

@@ -8,6 +8,8 @@
 #include "tests/exec/input/fixture.h"
 #include "tests/test.h"
 
+OWNED(input, input_free)
+
 enum { SIDE = 16, FLOATS = 3 * SIDE * SIDE, COUNT = 50, RECORD = 3073 };
 
 static struct dataset *opened(const struct dataset_spec *spec)
@@ -49,11 +51,10 @@ static struct batches run(const struct dataset *dataset, const struct input_job 
     struct batches batches = {.images = (int64_t)count * job->local};
     batches.image = base_alloc(batches.images * floats, sizeof(float));
     batches.label = base_alloc(batches.images, sizeof(int32_t));
-    struct input *input = input_new(dataset, job);
+    OWN(input) *input = input_new(dataset, job);
     for (int64_t i = 0; i < count; i++)
         input_next(input, batches.image + i * job->local * floats, batches.label + i * job->local);
     assert_int_equal(input_report(input).batches, count);
-    input_free(input);
     return batches;
 }
 
@@ -66,7 +67,7 @@ static void assert_same(const struct batches *a, const struct batches *b)
 
 TEST(batches_do_not_depend_on_threads_or_prefetch)
 {
-    struct dataset *dataset = procedural();
+    OWN(dataset) *dataset = procedural();
     struct input_job job = {.ranks = 1, .local = 7, .threads = 1, .prefetch = 1, .augment = true};
     struct batches one = run(dataset, &job, 20);
     for (job.threads = 1; job.threads <= 4; job.threads++)
@@ -76,12 +77,11 @@ TEST(batches_do_not_depend_on_threads_or_prefetch)
             release(&other);
         }
     release(&one);
-    dataset_close(dataset);
 }
 
 TEST(ranks_share_the_batch_of_one)
 {
-    struct dataset *dataset = procedural();
+    OWN(dataset) *dataset = procedural();
     struct input_job job = {.ranks = 1, .local = 8, .threads = 2, .prefetch = 2, .augment = true};
     struct batches one = run(dataset, &job, 15);
     for (job.ranks = 2; job.ranks <= 4; job.ranks *= 2) {
@@ -98,12 +98,11 @@ TEST(ranks_share_the_batch_of_one)
         }
     }
     release(&one);
-    dataset_close(dataset);
 }
 
 TEST(a_restart_goes_on_where_the_run_stopped)
 {
-    struct dataset *dataset = procedural();
+    OWN(dataset) *dataset = procedural();
     struct input_job job = {.ranks = 1, .local = 6, .threads = 2, .prefetch = 3, .augment = true};
     struct batches whole = run(dataset, &job, 30);
     job.position = 11 * 6; /* over an epoch's end */
@@ -112,12 +111,11 @@ TEST(a_restart_goes_on_where_the_run_stopped)
                         (size_t)rest.images * FLOATS * sizeof(float));
     release(&whole);
     release(&rest);
-    dataset_close(dataset);
 }
 
 TEST(batches_are_what_stands_in_the_stream)
 {
-    struct dataset *dataset = procedural();
+    OWN(dataset) *dataset = procedural();
     struct input_job job = {.ranks = 1,
                             .local = 9,
                             .threads = 3,
@@ -135,17 +133,15 @@ TEST(batches_are_what_stands_in_the_stream)
         assert_memory_equal(image, batches.image + i * FLOATS, sizeof(image));
     }
     release(&batches);
-    dataset_close(dataset);
 }
 
 TEST(stopping_early_is_no_trouble)
 {
-    struct dataset *dataset = procedural();
+    OWN(dataset) *dataset = procedural();
     struct input_job job = {.ranks = 1, .local = 64, .threads = 4, .prefetch = 4};
     for (int32_t i = 0; i < 50; i++)
         input_free(input_new(dataset, &job));
     input_free(NULL);
-    dataset_close(dataset);
 }
 
 /* CIFAR-10 of 5 x @each images; of image i the label is i % 10, and every byte of it i, except that
@@ -176,7 +172,7 @@ static int32_t number_of(const float *image)
 
 TEST_IN_FOLDER(a_corrupt_image_is_replaced_by_the_next_that_can_be_read)
 {
-    struct dataset *dataset = cifar(state, 10, 7, false);
+    OWN(dataset) *dataset = cifar(state, 10, 7, false);
     const int64_t floats = 3 * 32 * 32;
     struct input_job job = {.ranks = 1, .local = 25, .threads = 3, .prefetch = 2, .seed = 5};
     struct batches batches = run(dataset, &job, 4);
@@ -196,25 +192,21 @@ TEST_IN_FOLDER(a_corrupt_image_is_replaced_by_the_next_that_can_be_read)
     assert_int_equal(lines, 8);
     text_release(&messages);
     release(&batches);
-    dataset_close(dataset);
 }
 
 TEST_IN_FOLDER(the_report_counts_what_was_replaced)
 {
-    struct dataset *dataset = cifar(state, 10, 7, false);
+    OWN(dataset) *dataset = cifar(state, 10, 7, false);
     struct input_job job = {.ranks = 1, .local = 50, .threads = 2, .prefetch = 1, .seed = 5};
-    float *images = base_alloc((int64_t)50 * 3 * 32 * 32, sizeof(float));
+    FREED float *images = base_alloc((int64_t)50 * 3 * 32 * 32, sizeof(float));
     int32_t label[50];
-    struct input *input = input_new(dataset, &job);
+    OWN(input) *input = input_new(dataset, &job);
     for (int32_t i = 0; i < 3; i++)
         input_next(input, images, label);
     struct input_report report = input_report(input);
     assert_int_equal(report.batches, 3);
     assert_int_equal(report.replaced, 24); /* 8 in each epoch, and each batch is one */
     assert_true(report.wait_s > 0);
-    input_free(input);
-    free(images);
-    dataset_close(dataset);
 }
 
 /* Read a batch of a dataset, in a child. */
@@ -228,19 +220,17 @@ static void read_batch(void *argument)
 
 TEST_IN_FOLDER(nothing_but_corrupt_images_ends_the_run)
 {
-    struct text said = {0};
-    struct dataset *dataset = cifar(state, 10, 1, false);
+    HELD(text) said = {0};
+    OWN(dataset) *dataset = cifar(state, 10, 1, false);
     assert_int_equal(fixture_child(read_batch, dataset, &said), 65);
     assert_non_null(strstr(said.data, "error: 50 images in a row cannot be read"));
     assert_non_null(strstr(said.data, "further corrupt images are counted, but not named"));
-    text_release(&said);
-    dataset_close(dataset);
 }
 
 TEST_IN_FOLDER(corrupt_images_are_named_once)
 {
-    struct text said = {0};
-    struct dataset *dataset = cifar(state, 10, 25, false); /* 0 and 25 */
+    HELD(text) said = {0};
+    OWN(dataset) *dataset = cifar(state, 10, 25, false); /* 0 and 25 */
     assert_int_equal(fixture_child(read_batch, dataset, &said), 0);
     const char *first = strstr(said.data, "warning: ");
     assert_non_null(first);
@@ -248,17 +238,13 @@ TEST_IN_FOLDER(corrupt_images_are_named_once)
     const char *second = strstr(first + 1, "warning: ");
     assert_non_null(second);
     assert_null(strstr(second + 1, "warning: "));
-    text_release(&said);
-    dataset_close(dataset);
 }
 
 TEST_IN_FOLDER(strict_ends_the_run_at_the_first_corrupt_image)
 {
-    struct text said = {0};
-    struct dataset *dataset = cifar(state, 10, 25, true);
+    HELD(text) said = {0};
+    OWN(dataset) *dataset = cifar(state, 10, 25, true);
     assert_int_equal(fixture_child(read_batch, dataset, &said), 65);
     assert_non_null(strstr(said.data, "error: "));
     assert_non_null(strstr(said.data, "has label 99"));
-    text_release(&said);
-    dataset_close(dataset);
 }

@@ -8,6 +8,8 @@
 #include "tests/exec/input/fixture.h"
 #include "tests/test.h"
 
+OWNED(decoder, decoder_free)
+
 /* A file in memory and what the decoder gave of it. */
 struct decoded {
     uint8_t *data;
@@ -175,14 +177,13 @@ TEST(other_files_are_named_for_what_they_are)
         {"\xff", "not a JPEG", 1},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-        struct decoder *decoder = decoder_new();
+        OWN(decoder) *decoder = decoder_new();
         struct err err = {0};
         int32_t width, height;
         assert_int_equal(decoder_open(decoder, "b.jpg", (const uint8_t *)wrong[i].data,
                                       wrong[i].size, &width, &height, &err),
                          -1);
         assert_message(&err, 65, wrong[i].message);
-        decoder_free(decoder);
     }
 }
 

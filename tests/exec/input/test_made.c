@@ -1,6 +1,5 @@
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "exec/input/dataset.h"
@@ -50,7 +49,7 @@ TEST(made_images_have_about_zero_mean_and_unit_deviation)
 {
     static const enum dataset_source source[] = {SOURCE_SYNTHETIC, SOURCE_PROCEDURAL};
     for (int32_t i = 0; i < 2; i++) {
-        struct dataset *dataset = made(source[i], 10, 1, SPLIT_TRAIN);
+        OWN(dataset) *dataset = made(source[i], 10, 1, SPLIT_TRAIN);
         double sum = 0, squares = 0;
         for (int64_t j = 0; j < 400; j++) {
             float image[FLOATS];
@@ -62,7 +61,6 @@ TEST(made_images_have_about_zero_mean_and_unit_deviation)
         }
         assert_true(fabs(sum / (400 * FLOATS)) < 0.1);
         assert_true(fabs(sqrt(squares / (400 * FLOATS)) - 1) < 0.2);
-        dataset_close(dataset);
     }
 }
 
@@ -89,13 +87,12 @@ TEST(made_images_follow_from_seed_split_and_index)
 
 TEST(procedural_images_are_new_in_each_epoch_when_augmented)
 {
-    struct dataset *dataset = made(SOURCE_PROCEDURAL, 10, 1, SPLIT_TRAIN);
+    OWN(dataset) *dataset = made(SOURCE_PROCEDURAL, 10, 1, SPLIT_TRAIN);
     float a[FLOATS], b[FLOATS];
     assert_int_equal(read_image(dataset, 3, 1, true, a), read_image(dataset, 3, 2, true, b));
     assert_memory_not_equal(a, b, sizeof(a));
     read_image(dataset, 3, 1, true, b);
     assert_memory_equal(a, b, sizeof(a));
-    dataset_close(dataset);
 }
 
 /* What a reader of pictures would do: the shape is what is far from the mean; the angle of the
@@ -134,7 +131,7 @@ TEST(procedural_classes_can_be_told_apart_by_both_factors)
 {
     static const int32_t classes[] = {2, 10, 32};
     for (int32_t i = 0; i < 3; i++) {
-        struct dataset *dataset = made(SOURCE_PROCEDURAL, classes[i], 3, SPLIT_TRAIN);
+        OWN(dataset) *dataset = made(SOURCE_PROCEDURAL, classes[i], 3, SPLIT_TRAIN);
         int32_t shapes = 0, orientations = 0;
         for (int64_t j = 0; j < 1000; j++) {
             float image[FLOATS];
@@ -148,7 +145,6 @@ TEST(procedural_classes_can_be_told_apart_by_both_factors)
                       classes[i], shapes / 10.0, orientations / 10.0);
         assert_true(shapes > 900);
         assert_true(orientations > (classes[i] == 32 ? 700 : 900));
-        dataset_close(dataset);
     }
 }
 
@@ -187,14 +183,13 @@ static const char *make_cifar(void **state, const char *folder)
     int64_t image = 0;
     for (int32_t i = 1; i <= 6; i++) {
         int32_t count = i <= 5 ? i : 3;
-        uint8_t *data = base_alloc(count, RECORD);
+        FREED uint8_t *data = base_alloc(count, RECORD);
         for (int32_t j = 0; j < count; j++, image++)
             for (int32_t k = 0; k < RECORD; k++)
                 data[j * RECORD + k] = cifar_byte(image, k);
         const char *path = i <= 5 ? fixture_path(state, "%s/data_batch_%d.bin", folder, i)
                                   : fixture_path(state, "%s/test_batch.bin", folder);
         fixture_write(path, data, (int64_t)count * RECORD);
-        free(data);
     }
     return fixture_path(state, "%s", folder);
 }
@@ -211,7 +206,7 @@ TEST_IN_FOLDER(cifar10_planes_become_pixels)
 {
     struct dataset_spec spec = {.source = SOURCE_CIFAR10, .image = SIDE};
     spec.path = make_cifar(state, "c");
-    struct dataset *train = opened(&spec, SPLIT_TRAIN), *test = opened(&spec, SPLIT_VALIDATION);
+    OWN(dataset) *train = opened(&spec, SPLIT_TRAIN), *test = opened(&spec, SPLIT_VALIDATION);
     float image[FLOATS];
     assert_int_equal(dataset_count(train), 15);
     assert_int_equal(dataset_count(test), 3);
@@ -221,8 +216,6 @@ TEST_IN_FOLDER(cifar10_planes_become_pixels)
         for (int32_t j = 0; j < FLOATS; j++)
             assert_true(image[j] == cifar_value(i, j / 3 % SIDE, j / 3 / SIDE, j % 3));
     }
-    dataset_close(train);
-    dataset_close(test);
 }
 
 /* How far the image was moved, and whether it was mirrored; fails when neither explains it. */
@@ -247,7 +240,7 @@ TEST_IN_FOLDER(cifar10_is_augmented_by_moving_and_mirroring)
 {
     struct dataset_spec spec = {.source = SOURCE_CIFAR10, .image = SIDE, .seed = 4};
     spec.path = make_cifar(state, "c");
-    struct dataset *train = opened(&spec, SPLIT_TRAIN);
+    OWN(dataset) *train = opened(&spec, SPLIT_TRAIN);
     int32_t moved[9] = {0}, dropped[9] = {0}, mirrored = 0, right = 0, down = 0;
     bool flip = false;
     for (int64_t i = 0; i < 900; i++) {
@@ -262,7 +255,6 @@ TEST_IN_FOLDER(cifar10_is_augmented_by_moving_and_mirroring)
         assert_in_range(dropped[i], 60, 140);
     }
     assert_in_range(mirrored, 390, 510);
-    dataset_close(train);
 }
 
 TEST_IN_FOLDER(cifar10_in_the_folder_of_its_archive_is_found)
@@ -270,9 +262,8 @@ TEST_IN_FOLDER(cifar10_in_the_folder_of_its_archive_is_found)
     make_cifar(state, "d/cifar-10-batches-bin");
     struct dataset_spec spec = {.source = SOURCE_CIFAR10, .image = SIDE};
     spec.path = fixture_path(state, "d");
-    struct dataset *train = opened(&spec, SPLIT_TRAIN);
+    OWN(dataset) *train = opened(&spec, SPLIT_TRAIN);
     assert_int_equal(dataset_count(train), 15);
-    dataset_close(train);
 }
 
 TEST_IN_FOLDER(malformed_cifar10_is_refused)
@@ -299,16 +290,14 @@ TEST_IN_FOLDER(a_label_that_is_none_is_a_corrupt_image)
     spec.path = make_cifar(state, "c");
     uint8_t record[RECORD] = {10};
     fixture_write(fixture_path(state, "c/data_batch_1.bin"), record, RECORD);
-    struct dataset *train = opened(&spec, SPLIT_TRAIN);
+    OWN(dataset) *train = opened(&spec, SPLIT_TRAIN);
     float image[FLOATS];
     int32_t label = -1;
-    struct text messages = {0};
+    HELD(text) messages = {0};
     for (int32_t i = 0; i < 3; i++)
         assert_int_equal(dataset_read(train, 0, (uint64_t)i, false, image, &label), -1);
     assert_int_equal(dataset_read(train, 1, 0, false, image, &label), 0);
     assert_int_equal(dataset_corrupt(train, &messages), 1);
     assert_non_null(strstr(messages.data, "data_batch_1.bin: image 0 has label 10"));
     assert_null(strchr(strchr(messages.data, '\n') + 1, '\n'));
-    text_release(&messages);
-    dataset_close(train);
 }

@@ -53,10 +53,9 @@ static struct pack_summary packed(const struct pack_job *job)
 
 static void assert_gone(const char *path)
 {
-    char *part = base_format("%s.part", path);
+    FREED char *part = base_format("%s.part", path);
     assert_int_equal(access(path, F_OK), -1);
     assert_int_equal(access(part, F_OK), -1);
-    free(part);
 }
 
 TEST_IN_FOLDER(a_pack_holds_all_images_whole)
@@ -74,7 +73,7 @@ TEST_IN_FOLDER(a_pack_holds_all_images_whole)
     assert_true(checked.images == summary.images && checked.bytes == summary.bytes);
     assert_true(checked.least == EACH && checked.most == EACH && checked.shorter == 37);
     assert_true(checked.classes == CLASSES && checked.split == SPLIT_TRAIN);
-    struct pack_file pack = {0};
+    CLOSED(pack_file) pack = {0};
     assert_int_equal(pack_file_open(&pack, job.to, &err), 0);
     static const uint32_t expected[][2] = {{47, 37}, {37, 67}, {37, 37}, {36, 50}};
     for (int32_t i = 0; i < CLASSES * EACH; i++) {
@@ -82,7 +81,6 @@ TEST_IN_FOLDER(a_pack_holds_all_images_whole)
         assert_int_equal(pack.entry[i].height, expected[i % EACH][1]);
         assert_int_equal(pack.entry[i].label, i / EACH);
     }
-    pack_file_close(&pack);
 }
 
 /* The greatest difference of two datasets' image, in values of a byte. */
@@ -113,10 +111,10 @@ TEST_IN_FOLDER(a_pack_validates_like_its_folder)
                                 .image = SIDE,
                                 .classes = CLASSES,
                                 .validation_images = CLASSES * EACH};
-    struct dataset *pack = dataset_open(&spec, SPLIT_VALIDATION, &err);
+    OWN(dataset) *pack = dataset_open(&spec, SPLIT_VALIDATION, &err);
     spec.source = SOURCE_IMAGEFOLDER;
     spec.path = spec.validation_path = folder;
-    struct dataset *files = dataset_open(&spec, SPLIT_VALIDATION, &err);
+    OWN(dataset) *files = dataset_open(&spec, SPLIT_VALIDATION, &err);
     assert_non_null(pack);
     assert_non_null(files);
     for (int64_t i = 0; i < CLASSES * EACH; i++)
@@ -126,8 +124,6 @@ TEST_IN_FOLDER(a_pack_validates_like_its_folder)
     spec.path = job.to;
     assert_null(dataset_open(&spec, SPLIT_TRAIN, &err));
     assert_message(&err, 65, "a.ftp: packed as validation images, but opened for training");
-    dataset_close(pack);
-    dataset_close(files);
 }
 
 TEST_IN_FOLDER(a_pack_of_small_images_trains_like_its_folder)
@@ -138,15 +134,13 @@ TEST_IN_FOLDER(a_pack_of_small_images_trains_like_its_folder)
     job.shorter = 1000; /* nothing is resized */
     packed(&job);
     struct dataset_spec spec = {.source = SOURCE_PACK, .path = job.to, .image = SIDE, .seed = 9};
-    struct dataset *pack = dataset_open(&spec, SPLIT_TRAIN, &err);
+    OWN(dataset) *pack = dataset_open(&spec, SPLIT_TRAIN, &err);
     spec.source = SOURCE_IMAGEFOLDER;
     spec.path = spec.validation_path = folder;
-    struct dataset *files = dataset_open(&spec, SPLIT_TRAIN, &err);
+    OWN(dataset) *files = dataset_open(&spec, SPLIT_TRAIN, &err);
     for (int64_t i = 0; i < CLASSES * EACH; i++)
         if (i % EACH >= 2) /* of the others a crop may be large enough to be decoded smaller */
             assert_true(difference(pack, files, i, true) == 0);
-    dataset_close(pack);
-    dataset_close(files);
 }
 
 TEST_IN_FOLDER(the_bytes_do_not_depend_on_threads)
@@ -155,15 +149,13 @@ TEST_IN_FOLDER(the_bytes_do_not_depend_on_threads)
     struct pack_job job = job_of(state, "a.ftp");
     packed(&job);
     int64_t size, other_size;
-    uint8_t *data = fixture_read(job.to, &size);
+    FREED uint8_t *data = fixture_read(job.to, &size);
     for (job.threads = 2; job.threads <= 4; job.threads++) {
         packed(&job); /* over the one that is there */
-        uint8_t *other = fixture_read(job.to, &other_size);
+        FREED uint8_t *other = fixture_read(job.to, &other_size);
         assert_int_equal(size, other_size);
         assert_memory_equal(data, other, (size_t)size);
-        free(other);
     }
-    free(data);
 }
 
 TEST_IN_FOLDER(tar_files_pack_like_folders)
@@ -173,13 +165,12 @@ TEST_IN_FOLDER(tar_files_pack_like_folders)
     for (int32_t i = 0; i < CLASSES * EACH; i++) {
         int64_t size;
         char class = (char)('0' + i / EACH);
-        char *name = base_format("%04d.jpg", i);
-        uint8_t *data = fixture_read(fixture_path(state, "f/%d/%d.jpg", i / EACH, i % EACH), &size);
+        FREED char *name = base_format("%04d.jpg", i);
+        FREED uint8_t *data =
+            fixture_read(fixture_path(state, "f/%d/%d.jpg", i / EACH, i % EACH), &size);
         fixture_tar(&tar, name, '0', data, size);
         memcpy(name + 5, "cls", 3);
         fixture_tar(&tar, name, '0', &class, 1);
-        free(name);
-        free(data);
     }
     fixture_tar_end(&tar);
     fixture_write(fixture_path(state, "t.tar"), tar.data, tar.length);
@@ -189,11 +180,9 @@ TEST_IN_FOLDER(tar_files_pack_like_folders)
     packed(&job);
     packed(&other);
     int64_t size, other_size;
-    uint8_t *a = fixture_read(job.to, &size), *b = fixture_read(other.to, &other_size);
+    FREED FREED uint8_t *a = fixture_read(job.to, &size), *b = fixture_read(other.to, &other_size);
     assert_int_equal(size, other_size);
     assert_memory_equal(a, b, (size_t)size);
-    free(a);
-    free(b);
 }
 
 TEST_IN_FOLDER(corrupt_images_are_left_out_or_refused)
@@ -234,7 +223,7 @@ TEST_IN_FOLDER(a_damaged_byte_is_found_wherever_it_is)
     struct pack_job job = job_of(state, "a.ftp");
     packed(&job);
     int64_t size;
-    uint8_t *data = fixture_read(job.to, &size);
+    FREED uint8_t *data = fixture_read(job.to, &size);
     struct pack_header header;
     memcpy(&header, data, sizeof(header));
     for (int64_t at = 0; at < size; at += at < 56 || at >= (int64_t)header.index ? 1 : 97) {
@@ -250,7 +239,6 @@ TEST_IN_FOLDER(a_damaged_byte_is_found_wherever_it_is)
         if (failed)
             assert_message(&err, 65, "a.ftp: ");
     }
-    free(data);
 }
 
 TEST_IN_FOLDER(a_pack_that_is_cut_short_is_refused)
@@ -259,7 +247,7 @@ TEST_IN_FOLDER(a_pack_that_is_cut_short_is_refused)
     struct pack_job job = job_of(state, "a.ftp");
     packed(&job);
     int64_t size;
-    uint8_t *data = fixture_read(job.to, &size);
+    FREED uint8_t *data = fixture_read(job.to, &size);
     for (int64_t left = 0; left < size; left += 1 + size / 50) {
         struct err err = {0};
         struct pack_summary summary;
@@ -273,7 +261,6 @@ TEST_IN_FOLDER(a_pack_that_is_cut_short_is_refused)
     fixture_write(job.to, data, size);
     assert_int_equal(pack_check(job.to, &summary, &err), -1);
     assert_message(&err, 65, "a pack of version 2, but this program reads version 1");
-    free(data);
 }
 
 TEST_IN_FOLDER(a_damaged_record_is_a_corrupt_image)
@@ -288,13 +275,12 @@ TEST_IN_FOLDER(a_damaged_record_is_a_corrupt_image)
     free(data);
     struct err err = {0};
     struct dataset_spec spec = {.source = SOURCE_PACK, .path = job.to, .image = SIDE};
-    struct dataset *pack = dataset_open(&spec, SPLIT_TRAIN, &err);
+    OWN(dataset) *pack = dataset_open(&spec, SPLIT_TRAIN, &err);
     float image[FLOATS];
     int32_t label = -1;
     assert_int_equal(dataset_read(pack, 0, 0, false, image, &label), -1);
     assert_int_equal(dataset_read(pack, 1, 0, false, image, &label), 0);
     assert_int_equal(dataset_corrupt(pack, NULL), 1);
-    dataset_close(pack);
 }
 
 /* Pack with files limited to some kilobytes: what a full disk does, in a child. */
@@ -316,28 +302,24 @@ TEST_IN_FOLDER(a_full_disk_leaves_nothing_behind)
 {
     make_folder(state);
     struct pack_job job = job_of(state, "a.ftp");
-    struct text said = {0};
+    HELD(text) said = {0};
     assert_int_equal(fixture_child(pack_on_a_full_disk, &job, &said), 74);
     assert_non_null(strstr(said.data, "a.ftp: cannot be written: File too large"));
     assert_gone(job.to);
-    text_release(&said);
 }
 
 TEST_IN_FOLDER(a_failure_leaves_the_old_pack_as_it_was)
 {
     make_folder(state);
     struct pack_job job = job_of(state, "a.ftp");
-    struct text said = {0};
+    HELD(text) said = {0};
     packed(&job);
     int64_t size, other_size;
-    uint8_t *before = fixture_read(job.to, &size);
+    FREED uint8_t *before = fixture_read(job.to, &size);
     assert_int_equal(fixture_child(pack_on_a_full_disk, &job, &said), 74);
-    uint8_t *after = fixture_read(job.to, &other_size);
+    FREED uint8_t *after = fixture_read(job.to, &other_size);
     assert_int_equal(size, other_size);
     assert_memory_equal(before, after, (size_t)size);
-    text_release(&said);
-    free(before);
-    free(after);
 }
 
 TEST_IN_FOLDER(a_place_that_cannot_be_written_is_refused)

@@ -42,12 +42,10 @@ static uint8_t flat(int32_t x, int32_t y, int32_t c)
 
 static float *resized(const struct bytes *bytes, const struct view *view, const struct tint *tint)
 {
-    struct buffer row = {0};
-    struct resize resize = resize_new(view, 1, bytes->picture.box.width, bytes->picture.box.height);
+    HELD(buffer) row = {0};
+    HELD(resize) resize = resize_new(view, 1, bytes->picture.box.width, bytes->picture.box.height);
     float *image = base_alloc((int64_t)3 * view->columns * view->rows, sizeof(*image));
     resize_run(&resize, &bytes->picture, tint, &row, image);
-    resize_release(&resize);
-    buffer_release(&row);
     return image;
 }
 
@@ -118,13 +116,12 @@ TEST(one_colour_stays_one_colour)
     struct bytes bytes = make(61, 45, flat);
     for (int64_t index = 0; index < 50; index++) {
         struct view view = view_random(61, 45, 24, 1, 0, index);
-        float *image = resized(&bytes, &view, &tint_imagenet);
+        FREED float *image = resized(&bytes, &view, &tint_imagenet);
         static const double mean[] = {0.485, 0.456, 0.406}, deviation[] = {0.229, 0.224, 0.225};
         for (int32_t i = 0; i < 3 * 24 * 24; i++) {
             double expected = ((40 + 80 * (i % 3)) / 255.0 - mean[i % 3]) / deviation[i % 3];
             assert_true(fabs(image[i] - expected) < 1e-5);
         }
-        free(image);
     }
     buffer_release(&bytes.buffer);
 }
@@ -148,7 +145,7 @@ static double defined(const struct picture *picture, const struct view *view, in
 
 static void check_defined(const struct bytes *bytes, const struct view *view)
 {
-    float *image = resized(bytes, view, &tint_none);
+    FREED float *image = resized(bytes, view, &tint_none);
     for (int32_t i = 0; i < view->rows * view->columns * 3; i += 7) {
         int32_t column = i / 3 % view->columns;
         if (view->flip)
@@ -156,7 +153,6 @@ static void check_defined(const struct bytes *bytes, const struct view *view)
         double expected = defined(&bytes->picture, view, column, i / 3 / view->columns, i % 3);
         assert_true(fabs(image[i] - expected) < 2e-4);
     }
-    free(image);
 }
 
 TEST(resizing_is_what_it_is_defined_to_be)
@@ -179,10 +175,10 @@ TEST(only_what_is_needed_is_read)
     struct bytes bytes = make(90, 70, noise);
     for (int64_t index = 0; index < 30; index++) {
         struct view view = view_random(90, 70, 24, 3, 2, index);
-        struct resize resize = resize_new(&view, 1, 90, 70);
+        HELD(resize) resize = resize_new(&view, 1, 90, 70);
         struct box need = resize.need;
         float *whole = resized(&bytes, &view, &tint_none), part[3 * 24 * 24];
-        struct buffer copy = {0}, row = {0};
+        HELD(buffer) copy = {0}, row = {0};
         uint8_t *pixel = buffer_reserve(&copy, (int64_t)3 * need.width * need.height);
         for (int32_t y = 0; y < need.height; y++)
             memcpy(pixel + (int64_t)3 * need.width * y,
@@ -191,9 +187,6 @@ TEST(only_what_is_needed_is_read)
         struct picture picture = {pixel, (int64_t)3 * need.width, need};
         resize_run(&resize, &picture, &tint_none, &row, part);
         assert_memory_equal(whole, part, sizeof(part));
-        resize_release(&resize);
-        buffer_release(&copy);
-        buffer_release(&row);
         free(whole);
     }
     buffer_release(&bytes.buffer);

@@ -10,6 +10,8 @@
 #include "tests/exec/input/fixture.h"
 #include "tests/test.h"
 
+OWNED(input, input_free)
+
 enum { SIDE = 24, PLACE = 12 * SIDE * SIDE, COUNT = 10, SEED = 5 };
 
 /* What image 2 and 5 have, of ten. */
@@ -39,9 +41,8 @@ static struct dataset *opened(void **state, enum damage damage)
     struct err err = {0};
     for (int32_t i = 0; i < COUNT; i++) {
         int64_t size;
-        uint8_t *data = bytes_of(i, damage, &size);
+        FREED uint8_t *data = bytes_of(i, damage, &size);
         fixture_write(fixture_path(state, "f/%d/%d.jpg", i, i), data, size);
-        free(data);
     }
     const char *path = fixture_path(state, "f");
     struct dataset_spec spec = {.source = SOURCE_IMAGEFOLDER,
@@ -112,7 +113,7 @@ static void assert_picture(const struct dataset *dataset, const struct given *gi
 TEST_IN_FOLDER(batches_are_what_stands_in_the_stream_on_any_number_of_threads)
 {
     enum { LOCAL = 7, BATCHES = 6 };
-    struct dataset *dataset = opened(state, NONE);
+    OWN(dataset) *dataset = opened(state, NONE);
     struct input_job job = job_of(LOCAL, INPUT_PICTURES);
     struct given given = room(&job);
     for (int32_t form = INPUT_PICTURES; form <= INPUT_FILES; form++)
@@ -121,7 +122,7 @@ TEST_IN_FOLDER(batches_are_what_stands_in_the_stream_on_any_number_of_threads)
             job.threads = threads;
             job.prefetch = 1 + threads % 3;
             job.position = 40;
-            struct input *input = input_new(dataset, &job);
+            OWN(input) *input = input_new(dataset, &job);
             for (int64_t b = 0; b < BATCHES; b++) {
                 input_next_pictures(input, given.pixels, given.crop, given.label);
                 for (int64_t i = 0; i < LOCAL; i++)
@@ -130,16 +131,14 @@ TEST_IN_FOLDER(batches_are_what_stands_in_the_stream_on_any_number_of_threads)
             }
             assert_int_equal(input_report(input).batches, BATCHES);
             assert_int_equal(input_report(input).replaced, 0);
-            input_free(input);
         }
     release(&given);
-    dataset_close(dataset);
 }
 
 TEST_IN_FOLDER(a_file_that_is_decoded_here_is_the_picture)
 {
     enum { LOCAL = 6 };
-    struct dataset *dataset = opened(state, NONE);
+    OWN(dataset) *dataset = opened(state, NONE);
     struct input_job job = job_of(LOCAL, INPUT_FILES);
     struct input *input = input_new(dataset, &job);
     struct given given = room(&job);
@@ -156,7 +155,6 @@ TEST_IN_FOLDER(a_file_that_is_decoded_here_is_the_picture)
     assert_int_equal(input_report(input).replaced, 0);
     input_free(input);
     release(&given);
-    dataset_close(dataset);
 }
 
 static bool damaged(int64_t index)
@@ -175,19 +173,18 @@ static struct sample sound(int64_t position)
 
 static void assert_named(const struct dataset *dataset, int64_t count)
 {
-    struct text messages = {0};
+    HELD(text) messages = {0};
     assert_int_equal(dataset_corrupt(dataset, &messages), count);
     if (count) {
         assert_non_null(strstr(messages.data, "f/2/2.jpg"));
         assert_non_null(strstr(messages.data, "f/5/5.jpg"));
     }
-    text_release(&messages);
 }
 
 /* Three epochs of files of which two cannot be used, as their header or end says. */
 static void check_replaced(void **state, enum damage damage)
 {
-    struct dataset *dataset = opened(state, damage);
+    OWN(dataset) *dataset = opened(state, damage);
     struct input_job job = job_of(COUNT, INPUT_FILES);
     job.augment = false; /* all of a picture counts */
     struct input *input = input_new(dataset, &job);
@@ -207,7 +204,6 @@ static void check_replaced(void **state, enum damage damage)
     assert_int_equal(input_report(input).replaced, 6);
     input_free(input);
     release(&given);
-    dataset_close(dataset);
 }
 
 TEST_IN_FOLDER(a_file_without_a_header_is_replaced)
@@ -222,7 +218,7 @@ TEST_IN_FOLDER(a_file_without_an_end_is_replaced)
 
 TEST_IN_FOLDER(a_file_that_nobody_can_decode_is_replaced_when_that_is_found)
 {
-    struct dataset *dataset = opened(state, INSIDE);
+    OWN(dataset) *dataset = opened(state, INSIDE);
     struct input_job job = job_of(COUNT, INPUT_FILES);
     job.augment = false;
     struct input *input = input_new(dataset, &job);
@@ -245,12 +241,11 @@ TEST_IN_FOLDER(a_file_that_nobody_can_decode_is_replaced_when_that_is_found)
     assert_named(dataset, 2);
     input_free(input);
     release(&given);
-    dataset_close(dataset);
 }
 
 TEST_IN_FOLDER(damaged_pixels_are_found_where_they_are_decoded_here)
 {
-    struct dataset *dataset = opened(state, INSIDE);
+    OWN(dataset) *dataset = opened(state, INSIDE);
     struct input_job job = job_of(COUNT, INPUT_PICTURES);
     job.augment = false;
     struct input *input = input_new(dataset, &job);
@@ -262,26 +257,23 @@ TEST_IN_FOLDER(damaged_pixels_are_found_where_they_are_decoded_here)
     assert_named(dataset, 2);
     input_free(input);
     release(&given);
-    dataset_close(dataset);
 }
 
 /* Of each place only what is used is written: what is behind it is the caller's. */
 TEST_IN_FOLDER(no_more_is_written_than_a_picture_takes)
 {
     enum { LOCAL = 5 };
-    struct dataset *dataset = opened(state, NONE);
+    OWN(dataset) *dataset = opened(state, NONE);
     struct input_job job = job_of(LOCAL, INPUT_PICTURES);
     struct given given = room(&job);
     for (int32_t form = INPUT_PICTURES; form <= INPUT_FILES; form++) {
         job.form = (enum input_form)form;
-        struct input *input = input_new(dataset, &job);
+        OWN(input) *input = input_new(dataset, &job);
         memset(given.pixels, 0x5a, (size_t)LOCAL * PLACE);
         input_next_pictures(input, given.pixels, given.crop, given.label);
         for (int32_t i = 0; i < LOCAL; i++)
             for (int64_t at = bytes_used(&given.crop[i]); at < PLACE; at++)
                 assert_int_equal(given.pixels[(int64_t)i * PLACE + at], 0x5a);
-        input_free(input);
     }
     release(&given);
-    dataset_close(dataset);
 }

@@ -1,7 +1,6 @@
 #include "exec/input/sampler.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/base.h"
 #include "tests/test.h"
@@ -9,14 +8,13 @@
 /* Whether one epoch has every index once. */
 static void check_epoch(uint64_t seed, int64_t count, uint64_t epoch)
 {
-    uint8_t *seen = base_alloc(count, 1);
+    FREED uint8_t *seen = base_alloc(count, 1);
     for (int64_t i = 0; i < count; i++) {
         struct sample sample = sampler_at(seed, count, (int64_t)epoch * count + i);
         assert_true(sample.epoch == epoch);
         assert_in_range(sample.index, 0, count - 1);
         assert_int_equal(seen[sample.index]++, 0);
     }
-    free(seen);
 }
 
 TEST(every_index_stands_once_in_an_epoch)
@@ -51,13 +49,12 @@ TEST(epochs_and_seeds_have_orders_of_their_own)
 /* Chi-squared of how often each index stands at one place, over many seeds. */
 static double unevenness(int64_t count, int64_t place, int64_t seeds)
 {
-    int64_t *times = base_alloc(count, sizeof(*times));
+    FREED int64_t *times = base_alloc(count, sizeof(*times));
     double expected = (double)seeds / (double)count, sum = 0;
     for (int64_t seed = 0; seed < seeds; seed++)
         times[sampler_at((uint64_t)seed, count, place).index]++;
     for (int64_t i = 0; i < count; i++)
         sum += ((double)times[i] - expected) * ((double)times[i] - expected) / expected;
-    free(times);
     return sum;
 }
 

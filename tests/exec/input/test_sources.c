@@ -83,7 +83,7 @@ TEST_IN_FOLDER(a_folder_has_classes_and_files_in_the_order_of_their_names)
     struct dataset_spec spec = spec_of(SOURCE_IMAGEFOLDER, path, NULL);
     fixture_write(fixture_path(state, "f/train/a/notes.txt"), "", 0);
     fixture_write(fixture_path(state, "f/train/LICENSE"), "", 0);
-    struct dataset *train = opened(&spec, SPLIT_TRAIN);
+    OWN(dataset) *train = opened(&spec, SPLIT_TRAIN);
     static const int32_t expected[] = {0, 0, 1, 2, 2};
     assert_int_equal(dataset_count(train), 5);
     assert_int_equal(dataset_classes(train), 3);
@@ -96,26 +96,22 @@ TEST_IN_FOLDER(a_folder_has_classes_and_files_in_the_order_of_their_names)
         fixture_write_jpeg(fixture_path(state, "g/%u/z/1.jpg", i), &form);
         const char *one = fixture_path(state, "g/%u", i);
         struct dataset_spec alone = spec_of(SOURCE_IMAGEFOLDER, one, one);
-        struct dataset *dataset = opened(&alone, SPLIT_TRAIN);
+        OWN(dataset) *dataset = opened(&alone, SPLIT_TRAIN);
         assert_same_image(train, i, dataset, 0, false);
-        dataset_close(dataset);
     }
-    dataset_close(train);
 }
 
 TEST_IN_FOLDER(validation_is_beside_the_training_or_where_it_is_said_to_be)
 {
     const char *path = make_folders(state);
     struct dataset_spec spec = spec_of(SOURCE_IMAGEFOLDER, path, NULL);
-    struct dataset *beside = opened(&spec, SPLIT_VALIDATION);
+    OWN(dataset) *beside = opened(&spec, SPLIT_VALIDATION);
     assert_int_equal(dataset_count(beside), 3);
     struct dataset_spec said =
         spec_of(SOURCE_IMAGEFOLDER, fixture_path(state, "f/train"), fixture_path(state, "f/val"));
-    struct dataset *there = opened(&said, SPLIT_VALIDATION);
+    OWN(dataset) *there = opened(&said, SPLIT_VALIDATION);
     for (int64_t i = 0; i < 3; i++)
         assert_same_image(beside, i, there, i, false);
-    dataset_close(beside);
-    dataset_close(there);
 }
 
 TEST_IN_FOLDER(validation_has_the_classes_of_training)
@@ -130,9 +126,8 @@ TEST_IN_FOLDER(validation_has_the_classes_of_training)
     assert_refused(&spec, SPLIT_VALIDATION, 65, "f/val: class 3 is '(none)', but in");
     /* Where there is only validation, it is taken as it is. */
     spec.path = fixture_path(state, "nowhere"), spec.validation_path = fixture_path(state, "f/val");
-    struct dataset *dataset = opened(&spec, SPLIT_VALIDATION);
+    OWN(dataset) *dataset = opened(&spec, SPLIT_VALIDATION);
     assert_int_equal(dataset_classes(dataset), 3);
-    dataset_close(dataset);
 }
 
 TEST_IN_FOLDER(linked_folders_and_files_are_followed)
@@ -141,11 +136,10 @@ TEST_IN_FOLDER(linked_folders_and_files_are_followed)
     assert_int_equal(symlink("../val/b", fixture_path(state, "f/train/d")), 0);
     assert_int_equal(symlink("../b/1.JPG", fixture_path(state, "f/train/a/z.jpg")), 0);
     struct dataset_spec spec = spec_of(SOURCE_IMAGEFOLDER, path, NULL);
-    struct dataset *train = opened(&spec, SPLIT_TRAIN);
+    OWN(dataset) *train = opened(&spec, SPLIT_TRAIN);
     assert_int_equal(dataset_count(train), 7);
     assert_int_equal(dataset_classes(train), 4);
     assert_same_image(train, 2, train, 3, false);
-    dataset_close(train);
 }
 
 TEST_IN_FOLDER(folders_that_are_not_what_they_should_be_are_refused)
@@ -254,12 +248,11 @@ TEST_IN_FOLDER(shards_are_found_by_braces_by_stars_and_by_their_folder)
     static const int32_t expected[] = {0, 1, 2, 3, 4, 0};
     for (size_t i = 0; i < 3; i++) {
         struct dataset_spec spec = spec_of(SOURCE_WEBDATASET, patterns[i], NULL);
-        struct dataset *dataset = opened(&spec, SPLIT_TRAIN);
+        OWN(dataset) *dataset = opened(&spec, SPLIT_TRAIN);
         assert_int_equal(dataset_count(dataset), 6);
         assert_int_equal(dataset_classes(dataset), 5);
         for (int64_t j = 0; j < 6; j++)
             assert_int_equal(label_of(dataset, j), expected[j]);
-        dataset_close(dataset);
     }
     struct dataset_spec spec = spec_of(SOURCE_WEBDATASET, patterns[3], NULL);
     assert_refused(&spec, SPLIT_TRAIN, 66, "t-009.t: cannot be read");
@@ -275,13 +268,11 @@ TEST_IN_FOLDER(shards_hold_the_same_images_as_folders)
     const char *path = fixture_path(state, "same");
     struct dataset_spec shards = spec_of(SOURCE_WEBDATASET, fixture_path(state, "s"), NULL);
     struct dataset_spec folder = spec_of(SOURCE_IMAGEFOLDER, path, path);
-    struct dataset *a = opened(&shards, SPLIT_TRAIN), *b = opened(&folder, SPLIT_TRAIN);
+    OWN(dataset) *a = opened(&shards, SPLIT_TRAIN), *b = opened(&folder, SPLIT_TRAIN);
     for (int64_t i = 0; i < 6; i++) {
         assert_same_image(a, i, b, i, false);
         assert_same_image(a, i, b, i, true);
     }
-    dataset_close(a);
-    dataset_close(b);
 }
 
 TEST_IN_FOLDER(shards_may_have_fewer_classes_than_expected_but_not_more)
@@ -316,10 +307,9 @@ TEST_IN_FOLDER(names_may_be_long)
     write_tar(fixture_path(state, "long.tar"), &tar);
     free(data);
     struct dataset_spec spec = spec_of(SOURCE_WEBDATASET, fixture_path(state, "long.tar"), NULL);
-    struct dataset *dataset = opened(&spec, SPLIT_TRAIN);
+    OWN(dataset) *dataset = opened(&spec, SPLIT_TRAIN);
     assert_int_equal(dataset_count(dataset), 1);
     assert_int_equal(label_of(dataset, 0), 17);
-    dataset_close(dataset);
 }
 
 /* Refusal of one tar file with @text for its content. */

@@ -1,0 +1,22 @@
+#pragma once
+
+/** @file
+ * What core makes, for OWN() of tests/own.h.
+ */
+
+#include "core/base/json.h"
+#include "core/config/yaml.h"
+#include "core/network/fabric.h"
+#include "core/platform/platform.h"
+#include "core/platform/software.h"
+#include "core/schedule/model.h"
+#include "core/schedule/schedule.h"
+#include "tests/own.h"
+
+OWNED(document, yaml_free)
+OWNED(fabric, fabric_free)
+OWNED(json, json_free)
+OWNED(model, model_free)
+OWNED(platform, platform_free)
+OWNED(schedule, schedule_free)
+OWNED(software, software_free)
