@@ -3,13 +3,13 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
-import tempfile
 import time
 import unittest
+
+import training
 
 PROGRAM = ""
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -214,12 +214,6 @@ class ForetrainExec(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = sys.argv.pop(1)
-    if not shutil.which("mpirun"):
-        print("mpirun (package openmpi-bin) is not installed")
-        sys.exit(77)
-    os.environ.update({
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    })
+    PROGRAM = training.argument()
+    os.environ.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
     unittest.main(verbosity=2)

@@ -9,12 +9,13 @@ too late for that says so: the test is skipped as disturbed.
 import json
 import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import unittest
+
+import training
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAM = os.environ["FORETRAIN"]
@@ -203,14 +204,8 @@ class Replay(Job):
 
 
 if __name__ == "__main__":
-    CHECK = sys.argv.pop(1)
-    if not shutil.which("mpirun"):
-        print("mpirun (package openmpi-bin) is not installed")
-        sys.exit(77)
-    os.environ.update({
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    })
+    CHECK = training.argument()
+    os.environ.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
     program = unittest.main(verbosity=2, exit=False)
     skipped = program.result.skipped
     if skipped and program.result.wasSuccessful():

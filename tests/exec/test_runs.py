@@ -1,19 +1,14 @@
 #!/usr/bin/python3
 """A directory belongs to one run, from its start to its last resume: test_runs.py FORETRAIN."""
 
-import json
 import os
 import shlex
 import shutil
 import signal
 import socket
-import subprocess
-import sys
-import tempfile
-import time
-import unittest
 
-FORETRAIN = ""
+import training
+
 JOB = """version: 1
 model:      {network: toy, image: 16, classes: 4}
 cluster:    {platform: t1-torus, nodes: 2}
@@ -28,38 +23,17 @@ allreduce:  {algorithm: ring, bucket: 16 KiB, overlap: backward}
 """
 
 
-class Runs(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.job = self.path("job.yaml")
-        self.run = self.path("run")
-        with open(self.job, "w", encoding="utf-8") as file:
-            file.write(JOB)
+class Runs(training.Run):
+    JOB = JOB
 
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
-
-    def command(self, *words):
-        return [FORETRAIN, "train", self.job, "--device", "cpu-naive", "--quiet", *words]
-
-    def train(self, *words):
+    def good(self, *words, **more):
         """Train on one rank, unless told otherwise."""
-        if "-n" not in words:
-            words = ["-n", "1", *words]
-        return subprocess.run(self.command(*words), capture_output=True, encoding="utf-8",
-                              timeout=1000, check=False)
-
-    def good(self, *words):
-        done = self.train(*words)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done
+        return self.train(*(() if "-n" in words else ("-n", "1")), *words, **more)
 
     def refusal(self, code, *words):
         """What is said; nothing may have changed on the disk."""
         before = self.content()
-        done = self.train(*words)
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = self.good(*words, code=code)
         self.assertEqual(done.stdout, "")
         self.assertEqual(done.stderr.count("error: "), 1, done.stderr)
         self.assertEqual(self.content(), before)
@@ -67,85 +41,58 @@ class Runs(unittest.TestCase):
 
     def content(self):
         """Every file below the folder with its bytes."""
-        found = {}
-        for place, _, names in os.walk(self.folder):
-            for name in names:
-                with open(os.path.join(place, name), "rb") as file:
-                    found[os.path.join(place, name)] = file.read()
-        return found
-
-    def checkpoints(self, run=None):
-        return sorted(name for name in os.listdir(run or self.run) if name.startswith("ckpt-"))
-
-    def state(self, *names):
-        with open(self.path(*names), encoding="utf-8") as file:
-            return json.load(file)
+        return {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
 
     def steps(self):
-        with open(os.path.join(self.run, "steps.csv"), encoding="utf-8") as file:
-            return [line.split(",")[0] for line in file][1:]
-
-    def start(self, *words):
-        """A run of two ranks that goes on until it is killed; its first checkpoint is there."""
-        process = subprocess.Popen(self.command("-n", "2", "--out", self.run, *words),
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        for _ in range(20000):
-            if os.path.isdir(self.run) and self.checkpoints():
-                return process
-            time.sleep(0.05)
-        self.fail("no checkpoint was written")
+        lines = (self.out / "steps.csv").read_text(encoding="utf-8").splitlines()
+        return [line.split(",")[0] for line in lines[1:]]
 
     def test_a_fresh_run_leaves_an_older_one_alone(self):
-        self.good("--out", self.run, "--steps", "5")
-        said = self.refusal(73, "--out", self.run, "--steps", "2")
-        for way in ("--resume " + self.run, "--overwrite", "--out"):
+        self.good("--out", self.out, "--steps", "5")
+        said = self.refusal(73, "--out", self.out, "--steps", "2")
+        for way in (f"--resume {self.out}", "--overwrite", "--out"):
             self.assertIn(way, said)
         for name in self.checkpoints():
-            shutil.rmtree(self.path("run", name))
-        self.assertNotIn("--resume", self.refusal(73, "--out", self.run, "--steps", "2"))
+            shutil.rmtree(self.out / name)
+        self.assertNotIn("--resume", self.refusal(73, "--out", self.out, "--steps", "2"))
 
     def test_the_way_on_can_be_pasted(self):
         for name in ("a b", "it's", "$HOME", "a;b"):
-            self.run = self.path(name)
-            self.good("--out", self.run, "--steps", "1")
-            said = self.refusal(73, "--out", self.run)
+            self.out = self.folder / name
+            self.good("--out", self.out, "--steps", "1")
+            said = self.refusal(73, "--out", self.out)
             line = said[said.index("--resume "):said.index(", replace it by")]
-            self.assertEqual(shlex.split(line), ["--resume", self.run])
+            self.assertEqual(shlex.split(line), ["--resume", str(self.out)])
 
     def test_what_is_overwritten_is_not_gone_on_with(self):
-        self.good("--out", self.run, "--steps", "40")
-        old = self.state("run", "run.json")["run"]
-        with open(self.path("run", "notes.txt"), "w", encoding="utf-8") as file:
-            file.write("mine")
-        self.good("--out", self.run, "--steps", "5", "--overwrite")
+        self.good("--out", self.out, "--steps", "40")
+        old = self.json("run", "run.json")["run"]
+        (self.out / "notes.txt").write_text("mine", encoding="utf-8")
+        self.good("--out", self.out, "--steps", "5", "--overwrite")
         self.assertEqual(self.checkpoints(), ["ckpt-000005"])
-        self.good("--out", self.run, "--resume", self.run, "--steps", "1")
+        self.good("--out", self.out, "--resume", self.out, "--steps", "1")
         self.assertEqual(self.steps(), ["1", "2", "3", "4", "5", "6"])
-        self.assertTrue(os.path.exists(self.path("run", "notes.txt")))
-        new = self.state("run", "run.json")["run"]
+        self.assertTrue((self.out / "notes.txt").exists())
+        new = self.json("run", "run.json")["run"]
         self.assertNotEqual(new, old)
         for path, content in self.content().items():
             self.assertNotIn(old.encode(), content, path)
 
     def test_every_file_says_which_run_it_is_of(self):
-        self.good("--out", self.run, "--steps", "5", "--set", "training.evaluate_every=0.125")
-        run = self.state("run", "run.json")["run"]
-        self.assertEqual(self.state("run", "ckpt-000005", "state.json")["run"], run)
-        logs = [name for name in os.listdir(self.run)
-                if name not in ("run.json", "job.yaml", "job.set", "ckpt-000005")]
+        self.good("--out", self.out, "--steps", "5", "--set", "training.evaluate_every=0.125")
+        run = self.json("run", "run.json")["run"]
+        self.assertEqual(self.json("run", "ckpt-000005", "state.json")["run"], run)
+        logs = [path for path in self.out.iterdir()
+                if path.name not in ("run.json", "job.yaml", "job.set", "ckpt-000005")]
         self.assertEqual(len(logs), 4)
-        for name in logs:
-            with open(os.path.join(self.run, name), "rb") as file:
-                self.assertIn(run.encode(), file.read(), name)
+        for path in logs:
+            self.assertIn(run.encode(), path.read_bytes(), path)
 
     def test_a_second_run_is_refused_while_the_first_lives(self):
-        first = self.start()
-        for words in ((), ("-n", "2"), ("--overwrite",), ("--resume", self.run)):
-            done = self.train("--out", self.run, "--steps", "1", *words)
-            self.assertEqual(done.returncode, 73, done.stderr)
-            owner = self.state("run", "run.json")
+        first = self.start("-n", "2")
+        for words in ((), ("-n", "2"), ("--overwrite",), ("--resume", self.out)):
+            done = self.good("--out", self.out, "--steps", "1", *words, code=73)
+            owner = self.json("run", "run.json")
             self.assertIn(f"process {owner['process']} on {socket.gethostname()}", done.stderr)
             self.assertEqual(done.stderr.count("error: "), 1, done.stderr)
         self.assertTrue(os.path.exists(f"/proc/{owner['process']}"))
@@ -155,60 +102,59 @@ class Runs(unittest.TestCase):
         self.assertEqual(self.steps(), [str(i + 1) for i in range(len(self.steps()))])
 
     def test_a_killed_run_leaves_nothing_that_keeps_others_out(self):
-        first = self.start()
-        os.kill(self.state("run", "run.json")["process"], signal.SIGKILL)
+        first = self.start("-n", "2")
+        os.kill(self.json("run", "run.json")["process"], signal.SIGKILL)
         first.wait(1000)
         before = self.checkpoints()
-        self.good("--out", self.run, "--resume", self.run, "--steps", "1")
+        self.good("--out", self.out, "--resume", self.out, "--steps", "1")
         self.assertGreater(self.checkpoints()[-1], before[-1])
 
     def test_a_run_does_not_write_into_what_was_given_to_another(self):
-        first = self.start()
-        shutil.rmtree(self.run, ignore_errors=True)
-        shutil.rmtree(self.run, ignore_errors=True)  # the first may have written meanwhile
-        self.good("--out", self.run, "--steps", "2", "--overwrite")
+        first = self.start("-n", "2")
+        shutil.rmtree(self.out, ignore_errors=True)
+        shutil.rmtree(self.out, ignore_errors=True)  # the first may have written meanwhile
+        self.good("--out", self.out, "--steps", "2", "--overwrite")
         # 74 if the directory vanished under a checkpoint that was being written, before the other came
         self.assertIn(first.wait(1000), (73, 74))
         self.assertEqual(self.checkpoints(), ["ckpt-000002"])
 
     def test_a_run_goes_on_in_another_directory_as_another(self):
-        other = self.path("other")
-        self.good("--out", self.run, "--steps", "5")
-        self.good("--out", other, "--resume", self.run, "--steps", "2")
+        other = self.folder / "other"
+        self.good("--out", self.out, "--steps", "5")
+        self.good("--out", other, "--resume", self.out, "--steps", "2")
         self.assertEqual(self.checkpoints(other), ["ckpt-000007"])
-        self.assertNotEqual(self.state("run", "run.json")["run"],
-                            self.state("other", "run.json")["run"])
-        self.assertIn("another", self.refusal(73, "--out", other, "--resume", self.run))
+        self.assertNotEqual(self.json("run", "run.json")["run"],
+                            self.json("other", "run.json")["run"])
+        self.assertIn("another", self.refusal(73, "--out", other, "--resume", self.out))
         self.good("--out", other, "--resume", other, "--steps", "1")
 
     def test_a_run_has_one_future(self):
         """Going on from an older checkpoint beside a newer one, which the next resume would take."""
-        self.good("--out", self.run, "--steps", "5")
-        self.good("--out", self.run, "--resume", self.run, "--steps", "5")
-        older = self.path("run", "ckpt-000005")
-        self.assertIn("ckpt-000010", self.refusal(73, "--out", self.run, "--resume", older))
-        self.good("--out", self.path("other"), "--resume", older, "--steps", "1")
-        shutil.rmtree(self.path("run", "ckpt-000010"))
-        self.good("--out", self.run, "--resume", older, "--steps", "1")
+        self.good("--out", self.out, "--steps", "5")
+        self.good("--out", self.out, "--resume", self.out, "--steps", "5")
+        older = self.out / "ckpt-000005"
+        self.assertIn("ckpt-000010", self.refusal(73, "--out", self.out, "--resume", older))
+        self.good("--out", self.folder / "other", "--resume", older, "--steps", "1")
+        shutil.rmtree(self.out / "ckpt-000010")
+        self.good("--out", self.out, "--resume", older, "--steps", "1")
         self.assertEqual(self.checkpoints(), ["ckpt-000005", "ckpt-000006"])
 
     def test_a_flipped_bit_falls_back_to_the_older_checkpoint(self):
         for name in ("model.safetensors", "optim.safetensors", "state.json"):
-            self.good("--out", self.run, "--steps", "10", "--overwrite")
-            self.good("--out", self.run, "--resume", self.run, "--steps", "5")
-            with open(self.path("run", "ckpt-000015", name), "r+b") as file:
-                file.seek(100)
-                byte = file.read(1)[0]
-                file.seek(100)
-                file.write(bytes([byte ^ 1]))
-            done = self.good("--out", self.run, "--resume", self.run, "--steps", "3")
+            self.good("--out", self.out, "--steps", "10", "--overwrite")
+            self.good("--out", self.out, "--resume", self.out, "--steps", "5")
+            path = self.out / "ckpt-000015" / name
+            content = bytearray(path.read_bytes())
+            content[100] ^= 1
+            path.write_bytes(content)
+            done = self.good("--out", self.out, "--resume", self.out, "--steps", "3")
             self.assertIn("ckpt-000015 is passed over", done.stderr)
             self.assertIn(name, done.stderr)
             self.assertEqual(len(self.steps()), 13)
 
     def test_another_job_does_not_go_on_in_silence(self):
-        self.good("--out", self.run, "--steps", "5")
-        on = ["--out", self.run, "--resume", self.run, "--steps", "1"]
+        self.good("--out", self.out, "--steps", "5")
+        on = ["--out", self.out, "--resume", self.out, "--steps", "1"]
         kinds = ["--set", "training.optimizer.name=lars", "--set", "model.classes=8"]
         said = self.refusal(65, *on, *kinds, "--allow-change", "training")
         self.assertIn('training.optimizer.name: "sgd" -> "lars": a run cannot change it', said)
@@ -224,14 +170,14 @@ class Runs(unittest.TestCase):
         self.assertIn("training.phases.0.global_batch: 16 -> 32", done.stderr)
         self.assertIn("seed: 1 -> 2", done.stderr)
         self.assertIn('the result stays: cluster.platform: "t1-torus" -> "abci"', done.stderr)
-        self.assertEqual(self.state("run", "ckpt-000006", "state.json")["position"], 5 * 16 + 32)
+        self.assertEqual(self.json("run", "ckpt-000006", "state.json")["position"], 5 * 16 + 32)
         self.refusal(65, *on)  # the newest is of the changed job now
         self.good(*on, *batch, "--set", "seed=2")
 
     def test_ranks_that_change_the_batch_are_another_job(self):
         each = ["--set", "training.phases=[{epochs: 400, batch_per_device: 8}]"]
-        self.good("--out", self.run, "--steps", "5", *each)
-        on = ["--out", self.run, "--resume", self.run, "--steps", "1", "-n", "2"]
+        self.good("--out", self.out, "--steps", "5", *each)
+        on = ["--out", self.out, "--resume", self.out, "--steps", "1", "-n", "2"]
         self.assertIn("global_batch: 8 -> 16", self.refusal(65, *on, *each))
         done = self.good(*on, "--set", "training.phases=[{epochs: 400, global_batch: 8}]",
                          "--set", "training.micro_batch=4", "--allow-change",
@@ -239,50 +185,44 @@ class Runs(unittest.TestCase):
         self.assertIn("written on 1 rank, continued on 2", done.stderr)
 
     def test_a_directory_of_checkpoints_is_not_that_of_a_run(self):
-        self.good("--out", self.run, "--steps", "5")
-        os.remove(self.path("run", "run.json"))
-        self.assertIn("run.json", self.refusal(66, "--resume", self.run))
-        self.refusal(73, "--resume", self.path("run", "ckpt-000005"), "--out", self.run)
-        self.refusal(73, "--out", self.run)
-        self.good("--resume", self.path("run", "ckpt-000005"), "--steps", "1")
+        self.good("--out", self.out, "--steps", "5")
+        os.remove(self.out / "run.json")
+        self.assertIn("run.json", self.refusal(66, "--resume", self.out))
+        self.refusal(73, "--resume", self.out / "ckpt-000005", "--out", self.out)
+        self.refusal(73, "--out", self.out)
+        self.good("--resume", self.out / "ckpt-000005", "--steps", "1")
 
     def test_a_job_in_the_directory_of_its_run_stays(self):
-        os.mkdir(self.run)
-        self.job = shutil.move(self.job, self.run)
-        self.good("--out", self.run, "--steps", "5")
-        self.good("--out", self.run, "--resume", self.run, "--steps", "1")
-        self.good("--out", self.run, "--overwrite", "--steps", "1")
-        with open(self.job, encoding="utf-8") as file:
-            self.assertEqual(file.read(), JOB)
+        os.mkdir(self.out)
+        self.job = shutil.move(self.job, self.out)
+        self.good("--out", self.out, "--steps", "5")
+        self.good("--out", self.out, "--resume", self.out, "--steps", "1")
+        self.good("--out", self.out, "--overwrite", "--steps", "1")
+        self.assertEqual((self.out / "job.yaml").read_text(encoding="utf-8"), JOB)
 
     def test_another_job_in_the_directory_is_not_replaced(self):
-        os.mkdir(self.run)
-        with open(self.path("run", "job.yaml"), "w", encoding="utf-8") as file:
-            file.write("mine")
+        os.mkdir(self.out)
+        (self.out / "job.yaml").write_text("mine", encoding="utf-8")
         for words in ((), ("--overwrite",)):
-            self.assertIn("job.yaml", self.refusal(73, "--out", self.run, *words))
+            self.assertIn("job.yaml", self.refusal(73, "--out", self.out, *words))
 
     def test_what_failed_before_its_first_step_keeps_no_directory(self):
-        self.assertEqual(self.train("--out", self.run, "--set", "training.dataset.source=imagefolder",
-                                    "--set", "training.dataset.path=/nowhere").returncode, 66)
-        self.good("--out", self.run, "--steps", "1")
+        self.good("--out", self.out, "--set", "training.dataset.source=imagefolder", "--set",
+                  "training.dataset.path=/nowhere", code=66)
+        self.good("--out", self.out, "--steps", "1")
 
     def test_parents_of_the_directory_are_made(self):
-        self.good("--out", self.path("a", "b", "c"), "--steps", "1")
-        self.assertEqual(self.checkpoints(self.path("a", "b", "c")), ["ckpt-000001"])
+        self.good("--out", self.folder / "a" / "b" / "c", "--steps", "1")
+        self.assertEqual(self.checkpoints(self.folder / "a" / "b" / "c"), ["ckpt-000001"])
 
     def test_options_that_do_not_fit_each_other_are_refused(self):
         self.assertIn("--out", self.refusal(64, "--overwrite"))
-        self.assertIn("--resume", self.refusal(64, "--overwrite", "--out", self.run, "--resume",
-                                               self.run))
+        self.assertIn("--resume", self.refusal(64, "--overwrite", "--out", self.out, "--resume",
+                                               self.out))
         self.assertIn("--resume", self.refusal(64, "--allow-change", "seed"))
-        self.assertIn("did you mean 'seed'", self.refusal(64, "--resume", self.run,
+        self.assertIn("did you mean 'seed'", self.refusal(64, "--resume", self.out,
                                                           "--allow-change", "sead"))
 
 
 if __name__ == "__main__":
-    FORETRAIN = sys.argv.pop(1)
-    if not shutil.which("mpirun"):
-        print("mpirun (package openmpi-bin) is not installed")
-        sys.exit(77)
-    unittest.main(verbosity=2)
+    training.main()

@@ -3,15 +3,10 @@
 
 import csv
 import json
-import os
-import shutil
 import struct
-import subprocess
-import sys
-import tempfile
-import unittest
 
-FORETRAIN = ""
+import training
+
 JOB = """version: 1
 model:      {network: toy, image: 16, classes: 4}
 cluster:    {platform: t1-torus, nodes: 4}
@@ -43,35 +38,25 @@ def numbers(path):
             for name, t in header.items() if name != "__metadata__" and t["dtype"] == "F32"}
 
 
-class Sharded(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.job = os.path.join(self.folder, "job.yaml")
-        with open(self.job, "w", encoding="utf-8") as file:
-            file.write(JOB)
+class Sharded(training.Run):
+    JOB = JOB
 
-    def train(self, name, *words, device="cpu-naive", code=0):
+    def fit(self, name, *words, **more):
         """Train; the directory of the run."""
-        out = os.path.join(self.folder, name)
-        done = subprocess.run([FORETRAIN, "train", self.job, "--device", device, "--quiet",
-                               "--out", out, *words], capture_output=True, encoding="utf-8",
-                              timeout=1000, check=False)
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done.stderr if code else out
+        self.train("--out", self.folder / name, *words, **more)
+        return self.folder / name
 
     def last(self, run):
-        return os.path.join(run, max(n for n in os.listdir(run) if n.startswith("ckpt-")))
+        return run / self.checkpoints(run)[-1]
 
     def losses(self, run):
-        with open(os.path.join(run, "steps.csv"), encoding="utf-8") as file:
+        with open(run / "steps.csv", encoding="utf-8") as file:
             return [row["loss"] for row in csv.DictReader(file)]
 
     def same_bits(self, a, b):
         for name in ("model.safetensors", "optim.safetensors"):
-            with open(os.path.join(self.last(a), name), "rb") as one, \
-                 open(os.path.join(self.last(b), name), "rb") as other:
-                self.assertEqual(one.read(), other.read(), name)
+            self.assertEqual((self.last(a) / name).read_bytes(), (self.last(b) / name).read_bytes(),
+                             name)
         self.assertEqual(self.losses(a), self.losses(b))
 
     def test_sgd_has_the_bits_of_the_whole(self):
@@ -81,22 +66,20 @@ class Sharded(unittest.TestCase):
             if "3" in way:
                 way += ("--set", "training.phases=[{epochs: 2, batch_per_device: 4}]")
             with self.subTest(way=way):
-                self.same_bits(self.train(f"shards{i}", *way), self.train(f"whole{i}", *way, *WHOLE))
+                self.same_bits(self.fit(f"shards{i}", *way), self.fit(f"whole{i}", *way, *WHOLE))
 
     def test_onednn_too(self):
         words = ("-n", "2", "--steps", "5")
-        self.same_bits(self.train("shards", *words, device="cpu"),
-                       self.train("whole", *words, *WHOLE, device="cpu"))
+        self.same_bits(self.fit("shards", *words, device="cpu"),
+                       self.fit("whole", *words, *WHOLE, device="cpu"))
 
     def test_lars_differs_by_its_norms_alone(self):
         """A factor is within 3 roundings of fp32 of itself, and a weight moves by less than its
         tensor's largest: after three steps they are within a millionth of it."""
         for i, way in enumerate([("-n", "4"), ("-n", "4", *TORUS)]):
             way += (*LARS, "--steps", "3")
-            mine = numbers(os.path.join(self.last(self.train(f"shards{i}", *way)),
-                                        "model.safetensors"))
-            whole = numbers(os.path.join(self.last(self.train(f"whole{i}", *way, *WHOLE)),
-                                         "model.safetensors"))
+            mine = numbers(self.last(self.fit(f"shards{i}", *way)) / "model.safetensors")
+            whole = numbers(self.last(self.fit(f"whole{i}", *way, *WHOLE)) / "model.safetensors")
             self.assertEqual(mine.keys(), whole.keys())
             for name, values in whole.items():
                 largest = max(map(abs, values))
@@ -104,14 +87,14 @@ class Sharded(unittest.TestCase):
                 self.assertLessEqual(worst, 1e-6 * largest, name)
 
     def test_a_run_goes_on_with_other_shards_or_none(self):
-        straight = self.train("straight", "-n", "2")
+        straight = self.fit("straight", "-n", "2")
         for name, words in {"shards": (), "none": WHOLE}.items():
             with self.subTest(name=name):
-                run = self.train(name, "-n", "2", "--steps", "5")
-                self.train(name, "-n", "2", "--resume", run, *words)
+                run = self.fit(name, "-n", "2", "--steps", "5")
+                self.fit(name, "-n", "2", "--resume", run, *words)
                 self.same_bits(run, straight)
-        run = self.train("more", "-n", "2", "--steps", "5")
-        self.train("more", "-n", "4", "--resume", run)
+        run = self.fit("more", "-n", "2", "--steps", "5")
+        self.fit("more", "-n", "4", "--resume", run)
         self.assertEqual(len(self.losses(run)), 24)
         for a, b in zip(self.losses(run), self.losses(straight)):
             self.assertAlmostEqual(float(a), float(b), delta=1e-4)
@@ -120,14 +103,12 @@ class Sharded(unittest.TestCase):
         """Halves are exact: there are few ranks."""
         fp16 = ("--set", "model.precision.compute=fp16", "--set", "model.precision.gradients=fp16")
         for way in ((), TORUS, fp16):
-            self.train("rehearsal" + "".join(way[1:2]), "-n", "4", "--steps", "4", "--time-scale",
-                       "0.001", *way, device="replay")
+            self.fit("rehearsal" + "".join(way[1:2]), "-n", "4", "--steps", "4", "--time-scale",
+                     "0.001", *way, device="replay")
 
     def test_a_gpu_keeps_its_shard_of_masters_and_momentum(self):
-        words = ("--dry-run", "--set", "model.precision.compute=fp16", "--json")
-        plan = [json.loads(subprocess.run([FORETRAIN, "train", self.job, "--device", "cuda", *words,
-                                           "-n", "4", *whole], capture_output=True, check=True,
-                                          encoding="utf-8", timeout=100).stdout)["memory"]
+        words = ("--dry-run", "--set", "model.precision.compute=fp16", "--json", "-n", "4")
+        plan = [json.loads(self.train(*words, *whole, device="cuda").stdout)["memory"]
                 for whole in ((), WHOLE)]
         parameters = plan[1]["momentum_bytes"] // 4
         shard = -(-parameters // 4)
@@ -136,20 +117,17 @@ class Sharded(unittest.TestCase):
         self.assertEqual(plan[1]["weights_bytes"], 6 * parameters)
 
     def test_what_cannot_shard_says_so(self):
-        said = self.train("never", "--set", "allreduce.algorithm=tree", "-n", "2", code=65)
+        said = self.train("--out", self.out, "--set", "allreduce.algorithm=tree", "-n", "2",
+                          code=65).stderr
         self.assertIn("job.yaml:12:", said)
         self.assertIn("ring, torus2d or nccl, not tree", said)
         for device, words, why in (
                 ("cpu", ("--set", "model.precision.compute=bf16"), "in the type of the masters"),
                 ("cpu", ("--set", "allreduce.algorithm=nccl"), "algorithm nccl is a model")):
             for dry in (("--dry-run",), ()):
-                said = self.train("never", *words, *dry, "-n", "2", device=device, code=69)
-                self.assertIn(why, said)
+                done = self.train("--out", self.out, *words, *dry, "-n", "2", device=device, code=69)
+                self.assertIn(why, done.stderr)
 
 
 if __name__ == "__main__":
-    FORETRAIN = sys.argv.pop(1)
-    if not shutil.which("mpirun"):
-        print("mpirun (package openmpi-bin) is not installed")
-        sys.exit(77)
-    unittest.main(verbosity=2)
+    training.main()

@@ -9,11 +9,10 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 import time
-import unittest
 
-import test_faults
+import training
+from test_faults import JOB
 
 # A step of many minutes: what ends it is no step that ends by itself.
 SLOW = ("--set", "model={network: resnet50, image: 224, classes: 4}", "--set",
@@ -82,18 +81,20 @@ class Terminal:
         os.waitpid(self.pid, 0)
 
 
-class Signals(test_faults.Run):
+class Signals(training.Run):
     """What becomes of a run."""
+
+    JOB = JOB
 
     def begin_slow(self, ranks):
         """Start training that ends no step, and wait until there are ranks."""
-        shutil.rmtree(self.run_directory, ignore_errors=True)
-        process = self.begin(*self.command("--out", self.run_directory, "-n", str(ranks), *SLOW))
+        shutil.rmtree(self.out, ignore_errors=True)
+        process = self.begin(*self.command("--out", self.out, "-n", str(ranks), *SLOW))
         self.assertTrue(self.wait_until(lambda: len(self.ranks()) == ranks))
         return process
 
     def ranks(self):
-        return test_faults.ranks_of(self.run_directory)
+        return training.ranks_of(self.out)
 
     def states(self):
         """Of the ranks."""
@@ -106,8 +107,8 @@ class Signals(test_faults.Run):
     def steps(self):
         """The steps that the run has told so far."""
         try:
-            with open(self.run_directory + "/steps.csv", encoding="utf-8") as file:
-                return [int(line.split(",")[0]) for line in file.readlines()[1:]]
+            lines = (self.out / "steps.csv").read_text(encoding="utf-8").splitlines()
+            return [int(line.split(",")[0]) for line in lines[1:]]
         except FileNotFoundError:
             return []
 
@@ -125,7 +126,7 @@ class Signals(test_faults.Run):
     def test_the_first_saves_and_ends(self):
         for ranks, number in ((1, signal.SIGINT), (2, signal.SIGINT), (2, signal.SIGHUP),
                               (1, signal.SIGTERM)):
-            shutil.rmtree(self.run_directory, ignore_errors=True)
+            shutil.rmtree(self.out, ignore_errors=True)
             process = self.start("-n", str(ranks))
             process.send_signal(number)
             talk = self.ends(process, 75)
@@ -159,8 +160,8 @@ class Signals(test_faults.Run):
     def test_none_is_too_early(self):
         for i in range(0, 12, 3):
             ranks, number = 1 + i % 2, (signal.SIGTERM, signal.SIGUSR1)[i // 2 % 2]
-            shutil.rmtree(self.run_directory, ignore_errors=True)
-            process = self.begin(*self.command("--out", self.run_directory, "-n", str(ranks)))
+            shutil.rmtree(self.out, ignore_errors=True)
+            process = self.begin(*self.command("--out", self.out, "-n", str(ranks)))
             process.stderr.readline()  # the line that is started next
             time.sleep(0.05 * i)
             process.send_signal(number)
@@ -178,15 +179,15 @@ class Signals(test_faults.Run):
             self.ends(process, -signal.SIGKILL)
 
     def test_a_validation_has_nothing_to_save(self):
-        process = self.begin(test_faults.FORETRAIN, "validate", self.job, "-n", "2", "--device",
+        process = self.begin(self.PROGRAM, "validate", self.job, "-n", "2", "--device",
                              "cpu-naive", "--backend", "analytic", *SLOW)
-        self.run_directory = self.job  # by which ranks are found
+        self.out = self.job  # by which ranks are found
         self.assertTrue(self.wait_until(lambda: len(self.ranks()) == 2))
         process.send_signal(signal.SIGINT)
         self.assertIn("ended by a signal: Interrupt", self.ends(process, 130))
 
     def test_control_c_saves(self):
-        terminal = Terminal(self.command("--out", self.run_directory, "-n", "2"))
+        terminal = Terminal(self.command("--out", self.out, "-n", "2"))
         self.assertTrue(terminal.read_until(self.checkpoints), terminal.text)
         terminal.press(b"\x03")
         self.assertTrue(terminal.read_until(lambda: "end" in terminal.notes), terminal.text)
@@ -196,7 +197,7 @@ class Signals(test_faults.Run):
         self.check_whole()
 
     def test_control_z_rests_and_goes_on(self):
-        terminal = Terminal(self.command("--out", self.run_directory, "-n", "2"))
+        terminal = Terminal(self.command("--out", self.out, "-n", "2"))
         self.assertTrue(terminal.read_until(self.checkpoints), terminal.text)
         terminal.press(b"\x1a")
         self.assertTrue(terminal.read_until(lambda: "stop" in terminal.notes), terminal.text)
@@ -212,7 +213,7 @@ class Signals(test_faults.Run):
     def test_a_terminal_that_goes_away_lets_ranks_save(self):
         """The one checkpoint is of the last step there was, of a job that goes on for days."""
         never = ("--set", "training.checkpoint.every=0")
-        terminal = Terminal(self.command("--out", self.run_directory, "-n", "2", *never))
+        terminal = Terminal(self.command("--out", self.out, "-n", "2", *never))
         self.assertTrue(terminal.read_until(self.steps), terminal.text)
         self.assertEqual(self.checkpoints(), [])
         terminal.close()
@@ -222,8 +223,4 @@ class Signals(test_faults.Run):
 
 
 if __name__ == "__main__":
-    test_faults.FORETRAIN = sys.argv.pop(1)
-    if not shutil.which("mpirun"):
-        print("mpirun (package openmpi-bin) is not installed")
-        sys.exit(77)
-    unittest.main(verbosity=2)
+    training.main()

@@ -6,10 +6,11 @@ Who is named when, is tested without waiting in test_watch.c; here some are run 
 import os
 import re
 import resource
-import shutil
 import subprocess
 import sys
 import unittest
+
+import training
 
 PROGRAM = ""
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -79,8 +80,5 @@ class World(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = sys.argv.pop(1)
-    if not shutil.which("mpirun"):
-        print("mpirun (package openmpi-bin) is not installed")
-        sys.exit(77)
+    PROGRAM = training.argument()
     unittest.main(verbosity=2)
