@@ -6,7 +6,10 @@ import struct
 import sys
 import tarfile
 
+import yaml  # package python3-yaml
 from PIL import Image  # which torchvision brings
+
+BAD = pathlib.Path(__file__).resolve().parents[1] / "bad"
 
 
 def tar(form):
@@ -35,6 +38,24 @@ def jpeg(mode, **options):
     return data.getvalue()
 
 
+def merged(below, above):
+    """What a file means that extends another."""
+    return {**below, **{key: merged(below[key], value) if isinstance(value, dict)
+                        and isinstance(below.get(key), dict) else value
+                        for key, value in above.items()}}
+
+
+def whole(path):
+    """A faulty file without `extends`, which works only in files."""
+    content = path.read_bytes()
+    try:
+        document = yaml.safe_load(content)
+        base = yaml.safe_load((path.parent / document.pop("extends")).read_bytes())
+        return yaml.safe_dump(merged(base, document)).encode()
+    except (AttributeError, KeyError, OSError, RecursionError, TypeError, yaml.YAMLError):
+        return content
+
+
 def main():
     """Write each seed into the folder of its harness."""
     folder = pathlib.Path(sys.argv[1])
@@ -42,6 +63,9 @@ def main():
              "pack/header": pack(), "cifar10/two": bytes(3073) + bytes([9]) + bytes(3072),
              "jpeg/grey": jpeg("L"), "jpeg/progressive": jpeg("RGB", progressive=True),
              "jpeg/inks": jpeg("CMYK"), "jpeg/restarts": jpeg("RGB", restart_marker_blocks=1)}
+    for kind, folders in {"scenario": ("scenario", "job"), "platform": ("platform",)}.items():
+        for path in (path for folder in folders for path in (BAD / folder).iterdir()):
+            seeds[f"{kind}/{path.name}"] = whole(path)
     for name, content in seeds.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
