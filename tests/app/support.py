@@ -51,11 +51,16 @@ def run(*words, **environment):
                           timeout=1000, check=False)
 
 
-def answer(*words, **environment):
-    """The JSON object of a command that must succeed."""
-    done = run(*words, "--json", **environment)
+def good(*words, **environment):
+    """The same for a command that must succeed."""
+    done = run(*words, **environment)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return done
+
+
+def answer(*words, **environment):
+    """The JSON object of such a command."""
+    return json.loads(good(*words, "--json", **environment).stdout)
 
 
 def has_simulator():

@@ -21,9 +21,7 @@ class Calibrate(support.Case):
 
     def calibrate(self, *words):
         """What it prints."""
-        done = support.run("calibrate", "device", *words)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
+        return support.good("calibrate", "device", *words).stdout
 
     def table(self, rows):
         """A table of @rows, mappings from column to value."""

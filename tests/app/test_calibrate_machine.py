@@ -157,6 +157,14 @@ class Machine(support.Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
+    def predicted(self):
+        """The answer for the job on one device, mine.yaml."""
+        platform = self.write("here.yaml", PLATFORM.format(device="./mine.yaml"))
+        return support.answer(
+            "predict", self.job, "--backend=analytic", f"--set=cluster.platform={platform}",
+            "--set=cluster.nodes=1", "--set=cluster.devices_per_node=1",
+            "--set=model.precision.compute=fp32", "--set=allreduce={overlap: none}")
+
     def rounds(self):
         """How often the machine was asked."""
         calls = self.directory / "bin" / "calls"
@@ -219,18 +227,10 @@ class Machine(support.Case):
                                2.985e-4)
         text = file.read_text(encoding="utf-8")
         self.assertRegex(text, r"(?m)^iteration_overhead: \{value: 298.5 us, source: \"from the last")
-        self.write("here.yaml", PLATFORM.format(device="./mine.yaml"))
-
-        def seconds():
-            return support.answer(
-                "predict", self.job, "--backend=analytic",
-                f"--set=cluster.platform={self.directory / 'here.yaml'}",
-                "--set=cluster.nodes=1", "--set=cluster.devices_per_node=1",
-                "--set=model.precision.compute=fp32",
-                "--set=allreduce={overlap: none}")["step"]["time_s"]
-        with_it = seconds()
+        with_it = self.predicted()["step"]["time_s"]
         file.write_text(re.sub("(?m)^iteration_overhead.*\n", "", text), encoding="utf-8")
-        self.assertAlmostEqual((with_it - seconds()) / 2.985e-4, 1, places=4)
+        without = self.predicted()["step"]["time_s"]
+        self.assertAlmostEqual((with_it - without) / 2.985e-4, 1, places=4)
 
     def test_of_the_rounds_the_quickest_copy_counts(self):
         result = self.answer(factors=(1.5, 1.0, 1.2, 1.01), copied=10e9)
@@ -327,16 +327,11 @@ class Machine(support.Case):
 
     def test_rounds_that_never_agree_make_a_wide_interval(self):
         file = self.directory / "mine.yaml"
-        platform = self.write("here.yaml", PLATFORM.format(device="./mine.yaml"))
         width = {}
         for factors, spread in (([1, 1], 0), (self.NEVER, 0.2)):
             self.assertAlmostEqual(self.answer("-o", file, factors=factors)["spread"], spread)
             self.assertIn(f"spread: {100 * spread:.3g} %", file.read_text(encoding="utf-8"))
-            low, high = support.answer(
-                "predict", self.job, "--backend=analytic", f"--set=cluster.platform={platform}",
-                "--set=cluster.nodes=1", "--set=cluster.devices_per_node=1",
-                "--set=model.precision.compute=fp32",
-                "--set=allreduce={overlap: none}")["step_interval_s"]
+            low, high = self.predicted()["step_interval_s"]
             width[spread] = math.log(high / low)
         self.assertGreater(width[0.2], 3 * width[0])
 
@@ -397,19 +392,12 @@ class Machine(support.Case):
         self.assertIn("did not answer", done.stderr)
 
     def test_a_prediction_takes_what_was_measured_and_says_so(self):
-        self.answer("-o", self.directory / "mine.yaml")
-        platform = self.write("here.yaml", PLATFORM.format(device="./mine.yaml"))
-        result = support.answer(
-            "predict", self.job, "--backend=analytic", f"--set=cluster.platform={platform}",
-            "--set=cluster.nodes=1", "--set=cluster.devices_per_node=1",
-            "--set=model.precision.compute=fp32", "--set=allreduce={overlap: none}")
         file = self.directory / "mine.yaml"
+        self.answer("-o", file)
+        result = self.predicted()
         text = file.read_text(encoding="utf-8")
         file.write_text(text.replace("amount: 8, ", "amount: 9, ", 1), encoding="utf-8")
-        changed = support.answer(
-            "predict", self.job, "--backend=analytic", f"--set=cluster.platform={platform}",
-            "--set=cluster.nodes=1", "--set=cluster.devices_per_node=1",
-            "--set=model.precision.compute=fp32", "--set=allreduce={overlap: none}")
+        changed = self.predicted()
         self.assertEqual(changed["scenario_sha256"], result["scenario_sha256"])
         self.assertNotEqual(changed["platform_hash"], result["platform_hash"])
         note, = (a for a in result["assumptions"] if "measured one by one" in a)

@@ -6,7 +6,7 @@ import shlex
 import unittest
 
 import support
-from support import answer, has_simulator, run
+from support import answer, good, has_simulator, run
 
 SIZE = 100_000_000
 LEAFSPINE = str(support.ROOT / "platforms" / "lab" / "leafspine-16-4to1.yaml")
@@ -329,8 +329,7 @@ class Collective(support.Case):
         for name in ("it's $HOME", "a;touch PWNED"):
             place = self.directory / name
             place.symlink_to(pathlib.Path(support.PROGRAM).resolve().parent)
-            done = run(*words, "--bytes=8B", FORETRAIN_LIBEXEC=str(place))
-            self.assertEqual(done.returncode, 0, done.stderr)
+            good(*words, "--bytes=8B", FORETRAIN_LIBEXEC=str(place))
             said = run(*words, "--bytes=6B", FORETRAIN_LIBEXEC=str(place)).stderr
             line = said[said.index("by hand: ") + len("by hand: "):]
             self.assertIn(str(place / "foretrain-exec"), shlex.split(line))

@@ -7,7 +7,7 @@ import tarfile
 import unittest
 
 import support
-from support import answer, run
+from support import answer, good, run
 
 
 def grey_jpeg(side):
@@ -62,8 +62,7 @@ class Data(support.Case):
         self.assertEqual((packed["images"], packed["split"]), (2, "validation"))
 
     def test_text_says_what_was_packed(self):
-        done = run("data", "pack", self.directory / "f", "--to", self.pack, "--image=8")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = good("data", "pack", self.directory / "f", "--to", self.pack, "--image=8")
         self.assertEqual(done.stderr, "")
         self.assertIn("3 images of 2 classes for training, shorter side at most 8", done.stdout)
         self.assertIn("1 to 2 images in a class", done.stdout)

@@ -8,7 +8,7 @@ import unittest
 
 import import_data
 import support
-from support import answer, run
+from support import answer, good, run
 
 DATA = import_data.made()
 HAS_GSL = "not in this build" not in run("calibrate", "--help").stdout
@@ -353,8 +353,7 @@ class Trace(Case):
 
     def test_our_own_trace(self):
         path = self.directory / "trace.json"
-        done = run("predict", self.job, "--backend=analytic", "--trace", path)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        good("predict", self.job, "--backend=analytic", "--trace", path)
         path = path if path.is_file() else sorted(path.iterdir())[0]
         kinds = {row["activity"] for row in answer("import", "trace", path)["result"]["kernels"]}
         self.assertEqual(kinds, {"compute", "communication", "copies"})

@@ -4,7 +4,7 @@ import re
 import unittest
 
 import page
-from support import Case, run
+from support import Case, good, run
 
 
 def play(ranks, algorithm):
@@ -25,9 +25,8 @@ class Whole(Case):
     def written(self, *words):
         """The page, and the last line that is printed."""
         path = self.directory / "motion.html"
-        done = run("show", "collective", "--animate", path, *words)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return page.read(self, path), done.stdout
+        said = good("show", "collective", "--animate", path, *words).stdout
+        return page.read(self, path), said
 
 
 class Motion(Whole):

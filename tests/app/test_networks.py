@@ -5,7 +5,7 @@ import subprocess
 import unittest
 
 import support
-from support import answer, run
+from support import answer, good, run
 
 SMALL = """\
 version: 1
@@ -156,8 +156,7 @@ class Networks(support.Case):
     def test_a_layer_that_nothing_reads_is_told(self):
         path = self.write("unread.yaml", SMALL.replace("avgpool, kind: average-pool",
                                                        "avgpool, kind: average-pool, inputs: [bn1]"))
-        done = run("show", "model", path)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = good("show", "model", path)
         self.assertIn("warning: nothing reads layer 'bn2'", done.stderr)
 
     def executor(self):

@@ -5,7 +5,7 @@ import subprocess
 import unittest
 
 import support
-from support import answer, run
+from support import answer, good, run
 
 MACHINES = [
     # nodes, --gpus, --nics, more words, the device, the same nodes in the library
@@ -125,8 +125,7 @@ class New(support.Case):
             text = run("new", "job", "--platform", platform, "--nodes=4", "--network", network,
                        "--batch=8").stdout
             self.assertIn(f"algorithm: {algorithm}", text)
-            done = run("check", self.write("draft.yaml", text))
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = good("check", self.write("draft.yaml", text))
             self.assertIn(network, done.stdout)
 
     def test_a_target_takes_the_place_of_epochs(self):

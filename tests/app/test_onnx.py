@@ -13,7 +13,7 @@ import unittest
 import warnings
 
 import support
-from support import answer, run
+from support import answer, good, run
 
 BESIDE = pathlib.Path(support.PROGRAM).parent
 if not (BESIDE / "foretrain-onnx").exists():
@@ -84,8 +84,7 @@ class Onnx(support.Case):
     def imported(self, path, *words):
         """The network file of an ONNX file."""
         to = self.directory / "net.yaml"
-        done = run("import", "onnx", path, "--to", to, *words)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        good("import", "onnx", path, "--to", to, *words)
         return to
 
     def check(self, name, model, x, **words):

@@ -3,7 +3,7 @@
 import unittest
 
 import support
-from support import answer, has_gsl, has_simulator, run
+from support import answer, good, has_gsl, has_simulator, run
 
 LANES = ("compute", "row", "column", "input")
 SLOWER = ((0.2, 0, 0), (0, 0.3, 0), (0.25, 0.15, 0), (1, 1, 0), (0, 0, 2e-5), (0.1, 0.09, 1.2e-5))
@@ -62,8 +62,7 @@ class Overlap(support.Case):
     def alone(self, *words):
         """Steps, and how long each takes alone."""
         path = self.directory / "spans"
-        done = run("predict", self.job, *words, *self.quiet, "--iterations", "1", "--spans", path)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        good("predict", self.job, *words, *self.quiet, "--iterations", "1", "--spans", path)
         spans = path.read_text().split("spans ")[1].split("\n")[1:]
         seconds = {int(span[2]): float(span[4]) - float(span[3])
                    for span in map(str.split, spans) if span and span[1] == "0"}

@@ -4,7 +4,7 @@ import re
 import unittest
 
 import support
-from support import ROOT, answer, run
+from support import ROOT, answer, good, run
 
 ABCI = (ROOT / "platforms" / "abci.yaml").read_text(encoding="utf-8")
 V100 = (ROOT / "platforms" / "devices" / "v100-sxm2-16gb.yaml").read_text(encoding="utf-8")
@@ -24,8 +24,7 @@ class PlainNumbers(support.Case):
         text, of_platform = plain(ABCI.replace("device: v100-sxm2-16gb", "device: ./gpu.yaml"))
         job = self.write("plain.yaml", support.JOB.replace("platform: abci", "platform: " + str(
             self.write("mine.yaml", text))))
-        done = run("predict", job, "--json", "-banalytic")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = good("predict", job, "--json", "-banalytic")
         self.assertEqual(done.stderr.count("warning"), 2)
         self.assertIn(f"mine.yaml: warning: {of_platform} numbers", done.stderr)
         self.assertIn(f"gpu.yaml: warning: {of_device} numbers", done.stderr)

@@ -9,7 +9,7 @@ import unittest
 
 import page as pages
 import support
-from support import answer, run
+from support import answer, good, run
 
 NODE = shutil.which("node") or shutil.which("nodejs")
 HERE = support.ROOT / "tests" / "app"
@@ -40,8 +40,7 @@ class Sliders(support.Case):
         path = self.directory / f"{job.stem}-{len(words)}.html"
         if path.exists():
             return path, pages.read(self, path)
-        done = run("predict", job, "-banalytic", *words, "--report", path)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        good("predict", job, "-banalytic", *words, "--report", path)
         return path, pages.read(self, path)
 
     def ask(self, path, points):

@@ -12,7 +12,7 @@ import time
 import unittest
 
 import support
-from support import PROGRAM, answer, has_simulator, run
+from support import PROGRAM, answer, good, has_simulator, run
 
 NODES = ("--scan", "cluster.nodes=2..8:x2")
 NUMBERS = {"step_s": ("step", "time_s"), "images_per_s": ("images_per_s",),
@@ -39,9 +39,8 @@ class Sweep(support.Case):
 
     def sweep(self, *words, **environment):
         """The rows of a sweep in closed form."""
-        done = run("sweep", self.job, "--backend", "analytic", "--csv", "-", *words, **environment)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return table(done.stdout)
+        return table(good("sweep", self.job, "--backend", "analytic", "--csv", "-", *words,
+                          **environment).stdout)
 
     def expect_prediction(self, row, backend, *words):
         """A row has the numbers of `predict`; its intervals are from the first draws of those."""
@@ -289,8 +288,7 @@ class Sweep(support.Case):
         self.assertGreater(kills, 0)
         before = journal.read_text() if journal.exists() else ""
         whole = before[:before.rfind("\n") + 1]
-        done = run(*words, "--journal", journal, "--csv", "-")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = good(*words, "--journal", journal, "--csv", "-")
         self.assertEqual(done.stdout, expected)
         after = journal.read_text()
         self.assertTrue(after.startswith(whole))

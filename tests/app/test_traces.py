@@ -5,7 +5,7 @@ import json
 import re
 import unittest
 
-from support import Case, answer, run
+from support import Case, answer, good, run
 
 
 def spans_at(events, end):
@@ -19,9 +19,8 @@ class Traces(Case):
     def written(self, name):
         """The path of the trace of a job of 16 devices."""
         path = self.directory / name
-        done = run("predict", self.job, "--backend", "analytic", "--traced-ranks", 3, "--trace",
-                   f"{path}/" if name == "ranks" else path)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        good("predict", self.job, "--backend", "analytic", "--traced-ranks", 3, "--trace",
+             f"{path}/" if name == "ranks" else path)
         return path
 
     def test_arrows_lead_from_backward_through_each_bucket_to_the_optimizer(self):
