@@ -428,20 +428,3 @@ TEST(offers_every_algorithm_for_all_reduce)
         assert_false(algorithm_supports(whole[i], COLLECTIVE_ALL_GATHER));
     }
 }
-
-TEST(names_operations_and_algorithms)
-{
-    assert_string_equal(collective_op_name(COLLECTIVE_ALL_REDUCE), "all-reduce");
-    assert_string_equal(collective_op_name(COLLECTIVE_REDUCE_SCATTER), "reduce-scatter");
-    assert_string_equal(collective_op_name(COLLECTIVE_ALL_GATHER), "all-gather");
-    assert_string_equal(algorithm_names[ALGORITHM_RING], "ring");
-    assert_string_equal(algorithm_names[ALGORITHM_TREE], "tree");
-    assert_string_equal(algorithm_names[ALGORITHM_DOUBLE_TREE], "double-tree");
-    assert_string_equal(algorithm_names[ALGORITHM_HALVING_DOUBLING], "halving-doubling");
-    assert_string_equal(algorithm_names[ALGORITHM_HALVING_DOUBLING_FAR], "halving-doubling-far");
-    assert_string_equal(algorithm_names[ALGORITHM_HIERARCHICAL], "hierarchical");
-    assert_string_equal(algorithm_names[ALGORITHM_TORUS2D], "torus2d");
-    assert_string_equal(algorithm_names[ALGORITHM_NCCL], "nccl");
-    assert_string_equal(algorithm_names[ALGORITHM_MPI], "mpi");
-    assert_null(algorithm_names[ALGORITHM_COUNT]);
-}

@@ -394,17 +394,3 @@ TEST(merges_no_batch_norm_that_others_read)
     assert_int_equal(model_bytes(model, norm, PASS_FORWARD, FUSION_IDEAL, 1), 3 * 48);
     assert_int_equal(layer_kernels(&model->layer[norm], PASS_FORWARD, FUSION_IDEAL), 1);
 }
-
-TEST(knows_number_formats_and_fusions_by_name)
-{
-    assert_string_equal(dtype_names[DTYPE_FP32], "fp32");
-    assert_string_equal(dtype_names[DTYPE_FP16], "fp16");
-    assert_string_equal(dtype_names[DTYPE_BF16], "bf16");
-    assert_int_equal(dtype_size(DTYPE_FP32), 4);
-    assert_int_equal(dtype_size(DTYPE_FP16), 2);
-    assert_int_equal(dtype_size(DTYPE_BF16), 2);
-    assert_string_equal(fusion_names[FUSION_NONE], "none");
-    assert_string_equal(fusion_names[FUSION_BN_RELU], "bn-relu");
-    assert_string_equal(fusion_names[FUSION_IDEAL], "ideal");
-    assert_null(fusion_names[FUSION_COUNT]);
-}
