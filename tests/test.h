@@ -5,13 +5,7 @@
  * stand; a file that defines OWN_MAIN before it includes this one has its own.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
+#include "tests/assert.h"
 #include "tests/own.h"
 
 /** The cases; a file of 500 lines has fewer, and the rest is zero. */

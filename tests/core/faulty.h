@@ -6,18 +6,14 @@
  */
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/base/base.h"
 #include "core/base/err.h"
 #include "core/base/file.h"
+#include "tests/assert.h"
 #include "tests/own.h"
 
 /** @name in the data directory; the caller frees it. */

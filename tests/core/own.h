@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * What core makes, for OWN() of tests/own.h.
+ * What core makes: for OWN() of tests/own.h, and without errors.
  */
 
 #include "core/base/json.h"
@@ -11,6 +11,7 @@
 #include "core/platform/software.h"
 #include "core/schedule/model.h"
 #include "core/schedule/schedule.h"
+#include "tests/assert.h"
 #include "tests/own.h"
 
 OWNED(document, yaml_free)
@@ -20,3 +21,12 @@ OWNED(model, model_free)
 OWNED(platform, platform_free)
 OWNED(schedule, schedule_free)
 OWNED(software, software_free)
+
+/** The platform that is called so. */
+static inline struct platform *platform_of(const char *name)
+{
+    struct err err = {0};
+    struct platform *platform = platform_read(name, &err);
+    assert_ok(platform, err);
+    return platform;
+}

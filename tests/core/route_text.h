@@ -4,16 +4,12 @@
  * Routes of a fabric as text, for tests.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/base/base.h"
 #include "core/network/fabric.h"
+#include "tests/assert.h"
 #include "tests/own.h"
 
 /** The names of the links of a route, joined by blanks; the caller frees it. */

@@ -9,12 +9,6 @@
 
 #include "tests/test.h"
 
-static void assert_near(double value, double expected, double tolerance)
-{
-    if (!(fabs(value - expected) <= tolerance))
-        fail_msg("%.6f is not within %g of %.6f", value, tolerance, expected);
-}
-
 TEST(every_recipe_has_points_and_every_row_a_recipe)
 {
     for (const char *const *recipe = convergence_recipes; *recipe; recipe++) {

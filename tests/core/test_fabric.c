@@ -9,22 +9,12 @@
 #include "tests/core/route_text.h"
 #include "tests/test.h"
 
-static struct platform *read_platform(const char *name)
-{
-    struct err err = {0};
-    struct platform *platform = platform_read(name, &err);
-    if (!platform)
-        fail_msg("%s", err.text);
-    return platform;
-}
-
 static struct fabric *lay(const char *name, int32_t nodes, int32_t devices, struct grid grid)
 {
     struct err err = {0};
-    OWN(platform) *platform = read_platform(name);
+    OWN(platform) *platform = platform_of(name);
     struct fabric *fabric = platform_fabric(platform, nodes, devices, grid, &err);
-    if (!fabric)
-        fail_msg("%s", err.text);
+    assert_ok(fabric, err);
     return fabric;
 }
 

@@ -59,8 +59,7 @@ static struct trip accepted(const char *text)
     struct err err = {0};
     OWN(document) *document = yaml_read_text("t.yaml", text, &err);
     struct trip trip = {0};
-    if (!document || field_read(&trip_table, yaml_root(document), &trip, &err))
-        fail_msg("%s", err.text);
+    assert_ok(document && !field_read(&trip_table, yaml_root(document), &trip, &err), err);
     return trip;
 }
 
@@ -77,8 +76,7 @@ static void refused(const char *text, int32_t count, ...)
     va_list list;
     va_start(list, count);
     for (const char *part; (part = va_arg(list, const char *));)
-        if (!strstr(err.text, part))
-            fail_msg("no '%s' in:\n%s", part, err.text);
+        assert_has(err.text, part);
     va_end(list);
     if (err.count != count)
         fail_msg("%d messages:\n%s", err.count, err.text);
@@ -238,10 +236,10 @@ TEST(the_schema_and_the_help_name_every_row)
     field_schema(&schema, &trip_table, false);
     field_help(&help, &trip_table);
     for (int32_t i = 0; i < trip_table.count; i++) {
-        assert_non_null(strstr(help.data, trip_rows[i].path));
-        assert_non_null(strstr(schema.data, trip_rows[i].help));
+        assert_has(help.data, trip_rows[i].path);
+        assert_has(schema.data, trip_rows[i].help);
     }
-    assert_non_null(strstr(help.data, "stops[].length"));
+    assert_has(help.data, "stops[].length");
     struct err err = {0};
     OWN(document) *document = yaml_read_text("schema.json", schema.data, &err);
     assert_non_null(document); /* JSON, and no key twice */

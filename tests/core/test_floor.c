@@ -6,11 +6,7 @@
 #include "tests/core/own.h"
 #include "tests/test.h"
 
-static void assert_near(double value, double expected)
-{
-    if (!(fabs(value - expected) <= 1e-12 * fabs(expected)))
-        fail_msg("%.17g is not %.17g", value, expected);
-}
+#define assert_same(value, expected) assert_relative(value, expected, 1e-12)
 
 /* 25 GB/s and 5 us per link. */
 static struct fabric *ring(int32_t ranks)
@@ -47,7 +43,7 @@ TEST(latency_counts_every_round)
     OWN(fabric) *fabric = ring(16);
     OWN(schedule) *schedule = one_all_reduce((struct grid){16, 1}, AXIS_ROW, 16);
     struct floor floor = floor_collective(fabric, schedule, 0);
-    assert_near(floor.seconds, 30 * 5e-6);
+    assert_same(floor.seconds, 30 * 5e-6);
     assert_string_equal(floor.what, "latency of 30 rounds");
 }
 
@@ -56,18 +52,18 @@ TEST(bytes_count_on_the_narrowest_link)
     OWN(fabric) *fabric = ring(16);
     OWN(schedule) *schedule = one_all_reduce((struct grid){16, 1}, AXIS_ROW, 1600000000);
     struct floor floor = floor_collective(fabric, schedule, 0);
-    assert_near(floor.seconds, 30 * 100e6 / 25e9);
+    assert_same(floor.seconds, 30 * 100e6 / 25e9);
     assert_string_equal(floor.what, "bytes over cable");
     assert_int_equal(floor.tier, 0);
     fabric->link[6].bandwidth /= 10; /* the third rank's way to the next */
-    assert_near(floor_collective(fabric, schedule, 0).seconds, 30 * 100e6 / 2.5e9);
+    assert_same(floor_collective(fabric, schedule, 0).seconds, 30 * 100e6 / 2.5e9);
 }
 
 TEST(a_shared_link_carries_the_bytes_of_all)
 {
     OWN(fabric) *fabric = ring(16);
     OWN(schedule) *schedule = one_all_reduce((struct grid){4, 4}, AXIS_COLUMN, 1600000000);
-    assert_near(floor_collective(fabric, schedule, 0).seconds, 4 * 6 * 400e6 / 25e9);
+    assert_same(floor_collective(fabric, schedule, 0).seconds, 4 * 6 * 400e6 / 25e9);
 }
 
 TEST(a_leaf_of_a_tree_also_pays_for_what_it_receives)
@@ -78,7 +74,7 @@ TEST(a_leaf_of_a_tree_also_pays_for_what_it_receives)
                         .collective = {.axis = AXIS_ROW, .algorithm = ALGORITHM_TREE}};
     OWN(schedule) *schedule = schedule_new((struct grid){2, 1});
     schedule_add(schedule, step, NULL, 0);
-    assert_near(floor_collective(fabric, schedule, 0).seconds, 2 * 5e-6);
+    assert_same(floor_collective(fabric, schedule, 0).seconds, 2 * 5e-6);
 }
 
 /* Compute 10 ms, input 8 ms, two all-reduces whose latencies are 150 us each. */
@@ -118,11 +114,11 @@ TEST(the_longest_lane_bounds_an_iteration)
     HELD(job) job = small_job(16);
     job.run.device = &job.device;
     struct floor floor = floor_iteration(&job.run, job.schedule);
-    assert_near(floor.seconds, 10e-3);
+    assert_same(floor.seconds, 10e-3);
     assert_string_equal(floor.what, "all steps of the compute lane");
     job.run.input_rate = 100;
     floor = floor_iteration(&job.run, job.schedule);
-    assert_near(floor.seconds, 80e-3);
+    assert_same(floor.seconds, 80e-3);
     assert_string_equal(floor.what, "all steps of the input lane");
 }
 
@@ -131,7 +127,7 @@ TEST(all_collectives_together_bound_an_iteration)
     HELD(job) job = small_job(1600000000);
     job.run.device = &job.device;
     struct floor floor = floor_iteration(&job.run, job.schedule);
-    assert_near(floor.seconds, 2 * 30 * 100e6 / 25e9);
+    assert_same(floor.seconds, 2 * 30 * 100e6 / 25e9);
     assert_string_equal(floor.what, "bytes over cable");
 }
 
@@ -206,8 +202,7 @@ TEST(the_closed_form_never_beats_its_floor)
             job.run.device = &job.device;
             job.run.noise = (struct noise){.compute_cv = noisy * 0.2, .seed = (uint64_t)bytes};
             assert_int_equal(backend_analytic.run(&job.run, job.schedule, &trace, &err), 0);
-            if (floor_check(&job.run, job.schedule, &trace, &err) < 0)
-                fail_msg("%s", err.text);
+            assert_ok(floor_check(&job.run, job.schedule, &trace, &err) == 0, err);
         }
 }
 
@@ -221,5 +216,5 @@ TEST(noise_lowers_the_floor_to_the_fastest_rank)
     for (int32_t rank = 0; rank < 16; rank++)
         fastest = fmin(fastest, noise_factor(&job.run.noise, rank, job.run.iterations - 1));
     assert_true(fastest < 1);
-    assert_near(floor_iteration(&job.run, job.schedule).seconds, fastest * 10e-3);
+    assert_same(floor_iteration(&job.run, job.schedule).seconds, fastest * 10e-3);
 }

@@ -54,8 +54,8 @@ TEST(text_that_is_not_utf8_does_not_break_the_output)
     json_put_text(object, "none", NULL);
     HELD(text) out = {0};
     json_print(&out, object);
-    assert_non_null(strstr(out.data, "\"caf?.yaml\""));
-    assert_non_null(strstr(out.data, "\"none\": null"));
+    assert_has(out.data, "\"caf?.yaml\"");
+    assert_has(out.data, "\"none\": null");
     json_free(NULL);
 }
 

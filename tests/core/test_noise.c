@@ -9,12 +9,6 @@
 #include "core/backend/backend.h"
 #include "tests/test.h"
 
-static void assert_near(double value, double expected, double relative)
-{
-    if (!(fabs(value - expected) <= relative * fabs(expected)))
-        fail_msg("%.17g is not %.17g within %g", value, expected, relative);
-}
-
 TEST(noise_has_the_mean_and_spread_that_were_asked_for)
 {
     const struct noise noise = {.compute_cv = 0.1, .seed = 7};
@@ -27,8 +21,8 @@ TEST(noise_has_the_mean_and_spread_that_were_asked_for)
         squares += factor * factor;
     }
     double mean = sum / count, deviation = sqrt(squares / count - mean * mean);
-    assert_near(mean, 1, 4 * 0.1 / sqrt(count));        /* four standard errors */
-    assert_near(deviation, 0.1, 4 / sqrt(2.0 * count)); /* likewise */
+    assert_relative(mean, 1, 4 * 0.1 / sqrt(count));        /* four standard errors */
+    assert_relative(deviation, 0.1, 4 / sqrt(2.0 * count)); /* likewise */
 }
 
 TEST(noise_depends_on_seed_rank_and_iteration_only)
@@ -59,7 +53,7 @@ TEST(stragglers_are_the_asked_share_and_stay_slow)
         assert_true(noise_factor(&noise, rank, 9) == factor);
         slow += factor > 1;
     }
-    assert_near(slow, 0.25 * count, 4 * sqrt(0.25 * 0.75 / count) / 0.25);
+    assert_relative(slow, 0.25 * count, 4 * sqrt(0.25 * 0.75 / count) / 0.25);
 }
 
 /* The mean of 2000 drawn maxima, within three standard errors. */
@@ -76,7 +70,8 @@ TEST(expected_slowest_is_what_draws_give)
             squares += slowest * slowest;
         }
         double mean = sum / draws, deviation = sqrt(squares / draws - mean * mean);
-        assert_near(noise_expected_slowest(&noise, ranks[i]), mean, 3 * deviation / sqrt(draws));
+        assert_relative(noise_expected_slowest(&noise, ranks[i]), mean,
+                        3 * deviation / sqrt(draws));
     }
 }
 
@@ -89,7 +84,7 @@ TEST(expected_slower_of_two_has_a_closed_form)
         double sd = sqrt(log1p(cv[i] * cv[i]));
         double expected = 2 * (1 - erfc(sd / sqrt(2) / sqrt(2)) / 2);
         double found = noise_expected_slowest(&(struct noise){.compute_cv = cv[i]}, 2);
-        assert_near(found - 1, expected - 1, 1e-3);
+        assert_relative(found - 1, expected - 1, 1e-3);
     }
 }
 
@@ -98,9 +93,9 @@ TEST(stragglers_are_expected_with_their_probability)
 {
     struct noise noise = {.straggler_fraction = 0.01, .straggler_slowdown = 0.5};
     double expected = 1 + 0.5 * (1 - pow(0.99, 256));
-    assert_near(noise_expected_slowest(&noise, 256), expected, 1e-12);
+    assert_relative(noise_expected_slowest(&noise, 256), expected, 1e-12);
     noise.compute_cv = 1e-4;
-    assert_near(noise_expected_slowest(&noise, 256), expected, 1e-3);
+    assert_relative(noise_expected_slowest(&noise, 256), expected, 1e-3);
     noise.seed = 99;
-    assert_near(noise_expected_slowest(&noise, 256), expected, 1e-3);
+    assert_relative(noise_expected_slowest(&noise, 256), expected, 1e-3);
 }

@@ -18,15 +18,6 @@ static char *ring_of(const char *device)
                        device);
 }
 
-static struct platform *read_platform(const char *name)
-{
-    struct err err = {0};
-    struct platform *platform = platform_read(name, &err);
-    if (!platform)
-        fail_msg("%s", err.text);
-    return platform;
-}
-
 /* Reading @name must fail; the caller releases the messages. */
 static struct err read_fails(const char *name)
 {
@@ -39,8 +30,7 @@ static struct err read_fails(const char *name)
 
 static void expect_message(struct err *err, const char *part)
 {
-    if (!strstr(err->text, part))
-        fail_msg("expected \"%s\" in:\n%s", part, err->text);
+    assert_has(err->text, part);
     err_release(err);
 }
 
@@ -64,16 +54,16 @@ TEST(each_faulty_file_says_what_is_wrong)
 TEST(the_files_that_faulty_ones_extend_are_sound)
 {
     FREED char *path = data_path("tests/bad/platform_base.yaml");
-    platform_free(read_platform(path));
+    platform_free(platform_of(path));
 }
 
 static void expect_platform(const char *path)
 {
-    OWN(platform) *platform = read_platform(path);
+    OWN(platform) *platform = platform_of(path);
     OWN(fabric) * fabric;
     struct err err = {0};
     FREED char *file = base_format("/%s.yaml", platform_name(platform));
-    assert_non_null(strstr(path, file));
+    assert_has(path, file);
     fabric = platform_fabric(platform, 4, 1, (struct grid){2, 2}, &err);
     assert_non_null(fabric);
 }
@@ -89,7 +79,7 @@ static void expect_device(const char *path)
     FREED char *yaml = ring_of(path);
     OWN(platform) *platform = platform_read_text("ring", yaml, &err);
     assert_non_null(platform);
-    assert_non_null(strstr(path, platform_device(platform)->name));
+    assert_has(path, platform_device(platform)->name);
 }
 
 TEST(all_devices_can_be_read)
@@ -99,7 +89,7 @@ TEST(all_devices_can_be_read)
 
 TEST(abci_is_what_was_published)
 {
-    OWN(platform) *platform = read_platform("abci");
+    OWN(platform) *platform = platform_of("abci");
     assert_string_equal(platform_name(platform), "abci");
     assert_int_equal(platform_nodes(platform), 1088);
     assert_int_equal(platform_devices_per_node(platform), 4);
@@ -228,7 +218,7 @@ static void expect_no_fabric(const char *name, int32_t nodes, int32_t devices, s
                              const char *message)
 {
     struct err err = {0};
-    OWN(platform) *platform = read_platform(name);
+    OWN(platform) *platform = platform_of(name);
     assert_null(platform_fabric(platform, nodes, devices, grid, &err));
     assert_int_equal(err.exit_code, 65);
     expect_message(&err, message);
@@ -246,7 +236,7 @@ TEST(refuses_what_a_platform_cannot_lay_out)
 TEST(refuses_arithmetic_the_device_does_not_have)
 {
     struct err err = {0};
-    OWN(platform) *platform = read_platform("abci");
+    OWN(platform) *platform = platform_of("abci");
     assert_int_equal(platform_check_dtype(platform, DTYPE_FP32, &err), 0);
     assert_int_equal(platform_check_dtype(platform, DTYPE_FP16, &err), 0);
     assert_int_equal(err.count, 0);
@@ -285,8 +275,7 @@ static struct platform *ring_with_payload(const char *word)
     FREED char *yaml =
         *word ? base_format("%stransport: {payload: %s}\n", ring, word) : base_copy(ring);
     struct platform *platform = platform_read_text("ring", yaml, &err);
-    if (!platform)
-        fail_msg("%s", err.text);
+    assert_ok(platform, err);
     return platform;
 }
 
@@ -309,8 +298,7 @@ static struct platform *nodes_of_four(const char *more)
         more);
     struct err err = {0};
     struct platform *platform = platform_read_text("n.yaml", text, &err);
-    if (!platform)
-        fail_msg("%s", err.text);
+    assert_ok(platform, err);
     return platform;
 }
 
@@ -349,7 +337,7 @@ TEST(says_in_what_its_links_were_measured_or_that_nobody_said)
 TEST(prints_assumed_numbers_first)
 {
     HELD(text) text = {0};
-    OWN(platform) *platform = read_platform("abci");
+    OWN(platform) *platform = platform_of("abci");
     platform_print(&text, platform);
     const char *const parts[] = {
         "1088 nodes x 4 devices = 4352 x NVIDIA Tesla V100",

@@ -11,15 +11,6 @@
 
 /* Every file in platforms/ is held to what its README.md promises. */
 
-static struct platform *read_platform(const char *name)
-{
-    struct err err = {0};
-    struct platform *platform = platform_read(name, &err);
-    if (!platform)
-        fail_msg("%s", err.text);
-    return platform;
-}
-
 /* Call @visit with each platform of the library. */
 static void each_platform(void (*visit)(struct platform *platform))
 {
@@ -31,7 +22,7 @@ static void each_platform(void (*visit)(struct platform *platform))
         if (!strstr(entry->d_name, ".yaml"))
             continue;
         FREED char *path = base_format("%s/%s", folder, entry->d_name);
-        OWN(platform) *platform = read_platform(path);
+        OWN(platform) *platform = platform_of(path);
         visit(platform);
     }
     closedir(directory);
@@ -233,7 +224,7 @@ static double leaving(const struct fabric *fabric, const char *from, const char 
 TEST(nodes_have_the_devices_and_cards_of_published_runs)
 {
     for (int32_t i = 0; i < MACHINE_COUNT; i++) {
-        OWN(platform) *platform = read_platform(machines[i].name);
+        OWN(platform) *platform = platform_of(machines[i].name);
         OWN(fabric) *fabric = lay_out(platform, 2);
         assert_string_equal(platform_device(platform)->name, machines[i].device);
         assert_int_equal(fabric->devices_per_node, machines[i].devices);
@@ -259,7 +250,7 @@ enum { MESH_COUNT = sizeof(meshes) / sizeof(meshes[0]) };
 TEST(every_gpu_has_all_its_nvlinks)
 {
     for (int32_t i = 0; i < MESH_COUNT; i++) {
-        OWN(platform) *platform = read_platform(meshes[i].name);
+        OWN(platform) *platform = platform_of(meshes[i].name);
         OWN(fabric) *fabric = lay_out(platform, 1);
         for (int32_t gpu = 0; gpu < fabric->devices_per_node; gpu++) {
             /* A cable is named once for each direction, from its first end to its second. */
@@ -283,7 +274,7 @@ static void expect_nvlink(const struct mesh *mesh, const struct fabric *fabric, 
 TEST(a_ring_in_rank_order_stays_on_nvlink)
 {
     for (int32_t i = 0; i < MESH_COUNT; i++) {
-        OWN(platform) *platform = read_platform(meshes[i].name);
+        OWN(platform) *platform = platform_of(meshes[i].name);
         OWN(fabric) *fabric = lay_out(platform, 1);
         for (int32_t gpu = 0; gpu < fabric->ranks; gpu++)
             expect_nvlink(&meshes[i], fabric, gpu);

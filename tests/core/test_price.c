@@ -24,8 +24,7 @@ static struct price_file read_right(const char *rest)
 {
     struct price_file file = {0};
     HELD(err) err = {0};
-    if (read_text(&file, "2026-03-31", rest, &err))
-        fail_msg("%s", err.text);
+    assert_ok(!read_text(&file, "2026-03-31", rest, &err), err);
     return file;
 }
 
@@ -124,8 +123,7 @@ TEST(the_examples_can_be_read_and_every_number_has_a_source)
     for (int i = 0; i < 2; i++) {
         struct price_file file = {0};
         HELD(err) err = {0};
-        if (price_read(&file, names[i], &err))
-            fail_msg("%s", err.text);
+        assert_ok(!price_read(&file, names[i], &err), err);
         assert_string_equal(file.low.name, names[i]);
         assert_null(err.warning);
         price_release(&file);

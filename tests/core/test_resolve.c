@@ -161,7 +161,7 @@ TEST(a_fault_of_the_file_is_no_fault_of_the_wished_ranks)
     struct job job = job_with(PHASE, "baseline: {nodes: 1089}\n");
     assert_int_equal(resolve(&job, wish_for_ranks(8, 4)), -1);
     assert_int_equal(job.err.exit_code, 65);
-    assert_non_null(strstr(job.err.text, "t.yaml:5:19: error: platform abci has only 1088 nodes"));
+    assert_has(job.err.text, "t.yaml:5:19: error: platform abci has only 1088 nodes");
     release(&job);
     job = job_with("{epochs: 1, global_batch: 2000000}", "");
     assert_int_equal(resolve(&job, wish_for_ranks(8, 4)), -1);
@@ -179,9 +179,9 @@ TEST(a_grid_that_wished_ranks_do_not_fill_says_what_would)
         job_with(PHASE, "allreduce: {algorithm: torus2d, grid: {columns: 8, rows: 2}}\n");
     assert_int_equal(resolve(&job, wish_for_ranks(8, 4)), -1);
     assert_int_equal(job.err.exit_code, 64);
-    assert_non_null(strstr(job.err.text, "t.yaml:5:39: error: the grid of 8 x 2 needs 16 ranks"));
-    assert_non_null(strstr(job.err.text, "use -n 16, or --set allreduce.grid.columns=8 --set "
-                                         "allreduce.grid.rows=1"));
+    assert_has(job.err.text, "t.yaml:5:39: error: the grid of 8 x 2 needs 16 ranks");
+    assert_has(job.err.text, "use -n 16, or --set allreduce.grid.columns=8 --set "
+                             "allreduce.grid.rows=1");
     release(&job);
 }
 

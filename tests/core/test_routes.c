@@ -139,8 +139,7 @@ static struct nccl_world nccl_on(const char *const *set, int32_t count, int32_t 
 {
     struct err err = {0};
     OWN(platform) *platform = platform_read_changed("abci", set, count, NULL, &err);
-    if (!platform)
-        fail_msg("%s", err.text);
+    assert_ok(platform, err);
     OWN(fabric) *fabric = platform_fabric(platform, nodes, 4, (struct grid){4 * nodes, 1}, &err);
     return fabric->nccl;
 }

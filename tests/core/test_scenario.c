@@ -13,8 +13,7 @@ static struct scenario read_job(const char *const *set, int32_t count)
     FREED char *path = data_path("experiments/01_sony_abci/v1-1088.yaml");
     struct err err = {0};
     struct scenario scenario = {0};
-    if (scenario_read(&scenario, path, set, count, NULL, &err))
-        fail_msg("%s", err.text);
+    assert_ok(!scenario_read(&scenario, path, set, count, NULL, &err), err);
     return scenario;
 }
 
@@ -41,8 +40,7 @@ TEST(the_smallest_job_gets_every_default)
 {
     struct err err = {0};
     HELD(scenario) scenario;
-    if (scenario_read_text(&scenario, "t.yaml", SMALL, &err))
-        fail_msg("%s", err.text);
+    assert_ok(!scenario_read_text(&scenario, "t.yaml", SMALL, &err), err);
     assert_int_equal(scenario.model.image, 224);
     assert_int_equal(scenario.model.classes, 1000);
     assert_int_equal(scenario.allreduce.algorithm, ALGORITHM_RING);
@@ -74,8 +72,7 @@ static void refused(const char *text, const char *expected)
     HELD(err) err = {0};
     struct scenario scenario;
     assert_int_equal(scenario_read_text(&scenario, "t.yaml", text, &err), -1);
-    if (!strstr(err.text, expected))
-        fail_msg("no '%s' in:\n%s", expected, err.text);
+    assert_has(err.text, expected);
 }
 
 /* A job whose images come from @source, of which the device shall decode files. */
@@ -123,12 +120,11 @@ TEST(explains_every_value)
     const char *const set[] = {"seed=7"};
     struct err err = {0};
     HELD(text) out = {0};
-    if (scenario_explain(&out, path, set, 1, &err))
-        fail_msg("%s", err.text);
-    assert_non_null(strstr(out.data, "v2-3456.yaml:"));
-    assert_non_null(strstr(out.data, "v1-1088.yaml:"));
-    assert_non_null(strstr(out.data, "--set"));
-    assert_non_null(strstr(out.data, "default"));
+    assert_ok(!scenario_explain(&out, path, set, 1, &err), err);
+    assert_has(out.data, "v2-3456.yaml:");
+    assert_has(out.data, "v1-1088.yaml:");
+    assert_has(out.data, "--set");
+    assert_has(out.data, "default");
 }
 
 /* ---- malformed files ---- */

@@ -93,9 +93,8 @@ static void refuses(struct step step, struct dep dep, const char *because)
     schedule_add(schedule, compute, NULL, 0);
     assert_int_equal(schedule_seal(schedule, &err), -1);
     assert_int_equal(err.count, 1);
-    assert_non_null(strstr(err.text, "step 1 (spoilt)"));
-    if (!strstr(err.text, because))
-        fail_msg("\"%s\" is not in %s", because, err.text);
+    assert_has(err.text, "step 1 (spoilt)");
+    assert_has(err.text, because);
     assert_false(schedule->sealed);
 }
 
@@ -117,24 +116,12 @@ TEST(refuses_nothing_to_do_and_nobody_to_do_it)
     assert_string_equal(err.text, "schedule: no steps\nschedule: a grid without ranks\n");
 }
 
-TEST(refuses_a_dependency_on_itself)
+TEST(refuses_dependencies_that_cannot_be)
 {
     refuses(compute, (struct dep){1, 0}, "depends on itself");
-}
-
-TEST(refuses_a_dependency_on_a_later_step)
-{
     refuses(compute, (struct dep){2, 0}, "depends on a later step");
-}
-
-TEST(refuses_a_dependency_on_a_missing_step)
-{
     refuses(compute, (struct dep){3, 1}, "does not exist");
     refuses(compute, (struct dep){-1, 0}, "does not exist");
-}
-
-TEST(refuses_a_dependency_on_a_later_iteration)
-{
     refuses(compute, (struct dep){0, -1}, "later iteration");
 }
 
@@ -160,7 +147,7 @@ TEST(refuses_a_role_twice)
         schedule_add(schedule, COMPUTE(.op = COMPUTE_FORWARD), NULL, 0);
     schedule->step[0].role = schedule->step[1].role = ROLE_OPTIMIZER;
     assert_int_equal(schedule_seal(schedule, &err), -1);
-    assert_non_null(strstr(err.text, "a role that another step has"));
+    assert_has(err.text, "a role that another step has");
     assert_int_equal(schedule_find(schedule, ROLE_OPTIMIZER), 0);
     assert_int_equal(schedule_find(schedule, ROLE_LAST_BACKWARD), -1);
     err_release(&err);

@@ -64,15 +64,15 @@ static void refuses(const struct fixture *fixture, const char *message)
         fclose(file);
         assert_int_equal(err.exit_code, 70);
         assert_int_equal(size, 0);
-        assert_non_null(strstr(err.text, message));
+        assert_has(err.text, message);
     }
 }
 
 TEST_WITH(writes_microseconds, open_fixture, close_fixture)
 {
     FREED char *text = written(timeline_write_kineto, *state);
-    assert_non_null(strstr(text, "\"name\": \"nccl:all_reduce\", \"pid\": 0, \"tid\": 1, "
-                                 "\"ts\": 1.000000, \"dur\": 2.500000"));
+    assert_has(text, "\"name\": \"nccl:all_reduce\", \"pid\": 0, \"tid\": 1, "
+                     "\"ts\": 1.000000, \"dur\": 2.500000");
 }
 
 TEST_WITH(writes_paje_events_in_the_order_of_time, open_fixture, close_fixture)
@@ -82,7 +82,7 @@ TEST_WITH(writes_paje_events_in_the_order_of_time, open_fixture, close_fixture)
                            "6 0.000001000000 STEP r0l0\n5 0.000001000000 STEP r0l1 s1\n"
                            "6 0.000001000000 STEP r1l0\n5 0.000001000000 STEP r1l1 s1\n"
                            "6 0.000003500000 STEP r0l1\n6 0.000003500000 STEP r1l1\n";
-    assert_non_null(strstr(text, expected));
+    assert_has(text, expected);
 }
 
 TEST_WITH(the_order_of_spans_in_the_trace_does_not_matter, open_fixture, close_fixture)
@@ -160,7 +160,7 @@ TEST_WITH(compares_two_traces_from_the_same_time_on, open_fixture, close_fixture
         "\"pid\": 3, \"tid\": 1, \"ts\": 2.000000, \"dur\": 5.000000",
     };
     for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++)
-        assert_non_null(strstr(text, expected[i]));
+        assert_has(text, expected[i]);
     free(text);
     measured.schedule_hash++;
     file = fopen("/dev/null", "w");

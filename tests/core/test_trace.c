@@ -50,7 +50,7 @@ static void refuses(const char *text)
     assert_int_equal(read_text(text, &trace, &err), -1);
     assert_int_equal(err.exit_code, 65);
     assert_int_equal(err.count, 1);
-    assert_non_null(strstr(err.text, "trace:"));
+    assert_has(err.text, "trace:");
     assert_null(trace.span);
 }
 

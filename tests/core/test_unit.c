@@ -11,8 +11,7 @@ static double parsed(enum unit unit, const char *text)
 {
     struct err err = {0};
     double value = NAN;
-    if (unit_parse(unit, text, &value, &err))
-        fail_msg("%s", err.text);
+    assert_ok(!unit_parse(unit, text, &value, &err), err);
     return value;
 }
 

@@ -97,8 +97,7 @@ struct fabric *trial_fabric(const struct trial *trial)
     struct err err = {0};
     struct fabric *fabric =
         platform_fabric(trial->platform, trial->nodes, trial->devices, trial->grid, &err);
-    if (!fabric)
-        fail_msg("%s", err.text);
+    assert_ok(fabric, err);
     if (trial->nccl && fabric->nccl.version)
         fabric->nccl.version = trial->nccl;
     return fabric;
@@ -121,8 +120,7 @@ double trial_step(const struct trial *trial, const struct schedule *schedule)
     HELD(trace) trace = {0};
     OWN(fabric) *fabric = trial_fabric(trial);
     struct run run = trial_run(trial, fabric);
-    if (backend_analytic.run(&run, schedule, &trace, &err))
-        fail_msg("%s", err.text);
+    assert_ok(!backend_analytic.run(&run, schedule, &trace, &err), err);
     return trace_step_time(&trace);
 }
 
@@ -159,8 +157,7 @@ void trial_each_platform(void (*visit)(void *context, struct platform *platform)
     for (int i = 0; i < count; i++) {
         char *path = base_format("%s/%s", folder, entry[i]->d_name);
         struct platform *platform = platform_read(path, &err);
-        if (!platform)
-            fail_msg("%s", err.text);
+        assert_ok(platform, err);
         visit(context, platform);
         platform_free(platform);
         free(path);

@@ -4,14 +4,9 @@
  * Trials: a step of training on a platform as it is and with some number changed, in closed form.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "core/backend/backend.h"
 #include "core/schedule/iteration.h"
+#include "tests/assert.h"
 
 /** What runs, and where. */
 struct trial {

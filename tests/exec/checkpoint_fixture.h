@@ -6,17 +6,14 @@
  */
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "exec/checkpoint/checkpoint.h"
 #include "models/networks.h"
+#include "tests/assert.h"
 #include "tests/own.h"
 
 enum { FIXTURE_RANKS = 4 };
@@ -152,6 +149,29 @@ static inline int32_t count_entries(const char *directory)
         count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
     closedir(open);
     return count;
+}
+
+/** A case (tests/test.h) with a new fixture @f. */
+#define TEST_ON_DISK(name)                                                                         \
+    static void name##_on(struct fixture *f);                                                      \
+    TEST_WITH(name, fixture_setup, fixture_teardown)                                               \
+    {                                                                                              \
+        name##_on(*state);                                                                         \
+    }                                                                                              \
+    static void name##_on(__attribute__((unused)) struct fixture *f)
+
+/** For TEST_ON_DISK(). */
+static inline int fixture_setup(void **state)
+{
+    *state = fixture_new("toy", 8, 3);
+    return 0;
+}
+
+/** The same. */
+static inline int fixture_teardown(void **state)
+{
+    fixture_free(*state);
+    return 0;
 }
 
 /** Whether @name lies in the fixture's directory. */

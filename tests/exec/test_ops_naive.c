@@ -15,12 +15,6 @@ static float *whole_numbers(int64_t count, uint64_t seed)
     return array;
 }
 
-static void assert_near(double value, double expected, double tolerance)
-{
-    if (!(fabs(value - expected) <= tolerance))
-        fail_msg("%.9g is not within %g of %.9g", value, tolerance, expected);
-}
-
 static double dot(int64_t count, const float *a, const float *b)
 {
     double sum = 0;

@@ -76,12 +76,6 @@ static double norm_of(const float *x, int64_t count)
     return sqrt(sum);
 }
 
-static void assert_near(double value, double expected, double tolerance)
-{
-    if (!(fabs(value - expected) <= tolerance))
-        fail_msg("%.9g is not within %g of %.9g", value, tolerance, expected);
-}
-
 /* One step of one tensor, as the header defines it, in fp64. */
 static void refer(const struct setup *s, int32_t tensor, double *v, double *w)
 {

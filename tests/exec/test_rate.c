@@ -4,6 +4,8 @@
 
 #include "tests/test.h"
 
+#define assert_same(value, expected) assert_near(value, expected, 1e-9 * fmax(expected, 1e-3))
+
 /* A run over 1000 images. */
 struct recipe {
     struct scenario_phase phase[2];
@@ -37,17 +39,11 @@ static struct rate at(struct recipe *recipe, double epoch)
     return rate_at(&recipe->scenario, &plan, epoch, 100);
 }
 
-static void assert_near(double value, double expected)
-{
-    if (!(fabs(value - expected) <= 1e-9 * fmax(fabs(expected), 1e-3)))
-        fail_msg("%.12g is not %.12g", value, expected);
-}
-
 /* Learning rates at (epoch, rate) pairs. */
 static void expect(struct recipe *recipe, int32_t count, const double (*pair)[2])
 {
     for (int32_t i = 0; i < count; i++)
-        assert_near(at(recipe, pair[i][0]).learning_rate, pair[i][1]);
+        assert_same(at(recipe, pair[i][0]).learning_rate, pair[i][1]);
 }
 
 TEST(rises_in_a_line_and_stays)
@@ -58,7 +54,7 @@ TEST(rises_in_a_line_and_stays)
     set_up(&recipe, DECAY_CONSTANT);
     expect(&recipe, 6, pairs);
     recipe.scenario.training.warmup_epochs = 0;
-    assert_near(at(&recipe, 0).learning_rate, 0.4);
+    assert_same(at(&recipe, 0).learning_rate, 0.4);
 }
 
 /* Source: Goyal et al. 2017, a tenth at epochs 30, 60 and 80. */
@@ -70,7 +66,7 @@ TEST(falls_at_milestones)
     set_up(&recipe, DECAY_STEP);
     expect(&recipe, 8, pairs);
     /* a step that starts at epoch 30 but for the last bit */
-    assert_near(at(&recipe, 30 * (1 - 1e-15)).learning_rate, 0.04);
+    assert_same(at(&recipe, 30 * (1 - 1e-15)).learning_rate, 0.04);
 }
 
 TEST(falls_as_a_polynomial)
@@ -94,8 +90,8 @@ TEST(falls_as_a_cosine)
     set_up(&recipe, DECAY_COSINE);
     expect(&recipe, 5, pairs);
     recipe.scenario.training.learning_rate.final = 0.5;
-    assert_near(at(&recipe, 47.5).learning_rate, 0.3);
-    assert_near(at(&recipe, 90).learning_rate, 0.2);
+    assert_same(at(&recipe, 47.5).learning_rate, 0.3);
+    assert_same(at(&recipe, 90).learning_rate, 0.2);
 }
 
 TEST(is_continuous_where_the_warm_up_ends_and_never_rises_after)
@@ -124,9 +120,9 @@ TEST(starts_anew_in_each_cycle)
     expect(&recipe, 9, pairs);
     set_up(&recipe, DECAY_STEP); /* milestones count from the start of their cycle */
     recipe.scenario.training.learning_rate.cycles = 2;
-    assert_near(at(&recipe, 44).learning_rate, 0.04);
-    assert_near(at(&recipe, 50).learning_rate, 0.4);
-    assert_near(at(&recipe, 75).learning_rate, 0.04);
+    assert_same(at(&recipe, 44).learning_rate, 0.04);
+    assert_same(at(&recipe, 50).learning_rate, 0.4);
+    assert_same(at(&recipe, 75).learning_rate, 0.04);
 }
 
 TEST(ends_each_cycle_in_a_collapse)
@@ -140,18 +136,18 @@ TEST(ends_each_cycle_in_a_collapse)
     recipe.scenario.training.collapse.weight_decay = 1e-4;
     for (int32_t cycle = 0; cycle < 2; cycle++) {
         double start = 45 * cycle;
-        assert_near(at(&recipe, start + 20).learning_rate, 0.1); /* half of 5 ... 35, squared */
-        assert_near(at(&recipe, start + 20).weight_decay, 5e-5);
+        assert_same(at(&recipe, start + 20).learning_rate, 0.1); /* half of 5 ... 35, squared */
+        assert_same(at(&recipe, start + 20).weight_decay, 5e-5);
         assert_true(at(&recipe, start + 20).augment);
         assert_true(at(&recipe, start + 34.999).learning_rate < 1e-8);
-        assert_near(at(&recipe, start + 35).learning_rate, 0.05);
-        assert_near(at(&recipe, start + 40).learning_rate, 0.025);
-        assert_near(at(&recipe, start + 40).weight_decay, 1e-4);
+        assert_same(at(&recipe, start + 35).learning_rate, 0.05);
+        assert_same(at(&recipe, start + 40).learning_rate, 0.025);
+        assert_same(at(&recipe, start + 40).weight_decay, 1e-4);
         assert_false(at(&recipe, start + 40).augment);
     }
-    assert_near(at(&recipe, 45).learning_rate, 0);
-    assert_near(at(&recipe, 45).weight_decay, 5e-5);
-    assert_near(at(&recipe, 90).learning_rate, 0);
+    assert_same(at(&recipe, 45).learning_rate, 0);
+    assert_same(at(&recipe, 45).weight_decay, 5e-5);
+    assert_same(at(&recipe, 90).learning_rate, 0);
 }
 
 /* Batch-size control: the rate follows the batch when it has one to be relative to. */
@@ -160,14 +156,14 @@ TEST(follows_the_batch_in_proportion)
     struct recipe recipe;
     set_up(&recipe, DECAY_CONSTANT);
     HELD(plan) plan = plan_build(&recipe.scenario, 1);
-    assert_near(rate_at(&recipe.scenario, &plan, 50, 34816).learning_rate, 0.4);
+    assert_same(rate_at(&recipe.scenario, &plan, 50, 34816).learning_rate, 0.4);
     recipe.scenario.training.learning_rate.base = 0.1;
     recipe.scenario.training.learning_rate.base_batch = 256;
-    assert_near(rate_at(&recipe.scenario, &plan, 50, 256).learning_rate, 0.1);
-    assert_near(rate_at(&recipe.scenario, &plan, 50, 8192).learning_rate, 3.2); /* Goyal et al. */
-    assert_near(rate_at(&recipe.scenario, &plan, 50, 34816).learning_rate, 13.6);
-    assert_near(rate_at(&recipe.scenario, &plan, 50, 69632).learning_rate, 27.2);
-    assert_near(rate_at(&recipe.scenario, &plan, 2.5, 8192).learning_rate, 1.6);
+    assert_same(rate_at(&recipe.scenario, &plan, 50, 256).learning_rate, 0.1);
+    assert_same(rate_at(&recipe.scenario, &plan, 50, 8192).learning_rate, 3.2); /* Goyal et al. */
+    assert_same(rate_at(&recipe.scenario, &plan, 50, 34816).learning_rate, 13.6);
+    assert_same(rate_at(&recipe.scenario, &plan, 50, 69632).learning_rate, 27.2);
+    assert_same(rate_at(&recipe.scenario, &plan, 2.5, 8192).learning_rate, 1.6);
 }
 
 /* The decay runs over all phases together, not over each. */
@@ -178,8 +174,8 @@ TEST(decays_across_phases)
     recipe.phase[0] = (struct scenario_phase){.epochs = 30, .global_batch = 100};
     recipe.phase[1] = (struct scenario_phase){.epochs = 60, .global_batch = 200};
     recipe.scenario.training.phase.count = 2;
-    assert_near(at(&recipe, 47.5).learning_rate, 0.1);
-    assert_near(at(&recipe, 90).learning_rate, 0);
+    assert_same(at(&recipe, 47.5).learning_rate, 0.1);
+    assert_same(at(&recipe, 90).learning_rate, 0);
 }
 
 /* Source: Codreanu, Podareanu and Saletore 2017, solver files of their 448-node run (repository
@@ -218,7 +214,7 @@ TEST(is_the_schedule_of_codreanu)
     assert_int_equal(plan.phase[0].steps, 8040);
     for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++) {
         struct rate rate = rate_at(scenario, &plan, expected[i].iteration * epochs, 14336);
-        assert_near(rate.learning_rate, expected[i].rate);
-        assert_near(rate.weight_decay, expected[i].decay);
+        assert_same(rate.learning_rate, expected[i].rate);
+        assert_same(rate.weight_decay, expected[i].decay);
     }
 }

@@ -9,18 +9,6 @@
 #include "tests/exec/checkpoint_fixture.h"
 #include "tests/test.h"
 
-static int setup(void **state)
-{
-    *state = fixture_new("toy", 8, 3);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture_free(*state);
-    return 0;
-}
-
 static void put(const struct fixture *f, const char *name, const char *content)
 {
     FREED char *path = base_format("%s/%s", f->directory, name);
@@ -66,14 +54,12 @@ static void assert_refused(int failed, struct err *err, int32_t code, const char
 {
     assert_int_equal(failed, -1);
     assert_int_equal(err->exit_code, code);
-    if (!strstr(err->text, part))
-        fail_msg("'%s' is not in: %s", part, err->text);
+    assert_has(err->text, part);
     err_release(err);
 }
 
-TEST_WITH(every_run_has_an_id_of_its_own, setup, teardown)
+TEST_ON_DISK(every_run_has_an_id_of_its_own)
 {
-    struct fixture *f = *state;
     char run[2][RUN_ID_SIZE], found[RUN_ID_SIZE];
     for (int32_t i = 0; i < 2; i++) {
         assert_int_equal(run_record_run(f->directory, found), i == 1);
@@ -86,9 +72,8 @@ TEST_WITH(every_run_has_an_id_of_its_own, setup, teardown)
     assert_string_not_equal(run[0], run[1]);
 }
 
-TEST_WITH(a_second_process_is_refused_and_told_who_has_it, setup, teardown)
+TEST_ON_DISK(a_second_process_is_refused_and_told_who_has_it)
 {
-    struct fixture *f = *state;
     struct err err = {0};
     char host[65] = "", *process = base_format("process %d on ", (int)getpid());
     struct run_directory first = take(f, NULL, false), second = closed(f);
@@ -117,9 +102,8 @@ static _Noreturn void hold(const struct fixture *f, int ready)
         pause();
 }
 
-TEST_WITH(a_killed_process_leaves_no_lock, setup, teardown)
+TEST_ON_DISK(a_killed_process_leaves_no_lock)
 {
-    struct fixture *f = *state;
     struct err err = {0};
     struct run_directory mine = closed(f);
     int ready[2], status;
@@ -141,9 +125,8 @@ TEST_WITH(a_killed_process_leaves_no_lock, setup, teardown)
     close(ready[1]);
 }
 
-TEST_WITH(what_holds_a_run_is_not_given_to_a_new_one, setup, teardown)
+TEST_ON_DISK(what_holds_a_run_is_not_given_to_a_new_one)
 {
-    struct fixture *f = *state;
     struct err err = {0};
     char run[RUN_ID_SIZE];
     leave_run(f, 2, run);
@@ -159,11 +142,10 @@ TEST_WITH(what_holds_a_run_is_not_given_to_a_new_one, setup, teardown)
     assert_int_equal(count_entries(f->directory), 4);
 }
 
-TEST_WITH(logs_alone_and_checkpoints_without_run_json_are_a_run_too, setup, teardown)
+TEST_ON_DISK(logs_alone_and_checkpoints_without_run_json_are_a_run_too)
 {
     static const char *const names[] = {"steps.csv", "evaluations.csv", "steps.jsonl", "mllog.txt",
                                         "ckpt-7",    "snapshot-1",      ".tmp-ckpt-7"};
-    struct fixture *f = *state;
     struct run_directory untouched = closed(f);
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         struct err err = {0};
@@ -178,9 +160,8 @@ TEST_WITH(logs_alone_and_checkpoints_without_run_json_are_a_run_too, setup, tear
     assert_int_equal(count_entries(f->directory), 0);
 }
 
-TEST_WITH(a_run_goes_on_in_its_own_directory_or_an_empty_one, setup, teardown)
+TEST_ON_DISK(a_run_goes_on_in_its_own_directory_or_an_empty_one)
 {
-    struct fixture *f = *state;
     struct err err = {0};
     char run[RUN_ID_SIZE], other[] = "0123456789abcdef";
     struct run_directory elsewhere = take(f, other, false);
@@ -193,12 +174,11 @@ TEST_WITH(a_run_goes_on_in_its_own_directory_or_an_empty_one, setup, teardown)
     assert_refused(run_directory_check(&taken, "", false, &err), &err, 73, "unknown");
 }
 
-TEST_WITH(overwriting_removes_what_a_run_wrote_and_nothing_else, setup, teardown)
+TEST_ON_DISK(overwriting_removes_what_a_run_wrote_and_nothing_else)
 {
     static const char *const mine[] = {"notes.txt", "job.yaml",      "trace.json",
                                        "ckpt-best", "steps.csv.bak", ".tmp-mine"};
     static const char *const theirs[] = {"mllog.txt", "steps.jsonl", "evaluations.csv"};
-    struct fixture *f = *state;
     struct err err = {0};
     char run[RUN_ID_SIZE];
     leave_run(f, 3, run);
@@ -219,9 +199,8 @@ TEST_WITH(overwriting_removes_what_a_run_wrote_and_nothing_else, setup, teardown
     assert_int_equal(count_entries(f->directory), sizeof(mine) / sizeof(*mine) + 1);
 }
 
-TEST_WITH(overwriting_is_refused_before_it_harms_what_no_run_wrote, setup, teardown)
+TEST_ON_DISK(overwriting_is_refused_before_it_harms_what_no_run_wrote)
 {
-    struct fixture *f = *state;
     struct err err = {0};
     char run[RUN_ID_SIZE];
     leave_run(f, 2, run);
@@ -239,10 +218,9 @@ TEST_WITH(overwriting_is_refused_before_it_harms_what_no_run_wrote, setup, teard
     assert_true(holds(f, "ckpt-2", 0));
 }
 
-TEST_WITH(a_run_json_that_no_run_wrote_is_left_alone, setup, teardown)
+TEST_ON_DISK(a_run_json_that_no_run_wrote_is_left_alone)
 {
     static const char *const contents[] = {"mine", "{}", "[1]", "{\"schema\": \"other/1\"}"};
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(contents) / sizeof(*contents); i++) {
         struct err err = {0};
         struct run_directory taken = closed(f);
@@ -252,9 +230,8 @@ TEST_WITH(a_run_json_that_no_run_wrote_is_left_alone, setup, teardown)
     }
 }
 
-TEST_WITH(no_checkpoint_is_written_into_the_directory_of_another_run, setup, teardown)
+TEST_ON_DISK(no_checkpoint_is_written_into_the_directory_of_another_run)
 {
-    struct fixture *f = *state;
     struct err err = {0};
     char run[RUN_ID_SIZE];
     leave_run(f, 2, run);
@@ -274,9 +251,8 @@ static _Noreturn void overwrite(const struct fixture *f, int ready)
 }
 
 /* At any moment the directory is refused to a new run, or holds nothing of the old one. */
-TEST_WITH(killed_while_overwriting_leaves_a_refused_directory_or_an_empty_one, setup, teardown)
+TEST_ON_DISK(killed_while_overwriting_leaves_a_refused_directory_or_an_empty_one)
 {
-    struct fixture *f = *state;
     for (int32_t round = 0; round < 40; round++) {
         struct err err = {0};
         char run[RUN_ID_SIZE], found[RUN_ID_SIZE], byte;

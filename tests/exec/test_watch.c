@@ -66,7 +66,7 @@ TEST(others_take_turns_to_name_rank_0)
         HELD(watch) watch = watch_of(rank);
         HELD(text) out = {0};
         assert_true(run(&watch, (struct beat){0}, 0, 500, &out) == timeout + 1 + 2 * (rank - 1));
-        assert_non_null(strstr(out.data, "rank 0 of 4 (host a, pid 10) has not answered"));
+        assert_has(out.data, "rank 0 of 4 (host a, pid 10) has not answered");
     }
 }
 
@@ -118,10 +118,10 @@ TEST(names_the_ranks_furthest_behind_when_all_wait)
     const struct place place[] = {{true, 5, 0}, {true, 4, 0}, {true, 5, 0}, {true, 4, 0}};
     assert_true(stall(place, &out) == timeout + 1);
     assert_null(strstr(out.data, "rank 0 of 4"));
-    assert_non_null(strstr(out.data, "rank 1 of 4"));
+    assert_has(out.data, "rank 1 of 4");
     assert_null(strstr(out.data, "rank 2 of 4"));
-    assert_non_null(strstr(out.data, "rank 3 of 4"));
-    assert_non_null(strstr(out.data, "all ranks wait for each other"));
+    assert_has(out.data, "rank 3 of 4");
+    assert_has(out.data, "all ranks wait for each other");
 }
 
 TEST(is_patient_with_ranks_that_all_compute)

@@ -128,7 +128,7 @@ TEST(one_round_has_max_min_fair_shares)
         assert_int_equal(trace.span_count, fabric->ranks);
         for (int64_t s = 0; s < trace.span_count; s++) {
             const struct span *span = &trace.span[s];
-            assert_near(span->end, fmax(flow[span->rank].end, flow[to[span->rank]].end), 1e-6);
+            assert_relative(span->end, fmax(flow[span->rank].end, flow[to[span->rank]].end), 1e-6);
         }
     }
 }
@@ -151,7 +151,7 @@ TEST(equals_the_closed_form_where_no_uplink_is_shared)
     OWN(schedule) *schedule = world_step(grid, ALGORITHM_RING, 2, 50000000);
     struct run run = world_run(fabric, GRAIN_FULL);
     run.traced_ranks = 1;
-    assert_near(simulated_seconds(&run, schedule), analytic_seconds(&run, schedule), rounding);
+    assert_relative(simulated_seconds(&run, schedule), analytic_seconds(&run, schedule), rounding);
 }
 
 /* Ranks that wait for each other do not meet on a link in every round: measured on these shapes,
@@ -171,6 +171,6 @@ TEST(is_close_to_the_closed_form_where_uplinks_are_shared)
         double closed = analytic_seconds(&run, schedule);
         print_message("%d x %d: simulated %.6g s, closed form %+.2f %%\n", grid.columns, grid.rows,
                       simulated, 100 * (closed / simulated - 1));
-        assert_near(closed, simulated, 0.05);
+        assert_relative(closed, simulated, 0.05);
     }
 }

@@ -31,8 +31,8 @@ TEST(torus_all_reduce_takes_its_closed_form)
             2 * (k - 1) * (1e8 / (k * 75e9) + 1e-6) + 2 * (k - 1) * (1e8 / (k * k * 25e9) + 5e-6);
         for (enum grain grain = GRAIN_AUTO; grain < GRAIN_COUNT; grain++) {
             if (grain != GRAIN_FULL || k <= 32)
-                assert_near(all_reduce_seconds((struct grid){k, k}, ALGORITHM_TORUS2D, grain),
-                            expected, rounding);
+                assert_relative(all_reduce_seconds((struct grid){k, k}, ALGORITHM_TORUS2D, grain),
+                                expected, rounding);
         }
     }
 }
@@ -42,9 +42,10 @@ TEST(ring_all_reduce_takes_its_closed_form)
     for (int32_t n = 64; n <= 4096 / WORLD_EVERY; n *= 4) {
         double expected = 2 * (n - 1) * (1e8 / (n * 25e9) + 5e-6);
         struct grid grid = {n, 1};
-        assert_near(all_reduce_seconds(grid, ALGORITHM_RING, GRAIN_FOLDED), expected, rounding);
+        assert_relative(all_reduce_seconds(grid, ALGORITHM_RING, GRAIN_FOLDED), expected, rounding);
         if (n <= 256 / WORLD_EVERY)
-            assert_near(all_reduce_seconds(grid, ALGORITHM_RING, GRAIN_FULL), expected, rounding);
+            assert_relative(all_reduce_seconds(grid, ALGORITHM_RING, GRAIN_FULL), expected,
+                            rounding);
     }
 }
 
@@ -65,11 +66,11 @@ TEST(an_overlapped_step_takes_what_other_simulators_say)
         }
         sealed(schedule);
         struct run run = world_run(fabric, GRAIN_FOLDED);
-        assert_near(simulated_seconds(&run, schedule), expected[i][1], 1e-5);
+        assert_relative(simulated_seconds(&run, schedule), expected[i][1], 1e-5);
         run.grain = GRAIN_FULL;
         run.traced_ranks = 1;
         if (k <= 16)
-            assert_near(simulated_seconds(&run, schedule), expected[i][1], 1e-5);
+            assert_relative(simulated_seconds(&run, schedule), expected[i][1], 1e-5);
     }
 }
 
@@ -95,8 +96,8 @@ TEST(equals_analytic_where_no_link_is_shared)
             struct run run = world_run(fabric, GRAIN_FULL);
             run.iterations = 3;
             run.traced_ranks = 2;
-            assert_near(simulated_seconds(&run, schedule), analytic_seconds(&run, schedule),
-                        rounding);
+            assert_relative(simulated_seconds(&run, schedule), analytic_seconds(&run, schedule),
+                            rounding);
         }
     }
 }
@@ -116,8 +117,8 @@ TEST(prefetches_as_the_analytic_back_end_does)
     run.input_workers = 1;
     run.input_rate = 1000;
     double seconds = simulated_seconds(&run, sealed(schedule));
-    assert_near(seconds, 5 * 3e-3, rounding);
-    assert_near(seconds, analytic_seconds(&run, schedule), rounding);
+    assert_relative(seconds, 5 * 3e-3, rounding);
+    assert_relative(seconds, analytic_seconds(&run, schedule), rounding);
 }
 
 /* --- contention --- */
@@ -136,7 +137,7 @@ TEST(four_flows_on_one_uplink_take_four_times_as_long)
         OWN(fabric) *fabric = world_cluster(8, 1, 4, 40e9 / flows);
         OWN(schedule) *schedule = schedule_new((struct grid){4, 2});
         add_ring(schedule, COLLECTIVE_ALL_GATHER, AXIS_COLUMN, 100000000);
-        assert_near(seconds_on(fabric, schedule), latency + flows * bytes / 10e9, rounding);
+        assert_relative(seconds_on(fabric, schedule), latency + flows * bytes / 10e9, rounding);
     }
 }
 
@@ -154,7 +155,7 @@ TEST(halving_near_first_keeps_the_large_messages_in_the_rack)
     for (int i = 0; i < 2; i++) {
         OWN(schedule) *schedule = schedule_new((struct grid){8, 1});
         schedule_add_all_reduce(schedule, order[i], 0, 0, (int64_t)v, -1);
-        assert_near(seconds_on(fabric, schedule), expected[i], rounding);
+        assert_relative(seconds_on(fabric, schedule), expected[i], rounding);
     }
 }
 
@@ -179,8 +180,9 @@ TEST(flows_share_equally_whatever_their_latency)
     struct run run = world_run(fabric, GRAIN_FULL);
     HELD(trace) trace = simulate(&run, sealed(schedule));
     for (int32_t rank = 0; rank < 4; rank++) {
-        assert_near(span_end(&trace, rank, row), far + 2 * (bytes / nic - (far - near)), rounding);
-        assert_near(span_end(&trace, rank, column), near + 2 * bytes / nic, rounding);
+        assert_relative(span_end(&trace, rank, row), far + 2 * (bytes / nic - (far - near)),
+                        rounding);
+        assert_relative(span_end(&trace, rank, column), near + 2 * bytes / nic, rounding);
     }
 }
 
@@ -196,7 +198,7 @@ TEST(ranks_are_numbered_node_by_node)
     for (int i = 0; i < 2; i++) {
         OWN(schedule) *schedule = schedule_new((struct grid){4, 2});
         add_ring(schedule, COLLECTIVE_ALL_GATHER, axes[i], (int64_t)bytes);
-        assert_near(seconds_on(fabric, schedule), expected[i], rounding);
+        assert_relative(seconds_on(fabric, schedule), expected[i], rounding);
     }
 }
 
@@ -217,11 +219,11 @@ TEST(a_slow_link_is_felt_by_its_row_alone)
     for (int32_t rank = 0; rank < 12; rank++) {
         double end = span_end(&trace, rank, step);
         if (rank / 4 != 1)
-            assert_near(end, 3 * round, rounding);
+            assert_relative(end, 3 * round, rounding);
         else
             assert_true(end > slow_round);
     }
-    assert_near(span_end(&trace, 7, step), 3 * slow_round, rounding);
+    assert_relative(span_end(&trace, 7, step), 3 * slow_round, rounding);
 }
 
 /* --- NCCL --- */
@@ -234,8 +236,8 @@ TEST(a_step_of_nccl_starts_on_all_ranks_together)
     OWN(schedule) *schedule = world_step(grid, ALGORITHM_NCCL, 1, 10000000);
     struct run run = world_run(fabric, GRAIN_AUTO);
     double seconds = nccl_choose(&fabric->nccl, COLLECTIVE_ALL_REDUCE, 10000000).seconds;
-    assert_near(simulated_seconds(&run, schedule), 2e-3 + seconds, rounding);
-    assert_near(analytic_seconds(&run, schedule), 2e-3 + seconds, rounding);
+    assert_relative(simulated_seconds(&run, schedule), 2e-3 + seconds, rounding);
+    assert_relative(analytic_seconds(&run, schedule), 2e-3 + seconds, rounding);
 
     run.noise = (struct noise){.straggler_fraction = 0.3, .straggler_slowdown = 2, .seed = 1};
     double slowest = 0, fastest = INFINITY;
@@ -244,7 +246,7 @@ TEST(a_step_of_nccl_starts_on_all_ranks_together)
         fastest = fmin(fastest, noise_factor(&run.noise, rank, 0));
     }
     assert_true(fastest < slowest);
-    assert_near(simulated_seconds(&run, schedule), 2e-3 * slowest + seconds, rounding);
+    assert_relative(simulated_seconds(&run, schedule), 2e-3 * slowest + seconds, rounding);
 }
 
 /* --- lanes that slow each other down --- */
@@ -279,14 +281,14 @@ TEST(slowed_lanes_take_what_a_replay_says)
             for (enum grain grain = GRAIN_AUTO; grain < GRAIN_COUNT; grain++) {
                 struct run run = world_run(fabric, grain);
                 run.device = &device;
-                assert_near(simulated_seconds(&run, schedule), expected, rounding);
+                assert_relative(simulated_seconds(&run, schedule), expected, rounding);
             }
             struct run run = world_run(fabric, GRAIN_AUTO);
             HELD(trace) trace = {0};
             struct err err = {0};
             run.device = &device;
             assert_int_equal(backend_analytic.run(&run, schedule, &trace, &err), 0);
-            assert_near(trace_step_time(&trace), expected, rounding);
+            assert_relative(trace_step_time(&trace), expected, rounding);
         }
     }
 }

@@ -9,12 +9,6 @@
 #include "sim/sim.h"
 #include "tests/core/own.h"
 
-void assert_near(double value, double expected, double relative)
-{
-    if (!(fabs(value - expected) <= relative * fabs(expected)))
-        fail_msg("%.17g is not %.17g within %g", value, expected, relative);
-}
-
 static FILE *start_child(int (*function)(const void *argument), const void *argument, pid_t *pid)
 {
     int end[2];
@@ -75,8 +69,7 @@ struct trace simulate(const struct run *run, const struct schedule *schedule)
     struct trace trace = {0};
     struct err err = {0};
     FILE *file = fmemopen(text.data, (size_t)text.length, "r");
-    if (trace_read(file, "trace", &trace, &err) < 0)
-        fail_msg("%s", err.text);
+    assert_ok(trace_read(file, "trace", &trace, &err) == 0, err);
     fclose(file);
     return trace;
 }
@@ -98,12 +91,10 @@ struct fabric *world_platform(const char *name, const char *change, int32_t rank
 {
     struct err err = {0};
     OWN(platform) *platform = platform_read_changed(name, &change, change != NULL, NULL, &err);
-    if (!platform)
-        fail_msg("%s", err.text);
+    assert_ok(platform, err);
     int32_t devices = platform_devices_per_node(platform);
     struct fabric *fabric = platform_fabric(platform, ranks / devices, devices, grid, &err);
-    if (!fabric)
-        fail_msg("%s", err.text);
+    assert_ok(fabric, err);
     return fabric;
 }
 
@@ -165,8 +156,7 @@ int32_t add_ring(struct schedule *schedule, enum collective_op op, enum axis axi
 struct schedule *sealed(struct schedule *schedule)
 {
     struct err err = {0};
-    if (schedule_seal(schedule, &err) < 0)
-        fail_msg("%s", err.text);
+    assert_ok(schedule_seal(schedule, &err) == 0, err);
     return schedule;
 }
 

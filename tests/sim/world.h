@@ -5,13 +5,8 @@
  * runs in a child.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "core/backend/backend.h"
+#include "tests/assert.h"
 
 /** Of a list of large worlds every so manyth is simulated, and a torus has so many times fewer
  * columns: under the address sanitizer a message costs twenty times as much. */
@@ -20,9 +15,6 @@ enum { WORLD_EVERY = 4 };
 #else
 enum { WORLD_EVERY = 1 };
 #endif
-
-/** Fail unless @value is within @relative of @expected. */
-void assert_near(double value, double expected, double relative);
 
 /** Call @function in a child and keep what it writes to its standard output in @output (or NULL),
  * to be released by the caller.  @return its exit code; the test fails when it dies. */

@@ -107,14 +107,6 @@ void fixture_tar_end(struct text *tar)
     text_append(tar, zero, 1024);
 }
 
-void assert_message(struct err *err, int32_t exit_code, const char *part)
-{
-    assert_true(err->count > 0);
-    if (!strstr(err->text, part) || err->exit_code != exit_code)
-        fail_msg("expected '%s' with %d, got %d: %s", part, exit_code, err->exit_code, err->text);
-    err_release(err);
-}
-
 int fixture_child(void (*function)(void *argument), void *argument, struct text *said)
 {
     int pipes[2], status;

@@ -5,20 +5,34 @@
  * files.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #include "core/base/base.h"
 #include "core/base/err.h"
 #include "exec/input/dataset.h"
+#include "tests/assert.h"
 #include "tests/own.h"
 
 OWNED(dataset, dataset_close)
+
+/** The dataset of @spec, which can be opened. */
+static inline struct dataset *opened(const struct dataset_spec *spec, enum split split)
+{
+    struct err err = {0};
+    struct dataset *dataset = dataset_open(spec, split, &err);
+    assert_ok(dataset, err);
+    return dataset;
+}
+
+/** @spec cannot be opened, for a reason with @part. */
+static inline void assert_refused(const struct dataset_spec *spec, enum split split,
+                                  int32_t exit_code, const char *part)
+{
+    struct err err = {0};
+    assert_null(dataset_open(spec, split, &err));
+    assert_message(&err, exit_code, part);
+}
 
 /** A new folder, as the state of a test; for cmocka's setup. */
 int fixture_setup(void **state);
@@ -66,9 +80,6 @@ void fixture_tar(struct text *tar, const char *name, char type, const void *data
 
 /** Append the end of a tar file. */
 void fixture_tar_end(struct text *tar);
-
-/** Fail unless there is a message with that exit code that has @part in it; releases it. */
-void assert_message(struct err *err, int32_t exit_code, const char *part);
 
 /** Run @function in a child.  @return its exit code; what it said on stderr goes to @said, to be
  * released.  Fails when it was killed. */

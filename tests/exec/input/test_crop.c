@@ -27,15 +27,11 @@ static const struct form forms[] = {
 };
 enum { COUNT = sizeof(forms) / sizeof(*forms), KEPT_AS_FILES = 9 };
 
-static struct dataset *opened(enum dataset_source source, const char *path)
+static struct dataset *opened_at(enum dataset_source source, const char *path)
 {
-    struct err err = {0};
     struct dataset_spec spec = {
         .source = source, .path = path, .validation_path = path, .image = SIDE, .seed = 3};
-    struct dataset *dataset = dataset_open(&spec, SPLIT_TRAIN, &err);
-    if (!dataset)
-        fail_msg("%s", err.text);
-    return dataset;
+    return opened(&spec, SPLIT_TRAIN);
 }
 
 /* Image i is forms[i]. */
@@ -43,7 +39,7 @@ static struct dataset *folder(void **state)
 {
     for (int32_t i = 0; i < COUNT; i++)
         fixture_write_jpeg(fixture_path(state, "f/a/%02d.jpg", i), &forms[i]);
-    return opened(SOURCE_IMAGEFOLDER, fixture_path(state, "f"));
+    return opened_at(SOURCE_IMAGEFOLDER, fixture_path(state, "f"));
 }
 
 static struct dataset *shards(void **state)
@@ -59,7 +55,7 @@ static struct dataset *shards(void **state)
     fixture_tar_end(&tar);
     fixture_write(fixture_path(state, "s.tar"), tar.data, tar.length);
     text_release(&tar);
-    return opened(SOURCE_WEBDATASET, fixture_path(state, "s.tar"));
+    return opened_at(SOURCE_WEBDATASET, fixture_path(state, "s.tar"));
 }
 
 /* What is rounded to bytes is off by half of one. */
@@ -150,7 +146,7 @@ TEST_IN_FOLDER(pictures_of_a_pack_are_cropped_to_its_images)
                            .shorter = 100,
                            .threads = 1};
     assert_int_equal(pack_write(&job, &summary, &err), 0);
-    check_dataset(opened(SOURCE_PACK, job.to));
+    check_dataset(opened_at(SOURCE_PACK, job.to));
 }
 
 /* Of a square picture of @side the middle is seven eighths. */
@@ -159,7 +155,7 @@ static bool middle_is_resized_here(void **state, int32_t side)
     struct form form = {side, side, 3, 1, 90, false, 1};
     struct seen seen = {0};
     fixture_write_jpeg(fixture_path(state, "m%d/a/1.jpg", side), &form);
-    OWN(dataset) *dataset = opened(SOURCE_IMAGEFOLDER, fixture_path(state, "m%d", side));
+    OWN(dataset) *dataset = opened_at(SOURCE_IMAGEFOLDER, fixture_path(state, "m%d", side));
     check_picture(dataset, 0, 0, false, &seen);
     return seen.resized;
 }

@@ -12,15 +12,6 @@ OWNED(input, input_free)
 
 enum { SIDE = 16, FLOATS = 3 * SIDE * SIDE, COUNT = 50, RECORD = 3073 };
 
-static struct dataset *opened(const struct dataset_spec *spec)
-{
-    struct err err = {0};
-    struct dataset *dataset = dataset_open(spec, SPLIT_TRAIN, &err);
-    if (!dataset)
-        fail_msg("%s", err.text);
-    return dataset;
-}
-
 static struct dataset *procedural(void)
 {
     struct dataset_spec spec = {.source = SOURCE_PROCEDURAL,
@@ -28,7 +19,7 @@ static struct dataset *procedural(void)
                                 .classes = 10,
                                 .seed = 1,
                                 .train_images = COUNT};
-    return opened(&spec);
+    return opened(&spec, SPLIT_TRAIN);
 }
 
 /* Batches in memory. */
@@ -161,7 +152,7 @@ static struct dataset *cifar(void **state, int32_t each, int32_t period, bool st
     free(data);
     struct dataset_spec spec = {
         .source = SOURCE_CIFAR10, .path = fixture_path(state, "c"), .image = 32, .strict = strict};
-    return opened(&spec);
+    return opened(&spec, SPLIT_TRAIN);
 }
 
 /* Which image of cifar() it is. */
@@ -223,8 +214,8 @@ TEST_IN_FOLDER(nothing_but_corrupt_images_ends_the_run)
     HELD(text) said = {0};
     OWN(dataset) *dataset = cifar(state, 10, 1, false);
     assert_int_equal(fixture_child(read_batch, dataset, &said), 65);
-    assert_non_null(strstr(said.data, "error: 50 images in a row cannot be read"));
-    assert_non_null(strstr(said.data, "further corrupt images are counted, but not named"));
+    assert_has(said.data, "error: 50 images in a row cannot be read");
+    assert_has(said.data, "further corrupt images are counted, but not named");
 }
 
 TEST_IN_FOLDER(corrupt_images_are_named_once)
@@ -234,7 +225,7 @@ TEST_IN_FOLDER(corrupt_images_are_named_once)
     assert_int_equal(fixture_child(read_batch, dataset, &said), 0);
     const char *first = strstr(said.data, "warning: ");
     assert_non_null(first);
-    assert_non_null(strstr(first, "has label 99, expected 0 to 9; image left out\n"));
+    assert_has(first, "has label 99, expected 0 to 9; image left out\n");
     const char *second = strstr(first + 1, "warning: ");
     assert_non_null(second);
     assert_null(strstr(second + 1, "warning: "));
@@ -245,6 +236,6 @@ TEST_IN_FOLDER(strict_ends_the_run_at_the_first_corrupt_image)
     HELD(text) said = {0};
     OWN(dataset) *dataset = cifar(state, 10, 25, true);
     assert_int_equal(fixture_child(read_batch, dataset, &said), 65);
-    assert_non_null(strstr(said.data, "error: "));
-    assert_non_null(strstr(said.data, "has label 99"));
+    assert_has(said.data, "error: ");
+    assert_has(said.data, "has label 99");
 }

@@ -8,15 +8,6 @@
 
 enum { SIDE = 32, FLOATS = 3 * SIDE * SIDE, RECORD = 1 + FLOATS };
 
-static struct dataset *opened(const struct dataset_spec *spec, enum split split)
-{
-    struct err err = {0};
-    struct dataset *dataset = dataset_open(spec, split, &err);
-    if (!dataset)
-        fail_msg("%s", err.text);
-    return dataset;
-}
-
 static struct dataset *made(enum dataset_source source, int32_t classes, uint64_t seed,
                             enum split split)
 {
@@ -35,14 +26,6 @@ static int32_t read_image(const struct dataset *dataset, int64_t index, uint64_t
     int32_t label = -1;
     assert_int_equal(dataset_read(dataset, index, epoch, augment, image, &label), 0);
     return label;
-}
-
-static void assert_refused(const struct dataset_spec *spec, enum split split, int32_t exit_code,
-                           const char *part)
-{
-    struct err err = {0};
-    assert_null(dataset_open(spec, split, &err));
-    assert_message(&err, exit_code, part);
 }
 
 TEST(made_images_have_about_zero_mean_and_unit_deviation)
@@ -298,6 +281,6 @@ TEST_IN_FOLDER(a_label_that_is_none_is_a_corrupt_image)
         assert_int_equal(dataset_read(train, 0, (uint64_t)i, false, image, &label), -1);
     assert_int_equal(dataset_read(train, 1, 0, false, image, &label), 0);
     assert_int_equal(dataset_corrupt(train, &messages), 1);
-    assert_non_null(strstr(messages.data, "data_batch_1.bin: image 0 has label 10"));
+    assert_has(messages.data, "data_batch_1.bin: image 0 has label 10");
     assert_null(strchr(strchr(messages.data, '\n') + 1, '\n'));
 }

@@ -46,8 +46,7 @@ static struct pack_summary packed(const struct pack_job *job)
 {
     struct err err = {0};
     struct pack_summary summary = {0};
-    if (pack_write(job, &summary, &err))
-        fail_msg("%s", err.text);
+    assert_ok(!pack_write(job, &summary, &err), err);
     return summary;
 }
 
@@ -304,7 +303,7 @@ TEST_IN_FOLDER(a_full_disk_leaves_nothing_behind)
     struct pack_job job = job_of(state, "a.ftp");
     HELD(text) said = {0};
     assert_int_equal(fixture_child(pack_on_a_full_disk, &job, &said), 74);
-    assert_non_null(strstr(said.data, "a.ftp: cannot be written: File too large"));
+    assert_has(said.data, "a.ftp: cannot be written: File too large");
     assert_gone(job.to);
 }
 

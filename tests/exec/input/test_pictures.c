@@ -36,9 +36,8 @@ static uint8_t *bytes_of(int32_t number, enum damage damage, int64_t *size)
     return data;
 }
 
-static struct dataset *opened(void **state, enum damage damage)
+static struct dataset *folder(void **state, enum damage damage)
 {
-    struct err err = {0};
     for (int32_t i = 0; i < COUNT; i++) {
         int64_t size;
         FREED uint8_t *data = bytes_of(i, damage, &size);
@@ -50,10 +49,7 @@ static struct dataset *opened(void **state, enum damage damage)
                                 .validation_path = path,
                                 .image = SIDE,
                                 .seed = 3};
-    struct dataset *dataset = dataset_open(&spec, SPLIT_TRAIN, &err);
-    if (!dataset)
-        fail_msg("%s", err.text);
-    return dataset;
+    return opened(&spec, SPLIT_TRAIN);
 }
 
 static struct input_job job_of(int32_t local, enum input_form form)
@@ -113,7 +109,7 @@ static void assert_picture(const struct dataset *dataset, const struct given *gi
 TEST_IN_FOLDER(batches_are_what_stands_in_the_stream_on_any_number_of_threads)
 {
     enum { LOCAL = 7, BATCHES = 6 };
-    OWN(dataset) *dataset = opened(state, NONE);
+    OWN(dataset) *dataset = folder(state, NONE);
     struct input_job job = job_of(LOCAL, INPUT_PICTURES);
     struct given given = room(&job);
     for (int32_t form = INPUT_PICTURES; form <= INPUT_FILES; form++)
@@ -138,7 +134,7 @@ TEST_IN_FOLDER(batches_are_what_stands_in_the_stream_on_any_number_of_threads)
 TEST_IN_FOLDER(a_file_that_is_decoded_here_is_the_picture)
 {
     enum { LOCAL = 6 };
-    OWN(dataset) *dataset = opened(state, NONE);
+    OWN(dataset) *dataset = folder(state, NONE);
     struct input_job job = job_of(LOCAL, INPUT_FILES);
     struct input *input = input_new(dataset, &job);
     struct given given = room(&job);
@@ -176,15 +172,15 @@ static void assert_named(const struct dataset *dataset, int64_t count)
     HELD(text) messages = {0};
     assert_int_equal(dataset_corrupt(dataset, &messages), count);
     if (count) {
-        assert_non_null(strstr(messages.data, "f/2/2.jpg"));
-        assert_non_null(strstr(messages.data, "f/5/5.jpg"));
+        assert_has(messages.data, "f/2/2.jpg");
+        assert_has(messages.data, "f/5/5.jpg");
     }
 }
 
 /* Three epochs of files of which two cannot be used, as their header or end says. */
 static void check_replaced(void **state, enum damage damage)
 {
-    OWN(dataset) *dataset = opened(state, damage);
+    OWN(dataset) *dataset = folder(state, damage);
     struct input_job job = job_of(COUNT, INPUT_FILES);
     job.augment = false; /* all of a picture counts */
     struct input *input = input_new(dataset, &job);
@@ -218,7 +214,7 @@ TEST_IN_FOLDER(a_file_without_an_end_is_replaced)
 
 TEST_IN_FOLDER(a_file_that_nobody_can_decode_is_replaced_when_that_is_found)
 {
-    OWN(dataset) *dataset = opened(state, INSIDE);
+    OWN(dataset) *dataset = folder(state, INSIDE);
     struct input_job job = job_of(COUNT, INPUT_FILES);
     job.augment = false;
     struct input *input = input_new(dataset, &job);
@@ -245,7 +241,7 @@ TEST_IN_FOLDER(a_file_that_nobody_can_decode_is_replaced_when_that_is_found)
 
 TEST_IN_FOLDER(damaged_pixels_are_found_where_they_are_decoded_here)
 {
-    OWN(dataset) *dataset = opened(state, INSIDE);
+    OWN(dataset) *dataset = folder(state, INSIDE);
     struct input_job job = job_of(COUNT, INPUT_PICTURES);
     job.augment = false;
     struct input *input = input_new(dataset, &job);
@@ -263,7 +259,7 @@ TEST_IN_FOLDER(damaged_pixels_are_found_where_they_are_decoded_here)
 TEST_IN_FOLDER(no_more_is_written_than_a_picture_takes)
 {
     enum { LOCAL = 5 };
-    OWN(dataset) *dataset = opened(state, NONE);
+    OWN(dataset) *dataset = folder(state, NONE);
     struct input_job job = job_of(LOCAL, INPUT_PICTURES);
     struct given given = room(&job);
     for (int32_t form = INPUT_PICTURES; form <= INPUT_FILES; form++) {

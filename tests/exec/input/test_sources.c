@@ -28,23 +28,6 @@ static struct dataset_spec spec_of(enum dataset_source source, const char *path,
         .source = source, .path = path, .validation_path = validation_path, .image = SIDE};
 }
 
-static void assert_refused(const struct dataset_spec *spec, enum split split, int32_t exit_code,
-                           const char *part)
-{
-    struct err err = {0};
-    assert_null(dataset_open(spec, split, &err));
-    assert_message(&err, exit_code, part);
-}
-
-static struct dataset *opened(const struct dataset_spec *spec, enum split split)
-{
-    struct err err = {0};
-    struct dataset *dataset = dataset_open(spec, split, &err);
-    if (!dataset)
-        fail_msg("%s", err.text);
-    return dataset;
-}
-
 /* Whether image @index looks like that of another dataset. */
 static void assert_same_image(const struct dataset *a, int64_t a_index, const struct dataset *b,
                               int64_t b_index, bool augment)
