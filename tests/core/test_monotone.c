@@ -15,10 +15,9 @@
 /* Only rounding: the same sums in the same order. */
 static const double slack = 1e-12;
 
-/* A trial, its schedule, and how long a step takes. */
+/* A trial, and how long a step takes. */
 struct timed {
     struct trial trial;
-    struct schedule *schedule;
     double seconds;
 };
 
@@ -35,10 +34,8 @@ static void try(const struct visitor *visitor, struct trial trial, enum algorith
     trial.noise = (struct noise){.compute_cv = 0.02, .seed = 1};
     if (!trial_can_run(&trial))
         return;
-    struct timed timed = {.trial = trial, .schedule = trial_schedule(&trial)};
-    timed.seconds = trial_step(&trial, timed.schedule);
+    struct timed timed = {.trial = trial, .seconds = trial_seconds(&trial)};
     visitor->visit(&timed);
-    schedule_free(timed.schedule);
 }
 
 /* All algorithms among few nodes, the scalable ones where racks come into play. */
@@ -83,7 +80,7 @@ static bool improve_each(const struct timed *timed, bool device)
         if (!number->value || device != !strncmp(number->path, "device.", 7))
             continue;
         double before = number_scale(number, number_is_rate(number) ? 1.5 : 0.5);
-        double seconds = trial_step(&timed->trial, timed->schedule);
+        double seconds = trial_seconds(&timed->trial);
         number_set(number, before);
         expect_no_longer(timed, seconds, number->path);
         shorter = shorter || seconds < timed->seconds;
@@ -118,13 +115,14 @@ TEST(a_faster_device_never_makes_a_step_longer)
 static void expect_floor(const struct timed *timed)
 {
     OWN(fabric) *fabric = trial_fabric(&timed->trial);
+    const struct schedule *schedule = trial_schedule(&timed->trial);
     struct run run = trial_run(&timed->trial, fabric);
-    assert_true(timed->seconds >= (1 - 1e-9) * floor_iteration(&run, timed->schedule).seconds);
-    for (int32_t id = 0; id < timed->schedule->step_count; id++) {
-        const struct step *step = &timed->schedule->step[id];
+    assert_true(timed->seconds >= (1 - 1e-9) * floor_iteration(&run, schedule).seconds);
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
         if (step->kind == STEP_COLLECTIVE && step->collective.algorithm == ALGORITHM_NCCL)
             assert_true(run_nccl(&run, step).seconds >=
-                        (1 - 1e-9) * floor_collective(fabric, timed->schedule, id).seconds);
+                        (1 - 1e-9) * floor_collective(fabric, schedule, id).seconds);
     }
 }
 
@@ -146,7 +144,7 @@ static void expect_random(const struct timed *timed)
                                                       : up                 ? factor
                                                                            : 1 / factor);
         }
-        double seconds = trial_step(&timed->trial, timed->schedule);
+        double seconds = trial_seconds(&timed->trial);
         for (int32_t i = 0; i < list.count; i++)
             number_set(&list.number[i], before[i]);
         expect_no_longer(timed, seconds, "everything faster");

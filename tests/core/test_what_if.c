@@ -20,9 +20,10 @@ static const double slack = 1e-12, jump = 0.2;
 /* Of ResNet-50 (He et al. 2015), with the weights of batch norm. */
 static const double parameters = 25557032;
 
-/* What was found on all platforms. */
+/* What was found on all platforms, and the numbers of the one at hand. */
 struct findings {
     int32_t points, excused, faults;
+    struct number_list numbers;
 };
 
 /* A step, what was chosen for it, and how long it takes. */
@@ -89,23 +90,21 @@ static double rate_of(const struct number_list *list, const char *section)
 
 /* What leaves a rank, a node, or a group of nodes, by the platform's numbers [bytes/s]: an
  * all-reduce sends at least one whole vector out of each set of ranks that is not all. */
-static double narrowest_cut(const struct trial *trial)
+static double narrowest_cut(const struct trial *trial, const struct number_list *list)
 {
-    struct number_list list = trial_numbers(trial->platform);
     double rate = INFINITY;
     if (!platform_nodes(trial->platform))
-        rate = 2 * rate_of(&list, "ring") +
-               (trial->grid.columns > 1) * 2 * rate_of(&list, "torus.row") +
-               (trial->grid.rows > 1) * 2 * rate_of(&list, "torus.column");
+        rate = 2 * rate_of(list, "ring") +
+               (trial->grid.columns > 1) * 2 * rate_of(list, "torus.row") +
+               (trial->grid.rows > 1) * 2 * rate_of(list, "torus.column");
     else if (trial->nodes > 1)
-        rate = find(&list, "node", "nics") * rate_of(&list, "network.nic");
+        rate = find(list, "node", "nics") * rate_of(list, "network.nic");
     for (int32_t t = 0; t < FABRIC_TIER_LIMIT; t++) {
         FREED char *tier = base_format("network.tiers[%d]", t);
-        double nodes = find(&list, tier, "nodes");
+        double nodes = find(list, tier, "nodes");
         if (nodes > 0 && trial->nodes > nodes)
-            rate = fmin(rate, find(&list, tier, "uplinks") * rate_of(&list, tier));
+            rate = fmin(rate, find(list, tier, "uplinks") * rate_of(list, tier));
     }
-    free(list.number);
     return rate;
 }
 
@@ -133,7 +132,8 @@ static void check_floors(struct findings *findings, const struct trial *trial,
                          double seconds)
 {
     struct run run = trial_run(trial, fabric);
-    double cut = parameters * dtype_size(trial->gradients) / narrowest_cut(trial);
+    double cut =
+        parameters * dtype_size(trial->gradients) / narrowest_cut(trial, &findings->numbers);
     struct floor floor = floor_iteration(&run, schedule);
     if (seconds < cut * (1 - slack))
         print_fault(findings, trial, "%g s, the bytes need %g s", seconds, cut);
@@ -145,13 +145,11 @@ static struct point point_new(struct findings *findings, struct trial trial)
 {
     choose_grid(&trial);
     struct point point = {.trial = trial};
-    struct fabric *fabric = trial_fabric(&trial);
-    struct schedule *schedule = trial_schedule(&trial);
-    point.seconds = trial_step(&trial, schedule);
+    OWN(fabric) *fabric = trial_fabric(&trial);
+    const struct schedule *schedule = trial_schedule(&trial);
+    point.seconds = trial_step(&trial, fabric);
     print_choices(&point.chosen, &trial, fabric, schedule);
     check_floors(findings, &trial, fabric, schedule, point.seconds);
-    schedule_free(schedule);
-    fabric_free(fabric);
     findings->points++;
     return point;
 }
@@ -195,9 +193,8 @@ static void change_number(struct findings *findings, const struct point *point,
 /* What is not a device's, but for one algorithm: it computes the same under each. */
 static void change_numbers(struct findings *findings, const struct point *point)
 {
-    struct number_list list = trial_numbers(point->trial.platform);
-    for (int32_t i = 0; i < list.count; i++) {
-        const struct number *number = &list.number[i];
+    for (int32_t i = 0; i < findings->numbers.count; i++) {
+        const struct number *number = &findings->numbers.number[i];
         bool device = !strncmp(number->path, "device.", 7);
         if (!number->value || (device && point->trial.algorithm != ALGORITHM_RING))
             continue;
@@ -207,7 +204,6 @@ static void change_numbers(struct findings *findings, const struct point *point)
         change_number(findings, point, number, 1.1, 1 + jump);
         change_number(findings, point, number, 1 / 1.1, 1 + jump);
     }
-    free(list.number);
 }
 
 /* What runs beside each other: the more it costs, the longer the step, by no more than that part.
@@ -246,9 +242,8 @@ static void change_slowdowns(struct findings *findings, const struct point *poin
 
 static void change_uplinks(struct findings *findings, const struct point *point)
 {
-    struct number_list list = trial_numbers(point->trial.platform);
-    for (int32_t i = 0; i < list.count; i++) {
-        const struct number *number = &list.number[i];
+    for (int32_t i = 0; i < findings->numbers.count; i++) {
+        const struct number *number = &findings->numbers.number[i];
         if (!strncmp(number->path, "network.", 8) && strstr(number->path, ".bandwidth"))
             change_number(findings, point, number, 1e-5, INFINITY); /* nothing else counts then */
         if (!strstr(number->path, ".uplinks"))
@@ -256,7 +251,6 @@ static void change_uplinks(struct findings *findings, const struct point *point)
         for (double parts = 2; parts <= 16 && (double)*number->count >= parts; parts *= 2)
             change_number(findings, point, number, 1 / parts, INFINITY);
     }
-    free(list.number);
 }
 
 static void change_job(struct findings *findings, const struct point *point)
@@ -401,10 +395,9 @@ static bool is_idle(struct platform *platform, const struct number *number)
 static void try_effects(void *context, struct platform *platform)
 {
     struct findings *findings = context;
-    struct number_list list = trial_numbers(platform);
     int32_t most = platform_nodes(platform) ? platform_nodes(platform) : 16;
-    for (int32_t i = 0; i < list.count; i++) {
-        const struct number *number = &list.number[i];
+    for (int32_t i = 0; i < findings->numbers.count; i++) {
+        const struct number *number = &findings->numbers.number[i];
         findings->points++;
         if (!is_idle(platform, number) && !moves(platform, number, 1) &&
             !moves(platform, number, most < 2 ? most : 2) &&
@@ -413,17 +406,31 @@ static void try_effects(void *context, struct platform *platform)
             findings->faults++;
         }
     }
-    free(list.number);
 }
 
-static void on_all(void (*visit)(void *context, struct platform *platform), int32_t least)
+/* Who is called with each platform. */
+struct visitor {
+    void (*visit)(void *findings, struct platform *platform);
+    struct findings findings;
+};
+
+static void visit(void *context, struct platform *platform)
 {
-    struct findings findings = {0};
-    trial_each_platform(visit, &findings);
-    print_message("%d points, %d with another choice, %d faults\n", findings.points,
-                  findings.excused, findings.faults);
-    assert_true(findings.points >= least);
-    assert_int_equal(findings.faults, 0);
+    struct visitor *visitor = context;
+    visitor->findings.numbers = trial_numbers(platform);
+    visitor->visit(&visitor->findings, platform);
+    free(visitor->findings.numbers.number);
+}
+
+static void on_all(void (*try)(void *findings, struct platform *platform), int32_t least)
+{
+    struct visitor visitor = {.visit = try};
+    trial_each_platform(visit, &visitor);
+    const struct findings *found = &visitor.findings;
+    print_message("%d points, %d with another choice, %d faults\n", found->points, found->excused,
+                  found->faults);
+    assert_true(found->points >= least);
+    assert_int_equal(found->faults, 0);
 }
 
 TEST(numbers_that_are_better_never_make_a_step_longer)

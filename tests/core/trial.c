@@ -1,6 +1,7 @@
 #include "tests/core/trial.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +68,7 @@ static const struct model *model_of(const char *network)
     return known[i].model;
 }
 
-struct schedule *trial_schedule(const struct trial *trial)
+static struct schedule *build(const struct trial *trial)
 {
     const struct device *device = platform_device(trial->platform);
     struct scenario scenario = {
@@ -92,6 +93,30 @@ struct schedule *trial_schedule(const struct trial *trial)
     return iteration_build(&iteration);
 }
 
+/* All that build() reads, as text; the caller frees it. */
+static char *job_of(const struct trial *trial)
+{
+    return base_format(
+        "%s %d %d %d %d %d %d %d %d %d %d %" PRId64 " %" PRId64, trial->network, trial->algorithm,
+        trial->sharded, trial->channels, trial->overlap, trial->compute, trial->gradients,
+        trial->devices, trial->grid.columns, trial->grid.rows,
+        device_fusion(platform_device(trial->platform), trial->batch), trial->batch, trial->bucket);
+}
+
+const struct schedule *trial_schedule(const struct trial *trial)
+{
+    static struct schedule *schedule;
+    static char *built;
+    char *job = job_of(trial);
+    if (!built || strcmp(job, built) != 0) {
+        schedule_free(schedule);
+        schedule = build(trial);
+    }
+    free(built);
+    built = job;
+    return schedule;
+}
+
 struct fabric *trial_fabric(const struct trial *trial)
 {
     struct err err = {0};
@@ -114,20 +139,19 @@ struct run trial_run(const struct trial *trial, const struct fabric *fabric)
     };
 }
 
-double trial_step(const struct trial *trial, const struct schedule *schedule)
+double trial_step(const struct trial *trial, const struct fabric *fabric)
 {
     struct err err = {0};
     HELD(trace) trace = {0};
-    OWN(fabric) *fabric = trial_fabric(trial);
     struct run run = trial_run(trial, fabric);
-    assert_ok(!backend_analytic.run(&run, schedule, &trace, &err), err);
+    assert_ok(!backend_analytic.run(&run, trial_schedule(trial), &trace, &err), err);
     return trace_step_time(&trace);
 }
 
 double trial_seconds(const struct trial *trial)
 {
-    OWN(schedule) *schedule = trial_schedule(trial);
-    return trial_step(trial, schedule);
+    OWN(fabric) *fabric = trial_fabric(trial);
+    return trial_step(trial, fabric);
 }
 
 void trial_print(struct text *out, const struct trial *trial)

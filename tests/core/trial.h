@@ -31,8 +31,9 @@ struct trial trial_new(struct platform *platform, int32_t nodes);
 /** Whether the platform has what the algorithm needs, and there are several ranks. */
 bool trial_can_run(const struct trial *trial);
 
-/** The schedule of its iteration. */
-struct schedule *trial_schedule(const struct trial *trial);
+/** The schedule of its iteration, which is built once for trials of one job in a row: it lasts
+ * until that of another job is asked for. */
+const struct schedule *trial_schedule(const struct trial *trial);
 
 /** The platform laid out for it. */
 struct fabric *trial_fabric(const struct trial *trial);
@@ -40,10 +41,10 @@ struct fabric *trial_fabric(const struct trial *trial);
 /** Everything a back end needs to run it on @fabric. */
 struct run trial_run(const struct trial *trial, const struct fabric *fabric);
 
-/** How long a step by @schedule takes [s]. */
-double trial_step(const struct trial *trial, const struct schedule *schedule);
+/** How long a step on @fabric takes [s]. */
+double trial_step(const struct trial *trial, const struct fabric *fabric);
 
-/** The same by its own schedule. */
+/** The same on its own fabric. */
 double trial_seconds(const struct trial *trial);
 
 /** Print what it is: "abci by ring on 2 nodes". */
