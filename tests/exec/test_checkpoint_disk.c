@@ -16,6 +16,16 @@ static void write_seeded(struct fixture *f, const char *name, int32_t keep, int3
     assert_int_equal(write_named(f, name, keep, &err), 0);
 }
 
+/* The one that @run goes on from (NULL: any run) is @name; what is passed over goes to @notes. */
+static void expect_latest(const struct fixture *f, const char *run, const char *name,
+                          struct text *notes)
+{
+    FREED char *found = checkpoint_latest(f->directory, run, notes);
+    FREED char *expected = base_format("%s/%s", f->directory, name);
+    assert_non_null(found);
+    assert_string_equal(found, expected);
+}
+
 /* A file in the fixture's directory. */
 static void touch(const struct fixture *f, const char *name)
 {
@@ -90,11 +100,8 @@ TEST_ON_DISK(those_of_another_run_are_neither_taken_nor_removed)
     write_of_run(f, "bbbbbbbbbbbbbbbb", "ckpt-20", 1);
     assert_true(is_there(f, "ckpt-100"));
     assert_false(is_there(f, "ckpt-10"));
-    char *path = checkpoint_latest(f->directory, "bbbbbbbbbbbbbbbb", &notes);
-    assert_non_null(path);
-    assert_string_equal(path + strlen(path) - 8, "/ckpt-20");
+    expect_latest(f, "bbbbbbbbbbbbbbbb", "ckpt-20", &notes);
     assert_has(notes.data, "ckpt-100 is passed over: it is of run aaaaaaaaaaaaaaaa");
-    free(path);
     assert_null(checkpoint_latest(f->directory, "cccccccccccccccc", &notes));
 }
 
@@ -125,9 +132,7 @@ TEST_ON_DISK(leftovers_are_passed_over_and_removed_by_the_next_write)
     touch(f, ".tmp-ckpt-2/model.safetensors");
     make(f, ".tmp-mine");
     touch(f, ".tmp-mine/other");
-    FREED char *path = checkpoint_latest(f->directory, NULL, &notes);
-    assert_non_null(path);
-    assert_string_equal(path + strlen(path) - 7, "/ckpt-1");
+    expect_latest(f, NULL, "ckpt-1", &notes);
     assert_has(notes.data, ".tmp-ckpt-2 was not finished");
     write_seeded(f, "ckpt-3", 0, 3);
     assert_false(is_there(f, ".tmp-ckpt-2"));
@@ -145,11 +150,9 @@ TEST_ON_DISK(the_latest_is_the_newest_that_is_whole)
     char *path = base_format("%s/ckpt-101/optim.safetensors", f->directory);
     assert_int_equal(truncate(path, 100), 0);
     free(path);
-    path = checkpoint_latest(f->directory, NULL, &notes);
-    assert_string_equal(path + strlen(path) - 9, "/ckpt-100");
+    expect_latest(f, NULL, "ckpt-100", &notes);
     assert_has(notes.data, "ckpt-101 is passed over");
     assert_has(notes.data, "optim.safetensors");
-    free(path);
 }
 
 /* One bit in the middle of @file of checkpoint @name. */
@@ -176,9 +179,7 @@ TEST_ON_DISK(one_with_a_flipped_bit_is_passed_over)
         HELD(text) notes = {0};
         write_seeded(f, "ckpt-2", 0, 2);
         flip_bit(f, "ckpt-2", files[i]);
-        FREED char *path = checkpoint_latest(f->directory, NULL, &notes);
-        assert_non_null(path);
-        assert_string_equal(path + strlen(path) - 7, "/ckpt-1");
+        expect_latest(f, NULL, "ckpt-1", &notes);
         assert_has(notes.data, "ckpt-2 is passed over");
         assert_has(notes.data, files[i]);
     }

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
@@ -19,21 +18,20 @@ ONE = ["--set", "allreduce.grid={columns: 1, rows: 1}", "--set", "cluster.nodes=
        "--set", "training.micro_batch=4"]
 
 
-def launch(ranks, *arguments):
+def launch(ranks, *arguments, code=0):
     launcher = [sys.executable, os.path.join(HERE, "mpirun.py"), str(ranks)] if ranks else []
-    return subprocess.run([*launcher, PROGRAM, *arguments], capture_output=True, encoding="utf-8",
+    done = subprocess.run([*launcher, PROGRAM, *arguments], capture_output=True, encoding="utf-8",
                           timeout=1000, check=False)
+    assert done.returncode == code, (done.returncode, done.stderr)
+    return done
 
 
-class ForetrainExec(unittest.TestCase):
+class ForetrainExec(training.Run):
     def answer(self, ranks, *arguments):
-        done = launch(ranks, "train", *arguments, *NAIVE, "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
+        return json.loads(launch(ranks, "train", *arguments, *NAIVE, "--json").stdout)
 
     def refusal(self, code, ranks, *arguments):
-        done = launch(ranks, *arguments)
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = launch(ranks, *arguments, code=code)
         self.assertEqual(done.stdout, "")
         return done.stderr
 
@@ -51,11 +49,10 @@ class ForetrainExec(unittest.TestCase):
         self.assertTrue(0 <= answer["top1"] <= answer["top5"] <= 1)
 
     def test_a_finished_run_that_goes_on_has_no_speed_and_no_loss(self):
-        with tempfile.TemporaryDirectory() as out:
-            trained = self.answer(0, TOY, *ONE, "--out", out)
-            self.assertEqual(trained["finished"], True)
-            again = self.answer(0, TOY, *ONE, "--resume", out)
-            done = launch(0, "train", TOY, *ONE, *NAIVE, "--resume", out)
+        trained = self.answer(0, TOY, *ONE, "--out", self.out)
+        self.assertEqual(trained["finished"], True)
+        again = self.answer(0, TOY, *ONE, "--resume", self.out)
+        done = launch(0, "train", TOY, *ONE, *NAIVE, "--resume", self.out)
         self.assertEqual((again["finished"], again["steps"], again["steps_here"]),
                          (True, trained["steps"], 0))
         self.assertEqual(again["loss"], trained["loss_last"])
@@ -73,14 +70,11 @@ class ForetrainExec(unittest.TestCase):
         self.assertAlmostEqual(four["loss_first"], one["loss_first"], delta=1e-6)
 
     def test_runs_the_schedule_that_is_predicted(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path, trace = os.path.join(folder, "spans"), os.path.join(folder, "trace.json")
-            answer = self.answer(4, TOY, "--steps", "6", "--spans", path, "--traced-steps", "3",
-                                 "--trace", trace)
-            with open(path, encoding="utf-8") as file:
-                lines = file.read().splitlines()
-            with open(trace, encoding="utf-8") as file:
-                events = json.load(file)["traceEvents"]
+        path, trace = self.folder / "spans", self.folder / "trace.json"
+        answer = self.answer(4, TOY, "--steps", "6", "--spans", path, "--traced-steps", "3",
+                             "--trace", trace)
+        lines = path.read_text(encoding="utf-8").splitlines()
+        events = self.json("trace.json")["traceEvents"]
         self.assertEqual(lines[:3], ["foretrain-trace 1", "backend exec", "grain real"])
         self.assertIn(f"schedule_hash {int(answer['schedule_hash'], 16)}", lines)
         spans = [tuple(map(int, line.split()[:3])) for line in lines if line[0].isdigit()]
@@ -94,11 +88,9 @@ class ForetrainExec(unittest.TestCase):
         self.assertEqual(json.loads(predicted.stdout)["schedule_hash"], answer["schedule_hash"])
 
     def test_no_collective_ends_before_the_last_of_its_ranks_enters(self):
-        with tempfile.TemporaryDirectory() as folder:
-            trace = os.path.join(folder, "trace.json")
-            answer = self.answer(4, TOY, "--steps", "8", "--traced-steps", "8", "--trace", trace)
-            with open(trace, encoding="utf-8") as file:
-                events = json.load(file)["traceEvents"]
+        trace = self.folder / "trace.json"
+        answer = self.answer(4, TOY, "--steps", "8", "--traced-steps", "8", "--trace", trace)
+        events = self.json("trace.json")["traceEvents"]
         self.assertEqual(answer["trace_error_s"], 0)
         together = {}
         for event in events:
@@ -115,35 +107,30 @@ class ForetrainExec(unittest.TestCase):
     def test_says_what_a_checkpoint_costs(self):
         """Seconds are those of writing alone: at most what is left of the run beside its steps."""
         words = ("--set", "training.checkpoint.every=1", "--set", "training.checkpoint.keep=9")
-        with tempfile.TemporaryDirectory() as folder:
-            begin = time.monotonic()
-            told = self.answer(2, TOY, "--out", os.path.join(folder, "run"), *words, "--set",
-                               "allreduce.grid={columns: 2, rows: 1}")
-            whole = time.monotonic() - begin
-            written = [entry for entry in os.listdir(os.path.join(folder, "run"))
-                       if entry.startswith("ckpt-")]
-            size = sum(entry.stat().st_size for entry in os.scandir(told["checkpoint"]))
-            self.assertEqual((told["checkpoints"], told["checkpoint_bytes"]), (len(written), size))
-            self.assertEqual(len(written), 2)
-            self.assertGreater(told["checkpoint_s"], 0)
-            self.assertLess(2 * told["checkpoint_s"] + told["seconds"], whole)
-            more = launch(0, "train", TOY, *ONE, *NAIVE, "--steps", "1", "--out",
-                          os.path.join(folder, "one"))
-            self.assertRegex(more.stdout, r"checkpoints +1 written, [0-9.e-]+ s each "
-                                          r"\(training.checkpoint.cost\), [0-9.]+ MB: [0-9.]+ MB/s")
+        begin = time.monotonic()
+        told = self.answer(2, TOY, "--out", self.out, *words, "--set",
+                           "allreduce.grid={columns: 2, rows: 1}")
+        whole = time.monotonic() - begin
+        written = self.checkpoints()
+        size = sum(entry.stat().st_size for entry in os.scandir(told["checkpoint"]))
+        self.assertEqual((told["checkpoints"], told["checkpoint_bytes"]), (len(written), size))
+        self.assertEqual(len(written), 2)
+        self.assertGreater(told["checkpoint_s"], 0)
+        self.assertLess(2 * told["checkpoint_s"] + told["seconds"], whole)
+        more = launch(0, "train", TOY, *ONE, *NAIVE, "--steps", "1", "--out",
+                      self.folder / "one")
+        self.assertRegex(more.stdout, r"checkpoints +1 written, [0-9.e-]+ s each "
+                                      r"\(training.checkpoint.cost\), [0-9.]+ MB: [0-9.]+ MB/s")
         self.assertIsNone(self.answer(0, TOY, *ONE, "--steps", "1")["checkpoint_s"])
 
     def test_evaluation_counts_every_image_once_on_any_number_of_ranks(self):
-        with tempfile.TemporaryDirectory() as folder:
-            run = os.path.join(folder, "run")
-            trained = self.answer(4, TOY, "--out", run)
-            answers = []
-            for ranks in (0, 3, 4):
-                done = launch(ranks, "evaluate", trained["checkpoint"], *NAIVE, "--json")
-                self.assertEqual(done.returncode, 0, done.stderr)
-                answers += json.loads(done.stdout)["evaluations"]
-            done = launch(2, "evaluate", "--ensemble", trained["checkpoint"], run, *NAIVE, "--json")
-            twice, = json.loads(done.stdout)["evaluations"]
+        trained = self.answer(4, TOY, "--out", self.out)
+        answers = []
+        for ranks in (0, 3, 4):
+            done = launch(ranks, "evaluate", trained["checkpoint"], *NAIVE, "--json")
+            answers += json.loads(done.stdout)["evaluations"]
+        done = launch(2, "evaluate", "--ensemble", trained["checkpoint"], self.out, *NAIVE, "--json")
+        twice, = json.loads(done.stdout)["evaluations"]
         for answer in answers:
             self.assertEqual(answer["images"], 30)
             self.assertEqual(answer["top1_images"], answers[0]["top1_images"])
@@ -153,22 +140,20 @@ class ForetrainExec(unittest.TestCase):
         self.assertEqual(twice["checkpoints"], [trained["checkpoint"]] * 2)
 
     def test_evaluates_runs_by_their_newest_checkpoint_one_after_the_other(self):
-        with tempfile.TemporaryDirectory() as folder:
-            runs = [os.path.join(folder, name) for name in "ab"]
-            trained = [self.answer(0, TOY, *ONE, "--steps", "2", "--set", f"seed={i}", "--out",
-                                   run)["checkpoint"] for i, run in enumerate(runs)]
-            for words in (runs[:1], runs, trained, [runs[0], "--ensemble"]):
-                done = launch(2, "evaluate", *words, *NAIVE, "--json")
-                self.assertEqual(done.returncode, 0, done.stderr)
-                paths = [told["checkpoints"] for told in json.loads(done.stdout)["evaluations"]]
-                self.assertEqual(paths, [[path] for path in trained
-                                         if path in words or os.path.dirname(path) in words])
-            lines = launch(0, "evaluate", *runs, *NAIVE).stdout.splitlines()
-            self.assertEqual([line.split(", ")[0] for line in lines], trained)
-            both = launch(0, "evaluate", *runs, "--ensemble", *NAIVE).stdout
-            self.assertTrue(both.startswith("ensemble of 2, 30 images: "), both)
-            os.remove(os.path.join(trained[0], "state.json"))
-            self.assertIn("state.json", self.refusal(66, 2, "evaluate", runs[0], *NAIVE))
+        runs = [str(self.folder / name) for name in "ab"]
+        trained = [self.answer(0, TOY, *ONE, "--steps", "2", "--set", f"seed={i}", "--out",
+                               run)["checkpoint"] for i, run in enumerate(runs)]
+        for words in (runs[:1], runs, trained, [runs[0], "--ensemble"]):
+            done = launch(2, "evaluate", *words, *NAIVE, "--json")
+            paths = [told["checkpoints"] for told in json.loads(done.stdout)["evaluations"]]
+            self.assertEqual(paths, [[path] for path in trained
+                                     if path in words or os.path.dirname(path) in words])
+        lines = launch(0, "evaluate", *runs, *NAIVE).stdout.splitlines()
+        self.assertEqual([line.split(", ")[0] for line in lines], trained)
+        both = launch(0, "evaluate", *runs, "--ensemble", *NAIVE).stdout
+        self.assertTrue(both.startswith("ensemble of 2, 30 images: "), both)
+        os.remove(os.path.join(trained[0], "state.json"))
+        self.assertIn("state.json", self.refusal(66, 2, "evaluate", runs[0], *NAIVE))
 
     def test_sixteen_bit_gradients_learn_as_well(self):
         plain = self.answer(4, TOY)
@@ -208,9 +193,7 @@ class ForetrainExec(unittest.TestCase):
         self.refusal(66, 0, "train", TOY, *ONE, *NAIVE, "--resume", "there-is-no-such-directory")
 
     def test_helps(self):
-        done = launch(0, "train", "--help")
-        self.assertEqual(done.returncode, 0)
-        self.assertIn("--resume", done.stdout)
+        self.assertIn("--resume", launch(0, "train", "--help").stdout)
 
 
 if __name__ == "__main__":
