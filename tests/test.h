@@ -2,7 +2,8 @@
 
 /** @file
  * Cases of a cmocka program that list themselves.  main() runs them in the order in which they
- * stand; a file that defines OWN_MAIN before it includes this one has its own.
+ * stand; a file that defines OWN_MAIN before it includes this one has its own.  stdlib.h and
+ * string.h come with it.
  */
 
 #include "tests/assert.h"

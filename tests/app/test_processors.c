@@ -1,7 +1,6 @@
 #include "app/process/processors.h"
 
 #include <stdint.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>

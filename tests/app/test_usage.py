@@ -116,20 +116,15 @@ class Usage(support.Case):
         self.assertTrue(run("check", self.job, phases).stdout.endswith(", 1 phase\n"))
         self.assertTrue(run("check", self.job).stdout.endswith(", 2 phases\n"))
 
-    def test_an_unknown_command_gets_the_nearest(self):
-        self.assertIn("did you mean 'predict'?", self.refused(64, "predcit", self.job))
-        self.assertIn("did you mean 'schedule'?", self.refused(64, "show", "shedule", self.job))
-
-    def test_an_unknown_option_gets_the_nearest(self):
-        self.assertIn("did you mean '--backend'?",
-                      self.refused(64, "predict", self.job, "--bakend", "sim"))
+    def test_an_unknown_command_option_or_word_gets_the_nearest(self):
+        for near, *words in (("predict", "predcit", self.job),
+                             ("schedule", "show", "shedule", self.job),
+                             ("--backend", "predict", self.job, "--bakend", "sim"),
+                             ("analytic", "predict", self.job, "--backend=analytik")):
+            self.assertIn(f"did you mean '{near}'?", self.refused(64, *words))
 
     def test_an_option_of_another_command_is_refused(self):
         self.refused(64, "show", "job", self.job, "--json")
-
-    def test_an_unknown_word_gets_the_nearest(self):
-        self.assertIn("did you mean 'analytic'?",
-                      self.refused(64, "predict", self.job, "--backend=analytik"))
 
     def test_values_are_checked(self):
         self.assertIn("needs a value", self.refused(64, "predict", self.job, "--set"))

@@ -14,6 +14,7 @@
 #include "tests/assert.h"
 #include "tests/own.h"
 
+/** By OWN(). */
 OWNED(document, yaml_free)
 OWNED(fabric, fabric_free)
 OWNED(json, json_free)

@@ -1,8 +1,6 @@
 #include "core/base/base.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/err.h"
 #include "tests/test.h"

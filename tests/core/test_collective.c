@@ -1,7 +1,5 @@
 #include <math.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/base.h"
 #include "core/collective/collective.h"

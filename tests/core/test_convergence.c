@@ -5,7 +5,6 @@
 #include "core/convergence/convergence.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "tests/test.h"
 

@@ -1,8 +1,6 @@
 #include "core/network/fabric.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/platform/platform.h"
 #include "tests/core/own.h"
@@ -75,15 +73,12 @@ TEST(routes_are_simple_and_symmetric_at_every_size_of_abci)
 
 TEST(routes_are_simple_and_symmetric_on_other_platforms)
 {
-    struct fabric *fabric = lay("generic-fat-tree", 2048, 8, (struct grid){128, 128});
-    check_some_pairs(fabric);
-    fabric_free(fabric);
-    fabric = lay("t1-torus", 63, 1, (struct grid){9, 7});
-    check_some_pairs(fabric);
-    fabric_free(fabric);
-    fabric = lay("t1-ring", 17, 1, (struct grid){17, 1});
-    check_some_pairs(fabric);
-    fabric_free(fabric);
+    OWN(fabric) *tree = lay("generic-fat-tree", 2048, 8, (struct grid){128, 128});
+    OWN(fabric) *torus = lay("t1-torus", 63, 1, (struct grid){9, 7});
+    OWN(fabric) *ring = lay("t1-ring", 17, 1, (struct grid){17, 1});
+    check_some_pairs(tree);
+    check_some_pairs(torus);
+    check_some_pairs(ring);
 }
 
 TEST(in_an_abci_node_nvlink_joins_each_pair)
@@ -283,17 +278,15 @@ TEST(a_torus_of_width_two_has_two_links_each_way)
 
 TEST(a_ring_goes_the_shorter_way_round)
 {
-    struct fabric *fabric = lay("t1-ring", 6, 1, (struct grid){3, 2});
+    OWN(fabric) *fabric = lay("t1-ring", 6, 1, (struct grid){3, 2});
     assert_int_equal(fabric->link_count, 12);
     expect_route(fabric, 5, 0, "rank5.row.next");
     expect_route(fabric, 2, 3, "rank2.row.next"); /* rank order, whatever the grid */
     expect_route(fabric, 1, 5, "rank1.row.previous rank0.row.previous");
-    fabric_free(fabric);
-    fabric = lay("t1-ring", 4096, 1, (struct grid){64, 64});
+    OWN(fabric) *large = lay("t1-ring", 4096, 1, (struct grid){64, 64});
     struct route route;
-    fabric_route(fabric, 0, 2048, &route);
+    fabric_route(large, 0, 2048, &route);
     assert_int_equal(route.count, FABRIC_ROUTE_LIMIT);
-    fabric_free(fabric);
 }
 
 TEST(ranks_in_column_order_find_their_columns_in_the_nodes)

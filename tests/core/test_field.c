@@ -1,7 +1,6 @@
 #include "core/config/field.h"
 
 #include <stdarg.h>
-#include <string.h>
 
 #include "core/base/base.h"
 #include "tests/core/own.h"

@@ -1,8 +1,6 @@
 #define OWN_MAIN
 #include "core/base/file.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -166,30 +166,28 @@ TEST(a_late_clock_is_coarse)
     assert_int_equal(floor_check(&job.run, job.schedule, &trace, &err), -1);
 }
 
-TEST(refuses_a_step_that_beats_its_floor)
+TEST(refuses_what_beats_its_floor)
 {
-    HELD(job) job = small_job(16);
-    HELD(err) err = {0};
-    job.run.device = &job.device;
-    HELD(trace) trace = fabricated(9e-3, 150e-6);
-    assert_int_equal(floor_check(&job.run, job.schedule, &trace, &err), -1);
-    assert_int_equal(err.exit_code, 70);
-    assert_string_equal(err.text, "result refused: a step took 0.009 s, 10 % less than its floor "
-                                  "of 0.01 s (all steps of the compute lane)\n");
-}
-
-TEST(refuses_a_collective_that_beats_its_latency)
-{
-    HELD(job) job = small_job(16);
-    HELD(err) err = {0};
-    job.run.device = &job.device;
-    HELD(trace) trace = fabricated(10e-3, 75e-6);
-    assert_int_equal(floor_check(&job.run, job.schedule, &trace, &err), -1);
-    assert_int_equal(err.exit_code, 70);
-    assert_string_equal(err.text,
-                        "result refused: \"bucket 0 world all-reduce\" of rank 5 in iteration 1 "
-                        "took 7.5e-05 s, 50 % less than its floor of 0.00015 s (latency of 30 "
-                        "rounds)\n");
+    static const struct {
+        double step, collective;
+        const char *message;
+    } cases[] = {
+        {9e-3, 150e-6,
+         "result refused: a step took 0.009 s, 10 % less than its floor of 0.01 s (all steps of "
+         "the compute lane)\n"},
+        {10e-3, 75e-6,
+         "result refused: \"bucket 0 world all-reduce\" of rank 5 in iteration 1 took 7.5e-05 s, "
+         "50 % less than its floor of 0.00015 s (latency of 30 rounds)\n"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        HELD(job) job = small_job(16);
+        HELD(err) err = {0};
+        job.run.device = &job.device;
+        HELD(trace) trace = fabricated(cases[i].step, cases[i].collective);
+        assert_int_equal(floor_check(&job.run, job.schedule, &trace, &err), -1);
+        assert_int_equal(err.exit_code, 70);
+        assert_string_equal(err.text, cases[i].message);
+    }
 }
 
 TEST(the_closed_form_never_beats_its_floor)

@@ -1,8 +1,6 @@
 #include "core/base/json.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/core/own.h"
 #include "tests/test.h"

@@ -1,8 +1,6 @@
 #include "tests/core/trial.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/backend/floor.h"
 #include "tests/core/own.h"

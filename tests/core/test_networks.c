@@ -1,6 +1,5 @@
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "models/networks.h"
 #include "tests/core/own.h"
@@ -81,22 +80,20 @@ TEST(has_the_published_numbers_of_multiply_adds)
 /* 32 x 32, 16 x 16 and 8 x 8 images of 16, 32 and 64 channels, added up by hand. */
 TEST(has_the_multiply_adds_of_three_stages)
 {
-    struct model *model = build("resnet20", 32, 10);
+    OWN(model) *model = build("resnet20", 32, 10);
     int64_t stem = INT64_C(432) * 1024, first = INT64_C(6) * 2304 * 1024;
     int64_t second = INT64_C(4608) * 256 + INT64_C(5) * 9216 * 256;
     int64_t third = INT64_C(18432) * 64 + INT64_C(5) * 36864 * 64;
     int64_t projections = INT64_C(512) * 256 + INT64_C(2048) * 64;
     assert_int_equal(model_flops(model, PASS_FORWARD) / 2,
                      stem + first + second + third + projections + 640);
-    model_free(model);
-    model = build("resnet8", 32, 10);
+    OWN(model) *small = build("resnet8", 32, 10);
     int32_t weights = 0;
-    for (int32_t i = 0; i < model->layer_count; i++)
-        weights += !model->layer[i].projection &&
-                   (model->layer[i].op == LAYER_CONVOLUTION || model->layer[i].op == LAYER_LINEAR);
+    for (int32_t i = 0; i < small->layer_count; i++)
+        weights += !small->layer[i].projection &&
+                   (small->layer[i].op == LAYER_CONVOLUTION || small->layer[i].op == LAYER_LINEAR);
     assert_int_equal(weights, 8);
-    assert_int_equal(model_parameters(model), 78042);
-    model_free(model);
+    assert_int_equal(model_parameters(small), 78042);
 }
 
 TEST(keeps_the_parameters_but_not_the_work_of_v1)
@@ -111,7 +108,7 @@ TEST(keeps_the_parameters_but_not_the_work_of_v1)
 
 TEST(names_tensors_as_torchvision_does)
 {
-    struct model *model = build("resnet50", 224, 1000);
+    OWN(model) *model = build("resnet50", 224, 1000);
     static const char *const first[] = {
         "conv1.weight",
         "bn1.weight",
@@ -134,12 +131,10 @@ TEST(names_tensors_as_torchvision_does)
         assert_string_equal(model->tensor[i].name, first[i]);
     assert_string_equal(model->tensor[159].name, "fc.weight");
     assert_string_equal(model->tensor[160].name, "fc.bias");
-    model_free(model);
-    model = build("vgg16", 224, 1000);
-    assert_string_equal(model->tensor[4].name, "features.5.weight");
-    assert_string_equal(model->tensor[25].name, "features.28.bias");
-    assert_string_equal(model->tensor[30].name, "classifier.6.weight");
-    model_free(model);
+    OWN(model) *vgg = build("vgg16", 224, 1000);
+    assert_string_equal(vgg->tensor[4].name, "features.5.weight");
+    assert_string_equal(vgg->tensor[25].name, "features.28.bias");
+    assert_string_equal(vgg->tensor[30].name, "classifier.6.weight");
 }
 
 /* Every layer reads what the layer before wrote; a projection reads what its block reads. */
@@ -174,13 +169,11 @@ TEST(chains_shapes_for_any_image_size)
 
 TEST(builds_small_networks_from_8_pixels)
 {
-    struct model *model = build("toy", 8, 10);
+    OWN(model) *model = build("toy", 8, 10);
     check_chain(model);
     assert_int_equal(model->layer_count, 8);
-    model_free(model);
-    model = build("resnet8", 8, 10);
-    check_chain(model);
-    model_free(model);
+    OWN(model) *small = build("resnet8", 8, 10);
+    check_chain(small);
 }
 
 TEST(accepts_the_long_name_of_version_1_5)

@@ -3,8 +3,6 @@
 #include <dirent.h>
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/core/own.h"
 #include "tests/test.h"

@@ -1,8 +1,6 @@
 #include "core/report/report.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "config.h"
 #include "tests/core/own.h"
@@ -60,7 +58,8 @@ static struct breakdown broken_down(struct trace *trace)
     return step;
 }
 
-TEST(communication_behind_compute_is_not_exposed)
+/* Rank 1 forward and backward, with both collectives beside backward for 3.5 of its 4 s. */
+static struct trace overlapped(void)
 {
     struct trace trace = started();
     ran(&trace, 1, FORWARD, 10, 12);
@@ -68,6 +67,12 @@ TEST(communication_behind_compute_is_not_exposed)
     ran(&trace, 1, ROW, 12, 13);
     ran(&trace, 1, COLUMN, 13, 15.5);
     ran(&trace, 1, OPTIMIZER, 16, 17);
+    return trace;
+}
+
+TEST(communication_behind_compute_is_not_exposed)
+{
+    struct trace trace = overlapped();
     struct breakdown step = broken_down(&trace);
     assert_same(step.time, 7);
     assert_same(step.compute, 6);
@@ -75,16 +80,11 @@ TEST(communication_behind_compute_is_not_exposed)
     assert_same(step.other, 1);
 }
 
-/* Of 4 s of backward 3.5 are beside collectives, at 2/3 of the speed. */
+/* At 2/3 of the speed. */
 TEST(what_compute_lost_beside_collectives_is_apart)
 {
     OWN(schedule) *schedule = six_steps();
-    HELD(trace) trace = started();
-    ran(&trace, 1, FORWARD, 10, 12);
-    ran(&trace, 1, BACKWARD, 12, 16);
-    ran(&trace, 1, ROW, 12, 13);
-    ran(&trace, 1, COLUMN, 13, 15.5);
-    ran(&trace, 1, OPTIMIZER, 16, 17);
+    HELD(trace) trace = overlapped();
     struct breakdown step = report_breakdown(schedule, (struct slowdown){0.5, 0}, &trace, 7);
     assert_same(step.slowed, 3.5 / 3);
     assert_same(step.compute, 6 - 3.5 / 3);

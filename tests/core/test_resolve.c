@@ -31,7 +31,7 @@ static int resolve(struct job *job, struct wish wish)
                           &wish, &job->err);
 }
 
-static void release(struct job *job)
+static void job_release(struct job *job)
 {
     resolved_release(&job->resolved);
     model_free(job->model);
@@ -68,7 +68,7 @@ static struct job resolved_job(const char *phase, const char *more, struct wish 
 
 TEST(nothing_stays_open)
 {
-    struct job job = resolved_job(PHASE, "", (struct wish){0});
+    HELD(job) job = resolved_job(PHASE, "", (struct wish){0});
     const struct resolved *r = &job.resolved;
     assert_int_equal(r->cluster.devices_per_node, 4);
     assert_int_equal(extent_devices(r->cluster), 16);
@@ -78,19 +78,18 @@ TEST(nothing_stays_open)
     assert_int_equal(r->bucket, model_parameters(job.model) * 4);
     assert_int_equal(r->plan.phase[0].global_batch, 512);
     assert_int_equal(r->plan.phase[0].micro_batch, 32);
-    release(&job);
 }
 
 TEST(a_torus_on_a_cluster_asks_for_the_grid)
 {
     struct job job = resolved_job(PHASE, "allreduce: {algorithm: torus2d}\n", (struct wish){0});
     assert_string_equal(job.resolved.choice.why, "a row is a node");
-    release(&job);
+    job_release(&job);
     job = resolved_job(PHASE, "allreduce: {algorithm: torus2d, grid: {columns: 8, rows: 2}}\n",
                        (struct wish){0});
     assert_null(job.resolved.choice.why);
     assert_int_equal(job.resolved.cluster.grid.columns, 8);
-    release(&job);
+    job_release(&job);
 }
 
 /* Counted in Python from torchvision's shapes of ResNet-50: 161 tensors, 102,228,128 B in fp32; 3
@@ -103,25 +102,22 @@ TEST(tensors_larger_than_a_bucket_are_said_to_be_cut)
         int64_t all_reduces;
     } cases[] = {{"", 0, 1}, {"10 KiB", 54, 9984}, {"8 MiB", 3, 13}, {"10 MiB", 0, 10}};
     for (int32_t i = 0; i < 4; i++) {
-        char *more = i ? base_format("allreduce: {bucket: %s}\n", cases[i].bucket) : base_copy("");
-        struct job job = resolved_job(PHASE, more, (struct wish){0});
-        char *text = resolved_cut_text(&job.resolved);
+        FREED char *more =
+            i ? base_format("allreduce: {bucket: %s}\n", cases[i].bucket) : base_copy("");
+        HELD(job) job = resolved_job(PHASE, more, (struct wish){0});
+        FREED char *text = resolved_cut_text(&job.resolved);
         assert_int_equal(job.resolved.tensors, 161);
         assert_int_equal(job.resolved.cut, cases[i].cut);
         assert_int_equal(job.resolved.all_reduces, cases[i].all_reduces);
         assert_true(!text == !cases[i].cut);
-        free(text);
-        free(more);
-        release(&job);
     }
 }
 
 static int64_t images_each(const char *phase)
 {
-    struct job job = resolved_job(phase, "", (struct wish){0});
+    HELD(job) job = resolved_job(phase, "", (struct wish){0});
     int64_t images = job.resolved.plan.phase[0].batch_per_device;
     assert_int_equal(job.resolved.plan.phase[0].global_batch, images * 16);
-    release(&job);
     return images;
 }
 
@@ -138,10 +134,9 @@ TEST(wished_ranks_stand_in_place_of_the_cluster)
     struct wish wish = wish_for_ranks(6, 4);
     assert_true(wish.nodes == 2 && wish.devices_per_node == 3);
     wish.real = true;
-    struct job job = resolved_job(PHASE, "", wish);
+    HELD(job) job = resolved_job(PHASE, "", wish);
     assert_int_equal(extent_devices(job.resolved.cluster), 6);
     assert_int_equal(job.resolved.plan.phase[0].global_batch, 192);
-    release(&job);
 }
 
 /* Only a platform's own devices are bound by its size; processes are not. */
@@ -151,9 +146,9 @@ TEST(real_ranks_may_be_more_than_the_platform_has)
     assert_int_equal(resolve(&job, (struct wish){.nodes = 2, .devices_per_node = 5}), -1);
     assert_int_equal(job.err.exit_code, 64); /* the command line's fault, not the file's */
     assert_string_equal(job.err.text, "a node of platform abci has only 4 devices, not 5\n");
-    release(&job);
+    job_release(&job);
     job = resolved_job(PHASE, "", (struct wish){.nodes = 2, .devices_per_node = 5, .real = true});
-    release(&job);
+    job_release(&job);
 }
 
 TEST(a_fault_of_the_file_is_no_fault_of_the_wished_ranks)
@@ -162,34 +157,32 @@ TEST(a_fault_of_the_file_is_no_fault_of_the_wished_ranks)
     assert_int_equal(resolve(&job, wish_for_ranks(8, 4)), -1);
     assert_int_equal(job.err.exit_code, 65);
     assert_has(job.err.text, "t.yaml:5:19: error: platform abci has only 1088 nodes");
-    release(&job);
+    job_release(&job);
     job = job_with("{epochs: 1, global_batch: 2000000}", "");
     assert_int_equal(resolve(&job, wish_for_ranks(8, 4)), -1);
     assert_int_equal(job.err.exit_code, 65);
-    release(&job);
+    job_release(&job);
     job = job_with("{epochs: 1, global_batch: 1000}", "");
     assert_int_equal(resolve(&job, wish_for_ranks(3, 4)), -1);
     assert_int_equal(job.err.exit_code, 64);
-    release(&job);
+    job_release(&job);
 }
 
 TEST(a_grid_that_wished_ranks_do_not_fill_says_what_would)
 {
-    struct job job =
-        job_with(PHASE, "allreduce: {algorithm: torus2d, grid: {columns: 8, rows: 2}}\n");
+    HELD(job)
+    job = job_with(PHASE, "allreduce: {algorithm: torus2d, grid: {columns: 8, rows: 2}}\n");
     assert_int_equal(resolve(&job, wish_for_ranks(8, 4)), -1);
     assert_int_equal(job.err.exit_code, 64);
     assert_has(job.err.text, "t.yaml:5:39: error: the grid of 8 x 2 needs 16 ranks");
     assert_has(job.err.text, "use -n 16, or --set allreduce.grid.columns=8 --set "
                              "allreduce.grid.rows=1");
-    release(&job);
 }
 
 static double jitter(const char *noise)
 {
-    struct job job = resolved_job(PHASE, noise, (struct wish){0});
+    HELD(job) job = resolved_job(PHASE, noise, (struct wish){0});
     double compute_cv = job.resolved.noise.compute_cv;
-    release(&job);
     return compute_cv;
 }
 
@@ -205,31 +198,30 @@ TEST(jitter_is_the_devices_unless_it_is_given)
     assert_true(job.software->jitter.value > 0);
     assert_true(job.resolved.noise.compute_cv == job.software->jitter.value);
     assert_string_equal(job.resolved.software, "mlperf-v4.0");
-    release(&job);
+    job_release(&job);
     assert_true(jitter("") == 0);
     assert_true(jitter("noise: {compute_cv: 3 %}\n") == 0.03);
 }
 
 TEST(all_faults_are_reported_at_once)
 {
-    struct job job = job_with("{epochs: 1, global_batch: 1000}, {epochs: 1, global_batch: 3}",
-                              "baseline: {nodes: 2000}\n");
+    HELD(job)
+    job = job_with("{epochs: 1, global_batch: 1000}, {epochs: 1, global_batch: 3}",
+                   "baseline: {nodes: 2000}\n");
     assert_int_equal(resolve(&job, (struct wish){0}), -1);
     assert_int_equal(job.err.count, 3);
     assert_int_equal(job.err.exit_code, 65);
-    release(&job);
 }
 
 static int read_faulty(const char *path, struct err *err)
 {
-    struct job job = {0};
+    HELD(job) job = {0};
     if (scenario_read(&job.scenario, path, NULL, 0, NULL, &job.err))
         fail_msg("%s", job.err.text);
     read_rest(&job);
     int result = resolve(&job, (struct wish){0});
     *err = job.err;
     job.err = (struct err){0};
-    release(&job);
     return result;
 }
 

@@ -1,7 +1,6 @@
 /* Rounds worked out by hand. */
 
 #include <stdint.h>
-#include <string.h>
 
 #include "core/collective/collective.h"
 #include "tests/test.h"

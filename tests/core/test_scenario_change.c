@@ -163,11 +163,10 @@ TEST(keys_that_are_none_are_refused_with_the_nearest)
 {
     static const char *const good[] = {"seed", "training", "training.phases",
                                        "training.phases.0.global_batch", "model.precision"};
-    struct err err = {0};
+    HELD(err) err = {0};
     for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
         assert_int_equal(scenario_check_key(good[i], &err), 0);
     assert_int_equal(scenario_check_key("training.optimizer.momentun", &err), -1);
     assert_message(&err, 64, "did you mean 'training.optimizer.momentum'?");
     assert_int_equal(scenario_check_key("seed.x", &err), -1);
-    err_release(&err);
 }

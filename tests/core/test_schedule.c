@@ -1,8 +1,6 @@
 #include "core/schedule/schedule.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/core/own.h"
 #include "tests/test.h"

@@ -1,8 +1,5 @@
 #include "core/report/timeline.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/test.h"
 
 typedef int writer(FILE *, const struct schedule *, const struct trace *, struct err *);

@@ -1,7 +1,5 @@
 #include "core/backend/trace.h"
 
-#include <string.h>
-
 #include "core/base/base.h"
 #include "tests/test.h"
 
@@ -155,7 +153,7 @@ TEST(reads_traces_that_follow_each_other)
 {
     struct trace trace = example(), again = {0};
     struct err err = {0};
-    FREED FREED char *one = written(&trace), *two = base_format("%s%s", one, one);
+    FREED char *one = written(&trace), *two = base_format("%s%s", one, one);
     FILE *file = fmemopen(two, strlen(two), "r");
     for (int i = 0; i < 2; i++) {
         assert_int_equal(trace_read(file, "trace", &again, &err), 0);

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <regex.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "tests/test.h"
 

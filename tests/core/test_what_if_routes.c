@@ -2,9 +2,6 @@
 #include "tests/core/trial.h"
 #include "tests/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* What routes and places of nodes do to a step, in closed form, on every platform with tiers. */
 
 static const double slack = 1e-12;

@@ -2,8 +2,6 @@
 #include "core/config/yaml.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/base.h"

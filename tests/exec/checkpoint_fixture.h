@@ -58,7 +58,7 @@ static inline struct weights new_weights(const struct layout *layout)
 }
 
 /** Release them. */
-static inline void free_weights(struct weights *weights)
+static inline void weights_release(struct weights *weights)
 {
     free(weights->parameter);
     free(weights->momentum);
@@ -103,7 +103,7 @@ static inline void fixture_free(struct fixture *f)
     remove_tree(f->directory);
     layout_release(&f->layout);
     model_free(f->model);
-    free_weights(&f->weights);
+    weights_release(&f->weights);
     free(f);
 }
 
@@ -134,8 +134,8 @@ static inline bool holds(const struct fixture *f, const char *name, int32_t seed
     if (err.text)
         print_message("%s", err.text);
     err_release(&err);
-    free_weights(&read);
-    free_weights(&wanted.weights);
+    weights_release(&read);
+    weights_release(&wanted.weights);
     return same;
 }
 

@@ -23,7 +23,7 @@ static void refuses(const struct fixture *f, const char *file, int32_t code)
 {
     HELD(err) err = {0};
     struct progress progress = {.step = -7};
-    struct weights read = new_weights(&f->layout);
+    HELD(weights) read = new_weights(&f->layout);
     FREED char *path = base_format("%s/ckpt-000001", f->directory);
     assert_int_equal(checkpoint_read(path, &f->layout, &progress, &read, &err), -1);
     assert_int_equal(err.exit_code, code);
@@ -31,7 +31,6 @@ static void refuses(const struct fixture *f, const char *file, int32_t code)
     assert_int_equal(progress.step, -7); /* nothing filled */
     for (int64_t i = 0; i < f->layout.parameters; i++)
         assert_true(read.parameter[i] == 0 && read.momentum[i] == 0);
-    free_weights(&read);
 }
 
 TEST_ON_DISK(is_read_back_with_every_bit)
@@ -42,7 +41,7 @@ TEST_ON_DISK(is_read_back_with_every_bit)
     f->weights.parameter[4] = 1e-45F;
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
     FREED char *path = base_format("%s/ckpt-000001", f->directory);
-    struct weights read = new_weights(&f->layout);
+    HELD(weights) read = new_weights(&f->layout);
     assert_int_equal(checkpoint_read(path, &f->layout, &progress, &read, &err), 0);
     assert_memory_equal(read.parameter, f->weights.parameter, (size_t)f->layout.parameters * 4);
     assert_memory_equal(read.momentum, f->weights.momentum, (size_t)f->layout.parameters * 4);
@@ -60,7 +59,6 @@ TEST_ON_DISK(is_read_back_with_every_bit)
                 progress.top1 == p->top1 && progress.top5 == p->top5);
     assert_string_equal(progress.network, "toy");
     assert_string_equal(progress.scenario_sha256, "abc");
-    free_weights(&read);
 }
 
 TEST_ON_DISK(a_loss_that_is_not_finite_is_read_as_not_a_number)
@@ -86,12 +84,11 @@ TEST_ON_DISK(momentum_and_statistics_of_ranks_may_be_left_out)
     assert_false(is_there(f, "ckpt-000001/optim.safetensors"));
     assert_false(is_there(f, "ckpt-000001/ranks.safetensors"));
     FREED char *path = base_format("%s/ckpt-000001", f->directory);
-    struct weights read = new_weights(&f->layout);
+    HELD(weights) read = new_weights(&f->layout);
     read.momentum[0] = read.rank_statistics[0] = 5;
     assert_int_equal(checkpoint_read(path, &f->layout, &progress, &read, &err), 0);
     assert_true(read.momentum[0] == 5 && read.rank_statistics[0] == 5);
     assert_memory_equal(read.parameter, f->weights.parameter, (size_t)f->layout.parameters * 4);
-    free_weights(&read);
 }
 
 TEST(resnet50_has_the_320_tensors_of_torchvision)
@@ -243,15 +240,13 @@ TEST_ON_DISK(reads_models_of_others_in_16_bits)
 {
     for (enum safetensors_type type = SAFETENSORS_F32; type <= SAFETENSORS_BF16; type++) {
         struct err err = {0};
-        struct weights read = new_weights(&f->layout);
-        char *path = foreign_model(f, type, NULL, NULL);
+        HELD(weights) read = new_weights(&f->layout);
+        FREED char *path = foreign_model(f, type, NULL, NULL);
         assert_int_equal(checkpoint_read_model(path, &f->layout, &read, &err), 0);
         for (int64_t i = 0; i < f->layout.parameters; i++)
             assert_true(read.parameter[i] == 1.5F && read.momentum[i] == 0);
         for (int64_t i = 0; i < f->layout.statistic_count; i++)
             assert_true(read.statistics[i] == 1.5F);
-        free(path);
-        free_weights(&read);
     }
 }
 

@@ -8,6 +8,7 @@ agree with each other, nothing is judged by them.
 """
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -153,8 +154,7 @@ class Predict(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.platform = os.path.join(cls.folder.name, "here.yaml")
-        with open(cls.platform, "w", encoding="utf-8") as file:
-            file.write(PLATFORM)
+        pathlib.Path(cls.platform).write_text(PLATFORM, encoding="utf-8")
         for _ in range(3):
             with this_machine.Others(EXEC) as cls.others:
                 cls.calibrated = run(FORETRAIN, "calibrate", "device", *CALIBRATED, "-o",
@@ -205,16 +205,13 @@ class Predict(unittest.TestCase):
 
     def test_half_the_speed_is_found_out(self):
         network, batch = PREDICTED[0]
-        with open(os.path.join(self.folder.name, "here-device.yaml"), encoding="utf-8") as file:
-            text = file.read()
+        folder = pathlib.Path(self.folder.name)
+        text = (folder / "here-device.yaml").read_text(encoding="utf-8")
         slow = "".join(double(line) if "time: " in line else line
                        for line in text.splitlines(keepends=True))
-        path = os.path.join(self.folder.name, "slow-device.yaml")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(slow)
-        platform = os.path.join(self.folder.name, "slow.yaml")
-        with open(platform, "w", encoding="utf-8") as file:
-            file.write(PLATFORM.replace("./here-device.yaml", path))
+        (folder / "slow-device.yaml").write_text(slow, encoding="utf-8")
+        platform = folder / "slow.yaml"
+        platform.write_text(PLATFORM.replace("here-device", "slow-device"), encoding="utf-8")
         done = run(FORETRAIN, "predict", self.job(network, batch), "--json", "--backend=analytic",
                    f"--set=cluster.platform={platform}")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -2,8 +2,6 @@
 
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/base.h"
 #include "tests/test.h"
@@ -56,7 +54,7 @@ static void set_up(struct setup *s, enum optimizer_kind kind, bool nesterov)
     s->weight = random_numbers(3, 1);
 }
 
-static void tear_down(struct setup *s)
+static void setup_release(struct setup *s)
 {
     free(s->gradient);
     free(s->momentum);
@@ -109,10 +107,10 @@ static double *widen(const float *x)
 /* Five steps with other gradients and rates, beside the reference. */
 static void compare(enum optimizer_kind kind, bool nesterov)
 {
-    struct setup s;
+    HELD(setup) s;
     set_up(&s, kind, nesterov);
-    struct optimizer *optimizer = optimizer_new(&s.layout, &s.scenario);
-    double *v = widen(s.momentum), *w = widen(s.weight);
+    OWN(optimizer) *optimizer = optimizer_new(&s.layout, &s.scenario);
+    FREED double *v = widen(s.momentum), *w = widen(s.weight);
     for (int32_t i = 0; i < 5; i++) {
         free(s.gradient);
         s.gradient = random_numbers(10 + (uint64_t)i, 1000.0 / (i + 1));
@@ -128,10 +126,6 @@ static void compare(enum optimizer_kind kind, bool nesterov)
         assert_near((double)s.momentum[i], v[i], 2e-6); /* of about 1: a few roundings of fp32 */
         assert_near((double)s.weight[i], w[i], 2e-6);
     }
-    free(v);
-    free(w);
-    optimizer_free(optimizer);
-    tear_down(&s);
 }
 
 TEST(steps_as_the_reference_does)
@@ -147,8 +141,8 @@ TEST(steps_as_the_reference_does)
  * With Nesterov: w = 2 - 0.1 * (3.02 + 2.718) = 1.4262. */
 TEST(steps_as_worked_out_by_hand)
 {
-    struct setup s;
     for (int nesterov = 0; nesterov < 2; nesterov++) {
+        HELD(setup) s;
         set_up(&s, OPTIMIZER_SGD, nesterov);
         s.update = (struct update){0.1, 0.01, 1};
         s.scale = 0.5;
@@ -156,26 +150,24 @@ TEST(steps_as_worked_out_by_hand)
         s.weight[first] = 2;
         s.momentum[first] = 0;
         s.gradient[first] = 6;
-        struct optimizer *optimizer = optimizer_new(&s.layout, &s.scenario);
+        OWN(optimizer) *optimizer = optimizer_new(&s.layout, &s.scenario);
         step(&s, optimizer);
         assert_near((double)s.weight[first], nesterov ? 1.4262 : 1.698, 1e-6);
         step(&s, optimizer);
         if (!nesterov)
             assert_near((double)s.weight[first], 1.124502, 1e-6);
-        optimizer_free(optimizer);
-        tear_down(&s);
     }
 }
 
 TEST(decays_weights_alone)
 {
     for (enum optimizer_kind kind = 0; kind < OPTIMIZER_COUNT; kind++) {
-        struct setup s;
+        HELD(setup) s;
         set_up(&s, kind, false);
         memset(s.gradient, 0, TOTAL * sizeof(*s.gradient));
         memset(s.momentum, 0, TOTAL * sizeof(*s.momentum));
-        struct optimizer *optimizer = optimizer_new(&s.layout, &s.scenario);
-        float *before = random_numbers(3, 1);
+        OWN(optimizer) *optimizer = optimizer_new(&s.layout, &s.scenario);
+        FREED float *before = random_numbers(3, 1);
         step(&s, optimizer);
         for (int32_t t = 0; t < TENSORS; t++)
             for (int64_t i = s.parameter[t].offset; i < s.parameter[t].offset + sizes[t]; i++)
@@ -183,9 +175,6 @@ TEST(decays_weights_alone)
                     assert_near((double)s.weight[i], (double)before[i] * (1 - 1e-4), 1e-7);
                 else
                     assert_true(s.weight[i] == before[i]);
-        free(before);
-        optimizer_free(optimizer);
-        tear_down(&s);
     }
 }
 
@@ -210,22 +199,20 @@ TEST(lars_ignores_the_size_of_gradients)
     assert_memory_equal(s[0].weight + first, s[1].weight + first, sizeof(float) * sizes[0]);
     assert_true(s[1].momentum[bias] == 1024 * s[0].momentum[bias]);
     free(before);
-    tear_down(&s[0]);
-    tear_down(&s[1]);
+    setup_release(&s[0]);
+    setup_release(&s[1]);
 }
 
 TEST(lars_moves_a_tensor_of_zeros)
 {
-    struct setup s;
+    HELD(setup) s;
     set_up(&s, OPTIMIZER_LARS, false);
     memset(s.weight, 0, TOTAL * sizeof(*s.weight));
     memset(s.momentum, 0, TOTAL * sizeof(*s.momentum));
-    struct optimizer *optimizer = optimizer_new(&s.layout, &s.scenario);
+    OWN(optimizer) *optimizer = optimizer_new(&s.layout, &s.scenario);
     step(&s, optimizer);
     for (int64_t i = 0; i < TOTAL; i++)
         assert_near((double)s.weight[i], -0.1 * s.scale * (double)s.gradient[i], 1e-8);
-    optimizer_free(optimizer);
-    tear_down(&s);
 }
 
 /* One bad number anywhere: nothing is touched; and the next good step goes on as if it had not
@@ -236,11 +223,11 @@ TEST(an_overflow_changes_nothing)
     const float bad[] = {INFINITY, -INFINITY, NAN};
     for (enum optimizer_kind kind = 0; kind < OPTIMIZER_COUNT; kind++)
         for (size_t i = 0; i < 3 * sizeof(places) / sizeof(*places); i++) {
-            struct setup s, untouched;
+            HELD(setup) s, untouched;
             set_up(&s, kind, false);
             set_up(&untouched, kind, false);
             s.gradient[places[i / 3]] = bad[i % 3];
-            struct optimizer *optimizer = optimizer_new(&s.layout, &s.scenario);
+            OWN(optimizer) *optimizer = optimizer_new(&s.layout, &s.scenario);
             assert_true(step(&s, optimizer).overflow);
             assert_memory_equal(s.weight, untouched.weight, TOTAL * sizeof(*s.weight));
             assert_memory_equal(s.momentum, untouched.momentum, TOTAL * sizeof(*s.momentum));
@@ -248,46 +235,38 @@ TEST(an_overflow_changes_nothing)
             assert_false(step(&s, optimizer).overflow);
             assert_false(step(&untouched, optimizer).overflow);
             assert_memory_equal(s.weight, untouched.weight, TOTAL * sizeof(*s.weight));
-            optimizer_free(optimizer);
-            tear_down(&s);
-            tear_down(&untouched);
         }
 }
 
 TEST(the_largest_gradients_are_no_overflow)
 {
-    struct setup s;
+    HELD(setup) s;
     set_up(&s, OPTIMIZER_SGD, false);
     for (int64_t i = 0; i < TOTAL; i++)
         s.gradient[i] = 3e38F;
     s.scale = 1e-30;
-    struct optimizer *optimizer = optimizer_new(&s.layout, &s.scenario);
+    OWN(optimizer) *optimizer = optimizer_new(&s.layout, &s.scenario);
     struct outcome outcome = step(&s, optimizer);
     assert_false(outcome.overflow);
     assert_near(outcome.norm, 3e8 * sqrt(TOTAL), 1e4);
-    optimizer_free(optimizer);
-    tear_down(&s);
 }
 
 TEST(any_number_of_threads_gives_the_same_bits)
 {
     for (enum optimizer_kind kind = 0; kind < OPTIMIZER_COUNT; kind++) {
-        struct setup one;
+        HELD(setup) one;
         set_up(&one, kind, true);
-        struct optimizer *optimizer = optimizer_new(&one.layout, &one.scenario);
+        OWN(optimizer) *optimizer = optimizer_new(&one.layout, &one.scenario);
         omp_set_num_threads(1);
         double norm = step(&one, optimizer).norm;
         for (int threads = 2; threads <= 4; threads++) {
-            struct setup more;
+            HELD(setup) more;
             set_up(&more, kind, true);
             omp_set_num_threads(threads);
             assert_true(step(&more, optimizer).norm == norm);
             assert_memory_equal(more.weight, one.weight, TOTAL * sizeof(*one.weight));
             assert_memory_equal(more.momentum, one.momentum, TOTAL * sizeof(*one.momentum));
-            tear_down(&more);
         }
-        optimizer_free(optimizer);
-        tear_down(&one);
     }
 }
 
@@ -297,7 +276,7 @@ static void compare_shards(enum optimizer_kind kind, double tolerance)
     enum { RANKS = 3, SLICES = 2 };
     static const int64_t border[SLICES][RANKS + 1] = {{0, 11, 20020, 30000},
                                                       {30000, 60001, 60001, TOTAL}};
-    struct setup whole, parts;
+    HELD(setup) whole, parts;
     set_up(&whole, kind, true);
     set_up(&parts, kind, true);
     struct optimizer *optimizer = optimizer_new(&whole.layout, &whole.scenario), *part[RANKS];
@@ -327,8 +306,6 @@ static void compare_shards(enum optimizer_kind kind, double tolerance)
         assert_near((double)parts.momentum[i], (double)whole.momentum[i], tolerance);
     }
     optimizer_free(optimizer);
-    tear_down(&whole);
-    tear_down(&parts);
 }
 
 TEST(shards_of_sgd_give_the_bits_of_the_whole)
@@ -344,10 +321,10 @@ TEST(shards_of_lars_differ_by_their_norms_alone)
 
 TEST(an_overflow_of_one_shard_stops_all)
 {
-    struct setup s;
+    HELD(setup) s;
     set_up(&s, OPTIMIZER_SGD, false);
     struct slice first = {0, 100};
-    struct optimizer *optimizer = optimizer_new_shard(&s.layout, &s.scenario, &first, 1);
+    OWN(optimizer) *optimizer = optimizer_new_shard(&s.layout, &s.scenario, &first, 1);
     float norms = INFINITY, before = s.weight[0];
     struct outcome outcome =
         optimizer_update(optimizer, &s.update, s.scale, &norms, s.gradient, s.momentum, s.weight);
@@ -356,6 +333,4 @@ TEST(an_overflow_of_one_shard_stops_all)
     s.gradient[7] = NAN;
     optimizer_measure(optimizer, s.scale, s.gradient, s.weight, &norms);
     assert_true(isnan(norms));
-    optimizer_free(optimizer);
-    tear_down(&s);
 }

@@ -49,16 +49,13 @@ TEST(without_alignment_buckets_lie_as_they_are_cut)
 
 TEST(borders_go_down_and_the_end_goes_up_to_a_unit)
 {
-    struct packing packing = pack((struct grid){3, 2}, ALIGNMENT, (int64_t[]){333, 667}, 2);
+    HELD(packing) packing = pack((struct grid){3, 2}, ALIGNMENT, (int64_t[]){333, 667}, 2);
     expect_buckets(&packing, (int64_t[]){0, 192, 1152});
     assert_int_equal(packing.exchanged, 1000);
-    packing_release(&packing);
-    packing = pack((struct grid){1, 2}, ALIGNMENT, (int64_t[]){333, 667}, 2);
-    expect_buckets(&packing, (int64_t[]){0, 320, 1024});
-    packing_release(&packing);
-    packing = pack((struct grid){2, 2}, ALIGNMENT, (int64_t[]){256, 384}, 2);
-    expect_buckets(&packing, (int64_t[]){0, 256, 640});
-    packing_release(&packing);
+    HELD(packing) column = pack((struct grid){1, 2}, ALIGNMENT, (int64_t[]){333, 667}, 2);
+    expect_buckets(&column, (int64_t[]){0, 320, 1024});
+    HELD(packing) square = pack((struct grid){2, 2}, ALIGNMENT, (int64_t[]){256, 384}, 2);
+    expect_buckets(&square, (int64_t[]){0, 256, 640});
 }
 
 TEST(buckets_of_less_than_a_unit_go_with_the_next)
@@ -74,12 +71,10 @@ TEST(the_longest_collective_of_a_bucket_is_its_size)
     for (size_t i = 0; i < sizeof(algorithms) / sizeof(*algorithms); i++) {
         OWN(schedule) *schedule =
             schedule_of((struct grid){2, 3}, algorithms[i], (int64_t[]){90, 11}, 2);
-        struct packing packing = packing_build(schedule, DTYPE_FP16, 0);
+        HELD(packing) packing = packing_build(schedule, DTYPE_FP16, 0);
         expect_buckets(&packing, (int64_t[]){0, 90, 101});
-        packing_release(&packing);
-        packing = packing_build(schedule, DTYPE_FP32, 0);
-        expect_buckets(&packing, (int64_t[]){0, 45, 50}); /* 5.5 of fp32 are no whole number */
-        packing_release(&packing);
+        HELD(packing) wide = packing_build(schedule, DTYPE_FP32, 0);
+        expect_buckets(&wide, (int64_t[]){0, 45, 50}); /* 5.5 of fp32 are no whole number */
     }
 }
 
@@ -158,10 +153,8 @@ TEST(buckets_of_real_jobs_are_aligned)
 TEST(resnet_50_grows_by_little)
 {
     const int64_t gradients = 25557032;
-    struct packing packing = pack((struct grid){8, 1}, ALIGNMENT, &gradients, 1);
+    HELD(packing) packing = pack((struct grid){8, 1}, ALIGNMENT, &gradients, 1);
     assert_int_equal(packing.elements - gradients, 472);
-    packing_release(&packing);
-    packing = pack((struct grid){72, 48}, ALIGNMENT, &gradients, 1);
-    assert_int_equal(packing.elements - gradients, 3544);
-    packing_release(&packing);
+    HELD(packing) large = pack((struct grid){72, 48}, ALIGNMENT, &gradients, 1);
+    assert_int_equal(large.elements - gradients, 3544);
 }

@@ -1,7 +1,6 @@
 #include "exec/checkpoint/safetensors.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "tests/test.h"
 

@@ -1,7 +1,5 @@
 #include "exec/measure/timing.h"
 
-#include <string.h>
-
 #include "core/schedule/iteration.h"
 #include "exec/cpu/device_naive.h"
 #include "exec/cpu/stream.h"

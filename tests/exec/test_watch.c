@@ -1,7 +1,6 @@
 #include "exec/world/watch.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "tests/test.h"
 

@@ -27,10 +27,9 @@ static bool read_software(const char *path, struct err *err)
 static bool read_network(const char *path, struct err *err)
 {
     OWN(model) *model = network_read(path, err);
-    struct text out = {0};
+    HELD(text) out = {0};
     if (model)
         network_print(&out, model);
-    text_release(&out);
     return model;
 }
 

@@ -4,8 +4,6 @@
 #include <simgrid/host.h>
 #include <simgrid/link.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <xbt/dynar.h>
 
 #include "sim/lane.h"

@@ -1,7 +1,6 @@
 #include "core/backend/analytic.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "tests/core/own.h"
 #include "tests/sim/world.h"

@@ -14,6 +14,7 @@
 #include "tests/assert.h"
 #include "tests/own.h"
 
+/** By OWN(). */
 OWNED(dataset, dataset_close)
 
 /** The dataset of @spec, which can be opened. */

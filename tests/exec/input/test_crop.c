@@ -48,7 +48,7 @@ static struct dataset *shards(void **state)
     for (int32_t i = 0; i < COUNT; i++) {
         int64_t size;
         FREED uint8_t *data = fixture_jpeg(&forms[i], &size);
-        FREED FREED char *name = base_format("%02d.jpg", i), *class = base_format("%02d.cls", i);
+        FREED char *name = base_format("%02d.jpg", i), *class = base_format("%02d.cls", i);
         fixture_tar(&tar, name, '0', data, size);
         fixture_tar(&tar, class, '0', "0", 1);
     }

@@ -1,8 +1,6 @@
 #include "exec/input/input.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "exec/input/sampler.h"
 #include "tests/exec/input/fixture.h"
@@ -29,7 +27,7 @@ struct batches {
     int64_t images;
 };
 
-static void release(struct batches *batches)
+static void batches_release(struct batches *batches)
 {
     free(batches->image);
     free(batches->label);
@@ -60,48 +58,42 @@ TEST(batches_do_not_depend_on_threads_or_prefetch)
 {
     OWN(dataset) *dataset = procedural();
     struct input_job job = {.ranks = 1, .local = 7, .threads = 1, .prefetch = 1, .augment = true};
-    struct batches one = run(dataset, &job, 20);
+    HELD(batches) one = run(dataset, &job, 20);
     for (job.threads = 1; job.threads <= 4; job.threads++)
         for (job.prefetch = 1; job.prefetch <= 5; job.prefetch += 2) {
-            struct batches other = run(dataset, &job, 20);
+            HELD(batches) other = run(dataset, &job, 20);
             assert_same(&one, &other);
-            release(&other);
         }
-    release(&one);
 }
 
 TEST(ranks_share_the_batch_of_one)
 {
     OWN(dataset) *dataset = procedural();
     struct input_job job = {.ranks = 1, .local = 8, .threads = 2, .prefetch = 2, .augment = true};
-    struct batches one = run(dataset, &job, 15);
+    HELD(batches) one = run(dataset, &job, 15);
     for (job.ranks = 2; job.ranks <= 4; job.ranks *= 2) {
         job.local = 8 / job.ranks;
         for (job.rank = 0; job.rank < job.ranks; job.rank++) {
-            struct batches part = run(dataset, &job, 15);
+            HELD(batches) part = run(dataset, &job, 15);
             for (int64_t i = 0; i < part.images; i++) {
                 int64_t at = i / job.local * 8 + job.rank * job.local + i % job.local;
                 assert_int_equal(part.label[i], one.label[at]);
                 assert_memory_equal(part.image + i * FLOATS, one.image + at * FLOATS,
                                     FLOATS * sizeof(float));
             }
-            release(&part);
         }
     }
-    release(&one);
 }
 
 TEST(a_restart_goes_on_where_the_run_stopped)
 {
     OWN(dataset) *dataset = procedural();
     struct input_job job = {.ranks = 1, .local = 6, .threads = 2, .prefetch = 3, .augment = true};
-    struct batches whole = run(dataset, &job, 30);
+    HELD(batches) whole = run(dataset, &job, 30);
     job.position = 11 * 6; /* over an epoch's end */
-    struct batches rest = run(dataset, &job, 19);
+    HELD(batches) rest = run(dataset, &job, 19);
     assert_memory_equal(rest.image, whole.image + (int64_t)11 * 6 * FLOATS,
                         (size_t)rest.images * FLOATS * sizeof(float));
-    release(&whole);
-    release(&rest);
 }
 
 TEST(batches_are_what_stands_in_the_stream)
@@ -114,7 +106,7 @@ TEST(batches_are_what_stands_in_the_stream)
                             .seed = 77,
                             .position = 1000,
                             .augment = true};
-    struct batches batches = run(dataset, &job, 12);
+    HELD(batches) batches = run(dataset, &job, 12);
     for (int64_t i = 0; i < batches.images; i++) {
         struct sample sample = sampler_at(77, COUNT, 1000 + i);
         float image[FLOATS];
@@ -123,7 +115,6 @@ TEST(batches_are_what_stands_in_the_stream)
         assert_int_equal(label, batches.label[i]);
         assert_memory_equal(image, batches.image + i * FLOATS, sizeof(image));
     }
-    release(&batches);
 }
 
 TEST(stopping_early_is_no_trouble)
@@ -166,7 +157,7 @@ TEST_IN_FOLDER(a_corrupt_image_is_replaced_by_the_next_that_can_be_read)
     OWN(dataset) *dataset = cifar(state, 10, 7, false);
     const int64_t floats = 3 * 32 * 32;
     struct input_job job = {.ranks = 1, .local = 25, .threads = 3, .prefetch = 2, .seed = 5};
-    struct batches batches = run(dataset, &job, 4);
+    HELD(batches) batches = run(dataset, &job, 4);
     for (int64_t i = 0; i < batches.images; i++) {
         int64_t start = i / 50 * 50, place = i % 50;
         while (sampler_at(5, 50, start + place).index % 7 == 0)
@@ -175,14 +166,12 @@ TEST_IN_FOLDER(a_corrupt_image_is_replaced_by_the_next_that_can_be_read)
         assert_int_equal(number_of(batches.image + i * floats), index);
         assert_int_equal(batches.label[i], index % 10);
     }
-    struct text messages = {0};
+    HELD(text) messages = {0};
     assert_int_equal(dataset_corrupt(dataset, &messages), 8); /* 0, 7, ... 49 */
     int32_t lines = 0;
     for (const char *at = messages.data; (at = strchr(at, '\n')); at++)
         lines++;
     assert_int_equal(lines, 8);
-    text_release(&messages);
-    release(&batches);
 }
 
 TEST_IN_FOLDER(the_report_counts_what_was_replaced)
@@ -205,8 +194,7 @@ static void read_batch(void *argument)
 {
     const struct dataset *dataset = argument;
     struct input_job job = {.ranks = 1, .local = 8, .threads = 2, .prefetch = 2, .seed = 5};
-    struct batches batches = run(dataset, &job, 10);
-    release(&batches);
+    HELD(batches) batches = run(dataset, &job, 10);
 }
 
 TEST_IN_FOLDER(nothing_but_corrupt_images_ends_the_run)

@@ -1,8 +1,6 @@
 #include "exec/input/picture/jpeg.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "tests/exec/input/fixture.h"
@@ -27,7 +25,7 @@ static struct decoded begin(const struct form *form)
     return decoded;
 }
 
-static void end(struct decoded *decoded)
+static void decoded_release(struct decoded *decoded)
 {
     free(decoded->data);
     decoder_free(decoded->decoder);
@@ -77,7 +75,7 @@ TEST(a_part_has_the_pixels_of_the_whole)
     struct err err = {0};
     for (size_t f = 0; f < sizeof(forms) / sizeof(*forms); f++)
         for (int32_t shrink = 1; shrink <= 8; shrink *= 2) {
-            struct decoded whole = begin(&forms[f]), part = begin(&forms[f]);
+            HELD(decoded) whole = begin(&forms[f]), part = begin(&forms[f]);
             assert_int_equal(decode(&whole, (struct box){0}, shrink, &err), 0);
             for (uint64_t i = 0; i < 25; i++) {
                 struct box box = {.x = draw(i, 0, whole.width), .y = draw(i, 1, whole.height)};
@@ -86,8 +84,6 @@ TEST(a_part_has_the_pixels_of_the_whole)
                 assert_int_equal(decode(&part, box, shrink, &err), 0);
                 compare(&whole.picture, &part.picture, box);
             }
-            end(&whole);
-            end(&part);
         }
 }
 
@@ -95,33 +91,31 @@ TEST(colours_come_out_as_they_went_in)
 {
     struct err err = {0};
     struct form form = {64, 48, 3, 1, 100, false, 8};
-    struct decoded decoded = begin(&form);
+    HELD(decoded) decoded = begin(&form);
     assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), 0);
     for (int32_t y = 0; y < form.height; y++)
         for (int32_t x = 0; x < form.width; x++)
             for (int32_t c = 0; c < 3; c++)
                 assert_in_range(pixel_of(&decoded.picture, x, y)[c] + 4 - form_byte(&form, x, y, c),
                                 0, 8);
-    end(&decoded);
 }
 
 TEST(grey_is_the_same_in_all_channels)
 {
     struct err err = {0};
-    struct decoded decoded = begin(&(struct form){40, 30, 1, 1, 95, false, 3});
+    HELD(decoded) decoded = begin(&(struct form){40, 30, 1, 1, 95, false, 3});
     assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), 0);
     for (int32_t i = 0; i < 40 * 30; i++) {
         const uint8_t *pixel = decoded.picture.pixel + (int64_t)3 * i;
         assert_true(pixel[0] == pixel[1] && pixel[1] == pixel[2]);
     }
-    end(&decoded);
 }
 
 TEST(inks_darken_each_other)
 {
     struct err err = {0};
     struct form form = {40, 30, 4, 1, 100, false, 3};
-    struct decoded decoded = begin(&form);
+    HELD(decoded) decoded = begin(&form);
     assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), 0);
     for (int32_t y = 0; y < form.height; y++)
         for (int32_t x = 0; x < form.width; x++)
@@ -129,13 +123,12 @@ TEST(inks_darken_each_other)
                 int32_t expected = form_byte(&form, x, y, c) * form_byte(&form, x, y, 3) / 255;
                 assert_in_range(pixel_of(&decoded.picture, x, y)[c] + 5 - expected, 0, 10);
             }
-    end(&decoded);
 }
 
 TEST(what_ends_early_is_refused)
 {
     for (size_t f = 0; f < sizeof(forms) / sizeof(*forms); f++) {
-        struct decoded decoded = begin(&forms[f]);
+        HELD(decoded) decoded = begin(&forms[f]);
         int64_t size = decoded.size;
         for (int32_t percent = 0; percent < 100; percent += 7) {
             struct err err = {0};
@@ -143,7 +136,6 @@ TEST(what_ends_early_is_refused)
             assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), -1);
             assert_message(&err, 65, "a.jpg: ");
         }
-        end(&decoded);
     }
 }
 
@@ -151,14 +143,12 @@ TEST(what_is_damaged_is_refused_or_still_a_picture)
 {
     int32_t refused = 0, trials = 300;
     for (int32_t i = 0; i < trials; i++) {
-        struct decoded decoded = begin(&forms[i % 6]);
-        struct err err = {0};
+        HELD(decoded) decoded = begin(&forms[i % 6]);
+        HELD(err) err = {0};
         for (uint64_t j = 0; j < 8; j++)
             decoded.data[draw((uint64_t)i, j, (int32_t)decoded.size)] = (uint8_t)draw(7, j, 256);
         refused += decode(&decoded, (struct box){0}, 1, &err) != 0;
         assert_int_equal(err.count > 0, err.text != NULL);
-        err_release(&err);
-        end(&decoded);
     }
     assert_in_range(refused, trials / 10, trials - 1); /* JPEG has no checksum */
 }
@@ -190,13 +180,12 @@ TEST(other_files_are_named_for_what_they_are)
 TEST(a_header_that_claims_too_much_is_refused)
 {
     struct err err = {0};
-    struct decoded decoded = begin(&form_camera);
+    HELD(decoded) decoded = begin(&form_camera);
     for (int64_t i = 0; i + 8 < decoded.size; i++)
         if (decoded.data[i] == 0xff && decoded.data[i + 1] == 0xc0) /* SOF0: height and width */
             memcpy(decoded.data + i + 5, "\xff\xdc\xff\xdc", 4);
     assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), -1);
     assert_message(&err, 65, "not plausible: 65500 x 65500");
-    end(&decoded);
 }
 
 /* 4096 x 4096 pixels are within the limit, but have 262144 blocks of at least a bit in each of
@@ -204,14 +193,13 @@ TEST(a_header_that_claims_too_much_is_refused)
 TEST(pixels_beyond_those_that_a_file_can_hold_are_refused)
 {
     struct err err = {0};
-    struct decoded decoded = begin(&form_camera);
+    HELD(decoded) decoded = begin(&form_camera);
     for (int64_t i = 0; i + 8 < decoded.size; i++)
         if (decoded.data[i] == 0xff && decoded.data[i + 1] == 0xc0)
             memcpy(decoded.data + i + 5, "\x10\x00\x10\x00", 4);
     decoded.size = 4096 * 4096 / 512 - 1;
     assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), -1);
     assert_message(&err, 65, "not plausible: 4096 x 4096 pixels in 32767 bytes");
-    end(&decoded);
 }
 
 /* The last scan once more, again and again. */
@@ -220,7 +208,7 @@ TEST(a_bomb_of_scans_is_one_damaged_picture)
     struct err err = {0};
     struct form form = form_camera;
     form.progressive = true;
-    struct decoded decoded = begin(&form);
+    HELD(decoded) decoded = begin(&form);
     int64_t last = decoded.size - 2;
     while (decoded.data[last] != 0xff || decoded.data[last + 1] != 0xda)
         last--;
@@ -230,7 +218,6 @@ TEST(a_bomb_of_scans_is_one_damaged_picture)
         memcpy(decoded.data + decoded.size - 2, decoded.data + last, (size_t)scan);
     assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), -1);
     assert_message(&err, 65, "not plausible: 101 scans, at most 100 are decoded");
-    end(&decoded);
 }
 
 static double decode_seconds(const struct form *form, struct box box, int32_t shrink)
@@ -242,7 +229,7 @@ static double decode_seconds(const struct form *form, struct box box, int32_t sh
     for (int32_t i = 0; i < 40; i++)
         assert_int_equal(decode(&decoded, box, shrink, &err), 0);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
-    end(&decoded);
+    decoded_release(&decoded);
     return (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
 }
 

@@ -1,6 +1,5 @@
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "exec/input/dataset.h"
 #include "tests/exec/input/fixture.h"

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -179,7 +177,7 @@ TEST_IN_FOLDER(tar_files_pack_like_folders)
     packed(&job);
     packed(&other);
     int64_t size, other_size;
-    FREED FREED uint8_t *a = fixture_read(job.to, &size), *b = fixture_read(other.to, &other_size);
+    FREED uint8_t *a = fixture_read(job.to, &size), *b = fixture_read(other.to, &other_size);
     assert_int_equal(size, other_size);
     assert_memory_equal(a, b, (size_t)size);
 }

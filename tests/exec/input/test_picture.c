@@ -1,8 +1,6 @@
 #include "exec/input/picture/picture.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/exec/input/fixture.h"
 #include "tests/test.h"
@@ -12,6 +10,11 @@ struct bytes {
     struct buffer buffer;
     struct picture picture;
 };
+
+static void bytes_release(struct bytes *bytes)
+{
+    buffer_release(&bytes->buffer);
+}
 
 static struct bytes make(int32_t width, int32_t height,
                          uint8_t (*byte)(int32_t x, int32_t y, int32_t c))
@@ -85,12 +88,10 @@ static const uint8_t pillow_crop[] = {
 
 static void check_pillow(int32_t width, int32_t height, struct view view, const uint8_t *expected)
 {
-    struct bytes bytes = make(width, height, blocks);
-    float *image = resized(&bytes, &view, &tint_none);
+    HELD(bytes) bytes = make(width, height, blocks);
+    FREED float *image = resized(&bytes, &view, &tint_none);
     for (int32_t i = 0; i < 3 * 6 * 5; i++) /* Pillow rounds to bytes, twice */
         assert_true(fabsf(image[i] - expected[i]) <= 1.01F);
-    free(image);
-    buffer_release(&bytes.buffer);
 }
 
 TEST(weights_are_those_of_pillow)
@@ -102,18 +103,16 @@ TEST(weights_are_those_of_pillow)
 
 TEST(the_same_size_is_the_same_picture)
 {
-    struct bytes bytes = make(37, 23, noise);
+    HELD(bytes) bytes = make(37, 23, noise);
     struct view view = all_of(0, 0, 37, 23, 37, 23);
-    float *image = resized(&bytes, &view, &tint_none);
+    FREED float *image = resized(&bytes, &view, &tint_none);
     for (int32_t i = 0; i < 3 * 37 * 23; i++)
         assert_true(image[i] == bytes.picture.pixel[i]);
-    free(image);
-    buffer_release(&bytes.buffer);
 }
 
 TEST(one_colour_stays_one_colour)
 {
-    struct bytes bytes = make(61, 45, flat);
+    HELD(bytes) bytes = make(61, 45, flat);
     for (int64_t index = 0; index < 50; index++) {
         struct view view = view_random(61, 45, 24, 1, 0, index);
         FREED float *image = resized(&bytes, &view, &tint_imagenet);
@@ -123,7 +122,6 @@ TEST(one_colour_stays_one_colour)
             assert_true(fabs(image[i] - expected) < 1e-5);
         }
     }
-    buffer_release(&bytes.buffer);
 }
 
 /* The definition, in double precision: what weighs how much in one result. */
@@ -159,20 +157,19 @@ TEST(resizing_is_what_it_is_defined_to_be)
 {
     static const int32_t sizes[][2] = {{90, 70}, {41, 93}, {20, 20}, {7, 120}, {1, 1}, {2, 40}};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-        struct bytes bytes = make(sizes[i][0], sizes[i][1], noise);
+        HELD(bytes) bytes = make(sizes[i][0], sizes[i][1], noise);
         struct view middle = view_middle(sizes[i][0], sizes[i][1], 32);
         check_defined(&bytes, &middle);
         for (int64_t index = 0; index < 20; index++) {
             struct view view = view_random(sizes[i][0], sizes[i][1], 24, 3, 1, index);
             check_defined(&bytes, &view);
         }
-        buffer_release(&bytes.buffer);
     }
 }
 
 TEST(only_what_is_needed_is_read)
 {
-    struct bytes bytes = make(90, 70, noise);
+    HELD(bytes) bytes = make(90, 70, noise);
     for (int64_t index = 0; index < 30; index++) {
         struct view view = view_random(90, 70, 24, 3, 2, index);
         HELD(resize) resize = resize_new(&view, 1, 90, 70);
@@ -189,7 +186,6 @@ TEST(only_what_is_needed_is_read)
         assert_memory_equal(whole, part, sizeof(part));
         free(whole);
     }
-    buffer_release(&bytes.buffer);
 }
 
 TEST(random_crops_keep_to_their_bounds)

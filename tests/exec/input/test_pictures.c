@@ -2,9 +2,6 @@
  * Batches of pictures and of files: input_next_pictures() and input_decode().
  */
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "exec/input/input.h"
 #include "exec/input/sampler.h"
 #include "tests/exec/input/fixture.h"
@@ -78,7 +75,7 @@ static struct given room(const struct input_job *job)
                           base_alloc(job->local, sizeof(int32_t)), job->augment};
 }
 
-static void release(struct given *given)
+static void given_release(struct given *given)
 {
     free(given->pixels);
     free(given->crop);
@@ -111,7 +108,7 @@ TEST_IN_FOLDER(batches_are_what_stands_in_the_stream_on_any_number_of_threads)
     enum { LOCAL = 7, BATCHES = 6 };
     OWN(dataset) *dataset = folder(state, NONE);
     struct input_job job = job_of(LOCAL, INPUT_PICTURES);
-    struct given given = room(&job);
+    HELD(given) given = room(&job);
     for (int32_t form = INPUT_PICTURES; form <= INPUT_FILES; form++)
         for (int32_t threads = 1; threads <= 4; threads++) {
             job.form = (enum input_form)form;
@@ -128,7 +125,6 @@ TEST_IN_FOLDER(batches_are_what_stands_in_the_stream_on_any_number_of_threads)
             assert_int_equal(input_report(input).batches, BATCHES);
             assert_int_equal(input_report(input).replaced, 0);
         }
-    release(&given);
 }
 
 TEST_IN_FOLDER(a_file_that_is_decoded_here_is_the_picture)
@@ -136,8 +132,8 @@ TEST_IN_FOLDER(a_file_that_is_decoded_here_is_the_picture)
     enum { LOCAL = 6 };
     OWN(dataset) *dataset = folder(state, NONE);
     struct input_job job = job_of(LOCAL, INPUT_FILES);
-    struct input *input = input_new(dataset, &job);
-    struct given given = room(&job);
+    OWN(input) *input = input_new(dataset, &job);
+    HELD(given) given = room(&job);
     for (int64_t b = 0; b < 4; b++) {
         input_next_pictures(input, given.pixels, given.crop, given.label);
         for (int32_t i = LOCAL - 1; i >= 0; i--) {
@@ -149,8 +145,6 @@ TEST_IN_FOLDER(a_file_that_is_decoded_here_is_the_picture)
         }
     }
     assert_int_equal(input_report(input).replaced, 0);
-    input_free(input);
-    release(&given);
 }
 
 static bool damaged(int64_t index)
@@ -183,8 +177,8 @@ static void check_replaced(void **state, enum damage damage)
     OWN(dataset) *dataset = folder(state, damage);
     struct input_job job = job_of(COUNT, INPUT_FILES);
     job.augment = false; /* all of a picture counts */
-    struct input *input = input_new(dataset, &job);
-    struct given given = room(&job);
+    OWN(input) *input = input_new(dataset, &job);
+    HELD(given) given = room(&job);
     for (int64_t b = 0; b < 3; b++) {
         input_next_pictures(input, given.pixels, given.crop, given.label);
         for (int64_t i = 0; i < COUNT; i++)
@@ -198,8 +192,6 @@ static void check_replaced(void **state, enum damage damage)
     for (int64_t i = 0; i < COUNT; i++)
         assert_picture(dataset, &given, i, sound(2 * COUNT + i), false);
     assert_int_equal(input_report(input).replaced, 6);
-    input_free(input);
-    release(&given);
 }
 
 TEST_IN_FOLDER(a_file_without_a_header_is_replaced)
@@ -217,8 +209,8 @@ TEST_IN_FOLDER(a_file_that_nobody_can_decode_is_replaced_when_that_is_found)
     OWN(dataset) *dataset = folder(state, INSIDE);
     struct input_job job = job_of(COUNT, INPUT_FILES);
     job.augment = false;
-    struct input *input = input_new(dataset, &job);
-    struct given given = room(&job);
+    OWN(input) *input = input_new(dataset, &job);
+    HELD(given) given = room(&job);
     for (int64_t b = 0; b < 3; b++) {
         input_next_pictures(input, given.pixels, given.crop, given.label);
         assert_int_equal(input_report(input).replaced, 2 * b);
@@ -235,8 +227,6 @@ TEST_IN_FOLDER(a_file_that_nobody_can_decode_is_replaced_when_that_is_found)
         assert_int_equal(input_report(input).replaced, 2 * b + 2);
     }
     assert_named(dataset, 2);
-    input_free(input);
-    release(&given);
 }
 
 TEST_IN_FOLDER(damaged_pixels_are_found_where_they_are_decoded_here)
@@ -244,15 +234,13 @@ TEST_IN_FOLDER(damaged_pixels_are_found_where_they_are_decoded_here)
     OWN(dataset) *dataset = folder(state, INSIDE);
     struct input_job job = job_of(COUNT, INPUT_PICTURES);
     job.augment = false;
-    struct input *input = input_new(dataset, &job);
-    struct given given = room(&job);
+    OWN(input) *input = input_new(dataset, &job);
+    HELD(given) given = room(&job);
     input_next_pictures(input, given.pixels, given.crop, given.label);
     for (int64_t i = 0; i < COUNT; i++)
         assert_picture(dataset, &given, i, sound(i), false);
     assert_int_equal(input_report(input).replaced, 2);
     assert_named(dataset, 2);
-    input_free(input);
-    release(&given);
 }
 
 /* Of each place only what is used is written: what is behind it is the caller's. */
@@ -261,7 +249,7 @@ TEST_IN_FOLDER(no_more_is_written_than_a_picture_takes)
     enum { LOCAL = 5 };
     OWN(dataset) *dataset = folder(state, NONE);
     struct input_job job = job_of(LOCAL, INPUT_PICTURES);
-    struct given given = room(&job);
+    HELD(given) given = room(&job);
     for (int32_t form = INPUT_PICTURES; form <= INPUT_FILES; form++) {
         job.form = (enum input_form)form;
         OWN(input) *input = input_new(dataset, &job);
@@ -271,5 +259,4 @@ TEST_IN_FOLDER(no_more_is_written_than_a_picture_takes)
             for (int64_t at = bytes_used(&given.crop[i]); at < PLACE; at++)
                 assert_int_equal(given.pixels[(int64_t)i * PLACE + at], 0x5a);
     }
-    release(&given);
 }

@@ -1,7 +1,5 @@
 #include "exec/input/sampler.h"
 
-#include <stdlib.h>
-
 #include "core/base/base.h"
 #include "tests/test.h"
 
