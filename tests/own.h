@@ -6,11 +6,13 @@
  *     OWN(schedule) *schedule = schedule_new(grid);   by the function that OWNED() names
  *     HELD(text) out = {0};                           by text_release()
  *     CLOSED(device_run) run = device_run_open(job);  by device_run_close()
- *     FREED char *path = base_format("%s/x", folder); by free()
+ *     AUTOFREE char *path = base_format("%s/x", folder);  by free(), see core/base/base.h
  */
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/base/base.h"
 
 /** A pointer to a struct @type that is freed; pointers may be NULL. */
 #define OWN(type) __attribute__((cleanup(type##_ends))) struct type
@@ -23,18 +25,7 @@
     }
 
 /** A struct @type whose contents are released. */
-#define HELD(type) __attribute__((cleanup(type##_release))) struct type
+#define HELD(type) AUTORELEASE(type) struct type
 
 /** A struct @type that is closed. */
 #define CLOSED(type) __attribute__((cleanup(type##_close))) struct type
-
-/** A pointer to memory. */
-#define FREED __attribute__((cleanup(memory_ends)))
-
-/** For FREED: @at is where the pointer stands. */
-static inline void memory_ends(void *at)
-{
-    void *memory;
-    memcpy(&memory, at, sizeof(memory));
-    free(memory);
-}

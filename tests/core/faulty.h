@@ -29,7 +29,7 @@ static inline char *data_path(const char *name)
 static inline int32_t each_file(const char *folder, const char *ending,
                                 void (*visit)(const char *path))
 {
-    FREED char *folder_path = data_path(folder);
+    AUTOFREE char *folder_path = data_path(folder);
     DIR *directory = opendir(folder_path);
     assert_non_null(directory);
     int32_t count = 0;
@@ -60,8 +60,8 @@ static inline char *line_behind(const char *path, const char *mark)
 /** @read must fail on @path with the message and the exit code that the file expects. */
 static inline void check_faulty(const char *path, int (*read)(const char *path, struct err *err))
 {
-    FREED char *expected = line_behind(path, "# expect: ");
-    FREED char *code = line_behind(path, "# exit: ");
+    AUTOFREE char *expected = line_behind(path, "# expect: ");
+    AUTOFREE char *code = line_behind(path, "# exit: ");
     HELD(err) err = {0};
     if (!expected)
         fail_msg("%s does not say what to expect", path);

@@ -19,7 +19,7 @@ static inline char *route_text(const struct fabric *fabric, int32_t from, int32_
     fabric_route(fabric, from, to, &route);
     struct text text = {0};
     for (int32_t i = 0; i < route.count; i++) {
-        FREED char *name = fabric_link_name(fabric, route.link[i]);
+        AUTOFREE char *name = fabric_link_name(fabric, route.link[i]);
         text_add(&text, "%s%s", i ? " " : "", name);
     }
     return text.data;
@@ -29,7 +29,7 @@ static inline char *route_text(const struct fabric *fabric, int32_t from, int32_
 static inline void expect_route(const struct fabric *fabric, int32_t from, int32_t to,
                                 const char *expected)
 {
-    FREED char *text = route_text(fabric, from, to);
+    AUTOFREE char *text = route_text(fabric, from, to);
     assert_string_equal(text, expected);
 }
 

@@ -105,7 +105,7 @@ TEST(the_nearest_word_is_near_or_none)
     assert_string_equal(base_nearest("batch_per_gpu", words) ? "near" : "none", "none");
     assert_null(base_nearest("x", words));
     assert_null(base_nearest("", words));
-    FREED char *endless = base_alloc(1 << 20, 1);
+    AUTOFREE char *endless = base_alloc(1 << 20, 1);
     memset(endless, 'e', (1 << 20) - 1);
     assert_null(base_nearest(endless, words));
 }

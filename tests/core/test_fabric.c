@@ -188,7 +188,7 @@ static int compare_names(const void *a, const void *b)
 
 static void expect_unique_names(struct fabric *fabric)
 {
-    FREED char **name = base_alloc(fabric->link_count, sizeof(*name));
+    AUTOFREE char **name = base_alloc(fabric->link_count, sizeof(*name));
     for (int32_t i = 0; i < fabric->link_count; i++)
         name[i] = fabric_link_name(fabric, i);
     qsort(name, (size_t)fabric->link_count, sizeof(*name), compare_names);

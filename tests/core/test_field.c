@@ -208,7 +208,7 @@ TEST(explains_where_each_value_comes_from)
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         const char *line = strstr(out.data, lines[i][0]);
         assert_non_null(line);
-        FREED char *copy = strndup(line, strcspn(line, "\n"));
+        AUTOFREE char *copy = strndup(line, strcspn(line, "\n"));
         if (!strstr(copy, lines[i][1]) || !strstr(copy, lines[i][2]))
             fail_msg("%s", copy);
     }

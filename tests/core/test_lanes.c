@@ -88,7 +88,7 @@ TEST(what_a_step_lost_is_found_in_a_trace)
             trace_add(&trace, (struct span){k / STEPS, 1, k % STEPS, 0, 100}); /* another rank */
             trace_finish(&trace, k / STEPS, when[k].end);
         }
-        FREED double *alone = lanes_alone(schedule, replays[i].slowdown, &trace);
+        AUTOFREE double *alone = lanes_alone(schedule, replays[i].slowdown, &trace);
         for (int32_t id = 0; id < STEPS; id++)
             assert_true(fabs(alone[id] - seconds[id]) < exact);
     }

@@ -53,7 +53,7 @@ TEST(each_faulty_file_says_what_is_wrong)
 
 TEST(the_files_that_faulty_ones_extend_are_sound)
 {
-    FREED char *path = data_path("tests/bad/platform_base.yaml");
+    AUTOFREE char *path = data_path("tests/bad/platform_base.yaml");
     platform_free(platform_of(path));
 }
 
@@ -62,7 +62,7 @@ static void expect_platform(const char *path)
     OWN(platform) *platform = platform_of(path);
     OWN(fabric) * fabric;
     struct err err = {0};
-    FREED char *file = base_format("/%s.yaml", platform_name(platform));
+    AUTOFREE char *file = base_format("/%s.yaml", platform_name(platform));
     assert_has(path, file);
     fabric = platform_fabric(platform, 4, 1, (struct grid){2, 2}, &err);
     assert_non_null(fabric);
@@ -76,7 +76,7 @@ TEST(all_platforms_can_be_read_and_laid_out)
 static void expect_device(const char *path)
 {
     struct err err = {0};
-    FREED char *yaml = ring_of(path);
+    AUTOFREE char *yaml = ring_of(path);
     OWN(platform) *platform = platform_read_text("ring", yaml, &err);
     assert_non_null(platform);
     assert_has(path, platform_device(platform)->name);
@@ -185,19 +185,19 @@ TEST(refuses_text_that_extends_a_file)
 TEST(finds_the_platforms_of_the_data_directory)
 {
     struct err err = {0};
-    FREED char *expected = data_path("platforms");
-    FREED char *found = platform_directory(&err);
+    AUTOFREE char *expected = data_path("platforms");
+    AUTOFREE char *found = platform_directory(&err);
     assert_string_equal(found, expected);
 }
 
 TEST(without_the_variable_finds_the_source_tree)
 {
     struct err err = {0};
-    FREED char *data = base_copy(getenv("FORETRAIN_DATADIR"));
+    AUTOFREE char *data = base_copy(getenv("FORETRAIN_DATADIR"));
     unsetenv("FORETRAIN_DATADIR");
-    FREED char *found = platform_directory(&err);
+    AUTOFREE char *found = platform_directory(&err);
     setenv("FORETRAIN_DATADIR", data, 1);
-    FREED char *expected = data_path("platforms");
+    AUTOFREE char *expected = data_path("platforms");
     assert_string_equal(found, expected);
 }
 
@@ -271,8 +271,8 @@ TEST(visits_every_number_there_is_and_no_other)
 static struct platform *ring_with_payload(const char *word)
 {
     struct err err = {0};
-    FREED char *ring = ring_of("ideal");
-    FREED char *yaml =
+    AUTOFREE char *ring = ring_of("ideal");
+    AUTOFREE char *yaml =
         *word ? base_format("%stransport: {payload: %s}\n", ring, word) : base_copy(ring);
     struct platform *platform = platform_read_text("ring", yaml, &err);
     assert_ok(platform, err);
@@ -282,7 +282,7 @@ static struct platform *ring_with_payload(const char *word)
 /* A platform of nodes of four devices; the caller frees it. */
 static struct platform *nodes_of_four(const char *more)
 {
-    FREED char *text = base_format(
+    AUTOFREE char *text = base_format(
         "version: 1\nname: n\ndescription: a test\nkind: cluster\ndevice: p40\nnodes: 1\n"
         "node:\n  devices: 4\n  cpus: 1\n%s"
         "  contention: {value: 30 %%, source: test, kind: measured}\n"
@@ -324,7 +324,7 @@ TEST(says_in_what_its_links_were_measured_or_that_nobody_said)
     for (int32_t i = 0; i < 4; i++) {
         OWN(platform) *platform = ring_with_payload(words[i]);
         HELD(text) shown = {0};
-        FREED char *line = base_format("links were measured with gradients in %s\n", words[i]);
+        AUTOFREE char *line = base_format("links were measured with gradients in %s\n", words[i]);
         platform_print(&shown, platform);
         assert_int_equal(platform_payload(platform), i - 1);
         assert_int_equal(strstr(shown.data, line) != NULL, i > 0);

@@ -13,13 +13,13 @@
 static void each_platform(void (*visit)(struct platform *platform))
 {
     struct err err = {0};
-    FREED char *folder = platform_directory(&err);
+    AUTOFREE char *folder = platform_directory(&err);
     DIR *directory = opendir(folder);
     assert_non_null(directory);
     for (struct dirent *entry; (entry = readdir(directory));) {
         if (!strstr(entry->d_name, ".yaml"))
             continue;
-        FREED char *path = base_format("%s/%s", folder, entry->d_name);
+        AUTOFREE char *path = base_format("%s/%s", folder, entry->d_name);
         OWN(platform) *platform = platform_of(path);
         visit(platform);
     }
@@ -98,7 +98,7 @@ static void expect_use(struct platform *platform)
         }
     }
     for (int32_t link = 0; link < fabric->link_count; link++) {
-        FREED char *name = fabric_link_name(fabric, link);
+        AUTOFREE char *name = fabric_link_name(fabric, link);
         if (!strncmp(name, "node", 4) && !between_sockets(name) && !used[link])
             fail_msg("%s: nothing is ever sent over %s", platform_name(platform), name);
     }
@@ -208,10 +208,10 @@ enum { MACHINE_COUNT = sizeof(machines) / sizeof(machines[0]) };
 /* The payload of the links of @tier that leave @from, over all links of the first node. */
 static double leaving(const struct fabric *fabric, const char *from, const char *tier)
 {
-    FREED char *start = base_format("node0.%s", from);
+    AUTOFREE char *start = base_format("node0.%s", from);
     double sum = 0;
     for (int32_t i = 0; i < fabric->link_count; i++) {
-        FREED char *name = fabric_link_name(fabric, i);
+        AUTOFREE char *name = fabric_link_name(fabric, i);
         if (!strncmp(name, start, strlen(start)) &&
             !strncmp(fabric->tier_name[fabric->link[i].tier], tier, strlen(tier)))
             sum += fabric->link[i].bandwidth;
@@ -252,7 +252,7 @@ TEST(every_gpu_has_all_its_nvlinks)
         OWN(fabric) *fabric = lay_out(platform, 1);
         for (int32_t gpu = 0; gpu < fabric->devices_per_node; gpu++) {
             /* A cable is named once for each direction, from its first end to its second. */
-            FREED char *from = base_format("gpu%d-", gpu);
+            AUTOFREE char *from = base_format("gpu%d-", gpu);
             double gigabytes = leaving(fabric, from, "nvlink") / 1e9;
             if (fabs(gigabytes - meshes[i].leaving) > 0.001 * meshes[i].leaving)
                 fail_msg("%s: %g GB/s leave gpu%d", meshes[i].name, gigabytes, gpu);

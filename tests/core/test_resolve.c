@@ -102,10 +102,10 @@ TEST(tensors_larger_than_a_bucket_are_said_to_be_cut)
         int64_t all_reduces;
     } cases[] = {{"", 0, 1}, {"10 KiB", 54, 9984}, {"8 MiB", 3, 13}, {"10 MiB", 0, 10}};
     for (int32_t i = 0; i < 4; i++) {
-        FREED char *more =
+        AUTOFREE char *more =
             i ? base_format("allreduce: {bucket: %s}\n", cases[i].bucket) : base_copy("");
         HELD(job) job = resolved_job(PHASE, more, (struct wish){0});
-        FREED char *text = resolved_cut_text(&job.resolved);
+        AUTOFREE char *text = resolved_cut_text(&job.resolved);
         assert_int_equal(job.resolved.tensors, 161);
         assert_int_equal(job.resolved.cut, cases[i].cut);
         assert_int_equal(job.resolved.all_reduces, cases[i].all_reduces);

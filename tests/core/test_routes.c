@@ -96,7 +96,7 @@ TEST(with_one_uplink_all_routings_are_the_same)
         for (int32_t pair = 0; pair < 100; pair++) {
             if (pair / 10 == pair % 10)
                 continue;
-            FREED char *text = route_text(ideal, pair / 10, pair % 10);
+            AUTOFREE char *text = route_text(ideal, pair / 10, pair % 10);
             expect_route(fabric, pair / 10, pair % 10, text);
         }
     }
@@ -112,7 +112,7 @@ TEST(hashed_routes_are_spread_over_all_uplinks)
     assert_non_null(platform);
     OWN(fabric) *fabric = platform_fabric(platform, 67, 4, (struct grid){268, 1}, &err);
     assert_int_equal(fabric->link_count, 67 * 34 + 2 * 2 * 24);
-    FREED int32_t *routes = base_alloc(fabric->link_count, sizeof(*routes));
+    AUTOFREE int32_t *routes = base_alloc(fabric->link_count, sizeof(*routes));
     for (int32_t from = 0; from < 4 * 34; from++)
         for (int32_t to = 4 * 34; to < 4 * 67; to++) {
             struct route route;

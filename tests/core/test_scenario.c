@@ -10,7 +10,7 @@
 
 static struct scenario read_job(const char *const *set, int32_t count)
 {
-    FREED char *path = data_path("experiments/01_sony_abci/v1-1088.yaml");
+    AUTOFREE char *path = data_path("experiments/01_sony_abci/v1-1088.yaml");
     struct err err = {0};
     struct scenario scenario = {0};
     assert_ok(!scenario_read(&scenario, path, set, count, NULL, &err), err);
@@ -90,7 +90,7 @@ TEST(only_jpeg_files_are_decoded_by_a_device)
     for (int32_t source = 0; source < SOURCE_COUNT; source++) {
         struct err err = {0};
         struct scenario scenario;
-        FREED char *text = decoded_by_the_device(dataset_source_names[source]);
+        AUTOFREE char *text = decoded_by_the_device(dataset_source_names[source]);
         if (source != SOURCE_IMAGEFOLDER && source != SOURCE_WEBDATASET) {
             refused(text, "no effect without a source of JPEG files");
         } else {
@@ -116,7 +116,7 @@ TEST(faults_between_values_are_reported_at_once)
 
 TEST(explains_every_value)
 {
-    FREED char *path = data_path("experiments/01_sony_abci/v2-3456.yaml");
+    AUTOFREE char *path = data_path("experiments/01_sony_abci/v2-3456.yaml");
     const char *const set[] = {"seed=7"};
     struct err err = {0};
     HELD(text) out = {0};

@@ -23,7 +23,7 @@ static struct json *values_of(const char *from, const char *to, int32_t ranks)
     struct scenario scenario;
     const char *place = strstr(text, from);
     assert_non_null(place);
-    FREED char *changed =
+    AUTOFREE char *changed =
         base_format("%.*s%s%s", (int)(place - text), text, to, place + strlen(from));
     assert_ok(!scenario_read_text(&scenario, "job", changed, &err), err);
     HELD(plan) plan = plan_build(&scenario, ranks);
@@ -53,10 +53,10 @@ TEST(the_manual_page_names_every_decision)
 {
     HELD(text) page = {0};
     struct err err = {0};
-    FREED char *path = data_path("docs/man/foretrain.1.scd");
+    AUTOFREE char *path = data_path("docs/man/foretrain.1.scd");
     assert_int_equal(file_read(path, &page, &err), 0);
     for (const struct scenario_rule *rule = scenario_rules; rule->path; rule++) {
-        FREED char *word = base_format("_%s_", rule->path);
+        AUTOFREE char *word = base_format("_%s_", rule->path);
         if (!strstr(page.data, word))
             fail_msg("%s does not stand in foretrain(1)", word);
     }

@@ -33,7 +33,7 @@ static int open_fixture(void **state)
 
 static int close_fixture(void **state)
 {
-    FREED struct fixture *fixture = *state;
+    AUTOFREE struct fixture *fixture = *state;
     schedule_free(fixture->schedule);
     trace_release(&fixture->trace);
     return 0;
@@ -53,7 +53,7 @@ static char *written(writer *write, const struct fixture *fixture)
 static void refuses(const struct fixture *fixture, const char *message)
 {
     for (size_t i = 0; i < sizeof(writers) / sizeof(*writers); i++) {
-        FREED char *text = NULL;
+        AUTOFREE char *text = NULL;
         size_t size = 0;
         HELD(err) err = {0};
         FILE *file = open_memstream(&text, &size);
@@ -67,14 +67,14 @@ static void refuses(const struct fixture *fixture, const char *message)
 
 TEST_WITH(writes_microseconds, open_fixture, close_fixture)
 {
-    FREED char *text = written(timeline_write_kineto, *state);
+    AUTOFREE char *text = written(timeline_write_kineto, *state);
     assert_has(text, "\"name\": \"nccl:all_reduce\", \"pid\": 0, \"tid\": 1, "
                      "\"ts\": 1.000000, \"dur\": 2.500000");
 }
 
 TEST_WITH(writes_paje_events_in_the_order_of_time, open_fixture, close_fixture)
 {
-    FREED char *text = written(timeline_write_paje, *state);
+    AUTOFREE char *text = written(timeline_write_paje, *state);
     const char *expected = "5 0.000000000000 STEP r0l0 s0\n5 0.000000000000 STEP r1l0 s0\n"
                            "6 0.000001000000 STEP r0l0\n5 0.000001000000 STEP r0l1 s1\n"
                            "6 0.000001000000 STEP r1l0\n5 0.000001000000 STEP r1l1 s1\n"
@@ -86,13 +86,13 @@ TEST_WITH(the_order_of_spans_in_the_trace_does_not_matter, open_fixture, close_f
 {
     struct fixture *fixture = *state;
     for (size_t i = 0; i < sizeof(writers) / sizeof(*writers); i++) {
-        FREED char *first = written(writers[i], fixture);
+        AUTOFREE char *first = written(writers[i], fixture);
         for (int64_t a = 0, b = fixture->trace.span_count - 1; a < b; a++, b--) {
             struct span swap = fixture->trace.span[a];
             fixture->trace.span[a] = fixture->trace.span[b];
             fixture->trace.span[b] = swap;
         }
-        FREED char *second = written(writers[i], fixture);
+        AUTOFREE char *second = written(writers[i], fixture);
         assert_string_equal(first, second);
     }
 }

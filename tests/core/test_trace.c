@@ -56,9 +56,9 @@ TEST(written_and_read_again_is_byte_equal)
 {
     HELD(trace) trace = example(), again = {0};
     struct err err = {0};
-    FREED char *text = written(&trace);
+    AUTOFREE char *text = written(&trace);
     assert_int_equal(read_text(text, &again, &err), 0);
-    FREED char *second = written(&again);
+    AUTOFREE char *second = written(&again);
     assert_string_equal(text, second);
     assert_int_equal(again.span_count, trace.span_count);
     assert_true(again.span[0].end == trace.span[0].end);
@@ -87,7 +87,7 @@ TEST(one_iteration_takes_until_its_end)
 TEST(refuses_every_truncation)
 {
     HELD(trace) trace = example();
-    FREED char *text = written(&trace);
+    AUTOFREE char *text = written(&trace);
     for (size_t length = strlen(text) - 1; length > 0; length--) {
         text[length] = '\0';
         refuses(text);
@@ -98,7 +98,7 @@ TEST(refuses_every_truncation)
 TEST(survives_every_changed_byte)
 {
     HELD(trace) trace = example();
-    FREED char *text = written(&trace);
+    AUTOFREE char *text = written(&trace);
     for (char *at = text; *at; at++) {
         const char old = *at;
         for (const char *with = " -9x\n"; *with; with++) {
@@ -119,7 +119,7 @@ static const char head[] = "foretrain-trace 1\nbackend sim\ngrain full\nschedule
 
 static void refuses_spans(const char *spans)
 {
-    FREED char *text = base_format("%s%s", head, spans);
+    AUTOFREE char *text = base_format("%s%s", head, spans);
     refuses(text);
 }
 
@@ -153,7 +153,7 @@ TEST(reads_traces_that_follow_each_other)
 {
     struct trace trace = example(), again = {0};
     struct err err = {0};
-    FREED char *one = written(&trace), *two = base_format("%s%s", one, one);
+    AUTOFREE char *one = written(&trace), *two = base_format("%s%s", one, one);
     FILE *file = fmemopen(two, strlen(two), "r");
     for (int i = 0; i < 2; i++) {
         assert_int_equal(trace_read(file, "trace", &again, &err), 0);

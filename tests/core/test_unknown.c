@@ -24,7 +24,7 @@ static char *settled(const char *text, double quantile)
 
 static void is_text(const char *text, double quantile, const char *expected)
 {
-    FREED char *value = settled(text, quantile);
+    AUTOFREE char *value = settled(text, quantile);
     assert_string_equal(value, expected);
 }
 
@@ -32,7 +32,7 @@ static void is_number(const char *text, double quantile, enum unit unit, double 
 {
     double number;
     struct err err = {0};
-    FREED char *value = settled(text, quantile);
+    AUTOFREE char *value = settled(text, quantile);
     assert_int_equal(unit_parse(unit, value, &number, &err), 0);
     assert_true(fabs(number - expected) <= 1e-9 * fabs(expected));
 }
@@ -50,7 +50,7 @@ TEST(whole_numbers_are_equally_likely)
 {
     int32_t count[4] = {0};
     for (int32_t i = 0; i < 400; i++) {
-        FREED char *value = settled("a: {low: 16, high: 19}", (i + 0.5) / 400);
+        AUTOFREE char *value = settled("a: {low: 16, high: 19}", (i + 0.5) / 400);
         count[atoi(value) - 16]++;
     }
     for (int32_t i = 0; i < 4; i++)

@@ -73,7 +73,7 @@ static void print_choices(struct text *out, const struct trial *trial, const str
 
 static double find(const struct number_list *list, const char *section, const char *key)
 {
-    FREED char *path = base_format("%s.%s", section, key);
+    AUTOFREE char *path = base_format("%s.%s", section, key);
     double value = 0;
     for (int32_t i = 0; i < list->count; i++)
         if (!strcmp(list->number[i].path, path))
@@ -98,7 +98,7 @@ static double narrowest_cut(const struct trial *trial, const struct number_list 
     else if (trial->nodes > 1)
         rate = find(list, "node", "nics") * rate_of(list, "network.nic");
     for (int32_t t = 0; t < FABRIC_TIER_LIMIT; t++) {
-        FREED char *tier = base_format("network.tiers[%d]", t);
+        AUTOFREE char *tier = base_format("network.tiers[%d]", t);
         double nodes = find(list, tier, "nodes");
         if (nodes > 0 && trial->nodes > nodes)
             rate = fmin(rate, find(list, tier, "uplinks") * rate_of(list, tier));
@@ -182,7 +182,7 @@ static void change_number(struct findings *findings, const struct point *point,
                           const struct number *number, double factor, double limit)
 {
     bool longer = number_is_rate(number) == (factor < 1);
-    FREED char *what = base_format("%s x %g", number->path, factor);
+    AUTOFREE char *what = base_format("%s x %g", number->path, factor);
     double before = number_scale(number, factor);
     expect(findings, point, point->trial, what, longer ? 1 : 1 / limit, longer ? limit : 1);
     number_set(number, before);

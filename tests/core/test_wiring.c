@@ -31,7 +31,7 @@ static char *way(const struct wiring *wiring, const char *from, const char *to)
 static void expect_way(const struct wiring *wiring, const char *from, const char *to,
                        const char *expected)
 {
-    FREED char *text = way(wiring, from, to);
+    AUTOFREE char *text = way(wiring, from, to);
     assert_string_equal(text, expected);
 }
 

@@ -154,12 +154,12 @@ TEST(refuses_every_kind_of_bad_utf8)
                                "\xf8\x88\x80\x80",
                                "\xff"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        FREED char *text = base_format("a: 1\nb: '%s'\n", bad[i]);
+        AUTOFREE char *text = base_format("a: 1\nb: '%s'\n", bad[i]);
         refused(text, "t.yaml:2:5: error: byte 0x");
     }
     const char *const good[] = {"\xc2\x80", "\xe0\xa0\x80", "\xef\xbf\xbd", "\xf4\x8f\xbf\xbd"};
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-        FREED char *text = base_format("b: '%s'\n", good[i]);
+        AUTOFREE char *text = base_format("b: '%s'\n", good[i]);
         yaml_free(read_text(text));
     }
 }
@@ -228,7 +228,7 @@ static char *path_of(const char *name)
 
 static void write_file(const char *name, const char *text)
 {
-    FREED char *path = path_of(name);
+    AUTOFREE char *path = path_of(name);
     FILE *file = fopen(path, "w");
     fputs(text, file);
     fclose(file);
@@ -236,7 +236,7 @@ static void write_file(const char *name, const char *text)
 
 static struct document *read_file(const char *name, struct err *err)
 {
-    FREED char *path = path_of(name);
+    AUTOFREE char *path = path_of(name);
     return yaml_read_file(path, err);
 }
 
@@ -251,7 +251,7 @@ static int remove_folder(void **state)
     (void)state;
     const char *const names[] = {"base.yaml", "over.yaml", "loop1.yaml", "loop2.yaml", "lost.yaml"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        FREED char *path = path_of(names[i]);
+        AUTOFREE char *path = path_of(names[i]);
         unlink(path);
     }
     return rmdir(folder);

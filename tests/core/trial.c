@@ -174,8 +174,8 @@ static int is_platform(const struct dirent *entry)
 void trial_each_platform(void (*visit)(void *context, struct platform *platform), void *context)
 {
     struct err err = {0};
-    FREED char *folder = platform_directory(&err);
-    FREED struct dirent **entry;
+    AUTOFREE char *folder = platform_directory(&err);
+    AUTOFREE struct dirent **entry;
     int count = scandir(folder, &entry, is_platform, alphasort);
     assert_true(count > 0);
     for (int i = 0; i < count; i++) {
@@ -212,13 +212,13 @@ static void add_whole(struct number_list *list, const char *prefix, const struct
     for (int32_t i = 0; i < table->count; i++) {
         const struct field *field = &table->field[i];
         void *member = (char *)record + field->offset;
-        FREED char *path = base_format("%s%s", prefix, field->path);
+        AUTOFREE char *path = base_format("%s%s", prefix, field->path);
         if (field->kind == FIELD_INTEGER && *(int64_t *)member != 0) {
             add(list, path, UNIT_NONE)->count = member;
         } else if (field->kind == FIELD_LIST) {
             const struct field_list *items = member;
             for (int32_t k = 0; k < items->count; k++) {
-                FREED char *item = base_format("%s[%d].", path, k);
+                AUTOFREE char *item = base_format("%s[%d].", path, k);
                 add_whole(list, item, field->table,
                           (char *)items->item + (size_t)k * field->table->size);
             }

@@ -30,7 +30,7 @@ struct fixture {
 /** Remove the directory @path with all that is in it. */
 static inline void remove_tree(const char *path)
 {
-    FREED char *command = base_format("rm -rf '%s'", path);
+    AUTOFREE char *command = base_format("rm -rf '%s'", path);
     assert_int_equal(system(command), 0);
 }
 
@@ -121,7 +121,7 @@ static inline bool holds(const struct fixture *f, const char *name, int32_t seed
     struct progress progress;
     struct weights read = new_weights(&f->layout);
     struct fixture wanted = {.layout = f->layout, .weights = new_weights(&f->layout)};
-    FREED char *path = base_format("%s/%s", f->directory, name);
+    AUTOFREE char *path = base_format("%s/%s", f->directory, name);
     fill_weights(&wanted, seed);
     size_t bytes = (size_t)f->layout.parameters * sizeof(float);
     bool same = checkpoint_read(path, &f->layout, &progress, &read, &err) == 0 &&
@@ -177,6 +177,6 @@ static inline int fixture_teardown(void **state)
 /** Whether @name lies in the fixture's directory. */
 static inline bool is_there(const struct fixture *f, const char *name)
 {
-    FREED char *path = base_format("%s/%s", f->directory, name);
+    AUTOFREE char *path = base_format("%s/%s", f->directory, name);
     return access(path, F_OK) == 0;
 }

@@ -41,7 +41,7 @@ static double now(void)
 
 static void save(const char *directory, const char *name, const void *data, int64_t size)
 {
-    FREED char *path = base_format("%s/%s", directory, name);
+    AUTOFREE char *path = base_format("%s/%s", directory, name);
     FILE *file = fopen(path, "wb");
     if (!file || fwrite(data, 1, (size_t)size, file) != (size_t)size || fclose(file)) {
         perror(path);
@@ -54,7 +54,7 @@ static void save_tensors(const struct device_run *run, const char *directory, co
                          const float *flat)
 {
     int64_t done = 0;
-    FREED float *ordered = base_alloc(run->layout.parameters, sizeof(float));
+    AUTOFREE float *ordered = base_alloc(run->layout.parameters, sizeof(float));
     for (int32_t t = 0; t < run->job.model->tensor_count; t++) {
         struct parameter p = run->layout.parameter[t];
         memcpy(ordered + done, flat + p.offset, (size_t)p.elements * sizeof(float));
@@ -93,7 +93,7 @@ static void dump(struct device_run *run, const char *directory, int32_t steps)
     const int64_t size = sizeof(float);
     int64_t images = (int64_t)job->batches * job->batch;
     int64_t scores_size = (int64_t)job->batch * job->model->classes * size;
-    FREED float *scores = base_alloc(scores_size, 1);
+    AUTOFREE float *scores = base_alloc(scores_size, 1);
     run->scenario.training.weight_decay = 0;
     save_tensors(run, directory, "parameters", run->weights.parameter);
     save(directory, "images", run->images, images * shape_elements(job->model->layer[0].in) * size);

@@ -222,7 +222,7 @@ static struct train_result train(const char *path, const char *decode, bool augm
     HELD(err) err = {0};
     struct scenario scenario;
     struct train_result result = {0};
-    FREED char *job_text = base_format(text, path, path, decode, augment ? "true" : "false");
+    AUTOFREE char *job_text = base_format(text, path, path, decode, augment ? "true" : "false");
     check(!scenario_read_text(&scenario, "pictures_check", job_text, &err), "the job is right");
     OWN(model) *model = network_build("toy", SIDE, CLASSES, &err);
     HELD(plan) plan = plan_build(&scenario, grid_ranks(grid));

@@ -24,7 +24,7 @@ static void refuses(const struct fixture *f, const char *file, int32_t code)
     HELD(err) err = {0};
     struct progress progress = {.step = -7};
     HELD(weights) read = new_weights(&f->layout);
-    FREED char *path = base_format("%s/ckpt-000001", f->directory);
+    AUTOFREE char *path = base_format("%s/ckpt-000001", f->directory);
     assert_int_equal(checkpoint_read(path, &f->layout, &progress, &read, &err), -1);
     assert_int_equal(err.exit_code, code);
     assert_has(err.text, file);
@@ -40,7 +40,7 @@ TEST_ON_DISK(is_read_back_with_every_bit)
     f->weights.parameter[3] = -0.0F;
     f->weights.parameter[4] = 1e-45F;
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
-    FREED char *path = base_format("%s/ckpt-000001", f->directory);
+    AUTOFREE char *path = base_format("%s/ckpt-000001", f->directory);
     HELD(weights) read = new_weights(&f->layout);
     assert_int_equal(checkpoint_read(path, &f->layout, &progress, &read, &err), 0);
     assert_memory_equal(read.parameter, f->weights.parameter, (size_t)f->layout.parameters * 4);
@@ -67,7 +67,7 @@ TEST_ON_DISK(a_loss_that_is_not_finite_is_read_as_not_a_number)
     struct progress progress;
     f->progress.loss = INFINITY;
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
-    FREED char *path = base_format("%s/ckpt-000001", f->directory);
+    AUTOFREE char *path = base_format("%s/ckpt-000001", f->directory);
     assert_int_equal(checkpoint_read_progress(path, &progress, &err), 0);
     assert_true(isnan(progress.loss));
 }
@@ -83,7 +83,7 @@ TEST_ON_DISK(momentum_and_statistics_of_ranks_may_be_left_out)
         0);
     assert_false(is_there(f, "ckpt-000001/optim.safetensors"));
     assert_false(is_there(f, "ckpt-000001/ranks.safetensors"));
-    FREED char *path = base_format("%s/ckpt-000001", f->directory);
+    AUTOFREE char *path = base_format("%s/ckpt-000001", f->directory);
     HELD(weights) read = new_weights(&f->layout);
     read.momentum[0] = read.rank_statistics[0] = 5;
     assert_int_equal(checkpoint_read(path, &f->layout, &progress, &read, &err), 0);
@@ -98,7 +98,7 @@ TEST(resnet50_has_the_320_tensors_of_torchvision)
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
     HELD(text) content = {0};
     HELD(safetensors) header;
-    FREED char *path = file_in(f, "ckpt-000001", "model.safetensors");
+    AUTOFREE char *path = file_in(f, "ckpt-000001", "model.safetensors");
     assert_int_equal(file_read(path, &content, &err), 0);
     assert_int_equal(safetensors_read_header(&header, path, content.data, content.length, &err), 0);
     assert_int_equal(header.count, 320);
@@ -146,7 +146,7 @@ TEST_ON_DISK(names_the_file_with_a_flipped_bit)
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
     for (int32_t i = 0; i < FILE_COUNT; i++) {
         struct stat found;
-        FREED char *path = file_in(f, "ckpt-000001", files[i]);
+        AUTOFREE char *path = file_in(f, "ckpt-000001", files[i]);
         assert_int_equal(stat(path, &found), 0);
         int64_t stride = i == FILE_COUNT - 1 ? 1 : found.st_size / 23 + 1;
         for (int64_t at = 0; at < found.st_size; at += stride) {
@@ -165,7 +165,7 @@ TEST_ON_DISK(names_the_file_that_was_cut)
             struct stat found;
             struct err err = {0};
             assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
-            FREED char *path = file_in(f, "ckpt-000001", files[i]);
+            AUTOFREE char *path = file_in(f, "ckpt-000001", files[i]);
             assert_int_equal(stat(path, &found), 0);
             int64_t length = part == 4 ? found.st_size - 1 : found.st_size * part / 4;
             assert_int_equal(truncate(path, length), 0);
@@ -178,7 +178,7 @@ TEST_ON_DISK(names_the_file_that_is_missing)
     for (int32_t i = 0; i < FILE_COUNT; i++) {
         struct err err = {0};
         assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
-        FREED char *path = file_in(f, "ckpt-000001", files[i]);
+        AUTOFREE char *path = file_in(f, "ckpt-000001", files[i]);
         assert_int_equal(unlink(path), 0);
         refuses(f, files[i], 66);
     }
@@ -192,7 +192,7 @@ TEST_ON_DISK(refuses_the_weights_of_another_network)
     struct err err = {0};
     struct progress progress;
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
-    FREED char *path = base_format("%s/ckpt-000001", f->directory);
+    AUTOFREE char *path = base_format("%s/ckpt-000001", f->directory);
     assert_int_equal(checkpoint_read(path, &other->layout, &progress, &other->weights, &err), -1);
     assert_has(err.text, "has shape [3,");
     err_release(&err);
@@ -241,7 +241,7 @@ TEST_ON_DISK(reads_models_of_others_in_16_bits)
     for (enum safetensors_type type = SAFETENSORS_F32; type <= SAFETENSORS_BF16; type++) {
         struct err err = {0};
         HELD(weights) read = new_weights(&f->layout);
-        FREED char *path = foreign_model(f, type, NULL, NULL);
+        AUTOFREE char *path = foreign_model(f, type, NULL, NULL);
         assert_int_equal(checkpoint_read_model(path, &f->layout, &read, &err), 0);
         for (int64_t i = 0; i < f->layout.parameters; i++)
             assert_true(read.parameter[i] == 1.5F && read.momentum[i] == 0);
@@ -253,7 +253,7 @@ TEST_ON_DISK(reads_models_of_others_in_16_bits)
 TEST_ON_DISK(names_the_tensor_that_is_missing_or_unknown)
 {
     HELD(err) err = {0};
-    FREED char *path = foreign_model(f, SAFETENSORS_F16, "fc.bias", "head.scale");
+    AUTOFREE char *path = foreign_model(f, SAFETENSORS_F16, "fc.bias", "head.scale");
     assert_int_equal(checkpoint_read_model(path, &f->layout, &f->weights, &err), -1);
     assert_int_equal(err.count, 2);
     assert_has(err.text, "tensor 'fc.bias' is missing");
@@ -295,7 +295,7 @@ TEST_ON_DISK(refuses_states_that_cannot_be)
 static void refuses_job(const struct fixture *f, int32_t code, const char *part)
 {
     HELD(err) err = {0};
-    FREED char *path = base_format("%s/ckpt-000001", f->directory);
+    AUTOFREE char *path = base_format("%s/ckpt-000001", f->directory);
     assert_null(checkpoint_read_job(path, &err));
     assert_int_equal(err.exit_code, code);
     assert_has(err.text, part);
@@ -305,7 +305,7 @@ TEST_ON_DISK(the_job_is_kept_and_may_be_anybodys)
 {
     struct err err = {0};
     int64_t number;
-    FREED char *path = base_format("%s/ckpt-000001", f->directory);
+    AUTOFREE char *path = base_format("%s/ckpt-000001", f->directory);
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
     refuses_job(f, 66, "name its job");
     f->progress.job = "[1]";
@@ -317,7 +317,7 @@ TEST_ON_DISK(the_job_is_kept_and_may_be_anybodys)
     assert_true(json_as_integer(json_get(job, "seed"), &number));
     assert_int_equal(number, 5);
     json_free(job);
-    FREED char *file = file_in(f, "ckpt-000001", "job.json");
+    AUTOFREE char *file = file_in(f, "ckpt-000001", "job.json");
     FILE *stream = fopen(file, "r+");
     assert_non_null(stream);
     fputs("(", stream);

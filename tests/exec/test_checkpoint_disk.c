@@ -20,8 +20,8 @@ static void write_seeded(struct fixture *f, const char *name, int32_t keep, int3
 static void expect_latest(const struct fixture *f, const char *run, const char *name,
                           struct text *notes)
 {
-    FREED char *found = checkpoint_latest(f->directory, run, notes);
-    FREED char *expected = base_format("%s/%s", f->directory, name);
+    AUTOFREE char *found = checkpoint_latest(f->directory, run, notes);
+    AUTOFREE char *expected = base_format("%s/%s", f->directory, name);
     assert_non_null(found);
     assert_string_equal(found, expected);
 }
@@ -29,7 +29,7 @@ static void expect_latest(const struct fixture *f, const char *run, const char *
 /* A file in the fixture's directory. */
 static void touch(const struct fixture *f, const char *name)
 {
-    FREED char *path = base_format("%s/%s", f->directory, name);
+    AUTOFREE char *path = base_format("%s/%s", f->directory, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fclose(file);
@@ -37,14 +37,14 @@ static void touch(const struct fixture *f, const char *name)
 
 static void make(const struct fixture *f, const char *name)
 {
-    FREED char *path = base_format("%s/%s", f->directory, name);
+    AUTOFREE char *path = base_format("%s/%s", f->directory, name);
     assert_int_equal(mkdir(path, 0777), 0);
 }
 
 TEST_ON_DISK(makes_directories_that_are_missing)
 {
     struct err err = {0};
-    FREED char *deep = base_format("%s/a/b//c/", f->directory);
+    AUTOFREE char *deep = base_format("%s/a/b//c/", f->directory);
     assert_int_equal(
         checkpoint_write(deep, "ckpt-000001", 0, &f->layout, &f->progress, &f->weights, &err), 0);
     assert_true(holds(f, "a/b/c/ckpt-000001", 0));
@@ -54,7 +54,7 @@ TEST_ON_DISK(refuses_a_directory_that_cannot_be_made)
 {
     HELD(err) err = {0};
     touch(f, "file");
-    FREED char *path = base_format("%s/file/runs", f->directory);
+    AUTOFREE char *path = base_format("%s/file/runs", f->directory);
     assert_int_equal(
         checkpoint_write(path, "ckpt-1", 0, &f->layout, &f->progress, &f->weights, &err), -1);
     assert_message(&err, 73, path);
@@ -158,7 +158,7 @@ TEST_ON_DISK(the_latest_is_the_newest_that_is_whole)
 /* One bit in the middle of @file of checkpoint @name. */
 static void flip_bit(const struct fixture *f, const char *name, const char *file)
 {
-    FREED char *path = base_format("%s/%s/%s", f->directory, name, file);
+    AUTOFREE char *path = base_format("%s/%s/%s", f->directory, name, file);
     FILE *stream = fopen(path, "r+");
     assert_non_null(stream);
     assert_int_equal(fseek(stream, 0, SEEK_END), 0);
@@ -283,7 +283,7 @@ TEST_ON_DISK(killed_at_any_moment_leaves_one_to_go_on_from)
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_true(WIFSIGNALED(status));
         HELD(text) notes = {0};
-        FREED char *path = checkpoint_latest(f->directory, NULL, &notes);
+        AUTOFREE char *path = checkpoint_latest(f->directory, NULL, &notes);
         assert_non_null(path);
         unfinished += notes.data != NULL;
         assert_true(holds(f, path + strlen(f->directory) + 1, 0));

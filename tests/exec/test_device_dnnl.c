@@ -67,7 +67,8 @@ static void assert_same_state(struct device_run *a, struct device_run *b, double
 static void assert_same_scores(struct device_run *a, struct device_run *b, double tolerance)
 {
     int64_t count = (int64_t)a->job.batch / a->job.micro_batches * a->job.model->classes;
-    FREED float *mine = base_alloc(count, sizeof(float)), *other = base_alloc(count, sizeof(float));
+    AUTOFREE float *mine = base_alloc(count, sizeof(float)),
+                   *other = base_alloc(count, sizeof(float));
     device_run_score(a, mine);
     device_run_score(b, other);
     double difference = relative(mine, other, count);

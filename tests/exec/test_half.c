@@ -214,8 +214,8 @@ static void release(struct results *r)
 
 TEST_PORTABLE(gives_the_same_bits_with_all_instructions)
 {
-    FREED float *values = random_floats(RANDOM);
-    FREED uint16_t *halves = all_halves();
+    AUTOFREE float *values = random_floats(RANDOM);
+    AUTOFREE uint16_t *halves = all_halves();
     for (size_t t = 0; t < 2; t++)
         for (enum half_isa isa = 1; isa < HALF_ISA_COUNT; isa++) {
             if (!half_isa_supported(isa)) {

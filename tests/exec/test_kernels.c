@@ -34,8 +34,8 @@ TEST(statistics_keep_their_digits_far_from_zero)
 {
     for (int32_t k = 0; k < SHAPES; k++) {
         struct blocked s = shapes[k];
-        FREED float *x = random_floats(count_of(s), 1), *mean = random_floats(2 * s.channels, 2);
-        FREED float *scratch = base_alloc(norm_scratch(&s), sizeof(float));
+        AUTOFREE float *x = random_floats(count_of(s), 1), *mean = random_floats(2 * s.channels, 2);
+        AUTOFREE float *scratch = base_alloc(norm_scratch(&s), sizeof(float));
         struct norm norm = {.x = x, .mean = mean, .variance = mean + s.channels};
         for (int64_t i = 0; i < count_of(s); i++)
             x[i] += 10000;
@@ -58,9 +58,9 @@ TEST(two_norms_and_a_residual_are_added_before_the_relu)
 {
     for (int32_t k = 0; k < SHAPES; k++) {
         struct blocked s = shapes[k];
-        FREED float *a = random_floats(count_of(s), 1), *b = random_floats(count_of(s), 2);
-        FREED float *added = random_floats(count_of(s), 3), *y = random_floats(count_of(s), 4);
-        FREED float *line = random_floats(4 * s.channels, 5);
+        AUTOFREE float *a = random_floats(count_of(s), 1), *b = random_floats(count_of(s), 2);
+        AUTOFREE float *added = random_floats(count_of(s), 3), *y = random_floats(count_of(s), 4);
+        AUTOFREE float *line = random_floats(4 * s.channels, 5);
         struct norm first = {.x = a, .scale = line, .shift = line + s.channels};
         struct norm second = {
             .x = b, .scale = line + 2 * s.channels, .shift = line + 3 * s.channels};
@@ -83,8 +83,8 @@ TEST(an_average_pool_adapts_its_windows)
     const struct layer layer = {
         .op = LAYER_AVERAGE_POOL, .in = {16, 5, 1}, .out = {16, 3, 2}, .kernel = 1, .stride = 1};
     static const int32_t first[] = {0, 1, 3}, end[] = {2, 4, 5};
-    FREED float *x = random_floats(16 * 5, 1), *y = random_floats(16 * 6, 2),
-                *dx = random_floats(80, 3);
+    AUTOFREE float *x = random_floats(16 * 5, 1), *y = random_floats(16 * 6, 2),
+                   *dx = random_floats(80, 3);
     kernel_average(&layer, 1, 16, x, y);
     for (int32_t i = 0; i < 6; i++)
         for (int32_t c = 0; c < 16; c++) {

@@ -254,7 +254,7 @@ static double batch_norm_difference(float *value, const float *x, const float *w
 TEST(batch_norm_gradient_is_the_finite_difference)
 {
     float w[] = {2, 1, 0.5F, 0, 3, -1}, dw[6], dx[BATCH * 60], statistics[6], y[BATCH * 60];
-    FREED float *x = whole_numbers(BATCH * 60, 1), *dy = whole_numbers(BATCH * 60, 2);
+    AUTOFREE float *x = whole_numbers(BATCH * 60, 1), *dy = whole_numbers(BATCH * 60, 2);
     naive_batch_norm(&batch_norm, BATCH, 1e-5, x, w, statistics, y);
     naive_batch_norm_backward(&batch_norm, BATCH, x, w, statistics, dy, dx, dw);
     for (int32_t i = 0; i < BATCH * 60; i++)
@@ -312,7 +312,7 @@ TEST(loss_of_a_smoothed_label_has_its_entropy_as_floor)
     for (size_t i = 0; i < sizeof(floors) / sizeof(*floors); i++) {
         int32_t classes = floors[i].classes, label = classes - 1;
         double rest = floors[i].smoothing / classes;
-        FREED float *x = base_alloc(classes, sizeof(*x)), *dx = base_alloc(classes, sizeof(*dx));
+        AUTOFREE float *x = base_alloc(classes, sizeof(*x)), *dx = base_alloc(classes, sizeof(*dx));
         for (int32_t c = 0; c < classes; c++)
             x[c] = (float)(7 + log(c == label ? 1 - floors[i].smoothing + rest : rest));
         double least = naive_loss(1, classes, x, &label, floors[i].smoothing, dx);

@@ -110,7 +110,7 @@ static void compare(enum optimizer_kind kind, bool nesterov)
     HELD(setup) s;
     set_up(&s, kind, nesterov);
     OWN(optimizer) *optimizer = optimizer_new(&s.layout, &s.scenario);
-    FREED double *v = widen(s.momentum), *w = widen(s.weight);
+    AUTOFREE double *v = widen(s.momentum), *w = widen(s.weight);
     for (int32_t i = 0; i < 5; i++) {
         free(s.gradient);
         s.gradient = random_numbers(10 + (uint64_t)i, 1000.0 / (i + 1));
@@ -167,7 +167,7 @@ TEST(decays_weights_alone)
         memset(s.gradient, 0, TOTAL * sizeof(*s.gradient));
         memset(s.momentum, 0, TOTAL * sizeof(*s.momentum));
         OWN(optimizer) *optimizer = optimizer_new(&s.layout, &s.scenario);
-        FREED float *before = random_numbers(3, 1);
+        AUTOFREE float *before = random_numbers(3, 1);
         step(&s, optimizer);
         for (int32_t t = 0; t < TENSORS; t++)
             for (int64_t i = s.parameter[t].offset; i < s.parameter[t].offset + sizes[t]; i++)

@@ -11,7 +11,7 @@
 
 static void put(const struct fixture *f, const char *name, const char *content)
 {
-    FREED char *path = base_format("%s/%s", f->directory, name);
+    AUTOFREE char *path = base_format("%s/%s", f->directory, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs(content, file);
@@ -153,7 +153,7 @@ TEST_ON_DISK(logs_alone_and_checkpoints_without_run_json_are_a_run_too)
         assert_int_equal(run_directory_lock(&untouched, false, &err), 0);
         assert_int_equal(untouched.lock, -1);
         assert_refused(run_directory_check(&untouched, NULL, false, &err), &err, 73, names[i]);
-        FREED char *path = base_format("%s/%s", f->directory, names[i]);
+        AUTOFREE char *path = base_format("%s/%s", f->directory, names[i]);
         assert_int_equal(unlink(path), 0);
         assert_int_equal(run_directory_check(&untouched, NULL, false, &err), 0);
     }
@@ -184,8 +184,8 @@ TEST_ON_DISK(overwriting_removes_what_a_run_wrote_and_nothing_else)
     leave_run(f, 3, run);
     assert_int_equal(write_named(f, "snapshot-1", 0, &err), 0);
     assert_int_equal(write_named(f, "ckpt-9", 0, &err), 0);
-    FREED char *from = base_format("%s/ckpt-9", f->directory);
-    FREED char *to = base_format("%s/.tmp-gone-ckpt-9", f->directory);
+    AUTOFREE char *from = base_format("%s/ckpt-9", f->directory);
+    AUTOFREE char *to = base_format("%s/.tmp-gone-ckpt-9", f->directory);
     assert_int_equal(rename(from, to), 0);
     for (size_t i = 0; i < sizeof(theirs) / sizeof(*theirs); i++)
         put(f, theirs[i], "x");

@@ -44,7 +44,7 @@ static void check_numbers(struct exec_world self)
 
 static void check_broadcast(struct exec_world self, int64_t bytes, int32_t root)
 {
-    FREED char *data = base_alloc(bytes + 1, 1);
+    AUTOFREE char *data = base_alloc(bytes + 1, 1);
     int64_t wrong = 0;
     for (int64_t i = 0; i < bytes; i++)
         data[i] = (char)(i * 7 + self.rank);
@@ -60,7 +60,7 @@ static void check_gather(struct exec_world self)
 {
     void *all;
     int64_t mine = 1000 * (int64_t)self.rank, wrong = 0, at = 0;
-    FREED char *data = base_alloc(mine, 1);
+    AUTOFREE char *data = base_alloc(mine, 1);
     memset(data, self.rank, (size_t)mine);
     int64_t total = world_gather(data, mine, &all);
     check(total == (self.rank ? 0 : 500 * (int64_t)self.ranks * (self.ranks - 1)), "gathered size");

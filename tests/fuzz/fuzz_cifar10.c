@@ -15,7 +15,7 @@ static char folder[] = "/tmp/fuzz-cifar10-XXXXXX";
 static void remove_folder(void)
 {
     for (int32_t i = 1; i <= 5; i++) {
-        FREED char *name = base_format("%s/data_batch_%d.bin", folder, i);
+        AUTOFREE char *name = base_format("%s/data_batch_%d.bin", folder, i);
         unlink(name);
     }
     rmdir(folder);
@@ -27,7 +27,7 @@ static void make_folder(const char *target)
     if (!mkdtemp(folder))
         abort();
     for (int32_t i = 1; i <= 5; i++) {
-        FREED char *name = base_format("%s/data_batch_%d.bin", folder, i);
+        AUTOFREE char *name = base_format("%s/data_batch_%d.bin", folder, i);
         if (symlink(target, name))
             abort();
     }

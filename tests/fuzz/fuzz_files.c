@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static bool read_device(const char *path, struct err *err)
 {
-    FREED char *set = base_format("platform.device=%s", path);
+    AUTOFREE char *set = base_format("platform.device=%s", path);
     const char *sets[] = {set};
     OWN(platform) *platform = platform_read_changed("dgx-h100", sets, 1, NULL, err);
     return platform;

@@ -14,7 +14,7 @@ static void touch(const struct safetensors *file, const uint8_t *data, size_t si
         const struct safetensors_tensor *tensor = &file->tensor[i];
         if (tensor->begin < 0 || file->data + tensor->begin + tensor->bytes > (int64_t)size)
             abort();
-        FREED float *wide = base_alloc(tensor->elements, sizeof(*wide));
+        AUTOFREE float *wide = base_alloc(tensor->elements, sizeof(*wide));
         safetensors_widen(tensor->type, data + file->data + tensor->begin, tensor->elements, wide);
     }
 }
@@ -41,7 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     HELD(safetensors) file = {0};
     HELD(err) err = {0};
-    FREED uint8_t *exact = malloc(size ? size : 1); /* so that the sanitizer sees a byte too far */
+    AUTOFREE uint8_t *exact =
+        malloc(size ? size : 1); /* so that the sanitizer sees a byte too far */
     if (!exact)
         abort();
     memcpy(exact, data, size);

@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     HELD(err) err = {0};
     struct catalog catalog;
     HELD(buffer) bytes = {0};
-    FREED uint8_t *copy = base_alloc((int64_t)size + 1, 1);
+    AUTOFREE uint8_t *copy = base_alloc((int64_t)size + 1, 1);
     memcpy(copy, data, size);
     sum_up(copy, size);
     if (catalog_open_shards(&catalog, memory_file(copy, size), &err) == 0) {

@@ -49,7 +49,7 @@ static void scene_release(struct scene *scene)
 
 static sg_host_t host_of(const struct scene *scene, int32_t relation, int32_t class)
 {
-    FREED char *name = platform_host_name(scene->fold, scene->host[relation], class);
+    AUTOFREE char *name = platform_host_name(scene->fold, scene->host[relation], class);
     sg_host_t host = sg_host_by_name(name);
     return host;
 }
@@ -75,7 +75,7 @@ static void print_described(struct text *out, const struct scene *scene, int32_t
     fabric_route(scene->fabric, rank, scene->traffic->relation[relation].to[rank], &route);
     for (int32_t i = 0; i < route.count; i++) {
         int32_t link = scene->fold->link_class[route.link[i]];
-        FREED char *name = fabric_link_name(scene->fabric, scene->fold->link_member[link]);
+        AUTOFREE char *name = fabric_link_name(scene->fabric, scene->fold->link_member[link]);
         for (int32_t k = 0; k < scene->fold->size[class] / scene->fold->link_size[link]; k++)
             text_add(out, "%s ", name);
     }

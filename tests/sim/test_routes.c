@@ -120,10 +120,10 @@ TEST(one_round_has_max_min_fair_shares)
         struct run run = world_run(fabric, GRAIN_FULL);
         run.traced_ranks = fabric->ranks;
         HELD(trace) trace = simulate(&run, sealed(schedule));
-        FREED int32_t *to = base_alloc(fabric->ranks, sizeof(*to));
+        AUTOFREE int32_t *to = base_alloc(fabric->ranks, sizeof(*to));
         for (int32_t rank = 0; rank < fabric->ranks; rank++)
             to[rank] = (rank + grid.columns) % fabric->ranks;
-        FREED struct flow *flow = flow_all(fabric, to, 1000000);
+        AUTOFREE struct flow *flow = flow_all(fabric, to, 1000000);
         assert_int_equal(trace.span_count, fabric->ranks);
         for (int64_t s = 0; s < trace.span_count; s++) {
             const struct span *span = &trace.span[s];

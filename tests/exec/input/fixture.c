@@ -32,7 +32,7 @@ static int take_away(const char *path, const struct stat *status, int flag, stru
 
 int fixture_teardown(void **state)
 {
-    FREED struct folder *folder = *state;
+    AUTOFREE struct folder *folder = *state;
     nftw(folder->path, take_away, 16, FTW_DEPTH | FTW_PHYS);
     for (int64_t i = 0; i < folder->count; i++)
         free(folder->name[i]);

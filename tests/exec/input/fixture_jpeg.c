@@ -64,6 +64,6 @@ uint8_t *fixture_jpeg(const struct form *form, int64_t *size)
 void fixture_write_jpeg(const char *path, const struct form *form)
 {
     int64_t size;
-    FREED uint8_t *data = fixture_jpeg(form, &size);
+    AUTOFREE uint8_t *data = fixture_jpeg(form, &size);
     fixture_write(path, data, size);
 }

@@ -47,8 +47,8 @@ static struct dataset *shards(void **state)
     struct text tar = {0};
     for (int32_t i = 0; i < COUNT; i++) {
         int64_t size;
-        FREED uint8_t *data = fixture_jpeg(&forms[i], &size);
-        FREED char *name = base_format("%02d.jpg", i), *class = base_format("%02d.cls", i);
+        AUTOFREE uint8_t *data = fixture_jpeg(&forms[i], &size);
+        AUTOFREE char *name = base_format("%02d.jpg", i), *class = base_format("%02d.cls", i);
         fixture_tar(&tar, name, '0', data, size);
         fixture_tar(&tar, class, '0', "0", 1);
     }
@@ -210,7 +210,8 @@ TEST_IN_FOLDER(files_that_fit_are_left_as_they_are)
                 continue;
             }
             int64_t size;
-            FREED uint8_t *data = fixture_read(fixture_path(state, "f/a/%02d.jpg", (int)i), &size);
+            AUTOFREE uint8_t *data =
+                fixture_read(fixture_path(state, "f/a/%02d.jpg", (int)i), &size);
             assert_int_equal(crop.file, size);
             assert_memory_equal(place, data, (size_t)size);
             assert_int_equal(crop.width, forms[i].width);

@@ -178,7 +178,7 @@ TEST_IN_FOLDER(the_report_counts_what_was_replaced)
 {
     OWN(dataset) *dataset = cifar(state, 10, 7, false);
     struct input_job job = {.ranks = 1, .local = 50, .threads = 2, .prefetch = 1, .seed = 5};
-    FREED float *images = base_alloc((int64_t)50 * 3 * 32 * 32, sizeof(float));
+    AUTOFREE float *images = base_alloc((int64_t)50 * 3 * 32 * 32, sizeof(float));
     int32_t label[50];
     OWN(input) *input = input_new(dataset, &job);
     for (int32_t i = 0; i < 3; i++)

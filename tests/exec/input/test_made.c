@@ -165,7 +165,7 @@ static const char *make_cifar(void **state, const char *folder)
     int64_t image = 0;
     for (int32_t i = 1; i <= 6; i++) {
         int32_t count = i <= 5 ? i : 3;
-        FREED uint8_t *data = base_alloc(count, RECORD);
+        AUTOFREE uint8_t *data = base_alloc(count, RECORD);
         for (int32_t j = 0; j < count; j++, image++)
             for (int32_t k = 0; k < RECORD; k++)
                 data[j * RECORD + k] = cifar_byte(image, k);

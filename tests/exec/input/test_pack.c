@@ -50,7 +50,7 @@ static struct pack_summary packed(const struct pack_job *job)
 
 static void assert_gone(const char *path)
 {
-    FREED char *part = base_format("%s.part", path);
+    AUTOFREE char *part = base_format("%s.part", path);
     assert_int_equal(access(path, F_OK), -1);
     assert_int_equal(access(part, F_OK), -1);
 }
@@ -146,10 +146,10 @@ TEST_IN_FOLDER(the_bytes_do_not_depend_on_threads)
     struct pack_job job = job_of(state, "a.ftp");
     packed(&job);
     int64_t size, other_size;
-    FREED uint8_t *data = fixture_read(job.to, &size);
+    AUTOFREE uint8_t *data = fixture_read(job.to, &size);
     for (job.threads = 2; job.threads <= 4; job.threads++) {
         packed(&job); /* over the one that is there */
-        FREED uint8_t *other = fixture_read(job.to, &other_size);
+        AUTOFREE uint8_t *other = fixture_read(job.to, &other_size);
         assert_int_equal(size, other_size);
         assert_memory_equal(data, other, (size_t)size);
     }
@@ -162,8 +162,8 @@ TEST_IN_FOLDER(tar_files_pack_like_folders)
     for (int32_t i = 0; i < CLASSES * EACH; i++) {
         int64_t size;
         char class = (char)('0' + i / EACH);
-        FREED char *name = base_format("%04d.jpg", i);
-        FREED uint8_t *data =
+        AUTOFREE char *name = base_format("%04d.jpg", i);
+        AUTOFREE uint8_t *data =
             fixture_read(fixture_path(state, "f/%d/%d.jpg", i / EACH, i % EACH), &size);
         fixture_tar(&tar, name, '0', data, size);
         memcpy(name + 5, "cls", 3);
@@ -177,7 +177,7 @@ TEST_IN_FOLDER(tar_files_pack_like_folders)
     packed(&job);
     packed(&other);
     int64_t size, other_size;
-    FREED uint8_t *a = fixture_read(job.to, &size), *b = fixture_read(other.to, &other_size);
+    AUTOFREE uint8_t *a = fixture_read(job.to, &size), *b = fixture_read(other.to, &other_size);
     assert_int_equal(size, other_size);
     assert_memory_equal(a, b, (size_t)size);
 }
@@ -220,7 +220,7 @@ TEST_IN_FOLDER(a_damaged_byte_is_found_wherever_it_is)
     struct pack_job job = job_of(state, "a.ftp");
     packed(&job);
     int64_t size;
-    FREED uint8_t *data = fixture_read(job.to, &size);
+    AUTOFREE uint8_t *data = fixture_read(job.to, &size);
     struct pack_header header;
     memcpy(&header, data, sizeof(header));
     for (int64_t at = 0; at < size; at += at < 56 || at >= (int64_t)header.index ? 1 : 97) {
@@ -244,7 +244,7 @@ TEST_IN_FOLDER(a_pack_that_is_cut_short_is_refused)
     struct pack_job job = job_of(state, "a.ftp");
     packed(&job);
     int64_t size;
-    FREED uint8_t *data = fixture_read(job.to, &size);
+    AUTOFREE uint8_t *data = fixture_read(job.to, &size);
     for (int64_t left = 0; left < size; left += 1 + size / 50) {
         struct err err = {0};
         struct pack_summary summary;
@@ -312,9 +312,9 @@ TEST_IN_FOLDER(a_failure_leaves_the_old_pack_as_it_was)
     HELD(text) said = {0};
     packed(&job);
     int64_t size, other_size;
-    FREED uint8_t *before = fixture_read(job.to, &size);
+    AUTOFREE uint8_t *before = fixture_read(job.to, &size);
     assert_int_equal(fixture_child(pack_on_a_full_disk, &job, &said), 74);
-    FREED uint8_t *after = fixture_read(job.to, &other_size);
+    AUTOFREE uint8_t *after = fixture_read(job.to, &other_size);
     assert_int_equal(size, other_size);
     assert_memory_equal(before, after, (size_t)size);
 }

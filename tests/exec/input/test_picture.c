@@ -89,7 +89,7 @@ static const uint8_t pillow_crop[] = {
 static void check_pillow(int32_t width, int32_t height, struct view view, const uint8_t *expected)
 {
     HELD(bytes) bytes = make(width, height, blocks);
-    FREED float *image = resized(&bytes, &view, &tint_none);
+    AUTOFREE float *image = resized(&bytes, &view, &tint_none);
     for (int32_t i = 0; i < 3 * 6 * 5; i++) /* Pillow rounds to bytes, twice */
         assert_true(fabsf(image[i] - expected[i]) <= 1.01F);
 }
@@ -105,7 +105,7 @@ TEST(the_same_size_is_the_same_picture)
 {
     HELD(bytes) bytes = make(37, 23, noise);
     struct view view = all_of(0, 0, 37, 23, 37, 23);
-    FREED float *image = resized(&bytes, &view, &tint_none);
+    AUTOFREE float *image = resized(&bytes, &view, &tint_none);
     for (int32_t i = 0; i < 3 * 37 * 23; i++)
         assert_true(image[i] == bytes.picture.pixel[i]);
 }
@@ -115,7 +115,7 @@ TEST(one_colour_stays_one_colour)
     HELD(bytes) bytes = make(61, 45, flat);
     for (int64_t index = 0; index < 50; index++) {
         struct view view = view_random(61, 45, 24, 1, 0, index);
-        FREED float *image = resized(&bytes, &view, &tint_imagenet);
+        AUTOFREE float *image = resized(&bytes, &view, &tint_imagenet);
         static const double mean[] = {0.485, 0.456, 0.406}, deviation[] = {0.229, 0.224, 0.225};
         for (int32_t i = 0; i < 3 * 24 * 24; i++) {
             double expected = ((40 + 80 * (i % 3)) / 255.0 - mean[i % 3]) / deviation[i % 3];
@@ -143,7 +143,7 @@ static double defined(const struct picture *picture, const struct view *view, in
 
 static void check_defined(const struct bytes *bytes, const struct view *view)
 {
-    FREED float *image = resized(bytes, view, &tint_none);
+    AUTOFREE float *image = resized(bytes, view, &tint_none);
     for (int32_t i = 0; i < view->rows * view->columns * 3; i += 7) {
         int32_t column = i / 3 % view->columns;
         if (view->flip)

@@ -37,7 +37,7 @@ static struct dataset *folder(void **state, enum damage damage)
 {
     for (int32_t i = 0; i < COUNT; i++) {
         int64_t size;
-        FREED uint8_t *data = bytes_of(i, damage, &size);
+        AUTOFREE uint8_t *data = bytes_of(i, damage, &size);
         fixture_write(fixture_path(state, "f/%d/%d.jpg", i, i), data, size);
     }
     const char *path = fixture_path(state, "f");

@@ -6,7 +6,7 @@
 /* Whether one epoch has every index once. */
 static void check_epoch(uint64_t seed, int64_t count, uint64_t epoch)
 {
-    FREED uint8_t *seen = base_alloc(count, 1);
+    AUTOFREE uint8_t *seen = base_alloc(count, 1);
     for (int64_t i = 0; i < count; i++) {
         struct sample sample = sampler_at(seed, count, (int64_t)epoch * count + i);
         assert_true(sample.epoch == epoch);
@@ -47,7 +47,7 @@ TEST(epochs_and_seeds_have_orders_of_their_own)
 /* Chi-squared of how often each index stands at one place, over many seeds. */
 static double unevenness(int64_t count, int64_t place, int64_t seeds)
 {
-    FREED int64_t *times = base_alloc(count, sizeof(*times));
+    AUTOFREE int64_t *times = base_alloc(count, sizeof(*times));
     double expected = (double)seeds / (double)count, sum = 0;
     for (int64_t seed = 0; seed < seeds; seed++)
         times[sampler_at((uint64_t)seed, count, place).index]++;
