@@ -50,8 +50,7 @@ TARGETS = ["foretrain", "foretrain-exec", "tests/exec/device_step", pictures.PRO
            *(f"tests/gpu/{name}" for names in TESTS.values() for name in names)]
 # What pinned.c says where a GPU cannot be handed the stack.
 NO_STACK = "cannot pin the stack"
-# Where this program itself is tested, which then is compiled for what nobody has.
-NO_GPU = {"name": "none", "capability": "90"}
+NO_GPU = {"name": "none", "capability": "90"}  # where this program itself is tested
 
 
 class Acceptance:
@@ -473,11 +472,10 @@ def accept(options):
         machine.describe(ROOT, options.python, environment)))
     describing.start()  # for seconds, since PyTorch is asked
     if not options.gpu.get("shared", True):
-        remarks.append("this GPU admits one process at a time (nvidia-smi -q -d COMPUTE): four ranks, "
-                       "PyTorch beside ours, and lanes at the same time will fail")
+        remarks.append("this GPU admits one process at a time (nvidia-smi -q -d COMPUTE): "
+                       "four ranks, PyTorch beside ours, and lanes will fail")
     report.notes += remarks
-    for remark in remarks:
-        print(remark)
+    print("".join(f"{remark}\n" for remark in remarks), end="")
     try:
         run(acceptance, report, clock)
     finally:

@@ -57,8 +57,7 @@ class Reports(unittest.TestCase):
 
     def written(self):
         """The file."""
-        with open(self.report.path, encoding="utf-8") as file:
-            return json.load(file)
+        return json.loads(pathlib.Path(self.report.path).read_text(encoding="utf-8"))
 
     def test_the_file_has_every_part_as_soon_as_it_is_done(self):
         self.report.add("one", Outcome("pass", "1", "2", {"x": 3}), 4.04)
