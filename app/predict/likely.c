@@ -154,25 +154,56 @@ static int find_ratios(struct question *q, struct err *err)
     return failed ? -1 : 0;
 }
 
-/* Returns whether draw @k makes a job. */
-static bool draw_job(const struct question *q, struct sample *sample, int32_t k, struct err *why)
+/* The job of a draw, which further draws may share. */
+struct made {
+    struct prediction p;
+    struct factors *factors; /* of all draws; NULL: it is no job */
+    int32_t draw;
+};
+
+static void made_release(struct made *made)
 {
-    AUTORELEASE(prediction) struct prediction p = {0};
+    prediction_release(&made->p);
+    free(made->factors);
+}
+
+/* Nothing more is made of draw @k if it is no job. */
+static void make_job(const struct question *q, int32_t k, struct made *made, struct err *why)
+{
     struct draw draw = draw_of(q, k);
-    if (prediction_open(&p, q->path, q->options, &draw, why) ||
-        prediction_run(&p, BACKEND_ANALYTIC, q->options, why))
-        return false;
-    struct uncertainty doubts = uncertainty_of(&p.job);
-    AUTOFREE struct factors *factors = uncertainty_factors(&doubts);
-    AUTOFREE double *step = base_alloc(p.task_count, sizeof(*step));
-    for (int32_t i = 0; i < p.task_count; i++) {
-        uncertainty_steps(&p.task[i], 0, &factors[k], 1, &step[i]);
-        step[i] *= q->ratio[like(q, &p, i)];
+    *made = (struct made){.draw = k};
+    if (prediction_open(&made->p, q->path, q->options, &draw, why) ||
+        prediction_run(&made->p, BACKEND_ANALYTIC, q->options, why))
+        return;
+    struct uncertainty doubts = uncertainty_of(&made->p.job);
+    made->factors = uncertainty_factors(&doubts);
+}
+
+/* What draw @k comes to, whose job is @made. */
+static void take_draw(const struct question *q, struct sample *sample, int32_t k,
+                      const struct made *made)
+{
+    const struct prediction *p = &made->p;
+    AUTOFREE double *step = base_alloc(p->task_count, sizeof(*step));
+    for (int32_t i = 0; i < p->task_count; i++) {
+        uncertainty_steps(&p->task[i], 0, &made->factors[k], 1, &step[i]);
+        step[i] *= q->ratio[like(q, p, i)];
     }
     for (int32_t i = 0; i < q->dimensions; i++)
-        sample->input[i * sample->draws + sample->count] = draw.quantile[i];
-    take_factors(sample, &factors[k]);
-    take_outcome(sample, &p, step, k);
+        sample->input[i * sample->draws + sample->count] = draw_of(q, k).quantile[i];
+    take_factors(sample, &made->factors[k]);
+    take_outcome(sample, p, step, k);
+}
+
+/* Whether two draws choose the same of lists, and nothing else is unknown. */
+static bool same_job(const struct question *q, int32_t a, int32_t b)
+{
+    for (int32_t i = 0; i < q->dimensions; i++) {
+        const struct unknown *input = &q->centre->job.unknowns.item[i];
+        if (!input->listed || unknown_choice(draw_of(q, a).quantile[i], input->choices) !=
+                                  unknown_choice(draw_of(q, b).quantile[i], input->choices))
+            return false;
+    }
     return true;
 }
 
@@ -219,13 +250,23 @@ double *likely_quantiles(const struct unknowns *own, const struct unknowns *all,
 static int draw_unknown(const struct question *q, struct sample *sample, struct doubts *doubts,
                         struct err *err)
 {
+    AUTOFREE struct made *made = base_alloc(q->draws, sizeof(*made));
+    int32_t count = 0, own;
     for (int32_t k = 0; k < q->draws; k++) {
         AUTORELEASE(err) struct err why = {0};
-        if (!draw_job(q, sample, k, &why) && doubts->impossible++ == 0) {
-            int length = (int)strcspn(why.text, "\n");
-            doubts->reason = base_format("%.*s", length, why.text);
-        }
+        for (own = 0; own < count && !same_job(q, made[own].draw, k); own++)
+            ;
+        if (own == count)
+            make_job(q, k, &made[count++], &why);
+        if (made[own].factors)
+            take_draw(q, sample, k, &made[own]);
+        else if (doubts->impossible++ == 0)
+            doubts->reason = base_format("%.*s", (int)strcspn(why.text, "\n"), why.text);
+        if (!same_job(q, k, k))
+            made_release(&made[--count]);
     }
+    while (count > 0)
+        made_release(&made[--count]);
     if (sample->count >= 20)
         return 0;
     return err_add_code(err, 65,

@@ -101,11 +101,16 @@ static double next_quantile(const struct unknowns *unknowns)
     return given ? unknowns->quantile[unknowns->count] : NAN;
 }
 
-static void add(struct unknowns *u, const char *path, int32_t choices, char *range)
+int32_t unknown_choice(double quantile, int32_t choices)
+{
+    return (int32_t)fmin(quantile * choices, choices - 1);
+}
+
+static void add(struct unknowns *u, const char *path, int32_t choices, bool listed, char *range)
 {
     u->item = base_room(u->item, u->count, sizeof(*u->item));
-    u->item[u->count++] =
-        (struct unknown){.key = base_copy(path), .choices = choices, .range = range};
+    u->item[u->count++] = (struct unknown){
+        .key = base_copy(path), .choices = choices, .listed = listed, .range = range};
 }
 
 /* The drawn number is where @like was. */
@@ -135,7 +140,7 @@ static struct node *draw_between(struct settling *s, const char *path, const str
     double value = first.value + (isnan(quantile) ? 0.5 : quantile) * width;
     if (first.whole && !isnan(quantile)) /* each whole number equally likely */
         value = fmin(floor(first.value + quantile * (width + 1)), second.value);
-    add(s->unknowns, path, 2, base_format("%s to %s", low->text, high->text));
+    add(s->unknowns, path, 2, false, base_format("%s to %s", low->text, high->text));
     return number_node(s, node, write_number(first, value));
 }
 
@@ -191,13 +196,13 @@ static struct node *draw_one(struct settling *s, const char *path, const struct 
     }
     double quantile = next_quantile(s->unknowns);
     int32_t count = list->child_count;
-    int32_t index = isnan(quantile) ? 0 : (int32_t)fmin(quantile * count, count - 1);
+    int32_t index = isnan(quantile) ? 0 : unknown_choice(quantile, count);
     struct text range = {0};
     for (int32_t i = 0; i < count; i++) {
         text_add(&range, "%s", i == 0 ? "" : i < count - 1 ? ", " : " or ");
         add_choice(&range, list->child[i]);
     }
-    add(s->unknowns, path, count, range.data);
+    add(s->unknowns, path, count, true, range.data);
     return list->child[index];
 }
 
@@ -217,7 +222,7 @@ static struct node *draw_about(struct settling *s, const char *path, const struc
     }
     double quantile = next_quantile(s->unknowns);
     double drawn = centre.value * (isnan(quantile) ? 1 : exp(sd * normal_quantile(quantile)));
-    add(s->unknowns, path, 0, base_format("%s, spread %s", value->text, spread->text));
+    add(s->unknowns, path, 0, false, base_format("%s, spread %s", value->text, spread->text));
     return number_node(s, node, write_number(centre, centre.whole ? fmax(1, drawn) : drawn));
 }
 
@@ -331,7 +336,7 @@ int unknowns_merge(struct unknowns *all, const struct unknowns *more, struct err
         if (all->count == UNKNOWN_LIMIT)
             return err_add_code(err, 65, "the jobs have more than %d unknown inputs together",
                                 UNKNOWN_LIMIT);
-        add(all, item->key, item->choices, base_copy(item->range));
+        add(all, item->key, item->choices, item->listed, base_copy(item->range));
     }
     return 0;
 }

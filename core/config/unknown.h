@@ -23,6 +23,7 @@ enum {
 struct unknown {
     char *key;       /**< as assignments name it: "training.phases[0].batch_per_device"; owned */
     int32_t choices; /**< values to choose from, 2 for the ends of a range; 0: no end */
+    bool listed;     /**< the choices are all there is: one_of */
     char *range;     /**< for people: "16 to 64", "ring or torus2d", "10 us, spread 40 %"; owned */
 };
 
@@ -47,6 +48,9 @@ bool node_is_unknown(const struct node *node);
  * is not above 0 and at most 10, more than UNKNOWN_LIMIT. */
 int unknowns_settle(struct unknowns *unknowns, struct document *document, const char *prefix,
                     struct err *err);
+
+/** Which of @choices, all equally likely, @quantile is. */
+int32_t unknown_choice(double quantile, int32_t choices);
 
 /** The place of @key among @unknowns; -1: it is none of them. */
 int32_t unknowns_find(const struct unknowns *unknowns, const char *key);
