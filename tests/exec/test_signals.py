@@ -223,4 +223,5 @@ class Signals(training.Run):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup, around all tests, ignores
     training.main()
