@@ -9,7 +9,7 @@
 #include "tests/assert.h"
 #include "tests/own.h"
 
-/** The cases; a file of 500 lines has fewer, and the rest is zero. */
+/** The cases; no file has as many, and the rest is zero. */
 static struct CMUnitTest tests[128];
 
 /** A case, which the body behind it tests, with what cmocka calls before and after it. */

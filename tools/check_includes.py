@@ -41,7 +41,7 @@ def allowed_by(room, target):
     folder = target.rsplit("/", 1)[0]
     if folder == room or folder == room.split("/")[0]:
         return folder
-    return next((may for may in ROOMS[room].may if may in (folder, target)), None)
+    return next((may for may in ROOMS[room] if may in (folder, target)), None)
 
 
 def fault_of_quoted(name, target):
@@ -98,7 +98,7 @@ def check(path, used):
 
 def circles():
     """Rooms that can be reached from themselves."""
-    reach = {room: {may for may in ROOMS[room].may if may in ROOMS} for room in ROOMS}
+    reach = {room: {may for may in ROOMS[room] if may in ROOMS} for room in ROOMS}
     for _ in ROOMS:
         reach = {room: seen.union(*(reach[other] for other in seen))
                  for room, seen in reach.items()}
@@ -112,7 +112,7 @@ def main():
     used = set()
     faults = [fault for path in paths for fault in check(path, used)]
     faults += [f"docs/DESIGN.md: {room} does not include {may}"
-               for room in ROOMS for may in ROOMS[room].may if (room, may) not in used]
+               for room in ROOMS for may in ROOMS[room] if (room, may) not in used]
     project.finish(faults + circles() + rooms.faults(ROOMS, rooms.count()), f"{len(paths)} files")
 
 

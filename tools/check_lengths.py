@@ -6,7 +6,7 @@ and of nothing else, alone at the start of a line.
 """
 import project
 
-FUNCTION_LIMIT, FILE_LIMIT = 80, 500
+FUNCTION_LIMIT, FILE_LIMIT = 80, 1000
 CODE = ("*.c", "*.h", "*.cpp", "*.hpp", "*.cu", "*.cuh")
 
 
