@@ -8,6 +8,7 @@
  */
 
 #include "app/cli/request.h"
+#include "core/base/answer.h"
 #include "core/config/field.h"
 
 /** One command.  All texts are static. */
@@ -23,8 +24,9 @@ struct command {
     int32_t minimum, maximum;       /**< number of arguments that are not options */
     bool jobs;                      /**< arguments are jobs: of "-" and pipes a copy is made, for
                                          children read them again */
-    const char *missing;            /**< "GSL (-Dgsl=enabled)": a build without it refuses the
-                                         command, with any words (exit code 69); NULL: nothing */
+    const struct answer_columns *const *answers; /**< with --json; NULL-terminated, or NULL */
+    const char *missing; /**< "GSL (-Dgsl=enabled)": a build without it refuses the
+                              command, with any words (exit code 69); NULL: nothing */
 
     /** Answer @record into @out.  @return 0, or -1 with a message. */
     int (*run)(const void *record, struct text *out, struct err *err);

@@ -270,36 +270,37 @@ static void fill_table(struct table *table, const struct order *order,
                        const struct answers *answers)
 {
     const struct collective_request *request = order->request;
+    const struct point *point = &answers[0].task->point;
     *table = (struct table){
         .platform = order->name,
         .algorithm = algorithm_names[request->exchange.algorithm],
         .gradients = order->measures ? dtype_names[request->exchange.gradients] : NULL,
         .converts = order->measures && request->exchange.gradients,
         .judged = request->lab,
-        .grid = answers[0].task->point.grid,
-        .has_rows = grid_matters((enum algorithm)request->exchange.algorithm,
-                                 (enum rank_order)request->predict.order, order->platform),
-        .choice = &answers[0].task->point.choice,
+        .ranks = grid_ranks(point->grid),
+        .choice = &point->choice,
+        .why = point->choice.why,
         .order = (enum rank_order)request->predict.order,
-        .cards = order->platform ? cards_text(answers[0].task->point.fabric,
-                                              answers[0].task->point.schedule, false)
-                                 : NULL,
+        .cards = order->platform ? cards_text(point->fabric, point->schedule, false) : NULL,
         .row = base_alloc((int64_t)order->count * order->sizes.count, sizeof(*table->row)),
     };
+    if (grid_matters((enum algorithm)request->exchange.algorithm,
+                     (enum rank_order)request->predict.order, order->platform))
+        table->grid = point->grid;
     for (int32_t size = 0; size < order->sizes.count; size++)
         for (int32_t way = 0; way < order->count; way++)
             table->row[table->count++] = make_row(order, way, size, &answers[way]);
-    table_compare(table);
 }
 
 static int report(const struct table *table, const struct collective_request *request,
                   struct text *out, struct err *err)
 {
     if (request->head.json)
-        table_print_json(out, table);
+        answer_print(out, &collective_columns, table);
     else if (!csv_is_answer(&request->head))
         table_print(out, table);
-    if (csv_write(&request->head, table_rows(table), out, err))
+    if (csv_write(&request->head, answer_list(&collective_row_columns, table->row, table->count),
+                  out, err))
         return -1;
     switch (table_verdict(table)) {
     case VERDICT_FAIL:
@@ -330,6 +331,7 @@ static int run(const struct order *order, struct text *out, struct err *err)
             backends = base_format("%s, %s", table.row[0].backend, table.row[0].grain);
         }
         table.backends = backends;
+        table_compare(&table);
         failed = report(&table, order->request, out, err);
         table_release(&table);
         free(backends);
@@ -386,5 +388,6 @@ const struct command command_collective = {
                 "foretrain collective --lab platforms/lab/flat-16.yaml --grid 4x4 --algorithm "
                 "torus2d --bytes 8MB --backend sim,exec",
     RECORD(options, struct collective_request, &defaults),
+    .answers = (const struct answer_columns *const[]){&collective_columns, NULL},
     .run = collective,
 };

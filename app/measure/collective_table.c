@@ -25,23 +25,45 @@ static const struct table_row *measurement_of(const struct table *table, int64_t
     return NULL;
 }
 
+static void compare(const struct table *table, struct table_row *row)
+{
+    const struct table_row *measurement = measurement_of(table, row->bytes);
+    if (row->measured || !measurement)
+        return;
+    row->error = row->time_s / measurement->time_s - 1.0;
+    if (table->judged && row->bytes >= TABLE_JUDGED_BYTES) {
+        row->tolerance = table_tolerance(row->bytes);
+        row->verdict = measurement->measured->disturbed     ? VERDICT_DISTURBED
+                       : fabs(row->error) <= row->tolerance ? VERDICT_PASS
+                                                            : VERDICT_FAIL;
+    }
+    row->judgement = names[row->verdict];
+}
+
+/* Several back ends, or one that measures, need extra columns. */
+static bool is_wide(const struct table *table)
+{
+    for (int32_t i = 0; i < table->count; i++)
+        if (table->row[i].measured)
+            return true;
+    return table->count > 1 && table->row[0].backend != table->row[1].backend;
+}
+
+/* Source: nccl-tests, doc/PERFORMANCE.md: busbw = algbw * 2 (n - 1) / n for all-reduce. */
 void table_compare(struct table *table)
 {
+    bool wide = is_wide(table);
     for (int32_t i = 0; i < table->count; i++) {
         struct table_row *row = &table->row[i];
-        const struct table_row *measurement = measurement_of(table, row->bytes);
-        if (row->measured || !measurement)
-            continue;
-        row->compared = true;
-        row->error = row->time_s / measurement->time_s - 1.0;
-        if (!table->judged || row->bytes < TABLE_JUDGED_BYTES)
-            row->verdict = VERDICT_NONE;
-        else if (measurement->measured->disturbed)
-            row->verdict = VERDICT_DISTURBED;
-        else
-            row->verdict =
-                fabs(row->error) <= table_tolerance(row->bytes) ? VERDICT_PASS : VERDICT_FAIL;
+        row->algbw = row->time_s > 0.0 ? (double)row->bytes / row->time_s : 0.0;
+        row->busbw = row->algbw * 2.0 * (table->ranks - 1.0) / table->ranks;
+        row->error = row->tolerance = NAN;
+        row->verdict = VERDICT_NONE;
+        compare(table, row);
     }
+    table->backend = wide ? table->backends : table->row[0].backend;
+    table->grain = table->row[0].grain;
+    table->verdict = wide ? names[table_verdict(table)] : NULL;
 }
 
 enum verdict table_verdict(const struct table *table)
@@ -56,27 +78,6 @@ enum verdict table_verdict(const struct table *table)
     return count[VERDICT_PASS] ? VERDICT_PASS : VERDICT_NONE;
 }
 
-/* Source: nccl-tests, doc/PERFORMANCE.md: busbw = algbw * 2 (n - 1) / n for all-reduce. */
-static double bus_factor(const struct table *table)
-{
-    double ranks = grid_ranks(table->grid);
-    return 2.0 * (ranks - 1.0) / ranks;
-}
-
-static double algorithm_bandwidth(const struct table_row *row)
-{
-    return row->time_s > 0.0 ? (double)row->bytes / row->time_s : 0.0;
-}
-
-/* Several back ends, or one that measures, need extra columns. */
-static bool is_wide(const struct table *table)
-{
-    for (int32_t i = 0; i < table->count; i++)
-        if (table->row[i].measured)
-            return true;
-    return table->count > 1 && table->row[0].backend != table->row[1].backend;
-}
-
 static bool predicts(const struct table *table)
 {
     for (int32_t i = 0; i < table->count; i++)
@@ -88,9 +89,9 @@ static bool predicts(const struct table *table)
 static void print_heading(struct text *out, const struct table *table)
 {
     text_add(out, "# all-reduce, %s, %s: %d rank%s", table->algorithm,
-             table->platform ? table->platform : "this machine", grid_ranks(table->grid),
-             base_plural(grid_ranks(table->grid)));
-    if (table->has_rows)
+             table->platform ? table->platform : "this machine", table->ranks,
+             base_plural(table->ranks));
+    if (table->grid.columns)
         text_add(out, " as %d x %d%s", table->grid.columns, table->grid.rows,
                  table->order == RANK_ORDER_COLUMN ? ", columns within nodes" : "");
     text_add(out, "; %s\n", table->backends);
@@ -108,11 +109,10 @@ static void print_heading(struct text *out, const struct table *table)
                      : "");
 }
 
-static void print_row(struct text *out, const struct table *table, const struct table_row *row)
+static void print_row(struct text *out, const struct table_row *row)
 {
-    double algbw = algorithm_bandwidth(row);
     text_add(out, "%13lld %14.3f %12.4f %12.4f %7d", (long long)row->bytes, 1e6 * row->time_s,
-             1e-9 * algbw, 1e-9 * algbw * bus_factor(table), row->steps);
+             1e-9 * row->algbw, 1e-9 * row->busbw, row->steps);
 }
 
 static void print_narrow(struct text *out, const struct table *table)
@@ -121,7 +121,7 @@ static void print_narrow(struct text *out, const struct table *table)
     text_add(out, "#%12s %14s %12s %12s %7s\n", "(B)", "(us)", "(GB/s)", "(GB/s)", "");
     for (int32_t i = 0; i < table->count; i++) {
         const struct table_row *row = &table->row[i];
-        print_row(out, table, row);
+        print_row(out, row);
         text_add(out, "%s%s\n", row->choice ? "  " : "", row->choice ? row->choice : "");
     }
 }
@@ -146,11 +146,11 @@ static void print_wide(struct text *out, const struct table *table)
     for (int32_t i = 0; i < table->count; i++) {
         const struct table_row *row = &table->row[i];
         text_add(out, "%9s ", row->backend);
-        print_row(out, table, row);
+        print_row(out, row);
         if (row->measured)
             print_measured(out, row->measured);
-        else if (row->compared)
-            text_add(out, " %+8.2f  %s\n", 100.0 * row->error, verdict_name(row->verdict));
+        else if (row->judgement)
+            text_add(out, " %+8.2f  %s\n", 100.0 * row->error, row->judgement);
         else
             text_add(out, "\n");
     }
@@ -159,84 +159,74 @@ static void print_wide(struct text *out, const struct table *table)
 void table_print(struct text *out, const struct table *table)
 {
     print_heading(out, table);
-    if (is_wide(table))
+    if (table->verdict)
         print_wide(out, table);
     else
         print_narrow(out, table);
 }
 
-static void put_measured(struct json *json, const struct measured *measured)
-{
-    json_put_real(json, "minimum_s", measured->minimum_s);
-    json_put_real(json, "median_s", measured->median_s);
-    json_put_real(json, "maximum_s", measured->maximum_s);
-    json_put_real(json, "spread", measured->spread);
-    json_put_integer(json, "runs", measured->runs);
-    json_put_integer(json, "clean", measured->clean);
-    json_put_real(json, "steal", measured->steal);
-    json_put_real(json, "foreign", measured->foreign);
-    json_put_integer(json, "retransmits", measured->retransmits);
-    json_put_integer(json, "drops", measured->drops);
-    json_put_boolean(json, "disturbed", measured->disturbed);
-    json_put_text(json, "reason", measured->reason);
-}
+#define DESCRIBED struct measured
+static const struct answer_column measured_rows[] = {
+    COLUMN("minimum_s", minimum_s, .help = "shortest of the measured runs"),
+    COLUMN("median_s", median_s, .help = "median of the runs that count"),
+    COLUMN("maximum_s", maximum_s, .help = "longest of the runs that count"),
+    COLUMN("spread", spread, .help = "from the lower to the upper quartile, as a fraction"),
+    COLUMN("runs", runs, .help = "runs that were made"),
+    COLUMN("clean", clean, .help = "runs that nothing disturbed"),
+    COLUMN("steal", steal, .help = "part of the processors' time that the host had meanwhile"),
+    COLUMN("foreign", foreign, .help = "part of it that other processes of this machine had"),
+    COLUMN("retransmits", retransmits, .help = "TCP segments that a lab's hosts sent again"),
+    COLUMN("drops", drops, .help = "packets that a lab's links dropped"),
+    COLUMN("disturbed", disturbed, .help = "the runs cannot judge a prediction"),
+    COLUMN("reason", reason, .help = "why the runs cannot judge a prediction, or empty"),
+};
+static const struct answer_columns measured_columns = COLUMNS(NULL, measured_rows);
+#undef DESCRIBED
 
-static struct json *make_row(const struct table *table, const struct table_row *row)
-{
-    struct json *json = json_new_object();
-    double algbw = algorithm_bandwidth(row);
-    json_put_text(json, "backend", row->backend);
-    json_put_text(json, "grain", row->grain);
-    json_put_integer(json, "bytes", row->bytes);
-    json_put_real(json, "time_s", row->time_s);
-    json_put_real(json, "algbw", algbw);
-    json_put_real(json, "busbw", algbw * bus_factor(table));
-    json_put_integer(json, "steps", row->steps);
-    if (row->choice)
-        json_put_text(json, "choice", row->choice);
-    if (row->compared) {
-        json_put_real(json, "error", row->error);
-        if (row->verdict != VERDICT_NONE)
-            json_put_real(json, "tolerance", table_tolerance(row->bytes));
-        json_put_text(json, "verdict", verdict_name(row->verdict));
-    }
-    if (row->measured)
-        put_measured(json, row->measured);
-    return json;
-}
+#define DESCRIBED struct table_row
+static const struct answer_column row_rows[] = {
+    COLUMN("backend", backend, .help = "analytic, sim or exec"),
+    COLUMN("grain", grain, .help = "as in a result; lab or this machine where it was measured"),
+    COLUMN("bytes", bytes, .help = "size of the vector on each rank"),
+    COLUMN("time_s", time_s, .help = "predicted time, or lower quartile of the measured runs"),
+    COLUMN("algbw", algbw, .help = "bytes per second"),
+    COLUMN("busbw", busbw, .help = "algbw times 2(n - 1)/n, as nccl-tests has it"),
+    COLUMN("steps", steps, .help = "rounds"),
+    COLUMN("choice", choice, .absent = true, .help = "NCCL's algorithm and protocol"),
+    COLUMN("error", error, .absent = true,
+           .help = "of a prediction relative to the measurement of the same size"),
+    COLUMN("tolerance", tolerance, .absent = true,
+           .help = "of the error, where there is a verdict"),
+    COLUMN("verdict", judgement, .absent = true,
+           .help = "on the error: pass, fail, disturbed, or - for none"),
+    COLUMN_MEMBERS(measured, &measured_columns),
+};
+const struct answer_columns collective_row_columns = COLUMNS(NULL, row_rows);
+#undef DESCRIBED
 
-struct json *table_rows(const struct table *table)
-{
-    struct json *rows = json_new_array();
-    for (int32_t i = 0; i < table->count; i++)
-        json_append(rows, make_row(table, &table->row[i]));
-    return rows;
-}
-
-void table_print_json(struct text *out, const struct table *table)
-{
-    AUTORELEASE(json) struct json *json = json_new_object();
-    json_put_text(json, "schema", "foretrain/collective/1");
-    json_put_text(json, "platform", table->platform);
-    json_put_text(json, "algorithm", table->algorithm);
-    json_put_text(json, "backend", is_wide(table) ? table->backends : table->row[0].backend);
-    json_put_text(json, "grain", table->row[0].grain);
-    json_put_integer(json, "ranks", grid_ranks(table->grid));
-    struct json *grid = json_put_object(json, "grid");
-    json_put(grid, "columns",
-             table->has_rows ? json_new_integer(table->grid.columns) : json_new_text(NULL));
-    json_put(grid, "rows",
-             table->has_rows ? json_new_integer(table->grid.rows) : json_new_text(NULL));
-    json_put_text(grid, "why", table->choice->why);
-    json_put_text(json, "order", rank_order_names[table->order]);
-    json_put_text(json, "cards", table->cards);
-    if (table->gradients)
-        json_put_text(json, "gradients", table->gradients);
-    if (is_wide(table))
-        json_put_text(json, "verdict", verdict_name(table_verdict(table)));
-    json_put(json, "rows", table_rows(table));
-    json_print(out, json);
-}
+#define DESCRIBED struct table
+static const struct answer_column table_rows[] = {
+    COLUMN("platform", platform, .null = true, .help = "its name; null: this machine"),
+    COLUMN("algorithm", algorithm, .help = "of the all-reduce"),
+    COLUMN("backend", backend, .help = "analytic, sim or exec, or a list of them"),
+    COLUMN("grain", grain, .help = "grain of the first row"),
+    COLUMN("ranks", ranks, .help = "ranks that take part"),
+    COLUMN("grid.columns", grid.columns, .zero = true,
+           .help = "ranks in a row; null where rows mean nothing"),
+    COLUMN("grid.rows", grid.rows, .zero = true, .help = "ranks in a column"),
+    COLUMN("grid.why", why, .null = true, .help = "why this grid was chosen; null: it was given"),
+    COLUMN("order", order, .words = rank_order_names,
+           .help = "row or column: along which ranks fill the nodes"),
+    COLUMN("cards", cards, .null = true,
+           .help = "how many network cards of a node work; null: not on this platform"),
+    COLUMN("gradients", gradients, .absent = true,
+           .help = "type in which they travel, where something is measured"),
+    COLUMN("verdict", verdict, .absent = true,
+           .help = "worst verdict of the rows, where several back ends or a measurement have some"),
+    COLUMN_ITEMS("rows", row, count, .table = &collective_row_columns),
+};
+const struct answer_columns collective_columns = COLUMNS("collective/2", table_rows);
+#undef DESCRIBED
 
 void table_release(struct table *table)
 {

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "app/measure/measure.h"
-#include "core/base/json.h"
+#include "core/base/answer.h"
 
 /** The verdict on a prediction that is compared with a measurement. */
 enum verdict {
@@ -29,16 +29,19 @@ const char *verdict_name(enum verdict verdict);
  * else 15 %, because the wake-up of processes affects short messages. */
 double table_tolerance(int64_t bytes);
 
-/** One row. */
+/** One row.  table_compare() fills what follows from the rest. */
 struct table_row {
     const char *backend, *grain; /**< "sim", "folded"; borrowed */
     char *choice;                /**< of algorithm nccl; or NULL; owned */
     int64_t bytes;
     int32_t steps; /**< rounds */
     double time_s;
-    bool compared; /**< there is a measurement of the same size */
-    double error;  /**< of a prediction relative to the measurement */
+    double algbw, busbw; /**< as nccl-tests has them [bytes/s] */
+    double error;        /**< of a prediction relative to the measurement of the same size; NAN:
+                              there is none */
+    double tolerance;    /**< of the error; NAN: no verdict */
     enum verdict verdict;
+    const char *judgement;           /**< the same in words; NULL: nothing was compared */
     const struct measured *measured; /**< of a measurement; else NULL; borrowed */
 };
 
@@ -47,11 +50,15 @@ struct table {
     const char *platform;  /**< or NULL; borrowed */
     const char *algorithm; /**< borrowed */
     const char *backends;  /**< as in the row, or as the user listed them; borrowed */
+    const char *backend;   /**< of all rows, or the list; borrowed */
+    const char *grain;     /**< of the first row; borrowed */
+    const char *verdict;   /**< the worst of the rows'; NULL: one back end that predicts */
     const char *gradients; /**< type of exchanged numbers in measurements; NULL: no measurement */
     bool converts;         /**< the type has 16 bits, while predictions know only the bytes */
     bool judged;           /**< measured in a lab: verdicts count */
-    struct grid grid;
-    bool has_rows;                    /**< the rows and columns of the grid mean something */
+    int32_t ranks;
+    struct grid grid;                 /**< {0}: its rows and columns mean nothing */
+    const char *why;                  /**< this grid was chosen; NULL: it was given; borrowed */
     const struct grid_choice *choice; /**< of the grid; borrowed */
     enum rank_order order;
     char *cards;           /**< cards_text(), or NULL; owned */
@@ -59,7 +66,8 @@ struct table {
     int32_t count;
 };
 
-/** Compare each prediction of @table with the measurement of its size, if there is one. */
+/** Compare each prediction of @table with the measurement of its size, if there is one, and fill
+ * what follows from the rows. */
 void table_compare(struct table *table);
 
 /** The worst verdict of all: fail, disturbed, pass, none. */
@@ -68,10 +76,7 @@ enum verdict table_verdict(const struct table *table);
 /** Append the table for people. */
 void table_print(struct text *out, const struct table *table);
 
-/** The rows as a JSON array. */
-struct json *table_rows(const struct table *table);
-
-/** Append the table as one JSON object. */
-void table_print_json(struct text *out, const struct table *table);
+/** The answer of `collective`, and its rows. */
+extern const struct answer_columns collective_columns, collective_row_columns;
 
 void table_release(struct table *table);

@@ -250,45 +250,6 @@ static const struct row schedule_rows[] = {
     {"steps[].after[].iterations_ago", "integer", "0: of the same iteration"},
 };
 
-static const struct row collective_rows[] = {
-    {"schema", "string", "foretrain/collective/1"},
-    {"platform", "string?", "name of the platform; null: this machine"},
-    {"algorithm", "string", "of the all-reduce"},
-    {"backend", "string", "analytic, sim or exec, or a list of them"},
-    {"grain", "string", "of the first row"},
-    {"ranks", "integer", "that take part"},
-    {"grid.columns", "integer?", "ranks in a row; null where rows mean nothing"},
-    {"grid.rows", "integer?", "ranks in a column"},
-    {"grid.why", "string?", "why this grid was chosen; null: it was given"},
-    {"order", "string", "row or column: along which ranks fill the nodes"},
-    {"cards", "string?", "how many network cards of a node work; null: not of this platform"},
-    {"gradients?", "string", "the type in which they travel; only of measurements"},
-    {"verdict?", "string", "the worst of the rows'; only of several back ends or measurements"},
-    {"rows[].backend", "string", "analytic, sim or exec"},
-    {"rows[].grain", "string", "as in a result; lab or this machine where it was measured"},
-    {"rows[].bytes", "integer", "of the vector on each rank"},
-    {"rows[].time_s", "number", "predicted, or lower quartile of the measured runs"},
-    {"rows[].algbw", "number", "bytes per second"},
-    {"rows[].busbw", "number", "algbw times 2(n - 1)/n, as nccl-tests has it"},
-    {"rows[].steps", "integer", "rounds"},
-    {"rows[].choice?", "string", "NCCL's algorithm and protocol; only of algorithm nccl"},
-    {"rows[].error?", "number", "of a prediction relative to the measurement of the same size"},
-    {"rows[].tolerance?", "number", "of the error; only where there is a verdict"},
-    {"rows[].verdict?", "string", "on the error: pass, fail, disturbed, or - for none"},
-    {"rows[].minimum_s?", "number", "of the measured runs, as all that follow"},
-    {"rows[].median_s?", "number", "of the runs that count"},
-    {"rows[].maximum_s?", "number", "of them"},
-    {"rows[].spread?", "number", "from the lower to the upper quartile, as a fraction"},
-    {"rows[].runs?", "integer", "that were made"},
-    {"rows[].clean?", "integer", "of them, not disturbed"},
-    {"rows[].steal?", "number", "part of the processors' time that the host had meanwhile"},
-    {"rows[].foreign?", "number", "part of it that other processes of this machine had"},
-    {"rows[].retransmits?", "integer", "TCP segments that a lab's hosts sent again"},
-    {"rows[].drops?", "integer", "packets that a lab's links threw away"},
-    {"rows[].disturbed?", "boolean", "the runs cannot judge a prediction"},
-    {"rows[].reason?", "string", "why not, or empty"},
-};
-
 static const struct row import_rows[] = {
     {"schema", "string", "foretrain/import/1"},
     {"file", "string", "that was read"},
@@ -337,11 +298,10 @@ static const struct answer answer_validation = ANSWER(validation_rows);
 static const struct answer answer_dry_run = ANSWER(dry_run_rows);
 static const struct answer answer_explain = ANSWER(explain_rows);
 static const struct answer answer_schedule = ANSWER(schedule_rows);
-static const struct answer answer_collective = ANSWER(collective_rows);
 static const struct answer answer_import = ANSWER(import_rows);
 
 const struct answer *const answers[] = {
-    &answer_result,   &answer_validation, &answer_dry_run, &answer_explain,
-    &answer_schedule, &answer_collective, &answer_import,  &answer_compare,
-    &answer_curve,    &answer_sweep,      &answer_plan,
+    &answer_result, &answer_validation, &answer_dry_run, &answer_explain, &answer_schedule,
+    &answer_import, &answer_compare,    &answer_curve,   &answer_sweep,   &answer_plan,
+    NULL,
 };

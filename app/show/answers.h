@@ -28,7 +28,7 @@ struct answer {
         rows, ARRAY_SIZE(rows)                                                                     \
     }
 
-/** All, in the order of the words of `schema`. */
+/** All that no table of a command describes yet, NULL-terminated. */
 extern const struct answer *const answers[];
 
 /** Those of commands that choose among jobs, in answers_choice.c. */

@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/cli/command.h"
@@ -65,11 +66,11 @@ static struct json *describe(const struct row *row, int32_t count, size_t skip)
     return json;
 }
 
-static void print_answer_schema(struct text *out, const struct answer *answer)
+static void print_answer_schema(struct text *out, const struct row *row, int32_t count)
 {
-    AUTORELEASE(json) struct json *json = describe(answer->row, answer->count, 0);
+    AUTORELEASE(json) struct json *json = describe(row, count, 0);
     json_put_text(json, "$schema", "https://json-schema.org/draft/2020-12/schema");
-    json_put_text(json, "title", answer->row->help);
+    json_put_text(json, "title", row->help);
     json_print(out, json);
 }
 
@@ -132,10 +133,9 @@ static void print_table_manual(struct text *out, const struct field_table *table
     }
 }
 
-static void print_answer_manual(struct text *out, const struct answer *answer)
+static void print_answer_manual(struct text *out, const struct row *row, int32_t count)
 {
-    for (int32_t i = 0; i < answer->count; i++) {
-        const struct row *row = &answer->row[i];
+    for (int32_t i = 0; i < count; i++, row++) {
         AUTOFREE char *type = base_format("%.*s%s%s", (int)strcspn(row->type, "?"), row->type,
                                           strchr(row->type, '?') ? " or null" : "",
                                           strchr(row->path, '?') ? ", may be missing" : "");
@@ -146,36 +146,122 @@ static void print_answer_manual(struct text *out, const struct answer *answer)
     }
 }
 
+/* ---- kinds by name ---- */
+
+/* What has a schema: a file, or an answer as rows. */
+struct kind {
+    char *name;                     /* owned */
+    const struct field_table *file; /* or NULL */
+    struct row *row;                /* (count) owned, with its texts */
+    int32_t count;
+};
+
+struct kinds {
+    struct kind *kind;
+    int32_t count;
+};
+
+static struct kind *add_kind(struct kinds *kinds, const char *name, size_t length)
+{
+    kinds->kind = base_room(kinds->kind, kinds->count, sizeof(*kinds->kind));
+    struct kind *kind = &kinds->kind[kinds->count++];
+    *kind = (struct kind){.name = base_format("%.*s", (int)length, name)};
+    return kind;
+}
+
+static void add_row(void *context, const char *path, const char *type, const char *help)
+{
+    struct kind *kind = context;
+    kind->row = base_room(kind->row, kind->count, sizeof(*kind->row));
+    kind->row[kind->count++] = (struct row){base_copy(path), base_copy(type), base_copy(help)};
+}
+
+static void add_answers(struct kinds *kinds, const struct answer_columns *const *answer)
+{
+    for (; answer && *answer; answer++)
+        answer_describe(*answer, add_row,
+                        add_kind(kinds, (*answer)->name, strcspn((*answer)->name, "/")));
+}
+
+static void add_commands(struct kinds *kinds, const struct command *const *command)
+{
+    for (; command && *command; command++) {
+        add_answers(kinds, (*command)->answers);
+        add_commands(kinds, (*command)->sub);
+    }
+}
+
+static struct kinds list_kinds(void)
+{
+    static const struct field_table *const files[] = {&scenario_table, &platform_table,
+                                                      &device_table,   &software_table,
+                                                      &price_table,    &network_table};
+    struct kinds kinds = {NULL, 0};
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+        add_kind(&kinds, files[i]->name, strlen(files[i]->name))->file = files[i];
+    for (const struct answer *const *answer = answers; *answer; answer++) {
+        const char *name = strchr((*answer)->row->help, '/') + 1;
+        struct kind *kind = add_kind(&kinds, name, strcspn(name, "/"));
+        for (const struct row *row = (*answer)->row; row < (*answer)->row + (*answer)->count; row++)
+            add_row(kind, row->path, row->type, row->help);
+    }
+    add_commands(&kinds, commands);
+    return kinds;
+}
+
+static void kinds_release(struct kinds *kinds)
+{
+    for (struct kind *kind = kinds->kind; kind < kinds->kind + kinds->count; kind++) {
+        for (struct row *row = kind->row; row < kind->row + kind->count; row++) {
+            free((void *)(uintptr_t)row->path);
+            free((void *)(uintptr_t)row->type);
+            free((void *)(uintptr_t)row->help);
+        }
+        free(kind->row);
+        free(kind->name);
+    }
+    free(kinds->kind);
+}
+
+/* ---- the command ---- */
+
 struct schema_request {
     struct request head;
     bool manual;
 };
 
+static int unknown(const struct kinds *kinds, const char *given, struct err *err)
+{
+    AUTOFREE const char **words = base_alloc(kinds->count + 1, sizeof(*words));
+    for (int32_t i = 0; i < kinds->count; i++)
+        words[i] = kinds->kind[i].name;
+    return option_unknown(err, "schema", given, words);
+}
+
+static void print(struct text *out, const struct kind *kind, bool manual)
+{
+    if (kind->file && manual)
+        print_table_manual(out, kind->file, "");
+    else if (kind->file)
+        field_schema(out, kind->file,
+                     kind->file != &software_table && kind->file != &network_table);
+    else if (manual)
+        print_answer_manual(out, kind->row, kind->count);
+    else
+        print_answer_schema(out, kind->row, kind->count);
+}
+
 static int schema(const void *record, struct text *out, struct err *err)
 {
     const struct schema_request *request = record;
-    static const char *const words[] = {
-        "scenario", "platform",   "device",      "software", "price",    "network",
-        "result",   "validation", "dry-run",     "explain",  "schedule", "collective",
-        "import",   "compare",    "convergence", "sweep",    "plan",     NULL};
-    enum { TABLES = 6 };
-    const struct field_table *const tables[] = {&scenario_table, &platform_table, &device_table,
-                                                &software_table, &price_table,    &network_table};
+    AUTORELEASE(kinds) struct kinds kinds = list_kinds();
     const char *given = request->head.argument.item[0];
-    int32_t kind = 0;
-    while (words[kind] && strcmp(words[kind], given) != 0)
-        kind++;
-    if (!words[kind])
-        return option_unknown(err, "schema", given, words);
-    if (kind >= TABLES && request->manual)
-        print_answer_manual(out, answers[kind - TABLES]);
-    else if (kind >= TABLES)
-        print_answer_schema(out, answers[kind - TABLES]);
-    else if (request->manual)
-        print_table_manual(out, tables[kind], "");
-    else
-        field_schema(out, tables[kind],
-                     tables[kind] != &software_table && tables[kind] != &network_table);
+    int32_t i = 0;
+    while (i < kinds.count && strcmp(kinds.kind[i].name, given) != 0)
+        i++;
+    if (i == kinds.count)
+        return unknown(&kinds, given, err);
+    print(out, &kinds.kind[i], request->manual);
     return 0;
 }
 
@@ -188,12 +274,8 @@ static const struct option options[] = {
 
 const struct command command_schema = {
     .name = "schema",
-    .synopsis = "scenario | platform | device | software | price | network | result | validation | "
-                "dry-run | "
-                "explain | "
-                "schedule | collective | import | compare | convergence | sweep | plan  "
-                "[options]",
-    .help = "the JSON Schema of a file, for editors and programs",
+    .synopsis = "KIND [options]",
+    .help = "the JSON Schema of a file or of a command's answer, for editors and programs",
     .examples = "foretrain schema scenario > foretrain.schema.json",
     RECORD(options, struct schema_request, NULL),
     TAKES(1, 1),

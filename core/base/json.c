@@ -132,6 +132,17 @@ struct json *json_append_array(struct json *array)
     return append_new(array, json_new_array());
 }
 
+struct json *json_at(struct json *object, const char *key)
+{
+    json_t *member = json_object_get(to_jansson(object), key);
+    return member ? from_jansson(member) : json_put_object(object, key);
+}
+
+struct json *json_share(struct json *value)
+{
+    return from_jansson(value ? json_incref(to_jansson(value)) : json_null());
+}
+
 void json_put_interval(struct json *object, const char *key, double low, double high)
 {
     struct json *both = json_put_array(object, key);
@@ -233,6 +244,11 @@ const char *json_next_key(const struct json *object, const char *key)
     void *place = key ? json_object_iter_next(inside, json_object_key_to_iter(key))
                       : json_object_iter(inside);
     return place ? json_object_iter_key(place) : NULL;
+}
+
+bool json_is_nothing(const struct json *value)
+{
+    return !value || json_is_null(to_jansson(value));
 }
 
 bool json_as_integer(const struct json *value, int64_t *out)

@@ -62,6 +62,12 @@ struct json *json_append_object(struct json *array);
 /** The same. */
 struct json *json_append_array(struct json *array);
 
+/** The object that is @object's member @key, which is made where there is none; borrowed. */
+struct json *json_at(struct json *object, const char *key);
+
+/** @value once more, to be put into another; NULL is null.  Neither may be changed any more. */
+struct json *json_share(struct json *value);
+
 /** Set a member to [@low, @high], or to [] where @low is NaN. */
 void json_put_interval(struct json *object, const char *key, double low, double high);
 
@@ -115,6 +121,9 @@ const struct json *json_get(const struct json *object, const char *key);
 /** The key after @key in @object, or the first for NULL; NULL at the end.  @key must come from an
  * earlier call; borrowed. */
 const char *json_next_key(const struct json *object, const char *key);
+
+/** Whether @value is null or NULL. */
+bool json_is_nothing(const struct json *value);
 
 /** Set @out to an integer.  @return whether @value is one; NULL is none. */
 bool json_as_integer(const struct json *value, int64_t *out);

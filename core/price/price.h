@@ -15,13 +15,8 @@
  * wide as the interval of the time.
  */
 
-#include "core/base/json.h"
+#include "core/base/answer.h"
 #include "core/config/field.h"
-
-/** A number and what it lies between; all NAN: not known, low and high NAN: no bounds. */
-struct range {
-    double low, value, high;
-};
 
 /** One end of a file's ranges.  Quantities that are not given have no path. */
 struct prices {

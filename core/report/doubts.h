@@ -4,13 +4,8 @@
  * Which uncertain input makes how much of the width of an interval.
  */
 
+#include "core/base/answer.h"
 #include "core/base/base.h"
-#include "core/base/json.h"
-
-/** 90 % of the probability are between both; NAN: not known. */
-struct interval {
-    double low, high;
-};
 
 /** What a prediction says. */
 enum outcome {

@@ -7,7 +7,7 @@
 /* A table of a prediction of @predicted_s and a measurement of 1 s. */
 static struct table make_table(int64_t bytes, double predicted_s, const struct measured *measured)
 {
-    struct table table = {.algorithm = "ring", .judged = true, .grid = {4, 4}, .count = 2};
+    struct table table = {.algorithm = "ring", .judged = true, .ranks = 16, .count = 2};
     table.row = base_alloc(2, sizeof(*table.row));
     table.row[0] = (struct table_row){.backend = "sim", .bytes = bytes, .time_s = predicted_s};
     table.row[1] =
@@ -53,7 +53,7 @@ TEST(outside_of_a_lab_nothing_is_judged)
     table.judged = false;
     table_compare(&table);
     assert_int_equal(table_verdict(&table), VERDICT_NONE);
-    assert_true(table.row[0].compared);
+    assert_string_equal(table.row[0].judgement, "-");
 }
 
 TEST(one_failure_decides)

@@ -1,0 +1,225 @@
+#include "core/base/answer.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+
+/* The types of JSON Schema. */
+static const char *const types[] = {
+    [COLUMN_REAL] = "number",   [COLUMN_RANGE] = "number",    [COLUMN_INTEGER] = "integer",
+    [COLUMN_COUNT] = "integer", [COLUMN_BOOLEAN] = "boolean", [COLUMN_HASH] = "string",
+    [COLUMN_TEXT] = "string",   [COLUMN_CHARS] = "string",    [COLUMN_WORD] = "string",
+    [COLUMN_JSON] = "object",   [COLUMN_TEXTS] = "string",    [COLUMN_REALS] = "number",
+    [COLUMN_LIST] = "object",
+};
+
+static bool is_list(const struct answer_column *column)
+{
+    return column->kind == COLUMN_TEXTS || column->kind == COLUMN_REALS ||
+           column->kind == COLUMN_LIST;
+}
+
+static bool has_interval(const struct answer_column *column)
+{
+    return column->likely || column->kind == COLUMN_RANGE;
+}
+
+static const char *type_of(const struct answer_column *column)
+{
+    return column->type ? column->type : types[column->kind];
+}
+
+/* ---- values ---- */
+
+/* What @record holds at @offset. */
+#define AT(type, offset) (*(type const *)(const void *)((const char *)record + (offset)))
+
+static struct json *integer(const struct answer_column *column, int64_t value)
+{
+    return column->zero && value == 0 ? json_new_text(NULL) : json_new_integer(value);
+}
+
+static struct json *hash(uint64_t value)
+{
+    AUTOFREE char *digits = base_format("%016" PRIx64, value);
+    return json_new_text(digits);
+}
+
+static struct json *list(const struct answer_column *column, const void *record)
+{
+    int32_t count = column->items ? column->items : AT(int32_t, column->count);
+    const void *item =
+        column->items ? (const char *)record + column->offset : AT(void *, column->offset);
+    if (column->kind == COLUMN_LIST)
+        return answer_list(column->table, item, count);
+    struct json *json = json_new_array();
+    for (int32_t i = 0; i < count; i++)
+        if (column->kind == COLUMN_TEXTS)
+            json_append_text(json, ((char *const *)item)[i]);
+        else
+            json_append_real(json, ((const double *)item)[i]);
+    return json;
+}
+
+static struct json *value(const struct answer_column *column, const void *record)
+{
+    switch (column->kind) {
+    case COLUMN_REAL:
+        return json_new_real(AT(double, column->offset));
+    case COLUMN_RANGE:
+        return json_new_real(AT(struct range, column->offset).value);
+    case COLUMN_INTEGER:
+        return integer(column, AT(int64_t, column->offset));
+    case COLUMN_COUNT:
+        return integer(column, AT(int32_t, column->offset));
+    case COLUMN_BOOLEAN:
+        return json_new_boolean(AT(bool, column->offset));
+    case COLUMN_HASH:
+        return hash(AT(uint64_t, column->offset));
+    case COLUMN_TEXT:
+        return json_new_text(AT(char *, column->offset));
+    case COLUMN_CHARS:
+        return json_new_text((const char *)record + column->offset);
+    case COLUMN_WORD:
+        return json_new_text(column->words[AT(unsigned, column->offset)]);
+    case COLUMN_JSON:
+        return json_share(AT(struct json *, column->offset));
+    default:
+        return list(column, record);
+    }
+}
+
+static struct interval interval_of(const struct answer_column *column, const void *record)
+{
+    if (column->likely)
+        return AT(struct interval, column->likely);
+    struct range range = AT(struct range, column->offset);
+    return (struct interval){range.low, range.high};
+}
+
+/* The object of @key's last part, which @key then points to. */
+static struct json *inside(struct json *object, const char **key)
+{
+    for (const char *dot; (dot = strchr(*key, '.')) != NULL; *key = dot + 1) {
+        AUTOFREE char *name = base_format("%.*s", (int)(dot - *key), *key);
+        object = json_at(object, name);
+    }
+    return object;
+}
+
+static void put_interval(struct json *object, const char *key, struct interval likely)
+{
+    AUTOFREE char *low = base_format("%s_low", key), *high = base_format("%s_high", key);
+    json_put_real(object, low, likely.low);
+    json_put_real(object, high, likely.high);
+}
+
+static void put_column(struct json *object, const struct answer_column *column, const void *record)
+{
+    const char *key = column->key;
+    struct json *json = value(column, record);
+    if (json_is_nothing(json) && column->absent) {
+        json_free(json);
+        return;
+    }
+    assert(!json_is_nothing(json) || column->null || column->zero);
+    object = inside(object, &key);
+    json_put(object, key, json);
+    if (has_interval(column))
+        put_interval(object, key, interval_of(column, record));
+}
+
+void answer_put(struct json *object, const struct answer_columns *columns, const void *record)
+{
+    for (const struct answer_column *c = columns->column; c < columns->column + columns->count;
+         c++) {
+        if (c->kind != COLUMN_RECORD)
+            put_column(object, c, record);
+        else if (AT(void *, c->offset))
+            answer_put(object, c->table, AT(void *, c->offset));
+    }
+}
+
+struct json *answer_json(const struct answer_columns *columns, const void *record)
+{
+    struct json *json = json_new_object();
+    AUTOFREE char *schema = base_format("foretrain/%s", columns->name);
+    json_put_text(json, "schema", schema);
+    json_put_text(json, "version", FORETRAIN_VERSION);
+    answer_put(json, columns, record);
+    return json;
+}
+
+void answer_print(struct text *out, const struct answer_columns *columns, const void *record)
+{
+    AUTORELEASE(json) struct json *json = answer_json(columns, record);
+    json_print(out, json);
+}
+
+struct json *answer_list(const struct answer_columns *columns, const void *list, int64_t count)
+{
+    struct json *json = json_new_array();
+    for (int64_t i = 0; i < count; i++)
+        answer_put(json_append_object(json), columns,
+                   (const char *)list + (size_t)i * columns->size);
+    return json;
+}
+
+/* ---- the same in words ---- */
+
+struct visit {
+    void (*row)(void *context, const char *path, const char *type, const char *help);
+    void *context;
+};
+
+static void visit_value(const struct visit *visit, const char *path, const char *end,
+                        const char *type, const char *help)
+{
+    AUTOFREE char *whole = base_format("%s%s", path, end);
+    visit->row(visit->context, whole, type, help);
+}
+
+static void visit_column(const struct visit *visit, const struct answer_column *column,
+                         const char *path)
+{
+    bool null = (column->null && !column->absent) || column->zero;
+    AUTOFREE char *type = base_format("%s%s", type_of(column), null ? "?" : "");
+    visit_value(visit, path, "", type, column->help);
+    if (!has_interval(column))
+        return;
+    visit_value(visit, path, "_low", "number?", "lower end of its 90 % interval; null: not known");
+    visit_value(visit, path, "_high", "number?", "its upper end");
+}
+
+static void visit_columns(const struct visit *visit, const struct answer_columns *columns,
+                          const char *prefix, bool absent)
+{
+    for (const struct answer_column *c = columns->column; c < columns->column + columns->count;
+         c++) {
+        AUTOFREE char *path = base_format("%s%s%s%s", prefix, c->key,
+                                          absent || c->absent ? "?" : "", is_list(c) ? "[]" : "");
+        AUTOFREE char *members = base_format("%s.", path);
+        if (c->kind == COLUMN_RECORD)
+            visit_columns(visit, c->table, prefix, true);
+        else if (c->table)
+            visit_columns(visit, c->table, members, false);
+        else
+            visit_column(visit, c, path);
+    }
+}
+
+void answer_describe(const struct answer_columns *columns,
+                     void (*row)(void *context, const char *path, const char *type,
+                                 const char *help),
+                     void *context)
+{
+    const struct visit visit = {row, context};
+    AUTOFREE char *schema = base_format("foretrain/%s", columns->name);
+    row(context, "schema", "string", schema);
+    row(context, "version", "string", "of foretrain");
+    visit_columns(&visit, columns, "", false);
+}

@@ -1,0 +1,154 @@
+#pragma once
+
+/** @file
+ * Answers described by one table: each row names a value of a record, its key, type, unit, help and
+ * label.
+ *
+ * The same rows drive the JSON of a command, its JSON Schema and manual page (`foretrain schema
+ * ANSWER`), its CSV, and the headings of its tables in text and pages, so they cannot disagree.  A
+ * key with dots ("grid.columns") is a member of an object inside; rows of one object stand
+ * together.
+ *
+ * One number has one name in every answer: step_s, images_per_s, scaling_efficiency,
+ * time_to_train_s, ...  A number with a 90 % interval has it beside itself, as KEY_low and
+ * KEY_high. A value that is not known is null; only where a row says so is its key left out.
+ */
+
+#include <stdbool.h>
+
+#include "core/base/base.h"
+#include "core/base/json.h"
+#include "core/base/unit.h"
+
+/** 90 % of the probability are between both; NAN: not known. */
+struct interval {
+    double low, high;
+};
+
+/** A number and what it lies between; all NAN: not known, low and high NAN: no bounds. */
+struct range {
+    double low, value, high;
+};
+
+/** What a member of a record is. */
+enum column_kind {
+    COLUMN_REAL,    /**< double; NAN: null */
+    COLUMN_RANGE,   /**< struct range */
+    COLUMN_INTEGER, /**< int64_t */
+    COLUMN_COUNT,   /**< int32_t */
+    COLUMN_BOOLEAN, /**< bool */
+    COLUMN_HASH,    /**< uint64_t, as 16 hexadecimal digits */
+    COLUMN_TEXT,    /**< char *; NULL: null */
+    COLUMN_CHARS,   /**< char [] */
+    COLUMN_WORD,    /**< enum, an index of `words` */
+    COLUMN_JSON,    /**< struct json *, put as it is; NULL: null */
+    COLUMN_TEXTS,   /**< char ** of `count` */
+    COLUMN_REALS,   /**< double * of `count` */
+    COLUMN_LIST,    /**< pointer to `count` records of `table` */
+    COLUMN_RECORD   /**< pointer to one record of `table`, or NULL; its values are members of the
+                         same object, and may be left out */
+};
+
+/** One row. */
+struct answer_column {
+    const char *key;   /**< "grid.columns" */
+    const char *help;  /**< without full stop; a sentence that needs no other row */
+    const char *label; /**< at the head of tables for people; NULL: in none of them */
+    enum column_kind kind;
+    enum unit unit;
+    bool null;     /**< the value may be missing: null */
+    bool zero;     /**< an integer of 0 is null */
+    bool absent;   /**< where it would be null, the key is left out */
+    size_t offset; /**< of the member [bytes] */
+    size_t likely; /**< of the struct interval of a REAL [bytes]; 0: it has none */
+    size_t count;  /**< of the number of items, int32_t [bytes] */
+    int32_t items; /**< of an array inside the record; 0: `count` says it */
+    const char *const *words;
+    const struct answer_columns
+        *table;       /**< of LIST; of JSON: what describes its members, or NULL */
+    const char *type; /**< of JSON without a table: the type of JSON Schema */
+};
+
+/** The rows of one record. */
+struct answer_columns {
+    const char *name; /**< of the answer, "collective/2"; NULL: a part of others */
+    const struct answer_column *column; /**< (count) */
+    int32_t count;
+    size_t size; /**< of a record [bytes] */
+};
+
+/** A row for @member of DESCRIBED, the type that the file defines before each table; its type says
+ * its kind.  The rest is `.help = "...", ...`. */
+#define COLUMN(name, member, ...)                                                                  \
+    {                                                                                              \
+        .key = name, .offset = offsetof(DESCRIBED, member),                                        \
+        .kind = COLUMN_KIND(((DESCRIBED *)0)->member), __VA_ARGS__                                 \
+    }
+
+/** The kind of a @member that is one value. */
+#define COLUMN_KIND(member)                                                                        \
+    _Generic((member), double                                                                      \
+             : COLUMN_REAL, struct range                                                           \
+             : COLUMN_RANGE, int64_t                                                               \
+             : COLUMN_INTEGER, int32_t                                                             \
+             : COLUMN_COUNT, bool                                                                  \
+             : COLUMN_BOOLEAN, uint64_t                                                            \
+             : COLUMN_HASH, const char *                                                           \
+             : COLUMN_TEXT, unsigned                                                               \
+             : COLUMN_WORD, struct json *                                                          \
+             : COLUMN_JSON, char *                                                                 \
+             : COLUMN_CHARACTERS(__typeof__(member)))
+#define COLUMN_CHARACTERS(type)                                                                    \
+    (__builtin_types_compatible_p(type, char *) ? COLUMN_TEXT : COLUMN_CHARS)
+
+/** A row for @member, a pointer to @number of them: char *, double, or records of a `.table`. */
+#define COLUMN_ITEMS(name, member, number, ...)                                                            \
+    {                                                                                                      \
+        .key = name, .offset = offsetof(DESCRIBED, member), .count = offsetof(DESCRIBED, number),        \
+        .kind = _Generic(((DESCRIBED *)0)->member, char ** : COLUMN_TEXTS, double *                   \
+                         : COLUMN_REALS, default                                                   \
+                         : COLUMN_LIST),                                                           \
+        __VA_ARGS__ \
+    }
+
+/** A row for @member, a pointer to one record of @columns whose values stand here, too. */
+#define COLUMN_MEMBERS(member, columns)                                                            \
+    {                                                                                              \
+        .key = "", .offset = offsetof(DESCRIBED, member), .kind = COLUMN_RECORD, .table = columns  \
+    }
+
+/** A row for the array @member of records of a `.table`. */
+#define COLUMN_ARRAY(name, member, ...)                                                            \
+    {                                                                                              \
+        .key = name, .offset = offsetof(DESCRIBED, member), .kind = COLUMN_LIST,                   \
+        .items = ARRAY_SIZE(((DESCRIBED *)0)->member), __VA_ARGS__                                 \
+    }
+
+/** Of a row: @member is the 90 % interval of its number. */
+#define LIKELY(member) .likely = offsetof(DESCRIBED, member)
+
+/** The table of the array @rows for records of DESCRIBED. */
+#define COLUMNS(name, rows)                                                                        \
+    {                                                                                              \
+        name, rows, ARRAY_SIZE(rows), sizeof(DESCRIBED)                                            \
+    }
+
+/** Set the values of @record as members of @object. */
+void answer_put(struct json *object, const struct answer_columns *columns, const void *record);
+
+/** The answer @record: "schema" (foretrain/NAME), "version", and all its values. */
+struct json *answer_json(const struct answer_columns *columns, const void *record);
+
+/** Append answer_json() as indented text. */
+void answer_print(struct text *out, const struct answer_columns *columns, const void *record);
+
+/** The @count records at @list as an array. */
+struct json *answer_list(const struct answer_columns *columns, const void *list, int64_t count);
+
+/** Call @row for "schema", "version", and each key of @columns and those inside: its @path as in
+ * "rows[].error?" (a question mark: may be left out), its @type of JSON Schema as in "number?" (a
+ * question mark: may be null), its @help. */
+void answer_describe(const struct answer_columns *columns,
+                     void (*row)(void *context, const char *path, const char *type,
+                                 const char *help),
+                     void *context);
