@@ -37,6 +37,13 @@ struct command {
 /** Three members of a command: its table, the type of its record, and the record's defaults. */
 #define RECORD(table, type, before) .options = table, .size = sizeof(type), .defaults = before
 
+/** A member of a command: the tables of what it answers with --json. */
+#define ANSWERS(...)                                                                               \
+    .answers = (const struct answer_columns *const[])                                              \
+    {                                                                                              \
+        __VA_ARGS__, NULL                                                                          \
+    }
+
 /** Two members of a command: how many arguments it takes that are no options; without it, none. */
 #define TAKES(least, most) .minimum = least, .maximum = most
 

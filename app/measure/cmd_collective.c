@@ -388,6 +388,6 @@ const struct command command_collective = {
                 "foretrain collective --lab platforms/lab/flat-16.yaml --grid 4x4 --algorithm "
                 "torus2d --bytes 8MB --backend sim,exec",
     RECORD(options, struct collective_request, &defaults),
-    .answers = (const struct answer_columns *const[]){&collective_columns, NULL},
+    ANSWERS(&collective_columns),
     .run = collective,
 };

@@ -302,6 +302,5 @@ static const struct answer answer_import = ANSWER(import_rows);
 
 const struct answer *const answers[] = {
     &answer_result, &answer_validation, &answer_dry_run, &answer_explain, &answer_schedule,
-    &answer_import, &answer_compare,    &answer_curve,   &answer_sweep,   &answer_plan,
-    NULL,
+    &answer_import, &answer_compare,    &answer_sweep,   &answer_plan,    NULL,
 };

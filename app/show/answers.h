@@ -32,4 +32,4 @@ struct answer {
 extern const struct answer *const answers[];
 
 /** Those of commands that choose among jobs, in answers_choice.c. */
-extern const struct answer answer_curve, answer_compare, answer_sweep, answer_plan;
+extern const struct answer answer_compare, answer_sweep, answer_plan;

@@ -1,32 +1,5 @@
 #include "app/show/answers.h"
 
-static const struct row curve_rows[] = {
-    {"schema", "string", "foretrain/convergence/1"},
-    {"epochs[].recipe", "string", "published runs"},
-    {"epochs[].target", "number?", "top-1 accuracy at which they ended; null: of --points"},
-    {"epochs[].batch", "integer", "images per step of all devices"},
-    {"epochs[].epochs", "number", "that a run needs, mean"},
-    {"epochs[].spread", "number", "standard deviation, of runs and of the curve"},
-    {"epochs[].low", "number", "90 % lie between this"},
-    {"epochs[].high", "number", "and this"},
-    {"epochs[].formula", "number?", "the same by the formula; null: not a reference recipe"},
-    {"epochs[].from", "string", "runs behind a point, or where the batch lies between points"},
-    {"epochs[].source", "string?", "of a point"},
-    {"formula.epochs", "number", "E0 of E0 (1 + batch / Bc)"},
-    {"formula.batch", "number", "Bc"},
-    {"formula.median", "number", "of its errors at reference points left out of the fit"},
-    {"formula.largest", "number", "of these errors"},
-    {"formula.rms", "number", "of these errors, root mean square"},
-    {"further_evaluations", "number", "beyond that at the end of the schedule, mean of runs"},
-    {"accuracies[].work", "string", "who reached it"},
-    {"accuracies[].batch", "number?", "images per step; null: not known"},
-    {"accuracies[].batch_end", "number?", "at the end, where the batch grew"},
-    {"accuracies[].epochs", "number?", "of the run"},
-    {"accuracies[].accuracy", "number", "top-1"},
-    {"accuracies[].note", "string?", "what was special"},
-    {"accuracies[].source", "string", "where it stands"},
-};
-
 static const struct row compare_rows[] = {
     {"schema", "string", "foretrain/compare/1"},
     {"version", "string", "of foretrain"},
@@ -178,7 +151,6 @@ static const struct row plan_rows[] = {
     {"simulated", "integer", "of them were simulated, too"},
 };
 
-const struct answer answer_curve = ANSWER(curve_rows);
 const struct answer answer_compare = ANSWER(compare_rows);
 const struct answer answer_sweep = ANSWER(sweep_rows);
 const struct answer answer_plan = ANSWER(plan_rows);

@@ -394,6 +394,7 @@ static const struct command show_collective_command = {
 };
 
 static const struct command show_convergence_command = {
+    ANSWERS(&convergence_columns),
     .name = "convergence",
     .synopsis = "[options]",
     .help = "epochs to an accuracy against the global batch, and published accuracies",

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/json.h"
 #include "core/convergence/convergence.h"
 
 /* A line of the first table. */
@@ -14,10 +13,10 @@ struct line {
     double target;
     int64_t batch;
     struct convergence_need need;
-    double low, high;
-    double formula;     /* of reference points; NAN: for other recipes */
-    char from[32];      /* "17 runs", "published", "between points", "beyond points" */
-    const char *source; /* of the point; NULL: not a point */
+    struct interval likely; /* of the epochs */
+    double formula;         /* of reference points; NAN: for other recipes */
+    char from[32];          /* "17 runs", "published", "between points", "beyond points" */
+    const char *source;     /* of the point; NULL: not a point */
 };
 
 /* ---- measured points ---- */
@@ -124,8 +123,8 @@ static struct line describe(const char *recipe, const struct convergence *curve,
                                        ? NAN
                                        : curve->fit.epochs * (1 + (double)batch / curve->fit.batch),
                         .source = point ? point->source : NULL};
-    line.low = line.need.epochs - ninety * line.need.spread;
-    line.high = line.need.epochs + ninety * line.need.spread;
+    line.likely.low = line.need.epochs - ninety * line.need.spread;
+    line.likely.high = line.need.epochs + ninety * line.need.spread;
     if (point && point->runs)
         snprintf(line.from, sizeof(line.from), "%lld runs", (long long)point->runs);
     else
@@ -150,28 +149,45 @@ static int64_t next_batch(const struct convergence *curve, int64_t batch)
     return batch && power < curve->point[i].batch ? power : curve->point[i].batch;
 }
 
-/* Call @add for each line that is asked for. */
-static void each_line(const struct show_convergence *what,
-                      void (*add)(void *context, const struct line *line), void *context)
+/* All that is answered. */
+struct answer {
+    struct line *line; /* owned */
+    int32_t lines;
+    struct convergence_fit fit;
+    double extra; /* evaluations */
+    const struct convergence_accuracy *accuracy;
+    int32_t accuracies;
+};
+
+static void add_line(struct answer *answer, struct line line)
+{
+    answer->line = base_room(answer->line, answer->lines, sizeof(line));
+    answer->line[answer->lines++] = line;
+}
+
+static struct answer make_answer(const struct show_convergence *what)
 {
     struct convergence points = {.count = 0};
+    struct answer answer = {
+        .fit = fit_of(what), .extra = CONVERGENCE_EXTRA, .accuracy = convergence_accuracies};
+    while (convergence_accuracies[answer.accuracies].work)
+        answer.accuracies++;
     if (what->points)
         read_points(what->points, &points);
     for (int32_t i = 0; i < points.count; i++) {
         struct line line = describe(measured, &points, points.point[i].batch);
         snprintf(line.from, sizeof(line.from), "measured");
-        add(context, &line);
+        add_line(&answer, line);
     }
     for (int32_t r = 0; convergence_recipes[r] && !what->accuracies && !what->points; r++) {
         if (what->recipe >= 0 && what->recipe != r)
             continue;
         struct convergence curve = convergence_of(convergence_recipes[r]);
         int64_t batch = what->batch ? what->batch : next_batch(&curve, 0);
-        for (; batch; batch = what->batch ? 0 : next_batch(&curve, batch)) {
-            struct line line = describe(convergence_recipes[r], &curve, batch);
-            add(context, &line);
-        }
+        for (; batch; batch = what->batch ? 0 : next_batch(&curve, batch))
+            add_line(&answer, describe(convergence_recipes[r], &curve, batch));
     }
+    return answer;
 }
 
 /* A number, or @missing for 0; the caller frees it. */
@@ -182,22 +198,25 @@ static char *known(double value, const char *missing)
 
 /* ---- text ---- */
 
-static void print_line(void *context, const struct line *line)
+static void print_line(struct text *out, const struct line *line)
 {
     AUTOFREE char *formula =
         isnan(line->formula) ? base_copy("-") : base_format("%.1f", line->formula);
     AUTOFREE char *target =
         line->target > 0 ? base_format("%.4g %%", 100 * line->target) : base_copy("-");
-    text_add(context, "%-11s %8s %9lld %8.1f %8.1f %8.1f %9s  %s\n", line->recipe, target,
-             (long long)line->batch, line->need.epochs, line->low, line->high, formula, line->from);
+    text_add(out, "%-11s %8s %9lld %8.1f %8.1f %8.1f %9s  %s\n", line->recipe, target,
+             (long long)line->batch, line->need.epochs, line->likely.low, line->likely.high,
+             formula, line->from);
 }
 
-static void print_lines(const struct show_convergence *what, struct text *out)
+static void print_lines(const struct show_convergence *what, const struct answer *answer,
+                        struct text *out)
 {
-    struct convergence_fit fit = fit_of(what);
+    struct convergence_fit fit = answer->fit;
     text_add(out, "%-11s %8s %9s %8s %8s %8s %9s  %s\n", "recipe", "top-1", "batch", "epochs",
              "low", "high", "formula", "from");
-    each_line(what, print_line, out);
+    for (int32_t i = 0; i < answer->lines; i++)
+        print_line(out, &answer->line[i]);
     if (what->points) {
         text_add(
             out,
@@ -231,83 +250,75 @@ static void print_accuracies(struct text *out)
     }
 }
 
-/* ---- JSON ---- */
+/* ---- for programs ---- */
 
-static void put_known(struct json *json, const char *key, int64_t value)
-{
-    json_put(json, key, value > 0 ? json_new_integer(value) : json_new_text(NULL));
-}
+#define DESCRIBED struct line
+static const struct answer_column line_rows[] = {
+    COLUMN("recipe", recipe, .help = "name of the published runs, or measured"),
+    COLUMN("target", target, .zero = true,
+           .help = "top-1 accuracy at which they ended; null: of --points"),
+    COLUMN("batch", batch, .help = "images per step of all devices"),
+    COLUMN("epochs", need.epochs, LIKELY(likely), .help = "mean number that a run needs"),
+    COLUMN("epochs_spread", need.spread, .help = "standard deviation, of runs and of the curve"),
+    COLUMN("formula_epochs", formula, .null = true,
+           .help = "the epochs by the formula; null: not a reference recipe"),
+    COLUMN("from", from, .help = "runs behind a point, or where the batch lies between points"),
+    COLUMN("source", source, .null = true, .help = "of a point; null: not a point"),
+};
+static const struct answer_columns line_columns = COLUMNS(NULL, line_rows);
+#undef DESCRIBED
 
-static void put_line(void *context, const struct line *line)
-{
-    struct json *json = json_append_object(context);
-    json_put_text(json, "recipe", line->recipe);
-    json_put_real(json, "target", line->target > 0 ? line->target : NAN);
-    json_put_integer(json, "batch", line->batch);
-    json_put_real(json, "epochs", line->need.epochs);
-    json_put_real(json, "spread", line->need.spread);
-    json_put_real(json, "low", line->low);
-    json_put_real(json, "high", line->high);
-    json_put_real(json, "formula", line->formula);
-    json_put_text(json, "from", line->from);
-    json_put_text(json, "source", line->source);
-}
+#define DESCRIBED struct convergence_accuracy
+static const struct answer_column accuracy_rows[] = {
+    COLUMN("work", work, .help = "who reached it"),
+    COLUMN("batch", batch, .zero = true, .help = "images per step; null: not known"),
+    COLUMN("batch_end", batch_end, .zero = true,
+           .help = "images per step at the end, where the batch grew"),
+    COLUMN("epochs", epochs, .zero = true, .help = "of the run; null: not known"),
+    COLUMN("accuracy", accuracy, .help = "top-1, a fraction"),
+    COLUMN("note", note, .null = true, .help = "what was special"),
+    COLUMN("source", source, .help = "publication"),
+};
+static const struct answer_columns accuracy_columns = COLUMNS(NULL, accuracy_rows);
+#undef DESCRIBED
 
-static struct json *accuracies_json(void)
-{
-    struct json *list = json_new_array();
-    for (const struct convergence_accuracy *row = convergence_accuracies; row->work; row++) {
-        struct json *json = json_append_object(list);
-        json_put_text(json, "work", row->work);
-        put_known(json, "batch", row->batch);
-        put_known(json, "batch_end", row->batch_end);
-        json_put_real(json, "epochs", row->epochs > 0 ? row->epochs : NAN);
-        json_put_real(json, "accuracy", row->accuracy);
-        json_put_text(json, "note", row->note);
-        json_put_text(json, "source", row->source);
-    }
-    return list;
-}
-
-static void print_json(const struct show_convergence *what, struct text *out)
-{
-    struct convergence_fit fit = fit_of(what);
-    struct json *json = json_new_object(), *lines = json_new_array();
-    each_line(what, put_line, lines);
-    json_put_text(json, "schema", "foretrain/convergence/1");
-    json_put(json, "epochs", lines);
-    struct json *formula = json_put_object(json, "formula");
-    json_put_real(formula, "epochs", fit.epochs);
-    json_put_real(formula, "batch", fit.batch);
-    json_put_real(formula, "median", fit.median);
-    json_put_real(formula, "largest", fit.largest);
-    json_put_real(formula, "rms", fit.rms);
-    json_put_real(json, "further_evaluations", CONVERGENCE_EXTRA);
-    json_put(json, "accuracies", accuracies_json());
-    json_print(out, json);
-    json_free(json);
-}
+#define DESCRIBED struct answer
+static const struct answer_column answer_rows[] = {
+    COLUMN_ITEMS("epochs", line, lines, .table = &line_columns),
+    COLUMN("formula.epochs", fit.epochs, .help = "E0 of E0 (1 + batch / Bc)"),
+    COLUMN("formula.batch", fit.batch, .help = "Bc of E0 (1 + batch / Bc)"),
+    COLUMN("formula.median", fit.median,
+           .help = "median of the errors at reference points left out of the fit"),
+    COLUMN("formula.largest", fit.largest, .help = "largest of these errors"),
+    COLUMN("formula.rms", fit.rms, .help = "root mean square of these errors"),
+    COLUMN("further_evaluations", extra,
+           .help = "evaluations of a run beyond that at the end of its schedule, mean"),
+    COLUMN_ITEMS("accuracies", accuracy, accuracies, .table = &accuracy_columns),
+};
+const struct answer_columns convergence_columns = COLUMNS("convergence/2", answer_rows);
+#undef DESCRIBED
 
 struct json *show_convergence_rows(const struct show_convergence *what)
 {
-    if (what->accuracies)
-        return accuracies_json();
-    struct json *lines = json_new_array();
-    each_line(what, put_line, lines);
-    return lines;
+    struct answer answer = make_answer(what);
+    struct json *rows = what->accuracies
+                            ? answer_list(&accuracy_columns, answer.accuracy, answer.accuracies)
+                            : answer_list(&line_columns, answer.line, answer.lines);
+    free(answer.line);
+    return rows;
 }
 
 void show_convergence(const struct show_convergence *what, struct text *out)
 {
     bool all = what->recipe < 0 && !what->batch && !what->points;
-    if (what->json) {
-        print_json(what, out);
-        return;
-    }
-    if (!what->accuracies)
-        print_lines(what, out);
-    if (!what->accuracies && all)
+    struct answer answer = make_answer(what);
+    if (what->json)
+        answer_print(out, &convergence_columns, &answer);
+    if (!what->json && !what->accuracies)
+        print_lines(what, &answer, out);
+    if (!what->json && !what->accuracies && all)
         text_add(out, "\n");
-    if (what->accuracies || all)
+    if (!what->json && (what->accuracies || all))
         print_accuracies(out);
+    free(answer.line);
 }

@@ -8,18 +8,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/answer.h"
 #include "core/base/base.h"
-#include "core/base/json.h"
 
 /** What is asked for. */
 struct show_convergence {
     int32_t recipe;  /**< an index in convergence_recipes; -1: all */
     int32_t batch;   /**< only this global batch; 0: all of the curves, and powers of two between */
     bool accuracies; /**< what others reached, and as text or CSV nothing else */
-    bool json;       /**< "foretrain/convergence/1" */
+    bool json;       /**< as JSON */
     const char *points; /**< measured ones instead of recipes, "32:3.5,64:4,...": batch and epochs;
                              several of one batch are runs; NULL: none */
 };
+
+/** The answer as JSON. */
+extern const struct answer_columns convergence_columns;
 
 /** Check @what.  @return 0, or -1 (exit code 64): points that are none, fewer than three batches,
  * points beside a recipe or a batch, accuracies beside any of them. */

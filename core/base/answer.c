@@ -43,6 +43,11 @@ static struct json *integer(const struct answer_column *column, int64_t value)
     return column->zero && value == 0 ? json_new_text(NULL) : json_new_integer(value);
 }
 
+static struct json *real(const struct answer_column *column, double value)
+{
+    return json_new_real(column->zero && value == 0 ? NAN : value);
+}
+
 static struct json *hash(uint64_t value)
 {
     AUTOFREE char *digits = base_format("%016" PRIx64, value);
@@ -69,7 +74,7 @@ static struct json *value(const struct answer_column *column, const void *record
 {
     switch (column->kind) {
     case COLUMN_REAL:
-        return json_new_real(AT(double, column->offset));
+        return real(column, AT(double, column->offset));
     case COLUMN_RANGE:
         return json_new_real(AT(struct range, column->offset).value);
     case COLUMN_INTEGER:

@@ -57,7 +57,7 @@ struct answer_column {
     enum column_kind kind;
     enum unit unit;
     bool null;     /**< the value may be missing: null */
-    bool zero;     /**< an integer of 0 is null */
+    bool zero;     /**< a number of 0 is null */
     bool absent;   /**< where it would be null, the key is left out */
     size_t offset; /**< of the member [bytes] */
     size_t likely; /**< of the struct interval of a REAL [bytes]; 0: it has none */

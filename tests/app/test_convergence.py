@@ -45,7 +45,7 @@ class Points(support.Case):
     def test_runs_of_one_batch_have_a_mean_and_a_spread(self):
         first, *_ = answer("show", "convergence", "--points", "8:2,16:3,8:4,32:4,8:3")["epochs"]
         self.assertAlmostEqual(first["epochs"], 3)
-        self.assertAlmostEqual(first["spread"], statistics.stdev([2, 4, 3]))
+        self.assertAlmostEqual(first["epochs_spread"], statistics.stdev([2, 4, 3]))
 
     def test_what_are_no_points_is_refused(self):
         for points in ("8:2,16:3", "8:2,8:3,16:4", "8:2,16:3,32:0", "8:2,16:3,x", "", "8:2;16:3;32:4", "-8:2,16:3,32:4"):
@@ -155,7 +155,7 @@ class Tables(support.Case):
             self.assertEqual((line["target"], line["source"]),
                              (float(row["target"]), row["source"]))
             if row["spread"]:
-                self.assertAlmostEqual(line["high"] - line["low"], 3.29 * float(row["spread"]))
+                self.assertAlmostEqual(line["epochs_high"] - line["epochs_low"], 3.29 * float(row["spread"]))
 
     def test_csv_has_the_same_numbers_as_json(self):
         table = list(csv.DictReader(support.run("show", "convergence", "--csv", "-").stdout.splitlines()))
