@@ -199,7 +199,7 @@ static const struct answer_column row_rows[] = {
            .help = "of the error, where there is a verdict"),
     COLUMN("verdict", judgement, .absent = true,
            .help = "on the error: pass, fail, disturbed, or - for none"),
-    COLUMN_MEMBERS(measured, &measured_columns),
+    COLUMN_OPTIONAL(measured, &measured_columns),
 };
 const struct answer_columns collective_row_columns = COLUMNS(NULL, row_rows);
 #undef DESCRIBED

@@ -116,43 +116,6 @@ static const struct row result_rows[] = {
      "what makes the result doubtful, and the warnings on stderr about files"},
 };
 
-static const struct row validation_rows[] = {
-    {"schema", "string", "foretrain/validation/1"},
-    {"version", "string", "of foretrain"},
-    {"scenario_sha256", "string?", "of the scenario's text and the overrides; null without a job"},
-    {"schedule_hash", "string", "of the schedule of both sides"},
-    {"platform", "string?", "that the prediction is for; null without a job"},
-    {"backend", "string", "of the prediction: analytic or sim"},
-    {"grain", "string", "of the prediction, as in a result"},
-    {"device", "string?", "that was run: cpu, cpu-naive, cuda or replay; null when nothing was"},
-    {"lab", "boolean", "it ran in the platform's lab"},
-    {"ranks", "integer", "ranks that were measured"},
-    {"measured_steps", "integer", "training steps behind each median"},
-    {"step_times_s[]", "number", "each of them, in their order"},
-    {"error_of", "string", "what errors are relative to: median, or lower quartile (in a lab)"},
-    {"step_interval_s[]", "number",
-     "90 % interval of the predicted step time: low, then high; empty without GSL, or when the "
-     "prediction was read from a file"},
-    {"inside_interval", "boolean", "the measured step lies in it"},
-    {"tolerance", "number", "on the step's error, as a fraction"},
-    {"verdict", "string", "of the step time: pass, fail or disturbed"},
-    {"rows[].group", "string", "step, kind, lane, part or collective"},
-    {"rows[].name", "string", "what took the time"},
-    {"rows[].predicted_s", "number", "in one step"},
-    {"rows[].measured_s", "number", "median over the steps"},
-    {"rows[].lower_quartile_s", "number", "lower quartile over the steps"},
-    {"rows[].error", "number?",
-     "of the prediction, relative to what error_of says; null where either took no time"},
-    {"late_s", "number?", "how late device replay ended its steps, mean; null for others"},
-    {"latest_s", "number?", "the same of the step that ended latest"},
-    {"trace_error_s", "number?", "how far the clocks of two ranks may be apart"},
-    {"steal", "number?", "part of the processors' time that the host had meanwhile"},
-    {"foreign", "number?", "part of it that other processes of this machine had"},
-    {"idle", "number?", "part of it that nobody had"},
-    {"drops", "integer?", "packets that a lab's links threw away; null without a lab"},
-    {"retransmits", "integer?", "TCP segments that a lab's hosts sent again; null without a lab"},
-};
-
 static const struct row dry_run_rows[] = {
     {"schema", "string", "foretrain/dry-run/1"},
     {"version", "string", "of foretrain"},
@@ -294,13 +257,13 @@ static const struct row import_rows[] = {
 };
 
 static const struct answer answer_result = ANSWER(result_rows);
-static const struct answer answer_validation = ANSWER(validation_rows);
 static const struct answer answer_dry_run = ANSWER(dry_run_rows);
 static const struct answer answer_explain = ANSWER(explain_rows);
 static const struct answer answer_schedule = ANSWER(schedule_rows);
 static const struct answer answer_import = ANSWER(import_rows);
 
 const struct answer *const answers[] = {
-    &answer_result, &answer_validation, &answer_dry_run, &answer_explain, &answer_schedule,
-    &answer_import, &answer_compare,    &answer_sweep,   &answer_plan,    NULL,
+    &answer_result,   &answer_dry_run, &answer_explain,
+    &answer_schedule, &answer_import,  &answer_compare,
+    &answer_sweep,    &answer_plan,    NULL,
 };

@@ -153,7 +153,7 @@ static int find_task(struct trial *trial, struct err *err)
 
 static int predict(struct trial *trial, struct err *err)
 {
-    trial->validation.low = trial->validation.high = NAN;
+    trial->validation.likely = (struct interval){NAN, NAN};
     trial->predicted = &trial->predicted_file;
     if (trial->request.predicted)
         return validate_read_spans(trial->request.predicted, &trial->predicted_file, err);
@@ -165,8 +165,7 @@ static int predict(struct trial *trial, struct err *err)
     struct uncertainty doubts = uncertainty_of(&trial->job);
     AUTOFREE double *step = uncertainty_draw(&trial->task, 1, 0, &doubts);
     struct interval likely = uncertainty_interval(step, doubts.draws);
-    trial->validation.low = likely.low;
-    trial->validation.high = likely.high;
+    trial->validation.likely = likely;
     return 0;
 }
 
@@ -290,48 +289,20 @@ static void print_people(struct text *out, const struct trial *trial)
         text_add(out, "warning: %s\n", trial->warning);
 }
 
-static void put_note(struct json *json, const char *key, double value)
-{
-    if (value >= 0)
-        json_put_real(json, key, value);
-    else
-        json_put_text(json, key, NULL);
-}
-
-static void put_count(struct json *json, const char *key, int64_t value)
-{
-    if (value >= 0)
-        json_put_integer(json, key, value);
-    else
-        json_put_text(json, key, NULL);
-}
-
 static struct json *trial_json(const struct trial *trial)
 {
-    const struct trace *predicted = trial->predicted;
     bool runs = trial->ranks && !trial->request.measured;
-    struct json *json = json_new_object();
-    AUTOFREE char *hash = base_format("%016" PRIx64, predicted->schedule_hash);
-    json_put_text(json, "schema", "foretrain/validation/1");
-    json_put_text(json, "version", FORETRAIN_VERSION);
-    json_put_text(json, "scenario_sha256", trial->ranks ? trial->job.scenario.sha256 : NULL);
-    json_put_text(json, "schedule_hash", hash);
-    json_put_text(json, "platform", trial->ranks ? platform_name(trial->job.platform) : NULL);
-    json_put_text(json, "backend", predicted->backend);
-    json_put_text(json, "grain", predicted->grain);
-    json_put_text(json, "device", runs ? device_words[trial->request.compute.device] : NULL);
-    json_put_boolean(json, "lab", trial->lab != NULL);
-    json_put_integer(json, "ranks", trial->measured.ranks);
-    validation_put(json, &trial->validation);
-    put_note(json, "late_s", trial->notes.late_s);
-    put_note(json, "latest_s", trial->notes.latest_s);
-    put_note(json, "trace_error_s", trial->notes.clock_s);
-    put_note(json, "steal", trial->notes.steal);
-    put_note(json, "foreign", trial->notes.foreign);
-    put_note(json, "idle", trial->notes.idle);
-    put_count(json, "drops", trial->notes.drops);
-    put_count(json, "retransmits", trial->notes.retransmits);
-    return json;
+    return answer_json(&validation_columns,
+                       &(struct validation_answer){
+                           .sha256 = trial->ranks ? trial->job.scenario.sha256 : NULL,
+                           .platform = trial->ranks ? platform_name(trial->job.platform) : NULL,
+                           .predicted = trial->predicted,
+                           .device = runs ? device_words[trial->request.compute.device] : NULL,
+                           .lab = trial->lab != NULL,
+                           .ranks = trial->measured.ranks,
+                           .validation = &trial->validation,
+                           .notes = &trial->notes,
+                       });
 }
 
 static int write_trace(const struct trial *trial, struct err *err)
@@ -453,5 +424,6 @@ const struct command command_validate = {
     RECORD(options, struct validate_request, &defaults),
     TAKES(0, 1),
     .jobs = true,
+    ANSWERS(&validation_columns),
     .run = validate,
 };

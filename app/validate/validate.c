@@ -7,20 +7,6 @@
 
 #include "core/base/base.h"
 
-const char *validate_group_name(enum validate_group group)
-{
-    static const char *const name[] = {"step", "kind", "lane", "part", "collective"};
-    static_assert(ARRAY_SIZE(name) == VALIDATE_GROUP_COUNT, "a name each");
-    return name[group];
-}
-
-const char *validate_verdict_name(enum validate_verdict verdict)
-{
-    static const char *const name[] = {"pass", "fail", "disturbed"};
-    static_assert(ARRAY_SIZE(name) == VALIDATE_VERDICT_COUNT, "a name each");
-    return name[verdict];
-}
-
 /* ---- what can be compared ---- */
 
 static int check_steps(const struct schedule *schedule, const struct trace *trace, const char *what,
@@ -275,8 +261,10 @@ void validate_compare(const struct schedule *schedule, const struct trace *predi
     add_step(validation, predicted, measured);
     if (schedule)
         add_subjects(validation, schedule, predicted, measured);
-    validation->inside = validation->low <= validation->row->measured_s &&
-                         validation->row->measured_s <= validation->high;
+    validation->step_s = validation->row->predicted_s;
+    validation->error_of = validation->lab ? "lower quartile" : "median";
+    validation->inside = validation->likely.low <= validation->row->measured_s &&
+                         validation->row->measured_s <= validation->likely.high;
     validation->verdict = judge(validation);
 }
 

@@ -25,9 +25,6 @@ enum validate_group {
     VALIDATE_GROUP_COUNT
 };
 
-/** "step", "kind", "lane", "part", "collective". */
-const char *validate_group_name(enum validate_group group);
-
 /** One predicted and measured time [s]. */
 struct validate_row {
     enum validate_group group;
@@ -50,23 +47,22 @@ enum validate_verdict {
     VALIDATE_VERDICT_COUNT
 };
 
-/** "pass", "fail", "disturbed". */
-const char *validate_verdict_name(enum validate_verdict verdict);
-
 /** The comparison.  Release with validation_release(). */
 struct validation {
     double tolerance;         /**< on the step's error, as a fraction */
     bool lab;                 /**< measured in a lab: all other influences than its network only
                                    disturb */
+    const char *error_of;     /**< "median", in a lab "lower quartile" */
     int32_t iterations;       /**< measured */
     double *time;             /**< (iterations) the step times in their order [s]; owned */
     struct validate_row *row; /**< (count) the first is the whole step; owned */
     int32_t count;
-    double waiting_s; /**< predicted for waiting for slower ranks, beyond the trace [s] */
-    double low, high; /**< the prediction's 90 % interval [s]; NAN where there is none */
-    bool inside;      /**< the measured step is in it */
-    bool busy;        /**< other processes' share of the processors, or lost packets, may have
-                           lengthened steps */
+    double waiting_s;       /**< predicted for waiting for slower ranks, beyond the trace [s] */
+    double step_s;          /**< predicted */
+    struct interval likely; /**< its 90 % interval [s]; NAN where there is none */
+    bool inside;            /**< the measured step is in it */
+    bool busy;              /**< other processes' share of the processors, or lost packets, may have
+                                 lengthened steps */
     enum validate_verdict verdict;
 };
 
@@ -76,7 +72,7 @@ struct validation {
 int validate_check(const struct schedule *schedule, const struct trace *predicted,
                    const struct trace *measured, struct err *err);
 
-/** Compare two checked traces into @validation, whose tolerance, lab, low, high and busy are
+/** Compare two checked traces into @validation, whose tolerance, lab, likely and busy are
  * filled.  Without a @schedule there is only the row of the whole step.  Names are borrowed from
  * @schedule.
  */
@@ -89,8 +85,19 @@ int32_t validate_typical(const struct trace *measured);
 /** Append the rows for people. */
 void validation_print(struct text *out, const struct validation *validation);
 
-/** The rows, the interval and the verdict as members of @json. */
-void validation_put(struct json *json, const struct validation *validation);
+/** The answer of `validate`. */
+struct validation_answer {
+    const char *sha256, *platform;       /**< NULL: there is no job; borrowed */
+    const char *device;                  /**< that was run; NULL: none was; borrowed */
+    bool lab;                            /**< it ran in the platform's lab */
+    int32_t ranks;                       /**< that were measured */
+    const struct trace *predicted;       /**< borrowed */
+    const struct validation *validation; /**< borrowed */
+    const struct validate_notes *notes;  /**< borrowed */
+};
+
+/** Its columns. */
+extern const struct answer_columns validation_columns;
 
 /** Write @all, what `validate --json` prints, as a page to @file.
  * @return 0, or -1: it cannot be written (exit codes 73, 74). */

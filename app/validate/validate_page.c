@@ -28,8 +28,8 @@ static struct json *step_rows(const struct json *all)
         struct json *row = json_append_object(rows);
         json_put_integer(row, "step", i + 1);
         json_put_real(row, "measured_s", html_number(all, "step_times_s", i));
-        json_put_real(row, "low_s", html_number(all, "step_interval_s", 0));
-        json_put_real(row, "high_s", html_number(all, "step_interval_s", 1));
+        json_put_real(row, "low_s", html_number(all, "step_s_low", -1));
+        json_put_real(row, "high_s", html_number(all, "step_s_high", -1));
     }
     return rows;
 }

@@ -28,6 +28,11 @@ static bool has_interval(const struct answer_column *column)
     return column->likely || column->kind == COLUMN_RANGE;
 }
 
+static bool may_be_null(const struct answer_column *column)
+{
+    return column->null || column->zero || column->negative;
+}
+
 static const char *type_of(const struct answer_column *column)
 {
     return column->type ? column->type : types[column->kind];
@@ -38,14 +43,19 @@ static const char *type_of(const struct answer_column *column)
 /* What @record holds at @offset. */
 #define AT(type, offset) (*(type const *)(const void *)((const char *)record + (offset)))
 
+static bool is_none(const struct answer_column *column, double value)
+{
+    return (column->zero && value == 0) || (column->negative && value < 0);
+}
+
 static struct json *integer(const struct answer_column *column, int64_t value)
 {
-    return column->zero && value == 0 ? json_new_text(NULL) : json_new_integer(value);
+    return is_none(column, (double)value) ? json_new_text(NULL) : json_new_integer(value);
 }
 
 static struct json *real(const struct answer_column *column, double value)
 {
-    return json_new_real(column->zero && value == 0 ? NAN : value);
+    return json_new_real(is_none(column, value) ? NAN : value);
 }
 
 static struct json *hash(uint64_t value)
@@ -131,7 +141,7 @@ static void put_column(struct json *object, const struct answer_column *column, 
         json_free(json);
         return;
     }
-    assert(!json_is_nothing(json) || column->null || column->zero);
+    assert(!json_is_nothing(json) || may_be_null(column));
     object = inside(object, &key);
     json_put(object, key, json);
     if (has_interval(column))
@@ -191,7 +201,7 @@ static void visit_value(const struct visit *visit, const char *path, const char 
 static void visit_column(const struct visit *visit, const struct answer_column *column,
                          const char *path)
 {
-    bool null = (column->null && !column->absent) || column->zero;
+    bool null = may_be_null(column) && !column->absent;
     AUTOFREE char *type = base_format("%s%s", type_of(column), null ? "?" : "");
     visit_value(visit, path, "", type, column->help);
     if (!has_interval(column))
@@ -209,7 +219,7 @@ static void visit_columns(const struct visit *visit, const struct answer_columns
                                           absent || c->absent ? "?" : "", is_list(c) ? "[]" : "");
         AUTOFREE char *members = base_format("%s.", path);
         if (c->kind == COLUMN_RECORD)
-            visit_columns(visit, c->table, prefix, true);
+            visit_columns(visit, c->table, prefix, c->absent);
         else if (c->table)
             visit_columns(visit, c->table, members, false);
         else

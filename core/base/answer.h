@@ -45,8 +45,8 @@ enum column_kind {
     COLUMN_TEXTS,   /**< char ** of `count` */
     COLUMN_REALS,   /**< double * of `count` */
     COLUMN_LIST,    /**< pointer to `count` records of `table` */
-    COLUMN_RECORD   /**< pointer to one record of `table`, or NULL; its values are members of the
-                         same object, and may be left out */
+    COLUMN_RECORD   /**< pointer to one record of `table`, whose values are members of the same
+                         object; NULL, if `absent`: they are left out */
 };
 
 /** One row. */
@@ -58,6 +58,7 @@ struct answer_column {
     enum unit unit;
     bool null;     /**< the value may be missing: null */
     bool zero;     /**< a number of 0 is null */
+    bool negative; /**< a number below 0 is null */
     bool absent;   /**< where it would be null, the key is left out */
     size_t offset; /**< of the member [bytes] */
     size_t likely; /**< of the struct interval of a REAL [bytes]; 0: it has none */
@@ -112,9 +113,14 @@ struct answer_columns {
     }
 
 /** A row for @member, a pointer to one record of @columns whose values stand here, too. */
-#define COLUMN_MEMBERS(member, columns)                                                            \
+#define COLUMN_MEMBERS(member, columns) COLUMN_MEMBERS_IF(member, columns, false)
+
+/** The same where the pointer may be NULL: then they are left out. */
+#define COLUMN_OPTIONAL(member, columns) COLUMN_MEMBERS_IF(member, columns, true)
+#define COLUMN_MEMBERS_IF(member, columns, may_be_absent)                                          \
     {                                                                                              \
-        .key = "", .offset = offsetof(DESCRIBED, member), .kind = COLUMN_RECORD, .table = columns  \
+        .key = "", .offset = offsetof(DESCRIBED, member), .kind = COLUMN_RECORD, .table = columns, \
+        .absent = may_be_absent                                                                    \
     }
 
 /** A row for the array @member of records of a `.table`. */

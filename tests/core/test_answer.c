@@ -65,7 +65,7 @@ static const struct answer_column car_rows[] = {
     COLUMN_ITEMS("words", word, words, .help = "on its side"),
     COLUMN_ITEMS("times_s", time, times, .help = "of its races"),
     COLUMN_ARRAY("wheels", wheel, .table = &wheel_columns),
-    COLUMN_MEMBERS(extra, &extra_columns),
+    COLUMN_OPTIONAL(extra, &extra_columns),
 };
 static const struct answer_columns car_columns = COLUMNS("car/3", car_rows);
 #undef DESCRIBED
