@@ -4,6 +4,7 @@
 #include "app/cli/command.h"
 #include "app/job/job.h"
 #include "app/process/launch.h"
+#include "app/train/train_answers.h"
 #include "app/train/train_memory.h"
 #include "app/train/train_page.h"
 #include "config.h"
@@ -210,6 +211,7 @@ const struct command command_train = {
     RECORD(train_options, struct train_request, &train_defaults),
     TAKES(1, 1),
     .jobs = true,
+    ANSWERS(&training_columns),
     .run = train,
 };
 
@@ -232,5 +234,6 @@ const struct command command_evaluate = {
                 "foretrain evaluate --ensemble run1/snapshot-1 run1/snapshot-2 run1/snapshot-3",
     RECORD(evaluate_options, struct train_request, &train_defaults),
     TAKES(1, 1000),
+    ANSWERS(&evaluation_columns),
     .run = evaluate,
 };

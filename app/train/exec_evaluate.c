@@ -6,8 +6,7 @@
 
 #include "app/train/exec_command.h"
 #include "app/train/exec_job.h"
-#include "config.h"
-#include "core/base/json.h"
+#include "app/train/train_answers.h"
 #include "exec/world/agree.h"
 
 /* A request with the job and the assignments from the first checkpoint's directory. */
@@ -98,25 +97,19 @@ static void print(struct text *out, const char *const *path, int32_t members,
              100 * (double)evaluation->top5 / images, evaluation->loss);
 }
 
-static struct json *answer(const char *const *path, int32_t members,
-                           const struct evaluation *evaluation)
+static void add_score(struct train_scores *scores, const char *const *path, int32_t members,
+                      struct evaluation evaluation)
 {
-    double images = (double)evaluation->images;
-    struct json *json = json_new_object(), *paths = json_put_array(json, "checkpoints");
-    for (int32_t i = 0; i < members; i++)
-        json_append_text(paths, path[i]);
-    json_put_integer(json, "images", evaluation->images);
-    json_put_integer(json, "top1_images", evaluation->top1);
-    json_put_integer(json, "top5_images", evaluation->top5);
-    json_put_real(json, "top1", (double)evaluation->top1 / images);
-    json_put_real(json, "top5", (double)evaluation->top5 / images);
-    json_put_real(json, "loss", evaluation->loss);
-    return json;
+    double images = (double)evaluation.images;
+    scores->item = base_room(scores->item, scores->count, sizeof(*scores->item));
+    scores->item[scores->count++] =
+        (struct train_score){path, members, evaluation, (double)evaluation.top1 / images,
+                             (double)evaluation.top5 / images};
 }
 
 /* The checkpoints @path (count) vote, with the job from the first one's directory. */
 static int score(const struct train_request *request, const char *const *path, int32_t count,
-                 struct json *answers, struct text *out, struct err *err)
+                 struct train_scores *scores, struct text *out, struct err *err)
 {
     struct exec_job job = {0};
     struct found found = {0};
@@ -125,7 +118,7 @@ static int score(const struct train_request *request, const char *const *path, i
                  exec_job_open(&job, &found.request, false, err) ||
                  train_evaluate(&job.train, path, count, &evaluation, err);
     if (!failed && request->head.json)
-        json_append(answers, answer(path, count, &evaluation));
+        add_score(scores, path, count, evaluation);
     else if (!failed && world_self().rank == 0)
         print(out, path, count, &evaluation);
     exec_job_close(&job);
@@ -134,13 +127,13 @@ static int score(const struct train_request *request, const char *const *path, i
 }
 
 static int evaluate_paths(const struct train_request *request, const char *const *path,
-                          struct json *answers, struct text *out, struct err *err)
+                          struct train_scores *scores, struct text *out, struct err *err)
 {
     int32_t count = request->head.argument.count;
     if (request->ensemble)
-        return score(request, path, count, answers, out, err);
+        return score(request, path, count, scores, out, err);
     for (int32_t i = 0; i < count; i++)
-        if (score(request, path + i, 1, answers, out, err))
+        if (score(request, path + i, 1, scores, out, err))
             return -1;
     return 0;
 }
@@ -152,17 +145,14 @@ static int evaluate(const void *record, struct text *out, struct err *err)
     if (request->compute.device == DEVICE_REPLAY)
         return err_add_code(err, 64, "--device replay has no weights: it can only train");
     char **path = base_alloc(count, sizeof(*path));
-    struct json *json = json_new_object(), *answers = json_new_array();
+    struct train_scores scores = {NULL, 0};
     int failed = 0;
     for (int32_t i = 0; i < count && !failed; i++)
         failed = !(path[i] = find_checkpoint(request->head.argument.item[i], err));
-    failed = failed || evaluate_paths(request, (const char *const *)path, answers, out, err);
-    json_put_text(json, "schema", "foretrain/evaluation/2");
-    json_put_text(json, "version", FORETRAIN_VERSION);
-    json_put(json, "evaluations", answers);
+    failed = failed || evaluate_paths(request, (const char *const *)path, &scores, out, err);
     if (!failed && request->head.json && world_self().rank == 0)
-        json_print(out, json);
-    json_free(json);
+        answer_print(out, &evaluation_columns, &scores);
+    free(scores.item);
     for (int32_t i = 0; i < count; i++)
         free(path[i]);
     free(path);

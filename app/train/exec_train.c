@@ -4,53 +4,8 @@
 #include "app/train/exec_command.h"
 #include "app/train/exec_job.h"
 #include "app/train/exec_run.h"
-#include "config.h"
-#include "core/base/json.h"
+#include "app/train/train_answers.h"
 #include "core/report/timeline.h"
-#include "exec/train/train.h"
-
-/* null for values that were never measured. */
-static void put_share(struct json *json, const char *key, double value)
-{
-    if (value >= 0)
-        json_put_real(json, key, value);
-    else
-        json_put_text(json, key, NULL);
-}
-
-static void put_steps(struct json *json, const struct train_result *result)
-{
-    struct json *steps = json_new_array();
-    for (int64_t i = 0; i < result->steps; i++) {
-        struct json *step = json_append_object(steps);
-        json_put_real(step, "loss", result->loss[i]);
-        json_put_real(step, "step_s", result->step_s[i]);
-    }
-    json_put(json, "step", steps);
-}
-
-/* Bytes of each step of the schedule, by its id. */
-static void put_moved(struct json *json, const struct train_result *result)
-{
-    struct json *moved = json_put_array(json, "step_bytes");
-    for (int32_t i = 0; i < result->moved_count; i++)
-        json_append_integer(moved, result->moved[i]);
-}
-
-static void put_choices(struct json *json, const struct train_result *result)
-{
-    struct json *choices = json_new_array();
-    for (int32_t i = 0; i < result->choices; i++) {
-        const struct choice *choice = &result->choice[i];
-        struct json *row = json_new_object();
-        json_put_text(row, "name", choice->name);
-        json_put_integer(row, "layers", choice->layers);
-        json_put_integer(row, "of", choice->of);
-        json_put_real(row, "saved_s", choice->saved_s);
-        json_append(choices, row);
-    }
-    json_put(json, "choices", choices);
-}
 
 /* Of one checkpoint; NAN: none was written. */
 static double checkpoint_seconds(const struct train_result *result)
@@ -61,55 +16,29 @@ static double checkpoint_seconds(const struct train_result *result)
 static void print_json(struct text *out, const struct exec_job *job,
                        const struct train_result *result)
 {
-    const struct scenario *scenario = &job->job.scenario;
-    AUTORELEASE(json) struct json *json = json_new_object();
-    AUTOFREE char *hash = base_format("%016" PRIx64, schedule_hash(job->schedule[0]));
-    json_put_text(json, "schema", "foretrain/training/1");
-    json_put_text(json, "version", FORETRAIN_VERSION);
-    json_put_text(json, "scenario_sha256", scenario->sha256);
-    json_put_text(json, "schedule_hash", hash);
-    json_put_text(json, "network", job->job.model->name);
-    json_put_text(json, "device", job->train.device_ops->name);
-    json_put_integer(json, "ranks", result->ranks);
-    json_put_integer(json, "threads", job->train.threads);
-    json_put_real(json, "epochs", result->progress.epoch);
-    json_put_integer(json, "steps", result->progress.step);
-    json_put_integer(json, "steps_here", result->steps);
     bool ran = result->steps > 0; /* null is no speed of 0 */
-    json_put_real(json, "images_per_s", ran ? result->images_per_s : NAN);
-    json_put_real(json, "seconds", result->seconds);
-    json_put_real(json, "loss", result->progress.loss);
-    json_put_real(json, "loss_first", ran ? result->loss_first : NAN);
-    json_put_real(json, "loss_last", ran ? result->loss_last : NAN);
-    put_share(json, "top1", result->progress.top1);
-    put_share(json, "top5", result->progress.top5);
-    put_share(json, "evaluation_loss", result->evaluation_loss);
-    json_put_integer(json, "skipped_images", result->skipped_images);
-    json_put_integer(json, "skipped_steps", result->progress.skipped_steps);
-    json_put_real(json, "loss_scale", result->progress.loss_scale);
-    json_put_real(json, "input_wait_s", result->input_wait_s);
-    json_put_real(json, "exposed_comm_s", result->exposed_comm_s);
-    if (job->train.device_ops->rehearses) {
-        json_put_real(json, "late_s", result->late_s);
-        json_put_real(json, "latest_s", result->latest_s);
-    }
-    if (job->train.traced) {
-        json_put_integer(json, "traced_steps", result->trace.iterations);
-        json_put_real(json, "trace_error_s", result->trace_error_s);
-        json_put_real(json, "trace_cost_s", result->trace_cost_s);
-    }
-    if (result->moved)
-        put_moved(json, result);
-    if (result->choices)
-        put_choices(json, result);
-    json_put_boolean(json, "finished", result->finished);
-    json_put_text(json, "run", *result->progress.run ? result->progress.run : NULL);
-    json_put_text(json, "checkpoint", *result->checkpoint ? result->checkpoint : NULL);
-    json_put_integer(json, "checkpoints", result->checkpoints);
-    json_put_real(json, "checkpoint_s", checkpoint_seconds(result));
-    json_put_integer(json, "checkpoint_bytes", result->checkpoint_bytes);
-    put_steps(json, result);
-    json_print(out, json);
+    AUTOFREE struct train_step *step = base_alloc(result->steps, sizeof(*step));
+    for (int64_t i = 0; i < result->steps; i++)
+        step[i] = (struct train_step){result->loss[i], result->step_s[i]};
+    answer_print(out, &training_columns,
+                 &(struct train_answer){
+                     .sha256 = job->job.scenario.sha256,
+                     .schedule_hash = schedule_hash(job->schedule[0]),
+                     .network = job->job.model->name,
+                     .device = job->train.device_ops->name,
+                     .threads = job->train.threads,
+                     .result = result,
+                     .rehearsed = job->train.device_ops->rehearses ? result : NULL,
+                     .traced = job->train.traced ? result : NULL,
+                     .images_per_s = ran ? result->images_per_s : NAN,
+                     .loss_first = ran ? result->loss_first : NAN,
+                     .loss_last = ran ? result->loss_last : NAN,
+                     .checkpoint_s = checkpoint_seconds(result),
+                     .choice = result->choice,
+                     .choices = result->choices,
+                     .step = step,
+                     .steps = result->steps,
+                 });
 }
 
 static void print_steps(struct text *out, const struct exec_job *job,
@@ -144,7 +73,7 @@ static void print_people(struct text *out, const struct exec_job *job,
         text_add(out, "validation      top-1 %.2f %%, top-5 %.2f %%\n", 100 * progress->top1,
                  100 * progress->top5);
     text_add(out, "waited          %.3g s for images, %.3g s for all-reduces\n",
-             result->input_wait_s, result->exposed_comm_s);
+             result->input_wait_s, result->exposed_communication_s);
     if (result->skipped_images || progress->skipped_steps)
         text_add(out, "left out        %" PRId64 " images, %" PRId64 " steps by overflow\n",
                  result->skipped_images, progress->skipped_steps);

@@ -14,7 +14,8 @@ enum {
 /* What is summed up of steps. */
 enum number { LOSS, SECONDS, INPUT, EXPOSED, NUMBERS };
 
-static const char *const names[NUMBERS] = {"loss", "seconds", "input_wait_s", "exposed_comm_s"};
+static const char *const names[NUMBERS] = {"loss", "seconds", "input_wait_s",
+                                           "exposed_communication_s"};
 
 struct means {
     double sum[NUMBERS];
@@ -46,7 +47,7 @@ static struct json *mean_row(const struct means *means, const struct json *last)
     json_put_real(row, "step_s", mean[SECONDS]);
     json_put_real(row, "busy_s", fmax(0, mean[SECONDS] - mean[INPUT] - mean[EXPOSED]));
     json_put_real(row, "input_wait_s", mean[INPUT]);
-    json_put_real(row, "exposed_comm_s", mean[EXPOSED]);
+    json_put_real(row, "exposed_communication_s", mean[EXPOSED]);
     json_put_real(row, "images_per_s", html_number(last, "global_batch", -1) / mean[SECONDS]);
     return row;
 }
@@ -117,7 +118,7 @@ static const struct html_column step_columns[] = {
     {"epoch", "epoch", UNIT_NONE, false},
     {"step_s", "step", UNIT_SECONDS, false},
     {"busy_s", "computes", UNIT_SECONDS, false},
-    {"exposed_comm_s", "waits for all-reduces", UNIT_SECONDS, false},
+    {"exposed_communication_s", "waits for all-reduces", UNIT_SECONDS, false},
     {"input_wait_s", "waits for images", UNIT_SECONDS, false},
     {"images_per_s", "throughput", UNIT_IMAGES_PER_SECOND, false},
     {0}};
@@ -163,10 +164,11 @@ static void add_accuracy(struct page *page, const struct json *evaluations)
 
 static void add_time(struct page *page, const struct json *rows, const struct json *spans)
 {
-    static const struct chart_part part[] = {{"busy_s", "computes, and the rest", CHART_COMPUTE},
-                                             {"exposed_comm_s", "waits for all-reduces", CHART_ROW},
-                                             {"input_wait_s", "waits for images", CHART_INPUT},
-                                             {0}};
+    static const struct chart_part part[] = {
+        {"busy_s", "computes, and the rest", CHART_COMPUTE},
+        {"exposed_communication_s", "waits for all-reduces", CHART_ROW},
+        {"input_wait_s", "waits for images", CHART_INPUT},
+        {0}};
     html_section(page, "Where does the time go?");
     chart_curve(page, &(struct chart_curve){.words = {.title = "Time of a step over the run"},
                                             .rows = rows,

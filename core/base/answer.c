@@ -10,17 +10,17 @@
 
 /* The types of JSON Schema. */
 static const char *const types[] = {
-    [COLUMN_REAL] = "number",   [COLUMN_RANGE] = "number",    [COLUMN_INTEGER] = "integer",
-    [COLUMN_COUNT] = "integer", [COLUMN_BOOLEAN] = "boolean", [COLUMN_HASH] = "string",
-    [COLUMN_TEXT] = "string",   [COLUMN_CHARS] = "string",    [COLUMN_WORD] = "string",
-    [COLUMN_JSON] = "object",   [COLUMN_TEXTS] = "string",    [COLUMN_REALS] = "number",
-    [COLUMN_LIST] = "object",
+    [COLUMN_REAL] = "number",      [COLUMN_RANGE] = "number",    [COLUMN_INTEGER] = "integer",
+    [COLUMN_COUNT] = "integer",    [COLUMN_BOOLEAN] = "boolean", [COLUMN_HASH] = "string",
+    [COLUMN_TEXT] = "string",      [COLUMN_CHARS] = "string",    [COLUMN_WORD] = "string",
+    [COLUMN_JSON] = "object",      [COLUMN_TEXTS] = "string",    [COLUMN_REALS] = "number",
+    [COLUMN_INTEGERS] = "integer", [COLUMN_LIST] = "object",
 };
 
 static bool is_list(const struct answer_column *column)
 {
     return column->kind == COLUMN_TEXTS || column->kind == COLUMN_REALS ||
-           column->kind == COLUMN_LIST;
+           column->kind == COLUMN_INTEGERS || column->kind == COLUMN_LIST;
 }
 
 static bool has_interval(const struct answer_column *column)
@@ -64,20 +64,45 @@ static struct json *hash(uint64_t value)
     return json_new_text(digits);
 }
 
-static struct json *list(const struct answer_column *column, const void *record)
+static int64_t items_of(const struct answer_column *column, const void *record)
 {
-    int32_t count = column->items ? column->items : AT(int32_t, column->count);
-    const void *item =
+    return column->items  ? column->items
+           : column->wide ? AT(int64_t, column->count)
+                          : AT(int32_t, column->count);
+}
+
+static struct json *item(const struct answer_column *column, const void *list, int64_t index)
+{
+    switch (column->kind) {
+    case COLUMN_TEXTS:
+        return json_new_text(((char *const *)list)[index]);
+    case COLUMN_REALS:
+        return json_new_real(((const double *)list)[index]);
+    case COLUMN_INTEGERS:
+        return json_new_integer(((const int64_t *)list)[index]);
+    default:
+        break;
+    }
+    struct json *object = json_new_object();
+    answer_put(object, column->table, (const char *)list + (size_t)index * column->table->size);
+    return object;
+}
+
+static struct json *items(const struct answer_column *column, const void *record)
+{
+    const void *list =
         column->items ? (const char *)record + column->offset : AT(void *, column->offset);
-    if (column->kind == COLUMN_LIST)
-        return answer_list(column->table, item, count);
+    if (!list && column->absent)
+        return json_new_text(NULL);
     struct json *json = json_new_array();
-    for (int32_t i = 0; i < count; i++)
-        if (column->kind == COLUMN_TEXTS)
-            json_append_text(json, ((char *const *)item)[i]);
-        else
-            json_append_real(json, ((const double *)item)[i]);
+    for (int64_t i = 0; i < items_of(column, record); i++)
+        json_append(json, item(column, list, i));
     return json;
+}
+
+static struct json *text(const struct answer_column *column, const char *value)
+{
+    return json_new_text(column->zero && value && !*value ? NULL : value);
 }
 
 static struct json *value(const struct answer_column *column, const void *record)
@@ -96,15 +121,15 @@ static struct json *value(const struct answer_column *column, const void *record
     case COLUMN_HASH:
         return hash(AT(uint64_t, column->offset));
     case COLUMN_TEXT:
-        return json_new_text(AT(char *, column->offset));
+        return text(column, AT(char *, column->offset));
     case COLUMN_CHARS:
-        return json_new_text((const char *)record + column->offset);
+        return text(column, (const char *)record + column->offset);
     case COLUMN_WORD:
         return json_new_text(column->words[AT(unsigned, column->offset)]);
     case COLUMN_JSON:
         return json_share(AT(struct json *, column->offset));
     default:
-        return list(column, record);
+        return items(column, record);
     }
 }
 

@@ -32,21 +32,22 @@ struct range {
 
 /** What a member of a record is. */
 enum column_kind {
-    COLUMN_REAL,    /**< double; NAN: null */
-    COLUMN_RANGE,   /**< struct range */
-    COLUMN_INTEGER, /**< int64_t */
-    COLUMN_COUNT,   /**< int32_t */
-    COLUMN_BOOLEAN, /**< bool */
-    COLUMN_HASH,    /**< uint64_t, as 16 hexadecimal digits */
-    COLUMN_TEXT,    /**< char *; NULL: null */
-    COLUMN_CHARS,   /**< char [] */
-    COLUMN_WORD,    /**< enum, an index of `words` */
-    COLUMN_JSON,    /**< struct json *, put as it is; NULL: null */
-    COLUMN_TEXTS,   /**< char ** of `count` */
-    COLUMN_REALS,   /**< double * of `count` */
-    COLUMN_LIST,    /**< pointer to `count` records of `table` */
-    COLUMN_RECORD   /**< pointer to one record of `table`, whose values are members of the same
-                         object; NULL, if `absent`: they are left out */
+    COLUMN_REAL,     /**< double; NAN: null */
+    COLUMN_RANGE,    /**< struct range */
+    COLUMN_INTEGER,  /**< int64_t */
+    COLUMN_COUNT,    /**< int32_t */
+    COLUMN_BOOLEAN,  /**< bool */
+    COLUMN_HASH,     /**< uint64_t, as 16 hexadecimal digits */
+    COLUMN_TEXT,     /**< char *; NULL: null */
+    COLUMN_CHARS,    /**< char [] */
+    COLUMN_WORD,     /**< enum, an index of `words` */
+    COLUMN_JSON,     /**< struct json *, put as it is; NULL: null */
+    COLUMN_TEXTS,    /**< char ** of `count` */
+    COLUMN_REALS,    /**< double * of `count` */
+    COLUMN_INTEGERS, /**< int64_t * of `count` */
+    COLUMN_LIST,     /**< pointer to `count` records of `table` */
+    COLUMN_RECORD    /**< pointer to one record of `table`, whose values are members of the same
+                          object; NULL, if `absent`: they are left out */
 };
 
 /** One row. */
@@ -57,12 +58,13 @@ struct answer_column {
     enum column_kind kind;
     enum unit unit;
     bool null;     /**< the value may be missing: null */
-    bool zero;     /**< a number of 0 is null */
+    bool zero;     /**< a number of 0, or an empty text, is null */
     bool negative; /**< a number below 0 is null */
     bool absent;   /**< where it would be null, the key is left out */
     size_t offset; /**< of the member [bytes] */
     size_t likely; /**< of the struct interval of a REAL [bytes]; 0: it has none */
-    size_t count;  /**< of the number of items, int32_t [bytes] */
+    size_t count;  /**< of the number of items [bytes] */
+    bool wide;     /**< which is an int64_t, not an int32_t */
     int32_t items; /**< of an array inside the record; 0: `count` says it */
     const char *const *words;
     const struct answer_columns
@@ -102,15 +104,23 @@ struct answer_columns {
 #define COLUMN_CHARACTERS(type)                                                                    \
     (__builtin_types_compatible_p(type, char *) ? COLUMN_TEXT : COLUMN_CHARS)
 
-/** A row for @member, a pointer to @number of them: char *, double, or records of a `.table`. */
-#define COLUMN_ITEMS(name, member, number, ...)                                                            \
-    {                                                                                                      \
-        .key = name, .offset = offsetof(DESCRIBED, member), .count = offsetof(DESCRIBED, number),        \
-        .kind = _Generic(((DESCRIBED *)0)->member, char ** : COLUMN_TEXTS, double *                   \
-                         : COLUMN_REALS, default                                                   \
-                         : COLUMN_LIST),                                                           \
-        __VA_ARGS__ \
+/** A row for @member, a pointer to @number of them: char *, double, int64_t, or records of a
+ * `.table`.  NULL is an empty list, or none if `.absent`. */
+#define COLUMN_ITEMS(name, member, number, ...)                                                    \
+    {                                                                                              \
+        .key = name, .offset = offsetof(DESCRIBED, member), .count = offsetof(DESCRIBED, number),  \
+        .wide = sizeof(((DESCRIBED *)0)->number) == sizeof(int64_t),                               \
+        .kind = COLUMN_ITEM_KIND(((DESCRIBED *)0)->member), __VA_ARGS__                            \
     }
+
+/** The kind of a @member that points to values. */
+#define COLUMN_ITEM_KIND(member)                                                                   \
+    _Generic((member), char **                                                                     \
+             : COLUMN_TEXTS, const char *const *                                                   \
+             : COLUMN_TEXTS, double *                                                              \
+             : COLUMN_REALS, int64_t *                                                             \
+             : COLUMN_INTEGERS, default                                                            \
+             : COLUMN_LIST)
 
 /** A row for @member, a pointer to one record of @columns whose values stand here, too. */
 #define COLUMN_MEMBERS(member, columns) COLUMN_MEMBERS_IF(member, columns, false)

@@ -54,7 +54,7 @@ static const struct log_row step_rows[] = {
     {"skipped", LOG_BOOLEAN, IN_STEP(step.skipped)},
     {"seconds", LOG_REAL, IN_STEP(step.seconds)},
     {"input_wait_s", LOG_REAL, IN_STEP(step.input_wait_s)},
-    {"exposed_comm_s", LOG_REAL, IN_STEP(step.exposed_comm_s)},
+    {"exposed_communication_s", LOG_REAL, IN_STEP(step.exposed_communication_s)},
     {"images_per_s", LOG_REAL, IN_STEP(images_per_s)},
     {"run", LOG_WORD, IN_STEP(run)},
     {NULL, LOG_REAL, 0},

@@ -32,10 +32,11 @@ struct log_step {
     int64_t global_batch;
     double epoch; /**< after the step */
     double loss, learning_rate, weight_decay, loss_scale, gradient_norm;
-    double seconds;        /**< of this step, by the wall clock */
-    double input_wait_s;   /**< of that, waiting for data */
-    double exposed_comm_s; /**< of that, the time the compute lane waited for all-reduces */
-    bool skipped;          /**< by overflow */
+    double seconds;      /**< of this step, by the wall clock */
+    double input_wait_s; /**< of that, waiting for data */
+    double
+        exposed_communication_s; /**< of that, the time the compute lane waited for all-reduces */
+    bool skipped;                /**< by overflow */
 };
 
 /** One finished evaluation. */

@@ -331,12 +331,12 @@ static void add_gathers(const struct walker *walker, int32_t iteration, struct w
     double first = gather_wait(walker, iteration, walker->first_forward, walker->previous_end);
     double before = end_of(walker, iteration, walker->first_forward);
     times->input_wait_s -= first;
-    times->exposed_comm_s += first + begin_of(walker, iteration, walker->norms) -
-                             end_of(walker, iteration, walker->norms);
+    times->exposed_communication_s += first + begin_of(walker, iteration, walker->norms) -
+                                      end_of(walker, iteration, walker->norms);
     for (int32_t id = walker->first_forward + 1; id < walker->last_backward; id++) {
         if (schedule->step[id].lane != LANE_COMPUTE)
             continue;
-        times->exposed_comm_s += gather_wait(walker, iteration, id, before);
+        times->exposed_communication_s += gather_wait(walker, iteration, id, before);
         before = end_of(walker, iteration, id);
     }
 }
@@ -345,13 +345,13 @@ static struct walk_times measure(struct walker *walker, int32_t iteration)
 {
     struct walk_times times = {.begin = begin_of(walker, iteration, walker->first_forward),
                                .end = end_of(walker, iteration, walker->optimizer)};
-    times.exposed_comm_s = begin_of(walker, iteration, walker->optimizer) -
-                           end_of(walker, iteration, walker->last_backward);
+    times.exposed_communication_s = begin_of(walker, iteration, walker->optimizer) -
+                                    end_of(walker, iteration, walker->last_backward);
     times.input_wait_s = times.begin - walker->previous_end;
     if (walker->norms >= 0)
         add_gathers(walker, iteration, &times);
     walker->previous_end = times.end;
-    walker->exposed_comm = times.exposed_comm_s;
+    walker->exposed_comm = times.exposed_communication_s;
     return times;
 }
 
@@ -363,7 +363,7 @@ static struct walk_times finish_whole(struct walker *walker, int32_t iteration)
     struct walk_times times = {
         .begin = walk->device_ops->streams->seconds(walker->origin, walker->first[slot]),
         .end = walk->device_ops->streams->seconds(walker->origin, walker->last[slot]),
-        .exposed_comm_s = walker->exposed_comm,
+        .exposed_communication_s = walker->exposed_comm,
     };
     times.input_wait_s = times.begin - walker->previous_end;
     walker->previous_end = times.end;

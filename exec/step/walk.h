@@ -40,7 +40,7 @@ struct walk_times {
     double input_wait_s; /**< the compute lane waited for the batch */
     /** The compute lane waited for all-reduces before the optimizer, and for parameters of a
      * sharded one; if launched whole: the value of the last iteration that was not. */
-    double exposed_comm_s;
+    double exposed_communication_s;
     double trace_cost_s; /**< time to append spans to a trace */
 };
 

@@ -398,7 +398,7 @@ static void conclude(struct loop *loop)
 {
     struct train_result *result = loop->result;
     int64_t nanoseconds[] = {
-        (int64_t)(1e9 * result->input_wait_s), (int64_t)(1e9 * result->exposed_comm_s),
+        (int64_t)(1e9 * result->input_wait_s), (int64_t)(1e9 * result->exposed_communication_s),
         (int64_t)(1e9 * result->seconds),      (int64_t)(1e9 * result->late_s),
         (int64_t)(1e9 * result->latest_s),     (int64_t)(1e9 * result->trace_error_s),
         (int64_t)(1e9 * result->trace_cost_s)};
@@ -407,7 +407,7 @@ static void conclude(struct loop *loop)
     world_sum(&images, 1);
     result->skipped_images = (int64_t)images;
     result->input_wait_s = 1e-9 * (double)nanoseconds[0];
-    result->exposed_comm_s = 1e-9 * (double)nanoseconds[1];
+    result->exposed_communication_s = 1e-9 * (double)nanoseconds[1];
     result->seconds = 1e-9 * (double)nanoseconds[2];
     result->late_s = 1e-9 * (double)nanoseconds[3] / fmax((double)result->steps, 1);
     result->latest_s = 1e-9 * (double)nanoseconds[4];

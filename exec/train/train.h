@@ -51,10 +51,10 @@ struct train_result {
     bool interrupted; /**< by SIGTERM or SIGUSR1 */
     int64_t steps;    /**< done in this call */
     double loss_first, loss_last;
-    double seconds;        /**< of training steps, without evaluations and checkpoints */
-    double images_per_s;   /**< over them, all ranks */
-    double input_wait_s;   /**< of them, on the slowest rank */
-    double exposed_comm_s; /**< of them, on the slowest rank */
+    double seconds;                 /**< of training steps, without evaluations and checkpoints */
+    double images_per_s;            /**< over them, all ranks */
+    double input_wait_s;            /**< of them, on the slowest rank */
+    double exposed_communication_s; /**< of them, on the slowest rank */
     double late_s;   /**< how late a device that rehearses ended steps: mean, on the worst rank */
     double latest_s; /**< the same of the step that ended latest */
     double evaluation_loss; /**< of the last evaluation; negative: none */

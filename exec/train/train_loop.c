@@ -352,7 +352,7 @@ static void tell(struct loop *loop, const struct loop_step *step, double loss)
     result->steps++;
     result->seconds += step->seconds;
     result->input_wait_s += step->times.input_wait_s;
-    result->exposed_comm_s += step->times.exposed_comm_s;
+    result->exposed_communication_s += step->times.exposed_communication_s;
     result->late_s += step->outcome.late_s; /* a sum, divided at the end, like the next but one */
     result->latest_s = fmax(result->latest_s, step->outcome.latest_s);
     result->images_per_s += (double)loop->counts.global_batch; /* divided at the end */
@@ -368,7 +368,7 @@ static void tell(struct loop *loop, const struct loop_step *step, double loss)
                             .gradient_norm = step->outcome.norm,
                             .seconds = step->seconds,
                             .input_wait_s = step->times.input_wait_s,
-                            .exposed_comm_s = step->times.exposed_comm_s,
+                            .exposed_communication_s = step->times.exposed_communication_s,
                             .skipped = step->outcome.overflow};
     log_step(loop->log, &line);
 }
@@ -391,7 +391,7 @@ static void synchronise(struct loop *loop)
         const struct loop_step *step = step_of(loop, loop->told + i);
         loss[i] = step->outcome.loss / loop->world.ranks;
         longest = fmax(longest, step->seconds);
-        wait += step->times.exposed_comm_s;
+        wait += step->times.exposed_communication_s;
         seconds += step->seconds;
     }
     if (loop->world.ranks > 1)

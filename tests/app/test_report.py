@@ -446,7 +446,7 @@ class Others(Report):
         self.assertEqual([float(mark["data-value"]) for mark in page.marks("loss")],
                          [float(row["loss"]) for row in log])
         for row, mean in zip(log, page.data()["steps"], strict=True):
-            parts = mean["busy_s"] + mean["input_wait_s"] + mean["exposed_comm_s"]
+            parts = mean["busy_s"] + mean["input_wait_s"] + mean["exposed_communication_s"]
             self.assertAlmostEqual(parts, float(row["seconds"]), places=9)
         self.assertIn("needs --out", self.refused(64, "train", job, "--report", "x.html"))
         self.assertIn("--dry-run", self.refused(64, "train", job, "--report=x", "--out", out, "--dry-run"))

@@ -38,7 +38,7 @@ static void tell(struct log *log, const struct scenario *scenario, const struct 
                             .gradient_norm = step == 7 ? INFINITY : 1.0 / 3,
                             .seconds = seconds ? atof(seconds) : 1e-4,
                             .input_wait_s = 1e-5,
-                            .exposed_comm_s = 2e-5,
+                            .exposed_communication_s = 2e-5,
                             .skipped = step == 7};
     log_step(log, &line);
     if (step % 10 == 0)
