@@ -183,36 +183,6 @@ static const struct row explain_rows[] = {
     {"sentence", "string", "the largest cause in words"},
 };
 
-static const struct row schedule_rows[] = {
-    {"schema", "string", "foretrain/schedule/1"},
-    {"schedule_hash", "string", "of the schedule; traces carry the same"},
-    {"grid.columns", "integer", "ranks in a row"},
-    {"grid.rows", "integer", "ranks in a column"},
-    {"steps[].id", "integer", "place in the list, from 0"},
-    {"steps[].name", "string", "what it does"},
-    {"steps[].lane", "string", "compute, row, column or input: steps of a lane run one at a time"},
-    {"steps[].kind", "string", "compute, collective or input"},
-    {"steps[].op?", "string", "of a compute step or a collective"},
-    {"steps[].precision?", "string", "of a compute step's arithmetic"},
-    {"steps[].flop?", "integer", "of a compute step"},
-    {"steps[].kernels?", "integer", "that a compute step launches"},
-    {"steps[].exchanges?", "integer", "of batch norm's sums with another device of the node"},
-    {"steps[].content?", "string",
-     "of a collective: gradients, parameters or norms of a sharded optimizer"},
-    {"steps[].axis?", "string", "of a collective: row, column or world"},
-    {"steps[].algorithm?", "string", "of a collective"},
-    {"steps[].bucket?", "integer", "of gradients, from 0"},
-    {"steps[].channels?", "integer", "rings of a collective that run side by side"},
-    {"steps[].chunks?", "integer", "in which a tree sends the vector"},
-    {"steps[].images?", "integer", "of an input step"},
-    {"steps[].bytes", "integer",
-     "memory traffic of a compute step, the full vector of a collective on one rank, or the "
-     "decoded "
-     "images"},
-    {"steps[].after[].step", "integer", "id of a step that must have ended"},
-    {"steps[].after[].iterations_ago", "integer", "0: of the same iteration"},
-};
-
 static const struct row import_rows[] = {
     {"schema", "string", "foretrain/import/1"},
     {"file", "string", "that was read"},
@@ -259,11 +229,9 @@ static const struct row import_rows[] = {
 static const struct answer answer_result = ANSWER(result_rows);
 static const struct answer answer_dry_run = ANSWER(dry_run_rows);
 static const struct answer answer_explain = ANSWER(explain_rows);
-static const struct answer answer_schedule = ANSWER(schedule_rows);
 static const struct answer answer_import = ANSWER(import_rows);
 
 const struct answer *const answers[] = {
-    &answer_result,   &answer_dry_run, &answer_explain,
-    &answer_schedule, &answer_import,  &answer_compare,
-    &answer_sweep,    &answer_plan,    NULL,
+    &answer_result,  &answer_dry_run, &answer_explain, &answer_import,
+    &answer_compare, &answer_sweep,   &answer_plan,    NULL,
 };

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "app/cli/command.h"
-#include "core/base/json.h"
 #include "exec/input/input.h"
 #include "exec/input/pack/pack.h"
 
@@ -30,6 +29,33 @@ static void show_progress(int64_t done, int64_t count)
                 100.0 * (double)done / (double)count, done, count, done == count ? "\n" : "");
 }
 
+struct pack_answer {
+    const char *path;
+    const struct pack_summary *summary;
+};
+
+#define DESCRIBED struct pack_summary
+static const struct answer_column summary_rows[] = {
+    COLUMN("split", split, .words = split_words, .help = "training or validation images"),
+    COLUMN("images", images, .help = "images in the pack"),
+    COLUMN("left_out", left_out, .help = "corrupt images, left out"),
+    COLUMN("classes", classes, .help = "classes of images"),
+    COLUMN("images_in_smallest_class", least, .help = "images in the smallest class"),
+    COLUMN("images_in_largest_class", most, .help = "images in the largest class"),
+    COLUMN("shorter_side", shorter, .help = "longest shorter side of an image, in pixels"),
+    COLUMN("bytes", bytes, .help = "size of the pack"),
+};
+static const struct answer_columns summary_columns = COLUMNS(NULL, summary_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct pack_answer
+static const struct answer_column data_rows[] = {
+    COLUMN("path", path, .help = "of the pack"),
+    COLUMN_MEMBERS(summary, &summary_columns),
+};
+static const struct answer_columns data_columns = COLUMNS("data/2", data_rows);
+#undef DESCRIBED
+
 static void print_summary(const char *path, const struct pack_summary *summary, bool json,
                           struct text *out)
 {
@@ -46,18 +72,7 @@ static void print_summary(const char *path, const struct pack_summary *summary, 
         text_add(out, "\n");
         return;
     }
-    AUTORELEASE(json) struct json *object = json_new_object();
-    json_put_text(object, "schema", "foretrain/data/1");
-    json_put_text(object, "path", path);
-    json_put_text(object, "split", split_words[summary->split]);
-    json_put_integer(object, "images", summary->images);
-    json_put_integer(object, "left_out", summary->left_out);
-    json_put_integer(object, "classes", summary->classes);
-    json_put_integer(object, "images_in_smallest_class", summary->least);
-    json_put_integer(object, "images_in_largest_class", summary->most);
-    json_put_integer(object, "shorter_side", summary->shorter);
-    json_put_integer(object, "bytes", summary->bytes);
-    json_print(out, object);
+    answer_print(out, &data_columns, &(struct pack_answer){path, summary});
 }
 
 struct pack_request {
@@ -152,28 +167,48 @@ static struct speed measure(const struct dataset *dataset, int32_t threads)
     return speed;
 }
 
+struct speed_answer {
+    const char *path, *source;
+    int32_t image, threads;
+    int64_t images, corrupt;
+    double rate, thread; /* images/s, and per second of processor time */
+};
+
+#define DESCRIBED struct speed_answer
+static const struct answer_column speed_rows[] = {
+    COLUMN("path", path, .help = "of the images"),
+    COLUMN("source", source, .help = "kind of data"),
+    COLUMN("image", image, .help = "side of a cropped image, in pixels"),
+    COLUMN("threads", threads, .help = "threads that read"),
+    COLUMN("images", images, .help = "images that were read"),
+    COLUMN("corrupt", corrupt, .help = "corrupt images among them"),
+    COLUMN("images_per_s", rate, .help = "speed of all threads"),
+    COLUMN("images_per_cpu_s", thread, .help = "speed in a second of processor time"),
+};
+static const struct answer_columns speed_columns = COLUMNS("data-speed/2", speed_rows);
+#undef DESCRIBED
+
 static void print_speed(const struct speed_request *request, const struct dataset *dataset,
                         const struct speed *speed, int32_t threads, struct text *out)
 {
     const char *path = request->head.argument.item[0];
-    double rate = (double)speed->images / speed->wall, thread = (double)speed->images / speed->cpu;
-    if (!request->head.json) {
-        text_add(out, "%s: %.0f images/s with %d thread%s, %.0f per second of processor time\n",
-                 path, rate, threads, base_plural(threads), thread);
-        text_add(out, "for predictions: --set 'input.rate=%.0f images/s'\n", thread);
+    const struct speed_answer answer = {
+        path,
+        dataset_source_names[source_of(path)],
+        dataset_image(dataset),
+        threads,
+        speed->images,
+        dataset_corrupt(dataset, NULL),
+        (double)speed->images / speed->wall,
+        (double)speed->images / speed->cpu,
+    };
+    if (request->head.json) {
+        answer_print(out, &speed_columns, &answer);
         return;
     }
-    AUTORELEASE(json) struct json *object = json_new_object();
-    json_put_text(object, "schema", "foretrain/data-speed/1");
-    json_put_text(object, "path", path);
-    json_put_text(object, "source", dataset_source_names[source_of(path)]);
-    json_put_integer(object, "image", dataset_image(dataset));
-    json_put_integer(object, "threads", threads);
-    json_put_integer(object, "images", speed->images);
-    json_put_integer(object, "corrupt", dataset_corrupt(dataset, NULL));
-    json_put_real(object, "images_per_s", rate);
-    json_put_real(object, "images_per_cpu_s", thread);
-    json_print(out, object);
+    text_add(out, "%s: %.0f images/s with %d thread%s, %.0f per second of processor time\n", path,
+             answer.rate, threads, base_plural(threads), answer.thread);
+    text_add(out, "for predictions: --set 'input.rate=%.0f images/s'\n", answer.thread);
 }
 
 static int show_speed(const void *record, struct text *out, struct err *err)
@@ -227,6 +262,7 @@ static const struct command data_pack = {
                 "foretrain data pack 'train-{000..146}.tar' --to train.ftp",
     RECORD(pack_options, struct pack_request, &pack_defaults),
     TAKES(1, 1),
+    ANSWERS(&data_columns),
     .run = pack,
 };
 static const struct command data_check = {
@@ -247,6 +283,7 @@ static const struct command data_speed = {
                 "foretrain data speed train.ftp --threads 8",
     RECORD(speed_options, struct speed_request, &speed_defaults),
     TAKES(1, 1),
+    ANSWERS(&speed_columns),
     .run = show_speed,
 };
 

@@ -36,12 +36,6 @@ struct show_collective_request {
     bool text;
 };
 
-static void print_json(struct text *out, struct json *json)
-{
-    json_print(out, json);
-    json_free(json);
-}
-
 struct show_convergence_request {
     struct request head;
     struct show_convergence what;
@@ -94,7 +88,7 @@ static int show_schedule(const void *record, struct text *out, struct err *err)
     AUTORELEASE(point) struct point point = {0};
     int failed = job_point(&job, request->baseline ? JOB_BASELINE : request->phase, &point, err);
     if (!failed && request->head.json)
-        print_json(out, schedule_json(point.schedule));
+        schedule_print_json(out, point.schedule);
     else if (!failed)
         schedule_print(out, point.schedule);
     return failed;
@@ -132,7 +126,7 @@ static int show_platform(const void *record, struct text *out, struct err *err)
     if (!platform)
         return -1;
     if (request->head.json)
-        print_json(out, platform_json(platform));
+        platform_print_json(out, platform);
     else if (request->assumed)
         platform_each_quantity(platform, print_assumed, out);
     else
@@ -147,7 +141,7 @@ static int show_device(const void *record, struct text *out, struct err *err)
     if (device_read(&device, request->head.argument.item[0], err))
         return -1;
     if (request->head.json)
-        print_json(out, device_json(&device));
+        device_print_json(out, &device);
     else
         device_print(out, &device);
     return 0;
@@ -186,7 +180,7 @@ static void show_rounds(const struct show_collective_request *request, const str
     const char *many = base_plural(c->ranks);
     bool by_grid = c->algorithm == ALGORITHM_TORUS2D || c->algorithm == ALGORITHM_HIERARCHICAL;
     int32_t rounds = collective_rounds(c);
-    text_add(out, "%s of %d element%s on %d rank%s by %s: %d round%s\n", collective_op_name(c->op),
+    text_add(out, "%s of %d element%s on %d rank%s by %s: %d round%s\n", collective_op_names[c->op],
              c->ranks, many, c->ranks, many, algorithm_names[c->algorithm], rounds,
              base_plural(rounds));
     if (by_grid && !request->grid && !request->platform)
@@ -325,6 +319,7 @@ static const struct show_collective_request collective_defaults = {.algorithm = 
                                                                    .ranks = -1};
 
 static const struct command show_model_command = {
+    ANSWERS(&model_columns),
     .name = "model",
     .synopsis = "NAME|FILE.yaml [options]",
     .help = "layers, parameters and FLOP of a network",
@@ -335,6 +330,7 @@ static const struct command show_model_command = {
     .run = show_network,
 };
 static const struct command show_schedule_command = {
+    ANSWERS(&schedule_columns),
     .name = "schedule",
     .synopsis = "JOB [options]",
     .help = "the steps that one rank runs in one iteration",
@@ -345,6 +341,7 @@ static const struct command show_schedule_command = {
     .run = show_schedule,
 };
 static const struct command show_platform_command = {
+    ANSWERS(&platform_columns),
     .name = "platform",
     .synopsis = "NAME [options]",
     .help = "a cluster and its devices, each number with its source",
@@ -354,6 +351,7 @@ static const struct command show_platform_command = {
     .run = show_platform,
 };
 static const struct command show_device_command = {
+    ANSWERS(&device_columns),
     .name = "device",
     .synopsis = "NAME [options]",
     .help = "one kind of device, each number with its source",

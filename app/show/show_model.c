@@ -1,6 +1,5 @@
 #include "app/show/show_model.h"
 
-#include "core/base/json.h"
 #include "models/networks.h"
 
 enum { IMAGENET_CLASSES = 1000, IMAGENET_IMAGE = 224 };
@@ -33,55 +32,99 @@ static void print_text(struct text *out, const struct model *model)
              (long long)model_parameters(model), (long long)model_flops(model, PASS_FORWARD) / 2);
 }
 
-static struct json *flops_json(int64_t forward, int64_t data, int64_t filter)
-{
-    struct json *flops = json_new_object();
-    json_put_integer(flops, "forward", forward);
-    json_put_integer(flops, "backward_data", data);
-    json_put_integer(flops, "backward_filter", filter);
-    return flops;
-}
+/* ---- for programs ---- */
 
-static struct json *inputs_json(const struct model *model, const struct layer *layer)
+struct shown_flops {
+    int64_t forward, backward_data, backward_filter;
+};
+
+struct shown_layer {
+    const struct layer *layer;
+    const char *input[LAYER_INPUTS];
+    const char *const *inputs;
+    int32_t input_count;
+    struct shown_flops flops;
+};
+
+struct shown_model {
+    const char *name;
+    int64_t parameters;
+    int32_t image, tensors;
+    struct shown_flops flops;
+    struct shown_layer *layer; /* (layers) owned */
+    int32_t layers;
+};
+
+#define FLOPS                                                                                      \
+    COLUMN("flops.forward", flops.forward, .help = "FLOP of an image forward"),                    \
+        COLUMN("flops.backward_data", flops.backward_data,                                         \
+               .help = "FLOP of an image for gradients of values"),                                \
+        COLUMN("flops.backward_filter", flops.backward_filter,                                     \
+               .help = "FLOP of an image for gradients of parameters")
+
+#define DESCRIBED struct layer
+static const struct answer_column shape_rows[] = {
+    COLUMN("name", name, .help = "of the layer"),
+    COLUMN("kind", op, .words = layer_op_names, .help = "of the layer"),
+    COLUMN("channels", out.channels, .help = "of its output"),
+    COLUMN("height", out.height, .help = "of its output"),
+    COLUMN("width", out.width, .help = "of its output"),
+    COLUMN("parameters", parameters, .help = "weights and biases"),
+};
+static const struct answer_columns shape_columns = COLUMNS(NULL, shape_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_layer
+static const struct answer_column layer_rows[] = {
+    COLUMN_MEMBERS(layer, &shape_columns),
+    COLUMN_ITEMS("inputs", inputs, input_count, .help = "names of layers, or input"),
+    FLOPS,
+};
+static const struct answer_columns layer_columns = COLUMNS(NULL, layer_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_model
+static const struct answer_column model_rows[] = {
+    COLUMN("name", name, .help = "of the network"),
+    COLUMN("image", image, .zero = true, .help = "side of an image; null: not a square image"),
+    COLUMN("parameters", parameters, .help = "weights and biases"),
+    COLUMN("tensors", tensors, .help = "tensors of parameters"),
+    FLOPS,
+    COLUMN_ITEMS("layers", layer, layers, .table = &layer_columns),
+};
+const struct answer_columns model_columns = COLUMNS("model/2", model_rows);
+#undef DESCRIBED
+
+static void describe(struct shown_layer *shown, const struct model *model,
+                     const struct layer *layer)
 {
-    struct json *inputs = json_new_array();
+    shown->layer = layer;
+    shown->inputs = shown->input;
+    shown->input_count = layer->input_count;
     for (int32_t i = 0; i < layer->input_count; i++)
-        json_append_text(inputs,
-                         layer->input[i] < 0 ? "input" : model->layer[layer->input[i]].name);
-    return inputs;
-}
-
-static struct json *layer_json(const struct model *model, const struct layer *layer)
-{
-    struct json *json = json_new_object();
-    json_put_text(json, "name", layer->name);
-    json_put_text(json, "kind", layer_op_names[layer->op]);
-    json_put(json, "inputs", inputs_json(model, layer));
-    json_put_integer(json, "channels", layer->out.channels);
-    json_put_integer(json, "height", layer->out.height);
-    json_put_integer(json, "width", layer->out.width);
-    json_put_integer(json, "parameters", layer->parameters);
-    json_put(json, "flops",
-             flops_json(layer_flops(layer, PASS_FORWARD), layer_flops(layer, PASS_BACKWARD_DATA),
-                        layer_flops(layer, PASS_BACKWARD_FILTER)));
-    return json;
+        shown->input[i] = layer->input[i] < 0 ? "input" : model->layer[layer->input[i]].name;
+    shown->flops = (struct shown_flops){layer_flops(layer, PASS_FORWARD),
+                                        layer_flops(layer, PASS_BACKWARD_DATA),
+                                        layer_flops(layer, PASS_BACKWARD_FILTER)};
 }
 
 static void print_json(struct text *out, const struct model *model)
 {
-    AUTORELEASE(json) struct json *json = json_new_object();
-    json_put_text(json, "schema", "foretrain/model/1");
-    json_put_text(json, "name", model->name);
-    json_put_integer(json, "image", model->image);
-    json_put_integer(json, "parameters", model_parameters(model));
-    json_put_integer(json, "tensors", model->tensor_count);
-    json_put(json, "flops",
-             flops_json(model_flops(model, PASS_FORWARD), model_flops(model, PASS_BACKWARD_DATA),
-                        model_flops(model, PASS_BACKWARD_FILTER)));
-    struct json *layers = json_put_array(json, "layers");
+    AUTOFREE struct shown_layer *layer = base_alloc(model->layer_count, sizeof(*layer));
     for (int32_t i = 0; i < model->layer_count; i++)
-        json_append(layers, layer_json(model, &model->layer[i]));
-    json_print(out, json);
+        describe(&layer[i], model, &model->layer[i]);
+    answer_print(
+        out, &model_columns,
+        &(struct shown_model){
+            .name = model->name,
+            .parameters = model_parameters(model),
+            .image = model->image,
+            .tensors = model->tensor_count,
+            .flops = {model_flops(model, PASS_FORWARD), model_flops(model, PASS_BACKWARD_DATA),
+                      model_flops(model, PASS_BACKWARD_FILTER)},
+            .layer = layer,
+            .layers = model->layer_count,
+        });
 }
 
 int show_model(const char *name, int32_t image, enum show_model_form form, struct text *out,

@@ -6,13 +6,16 @@
 
 #include <stdint.h>
 
-#include "core/base/base.h"
+#include "core/base/answer.h"
 #include "core/base/err.h"
 
 /** What is printed. */
 enum show_model_form { SHOW_MODEL_TABLE, SHOW_MODEL_JSON, SHOW_MODEL_YAML };
 
-/** Append network @name at @image pixels (0: 224), or of a file, as a table, "foretrain/model/1" or
+/** The answer as JSON. */
+extern const struct answer_columns model_columns;
+
+/** Append network @name at @image pixels (0: 224), or of a file, as a table, as JSON or as
  * a network file.
  * @return 0, or -1 as network_open(), or: an image size for a file that has its own (exit code
  * 64). */

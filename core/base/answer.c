@@ -10,11 +10,11 @@
 
 /* The types of JSON Schema. */
 static const char *const types[] = {
-    [COLUMN_REAL] = "number",      [COLUMN_RANGE] = "number",    [COLUMN_INTEGER] = "integer",
-    [COLUMN_COUNT] = "integer",    [COLUMN_BOOLEAN] = "boolean", [COLUMN_HASH] = "string",
-    [COLUMN_TEXT] = "string",      [COLUMN_CHARS] = "string",    [COLUMN_WORD] = "string",
-    [COLUMN_JSON] = "object",      [COLUMN_TEXTS] = "string",    [COLUMN_REALS] = "number",
-    [COLUMN_INTEGERS] = "integer", [COLUMN_LIST] = "object",
+    [COLUMN_REAL] = "number",   [COLUMN_RANGE] = "number",    [COLUMN_INTEGER] = "integer",
+    [COLUMN_COUNT] = "integer", [COLUMN_BOOLEAN] = "boolean", [COLUMN_HASH] = "string",
+    [COLUMN_TEXT] = "string",   [COLUMN_CHARS] = "string",    [COLUMN_JSON] = "object",
+    [COLUMN_TEXTS] = "string",  [COLUMN_REALS] = "number",    [COLUMN_INTEGERS] = "integer",
+    [COLUMN_LIST] = "object",
 };
 
 static bool is_list(const struct answer_column *column)
@@ -35,7 +35,7 @@ static bool may_be_null(const struct answer_column *column)
 
 static const char *type_of(const struct answer_column *column)
 {
-    return column->type ? column->type : types[column->kind];
+    return column->type ? column->type : column->words ? "string" : types[column->kind];
 }
 
 /* ---- values ---- */
@@ -115,7 +115,8 @@ static struct json *value(const struct answer_column *column, const void *record
     case COLUMN_INTEGER:
         return integer(column, AT(int64_t, column->offset));
     case COLUMN_COUNT:
-        return integer(column, AT(int32_t, column->offset));
+        return column->words ? json_new_text(column->words[AT(int32_t, column->offset)])
+                             : integer(column, AT(int32_t, column->offset));
     case COLUMN_BOOLEAN:
         return json_new_boolean(AT(bool, column->offset));
     case COLUMN_HASH:
@@ -124,8 +125,6 @@ static struct json *value(const struct answer_column *column, const void *record
         return text(column, AT(char *, column->offset));
     case COLUMN_CHARS:
         return text(column, (const char *)record + column->offset);
-    case COLUMN_WORD:
-        return json_new_text(column->words[AT(unsigned, column->offset)]);
     case COLUMN_JSON:
         return json_share(AT(struct json *, column->offset));
     default:

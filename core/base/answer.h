@@ -35,12 +35,11 @@ enum column_kind {
     COLUMN_REAL,     /**< double; NAN: null */
     COLUMN_RANGE,    /**< struct range */
     COLUMN_INTEGER,  /**< int64_t */
-    COLUMN_COUNT,    /**< int32_t */
+    COLUMN_COUNT,    /**< int32_t or an enum */
     COLUMN_BOOLEAN,  /**< bool */
     COLUMN_HASH,     /**< uint64_t, as 16 hexadecimal digits */
     COLUMN_TEXT,     /**< char *; NULL: null */
     COLUMN_CHARS,    /**< char [] */
-    COLUMN_WORD,     /**< enum, an index of `words` */
     COLUMN_JSON,     /**< struct json *, put as it is; NULL: null */
     COLUMN_TEXTS,    /**< char ** of `count` */
     COLUMN_REALS,    /**< double * of `count` */
@@ -57,16 +56,16 @@ struct answer_column {
     const char *label; /**< at the head of tables for people; NULL: in none of them */
     enum column_kind kind;
     enum unit unit;
-    bool null;     /**< the value may be missing: null */
-    bool zero;     /**< a number of 0, or an empty text, is null */
-    bool negative; /**< a number below 0 is null */
-    bool absent;   /**< where it would be null, the key is left out */
-    size_t offset; /**< of the member [bytes] */
-    size_t likely; /**< of the struct interval of a REAL [bytes]; 0: it has none */
-    size_t count;  /**< of the number of items [bytes] */
-    bool wide;     /**< which is an int64_t, not an int32_t */
-    int32_t items; /**< of an array inside the record; 0: `count` says it */
-    const char *const *words;
+    bool null;                /**< the value may be missing: null */
+    bool zero;                /**< a number of 0, or an empty text, is null */
+    bool negative;            /**< a number below 0 is null */
+    bool absent;              /**< where it would be null, the key is left out */
+    size_t offset;            /**< of the member [bytes] */
+    size_t likely;            /**< of the struct interval of a REAL [bytes]; 0: it has none */
+    size_t count;             /**< of the number of items [bytes] */
+    bool wide;                /**< which is an int64_t, not an int32_t */
+    int32_t items;            /**< of an array inside the record; 0: `count` says it */
+    const char *const *words; /**< of COUNT, which is an index of them; NULL: it is a number */
     const struct answer_columns
         *table;       /**< of LIST; of JSON: what describes its members, or NULL */
     const char *type; /**< of JSON without a table: the type of JSON Schema */
@@ -98,7 +97,7 @@ struct answer_columns {
              : COLUMN_BOOLEAN, uint64_t                                                            \
              : COLUMN_HASH, const char *                                                           \
              : COLUMN_TEXT, unsigned                                                               \
-             : COLUMN_WORD, struct json *                                                          \
+             : COLUMN_COUNT, struct json *                                                          \
              : COLUMN_JSON, char *                                                                 \
              : COLUMN_CHARACTERS(__typeof__(member)))
 #define COLUMN_CHARACTERS(type)                                                                    \

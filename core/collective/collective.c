@@ -5,8 +5,9 @@
 
 #include "core/collective/ops.h"
 
-static const char *const op_names[] = {"all-reduce", "reduce-scatter", "all-gather"};
-static_assert(sizeof(op_names) / sizeof(*op_names) == COLLECTIVE_OP_COUNT, "one name per op");
+const char *const collective_op_names[] = {"all-reduce", "reduce-scatter", "all-gather"};
+static_assert(sizeof(collective_op_names) / sizeof(*collective_op_names) == COLLECTIVE_OP_COUNT,
+              "one name per op");
 
 const char *const algorithm_names[] = {
     "ring",
@@ -68,11 +69,6 @@ static const struct collective_ops *const ops[] = {
     &collective_mpi,
 };
 static_assert(sizeof(ops) / sizeof(*ops) == ALGORITHM_COUNT, "one table per algorithm");
-
-const char *collective_op_name(enum collective_op op)
-{
-    return op_names[op];
-}
 
 bool algorithm_supports(enum algorithm algorithm, enum collective_op op)
 {

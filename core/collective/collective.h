@@ -59,7 +59,7 @@ enum {
 };
 
 /** "all-reduce", "reduce-scatter", "all-gather". */
-const char *collective_op_name(enum collective_op op);
+extern const char *const collective_op_names[];
 
 /** The words of scenario files, NULL-terminated, in the order of enum algorithm: "ring", "tree",
  * "double-tree", "halving-doubling", "halving-doubling-far", "hierarchical", "torus2d", "nccl",

@@ -3,13 +3,8 @@
 #include <assert.h>
 #include <stddef.h>
 
-static const char *const names[] = {"row", "column", "world"};
-static_assert(sizeof(names) / sizeof(*names) == AXIS_COUNT, "one name per axis");
-
-const char *axis_name(enum axis axis)
-{
-    return names[axis];
-}
+const char *const axis_names[] = {"row", "column", "world"};
+static_assert(sizeof(axis_names) / sizeof(*axis_names) == AXIS_COUNT, "one name per axis");
 
 int32_t grid_ranks(struct grid grid)
 {

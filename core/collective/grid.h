@@ -18,7 +18,7 @@ struct grid {
 enum axis { AXIS_ROW, AXIS_COLUMN, AXIS_WORLD, AXIS_COUNT };
 
 /** "row", "column", "world". */
-const char *axis_name(enum axis axis);
+extern const char *const axis_names[];
 
 /** columns * rows. */
 int32_t grid_ranks(struct grid grid);

@@ -11,8 +11,8 @@
 
 #include <stdint.h>
 
+#include "core/base/answer.h"
 #include "core/base/err.h"
-#include "core/base/json.h"
 #include "core/config/field.h"
 #include "core/config/unknown.h"
 #include "core/network/fabric.h"
@@ -143,12 +143,16 @@ void platform_print(struct text *out, const struct platform *platform);
 /** The same of a device alone. */
 void device_print(struct text *out, const struct device *device);
 
-/** Shape and numbers, these in SI with kind and source, of a platform and its device.  The caller
- * frees it. */
-struct json *platform_json(const struct platform *platform);
+/** Append shape and numbers as JSON, these in SI with kind and source, of a platform and its
+ * device.
+ */
+void platform_print_json(struct text *out, const struct platform *platform);
 
 /** The same of a device alone. */
-struct json *device_json(const struct device *device);
+void device_print_json(struct text *out, const struct device *device);
+
+/** The columns of both. */
+extern const struct answer_columns platform_columns, device_columns;
 
 /** Call @visit for every quantity of platform and device; paths of the device's begin with
  * "device.". */

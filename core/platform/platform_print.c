@@ -213,43 +213,97 @@ void device_print(struct text *out, const struct device *device)
     print_quantities(out, NULL, device);
 }
 
-static void put_quantity(void *context, const struct quantity *quantity, enum unit unit)
+/* ---- for programs ---- */
+
+struct number {
+    const char *key, *kind, *source;
+    double value;
+};
+
+struct numbers {
+    const struct device *described;
+    const struct platform *platform;
+    const char *routing, *placement; /* NULL: no tiers */
+    int64_t devices_per_node;
+    struct number *item; /* (count) owned */
+    int32_t count;
+};
+
+static void add_number(void *context, const struct quantity *quantity, enum unit unit)
 {
-    struct json *json = json_append_object(context);
-    json_put_text(json, "key", quantity->path);
-    json_put_real(json, "value", quantity->value);
-    json_put_text(json, "kind", provenance_name(quantity->provenance));
-    json_put_text(json, "source", quantity->source);
+    struct numbers *numbers = context;
+    numbers->item = base_room(numbers->item, numbers->count, sizeof(*numbers->item));
+    numbers->item[numbers->count++] = (struct number){
+        quantity->path, provenance_name(quantity->provenance), quantity->source, quantity->value};
 }
 
-struct json *platform_json(const struct platform *platform)
+#define DESCRIBED struct number
+static const struct answer_column number_rows[] = {
+    COLUMN("key", key, .help = "key of the file"),
+    COLUMN("value", value, .help = "in SI units"),
+    COLUMN("kind", kind, .help = "measured, datasheet, published or assumed"),
+    COLUMN("source", source, .null = true, .help = "source of the number"),
+};
+static const struct answer_columns number_columns = COLUMNS(NULL, number_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct platform
+static const struct answer_column head_rows[] = {
+    COLUMN("name", name, .help = "of the platform"),
+    COLUMN("description", description, .null = true, .help = "of the platform, in words"),
+    COLUMN("kind", kind, .words = platform_kind_names, .help = "cluster, torus or ring"),
+    COLUMN("device", device.name, .help = "name of its device"),
+    COLUMN("nodes", nodes, .help = "nodes that it has"),
+};
+static const struct answer_columns head_columns = COLUMNS(NULL, head_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct numbers
+static const struct answer_column platform_rows[] = {
+    COLUMN_MEMBERS(platform, &head_columns),
+    COLUMN("devices_per_node", devices_per_node, .help = "devices of a node"),
+    COLUMN("routing", routing, .null = true, .help = "how messages choose links; null: no tiers"),
+    COLUMN("placement", placement, .null = true, .help = "which nodes a job gets; null: no tiers"),
+    COLUMN_ITEMS("numbers", item, count, .table = &number_columns),
+};
+const struct answer_columns platform_columns = COLUMNS("platform-numbers/2", platform_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct device
+static const struct answer_column described_rows[] = {
+    COLUMN("name", name, .help = "of the device"),
+    COLUMN("description", description, .null = true, .help = "of the device, in words"),
+    COLUMN("compute_capability", compute_capability, .zero = true,
+           .help = "of an NVIDIA GPU, 70 for 7.0; null: another device"),
+    COLUMN("fusion", fusion, .words = fusion_names, .help = "which kernels are fused"),
+};
+static const struct answer_columns described_columns = COLUMNS(NULL, described_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct numbers
+static const struct answer_column device_rows[] = {
+    COLUMN_MEMBERS(described, &described_columns),
+    COLUMN_ITEMS("numbers", item, count, .table = &number_columns),
+};
+const struct answer_columns device_columns = COLUMNS("device-numbers/2", device_rows);
+#undef DESCRIBED
+
+void platform_print_json(struct text *out, const struct platform *platform)
 {
-    struct json *json = json_new_object();
-    json_put_text(json, "schema", "foretrain/platform/1");
-    json_put_text(json, "name", platform->name);
-    json_put_text(json, "description", platform->description);
-    json_put_text(json, "kind", platform_kind_names[platform->kind]);
-    json_put_text(json, "device", platform->device.name);
-    json_put_integer(json, "nodes", platform->nodes);
-    json_put_integer(json, "devices_per_node", platform_devices_per_node(platform));
-    if (platform->tiers.count > 0) {
-        json_put_text(json, "routing", routing_names[platform->routing]);
-        json_put_text(json, "placement", placement_names[platform->placement]);
-    }
-    struct json *numbers = json_put_array(json, "numbers");
-    platform_each_quantity(platform, put_quantity, numbers);
-    return json;
+    bool tiers = platform->tiers.count > 0;
+    struct numbers numbers = {.platform = platform,
+                              .routing = tiers ? routing_names[platform->routing] : NULL,
+                              .placement = tiers ? placement_names[platform->placement] : NULL,
+                              .devices_per_node = platform_devices_per_node(platform)};
+    platform_each_quantity(platform, add_number, &numbers);
+    answer_print(out, &platform_columns, &numbers);
+    free(numbers.item);
 }
 
-struct json *device_json(const struct device *device)
+void device_print_json(struct text *out, const struct device *device)
 {
-    struct json *json = json_new_object();
-    json_put_text(json, "schema", "foretrain/device/1");
-    json_put_text(json, "name", device->name);
-    json_put_text(json, "description", device->description);
-    json_put_integer(json, "compute_capability", device->compute_capability);
-    json_put_text(json, "fusion", fusion_names[device->fusion]);
-    struct json *numbers = json_put_array(json, "numbers");
-    device_each_quantity(device, put_quantity, numbers);
-    return json;
+    struct numbers numbers = {.described = device};
+    device_each_quantity(device, add_number, &numbers);
+    answer_print(out, &device_columns, &numbers);
+    free(numbers.item);
 }

@@ -133,7 +133,7 @@ struct json *exchanges_json(const struct report_exchanges *list)
         struct json *json = json_append_object(array);
         json_put_text(json, "name", e->step->name);
         json_put_integer(json, "bucket", e->step->collective.bucket);
-        json_put_text(json, "axis", axis_name(e->step->collective.axis));
+        json_put_text(json, "axis", axis_names[e->step->collective.axis]);
         json_put_integer(json, "bytes", e->step->collective.bytes);
         json_put_real(json, "ready_s", e->ready);
         json_put_real(json, "begin_s", e->begin);

@@ -52,7 +52,7 @@ static int32_t *find_buckets(const struct schedule *schedule)
 static const char *what_of(const struct step *step)
 {
     if (step->kind == STEP_COLLECTIVE)
-        return axis_name(step->collective.axis);
+        return axis_names[step->collective.axis];
     if (step->kind == STEP_INPUT)
         return "input";
     if (step->compute.op == COMPUTE_OPTIMIZER)

@@ -117,7 +117,7 @@ static void put_axis(struct json *rows, const struct fabric *fabric,
             schedule->step[i].collective.algorithm != ALGORITHM_NCCL &&
             schedule_first_like(schedule, i) == i)
             see_ways(place, fabric, schedule, load, i);
-    put_places(rows, axis_name(axis), place, count, step);
+    put_places(rows, axis_names[axis], place, count, step);
 }
 
 /* ---- the machine ---- */

@@ -43,7 +43,7 @@ static void put_collective_args(FILE *file, struct grid grid, const struct step 
             "\"Process Group Name\": \"%s\", ",
             nccl_name(op), op == COLLECTIVE_ALL_GATHER ? block : bytes,
             op == COLLECTIVE_REDUCE_SCATTER ? block : bytes, size,
-            axis_name(step->collective.axis));
+            axis_names[step->collective.axis]);
     put_group(file, grid, step->collective.axis, rank);
     fprintf(file, ", \"step\": \"");
     timeline_put_name(file, step->name);

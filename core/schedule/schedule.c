@@ -70,8 +70,8 @@ static int32_t add_collective_after(struct schedule *schedule, struct step step,
         return after.step;
     AUTOFREE char *whose =
         norms ? base_format("norms") : base_format("bucket %" PRId32, step.collective.bucket);
-    snprintf(step.name, sizeof(step.name), "%s %s %s", whose, axis_name(axis),
-             collective_op_name(step.collective.op));
+    snprintf(step.name, sizeof(step.name), "%s %s %s", whose, axis_names[axis],
+             collective_op_names[step.collective.op]);
     step.kind = STEP_COLLECTIVE;
     step.lane = axis == AXIS_COLUMN ? LANE_COLUMN : LANE_ROW;
     struct dep dep[] = {after, {also, 0}};
@@ -333,10 +333,10 @@ static uint64_t hash_compute(uint64_t hash, const struct step *step)
 
 static uint64_t hash_collective(uint64_t hash, const struct step *step)
 {
-    hash = hash_word(hash, collective_op_name(step->collective.op));
+    hash = hash_word(hash, collective_op_names[step->collective.op]);
     if (step->collective.content != CONTENT_GRADIENTS)
         hash = hash_word(hash, content_names[step->collective.content]);
-    hash = hash_word(hash, axis_name(step->collective.axis));
+    hash = hash_word(hash, axis_names[step->collective.axis]);
     hash = hash_word(hash, algorithm_names[step->collective.algorithm]);
     hash = hash_integer(hash, step->collective.group);
     if (step->collective.channels > 1)

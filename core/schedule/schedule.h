@@ -21,9 +21,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/answer.h"
 #include "core/base/base.h"
 #include "core/base/err.h"
-#include "core/base/json.h"
 #include "core/collective/collective.h"
 #include "core/schedule/model.h"
 
@@ -200,8 +200,11 @@ uint64_t schedule_hash(const struct schedule *schedule);
  * name, size, and the steps it waits for ("<- 3, 7@-1": step 3, and step 7 one iteration ago). */
 void schedule_print(struct text *out, const struct schedule *schedule);
 
-/** The same as JSON, schema "foretrain/schedule/1". */
-struct json *schedule_json(const struct schedule *schedule);
+/** Append the same as JSON. */
+void schedule_print_json(struct text *out, const struct schedule *schedule);
+
+/** Its columns. */
+extern const struct answer_columns schedule_columns;
 
 /** The collective of a STEP_COLLECTIVE, with bytes as elements. */
 struct collective schedule_collective(const struct schedule *schedule, int32_t step);

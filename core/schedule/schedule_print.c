@@ -14,8 +14,8 @@ static void print_what(struct text *out, const struct step *step)
             text_add(out, ", %" PRId32 " exchanges", step->compute.exchanges);
         break;
     case STEP_COLLECTIVE:
-        text_add(out, "%s %s, %s, %" PRId64 " B", axis_name(step->collective.axis),
-                 collective_op_name(step->collective.op),
+        text_add(out, "%s %s, %s, %" PRId64 " B", axis_names[step->collective.axis],
+                 collective_op_names[step->collective.op],
                  algorithm_names[step->collective.algorithm], step->collective.bytes);
         if (step->collective.channels > 1)
             text_add(out, " over %" PRId32 " rings", step->collective.channels);
@@ -55,70 +55,117 @@ void schedule_print(struct text *out, const struct schedule *schedule)
     }
 }
 
-static struct json *deps_json(const struct schedule *schedule, const struct step *step)
-{
-    struct json *list = json_new_array();
-    for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
-        struct json *json = json_append_object(list);
-        json_put_integer(json, "step", schedule->dep[i].step);
-        json_put_integer(json, "iterations_ago", schedule->dep[i].distance);
-    }
-    return list;
-}
+/* ---- for programs ---- */
 
-static void put_compute(struct json *json, const struct step *step)
-{
-    json_put_text(json, "op", compute_op_names[step->compute.op]);
-    json_put_text(json, "precision", dtype_names[step->compute.dtype]);
-    json_put_integer(json, "flop", step->compute.flops);
-    json_put_integer(json, "bytes", step->compute.bytes);
-    json_put_integer(json, "kernels", step->compute.kernels);
-    json_put_integer(json, "exchanges", step->compute.exchanges);
-}
+struct shown_step {
+    int32_t id;
+    const char *name, *lane;
+    enum step_kind kind;
+    const struct step *compute, *collective, *input; /* of its kind, the others NULL */
+    const struct dep *dep;                           /* (deps) */
+    int32_t deps;
+};
 
-static void put_collective(struct json *json, const struct step *step)
-{
-    json_put_text(json, "op", collective_op_name(step->collective.op));
-    json_put_text(json, "content", content_names[step->collective.content]);
-    json_put_text(json, "axis", axis_name(step->collective.axis));
-    json_put_text(json, "algorithm", algorithm_names[step->collective.algorithm]);
-    json_put_integer(json, "bucket", step->collective.bucket);
-    json_put_integer(json, "bytes", step->collective.bytes);
-    json_put_integer(json, "channels", step->collective.channels ? step->collective.channels : 1);
-    json_put_integer(json, "chunks", step->collective.chunks ? step->collective.chunks : 1);
-}
+struct shown_schedule {
+    uint64_t hash;
+    struct grid grid;
+    struct shown_step *step; /* (steps) owned */
+    int32_t steps;
+};
 
-static struct json *step_json(const struct schedule *schedule, int32_t id)
+#define DESCRIBED struct dep
+static const struct answer_column dep_rows[] = {
+    COLUMN("step", step, .help = "id of a step that must have ended"),
+    COLUMN("iterations_ago", distance, .help = "0: of the same iteration"),
+};
+static const struct answer_columns dep_columns = COLUMNS(NULL, dep_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct step
+static const struct answer_column compute_rows[] = {
+    COLUMN("op", compute.op, .words = compute_op_names, .help = "kind of compute, or collective"),
+    COLUMN("precision", compute.dtype, .words = dtype_names, .help = "type of the arithmetic"),
+    COLUMN("flop", compute.flops, .help = "floating-point operations"),
+    COLUMN("bytes", compute.bytes,
+           .help = "memory traffic of a compute step, the full vector of a collective on one rank, "
+                   "or the decoded images"),
+    COLUMN("kernels", compute.kernels, .help = "kernels launched"),
+    COLUMN("exchanges", compute.exchanges,
+           .help = "of batch norm's sums with another device of the node"),
+};
+static const struct answer_columns compute_columns = COLUMNS(NULL, compute_rows);
+
+static const struct answer_column collective_rows[] = {
+    COLUMN("op", collective.op, .words = collective_op_names,
+           .help = "kind of compute, or collective"),
+    COLUMN("content", collective.content, .words = content_names,
+           .help = "gradients, parameters or norms of a sharded optimizer"),
+    COLUMN("axis", collective.axis, .words = axis_names, .help = "row, column or world"),
+    COLUMN("algorithm", collective.algorithm, .words = algorithm_names,
+           .help = "of the collective"),
+    COLUMN("bucket", collective.bucket, .help = "bucket of gradients, from 0"),
+    COLUMN("bytes", collective.bytes, .help = "full vector on one rank"),
+    COLUMN("channels", collective.channels, .zero = true,
+           .help = "rings that run side by side; null: one"),
+    COLUMN("chunks", collective.chunks, .zero = true,
+           .help = "chunks in which a tree sends the vector; null: one"),
+};
+static const struct answer_columns collective_columns = COLUMNS(NULL, collective_rows);
+
+static const struct answer_column input_rows[] = {
+    COLUMN("images", input.images, .help = "to decode and copy"),
+    COLUMN("bytes", input.bytes, .help = "decoded images"),
+};
+static const struct answer_columns input_columns = COLUMNS(NULL, input_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_step
+static const struct answer_column step_rows[] = {
+    COLUMN("id", id, .help = "place in the list, from 0"),
+    COLUMN("name", name, .help = "what it does"),
+    COLUMN("lane", lane,
+           .help = "compute, row, column or input: steps of a lane run one at a time"),
+    COLUMN("kind", kind, .words = step_kind_names, .help = "compute, collective or input"),
+    COLUMN_OPTIONAL(compute, &compute_columns),
+    COLUMN_OPTIONAL(collective, &collective_columns),
+    COLUMN_OPTIONAL(input, &input_columns),
+    COLUMN_ITEMS("after", dep, deps, .table = &dep_columns),
+};
+static const struct answer_columns step_columns = COLUMNS(NULL, step_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_schedule
+static const struct answer_column schedule_rows[] = {
+    COLUMN("schedule_hash", hash, .help = "of the schedule; traces carry the same"),
+    COLUMN("grid.columns", grid.columns, .help = "ranks in a row"),
+    COLUMN("grid.rows", grid.rows, .help = "ranks in a column"),
+    COLUMN_ITEMS("steps", step, steps, .table = &step_columns),
+};
+const struct answer_columns schedule_columns = COLUMNS("schedule/2", schedule_rows);
+#undef DESCRIBED
+
+static struct shown_step shown(const struct schedule *schedule, int32_t id)
 {
     const struct step *step = &schedule->step[id];
-    struct json *json = json_new_object();
-    json_put_integer(json, "id", id);
-    json_put_text(json, "name", step->name);
-    json_put_text(json, "lane", schedule_lane(schedule, step->lane));
-    json_put_text(json, "kind", step_kind_names[step->kind]);
-    if (step->kind == STEP_COMPUTE)
-        put_compute(json, step);
-    if (step->kind == STEP_COLLECTIVE)
-        put_collective(json, step);
-    if (step->kind == STEP_INPUT) {
-        json_put_integer(json, "images", step->input.images);
-        json_put_integer(json, "bytes", step->input.bytes);
-    }
-    json_put(json, "after", deps_json(schedule, step));
-    return json;
+    return (struct shown_step){
+        .id = id,
+        .name = step->name,
+        .lane = schedule_lane(schedule, step->lane),
+        .kind = step->kind,
+        .compute = step->kind == STEP_COMPUTE ? step : NULL,
+        .collective = step->kind == STEP_COLLECTIVE ? step : NULL,
+        .input = step->kind == STEP_INPUT ? step : NULL,
+        .dep = schedule->dep + step->dep_begin,
+        .deps = step->dep_end - step->dep_begin,
+    };
 }
 
-struct json *schedule_json(const struct schedule *schedule)
+void schedule_print_json(struct text *out, const struct schedule *schedule)
 {
-    struct json *json = json_new_object(), *grid = json_new_object(), *steps = json_new_array();
-    AUTOFREE char *hash = base_format("%016" PRIx64, schedule_hash(schedule));
+    AUTOFREE struct shown_step *step = base_alloc(schedule->step_count, sizeof(*step));
     for (int32_t id = 0; id < schedule->step_count; id++)
-        json_append(steps, step_json(schedule, id));
-    json_put_integer(grid, "columns", schedule->grid.columns);
-    json_put_integer(grid, "rows", schedule->grid.rows);
-    json_put_text(json, "schema", "foretrain/schedule/1");
-    json_put_text(json, "schedule_hash", hash);
-    json_put(json, "grid", grid);
-    json_put(json, "steps", steps);
-    return json;
+        step[id] = shown(schedule, id);
+    answer_print(out, &schedule_columns,
+                 &(struct shown_schedule){schedule_hash(schedule), schedule->grid, step,
+                                          schedule->step_count});
 }

@@ -6,14 +6,14 @@
 #include "exec/train/train_loop.h"
 
 /* The images that are this rank's: first ... end - 1. */
-struct range {
+struct part {
     int64_t first, end;
 };
 
-static struct range own_range(const struct dataset *dataset, struct exec_world world)
+static struct part own_range(const struct dataset *dataset, struct exec_world world)
 {
     int64_t count = dataset_count(dataset);
-    return (struct range){count * world.rank / world.ranks, count * (world.rank + 1) / world.ranks};
+    return (struct part){count * world.rank / world.ranks, count * (world.rank + 1) / world.ranks};
 }
 
 /* One chunk in progress: readable images are first. */
@@ -26,7 +26,7 @@ struct chunk {
 };
 
 /* By @threads threads; gaps of unreadable images are closed afterwards. */
-static void read_chunk(const struct dataset *dataset, struct range range, int32_t threads,
+static void read_chunk(const struct dataset *dataset, struct part range, int32_t threads,
                        struct chunk *chunk)
 {
     int64_t size = 3 * (int64_t)dataset_image(dataset) * dataset_image(dataset);
@@ -84,7 +84,7 @@ static void count_image(struct evaluation *evaluation, int32_t classes, const fl
     evaluation->loss -= log(fmax((double)probability[label], 1e-45));
 }
 
-static void take_chunk(const struct chunk *chunk, int32_t classes, struct range own,
+static void take_chunk(const struct chunk *chunk, int32_t classes, struct part own,
                        float *probability, struct evaluation *evaluation)
 {
     for (int32_t i = 0; i < chunk->count; i++) {
@@ -121,7 +121,7 @@ struct evaluation evaluate_images(const struct train_job *job, struct device_sta
     int64_t workers = job->scenario->input.workers;
     int32_t threads = workers > 0 ? (int32_t)workers : 1;
     int64_t image = 3 * (int64_t)dataset_image(dataset) * dataset_image(dataset);
-    struct range own = own_range(dataset, world_self());
+    struct part own = own_range(dataset, world_self());
     struct evaluation evaluation = {0};
     struct event *done = ops->streams->event_new();
     struct chunk chunk[2]; /* one is scored while the other is read */
@@ -132,7 +132,7 @@ struct evaluation evaluate_images(const struct train_job *job, struct device_sta
                                   .scores = base_alloc((int64_t)size * classes, sizeof(float))};
     int32_t turn = 0;
     for (int64_t first = own.first; first < own.end + size; first += size, turn ^= 1) {
-        struct range range = {first, first + size < own.end ? first + size : own.end};
+        struct part range = {first, first + size < own.end ? first + size : own.end};
         read_chunk(dataset, range, threads, &chunk[turn]);
         if (first > own.first) {
             ops->streams->synchronize(done);
@@ -182,7 +182,7 @@ static void count_all(const struct dataset *dataset, int32_t classes, int32_t me
                       float *probability, struct evaluation *evaluation)
 {
     int64_t size = 3 * (int64_t)dataset_image(dataset) * dataset_image(dataset);
-    struct range own = own_range(dataset, world_self());
+    struct part own = own_range(dataset, world_self());
     AUTOFREE float *image = base_alloc(size, sizeof(float));
     int32_t label;
     for (int64_t i = own.first; i < own.end; i++) {
@@ -217,7 +217,7 @@ int train_evaluate(const struct train_job *job, const char *const *path, int32_t
     AUTORELEASE(layout) struct layout layout = layout_build(job->model);
     int failed = !dataset || job->device_ops->open(&device, &device_job, err);
     if (!world_agree(failed, err)) {
-        struct range own = own_range(dataset, world_self());
+        struct part own = own_range(dataset, world_self());
         AUTOFREE float *probability =
             base_alloc((own.end - own.first) * job->model->classes, sizeof(*probability));
         for (int32_t i = 0; i < count && !failed; i++)

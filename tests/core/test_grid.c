@@ -55,9 +55,9 @@ TEST(places_ranks_along_rows_or_columns)
 
 TEST(names_the_axes)
 {
-    assert_string_equal(axis_name(AXIS_ROW), "row");
-    assert_string_equal(axis_name(AXIS_COLUMN), "column");
-    assert_string_equal(axis_name(AXIS_WORLD), "world");
+    assert_string_equal(axis_names[AXIS_ROW], "row");
+    assert_string_equal(axis_names[AXIS_COLUMN], "column");
+    assert_string_equal(axis_names[AXIS_WORLD], "world");
 }
 
 TEST(picks_the_grid_nearest_to_a_square)

@@ -79,8 +79,8 @@ static int64_t count_wrong(const struct trial *trial)
     if (wrong)
         printf("rank %d: %s %s of %" PRId64 " elements in %s along the %s of %d x %d: %" PRId64
                " wrong\n",
-               trial->rank, algorithm_names[c->algorithm], collective_op_name(c->op), c->elements,
-               dtype_names[trial->payload], axis_name(trial->axis), trial->grid.columns,
+               trial->rank, algorithm_names[c->algorithm], collective_op_names[c->op], c->elements,
+               dtype_names[trial->payload], axis_names[trial->axis], trial->grid.columns,
                trial->grid.rows, wrong);
     return wrong;
 }

@@ -352,7 +352,7 @@ int64_t rounds_run(struct rounds_memory *memory, MPI_Comm comm, int32_t place,
     transfer.out.next = piece_from(&transfer, &transfer.out, 0, 0);
     watch_gates(&transfer);
     enter(&transfer);
-    complete(&transfer, collective_op_name(collective->op));
+    complete(&transfer, collective_op_names[collective->op]);
     return messages;
 }
 

@@ -311,7 +311,7 @@ static void issue(struct comm_state *state, struct stream *stream, enum axis axi
     nccl_note_place(handle);
     nccl_enter();
     nccl_settle(run(state, handle, axis, collective, payload, data), state->comm[axis],
-                collective_op_name(collective->op));
+                collective_op_names[collective->op]);
 }
 
 static void note(struct stream *stream, int64_t step, int32_t bucket)
