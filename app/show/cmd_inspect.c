@@ -61,5 +61,6 @@ const struct command command_inspect = {
                 "foretrain inspect runs/toy/ckpt-000040 --json",
     RECORD(options, struct request, NULL),
     TAKES(1, 1),
+    ANSWERS(&inspect_columns),
     .run = inspect,
 };

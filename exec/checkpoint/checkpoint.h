@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/answer.h"
 #include "core/base/base.h"
 #include "core/base/err.h"
 #include "core/base/json.h"
@@ -109,6 +110,9 @@ char *checkpoint_latest(const char *directory, const char *run, struct text *not
  * it, of the run in its run.json if there is one.
  * @return the path, which the caller frees, or NULL (exit code 66): nothing there, or a file. */
 char *checkpoint_find(const char *path, struct text *notes, struct err *err);
+
+/** The columns of checkpoint_inspect() as JSON. */
+extern const struct answer_columns inspect_columns;
 
 /** Append the content of @path (a checkpoint or a safetensors file) for people: progress, whether
  * each checksum is right, every tensor with type, shape, minimum, mean and maximum of its finite

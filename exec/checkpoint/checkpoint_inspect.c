@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/base/answer.h"
 #include "core/base/file.h"
-#include "core/base/json.h"
 #include "exec/checkpoint/checkpoint_parts.h"
 
 /* The statistics of one tensor's elements. */
@@ -14,11 +14,73 @@ struct summary {
     int64_t not_finite;
 };
 
-/* Where the answer goes: one of the two. */
-struct answer {
-    struct text *text;
-    struct json *files, *tensors;
+struct shown_tensor {
+    const char *file, *type;
+    char *name;     /* owned */
+    int64_t *shape; /* (rank) owned */
+    int32_t rank;
+    struct summary summary;
 };
+
+struct shown_file {
+    const char *name, *checksum, *right;
+    int64_t bytes;
+};
+
+struct answer {
+    struct text *text; /* where it goes; NULL: to the lists */
+    const char *path, *notes;
+    struct json *progress;       /* owned */
+    struct shown_file *file;     /* (files) owned */
+    struct shown_tensor *tensor; /* (tensors) owned */
+    int32_t files, tensors;
+};
+
+#define DESCRIBED struct shown_file
+static const struct answer_column file_rows[] = {
+    COLUMN("name", name, .help = "of the file"),
+    COLUMN("bytes", bytes, .help = "size of the file"),
+    COLUMN("checksum", checksum, .null = true, .help = "its kind; null: not of a checkpoint"),
+    COLUMN("verdict", right, .help = "of the checksum: right, WRONG or no checksum"),
+};
+static const struct answer_columns file_columns = COLUMNS(NULL, file_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_tensor
+static const struct answer_column tensor_rows[] = {
+    COLUMN("file", file, .help = "file that holds it"),
+    COLUMN("name", name, .help = "of the tensor, as in torchvision"),
+    COLUMN("type", type, .help = "of its elements"),
+    COLUMN_ITEMS("shape", shape, rank, .help = "elements along each axis"),
+    COLUMN("minimum", summary.minimum, .null = true, .help = "of the finite elements"),
+    COLUMN("mean", summary.mean, .null = true, .help = "of the finite elements"),
+    COLUMN("maximum", summary.maximum, .null = true, .help = "of the finite elements"),
+    COLUMN("not_finite", summary.not_finite, .help = "elements that are infinite or not a number"),
+};
+static const struct answer_columns tensor_columns = COLUMNS(NULL, tensor_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct answer
+static const struct answer_column answer_rows[] = {
+    COLUMN("path", path, .help = "of the checkpoint or file"),
+    COLUMN("notes", notes, .null = true, .help = "how the checkpoint was chosen"),
+    COLUMN("progress", progress, .absent = true, .help = "the content of state.json"),
+    COLUMN_ITEMS("files", file, files, .table = &file_columns),
+    COLUMN_ITEMS("tensors", tensor, tensors, .table = &tensor_columns),
+};
+const struct answer_columns inspect_columns = COLUMNS("inspect/2", answer_rows);
+#undef DESCRIBED
+
+static void answer_release(struct answer *answer)
+{
+    for (int32_t i = 0; i < answer->tensors; i++) {
+        free(answer->tensor[i].name);
+        free(answer->tensor[i].shape);
+    }
+    free(answer->tensor);
+    free(answer->file);
+    json_free(answer->progress);
+}
 
 static struct summary summarise(const struct safetensors_tensor *tensor, const char *data)
 {
@@ -47,15 +109,7 @@ static struct summary summarise(const struct safetensors_tensor *tensor, const c
     return summary;
 }
 
-static struct json *shape_json(const struct safetensors_tensor *tensor)
-{
-    struct json *shape = json_new_array();
-    for (int32_t i = 0; i < tensor->rank; i++)
-        json_append_integer(shape, tensor->shape[i]);
-    return shape;
-}
-
-static void tell_tensor(const struct answer *answer, const char *file,
+static void tell_tensor(struct answer *answer, const char *file,
                         const struct safetensors_tensor *tensor, const struct summary *summary)
 {
     if (answer->text) {
@@ -69,18 +123,15 @@ static void tell_tensor(const struct answer *answer, const char *file,
         text_add(answer->text, "\n");
         return;
     }
-    struct json *entry = json_append_object(answer->tensors);
-    json_put_text(entry, "file", file);
-    json_put_text(entry, "name", tensor->name);
-    json_put_text(entry, "type", safetensors_type_names[tensor->type]);
-    json_put(entry, "shape", shape_json(tensor));
-    json_put_real(entry, "minimum", summary->minimum);
-    json_put_real(entry, "mean", summary->mean);
-    json_put_real(entry, "maximum", summary->maximum);
-    json_put_integer(entry, "not_finite", summary->not_finite);
+    int64_t *shape = base_alloc(tensor->rank, sizeof(*shape));
+    memcpy(shape, tensor->shape, (size_t)tensor->rank * sizeof(*shape));
+    answer->tensor = base_room(answer->tensor, answer->tensors, sizeof(*answer->tensor));
+    answer->tensor[answer->tensors++] = (struct shown_tensor){
+        file,    safetensors_type_names[tensor->type], base_copy(tensor->name), shape, tensor->rank,
+        *summary};
 }
 
-static int tell_tensors(const struct answer *answer, const char *file, const char *path,
+static int tell_tensors(struct answer *answer, const char *file, const char *path,
                         const struct text *content, struct err *err)
 {
     struct safetensors header;
@@ -105,7 +156,7 @@ static int tell_tensors(const struct answer *answer, const char *file, const cha
 }
 
 /* @entry is NULL for a single file. */
-static void tell_file(const struct answer *answer, const char *file, int64_t bytes,
+static void tell_file(struct answer *answer, const char *file, int64_t bytes,
                       const struct manifest_entry *entry, bool right)
 {
     const char *kind = entry ? checksum_names[entry->kind] : NULL;
@@ -115,24 +166,20 @@ static void tell_file(const struct answer *answer, const char *file, int64_t byt
                  kind ? " " : "", verdict);
         return;
     }
-    struct json *object = json_append_object(answer->files);
-    json_put_text(object, "name", file);
-    json_put_integer(object, "bytes", bytes);
-    json_put_text(object, "checksum", kind);
-    if (entry)
-        json_put_boolean(object, "right", right);
+    answer->file = base_room(answer->file, answer->files, sizeof(*answer->file));
+    answer->file[answer->files++] = (struct shown_file){file, kind, verdict, bytes};
 }
 
-static int tell_progress(struct json *object, struct text *text, const char *path,
-                         const struct text *content, struct err *err)
+static int tell_progress(struct answer *answer, const char *path, const struct text *content,
+                         struct err *err)
 {
     struct progress p;
+    struct text *text = answer->text;
     if (state_read_text(&p, path, content->data, content->length, err))
         return -1;
     if (!text) {
-        struct json *state = json_read(path, content->data, content->length, err);
-        json_put(object, "progress", state);
-        return 0;
+        answer->progress = json_read(path, content->data, content->length, err);
+        return answer->progress ? 0 : -1;
     }
     text_add(text, "%-20s %s, %d x %d pixels, %d classes\n", "network", p.network, p.image, p.image,
              p.classes);
@@ -180,8 +227,7 @@ static void release_files(struct loaded *file)
 }
 
 /* All readable parts, also if others are damaged. */
-static int inspect_checkpoint(const char *path, const struct answer *answer, struct json *object,
-                              struct err *err)
+static int inspect_checkpoint(const char *path, struct answer *answer, struct err *err)
 {
     struct manifest manifest;
     struct loaded file[CHECKPOINT_FILE_COUNT] = {0};
@@ -190,7 +236,7 @@ static int inspect_checkpoint(const char *path, const struct answer *answer, str
     int failed = load_files(file, path, &manifest, err);
     const struct loaded *state = &file[CHECKPOINT_STATE];
     if (state->content.data)
-        failed |= tell_progress(object, answer->text, state->path, &state->content, err);
+        failed |= tell_progress(answer, state->path, &state->content, err);
     for (int32_t i = 0; i < CHECKPOINT_FILE_COUNT; i++)
         if (file[i].path)
             tell_file(answer, checkpoint_file_names[i], file[i].content.length, &manifest.entry[i],
@@ -203,7 +249,7 @@ static int inspect_checkpoint(const char *path, const struct answer *answer, str
     return failed ? -1 : 0;
 }
 
-static int inspect_file(const char *path, const struct answer *answer, struct err *err)
+static int inspect_file(const char *path, struct answer *answer, struct err *err)
 {
     AUTORELEASE(text) struct text content = {0};
     if (file_read(path, &content, err))
@@ -216,20 +262,14 @@ int checkpoint_inspect(const char *path, bool as_json, const char *notes, struct
                        struct err *err)
 {
     struct stat found;
-    struct answer answer = {
-        .text = as_json ? NULL : out, .files = json_new_array(), .tensors = json_new_array()};
-    AUTORELEASE(json) struct json *object = json_new_object();
-    json_put_text(object, "schema", "foretrain/inspect/1");
-    json_put_text(object, "path", path);
-    json_put_text(object, "notes", notes);
+    AUTORELEASE(answer)
+    struct answer answer = {.text = as_json ? NULL : out, .path = path, .notes = notes};
     if (!as_json)
         text_add(out, "%s%-20s %s\n", notes ? notes : "", "path", path);
     bool is_file = stat(path, &found) == 0 && !S_ISDIR(found.st_mode);
     int failed =
-        is_file ? inspect_file(path, &answer, err) : inspect_checkpoint(path, &answer, object, err);
-    json_put(object, "files", answer.files);
-    json_put(object, "tensors", answer.tensors);
+        is_file ? inspect_file(path, &answer, err) : inspect_checkpoint(path, &answer, err);
     if (as_json)
-        json_print(out, object);
+        answer_print(out, &inspect_columns, &answer);
     return failed;
 }

@@ -71,11 +71,11 @@ class Inspect(unittest.TestCase):
     def test_says_the_same_in_json(self):
         write(self.runs, "ckpt-000040")
         result = self.answer(self.runs)
-        self.assertEqual(result["schema"], "foretrain/inspect/1")
+        self.assertEqual(result["schema"], "foretrain/inspect/2")
         self.assertEqual(result["progress"]["step"], 40)
         self.assertEqual([f["name"] for f in result["files"]],
                          ["model.safetensors", "optim.safetensors", "state.json"])
-        self.assertTrue(all(f["right"] for f in result["files"]))
+        self.assertTrue(all(f["verdict"] == "right" for f in result["files"]))
         model = {t["name"]: t for t in result["tensors"] if t["file"] == "model.safetensors"}
         ones = [t for t in model.values() if t["name"].endswith("running_var")]
         self.assertTrue(ones)
@@ -95,7 +95,7 @@ class Inspect(unittest.TestCase):
             self.assertEqual(code, 65)
             self.assertIn("optim.safetensors: damaged", err)
             self.assertIn("conv", out)
-        self.assertFalse(json.loads(out)["files"][1]["right"])
+        self.assertEqual(json.loads(out)["files"][1]["verdict"], "WRONG")
         code, out, err = self.run_on(self.runs)
         self.assertEqual((code, out), (66, ""))
         self.assertIn("optim.safetensors: damaged", err)
