@@ -271,12 +271,12 @@ GROUPS = ("v1.0 on, batches between the reference points", "before v1.0, from th
 
 def score(pairs):
     """Errors of pairs (run, answer) as cells."""
-    errors = [abs(result["time_to_target_s"] / row["measured_time_to_train_s"] - 1)
+    errors = [abs(result["time_to_train_s"] / row["measured_time_to_train_s"] - 1)
               for row, result in pairs]
     epochs = [abs(result["epochs"] / float(row["epochs"]) - 1) for row, result in pairs]
     given = [abs(row["time_to_train_s"] / row["measured_time_to_train_s"] - 1) for row, _ in pairs]
-    inside = sum(low <= row["measured_time_to_train_s"] <= high for row, (low, high) in
-                 ((row, result["time_to_target_interval_s"]) for row, result in pairs))
+    inside = sum(result["time_to_train_s_low"] <= row["measured_time_to_train_s"]
+                 <= result["time_to_train_s_high"] for row, result in pairs)
     return [f"{len(pairs)}", f"{100 * quantile(epochs, 0.5):.1f} %",
             f"{100 * quantile(errors, 0.5):.1f} %", f"{100 * quantile(errors, 0.9):.1f} %",
             f"{100 * quantile(given, 0.5):.1f} %",
@@ -286,12 +286,12 @@ def score(pairs):
 def target_cells(row, result):
     """One run as cells."""
     measured = row["measured_time_to_train_s"]
-    low, high = result["time_to_target_interval_s"]
+    low, high = result["time_to_train_s_low"], result["time_to_train_s_high"]
     mark = "" if low <= measured <= high else " (outside)"
     return [row["round"], f"`{row['system']}`", str(row["devices"] * row["batch_per_device"]),
             row["epochs"], f"{result['epochs']:.1f}", f"{measured:.1f}",
-            f"{result['time_to_target_s']:.1f}",
-            percent(result["time_to_target_s"] / measured - 1),
+            f"{result['time_to_train_s']:.1f}",
+            percent(result["time_to_train_s"] / measured - 1),
             f"{low:.1f} ... {high:.1f}{mark}"]
 
 
@@ -316,13 +316,13 @@ def targets(answer):
 
 def quantity(record, result):
     """The published figure of a record, the predicted one, its interval, and how to write them."""
-    value, interval, factor, form = {
-        "efficiency": (result["scaling_efficiency"], "scaling_efficiency_interval", 1, "{:.1%}"),
-        "minutes": (result["time_to_train_s"], "time_to_train_interval_s", 1 / 60, "{:.2f} min"),
-        "images/s": (result["images_per_s"], "throughput_interval", 1, "{:,.0f} images/s"),
-    }.get(record["quantity"], (result["step"]["time_s"], "step_interval_s", 1e3, "{:.1f} ms"))
-    return (float(record["published"]), factor * value, [factor * x for x in result[interval]],
-            form)
+    key, factor, form = {
+        "efficiency": ("scaling_efficiency", 1, "{:.1%}"),
+        "minutes": ("time_to_train_s", 1 / 60, "{:.2f} min"),
+        "images/s": ("images_per_s", 1, "{:,.0f} images/s"),
+    }.get(record["quantity"], ("step_s", 1e3, "{:.1f} ms"))
+    return (float(record["published"]), factor * result[key],
+            [factor * result[f"{key}_{end}"] for end in ("low", "high")], form)
 
 
 FREE = [word for key in ("compute_slowdown=0 %", "communication_slowdown=0 %", "collective_launch=0 s")

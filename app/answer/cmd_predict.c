@@ -67,7 +67,7 @@ static int print(struct text *out, const struct predict_request *request,
     if (request->head.json || request->report)
         add_warnings(&prediction->result, err);
     if (request->head.json) {
-        AUTORELEASE(json) struct json *json = predict_json(prediction, &list);
+        AUTORELEASE(json) struct json *json = result_json(&prediction->result, &list);
         json_print(out, json);
     } else if (request->step && !csv_is_answer(&request->head)) {
         print_step(out, &prediction->result, &list, find_width(request));
@@ -78,7 +78,8 @@ static int print(struct text *out, const struct predict_request *request,
     }
     const struct predict_page page = {prediction, request->head.argument.item[0], &request->predict,
                                       &list, published};
-    return csv_write(&request->head, exchanges_json(&list), out, err) ||
+    return csv_write(&request->head, answer_list(&exchange_columns, list.exchange, list.count), out,
+                     err) ||
            (request->report && predict_page(request->report, &page, err));
 }
 
@@ -177,6 +178,7 @@ const struct command command_predict = {
     RECORD(options, struct predict_request, &defaults),
     TAKES(1, 1),
     .jobs = true,
+    ANSWERS(&result_columns),
     .run = predict,
 };
 
@@ -188,5 +190,6 @@ const struct command command_show_step = {
     RECORD(step_options, struct predict_request, &step_defaults),
     TAKES(1, 1),
     .jobs = true,
+    ANSWERS(&result_columns),
     .run = predict,
 };

@@ -7,14 +7,10 @@ enum { DRAWS = 400 /* for a point: 5 % of them are 20 */ };
 
 static void put_range(struct json *row, const char *key, double value, struct interval likely)
 {
-    static const char *const end[] = {"", "_low", "_high"};
-    const double number[] = {value, likely.low, likely.high};
-    bool seconds = strlen(key) > 2 && !strcmp(key + strlen(key) - 2, "_s");
-    for (int i = 0; i < 3; i++) {
-        AUTOFREE char *name = base_format("%.*s%s%s", (int)strlen(key) - (seconds ? 2 : 0), key,
-                                          end[i], seconds ? "_s" : "");
-        json_put_real(row, name, number[i]);
-    }
+    AUTOFREE char *low = base_format("%s_low", key), *high = base_format("%s_high", key);
+    json_put_real(row, key, value);
+    json_put_real(row, low, likely.low);
+    json_put_real(row, high, likely.high);
 }
 
 static const struct scaling *scaling_of(const struct result *result)

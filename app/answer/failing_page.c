@@ -66,8 +66,8 @@ static void add_parts(struct page *page, const struct json *result)
     static const struct html_column columns[] = {
         {"time_to_train_s", "time to train", UNIT_SECONDS, false},
         {"without_s", "without both", UNIT_SECONDS, false},
-        {"without_low_s", "from", UNIT_SECONDS, false},
-        {"without_high_s", "to", UNIT_SECONDS, false},
+        {"without_s_low", "from", UNIT_SECONDS, false},
+        {"without_s_high", "to", UNIT_SECONDS, false},
         {"saving_s", "checkpoints", UNIT_SECONDS, false},
         {"failing_s", "failures", UNIT_SECONDS, false},
         {0}};
@@ -77,8 +77,8 @@ static void add_parts(struct page *page, const struct json *result)
     json_put_real(row, "time_to_train_s", html_number(result, "time_to_train_s", -1));
     for (int i = 0; i < 3; i++)
         json_put_real(row, keys[i], html_number(f, keys[i], -1));
-    json_put_real(row, "without_low_s", html_number(f, "without_interval_s", 0));
-    json_put_real(row, "without_high_s", html_number(f, "without_interval_s", 1));
+    json_put_real(row, "without_s_low", html_end(f, "without_s", false));
+    json_put_real(row, "without_s_high", html_end(f, "without_s", true));
     chart_bars(page, &(struct chart_bars){.words = {.title = "Parts of the time to train"},
                                           .rows = rows,
                                           .label = "what",

@@ -19,10 +19,9 @@ struct answer {
 
 static void add_range(struct text *out, enum unit unit, const struct json *object, const char *key)
 {
-    if (json_count_items(json_get(object, key)) != 2)
-        return;
-    text_add(out, " (90 %%: %s to %s)", unit_text(unit, html_number(object, key, 0)),
-             unit_text(unit, html_number(object, key, 1)));
+    if (!isnan(html_end(object, key, false)))
+        text_add(out, " (90 %%: %s to %s)", unit_text(unit, html_end(object, key, false)),
+                 unit_text(unit, html_end(object, key, true)));
 }
 
 /* A sentence without a table. */
@@ -35,10 +34,9 @@ static char *answer_of(const struct json *result)
         text_add(&out, " to %g %%", 100 * target);
     text_add(&out, " takes %s",
              unit_text(UNIT_SECONDS, html_number(result, "time_to_train_s", -1)));
-    add_range(&out, UNIT_SECONDS, result, "time_to_train_interval_s");
-    text_add(&out, ". A step takes %s",
-             unit_text(UNIT_SECONDS, html_number(json_get(result, "step"), "time_s", -1)));
-    add_range(&out, UNIT_SECONDS, result, "step_interval_s");
+    add_range(&out, UNIT_SECONDS, result, "time_to_train_s");
+    text_add(&out, ". A step takes %s", unit_text(UNIT_SECONDS, html_number(result, "step_s", -1)));
+    add_range(&out, UNIT_SECONDS, result, "step_s");
     text_add(&out, "; each device does %s of the work of one in a job of %.0f. It is %s.",
              unit_text(UNIT_FRACTION, html_number(result, "scaling_efficiency", -1)),
              html_number(json_get(result, "baseline"), "devices", -1),
@@ -53,29 +51,25 @@ static char *title_of(const struct answer *answer)
                        base_plural((int64_t)devices), html_word(answer->result, "platform"));
 }
 
-static struct html_figure figure_of(const struct json *result, const char *label, enum unit unit,
-                                    const char *key, const char *interval)
+/* The key of the throughput. */
+static const char *speed_of(const struct answer *answer)
 {
-    return (struct html_figure){label, unit, html_number(result, key, -1),
-                                html_number(result, interval, 0), html_number(result, interval, 1)};
+    return answer->images_unit == UNIT_SAMPLES_PER_SECOND ? "samples_per_s" : "images_per_s";
 }
 
 static void add_figures(struct answer *answer)
 {
     const struct json *r = answer->result;
     const struct html_figure figure[] = {
-        {"step", UNIT_SECONDS, html_number(json_get(r, "step"), "time_s", -1),
-         html_number(r, "step_interval_s", 0), html_number(r, "step_interval_s", 1)},
-        figure_of(r, "throughput", answer->images_unit, "images_per_s", "throughput_interval"),
-        figure_of(r, "scaling efficiency, weak", UNIT_FRACTION, "weak_scaling_efficiency",
-                  "weak_scaling_interval"),
-        figure_of(r, "scaling efficiency, strong", UNIT_FRACTION, "strong_scaling_efficiency",
-                  "strong_scaling_interval"),
-        figure_of(r, "time to train", UNIT_SECONDS, "time_to_train_s", "time_to_train_interval_s"),
-        figure_of(r, "of it evaluation", UNIT_SECONDS, "evaluation_s", ""),
-        figure_of(r, "cost", UNIT_NONE, "cost", "cost_interval"),
-        figure_of(r, "energy, kWh", UNIT_NONE, "energy_kwh", "energy_kwh_interval"),
-        figure_of(r, "carbon, kg", UNIT_NONE, "carbon_kg", "carbon_kg_interval"),
+        html_figure(r, "step_s", "step", UNIT_SECONDS),
+        html_figure(r, speed_of(answer), "throughput", answer->images_unit),
+        html_figure(r, "weak_scaling_efficiency", "scaling efficiency, weak", UNIT_FRACTION),
+        html_figure(r, "strong_scaling_efficiency", "scaling efficiency, strong", UNIT_FRACTION),
+        html_figure(r, "time_to_train_s", "time to train", UNIT_SECONDS),
+        html_figure(r, "evaluation_s", "of it evaluation", UNIT_SECONDS),
+        html_figure(r, "cost", "cost", UNIT_NONE),
+        html_figure(r, "energy_kwh", "energy, kWh", UNIT_NONE),
+        html_figure(r, "carbon_kg", "carbon, kg", UNIT_NONE),
     };
     html_figures(&answer->page, figure, ARRAY_SIZE(figure));
 }
@@ -309,7 +303,7 @@ static void add_links(struct answer *answer)
             .part = part,
             .total = "busy_s",
             .unit = UNIT_SECONDS,
-            .most = fmax(html_number(json_get(answer->result, "step"), "time_s", -1),
+            .most = fmax(html_number(answer->result, "step_s", -1),
                          html_number(json_item(rows, 0), "busy_s", -1))});
     html_table(&answer->page, "links", "links by load", rows, columns, true);
     add_map(answer);
@@ -399,18 +393,11 @@ static void add_phases(struct answer *answer)
         {"global_batch", "global batch", UNIT_NONE, false},
         {"devices", "devices", UNIT_NONE, false},
         {"steps", "steps", UNIT_NONE, false},
-        {"step_time_s", "step", UNIT_SECONDS, false},
+        {"step_s", "step", UNIT_SECONDS, false},
         {0}};
     html_section(&answer->page, "Phases of the training");
     html_table(&answer->page, "phases", "phases of the training",
                json_get(answer->result, "phases"), columns, false);
-}
-
-struct json *predict_json(const struct prediction *prediction, const struct report_exchanges *list)
-{
-    struct json *json = result_json(&prediction->result);
-    json_put(json, "exchanges", exchanges_json(list));
-    return json;
 }
 
 static int write_page(const char *file, const struct json *all, const struct json *whatif,
@@ -452,7 +439,7 @@ int predict_page(const char *file, const struct predict_page *what, struct err *
     AUTORELEASE(json) struct json *all = json_new_object();
     json_put_text(all, "job", what->path);
     json_put_text(all, "network", what->prediction->result.scenario->model.network);
-    json_put(all, "result", predict_json(what->prediction, what->exchanges));
+    json_put(all, "result", result_json(&what->prediction->result, what->exchanges));
     double exposed;
     json_put(all, "curve", curve_rows(what->prediction, what->path, what->options, &exposed));
     json_put_real(all, "curve_exposed_factor", exposed);

@@ -21,9 +21,6 @@ struct predict_page {
  * the load of links.  @return 0, or -1: it cannot be written (exit codes 73, 74). */
 int predict_page(const char *file, const struct predict_page *what, struct err *err);
 
-/** What `predict --json` prints.  The caller releases it. */
-struct json *predict_json(const struct prediction *prediction, const struct report_exchanges *list);
-
 /* ---- app/answer/failing_page.c ---- */
 
 /** The expected time to train by the work between checkpoints, around the best and in this job

@@ -74,5 +74,6 @@ const struct command command_compare = {
     RECORD(options, struct compare_request, &defaults),
     TAKES(2, COMPARE_MOST),
     .jobs = true,
+    ANSWERS(&compare_columns),
     .run = compare,
 };

@@ -166,9 +166,9 @@ static int compare_pair(struct pair *pair, struct column *a, struct column *b, s
     find_parts(&a->prediction, of_a);
     find_parts(&b->prediction, of_b);
     for (int i = 0; i < DIFFERENCE_COUNT; i++) {
-        pair->factor[i] = of_b[i] / of_a[i];
-        bool more = pair->ratio > 1 ? pair->factor[i] > pair->factor[most]
-                                    : pair->factor[i] < pair->factor[most];
+        pair->factor[i] = (struct time_factor){difference_names[i], of_b[i] / of_a[i]};
+        bool more = pair->ratio > 1 ? pair->factor[i].factor > pair->factor[most].factor
+                                    : pair->factor[i].factor < pair->factor[most].factor;
         most = more ? i : most;
     }
     if (!compare_differs(pair->ratio))

@@ -35,15 +35,11 @@ enum figure {
     FIGURE_COUNT
 };
 
-/** How a figure is written; NAN in all of a range: there is none. */
-struct figure_row {
-    const char *key, *label;
-    enum unit unit;
-    const char *word; /**< after the number; NULL: the unit says it, or the currency */
-};
+/** Their columns in struct column, in their order. */
+extern const struct answer_column compare_figures[FIGURE_COUNT];
 
-/** In their order. */
-extern const struct figure_row compare_figures[FIGURE_COUNT];
+/** What follows a number of @figure, costs being in @currency; NULL: the unit says it. */
+const char *compare_word(int figure, const char *currency);
 
 /** One job. */
 struct column {
@@ -70,14 +66,20 @@ enum difference {
 /** For people. */
 extern const char *const difference_names[DIFFERENCE_COUNT];
 
-/** Two of them. */
+/** By what two times differ. */
+struct time_factor {
+    const char *name; /**< of difference_names */
+    double factor;
+};
+
+/** Two jobs. */
 struct pair {
     int32_t a, b;           /**< columns */
     double ratio;           /**< time of b over that of a */
     struct interval likely; /**< of the ratio; NAN: not known */
     double faster;          /**< probability that a is faster, ties counting half; NAN: not known */
     int32_t draws;          /**< that both have */
-    double factor[DIFFERENCE_COUNT]; /**< their product is the ratio */
+    struct time_factor factor[DIFFERENCE_COUNT]; /**< their product is the ratio */
     char *cause; /**< what makes most of the difference; NULL: they take equally long; owned */
 };
 
@@ -111,8 +113,11 @@ void compare_print_probability(struct text *out, double probability);
 /** Append everything as text. */
 void comparison_print(struct text *out, const struct comparison *comparison);
 
-/** The same as JSON, schema "foretrain/compare/1". */
+/** The same as JSON. */
 struct json *comparison_json(const struct comparison *comparison);
+
+/** Its columns. */
+extern const struct answer_columns compare_columns;
 
 /** The figures as rows: job, quantity, unit, value, low, high. */
 struct json *comparison_rows(const struct comparison *comparison);

@@ -7,14 +7,13 @@
 static void add_line(struct text *out, const struct json *jobs, int figure, int end)
 {
     static const char *const bound[] = {NULL, "from", "to"};
-    const struct figure_row *row = &compare_figures[figure];
-    AUTOFREE char *interval = base_format("%s_interval", row->key);
+    const struct answer_column *row = &compare_figures[figure];
     AUTORELEASE(text) struct text cells = {0};
     bool any = false;
     for (int64_t i = 0; i < json_count_items(jobs); i++) {
         const struct json *job = json_item(jobs, i);
-        double value = html_number(job, end ? interval : row->key, end - 1);
-        const char *word = figure == FIGURE_COST ? html_word(job, "currency") : row->word;
+        double value = end ? html_end(job, row->key, end == 2) : html_number(job, row->key, -1);
+        const char *word = compare_word(figure, html_word(job, "currency"));
         any = any || !isnan(value);
         text_add(&cells, "<td");
         html_value(&cells, value);
@@ -65,12 +64,11 @@ static struct json *job_texts(const struct json *jobs)
 /* A row with three numbers at @key and its interval, for a picture. */
 static struct json *range_row(const char *label, const struct json *object, const char *key)
 {
-    AUTOFREE char *interval = base_format("%s_interval", key);
     struct json *row = json_new_object();
     json_put_text(row, "label", label);
-    json_put_real(row, "low", html_number(object, interval, 0));
+    json_put_real(row, "low", html_end(object, key, false));
     json_put_real(row, "value", html_number(object, key, -1));
-    json_put_real(row, "high", html_number(object, interval, 1));
+    json_put_real(row, "high", html_end(object, key, true));
     return row;
 }
 

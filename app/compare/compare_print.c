@@ -2,25 +2,43 @@
 #include <math.h>
 
 #include "app/compare/compare.h"
-#include "config.h"
 
-const struct figure_row compare_figures[FIGURE_COUNT] = {
-    [FIGURE_STEP] = {"step_s", "step", UNIT_SECONDS, NULL},
-    [FIGURE_IMAGES] = {"images_per_s", "throughput", UNIT_IMAGES_PER_SECOND, NULL},
-    [FIGURE_TRAIN] = {"time_to_train_s", "time to train", UNIT_SECONDS, NULL},
-    [FIGURE_DEVICE_HOURS] = {"device_hours", "device-hours", UNIT_NONE, "h"},
-    [FIGURE_COST] = {"cost", "cost", UNIT_NONE, NULL},
-    [FIGURE_ENERGY] = {"energy_kwh", "energy", UNIT_NONE, "kWh"},
-    [FIGURE_CARBON] = {"carbon_kg", "carbon", UNIT_NONE, "kg"},
-    [FIGURE_MEMORY] = {"memory_bytes", "memory of a device", UNIT_BYTES, NULL},
-    [FIGURE_WEAK] = {"weak_scaling_efficiency", "weak scaling", UNIT_FRACTION, NULL},
-    [FIGURE_STRONG] = {"strong_scaling_efficiency", "strong scaling", UNIT_FRACTION, NULL},
+#define DESCRIBED struct column
+const struct answer_column compare_figures[FIGURE_COUNT] = {
+    [FIGURE_STEP] = COLUMN("step_s", figure[FIGURE_STEP], .label = "step", .unit = UNIT_SECONDS,
+                           .help = "one training step of the last phase"),
+    [FIGURE_IMAGES] =
+        COLUMN("images_per_s", figure[FIGURE_IMAGES], .label = "throughput",
+               .unit = UNIT_IMAGES_PER_SECOND, .help = "of all devices, in the last phase"),
+    [FIGURE_TRAIN] = COLUMN("time_to_train_s", figure[FIGURE_TRAIN], .label = "time to train",
+                            .unit = UNIT_SECONDS, .help = "as in a result"),
+    [FIGURE_DEVICE_HOURS] =
+        COLUMN("device_hours", figure[FIGURE_DEVICE_HOURS], .label = "device-hours",
+               .help = "that time times the devices of each phase"),
+    [FIGURE_COST] = COLUMN("cost", figure[FIGURE_COST], .label = "cost", .null = true,
+                           .help = "as in a result; null without prices"),
+    [FIGURE_ENERGY] = COLUMN("energy_kwh", figure[FIGURE_ENERGY], .label = "energy", .null = true,
+                             .help = "as in a result"),
+    [FIGURE_CARBON] = COLUMN("carbon_kg", figure[FIGURE_CARBON], .label = "carbon", .null = true,
+                             .help = "as in a result"),
+    [FIGURE_MEMORY] =
+        COLUMN("memory_bytes", figure[FIGURE_MEMORY], .label = "memory of a device",
+               .unit = UNIT_BYTES, .help = "arrays of training on a device, without libraries"),
+    [FIGURE_WEAK] = COLUMN("weak_scaling_efficiency", figure[FIGURE_WEAK], .label = "weak scaling",
+                           .unit = UNIT_FRACTION, .help = "as in a result"),
+    [FIGURE_STRONG] =
+        COLUMN("strong_scaling_efficiency", figure[FIGURE_STRONG], .label = "strong scaling",
+               .unit = UNIT_FRACTION, .null = true, .help = "as in a result"),
 };
+static const struct answer_columns figure_columns = COLUMNS(NULL, compare_figures);
+#undef DESCRIBED
 
 /* What follows a number of @figure, or NULL. */
-static const char *word_of(const struct comparison *c, int figure)
+const char *compare_word(int figure, const char *currency)
 {
-    return figure == FIGURE_COST ? c->prices.low.currency : compare_figures[figure].word;
+    static const char *const words[FIGURE_COUNT] = {
+        [FIGURE_DEVICE_HOURS] = "h", [FIGURE_ENERGY] = "kWh", [FIGURE_CARBON] = "kg"};
+    return figure == FIGURE_COST ? currency : words[figure];
 }
 
 /* ---- text ---- */
@@ -71,7 +89,7 @@ static void print_line(struct text *out, const struct comparison *c, int figure,
         print_cell(out, part_of(c->column[i].figure[figure], part),
                    figure == FIGURE_IMAGES ? c->column[i].prediction.result.images_unit
                                            : compare_figures[figure].unit,
-                   word_of(c, figure));
+                   compare_word(figure, c->prices.low.currency));
     text_add(out, "\n");
 }
 
@@ -87,8 +105,7 @@ static void print_table(struct text *out, const struct comparison *c)
         print_line(out, c, figure, PART_HIGH);
     }
     if (c->prices.path) {
-        AUTOFREE char *origin = bill_origin(&c->column[0].prediction.result.bill);
-        text_add(out, "  prices: %s\n", origin);
+        text_add(out, "  prices: %s\n", c->prices.origin);
     }
 }
 
@@ -107,8 +124,8 @@ static void print_pair(struct text *out, const struct pair *pair)
     }
     text_add(out, "\n");
     for (int i = 0; i < DIFFERENCE_COUNT; i++)
-        if (compare_differs(pair->factor[i]))
-            text_add(out, "  x %-8.4g by the %s\n", pair->factor[i], difference_names[i]);
+        if (compare_differs(pair->factor[i].factor))
+            text_add(out, "  x %-8.4g by the %s\n", pair->factor[i].factor, pair->factor[i].name);
     if (pair->cause)
         text_add(out, "  most of the difference: %s\n", pair->cause);
 }
@@ -126,64 +143,109 @@ void comparison_print(struct text *out, const struct comparison *comparison)
 
 /* ---- JSON ---- */
 
-static struct json *job_json(const struct comparison *c, int32_t index)
-{
-    const struct column *column = &c->column[index];
-    const struct result *result = &column->prediction.result;
-    struct json *json = json_new_object(), *own = json_new_array();
-    for (int32_t i = 0; i < column->own->count; i++)
-        json_append_text(own, column->own->item[i]);
-    json_put_text(json, "name", compare_names[index]);
-    json_put_text(json, "scenario", column->path);
-    json_put(json, "set", own);
-    json_put_text(json, "network", result->scenario->model.network);
-    json_put_text(json, "platform", result->platform);
-    json_put_text(json, "backend", result->backend);
-    json_put_text(json, "grain", result->grain);
-    json_put_integer(json, "devices", result->devices);
-    json_put_integer(json, "nodes", result->nodes);
-    for (int figure = 0; figure < FIGURE_COUNT; figure++)
-        if (figure < FIGURE_COST || figure > FIGURE_CARBON)
-            range_put(json, compare_figures[figure].key, column->figure[figure]);
-    bill_put(json, &result->bill);
-    return json;
-}
+/* What the table of jobs has beside their figures. */
+struct shown_job {
+    const char *name, *scenario, *network;
+    const char **set;
+    int32_t sets;
+    const struct result *result;
+    const struct column *column;
+    const char *currency, *prices;
+};
 
-static struct json *pair_json(const struct pair *pair)
+struct shown {
+    struct shown_job job[COMPARE_MOST];
+    const struct shown_job *jobs;
+    const struct comparison *comparison;
+    int32_t count;
+};
+
+#define DESCRIBED struct result
+static const struct answer_column result_rows[] = {
+    COLUMN("platform", platform, .help = "name of its platform"),
+    COLUMN("backend", backend, .help = "analytic or sim"),
+    COLUMN("grain", grain, .help = "as in a result"),
+    COLUMN("devices", devices, .help = "devices in use"),
+    COLUMN("nodes", nodes, .help = "nodes in use"),
+};
+static const struct answer_columns setting_columns = COLUMNS(NULL, result_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_job
+static const struct answer_column job_rows[] = {
+    COLUMN("name", name, .help = "A, B, C or D: in the order of the command line"),
+    COLUMN("scenario", scenario, .help = "path of the job"),
+    COLUMN_ITEMS("set", set, sets, .help = "assignments to this job alone"),
+    COLUMN("network", network, .help = "network that is trained"),
+    COLUMN_MEMBERS(result, &setting_columns),
+    COLUMN_MEMBERS(column, &figure_columns),
+    COLUMN("currency", currency, .null = true, .help = "of the cost"),
+    COLUMN("prices", prices, .null = true, .help = "price file: name, date and path"),
+};
+static const struct answer_columns job_columns = COLUMNS(NULL, job_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct time_factor
+static const struct answer_column factor_rows[] = {
+    COLUMN("name", name, .help = "what the times differ by"),
+    COLUMN("factor", factor, .help = "by how much: the product of all is the ratio"),
+};
+static const struct answer_columns factor_columns = COLUMNS(NULL, factor_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct pair
+static const struct answer_column pair_rows[] = {
+    COLUMN("a", a, .words = compare_names, .help = "name of a job"),
+    COLUMN("b", b, .words = compare_names, .help = "name of a later job"),
+    COLUMN("faster_probability", faster, .null = true,
+           .help = "that a takes less time, ties counting half; null: a job has no interval"),
+    COLUMN("ratio", ratio, LIKELY(likely), .help = "time of b over time of a"),
+    COLUMN("draws", draws, .help = "draws that both jobs have"),
+    COLUMN_ARRAY("factors", factor, .table = &factor_columns),
+    COLUMN("cause", cause, .null = true,
+           .help = "what makes most of the difference; null: there is none"),
+};
+static const struct answer_columns pair_columns = COLUMNS(NULL, pair_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct comparison
+static const struct answer_column comparison_rows_of[] = {
+    COLUMN_ITEMS("pairs", pair, pair_count, .table = &pair_columns),
+    COLUMN("sentence", sentence, .help = "the fastest job against the next, in words"),
+    COLUMN_ITEMS("warnings", warning, warning_count,
+                 .help = "of the predictions, and what makes jobs hard to compare"),
+};
+static const struct answer_columns rest_columns = COLUMNS(NULL, comparison_rows_of);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown
+static const struct answer_column shown_rows[] = {
+    COLUMN_ITEMS("jobs", jobs, count, .table = &job_columns),
+    COLUMN_MEMBERS(comparison, &rest_columns),
+};
+const struct answer_columns compare_columns = COLUMNS("compare/2", shown_rows);
+#undef DESCRIBED
+
+struct json *comparison_json(const struct comparison *c)
 {
-    struct json *json = json_new_object(), *factors = json_new_array();
-    for (int i = 0; i < DIFFERENCE_COUNT; i++) {
-        struct json *factor = json_append_object(factors);
-        json_put_text(factor, "name", difference_names[i]);
-        json_put_real(factor, "factor", pair->factor[i]);
+    struct shown shown = {.comparison = c, .count = c->count};
+    for (int32_t i = 0; i < c->count; i++) {
+        const struct column *column = &c->column[i];
+        const struct result *result = &column->prediction.result;
+        shown.job[i] = (struct shown_job){
+            .name = compare_names[i],
+            .scenario = column->path,
+            .network = result->scenario->model.network,
+            .set = column->own->item,
+            .sets = column->own->count,
+            .result = result,
+            .column = column,
+            .currency = result->bill.currency,
+            .prices = result->bill.origin,
+        };
     }
-    json_put_text(json, "a", compare_names[pair->a]);
-    json_put_text(json, "b", compare_names[pair->b]);
-    json_put_real(json, "faster_probability", pair->faster);
-    range_put(json, "ratio", (struct range){pair->likely.low, pair->ratio, pair->likely.high});
-    json_put_integer(json, "draws", pair->draws);
-    json_put(json, "factors", factors);
-    json_put_text(json, "cause", pair->cause);
-    return json;
-}
-
-struct json *comparison_json(const struct comparison *comparison)
-{
-    struct json *json = json_new_object(), *jobs = json_new_array(), *pairs = json_new_array(),
-                *warnings = json_new_array();
-    for (int32_t i = 0; i < comparison->count; i++)
-        json_append(jobs, job_json(comparison, i));
-    for (int32_t i = 0; i < comparison->pair_count; i++)
-        json_append(pairs, pair_json(&comparison->pair[i]));
-    for (int32_t i = 0; i < comparison->warning_count; i++)
-        json_append_text(warnings, comparison->warning[i]);
-    json_put_text(json, "schema", "foretrain/compare/1");
-    json_put_text(json, "version", FORETRAIN_VERSION);
-    json_put(json, "jobs", jobs);
-    json_put(json, "pairs", pairs);
-    json_put_text(json, "sentence", comparison->sentence);
-    json_put(json, "warnings", warnings);
-    return json;
+    shown.jobs = shown.job;
+    return answer_json(&compare_columns, &shown);
 }
 
 struct json *comparison_rows(const struct comparison *comparison)

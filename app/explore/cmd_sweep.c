@@ -130,5 +130,6 @@ const struct command command_sweep = {
     RECORD(options, struct sweep_request, &defaults),
     TAKES(1, 1),
     .jobs = true,
+    ANSWERS(&sweep_columns),
     .run = run,
 };

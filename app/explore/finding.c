@@ -6,23 +6,38 @@
 
 enum { REASON_LENGTH = 500 /* a row stays one line that people can read */ };
 
-const char *const finding_names[FINDING_VALUES] = {
-    [FINDING_STEP_S] = "step_s",
-    [FINDING_STEP_LOW] = "step_low_s",
-    [FINDING_STEP_HIGH] = "step_high_s",
-    [FINDING_IMAGES_PER_S] = "images_per_s",
-    [FINDING_SCALING] = "scaling_efficiency",
-    [FINDING_TIME_S] = "time_to_target_s",
-    [FINDING_TIME_LOW] = "time_to_target_low_s",
-    [FINDING_TIME_HIGH] = "time_to_target_high_s",
-    [FINDING_EPOCHS] = "epochs",
-    [FINDING_DEVICE_HOURS] = "device_hours",
-    [FINDING_COST] = "cost",
-    [FINDING_ENERGY] = "energy_kwh",
-    [FINDING_RATIO] = "simulated_over_closed_form",
-};
-
 const char *const finding_status_names[] = {"", "ok", "refused", "failed", NULL};
+
+#define DESCRIBED struct finding
+static const struct answer_column finding_rows[] = {
+    COLUMN("step_s", step, .null = true, .label = "step", .unit = UNIT_SECONDS,
+           .help = "one training step of the last phase; null, as all numbers of the point, where "
+                   "it has no answer"),
+    COLUMN("images_per_s", images_per_s, .null = true, .label = "throughput",
+           .unit = UNIT_IMAGES_PER_SECOND, .help = "of all devices, in the last phase"),
+    COLUMN("scaling_efficiency", efficiency, .null = true, .label = "efficiency",
+           .unit = UNIT_FRACTION, .help = "as in a result"),
+    COLUMN("time_to_train_s", seconds, .null = true, .label = "time", .unit = UNIT_SECONDS,
+           .help = "to the target, or of all epochs"),
+    COLUMN("epochs", epochs, .null = true, .label = "epochs",
+           .help = "of all phases; to a target those expected"),
+    COLUMN("device_hours", device_hours, .null = true, .label = "device-hours",
+           .help = "of all devices of each phase together"),
+    COLUMN("cost", cost, .null = true,
+           .help = "at the prices of --prices, in their currency; null without them"),
+    COLUMN("energy_kwh", energy, .null = true, .help = "at the power of --prices"),
+    COLUMN("simulated_over_closed_form", ratio, .null = true,
+           .help = "simulated step over that in closed form; null: not both"),
+    COLUMN("backend", backend, .words = backend_words,
+           .help = "analytic or sim: where the numbers come from"),
+    COLUMN("status", status, .words = finding_status_names,
+           .help = "ok, refused (such a job cannot be) or failed"),
+    COLUMN("reason", reason, .null = true,
+           .help = "of a refusal or failure; of an ok point: why it was not simulated as it should "
+                   "have been"),
+};
+const struct answer_columns finding_columns = COLUMNS(NULL, finding_rows);
+#undef DESCRIBED
 
 static void take(struct finding *finding, const struct prediction *prediction,
                  const struct price_file *prices)
@@ -30,27 +45,26 @@ static void take(struct finding *finding, const struct prediction *prediction,
     const struct result *result = &prediction->result;
     const struct usage usage = prediction_usage(prediction);
     const struct bill bill = price_bill(prices, &usage);
-    double *value = finding->value;
+    double step = prediction_last(prediction)->step;
     finding->status = FINDING_OK;
-    value[FINDING_STEP_S] = prediction_last(prediction)->step;
-    value[FINDING_STEP_LOW] = result->step_likely.low;
-    value[FINDING_STEP_HIGH] = result->step_likely.high;
-    value[FINDING_IMAGES_PER_S] = result->images_per_s;
-    value[FINDING_SCALING] =
+    finding->step = (struct range){result->step_likely.low, step, result->step_likely.high};
+    finding->images_per_s = result->images_per_s;
+    finding->efficiency =
         result->strong.batch ? result->strong.efficiency : result->weak.efficiency;
-    value[FINDING_TIME_S] = result->time_to_train_s;
-    value[FINDING_TIME_LOW] = result->train_likely.low;
-    value[FINDING_TIME_HIGH] = result->train_likely.high;
-    value[FINDING_EPOCHS] = result->plan.epochs;
-    value[FINDING_DEVICE_HOURS] = usage.devices * usage.seconds.value / 3600;
-    value[FINDING_COST] = bill.cost.value;
-    value[FINDING_ENERGY] = bill.energy.value;
+    finding->seconds = (struct range){result->train_likely.low, result->time_to_train_s,
+                                      result->train_likely.high};
+    finding->epochs = result->plan.epochs;
+    finding->device_hours = usage.devices * usage.seconds.value / 3600;
+    finding->cost = bill.cost.value;
+    finding->energy = bill.energy.value;
 }
 
 static void forget(struct finding *finding)
 {
-    for (int i = 0; i < FINDING_VALUES; i++)
-        finding->value[i] = NAN;
+    const struct range none = {NAN, NAN, NAN};
+    finding->step = finding->seconds = none;
+    finding->images_per_s = finding->efficiency = finding->epochs = finding->device_hours = NAN;
+    finding->cost = finding->energy = finding->ratio = NAN;
 }
 
 void finding_fail(struct finding *finding, enum backend_choice backend, const struct err *err)
@@ -82,38 +96,13 @@ void finding_find(struct finding *finding, const char *path, const struct predic
         err_warn(err, "%.*s", (int)strcspn(line, "\n"), line);
 }
 
-void finding_put(struct json *row, const struct finding *finding)
-{
-    for (int i = 0; i < FINDING_VALUES; i++)
-        json_put_real(row, finding_names[i], finding->value[i]);
-    json_put_text(row, "backend", backend_words[finding->backend]);
-    json_put_text(row, "status", finding_status_names[finding->status]);
-    json_put_text(row, "reason", finding->reason);
-}
-
-/* The index of @word in @words, or -1. */
-static int32_t find_word(const char *word, const char *const *words)
-{
-    for (int32_t i = 0; word && words[i]; i++)
-        if (!strcmp(words[i], word))
-            return i;
-    return -1;
-}
-
 bool finding_read(struct finding *finding, const struct json *row)
 {
     int64_t code;
-    int32_t status = find_word(json_as_text(json_get(row, "status")), finding_status_names);
-    finding->backend = find_word(json_as_text(json_get(row, "backend")), backend_words);
-    if (status < FINDING_OK || finding->backend < 0 ||
+    if (!answer_read(&finding_columns, row, finding) || finding->status == FINDING_NONE ||
         !json_as_integer(json_get(row, "code"), &code))
         return false;
-    for (int i = 0; i < FINDING_VALUES; i++)
-        if (!json_as_real(json_get(row, finding_names[i]), &finding->value[i]))
-            return false;
-    finding->status = (enum finding_status)status;
     finding->code = (int32_t)code;
-    finding->reason = base_copy(json_as_text(json_get(row, "reason")));
     return true;
 }
 

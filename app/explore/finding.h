@@ -8,27 +8,6 @@
 #include "core/base/json.h"
 #include "core/price/price.h"
 
-/** The numbers of a point, NAN where there is none. */
-enum finding_value {
-    FINDING_STEP_S, /**< one training step of the last phase */
-    FINDING_STEP_LOW,
-    FINDING_STEP_HIGH,
-    FINDING_IMAGES_PER_S,
-    FINDING_SCALING, /**< as `predict` has it: strong where the last phase gives a global batch */
-    FINDING_TIME_S,  /**< to the target, or of the whole training where the job has epochs */
-    FINDING_TIME_LOW,
-    FINDING_TIME_HIGH,
-    FINDING_EPOCHS,
-    FINDING_DEVICE_HOURS,
-    FINDING_COST,   /**< in the currency of the prices */
-    FINDING_ENERGY, /**< [kWh] */
-    FINDING_RATIO,  /**< of a checked point: the simulated step over that in closed form */
-    FINDING_VALUES
-};
-
-/** "step_s", ... */
-extern const char *const finding_names[FINDING_VALUES];
-
 /** Whether a point was answered. */
 enum finding_status {
     FINDING_NONE, /**< not yet */
@@ -40,13 +19,22 @@ enum finding_status {
 /** "", "ok", "refused", "failed". */
 extern const char *const finding_status_names[];
 
-/** One point.  Start from {0}; release with finding_release(). */
+/** One point, with NAN where there is no number.  Start from {0}; release with finding_release().
+ */
 struct finding {
     enum finding_status status;
-    int32_t code;    /**< the exit code that `predict` would have */
-    int32_t backend; /**< enum backend_choice */
-    double value[FINDING_VALUES];
-    char *reason; /**< one line; NULL: it is FINDING_OK; owned */
+    int32_t code;         /**< the exit code that `predict` would have */
+    int32_t backend;      /**< enum backend_choice */
+    struct range step;    /**< one training step of the last phase [s] */
+    double images_per_s;  /**< in the last phase; samples where they are no pictures */
+    double efficiency;    /**< scaling, as `predict` has it: strong where the last phase gives a
+                               global batch */
+    struct range seconds; /**< to the target, or of the whole training where the job has epochs */
+    double epochs, device_hours;
+    double cost;   /**< in the currency of the prices */
+    double energy; /**< [kWh] */
+    double ratio;  /**< of a checked point: the simulated step over that in closed form */
+    char *reason;  /**< one line; NULL: it is FINDING_OK; owned */
 };
 
 /** Predict the job at @path with @options on @backend into zeroed @finding, with intervals from
@@ -59,10 +47,10 @@ void finding_find(struct finding *finding, const char *path, const struct predic
 /** Make zeroed @finding one that failed: the messages of @err, of which the first line stays. */
 void finding_fail(struct finding *finding, enum backend_choice backend, const struct err *err);
 
-/** Put all members of @finding into @row, but not its code. */
-void finding_put(struct json *row, const struct finding *finding);
+/** Its columns but the code. */
+extern const struct answer_columns finding_columns;
 
-/** Read what finding_put() put, and the member "code", into zeroed @finding.
+/** Read what answer_put() put, and the member "code", into zeroed @finding.
  * @return whether it is complete. */
 bool finding_read(struct finding *finding, const struct json *row);
 

@@ -55,7 +55,7 @@ struct finding sweep_row(const struct sweep *sweep, int64_t point)
     struct finding row = *found;
     if (checked->status == FINDING_OK) {
         row = *checked;
-        row.value[FINDING_RATIO] = checked->value[FINDING_STEP_S] / found->value[FINDING_STEP_S];
+        row.ratio = checked->step.value / found->step.value;
     } else if (checked->status != FINDING_NONE) {
         row.reason = checked->reason;
     }
@@ -100,7 +100,7 @@ static void answer_point(void *context, int64_t index, struct text *lines)
     struct json *json = json_new_object();
     json_put_integer(json, "point", round->point[index]);
     json_put_integer(json, "code", finding.code);
-    finding_put(json, &finding);
+    answer_put(json, &finding_columns, &finding);
     say(lines, "point", json);
     option_list_release(&options.set);
 }
@@ -249,8 +249,7 @@ static void find_front(struct sweep *sweep)
     for (int64_t i = 0; i < points; i++) {
         struct finding row = sweep_row(sweep, i);
         bool ok = row.status == FINDING_OK;
-        merit[i] = (struct merit){ok ? row.value[FINDING_TIME_S] : NAN,
-                                  ok ? row.value[FINDING_DEVICE_HOURS] : NAN};
+        merit[i] = (struct merit){ok ? row.seconds.value : NAN, ok ? row.device_hours : NAN};
     }
     front_find(merit, points, sweep->front);
 }
@@ -385,7 +384,7 @@ static struct json *head_json(const struct sweep *sweep, struct err *err)
 {
     const struct price_file *prices = sweep->plan.prices;
     struct json *json = json_new_object();
-    json_put_text(json, "schema", "foretrain/sweep-journal/1");
+    json_put_text(json, "schema", "foretrain/sweep-journal/2");
     json_put_text(json, "version", FORETRAIN_VERSION);
     if (put_file(json, "job_sha256", sweep->plan.job, err) ||
         (prices && put_file(json, "prices_sha256", prices->path, err))) {

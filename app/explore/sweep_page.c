@@ -64,7 +64,7 @@ static struct json *point_rows(const struct sweep *sweep, int32_t axis, bool fro
         json_put_integer(row, "point", i + 1);
         for (int32_t k = 0; k < sweep->axes.count; k++)
             put_value(row, sweep->axes.item[k].key, axes_value(&sweep->axes, i, k));
-        finding_put(row, &finding);
+        answer_put(row, &finding_columns, &finding);
         json_put_text(row, "front", sweep->front[i] ? "yes" : NULL);
         json_put_text(row, "line", line);
         json_put_text(row, "name", name);
@@ -79,8 +79,8 @@ static const struct json *fastest_of(const struct json *rows)
     const struct json *best = NULL;
     for (int64_t i = 0; i < json_count_items(rows); i++) {
         const struct json *row = json_item(rows, i);
-        double time = html_number(row, "time_to_target_s", -1);
-        if (isfinite(time) && (!best || time < html_number(best, "time_to_target_s", -1)))
+        double time = html_number(row, "time_to_train_s", -1);
+        if (isfinite(time) && (!best || time < html_number(best, "time_to_train_s", -1)))
             best = row;
     }
     return best;
@@ -94,11 +94,11 @@ static char *answer_of(const struct json *rows)
         return base_copy("No point has an answer.");
     text_add(&out, "Of %.0f points the fastest is %s: %s", (double)json_count_items(rows),
              html_word(best, "name"),
-             unit_text(UNIT_SECONDS, html_number(best, "time_to_target_s", -1)));
-    if (isfinite(html_number(best, "time_to_target_low_s", -1)))
+             unit_text(UNIT_SECONDS, html_number(best, "time_to_train_s", -1)));
+    if (isfinite(html_number(best, "time_to_train_s_low", -1)))
         text_add(&out, " (90 %%: %s to %s)",
-                 unit_text(UNIT_SECONDS, html_number(best, "time_to_target_low_s", -1)),
-                 unit_text(UNIT_SECONDS, html_number(best, "time_to_target_high_s", -1)));
+                 unit_text(UNIT_SECONDS, html_number(best, "time_to_train_s_low", -1)),
+                 unit_text(UNIT_SECONDS, html_number(best, "time_to_train_s_high", -1)));
     text_add(&out, " and %.4g device-hours.", html_number(best, "device_hours", -1));
     return out.data;
 }
@@ -130,9 +130,9 @@ static void add_curves(struct page *page, const struct sweep *sweep, const struc
         chart_ranges(page, &(struct chart_ranges){{.title = "Time of each point"},
                                                   rows,
                                                   "name",
-                                                  "time_to_target_low_s",
-                                                  "time_to_target_s",
-                                                  "time_to_target_high_s",
+                                                  "time_to_train_s_low",
+                                                  "time_to_train_s",
+                                                  "time_to_train_s_high",
                                                   UNIT_SECONDS,
                                                   NAN,
                                                   false});
@@ -145,14 +145,14 @@ static void add_curves(struct page *page, const struct sweep *sweep, const struc
                     .rows = rows,
                     .x = key,
                     .x_label = key,
-                    .value = "time_to_target_s",
-                    .low = "time_to_target_low_s",
-                    .high = "time_to_target_high_s",
+                    .value = "time_to_train_s",
+                    .low = "time_to_train_s_low",
+                    .high = "time_to_train_s_high",
                     .value_label = "Time to train or to the target",
                     .series = "line",
                     .unit = UNIT_SECONDS,
                     .x_log = chart_wide(rows, key, NAN),
-                    .log = chart_wide(rows, "time_to_target_s", NAN),
+                    .log = chart_wide(rows, "time_to_train_s", NAN),
                     .centre = NAN});
 }
 
@@ -165,14 +165,14 @@ static void add_front(struct page *page, const struct json *rows)
                           .rows = rows,
                           .x = "device_hours",
                           .x_label = "device-hours",
-                          .value = "time_to_target_s",
+                          .value = "time_to_train_s",
                           .value_label = "Time against device-hours",
                           .marked_label = "no other point is better in both",
                           .series = "line",
                           .marked = "front",
                           .unit = UNIT_SECONDS,
                           .x_log = chart_wide(rows, "device_hours", NAN),
-                          .log = chart_wide(rows, "time_to_target_s", NAN),
+                          .log = chart_wide(rows, "time_to_train_s", NAN),
                           .points = true,
                           .centre = NAN});
 }
@@ -187,9 +187,9 @@ static void add_table(struct page *page, const struct sweep *sweep, const char *
                       const char *words, const struct json *rows)
 {
     static const struct html_column known[] = {
-        {"time_to_target_s", "time", UNIT_SECONDS, false},
-        {"time_to_target_low_s", "from", UNIT_SECONDS, false},
-        {"time_to_target_high_s", "to", UNIT_SECONDS, false},
+        {"time_to_train_s", "time", UNIT_SECONDS, false},
+        {"time_to_train_s_low", "from", UNIT_SECONDS, false},
+        {"time_to_train_s_high", "to", UNIT_SECONDS, false},
         {"device_hours", "device-hours", UNIT_NONE, false},
         {"scaling_efficiency", "efficiency", UNIT_FRACTION, false},
         {"front", "front", UNIT_NONE, true},

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
 #include "core/base/base.h"
 #include "core/base/unit.h"
 
@@ -19,8 +18,7 @@ struct control {
 
 static bool faster(const struct finding *a, const struct finding *than)
 {
-    return a->status == FINDING_OK &&
-           (!than || a->value[FINDING_TIME_S] < than->value[FINDING_TIME_S]);
+    return a->status == FINDING_OK && (!than || a->seconds.value < than->seconds.value);
 }
 
 static struct control control_of(const struct sweep *sweep)
@@ -37,7 +35,7 @@ static struct control control_of(const struct sweep *sweep)
             best = row;
         }
         if (sweep->checked[i].status == FINDING_OK)
-            ratio[c.count++] = row.value[FINDING_RATIO];
+            ratio[c.count++] = row.ratio;
         else
             c.failed += sweep->checked[i].status != FINDING_NONE;
     }
@@ -85,7 +83,7 @@ struct json *sweep_rows(const struct sweep *sweep)
         for (int32_t k = 0; k < sweep->axes.count; k++)
             json_put_text(row, sweep->axes.item[k].key, axes_value(&sweep->axes, i, k));
         struct finding finding = sweep_row(sweep, i);
-        finding_put(row, &finding);
+        answer_put(row, &finding_columns, &finding);
         if (sweep->plan.shard.count) {
             AUTOFREE char *place =
                 base_format("%lld/%lld", (long long)i + 1, (long long)sweep->axes.points);
@@ -95,57 +93,104 @@ struct json *sweep_rows(const struct sweep *sweep)
     return rows;
 }
 
-static struct json *points_json(const struct sweep *sweep)
+struct shown_point {
+    int64_t point; /* from 1 */
+    struct json *set;
+    struct finding finding; /* borrowed */
+};
+
+struct shown_check {
+    int64_t point;
+    const char *why;
+    double closed, simulated; /* [s] */
+};
+
+struct shown {
+    struct shown_point *point; /* (points) owned, with their sets */
+    int64_t *front;            /* (fronts) owned */
+    struct shown_check *check; /* (checks) owned */
+    int64_t points, fronts, checks;
+    struct control control;
+    bool stays;
+};
+
+#define DESCRIBED struct shown_point
+static const struct answer_column point_rows[] = {
+    COLUMN("point", point, .help = "place of the point in the whole sweep, from 1"),
+    COLUMN("set", set, .help = "value of each scanned key"),
+    COLUMN_MEMBERS(finding, &finding_columns),
+};
+static const struct answer_columns point_columns = COLUMNS(NULL, point_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_check
+static const struct answer_column check_rows[] = {
+    COLUMN("point", point, .help = "a point that was simulated"),
+    COLUMN("why", why, .help = "front, neighbour (of one on the front) or random"),
+    COLUMN("closed_form_step_s", closed, .null = true, .help = "step of the point in closed form"),
+    COLUMN("simulated_step_s", simulated, .null = true, .help = "step of the point simulated"),
+};
+static const struct answer_columns check_columns = COLUMNS(NULL, check_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown
+static const struct answer_column shown_rows[] = {
+    COLUMN_ITEMS("points", point, points, .table = &point_columns),
+    COLUMN_ITEMS("front", front, fronts,
+                 .help = "points that no other one beats in both time and device-hours"),
+    COLUMN("control.simulated", control.count,
+           .help = "points that were simulated beside the closed form"),
+    COLUMN("control.failed", control.failed, .help = "points whose simulation failed"),
+    COLUMN("control.simulated_over_closed_form_low", control.low, .null = true,
+           .help = "least ratio of their steps"),
+    COLUMN("control.simulated_over_closed_form_median", control.median, .null = true,
+           .help = "median ratio of their steps"),
+    COLUMN("control.simulated_over_closed_form_high", control.high, .null = true,
+           .help = "greatest ratio of their steps"),
+    COLUMN("control.fastest_stays", stays,
+           .help = "the fastest point in closed form is the fastest with simulated ones, too"),
+    COLUMN_ITEMS("control.points", check, checks, .table = &check_columns),
+};
+const struct answer_columns sweep_columns = COLUMNS("sweep/2", shown_rows);
+#undef DESCRIBED
+
+static struct json *set_of(const struct sweep *sweep, int64_t point)
 {
-    struct json *points = json_new_array();
-    for (int64_t i = 0; i < sweep->axes.points; i++) {
-        if (!sweep_has(sweep, i))
-            continue;
-        struct json *point = json_append_object(points), *set = json_new_object();
-        for (int32_t k = 0; k < sweep->axes.count; k++)
-            json_put(set, sweep->axes.item[k].key, value_json(axes_value(&sweep->axes, i, k)));
-        json_put_integer(point, "point", i + 1);
-        json_put(point, "set", set);
-        struct finding finding = sweep_row(sweep, i);
-        finding_put(point, &finding);
-    }
-    return points;
+    struct json *set = json_new_object();
+    for (int32_t k = 0; k < sweep->axes.count; k++)
+        json_put(set, sweep->axes.item[k].key, value_json(axes_value(&sweep->axes, point, k)));
+    return set;
 }
 
-static struct json *control_json(const struct sweep *sweep)
+static void add_point(struct shown *shown, const struct sweep *sweep, int64_t i)
 {
-    struct control c = control_of(sweep);
-    struct json *json = json_new_object(), *points = json_new_array();
-    json_put_integer(json, "simulated", c.count);
-    json_put_integer(json, "failed", c.failed);
-    json_put_real(json, "simulated_over_closed_form_low", c.low);
-    json_put_real(json, "simulated_over_closed_form_median", c.median);
-    json_put_real(json, "simulated_over_closed_form_high", c.high);
-    json_put_boolean(json, "fastest_stays", c.before == c.after);
-    for (int64_t i = 0; i < sweep->axes.points; i++) {
-        if (sweep->checked[i].status == FINDING_NONE)
-            continue;
-        struct json *point = json_append_object(points);
-        json_put_integer(point, "point", i + 1);
-        json_put_text(point, "why", sweep_check_names[sweep->check[i]]);
-        json_put_real(point, "closed_form_step_s", sweep->found[i].value[FINDING_STEP_S]);
-        json_put_real(point, "simulated_step_s", sweep->checked[i].value[FINDING_STEP_S]);
-    }
-    json_put(json, "points", points);
-    return json;
+    if (sweep_has(sweep, i))
+        shown->point[shown->points++] =
+            (struct shown_point){i + 1, set_of(sweep, i), sweep_row(sweep, i)};
+    if (sweep->front[i])
+        shown->front[shown->fronts++] = i + 1;
+    if (sweep->checked[i].status != FINDING_NONE)
+        shown->check[shown->checks++] =
+            (struct shown_check){i + 1, sweep_check_names[sweep->check[i]],
+                                 sweep->found[i].step.value, sweep->checked[i].step.value};
 }
 
 struct json *sweep_json(const struct sweep *sweep)
 {
-    struct json *json = json_new_object();
-    json_put_text(json, "schema", "foretrain/sweep/1");
-    json_put_text(json, "version", FORETRAIN_VERSION);
-    json_put(json, "points", points_json(sweep));
-    struct json *front = json_put_array(json, "front");
-    for (int64_t i = 0; i < sweep->axes.points; i++)
-        if (sweep->front[i])
-            json_append_integer(front, i + 1);
-    json_put(json, "control", control_json(sweep));
+    int64_t count = sweep->axes.points;
+    struct shown shown = {.point = base_alloc(count, sizeof(*shown.point)),
+                          .front = base_alloc(count, sizeof(*shown.front)),
+                          .check = base_alloc(count, sizeof(*shown.check)),
+                          .control = control_of(sweep)};
+    shown.stays = shown.control.before == shown.control.after;
+    for (int64_t i = 0; i < count; i++)
+        add_point(&shown, sweep, i);
+    struct json *json = answer_json(&sweep_columns, &shown);
+    for (int64_t i = 0; i < shown.points; i++)
+        json_free(shown.point[i].set);
+    free(shown.point);
+    free(shown.front);
+    free(shown.check);
     return json;
 }
 
@@ -170,11 +215,10 @@ static void print_point(struct text *out, const struct sweep *sweep, int64_t poi
     struct finding row = sweep_row(sweep, point);
     for (int32_t i = 0; i < sweep->axes.count; i++)
         text_add(out, "  %*s", width_of(&sweep->axes.item[i]), axes_value(&sweep->axes, point, i));
-    print_time(out, row.value[FINDING_STEP_S]);
-    text_add(out, "  %10.0f  %8.2f %%", row.value[FINDING_IMAGES_PER_S],
-             100 * row.value[FINDING_SCALING]);
-    print_time(out, row.value[FINDING_TIME_S]);
-    text_add(out, "  %12.1f  %s\n", row.value[FINDING_DEVICE_HOURS], backend_words[row.backend]);
+    print_time(out, row.step.value);
+    text_add(out, "  %10.0f  %8.2f %%", row.images_per_s, 100 * row.efficiency);
+    print_time(out, row.seconds.value);
+    text_add(out, "  %12.1f  %s\n", row.device_hours, backend_words[row.backend]);
 }
 
 static void print_heading(struct text *out, const struct sweep *sweep)
@@ -193,9 +237,9 @@ static int64_t *list_front(const struct sweep *sweep, int64_t *count)
     for (int64_t i = 0; i < sweep->axes.points; i++) {
         if (!sweep->front[i])
             continue;
-        double time = sweep_row(sweep, i).value[FINDING_TIME_S];
+        double time = sweep_row(sweep, i).seconds.value;
         int64_t at = (*count)++;
-        for (; at > 0 && sweep_row(sweep, list[at - 1]).value[FINDING_TIME_S] > time; at--)
+        for (; at > 0 && sweep_row(sweep, list[at - 1]).seconds.value > time; at--)
             list[at] = list[at - 1];
         list[at] = i;
     }
@@ -213,8 +257,8 @@ static void name_point(struct text *out, const struct sweep *sweep, int64_t poin
 static void print_merit(struct text *out, const struct sweep *sweep, int64_t point)
 {
     struct finding row = sweep_row(sweep, point);
-    text_add(out, "%s and %.1f device-hours", unit_text(UNIT_SECONDS, row.value[FINDING_TIME_S]),
-             row.value[FINDING_DEVICE_HOURS]);
+    text_add(out, "%s and %.1f device-hours", unit_text(UNIT_SECONDS, row.seconds.value),
+             row.device_hours);
 }
 
 /* Of the points that differ from @best on @axis alone, that with the most epochs; or @best. */
@@ -224,8 +268,7 @@ static int64_t most_epochs(const struct sweep *sweep, int64_t best, int32_t axis
     int32_t values = sweep->axes.item[axis].value.count;
     for (int64_t k = 0, first = best - best / stride % values * stride; k < values; k++) {
         struct finding row = sweep_row(sweep, first + k * stride);
-        if (row.status == FINDING_OK &&
-            row.value[FINDING_EPOCHS] > sweep_row(sweep, most).value[FINDING_EPOCHS])
+        if (row.status == FINDING_OK && row.epochs > sweep_row(sweep, most).epochs)
             most = first + k * stride;
     }
     return most;
@@ -234,7 +277,7 @@ static int64_t most_epochs(const struct sweep *sweep, int64_t best, int32_t axis
 /* Of a step. */
 static double images_of(const struct finding *row)
 {
-    return row->value[FINDING_STEP_S] * row->value[FINDING_IMAGES_PER_S];
+    return row->step.value * row->images_per_s;
 }
 
 /* Why the shortest time to a target is at a finite batch. */
@@ -242,18 +285,16 @@ static void print_epochs(struct text *out, const struct sweep *sweep, int64_t be
 {
     for (int32_t i = 0; i < sweep->axes.count; i++) {
         int64_t most = most_epochs(sweep, best, i);
-        const struct finding here = sweep_row(sweep, best), there = sweep_row(sweep, most);
-        const double *a = here.value, *b = there.value;
-        if (most == best || images_of(&there) < 1.01 * images_of(&here)) /* another target, say */
+        const struct finding a = sweep_row(sweep, best), b = sweep_row(sweep, most);
+        if (most == best || images_of(&b) < 1.01 * images_of(&a)) /* another target, say */
             continue;
         text_add(out,
                  "Why %s=%s and not %s: more images in a step take more epochs, %.1f instead of "
                  "%.1f (%.2f times), and are not as much faster, %.0f images/s instead of %.0f "
                  "(%.2f times).\n",
                  sweep->axes.item[i].key, axes_value(&sweep->axes, best, i),
-                 axes_value(&sweep->axes, most, i), b[FINDING_EPOCHS], a[FINDING_EPOCHS],
-                 b[FINDING_EPOCHS] / a[FINDING_EPOCHS], b[FINDING_IMAGES_PER_S],
-                 a[FINDING_IMAGES_PER_S], b[FINDING_IMAGES_PER_S] / a[FINDING_IMAGES_PER_S]);
+                 axes_value(&sweep->axes, most, i), b.epochs, a.epochs, b.epochs / a.epochs,
+                 b.images_per_s, a.images_per_s, b.images_per_s / a.images_per_s);
     }
 }
 
@@ -266,14 +307,14 @@ void sweep_print_given(struct text *out, const struct sweep *sweep)
     double least = images_of(&best);
     for (int64_t i = 0; i < sweep->axes.points; i++) {
         struct finding row = sweep_row(sweep, i);
-        if (row.status == FINDING_OK && row.value[FINDING_EPOCHS] == best.value[FINDING_EPOCHS])
+        if (row.status == FINDING_OK && row.epochs == best.epochs)
             least = fmin(least, images_of(&row));
     }
     if (least < 0.99 * images_of(&best))
         text_add(out,
                  "The epochs are those of the job: %g, with %.0f images a step as with %.0f; "
                  "training.target takes them from the batch.\n",
-                 best.value[FINDING_EPOCHS], images_of(&best), least);
+                 best.epochs, images_of(&best), least);
 }
 
 void sweep_print_control(struct text *out, const struct sweep *sweep)

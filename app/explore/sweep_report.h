@@ -10,8 +10,11 @@
  * of a finding; in a shard last "point", as in 17/1000, by which `merge` finds its place. */
 struct json *sweep_rows(const struct sweep *sweep);
 
-/** The answer, "foretrain/sweep/1". */
+/** The answer. */
 struct json *sweep_json(const struct sweep *sweep);
+
+/** Its columns. */
+extern const struct answer_columns sweep_columns;
 
 /** Append the front as a table, which point is fastest, and what the simulator says of the closed
  * form. */

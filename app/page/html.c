@@ -46,6 +46,12 @@ double html_number(const struct json *object, const char *key, int64_t index)
     return value;
 }
 
+double html_end(const struct json *object, const char *key, bool high)
+{
+    AUTOFREE char *end = base_format("%s_%s", key, high ? "high" : "low");
+    return html_number(object, end, -1);
+}
+
 const char *html_word(const struct json *object, const char *key)
 {
     const char *text = json_as_text(json_get(object, key));
@@ -194,6 +200,13 @@ void html_table(struct page *page, const char *name, const char *words, const st
     add_csv(out, name, rows);
     if (folded)
         text_add(out, "</details>\n");
+}
+
+struct html_figure html_figure(const struct json *object, const char *key, const char *label,
+                               enum unit unit)
+{
+    return (struct html_figure){label, unit, html_number(object, key, -1),
+                                html_end(object, key, false), html_end(object, key, true)};
 }
 
 void html_figures(struct page *page, const struct html_figure *figure, int32_t count)

@@ -52,6 +52,10 @@ const char *html_write_unit(char text[HTML_ROOM], enum unit unit, double value);
  * @index is negative, the member itself. */
 double html_number(const struct json *object, const char *key, int64_t index);
 
+/** An end of the 90 % interval of @object's number @key, which is KEY_low or, if @high, KEY_high.
+ */
+double html_end(const struct json *object, const char *key, bool high);
+
 /** A text of @object, "" where it has none; borrowed. */
 const char *html_word(const struct json *object, const char *key);
 
@@ -89,6 +93,10 @@ struct html_figure {
     enum unit unit;
     double value, low, high; /**< NaN: none */
 };
+
+/** The number @key of @object with its interval. */
+struct html_figure html_figure(const struct json *object, const char *key, const char *label,
+                               enum unit unit);
 
 /** Append a table of figures with their 90 % intervals; @figure (count), of which those whose value
  * is NaN are left out. */

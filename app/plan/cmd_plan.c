@@ -128,5 +128,6 @@ const struct command command_plan = {
     RECORD(options, struct plan_request, &defaults),
     TAKES(1, 1),
     .jobs = true,
+    ANSWERS(&plan_columns),
     .run = run,
 };

@@ -14,9 +14,8 @@ static const char *price_key(const struct json *all)
 /* Whether the upper ends of the intervals of @candidate keep the limits. */
 static bool keeps(const struct json *all, const struct json *candidate)
 {
-    AUTOFREE char *interval = base_format("%s_interval", price_key(all));
-    bool late = html_number(candidate, "time_s_interval", 1) > html_number(all, "within_s", -1);
-    bool dear = html_number(candidate, interval, 1) > html_number(all, "budget", -1);
+    bool late = html_end(candidate, "time_to_train_s", true) > html_number(all, "within_s", -1);
+    bool dear = html_end(candidate, price_key(all), true) > html_number(all, "budget", -1);
     return !late && !dear;
 }
 
@@ -35,7 +34,6 @@ static char *answer_of(const struct json *all)
 {
     const struct json *best = json_get(all, "best");
     const char *target = html_word(all, "target"), *key = price_key(all);
-    AUTOFREE char *interval = base_format("%s_interval", key);
     bool kept = keeps(all, best);
     struct text out = {0};
     text_add(&out, kept ? "The plan with the least %s" : "No plan trains", html_word(all, "aim"));
@@ -44,32 +42,28 @@ static char *answer_of(const struct json *all)
     text_add(&out, kept ? " is %s. It takes " : "; the nearest is %s. It takes ",
              html_word(best, "name"));
     text_add(&out, "%s (90 %%: %s to %s) and %.4g %s (%.4g to %.4g).",
-             unit_text(UNIT_SECONDS, html_number(best, "time_s", -1)),
-             unit_text(UNIT_SECONDS, html_number(best, "time_s_interval", 0)),
-             unit_text(UNIT_SECONDS, html_number(best, "time_s_interval", 1)),
-             html_number(best, key, -1), html_word(all, "price_unit"),
-             html_number(best, interval, 0), html_number(best, interval, 1));
+             unit_text(UNIT_SECONDS, html_number(best, "time_to_train_s", -1)),
+             unit_text(UNIT_SECONDS, html_end(best, "time_to_train_s", false)),
+             unit_text(UNIT_SECONDS, html_end(best, "time_to_train_s", true)),
+             html_number(best, key, -1), html_word(all, "price_unit"), html_end(best, key, false),
+             html_end(best, key, true));
     return out.data;
 }
 
 /* ---- rows of tables ---- */
 
-/* KEY, and both ends of its interval as KEY_low and KEY_high. */
 static void put_range(struct json *row, const struct json *candidate, const char *key)
 {
-    static const char *const ends[] = {"low", "high"};
-    AUTOFREE char *interval = base_format("%s_interval", key);
+    AUTOFREE char *low = base_format("%s_low", key), *high = base_format("%s_high", key);
     json_put_real(row, key, html_number(candidate, key, -1));
-    for (int e = 0; e < 2; e++) {
-        AUTOFREE char *name = base_format("%s_%s", key, ends[e]);
-        json_put_real(row, name, html_number(candidate, interval, e));
-    }
+    json_put_real(row, low, html_end(candidate, key, false));
+    json_put_real(row, high, html_end(candidate, key, true));
 }
 
 static void append_plan(struct json *rows, const struct json *all, const struct json *candidate,
                         const char *role)
 {
-    static const char *const ranges[] = {"time_s", "device_hours", "cost", "energy_kwh"};
+    static const char *const ranges[] = {"time_to_train_s", "device_hours", "cost", "energy_kwh"};
     static const char *const texts[] = {"name", "platform", "backend"};
     struct json *row = json_append_object(rows);
     json_put_text(row, "plan", role);
@@ -110,7 +104,7 @@ static void put_swing(struct json *row, const char *end, const struct json *swin
     const char *other = html_word(swing, "best");
     AUTOFREE char *time = base_format("%s_time_s", end), *price = base_format("%s_price", end);
     AUTOFREE char *plan = base_format("%s_best", end);
-    json_put_real(row, time, html_number(swing, "time_s", -1));
+    json_put_real(row, time, html_number(swing, "time_to_train_s", -1));
     json_put_real(row, price, html_number(swing, "price", -1));
     json_put_text(row, plan, strcmp(other, best) ? other : NULL);
 }
@@ -140,9 +134,9 @@ static void add_table(struct page *page, const struct json *all, const char *nam
     bool priced = strcmp(price_key(all), "cost") == 0;
     const struct html_column columns[] = {
         {"plan", "", UNIT_NONE, true},
-        {"time_s", "time", UNIT_SECONDS, false},
-        {"time_s_low", "from", UNIT_SECONDS, false},
-        {"time_s_high", "to", UNIT_SECONDS, false},
+        {"time_to_train_s", "time", UNIT_SECONDS, false},
+        {"time_to_train_s_low", "from", UNIT_SECONDS, false},
+        {"time_to_train_s_high", "to", UNIT_SECONDS, false},
         {priced ? "cost" : "device_hours", unit, UNIT_NONE, false},
         {priced ? "cost_low" : "device_hours_low", "from", UNIT_NONE, false},
         {priced ? "cost_high" : "device_hours_high", "to", UNIT_NONE, false},
@@ -168,9 +162,9 @@ static void add_front(struct page *page, const struct json *all)
                     .rows = rows,
                     .x = price_key(all),
                     .x_label = html_word(all, "price_unit"),
-                    .value = "time_s",
-                    .low = "time_s_low",
-                    .high = "time_s_high",
+                    .value = "time_to_train_s",
+                    .low = "time_to_train_s_low",
+                    .high = "time_to_train_s_high",
                     .value_label = "Time",
                     .marked_label = "best and next best",
                     .centre_label = "the deadline",
@@ -178,7 +172,7 @@ static void add_front(struct page *page, const struct json *all)
                     .marked = "plan",
                     .unit = UNIT_SECONDS,
                     .x_log = chart_wide(rows, price_key(all), NAN),
-                    .log = chart_wide(rows, "time_s", within),
+                    .log = chart_wide(rows, "time_to_train_s", within),
                     .points = true,
                     .centre = within,
                     .centre_colour = CHART_OTHER});
@@ -206,17 +200,18 @@ static void add_swings(struct page *page, const struct json *all)
         html_paragraph(page, NULL,
                        "The best plan with one uncertain input at either end, all else in the "
                        "middle (line).");
-        chart_tornado(page, &(struct chart_tornado){
-                                .words = {"What each uncertain input moves",
-                                          "The one that moves most first."},
-                                .rows = rows,
-                                .label = "input",
-                                .end = {{time ? "low_time_s" : "low_price", low, CHART_COMPUTE},
-                                        {time ? "high_time_s" : "high_price", high, CHART_ROW},
-                                        {0}},
-                                .unit = time ? UNIT_SECONDS : UNIT_NONE,
-                                .middle = html_number(json_get(all, "best"),
-                                                      time ? "time_s" : price_key(all), -1)});
+        chart_tornado(
+            page,
+            &(struct chart_tornado){
+                .words = {"What each uncertain input moves", "The one that moves most first."},
+                .rows = rows,
+                .label = "input",
+                .end = {{time ? "low_time_s" : "low_price", low, CHART_COMPUTE},
+                        {time ? "high_time_s" : "high_price", high, CHART_ROW},
+                        {0}},
+                .unit = time ? UNIT_SECONDS : UNIT_NONE,
+                .middle = html_number(json_get(all, "best"),
+                                      time ? "time_to_train_s" : price_key(all), -1)});
         html_table(page, "sensitivity", "what each uncertain input moves", rows, columns, true);
     }
 }

@@ -1,9 +1,9 @@
 #include "app/plan/plan_report.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
 #include "core/base/unit.h"
 
 /* ---- in words ---- */
@@ -66,85 +66,140 @@ int plan_verdict(const struct search *search, struct err *err)
 
 /* ---- for programs ---- */
 
-static void put_count(struct json *json, const char *key, int64_t count)
-{
-    json_put(json, key, count ? json_new_integer(count) : json_new_real(NAN));
-}
+struct shown_plan {
+    const struct candidate *candidate;
+    const char *role; /* "best", "next", "front" */
+    char *name;       /* owned */
+    int64_t *batch;   /* (phases) owned */
+    int32_t phases;
+    bool keeps;
+    double over_closed;
+    struct option_list set;
+};
 
-static void put_candidate(struct json *json, const struct search *search, int64_t candidate)
-{
-    const struct candidate *c = &search->list[candidate];
-    AUTOFREE char *name = label(search, candidate);
-    json_put_text(json, "name", name);
-    json_put_text(json, "platform", c->platform);
-    json_put_integer(json, "nodes", c->nodes);
-    json_put_integer(json, "devices", c->devices);
-    put_count(json, "columns", c->grid.columns);
-    put_count(json, "rows", c->grid.rows);
-    json_put_text(json, "algorithm", c->algorithm);
-    json_put_text(json, "bucket", c->bucket);
-    struct json *batches = json_put_array(json, "batch_per_device");
-    for (int32_t i = 0; i < search->question.phases; i++)
-        json_append_integer(batches, candidate_batch(&search->question, c, i));
-    json_put_real(json, "epochs", c->epochs);
-    range_put(json, "time_s", c->usage.seconds);
-    range_put(json, "device_hours", c->hours);
-    bill_put(json, &c->bill);
-    json_put_boolean(json, "keeps", search_keeps(search, c));
-    json_put_real(json, "time_over_closed_form", c->usage.seconds.value / c->closed);
-    json_put_text(json, "backend", backend_words[c->backend]);
-    json_put_text(json, "reason", c->reason);
-}
+struct shown_swing {
+    const struct swing *swing;
+    char *best; /* owned */
+};
 
-static struct json *candidate_json(const struct search *search, int64_t candidate)
-{
-    struct json *json = json_new_object();
-    AUTORELEASE(option_list)
-    struct option_list words = candidate_set(&search->question, &search->list[candidate]);
-    put_candidate(json, search, candidate);
-    struct json *set = json_put_array(json, "set");
-    for (int32_t i = 0; i < words.count; i++)
-        json_append_text(set, words.item[i]);
-    return json;
-}
-
-static struct json *swing_json(const struct search *search, const struct swing *swing)
-{
-    struct json *json = json_new_object();
-    AUTOFREE char *name = label(search, swing->best);
-    json_put_real(json, "time_s", swing->time);
-    json_put_real(json, "time_high_s", swing->high);
-    json_put_real(json, "price", swing->price);
-    json_put_text(json, "best", name);
-    json_put_boolean(json, "keeps", swing->kept);
-    return json;
-}
-
-static struct json *doubts_json(const struct search *search)
-{
-    struct json *rows = json_new_array();
-    for (int32_t i = 0; i < search->doubt_count; i++) {
-        const struct doubtful *doubt = &search->doubt[i];
-        struct json *row = json_append_object(rows);
-        json_put_text(row, "input", doubt->input);
-        json_put_text(row, "range", doubt->range);
-        json_put(row, "low", swing_json(search, &doubt->low));
-        json_put(row, "high", swing_json(search, &doubt->high));
-        json_put_boolean(row, "changes",
-                         doubt->low.best != search->best || doubt->high.best != search->best);
-    }
-    return rows;
-}
+struct shown_doubt {
+    const char *input, *range;
+    struct shown_swing low, high;
+    bool changes;
+};
 
 /* How many candidates came to what. */
 struct tally {
-    int64_t refused, simulated;
+    int64_t count, refused, simulated;
     int64_t first; /* that makes no job */
 };
 
+struct shown {
+    const struct search *search;
+    const char *target, *aim, *price_unit;
+    double within, budget;
+    bool met;
+    struct shown_plan *plan; /* (plans) best, next if there is one, front; owned */
+    const struct shown_plan *best, *next, *front;
+    int32_t plans, fronts;
+    struct shown_doubt *doubt; /* (doubts) owned */
+    int32_t doubts;
+    struct tally tally;
+};
+
+#define DESCRIBED struct candidate
+static const struct answer_column candidate_rows[] = {
+    COLUMN("platform", platform, .help = "name or path of the platform"),
+    COLUMN("nodes", nodes, .help = "nodes in use"),
+    COLUMN("devices", devices, .help = "devices of all nodes"),
+    COLUMN("columns", grid.columns, .zero = true,
+           .help = "ranks in a row; null if the job has no rows"),
+    COLUMN("rows", grid.rows, .zero = true, .help = "ranks in a column"),
+    COLUMN("algorithm", algorithm, .help = "of the all-reduce"),
+    COLUMN("bucket", bucket, .help = "bytes of gradients that are exchanged together"),
+    COLUMN("epochs", epochs, .help = "of all phases; to a target those expected"),
+    COLUMN("time_to_train_s", usage.seconds, .help = "to the target, or of all epochs"),
+    COLUMN("device_hours", hours, .help = "that time times all devices"),
+    COLUMN_MEMBERS(bill, &bill_columns),
+    COLUMN("backend", backend, .words = backend_words,
+           .help = "analytic or sim: where the numbers come from"),
+    COLUMN("reason", reason, .null = true,
+           .help = "why it was not simulated as it should have been; else null"),
+};
+static const struct answer_columns candidate_columns = COLUMNS(NULL, candidate_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_plan
+static const struct answer_column plan_rows_of[] = {
+    COLUMN("plan", role, .help = "best, next (best) or front"),
+    COLUMN("name", name, .help = "platform, nodes, algorithm, bucket and batches in words"),
+    COLUMN_MEMBERS(candidate, &candidate_columns),
+    COLUMN_ITEMS("batch_per_device", batch, phases, .help = "images per device of each phase"),
+    COLUMN("keeps", keeps, .help = "the upper ends of its time and price keep the limits"),
+    COLUMN("time_over_closed_form", over_closed,
+           .help = "time_to_train_s over that of the first search"),
+};
+static const struct answer_columns plan_row_columns = COLUMNS(NULL, plan_rows_of);
+
+static const struct answer_column whole_rows[] = {
+    COLUMN_ROWS(&plan_row_columns),
+    COLUMN_ITEMS("set", set.item, set.count, .help = "assignments that make the job this plan's"),
+};
+static const struct answer_columns whole_columns = COLUMNS(NULL, whole_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct swing
+static const struct answer_column swing_rows[] = {
+    COLUMN("time_to_train_s", time, .null = true,
+           .help = "of the best plan at this end; null: such a job cannot be"),
+    COLUMN("time_to_train_s_high", high, .null = true, .help = "upper end of its interval"),
+    COLUMN("price", price, .null = true, .help = "cost of the best plan, or device-hours"),
+    COLUMN("keeps", kept, .help = "the plan that would be the best keeps the limits"),
+};
+static const struct answer_columns swing_columns = COLUMNS(NULL, swing_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_swing
+static const struct answer_column end_rows[] = {
+    COLUMN_MEMBERS(swing, &swing_columns),
+    COLUMN("best", best, .help = "name of the plan that would be the best"),
+};
+static const struct answer_columns end_columns = COLUMNS(NULL, end_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_doubt
+static const struct answer_column doubt_rows[] = {
+    COLUMN("input", input, .help = "an uncertain input of the best plan"),
+    COLUMN("range", range, .help = "where the ends of the input are"),
+    COLUMN_OBJECT("low", low, &end_columns),
+    COLUMN_OBJECT("high", high, &end_columns),
+    COLUMN("changes", changes, .help = "another plan would be the best at one of the ends"),
+};
+static const struct answer_columns doubt_columns = COLUMNS(NULL, doubt_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown
+static const struct answer_column shown_rows[] = {
+    COLUMN("target", target, .null = true, .help = "accuracy of --target; null: what the job says"),
+    COLUMN("within_s", within, .null = true, .help = "deadline; null: none"),
+    COLUMN("budget", budget, .null = true, .help = "in price_unit; null: none"),
+    COLUMN("aim", aim, .help = "what the best plan has least of: cost, device-hours or time"),
+    COLUMN("price_unit", price_unit, .help = "currency of the prices, or device-hours"),
+    COLUMN("met", met, .help = "the best plan keeps the limits; if not it is the nearest"),
+    COLUMN_OBJECT("best", best, &whole_columns),
+    COLUMN_INSIDE("next", next, &whole_columns, true),
+    COLUMN_ITEMS("front", front, fronts, .table = &whole_columns),
+    COLUMN_ITEMS("sensitivity", doubt, doubts, .table = &doubt_columns),
+    COLUMN("candidates", tally.count, .help = "plans that were tried"),
+    COLUMN("refused", tally.refused, .help = "plans that make no job"),
+    COLUMN("simulated", tally.simulated, .help = "plans that were simulated, too"),
+};
+const struct answer_columns plan_columns = COLUMNS("plan/2", shown_rows);
+#undef DESCRIBED
+
 static struct tally tally_of(const struct search *search)
 {
-    struct tally t = {0};
+    struct tally t = {.count = search->count};
     for (int64_t i = 0; i < search->count; i++) {
         const struct candidate *c = &search->list[i];
         if (c->status != FINDING_OK && t.refused++ == 0)
@@ -154,43 +209,94 @@ static struct tally tally_of(const struct search *search)
     return t;
 }
 
+static void add_plan(struct shown *shown, int64_t at, const char *role)
+{
+    const struct search *search = shown->search;
+    const struct candidate *c = &search->list[at];
+    struct shown_plan *plan = &shown->plan[shown->plans++];
+    *plan = (struct shown_plan){.candidate = c,
+                                .role = role,
+                                .name = label(search, at),
+                                .batch = base_alloc(search->question.phases, sizeof(int64_t)),
+                                .phases = search->question.phases,
+                                .keeps = search_keeps(search, c),
+                                .over_closed = c->usage.seconds.value / c->closed,
+                                .set = candidate_set(&search->question, c)};
+    for (int32_t i = 0; i < plan->phases; i++)
+        plan->batch[i] = candidate_batch(&search->question, c, i);
+}
+
+static void add_plans(struct shown *shown)
+{
+    const struct search *search = shown->search;
+    shown->fronts = (int32_t)search->front_count;
+    shown->plan = base_alloc(2 + shown->fronts, sizeof(*shown->plan));
+    add_plan(shown, search->best, "best");
+    if (search->next >= 0)
+        add_plan(shown, search->next, "next");
+    shown->best = shown->plan;
+    shown->next = search->next >= 0 ? shown->plan + 1 : NULL;
+    shown->front = shown->plan + shown->plans;
+    for (int32_t i = 0; i < shown->fronts; i++)
+        add_plan(shown, search->front[i], "front");
+}
+
+static void add_doubts(struct shown *shown)
+{
+    const struct search *search = shown->search;
+    shown->doubts = search->doubt_count;
+    shown->doubt = base_alloc(shown->doubts, sizeof(*shown->doubt));
+    for (int32_t i = 0; i < shown->doubts; i++) {
+        const struct doubtful *doubt = &search->doubt[i];
+        shown->doubt[i] = (struct shown_doubt){doubt->input,
+                                               doubt->range,
+                                               {&doubt->low, label(search, doubt->low.best)},
+                                               {&doubt->high, label(search, doubt->high.best)},
+                                               doubt->low.best != search->best ||
+                                                   doubt->high.best != search->best};
+    }
+}
+
+static struct shown shown_of(const struct search *search)
+{
+    struct shown shown = {.search = search,
+                          .target = search->question.target,
+                          .aim = aim_names[search->aim],
+                          .price_unit = price_unit(search),
+                          .within = search->within,
+                          .budget = search->budget,
+                          .met = search_keeps(search, &search->list[search->best]),
+                          .tally = tally_of(search)};
+    add_plans(&shown);
+    add_doubts(&shown);
+    return shown;
+}
+
+static void shown_release(struct shown *shown)
+{
+    for (int32_t i = 0; i < shown->plans; i++) {
+        free(shown->plan[i].name);
+        free(shown->plan[i].batch);
+        option_list_release(&shown->plan[i].set);
+    }
+    for (int32_t i = 0; i < shown->doubts; i++) {
+        free(shown->doubt[i].low.best);
+        free(shown->doubt[i].high.best);
+    }
+    free(shown->plan);
+    free(shown->doubt);
+}
+
 struct json *plan_json(const struct search *search)
 {
-    struct json *json = json_new_object();
-    struct tally tally = tally_of(search);
-    json_put_text(json, "schema", "foretrain/plan/1");
-    json_put_text(json, "version", FORETRAIN_VERSION);
-    json_put_text(json, "target", search->question.target);
-    json_put_real(json, "within_s", search->within);
-    json_put_real(json, "budget", search->budget);
-    json_put_text(json, "aim", aim_names[search->aim]);
-    json_put_text(json, "price_unit", price_unit(search));
-    json_put_boolean(json, "met", search_keeps(search, &search->list[search->best]));
-    json_put(json, "best", candidate_json(search, search->best));
-    if (search->next >= 0)
-        json_put(json, "next", candidate_json(search, search->next));
-    struct json *front = json_put_array(json, "front");
-    for (int64_t i = 0; i < search->front_count; i++)
-        json_append(front, candidate_json(search, search->front[i]));
-    json_put(json, "sensitivity", doubts_json(search));
-    json_put_integer(json, "candidates", search->count);
-    json_put_integer(json, "refused", tally.refused);
-    json_put_integer(json, "simulated", tally.simulated);
-    return json;
+    AUTORELEASE(shown) struct shown shown = shown_of(search);
+    return answer_json(&plan_columns, &shown);
 }
 
 struct json *plan_rows(const struct search *search)
 {
-    struct json *rows = json_new_array();
-    for (int64_t i = -2; i < search->front_count; i++) {
-        int64_t at = i == -2 ? search->best : i == -1 ? search->next : search->front[i];
-        if (at < 0)
-            continue;
-        struct json *row = json_append_object(rows);
-        json_put_text(row, "plan", i == -2 ? "best" : i == -1 ? "next" : "front");
-        put_candidate(row, search, at);
-    }
-    return rows;
+    AUTORELEASE(shown) struct shown shown = shown_of(search);
+    return answer_list(&plan_row_columns, shown.plan, shown.plans);
 }
 
 /* ---- for people ---- */

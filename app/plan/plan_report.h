@@ -6,8 +6,11 @@
 
 #include "app/plan/search.h"
 
-/** The answer, "foretrain/plan/1". */
+/** The answer. */
 struct json *plan_json(const struct search *search);
+
+/** Its columns. */
+extern const struct answer_columns plan_columns;
 
 /** The best, the next best and the front, a row each. */
 struct json *plan_rows(const struct search *search);

@@ -119,7 +119,7 @@ static void try_price(const struct study *study, struct rival *rival, int32_t in
     AUTOFREE char *input =
         base_format("prices of %s", tariff->platform ? tariff->platform : tariff->file.low.name);
     describe(row, input, "as the file says");
-    if (!search->currency || c->bill.file != &tariff->file)
+    if (!search->currency || c->bill.origin != tariff->file.origin)
         return;
     rival->price[study->first_price + index][LOW] = bill.cost.low / bill.cost.value;
     rival->price[study->first_price + index][HIGH] = bill.cost.high / bill.cost.value;

@@ -3,7 +3,6 @@
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
 #include "app/predict/explain.h"
-#include "config.h"
 
 /* Runs A and B, and the answer: the causes of A's loss, or of B's larger loss. */
 struct answer {
@@ -192,82 +191,140 @@ static void print_answer(struct text *out, const struct answer *answer)
             text_add(out, "warning: %s: %s\n", run_names[i], answer->run[i].warning);
 }
 
-/* --- JSON --- */
+/* --- for programs --- */
 
-static void put_interval(struct json *json, const char *key, struct interval likely)
-{
-    json_put_interval(json, key, likely.low, likely.high);
-}
+struct shown_cause {
+    const char *column, *name;
+    struct cause cause;
+};
 
-/* Appended to @list; @column is "A", or NULL for none. */
-static void add_causes(struct json *list, const struct cause *cause, const char *column)
-{
-    for (int i = 0; i < CAUSE_COUNT; i++) {
-        struct json *json = json_append_object(list);
-        if (column)
-            json_put_text(json, "column", column);
-        json_put_text(json, "name", cause_names[i]);
-        json_put_text(json, "link", cause[i].link);
-        json_put_real(json, "seconds", cause[i].seconds);
-        json_put_real(json, "points", cause[i].points);
-        put_interval(json, "seconds_interval", cause[i].seconds_likely);
-        put_interval(json, "points_interval", cause[i].points_likely);
-    }
-}
+struct shown_side {
+    int32_t devices;
+    int64_t batch;
+    double step;
+};
 
-static struct json *causes_json(const struct cause *cause)
+struct shown_run {
+    const char *scenario, *platform, *backend, *grain;
+    int32_t phase;
+    struct shown_side run, baseline;
+    const struct explanation *explanation;
+    struct shown_cause cause[CAUSE_COUNT];
+};
+
+struct shown {
+    struct shown_run run[2];
+    int32_t runs;
+    struct shown_cause cause[CAUSE_COUNT];
+    double points;
+    struct interval points_likely;
+    const char *sentence;
+};
+
+#define DESCRIBED struct shown_cause
+static const struct answer_column cause_rows[] = {
+    COLUMN("name", name, .help = "what the lost time is spent on"),
+    COLUMN("link", cause.link, .null = true, .help = "kind of link that limits it; null: none"),
+    COLUMN("seconds", cause.seconds, LIKELY(cause.seconds_likely),
+           .help = "per step of the run, less the baseline's for as many images"),
+    COLUMN("points", cause.points, LIKELY(cause.points_likely),
+           .help = "percent of the step, which are points of efficiency"),
+};
+static const struct answer_columns cause_columns = COLUMNS(NULL, cause_rows);
+
+static const struct answer_column table_rows[] = {
+    COLUMN("column", column, .help = "A, B or B - A"),
+    COLUMN_ROWS(&cause_columns),
+};
+static const struct answer_columns table_columns = COLUMNS(NULL, table_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct explanation
+static const struct answer_column efficiency_rows[] = {
+    COLUMN("scaling_efficiency", efficiency, LIKELY(efficiency_likely),
+           .help = "device time of an image in the baseline over that in the run"),
+    COLUMN("warning", warning, .null = true, .help = "about the back end; null: none"),
+};
+static const struct answer_columns efficiency_columns = COLUMNS(NULL, efficiency_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_side
+static const struct answer_column side_rows[] = {
+    COLUMN("devices", devices, .help = "devices in use"),
+    COLUMN("batch_per_device", batch, .help = "images on each device"),
+    COLUMN("step_s", step, .help = "one training step"),
+};
+static const struct answer_columns side_columns = COLUMNS(NULL, side_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_run
+static const struct answer_column run_rows[] = {
+    COLUMN("scenario", scenario, .help = "path of the job"),
+    COLUMN("platform", platform, .help = "name of its platform"),
+    COLUMN("backend", backend, .help = "analytic or sim"),
+    COLUMN("grain", grain, .help = "as in a result"),
+    COLUMN("phase", phase, .help = "phase that is explained, from 1"),
+    COLUMN_MEMBERS(run, &side_columns),
+    COLUMN_OBJECT("baseline", baseline, &side_columns),
+    COLUMN_MEMBERS(explanation, &efficiency_columns),
+    COLUMN_ARRAY("causes", cause, .table = &cause_columns),
+};
+static const struct answer_columns run_columns = COLUMNS(NULL, run_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown
+static const struct answer_column shown_rows[] = {
+    COLUMN_ITEMS("runs", run, runs, .table = &run_columns),
+    COLUMN_ARRAY("causes", cause, .table = &cause_columns),
+    COLUMN("points", points, LIKELY(points_likely),
+           .help = "points of efficiency that the only run loses, or the second beyond the first"),
+    COLUMN("sentence", sentence, .help = "the largest cause in words"),
+};
+static const struct answer_columns explain_columns = COLUMNS("explain/2", shown_rows);
+#undef DESCRIBED
+
+static void list_causes(struct shown_cause *list, const struct cause *cause, const char *column)
 {
-    struct json *list = json_new_array();
-    add_causes(list, cause, NULL);
-    return list;
+    for (int i = 0; i < CAUSE_COUNT; i++)
+        list[i] = (struct shown_cause){column, cause_names[i], cause[i]};
 }
 
 /* The whole table. */
 static struct json *columns_json(const struct answer *answer)
 {
-    struct json *list = json_new_array();
     struct columns columns = list_columns(answer);
+    struct shown_cause list[3 * CAUSE_COUNT];
     for (int32_t i = 0; i < columns.count; i++)
-        add_causes(list, columns.cause[i], column_names[i]);
-    return list;
+        list_causes(list + i * CAUSE_COUNT, columns.cause[i], column_names[i]);
+    return answer_list(&table_columns, list, columns.count * CAUSE_COUNT);
 }
 
-static struct json *run_json(const struct explanation *e)
+static struct shown_side side_of(const struct task *task)
 {
-    struct json *json = json_new_object();
-    json_put_text(json, "scenario", scenario_name(&e->job.scenario));
-    json_put_text(json, "platform", platform_name(e->job.platform));
-    json_put_text(json, "backend", task_trace(&e->task[0])->backend);
-    json_put_text(json, "grain", task_trace(&e->task[0])->grain);
-    json_put_integer(json, "phase", e->phase);
-    json_put_integer(json, "devices", e->task[0].point.fabric->ranks);
-    json_put_integer(json, "batch_per_device", e->task[0].point.batch);
-    json_put_real(json, "step_time_s", e->task[0].step);
-    json_put_integer(json, "baseline_devices", e->task[1].point.fabric->ranks);
-    json_put_integer(json, "baseline_batch_per_device", e->task[1].point.batch);
-    json_put_real(json, "baseline_step_time_s", e->task[1].step);
-    json_put_real(json, "efficiency", e->efficiency);
-    put_interval(json, "efficiency_interval", e->efficiency_likely);
-    json_put(json, "causes", causes_json(e->cause));
-    json_put_text(json, "warning", e->warning);
-    return json;
+    return (struct shown_side){task->point.fabric->ranks, task->point.batch, task->step};
 }
 
 static void print_json(struct text *out, const struct answer *answer)
 {
-    struct json *json = json_new_object(), *runs = json_new_array();
     AUTOFREE char *sentence = tell(answer);
-    for (int32_t i = 0; i < answer->count; i++)
-        json_append(runs, run_json(&answer->run[i]));
-    json_put_text(json, "schema", "foretrain/explain/1");
-    json_put_text(json, "version", FORETRAIN_VERSION);
-    json_put(json, "runs", runs);
-    json_put(json, "causes", causes_json(answer->cause));
-    json_put_real(json, "points", add_up(answer->cause).points);
-    put_interval(json, "points_interval", answer->lost);
-    json_put_text(json, "sentence", sentence);
-    json_print(out, json);
-    json_free(json);
+    struct shown shown = {.runs = answer->count,
+                          .points = add_up(answer->cause).points,
+                          .points_likely = answer->lost,
+                          .sentence = sentence};
+    for (int32_t i = 0; i < answer->count; i++) {
+        const struct explanation *e = &answer->run[i];
+        shown.run[i] = (struct shown_run){.scenario = scenario_name(&e->job.scenario),
+                                          .platform = platform_name(e->job.platform),
+                                          .backend = task_trace(&e->task[0])->backend,
+                                          .grain = task_trace(&e->task[0])->grain,
+                                          .phase = e->phase,
+                                          .run = side_of(&e->task[0]),
+                                          .baseline = side_of(&e->task[1]),
+                                          .explanation = e};
+        list_causes(shown.run[i].cause, e->cause, NULL);
+    }
+    list_causes(shown.cause, answer->cause, NULL);
+    answer_print(out, &explain_columns, &shown);
 }
 
 /* The unknown inputs of all runs have equal random numbers where their keys are equal. */
@@ -328,5 +385,6 @@ const struct command command_explain = {
     RECORD(options, struct explain_request, &defaults),
     TAKES(1, 2),
     .jobs = true,
+    ANSWERS(&explain_columns),
     .run = explain,
 };

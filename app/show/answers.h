@@ -30,6 +30,3 @@ struct answer {
 
 /** All that no table of a command describes yet, NULL-terminated. */
 extern const struct answer *const answers[];
-
-/** Those of commands that choose among jobs, in answers_choice.c. */
-extern const struct answer answer_compare, answer_sweep, answer_plan;

@@ -7,8 +7,6 @@
 #include "app/train/train_answers.h"
 #include "app/train/train_memory.h"
 #include "app/train/train_page.h"
-#include "config.h"
-#include "core/base/json.h"
 #include "exec/checkpoint/checkpoint.h"
 
 /* The child gets our own words unchanged. */
@@ -59,56 +57,37 @@ static void add_options(struct launch *launch, const struct train_request *reque
         launch_add(launch, "--overwrite");
 }
 
-/* What a dry run finds. */
-static int tell(struct text *out, struct json *json, const struct train_request *request,
-                const struct job *job, int32_t ranks, struct err *err)
-{
-    struct train_memory memory;
-    if (train_memory_find(&memory, job, request, ranks, err))
-        return -1;
-    if (!json) {
-        train_memory_print(out, &memory);
-        return 0;
-    }
-    json_put_text(json, "schema", "foretrain/dry-run/1");
-    json_put_text(json, "version", FORETRAIN_VERSION);
-    json_put_text(json, "scenario_sha256", job->scenario.sha256);
-    json_put_text(json, "network", job->model->name);
-    json_put_text(json, "device", device_words[request->compute.device]);
-    json_put_integer(json, "ranks", ranks);
-    train_memory_put(json, &memory);
-    return 0;
-}
-
 /* Check the job here first: one message, before any rank is started. */
-static int check(const struct train_request *request, int32_t *ranks, struct text *out,
-                 struct json *json, struct err *err)
+static int check(const struct train_request *request, struct job *job, struct dry_run_answer *dry,
+                 struct err *err)
 {
-    AUTORELEASE(job) struct job job = {0};
     struct wish wish = {0};
     const struct option_list *set = &request->set;
     if (request->compute.started) /* all on this machine */
         wish = wish_for_ranks(request->compute.started, request->compute.started);
     wish.real = true;
     if (train_request_check(request, err) ||
-        job_read(&job, request->head.argument.item[0], set->item, set->count, NULL, err))
+        job_read(job, request->head.argument.item[0], set->item, set->count, NULL, err))
         return -1;
-    int failed = job_resolve(&job, &wish, err);
-    *ranks = grid_ranks(job.resolved.cluster.grid);
-    if (!failed && !request->compute.started && *ranks > REQUEST_RANKS_MOST)
+    int failed = job_resolve(job, &wish, err);
+    *dry = (struct dry_run_answer){.sha256 = job->scenario.sha256,
+                                   .network = job->model->name,
+                                   .device = device_words[request->compute.device],
+                                   .ranks = grid_ranks(job->resolved.cluster.grid)};
+    if (!failed && !request->compute.started && dry->ranks > REQUEST_RANKS_MOST)
         failed = err_add_code(err, 64,
                               "%s is for %d devices: give the number of ranks to start here with "
                               "-n N, or start foretrain-exec with your cluster's mpirun or srun",
-                              job.scenario.path, *ranks);
+                              job->scenario.path, dry->ranks);
     if (!failed && strcmp(device_words[request->compute.device], "cuda") != 0)
-        failed = job_check_mpi(&job, err);
+        failed = job_check_mpi(job, err);
     if (!failed && request->compute.device != DEVICE_REPLAY)
-        failed = job_check_shards(&job, request->compute.device == DEVICE_CUDA, err);
-    struct schedule **schedule = failed ? NULL : job_training(&job, err);
+        failed = job_check_shards(job, request->compute.device == DEVICE_CUDA, err);
+    struct schedule **schedule = failed ? NULL : job_training(job, err);
     failed = failed || !schedule;
     if (!failed && request->dry_run)
-        failed = tell(out, json, request, &job, *ranks, err);
-    training_free(&job, schedule);
+        failed = train_memory_find(&dry->memory, job, request, dry->ranks, err);
+    training_free(job, schedule);
     return failed ? -1 : 0;
 }
 
@@ -132,25 +111,27 @@ static void advise(const struct train_request *request, int code)
     }
 }
 
-/* The line itself, or into @json its words. */
-static void tell_line(struct text *out, struct json *json, const struct launch *launch)
+/* What would be run, and if @dry the memory that it takes. */
+static void tell(struct text *out, bool json, struct dry_run_answer *dry,
+                 const struct launch *launch)
 {
-    if (json) {
-        struct json *words = json_put_array(json, "command");
-        for (int32_t i = 0; i < launch->count; i++)
-            json_append_text(words, launch->argument[i]);
-        json_print(out, json);
-    } else {
-        AUTOFREE char *line = launch_line(launch);
-        text_add(out, "%s\n", line);
+    if (dry && json) {
+        dry->command = (const char *const *)launch->argument;
+        dry->words = launch->count;
+        answer_print(out, &dry_run_columns, dry);
+        return;
     }
+    AUTOFREE char *line = launch_line(launch);
+    if (dry)
+        train_memory_print(out, &dry->memory);
+    text_add(out, "%s\n", line);
 }
 
 enum { STOPPED = 75 /* exit code of a run with a checkpoint */ };
 
-/* @json: results of a dry run, to be printed with the line; NULL: text. */
+/* @dry: what a dry run prints beside the line, or NULL. */
 static int start(const struct train_request *request, const char *command, int32_t ranks,
-                 struct text *out, struct json *json, struct err *err)
+                 struct text *out, struct dry_run_answer *dry, struct err *err)
 {
     AUTORELEASE(launch) struct launch launch = {.saves = strcmp(command, "train") == 0};
     if (launch_begin(&launch, ranks, err))
@@ -161,7 +142,7 @@ static int start(const struct train_request *request, const char *command, int32
     add_options(&launch, request);
     int code = 0;
     if (request->dry_run) {
-        tell_line(out, json, &launch);
+        tell(out, request->head.json, dry, &launch);
     } else {
         AUTOFREE char *line = launch_line(&launch);
         fprintf(stderr, "%s\n", line);
@@ -179,11 +160,10 @@ static int start(const struct train_request *request, const char *command, int32
 static int train(const void *record, struct text *out, struct err *err)
 {
     const struct train_request *request = record;
-    int32_t ranks = 1;
-    AUTORELEASE(json)
-    struct json *json = request->dry_run && request->head.json ? json_new_object() : NULL;
+    AUTORELEASE(job) struct job job = {0};
+    struct dry_run_answer dry = {0};
     int failed =
-        check(request, &ranks, out, json, err) || start(request, "train", ranks, out, json, err);
+        check(request, &job, &dry, err) || start(request, "train", dry.ranks, out, &dry, err);
     return failed ? -1 : 0;
 }
 
@@ -211,7 +191,7 @@ const struct command command_train = {
     RECORD(train_options, struct train_request, &train_defaults),
     TAKES(1, 1),
     .jobs = true,
-    ANSWERS(&training_columns),
+    ANSWERS(&training_columns, &dry_run_columns),
     .run = train,
 };
 

@@ -123,6 +123,11 @@ int train_memory_find(struct train_memory *memory, const struct job *job,
     }
     if (request->compute.device == DEVICE_CPU && ask_workspace(memory, request, ranks, &image, err))
         return -1;
+    memory->largest = -1;
+    memory->activations_least = memory->plan.activations - memory->plan.applied;
+    memory->total = memory_total(&memory->plan);
+    memory->device_name = device->name;
+    memory->device_bytes = (int64_t)device->memory.value;
     if (memory->fits_kind)
         memory->largest = memory_largest_batch(job->model, &scenario, job->resolved.shards,
                                                memory->plan.workspace - image * memory->micro,
@@ -235,26 +240,37 @@ void train_memory_print(struct text *out, const struct train_memory *memory)
     print_device(out, memory);
 }
 
-void train_memory_put(struct json *json, const struct train_memory *memory)
-{
-    const struct memory_plan *plan = &memory->plan;
-    struct json *bytes = json_put_object(json, "memory"),
-                *device = json_put_object(json, "platform_device");
-    json_put_integer(bytes, "batch", memory->batch);
-    json_put_integer(bytes, "micro_batch", memory->micro);
-    json_put_integer(bytes, "weights_bytes", plan->weights);
-    json_put_integer(bytes, "gradients_bytes", plan->gradients);
-    json_put_integer(bytes, "momentum_bytes", plan->momentum);
-    json_put_integer(bytes, "activations_bytes", plan->activations);
-    json_put_integer(bytes, "activations_least_bytes", plan->activations - plan->applied);
-    json_put_integer(bytes, "images_bytes", plan->input);
-    json_put_text(bytes, "workspace", workspace_words[memory->workspace]);
-    json_put_integer(bytes, "workspace_bytes", plan->workspace);
-    json_put_integer(bytes, "total_bytes", memory_total(plan));
-    json_put_text(device, "name", memory->device->name);
-    json_put_integer(device, "memory_bytes", (int64_t)memory->device->memory.value);
-    if (memory->fits_kind)
-        json_put_integer(device, "largest_batch", memory->largest);
-    else
-        json_put_text(device, "largest_batch", NULL);
-}
+#define DESCRIBED struct dry_run_answer
+static const struct answer_column dry_run_rows[] = {
+    COLUMN("scenario_sha256", sha256, .help = "of the scenario's text and the overrides"),
+    COLUMN("network", network, .help = "network that would be trained"),
+    COLUMN("device", device,
+           .help = "that each rank would compute on: cpu, cpu-naive, cuda or replay"),
+    COLUMN("ranks", ranks, .help = "ranks that would be started"),
+    COLUMN("memory.batch", memory.batch, .help = "images of one rank, in the phase that has most"),
+    COLUMN("memory.micro_batch", memory.micro,
+           .help = "images that pass through the network at once"),
+    COLUMN("memory.weights_bytes", memory.plan.weights,
+           .help = "masters, and the copy to compute with"),
+    COLUMN("memory.gradients_bytes", memory.plan.gradients, .help = "of the weights"),
+    COLUMN("memory.momentum_bytes", memory.plan.momentum, .help = "of the optimizer"),
+    COLUMN("memory.activations_bytes", memory.plan.activations,
+           .help = "at most: values of all layers for backward, and the gradients of two"),
+    COLUMN("memory.activations_least_bytes", memory.activations_least,
+           .help = "activations_bytes where every batch norm that a GPU's convolutions can apply "
+                   "as they read is applied, and so not written; which are, its clock decides"),
+    COLUMN("memory.images_bytes", memory.plan.input, .help = "images read ahead and in use"),
+    COLUMN("memory.workspace", memory.workspace, .words = workspace_words,
+           .help = "what workspace_bytes is: exact (of oneDNN on this machine), at most (of "
+                   "convolutions on a GPU; engines that need more are not used) or not counted"),
+    COLUMN("memory.workspace_bytes", memory.plan.workspace,
+           .help = "of libraries, beside the arrays; 0 when not counted"),
+    COLUMN("memory.total_bytes", memory.total, .help = "activations_bytes and all others"),
+    COLUMN("platform_device.name", memory.device_name, .help = "device of the job's platform"),
+    COLUMN("platform_device.memory_bytes", memory.device_bytes, .help = "memory of this device"),
+    COLUMN("platform_device.largest_batch", memory.largest, .negative = true,
+           .help = "images at once that fit into it; null where ranks would compute on another "
+                   "kind of device"),
+    COLUMN_ITEMS("command", command, words, .help = "words of the command that would be run"),
+};
+const struct answer_columns dry_run_columns = COLUMNS("dry-run/2", dry_run_rows);

@@ -9,7 +9,7 @@
 
 #include "app/job/job.h"
 #include "app/train/train_request.h"
-#include "core/base/json.h"
+#include "core/base/answer.h"
 #include "core/schedule/memory.h"
 
 /** How far the workspace is known. */
@@ -23,9 +23,13 @@ struct train_memory {
     int32_t threads;               /**< of the workspace; 0: it does not depend on them */
     enum workspace_kind workspace; /**< of plan.workspace */
     const struct device *device;   /**< of the job's platform */
+    int64_t activations_least;     /**< if all that can be applied is applied */
+    int64_t total;                 /**< of the plan */
+    const char *device_name;       /**< of `device` */
+    int64_t device_bytes;          /**< its memory */
     bool fits_kind;                /**< the ranks compute on a device of this kind: a GPU, or
                                         none */
-    int64_t largest;               /**< images at once that fit into it; only with fits_kind */
+    int64_t largest;               /**< images at once that fit into it; -1 without fits_kind */
 };
 
 /** Fill @memory for each of @ranks ranks on this machine with the device, threads and assignments
@@ -39,5 +43,14 @@ int train_memory_find(struct train_memory *memory, const struct job *job,
 /** Append a table for people. */
 void train_memory_print(struct text *out, const struct train_memory *memory);
 
-/** Put the members `memory` and `platform_device` of foretrain/dry-run/1 into @json. */
-void train_memory_put(struct json *json, const struct train_memory *memory);
+/** The answer of a dry run.  Everything is borrowed. */
+struct dry_run_answer {
+    const char *sha256, *network, *device;
+    int32_t ranks;
+    struct train_memory memory;
+    const char *const *command; /**< (words) that would be run */
+    int32_t words;
+};
+
+/** Its columns. */
+extern const struct answer_columns dry_run_columns;

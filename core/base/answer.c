@@ -91,7 +91,7 @@ static struct json *item(const struct answer_column *column, const void *list, i
 static struct json *items(const struct answer_column *column, const void *record)
 {
     const void *list =
-        column->items ? (const char *)record + column->offset : AT(void *, column->offset);
+        column->inside ? (const char *)record + column->offset : AT(void *, column->offset);
     if (!list && column->absent)
         return json_new_text(NULL);
     struct json *json = json_new_array();
@@ -172,14 +172,26 @@ static void put_column(struct json *object, const struct answer_column *column, 
         put_interval(object, key, interval_of(column, record));
 }
 
+/* The record inside @record that @column describes, or NULL. */
+static const void *inner(const struct answer_column *column, const void *record)
+{
+    return column->kind == COLUMN_POINTER ? AT(void *, column->offset)
+                                          : (const char *)record + column->offset;
+}
+
+static bool is_inside(const struct answer_column *column)
+{
+    return column->kind == COLUMN_RECORD || column->kind == COLUMN_POINTER;
+}
+
 void answer_put(struct json *object, const struct answer_columns *columns, const void *record)
 {
     for (const struct answer_column *c = columns->column; c < columns->column + columns->count;
          c++) {
-        if (c->kind != COLUMN_RECORD)
+        if (!is_inside(c))
             put_column(object, c, record);
-        else if (AT(void *, c->offset))
-            answer_put(object, c->table, AT(void *, c->offset));
+        else if (inner(c, record))
+            answer_put(*c->key ? json_at(object, c->key) : object, c->table, inner(c, record));
     }
 }
 
@@ -208,6 +220,71 @@ struct json *answer_list(const struct answer_columns *columns, const void *list,
     return json;
 }
 
+/* ---- the inverse ---- */
+
+/* What @record has room for at @offset. */
+#define ROOM(type, offset) (*(type *)(void *)((char *)record + (offset)))
+
+static bool read_real(const struct json *object, const char *key, const char *end, double *value)
+{
+    AUTOFREE char *name = base_format("%s%s", key, end);
+    return json_as_real(json_get(object, name), value);
+}
+
+static bool read_word(const struct answer_column *column, const struct json *json, int32_t *index)
+{
+    const char *word = json_as_text(json);
+    for (*index = 0; word && column->words[*index]; ++*index)
+        if (!strcmp(column->words[*index], word))
+            return true;
+    return false;
+}
+
+static bool read_count(const struct json *json, int32_t *count)
+{
+    int64_t value = 0;
+    bool good = json_is_nothing(json) || json_as_integer(json, &value);
+    *count = (int32_t)value;
+    return good && *count == value;
+}
+
+static bool read_column(const struct answer_column *column, const struct json *object, void *record)
+{
+    const struct json *json = json_get(object, column->key);
+    if (!json && column->absent)
+        return true;
+    switch (column->kind) {
+    case COLUMN_REAL:
+        return json_as_real(json, &ROOM(double, column->offset)) &&
+               (!column->likely ||
+                (read_real(object, column->key, "_low", &ROOM(double, column->likely)) &&
+                 read_real(object, column->key, "_high",
+                           &ROOM(double, column->likely + sizeof(double)))));
+    case COLUMN_RANGE:
+        return json_as_real(json, &ROOM(struct range, column->offset).value) &&
+               read_real(object, column->key, "_low", &ROOM(struct range, column->offset).low) &&
+               read_real(object, column->key, "_high", &ROOM(struct range, column->offset).high);
+    case COLUMN_INTEGER:
+        return json_as_integer(json, &ROOM(int64_t, column->offset));
+    case COLUMN_COUNT:
+        return column->words ? read_word(column, json, &ROOM(int32_t, column->offset))
+                             : read_count(json, &ROOM(int32_t, column->offset));
+    case COLUMN_TEXT:
+        ROOM(char *, column->offset) = base_copy(json_as_text(json));
+        return json_is_nothing(json) || json_as_text(json);
+    default:
+        return false;
+    }
+}
+
+bool answer_read(const struct answer_columns *columns, const struct json *object, void *record)
+{
+    for (const struct answer_column *c = columns->column; c < columns->column + columns->count; c++)
+        if (!read_column(c, object, record))
+            return false;
+    return true;
+}
+
 /* ---- the same in words ---- */
 
 struct visit {
@@ -222,16 +299,18 @@ static void visit_value(const struct visit *visit, const char *path, const char 
     visit->row(visit->context, whole, type, help);
 }
 
+/* @path without @end, "?" or "[]". */
 static void visit_column(const struct visit *visit, const struct answer_column *column,
-                         const char *path)
+                         const char *path, const char *end)
 {
     bool null = may_be_null(column) && !column->absent;
     AUTOFREE char *type = base_format("%s%s", type_of(column), null ? "?" : "");
-    visit_value(visit, path, "", type, column->help);
+    AUTOFREE char *low = base_format("_low%s", end), *high = base_format("_high%s", end);
+    visit_value(visit, path, end, type, column->help);
     if (!has_interval(column))
         return;
-    visit_value(visit, path, "_low", "number?", "lower end of its 90 % interval; null: not known");
-    visit_value(visit, path, "_high", "number?", "its upper end");
+    visit_value(visit, path, low, "number?", "lower end of its 90 % interval; null: not known");
+    visit_value(visit, path, high, "number?", "upper end of its 90 % interval; null: not known");
 }
 
 static void visit_columns(const struct visit *visit, const struct answer_columns *columns,
@@ -239,15 +318,15 @@ static void visit_columns(const struct visit *visit, const struct answer_columns
 {
     for (const struct answer_column *c = columns->column; c < columns->column + columns->count;
          c++) {
-        AUTOFREE char *path = base_format("%s%s%s%s", prefix, c->key,
-                                          absent || c->absent ? "?" : "", is_list(c) ? "[]" : "");
-        AUTOFREE char *members = base_format("%s.", path);
-        if (c->kind == COLUMN_RECORD)
-            visit_columns(visit, c->table, prefix, c->absent);
-        else if (c->table)
-            visit_columns(visit, c->table, members, false);
+        bool beside = is_inside(c) && !*c->key;
+        AUTOFREE char *path = base_format("%s%s", prefix, c->key);
+        AUTOFREE char *end = base_format("%s%s", (absent || c->absent) && !beside ? "?" : "",
+                                         is_list(c) ? "[]" : "");
+        AUTOFREE char *members = base_format("%s%s%s", path, end, beside ? "" : ".");
+        if (c->table)
+            visit_columns(visit, c->table, members, beside && c->absent);
         else
-            visit_column(visit, c, path);
+            visit_column(visit, c, path, end);
     }
 }
 

@@ -45,8 +45,9 @@ enum column_kind {
     COLUMN_REALS,    /**< double * of `count` */
     COLUMN_INTEGERS, /**< int64_t * of `count` */
     COLUMN_LIST,     /**< pointer to `count` records of `table` */
-    COLUMN_RECORD    /**< pointer to one record of `table`, whose values are members of the same
-                          object; NULL, if `absent`: they are left out */
+    COLUMN_RECORD,   /**< one record of `table`: an object, or with the key "" members of the same
+                          object */
+    COLUMN_POINTER   /**< pointer to one; NULL, if `absent`: left out */
 };
 
 /** One row. */
@@ -64,7 +65,8 @@ struct answer_column {
     size_t likely;            /**< of the struct interval of a REAL [bytes]; 0: it has none */
     size_t count;             /**< of the number of items [bytes] */
     bool wide;                /**< which is an int64_t, not an int32_t */
-    int32_t items;            /**< of an array inside the record; 0: `count` says it */
+    bool inside;              /**< the items are an array inside the record, not behind a pointer */
+    int32_t items;            /**< of an array that is always full; 0: `count` says it */
     const char *const *words; /**< of COUNT, which is an index of them; NULL: it is a number */
     const struct answer_columns
         *table;       /**< of LIST; of JSON: what describes its members, or NULL */
@@ -103,12 +105,14 @@ struct answer_columns {
 #define COLUMN_CHARACTERS(type)                                                                    \
     (__builtin_types_compatible_p(type, char *) ? COLUMN_TEXT : COLUMN_CHARS)
 
-/** A row for @member, a pointer to @number of them: char *, double, int64_t, or records of a
- * `.table`.  NULL is an empty list, or none if `.absent`. */
+/** A row for @member, an array or a pointer, of @number items: char *, double, int64_t, or records
+ * of a `.table`.  NULL is an empty list, or none if `.absent`. */
 #define COLUMN_ITEMS(name, member, number, ...)                                                    \
     {                                                                                              \
         .key = name, .offset = offsetof(DESCRIBED, member), .count = offsetof(DESCRIBED, number),  \
         .wide = sizeof(((DESCRIBED *)0)->number) == sizeof(int64_t),                               \
+        .inside = !__builtin_types_compatible_p(__typeof__(((DESCRIBED *)0)->member),              \
+                                                __typeof__(&((DESCRIBED *)0)->member[0])),         \
         .kind = COLUMN_ITEM_KIND(((DESCRIBED *)0)->member), __VA_ARGS__                            \
     }
 
@@ -116,26 +120,41 @@ struct answer_columns {
 #define COLUMN_ITEM_KIND(member)                                                                   \
     _Generic((member), char **                                                                     \
              : COLUMN_TEXTS, const char *const *                                                   \
+             : COLUMN_TEXTS, const char **                                                         \
              : COLUMN_TEXTS, double *                                                              \
              : COLUMN_REALS, int64_t *                                                             \
              : COLUMN_INTEGERS, default                                                            \
              : COLUMN_LIST)
 
-/** A row for @member, a pointer to one record of @columns whose values stand here, too. */
-#define COLUMN_MEMBERS(member, columns) COLUMN_MEMBERS_IF(member, columns, false)
+/** A row for @member, a record of @columns or a pointer to one, as an object called @name. */
+#define COLUMN_OBJECT(name, member, columns) COLUMN_INSIDE(name, member, columns, false)
+
+/** The same with its values beside those of this record. */
+#define COLUMN_MEMBERS(member, columns) COLUMN_INSIDE("", member, columns, false)
 
 /** The same where the pointer may be NULL: then they are left out. */
-#define COLUMN_OPTIONAL(member, columns) COLUMN_MEMBERS_IF(member, columns, true)
-#define COLUMN_MEMBERS_IF(member, columns, may_be_absent)                                          \
+#define COLUMN_OPTIONAL(member, columns) COLUMN_INSIDE("", member, columns, true)
+
+/** Further rows of this record, which @columns has. */
+#define COLUMN_ROWS(columns)                                                                       \
     {                                                                                              \
-        .key = "", .offset = offsetof(DESCRIBED, member), .kind = COLUMN_RECORD, .table = columns, \
-        .absent = may_be_absent                                                                    \
+        .key = "", .kind = COLUMN_RECORD, .table = columns                                         \
+    }
+
+/** What the three have in common. */
+#define COLUMN_INSIDE(name, member, columns, may_be_absent)                                        \
+    {                                                                                              \
+        .key = name, .offset = offsetof(DESCRIBED, member), .table = columns,                      \
+        .absent = may_be_absent,                                                                   \
+        .kind = __builtin_classify_type(((DESCRIBED *)0)->member) == 5 /* a pointer */             \
+                    ? COLUMN_POINTER                                                               \
+                    : COLUMN_RECORD                                                                \
     }
 
 /** A row for the array @member of records of a `.table`. */
 #define COLUMN_ARRAY(name, member, ...)                                                            \
     {                                                                                              \
-        .key = name, .offset = offsetof(DESCRIBED, member), .kind = COLUMN_LIST,                   \
+        .key = name, .offset = offsetof(DESCRIBED, member), .kind = COLUMN_LIST, .inside = true,   \
         .items = ARRAY_SIZE(((DESCRIBED *)0)->member), __VA_ARGS__                                 \
     }
 
@@ -159,6 +178,11 @@ void answer_print(struct text *out, const struct answer_columns *columns, const 
 
 /** The @count records at @list as an array. */
 struct json *answer_list(const struct answer_columns *columns, const void *list, int64_t count);
+
+/** Read what answer_put() put of numbers, words and texts into zeroed @record, which owns its
+ * texts; null is NAN, 0 or NULL.
+ * @return whether every key is there that may not be left out, each of its type. */
+bool answer_read(const struct answer_columns *columns, const struct json *object, void *record);
 
 /** Call @row for "schema", "version", and each key of @columns and those inside: its @path as in
  * "rows[].error?" (a question mark: may be left out), its @type of JSON Schema as in "number?" (a

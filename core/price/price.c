@@ -125,6 +125,7 @@ int price_read(struct price_file *file, const char *name, struct err *err)
     char *warning = err->warning; /* which would be there twice */
     err->warning = NULL;
     int failed = read_end(&file->low, file->path, 0, err);
+    file->origin = base_format("%s of %s (%s)", file->low.name, file->low.date, file->path);
     free(err->warning);
     err->warning = warning;
     return failed;
@@ -150,6 +151,7 @@ void price_release(struct price_file *file)
     field_release(&price_table, &file->low);
     field_release(&price_table, &file->high);
     free(file->path);
+    free(file->origin);
     *file = (struct price_file){0};
 }
 
@@ -177,9 +179,11 @@ static struct range both(struct range a, struct range b)
 struct bill price_bill(const struct price_file *file, const struct usage *usage)
 {
     const struct range none = {NAN, NAN, NAN};
-    struct bill bill = {file, none, none, none};
+    struct bill bill = {.cost = none, .energy = none, .carbon = none};
     if (!file)
         return bill;
+    bill.currency = file->low.currency;
+    bill.origin = file->origin;
     struct range hours = times(usage->seconds, (struct range){1 / 3600.0, 1 / 3600.0, 1 / 3600.0});
     struct range price =
         both(BETWEEN(file, node_hour, usage->nodes), BETWEEN(file, device_hour, usage->devices));
@@ -195,29 +199,17 @@ struct bill price_bill(const struct price_file *file, const struct usage *usage)
     return bill;
 }
 
-char *bill_origin(const struct bill *bill)
-{
-    const struct price_file *file = bill->file;
-    return file ? base_format("%s of %s (%s)", file->low.name, file->low.date, file->path) : NULL;
-}
-
-void range_put(struct json *json, const char *key, struct range range)
-{
-    AUTOFREE char *interval = base_format("%s_interval", key);
-    json_put_real(json, key, range.value);
-    json_put_interval(json, interval, range.low, range.high);
-}
-
-void bill_put(struct json *json, const struct bill *bill)
-{
-    AUTOFREE char *origin = bill_origin(bill);
-    const struct range none = {NAN, NAN, NAN};
-    range_put(json, "cost", bill->file ? bill->cost : none);
-    range_put(json, "energy_kwh", bill->file ? bill->energy : none);
-    range_put(json, "carbon_kg", bill->file ? bill->carbon : none);
-    json_put_text(json, "currency", bill->file ? bill->file->low.currency : NULL);
-    json_put_text(json, "prices", origin);
-}
+#define DESCRIBED struct bill
+static const struct answer_column bill_rows[] = {
+    COLUMN("cost", cost, .null = true, .help = "at the prices; bounds with the ends of all ranges"),
+    COLUMN("energy_kwh", energy, .null = true, .help = "of devices and nodes, with PUE"),
+    COLUMN("carbon_kg", carbon, .null = true, .help = "CO2 equivalent of the energy"),
+    COLUMN("currency", currency, .null = true, .help = "of the cost"),
+    COLUMN("prices", origin, .null = true,
+           .help = "price file: name, date and path; null: nothing is priced"),
+};
+const struct answer_columns bill_columns = COLUMNS(NULL, bill_rows);
+#undef DESCRIBED
 
 static void print_amount(struct text *out, const char *label, struct range range, const char *unit)
 {
@@ -233,11 +225,10 @@ static void print_amount(struct text *out, const char *label, struct range range
 
 void bill_print(struct text *out, const struct bill *bill)
 {
-    if (!bill->file)
+    if (!bill->origin)
         return;
-    AUTOFREE char *origin = bill_origin(bill);
-    print_amount(out, "cost", bill->cost, bill->file->low.currency);
+    print_amount(out, "cost", bill->cost, bill->currency);
     print_amount(out, "energy", bill->energy, "kWh");
     print_amount(out, "carbon", bill->carbon, "kg");
-    text_add(out, "  %-24s%s\n", "prices", origin);
+    text_add(out, "  %-24s%s\n", "prices", bill->origin);
 }

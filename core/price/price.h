@@ -37,7 +37,8 @@ struct prices {
 /** A file.  Start from {0}; release with price_release(). */
 struct price_file {
     struct prices low, high;
-    char *path; /**< owned */
+    char *path;
+    char *origin; /**< bill.origin; both owned */
 };
 
 /** What is paid for; means over the run, where its phases differ. */
@@ -48,10 +49,12 @@ struct usage {
 
 /** What it comes to.  Borrows from the file. */
 struct bill {
-    const struct price_file *file; /**< NULL: nothing is priced */
-    struct range cost;             /**< [file->low.currency] */
-    struct range energy;           /**< [kWh] */
-    struct range carbon;           /**< [kg] */
+    struct range cost;    /**< [currency] */
+    struct range energy;  /**< [kWh] */
+    struct range carbon;  /**< [kg] */
+    const char *currency; /**< NULL: nothing has a price */
+    const char *origin; /**< "example-h100 of 2026-03-31 (prices/example-h100.yaml)"; NULL: nothing
+                           is priced */
 };
 
 /** Read prices by name (searched in prices/ beside platforms/) or by path into zeroed @file.
@@ -68,19 +71,11 @@ void price_release(struct price_file *file);
 /** The bill of @usage.  What the file does not price is NAN; @file NULL: all is. */
 struct bill price_bill(const struct price_file *file, const struct usage *usage);
 
-/** "example-h100 of 2026-03-31 (prices/example-h100.yaml)"; NULL: nothing is priced.  The caller
- * frees it. */
-char *bill_origin(const struct bill *bill);
+/** Cost, energy and carbon with their bounds, currency and prices, all null without a file. */
+extern const struct answer_columns bill_columns;
 
-/** Put cost, energy and carbon with their bounds, currency and prices into @json: null and empty
- * where not priced. */
-void bill_put(struct json *json, const struct bill *bill);
-
-/** Append what is priced as rows of a table, "  %-24s%16s", and where the prices come from. */
+/** Append them as rows of a table, "  %-24s%16s"; nothing without a file. */
 void bill_print(struct text *out, const struct bill *bill);
-
-/** Put @range at @key, and its bounds at @key_interval. */
-void range_put(struct json *json, const char *key, struct range range);
 
 /** The rows of a price file. */
 extern const struct field_table price_table;

@@ -33,32 +33,45 @@ static int32_t *sorted_inputs(const struct doubts *doubts)
     return order;
 }
 
-void doubts_put(struct json *json, const struct doubts *doubts)
-{
-    struct json *unknown = json_new_array(), *shares = json_new_array(), *draws = json_new_object();
-    for (int32_t i = 0; i < doubts->count; i++) {
-        const struct doubt *doubt = &doubts->item[i];
-        struct json *share = json_append_object(shares);
-        json_put_text(share, "input", doubt->key);
-        for (int32_t k = 0; k < OUTCOME_COUNT; k++)
-            json_put_real(share, outcome_names[k], doubt->share[k]);
-        if (!doubt->range)
-            continue;
-        struct json *input = json_append_object(unknown);
-        json_put_text(input, "input", doubt->key);
-        json_put_text(input, "range", doubt->range);
-    }
-    json_put_integer(draws, "count", doubts->draws);
-    json_put_integer(draws, "impossible", doubts->impossible);
-    json_put_integer(draws, "simulated", doubts->simulated);
-    json_put_real(draws, "simulated_over_closed_form_low",
-                  doubts->simulated ? doubts->control.low : NAN);
-    json_put_real(draws, "simulated_over_closed_form_high",
-                  doubts->simulated ? doubts->control.high : NAN);
-    json_put(json, "unknown_inputs", unknown);
-    json_put(json, "interval_shares", shares);
-    json_put(json, "draws", draws);
-}
+#define DESCRIBED struct doubt
+static const struct answer_column unknown_rows[] = {
+    COLUMN("input", key, .help = "key of an input that the files leave unknown"),
+    COLUMN("range", range, .help = "what the files say of it"),
+};
+static const struct answer_columns unknown_columns = COLUMNS(NULL, unknown_rows);
+
+/* First-order Sobol indices. */
+static const struct answer_column share_rows[] = {
+    COLUMN("input", key, .help = "an uncertain input: unknown, or left open by a fit"),
+    COLUMN("step", share[OUTCOME_STEP], .null = true,
+           .help = "part of the variance of step_s that it makes alone"),
+    COLUMN("throughput", share[OUTCOME_IMAGES], .null = true,
+           .help = "part of the variance of images_per_s"),
+    COLUMN("weak_scaling", share[OUTCOME_WEAK], .null = true,
+           .help = "part of the variance of weak_scaling_efficiency"),
+    COLUMN("strong_scaling", share[OUTCOME_STRONG], .null = true,
+           .help = "part of the variance of strong_scaling_efficiency"),
+    COLUMN("time_to_train", share[OUTCOME_TRAIN], .null = true,
+           .help = "part of the variance of time_to_train_s"),
+};
+static const struct answer_columns share_columns = COLUMNS(NULL, share_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct doubts
+static const struct answer_column doubts_rows[] = {
+    COLUMN_ITEMS("unknown_inputs", item, unknown, .table = &unknown_columns),
+    COLUMN_ITEMS("interval_shares", item, count, .table = &share_columns),
+    COLUMN("draws.count", draws, .help = "draws of everything uncertain; 0: no intervals"),
+    COLUMN("draws.impossible", impossible,
+           .help = "further draws that make no job, such as a batch too large"),
+    COLUMN("draws.simulated", simulated, .help = "draws that were simulated as well"),
+    COLUMN("draws.simulated_over_closed_form_low", control.low, .null = true, .zero = true,
+           .help = "least simulated step over the one that entered the interval"),
+    COLUMN("draws.simulated_over_closed_form_high", control.high, .null = true, .zero = true,
+           .help = "greatest simulated step over the one that entered the interval"),
+};
+const struct answer_columns doubts_columns = COLUMNS(NULL, doubts_rows);
+#undef DESCRIBED
 
 static void print_share(struct text *out, double share)
 {

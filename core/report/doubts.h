@@ -45,8 +45,8 @@ struct doubts {
                                   that of the closed form, as it entered the interval */
 };
 
-/** Put "unknown_inputs", "interval_shares" and "draws" into @json. */
-void doubts_put(struct json *json, const struct doubts *doubts);
+/** Unknown inputs, shares and draws. */
+extern const struct answer_columns doubts_columns;
 
 /** Append what makes the intervals wide: a table where there are unknown inputs, else a line. */
 void doubts_print(struct text *out, const struct doubts *doubts);

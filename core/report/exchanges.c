@@ -125,20 +125,24 @@ void exchanges_print(struct text *out, const struct report_exchanges *list)
     }
 }
 
-struct json *exchanges_json(const struct report_exchanges *list)
-{
-    struct json *array = json_new_array();
-    for (int32_t i = 0; i < list->count; i++) {
-        const struct report_exchange *e = &list->exchange[i];
-        struct json *json = json_append_object(array);
-        json_put_text(json, "name", e->step->name);
-        json_put_integer(json, "bucket", e->step->collective.bucket);
-        json_put_text(json, "axis", axis_names[e->step->collective.axis]);
-        json_put_integer(json, "bytes", e->step->collective.bytes);
-        json_put_real(json, "ready_s", e->ready);
-        json_put_real(json, "begin_s", e->begin);
-        json_put_real(json, "end_s", e->end);
-        json_put_real(json, "exposed_s", e->exposed);
-    }
-    return array;
-}
+#define DESCRIBED struct step
+static const struct answer_column step_rows[] = {
+    COLUMN("name", name, .help = "a collective, or a part of one, of the last phase's step"),
+    COLUMN("bucket", collective.bucket, .help = "bucket of gradients, from 0"),
+    COLUMN("axis", collective.axis, .words = axis_names,
+           .help = "row, column or world: which ranks take part"),
+    COLUMN("bytes", collective.bytes, .help = "full vector on one rank"),
+};
+static const struct answer_columns step_columns = COLUMNS(NULL, step_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct report_exchange
+static const struct answer_column exchange_rows[] = {
+    COLUMN_MEMBERS(step, &step_columns),
+    COLUMN("ready_s", ready, .help = "since the step began: all that it needs is there"),
+    COLUMN("begin_s", begin, .help = "since the step began: it begins"),
+    COLUMN("end_s", end, .help = "since the step began: it ends"),
+    COLUMN("exposed_s", exposed,
+           .help = "part that nothing hides; together step.exposed_communication_s"),
+};
+const struct answer_columns exchange_columns = COLUMNS(NULL, exchange_rows);

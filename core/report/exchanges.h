@@ -6,7 +6,7 @@
  */
 
 #include "core/backend/trace.h"
-#include "core/base/json.h"
+#include "core/base/answer.h"
 #include "core/schedule/schedule.h"
 
 /** One STEP_COLLECTIVE of the last iteration, on the rank that finishes last.  Times are seconds
@@ -42,5 +42,5 @@ void exchanges_release(struct report_exchanges *list);
 /** Append a table for people. */
 void exchanges_print(struct text *out, const struct report_exchanges *list);
 
-/** The list as JSON: name, bucket, axis, bytes, ready_s, begin_s, end_s, exposed_s of each. */
-struct json *exchanges_json(const struct report_exchanges *list);
+/** The columns of a report_exchange. */
+extern const struct answer_columns exchange_columns;

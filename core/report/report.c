@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "config.h"
 #include "core/backend/floor.h"
 
 int32_t report_bottleneck(const struct fabric *fabric, const struct schedule *schedule,
@@ -72,146 +71,167 @@ int result_check(const struct result *result, struct err *err)
                : 0;
 }
 
-static struct json *json_step(const struct result *result)
-{
-    const struct breakdown *step = &result->step;
-    bool grid = result->grid.columns > 0;
-    struct json *json = json_new_object();
-    json_put_real(json, "time_s", step->time);
-    json_put_real(json, "compute_s", step->compute);
-    json_put_real(json, "exposed_communication_s", step->exposed_communication);
-    json_put_real(json, "exposed_row_s", grid ? step->exposed_row : NAN);
-    json_put_real(json, "exposed_column_s", grid ? step->exposed_column : NAN);
-    json_put_real(json, "slowed_s", step->slowed);
-    json_put_real(json, "slower_ranks_s", step->slower);
-    json_put_real(json, "input_wait_s", step->input_wait);
-    json_put_real(json, "other_s", step->other);
-    return json;
-}
+/* ---- for programs ---- */
 
-static struct json *json_phases(const struct result *result)
-{
-    struct json *json = json_new_array();
-    for (int32_t i = 0; i < result->plan.phase_count; i++) {
-        const struct phase *phase = &result->plan.phase[i];
-        struct json *item = json_append_object(json);
-        json_put_real(item, "epochs", phase->epochs);
-        json_put_integer(item, "batch_per_device", phase->batch_per_device);
-        json_put_integer(item, "devices", phase->devices);
-        json_put_integer(item, "global_batch", phase->global_batch);
-        json_put_integer(item, "steps", phase->steps);
-        json_put_real(item, "step_time_s", result->phase_step_time[i]);
-    }
-    return json;
-}
+struct shown_phase {
+    struct phase phase;
+    double step;
+};
 
-static struct json *json_texts(char *const *text, int32_t count)
-{
-    struct json *json = json_new_array();
-    for (int32_t i = 0; i < count; i++)
-        json_append_text(json, text[i]);
-    return json;
-}
+/* A result without what does not matter to its job, and what follows from it. */
+struct shown {
+    struct result result;
+    const struct report_exchange *exchange; /* (exchanges) */
+    int32_t exchanges;
+    double samples_per_s; /* or images_per_s; the other is NAN */
+    struct interval samples_likely;
+    struct scaling first; /* what a scenario that fixes the global batch asks for first */
+    const char *scaling, *recipe;
+    struct shown_phase *phase; /* (phases) owned */
+    int32_t phases;
+    struct toll_answer failures;
+    double target; /* NAN: the job has epochs */
+};
 
-static void put_side(struct json *json, const char *key, int32_t size)
-{
-    json_put(json, key, size ? json_new_integer(size) : json_new_text(NULL));
-}
+#define DESCRIBED struct shown_phase
+static const struct answer_column phase_rows[] = {
+    COLUMN("epochs", phase.epochs, .label = "epochs", .help = "passes over the training images"),
+    COLUMN("batch_per_device", phase.batch_per_device, .help = "images per device and step"),
+    COLUMN("devices", phase.devices, .help = "devices that take part"),
+    COLUMN("global_batch", phase.global_batch, .help = "images per step"),
+    COLUMN("steps", phase.steps, .help = "training steps"),
+    COLUMN("step_s", step, .help = "time of one training step"),
+};
+static const struct answer_columns phase_columns = COLUMNS(NULL, phase_rows);
+#undef DESCRIBED
 
-static void put_setting(struct json *json, const struct result *result)
-{
-    AUTOFREE char *hash = base_format("%016" PRIx64, result->schedule_hash);
-    AUTOFREE char *numbers = base_format("%016" PRIx64, result->platform_hash);
-    json_put_text(json, "schema", "foretrain/result/1");
-    json_put_text(json, "version", FORETRAIN_VERSION);
-    json_put_text(json, "scenario_sha256", result->sha256);
-    json_put_text(json, "schedule_hash", hash);
-    json_put_text(json, "backend", result->backend);
-    json_put_text(json, "grain", result->grain);
-    json_put_text(json, "platform", result->platform);
-    json_put_text(json, "platform_hash", numbers);
-    json_put_integer(json, "nodes", result->nodes);
-    json_put_integer(json, "devices", result->devices);
-    struct json *grid = json_put_object(json, "grid");
-    put_side(grid, "columns", result->grid.columns);
-    put_side(grid, "rows", result->grid.rows);
-}
+#define DESCRIBED struct shown
+static const struct answer_column result_rows[] = {
+    COLUMN("scenario_sha256", result.sha256, .help = "of the scenario's text and the overrides"),
+    COLUMN("schedule_hash", result.schedule_hash,
+           .help = "of the last phase's schedule; traces carry the same"),
+    COLUMN("backend", result.backend, .help = "analytic or sim"),
+    COLUMN("grain", result.grain,
+           .help = "closed-form, folded, full, smoothed (with /N: N rounds merged) or coarse"),
+    COLUMN("platform", result.platform, .help = "name of the platform"),
+    COLUMN("platform_hash", result.platform_hash,
+           .help = "of every number of the platform and its device, and of the measured steps"),
+    COLUMN("nodes", result.nodes, .help = "nodes in use"),
+    COLUMN("devices", result.devices, .help = "devices in use"),
+    COLUMN("grid.columns", result.grid.columns, .zero = true,
+           .help = "ranks in a row; null if the job has no rows"),
+    COLUMN("grid.rows", result.grid.rows, .zero = true, .help = "ranks in a column"),
+    COLUMN("step_s", result.step.time, LIKELY(result.step_likely),
+           .help = "one training step of the last phase"),
+    COLUMN("step.compute_s", result.step.compute,
+           .help = "forward, loss and backward of a device that nothing slows down"),
+    COLUMN("step.exposed_communication_s", result.step.exposed_communication,
+           .help = "waiting for a collective"),
+    COLUMN("step.exposed_row_s", result.step.exposed_row, .null = true,
+           .help = "waiting for a collective of a row; null if the job has no rows"),
+    COLUMN("step.exposed_column_s", result.step.exposed_column, .null = true,
+           .help = "waiting for a collective of a column; null if the job has no rows"),
+    COLUMN("step.slowed_s", result.step.slowed,
+           .help = "computing longer because a collective is in flight"),
+    COLUMN("step.slower_ranks_s", result.step.slower,
+           .help = "waiting for the slowest device to compute"),
+    COLUMN("step.input_wait_s", result.step.input_wait, .help = "waiting for images"),
+    COLUMN("step.other_s", result.step.other, .help = "optimizer and the rest"),
+    COLUMN("images_per_s", result.images_per_s, LIKELY(result.images_likely), .absent = true,
+           .help = "of all devices, in the last phase"),
+    COLUMN("samples_per_s", samples_per_s, LIKELY(samples_likely), .absent = true,
+           .help = "in place of images_per_s, where the input is no picture"),
+    COLUMN("scaling_efficiency", first.efficiency, LIKELY(first.likely),
+           .help = "images/s per device over the baseline's"),
+    COLUMN("baseline.devices", first.devices, .help = "devices of the baseline"),
+    COLUMN("baseline.batch_per_device", first.batch, .help = "images on each of them"),
+    COLUMN("baseline.images_per_s", first.images_per_s, .help = "of all devices of the baseline"),
+    COLUMN("scaling", scaling,
+           .help = "what scaling_efficiency is: weak, at equal images per device, or strong, at an "
+                   "equal global batch, if the last phase gives that"),
+    COLUMN("weak_scaling_efficiency", result.weak.efficiency, LIKELY(result.weak.likely),
+           .help = "at equal images per device"),
+    COLUMN("strong_scaling_efficiency", result.strong.efficiency, LIKELY(result.strong.likely),
+           .null = true, .help = "at an equal global batch; null if the last phase gives none"),
+    COLUMN_ITEMS("exchanges", exchange, exchanges, .table = &exchange_columns),
+    COLUMN_ITEMS("phases", phase, phases, .table = &phase_columns),
+    COLUMN("epochs", result.plan.epochs, LIKELY(result.to_target.epochs),
+           .help = "of all phases; to a target their mean"),
+    COLUMN("evaluation_s", result.evaluation_s, .help = "time of all evaluations"),
+    COLUMN("startup_s", result.startup_s,
+           .help = "before the first step runs at full speed, as the scenario states it"),
+    COLUMN("time_to_train_s", result.time_to_train_s, LIKELY(result.train_likely),
+           .help =
+               "until the target, or the epochs, with all evaluations, checkpoints and failures"),
+    COLUMN_OBJECT("failures", failures, &toll_columns),
+    COLUMN_MEMBERS(result.bill, &bill_columns),
+    COLUMN_MEMBERS(result.doubts, &doubts_columns),
+    COLUMN("target", target, .null = true,
+           .help = "top-1 accuracy that ends the run; null if its epochs do"),
+    COLUMN("recipe", recipe, .null = true, .help = "recipe that the epochs to the target are of"),
+    COLUMN("time_to_train_median_s", result.to_target.median, .null = true,
+           .help = "median of the draws, in some of which a device is slow"),
+    COLUMN("bound_by", result.bound_by, .help = "compute, communication, input or slow devices"),
+    COLUMN("sentence", result.sentence, .help = "the answer in words"),
+    COLUMN_ITEMS("assumptions", result.assumption, result.assumption_count,
+                 .help = "what nobody measured or published"),
+    COLUMN_ITEMS("warnings", result.warning, result.warning_count,
+                 .help = "what makes the result doubtful, and the warnings about files"),
+};
+const struct answer_columns result_columns = COLUMNS("result/2", result_rows);
+#undef DESCRIBED
 
-static void put_interval(struct json *json, const char *key, struct interval likely)
+static void leave_out(struct result *result)
 {
-    json_put_interval(json, key, likely.low, likely.high);
-}
-
-/* What a scenario that fixes the global batch asks for first. */
-static const struct scaling *first_scaling(const struct result *result)
-{
-    return result->strong.batch ? &result->strong : &result->weak;
-}
-
-static struct json *json_baseline(const struct scaling *scaling)
-{
-    struct json *json = json_new_object();
-    json_put_integer(json, "devices", scaling->devices);
-    json_put_integer(json, "batch_per_device", scaling->batch);
-    json_put_real(json, "images_per_s", scaling->images_per_s);
-    return json;
-}
-
-static void put_scaling(struct json *json, const struct result *result)
-{
-    const struct scaling *first = first_scaling(result);
-    json_put_real(json, "scaling_efficiency", first->efficiency);
-    put_interval(json, "scaling_efficiency_interval", first->likely);
-    json_put(json, "baseline", json_baseline(first));
-    json_put_text(json, "scaling", first == &result->weak ? "weak" : "strong");
-    json_put_real(json, "weak_scaling_efficiency", result->weak.efficiency);
-    put_interval(json, "weak_scaling_interval", result->weak.likely);
-    json_put_real(json, "strong_scaling_efficiency",
-                  result->strong.batch ? result->strong.efficiency : NAN);
-    put_interval(json, "strong_scaling_interval",
-                 result->strong.batch ? result->strong.likely : (struct interval){NAN, NAN});
-}
-
-/* Times are null and intervals empty without a target. */
-static void put_target(struct json *json, const struct result *result)
-{
-    const struct to_target *to = &result->to_target;
     const struct interval none = {NAN, NAN};
-    double target = result->scenario->training.target;
-    const char *recipe = result->scenario->training.recipe;
-    bool any = target > 0;
-    json_put_real(json, "target", any ? target : NAN);
-    json_put_text(json, "recipe", any && !recipe ? "own points" : recipe);
-    json_put_real(json, "time_to_target_s", any ? result->time_to_train_s : NAN);
-    json_put_real(json, "time_to_target_median_s", any ? to->median : NAN);
-    put_interval(json, "time_to_target_interval_s", any ? result->train_likely : none);
-    put_interval(json, "epochs_interval", any ? to->epochs : none);
+    if (!result->grid.columns)
+        result->step.exposed_row = result->step.exposed_column = NAN;
+    if (!result->strong.batch)
+        result->strong = (struct scaling){.efficiency = NAN, .likely = none};
+    if (!result->bill.origin)
+        result->bill = price_bill(NULL, NULL);
+    if (!(result->scenario->training.target > 0))
+        result->to_target = (struct to_target){.median = NAN, .epochs = none};
 }
 
-struct json *result_json(const struct result *result)
+static void turn_into_samples(struct shown *shown)
 {
-    struct json *json = json_new_object();
-    put_setting(json, result);
-    json_put(json, "step", json_step(result));
-    put_interval(json, "step_interval_s", result->step_likely);
-    json_put_real(json, "images_per_s", result->images_per_s);
-    put_interval(json, "throughput_interval", result->images_likely);
-    put_scaling(json, result);
-    json_put(json, "phases", json_phases(result));
-    json_put_real(json, "epochs", result->plan.epochs);
-    json_put_real(json, "evaluation_s", result->evaluation_s);
-    json_put_real(json, "startup_s", result->startup_s);
-    json_put_real(json, "time_to_train_s", result->time_to_train_s);
-    put_interval(json, "time_to_train_interval_s", result->train_likely);
-    toll_put(json, &result->toll);
-    bill_put(json, &result->bill);
-    doubts_put(json, &result->doubts);
-    put_target(json, result);
-    json_put_text(json, "bound_by", result->bound_by);
-    json_put_text(json, "sentence", result->sentence);
-    json_put(json, "assumptions", json_texts(result->assumption, result->assumption_count));
-    json_put(json, "warnings", json_texts(result->warning, result->warning_count));
-    return json;
+    struct result *result = &shown->result;
+    shown->samples_per_s = result->images_per_s;
+    shown->samples_likely = result->images_likely;
+    if (result->images_unit == UNIT_SAMPLES_PER_SECOND)
+        result->images_per_s = NAN;
+    else
+        shown->samples_per_s = NAN;
+}
+
+static void add_target(struct shown *shown)
+{
+    const struct result *result = &shown->result;
+    const char *recipe = result->scenario->training.recipe;
+    double target = result->scenario->training.target;
+    bool any = target > 0;
+    shown->target = any ? target : NAN;
+    shown->recipe = any && !recipe ? "own points" : recipe;
+}
+
+struct json *result_json(const struct result *result, const struct report_exchanges *exchanges)
+{
+    AUTOFREE struct shown_phase *phase = base_alloc(result->plan.phase_count, sizeof(*phase));
+    struct shown shown = {.result = *result,
+                          .exchange = exchanges->exchange,
+                          .exchanges = exchanges->count,
+                          .first = result->strong.batch ? result->strong : result->weak,
+                          .scaling = result->strong.batch ? "strong" : "weak",
+                          .phase = phase,
+                          .phases = result->plan.phase_count,
+                          .failures = toll_answer(&result->toll)};
+    for (int32_t i = 0; i < result->plan.phase_count; i++)
+        phase[i] = (struct shown_phase){result->plan.phase[i], result->phase_step_time[i]};
+    leave_out(&shown.result);
+    turn_into_samples(&shown);
+    add_target(&shown);
+    return answer_json(&result_columns, &shown);
 }
 
 /* One row of the table: a label, a quantity, and its share or comparison. */

@@ -10,6 +10,7 @@
 #include "core/price/price.h"
 #include "core/report/breakdown.h"
 #include "core/report/doubts.h"
+#include "core/report/exchanges.h"
 #include "core/report/toll.h"
 #include "core/scenario/phase.h"
 
@@ -79,8 +80,11 @@ void result_add(char ***list, int32_t *count, char *text);
  * @return 0, or -1 (exit code 70) with the number that is not. */
 int result_check(const struct result *result, struct err *err);
 
-/** The result as JSON, schema "foretrain/result/1". */
-struct json *result_json(const struct result *result);
+/** The result and the collectives of its last phase's step as JSON. */
+struct json *result_json(const struct result *result, const struct report_exchanges *exchanges);
+
+/** Its columns. */
+extern const struct answer_columns result_columns;
 
 /** Append the result as a table and a sentence. */
 void result_print(struct text *out, const struct result *result);

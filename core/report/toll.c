@@ -9,28 +9,61 @@ static double only_if(bool condition, double value)
     return condition ? value : NAN;
 }
 
-void toll_put(struct json *json, const struct toll *toll)
+struct toll_answer toll_answer(const struct toll *toll)
 {
     const struct failures *f = &toll->failures;
     bool any = toll->any, fails = any && isfinite(f->mtbf), saves = fails && f->cost > 0;
     double saving = failures_checkpoints(f, toll->work) * f->cost;
-    struct json *object = json_put_object(json, "failures");
-    json_put_real(object, "mtbf_s", only_if(fails, f->mtbf));
-    json_put_real(object, "expected", only_if(any, fails ? toll->total / f->mtbf : 0));
-    json_put_real(object, "restart_s", only_if(fails, f->restart));
-    json_put_real(object, "checkpoint_s", only_if(any, f->cost));
-    json_put_real(object, "checkpoints", only_if(any, failures_checkpoints(f, toll->work)));
-    json_put_real(object, "interval_s", only_if(any && f->interval > 0, f->interval));
-    json_put_real(object, "interval_epochs", only_if(any && toll->every > 0, toll->every));
-    json_put_text(object, "interval_from", !any ? NULL : toll->chosen ? "daly" : "job");
-    json_put_real(object, "daly_s", only_if(saves, failures_daly(f->mtbf, f->cost)));
-    json_put_real(object, "young_s", only_if(saves, failures_young(f->mtbf, f->cost)));
-    json_put_real(object, "saving_s", only_if(any, saving));
-    json_put_real(object, "failing_s", only_if(fails, toll->total - toll->work - saving));
-    json_put_real(object, "without_s", only_if(any, toll->work));
-    json_put_interval(object, "without_interval_s", only_if(any, toll->work_likely.low),
-                      toll->work_likely.high);
+    return (struct toll_answer){
+        .mtbf = only_if(fails, f->mtbf),
+        .expected = only_if(any, fails ? toll->total / f->mtbf : 0),
+        .restart = only_if(fails, f->restart),
+        .checkpoint = only_if(any, f->cost),
+        .checkpoints = only_if(any, failures_checkpoints(f, toll->work)),
+        .interval = only_if(any && f->interval > 0, f->interval),
+        .epochs = only_if(any && toll->every > 0, toll->every),
+        .from = !any           ? NULL
+                : toll->chosen ? "daly"
+                               : "job",
+        .daly = only_if(saves, failures_daly(f->mtbf, f->cost)),
+        .young = only_if(saves, failures_young(f->mtbf, f->cost)),
+        .saving = only_if(any, saving),
+        .failing = only_if(fails, toll->total - toll->work - saving),
+        .without = only_if(any, toll->work),
+        .without_likely = {only_if(any, toll->work_likely.low),
+                           only_if(any, toll->work_likely.high)},
+    };
 }
+
+#define DESCRIBED struct toll_answer
+static const struct answer_column toll_rows[] = {
+    COLUMN("mtbf_s", mtbf, .null = true,
+           .help = "mean time between failures of what the job uses; null: nothing fails"),
+    COLUMN("expected", expected, .null = true,
+           .help = "failures expected in the run; null (with the keys below) if no checkpoint cost "
+                   "is given"),
+    COLUMN("restart_s", restart, .null = true,
+           .help = "from a failure until the lost work begins again"),
+    COLUMN("checkpoint_s", checkpoint, .null = true,
+           .help = "time that training stands still for a checkpoint"),
+    COLUMN("checkpoints", checkpoints, .null = true,
+           .help = "checkpoints of the run, one of them at its end"),
+    COLUMN("interval_s", interval, .null = true,
+           .help = "work between checkpoints; null: only one, at the end"),
+    COLUMN("interval_epochs", epochs, .null = true,
+           .help = "work between checkpoints in epochs, as training.checkpoint.every"),
+    COLUMN("interval_from", from, .null = true,
+           .help = "job: the interval is given; daly: it is the best"),
+    COLUMN("daly_s", daly, .null = true, .help = "best interval by Daly's formula"),
+    COLUMN("young_s", young, .null = true, .help = "best interval by Young's formula"),
+    COLUMN("saving_s", saving, .null = true, .help = "time of all checkpoints together"),
+    COLUMN("failing_s", failing, .null = true,
+           .help = "time of restarts and of work that is done again"),
+    COLUMN("without_s", without, LIKELY(without_likely), .null = true,
+           .help = "time_to_train_s without failures and checkpoints"),
+};
+const struct answer_columns toll_columns = COLUMNS(NULL, toll_rows);
+#undef DESCRIBED
 
 static void print_row(struct text *out, const char *label, double seconds, const char *note)
 {

@@ -5,7 +5,6 @@
  */
 
 #include "core/base/base.h"
-#include "core/base/json.h"
 #include "core/report/doubts.h"
 #include "core/report/failures.h"
 
@@ -21,8 +20,20 @@ struct toll {
     double total;                /**< expected with both [s] */
 };
 
-/** Put "failures" into @json: an object of nulls if there are none. */
-void toll_put(struct json *json, const struct toll *toll);
+/** The numbers of a toll as an answer has them, NAN where there is none. */
+struct toll_answer {
+    double mtbf, expected, restart, checkpoint, checkpoints;
+    double interval, epochs; /**< between checkpoints [s], [epochs] */
+    const char *from;        /**< where the interval comes from; NULL: there are no checkpoints */
+    double daly, young, saving, failing, without;
+    struct interval without_likely;
+};
+
+/** They follow from @toll. */
+struct toll_answer toll_answer(const struct toll *toll);
+
+/** The columns of a toll_answer. */
+extern const struct answer_columns toll_columns;
 
 /** Append them as rows of a table, "  %-24s%16s"; nothing if there are none. */
 void toll_print(struct text *out, const struct toll *toll);

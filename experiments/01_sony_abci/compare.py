@@ -9,7 +9,7 @@ import subprocess
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAM = os.environ.get("FORETRAIN", str(HERE.parents[1] / "build" / "foretrain"))
 LABEL = {"scaling_efficiency": "scaling efficiency", "time_to_train_s": "time to train",
-         "step_time_s": "step"}
+         "step_s": "step"}
 
 
 def predict(scenario):
@@ -23,7 +23,7 @@ def show(quantity, value):
     """The value as people write it."""
     if quantity == "scaling_efficiency":
         return f"{100 * value:.2f} %"
-    return f"{1000 * value:.2f} ms" if quantity == "step_time_s" else f"{value:.1f} s"
+    return f"{1000 * value:.2f} ms" if quantity == "step_s" else f"{value:.1f} s"
 
 
 def main():
@@ -36,7 +36,7 @@ def main():
             name, quantity, published = row["scenario"], row["quantity"], float(row["value"])
             result = results.setdefault(name, None) or predict(name)
             results[name] = result
-            flat = {**result, "step_time_s": result["step"]["time_s"]}
+            flat = {**result, "step_s": result["step_s"]}
             error = flat[quantity] / published - 1
             print(f"| [{name}]({name}.yaml) | {result['devices']} | {LABEL[quantity]} "
                   f"| {show(quantity, published)} | {show(quantity, flat[quantity])} "

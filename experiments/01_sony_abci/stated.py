@@ -14,9 +14,9 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAM = os.environ.get("FORETRAIN", str(HERE.parents[1] / "build" / "foretrain"))
-FIELDS = {"scaling_efficiency": ("scaling efficiency", "scaling_efficiency_interval", "weak_scaling"),
-          "time_to_train_s": ("time to train", "time_to_train_interval_s", "time_to_train"),
-          "step_time_s": ("step", "step_interval_s", "step")}
+FIELDS = {"scaling_efficiency": ("scaling efficiency", "weak_scaling"),
+          "time_to_train_s": ("time to train", "time_to_train"),
+          "step_s": ("step", "step")}
 NODES = [1, 2, 4, 8, 16, 32, 64, 128, 272, 544, 816, 1088]
 HEAD = ["run", "gpus", "quantity", "published", "predicted", "low", "high", "most", "share"]
 
@@ -30,11 +30,9 @@ def predict(name, *words):
 
 def cells(result, quantity):
     """Centre, interval, and the input that makes most of its width."""
-    _, interval, share = FIELDS[quantity]
-    centre = result["step"]["time_s"] if quantity == "step_time_s" else result[quantity]
+    share = FIELDS[quantity][1]
     most = max(result["interval_shares"], key=lambda row: row[share] or 0)
-    low, high = result[interval]
-    return [f"{centre:.6g}", f"{low:.6g}", f"{high:.6g}", most["input"], f"{most[share]:.3f}"]
+    return [*(f"{result[quantity + end]:.6g}" for end in ("", "_low", "_high")), most["input"], f"{most[share]:.3f}"]
 
 
 def published():
@@ -76,7 +74,7 @@ def show(quantity, value):
     """The value as people write it."""
     if quantity == "scaling_efficiency":
         return f"{100 * value:.1f} %"
-    return f"{1000 * value:.2f} ms" if quantity == "step_time_s" else f"{value:.0f} s"
+    return f"{1000 * value:.2f} ms" if quantity == "step_s" else f"{value:.0f} s"
 
 
 def table():

@@ -16,8 +16,9 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAM = os.environ.get("FORETRAIN", str(HERE.parents[1] / "build" / "foretrain"))
 CLUSTERS = {"dgx-h100": ("example-h100", "#4477aa"), "dgx-a100": ("example-a100", "#cc3311")}
-KEPT = ["platform", "nodes", "algorithm", "bucket", "batch_per_device", "time_s",
-        "time_s_interval", "cost", "cost_interval", "energy_kwh"]
+KEPT = ["platform", "nodes", "algorithm", "bucket", "batch_per_device",
+        "time_to_train_s", "time_to_train_s_low", "time_to_train_s_high", "cost", "cost_low", "cost_high",
+        "energy_kwh"]
 
 
 def plan(platform, prices):
@@ -55,7 +56,7 @@ def read():
 
 def ends(row, key):
     """The value and its interval."""
-    return float(row[key]), *map(float, row[f"{key}_interval"].split())
+    return tuple(float(row[key + end]) for end in ("", "_low", "_high"))
 
 
 def table():
@@ -63,7 +64,7 @@ def table():
     print("| cluster | nodes | images per GPU | time to 75.9 % | 90 % interval | USD | bounds | kWh |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
     for row in read():
-        time, early, late = ends(row, "time_s")
+        time, early, late = ends(row, "time_to_train_s")
         cost, low, high = ends(row, "cost")
         print(f"| {row['platform']} | {row['nodes']} | {row['batch_per_device']} | {time:.0f} s "
               f"| {early:.0f} to {late:.0f} s | {cost:.1f} | {low:.1f} to {high:.1f} "
@@ -110,11 +111,11 @@ def picture():
              f'<rect width="{WIDE + 2 * EDGE}" height="{HIGH + 2 * EDGE}" fill="white"/>', *axes()]
     for number, (platform, (_, colour)) in enumerate(CLUSTERS.items()):
         rows = [row for row in read() if row["platform"] == platform]
-        points = " ".join(f"{across(float(row['time_s'])):.1f},{down(float(row['cost'])):.1f}"
+        points = " ".join(f"{across(float(row['time_to_train_s'])):.1f},{down(float(row['cost'])):.1f}"
                           for row in rows)
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
         for row in rows:
-            time, early, late = ends(row, "time_s")
+            time, early, late = ends(row, "time_to_train_s")
             cost, low, high = ends(row, "cost")
             x, y = across(time), down(cost)
             parts.append(f'<path d="M{across(early):.1f} {y:.1f}H{across(late):.1f}M{x:.1f} '

@@ -68,6 +68,12 @@ def has_simulator():
     return answer("env")["foretrain-sim"]["found"] is not None
 
 
+def likely(record, key):
+    """Both ends of the 90 % interval of @key in an answer; [] where there is none."""
+    ends = [record[f"{key}_low"], record[f"{key}_high"]]
+    return [] if None in ends else ends
+
+
 def has_gsl():
     """Whether this build has GSL, which intervals need."""
     return run("calibrate", "device", "--from", "none.csv").returncode != 69

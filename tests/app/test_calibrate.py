@@ -62,7 +62,7 @@ class Calibrate(support.Case):
         words = [word for s in ("cluster.nodes=1", "cluster.devices_per_node=1",
                                 "allreduce={overlap: none}", *sets) for word in ("--set", s)]
         return 1e3 * support.answer("predict", self.job, "--backend", "analytic",
-                                    *words)["step"]["time_s"]
+                                    *words)["step_s"]
 
     def test_a_profile_predicts_the_runs_it_was_fitted_to(self):
         runs = self.table([self.made_up(32, 14), self.made_up(64, 24), self.made_up(256, 84)])

@@ -5,7 +5,7 @@ import random
 import unittest
 
 import support
-from support import STARVED, answer, run
+from support import STARVED, answer, likely, run
 
 HOUR = 3600
 PARAMETERS = 25557032  # of ResNet-50 (torchvision)
@@ -37,7 +37,7 @@ class Failures(support.Case):
 
     def test_a_plain_job_says_nothing_of_them(self):
         plain = self.predict()
-        self.assertEqual({str(value) for value in plain["failures"].values()}, {"None", "[]"})
+        self.assertEqual({str(value) for value in plain["failures"].values()}, {"None"})
         self.assertNotRegex(run("predict", self.job, "-banalytic").stdout, "failures|checkpoint")
 
     def test_the_time_is_the_mean_of_runs_that_fail(self):
@@ -86,7 +86,7 @@ class Failures(support.Case):
         both = self.predict(*failing("40h", cost="1s"), *words(platform__network__mtbf="30h"))
         self.assertAlmostEqual(both["failures"]["mtbf_s"], HOUR / (4 / 40 + 1 / 30))
         fewer = self.predict(*failing("40h", cost="1s"), *words(**{"training__phases[0]__nodes": 2}))
-        first, last = (phase["steps"] * phase["step_time_s"] for phase in fewer["phases"])
+        first, last = (phase["steps"] * phase["step_s"] for phase in fewer["phases"])
         nodes = (2 * first + 4 * (last + fewer["evaluation_s"])) / fewer["failures"]["without_s"]
         self.assertAlmostEqual(fewer["failures"]["mtbf_s"], 40 * HOUR / nodes)
         one = self.predict(*failing("40h", cost="1s"), *words(
@@ -109,10 +109,10 @@ class Failures(support.Case):
         job = self.write("starved.yaml", STARVED % "20 images/s")
         keys = failing("1h", cost="30 s", restart="10min", every="0.2 epochs")
         plain, result = self.predict(job=job), self.predict(*keys, job=job)
-        if not plain["time_to_train_interval_s"]:
+        if not likely(plain, "time_to_train_s"):
             self.skipTest("built without GSL")
         said, work = result["failures"], plain["time_to_train_s"]
-        self.assertEqual(said["without_interval_s"], plain["time_to_train_interval_s"])
+        self.assertEqual(likely(said, "without_s"), likely(plain, "time_to_train_s"))
         rng, times = random.Random(5), []
         for _ in range(4000):
             # the tail of a node and the spread of an assumed number: app/predict/uncertainty.c
@@ -127,7 +127,7 @@ class Failures(support.Case):
                 clock += own / 5 + 30
             times.append(clock)
         times.sort()
-        low, high = result["time_to_train_interval_s"]
+        low, high = result["time_to_train_s_low"], result["time_to_train_s_high"]
         self.assertLess(abs(low / times[200] - 1), 0.05)
         self.assertLess(abs(high / times[3800] - 1), 0.10)
         text = run("predict", job, "-banalytic", *keys).stdout
@@ -141,7 +141,7 @@ class Failures(support.Case):
         keys = failing("{low: 2 h, high: 50 h}", cost="30 s")
         result = self.predict(*keys)
         self.assertAlmostEqual(result["failures"]["mtbf_s"], 26 * HOUR / 4)
-        if result["time_to_train_interval_s"]:
+        if likely(result, "time_to_train_s"):
             self.assertEqual([row["input"] for row in result["unknown_inputs"]],
                              ["platform.node.mtbf"])
             share = {row["input"]: row["time_to_train"] for row in result["interval_shares"]}
@@ -160,7 +160,7 @@ class Failures(support.Case):
         self.assertEqual(pair["cause"], "failures and checkpoints")
         swept = answer("sweep", self.job, "-banalytic", *keys, "--scan", "seed=1,2")
         for found in swept["points"]:
-            self.assertAlmostEqual(found["time_to_target_s"], time)
+            self.assertAlmostEqual(found["time_to_train_s"], time)
 
     def test_mistakes_have_a_place_and_a_way_out(self):
         for keys, place, message in (

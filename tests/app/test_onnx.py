@@ -120,7 +120,7 @@ class Onnx(support.Case):
         export(torchvision.models.resnet50(), torch.zeros(1, 3, 224, 224), path)
         network = self.imported(path)
         job = self.write("onnx.yaml", support.JOB.replace("resnet50, image: 224", str(network)))
-        steps = [answer("predict", name, "-banalytic")["phases"][0]["step_time_s"]
+        steps = [answer("predict", name, "-banalytic")["phases"][0]["step_s"]
                  for name in (self.job, job)]
         self.assertAlmostEqual(steps[1] / steps[0], 1, delta=0.005)
 

@@ -13,7 +13,7 @@ import time
 import unittest
 
 import support
-from support import PROGRAM, answer, has_simulator, run
+from support import PROGRAM, answer, has_simulator, likely, run
 
 JOB = """\
 version: 1
@@ -80,7 +80,7 @@ class Plan(support.Case):
         """Of the interval that `predict` prints for a point of the sweep."""
         result = answer("predict", self.job, "--backend", "analytic",
                         *itertools.chain(*(("--set", f"{key}={row[key]}") for key in KEYS)))
-        return result["time_to_train_interval_s"][1]
+        return result["time_to_train_s_high"]
 
     @staticmethod
     def place(plan):
@@ -114,9 +114,9 @@ class Plan(support.Case):
         rows = self.brute_force()
         space = itertools.chain(*((f"--{name}", values) for name, values in SPACE.items()))
         front = self.plan(*space, "--within", "1h")["front"]
-        numbers = [(plan["time_s"], plan["device_hours"]) for plan in front]
+        numbers = [(plan["time_to_train_s"], plan["device_hours"]) for plan in front]
         for row in rows:
-            time_s, hours = float(row["time_to_target_s"]), float(row["device_hours"])
+            time_s, hours = float(row["time_to_train_s"]), float(row["device_hours"])
             self.assertTrue(any(a <= 1.12 * time_s and b <= 1.12 * hours for a, b in numbers), row)
         for one, other in itertools.permutations(numbers, 2):
             self.assertFalse(one[0] <= other[0] and one[1] <= other[1], (one, other))
@@ -132,11 +132,11 @@ class Plan(support.Case):
         keys = ["allreduce.algorithm", "allreduce.bucket", "cluster.nodes",
                 "training.phases[*].batch_per_device"]
         for within in (200, 410):
-            near = (row for row in rows if float(row["time_to_target_high_s"]) < 1.1 * within)
+            near = (row for row in rows if float(row["time_to_train_s_high"]) < 1.1 * within)
             for row in near:
                 sets = itertools.chain(*(("--set", f"{key}={row[key]}") for key in keys))
                 result = answer("predict", self.job, "-banalytic", *sets)
-                if result["time_to_train_interval_s"][1] <= within:
+                if result["time_to_train_s_high"] <= within:
                     break
             found = self.plan("--within", f"{within} s", *FEW)["best"]
             self.assertEqual((found["nodes"], found["batch_per_device"]),
@@ -151,11 +151,11 @@ class Plan(support.Case):
             for plan in (found["best"], found["next"], found["front"][0]):
                 result = self.predicted(plan)
                 self.assertEqual(plan["backend"], backend)
-                self.assertEqual(plan["time_s"], result["time_to_train_s"])
-                self.assertEqual(plan["time_s_interval"], result["time_to_train_interval_s"])
+                self.assertEqual(plan["time_to_train_s"], result["time_to_train_s"])
+                self.assertEqual(likely(plan, "time_to_train_s"), likely(result, "time_to_train_s"))
                 self.assertEqual((plan["nodes"], plan["devices"], plan["epochs"]),
                                  (result["nodes"], result["devices"], result["epochs"]))
-                self.assertEqual(plan["keeps"], result["time_to_train_interval_s"][1] <= 480)
+                self.assertEqual(plan["keeps"], result["time_to_train_s_high"] <= 480)
             self.assertTrue(found["met"])
             self.assertLessEqual(found["best"]["device_hours"], found["next"]["device_hours"])
             self.assertNotEqual(found["best"]["nodes"], found["next"]["nodes"])
@@ -163,16 +163,16 @@ class Plan(support.Case):
     def test_the_upper_end_of_the_interval_keeps_the_deadline(self):
         words = ("--nodes", "2", "--batch", "240", *FEW)
         plan = self.plan(*words, "--within", "1 h")["best"]
-        high = plan["time_s_interval"][1]
-        self.assertLess(plan["time_s"], 0.95 * high)
+        high = plan["time_to_train_s_high"]
+        self.assertLess(plan["time_to_train_s"], 0.95 * high)
         self.assertTrue(self.plan(*words, "--within", f"{high + 0.01} s")["met"])
         self.assertFalse(self.plan(*words, "--within", f"{high - 0.01} s", code=1)["met"])
 
     def test_a_budget_alone_buys_the_fastest(self):
         space = list(itertools.chain(*((f"--{name}", values) for name, values in SPACE.items())))
-        rows = sorted(self.brute_force(), key=lambda row: float(row["time_to_target_s"]))
+        rows = sorted(self.brute_force(), key=lambda row: float(row["time_to_train_s"]))
         for hours in (2.6, 4):
-            best = next(row for row in rows if self.upper_end(row) / float(row["time_to_target_s"])
+            best = next(row for row in rows if self.upper_end(row) / float(row["time_to_train_s"])
                         * float(row["device_hours"]) <= hours)
             found = self.plan(*space, "--budget", hours)
             self.assertEqual((found["aim"], self.place(found["best"])),
@@ -202,8 +202,8 @@ class Plan(support.Case):
                                       r"without any waiting for communication one would take ")
         found = self.plan(*words, code=1)
         self.assertFalse(found["met"])
-        least = min(plan["time_s_interval"][1] for plan in found["front"])
-        self.assertLessEqual(found["best"]["time_s_interval"][1], least)
+        least = min(plan["time_to_train_s_high"] for plan in found["front"])
+        self.assertLessEqual(found["best"]["time_to_train_s_high"], least)
 
     def test_a_budget_that_nothing_keeps_is_one_too(self):
         done = run("plan", self.job, "-banalytic", "--within", "1h", "--budget", "0.5", "--nodes", "2",
@@ -224,13 +224,13 @@ class Plan(support.Case):
         for found, price in zip(both, (1, 1)):
             best = found["best"]
             self.assertEqual((found["aim"], found["price_unit"]), ("cost", "EUR"))
-            self.assertAlmostEqual(best["cost"], price * best["nodes"] * best["time_s"] / 3600, 9)
+            self.assertAlmostEqual(best["cost"], price * best["nodes"] * best["time_to_train_s"] / 3600, 9)
         rows = [row["input"] for row in both[0]["sensitivity"]]
         self.assertIn("epochs to the target", rows)
         all_dear = self.plan(*words, "--prices", dear)
         price = next(row for row in all_dear["sensitivity"] if row["input"] == "prices of dear")
         self.assertAlmostEqual(price["high"]["price"] / price["low"]["price"], 3, 9)
-        self.assertEqual(price["high"]["time_s"], all_dear["best"]["time_s"])
+        self.assertEqual(price["high"]["time_to_train_s"], all_dear["best"]["time_to_train_s"])
 
     def test_prices_that_cannot_be_compared_are_refused(self):
         euro, yen = (self.write(f"{name}.yaml", PRICES % (name, name, 1)) for name in ("EUR", "JPY"))
@@ -251,20 +251,20 @@ class Plan(support.Case):
         for end, value in (("low", 0.01), ("high", 0.2)):
             result = self.predicted(found["best"], "--set", f"noise.compute_cv={value}")
             middle = self.predicted(found["best"], "--set", "noise.compute_cv=0.105")
-            self.assertAlmostEqual(row[end]["time_s"] / found["best"]["time_s"],
+            self.assertAlmostEqual(row[end]["time_to_train_s"] / found["best"]["time_to_train_s"],
                                    result["time_to_train_s"] / middle["time_to_train_s"], 9)
-        self.assertGreater(row["high"]["time_s"], 1.1 * row["low"]["time_s"])
+        self.assertGreater(row["high"]["time_to_train_s"], 1.1 * row["low"]["time_to_train_s"])
 
     def test_epochs_move_the_time_in_proportion(self):
         found = self.plan("--within", "1h", "--nodes", "2", "--batch", "192", *FEW,
                           "--set", "training.startup=0 s")
         row = next(row for row in found["sensitivity"] if row["input"] == "epochs to the target")
         low, high = map(float, re.fullmatch(r"([\d.]+) to ([\d.]+)", row["range"]).groups())
-        self.assertAlmostEqual(row["high"]["time_s"] / row["low"]["time_s"], high / low, delta=0.005)
+        self.assertAlmostEqual(row["high"]["time_to_train_s"] / row["low"]["time_to_train_s"], high / low, delta=0.005)
 
     def test_a_change_of_the_best_plan_is_said(self):
         words = ("--nodes", "2,3", "--batch", "192", *FEW)
-        high = self.plan("--nodes", "2", *words[2:], "--within", "1h")["best"]["time_s_interval"][1]
+        high = likely(self.plan("--nodes", "2", *words[2:], "--within", "1h")["best"], "time_to_train_s")[1]
         found = self.plan("--within", f"{high + 0.1} s", *words)
         self.assertEqual(found["best"]["nodes"], 2)
         row = next(row for row in found["sensitivity"] if row["input"] == "epochs to the target")
@@ -292,8 +292,8 @@ class Plan(support.Case):
         self.assertEqual([row["plan"] for row in rows],
                          ["best", "next"] + ["front"] * len(found["front"]))
         for row, plan in zip(rows, [found["best"], found["next"], *found["front"]]):
-            self.assertEqual((float(row["time_s"]), int(row["nodes"])),
-                             (plan["time_s"], plan["nodes"]))
+            self.assertEqual((float(row["time_to_train_s"]), int(row["nodes"])),
+                             (plan["time_to_train_s"], plan["nodes"]))
 
     def test_phases_keep_the_ratio_of_their_batches(self):
         self.job = self.write("job.yaml", JOB.replace(

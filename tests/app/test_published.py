@@ -247,7 +247,7 @@ class Published(support.Case):
         kept = self.directory / "kept"
         answer = self.predict(table(self.two), "--keep", kept)
         result = support.answer("predict", kept / "2.yaml", "--backend", "analytic")
-        self.assertAlmostEqual(result["step"]["time_s"], answer["rows"][0]["predicted_s"])
+        self.assertAlmostEqual(result["step_s"], answer["rows"][0]["predicted_s"])
 
     def test_nothing_is_left_wherever_it_ends(self):
         """What rows are mapped to is in memory only: a directory for it need not exist."""

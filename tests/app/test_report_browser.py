@@ -202,7 +202,7 @@ class Browser(support.Case):
         self.assertEqual(numbers[0], whatif["closed_form"])
         self.assertEqual(numbers[2], numbers[0])
         for one, sets in ((1, [f"--set={nic}=1.5625 GB/s"]), (3, ["--set=cluster.nodes=1", "--set=allreduce.grid=null"])):
-            step = answer("predict", self.job, "-banalytic", *sets)["step"]["time_s"]
+            step = answer("predict", self.job, "-banalytic", *sets)["step_s"]
             self.assertAlmostEqual(numbers[one]["step_s"] / step, 1, delta=1e-9)
         self.assertEqual(found[1]["words"], "1.562 GB/s")
         self.assertEqual(numbers[4], {})

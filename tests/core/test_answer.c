@@ -125,6 +125,61 @@ TEST(what_is_not_known_is_null_or_left_out)
     assert_null(strstr(line, "seats"));
 }
 
+struct stop {
+    double wait;
+    struct interval likely;
+    struct range cost;
+    int64_t tracks;
+    int32_t lifts;
+    enum colour colour;
+    char *name;
+};
+
+static const char *const ended[] = {"red", "blue", NULL};
+
+#define DESCRIBED struct stop
+static const struct answer_column stop_rows[] = {
+    COLUMN("wait_s", wait, LIKELY(likely), .null = true, .help = "for a train"),
+    COLUMN("cost", cost, .null = true, .help = "of a ticket"),
+    COLUMN("tracks", tracks, .help = "beside each other"),
+    COLUMN("lifts", lifts, .zero = true, .help = "null: none"),
+    COLUMN("colour", colour, .words = ended, .help = "red or blue"),
+    COLUMN("name", name, .null = true, .help = "of the stop"),
+};
+static const struct answer_columns stop_columns = COLUMNS(NULL, stop_rows);
+#undef DESCRIBED
+
+TEST(what_is_put_is_read_again)
+{
+    const struct stop stop = {1.5, {1, 2}, {3, 4, 5}, 1LL << 40, 0, BLUE, "west"};
+    OWN(json) *json = json_new_object();
+    answer_put(json, &stop_columns, &stop);
+    struct stop again = {0};
+    assert_true(answer_read(&stop_columns, json, &again));
+    assert_string_equal(again.name, "west");
+    free(again.name);
+    again.name = stop.name;
+    assert_memory_equal(&again, &stop, sizeof(stop));
+}
+
+TEST(what_lacks_a_key_or_has_another_type_is_not_read)
+{
+    static const char *const keys[] = {"wait_s", "wait_s_high", "cost_low",
+                                       "tracks", "lifts",       "colour"};
+    const struct stop stop = {.wait = 1, .colour = RED};
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+        OWN(json) *json = json_new_object();
+        struct stop again = {0};
+        answer_put(json, &stop_columns, &stop);
+        json_put_text(json, keys[i], "green");
+        if (answer_read(&stop_columns, json, &again))
+            fail_msg("%s: a text is taken for it", keys[i]);
+        free(again.name);
+    }
+    OWN(json) *none = json_new_object();
+    assert_false(answer_read(&stop_columns, none, &(struct stop){0}));
+}
+
 static void add(void *context, const char *path, const char *type, const char *help)
 {
     text_add(context, "%s %s%s", path, type, *help ? "\n" : " without help\n");

@@ -74,7 +74,7 @@ TEST(without_an_interval_of_time_there_are_no_bounds)
     assert_true(isnan(bill.cost.low) && isnan(bill.cost.high));
     price_release(&file);
     bill = price_bill(NULL, &usage);
-    assert_true(isnan(bill.cost.value) && isnan(bill.energy.value) && !bill_origin(&bill));
+    assert_true(isnan(bill.cost.value) && isnan(bill.energy.value) && !bill.origin);
 }
 
 static void refused_on(const char *date, const char *rest, const char *expected)

@@ -302,37 +302,43 @@ TEST(prints_the_time_to_a_target_with_its_parts)
 
 /* The JSON text in one line, with ' for ". */
 static const char *const json_parts[] = {
-    "{'schema': 'foretrain/result/1', 'version': '" FORETRAIN_VERSION
+    "{'schema': 'foretrain/result/2', 'version': '" FORETRAIN_VERSION
     "', 'scenario_sha256': '0123abcd', ",
     "'schedule_hash': 'fedcba9876543210', 'backend': 'sim', 'grain': 'folded', ",
     "'platform': 'abci', 'platform_hash': '0123456789abcdef', 'nodes': 272, 'devices': 1088, ",
-    "'grid': {'columns': 34, 'rows': 32}, 'step': {'time_s': 0.10000000000000001, ",
-    "'compute_s': 0.050000000000000003, 'exposed_communication_s': 0.031, ",
+    "'grid': {'columns': 34, 'rows': 32}, 'step_s': 0.10000000000000001, ",
+    "'step_s_low': 0.089999999999999997, 'step_s_high': 0.125, ",
+    "'step': {'compute_s': 0.050000000000000003, 'exposed_communication_s': 0.031, ",
     "'exposed_row_s': 0.001, 'exposed_column_s': 0.029999999999999999, 'slowed_s': 0.0, ",
     "'slower_ranks_s': 0.01, 'input_wait_s': 0.0, 'other_s': 0.0089999999999999993}, ",
-    "'step_interval_s': [0.089999999999999997, 0.125], 'images_per_s': 348160.0, ",
-    "'throughput_interval': [300000.0, 400000.0], 'scaling_efficiency': 0.91620000000000001, ",
-    "'scaling_efficiency_interval': [0.875, 0.94999999999999996], ",
+    "'images_per_s': 348160.0, 'images_per_s_low': 300000.0, 'images_per_s_high': 400000.0, ",
+    "'scaling_efficiency': 0.91620000000000001, 'scaling_efficiency_low': 0.875, ",
+    "'scaling_efficiency_high': 0.94999999999999996, ",
     "'baseline': {'devices': 4, 'batch_per_device': 32, 'images_per_s': 1397.25}, ",
     "'scaling': 'weak', 'weak_scaling_efficiency': 0.91620000000000001, ",
-    "'weak_scaling_interval': [0.875, 0.94999999999999996], ",
-    "'strong_scaling_efficiency': null, 'strong_scaling_interval': [], ",
+    "'weak_scaling_efficiency_low': 0.875, ",
+    "'weak_scaling_efficiency_high': 0.94999999999999996, ",
+    "'strong_scaling_efficiency': null, 'strong_scaling_efficiency_low': null, ",
+    "'strong_scaling_efficiency_high': null, 'exchanges': [], ",
     "'phases': [{'epochs': 45.0, 'batch_per_device': 16, 'devices': 1088, ",
-    "'global_batch': 17408, 'steps': 3312, 'step_time_s': 0.059999999999999998}, ",
+    "'global_batch': 17408, 'steps': 3312, 'step_s': 0.059999999999999998}, ",
     "{'epochs': 45.0, 'batch_per_device': 32, 'devices': 1088, 'global_batch': 34816, ",
-    "'steps': 1656, 'step_time_s': 0.10000000000000001}], 'epochs': 90.0, ",
+    "'steps': 1656, 'step_s': 0.10000000000000001}], 'epochs': 90.0, ",
+    "'epochs_low': null, 'epochs_high': null, ",
     "'evaluation_s': 2.5, 'startup_s': 12.0, 'time_to_train_s': 365.60000000000002, ",
-    "'time_to_train_interval_s': [], 'failures': {'mtbf_s': null, 'expected': null, ",
+    "'time_to_train_s_low': null, 'time_to_train_s_high': null, ",
+    "'failures': {'mtbf_s': null, 'expected': null, ",
     "'restart_s': null, 'checkpoint_s': null, 'checkpoints': null, 'interval_s': null, ",
     "'interval_epochs': null, 'interval_from': null, 'daly_s': null, 'young_s': null, ",
-    "'saving_s': null, 'failing_s': null, 'without_s': null, 'without_interval_s': []}, ",
-    "'cost': null, 'cost_interval': [], 'energy_kwh': null, 'energy_kwh_interval': [], ",
-    "'carbon_kg': null, 'carbon_kg_interval': [], 'currency': null, 'prices': null, ",
+    "'saving_s': null, 'failing_s': null, 'without_s': null, 'without_s_low': null, ",
+    "'without_s_high': null}, 'cost': null, 'cost_low': null, 'cost_high': null, ",
+    "'energy_kwh': null, 'energy_kwh_low': null, 'energy_kwh_high': null, ",
+    "'carbon_kg': null, 'carbon_kg_low': null, 'carbon_kg_high': null, ",
+    "'currency': null, 'prices': null, ",
     "'unknown_inputs': [], 'interval_shares': [], 'draws': {'count': 0, 'impossible': 0, ",
     "'simulated': 0, 'simulated_over_closed_form_low': null, ",
     "'simulated_over_closed_form_high': null}, 'target': null, 'recipe': null, ",
-    "'time_to_target_s': null, 'time_to_target_median_s': null, ",
-    "'time_to_target_interval_s': [], 'epochs_interval': [], 'bound_by': 'communication', ",
+    "'time_to_train_median_s': null, 'bound_by': 'communication', ",
     "'sentence': 'communication-bound: 31 % of each step waits', ",
     "'assumptions': ['kernel_overhead = 3 us', 'a grid'], 'warnings': ['coarse']}",
 };
@@ -353,7 +359,7 @@ TEST(prints_every_key_of_the_schema_as_json)
 {
     struct scenario scenario = {0};
     HELD(result) result = example(&scenario);
-    OWN(json) *json = result_json(&result);
+    OWN(json) *json = result_json(&result, &(struct report_exchanges){0});
     HELD(text) text = {0};
     json_print(&text, json);
     join(text.data);

@@ -197,8 +197,8 @@ class Mutations(faults.Case):
             result = json.loads(answer)
         except ValueError:
             return False
-        low, high = result["step_interval_s"] or (0, 0)
-        return (all(map(math.isfinite, numbers(result))) and 0 < result["step"]["time_s"]
+        low, high = result["step_s_low"], result["step_s_high"] or (0, 0)
+        return (all(map(math.isfinite, numbers(result))) and 0 < result["step_s"]
                 and 0 <= low <= high and result["time_to_train_s"] >= 0)
 
     def try_one(self, number):

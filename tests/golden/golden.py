@@ -11,7 +11,7 @@ PROGRAM = os.environ.get("FORETRAIN", str(ROOT / "build" / "foretrain"))
 
 KEY = ["scenario", "backend"]
 WORDS = ["grain", "bound_by", "schedule_hash"]
-NUMBERS = ["devices", "step_time_s", "compute_s", "exposed_communication_s", "images_per_s",
+NUMBERS = ["devices", "step_s", "compute_s", "exposed_communication_s", "images_per_s",
            "scaling_efficiency", "baseline_images_per_s", "time_to_train_s"]
 
 
@@ -35,7 +35,7 @@ def compute(scenario, backend):
         raise RuntimeError(done.stderr)
     result = json.loads(done.stdout)
     step = result["step"]
-    flat = {**result, "step_time_s": step["time_s"], "compute_s": step["compute_s"],
+    flat = {**result, "compute_s": step["compute_s"],
             "exposed_communication_s": step["exposed_communication_s"],
             "baseline_images_per_s": result["baseline"]["images_per_s"], "scenario": scenario}
     return {column: flat[column] for column in KEY + WORDS + NUMBERS}
