@@ -46,7 +46,7 @@ static int64_t normalise(const struct device_state *state, int32_t index)
 {
     const struct graph_node *node = &state->graph.node[index];
     const int64_t bytes = value(state, index);
-    bool summed = conv_sums(cuda_state_forward(&state->place[node->reads]));
+    bool summed = conv_ops[cuda_state_op(&state->place[node->reads], PASS_FORWARD)].sums;
     bool adds = node->finishes != index || node->residual >= 0;
     int64_t all = summed ? 0 : bytes;
     const struct cuda_place *place = &state->place[node->finishes];
@@ -68,7 +68,8 @@ static int64_t forward(const struct device_state *state, int32_t index, int32_t 
         return read + value(state, index) + (place->winner ? place->rows * place->channels : 0);
     default:
         return convolution(state, index) + (micro == 0 ? receive(state, index) : 0) +
-               (conv_adds(cuda_state_forward(place)) ? 2 * read : 0) + /* residual and value */
+               (conv_ops[cuda_state_op(place, PASS_FORWARD)].adds ? 2 * read
+                                                                  : 0) + /* residual and value */
                (layer->bias || layer->relu ? 2 * value(state, index) + mask(state, index) : 0);
     }
 }
@@ -129,8 +130,10 @@ static int64_t backward_data(const struct device_state *state, int32_t index)
         return norms_backward(state, index);
     if (layer->op == LAYER_MAX_POOL || layer->op == LAYER_AVERAGE_POOL)
         return settle(state, index) + pool_backward(state, index);
-    const enum conv_op op = cuda_state_backward(place);
-    int64_t more = conv_adds(op) ? 3 : conv_norms(op) ? 1 : 0; /* batch norm's input, and others */
+    const enum conv_op op = cuda_state_op(place, PASS_BACKWARD_DATA);
+    int64_t more = conv_ops[op].adds    ? 3
+                   : conv_ops[op].norms ? 1
+                                        : 0; /* batch norm's input, and others */
     return settle(state, index) + convolution(state, index) + more * read;
 }
 

@@ -30,11 +30,11 @@ static void apply_source(const struct device_state *state, int32_t index, enum c
     const struct graph_node *node = &state->graph.node[norm];
     call->x = state->place[node->reads].y;
     call->factors = state->place[norm].halves;
-    if (!conv_adds(op))
+    if (!conv_ops[op].adds)
         return;
     call->value = state->place[norm].y;
     call->residual = state->place[node->residual].y;
-    if (conv_pairs(op)) {
+    if (conv_ops[op].pairs) {
         call->residual = state->place[state->graph.node[node->finish].reads].y;
         call->residual_factors = state->place[node->finish].halves;
     }
@@ -47,13 +47,13 @@ static void run_convolution(const struct device_state *state, cudaStream_t strea
 {
     const struct layer *layer = &state->job.model->layer[index];
     const struct cuda_place *place = &state->place[index];
-    const enum conv_op op = trains ? cuda_state_forward(place) : CONV_FORWARD;
+    const enum conv_op op = trains ? cuda_state_op(place, PASS_FORWARD) : CONV_FORWARD;
     struct conv_call call = {.x = source(state, index, images, trains),
                              .w = place->working,
                              .y = place->y,
-                             .sums = conv_sums(op) ? state->scratch.partial : NULL,
+                             .sums = conv_ops[op].sums ? state->scratch.partial : NULL,
                              .workspace = state->scratch.workspace};
-    if (conv_applies(op))
+    if (conv_ops[op].applies)
         apply_source(state, index, op, &call);
     conv_run(place->plan[op], stream, &call);
     if (layer->bias || layer->relu)
@@ -77,7 +77,7 @@ static void find_statistics(const struct device_state *state, cudaStream_t strea
                                      .keep = (float)(micro == 0 ? 1 - share : 1),
                                      .take = (float)(share / state->job.micro_batches)};
     int32_t count = 1; /* the convolution has left them */
-    if (!conv_sums(cuda_state_forward(from)))
+    if (!conv_ops[cuda_state_op(from, PASS_FORWARD)].sums)
         count = kernel_sums(stream, state->type, place->rows, place->channels, from->y,
                             state->scratch.partial);
     kernel_statistics(stream, place->rows, place->channels, scenario->training.batch_norm.epsilon,
@@ -295,15 +295,15 @@ static void go_back(const struct device_state *state, int32_t index, enum conv_o
 {
     const int32_t whose = state->graph.node[index].reads;
     const struct graph_node *node = &state->graph.node[whose];
-    for (int32_t k = 0; k < conv_norms(op); k++) {
+    for (int32_t k = 0; k < conv_ops[op].norms; k++) {
         int32_t norm = k == 0 ? whose : node->finish;
         const struct cuda_place *place = &state->place[norm];
         call->norm[k] = (struct conv_norm){state->place[state->graph.node[norm].reads].y,
                                            place->statistics, place->vector, place->derived};
     }
-    if (conv_adds(op))
+    if (conv_ops[op].adds)
         call->other = state->place[whose].given[0];
-    if (conv_adds(op) && !conv_pairs(op))
+    if (conv_ops[op].adds && !conv_ops[op].pairs)
         call->residual = state->place[node->residual].y;
 }
 
@@ -329,7 +329,7 @@ void cuda_pass_backward_data(struct device_state *state, cudaStream_t stream, in
                              .dy = place->given[0],
                              .dx = place->dx,
                              .workspace = state->scratch.workspace};
-    const enum conv_op op = cuda_state_backward(place);
+    const enum conv_op op = cuda_state_op(place, PASS_BACKWARD_DATA);
     go_back(state, index, op, &call);
     conv_run(place->plan[op], stream, &call);
 }
@@ -348,11 +348,10 @@ void cuda_pass_backward_filter(struct device_state *state, cudaStream_t stream, 
                              .dy = place->given[0],
                              .dw = direct ? direct : scratch->dw,
                              .workspace = beside == stream ? scratch->workspace : scratch->beside};
-    bool applied = place->plan[CONV_BACKWARD_FILTER_APPLIED];
-    if (applied)
-        apply_source(state, index, CONV_BACKWARD_FILTER_APPLIED, &call);
-    conv_run(place->plan[applied ? CONV_BACKWARD_FILTER_APPLIED : CONV_BACKWARD_FILTER], beside,
-             &call);
+    const enum conv_op op = cuda_state_op(place, PASS_BACKWARD_FILTER);
+    if (conv_ops[op].applies)
+        apply_source(state, index, op, &call);
+    conv_run(place->plan[op], beside, &call);
     if (!direct)
         pack(state, beside, weights, state->type, scratch->dw, micro);
     cuda_side_forked(state);

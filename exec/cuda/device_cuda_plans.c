@@ -76,16 +76,16 @@ static bool ends_block(const struct device_state *state, int32_t index)
 
 static bool wants(const struct device_state *state, int32_t index, enum conv_op op)
 {
-    if (conv_adds(op)) {
+    if (conv_ops[op].adds) {
         int32_t source = state->graph.node[index].reads;
-        return ends_block(state, index) && (conv_norms(op) || feeds_norm(state, index)) &&
-               (state->graph.node[source].finish != source) == conv_pairs(op);
+        return ends_block(state, index) && (conv_ops[op].norms || feeds_norm(state, index)) &&
+               (state->graph.node[source].finish != source) == conv_ops[op].pairs;
     }
-    if (conv_applies(op))
+    if (conv_ops[op].applies)
         return may_apply(state, index);
-    if (conv_norms(op))
+    if (conv_ops[op].norms)
         return reads_norm(state, index);
-    if (conv_sums(op))
+    if (conv_ops[op].sums)
         return feeds_norm(state, index);
     return op != CONV_BACKWARD_DATA || state->graph.node[index].reads >= 0;
 }
@@ -97,14 +97,14 @@ static int find_plan(struct device_state *state, int32_t index, enum conv_op op,
     int32_t before = err->count;
     const struct conv_plan *plan = conv_plan(state->library, op, &shape, err);
     state->place[index].plan[op] = plan;
-    if (plan || (err->count == before && conv_optional(op)))
+    if (plan || (err->count == before && conv_ops[op].optional))
         return 0;
     if (err->count > before)
         return -1;
     return err_add_code(err, 69,
                         "the cuda device cannot run %s in %s: cuDNN has no engine for its %s on a "
                         "batch of %d; try --set model.precision.compute=fp32",
-                        layer->name, dtype_names[state->type], conv_op_names[op], state->micro);
+                        layer->name, dtype_names[state->type], conv_ops[op].name, state->micro);
 }
 
 static int find_plans(struct device_state *state, int32_t index, struct err *err)
@@ -205,13 +205,13 @@ static void choose_norm(struct device_state *state, int32_t index)
     const struct conv_plan **plan = state->place[index].plan;
     const int32_t source = state->graph.node[index].reads;
     for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
-        if (!plan[op] || !conv_norms((enum conv_op)op))
+        if (!plan[op] || !conv_ops[op].norms)
             continue;
         struct cuda_place *norm = &state->place[source];
         enum conv_chain way[] = {norm->applied ? CONV_CHAIN_BACKWARD_CUT : CONV_CHAIN_BACKWARD,
                                  CONV_CHAIN_BACKWARD_NORM};
-        if (conv_adds((enum conv_op)op)) {
-            bool two = conv_pairs((enum conv_op)op);
+        if (conv_ops[op].adds) {
+            bool two = conv_ops[op].pairs;
             way[0] = two ? CONV_CHAIN_BACKWARD_ADD_TWO : CONV_CHAIN_BACKWARD_ADD;
             way[1] = two ? CONV_CHAIN_BACKWARD_ADD_NORMS : CONV_CHAIN_BACKWARD_ADD_NORM;
         }
@@ -226,10 +226,10 @@ static void choose_norm(struct device_state *state, int32_t index)
 static void choose_end(struct device_state *state, int32_t index)
 {
     const struct conv_plan **plan = state->place[index].plan;
-    for (int32_t op = CONV_FORWARD_ADD_SUMS; op <= CONV_FORWARD_ADD_TWO_SUMS; op++) {
-        if (!plan[op])
+    for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
+        if (!plan[op] || !conv_ops[op].adds || !conv_ops[op].sums)
             continue;
-        const bool two = conv_pairs((enum conv_op)op);
+        const bool two = conv_ops[op].pairs;
         const enum conv_chain way[] = {two ? CONV_CHAIN_END_TWO : CONV_CHAIN_END,
                                        two ? CONV_CHAIN_END_TWO_MERGED : CONV_CHAIN_END_MERGED};
         const int32_t source = state->graph.node[index].reads;

@@ -11,9 +11,9 @@ static size_t filter_workspace(const struct device_state *state)
 {
     size_t bytes = 0;
     for (int32_t i = 0; i < state->graph.layer_count; i++)
-        for (int32_t op = CONV_BACKWARD_FILTER; op < CONV_OP_COUNT; op++) {
+        for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
             const struct conv_plan *plan = state->place[i].plan[op];
-            if (plan && conv_workspace(plan) > bytes)
+            if (plan && conv_ops[op].pass == PASS_BACKWARD_FILTER && conv_workspace(plan) > bytes)
                 bytes = conv_workspace(plan);
         }
     return bytes;

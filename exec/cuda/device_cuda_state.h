@@ -137,21 +137,12 @@ struct device_state {
     struct side side;
 };
 
-/** How a convolution runs forward in training. */
-static inline enum conv_op cuda_state_forward(const struct cuda_place *place)
+/** How a convolution runs in a @pass of training. */
+static inline enum conv_op cuda_state_op(const struct cuda_place *place, enum pass pass)
 {
-    for (int32_t op = CONV_FORWARD_SUMS; op < CONV_BACKWARD_DATA; op++)
-        if (place->plan[op])
-            return (enum conv_op)op;
-    return CONV_FORWARD;
-}
-
-/** How the gradient of its input is formed, where it is. */
-static inline enum conv_op cuda_state_backward(const struct cuda_place *place)
-{
-    int32_t op = CONV_BACKWARD_DATA;
-    while (op < CONV_BACKWARD_FILTER && !place->plan[op])
-        op++;
+    int32_t op = CONV_OP_COUNT - 1; /* those that include more come last */
+    while (op > 0 && !(conv_ops[op].pass == pass && place->plan[op]))
+        op--;
     return (enum conv_op)op;
 }
 

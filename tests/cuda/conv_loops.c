@@ -58,12 +58,12 @@ static void scale(const struct conv_shape *s, const void *factors, float *x)
 static float *read_x(enum conv_op op, const struct conv_shape *s, const struct conv_call *call)
 {
     float *x = widened(s->type, elements_in(s), call->x);
-    if (!conv_applies(op))
+    if (!conv_ops[op].applies)
         return x;
     scale(s, call->factors, x);
-    if (conv_adds(op)) {
+    if (conv_ops[op].adds) {
         float *more = widened(s->type, elements_in(s), call->residual);
-        if (conv_pairs(op))
+        if (conv_ops[op].pairs)
             scale(s, call->residual_factors, more);
         for (int64_t i = 0; i < elements_in(s); i++)
             x[i] += more[i];
@@ -73,7 +73,7 @@ static float *read_x(enum conv_op op, const struct conv_shape *s, const struct c
         x[i] = x[i] > 0 ? x[i] : 0;
     if (s->type != DTYPE_FP32)
         half_round(s->type, elements_in(s), x);
-    if (conv_adds(op)) {
+    if (conv_ops[op].adds) {
         float *value = base_alloc(elements_in(s), sizeof *value);
         memcpy(value, x, (size_t)elements_in(s) * sizeof *value);
         narrow(s->type, elements_in(s), value, call->value);
@@ -250,19 +250,19 @@ static void backward_norm(enum conv_op op, const struct conv_shape *s, const str
                           float *dx)
 {
     float *value = base_alloc(elements_in(s), sizeof *value);
-    assert(!conv_adds(op) || call->other != call->dx);
-    if (conv_adds(op))
+    assert(!conv_ops[op].adds || call->other != call->dx);
+    if (conv_ops[op].adds)
         add(s->type, elements_in(s), call->other, dx);
-    for (int32_t k = 0; k < conv_norms(op); k++)
+    for (int32_t k = 0; k < conv_ops[op].norms; k++)
         add_norm(s, &call->norm[k], value);
-    if (conv_adds(op) && !conv_pairs(op))
+    if (conv_ops[op].adds && !conv_ops[op].pairs)
         add(s->type, elements_in(s), call->residual, value);
     for (int64_t i = 0; i < elements_in(s); i++)
         dx[i] = value[i] > 0 ? dx[i] : 0;
     free(value);
     if (s->type != DTYPE_FP32)
         half_round(s->type, elements_in(s), dx);
-    for (int32_t k = 0; k < conv_norms(op); k++)
+    for (int32_t k = 0; k < conv_ops[op].norms; k++)
         derive(s, &call->norm[k], dx);
 }
 
@@ -275,7 +275,7 @@ static void backward_data(enum conv_op op, const struct conv_shape *s, const str
     walk(s, data_touch, &a);
     free(a.y);
     free(a.w);
-    if (conv_norms(op))
+    if (conv_ops[op].norms)
         backward_norm(op, s, call, a.x);
     narrow(s->type, elements_in(s), a.x, call->dx);
 }

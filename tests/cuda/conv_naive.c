@@ -68,7 +68,7 @@ const struct conv_plan *conv_plan(struct conv_library *library, enum conv_op op,
     (void)err;
     assert(shape->in_channels % 8 == 0 || shape->in_channels == 4);
     assert(shape->out_channels % 8 == 0);
-    if (conv_optional(op) && shape->type != DTYPE_FP16)
+    if (conv_ops[op].optional && shape->type != DTYPE_FP16)
         return NULL;
     for (struct conv_plan *plan = library->plans; plan; plan = plan->next)
         if (plan->op == op && memcmp(&plan->shape, shape, sizeof *shape) == 0)
@@ -152,7 +152,7 @@ static void tell_all(enum conv_op op, const struct conv_shape *s, const struct c
     tell(call->residual, in, size, false);
     tell(call->residual_factors, 2 * (int64_t)s->in_channels, size, false);
     tell(call->other, in, size, false);
-    for (int32_t k = 0; k < conv_norms(op); k++) {
+    for (int32_t k = 0; k < conv_ops[op].norms; k++) {
         const struct conv_norm *norm = &call->norm[k];
         tell(norm->x, in, size, false);
         tell(norm->statistics, 2 * (int64_t)s->in_channels, real, false);

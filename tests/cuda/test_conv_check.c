@@ -81,7 +81,7 @@ TEST(samples_see_what_is_applied)
                                       CONV_FORWARD_ADD_SUMS, CONV_FORWARD_ADD_TWO_SUMS};
     const struct conv_shape *shape = &shapes[4];
     for (int32_t i = 0; i < 4; i++)
-        for (int32_t fault = 0; fault < 5 + conv_adds(op[i]); fault++) {
+        for (int32_t fault = 0; fault < 5 + conv_ops[op[i]].adds; fault++) {
             struct operands o = operands_of(op[i], shape, 0);
             struct conv_sample sample[CONV_SAMPLES];
             uint16_t *factors = o.array[CONV_ARRAY_FACTORS], *x = o.array[CONV_ARRAY_X];
@@ -127,7 +127,7 @@ TEST(samples_see_what_is_cut)
             wrong += !conv_is_right(shape->type, &sample[i], got);
         }
         assert_true(cut >= 4 && cut <= CONV_SAMPLES - 4);
-        assert_int_equal(wrong, conv_adds(op[k]) ? CONV_SAMPLES : cut);
+        assert_int_equal(wrong, conv_ops[op[k]].adds ? CONV_SAMPLES : cut);
         operands_release(&o);
     }
 }

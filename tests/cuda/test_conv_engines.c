@@ -124,7 +124,7 @@ static int32_t ask(const struct conv_target *target, enum conv_op op,
             cudnnBackendDescriptor_t config = conv_config(&again, target, graph, &list[i].choice);
             assert_non_null(conv_make_plan(&again, target, config, &rebuilt));
             assert_int_equal(rebuilt, workspace);
-            if (conv_optional(op))
+            if (conv_ops[op].optional)
                 assert_settings_known(&again, target, graph, &list[i].choice);
         }
         conv_builder_release(&again);
@@ -163,9 +163,8 @@ static struct cover cover(const struct described *device, const char *network, i
             continue;
         seen[cover.shapes++] = shape;
         for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
-            bool optional = conv_optional((enum conv_op)op);
-            if (optional &&
-                (type != DTYPE_FP16 || (conv_adds((enum conv_op)op) && shape.stride > 1)))
+            bool optional = conv_ops[op].optional;
+            if (optional && (type != DTYPE_FP16 || (conv_ops[op].adds && shape.stride > 1)))
                 continue; /* a block of ResNet-50 ends before a stride of 1 */
             int32_t engines = ask(&target, (enum conv_op)op, &shape);
             cover.having[op] += engines > 0;
@@ -174,7 +173,7 @@ static struct cover cover(const struct described *device, const char *network, i
             cover.fewest = engines < cover.fewest ? engines : cover.fewest;
             if (!engines)
                 fail_msg("%s, %s: no engine for %s of %s in %s", device->name, network,
-                         conv_op_names[op], layer->name, dtype_names[type]);
+                         conv_ops[op].name, layer->name, dtype_names[type]);
         }
     }
     print_message("%s, %s, %s: %d shapes, at least %d engines each, %d with sums, %d and %d with "
@@ -201,11 +200,11 @@ static void cover_resnet50(const struct described *device, int32_t ends)
         struct cover got = cover(device, "resnet50", 224, (enum dtype)type, 256);
         assert_int_equal(got.shapes, 24); /* 23 convolutions and the classifier */
         for (int32_t op = 0; op < CONV_OP_COUNT; op++)
-            if (conv_adds((enum conv_op)op))
-                assert_int_equal(got.having[op], type != DTYPE_FP16             ? 0
-                                                 : conv_norms((enum conv_op)op) ? 17
-                                                                                : ends);
-            else if (conv_optional((enum conv_op)op))
+            if (conv_ops[op].adds)
+                assert_int_equal(got.having[op], type != DTYPE_FP16   ? 0
+                                                 : conv_ops[op].norms ? 17
+                                                                      : ends);
+            else if (conv_ops[op].optional)
                 assert_true(type == DTYPE_FP16 ? got.having[op] >= 23 : got.having[op] == 0);
     }
 }

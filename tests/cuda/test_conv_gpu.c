@@ -160,8 +160,8 @@ static int64_t check(struct conv_library *library, enum conv_op op, const struct
     struct err err = {0};
     const struct conv_plan *plan = conv_plan(library, op, s, &err);
     if (!plan) {
-        bool fine = !err.count && conv_optional(op);
-        printf("%-23s %s k%d: no engine%s%s\n", conv_op_names[op], dtype_names[s->type], s->kernel,
+        bool fine = !err.count && conv_ops[op].optional;
+        printf("%-23s %s k%d: no engine%s%s\n", conv_ops[op].name, dtype_names[s->type], s->kernel,
                err.count ? ": " : "", err.count ? err.text : "");
         err_release(&err);
         return !fine;
@@ -174,7 +174,7 @@ static int64_t check(struct conv_library *library, enum conv_op op, const struct
     int64_t wrong = faults(op, s, &o, got, small) + (memcmp(got, again, size) != 0);
     if (told || wrong)
         printf("%-23s %s %dx%dx%dx%d k%d s%d: %s, %.1f us, %zu bytes of workspace, %lld wrong\n",
-               conv_op_names[op], dtype_names[s->type], s->batch, s->in_channels, s->in_height,
+               conv_ops[op].name, dtype_names[s->type], s->batch, s->in_channels, s->in_height,
                s->in_width, s->kernel, s->stride, conv_engine(plan), 1e6 * conv_seconds(plan),
                conv_workspace(plan), (long long)wrong);
     free(got);
@@ -204,7 +204,7 @@ int main(void)
                 for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
                     struct conv_shape s = shapes[i];
                     s.type = (enum dtype)type;
-                    if (!conv_optional((enum conv_op)op) || s.type == DTYPE_FP16)
+                    if (!conv_ops[op].optional || s.type == DTYPE_FP16)
                         wrong += check(library, (enum conv_op)op, &s, i < SMALL, round == 0);
                 }
         conv_close(library);

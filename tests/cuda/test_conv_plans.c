@@ -77,10 +77,10 @@ TEST_WITH(the_fastest_right_engine_is_found, enter, leave)
     int64_t plans = 0;
     for (int32_t i = 0; i < SHAPES; i++)
         for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
-            if (shapes[i].in_channels < 8 && conv_norms((enum conv_op)op))
+            if (shapes[i].in_channels < 8 && conv_ops[op].norms)
                 continue; /* images are behind no batch norm */
             const struct conv_plan *plan = plan_of(library, (enum conv_op)op, &shapes[i]);
-            if (conv_optional((enum conv_op)op) && shapes[i].type != DTYPE_FP16) {
+            if (conv_ops[op].optional && shapes[i].type != DTYPE_FP16) {
                 assert_null(plan);
                 continue;
             }
@@ -126,7 +126,7 @@ TEST_WITH(plans_compute_what_they_should, enter, leave)
     assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), 0);
     for (int32_t i = 0; i < SHAPES; i++)
         for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
-            if (shapes[i].in_channels < 8 && conv_norms((enum conv_op)op))
+            if (shapes[i].in_channels < 8 && conv_ops[op].norms)
                 continue;
             const struct conv_plan *plan = plan_of(library, (enum conv_op)op, &shapes[i]);
             if (!plan)
@@ -140,10 +140,10 @@ TEST_WITH(plans_compute_what_they_should, enter, leave)
             for (int32_t a = 0; a < CONV_ARRAY_COUNT; a++)
                 assert_memory_equal(got.array[a], want.array[a],
                                     bytes_of((enum conv_op)op, &shapes[i], (enum conv_array)a));
-            if (conv_sums((enum conv_op)op))
+            if (conv_ops[op].sums)
                 assert_memory_equal(got.sums, want.sums,
                                     2 * (size_t)shapes[i].out_channels * sizeof *got.sums);
-            size_t derived = (size_t)conv_norms((enum conv_op)op) * CONV_DERIVED_COUNT;
+            size_t derived = (size_t)conv_ops[op].norms * CONV_DERIVED_COUNT;
             assert_memory_equal(got.derived, want.derived,
                                 derived * (size_t)shapes[i].in_channels * sizeof *got.derived);
             operands_release(&got);
@@ -323,7 +323,7 @@ TEST_WITH(what_is_derived_is_looked_at, enter, leave)
         fake_cudnn.misderived = i; /* of the second batch norm where there are two */
         struct conv_library *library = open_library(NULL);
         for (int32_t op = 0; op < CONV_OP_COUNT; op++)
-            if (conv_norms((enum conv_op)op))
+            if (conv_ops[op].norms)
                 assert_int_equal(plan_of(library, (enum conv_op)op, &shapes[4]) != NULL, i == 0);
         assert_non_null(plan_of(library, CONV_BACKWARD_DATA, &shapes[4]));
         conv_close(library);
@@ -386,10 +386,10 @@ TEST_WITH(engines_that_are_all_wrong_are_a_fault, enter, leave)
     memset(fake_cudnn.hidden, 0, sizeof fake_cudnn.hidden);
     fake_cudnn.unwritten = true; /* wherever that is */
     for (int32_t op = 0; op < CONV_OP_COUNT; op++)
-        if (!conv_optional((enum conv_op)op))
+        if (!conv_ops[op].optional)
             assert_refused(library, (enum conv_op)op, &shapes[4], "give wrong results");
     for (int32_t op = 0; op < CONV_OP_COUNT; op++)
-        if (conv_optional((enum conv_op)op)) /* use another op */
+        if (conv_ops[op].optional) /* use another op */
             assert_null(plan_of(library, (enum conv_op)op, &shapes[2]));
     conv_close(library);
 }

@@ -26,6 +26,7 @@
 
 #include "core/base/dtype.h"
 #include "core/base/err.h"
+#include "core/schedule/model.h"
 
 /** What to compute.  Where batch norm and ReLU are applied, the convolution's input is not x but
  * max(x * scale + shift, 0), per channel, which is never written; its padding is still 0.  At the
@@ -54,26 +55,18 @@ enum conv_op {
     CONV_OP_COUNT
 };
 
-/** Of each enum conv_op, in its order: "forward", "forward-sums", and so on. */
-extern const char *const conv_op_names[];
-
-/** Whether @op sums its output. */
-bool conv_sums(enum conv_op op);
-
-/** Whether @op applies factors to x. */
-bool conv_applies(enum conv_op op);
-
-/** How many batch norms' backward @op includes, with that of the ReLU behind them: 0 to 2. */
-int32_t conv_norms(enum conv_op op);
-
-/** Whether the ReLU that @op includes, forward or backward, is at the end of a block. */
-bool conv_adds(enum conv_op op);
-
-/** Whether what is added there is a batch norm's result. */
-bool conv_pairs(enum conv_op op);
-
-/** Whether an engine for @op may be missing, because other ops can replace it. */
-bool conv_optional(enum conv_op op);
+/** What each enum conv_op is made of, in its order. */
+extern const struct conv_parts {
+    const char *name; /**< "forward", "forward-sums" and so on */
+    enum pass pass;   /**< its direction: y, dx or dw is written */
+    bool sums;        /**< it sums its output */
+    bool applies;     /**< it applies factors to x */
+    int32_t norms;    /**< how many batch norms' backward it includes, with that of the ReLU behind
+                           them: 0 to 2 */
+    bool adds;     /**< the ReLU that it includes, forward or backward, is at the end of a block */
+    bool pairs;    /**< what is added there is a batch norm's result */
+    bool optional; /**< an engine may be missing, because other ops can replace it */
+} conv_ops[CONV_OP_COUNT];
 
 /** One shape; channels with padding. */
 struct conv_shape {

@@ -14,18 +14,6 @@
 #include "core/base/base.h"
 #include "core/base/file.h"
 
-const char *const conv_op_names[] = {"forward",
-                                     "forward-sums",
-                                     "forward-applied-sums",
-                                     "forward-add-sums",
-                                     "forward-add-two-sums",
-                                     "backward-data",
-                                     "backward-data-norm",
-                                     "backward-data-add-norm",
-                                     "backward-data-add-norms",
-                                     "backward-filter",
-                                     "backward-filter-applied",
-                                     NULL};
 const char *const conv_chain_names[] = {"chain-forward",
                                         "chain-forward-sums",
                                         "chain-apply-forward",
@@ -271,7 +259,7 @@ static const struct conv_choice *find_named(const struct conv_cache *cache, cons
 const struct conv_choice *conv_cache_find(const struct conv_cache *cache, enum conv_op op,
                                           const struct conv_shape *shape)
 {
-    return find_named(cache, conv_op_names[op], shape);
+    return find_named(cache, conv_ops[op].name, shape);
 }
 
 double conv_cache_seconds(const struct conv_cache *cache, enum conv_chain chain,
@@ -383,7 +371,7 @@ const struct conv_choice *conv_cache_add(struct conv_cache *cache, enum conv_op 
                                          const struct conv_shape *shape,
                                          const struct conv_choice *choice, bool replace)
 {
-    return add_named(cache, conv_op_names[op], shape, choice, replace);
+    return add_named(cache, conv_ops[op].name, shape, choice, replace);
 }
 
 double conv_cache_add_seconds(struct conv_cache *cache, enum conv_chain chain,

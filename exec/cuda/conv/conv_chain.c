@@ -59,7 +59,7 @@ static void lay_out(struct bench *bench)
     const struct conv_plan *const *plan = bench->job->plan;
     int64_t ends = 0;
     for (int32_t op = 0; op < CONV_OP_COUNT; op++)
-        if (plan[op] && conv_adds((enum conv_op)op))
+        if (plan[op] && conv_ops[op].adds)
             ends = 1;
     int64_t bytes[PARTS] = {
         [RAW] = x * size,
@@ -137,7 +137,7 @@ static void issue_convolution(const struct bench *bench, enum conv_op op)
     second.x = place(bench, ADDED);
     second.derived += CONV_DERIVED_COUNT * channels;
     struct conv_call call = {
-        .x = place(bench, conv_applies(op) ? RAW : VALUE),
+        .x = place(bench, conv_ops[op].applies ? RAW : VALUE),
         .w = place(bench, WEIGHT),
         .dy = place(bench, OUT),
         .factors = place(bench, HALVES),
@@ -163,7 +163,7 @@ static void issue_summed(const struct bench *bench, enum conv_op op)
     const int64_t rows = (int64_t)s->batch * s->out_height * s->out_width;
     int32_t count = 1;
     issue_convolution(bench, op);
-    if (!conv_sums(op))
+    if (!conv_ops[op].sums)
         count = kernel_sums(stream, s->type, rows, s->out_channels, place(bench, OUT),
                             place(bench, PARTIAL));
     kernel_statistics(stream, rows, s->out_channels, 1e-5, count, place(bench, PARTIAL),

@@ -7,37 +7,20 @@
 #include "core/base/base.h"
 #include "exec/step/half.h"
 
-bool conv_sums(enum conv_op op)
-{
-    return op > CONV_FORWARD && op < CONV_BACKWARD_DATA;
-}
-
-bool conv_applies(enum conv_op op)
-{
-    return (conv_sums(op) && op != CONV_FORWARD_SUMS) || op == CONV_BACKWARD_FILTER_APPLIED;
-}
-
-int32_t conv_norms(enum conv_op op)
-{
-    return op == CONV_BACKWARD_DATA_ADD_NORMS
-               ? 2
-               : op == CONV_BACKWARD_DATA_NORM || op == CONV_BACKWARD_DATA_ADD_NORM;
-}
-
-bool conv_adds(enum conv_op op)
-{
-    return op == CONV_FORWARD_ADD_SUMS || op == CONV_BACKWARD_DATA_ADD_NORM || conv_pairs(op);
-}
-
-bool conv_pairs(enum conv_op op)
-{
-    return op == CONV_FORWARD_ADD_TWO_SUMS || op == CONV_BACKWARD_DATA_ADD_NORMS;
-}
-
-bool conv_optional(enum conv_op op)
-{
-    return conv_sums(op) || conv_applies(op) || conv_norms(op);
-}
+const struct conv_parts conv_ops[CONV_OP_COUNT] = {
+    /* sums, applies, norms, adds, pairs, optional */
+    {"forward", PASS_FORWARD, 0, 0, 0, 0, 0, 0},
+    {"forward-sums", PASS_FORWARD, 1, 0, 0, 0, 0, 1},
+    {"forward-applied-sums", PASS_FORWARD, 1, 1, 0, 0, 0, 1},
+    {"forward-add-sums", PASS_FORWARD, 1, 1, 0, 1, 0, 1},
+    {"forward-add-two-sums", PASS_FORWARD, 1, 1, 0, 1, 1, 1},
+    {"backward-data", PASS_BACKWARD_DATA, 0, 0, 0, 0, 0, 0},
+    {"backward-data-norm", PASS_BACKWARD_DATA, 0, 0, 1, 0, 0, 1},
+    {"backward-data-add-norm", PASS_BACKWARD_DATA, 0, 0, 1, 1, 0, 1},
+    {"backward-data-add-norms", PASS_BACKWARD_DATA, 0, 0, 2, 1, 1, 1},
+    {"backward-filter", PASS_BACKWARD_FILTER, 0, 0, 0, 0, 0, 0},
+    {"backward-filter-applied", PASS_BACKWARD_FILTER, 0, 1, 0, 0, 0, 1},
+};
 
 int64_t conv_elements(enum conv_op op, const struct conv_shape *s, enum conv_array array)
 {
@@ -50,22 +33,22 @@ int64_t conv_elements(enum conv_op op, const struct conv_shape *s, enum conv_arr
     case CONV_ARRAY_Y:
         return (int64_t)s->batch * s->out_height * s->out_width * s->out_channels;
     case CONV_ARRAY_FACTORS:
-        return conv_applies(op) ? 2 * (int64_t)s->in_channels : 0;
+        return conv_ops[op].applies ? 2 * (int64_t)s->in_channels : 0;
     case CONV_ARRAY_SEEN:
-        return conv_norms(op) ? x : 0;
+        return conv_ops[op].norms ? x : 0;
     case CONV_ARRAY_ADDED:
-        return conv_adds(op) ? x : 0;
+        return conv_ops[op].adds ? x : 0;
     case CONV_ARRAY_OTHER:
-        return conv_adds(op) && conv_norms(op) ? x : 0;
+        return conv_ops[op].adds && conv_ops[op].norms ? x : 0;
     case CONV_ARRAY_VALUE:
-        return conv_adds(op) && conv_sums(op) ? x : 0;
+        return conv_ops[op].adds && conv_ops[op].sums ? x : 0;
     case CONV_ARRAY_FACTORS_2:
-        return conv_pairs(op) && conv_sums(op) ? 2 * (int64_t)s->in_channels : 0;
+        return conv_ops[op].pairs && conv_ops[op].sums ? 2 * (int64_t)s->in_channels : 0;
     case CONV_ARRAY_STATISTICS:
     case CONV_ARRAY_PARAMETER:
-        return conv_norms(op) ? 2 * (int64_t)s->in_channels : 0;
+        return conv_ops[op].norms ? 2 * (int64_t)s->in_channels : 0;
     default:
-        return conv_norms(op) > 1 ? 2 * (int64_t)s->in_channels : 0;
+        return conv_ops[op].norms > 1 ? 2 * (int64_t)s->in_channels : 0;
     }
 }
 
@@ -101,18 +84,8 @@ struct conv_call conv_call_of(const struct conv_shape *shape, void *const array[
 
 enum conv_array conv_written(enum conv_op op)
 {
-    switch (op) {
-    case CONV_BACKWARD_DATA:
-    case CONV_BACKWARD_DATA_NORM:
-    case CONV_BACKWARD_DATA_ADD_NORM:
-    case CONV_BACKWARD_DATA_ADD_NORMS:
-        return CONV_ARRAY_X;
-    case CONV_BACKWARD_FILTER:
-    case CONV_BACKWARD_FILTER_APPLIED:
-        return CONV_ARRAY_W;
-    default:
-        return CONV_ARRAY_Y;
-    }
+    static const enum conv_array written[PASS_COUNT] = {CONV_ARRAY_Y, CONV_ARRAY_X, CONV_ARRAY_W};
+    return written[conv_ops[op].pass];
 }
 
 float *conv_pattern(enum dtype type, enum conv_array array)
@@ -157,9 +130,9 @@ static struct factor apply(const struct sum *sum, int64_t index)
     const int64_t channels = sum->shape->in_channels, c = index % channels;
     double scaled = element(sum, CONV_ARRAY_X, index) * element(sum, CONV_ARRAY_FACTORS, c);
     double shift = element(sum, CONV_ARRAY_FACTORS, channels + c), added = 0, added_shift = 0;
-    if (conv_adds(sum->op))
+    if (conv_ops[sum->op].adds)
         added = element(sum, CONV_ARRAY_ADDED, index);
-    if (conv_pairs(sum->op)) {
+    if (conv_ops[sum->op].pairs) {
         added *= element(sum, CONV_ARRAY_FACTORS_2, c);
         added_shift = element(sum, CONV_ARRAY_FACTORS_2, channels + c);
     }
@@ -177,7 +150,7 @@ static void add(struct sum *sum, const int64_t start[2], const enum conv_array a
     int64_t step_a = step[0] % CONV_PATTERN, step_b = step[1] % CONV_PATTERN;
     for (int64_t i = 0; i < count; i++) {
         struct factor x = {(double)left[a], 0};
-        if (conv_applies(sum->op))
+        if (conv_ops[sum->op].applies)
             x = apply(sum, start[0] + i * step[0]);
         double product = x.value * (double)right[b];
         sum->value += product;
@@ -284,10 +257,10 @@ static double before_relu(const struct sum *sum, int64_t index)
 {
     double value =
         normalised(sum, CONV_ARRAY_SEEN, CONV_ARRAY_STATISTICS, CONV_ARRAY_PARAMETER, index);
-    if (conv_pairs(sum->op))
+    if (conv_ops[sum->op].pairs)
         return value + normalised(sum, CONV_ARRAY_ADDED, CONV_ARRAY_STATISTICS_2,
                                   CONV_ARRAY_PARAMETER_2, index);
-    return conv_adds(sum->op) ? value + element(sum, CONV_ARRAY_ADDED, index) : value;
+    return conv_ops[sum->op].adds ? value + element(sum, CONV_ARRAY_ADDED, index) : value;
 }
 
 /* The first element from @index on for which rounding cannot change the ReLU. */
@@ -305,7 +278,7 @@ static double backward_norm(struct sum *sum, int64_t index)
     if (before_relu(sum, index) <= 0)
         return 0;
     backward_data(sum, index);
-    if (!conv_adds(sum->op))
+    if (!conv_ops[sum->op].adds)
         return 0;
     double slack = fabs(sum->value) * rounding[sum->shape->type];
     double other = element(sum, CONV_ARRAY_OTHER, index);
@@ -323,7 +296,7 @@ static struct conv_sample sample_of(struct sum *sum, enum conv_array array, int6
         return (struct conv_sample){index, value.value, value.size,
                                     value.size * rounding[sum->shape->type]};
     }
-    if (conv_norms(sum->op))
+    if (conv_ops[sum->op].norms)
         slack = backward_norm(sum, index);
     else if (array == CONV_ARRAY_X)
         backward_data(sum, index);
@@ -349,7 +322,7 @@ void conv_samples(enum conv_op op, const struct conv_shape *shape, enum conv_arr
         memcpy(sum.pattern, pattern, sizeof pattern);
         int64_t index = (int64_t)((double)count * base_uniform(2, (uint64_t)i, 0, 0));
         index = i == 0 ? 0 : i == 1 ? count - 1 : index;
-        sample[i] = sample_of(&sum, array, conv_norms(op) ? sure(&sum, index, count) : index);
+        sample[i] = sample_of(&sum, array, conv_ops[op].norms ? sure(&sum, index, count) : index);
     }
     for (int32_t i = 0; i < CONV_ARRAY_COUNT; i++)
         free(pattern[i]);

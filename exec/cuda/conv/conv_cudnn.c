@@ -152,7 +152,7 @@ static int find(struct conv_library *library, struct conv_plan *plan, struct err
         conv_builder_release(&plan->builder);
     else if (err->count || conv_search(target, plan->op, &plan->shape, &plan->choice, err))
         return -1;
-    if (!library->untuned || !conv_optional(plan->op) || plan->choice.engine < 0)
+    if (!library->untuned || !conv_ops[plan->op].optional || plan->choice.engine < 0)
         return 0;
     return conv_tune(target, plan->op, &plan->shape, &plan->choice, err);
 }
@@ -173,7 +173,7 @@ const struct conv_plan *conv_plan(struct conv_library *library, enum conv_op op,
                                   const struct conv_shape *shape, struct err *err)
 {
     struct conv_plan *plan = library->plans;
-    if (conv_optional(op) && shape->type != DTYPE_FP16)
+    if (conv_ops[op].optional && shape->type != DTYPE_FP16)
         return NULL; /* cuDNN 9.19 has no such engine, and needs long to report it */
     while (plan && (plan->op != op || memcmp(&plan->shape, shape, sizeof *shape) != 0))
         plan = plan->next;
@@ -251,6 +251,6 @@ void conv_run(const struct conv_plan *plan, cudaStream_t stream, const struct co
     if (conv_execute(plan->handle, plan->plan, plan->op, &plan->shape, stream, call, &err) ==
         CUDNN_STATUS_SUCCESS)
         return;
-    fprintf(stderr, "foretrain-exec: %s %s: %s", conv_op_names[plan->op], plan->name, err.text);
+    fprintf(stderr, "foretrain-exec: %s %s: %s", conv_ops[plan->op].name, plan->name, err.text);
     exit(70);
 }

@@ -263,21 +263,21 @@ static struct operands operands(enum conv_op op, const struct conv_shape *shape,
     add_operand(&all, CONV_X, data ? call->dx : call->x);
     add_operand(&all, CONV_W, filter ? call->dw : call->w);
     add_operand(&all, CONV_Y, data || filter ? call->dy : call->y);
-    if (conv_applies(op))
+    if (conv_ops[op].applies)
         add_factors(&all, shape->in_channels, call->factors, 0);
-    if (conv_applies(op) && conv_pairs(op))
+    if (conv_ops[op].applies && conv_ops[op].pairs)
         add_factors(&all, shape->in_channels, call->residual_factors, CONV_SECOND);
-    if (conv_applies(op) && conv_adds(op))
+    if (conv_ops[op].applies && conv_ops[op].adds)
         add_operand(&all, CONV_VALUE, call->value);
-    if (conv_sums(op)) {
+    if (conv_ops[op].sums) {
         add_operand(&all, CONV_SUM, call->sums);
         add_operand(&all, CONV_SQUARES, call->sums + shape->out_channels);
     }
-    for (int32_t k = 0; k < conv_norms(op); k++)
+    for (int32_t k = 0; k < conv_ops[op].norms; k++)
         add_norm(&all, shape->in_channels, &call->norm[k], k * CONV_SECOND);
-    if (conv_adds(op) && conv_norms(op))
+    if (conv_ops[op].adds && conv_ops[op].norms)
         add_operand(&all, CONV_OTHER, call->other);
-    if (conv_adds(op) && conv_norms(op) < 2)
+    if (conv_ops[op].adds && conv_ops[op].norms < 2)
         add_operand(&all, CONV_RESIDUAL, call->residual);
     return all;
 }

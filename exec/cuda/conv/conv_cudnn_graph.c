@@ -258,13 +258,13 @@ static cudnnBackendDescriptor_t apply(struct conv_builder *builder, enum conv_op
 {
     const cudnnDataType_t type = data_type[s->type];
     cudnnBackendDescriptor_t value = scale(builder, s, 0, x, operations), result, more;
-    if (conv_adds(op)) {
+    if (conv_ops[op].adds) {
         more = of_x(builder, CONV_RESIDUAL, s, type);
-        if (conv_pairs(op))
+        if (conv_ops[op].pairs)
             more = scale(builder, s, CONV_SECOND, more, operations);
         add(builder, s, operations, &value, more, CONV_ENDED);
     }
-    result = of_x(builder, conv_adds(op) ? CONV_VALUE : CONV_APPLIED, s, type);
+    result = of_x(builder, conv_ops[op].adds ? CONV_VALUE : CONV_APPLIED, s, type);
     operations->list[operations->count++] =
         forward(builder, CUDNN_POINTWISE_RELU_FWD, value, NULL, result);
     return result;
@@ -391,19 +391,19 @@ static void go_back(struct conv_builder *builder, enum conv_op op, const struct 
     const cudnnDataType_t type = data_type[s->type];
     struct named given[2][GIVEN];
     cudnnBackendDescriptor_t dz = of_x(builder, CONV_X, s, type), value;
-    if (conv_adds(op))
+    if (conv_ops[op].adds)
         add(builder, s, operations, &uncut, of_x(builder, CONV_OTHER, s, type), CONV_JOINED);
     value = normalise(builder, s, 0, operations, given[0]);
-    if (conv_pairs(op))
+    if (conv_ops[op].pairs)
         add(builder, s, operations, &value,
             normalise(builder, s, CONV_SECOND, operations, given[1]), CONV_ENDED);
-    else if (conv_adds(op))
+    else if (conv_ops[op].adds)
         add(builder, s, operations, &value, of_x(builder, CONV_RESIDUAL, s, type), CONV_ENDED);
     const struct named relu[] = {{CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, uncut},
                                  {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, value},
                                  {CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, dz}};
     operations->list[operations->count++] = pointwise(builder, CUDNN_POINTWISE_RELU_BWD, relu, 3);
-    for (int32_t k = 0; k < conv_norms(op); k++)
+    for (int32_t k = 0; k < conv_ops[op].norms; k++)
         operations->list[operations->count++] =
             norm_sums(builder, s, k * CONV_SECOND, given[k], dz);
 }
@@ -411,14 +411,14 @@ static void go_back(struct conv_builder *builder, enum conv_op op, const struct 
 cudnnBackendDescriptor_t conv_graph(struct conv_builder *builder, const struct conv_target *target,
                                     enum conv_op op, const struct conv_shape *shape)
 {
-    bool norms = conv_norms(op);
+    bool norms = conv_ops[op].norms;
     cudnnDataType_t type = norms ? CUDNN_DATA_FLOAT : data_type[shape->type];
     cudnnBackendDescriptor_t x = of_x(builder, norms ? CONV_UNCUT : CONV_X, shape, type), y;
     struct operations operations = {.count = 0};
-    if (conv_applies(op))
+    if (conv_ops[op].applies)
         x = apply(builder, op, shape, x, &operations);
     operations.list[operations.count++] = convolution(builder, op, shape, x, &y);
-    if (conv_sums(op))
+    if (conv_ops[op].sums)
         operations.list[operations.count++] = statistics(builder, shape->out_channels, y);
     if (norms)
         go_back(builder, op, shape, x, &operations);

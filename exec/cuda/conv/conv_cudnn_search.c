@@ -118,10 +118,10 @@ static void report(enum conv_op op, const struct conv_shape *shape, int32_t trie
                    bool wrong, const char *fault, struct err *err)
 {
     char *name = base_format("%s, %s, %d x %d x %d to %d x %d x %d, window %d, batch %d",
-                             conv_op_names[op], dtype_names[shape->type], shape->in_channels,
+                             conv_ops[op].name, dtype_names[shape->type], shape->in_channels,
                              shape->in_height, shape->in_width, shape->out_channels,
                              shape->out_height, shape->out_width, shape->kernel, shape->batch);
-    if (!right && wrong && !conv_optional(op))
+    if (!right && wrong && !conv_ops[op].optional)
         err_add_code(err, 69,
                      "cuDNN's engines for a convolution (%s) give wrong results: %s; another "
                      "version of cuDNN may not",

@@ -48,9 +48,9 @@ static enum conv_array output(const struct conv_trial *trial, int32_t which)
  * rows do; our kernels take channels in multiples of KERNEL_CHANNELS, and images may have fewer. */
 static int32_t written_channels(const struct conv_trial *trial)
 {
-    return conv_sums(trial->op)    ? trial->shape.out_channels
-           : conv_norms(trial->op) ? trial->shape.in_channels
-                                   : KERNEL_CHANNELS;
+    return conv_ops[trial->op].sums    ? trial->shape.out_channels
+           : conv_ops[trial->op].norms ? trial->shape.in_channels
+                                       : KERNEL_CHANNELS;
 }
 
 static int64_t written_rows(const struct conv_trial *trial)
@@ -61,8 +61,8 @@ static int64_t written_rows(const struct conv_trial *trial)
 
 static size_t derived_bytes(const struct conv_trial *trial)
 {
-    return (size_t)conv_norms(trial->op) * CONV_DERIVED_COUNT * (size_t)trial->shape.in_channels *
-           sizeof(float);
+    return (size_t)conv_ops[trial->op].norms * CONV_DERIVED_COUNT *
+           (size_t)trial->shape.in_channels * sizeof(float);
 }
 
 static int prepare(struct conv_trial *trial, bool checked, struct err *err)
@@ -75,11 +75,12 @@ static int prepare(struct conv_trial *trial, bool checked, struct err *err)
                   "get memory for the operands", err))
             return -1;
     size_t sums = 2 * (size_t)trial->shape.out_channels * sizeof(float);
-    if (conv_sums(trial->op) &&
+    if (conv_ops[trial->op].sums &&
         fails(cudaMalloc((void **)&trial->sums, sums), "get memory for sums", err))
         return -1;
-    if (conv_norms(trial->op) && fails(cudaMalloc((void **)&trial->derived, derived_bytes(trial)),
-                                       "get memory for sums", err))
+    if (conv_ops[trial->op].norms &&
+        fails(cudaMalloc((void **)&trial->derived, derived_bytes(trial)), "get memory for sums",
+              err))
         return -1;
     const struct conv_shape *s = &trial->shape;
     size_t widest = (size_t)(s->in_channels > s->out_channels ? s->in_channels : s->out_channels);
@@ -439,7 +440,7 @@ enum conv_verdict conv_trial_check(struct conv_trial *trial, cudnnBackendDescrip
     if (verdict == CONV_RIGHT) {
         bool right = looks_right(trial, &first, &again);
         right = right && (!trial->sums || sums_are_right(trial, &first));
-        for (int32_t k = 0; k < conv_norms(trial->op) && right && verdict == CONV_RIGHT; k++)
+        for (int32_t k = 0; k < conv_ops[trial->op].norms && right && verdict == CONV_RIGHT; k++)
             if (fails(check_derived(trial, &first, k, &right), "read sums", err))
                 verdict = CONV_REFUSED;
         if (!right)

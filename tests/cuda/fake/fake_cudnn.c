@@ -364,16 +364,16 @@ struct issue {
 /* Spoil what the engine sums or derives. */
 static void spoil_sums(const struct issue *issue)
 {
-    float *derived = issue->call.norm[conv_norms(issue->op) > 1].derived; /* of the last */
-    float *last = conv_sums(issue->op) ? issue->call.sums + 2 * issue->shape.out_channels - 1
-                  : conv_norms(issue->op)
+    float *derived = issue->call.norm[conv_ops[issue->op].norms > 1].derived; /* of the last */
+    float *last = conv_ops[issue->op].sums ? issue->call.sums + 2 * issue->shape.out_channels - 1
+                  : conv_ops[issue->op].norms
                       ? derived + CONV_DERIVED_COUNT * issue->shape.in_channels - 1
                       : NULL;
     if (last && fake_cudnn.fickle_sums && fake_cudnn.runs[issue->engine] % 2)
         *(uint32_t *)(void *)last ^= 1;
-    if (conv_sums(issue->op) && fake_cudnn.missummed)
+    if (conv_ops[issue->op].sums && fake_cudnn.missummed)
         issue->call.sums[fake_cudnn.missummed - 1] *= -1.03125F;
-    if (conv_norms(issue->op) && fake_cudnn.misderived)
+    if (conv_ops[issue->op].norms && fake_cudnn.misderived)
         derived[(fake_cudnn.misderived - 1) * issue->shape.in_channels] *= -1.03125F;
 }
 
@@ -482,15 +482,15 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     issue.call.factors = pointer(pack, reading.scale);
     const float *squares = pointer(pack, reading.squares);
     const uint16_t *scale = issue.call.factors, *shift = pointer(pack, reading.shift);
-    if ((conv_sums(issue.op) && squares != issue.call.sums + reading.shape.out_channels) ||
-        (conv_applies(issue.op) && shift != scale + reading.shape.in_channels))
+    if ((conv_ops[issue.op].sums && squares != issue.call.sums + reading.shape.out_channels) ||
+        (conv_ops[issue.op].applies && shift != scale + reading.shape.in_channels))
         return CUDNN_STATUS_BAD_PARAM; /* the loops leave and look for them there */
     issue.call.residual_factors = scale = pointer(pack, reading.residual_scale);
     if (scale &&
         pointer(pack, reading.residual_shift) != (const void *)(scale + reading.shape.in_channels))
         return CUDNN_STATUS_BAD_PARAM;
     issue.call.value = pointer(pack, reading.value);
-    for (int32_t k = 0; k < conv_norms(issue.op); k++)
+    for (int32_t k = 0; k < conv_ops[issue.op].norms; k++)
         if (!find_norm(pack, &reading, k, &issue.call.norm[k]))
             return CUDNN_STATUS_BAD_PARAM;
     issue.call.other = pointer(pack, reading.other);

@@ -239,16 +239,17 @@ static bool read_applying(const struct fake_descriptor *graph, enum conv_op op,
     if (!read_scale(graph, &at, s, &reading->x, &reading->scale, &reading->shift, &value))
         return false;
     more = reading->residual = INT64_MIN;
-    if (conv_pairs(op) && !read_scale(graph, &at, s, &reading->residual, &reading->residual_scale,
-                                      &reading->residual_shift, &more))
+    if (conv_ops[op].pairs &&
+        !read_scale(graph, &at, s, &reading->residual, &reading->residual_scale,
+                    &reading->residual_shift, &more))
         return false;
-    if (conv_adds(op) && !read_add(next(graph, &at), s, &value, &more))
+    if (conv_ops[op].adds && !read_add(next(graph, &at), s, &value, &more))
         return false;
-    if (conv_adds(op))
+    if (conv_ops[op].adds)
         reading->value = read;
-    if (conv_adds(op) && !conv_pairs(op))
+    if (conv_ops[op].adds && !conv_ops[op].pairs)
         reading->residual = more;
-    return read_cut(next(graph, &at), value, conv_adds(op), read);
+    return read_cut(next(graph, &at), value, conv_ops[op].adds, read);
 }
 
 static bool read_sums(const struct fake_descriptor *operation, struct fake_reading *reading)
@@ -359,19 +360,19 @@ static bool read_back(const struct fake_descriptor *graph, enum conv_op op,
     int32_t at = 1;
     reading->op = op;
     reading->other = reading->residual = INT64_MIN;
-    if ((conv_adds(op) &&
+    if ((conv_ops[op].adds &&
          !read_add(next(graph, &at), &reading->shape, &reading->x, &reading->other)) ||
         !read_norm(graph, &at, 0, reading, &value))
         return false;
-    if (conv_norms(op) > 1 && (!read_norm(graph, &at, 1, reading, &second) ||
-                               !read_add(next(graph, &at), &reading->shape, &value, &second)))
+    if (conv_ops[op].norms > 1 && (!read_norm(graph, &at, 1, reading, &second) ||
+                                   !read_add(next(graph, &at), &reading->shape, &value, &second)))
         return false;
-    if (conv_adds(op) && conv_norms(op) == 1 &&
+    if (conv_ops[op].adds && conv_ops[op].norms == 1 &&
         !read_add(next(graph, &at), &reading->shape, &value, &reading->residual))
         return false;
     if (!read_relu(next(graph, &at), value, reading))
         return false;
-    for (int32_t k = 0; k < conv_norms(op); k++)
+    for (int32_t k = 0; k < conv_ops[op].norms; k++)
         if (!read_norm_sums(next(graph, &at), k, reading))
             return false;
     return true;
@@ -402,17 +403,17 @@ bool fake_read_graph(const struct fake_descriptor *graph, struct fake_reading *r
     const enum conv_op op = op_of(count);
     if (op == CONV_OP_COUNT)
         return false;
-    const bool filter = op == CONV_BACKWARD_FILTER_APPLIED, sums = conv_sums(op);
-    const enum conv_op inner = conv_norms(op) ? CONV_BACKWARD_DATA
-                               : filter       ? CONV_BACKWARD_FILTER
-                                              : CONV_FORWARD;
-    int32_t at = conv_applies(op) ? (int32_t)count - 1 - sums : 0;
+    const bool filter = op == CONV_BACKWARD_FILTER_APPLIED, sums = conv_ops[op].sums;
+    const enum conv_op inner = conv_ops[op].norms ? CONV_BACKWARD_DATA
+                               : filter           ? CONV_BACKWARD_FILTER
+                                                  : CONV_FORWARD;
+    int32_t at = conv_ops[op].applies ? (int32_t)count - 1 - sums : 0;
     if (!read_convolution(next(graph, &at), reading) || reading->op != inner ||
-        reading->in_memory != (op == CONV_FORWARD_SUMS || (sums && conv_adds(op))) ||
+        reading->in_memory != (op == CONV_FORWARD_SUMS || (sums && conv_ops[op].adds)) ||
         (sums && !read_sums(next(graph, &at), reading)))
         return false;
     reading->op = op;
-    if (conv_norms(op))
+    if (conv_ops[op].norms)
         return read_back(graph, op, reading);
-    return !conv_applies(op) || read_applying(graph, op, reading);
+    return !conv_ops[op].applies || read_applying(graph, op, reading);
 }
