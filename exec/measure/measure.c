@@ -46,16 +46,9 @@ static void next_batch(void *context, float *images, int32_t *label)
 static void write_weights(const struct measuring *m)
 {
     AUTORELEASE(layout) struct layout layout = layout_build(m->job->model);
-    struct weights weights = {
-        .parameter = base_alloc(layout.parameters, sizeof(float)),
-        .momentum = base_alloc(layout.parameters, sizeof(float)),
-        .statistics = base_alloc(layout.statistic_count, sizeof(float)),
-    };
+    AUTORELEASE(weights) struct weights weights = weights_new(&layout, 0);
     layout_initialise(&layout, 1, false, weights.parameter, weights.statistics);
     m->job->device_ops->write(m->device, &weights);
-    free(weights.parameter);
-    free(weights.momentum);
-    free(weights.statistics);
 }
 
 static int open_device(struct measuring *m, struct err *err)

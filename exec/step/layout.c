@@ -89,6 +89,24 @@ void layout_release(struct layout *layout)
     *layout = (struct layout){0};
 }
 
+struct weights weights_new(const struct layout *layout, int32_t ranks)
+{
+    int64_t all = ranks * layout->statistic_count;
+    return (struct weights){.parameter = base_alloc(layout->parameters, sizeof(float)),
+                            .momentum = base_alloc(layout->parameters, sizeof(float)),
+                            .statistics = base_alloc(layout->statistic_count, sizeof(float)),
+                            .rank_statistics = ranks ? base_alloc(all, sizeof(float)) : NULL};
+}
+
+void weights_release(struct weights *weights)
+{
+    free(weights->parameter);
+    free(weights->momentum);
+    free(weights->statistics);
+    free(weights->rank_statistics);
+    *weights = (struct weights){0};
+}
+
 static void fill(float *array, int64_t count, float value)
 {
     for (int64_t i = 0; i < count; i++)

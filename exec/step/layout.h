@@ -52,6 +52,12 @@ struct weights {
 /** Lay out @model, which is borrowed.  Release with layout_release(). */
 struct layout layout_build(const struct model *model);
 
+/** Arrays for what is trained in @layout, zero, with rank_statistics of @ranks unless that is 0.
+ * Release with weights_release(). */
+struct weights weights_new(const struct layout *layout, int32_t ranks);
+
+void weights_release(struct weights *weights);
+
 /** Whether tensors cover the flat arrays without gaps and overlaps.  For assert(). */
 bool layout_check(const struct layout *layout);
 

@@ -75,15 +75,8 @@ static int open_data(struct loop *loop, struct err *err)
 static void open_weights(struct loop *loop)
 {
     loop->layout = layout_build(loop->job->model);
-    loop->weights = (struct weights){
-        .parameter = base_alloc(loop->layout.parameters, sizeof(float)),
-        .momentum = base_alloc(loop->layout.parameters, sizeof(float)),
-        .statistics = base_alloc(loop->layout.statistic_count, sizeof(float)),
-    };
+    loop->weights = weights_new(&loop->layout, loop->world.ranks > 1 ? loop->world.ranks : 0);
     loop->own_statistics = base_alloc(loop->layout.statistic_count, sizeof(float));
-    if (loop->world.ranks > 1)
-        loop->weights.rank_statistics =
-            base_alloc(loop->world.ranks * loop->layout.statistic_count, sizeof(float));
 }
 
 static void start_anew(struct loop *loop)
@@ -182,10 +175,7 @@ static void close_loop(struct loop *loop)
         loop->job->comm_ops->close(loop->comm);
     dataset_close(loop->train);
     dataset_close(loop->validation);
-    free(loop->weights.parameter);
-    free(loop->weights.momentum);
-    free(loop->weights.statistics);
-    free(loop->weights.rank_statistics);
+    weights_release(&loop->weights);
     free(loop->own_statistics);
     straggler_release(&loop->straggler);
     layout_release(&loop->layout);

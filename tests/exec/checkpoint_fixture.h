@@ -35,35 +35,16 @@ static inline void remove_tree(const char *path)
 }
 
 /** Weights that are all different, shifted by @seed. */
-static inline void fill_weights(struct fixture *f, int32_t seed)
+static inline void fill_weights(const struct layout *layout, struct weights *weights, int32_t seed)
 {
-    for (int64_t i = 0; i < f->layout.parameters; i++) {
-        f->weights.parameter[i] = (float)(i % 8191) / 64 - (float)seed;
-        f->weights.momentum[i] = (float)(i % 127) * (float)(seed + 1);
+    for (int64_t i = 0; i < layout->parameters; i++) {
+        weights->parameter[i] = (float)(i % 8191) / 64 - (float)seed;
+        weights->momentum[i] = (float)(i % 127) * (float)(seed + 1);
     }
-    for (int64_t i = 0; i < f->layout.statistic_count; i++)
-        f->weights.statistics[i] = (float)i + (float)seed;
-    for (int64_t i = 0; i < FIXTURE_RANKS * f->layout.statistic_count; i++)
-        f->weights.rank_statistics[i] = (float)i * 0.5F - (float)seed;
-}
-
-/** Arrays for the weights of @layout, zero. */
-static inline struct weights new_weights(const struct layout *layout)
-{
-    return (struct weights){.parameter = base_alloc(layout->parameters, sizeof(float)),
-                            .momentum = base_alloc(layout->parameters, sizeof(float)),
-                            .statistics = base_alloc(layout->statistic_count, sizeof(float)),
-                            .rank_statistics =
-                                base_alloc(FIXTURE_RANKS * layout->statistic_count, sizeof(float))};
-}
-
-/** Release them. */
-static inline void weights_release(struct weights *weights)
-{
-    free(weights->parameter);
-    free(weights->momentum);
-    free(weights->statistics);
-    free(weights->rank_statistics);
+    for (int64_t i = 0; i < layout->statistic_count; i++)
+        weights->statistics[i] = (float)i + (float)seed;
+    for (int64_t i = 0; i < FIXTURE_RANKS * layout->statistic_count; i++)
+        weights->rank_statistics[i] = (float)i * 0.5F - (float)seed;
 }
 
 /** A fixture for @network in a new directory below $TMPDIR or /tmp. */
@@ -77,8 +58,8 @@ static inline struct fixture *fixture_new(const char *network, int32_t image, in
     f->model = network_build(network, image, classes, &err);
     assert_non_null(f->model);
     f->layout = layout_build(f->model);
-    f->weights = new_weights(&f->layout);
-    fill_weights(f, 0);
+    f->weights = weights_new(&f->layout, FIXTURE_RANKS);
+    fill_weights(&f->layout, &f->weights, 0);
     f->progress = (struct progress){.step = 123,
                                     .position = 123 * 256,
                                     .epoch = 0.1,
@@ -117,25 +98,22 @@ static inline int write_named(const struct fixture *f, const char *name, int32_t
 /** Whether checkpoint @name can be read and holds the weights of @seed. */
 static inline bool holds(const struct fixture *f, const char *name, int32_t seed)
 {
-    struct err err = {0};
+    HELD(err) err = {0};
     struct progress progress;
-    struct weights read = new_weights(&f->layout);
-    struct fixture wanted = {.layout = f->layout, .weights = new_weights(&f->layout)};
+    HELD(weights) read = weights_new(&f->layout, FIXTURE_RANKS);
+    HELD(weights) wanted = weights_new(&f->layout, FIXTURE_RANKS);
     AUTOFREE char *path = base_format("%s/%s", f->directory, name);
-    fill_weights(&wanted, seed);
+    fill_weights(&f->layout, &wanted, seed);
     size_t bytes = (size_t)f->layout.parameters * sizeof(float);
     bool same = checkpoint_read(path, &f->layout, &progress, &read, &err) == 0 &&
-                memcmp(read.parameter, wanted.weights.parameter, bytes) == 0 &&
-                memcmp(read.momentum, wanted.weights.momentum, bytes) == 0 &&
-                memcmp(read.statistics, wanted.weights.statistics,
+                memcmp(read.parameter, wanted.parameter, bytes) == 0 &&
+                memcmp(read.momentum, wanted.momentum, bytes) == 0 &&
+                memcmp(read.statistics, wanted.statistics,
                        (size_t)f->layout.statistic_count * sizeof(float)) == 0 &&
-                memcmp(read.rank_statistics, wanted.weights.rank_statistics,
+                memcmp(read.rank_statistics, wanted.rank_statistics,
                        FIXTURE_RANKS * (size_t)f->layout.statistic_count * sizeof(float)) == 0;
     if (err.text)
         print_message("%s", err.text);
-    err_release(&err);
-    weights_release(&read);
-    weights_release(&wanted.weights);
     return same;
 }
 

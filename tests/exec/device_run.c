@@ -34,9 +34,7 @@ static void make_data(struct device_run *run)
 static void make_weights(struct device_run *run)
 {
     run->layout = layout_build(run->job.model);
-    run->weights.parameter = base_alloc(run->layout.parameters, sizeof(float));
-    run->weights.momentum = base_alloc(run->layout.parameters, sizeof(float));
-    run->weights.statistics = base_alloc(run->layout.statistic_count, sizeof(float));
+    run->weights = weights_new(&run->layout, 0);
     if (run->job.blank)
         return;
     layout_initialise(&run->layout, run->job.seed, true, run->weights.parameter,
@@ -157,9 +155,7 @@ void device_run_close(struct device_run *run)
         run->job.ops->streams->stream_free(run->stream);
     run->job.ops->close(run->state);
     layout_release(&run->layout);
-    free(run->weights.parameter);
-    free(run->weights.momentum);
-    free(run->weights.statistics);
+    weights_release(&run->weights);
     free(run->images);
     free(run->label);
     *run = (struct device_run){0};

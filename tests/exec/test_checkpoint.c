@@ -23,7 +23,7 @@ static void refuses(const struct fixture *f, const char *file, int32_t code)
 {
     HELD(err) err = {0};
     struct progress progress = {.step = -7};
-    HELD(weights) read = new_weights(&f->layout);
+    HELD(weights) read = weights_new(&f->layout, FIXTURE_RANKS);
     AUTOFREE char *path = base_format("%s/ckpt-000001", f->directory);
     assert_int_equal(checkpoint_read(path, &f->layout, &progress, &read, &err), -1);
     assert_int_equal(err.exit_code, code);
@@ -41,7 +41,7 @@ TEST_ON_DISK(is_read_back_with_every_bit)
     f->weights.parameter[4] = 1e-45F;
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
     AUTOFREE char *path = base_format("%s/ckpt-000001", f->directory);
-    HELD(weights) read = new_weights(&f->layout);
+    HELD(weights) read = weights_new(&f->layout, FIXTURE_RANKS);
     assert_int_equal(checkpoint_read(path, &f->layout, &progress, &read, &err), 0);
     assert_memory_equal(read.parameter, f->weights.parameter, (size_t)f->layout.parameters * 4);
     assert_memory_equal(read.momentum, f->weights.momentum, (size_t)f->layout.parameters * 4);
@@ -84,7 +84,7 @@ TEST_ON_DISK(momentum_and_statistics_of_ranks_may_be_left_out)
     assert_false(is_there(f, "ckpt-000001/optim.safetensors"));
     assert_false(is_there(f, "ckpt-000001/ranks.safetensors"));
     AUTOFREE char *path = base_format("%s/ckpt-000001", f->directory);
-    HELD(weights) read = new_weights(&f->layout);
+    HELD(weights) read = weights_new(&f->layout, FIXTURE_RANKS);
     read.momentum[0] = read.rank_statistics[0] = 5;
     assert_int_equal(checkpoint_read(path, &f->layout, &progress, &read, &err), 0);
     assert_true(read.momentum[0] == 5 && read.rank_statistics[0] == 5);
@@ -240,7 +240,7 @@ TEST_ON_DISK(reads_models_of_others_in_16_bits)
 {
     for (enum safetensors_type type = SAFETENSORS_F32; type <= SAFETENSORS_BF16; type++) {
         struct err err = {0};
-        HELD(weights) read = new_weights(&f->layout);
+        HELD(weights) read = weights_new(&f->layout, FIXTURE_RANKS);
         AUTOFREE char *path = foreign_model(f, type, NULL, NULL);
         assert_int_equal(checkpoint_read_model(path, &f->layout, &read, &err), 0);
         for (int64_t i = 0; i < f->layout.parameters; i++)

@@ -12,7 +12,7 @@
 static void write_seeded(struct fixture *f, const char *name, int32_t keep, int32_t seed)
 {
     struct err err = {0};
-    fill_weights(f, seed);
+    fill_weights(&f->layout, &f->weights, seed);
     assert_int_equal(write_named(f, name, keep, &err), 0);
 }
 
@@ -219,10 +219,10 @@ TEST_ON_DISK(a_full_disk_harms_nothing)
             skip();
         }
         struct err err = {0};
-        fill_weights(f, 1);
+        fill_weights(&f->layout, &f->weights, 1);
         if (write_named(f, "ckpt-1", 0, &err)) {
             assert_int_equal(count_entries(f->directory), 0);
-        } else if (fill_weights(f, 2), write_named(f, "ckpt-2", 1, &err)) {
+        } else if (fill_weights(&f->layout, &f->weights, 2), write_named(f, "ckpt-2", 1, &err)) {
             failures++;
             assert_message(&err, 74, "No space left on device");
             assert_int_equal(count_entries(f->directory), 1);

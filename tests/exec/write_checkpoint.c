@@ -26,11 +26,7 @@ int main(int argc, char **argv)
     if (!model)
         return fputs(err.text, stderr), 65;
     HELD(layout) layout = layout_build(model);
-    struct weights weights = {
-        .parameter = base_alloc(layout.parameters, sizeof(float)),
-        .momentum = base_alloc(layout.parameters, sizeof(float)),
-        .statistics = base_alloc(layout.statistic_count, sizeof(float)),
-    };
+    HELD(weights) weights = weights_new(&layout, 0);
     layout_initialise(&layout, 1, 0, weights.parameter, weights.statistics);
     struct progress progress = {.step = 40,
                                 .position = 40 * 256,
@@ -50,7 +46,7 @@ int main(int argc, char **argv)
     double taken = cpu_seconds() - begin;
     const char *limit = getenv("CPU_LIMIT_S");
     printf("write_cpu_s %.3f\n", taken);
-    char *path = base_format("%s/%s", argv[4], argv[5]);
+    AUTOFREE char *path = base_format("%s/%s", argv[4], argv[5]);
     begin = cpu_seconds();
     failed = failed || checkpoint_read(path, &layout, &progress, &weights, &err);
     printf("read_cpu_s %.3f\n", cpu_seconds() - begin);
@@ -58,9 +54,5 @@ int main(int argc, char **argv)
         failed = err_add_code(&err, 1, "writing took more than %s s of CPU time", limit);
     if (failed)
         fputs(err.text, stderr);
-    free(path);
-    free(weights.parameter);
-    free(weights.momentum);
-    free(weights.statistics);
     return failed ? err.exit_code : 0;
 }
