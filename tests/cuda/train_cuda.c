@@ -21,26 +21,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/schedule/iteration.h"
 #include "exec/cuda/device_cuda.h"
 #include "exec/cuda/nccl/comm_nccl.h"
-#include "exec/train/train.h"
-#include "exec/world/world.h"
-#include "models/networks.h"
 #include "tests/cuda/fake/fake_nccl.h"
 #include "tests/cuda/fake/fake_nvjpeg.h"
 #include "tests/cuda/fake/fake_runtime.h"
+#include "tests/exec/train_fixture.h"
 
-enum { GLOBAL = 24, STEPS = 12, CLASSES = 4, INTERRUPTED = 5 };
-
-static bool failed;
-
-static void check(bool holds, const char *what)
-{
-    if (!holds)
-        printf("rank %d: does not hold: %s\n", world_self().rank, what);
-    failed |= !holds;
-}
+enum { GLOBAL = 24, STEPS = 12, INTERRUPTED = 5 };
 
 /* ---- the device, watched ---- */
 
@@ -90,16 +78,6 @@ struct data {
     const char *how;
 };
 
-/* A job with all it borrows. */
-struct fixture {
-    struct device_ops ops;
-    struct scenario scenario;
-    struct model *model;
-    struct plan plan;
-    struct schedule *schedule;
-    struct train_job job;
-};
-
 static char *dataset_text(struct data data)
 {
     if (!data.folder)
@@ -109,12 +87,12 @@ static char *dataset_text(struct data data)
                        data.folder, data.folder, strcmp(data.how, "files") ? "cpu" : "device");
 }
 
-static void open_fixture(struct fixture *fixture, struct grid grid, const char *algorithm,
-                         const char *type, const char *optimizer, struct data data)
+static void open_fixture(struct fixture *fixture, struct device_ops *ops, struct grid grid,
+                         const char *algorithm, const char *type, const char *optimizer,
+                         struct data data)
 {
-    struct err err = {0};
-    char *dataset = dataset_text(data);
-    char *text = base_format(
+    AUTOFREE char *dataset = dataset_text(data);
+    AUTOFREE char *text = base_format(
         "version: 1\n"
         "model: {network: toy, image: 16, classes: 4, precision: {compute: %s, gradients: %s}}\n"
         "cluster: {platform: none, nodes: 1, devices_per_node: 1}\n"
@@ -137,51 +115,20 @@ static void open_fixture(struct fixture *fixture, struct grid grid, const char *
         getenv("FORETRAIN_TEST_OVERFLOW") ? "initial: 65536, dynamic: true" : "", algorithm,
         getenv("FORETRAIN_TEST_AT_ONCE") ? "bucket: 1 GB, overlap: none"
                                          : "bucket: 20 kB, overlap: backward");
-    check(!scenario_read_text(&fixture->scenario, "train_cuda", text, &err), "the job is right");
-    fputs(err.text ? err.text : "", stdout);
-    fixture->model = network_build("toy", 16, CLASSES, &err);
-    fixture->plan = plan_build(&fixture->scenario, grid_ranks(grid));
-    struct iteration iteration = {.model = fixture->model,
-                                  .scenario = &fixture->scenario,
-                                  .grid = grid,
-                                  .devices_per_node = 1,
-                                  .batch = GLOBAL / grid_ranks(grid),
-                                  .micro_batch = fixture->plan.phase[0].micro_batch,
-                                  .bucket = (int64_t)fixture->scenario.allreduce.bucket};
-    fixture->schedule = iteration_build(&iteration);
-    fixture->ops = device_cuda_ops;
-    fixture->ops.open = open_told;
-    fixture->ops.prepare = prepare_told;
-    fixture->ops.outcome = outcome_told;
+    *ops = device_cuda_ops;
+    ops->open = open_told;
+    ops->prepare = prepare_told;
+    ops->outcome = outcome_told;
     if (data.folder && !strcmp(data.how, "images"))
-        fixture->ops.crops = false;
-    fixture->job = (struct train_job){
-        .scenario = &fixture->scenario,
-        .model = fixture->model,
-        .plan = &fixture->plan,
-        .schedule = (const struct schedule *const *)&fixture->schedule,
-        .device_ops = &fixture->ops,
-        .comm_ops = &comm_nccl_ops,
-        .threads = 1,
-    };
-    free(dataset);
-    free(text);
-    err_release(&err);
-}
-
-static void close_fixture(struct fixture *fixture)
-{
-    schedule_free(fixture->schedule);
-    plan_release(&fixture->plan);
-    model_free(fixture->model);
-    scenario_release(&fixture->scenario);
+        ops->crops = false;
+    fixture_open(fixture, text, grid, ops, &comm_nccl_ops);
 }
 
 /* Steps @from to @to.  @return the checkpoint, which the caller frees. */
 static char *train(const struct train_job *job, int32_t from, int32_t to, double loss[STEPS])
 {
-    struct err err = {0};
-    struct train_result result = {0};
+    HELD(err) err = {0};
+    HELD(train_result) result = {0};
     int64_t launches = fake_launches(), steps = to - from;
     check(!train_run(job, &result, &err), err.text ? err.text : "the job runs");
     check(result.steps == steps && result.finished == (to == STEPS), "all steps were done");
@@ -192,12 +139,9 @@ static char *train(const struct train_job *job, int32_t from, int32_t to, double
     check(fake_launches() - launches == steps - 2, "steps from the third on were graphs");
     for (int32_t i = 0; i < steps && i < result.steps; i++)
         loss[from + i] = result.loss[i];
-    char *checkpoint = base_copy(result.checkpoint);
-    train_result_release(&result);
-    err_release(&err);
     check(fake_nccl_alive() == 0, "communicators are gone");
     check(fake_objects() == 0, "device memory, streams and events are gone");
-    return checkpoint;
+    return base_copy(result.checkpoint);
 }
 
 /* All steps; in two runs, with a checkpoint in @folder between them, or in one where it is NULL. */
@@ -206,14 +150,13 @@ static void train_all(struct train_job *job, bool scheduled, const char *folder,
     told.scheduled = scheduled;
     job->directory = folder;
     job->steps = folder ? INTERRUPTED : 0;
-    char *checkpoint = train(job, 0, folder ? INTERRUPTED : STEPS, loss);
+    AUTOFREE char *checkpoint = train(job, 0, folder ? INTERRUPTED : STEPS, loss);
     if (folder) {
         job->steps = 0;
         job->resume = checkpoint;
         free(train(job, INTERRUPTED, STEPS, loss));
         job->resume = NULL;
     }
-    free(checkpoint);
 }
 
 /* Each collective, but for what is tried with captures before any memory is registered, is of a
@@ -263,7 +206,8 @@ int main(int argc, char **argv)
 {
     double loss[STEPS] = {0}, again[STEPS] = {0}, resumed[STEPS] = {0};
     const char *folder = getenv("FORETRAIN_TEST_FOLDER");
-    struct fixture fixture = {0};
+    HELD(fixture) fixture = {0};
+    struct device_ops ops;
     world_start(&argc, &argv);
     if (argc < 5 || argc > 7)
         world_abort(64);
@@ -271,7 +215,7 @@ int main(int argc, char **argv)
     fake_devices(16);
     if (getenv("FORETRAIN_TEST_NO_MEMORY") && world_self().rank == world_self().ranks - 1)
         fake_nccl_refuse_memory();
-    open_fixture(&fixture, (struct grid){atoi(argv[1]), atoi(argv[2])}, argv[3], argv[4],
+    open_fixture(&fixture, &ops, (struct grid){atoi(argv[1]), atoi(argv[2])}, argv[3], argv[4],
                  argc == 6 ? argv[5] : "sgd", data);
     train_all(&fixture.job, true, NULL, loss);
     if (folder)
@@ -288,10 +232,6 @@ int main(int argc, char **argv)
     int64_t norms = iteration_norms(fixture.model, &fixture.scenario) +
                     iteration_vectors(fixture.model, &fixture.scenario);
     check_collectives(comm_nccl_ops.alignment, getenv("FORETRAIN_TEST_SHARDED") ? norms : 0);
-    close_fixture(&fixture);
     fake_nccl_base(NULL);
-    int64_t any = failed;
-    world_max(&any, 1);
-    world_stop();
-    return any != 0;
+    return ranks_end();
 }

@@ -8,34 +8,19 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/schedule/iteration.h"
 #include "exec/cpu/device_naive.h"
 #include "exec/input/picture/jpeg.h"
 #include "exec/input/sampler.h"
 #include "exec/measure/devices.h"
-#include "exec/train/train.h"
-#include "exec/world/world.h"
-#include "models/networks.h"
-#include "tests/core/own.h"
 #include "tests/exec/input/crop_reference.h"
 #include "tests/exec/input/fixture.h"
+#include "tests/exec/train_fixture.h"
 
 enum { SIDE = 16, CLASSES = 4, EACH = 6, AHEAD = 2, STEPS = 12, CHANGE = 5, CORRUPT = 7 };
-
-static atomic_bool failed;
-
-static void check(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    printf("rank %d: does not hold: %s\n", world_self().rank, what);
-    failed = true;
-}
 
 /* ---- a device that crops ---- */
 
@@ -220,35 +205,12 @@ static struct train_result train(const char *path, const char *decode, bool augm
                                  struct grid grid, const struct device_ops *ops)
 {
     HELD(err) err = {0};
-    struct scenario scenario;
+    HELD(fixture) fixture = {0};
     struct train_result result = {0};
-    AUTOFREE char *job_text = base_format(text, path, path, decode, augment ? "true" : "false");
-    check(!scenario_read_text(&scenario, "pictures_check", job_text, &err), "the job is right");
-    OWN(model) *model = network_build("toy", SIDE, CLASSES, &err);
-    HELD(plan) plan = plan_build(&scenario, grid_ranks(grid));
-    struct schedule *schedule[2] = {0};
-    for (int32_t i = 0; i < 2; i++) {
-        struct iteration iteration = {.model = model,
-                                      .scenario = &scenario,
-                                      .grid = grid,
-                                      .devices_per_node = 1,
-                                      .batch = plan.phase[i].batch_per_device,
-                                      .micro_batch = plan.phase[i].micro_batch,
-                                      .bucket = (int64_t)scenario.allreduce.bucket};
-        schedule[i] = iteration_build(&iteration);
-    }
-    struct train_job job = {.scenario = &scenario,
-                            .model = model,
-                            .plan = &plan,
-                            .schedule = (const struct schedule *const *)schedule,
-                            .device_ops = ops,
-                            .comm_ops = transport_find("cpu-naive"),
-                            .threads = 1};
-    if (train_run(&job, &result, &err))
+    AUTOFREE char *job = base_format(text, path, path, decode, augment ? "true" : "false");
+    fixture_open(&fixture, job, grid, ops, transport_find("cpu-naive"));
+    if (train_run(&fixture.job, &result, &err))
         check(strstr(err.text, "decodes no JPEG files") && err.exit_code == 69, err.text);
-    for (int32_t i = 0; i < 2; i++)
-        schedule_free(schedule[i]);
-    scenario_release(&scenario);
     return result;
 }
 
@@ -305,8 +267,5 @@ int main(int argc, char **argv)
     train_result_release(&refused);
     decoder_free(feed.decoder);
     fixture_teardown(&state);
-    int64_t any = failed;
-    world_max(&any, 1);
-    world_stop();
-    return any != 0;
+    return ranks_end();
 }

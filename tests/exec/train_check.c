@@ -11,39 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/schedule/iteration.h"
 #include "exec/cpu/device_naive.h"
 #include "exec/cpu/mpi/comm_mpi.h"
 #include "exec/input/input.h"
 #include "exec/step/walk.h"
-#include "exec/train/train.h"
-#include "exec/world/world.h"
-#include "models/networks.h"
-#include "tests/own.h"
+#include "tests/exec/train_fixture.h"
 
 enum { GLOBAL = 24, ITERATIONS = 12, TRACED = ITERATIONS - 2, CLASSES = 4 };
 
-static bool failed;
-
-static void check(bool holds, const char *what)
-{
-    if (!holds)
-        printf("rank %d: does not hold: %s\n", world_self().rank, what);
-    failed |= !holds;
-}
-
-/* A job with all it borrows. */
-struct fixture {
-    struct scenario scenario;
-    struct model *model;
-    struct plan plan;
-    struct schedule *schedule;
-    struct train_job job;
-};
-
 static const char *const text =
     "version: 1\n"
-    "model: {network: toy, image: 16, classes: 4}\n"
+    "model: {network: %s, image: %d, classes: 4}\n"
     "cluster: {platform: none, nodes: 1, devices_per_node: 1}\n"
     "training:\n"
     "  dataset: {source: procedural, train_images: 96, validation_images: 10}\n"
@@ -55,37 +33,9 @@ static const char *const text =
 
 static void open_fixture(struct fixture *fixture, const char *network, struct grid grid)
 {
-    HELD(err) err = {0};
-    check(!scenario_read_text(&fixture->scenario, "train_check", text, &err), "the job is right");
-    fixture->model = network_build(network, strcmp(network, "toy") ? 32 : 16, CLASSES, &err);
-    fixture->scenario.model.image = fixture->model->image;
-    fixture->plan = plan_build(&fixture->scenario, grid_ranks(grid));
-    struct iteration iteration = {.model = fixture->model,
-                                  .scenario = &fixture->scenario,
-                                  .grid = grid,
-                                  .devices_per_node = 1,
-                                  .batch = GLOBAL / grid_ranks(grid),
-                                  .micro_batch = fixture->plan.phase[0].micro_batch,
-                                  .bucket = (int64_t)fixture->scenario.allreduce.bucket};
-    fixture->schedule = iteration_build(&iteration);
-    fixture->job = (struct train_job){
-        .scenario = &fixture->scenario,
-        .model = fixture->model,
-        .plan = &fixture->plan,
-        .schedule = (const struct schedule *const *)&fixture->schedule,
-        .device_ops = &device_naive_ops,
-        .comm_ops = &comm_mpi_ops,
-        .threads = 1,
-        .traced = ITERATIONS,
-    };
-}
-
-static void close_fixture(struct fixture *fixture)
-{
-    schedule_free(fixture->schedule);
-    plan_release(&fixture->plan);
-    model_free(fixture->model);
-    scenario_release(&fixture->scenario);
+    AUTOFREE char *job = base_format(text, network, strcmp(network, "toy") ? 32 : 16);
+    fixture_open(fixture, job, grid, &device_naive_ops, &comm_mpi_ops);
+    fixture->job.traced = ITERATIONS;
 }
 
 /* Where the spans of a rank and iteration begin, the spans being sorted by nobody. */
@@ -163,27 +113,22 @@ static void open_alone(struct fixture *alone, struct device_state **device, stru
                                     .source = {.next = next_images, .context = input},
                                     .batch = GLOBAL,
                                     .micro_batches = GLOBAL / 2,
-                                    .slots = walk_depth(alone->schedule),
+                                    .slots = walk_depth(alone->schedule[0]),
                                     .ranks = 1,
                                     .threads = 1};
     HELD(layout) layout = layout_build(alone->model);
-    struct weights weights = {.parameter = base_alloc(layout.parameters, sizeof(float)),
-                              .momentum = base_alloc(layout.parameters, sizeof(float)),
-                              .statistics = base_alloc(layout.statistic_count, sizeof(float))};
+    HELD(weights) weights = weights_new(&layout, 0);
     layout_initialise(&layout, (uint64_t)alone->scenario.seed, true, weights.parameter,
                       weights.statistics);
     check(!device_naive_ops.open(device, &device_job, &err), "the device runs the network");
     device_naive_ops.write(*device, &weights);
-    free(weights.parameter);
-    free(weights.momentum);
-    free(weights.statistics);
 }
 
 /* The losses of one rank with @steps steps at @rate, and the squared norm of the last gradient. */
 static void train_alone(const char *network, int32_t steps, double rate, double *loss,
                         double *square)
 {
-    struct fixture alone = {0};
+    HELD(fixture) alone = {0};
     struct err err = {0};
     struct device_state *device = NULL;
     open_fixture(&alone, network, (struct grid){1, 1});
@@ -203,7 +148,7 @@ static void train_alone(const char *network, int32_t steps, double rate, double 
     struct input *input = input_new(dataset, &input_job);
     open_alone(&alone, &device, input);
     struct walk walk = {
-        .schedule = alone.schedule, .device_ops = &device_naive_ops, .device = device};
+        .schedule = alone.schedule[0], .device_ops = &device_naive_ops, .device = device};
     struct walker *walker = walker_new(&walk);
     for (int32_t i = 0; i < steps; i++) {
         struct update update = {.learning_rate = rate, .weight_decay = 5e-5, .loss_scale = 1};
@@ -218,7 +163,6 @@ static void train_alone(const char *network, int32_t steps, double rate, double 
     input_free(input);
     device_naive_ops.close(device);
     dataset_close(dataset);
-    close_fixture(&alone);
 }
 
 /* Sums are taken in another order, and training amplifies the difference. */
@@ -234,17 +178,14 @@ static void check_curves(const double *together, const double *alone, const doub
 
 static void check_refusal(struct fixture *fixture, const char *network)
 {
-    struct err err = {0};
-    struct train_result result = {0};
-    struct fixture larger = {0};
+    HELD(err) err = {0};
+    HELD(train_result) result = {0};
+    HELD(fixture) larger = {0};
     open_fixture(&larger, network, (struct grid){12, 1});
     struct train_job job = fixture->job;
-    job.schedule = (const struct schedule *const *)&larger.schedule;
+    job.schedule = (const struct schedule *const *)larger.schedule;
     check(train_run(&job, &result, &err) && err.exit_code == 64,
           "a grid of another size is refused");
-    train_result_release(&result);
-    err_release(&err);
-    close_fixture(&larger);
 }
 
 int main(int argc, char **argv)
@@ -253,7 +194,7 @@ int main(int argc, char **argv)
     world_start(&argc, &argv);
     struct grid grid = {argc > 1 ? atoi(argv[1]) : 1, argc > 2 ? atoi(argv[2]) : 1};
     const char *network = argc > 3 ? argv[3] : "toy";
-    struct fixture fixture = {0};
+    HELD(fixture) fixture = {0};
     open_fixture(&fixture, network, grid);
     world_heartbeat_start(1000, NULL); /* beside the other threads, as in a real run */
     train(&fixture.job, together, true);
@@ -261,10 +202,5 @@ int main(int argc, char **argv)
     train_alone(network, ITERATIONS, 0.02, alone, &square);
     check_curves(together, alone, again);
     check_refusal(&fixture, network);
-    close_fixture(&fixture);
-    int64_t any = failed;
-    world_max(&any, 1);
-    world_heartbeat_stop();
-    world_stop();
-    return any != 0;
+    return ranks_end();
 }

@@ -18,18 +18,9 @@
 
 #include "core/base/base.h"
 #include "exec/world/clock.h"
-#include "exec/world/world.h"
+#include "tests/exec/ranks.h"
 #include "tests/exec/world_exchange.h"
 #include "tests/own.h"
-
-static int64_t faults;
-
-static void check(bool holds, const char *what)
-{
-    if (!holds)
-        printf("rank %d: does not hold: %s\n", world_self().rank, what);
-    faults += !holds;
-}
 
 static void check_numbers(struct exec_world self)
 {
@@ -145,8 +136,5 @@ int main(int argc, char **argv)
     } else {
         check_calls(self);
     }
-    world_max(&faults, 1);
-    world_heartbeat_stop();
-    world_stop();
-    return faults > 0;
+    return ranks_end();
 }
