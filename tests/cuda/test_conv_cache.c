@@ -1,17 +1,13 @@
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "tests/test.h"
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "core/base/base.h"
 #include "core/base/file.h"
 #include "exec/cuda/conv/conv_cache.h"
+#include "tests/test.h"
 
 /* The cache of plans: what is written is read again, faults of the file are left out and told, and
  * processes that write at the same time lose nothing. */
@@ -43,15 +39,12 @@ static int enter(void **state)
 static int leave(void **state)
 {
     struct cache_place *place = *state;
-    static const char *const names[] = {"deep/plans", "deep/plans.lock", "deep/plans.new", "said"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = base_format("%s/%s", place->folder, names[i]);
-        unlink(path);
-        free(path);
+    static const char *const names[] = {"deep/plans", "deep/plans.lock", "deep/plans.new", "said",
+                                        "deep"};
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        AUTOFREE char *path = base_format("%s/%s", place->folder, names[i]);
+        remove(path);
     }
-    char *deep = base_format("%s/deep", place->folder);
-    rmdir(deep);
-    free(deep);
     int failed = rmdir(place->folder);
     free(place->path);
     free(place->said);
@@ -61,12 +54,10 @@ static int leave(void **state)
 
 static char *content(const char *path)
 {
-    struct text text = {0};
+    HELD(text) text = {0};
     struct err err = {0};
     assert_int_equal(file_read(path, &text, &err), 0);
-    char *copy = base_format("%.*s", (int)text.length, text.data ? text.data : "");
-    text_release(&text);
-    return copy;
+    return base_format("%.*s", (int)text.length, text.data ? text.data : "");
 }
 
 static void write_content(const char *path, const char *text, size_t size)
@@ -96,6 +87,13 @@ static char *told(const struct cache_place *place, int kept)
     return content(place->said);
 }
 
+OWNED(conv_cache, conv_cache_close)
+
+static struct conv_cache *open_cache(const char *path)
+{
+    return conv_cache_open(path, 91900, "NVIDIA H200");
+}
+
 static void assert_choice(const struct conv_choice *got, const struct conv_choice *want)
 {
     assert_non_null(got);
@@ -111,34 +109,32 @@ static void assert_choice(const struct conv_choice *got, const struct conv_choic
 static void put(const char *path, int64_t version, const char *device, enum conv_op op,
                 int32_t engine)
 {
-    struct conv_cache *cache = conv_cache_open(path, version, device);
+    OWN(conv_cache) *cache = conv_cache_open(path, version, device);
     struct conv_choice other = choice;
     other.engine = engine;
     conv_cache_add(cache, op, &shape, &other, false);
-    conv_cache_close(cache);
 }
 
 TEST(names_a_plan)
 {
-    char *key = conv_cache_key(91900, "NVIDIA H200", "backward-filter", &shape);
+    AUTOFREE char *key = conv_cache_key(91900, "NVIDIA H200", "backward-filter", &shape);
     assert_string_equal(
         key, "91900 \"NVIDIA H200\" backward-filter fp16 256 64x56x56 256x28x28 k3 s2 p1");
-    free(key);
 }
 
 TEST_WITH(reads_what_it_wrote, enter, leave)
 {
     const struct cache_place *place = *state;
-    struct conv_cache *cache = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    OWN(conv_cache) *cache = open_cache(place->path);
     assert_null(conv_cache_find(cache, CONV_FORWARD, &shape));
     conv_cache_add(cache, CONV_FORWARD, &shape, &choice, false);
     assert_choice(conv_cache_find(cache, CONV_FORWARD, &shape), &choice);
     struct conv_choice none = {.engine = -1};
     conv_cache_add(cache, CONV_FORWARD_SUMS, &shape, &none, false);
     conv_cache_close(cache);
-    char *before = content(place->path);
+    AUTOFREE char *before = content(place->path);
 
-    cache = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    cache = open_cache(place->path);
     assert_int_equal(conv_cache_damaged(cache), 0);
     assert_choice(conv_cache_find(cache, CONV_FORWARD, &shape), &choice);
     assert_choice(conv_cache_find(cache, CONV_FORWARD_SUMS, &shape), &none);
@@ -147,11 +143,8 @@ TEST_WITH(reads_what_it_wrote, enter, leave)
     other.batch++;
     assert_null(conv_cache_find(cache, CONV_FORWARD, &other));
     conv_cache_add(cache, CONV_FORWARD, &shape, &choice, false);
-    conv_cache_close(cache);
-    char *after = content(place->path);
+    AUTOFREE char *after = content(place->path);
     assert_string_equal(before, after); /* reading and writing changes no digit */
-    free(before);
-    free(after);
 }
 
 TEST_WITH(keeps_plans_of_other_devices_and_versions, enter, leave)
@@ -168,45 +161,42 @@ TEST_WITH(keeps_plans_of_other_devices_and_versions, enter, leave)
                {91900, "NVIDIA A100 \"40=\nGB\"", 2},
                {92000, "NVIDIA H200", 3},
                {92000, "NVIDIA A100", -2}};
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        struct conv_cache *cache = conv_cache_open(place->path, row[i].version, row[i].device);
+    for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+        OWN(conv_cache) *cache = conv_cache_open(place->path, row[i].version, row[i].device);
         const struct conv_choice *got = conv_cache_find(cache, CONV_FORWARD, &shape);
         assert_int_equal(got ? got->engine : -2, row[i].engine);
-        conv_cache_close(cache);
     }
 }
 
 TEST_WITH(what_the_file_says_counts_unless_it_is_stale, enter, leave)
 {
     const struct cache_place *place = *state;
-    struct conv_cache *mine = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    OWN(conv_cache) *mine = open_cache(place->path);
     put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 7); /* another process was first */
     assert_int_equal(conv_cache_add(mine, CONV_FORWARD, &shape, &choice, false)->engine, 7);
     assert_int_equal(conv_cache_find(mine, CONV_FORWARD, &shape)->engine, 7);
     assert_choice(conv_cache_add(mine, CONV_BACKWARD_DATA, &shape, &choice, false), &choice);
-    struct conv_cache *later = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    OWN(conv_cache) *later = open_cache(place->path);
     assert_int_equal(conv_cache_find(later, CONV_FORWARD, &shape)->engine, 7);
     conv_cache_close(later);
     assert_choice(conv_cache_add(mine, CONV_FORWARD, &shape, &choice, true), &choice);
-    conv_cache_close(mine);
-    later = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    later = open_cache(place->path);
     assert_choice(conv_cache_find(later, CONV_FORWARD, &shape), &choice);
-    conv_cache_close(later);
 }
 
 /* What a pass takes is kept as plans are: by shape, device and version, and who is first counts. */
 TEST_WITH(seconds_of_passes_are_kept_like_plans, enter, leave)
 {
     const struct cache_place *place = *state;
-    struct conv_cache *mine = conv_cache_open(place->path, 91900, "NVIDIA H200");
-    struct conv_cache *other = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    OWN(conv_cache) *mine = open_cache(place->path);
+    OWN(conv_cache) *other = open_cache(place->path);
     assert_true(conv_cache_seconds(mine, CONV_CHAIN_FORWARD, &shape) < 0);
     assert_true(conv_cache_add_seconds(mine, CONV_CHAIN_FORWARD, &shape, 0.25) == 0.25);
     assert_true(conv_cache_add_seconds(other, CONV_CHAIN_FORWARD, &shape, 0.5) == 0.25);
     assert_true(conv_cache_add_seconds(other, CONV_CHAIN_APPLIED, &shape, 0.125) == 0.125);
     conv_cache_close(mine);
     conv_cache_close(other);
-    mine = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    mine = open_cache(place->path);
     other = conv_cache_open(place->path, 91900, "NVIDIA A100");
     struct conv_shape larger = shape;
     larger.batch++;
@@ -216,8 +206,6 @@ TEST_WITH(seconds_of_passes_are_kept_like_plans, enter, leave)
     assert_true(conv_cache_seconds(other, CONV_CHAIN_APPLIED, &shape) < 0);
     for (int32_t op = 0; op < CONV_OP_COUNT; op++)
         assert_null(conv_cache_find(mine, (enum conv_op)op, &shape));
-    conv_cache_close(mine);
-    conv_cache_close(other);
 }
 
 /* Whatever single byte of the file is changed, no plan comes out that was not put in. */
@@ -226,7 +214,7 @@ TEST_WITH(every_damaged_byte_is_noticed, enter, leave)
     const struct cache_place *place = *state;
     put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
     put(place->path, 91900, "NVIDIA H200", CONV_BACKWARD_DATA, 66);
-    char *good = content(place->path);
+    AUTOFREE char *good = content(place->path);
     size_t size = strlen(good), head = (size_t)(strchr(good, '\n') - good);
     int64_t wrong = 0, lost = 0, quiet = 0;
     for (size_t at = head + 1; at < size; at++)
@@ -237,17 +225,14 @@ TEST_WITH(every_damaged_byte_is_noticed, enter, leave)
             bool same = good[at] == kept;
             good[at] = kept;
             int ears = listen(place);
-            struct conv_cache *cache = conv_cache_open(place->path, 91900, "NVIDIA H200");
-            char *said = told(place, ears);
+            OWN(conv_cache) *cache = open_cache(place->path);
+            AUTOFREE char *said = told(place, ears);
             const struct conv_choice *first = conv_cache_find(cache, CONV_FORWARD, &shape);
             const struct conv_choice *second = conv_cache_find(cache, CONV_BACKWARD_DATA, &shape);
             wrong += (first && first->engine != 65) || (second && second->engine != 66);
             lost += !first && !second && kept != '\n'; /* a joined line takes both along */
             quiet += !same && (conv_cache_damaged(cache) == 0 || !strstr(said, "damaged"));
-            free(said);
-            conv_cache_close(cache);
         }
-    free(good);
     assert_int_equal(wrong, 0);
     assert_int_equal(lost, 0);
     assert_int_equal(quiet, 0);
@@ -258,21 +243,18 @@ TEST_WITH(a_file_cut_short_keeps_its_whole_lines, enter, leave)
     const struct cache_place *place = *state;
     put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
     put(place->path, 91900, "NVIDIA H200", CONV_BACKWARD_DATA, 66);
-    char *good = content(place->path);
+    AUTOFREE char *good = content(place->path);
     write_content(place->path, good, strlen(good) - 5);
-    free(good);
     int ears = listen(place);
-    struct conv_cache *cache = conv_cache_open(place->path, 91900, "NVIDIA H200");
-    char *said = told(place, ears);
-    assert_non_null(strstr(said, "plans:3: damaged plan"));
-    free(said);
+    OWN(conv_cache) *cache = open_cache(place->path);
+    AUTOFREE char *said = told(place, ears);
+    assert_has(said, "plans:3: damaged plan");
     assert_int_equal(conv_cache_find(cache, CONV_FORWARD, &shape)->engine, 65);
     assert_null(conv_cache_find(cache, CONV_BACKWARD_DATA, &shape));
     conv_cache_add(cache, CONV_BACKWARD_DATA, &shape, &choice, false);
     conv_cache_close(cache);
-    cache = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    cache = open_cache(place->path);
     assert_int_equal(conv_cache_damaged(cache), 0); /* mended by writing */
-    conv_cache_close(cache);
 }
 
 /* Other files are told and never written to. */
@@ -284,54 +266,47 @@ TEST_WITH(leaves_other_files_alone, enter, leave)
     } row[] = {{"network: resnet50\n", "is not a file of convolution plans"},
                {"foretrain-convolutions 2\nwhatever\n", "another version of foretrain"}};
     put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65); /* makes the folder */
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
         write_content(place->path, row[i].text, strlen(row[i].text));
         int ears = listen(place);
-        struct conv_cache *cache = conv_cache_open(place->path, 91900, "NVIDIA H200");
+        OWN(conv_cache) *cache = open_cache(place->path);
         conv_cache_add(cache, CONV_FORWARD, &shape, &choice, false);
-        char *said = told(place, ears);
-        assert_non_null(strstr(said, row[i].says));
-        free(said);
+        AUTOFREE char *said = told(place, ears);
+        assert_has(said, row[i].says);
         assert_choice(conv_cache_find(cache, CONV_FORWARD, &shape), &choice);
-        conv_cache_close(cache);
-        char *after = content(place->path);
+        AUTOFREE char *after = content(place->path);
         assert_string_equal(after, row[i].text);
-        free(after);
     }
     write_content(place->path, "", 0);
     put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
-    char *after = content(place->path);
-    assert_non_null(strstr(after, " = 65 "));
-    free(after);
+    AUTOFREE char *after = content(place->path);
+    assert_has(after, " = 65 ");
 }
 
 TEST_WITH(a_file_that_cannot_be_written_is_told_once, enter, leave)
 {
     const struct cache_place *place = *state;
     put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
-    char *blocked = base_format("%s.lock", place->path);
+    AUTOFREE char *blocked = base_format("%s.lock", place->path);
     unlink(blocked);
     assert_int_equal(mkdir(blocked, 0777), 0); /* refused even to a superuser */
     int ears = listen(place);
-    struct conv_cache *cache = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    OWN(conv_cache) *cache = open_cache(place->path);
     conv_cache_add(cache, CONV_BACKWARD_DATA, &shape, &choice, false);
     conv_cache_add(cache, CONV_BACKWARD_FILTER, &shape, &choice, false);
-    char *said = told(place, ears), *first = strstr(said, "plans of convolutions are not kept");
+    AUTOFREE char *said = told(place, ears);
+    const char *first = strstr(said, "plans of convolutions are not kept");
     assert_non_null(first);
     assert_null(strstr(first + 1, "plans of convolutions"));
-    free(said);
     assert_choice(conv_cache_find(cache, CONV_BACKWARD_FILTER, &shape), &choice);
-    conv_cache_close(cache);
     rmdir(blocked);
-    free(blocked);
 }
 
 TEST(keeps_plans_without_a_file)
 {
-    struct conv_cache *cache = conv_cache_open(NULL, 91900, "NVIDIA H200");
+    OWN(conv_cache) *cache = open_cache(NULL);
     conv_cache_add(cache, CONV_FORWARD, &shape, &choice, false);
     assert_choice(conv_cache_find(cache, CONV_FORWARD, &shape), &choice);
-    conv_cache_close(cache);
 }
 
 enum { WRITERS = 6, PLANS = 12 };
@@ -339,7 +314,7 @@ enum { WRITERS = 6, PLANS = 12 };
 /* Process @writer adds plans of its own, and one that all add.  @return the engine of that. */
 static int32_t write_many(const char *path, int32_t writer)
 {
-    struct conv_cache *cache = conv_cache_open(path, 91900, "NVIDIA H200");
+    OWN(conv_cache) *cache = open_cache(path);
     struct conv_shape own = shape;
     struct conv_choice other = choice;
     other.engine = writer;
@@ -347,9 +322,7 @@ static int32_t write_many(const char *path, int32_t writer)
         own.batch = 1000 + writer * PLANS + i;
         conv_cache_add(cache, CONV_FORWARD, &own, &other, false);
     }
-    int32_t engine = conv_cache_add(cache, CONV_FORWARD, &shape, &other, false)->engine;
-    conv_cache_close(cache);
-    return engine;
+    return conv_cache_add(cache, CONV_FORWARD, &shape, &other, false)->engine;
 }
 
 TEST_WITH(writers_at_the_same_time_lose_nothing_and_agree, enter, leave)
@@ -367,7 +340,7 @@ TEST_WITH(writers_at_the_same_time_lose_nothing_and_agree, enter, leave)
         assert_int_equal(waitpid(child[i], &status[i], 0), child[i]);
         assert_true(WIFEXITED(status[i]));
     }
-    struct conv_cache *cache = conv_cache_open(place->path, 91900, "NVIDIA H200");
+    OWN(conv_cache) *cache = open_cache(place->path);
     assert_int_equal(conv_cache_damaged(cache), 0);
     struct conv_shape own = shape;
     for (int32_t i = 0; i < WRITERS * PLANS; i++) {
@@ -379,5 +352,4 @@ TEST_WITH(writers_at_the_same_time_lose_nothing_and_agree, enter, leave)
     for (int32_t i = 0; i < WRITERS; i++)
         assert_int_equal(WEXITSTATUS(status[i]),
                          conv_cache_find(cache, CONV_FORWARD, &shape)->engine);
-    conv_cache_close(cache);
 }

@@ -1,7 +1,4 @@
 #define OWN_MAIN
-#include <stdlib.h>
-#include <string.h>
-
 #include "exec/cuda/conv/conv_check.h"
 #include "exec/step/half.h"
 #include "tests/cuda/conv_loops.h"
@@ -16,32 +13,34 @@ static const struct conv_shape shapes[] = {
     {DTYPE_FP16, 2, 8, 14, 14, 8, 7, 7, 7, 2, 3}, {DTYPE_BF16, 5, 24, 1, 1, 16, 1, 1, 1, 1, 0},
     {DTYPE_FP16, 2, 8, 6, 5, 24, 3, 3, 3, 2, 1},
 };
-enum { SHAPES = sizeof shapes / sizeof *shapes };
+enum { SHAPES = ARRAY_SIZE(shapes) };
 
-static void assert_samples(enum conv_op op, const struct conv_shape *shape, enum conv_array array,
-                           const struct operands *o)
+/* Samples of what was written that are not let through. */
+static int32_t wrong_of(enum conv_op op, const struct conv_shape *shape, enum conv_array array,
+                        const struct operands *o, struct conv_sample sample[CONV_SAMPLES])
 {
-    struct conv_sample sample[CONV_SAMPLES];
+    int32_t wrong = 0;
     conv_samples(op, shape, array, sample);
     for (int32_t i = 0; i < CONV_SAMPLES; i++)
-        assert_true(conv_is_right(shape->type, &sample[i],
-                                  operands_element(shape->type, o->array[array], sample[i].index)));
+        wrong += !conv_is_right(shape->type, &sample[i],
+                                operands_element(shape->type, o->array[array], sample[i].index));
+    return wrong;
 }
 
 /* The host's way to compute an element and the loops agree, for every op, shape and type. */
 TEST(samples_are_what_loops_compute)
 {
     for (int32_t i = 0; i < SHAPES; i++)
-        for (int32_t type = 0; type < DTYPE_COUNT; type++)
-            for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
+        for (enum dtype type = 0; type < DTYPE_COUNT; type++)
+            for (enum conv_op op = 0; op < CONV_OP_COUNT; op++) {
+                struct conv_sample sample[CONV_SAMPLES];
                 struct conv_shape shape = shapes[i];
-                shape.type = (enum dtype)type;
-                struct operands o = operands_of((enum conv_op)op, &shape, 0);
-                conv_loops((enum conv_op)op, &shape, &o.call);
-                assert_samples((enum conv_op)op, &shape, conv_written((enum conv_op)op), &o);
-                if (conv_elements((enum conv_op)op, &shape, CONV_ARRAY_VALUE))
-                    assert_samples((enum conv_op)op, &shape, CONV_ARRAY_VALUE, &o);
-                operands_release(&o);
+                shape.type = type;
+                HELD(operands) o = operands_of(op, &shape, 0);
+                conv_loops(op, &shape, &o.call);
+                assert_int_equal(wrong_of(op, &shape, conv_written(op), &o, sample), 0);
+                if (conv_elements(op, &shape, CONV_ARRAY_VALUE))
+                    assert_int_equal(wrong_of(op, &shape, CONV_ARRAY_VALUE, &o, sample), 0);
             }
 }
 
@@ -50,12 +49,11 @@ TEST(samples_are_judged_by_the_type)
 {
     static const double unit[] = {
         [DTYPE_FP32] = 0x1p-23, [DTYPE_FP16] = 0x1p-10, [DTYPE_BF16] = 0x1p-7};
-    for (int32_t type = 0; type < DTYPE_COUNT; type++) {
+    for (enum dtype t = 0; t < DTYPE_COUNT; t++) {
         struct conv_sample sample = {.want = 1.0, .size = 1.0};
-        enum dtype t = (enum dtype)type;
-        assert_true(conv_is_right(t, &sample, 1.0 + unit[type] / 2));
-        assert_false(t != DTYPE_FP32 && conv_is_right(t, &sample, 1.0 + 2 * unit[type]));
-        assert_false(conv_is_right(t, &sample, 1.0 + 0x1p-16 + unit[type]));
+        assert_true(conv_is_right(t, &sample, 1.0 + unit[t] / 2));
+        assert_false(t != DTYPE_FP32 && conv_is_right(t, &sample, 1.0 + 2 * unit[t]));
+        assert_false(conv_is_right(t, &sample, 1.0 + 0x1p-16 + unit[t]));
         assert_false(conv_is_right(t, &sample, -1.0));
         assert_false(conv_is_right(t, &sample, (double)strtof("nan", NULL)));
     }
@@ -82,10 +80,9 @@ TEST(samples_see_what_is_applied)
     const struct conv_shape *shape = &shapes[4];
     for (int32_t i = 0; i < 4; i++)
         for (int32_t fault = 0; fault < 5 + conv_ops[op[i]].adds; fault++) {
-            struct operands o = operands_of(op[i], shape, 0);
+            HELD(operands) o = operands_of(op[i], shape, 0);
             struct conv_sample sample[CONV_SAMPLES];
             uint16_t *factors = o.array[CONV_ARRAY_FACTORS], *x = o.array[CONV_ARRAY_X];
-            int32_t wrong = 0;
             for (int32_t c = 0; fault == 1 && c < shape->in_channels; c++)
                 factors[c] = 0x3c00; /* scale 1 */
             for (int32_t c = 0; fault == 2 && c < shape->in_channels; c++)
@@ -98,13 +95,8 @@ TEST(samples_see_what_is_applied)
             if (fault == 4)
                 stretch(2 * (int64_t)shape->in_channels, factors);
             conv_loops(op[i], shape, &o.call);
-            conv_samples(op[i], shape, conv_written(op[i]), sample);
-            const void *got = o.array[conv_written(op[i])];
-            for (int32_t k = 0; k < CONV_SAMPLES; k++)
-                wrong += !conv_is_right(shape->type, &sample[k],
-                                        operands_element(shape->type, got, sample[k].index));
+            int32_t wrong = wrong_of(op[i], shape, conv_written(op[i]), &o, sample);
             assert_true(fault ? wrong >= CONV_SAMPLES / 2 : wrong == 0);
-            operands_release(&o);
         }
 }
 
@@ -117,18 +109,14 @@ TEST(samples_see_what_is_cut)
     const struct conv_shape *shape = &shapes[4];
     for (int32_t k = 0; k < 3; k++) {
         struct conv_sample sample[CONV_SAMPLES];
-        struct operands o = operands_of(op[k], shape, 0);
-        int32_t wrong = 0, cut = 0;
+        HELD(operands) o = operands_of(op[k], shape, 0);
+        int32_t cut = 0;
         conv_loops(CONV_BACKWARD_DATA, shape, &o.call); /* without looking at the ReLU */
-        conv_samples(op[k], shape, CONV_ARRAY_X, sample);
-        for (int32_t i = 0; i < CONV_SAMPLES; i++) {
-            double got = operands_element(shape->type, o.array[CONV_ARRAY_X], sample[i].index);
+        int32_t wrong = wrong_of(op[k], shape, CONV_ARRAY_X, &o, sample);
+        for (int32_t i = 0; i < CONV_SAMPLES; i++)
             cut += sample[i].want == 0;
-            wrong += !conv_is_right(shape->type, &sample[i], got);
-        }
         assert_true(cut >= 4 && cut <= CONV_SAMPLES - 4);
         assert_int_equal(wrong, conv_ops[op[k]].adds ? CONV_SAMPLES : cut);
-        operands_release(&o);
     }
 }
 
@@ -143,18 +131,12 @@ TEST(samples_see_what_ends_a_block)
     const struct conv_shape *shape = &shapes[4];
     for (int32_t k = 0; k < 2; k++) {
         struct conv_sample sample[CONV_SAMPLES];
-        struct operands o = operands_of(row[k].op, shape, 0);
+        HELD(operands) o = operands_of(row[k].op, shape, 0);
         int64_t count = conv_elements(row[k].op, shape, row[k].added);
-        int32_t wrong = 0, size = dtype_size(conv_array_type(shape->type, row[k].added));
+        int32_t size = dtype_size(conv_array_type(shape->type, row[k].added));
         memset(o.array[row[k].added], 0, (size_t)(count * size));
         conv_loops(row[k].op, shape, &o.call);
-        conv_samples(row[k].op, shape, CONV_ARRAY_X, sample);
-        for (int32_t i = 0; i < CONV_SAMPLES; i++)
-            wrong += !conv_is_right(
-                shape->type, &sample[i],
-                operands_element(shape->type, o.array[CONV_ARRAY_X], sample[i].index));
-        assert_true(wrong > 0);
-        operands_release(&o);
+        assert_true(wrong_of(row[k].op, shape, CONV_ARRAY_X, &o, sample) > 0);
     }
 }
 

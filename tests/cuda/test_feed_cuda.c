@@ -102,11 +102,13 @@ static void decode(void *context, int32_t place, uint8_t *pixels, struct crop *c
     well->decoded++;
 }
 
+OWNED(decoder, decoder_free)
+
 static void decode_whole(struct sample *sample)
 {
     struct err err = {0};
-    struct decoder *decoder = decoder_new();
-    struct buffer pixels = {0};
+    OWN(decoder) *decoder = decoder_new();
+    HELD(buffer) pixels = {0};
     struct picture picture;
     int32_t width, height;
     struct box box = {.width = sample->width, .height = SIZE};
@@ -117,8 +119,6 @@ static void decode_whole(struct sample *sample)
     for (int64_t y = 0; y < SIZE; y++)
         memcpy(sample->pixels + y * 3 * width, picture.pixel + y * picture.stride,
                (size_t)(3 * width));
-    buffer_release(&pixels);
-    decoder_free(decoder);
 }
 
 static void open_well(struct well *well, bool files, int32_t slow_ms)
@@ -169,8 +169,8 @@ static void open_bench(struct bench *bench, bool files, int32_t slow_ms)
                                    .decode = decode,
                                    .tint = {.scale = {1, 2, 3}, .shift = {0, 10, 20}},
                                    .context = &bench->well};
-    if (feed_open(&bench->feed, &source, BATCH, SIZE, &err))
-        fail_msg("%s", err.text);
+    int status = feed_open(&bench->feed, &source, BATCH, SIZE, &err);
+    assert_ok(status == 0, err);
     assert_int_equal(fake_in_use(), feed_memory(&source, BATCH, SIZE));
     CUDA_CHECK(cudaStreamCreateWithFlags(&bench->stream, cudaStreamNonBlocking));
     for (int32_t i = 0; i < 2; i++) {
@@ -210,7 +210,7 @@ static bool decoded_by_cpu(const struct bench *bench, int32_t batch, int32_t pla
 
 static void expect_batch(const struct bench *bench, int32_t batch)
 {
-    float *images = base_alloc(IMAGES, sizeof(float));
+    AUTOFREE float *images = base_alloc(IMAGES, sizeof(float));
     int32_t label[BATCH];
     CUDA_CHECK(cudaMemcpy(images, bench->images[batch % 2], IMAGES * sizeof(float),
                           cudaMemcpyDeviceToHost));
@@ -228,7 +228,6 @@ static void expect_batch(const struct bench *bench, int32_t batch)
                          (double)found);
         }
     }
-    free(images);
 }
 
 /* Take @rounds pairs of batches. */

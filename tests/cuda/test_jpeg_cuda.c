@@ -1,10 +1,6 @@
 #define OWN_MAIN
 #include "exec/cuda/pictures/jpeg.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "exec/cuda/runtime/check.h"
 #include "exec/input/picture/jpeg.h"
 #include "tests/cuda/fake/fake_nvjpeg.h"
@@ -18,19 +14,11 @@ enum { FILES = 6, GREY = 1, PROGRESSIVE = 3, ROOM = 3 * 200 * 200 };
 
 /* Widths tell them apart. */
 static const struct form forms[FILES] = {
-    {.width = 120, .height = 90, .components = 3, .subsampling = 2, .quality = 90, .seed = 1},
-    {.width = 61, .height = 77, .components = 1, .subsampling = 1, .quality = 80, .seed = 2},
-    {.width = 100, .height = 130, .components = 3, .subsampling = 1, .quality = 95, .seed = 3},
-    {.width = 90,
-     .height = 60,
-     .components = 3,
-     .subsampling = 2,
-     .quality = 70,
-     .progressive = 1,
-     .seed = 4},
-    {.width = 33, .height = 200, .components = 3, .subsampling = 12, .quality = 90, .seed = 5},
-    {.width = 2, .height = 3, .components = 3, .subsampling = 1, .quality = 90, .seed = 6},
+    {120, 90, 3, 2, 90, false, 1}, {61, 77, 1, 1, 80, false, 2},   {100, 130, 3, 1, 95, false, 3},
+    {90, 60, 3, 2, 70, true, 4},   {33, 200, 3, 12, 90, false, 5}, {2, 3, 3, 1, 90, false, 6},
 };
+
+OWNED(decoder, decoder_free)
 
 /* Files, and room for their pixels on the device. */
 struct bench {
@@ -50,8 +38,7 @@ static void open_bench(struct bench *bench, struct fake_nvjpeg does)
     assert_int_equal(bench->library->alive, 0);
     *bench->library = does;
     bench->jpeg = jpeg_gpu_open(FILES, &err);
-    if (!bench->jpeg)
-        fail_msg("%s", err.text);
+    assert_ok(bench->jpeg, err);
     CUDA_CHECK(cudaStreamCreateWithFlags(&bench->stream, cudaStreamNonBlocking));
     CUDA_CHECK(cudaMalloc((void **)&bench->memory, (size_t)FILES * ROOM));
     for (int32_t i = 0; i < FILES; i++) {
@@ -66,7 +53,7 @@ static void open_bench(struct bench *bench, struct fake_nvjpeg does)
     }
 }
 
-static void close_bench(struct bench *bench)
+static void bench_close(struct bench *bench)
 {
     jpeg_gpu_close(bench->jpeg);
     CUDA_CHECK(cudaStreamDestroy(bench->stream));
@@ -80,12 +67,12 @@ static void close_bench(struct bench *bench)
 static void expect_pixels(const struct jpeg_file *file)
 {
     struct err err = {0};
-    struct decoder *decoder = decoder_new();
-    struct buffer pixels = {0};
+    OWN(decoder) *decoder = decoder_new();
+    HELD(buffer) pixels = {0};
     struct picture picture;
     int32_t width, height;
     size_t size = (size_t)3 * (size_t)file->width * (size_t)file->height;
-    uint8_t *found = base_alloc((int64_t)size, 1);
+    AUTOFREE uint8_t *found = base_alloc((int64_t)size, 1);
     assert_int_equal(decoder_open(decoder, "file", file->data, file->size, &width, &height, &err),
                      0);
     struct box box = {.width = width, .height = height};
@@ -94,9 +81,6 @@ static void expect_pixels(const struct jpeg_file *file)
     for (int32_t y = 0; y < height; y++)
         assert_memory_equal(found + (size_t)3 * (size_t)(y * width),
                             picture.pixel + y * picture.stride, (size_t)3 * (size_t)width);
-    free(found);
-    buffer_release(&pixels);
-    decoder_free(decoder);
 }
 
 /* Decode; all but file @refused (-1: none) must be right. */
@@ -113,7 +97,7 @@ static void decode(struct bench *bench, int32_t refused)
 
 TEST(pixels_are_those_of_libjpeg)
 {
-    struct bench bench;
+    CLOSED(bench) bench;
     open_bench(&bench, (struct fake_nvjpeg){0});
     assert_string_equal(jpeg_gpu_name(bench.jpeg), "nvJPEG 13.0, hardware");
     for (int32_t i = 0; i < 3; i++)
@@ -122,37 +106,34 @@ TEST(pixels_are_those_of_libjpeg)
     assert_int_equal(bench.library->in_batches, 3 * (FILES - 1));
     assert_int_equal(bench.library->alone, 3); /* the progressive one */
     assert_int_equal(bench.library->initialised, 1);
-    close_bench(&bench);
 }
 
 TEST(without_hardware_kernels_decode_all_together)
 {
-    struct bench bench;
+    CLOSED(bench) bench;
     open_bench(&bench, (struct fake_nvjpeg){.no_hardware = true});
     assert_string_equal(jpeg_gpu_name(bench.jpeg), "nvJPEG 13.0, kernels");
     decode(&bench, -1);
     assert_int_equal(bench.library->in_batches, FILES);
     assert_int_equal(bench.library->alone, 0);
-    close_bench(&bench);
 }
 
 TEST(a_refused_file_does_not_hold_up_the_others)
 {
     for (int32_t i = 0; i < FILES; i++) {
-        struct bench bench;
+        CLOSED(bench) bench;
         open_bench(&bench, (struct fake_nvjpeg){.refused = forms[i].width});
         decode(&bench, i);
         decode(&bench, i); /* and the state is ready again */
         bench.library->refused = 0;
         decode(&bench, -1);
-        close_bench(&bench);
     }
 }
 
 TEST(a_damaged_file_does_not_hold_up_the_others)
 {
     for (int32_t i = 0; i < FILES; i++) {
-        struct bench bench;
+        CLOSED(bench) bench;
         open_bench(&bench, (struct fake_nvjpeg){0});
         int64_t size = bench.file[i].size;
         bench.file[i].size = size / 2; /* ends early */
@@ -160,25 +141,23 @@ TEST(a_damaged_file_does_not_hold_up_the_others)
         bench.file[i].size = size;
         bench.data[i][0] = 'x'; /* is none */
         decode(&bench, i);
-        close_bench(&bench);
     }
 }
 
 TEST(a_file_of_another_size_is_refused)
 {
-    struct bench bench;
+    CLOSED(bench) bench;
     open_bench(&bench, (struct fake_nvjpeg){0});
     bench.file[2].height--;
     decode(&bench, 2);
     bench.file[2].height++;
     bench.library->wrong_width = forms[4].width;
     decode(&bench, 4);
-    close_bench(&bench);
 }
 
 TEST(four_components_are_refused)
 {
-    struct bench bench;
+    CLOSED(bench) bench;
     struct form form = forms[0];
     open_bench(&bench, (struct fake_nvjpeg){0});
     form.components = 4;
@@ -186,12 +165,11 @@ TEST(four_components_are_refused)
     bench.data[0] = fixture_jpeg(&form, &bench.file[0].size);
     bench.file[0].data = bench.data[0];
     decode(&bench, 0);
-    close_bench(&bench);
 }
 
 TEST(a_batch_that_fails_is_decoded_one_by_one)
 {
-    struct bench bench;
+    CLOSED(bench) bench;
     open_bench(&bench, (struct fake_nvjpeg){.fail_batches = 2});
     decode(&bench, -1);
     decode(&bench, -1);
@@ -199,26 +177,24 @@ TEST(a_batch_that_fails_is_decoded_one_by_one)
     assert_int_equal(bench.library->alone, 2 * FILES);
     decode(&bench, -1);
     assert_int_equal(bench.library->batches, 1);
-    close_bench(&bench);
 }
 
 TEST(a_picture_that_a_batch_leaves_out_is_noticed)
 {
     for (int32_t i = 0; i < FILES; i++) {
-        struct bench bench;
         if (i == PROGRESSIVE)
             continue;
+        CLOSED(bench) bench;
         open_bench(&bench, (struct fake_nvjpeg){.skipped = forms[i].width});
         decode(&bench, -1);
         assert_int_equal(bench.library->batches, 1);
         assert_int_equal(bench.library->alone, 2);
-        close_bench(&bench);
     }
 }
 
 TEST(batches_may_be_smaller)
 {
-    struct bench bench;
+    CLOSED(bench) bench;
     open_bench(&bench, (struct fake_nvjpeg){.no_hardware = true});
     for (int32_t count = FILES; count > 0; count--) {
         int64_t before = bench.library->in_batches;
@@ -229,7 +205,6 @@ TEST(batches_may_be_smaller)
             expect_pixels(&bench.file[i]);
     }
     jpeg_gpu_decode(bench.jpeg, bench.stream, bench.file, 0);
-    close_bench(&bench);
 }
 
 TEST(a_library_that_does_not_start_is_a_message)
