@@ -29,8 +29,3 @@ int64_t device_cuda_bytes(const struct device_job *job);
 /** Learning rate and weight decay, rounded to fp32, that the optimizer's kernels found for a
  * finished @iteration, one of the last `slots`. */
 struct rate device_cuda_rate(const struct device_state *state, int32_t iteration);
-
-/** The order of tensor @tensor of @model in the flat arrays of this device: as (@out, @taps, @in)
- * where torchvision has (@out, @in, @taps). */
-void device_cuda_order(const struct model *model, int32_t tensor, int32_t *out, int32_t *taps,
-                       int32_t *in);

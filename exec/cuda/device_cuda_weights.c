@@ -17,17 +17,16 @@ static bool is_vector(const struct model *model, int32_t tensor)
     return layer->op == LAYER_BATCH_NORM || !first;
 }
 
-void device_cuda_order(const struct model *model, int32_t tensor, int32_t *out, int32_t *taps,
-                       int32_t *in)
+/* A tensor of @layer in the flat arrays: (out, taps, in) where torchvision has (out, in, taps). */
+static struct kernel_tensor order_of(const struct layer *layer, bool vector)
 {
-    const struct layer *layer = &model->layer[model->tensor[tensor].layer];
     bool linear = layer->op == LAYER_LINEAR;
-    bool vector = is_vector(model, tensor);
-    *out = vector ? 1 : layer->out.channels;
-    *in = vector ? layer->out.channels : layer->in.channels;
-    *taps = 1;
-    if (!vector)
-        *taps = linear ? layer->in.height * layer->in.width : layer->kernel * layer->kernel;
+    if (vector)
+        return (struct kernel_tensor){.out = 1, .taps = 1, .in = layer->out.channels};
+    return (struct kernel_tensor){.out = layer->out.channels,
+                                  .taps = linear ? layer->in.height * layer->in.width
+                                                 : layer->kernel * layer->kernel,
+                                  .in = layer->in.channels};
 }
 
 static int64_t aligned(int64_t elements)
@@ -118,7 +117,7 @@ void cuda_state_place_tensors(struct device_state *state)
         struct kernel_tensor *tensor = &state->tensor[t];
         struct cuda_place *place = &state->place[model->tensor[t].layer];
         bool vector = is_vector(model, t);
-        device_cuda_order(model, t, &tensor->out, &tensor->taps, &tensor->in);
+        *tensor = order_of(&model->layer[model->tensor[t].layer], vector);
         tensor->offset = state->layout.parameter[t].offset;
         tensor->padded_in = cuda_state_pad(tensor->in);
         if (!vector && model->layer[model->tensor[t].layer].first)

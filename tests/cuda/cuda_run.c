@@ -1,75 +1,59 @@
 #include "tests/cuda/cuda_run.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "core/base/base.h"
+#include "core/schedule/iteration.h"
 #include "exec/cuda/device_cuda.h"
 #include "exec/step/half.h"
 #include "models/networks.h"
 #include "tests/cuda/fake/fake_runtime.h"
 
-void cuda_run_open(struct device_run *run, struct device_run_job job, const struct device_ops *ops)
+void cuda_run_open(struct device_run *run, struct device_run_job job)
 {
-    struct err err = {0};
-    job.ops = ops;
-    int status = device_run_open(run, &job, &err);
-    if (status)
-        fail_msg("%s", err.text);
+    job.ops = &device_cuda_ops;
+    device_open(run, job);
 }
 
 void cuda_run_close(struct device_run *run)
 {
-    bool ours = run->job.ops == &device_cuda_ops;
     device_run_close(run);
-    if (ours)
-        assert_int_equal(fake_objects(), 0);
+    assert_int_equal(fake_objects(), 0);
 }
 
 float *cuda_run_gradients(struct device_run *run)
 {
+    const struct device_ops *ops = run->job.ops;
     int64_t count = run->layout.parameters;
-    const void *device = run->job.ops->gradients(run->state);
-    float *wide = base_alloc(count, sizeof(float)), *ordered = base_alloc(count, sizeof(float));
-    enum dtype type = run->job.ops->exchanges_payload ? run->job.gradients : DTYPE_FP32;
+    float *wide = base_alloc(count, sizeof(float));
+    enum dtype type = ops->exchanges_payload ? run->job.gradients : DTYPE_FP32;
     size_t bytes = (size_t)count * (size_t)dtype_size(type);
-    void *flat = base_alloc(1, bytes);
-    if (run->job.ops == &device_cuda_ops)
-        assert_int_equal(cudaMemcpy(flat, device, bytes, cudaMemcpyDeviceToHost), cudaSuccess);
+    AUTOFREE void *flat = base_alloc(1, bytes);
+    if (fake_on_device(ops->gradients(run->state)))
+        assert_int_equal(
+            cudaMemcpy(flat, ops->gradients(run->state), bytes, cudaMemcpyDeviceToHost), 0);
     else
-        memcpy(flat, device, bytes);
+        memcpy(flat, ops->gradients(run->state), bytes);
     if (type == DTYPE_FP32)
         memcpy(wide, flat, bytes);
     else
         half_to_float(type, count, flat, wide);
-    free(flat);
-    for (int32_t t = 0; t < run->job.model->tensor_count; t++) {
-        int32_t out = 1, taps = 1, in = (int32_t)run->layout.parameter[t].elements;
-        if (run->job.ops == &device_cuda_ops)
-            device_cuda_order(run->job.model, t, &out, &taps, &in);
-        assert_int_equal((int64_t)out * taps * in, run->layout.parameter[t].elements);
-        const float *from = wide + run->layout.parameter[t].offset;
-        float *to = ordered + run->layout.parameter[t].offset;
-        for (int64_t o = 0; o < out; o++)
-            for (int64_t tap = 0; tap < taps; tap++)
-                for (int64_t i = 0; i < in; i++)
-                    to[(o * in + i) * taps + tap] = *from++;
-    }
+    if (!ops->turn)
+        return wide;
+    float *ordered = base_alloc(count, sizeof(float));
+    ops->turn(run->state, true, wide, ordered);
     free(wide);
     return ordered;
 }
 
-struct model *cuda_run_toy(void)
+struct model *cuda_run_network(const char *name, int32_t image, int32_t classes)
 {
     struct err err = {0};
-    struct model *model = network_build("toy", 16, 4, &err);
-    assert_non_null(model);
+    struct model *model = network_build(name, image, classes, &err);
+    assert_ok(model, err);
     return model;
+}
+
+struct model *cuda_run_toy(void)
+{
+    return cuda_run_network("toy", 16, 4);
 }
 
 struct device_run_job cuda_run_toy_job(const struct model *model)
@@ -84,28 +68,31 @@ struct device_run_job cuda_run_toy_job(const struct model *model)
                                    .seed = 5};
 }
 
+struct schedule *cuda_run_schedule(const struct device_run *run)
+{
+    const struct device_run_job *job = &run->job;
+    struct iteration iteration = {.model = job->model,
+                                  .scenario = &run->scenario,
+                                  .grid = {1, 1},
+                                  .devices_per_node = 1,
+                                  .batch = job->batch,
+                                  .micro_batch = job->batch / job->micro_batches};
+    return iteration_build(&iteration);
+}
+
 struct weights cuda_run_read(const struct device_run *run)
 {
-    struct weights weights = {.parameter = base_alloc(run->layout.parameters, sizeof(float)),
-                              .momentum = base_alloc(run->layout.parameters, sizeof(float)),
-                              .statistics = base_alloc(run->layout.statistic_count, sizeof(float))};
+    struct weights weights = weights_new(&run->layout, 0);
     run->job.ops->read(run->state, &weights);
     return weights;
 }
 
-void cuda_run_free(struct weights *weights)
+void cuda_run_same_bits(const struct model *model, const struct weights *a, const struct weights *b)
 {
-    free(weights->parameter);
-    free(weights->momentum);
-    free(weights->statistics);
-}
-
-void cuda_run_same_bits(const struct layout *layout, const struct weights *a,
-                        const struct weights *b)
-{
-    size_t parameters = (size_t)layout->parameters * sizeof(float);
+    HELD(layout) layout = layout_build(model);
+    size_t parameters = (size_t)layout.parameters * sizeof(float);
     assert_memory_equal(a->parameter, b->parameter, parameters);
     assert_memory_equal(a->momentum, b->momentum, parameters);
     assert_memory_equal(a->statistics, b->statistics,
-                        (size_t)layout->statistic_count * sizeof(float));
+                        (size_t)layout.statistic_count * sizeof(float));
 }

@@ -6,29 +6,39 @@
  * GPU.
  */
 
-#include "tests/exec/device_run.h"
+#include "exec/step/walk.h"
+#include "tests/core/own.h"
+#include "tests/exec/device_compare.h"
 
-/** Open @run for @job on @ops; fails the test where that fails. */
-void cuda_run_open(struct device_run *run, struct device_run_job job, const struct device_ops *ops);
+OWNED(walker, walker_free)
 
-/** Release; fails the test where the CUDA device leaves anything behind. */
+/** A run on the CUDA device that ends with its block, where it must leave nothing behind. */
+#define CUDA_RUN __attribute__((cleanup(cuda_run_close))) struct device_run
+
+/** Open @run for @job on the CUDA device; fails the test where that fails. */
+void cuda_run_open(struct device_run *run, struct device_run_job job);
+
+/** For CUDA_RUN. */
 void cuda_run_close(struct device_run *run);
 
-/** The gradients of @run in fp32 and torchvision's order; the caller frees them. */
+/** The gradients of @run, on any device, in fp32 and torchvision's order; the caller frees them. */
 float *cuda_run_gradients(struct device_run *run);
 
-/** The network toy, for 16 x 16 pixels and 4 classes; the caller frees it. */
+/** The network @name, for images of @image pixels a side. */
+struct model *cuda_run_network(const char *name, int32_t image, int32_t classes);
+
+/** The network toy, for 16 x 16 pixels and 4 classes. */
 struct model *cuda_run_toy(void);
 
 /** Two micro-batches of two images, in fp16. */
 struct device_run_job cuda_run_toy_job(const struct model *model);
 
-/** Copies of what @run has trained; release with cuda_run_free(). */
+/** The schedule of an iteration of @run. */
+struct schedule *cuda_run_schedule(const struct device_run *run);
+
+/** Copies of what @run has trained; for HELD(weights). */
 struct weights cuda_run_read(const struct device_run *run);
 
-/** Release. */
-void cuda_run_free(struct weights *weights);
-
-/** Fail the test where @a and @b, of @layout, differ in a bit. */
-void cuda_run_same_bits(const struct layout *layout, const struct weights *a,
+/** Fail the test where @a and @b, of @model, differ in a bit. */
+void cuda_run_same_bits(const struct model *model, const struct weights *a,
                         const struct weights *b);

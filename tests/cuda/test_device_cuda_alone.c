@@ -1,6 +1,4 @@
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -9,7 +7,6 @@
 #include "core/schedule/memory.h"
 #include "exec/cuda/device_cuda.h"
 #include "exec/cuda/runtime/check.h"
-#include "models/networks.h"
 #include "tests/cuda/cuda_run.h"
 #include "tests/cuda/fake/fake_runtime.h"
 #include "tests/exec/random_network.h"
@@ -22,50 +19,41 @@ enum { NETWORKS = 24 };
 TEST(what_is_written_is_read_again)
 {
     for (uint64_t seed = 0; random_seed(&seed, NETWORKS);) {
-        struct model *model = random_network(seed);
-        struct device_run run;
-        struct device_run_job job = cuda_run_toy_job(model);
-        cuda_run_open(&run, job, &device_cuda_ops);
+        OWN(model) *model = random_network(seed);
+        CUDA_RUN run;
+        cuda_run_open(&run, cuda_run_toy_job(model));
         for (int64_t i = 0; i < run.layout.parameters; i++)
             run.weights.momentum[i] = (float)i;
         device_cuda_ops.write(run.state, &run.weights);
-        struct weights weights = cuda_run_read(&run);
-        cuda_run_same_bits(&run.layout, &weights, &run.weights);
-        cuda_run_free(&weights);
-        cuda_run_close(&run);
-        model_free(model);
+        HELD(weights) weights = cuda_run_read(&run);
+        cuda_run_same_bits(model, &weights, &run.weights);
     }
+}
+
+static float *step_of(struct device_run_job job, int32_t ranks, double *norm)
+{
+    CUDA_RUN run;
+    job.ranks = ranks;
+    cuda_run_open(&run, job);
+    *norm = device_run_step(&run).norm;
+    return cuda_run_gradients(&run);
 }
 
 /* Of a step whose gradients 256 ranks would have added: they are a sixteenth of what one rank has
  * in fp16, the same in other types, and the optimizer divides by what is left to 256. */
 TEST(ranks_divide_before_and_after_they_add)
 {
-    struct model *model = cuda_run_toy();
+    OWN(model) *model = cuda_run_toy();
     for (enum dtype type = 0; type < DTYPE_COUNT; type++) {
         struct device_run_job job = cuda_run_toy_job(model);
-        float *gradient[2];
-        double norm[2];
+        double alone, norm, share = type == DTYPE_FP16 ? 1 / 16.0 : 1;
         job.gradients = type;
         job.loss_scale = 256;
-        for (int32_t many = 0; many < 2; many++) {
-            struct device_run run;
-            job.ranks = many ? 256 : 1;
-            cuda_run_open(&run, job, &device_cuda_ops);
-            norm[many] = device_run_step(&run).norm;
-            gradient[many] = cuda_run_gradients(&run);
-            cuda_run_close(&run);
-        }
-        double share = type == DTYPE_FP16 ? 1 / 16.0 : 1;
-        struct layout layout = layout_build(model);
-        for (int64_t i = 0; i < layout.parameters; i++)
-            assert_true(fabs((double)gradient[1][i] - share * (double)gradient[0][i]) <= 0x1p-25);
-        assert_true(fabs(norm[1] * 256 / norm[0] - 1) < 1e-4);
-        layout_release(&layout);
-        free(gradient[0]);
-        free(gradient[1]);
+        AUTOFREE float *one = step_of(job, 1, &alone), *many = step_of(job, 256, &norm);
+        for (int64_t i = 0; i < model_parameters(model); i++)
+            assert_near((double)many[i], share * (double)one[i], 0x1p-25);
+        assert_relative(norm * 256, alone, 1e-4);
     }
-    model_free(model);
 }
 
 /* More than what begins on 256 bytes would leave behind the gradients anyway. */
@@ -84,78 +72,67 @@ static void expect_zeros_behind_gradients(const struct device_run *run)
     assert_memory_equal(read, zeros, PADDING * size);
 }
 
-/* What three steps come to; the caller frees it. */
+/* What three steps come to. */
 static struct weights train_padded(struct device_run_job job, int64_t padding)
 {
-    struct device_run run;
+    CUDA_RUN run;
     job.padding = padding;
-    cuda_run_open(&run, job, &device_cuda_ops);
+    cuda_run_open(&run, job);
     for (int32_t i = 0; i < 3; i++)
         assert_false(device_run_step(&run).overflow);
     struct weights weights = cuda_run_read(&run);
     device_cuda_ops.write(run.state, &weights);
-    struct weights again = cuda_run_read(&run);
-    cuda_run_same_bits(&run.layout, &again, &weights);
+    HELD(weights) again = cuda_run_read(&run);
+    cuda_run_same_bits(job.model, &again, &weights);
     if (padding > 0)
         expect_zeros_behind_gradients(&run);
-    cuda_run_free(&again);
-    cuda_run_close(&run);
     return weights;
 }
 
 TEST(padding_stays_zero_and_changes_nothing)
 {
-    struct model *model = cuda_run_toy();
-    struct layout layout = layout_build(model);
+    OWN(model) *model = cuda_run_toy();
     for (enum dtype type = 0; type < DTYPE_COUNT; type++)
         for (int32_t micro_batches = 1; micro_batches <= 2; micro_batches++) {
             struct device_run_job job = cuda_run_toy_job(model);
             job.gradients = type;
             job.micro_batches = micro_batches;
-            struct weights usual = train_padded(job, 0), padded = train_padded(job, PADDING);
-            cuda_run_same_bits(&layout, &usual, &padded);
-            cuda_run_free(&usual);
-            cuda_run_free(&padded);
+            HELD(weights) usual = train_padded(job, 0), padded = train_padded(job, PADDING);
+            cuda_run_same_bits(model, &usual, &padded);
         }
-    layout_release(&layout);
-    model_free(model);
 }
 
 TEST(a_step_that_overflows_changes_no_weights)
 {
-    struct model *model = cuda_run_toy();
-    struct device_run run;
-    cuda_run_open(&run, cuda_run_toy_job(model), &device_cuda_ops);
+    OWN(model) *model = cuda_run_toy();
+    CUDA_RUN run;
+    cuda_run_open(&run, cuda_run_toy_job(model));
     size_t size = (size_t)run.layout.parameters * sizeof(float);
     assert_false(device_run_step(&run).overflow);
-    struct weights before = cuda_run_read(&run);
+    HELD(weights) before = cuda_run_read(&run);
     run.job.loss_scale = 1e12;
     struct outcome outcome = device_run_step(&run);
-    struct weights after = cuda_run_read(&run);
+    HELD(weights) after = cuda_run_read(&run);
     assert_true(outcome.overflow && !isfinite(outcome.norm) && isfinite(outcome.loss));
     assert_memory_equal(before.parameter, after.parameter, size);
     assert_memory_equal(before.momentum, after.momentum, size);
     run.job.loss_scale = 4;
     outcome = device_run_step(&run);
     assert_true(!outcome.overflow && isfinite(outcome.norm));
-    cuda_run_free(&before);
-    cuda_run_free(&after);
-    cuda_run_close(&run);
-    model_free(model);
 }
 
 /* The loss along the gradient g, from w - h * g to w + h * g, rises by 2 * h * |g|^2. */
 TEST(the_loss_rises_along_the_gradient_as_it_should)
 {
-    struct model *model = cuda_run_toy();
-    struct device_run run;
+    OWN(model) *model = cuda_run_toy();
+    CUDA_RUN run;
     struct device_run_job job = cuda_run_toy_job(model);
     job.compute = job.gradients = DTYPE_FP32;
     job.learning_rate = 0;
-    cuda_run_open(&run, job, &device_cuda_ops);
+    cuda_run_open(&run, job);
     device_run_step(&run);
-    float *gradient = cuda_run_gradients(&run);
-    float *moved = base_alloc(run.layout.parameters, sizeof(float));
+    AUTOFREE float *gradient = cuda_run_gradients(&run);
+    AUTOFREE float *moved = base_alloc(run.layout.parameters, sizeof(float));
     double square = 0, loss[2], passes = 4.0 * job.micro_batches; /* 4: the loss scale */
     for (int64_t i = 0; i < run.layout.parameters; i++)
         square += pow((double)gradient[i] / passes, 2);
@@ -167,30 +144,31 @@ TEST(the_loss_rises_along_the_gradient_as_it_should)
         device_cuda_ops.write(run.state, &(struct weights){.parameter = moved});
         loss[side] = device_run_step(&run).loss;
     }
-    double ratio = (loss[1] - loss[0]) / (2 * h * square);
-    if (!(fabs(ratio - 1) <= 2e-3))
-        fail_msg("the loss rises %.6g times as fast as the gradient says", ratio);
-    free(gradient);
-    free(moved);
-    cuda_run_close(&run);
-    model_free(model);
+    assert_near((loss[1] - loss[0]) / (2 * h * square), 1, 2e-3);
 }
 
 /* ---- noise, memory, failures ---- */
 
+static struct device_job job_of(const struct model *model, const struct scenario *scenario,
+                                int32_t batch)
+{
+    return (struct device_job){.model = model,
+                               .scenario = scenario,
+                               .batch = batch,
+                               .micro_batches = 1,
+                               .slots = 2,
+                               .ranks = 1};
+}
+
 /* Two steps on noise, with or without inference between them. */
 static double train_on_noise(const struct model *model, uint64_t rank, bool scores)
 {
-    struct device_run run;
+    CUDA_RUN run;
     float score[2 * 4];
-    cuda_run_open(&run, cuda_run_toy_job(model), &device_cuda_ops);
-    struct device_job job = {.model = model,
-                             .scenario = &run.scenario,
-                             .batch = 4,
-                             .micro_batches = 2,
-                             .slots = 2,
-                             .ranks = 1,
-                             .rank = (int32_t)rank};
+    cuda_run_open(&run, cuda_run_toy_job(model));
+    struct device_job job = job_of(model, &run.scenario, 4);
+    job.micro_batches = 2;
+    job.rank = (int32_t)rank;
     struct err err = {0};
     device_cuda_ops.close(run.state);
     assert_int_equal(device_cuda_ops.open(&run.state, &job, &err), 0);
@@ -201,55 +179,40 @@ static double train_on_noise(const struct model *model, uint64_t rank, bool scor
     double second = device_run_step(&run).loss;
     device_run_step(&run);
     assert_true(device_run_step(&run).loss < first); /* it learns it by heart */
-    cuda_run_close(&run);
     return second;
 }
 
 TEST(without_a_source_it_trains_on_its_own_noise)
 {
-    struct model *model = cuda_run_toy();
+    OWN(model) *model = cuda_run_toy();
     double loss = train_on_noise(model, 0, false);
     assert_true(train_on_noise(model, 0, true) == loss);
     assert_true(train_on_noise(model, 1, false) != loss);
-    model_free(model);
 }
 
-TEST(too_little_memory_is_told_with_a_way_out)
+static void assert_refused(struct device_run_job job, const char *says, const char *way_out)
 {
-    struct model *model = cuda_run_toy();
-    struct device_run run;
+    CUDA_RUN run;
     struct err err = {0};
-    struct device_run_job job = cuda_run_toy_job(model);
-    /* Room for so many rates is too much, which are never read; plans are found in less. */
     job.ops = &device_cuda_ops;
+    assert_int_equal(device_run_open(&run, &job, &err), -1);
+    assert_has(err.text, says);
+    assert_message(&err, 69, way_out);
+}
+
+TEST(what_is_missing_is_told_with_a_way_out)
+{
+    OWN(model) *model = cuda_run_toy();
+    struct device_run_job job = cuda_run_toy_job(model);
+    fake_devices(0);
+    assert_refused(job, "no NVIDIA driver", "--device cpu");
+    fake_devices(1);
+    /* Room for so many rates is too much, which are never read; plans are found in less. */
     job.rate = &(struct rate){0};
     job.rate_count = 1 << 25;
     fake_capacity(1 << 27);
-    assert_int_equal(device_run_open(&run, &job, &err), -1);
+    assert_refused(job, "GB are free", "--set training.micro_batch=1");
     fake_capacity((size_t)1 << 30);
-    assert_int_equal(err.exit_code, 69);
-    assert_non_null(strstr(err.text, "--set training.micro_batch=1"));
-    cuda_run_close(&run);
-    err_release(&err);
-    model_free(model);
-}
-
-TEST(a_machine_without_a_gpu_is_told_with_a_way_out)
-{
-    struct model *model = cuda_run_toy();
-    struct device_run run;
-    struct err err = {0};
-    struct device_run_job job = cuda_run_toy_job(model);
-    job.ops = &device_cuda_ops;
-    fake_devices(0);
-    assert_int_equal(device_run_open(&run, &job, &err), -1);
-    fake_devices(1);
-    assert_int_equal(err.exit_code, 69);
-    assert_non_null(strstr(err.text, "no NVIDIA driver"));
-    assert_non_null(strstr(err.text, "--device cpu"));
-    cuda_run_close(&run);
-    err_release(&err);
-    model_free(model);
 }
 
 /* The plan of core/schedule/memory.h knows neither bit masks (6 % of activations) nor what images
@@ -273,25 +236,18 @@ TEST(it_takes_the_memory_that_was_planned)
         {SOURCE_PACK, DECODE_CPU, {.next_pictures = never_asked}},
         {SOURCE_IMAGEFOLDER, DECODE_DEVICE, {.next_pictures = never_asked, .files = true}},
     };
-    for (size_t i = 0; i < 3 * sizeof(name) / sizeof(*name); i++) {
-        struct err err = {0};
+    for (size_t i = 0; i < 3 * ARRAY_SIZE(name); i++) {
         struct scenario scenario = {.model.compute = DTYPE_FP16, .model.gradients = DTYPE_FP16};
         scenario.training.data.source = given[i % 3].data;
         scenario.training.data.decode = given[i % 3].decode;
-        struct model *model = network_build(name[i / 3], i / 3 ? 224 : 32, 1000, &err);
-        struct device_job job = {.model = model,
-                                 .scenario = &scenario,
-                                 .source = given[i % 3].source,
-                                 .batch = 256,
-                                 .micro_batches = 1,
-                                 .slots = 2,
-                                 .ranks = 1};
+        OWN(model) *model = cuda_run_network(name[i / 3], i / 3 ? 224 : 32, 1000);
+        struct device_job job = job_of(model, &scenario, 256);
+        job.source = given[i % 3].source;
         struct memory_plan plan = memory_plan(model, &scenario, 1, job.batch, job.batch);
         double ratio = (double)device_cuda_bytes(&job) / (double)memory_total(&plan);
         if (!(ratio > 0.95 && ratio < 1.15))
             fail_msg("%s takes %.3f of the memory that was planned for case %zu", name[i / 3],
                      ratio, i % 3);
-        model_free(model);
     }
 }
 
@@ -299,18 +255,12 @@ TEST(it_takes_the_memory_that_was_planned)
  * stem's in their place; batch norm and biases, 0.2 MB, are on every rank. */
 TEST(a_shard_takes_less)
 {
-    struct err err = {0};
-    struct model *model = network_build("resnet50", 224, 1000, &err);
+    OWN(model) *model = cuda_run_network("resnet50", 224, 1000);
     for (int32_t i = 0; i < 2; i++) {
         struct scenario scenario = {.model.compute = i ? DTYPE_FP32 : DTYPE_FP16};
         scenario.model.gradients = scenario.model.compute;
         const struct slice shard = {0, 25557248 / 4};
-        struct device_job job = {.model = model,
-                                 .scenario = &scenario,
-                                 .batch = 8,
-                                 .micro_batches = 1,
-                                 .slots = 2,
-                                 .ranks = 1};
+        struct device_job job = job_of(model, &scenario, 8);
         struct memory_plan plan = memory_plan(model, &scenario, 1, 8, 8);
         int64_t planned = memory_total(&plan), whole = device_cuda_bytes(&job);
         plan = memory_plan(model, &scenario, 4, 8, 8);
@@ -325,26 +275,19 @@ TEST(a_shard_takes_less)
         if (!(ratio > 0.98 && ratio < 1.02))
             fail_msg("%.3f of the memory that a shard saves by plan in case %d", ratio, i);
     }
-    model_free(model);
 }
 
 TEST(a_schedule_takes_eight_bytes_per_iteration)
 {
-    struct model *model = cuda_run_toy();
+    OWN(model) *model = cuda_run_toy();
     struct scenario scenario = {.model.compute = DTYPE_FP16, .model.gradients = DTYPE_FP16};
     struct rate rate[4096] = {{0}};
-    struct device_job job = {.model = model,
-                             .scenario = &scenario,
-                             .batch = 4,
-                             .micro_batches = 1,
-                             .slots = 2,
-                             .ranks = 1};
+    struct device_job job = job_of(model, &scenario, 4);
     int64_t bytes = device_cuda_bytes(&job);
     job.rate_count = 4096;
     assert_int_equal(device_cuda_bytes(&job), bytes);
     job.rate = rate;
     assert_int_equal(device_cuda_bytes(&job), bytes + INT64_C(8) * 4096);
-    model_free(model);
 }
 
 enum { LATE_MS = 30 };
@@ -366,17 +309,12 @@ static void give_late(void *context, uint8_t *pixels, struct crop *crop, int32_t
 TEST(waiting_for_pictures_is_time_of_the_input_step)
 {
     struct err err = {0};
-    struct model *model = cuda_run_toy();
+    OWN(model) *model = cuda_run_toy();
     struct device_run_job run = cuda_run_toy_job(model);
     struct scenario scenario = {.model.compute = DTYPE_FP16, .model.gradients = DTYPE_FP16};
-    struct device_job job = {
-        .model = model,
-        .scenario = &scenario,
-        .source = {.next_pictures = give_late, .tint = {.scale = {1, 1, 1}}, .context = &run},
-        .batch = run.batch,
-        .micro_batches = 1,
-        .slots = 2,
-        .ranks = 1};
+    struct device_job job = job_of(model, &scenario, run.batch);
+    job.source = (struct device_source){
+        .next_pictures = give_late, .tint = {.scale = {1, 1, 1}}, .context = &run};
     const struct step input = {.kind = STEP_INPUT, .lane = LANE_INPUT};
     struct device_state *device;
     assert_int_equal(device_cuda_ops.open(&device, &job, &err), 0);
@@ -397,7 +335,6 @@ TEST(waiting_for_pictures_is_time_of_the_input_step)
     device_cuda_ops.streams->stream_free(stream);
     device_cuda_ops.close(device);
     assert_int_equal(fake_objects(), 0);
-    model_free(model);
 }
 
 TEST(a_failure_of_cuda_ends_the_process)

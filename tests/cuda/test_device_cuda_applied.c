@@ -1,10 +1,6 @@
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/schedule/memory.h"
-#include "exec/cuda/device_cuda.h"
-#include "models/networks.h"
 #include "tests/cuda/conv_naive.h"
 #include "tests/cuda/cuda_run.h"
 #include "tests/cuda/fake/emulate_order.h"
@@ -56,34 +52,32 @@ struct way {
 static const struct way neither = {.apply = false}, both = {.apply = true, .back = true},
                         ends = {true, true, true, true, false};
 
-static void take(struct way way)
+static struct conv_naive take(struct way way)
 {
-    conv_naive = (struct conv_naive){.slow_to_apply = !way.apply,
-                                     .slow_to_norm = !way.back,
-                                     .slow_to_add = !way.add,
-                                     .slow_to_end = !way.end,
-                                     .merges_pools = way.pool};
+    return (struct conv_naive){.slow_to_apply = !way.apply,
+                               .slow_to_norm = !way.back,
+                               .slow_to_add = !way.add,
+                               .slow_to_end = !way.end,
+                               .merges_pools = way.pool};
 }
 
 /* The second step, so that also the weights' way of the first counts. */
 static struct seen step(struct device_run_job job, struct way way)
 {
-    struct device_run run;
-    take(way);
-    cuda_run_open(&run, job, &device_cuda_ops);
+    CUDA_RUN run;
+    conv_naive = take(way);
+    cuda_run_open(&run, job);
     device_run_step(&run);
     struct outcome outcome = device_run_step(&run);
-    struct seen seen = {outcome.loss,
-                        outcome.norm,
-                        cuda_run_gradients(&run),
-                        applied(),
-                        conv_naive.runs[CONV_BACKWARD_DATA_NORM],
-                        conv_naive.runs[CONV_BACKWARD_DATA_ADD_NORM] +
-                            conv_naive.runs[CONV_BACKWARD_DATA_ADD_NORMS],
-                        conv_naive.runs[CONV_FORWARD_ADD_SUMS] +
-                            conv_naive.runs[CONV_FORWARD_ADD_TWO_SUMS]};
-    cuda_run_close(&run);
-    return seen;
+    return (struct seen){outcome.loss,
+                         outcome.norm,
+                         cuda_run_gradients(&run),
+                         applied(),
+                         conv_naive.runs[CONV_BACKWARD_DATA_NORM],
+                         conv_naive.runs[CONV_BACKWARD_DATA_ADD_NORM] +
+                             conv_naive.runs[CONV_BACKWARD_DATA_ADD_NORMS],
+                         conv_naive.runs[CONV_FORWARD_ADD_SUMS] +
+                             conv_naive.runs[CONV_FORWARD_ADD_TWO_SUMS]};
 }
 
 /* What core/schedule/memory.h says of values that need not be written. */
@@ -96,27 +90,21 @@ static int64_t planned(const struct model *model, int64_t images)
 /* |a - b| / |b| of the gradients of @way and neither; -1: nothing can be merged in this network. */
 static double distance(const struct device_run_job *job, struct way way)
 {
-    struct layout layout = layout_build(job->model);
+    const int64_t count = model_parameters(job->model);
     struct seen merged = step(*job, way), apart = step(*job, neither);
-    double difference = 0, square = 0;
     assert_int_equal(apart.applied + apart.back + apart.ended + apart.written, 0);
     assert_true((way.apply || merged.applied == 0) && (way.back || merged.back == 0));
     assert_true(way.add || merged.ended == 0);
     assert_int_equal(merged.written, way.end ? merged.ended : 0);
     assert_true(!way.apply || (merged.applied > 0) == (planned(job->model, 1) > 0));
-    for (int64_t i = 0; i < layout.parameters; i++) {
-        difference += pow((double)merged.gradient[i] - (double)apart.gradient[i], 2);
-        square += pow((double)apart.gradient[i], 2);
-    }
+    double difference = relative(merged.gradient, apart.gradient, count);
     bool close = fabs(merged.loss - apart.loss) <= 2e-3 * apart.loss &&
                  fabs(merged.norm - apart.norm) <= 5e-3 * apart.norm;
     bool any = merged.applied + merged.back + merged.ended > 0;
-    assert_true(any || memcmp(merged.gradient, apart.gradient,
-                              (size_t)layout.parameters * sizeof(float)) == 0);
+    assert_true(any || memcmp(merged.gradient, apart.gradient, (size_t)count * sizeof(float)) == 0);
     free(merged.gradient);
     free(apart.gradient);
-    layout_release(&layout);
-    return !any ? -1 : close ? sqrt(difference / square) : INFINITY;
+    return !any ? -1 : close ? difference : INFINITY;
 }
 
 /* The limits are those of fp16 against fp32 in test_device_cuda.c; so is that three sets of data
@@ -142,16 +130,13 @@ static void train_alike(struct way way)
     static const char *const name[] = {"toy", "resnet8"};
     int32_t merging = 0, networks = 0;
     for (uint64_t seed = 0; random_seed(&seed, NETWORKS); networks++) {
-        struct model *model = random_network(seed);
+        OWN(model) *model = random_network(seed);
         merging += compare(job_of(model, seed), way);
-        model_free(model);
     }
     assert_true(3 * merging >= networks);
-    for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++) {
-        struct err err = {0};
-        struct model *model = network_build(name[i], 32, 10, &err);
+    for (size_t i = 0; i < ARRAY_SIZE(name); i++) {
+        OWN(model) *model = cuda_run_network(name[i], 32, 10);
         assert_true(compare(job_of(model, 3), way));
-        model_free(model);
     }
 }
 
@@ -175,18 +160,15 @@ static bool has_ends(const struct model *model)
 TEST(ending_blocks_trains_alike)
 {
     for (uint64_t seed = 0, found = 0; found < NETWORKS; seed++) {
-        struct model *model = random_network(seed);
+        OWN(model) *model = random_network(seed);
         if (has_ends(model)) {
             found++;
             assert_true(compare(job_of(model, seed), (struct way){.add = true}));
             assert_true(compare(job_of(model, seed), (struct way){.add = true, .end = true}));
         }
-        model_free(model);
     }
-    struct err err = {0};
-    struct model *model = network_build("resnet20", 16, 10, &err);
+    OWN(model) *model = cuda_run_network("resnet20", 16, 10);
     assert_true(compare(job_of(model, 3), ends));
-    model_free(model);
 }
 
 static void add(struct model *model, struct layer layer)
@@ -219,13 +201,12 @@ static struct model *plain_network(bool relu)
 TEST(only_what_fits_is_merged)
 {
     for (int32_t relu = 0; relu < 2; relu++) {
-        struct model *model = plain_network(relu);
+        OWN(model) *model = plain_network(relu);
         struct seen seen = step(job_of(model, 1), both);
         assert_int_equal(seen.applied, relu ? 2 : 0); /* conv2, in two steps */
         assert_int_equal(seen.back, relu ? 4 : 0);    /* and conv3, whose bias is no matter */
         free(seen.gradient);
         assert_int_equal(compare(job_of(model, 1), both), relu);
-        model_free(model);
     }
 }
 
@@ -233,99 +214,89 @@ TEST(only_what_fits_is_merged)
  * their factors in 16 bits.  Beside that the ways differ by who forms sums, and where masks are. */
 TEST(what_is_applied_takes_no_memory)
 {
-    struct err err = {0};
-    struct model *model = network_build("toy", 32, 10, &err);
+    OWN(model) *model = cuda_run_network("toy", 32, 10);
     size_t used[2];
     for (int32_t slow = 0; slow < 2; slow++) {
-        struct device_run run;
-        take((struct way){.apply = !slow});
-        cuda_run_open(&run, job_of(model, 1), &device_cuda_ops);
+        CUDA_RUN run;
+        conv_naive = take((struct way){.apply = !slow});
+        cuda_run_open(&run, job_of(model, 1));
         used[slow] = fake_in_use();
         device_run_step(&run);
         assert_int_equal(applied(), slow ? 0 : 2);
         assert_int_equal(conv_naive.runs[CONV_FORWARD_SUMS], slow ? 3 : 1);
         assert_int_equal(conv_naive.runs[CONV_FORWARD], 1); /* the classifier */
         assert_int_equal(conv_naive.runs[CONV_BACKWARD_FILTER], slow ? 4 : 2);
-        cuda_run_close(&run);
     }
     int64_t values = 8 * (16 * 32 * 32 + 32 * 16 * 16), halves = 2 * 256; /* rounded up */
     assert_int_equal(planned(model, 8), values * 2);
     assert_int_equal(used[1] - used[0], values * 2 + values / 8 - halves);
-    model_free(model);
 }
 
 /* Both gradients come cut, so no masks are kept; instead five numbers per channel, rounded up, and
  * copies of scales and shifts, which the classifier's ten biases leave off 16 bytes. */
 TEST(what_comes_cut_needs_no_masks)
 {
-    struct err err = {0};
-    struct model *model = network_build("toy", 32, 10, &err);
+    OWN(model) *model = cuda_run_network("toy", 32, 10);
     size_t used[2];
     for (int32_t back = 0; back < 2; back++) {
-        struct device_run run;
-        take((struct way){.back = back});
-        cuda_run_open(&run, job_of(model, 1), &device_cuda_ops);
+        CUDA_RUN run;
+        conv_naive = take((struct way){.back = back});
+        cuda_run_open(&run, job_of(model, 1));
         used[back] = fake_in_use();
         device_run_step(&run);
         assert_int_equal(conv_naive.runs[CONV_BACKWARD_DATA_NORM], back ? 2 : 0);
         assert_int_equal(conv_naive.runs[CONV_BACKWARD_DATA], back ? 1 : 3);
-        cuda_run_close(&run);
     }
     int64_t values = 8 * (16 * 32 * 32 + 32 * 16 * 16), derived = 512 + 768;
     int64_t copies = 2 * 256;
     assert_int_equal(used[0] - used[1], values / 8 - derived - copies);
-    model_free(model);
 }
 
-/* Score, release @model. */
-static void score_alike(struct model *model, uint64_t seed)
+static void score_alike(const struct model *model, uint64_t seed)
 {
     float scores[2][8 * 16] = {{0}};
     assert_true(model->classes <= 16);
     for (int32_t slow = 0; slow < 2; slow++) {
-        struct device_run run;
-        take(slow ? neither : ends);
-        cuda_run_open(&run, job_of(model, seed), &device_cuda_ops);
+        CUDA_RUN run;
+        conv_naive = take(slow ? neither : ends);
+        cuda_run_open(&run, job_of(model, seed));
         device_run_score(&run, scores[slow]);
         assert_int_equal(applied(), 0);
         for (int32_t op = 0; op < CONV_OP_COUNT; op++)
             assert_true(op == CONV_FORWARD || conv_naive.runs[op] == 0);
-        cuda_run_close(&run);
     }
     assert_memory_equal(scores[0], scores[1], sizeof(scores[0]));
     assert_true(scores[0][0] != 0);
-    model_free(model);
 }
 
 /* In inference nothing is applied: the same weights give the same bits. */
 TEST(scores_are_the_same_bits)
 {
-    struct err err = {0};
-    for (uint64_t seed = 0; random_seed(&seed, NETWORKS);)
-        score_alike(random_network(seed), seed);
-    score_alike(network_build("resnet8", 16, 10, &err), 1);
+    for (uint64_t seed = 0; random_seed(&seed, NETWORKS);) {
+        OWN(model) *model = random_network(seed);
+        score_alike(model, seed);
+    }
+    OWN(model) *model = cuda_run_network("resnet8", 16, 10);
+    score_alike(model, 1);
 }
 
 /* Values that inference writes lie where gradients do, which the next step writes again. */
 TEST(inference_between_steps_changes_nothing)
 {
-    struct err err = {0};
-    struct model *model = network_build("toy", 16, 4, &err);
+    OWN(model) *model = cuda_run_toy();
     struct outcome outcome[2];
     for (int32_t scores = 0; scores < 2; scores++) {
-        struct device_run run;
+        CUDA_RUN run;
         float score[8 * 4];
-        take(both);
-        cuda_run_open(&run, job_of(model, 1), &device_cuda_ops);
+        conv_naive = take(both);
+        cuda_run_open(&run, job_of(model, 1));
         device_run_step(&run);
         if (scores)
             device_run_score(&run, score);
         outcome[scores] = device_run_step(&run);
         assert_int_equal(applied(), 4);
-        cuda_run_close(&run);
     }
     assert_true(outcome[0].loss == outcome[1].loss && outcome[0].norm == outcome[1].norm);
-    model_free(model);
 }
 
 /* A stem as resnet50's, whose pool a block reads twice. */
@@ -352,73 +323,60 @@ static struct model *pooled_network(void)
     return model;
 }
 
-/* A pool that applies the batch norm before it gives the same bits as kernels of their own, in
- * training and in inference, and takes the memory of one value and its mask less. */
-TEST(pools_apply_to_the_same_bits)
+/* Two steps of @job and inference leave the same bits in both ways.  @return bytes that the second
+ * takes less; its second step has @launches less. */
+static int64_t spared(struct device_run_job job, struct conv_naive first, struct conv_naive second,
+                      int64_t launches)
 {
-    struct model *model = pooled_network();
-    struct device_run_job job = job_of(model, 1);
-    struct layout layout = layout_build(model);
     struct weights weights[2];
-    float score[2][80];
+    float score[2][80] = {{0}};
     size_t used[2];
-    int64_t launches[2];
-    job.micro_batches = 2;
-    for (int32_t pool = 0; pool < 2; pool++) {
-        struct device_run run;
-        take((struct way){.apply = true, .back = true, .pool = pool});
-        cuda_run_open(&run, job, &device_cuda_ops);
-        used[pool] = fake_in_use();
+    int64_t launched[2];
+    for (int32_t i = 0; i < 2; i++) {
+        CUDA_RUN run;
+        conv_naive = i ? second : first;
+        cuda_run_open(&run, job);
+        used[i] = fake_in_use();
         device_run_step(&run);
-        launches[pool] = -emulate_launches();
+        int64_t before = emulate_launches();
         device_run_step(&run);
-        launches[pool] += emulate_launches();
-        device_run_score(&run, score[pool]);
-        weights[pool] = cuda_run_read(&run);
-        cuda_run_close(&run);
+        launched[i] = emulate_launches() - before;
+        device_run_score(&run, score[i]);
+        weights[i] = cuda_run_read(&run);
     }
-    cuda_run_same_bits(&layout, &weights[0], &weights[1]);
-    assert_memory_equal(score[0], score[1], 40 * sizeof(float));
-    assert_int_equal(launches[0] - launches[1], 2 * 2); /* apply and pool backward, twice */
-    int64_t values = 4 * 64 * 16 * 16;                  /* of a micro-batch */
-    assert_int_equal(used[0] - used[1], values * 2 + values / 8);
-    cuda_run_free(&weights[0]);
-    cuda_run_free(&weights[1]);
-    layout_release(&layout);
-    model_free(model);
+    cuda_run_same_bits(job.model, &weights[0], &weights[1]);
+    assert_memory_equal(score[0], score[1], sizeof(score[0]));
+    assert_true(score[0][0] != 0);
+    assert_int_equal(launched[0] - launched[1], launches);
+    weights_release(&weights[0]);
+    weights_release(&weights[1]);
+    return (int64_t)used[0] - (int64_t)used[1];
 }
 
-/* Images of 4 channels instead of 8 give the same bits, in training and in inference, in all types
- * of 16 bits, and take half the memory; fp32 keeps 8. */
+/* A pool that applies the batch norm before it takes the memory of one value and its mask less. */
+TEST(pools_apply_to_the_same_bits)
+{
+    OWN(model) *model = pooled_network();
+    struct device_run_job job = job_of(model, 1);
+    int64_t values = 4 * 64 * 16 * 16; /* of a micro-batch */
+    struct way pool = both;
+    job.micro_batches = 2;
+    pool.pool = true;
+    int64_t less = spared(job, take(both), take(pool), 2 * 2); /* apply and pool backward, twice */
+    assert_int_equal(less, values * 2 + values / 8);
+}
+
+/* Images of 4 channels instead of 8, in all types of 16 bits, take half the memory; fp32 keeps 8.
+ */
 TEST(images_of_four_channels_give_the_same_bits)
 {
-    for (int32_t type = 0; type < DTYPE_COUNT; type++) {
-        struct model *model = cuda_run_toy();
+    const int64_t images = 2 * 4 * 16 * 16 * 4 * 2; /* slots, images, pixels, channels, bytes */
+    OWN(model) *model = cuda_run_toy();
+    for (enum dtype type = 0; type < DTYPE_COUNT; type++) {
         struct device_run_job job = cuda_run_toy_job(model);
-        struct layout layout = layout_build(model);
-        struct weights weights[2];
-        float score[2][8];
-        size_t used[2];
-        job.compute = (enum dtype)type;
-        for (int32_t four = 0; four < 2; four++) {
-            struct device_run run;
-            conv_naive = (struct conv_naive){.narrows = four};
-            cuda_run_open(&run, job, &device_cuda_ops);
-            used[four] = fake_in_use();
-            device_run_step(&run);
-            device_run_step(&run);
-            device_run_score(&run, score[four]);
-            weights[four] = cuda_run_read(&run);
-            cuda_run_close(&run);
-        }
-        cuda_run_same_bits(&layout, &weights[0], &weights[1]);
-        assert_memory_equal(score[0], score[1], sizeof(score[0]));
-        int64_t images = 2 * 4 * 16 * 16 * 4 * 2; /* slots, images, pixels, channels, bytes */
-        int64_t less = (int64_t)used[0] - (int64_t)used[1];
-        assert_in_range(less, type == DTYPE_FP32 ? 0 : images, type == DTYPE_FP32 ? 0 : 2 * images);
-        cuda_run_free(&weights[0]);
-        cuda_run_free(&weights[1]);
-        layout_release(&layout);
-        model_free(model);
+        bool wide = type == DTYPE_FP32;
+        job.compute = type;
+        int64_t less = spared(job, (struct conv_naive){0}, (struct conv_naive){.narrows = true}, 0);
+        assert_in_range(less, wide ? 0 : images, wide ? 0 : 2 * images);
     }
 }

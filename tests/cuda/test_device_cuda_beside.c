@@ -1,10 +1,6 @@
 #include <math.h>
-#include <string.h>
 
-#include "core/schedule/iteration.h"
 #include "exec/cuda/device_cuda_state.h"
-#include "exec/step/walk.h"
-#include "models/networks.h"
 #include "tests/cuda/conv_naive.h"
 #include "tests/cuda/cuda_run.h"
 #include "tests/cuda/fake/fake_runtime.h"
@@ -58,29 +54,20 @@ static void expect_choice(const struct device_run *run)
 static int32_t train(const struct model *model, const struct path *path, struct weights *weights)
 {
     struct device_run_job job = cuda_run_toy_job(model);
-    struct device_run run;
+    CUDA_RUN run;
     job.ranks = path->ranks;
     job.batches = WALKED;
-    cuda_run_open(&run, job, &device_cuda_ops);
-    struct iteration iteration = {.model = model,
-                                  .scenario = &run.scenario,
-                                  .grid = {1, 1},
-                                  .devices_per_node = 1,
-                                  .batch = job.batch,
-                                  .micro_batch = job.batch / job.micro_batches};
-    struct schedule *schedule = iteration_build(&iteration);
-    struct walker *walker = walker_new(&(struct walk){.schedule = schedule,
-                                                      .device_ops = &device_cuda_ops,
-                                                      .device = run.state,
-                                                      .single = path->single});
+    cuda_run_open(&run, job);
+    OWN(schedule) *schedule = cuda_run_schedule(&run);
+    OWN(walker) *walker = walker_new(&(struct walk){.schedule = schedule,
+                                                    .device_ops = &device_cuda_ops,
+                                                    .device = run.state,
+                                                    .single = path->single});
     assert_int_equal(run.state->side.timed, path->ranks == 1);
     int32_t kind = walk(&run, walker, path);
     expect_choice(&run);
     if (weights)
         *weights = cuda_run_read(&run);
-    walker_free(walker);
-    schedule_free(schedule);
-    cuda_run_close(&run);
     return kind;
 }
 
@@ -88,26 +75,23 @@ static int32_t train(const struct model *model, const struct path *path, struct 
  * or late: the bits are those of steps that are issued one by one. */
 static void check_order(const struct model *model)
 {
-    struct layout layout = layout_build(model);
-    struct weights one_by_one, whole;
+    HELD(weights) one_by_one;
     train(model, &(struct path){1, WALKED, WALKED, -1}, &one_by_one);
     for (int32_t order = 0; order < (fake_watches() ? 1 : 4); order++) {
+        HELD(weights) whole;
         fake_lazy(order % 2);
         fake_joined_first(order / 2);
         train(model, &(struct path){1, WALKED, 0, -1}, &whole);
         fake_lazy(false);
         fake_joined_first(false);
-        cuda_run_same_bits(&layout, &whole, &one_by_one);
-        cuda_run_free(&whole);
+        cuda_run_same_bits(model, &whole, &one_by_one);
     }
-    cuda_run_free(&one_by_one);
-    layout_release(&layout);
 }
 
 TEST(nothing_is_read_too_early_or_written_too_soon)
 {
     for (uint64_t seed = 0; random_seed(&seed, NETWORKS);) {
-        struct model *model = random_network(seed);
+        OWN(model) *model = random_network(seed);
         for (int32_t merges = 0; merges < 2; merges++) {
             conv_naive = (struct conv_naive){.slow_to_apply = !merges,
                                              .slow_to_norm = !merges,
@@ -117,12 +101,9 @@ TEST(nothing_is_read_too_early_or_written_too_soon)
                                              .narrows = merges};
             check_order(model);
         }
-        model_free(model);
     }
-    struct err err = {0};
-    struct model *model = network_build("resnet8", 8, 10, &err);
+    OWN(model) *model = cuda_run_network("resnet8", 8, 10);
     check_order(model);
-    model_free(model);
 }
 
 /* Until both have been timed they take turns; where there are several ranks, there is no second
@@ -131,7 +112,7 @@ TEST(the_kind_that_takes_less_time_stays)
 {
     if (fake_watches())
         skip(); /* the same work again */
-    struct model *model = cuda_run_toy();
+    OWN(model) *model = cuda_run_toy();
     const int32_t timed = 2 * SIDE_RUNS;
     for (int32_t count = 2; count < 6; count++)
         assert_int_equal(train(model, &(struct path){1, count, 0, 0}, NULL), (count - 1) % 2);
@@ -140,5 +121,4 @@ TEST(the_kind_that_takes_less_time_stays)
         assert_int_equal(train(model, &(struct path){1, timed + more, 0, 1}, NULL), 0);
     }
     assert_int_equal(train(model, &(struct path){4, timed + 4, 0, 0}, NULL), 0);
-    model_free(model);
 }

@@ -1,10 +1,8 @@
 #include <math.h>
-#include <stdlib.h>
 
 #include "exec/cuda/device_cuda.h"
 #include "exec/cuda/runtime/stream_cuda.h"
 #include "exec/step/half.h"
-#include "models/networks.h"
 #include "tests/cuda/conv_naive.h"
 #include "tests/cuda/cuda_run.h"
 #include "tests/cuda/fake/emulate_order.h"
@@ -68,13 +66,10 @@ static int64_t moved(const struct device_run *run)
 /* The first of each kind in a process is timed: on small arrays. */
 static void time_chains(void)
 {
-    struct err err = {0};
-    struct model *model = network_build("resnet18", 32, 10, &err);
-    struct device_run run;
+    OWN(model) *model = cuda_run_network("resnet18", 32, 10);
+    CUDA_RUN run;
     conv_naive = (struct conv_naive){.merges_pools = true, .narrows = true};
-    cuda_run_open(&run, job_of(model), &device_cuda_ops);
-    cuda_run_close(&run);
-    model_free(model);
+    cuda_run_open(&run, job_of(model));
 }
 
 /* What resnet50 on images of 224 x 224 takes. */
@@ -88,25 +83,22 @@ struct count {
 /* With what is @slow. */
 static struct count count(struct conv_naive slow)
 {
-    struct err err = {0};
-    struct model *model = network_build("resnet50", 224, 1000, &err);
+    OWN(model) *model = cuda_run_network("resnet50", 224, 1000);
     struct device_run_job job = job_of(model);
     struct count count;
     int64_t bytes[2];
     for (job.batch = 1; job.batch <= 2; job.batch++) {
-        struct device_run run;
+        CUDA_RUN run;
         conv_naive = slow;
-        cuda_run_open(&run, job, &device_cuda_ops);
+        cuda_run_open(&run, job);
         bytes[job.batch - 1] = moved(&run);
         count.launches = launches(&run);
-        cuda_run_close(&run);
     }
     count.megabytes = (bytes[1] - bytes[0]) / 1000000;
     count.one = conv_naive.runs[CONV_BACKWARD_DATA_ADD_NORM];
     count.two = conv_naive.runs[CONV_BACKWARD_DATA_ADD_NORMS];
     count.written =
         conv_naive.runs[CONV_FORWARD_ADD_SUMS] + conv_naive.runs[CONV_FORWARD_ADD_TWO_SUMS];
-    model_free(model);
     return count;
 }
 
@@ -138,7 +130,7 @@ TEST(bytes_and_launches_are_counted)
         {{.merges_pools = true}, {263, 342 - 11 * 2 - 4 * 4 - 15 - 2, 11, 4, 15}},
         {{.merges_pools = true, .narrows = true}, {262, 287, 11, 4, 15}}};
     time_chains();
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
         struct count found = count(row[i].slow);
         assert_memory_equal(&found, &row[i].count, sizeof(found));
     }
@@ -161,19 +153,18 @@ TEST(choices_say_what_they_save)
                 {{"chain-backward-add-norm", 11, 11, 22e-6}, 22e-6},
                 {{"chain-backward-add-norms", 4, 4, 16e-6}, 16e-6},
                 {{"chain-pool-merged", 1, 1, 2e-6}, 2e-6}};
-    struct err err = {0};
-    struct model *model = network_build("resnet50", 64, 10, &err);
+    OWN(model) *model = cuda_run_network("resnet50", 64, 10);
     struct device_run_job job = job_of(model);
     time_chains();
     for (int32_t slow = 0; slow < 2; slow++) {
         struct choice choice[DEVICE_CHOICES];
-        struct device_run run;
+        CUDA_RUN run;
         job.batch = job.micro_batches = 1 + slow;
         conv_naive =
             (struct conv_naive){.slow_to_apply = slow, .merges_pools = true, .narrows = true};
-        cuda_run_open(&run, job, &device_cuda_ops);
-        assert_int_equal(device_cuda_ops.choices(run.state, choice), sizeof want / sizeof *want);
-        for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        cuda_run_open(&run, job);
+        assert_int_equal(device_cuda_ops.choices(run.state, choice), ARRAY_SIZE(want));
+        for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
             const struct choice *one = &want[i].choice;
             double saved = slow ? 2 * want[i].slow_saved_s : one->saved_s;
             assert_string_equal(choice[i].name, one->name);
@@ -181,9 +172,7 @@ TEST(choices_say_what_they_save)
             assert_int_equal(choice[i].layers, saved > 0 ? one->of : 0);
             assert_true(fabs(choice[i].saved_s - saved) < 1e-9);
         }
-        cuda_run_close(&run);
     }
-    model_free(model);
 }
 
 /* Weights whose channels need no padding. */
@@ -198,37 +187,34 @@ static int32_t unpadded(const struct model *model)
     return count;
 }
 
+/* The gradients of a step, as @type, and the kernels it launched. */
+static float *step_of(const struct model *model, enum dtype type, int64_t *launched)
+{
+    struct device_run_job job = cuda_run_toy_job(model);
+    CUDA_RUN run;
+    job.micro_batches = 1;
+    job.gradients = type;
+    cuda_run_open(&run, job);
+    *launched = -emulate_launches();
+    device_run_step(&run);
+    *launched += emulate_launches();
+    return cuda_run_gradients(&run);
+}
+
 /* Where gradients travel in the type of convolutions, those write them in their place: the same
  * numbers as where a kernel brings them there, in another type, and that is not launched.  With 10
  * classes their biases leave all others off 16 bytes. */
 TEST(convolutions_write_gradients_in_place)
 {
     for (int32_t classes = 10; classes <= 16; classes += 6) {
-        struct err err = {0};
-        struct model *model = network_build("resnet8", 16, classes, &err);
-        struct layout layout = layout_build(model);
-        float *gradient[2];
-        int64_t launches[2];
-        for (int32_t wide = 0; wide < 2; wide++) {
-            struct device_run_job job = cuda_run_toy_job(model);
-            struct device_run run;
-            job.micro_batches = 1;
-            job.gradients = wide ? DTYPE_FP32 : DTYPE_FP16;
-            cuda_run_open(&run, job, &device_cuda_ops);
-            launches[wide] = -emulate_launches();
-            device_run_step(&run);
-            launches[wide] += emulate_launches();
-            gradient[wide] = cuda_run_gradients(&run);
-            cuda_run_close(&run);
-        }
-        half_round(DTYPE_FP16, layout.parameters, gradient[1]);
-        assert_memory_equal(gradient[0], gradient[1],
-                            (size_t)layout.parameters * sizeof(**gradient));
+        OWN(model) *model = cuda_run_network("resnet8", 16, classes);
+        const int64_t count = model_parameters(model);
+        int64_t here, there;
+        AUTOFREE float *wide = step_of(model, DTYPE_FP32, &there);
+        AUTOFREE float *narrow = step_of(model, DTYPE_FP16, &here);
+        half_round(DTYPE_FP16, count, wide);
+        assert_memory_equal(narrow, wide, (size_t)count * sizeof(*wide));
         assert_true(unpadded(model) >= 8);
-        assert_int_equal(launches[1] - launches[0], classes == 16 ? unpadded(model) : 0);
-        free(gradient[0]);
-        free(gradient[1]);
-        layout_release(&layout);
-        model_free(model);
+        assert_int_equal(there - here, classes == 16 ? unpadded(model) : 0);
     }
 }

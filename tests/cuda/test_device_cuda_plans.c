@@ -1,8 +1,4 @@
-#include <math.h>
-#include <stdlib.h>
-
 #include "exec/cpu/device_naive.h"
-#include "exec/cuda/device_cuda.h"
 #include "tests/cuda/cuda_run.h"
 #include "tests/cuda/fake/fake_cudnn.h"
 #include "tests/cuda/fake/fake_runtime.h"
@@ -13,23 +9,21 @@
 
 static void train(enum dtype type)
 {
-    struct model *model = cuda_run_toy();
+    OWN(model) *model = cuda_run_toy();
     struct device_run_job job = cuda_run_toy_job(model);
-    struct device_run found, naive;
+    CUDA_RUN found;
+    CLOSED(device_run) naive;
     job.compute = job.gradients = type;
-    cuda_run_open(&found, job, &device_cuda_ops);
+    cuda_run_open(&found, job);
     job.compute = job.gradients = DTYPE_FP32;
-    cuda_run_open(&naive, job, &device_naive_ops);
+    job.ops = &device_naive_ops;
+    device_open(&naive, job);
     for (int32_t i = 0; i < 2; i++) {
         struct outcome got = device_run_step(&found), want = device_run_step(&naive);
         double limit = type == DTYPE_FP32 ? 1e-5 : type == DTYPE_FP16 ? 5e-3 : 0.03;
-        assert_true(fabs(got.loss - want.loss) <= limit * want.loss);
-        assert_true(fabs(got.norm - want.norm) <= limit * want.norm);
+        assert_relative(got.loss, want.loss, limit);
+        assert_relative(got.norm, want.norm, limit);
     }
-    cuda_run_close(&found);
-    cuda_run_close(&naive);
-    assert_int_equal(fake_cudnn.alive, 0);
-    model_free(model);
 }
 
 TEST(a_network_trains_on_plans_that_were_found)
@@ -40,4 +34,5 @@ TEST(a_network_trains_on_plans_that_were_found)
     fake_cudnn.hidden[FAKE_WRONG] = fake_cudnn.hidden[FAKE_FICKLE] = true;
     for (int32_t type = 0; type < DTYPE_COUNT; type++)
         train((enum dtype)type);
+    assert_int_equal(fake_cudnn.alive, 0);
 }

@@ -1,9 +1,6 @@
 #include <math.h>
-#include <string.h>
 
-#include "core/schedule/iteration.h"
 #include "exec/cuda/device_cuda.h"
-#include "exec/step/walk.h"
 #include "tests/cuda/cuda_run.h"
 #include "tests/cuda/fake/fake_runtime.h"
 #include "tests/test.h"
@@ -28,7 +25,7 @@ static void open_scheduled(struct device_run *run, const struct model *model, in
     job.batches = WALKED;
     job.rate = rate;
     job.rate_count = scheduled;
-    cuda_run_open(run, job, &device_cuda_ops);
+    cuda_run_open(run, job);
     memset(rate, 0xff, sizeof(rate));
     run->job.rate = NULL;
 }
@@ -57,21 +54,14 @@ static void expect_rate(const struct device_run *run, int32_t iteration)
 static struct weights walk(const struct model *model, int32_t single, int32_t scheduled,
                            double loss[WALKED])
 {
-    struct device_run run;
+    CUDA_RUN run;
     open_scheduled(&run, model, scheduled);
-    const struct device_run_job job = run.job;
-    struct iteration iteration = {.model = model,
-                                  .scenario = &run.scenario,
-                                  .grid = {1, 1},
-                                  .devices_per_node = 1,
-                                  .batch = job.batch,
-                                  .micro_batch = job.batch / job.micro_batches};
-    struct schedule *schedule = iteration_build(&iteration);
+    OWN(schedule) *schedule = cuda_run_schedule(&run);
     struct walk walk = {.schedule = schedule,
                         .device_ops = &device_cuda_ops,
                         .device = run.state,
                         .single = single};
-    struct walker *walker = walker_new(&walk);
+    OWN(walker) *walker = walker_new(&walk);
     int32_t depth = walk_depth(schedule);
     assert_int_equal(depth, 2); /* slots of device_run_open() */
     for (int32_t i = 0; i < WALKED + depth; i++) {
@@ -85,36 +75,26 @@ static struct weights walk(const struct model *model, int32_t single, int32_t sc
         prepare(&run, i);
         walker_issue(walker, i, i);
     }
-    struct weights weights = cuda_run_read(&run);
-    walker_free(walker);
-    schedule_free(schedule);
-    cuda_run_close(&run);
-    return weights;
+    return cuda_run_read(&run);
 }
 
 TEST(iterations_launched_whole_give_the_same_bits)
 {
-    struct model *model = cuda_run_toy();
-    struct layout layout = layout_build(model);
+    OWN(model) *model = cuda_run_toy();
     double expected[WALKED], loss[WALKED];
-    struct weights one_by_one = walk(model, WALKED, 0, expected);
+    HELD(weights) one_by_one = walk(model, WALKED, 0, expected);
     for (int32_t lazy = 0; lazy < 2; lazy++) {
         int64_t launched = fake_launches();
         fake_lazy(lazy);
-        struct weights whole = walk(model, 2, 0, loss);
-        struct weights again = walk(model, lazy ? WALKED : 0, 0, loss);
+        HELD(weights) whole = walk(model, 2, 0, loss);
+        HELD(weights) again = walk(model, lazy ? WALKED : 0, 0, loss);
         fake_lazy(false);
         assert_int_equal(fake_launches() - launched, WALKED - 2 + (lazy ? 0 : WALKED));
         assert_memory_equal(loss, expected, sizeof(loss));
-        cuda_run_same_bits(&layout, &whole, &one_by_one);
-        cuda_run_same_bits(&layout, &again, &one_by_one);
-        cuda_run_free(&whole);
-        cuda_run_free(&again);
+        cuda_run_same_bits(model, &whole, &one_by_one);
+        cuda_run_same_bits(model, &again, &one_by_one);
     }
     assert_true(expected[0] != expected[1]);
-    cuda_run_free(&one_by_one);
-    layout_release(&layout);
-    model_free(model);
 }
 
 /* All iterations, those that are not launched, some of the launched ones; one by one. */
@@ -123,19 +103,14 @@ TEST(iterations_find_their_rates_in_the_schedule)
     static const struct {
         int32_t single, scheduled;
     } given[] = {{2, WALKED}, {2, 2}, {2, 5}, {0, WALKED}, {WALKED, WALKED}};
-    struct model *model = cuda_run_toy();
-    struct layout layout = layout_build(model);
+    OWN(model) *model = cuda_run_toy();
     double expected[WALKED], loss[WALKED];
-    struct weights told = walk(model, WALKED, 0, expected);
-    for (size_t i = 0; i < 2 * sizeof(given) / sizeof(*given); i++) {
+    HELD(weights) told = walk(model, WALKED, 0, expected);
+    for (size_t i = 0; i < 2 * ARRAY_SIZE(given); i++) {
         fake_lazy(i % 2);
-        struct weights weights = walk(model, given[i / 2].single, given[i / 2].scheduled, loss);
+        HELD(weights) weights = walk(model, given[i / 2].single, given[i / 2].scheduled, loss);
         fake_lazy(false);
         assert_memory_equal(loss, expected, sizeof(loss));
-        cuda_run_same_bits(&layout, &weights, &told);
-        cuda_run_free(&weights);
+        cuda_run_same_bits(model, &weights, &told);
     }
-    cuda_run_free(&told);
-    layout_release(&layout);
-    model_free(model);
 }

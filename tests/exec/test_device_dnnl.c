@@ -2,12 +2,11 @@
 #include <stdio.h>
 
 #include "core/base/base.h"
-#include "exec/cpu/device_naive.h"
 #include "exec/cpu/dnnl/device_dnnl.h"
 #include "exec/cpu/dnnl/device_dnnl_state.h"
 #include "models/networks.h"
 #include "tests/core/own.h"
-#include "tests/exec/device_run.h"
+#include "tests/exec/device_compare.h"
 #include "tests/exec/random_network.h"
 #include "tests/test.h"
 
@@ -15,126 +14,49 @@ enum { NETWORKS = 6 };
 
 /* ---- comparisons ---- */
 
-static void open_run(struct device_run *run, struct device_run_job job,
-                     const struct device_ops *ops)
+static float *gradients_of(struct device_run *run)
 {
-    struct err err = {0};
-    job.ops = ops;
-    int status = device_run_open(run, &job, &err);
-    assert_ok(status == 0, err);
+    float *copy = base_alloc(run->layout.parameters, sizeof(*copy));
+    return memcpy(copy, run->job.ops->gradients(run->state),
+                  (size_t)run->layout.parameters * sizeof(*copy));
 }
 
-/* |a - b| / |b| */
-static double relative(const float *a, const float *b, int64_t count)
+static void assert_trains(const struct model *model, uint64_t seed)
 {
-    double difference = 0, square = 0;
-    for (int64_t i = 0; i < count; i++) {
-        difference += pow((double)a[i] - (double)b[i], 2);
-        square += pow((double)b[i], 2);
-    }
-    return sqrt(difference / fmax(square, 1e-30));
-}
-
-/* The largest relative difference of one tensor's gradient. */
-static double gradient_difference(struct device_run *a, struct device_run *b)
-{
-    const float *mine = a->job.ops->gradients(a->state), *naive = b->job.ops->gradients(b->state);
-    double worst = 0, whole = 0;
-    for (int64_t i = 0; i < a->layout.parameters; i++)
-        whole += pow((double)naive[i], 2);
-    for (int32_t t = 0; t < a->job.model->tensor_count; t++) {
-        struct parameter p = a->layout.parameter[t];
-        double square = 0;
-        for (int64_t i = p.offset; i < p.offset + p.elements; i++)
-            square += pow((double)naive[i], 2);
-        if (square < 1e-8 * whole)
-            continue; /* a bias before batch norm has no effect: what is left is rounding */
-        worst = fmax(worst, relative(mine + p.offset, naive + p.offset, p.elements));
-    }
-    return worst;
-}
-
-static void assert_same_state(struct device_run *a, struct device_run *b, double tolerance)
-{
-    struct weights *mine = &a->weights, *other = &b->weights;
-    a->job.ops->read(a->state, mine);
-    b->job.ops->read(b->state, other);
-    assert_true(relative(mine->parameter, other->parameter, a->layout.parameters) <= tolerance);
-    assert_true(relative(mine->statistics, other->statistics, a->layout.statistic_count) <=
-                tolerance);
-}
-
-static void assert_same_scores(struct device_run *a, struct device_run *b, double tolerance)
-{
-    int64_t count = (int64_t)a->job.batch / a->job.micro_batches * a->job.model->classes;
-    AUTOFREE float *mine = base_alloc(count, sizeof(float)),
-                   *other = base_alloc(count, sizeof(float));
-    device_run_score(a, mine);
-    device_run_score(b, other);
-    double difference = relative(mine, other, count);
-    if (!(difference <= tolerance))
-        fail_msg("seed %d: scores differ by %g", (int)a->job.seed, difference);
-}
-
-/* One step, inference with what it left, another step.
- * @return the largest difference of a gradient. */
-static double compare(const struct model *model, int32_t micro_batches, uint64_t seed)
-{
-    const struct device_run_job job = {.model = model,
+    const struct difference limit = {.loss = 1e-4,
+                                     .norm = INFINITY,
+                                     .gradient = INFINITY,
+                                     .tensor = 1e-3,
+                                     .parameter = 1e-4,
+                                     .statistic = 1e-4,
+                                     .score = 1e-3};
+    struct difference jumped = limit;
+    jumped.tensor = INFINITY;
+    const struct device_run_job job = {.ops = &device_dnnl_ops,
+                                       .model = model,
                                        .batch = 8,
-                                       .micro_batches = micro_batches,
+                                       .micro_batches = seed > 0 && seed % 4 == 0 ? 2 : 1,
                                        .threads = 1 + (int32_t)(seed % 2),
                                        .learning_rate = 0.01,
                                        .seed = seed};
-    struct device_run mine, naive;
-    double worst = 0;
-    open_run(&mine, job, &device_dnnl_ops);
-    open_run(&naive, job, &device_naive_ops);
-    for (int32_t i = 0; i < 2; i++) {
-        double loss = device_run_step(&mine).loss, expected = device_run_step(&naive).loss;
-        if (!(fabs(loss - expected) <= 1e-4 * expected))
-            fail_msg("seed %d: loss %.9g, not %.9g", (int)seed, loss, expected);
-        worst = fmax(worst, gradient_difference(&mine, &naive));
-        assert_same_state(&mine, &naive, 1e-4);
-        assert_same_scores(&mine, &naive, 1e-3);
-    }
-    device_run_close(&mine);
-    device_run_close(&naive);
-    return worst;
-}
-
-/* Sums in another order are rounded otherwise.  Where that moves a value across a ReLU's corner or
- * makes another element of a window its maximum, a gradient jumps by what one pixel brings: of
- * four sets of data one may do so, three must agree within @limit. */
-static void expect_without_jump(double (*compare_one)(const struct model *, int32_t, uint64_t),
-                                const struct model *model, int32_t micro_batches, uint64_t seed,
-                                double limit)
-{
-    int32_t agreed = 0, jumped = 0;
-    for (uint64_t i = 0; agreed < 3; i++) {
-        double difference = compare_one(model, micro_batches, seed + 1000 * i);
-        agreed += difference <= limit;
-        jumped += !(difference <= limit);
-        if (jumped > 1)
-            fail_msg("%s, seed %d: a gradient differs by %g", model->name, (int)seed, difference);
-    }
+    device_compare(job, gradients_of, 1, &limit, &jumped);
 }
 
 TEST(random_networks_train_as_on_the_naive_device)
 {
     for (uint64_t seed = 0; random_seed(&seed, NETWORKS);) {
         OWN(model) *model = random_network(seed);
-        expect_without_jump(compare, model, seed % 4 == 0 ? 2 : 1, seed, 1e-3);
+        assert_trains(model, seed);
     }
 }
 
 TEST(known_networks_train_as_on_the_naive_device)
 {
     static const char *const name[] = {"toy", "resnet8"};
-    for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(name); i++) {
         struct err err = {0};
         OWN(model) *model = network_build(name[i], 32, 10, &err);
-        expect_without_jump(compare, model, 1, i, 1e-3);
+        assert_trains(model, i);
     }
 }
 
@@ -154,42 +76,30 @@ static bool runs_bf16(void)
     return runs;
 }
 
-/* Of the whole gradient: |a - b| / |b|.  That there is one shows that bf16 is used at all. */
-static double bf16_difference(const struct model *model, int32_t micro_batches, uint64_t seed)
-{
-    struct device_run mine, naive;
-    const struct device_run_job job = {.model = model,
-                                       .batch = 8,
-                                       .micro_batches = micro_batches,
-                                       .threads = 2,
-                                       .shift = 2,
-                                       .seed = seed};
-    struct device_run_job narrow = job;
-    narrow.compute = DTYPE_BF16;
-    open_run(&mine, narrow, &device_dnnl_ops);
-    open_run(&naive, job, &device_naive_ops);
-    double loss = device_run_step(&mine).loss, expected = device_run_step(&naive).loss;
-    if (!(fabs(loss - expected) <= 0.02 * expected))
-        fail_msg("seed %d: loss %.9g, not %.9g", (int)seed, loss, expected);
-    double difference = relative(device_dnnl_ops.gradients(mine.state),
-                                 device_naive_ops.gradients(naive.state), mine.layout.parameters);
-    device_run_close(&mine);
-    device_run_close(&naive);
-    assert_true(difference > 1e-4);
-    return difference;
-}
-
 /* Rounding to 8 bits changes each factor by up to 0.2 %; a wrong operand changes the gradient by as
- * much as it is.  Batch norm's shifts keep most values away from ReLU's corner. */
+ * much as it is.  Batch norm's shifts keep most values away from ReLU's corner.  That there is a
+ * difference shows that bf16 is used at all. */
 TEST(bf16_is_fp32_up_to_rounding)
 {
     if (!runs_bf16()) {
         print_message("this CPU has no instructions for bf16\n");
         skip();
     }
+    const struct difference limit = {0.02,     INFINITY, 0.04,     INFINITY,
+                                     INFINITY, INFINITY, INFINITY, 1e-4};
+    struct difference jumped = limit;
+    jumped.gradient = INFINITY;
     for (uint64_t seed = 0; random_seed(&seed, NETWORKS);) {
         OWN(model) *model = random_network(seed);
-        expect_without_jump(bf16_difference, model, 1, seed, 0.04);
+        const struct device_run_job job = {.ops = &device_dnnl_ops,
+                                           .model = model,
+                                           .batch = 8,
+                                           .micro_batches = 1,
+                                           .threads = 2,
+                                           .shift = 2,
+                                           .compute = DTYPE_BF16,
+                                           .seed = seed};
+        device_compare(job, gradients_of, 1, &limit, &jumped);
     }
 }
 
@@ -198,11 +108,15 @@ TEST(the_same_threads_give_the_same_bits)
 {
     struct err err = {0};
     OWN(model) *model = network_build("resnet8", 32, 10, &err);
-    const struct device_run_job job = {
-        .model = model, .batch = 8, .micro_batches = 2, .threads = 2, .learning_rate = 0.1};
+    const struct device_run_job job = {.ops = &device_dnnl_ops,
+                                       .model = model,
+                                       .batch = 8,
+                                       .micro_batches = 2,
+                                       .threads = 2,
+                                       .learning_rate = 0.1};
     struct device_run run[2];
     for (int32_t i = 0; i < 2; i++) {
-        open_run(&run[i], job, &device_dnnl_ops);
+        device_open(&run[i], job);
         device_run_step(&run[i]);
         device_run_step(&run[i]);
         device_dnnl_ops.read(run[i].state, &run[i].weights);
@@ -234,21 +148,23 @@ static void assert_compiled(const struct layer *layer, const struct call *call)
 TEST(no_matrix_is_left_to_the_slow_reference)
 {
     static const char *const name[] = {"resnet8", "resnet18", "resnet50"};
-    for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(name); i++) {
         struct err err = {0};
-        struct model *model = network_build(name[i], 64, 16, &err);
-        const struct device_run_job job = {
-            .model = model, .batch = 1, .micro_batches = 1, .threads = 1, .blank = true};
-        struct device_run run;
-        open_run(&run, job, &device_dnnl_ops);
+        OWN(model) *model = network_build(name[i], 64, 16, &err);
+        const struct device_run_job job = {.ops = &device_dnnl_ops,
+                                           .model = model,
+                                           .batch = 1,
+                                           .micro_batches = 1,
+                                           .threads = 1,
+                                           .blank = true};
+        CLOSED(device_run) run;
+        device_open(&run, job);
         for (int32_t k = 0; k < model->layer_count; k++) {
             const struct matrix *matrix = &run.state->place[k].matrix;
             assert_compiled(&model->layer[k], &matrix->forward);
             assert_compiled(&model->layer[k], &matrix->data);
             assert_compiled(&model->layer[k], &matrix->filter);
         }
-        device_run_close(&run);
-        model_free(model);
     }
 }
 
@@ -256,7 +172,8 @@ TEST(no_matrix_is_left_to_the_slow_reference)
 static void assert_workspace(const struct model *model, enum dtype compute, int32_t micro_batches,
                              int32_t threads)
 {
-    const struct device_run_job job = {.model = model,
+    const struct device_run_job job = {.ops = &device_dnnl_ops,
+                                       .model = model,
                                        .batch = 8,
                                        .micro_batches = micro_batches,
                                        .threads = threads,
@@ -264,7 +181,7 @@ static void assert_workspace(const struct model *model, enum dtype compute, int3
     CLOSED(device_run) run;
     struct err err = {0};
     int64_t told = -1;
-    open_run(&run, job, &device_dnnl_ops);
+    device_open(&run, job);
     struct device_job asked = {.model = model,
                                .scenario = &run.scenario,
                                .batch = job.batch,
