@@ -87,3 +87,10 @@ void cpu_device_read(const struct device_state *state, const struct weights *wei
 
 /** See device_ops.write. */
 void cpu_device_write(struct device_state *state, const struct weights *weights);
+
+/** What is the same in the device_ops of both devices. */
+#define CPU_DEVICE_OPS                                                                             \
+    .streams = &cpu_stream_ops, .measure = &cpu_measure_ops, .prepare = cpu_device_prepare,        \
+    .issue = cpu_device_issue, .gradients = cpu_device_gradients, .shared = cpu_device_shared,     \
+    .outcome = cpu_device_outcome, .score = cpu_device_score, .read = cpu_device_read,             \
+    .write = cpu_device_write
