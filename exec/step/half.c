@@ -75,64 +75,45 @@ static float float_of_bf16(uint16_t half)
     return float_of(nan ? bits | 0x400000 : bits);
 }
 
-static void portable_fp16_from(int64_t count, const float *from, uint16_t *to)
-{
-    for (int64_t i = 0; i < count; i++)
-        to[i] = fp16_of(from[i]);
-}
+/* The loops of one type, which differ in two functions only. */
+#define CONVERSIONS(type)                                                                          \
+    static void type##_from(int64_t count, const float *from, uint16_t *to)                        \
+    {                                                                                              \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            to[i] = type##_of(from[i]);                                                            \
+    }                                                                                              \
+                                                                                                   \
+    static void type##_to(int64_t count, const uint16_t *from, float *to)                          \
+    {                                                                                              \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            to[i] = float_of_##type(from[i]);                                                      \
+    }                                                                                              \
+                                                                                                   \
+    static void type##_add(int64_t count, const uint16_t *from, float *to)                         \
+    {                                                                                              \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            to[i] += float_of_##type(from[i]);                                                     \
+    }                                                                                              \
+                                                                                                   \
+    static void type##_round(int64_t count, float *values)                                         \
+    {                                                                                              \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            values[i] = float_of_##type(type##_of(values[i]));                                     \
+    }
 
-static void portable_fp16_to(int64_t count, const uint16_t *from, float *to)
-{
-    for (int64_t i = 0; i < count; i++)
-        to[i] = float_of_fp16(from[i]);
-}
+CONVERSIONS(fp16)
+CONVERSIONS(bf16)
 
-static void portable_fp16_add(int64_t count, const uint16_t *from, float *to)
-{
-    for (int64_t i = 0; i < count; i++)
-        to[i] += float_of_fp16(from[i]);
-}
-
-static void portable_fp16_round(int64_t count, float *values)
-{
-    for (int64_t i = 0; i < count; i++)
-        values[i] = float_of_fp16(fp16_of(values[i]));
-}
-
-static void portable_bf16_from(int64_t count, const float *from, uint16_t *to)
-{
-    for (int64_t i = 0; i < count; i++)
-        to[i] = bf16_of(from[i]);
-}
-
-static void portable_bf16_to(int64_t count, const uint16_t *from, float *to)
-{
-    for (int64_t i = 0; i < count; i++)
-        to[i] = float_of_bf16(from[i]);
-}
-
-static void portable_bf16_add(int64_t count, const uint16_t *from, float *to)
-{
-    for (int64_t i = 0; i < count; i++)
-        to[i] += float_of_bf16(from[i]);
-}
-
-static void portable_bf16_round(int64_t count, float *values)
-{
-    for (int64_t i = 0; i < count; i++)
-        values[i] = float_of_bf16(bf16_of(values[i]));
-}
-
-static void portable_add(int64_t count, const float *from, float *to)
+static void add(int64_t count, const float *from, float *to)
 {
     for (int64_t i = 0; i < count; i++)
         to[i] += from[i];
 }
 
 static const struct half_kernels half_portable = {
-    .fp16 = {portable_fp16_from, portable_fp16_to, portable_fp16_add, portable_fp16_round},
-    .bf16 = {portable_bf16_from, portable_bf16_to, portable_bf16_add, portable_bf16_round},
-    .add = portable_add,
+    .fp16 = {fp16_from, fp16_to, fp16_add, fp16_round},
+    .bf16 = {bf16_from, bf16_to, bf16_add, bf16_round},
+    .add = add,
 };
 
 #ifdef __x86_64__
