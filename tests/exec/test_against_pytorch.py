@@ -7,87 +7,43 @@ Same weights, same batch: loss, scores in inference, every gradient and the runn
 one training step.  torchvision's names, shapes and order of parameters are relied on.
 """
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "gpu"))
+sys.dont_write_bytecode = True
+
 try:
-    import numpy
-    import torch
-    import torchvision
+    import numpy  # pylint: disable=unused-import
+    import torch  # pylint: disable=unused-import
+    import torchvision  # pylint: disable=unused-import
 except ImportError as missing:
     print(f"needs PyTorch and torchvision (python3-torch, python3-torchvision): {missing}")
     sys.exit(77)
 
+import compare  # pylint: disable=wrong-import-position
+
 PROGRAM = sys.argv[1] if len(sys.argv) > 1 else "build/tests/exec/device_step"
-IMAGE, BATCH, CLASSES = 64, 4, 1000
-
-
-def relative(ours, theirs):
-    """|ours - theirs| / |theirs|."""
-    return float((ours - theirs).norm() / theirs.norm())
-
-
-class Arrays:
-    """What device_step wrote into a directory, and the network that belongs to it."""
-
-    def __init__(self, network, seed, directory):
-        run = subprocess.run([PROGRAM, "cpu", network, str(IMAGE), str(BATCH), "2", directory,
-                              str(seed)], stdout=subprocess.PIPE, check=True)
-        self.loss = float(run.stdout)
-        self.directory = pathlib.Path(directory)
-        self.network = getattr(torchvision.models, network)()
-        self.images = self.floats("images").reshape(BATCH, IMAGE, IMAGE, 3).permute(0, 3, 1, 2)
-        labels = numpy.fromfile(self.directory / "labels", dtype=numpy.int32)
-        self.labels = torch.from_numpy(labels.astype(numpy.int64))
-        with torch.no_grad():
-            for parameter, ours in zip(self.network.parameters(), self.tensors("parameters")):
-                parameter.copy_(ours)
-
-    def floats(self, name):
-        """A raw file as a tensor."""
-        return torch.from_numpy(numpy.fromfile(self.directory / name, dtype=numpy.float32))
-
-    def tensors(self, name):
-        """The parameters in a raw file."""
-        sizes = [parameter.numel() for parameter in self.network.parameters()]
-        parts = self.floats(name).split(sizes)
-        return [part.reshape(parameter.shape)
-                for part, parameter in zip(parts, self.network.parameters())]
 
 
 class Step:
     """One training step of both, from the same weights on the same batch; PyTorch's in fp64."""
 
     def __init__(self, seed):
+        options = compare.read_options([
+            "gradients", "--program", PROGRAM, "--device", "cpu", "--torch", "cpu", "--type", "fp32",
+            "--image", "64", "--batch", "4", "--scale", "4", "--seed", str(seed)])
         with tempfile.TemporaryDirectory() as directory:
-            ours = Arrays("resnet50", seed, directory)
-            self.scores = ours.floats("scores").reshape(BATCH, CLASSES)
-            self.gradients = ours.tensors("gradients")
-            self.statistics = ours.floats("statistics")
-        self.loss = ours.loss
-        network, images = ours.network.double(), ours.images.double()
-        network.eval()
-        with torch.no_grad():
-            self.their_scores = network(images)
-        network.train()
-        loss = torch.nn.CrossEntropyLoss(label_smoothing=0.1)(network(images), ours.labels)
-        loss.backward()
-        self.their_loss = float(loss)
-        self.named = list(network.named_parameters())
-        # torchvision lists a block's projection last, as the flat array does.
-        self.their_statistics = torch.cat(
-            [values for name, values in network.named_buffers()
-             if name.endswith(("running_mean", "running_var"))])
+            self.ours = compare.Ours(options, directory)
+        self.scores, self.loss, self.gradients, self.statistics = compare.their_step(
+            self.ours, options, "fp64")
 
     def worst_gradient(self):
-        """(difference relative to the gradient, name) of the tensor where it is largest; what is a
-        millionth of the whole gradient is rounding: a shift that the next batch norm undoes."""
-        whole = torch.cat([parameter.grad.flatten() for _, parameter in self.named]).norm()
-        return max((float((ours - parameter.grad).norm() /
-                          (parameter.grad.norm() + 1e-6 * whole)), name)
-                   for ours, (name, parameter) in zip(self.gradients, self.named))
+        """(difference relative to the gradient, name) of the tensor where it is largest."""
+        names = [name for name, _ in self.ours.network.named_parameters()]
+        found = compare.distance(self.ours.gradients, self.gradients, names)
+        return found["worst"], found["worst_name"]
 
 
 class AgainstPyTorch(unittest.TestCase):
@@ -95,25 +51,24 @@ class AgainstPyTorch(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.steps = [Step(0)]
+        cls.step = Step(0)
 
     def test_scores_in_inference(self):
         """Untrained, running statistics let activations grow: relative to the largest score."""
-        step = self.steps[0]
-        difference = (step.scores - step.their_scores).abs().max() / step.their_scores.abs().max()
-        print(f"largest difference of a score, relative to the largest: {float(difference):.2g}")
-        self.assertLessEqual(float(difference), 1e-4)
+        difference = float((self.step.ours.scores - self.step.scores).abs().max()
+                           / self.step.scores.abs().max())
+        print(f"largest difference of a score, relative to the largest: {difference:.2g}")
+        self.assertLessEqual(difference, 1e-4)
 
     def test_loss(self):
-        self.assertLessEqual(abs(self.steps[0].loss - self.steps[0].their_loss), 1e-4)
+        self.assertLessEqual(abs(self.step.ours.losses[0] - self.step.loss), 1e-4)
 
     def test_every_gradient(self):
         """Rounding can move a value across a ReLU's corner, where gradients jump by a percent (in
         PyTorch's own fp32 too), so up to three seeds are tried: a fault would show in all."""
-        self.assertEqual(len(self.steps[0].named), 161)
+        self.assertEqual(len(self.step.gradients), 161)
         for seed in range(3):
-            step = self.steps[0] if seed == 0 else Step(seed)
-            worst, name = step.worst_gradient()
+            worst, name = (Step(seed) if seed else self.step).worst_gradient()
             print(f"largest difference of a gradient: {worst:.2g} ({name})")
             if worst <= 1e-3:
                 return
@@ -121,8 +76,8 @@ class AgainstPyTorch(unittest.TestCase):
 
     def test_running_statistics(self):
         """In each batch norm the means, then the variances."""
-        step = self.steps[0]
-        self.assertLessEqual(relative(step.statistics, step.their_statistics), 1e-5)
+        apart = (self.step.ours.statistics - self.step.statistics).norm()
+        self.assertLessEqual(float(apart / self.step.statistics.norm()), 1e-5)
 
 
 if __name__ == "__main__":

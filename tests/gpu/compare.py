@@ -96,7 +96,7 @@ class Ours:
         with torch.no_grad():
             for parameter, value in zip(self.network.parameters(), self.tensors("parameters")):
                 parameter.copy_(value)
-        self.gradients = self.tensors("gradients")
+        self.gradients, self.statistics = self.tensors("gradients"), self.floats("statistics")
 
     def floats(self, name):
         """A raw file as a tensor."""
@@ -137,7 +137,8 @@ def criterion(scores, labels):
 
 
 def their_step(ours, options, type_name):
-    """(scores in inference, loss, gradients) of PyTorch in a type, as fp64 in host memory."""
+    """(scores in inference, loss, gradients, running statistics) of PyTorch in a type, as fp64 in
+    host memory."""
     exact = type_name == "fp64"
     dtype = torch.float64 if exact else torch.float32
     network = copy_of(ours, options, dtype)
@@ -151,8 +152,11 @@ def their_step(ours, options, type_name):
     with mixed(options, type_name):  # a new one: it keeps weights that it has converted
         loss = criterion(network(images), labels)
     (loss * scale).backward()
+    # torchvision lists a block's projection last, as the flat array does.
+    statistics = [values.double().cpu() for name, values in network.named_buffers()
+                  if name.endswith(("running_mean", "running_var"))]
     return scores, float(loss), [parameter.grad.double().cpu() / scale
-                                 for parameter in network.parameters()]
+                                 for parameter in network.parameters()], torch.cat(statistics)
 
 
 def distance(mine, reference, names):
@@ -170,7 +174,7 @@ def compare_gradients(options):
     with tempfile.TemporaryDirectory() as directory:
         ours = Ours(options, directory)
     names = [name for name, _ in ours.network.named_parameters()]
-    scores, loss, gradients = their_step(ours, options, "fp64")
+    scores, loss, gradients, _ = their_step(ours, options, "fp64")
 
     def judged(scores_, loss_, gradients_):
         return {"gradients": distance(gradients_, gradients, names),
@@ -179,7 +183,7 @@ def compare_gradients(options):
     return {"network": options.network, "type": options.type, "image": options.image,
             "batch": options.batch, "reference_loss": loss,
             "ours": judged(ours.scores, ours.losses[0], ours.gradients),
-            "pytorch": judged(*their_step(ours, options, options.type))
+            "pytorch": judged(*their_step(ours, options, options.type)[:3])
             if can_mix(options) else None}
 
 
@@ -228,8 +232,8 @@ def compare_losses(options):
             "ours": ours.losses, "pytorch": [run.tolist() for run in theirs]}
 
 
-def main():
-    """Compare and print."""
+def read_options(words=None):
+    """The command line, or @words."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("what", choices=("gradients", "losses"))
     parser.add_argument("--program", required=True, help="device_step")
@@ -243,7 +247,12 @@ def main():
                                 ("steps", 1, int), ("runs", 6, int), ("scale", 1024, float),
                                 ("rate", 0.01, float), ("shift", 2, float)):
         parser.add_argument(f"--{name}", type=kind, default=default)
-    options = parser.parse_args()
+    return parser.parse_args(words)
+
+
+def main():
+    """Compare and print."""
+    options = read_options()
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     compare = compare_gradients if options.what == "gradients" else compare_losses
     print(json.dumps(compare(options)))
