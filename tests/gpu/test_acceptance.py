@@ -8,7 +8,6 @@ the CPU, with the device in software, on one rank and on four.
 """
 import io
 import json
-import lzma
 import os
 import pathlib
 import shutil
@@ -34,6 +33,7 @@ import sanitize
 import throughput
 import toolchain
 from report import Clock, Failure, Outcome, Report, Runner, Skip, run_part
+from test_calls import Test
 
 BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build").resolve()
 
@@ -47,13 +47,12 @@ def torch_python():
     return None
 
 
-class Reports(unittest.TestCase):
+class Reports(Test):
     """Parts, their time, the table and the file."""
 
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.report = Report(self.folder.name, {"name": "a GPU"}, show=lambda line: None)
+        super().setUp()
+        self.report = Report(self.folder, {"name": "a GPU"}, show=lambda line: None)
 
     def written(self):
         """The file."""
@@ -103,8 +102,8 @@ class Reports(unittest.TestCase):
         self.assertEqual(clock.part(20).left(), 5)
 
     def test_a_command_beyond_its_time_ends_with_all_it_started(self):
-        runner = Runner(Clock(0.5), self.folder.name)
-        mark = os.path.join(self.folder.name, "mark")
+        runner = Runner(Clock(0.5), self.folder)
+        mark = str(self.folder / "mark")
         with self.assertRaisesRegex(Failure, "out of time"):
             # One of a process group of its own, as mpirun starts ranks.
             runner.run([sys.executable, "-c", "import os, time\nif not os.fork():\n"
@@ -113,7 +112,7 @@ class Reports(unittest.TestCase):
         self.assertFalse(os.path.exists(mark))
 
     def test_a_failing_command_is_told_by_its_error(self):
-        runner = Runner(Clock(20), self.folder.name)
+        runner = Runner(Clock(20), self.folder)
         with self.assertRaisesRegex(Failure, "sh: exit 3: error: told"):
             runner.run(["sh", "-c", "echo begun; echo error: told >&2; echo '   ^' >&2; exit 3"])
         with open(runner.log, encoding="utf-8") as file:
@@ -125,13 +124,8 @@ class Reports(unittest.TestCase):
             report.last_object("nothing")
 
 
-class Libraries(unittest.TestCase):
+class Libraries(Test):
     """What toolchain.py finds and unpacks."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
 
     def test_nvcc_says_where_its_toolkit_is(self):
         folder = self.folder.resolve()
@@ -184,24 +178,12 @@ class Libraries(unittest.TestCase):
 
     def package(self, name, files):
         """A Debian package with these files."""
-        data = io.BytesIO()
-        with tarfile.open(fileobj=data, mode="w") as tar:
+        with tarfile.open(self.folder / "data.tar.xz", "w:xz") as tar:
             for path, text in files.items():
                 info = tarfile.TarInfo(path)
                 info.size, info.mode = len(text), 0o755
                 tar.addfile(info, io.BytesIO(text))
-        members = {"debian-binary": b"2.0\n", "control.tar.xz": lzma.compress(b"x"),
-                   "data.tar.xz": lzma.compress(data.getvalue())}
-        with open(self.folder / name, "wb") as file:
-            file.write(b"!<arch>\n")
-            for member, contents in members.items():
-                file.write(f"{member:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(contents):<10}`\n"
-                           .encode() + contents + b"\n" * (len(contents) % 2))
-
-    def test_packages_are_unpacked_without_dpkg(self):
-        self.package("a.deb", {"./usr/include/a.h": b"int a;\n"})
-        toolchain.unpack(self.folder / "a.deb", self.folder / "to")
-        self.assertEqual((self.folder / "to/usr/include/a.h").read_bytes(), b"int a;\n")
+        subprocess.run(["ar", "qc", name, "data.tar.xz"], cwd=self.folder, check=True)
 
     def test_what_is_no_package_is_refused(self):
         (self.folder / "a.deb").write_bytes(b"nothing")
@@ -236,9 +218,8 @@ class Libraries(unittest.TestCase):
             (root / file).write_text("", encoding="utf-8")
         return root
 
+    @mock.patch.object(toolchain, "system_has", lambda *_: False)
     def test_libraries_of_python_packages_get_the_names_that_linkers_look_for(self):
-        has, toolchain.system_has = toolchain.system_has, lambda *_: False
-        self.addCleanup(setattr, toolchain, "system_has", has)
         target = self.folder / "overlay"
         self.assertTrue(toolchain.overlay(self.toolkit(), self.python_packages(), target))
         found = {str(path.relative_to(target)) for path in target.rglob("*.*")}
@@ -246,9 +227,8 @@ class Libraries(unittest.TestCase):
                               "lib/libcudnn.so.9", "lib/libcudnn_graph.so.9", "lib/libnccl.so"},
                              found)
 
+    @mock.patch.object(toolchain, "system_has", lambda *_: False)
     def test_what_is_nowhere_is_named(self):
-        has, toolchain.system_has = toolchain.system_has, lambda *_: False
-        self.addCleanup(setattr, toolchain, "system_has", has)
         with self.assertRaisesRegex(toolchain.Missing, "cudnn.h"):
             toolchain.overlay(self.toolkit(), [], self.folder / "overlay")
 
@@ -349,17 +329,16 @@ if rank == 0:
 """
 
 
-class Ranks(unittest.TestCase):
+class Ranks(Test):
     """Four processes against one."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.program = pathlib.Path(folder.name) / "exec"
+        super().setUp()
+        self.program = self.folder / "exec"
         if not shutil.which("mpirun"):
             self.skipTest("mpirun (package openmpi-bin) is not installed")
         toolchain.write_program(self.program, FAKE_EXEC.format(python=sys.executable))
-        self.runner = Runner(Clock(60), folder.name)
+        self.runner = Runner(Clock(60), self.folder)
 
     def compare(self, job):
         """Of the fake."""
@@ -402,16 +381,17 @@ class WholeProgram(unittest.TestCase):
             self.assertEqual((name, done.returncode), (name, 77), done.stderr)
             self.assertIn("no NVIDIA GPU", done.stdout + done.stderr)
 
-    def parts(self, names, *options, **settings):
-        """Verdicts of some parts, tiny, on the CPU; @settings are added to the environment."""
+    def parts(self, names, **settings):
+        """Verdicts of some parts, tiny, with the device in software; @settings are added to the
+        environment."""
         python = torch_python()
-        if not python or not (BUILD / "tests/exec/device_step").exists():
-            self.skipTest("no python3 with PyTorch, or device_step is not built")
+        if not python or not (BUILD / "tests/gpu/device_step_software").exists():
+            self.skipTest("no python3 with PyTorch, or the device in software is not built")
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(
                 [FOLDER / "acceptance.sh", "--built", "--build", BUILD, "--out", folder, "--torch",
                  "cpu", "--tiny", "--threads", "1", "--seconds", "3000", "--patience", "8",
-                 "--only", names, *options], capture_output=True, text=True,
+                 "--software", "--only", names], capture_output=True, text=True,
                 env={**os.environ, "PYTHON": python, **settings}, check=False)
             with open(os.path.join(folder, "acceptance.json"), encoding="utf-8") as file:
                 said = json.load(file)
@@ -422,16 +402,14 @@ class WholeProgram(unittest.TestCase):
         return {part["name"]: part for part in said["parts"]}
 
     def test_a_small_net_in_software_computes_what_pytorch_computes(self):
-        if not (BUILD / "tests/gpu/device_step_software").exists():
-            self.skipTest("the device in software is not built")
-        said = self.parts("small net", "--software")
+        said = self.parts("small net")
         self.assertEqual(said["small net"]["verdict"], "pass", said)
 
     def test_pictures_in_software_are_those_of_the_cpu(self):
         program = BUILD / (pictures.PROGRAM + "_software")
         if not program.exists():
             self.skipTest("a build without libjpeg")
-        said = self.parts("input", "--software", LD_LIBRARY_PATH=str(BUILD / "tests/cuda"))
+        said = self.parts("input", LD_LIBRARY_PATH=str(BUILD / "tests/cuda"))
         self.assertEqual(said["input"]["verdict"], "pass", said)
         ways = {way["name"]: way for way in said["input"]["data"]["ways"]}
         self.assertLessEqual({"CPU", "device"}, set(ways))
@@ -443,9 +421,8 @@ class WholeProgram(unittest.TestCase):
     def test_four_ranks_in_software_follow_one(self):
         if not shutil.which("mpirun"):
             self.skipTest("mpirun (package openmpi-bin) is not installed")
-        said = self.parts("four ranks", "--software")
+        said = self.parts("four ranks")
         self.assertEqual(said["four ranks"]["verdict"], "pass", said)
-
 
     def test_a_run_says_what_its_steps_move_and_what_was_chosen(self):
         program = BUILD / "tests/gpu/foretrain-exec-software"
@@ -474,16 +451,12 @@ class Software(WholeProgram):
     """The parts that take longest: .ci/nightly runs them, and the others again."""
 
     def test_the_device_in_software_computes_what_pytorch_computes(self):
-        if not (BUILD / "tests/gpu/device_step_software").exists():
-            self.skipTest("the device in software is not built")
-        said = self.parts("gradients bf16,losses", "--software")
+        said = self.parts("gradients bf16,losses")
         self.assertEqual(said["gradients bf16"]["verdict"], "pass", said)
         self.assertEqual(len(said["losses"]["data"]["ours"]), 6, said)
 
     def test_speed_and_layers_are_measured(self):
-        if not (BUILD / "tests/gpu/foretrain-exec-software").exists():
-            self.skipTest("the device in software is not built")
-        said = self.parts("plans 4,throughput 4,layers,tuned 4", "--software")
+        said = self.parts("plans 4,throughput 4,layers,tuned 4")
         self.assertEqual(said["plans 4"]["verdict"], "measured", said)
         self.assertEqual(set(said["throughput 4"]["data"]["ours"]), {"bf16"}, said)
         self.assertGreater(said["throughput 4"]["data"]["ratio"], 0)

@@ -34,7 +34,7 @@ class Test(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.folder = pathlib.Path(folder.name)
 
     def acceptance(self, **options):
         """As after read_options()."""
@@ -151,8 +151,8 @@ class Still(Test):
     """PyTorch's server and our programs, which must not run at the same time."""
 
     def test_pytorch_does_nothing_while_ours_is_timed(self):
-        busy, ours = os.path.join(self.folder, "busy"), []
-        server = pathlib.Path(self.folder, "server")
+        busy, ours = str(self.folder / "busy"), []
+        server = self.folder / "server"
         toolchain.write_program(server, FAKE_SERVER.format(python=sys.executable, busy=busy))
 
         def run(_, words, **__):
@@ -176,7 +176,7 @@ class Still(Test):
         self.assertGreaterEqual(len(theirs), 2 + 2 * (1 + throughput.WINDOWS), table.table())
 
     def test_a_server_that_breaks_costs_nothing_but_its_figures(self):
-        server = pathlib.Path(self.folder, "server")
+        server = self.folder / "server"
         toolchain.write_program(server, """#!/bin/sh
 echo '{"compiled": 1, "failed": 0}'; read word; echo '{"error": "told"}'""")
         whole = self.acceptance(python=str(server))
@@ -189,9 +189,9 @@ echo '{"compiled": 1, "failed": 0}'; read word; echo '{"error": "told"}'""")
         whole.server.close()
 
     def test_a_server_that_is_late_is_ended(self):
-        server = pathlib.Path(self.folder, "server")
+        server = self.folder / "server"
         toolchain.write_program(server, "#!/bin/sh\nsleep 60\n")
-        asked = throughput.PyTorch(str(server), self.folder, [], os.path.join(self.folder, "log"))
+        asked = throughput.PyTorch(str(server), str(self.folder), [], self.folder / "log")
         with self.assertRaises(OutOfTime):
             asked.wait(0.1)
         self.assertIsNotNone(asked.process.poll())
@@ -254,7 +254,7 @@ class Plans(Test):
     """Of convolutions."""
 
     def test_they_outlive_a_call(self):
-        carried, work = (pathlib.Path(self.folder, name) for name in ("carried", "work"))
+        carried, work = (self.folder / name for name in ("carried", "work"))
         carried.mkdir()
         for name in ("convolutions", "convolutions-tuned"):
             (carried / name).write_text("carried", encoding="utf-8")
@@ -263,11 +263,11 @@ class Plans(Test):
             cache.write_text("found", encoding="utf-8")
             toolchain.bring_plans(carried, work)
             toolchain.keep_plans(work, self.folder)
-            self.assertEqual(pathlib.Path(self.folder, name).read_text(encoding="utf-8"), "found")
+            self.assertEqual((self.folder / name).read_text(encoding="utf-8"), "found")
 
     def test_there_may_be_none(self):
-        toolchain.bring_plans(self.folder, os.path.join(self.folder, "work"))
-        toolchain.keep_plans(os.path.join(self.folder, "work"), self.folder)
+        toolchain.bring_plans(self.folder, self.folder / "work")
+        toolchain.keep_plans(self.folder / "work", self.folder)
         self.assertEqual(os.listdir(self.folder), [])
 
 
