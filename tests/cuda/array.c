@@ -1,16 +1,12 @@
 #include "tests/cuda/array.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/base/base.h"
 #include "exec/step/half.h"
+#include "tests/cuda/fake/emulate_order.h"
+
+/* ---- arrays ---- */
 
 static size_t size_of(const struct array *array)
 {
@@ -20,7 +16,7 @@ static size_t size_of(const struct array *array)
 struct array array_blank(enum dtype type, int64_t count)
 {
     struct array array = {.type = type, .count = count};
-    array.data = base_alloc(count, dtype_size(type));
+    array.data = base_alloc(count, (size_t)dtype_size(type));
     array.value = base_alloc(count, sizeof(*array.value));
     memset(array.data, 0xff, size_of(&array));
     return array;
@@ -42,12 +38,7 @@ struct array array_random(enum dtype type, int64_t count, uint64_t seed, double 
     struct array array = array_blank(type, count);
     uint64_t state = seed * 0x9e3779b97f4a7c15U;
     for (int64_t i = 0; i < count; i++)
-        array.value[i] = (float)(mean + spread * next_number(&state));
-    if (type == DTYPE_FP32)
-        memcpy(array.data, array.value, size_of(&array));
-    else
-        half_from_float(type, count, array.value, array.data);
-    array_widen(&array);
+        array_set(&array, i, (float)(mean + spread * next_number(&state)));
     return array;
 }
 
@@ -55,39 +46,96 @@ struct array array_copy(const struct array *array)
 {
     struct array copy = array_blank(array->type, array->count);
     memcpy(copy.data, array->data, size_of(array));
-    array_widen(&copy);
+    for (int64_t i = 0; i < copy.count; i++)
+        copy.value[i] = array_at(array, i);
     return copy;
 }
 
-const float *array_widen(struct array *array)
+float array_at(const struct array *array, int64_t index)
 {
+    float wide;
     if (array->type == DTYPE_FP32)
-        memcpy(array->value, array->data, size_of(array));
-    else
-        half_to_float(array->type, array->count, array->data, array->value);
-    return array->value;
+        return ((const float *)array->data)[index];
+    half_to_float(array->type, 1, (const uint16_t *)array->data + index, &wide);
+    return wide;
 }
 
-void array_free(struct array *array)
+void array_set(struct array *array, int64_t index, float value)
+{
+    if (array->type == DTYPE_FP32)
+        ((float *)array->data)[index] = value;
+    else
+        half_from_float(array->type, 1, &value, (uint16_t *)array->data + index);
+    array->value[index] = array_at(array, index);
+}
+
+void array_release(struct array *array)
 {
     free(array->data);
     free(array->value);
-    *array = (struct array){0};
 }
 
-double array_rounding(enum dtype type)
+void array_holds(const char *name, int64_t index, bool holds)
 {
-    static const double half[DTYPE_COUNT] = {
-        [DTYPE_FP32] = 0x1p-24, [DTYPE_FP16] = 0x1p-11, [DTYPE_BF16] = 0x1p-8};
-    return half[type];
+    if (!holds)
+        fail_msg("%s[%lld] is wrong", name, (long long)index);
 }
 
-void array_expect(const char *what, int64_t index, enum dtype type, float got, double want,
+void array_expect(const char *name, const struct array *array, int64_t index, double want,
                   double error)
 {
+    /* Half the distance of two neighbours, relative to the smaller. */
+    static const double rounding[DTYPE_COUNT] = {0x1p-24, 0x1p-11, 0x1p-8};
+    double got = (double)array_at(array, index);
     /* 2^-25: half of what subnormal numbers of fp16 lie apart. */
-    double most = array_rounding(type) * fabs(want) + (type == DTYPE_FP16 ? 0x1p-25 : 0) + error;
-    if (!(fabs((double)got - want) <= most))
-        fail_msg("%s[%lld] of %s is %.9g and should be %.9g within %.2g", what, (long long)index,
-                 dtype_names[type], (double)got, want, most);
+    double most = rounding[array->type] * fabs(want) + (array->type == DTYPE_FP16 ? 0x1p-25 : 0);
+    if (!(fabs(got - want) <= most + error))
+        fail_msg("%s[%lld] is %.9g and should be %.9g within %.2g", name, (long long)index, got,
+                 want, most + error);
+}
+
+void array_expect_same(const char *name, const struct array *a, const struct array *b)
+{
+    size_t size = (size_t)dtype_size(a->type);
+    for (size_t i = 0; i < (size_t)a->count; i++)
+        if (memcmp((char *)a->data + i * size, (char *)b->data + i * size, size))
+            fail_msg("%s[%zu] is %.9g and should be %.9g", name, i, (double)array_at(a, (int64_t)i),
+                     (double)array_at(b, (int64_t)i));
+}
+
+/* ---- rows ---- */
+
+/* What is tried just now. */
+static const struct size *at;
+static enum dtype of;
+static bool backwards;
+
+static void check_row(void **state)
+{
+    const struct row *row = *state;
+    for (at = row->sizes; at->text; at++)
+        for (of = row->first; of <= row->last; of++) {
+            emulate_backwards(backwards);
+            row->check(at->of, of);
+        }
+}
+
+static int tell_size(void **state)
+{
+    (void)state;
+    if (at->text)
+        print_error("at (%s) of %s\n", at->text, dtype_names[of]);
+    return 0;
+}
+
+int rows_run(const struct row *rows, int32_t count)
+{
+    static struct CMUnitTest tests[64];
+    int failed;
+    assert_true(count <= (int32_t)ARRAY_SIZE(tests));
+    for (int32_t i = 0; i < count; i++)
+        tests[i] = (struct CMUnitTest){rows[i].name, check_row, NULL, tell_size, (void *)&rows[i]};
+    failed = cmocka_run_group_tests_name("threads in order", tests, NULL, NULL);
+    backwards = true;
+    return failed + cmocka_run_group_tests_name("threads in reverse", tests, NULL, NULL);
 }

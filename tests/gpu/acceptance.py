@@ -41,8 +41,7 @@ OPTIONS = [*(f"-D{part}=disabled" for part in ("simgrid", "onednn", "docs", "exp
            *(f"-D{part}=enabled" for part in ("cuda", "gsl", "jpeg", "xxhash")),
            "--buildtype=release", "-Db_ndebug=false"]  # assertions are there on a real GPU, too
 # Programs of CI on the real device, and their part.
-TESTS = {"kernels": ["test_kernels_gpu", "test_kernels_applied_gpu", "test_kernels_ends_gpu",
-                     "test_kernels_weights_gpu"],
+TESTS = {"kernels": ["test_kernels_gpu", "test_kernels_ends_gpu", "test_kernels_weights_gpu"],
          "whole device": ["test_device_cuda_gpu", "test_device_cuda_alone_gpu",
                           "test_device_cuda_whole_gpu"]}
 CONVOLUTIONS = "tests/cuda/test_conv_gpu"
