@@ -13,50 +13,49 @@ static float *random_floats(int64_t count, uint64_t seed)
     return array;
 }
 
-static int64_t place(struct blocked s, int64_t n, int64_t c, int64_t p)
-{
-    return ((n * s.channels / s.block + c / s.block) * s.pixels + p) * s.block + c % s.block;
-}
+/* Blocks of 16, NHWC of whole vectors, of a part of one, and of both. */
+static const struct blocked shapes[] = {
+    {3, 32, 10, 16}, {2, 48, 1000, 16}, {2, 32, 49, 32}, {4, 5, 7, 5}, {1, 37, 600, 37},
+};
 
 static int64_t count_of(struct blocked s)
 {
     return s.images * s.channels * s.pixels;
 }
 
-/* Blocks of 16, NHWC of whole vectors, of a part of one, and of both. */
-static const struct blocked shapes[] = {
-    {3, 32, 10, 16}, {2, 48, 1000, 16}, {2, 32, 49, 32}, {4, 5, 7, 5}, {1, 37, 600, 37},
-};
-enum { SHAPES = sizeof(shapes) / sizeof(*shapes) };
+static int64_t channel_of(struct blocked s, int64_t i)
+{
+    return i / s.block / s.pixels % (s.channels / s.block) * s.block + i % s.block;
+}
 
 /* In fp32 the square of the mean alone would leave nothing of a variance of 1. */
 TEST(statistics_keep_their_digits_far_from_zero)
 {
-    for (int32_t k = 0; k < SHAPES; k++) {
+    for (size_t k = 0; k < ARRAY_SIZE(shapes); k++) {
         struct blocked s = shapes[k];
         AUTOFREE float *x = random_floats(count_of(s), 1), *mean = random_floats(2 * s.channels, 2);
         AUTOFREE float *scratch = base_alloc(norm_scratch(&s), sizeof(float));
+        AUTOFREE double *sum = base_alloc(2 * s.channels, sizeof(*sum));
         struct norm norm = {.x = x, .mean = mean, .variance = mean + s.channels};
-        for (int64_t i = 0; i < count_of(s); i++)
+        for (int64_t i = 0; i < count_of(s); i++) {
             x[i] += 10000;
+            double d = (double)x[i] - 10000;
+            sum[channel_of(s, i)] += d;
+            sum[s.channels + channel_of(s, i)] += d * d;
+        }
         norm_statistics(&s, &norm, scratch);
         for (int64_t c = 0; c < s.channels; c++) {
-            double sum = 0, square = 0, count = (double)(s.images * s.pixels);
-            for (int64_t i = 0; i < s.images * s.pixels; i++) {
-                double d = (double)x[place(s, i / s.pixels, c, i % s.pixels)] - 10000;
-                sum += d;
-                square += d * d;
-            }
-            double variance = square / count - sum / count * sum / count;
-            assert_true(fabs((double)norm.mean[c] - 10000 - sum / count) < 1e-3); /* one ulp */
-            assert_true(fabs((double)norm.variance[c] - variance) < 1e-5 * variance);
+            double count = (double)(s.images * s.pixels), shifted = sum[c] / count;
+            double variance = sum[s.channels + c] / count - shifted * shifted;
+            assert_near((double)norm.mean[c], 10000 + shifted, 1e-3); /* one ulp */
+            assert_relative((double)norm.variance[c], variance, 1e-5);
         }
     }
 }
 
 TEST(two_norms_and_a_residual_are_added_before_the_relu)
 {
-    for (int32_t k = 0; k < SHAPES; k++) {
+    for (size_t k = 0; k < ARRAY_SIZE(shapes); k++) {
         struct blocked s = shapes[k];
         AUTOFREE float *a = random_floats(count_of(s), 1), *b = random_floats(count_of(s), 2);
         AUTOFREE float *added = random_floats(count_of(s), 3), *y = random_floats(count_of(s), 4);
@@ -65,15 +64,13 @@ TEST(two_norms_and_a_residual_are_added_before_the_relu)
         struct norm second = {
             .x = b, .scale = line + 2 * s.channels, .shift = line + 3 * s.channels};
         norm_apply(&s, &first, &second, added, true, y);
-        for (int64_t n = 0; n < s.images; n++)
-            for (int64_t c = 0; c < s.channels; c++)
-                for (int64_t p = 0; p < s.pixels; p++) {
-                    int64_t i = place(s, n, c, p);
-                    double sum = (double)a[i] * (double)first.scale[c] + (double)first.shift[c] +
-                                 (double)b[i] * (double)second.scale[c] + (double)second.shift[c] +
-                                 (double)added[i];
-                    assert_true(fabs((double)y[i] - fmax(sum, 0)) < 1e-5);
-                }
+        for (int64_t i = 0; i < count_of(s); i++) {
+            int64_t c = channel_of(s, i);
+            double sum = (double)a[i] * (double)first.scale[c] + (double)first.shift[c] +
+                         (double)b[i] * (double)second.scale[c] + (double)second.shift[c] +
+                         (double)added[i];
+            assert_near((double)y[i], fmax(sum, 0), 1e-5);
+        }
     }
 }
 

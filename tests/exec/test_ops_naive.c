@@ -5,14 +5,7 @@
 #include "core/base/base.h"
 #include "tests/test.h"
 
-/* Small whole numbers: every sum below is exact in fp32, so results are compared with ==. */
-static float *whole_numbers(int64_t count, uint64_t seed)
-{
-    float *array = base_alloc(count, sizeof(*array));
-    for (int64_t i = 0; i < count; i++)
-        array[i] = (float)(int32_t)(base_uniform(seed, 0, (uint64_t)i, 0) * 7) - 3;
-    return array;
-}
+enum { BATCH = 2 };
 
 static double dot(int64_t count, const float *a, const float *b)
 {
@@ -22,178 +15,161 @@ static double dot(int64_t count, const float *a, const float *b)
     return sum;
 }
 
-static struct layer convolution(int32_t in, int32_t out, int32_t height, int32_t width,
-                                int32_t kernel, int32_t stride, int32_t padding)
-{
-    return (struct layer){.op = LAYER_CONVOLUTION,
-                          .in = {in, height, width},
-                          .out = {out, (height + 2 * padding - kernel) / stride + 1,
-                                  (width + 2 * padding - kernel) / stride + 1},
-                          .kernel = kernel,
-                          .stride = stride,
-                          .padding = padding};
-}
-
-enum { BATCH = 2, LINEAR_COUNT = 9 };
-
-/* The shapes of all convolutions of the known networks, small; then linear layers. */
-static struct layer linear_layer(int32_t index)
-{
-    struct layer layers[LINEAR_COUNT] = {
-        convolution(3, 4, 8, 6, 3, 1, 1),
-        convolution(3, 2, 9, 7, 3, 2, 1),
-        convolution(2, 3, 8, 7, 3, 2, 1),
-        convolution(4, 5, 5, 5, 1, 1, 0),
-        convolution(4, 2, 7, 8, 1, 2, 0),
-        convolution(3, 2, 15, 14, 7, 2, 3),
-        convolution(1, 1, 2, 2, 5, 1, 2),
-        {.op = LAYER_LINEAR, .in = {3, 4, 5}, .out = {6, 1, 1}},
-        {.op = LAYER_LINEAR, .in = {7, 1, 1}, .out = {3, 1, 1}},
-    };
-    layers[0].bias = layers[8].bias = true;
-    return layers[index];
-}
+/* Op, channels and size of the input, channels of the output, kernel, stride, padding, bias: the
+ * shapes of all convolutions of the known networks, small; linear layers; averages of 4, 2 and 1
+ * pixels, which are exact; maxima; a batch norm. */
+static const int32_t shapes[][9] = {
+    {LAYER_CONVOLUTION, 3, 8, 6, 4, 3, 1, 1, 1}, {LAYER_CONVOLUTION, 3, 9, 7, 2, 3, 2, 1},
+    {LAYER_CONVOLUTION, 2, 8, 7, 3, 3, 2, 1},    {LAYER_CONVOLUTION, 4, 5, 5, 5, 1, 1, 0},
+    {LAYER_CONVOLUTION, 4, 7, 8, 2, 1, 2, 0},    {LAYER_CONVOLUTION, 3, 15, 14, 2, 7, 2, 3},
+    {LAYER_CONVOLUTION, 1, 2, 2, 1, 5, 1, 2},    {LAYER_LINEAR, 3, 4, 5, 6, 0, 1, 0},
+    {LAYER_LINEAR, 7, 1, 1, 3, 0, 1, 0, 1},      {LAYER_AVERAGE_POOL, 3, 6, 6, 3, 2, 2, 0},
+    {LAYER_AVERAGE_POOL, 3, 4, 4, 3, 4, 1, 0},   {LAYER_AVERAGE_POOL, 3, 5, 5, 3, 2, 2, 1},
+    {LAYER_MAX_POOL, 3, 8, 8, 3, 2, 2, 0},       {LAYER_MAX_POOL, 3, 7, 7, 3, 3, 2, 1},
+    {LAYER_BATCH_NORM, 3, 4, 5, 3, 1, 1, 0},
+};
 
 /* One layer with data for all its arrays. */
 struct arrays {
     struct layer layer;
     int64_t in, out, weights, parameters;
-    float *x, *w, *y, *dx, *dw, *dy;
+    float *x, *w, *y, *dx, *dw, *dy; /* in one piece of memory */
+    float statistics[6];
 };
 
-static struct arrays arrays_new(struct layer layer)
+/* Small whole numbers: every sum below is exact in fp32, so results are compared with ==.  Outputs
+ * are garbage: they are overwritten. */
+static struct arrays arrays_new(const int32_t shape[9])
 {
-    struct arrays a = {.layer = layer};
-    int64_t taps = layer.op == LAYER_LINEAR
-                       ? shape_elements(layer.in)
-                       : (int64_t)layer.in.channels * layer.kernel * layer.kernel;
-    a.in = BATCH * shape_elements(layer.in);
-    a.out = BATCH * shape_elements(layer.out);
-    a.weights = layer.out.channels * taps;
-    a.parameters = a.weights + (layer.bias ? layer.out.channels : 0);
-    a.x = whole_numbers(a.in, 1);
-    a.w = whole_numbers(a.parameters, 2);
-    a.dy = whole_numbers(a.out, 3);
-    a.y = whole_numbers(a.out, 4); /* garbage: outputs are overwritten */
-    a.dx = whole_numbers(a.in, 5);
-    a.dw = whole_numbers(a.parameters, 6);
+    struct layer l = {.op = (enum layer_op)shape[0],
+                      .in = {shape[1], shape[2], shape[3]},
+                      .out = {shape[4], 1, 1},
+                      .kernel = shape[5],
+                      .stride = shape[6],
+                      .padding = shape[7],
+                      .bias = shape[8]};
+    if (l.op != LAYER_LINEAR) {
+        l.out.height = (l.in.height + 2 * l.padding - l.kernel) / l.stride + 1;
+        l.out.width = (l.in.width + 2 * l.padding - l.kernel) / l.stride + 1;
+    }
+    struct arrays a = {.layer = l, .in = BATCH * shape_elements(l.in)};
+    a.out = BATCH * shape_elements(l.out);
+    a.weights = l.op == LAYER_LINEAR ? l.out.channels * shape_elements(l.in)
+                : l.op == LAYER_CONVOLUTION
+                    ? (int64_t)l.out.channels * l.in.channels * l.kernel * l.kernel
+                : l.op == LAYER_BATCH_NORM ? 2 * l.out.channels
+                                           : 0;
+    a.parameters = a.weights + (l.bias ? l.out.channels : 0);
+    int64_t count = 2 * (a.in + a.parameters + a.out);
+    a.x = base_alloc(count, sizeof(*a.x));
+    for (int64_t i = 0; i < count; i++)
+        a.x[i] = (float)(int32_t)(base_uniform(1, 0, (uint64_t)i, 0) * 7) - 3;
+    for (int64_t i = 0; l.op == LAYER_MAX_POOL && i < a.in; i++)
+        a.x[i] = (float)(i * 7919 % 1009); /* both prime: all different */
+    a.dx = a.x + a.in;
+    a.w = a.dx + a.in;
+    a.dw = a.w + a.parameters;
+    a.y = a.dw + a.parameters;
+    a.dy = a.y + a.out;
     return a;
 }
 
 static void arrays_release(struct arrays *a)
 {
     free(a->x);
-    free(a->w);
-    free(a->y);
-    free(a->dx);
-    free(a->dw);
-    free(a->dy);
 }
 
-static float pixel(const struct arrays *a, int32_t image, int32_t c, int32_t h, int32_t w)
+static void forward(struct arrays *a)
 {
-    struct shape in = a->layer.in;
-    if (h < 0 || h >= in.height || w < 0 || w >= in.width)
-        return 0;
-    return a->x[((image * in.channels + c) * in.height + h) * in.width + w];
+    if (a->layer.op == LAYER_BATCH_NORM)
+        naive_batch_norm(&a->layer, BATCH, 1e-5, a->x, a->w, a->statistics, a->y);
+    else if (a->layer.op == LAYER_CONVOLUTION || a->layer.op == LAYER_LINEAR)
+        naive_forward(&a->layer, BATCH, a->x, a->w, a->y);
+    else
+        naive_pool(&a->layer, BATCH, a->x, a->y);
 }
 
-/* One output straight from the definition. */
-static float defined_output(const struct arrays *a, int32_t image, int32_t o, int32_t h, int32_t w)
+static void backward(struct arrays *a)
 {
-    const struct layer *l = &a->layer;
-    float sum = l->bias ? a->w[a->weights + o] : 0;
-    for (int32_t c = 0; c < l->in.channels; c++)
-        for (int32_t i = 0; i < l->kernel * l->kernel; i++)
-            sum += a->w[(o * l->in.channels + c) * l->kernel * l->kernel + i] *
-                   pixel(a, image, c, h * l->stride - l->padding + i / l->kernel,
-                         w * l->stride - l->padding + i % l->kernel);
+    if (a->layer.op == LAYER_BATCH_NORM) {
+        naive_batch_norm_backward(&a->layer, BATCH, a->x, a->w, a->statistics, a->dy, a->dx, a->dw);
+    } else if (a->layer.op == LAYER_CONVOLUTION || a->layer.op == LAYER_LINEAR) {
+        naive_backward_data(&a->layer, BATCH, a->w, a->dy, a->dx);
+        naive_backward_filter(&a->layer, BATCH, a->x, a->dy, a->dw);
+    } else {
+        naive_pool_backward(&a->layer, BATCH, a->x, a->dy, a->dx);
+    }
+}
+
+/* One output of a convolution straight from the definition; a linear layer is one of one pixel. */
+static float defined_output(const struct arrays *a, int64_t i)
+{
+    struct layer l = a->layer;
+    if (l.op == LAYER_LINEAR) {
+        l.in = (struct shape){(int32_t)shape_elements(l.in), 1, 1};
+        l.kernel = 1;
+    }
+    int64_t row = i / l.out.width, plane = row / l.out.height;
+    int64_t o = plane % l.out.channels, image = plane / l.out.channels;
+    float sum = l.bias ? a->w[a->weights + o] : 0;
+    for (int32_t c = 0; c < l.in.channels; c++)
+        for (int32_t k = 0; k < l.kernel * l.kernel; k++) {
+            int64_t h = row % l.out.height * l.stride - l.padding + k / l.kernel;
+            int64_t w = i % l.out.width * l.stride - l.padding + k % l.kernel;
+            if (h >= 0 && h < l.in.height && w >= 0 && w < l.in.width)
+                sum += a->w[(o * l.in.channels + c) * l.kernel * l.kernel + k] *
+                       a->x[((image * l.in.channels + c) * l.in.height + h) * l.in.width + w];
+        }
     return sum;
 }
 
-TEST(convolves_as_defined)
+TEST(convolves_and_multiplies_as_defined)
 {
-    for (int32_t index = 0; index < LINEAR_COUNT; index++) {
-        HELD(arrays) a = arrays_new(linear_layer(index));
-        struct shape out = a.layer.out;
-        naive_forward(&a.layer, BATCH, a.x, a.w, a.y);
-        for (int32_t i = 0; a.layer.op == LAYER_CONVOLUTION && i < a.out; i++) {
-            int32_t plane = i / (out.height * out.width);
-            assert_true(a.y[i] == defined_output(&a, plane / out.channels, plane % out.channels,
-                                                 i / out.width % out.height, i % out.width));
-        }
+    for (size_t s = 0; shapes[s][0] == LAYER_CONVOLUTION || shapes[s][0] == LAYER_LINEAR; s++) {
+        HELD(arrays) a = arrays_new(shapes[s]);
+        forward(&a);
+        for (int64_t i = 0; i < a.out; i++)
+            assert_near((double)a.y[i], (double)defined_output(&a, i), 0);
     }
 }
 
-/* A linear layer's outputs are dot products with its rows of weights. */
-TEST(multiplies_as_defined)
+/* A function of numbers that may be changed. */
+typedef double objective(struct arrays *a);
+
+/* @gradient is that of @of with respect to @value, by differences over a step each way. */
+static void expect_gradient(objective *of, struct arrays *a, int64_t count, float *value,
+                            const float *gradient, double step, double tolerance)
 {
-    HELD(arrays) a = arrays_new(linear_layer(8));
-    int64_t in = shape_elements(a.layer.in), out = a.layer.out.channels;
-    naive_forward(&a.layer, BATCH, a.x, a.w, a.y);
-    for (int64_t i = 0; i < a.out; i++) {
-        double expected = dot(in, a.x + i / out * in, a.w + i % out * in);
-        assert_true(a.y[i] == (float)expected + a.w[a.weights + i % out]);
+    for (int64_t i = 0; i < count; i++) {
+        float kept = value[i];
+        value[i] = kept + (float)step;
+        double above = of(a);
+        value[i] = kept - (float)step;
+        double below = of(a);
+        value[i] = kept;
+        assert_near((double)gradient[i], (above - below) / (2 * step), tolerance);
     }
 }
 
-/* For y = A x: <A x, g> = <x, transpose(A) g>, and likewise for y as a function of the weights. */
-TEST(gradients_are_the_transpose)
+static double along_dy(struct arrays *a)
 {
-    for (int32_t index = 0; index < LINEAR_COUNT; index++) {
-        HELD(arrays) a = arrays_new(linear_layer(index));
-        naive_forward(&a.layer, BATCH, a.x, a.w, a.y);
-        naive_backward_filter(&a.layer, BATCH, a.x, a.dy, a.dw);
-        assert_true(dot(a.out, a.y, a.dy) == dot(a.parameters, a.w, a.dw));
-        a.layer.bias = false;
-        naive_forward(&a.layer, BATCH, a.x, a.w, a.y);
-        naive_backward_data(&a.layer, BATCH, a.w, a.dy, a.dx);
-        assert_true(dot(a.out, a.y, a.dy) == dot(a.in, a.x, a.dx));
-    }
+    forward(a);
+    return dot(a->out, a->y, a->dy);
 }
 
-static struct layer pool(enum layer_op op, int32_t size, int32_t kernel, int32_t stride,
-                         int32_t padding)
+/* Linear layers have exact differences; so have pools: a step of 1/4 changes no maximum among
+ * distinct whole numbers.  Of batch norm the outputs' rounding (2^-24 of about 2, 120 times) over a
+ * step of 2^-6, and the square of the step, leave 1e-3 of gradients of about 3. */
+TEST(gradients_are_finite_differences)
 {
-    struct layer layer = convolution(3, 3, size, size, kernel, stride, padding);
-    layer.op = op;
-    return layer;
-}
-
-/* Windows of 4, 2 and 1 pixels: the averages are exact. */
-TEST(average_pool_gradient_is_the_transpose)
-{
-    const struct layer layers[] = {pool(LAYER_AVERAGE_POOL, 6, 2, 2, 0),
-                                   pool(LAYER_AVERAGE_POOL, 4, 4, 1, 0),
-                                   pool(LAYER_AVERAGE_POOL, 5, 2, 2, 1)};
-    for (size_t i = 0; i < sizeof(layers) / sizeof(*layers); i++) {
-        HELD(arrays) a = arrays_new(layers[i]);
-        naive_pool(&a.layer, BATCH, a.x, a.y);
-        naive_pool_backward(&a.layer, BATCH, a.x, a.dy, a.dx);
-        assert_true(dot(a.out, a.y, a.dy) == dot(a.in, a.x, a.dx));
-    }
-}
-
-/* With distinct whole numbers a step of 1/4 changes no maximum, so differences are exact. */
-TEST(max_pool_gradient_is_the_finite_difference)
-{
-    const struct layer layers[] = {pool(LAYER_MAX_POOL, 8, 2, 2, 0),
-                                   pool(LAYER_MAX_POOL, 7, 3, 2, 1)};
-    for (size_t n = 0; n < sizeof(layers) / sizeof(*layers); n++) {
-        HELD(arrays) a = arrays_new(layers[n]);
-        for (int64_t i = 0; i < a.in; i++)
-            a.x[i] = (float)(i * 7919 % 1009); /* both prime: all different */
-        naive_pool_backward(&a.layer, BATCH, a.x, a.dy, a.dx);
-        for (int64_t i = 0; i < a.in; i++) {
-            float kept = a.x[i];
-            a.x[i] = kept + 0.25F;
-            naive_pool(&a.layer, BATCH, a.x, a.y);
-            double above = dot(a.out, a.y, a.dy);
-            a.x[i] = kept - 0.25F;
-            naive_pool(&a.layer, BATCH, a.x, a.y);
-            assert_true((above - dot(a.out, a.y, a.dy)) * 2 == (double)a.dx[i]);
-            a.x[i] = kept;
-        }
+    for (size_t s = 0; s < ARRAY_SIZE(shapes); s++) {
+        HELD(arrays) a = arrays_new(shapes[s]);
+        bool curved = a.layer.op == LAYER_BATCH_NORM;
+        double step = curved ? 0x1p-6 : 0.25, tolerance = curved ? 1e-3 : 0;
+        forward(&a);
+        backward(&a);
+        expect_gradient(along_dy, &a, a.in, a.x, a.dx, step, tolerance);
+        expect_gradient(along_dy, &a, a.parameters, a.w, a.dw, step, tolerance);
     }
 }
 
@@ -207,60 +183,23 @@ TEST(the_first_of_equal_maxima_gets_the_gradient)
     assert_true(dx[0] == 0 && dx[1] == 3 && dx[2] == 0 && dx[3] == 0);
 }
 
-static const struct layer batch_norm = {
-    .op = LAYER_BATCH_NORM, .in = {3, 4, 5}, .out = {3, 4, 5}, .stride = 1};
-
 TEST(batch_norm_gives_mean_shift_and_deviation_scale)
 {
-    const float w[] = {2, 1, 0.5F, 0, 3, -1};
-    float statistics[6], *x = whole_numbers(BATCH * 60, 1), *y = whole_numbers(BATCH * 60, 2);
-    naive_batch_norm(&batch_norm, BATCH, 1e-5, x, w, statistics, y);
+    HELD(arrays) a = arrays_new(shapes[ARRAY_SIZE(shapes) - 1]);
+    const double pixels = BATCH * 20;
+    forward(&a);
     for (int32_t c = 0; c < 3; c++) {
         double sum = 0, square = 0;
-        for (int32_t i = 0; i < BATCH * 20; i++) {
-            double value = (double)y[i / 20 * 60 + c * 20 + i % 20];
+        for (int32_t i = 0; i < pixels; i++) {
+            double value = (double)a.y[i / 20 * 60 + c * 20 + i % 20];
             sum += value;
             square += value * value;
         }
-        double mean = sum / (BATCH * 20);
         /* fp32 rounding of y; the deviation also lacks the epsilon of 1e-5 */
-        assert_near(mean, (double)w[3 + c], 1e-6);
-        assert_near(sqrt(square / (BATCH * 20) - mean * mean), (double)w[c], 1e-5);
+        double mean = sum / pixels;
+        assert_near(mean, (double)a.w[3 + c], 1e-6);
+        assert_near(sqrt(square / pixels - mean * mean), fabs((double)a.w[c]), 1e-5);
     }
-    free(x);
-    free(y);
-}
-
-static double batch_norm_objective(const float *x, const float *w, const float *dy)
-{
-    float statistics[6], y[BATCH * 60];
-    naive_batch_norm(&batch_norm, BATCH, 1e-5, x, w, statistics, y);
-    return dot(BATCH * 60, y, dy);
-}
-
-static double batch_norm_difference(float *value, const float *x, const float *w, const float *dy)
-{
-    const float kept = *value, step = 0x1p-6F;
-    *value = kept + step;
-    double above = batch_norm_objective(x, w, dy);
-    *value = kept - step;
-    double difference = (above - batch_norm_objective(x, w, dy)) / (2 * (double)step);
-    *value = kept;
-    return difference;
-}
-
-/* The outputs' rounding (2^-24 of about 2, 120 times) over a step of 2^-6 and the square of the
- * step leave 1e-3 of gradients of about 3. */
-TEST(batch_norm_gradient_is_the_finite_difference)
-{
-    float w[] = {2, 1, 0.5F, 0, 3, -1}, dw[6], dx[BATCH * 60], statistics[6], y[BATCH * 60];
-    AUTOFREE float *x = whole_numbers(BATCH * 60, 1), *dy = whole_numbers(BATCH * 60, 2);
-    naive_batch_norm(&batch_norm, BATCH, 1e-5, x, w, statistics, y);
-    naive_batch_norm_backward(&batch_norm, BATCH, x, w, statistics, dy, dx, dw);
-    for (int32_t i = 0; i < BATCH * 60; i++)
-        assert_near((double)dx[i], batch_norm_difference(&x[i], x, w, dy), 1e-3);
-    for (int32_t i = 0; i < 6; i++)
-        assert_near((double)dw[i], batch_norm_difference(&w[i], x, w, dy), 1e-3);
 }
 
 TEST(relu_cuts_and_masks)
@@ -281,23 +220,20 @@ TEST(loss_of_no_opinion_is_the_logarithm_of_the_classes)
         assert_near(naive_loss(2, 5, x, label, smoothing, dx), log(5), 1e-12);
 }
 
+static double loss(struct arrays *a)
+{
+    static const int32_t label[] = {0, 3};
+    return naive_loss(2, 5, a->x, label, 0.1, a->dx);
+}
+
 /* The loss is computed in double; what is left is the square of the step, 1e-6. */
 TEST(loss_gradient_is_the_finite_difference)
 {
-    const int32_t label[] = {0, 3};
-    const float step = 0x1p-10F;
-    float *x = whole_numbers(10, 1), dx[10], ignored[10];
-    naive_loss(2, 5, x, label, 0.1, dx);
-    for (int32_t i = 0; i < 10; i++) {
-        float kept = x[i];
-        x[i] = kept + step;
-        double above = naive_loss(2, 5, x, label, 0.1, ignored);
-        x[i] = kept - step;
-        double below = naive_loss(2, 5, x, label, 0.1, ignored);
-        x[i] = kept;
-        assert_near((double)dx[i], (above - below) / (2 * (double)step), 1e-6);
-    }
-    free(x);
+    HELD(arrays) a = arrays_new(shapes[0]);
+    float gradient[10];
+    loss(&a);
+    memcpy(gradient, a.dx, sizeof(gradient));
+    expect_gradient(loss, &a, 10, a.x, gradient, 0x1p-10, 1e-6);
 }
 
 /* A smoothed label is a distribution; no loss is below its entropy, which is reached where the
