@@ -273,12 +273,9 @@ static void fetch_copy(const struct device_state *state, float *flat)
 {
     int64_t count = state->layout.parameters;
     size_t bytes = (size_t)(count * dtype_size(state->type));
-    void *copy = state->type == DTYPE_FP32 ? (void *)flat : base_alloc(count, sizeof(uint16_t));
+    AUTOFREE void *copy = base_alloc(1, bytes);
     CUDA_CHECK(cudaMemcpy(copy, state->copy, bytes, cudaMemcpyDeviceToHost));
-    if (state->type == DTYPE_FP32)
-        return;
     half_to_float(state->type, count, copy, flat);
-    free(copy);
 }
 
 static void fetch(const struct device_state *state, bool momentum, float *to)
@@ -304,14 +301,10 @@ static void fetch(const struct device_state *state, bool momentum, float *to)
 static void store_copy(const struct device_state *state, const float *flat)
 {
     int64_t count = state->layout.parameters;
-    if (state->type == DTYPE_FP32) {
-        cuda_state_upload(state, state->copy, flat, (size_t)count * sizeof(*flat));
-        return;
-    }
-    uint16_t *copy = base_alloc(count, sizeof(*copy));
+    size_t bytes = (size_t)(count * dtype_size(state->type));
+    AUTOFREE void *copy = base_alloc(1, bytes);
     half_from_float(state->type, count, flat, copy);
-    cuda_state_upload(state, state->copy, copy, (size_t)count * sizeof(*copy));
-    free(copy);
+    cuda_state_upload(state, state->copy, copy, bytes);
 }
 
 static void store(const struct device_state *state, bool momentum, const float *from)

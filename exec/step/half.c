@@ -169,27 +169,32 @@ static const struct half_conversions *conversions(enum dtype dtype)
     return dtype == DTYPE_FP16 ? &chosen()->fp16 : &chosen()->bf16;
 }
 
-void half_from_float(enum dtype dtype, int64_t count, const float *from, uint16_t *to)
+void half_from_float(enum dtype dtype, int64_t count, const float *from, void *to)
 {
-    conversions(dtype)->from(count, from, to);
+    if (dtype == DTYPE_FP32)
+        memcpy(to, from, (size_t)count * sizeof(*from));
+    else
+        conversions(dtype)->from(count, from, to);
 }
 
-void half_to_float(enum dtype dtype, int64_t count, const uint16_t *from, float *to)
+void half_to_float(enum dtype dtype, int64_t count, const void *from, float *to)
 {
-    conversions(dtype)->to(count, from, to);
+    if (dtype == DTYPE_FP32)
+        memcpy(to, from, (size_t)count * sizeof(*to));
+    else
+        conversions(dtype)->to(count, from, to);
 }
 
-void half_add(enum dtype dtype, int64_t count, const uint16_t *from, float *accumulator)
+void half_add(enum dtype dtype, int64_t count, const void *from, float *accumulator)
 {
-    conversions(dtype)->add(count, from, accumulator);
+    if (dtype == DTYPE_FP32)
+        chosen()->add(count, from, accumulator);
+    else
+        conversions(dtype)->add(count, from, accumulator);
 }
 
 void half_round(enum dtype dtype, int64_t count, float *values)
 {
-    conversions(dtype)->round(count, values);
-}
-
-void half_add_float(int64_t count, const float *from, float *accumulator)
-{
-    chosen()->add(count, from, accumulator);
+    if (dtype != DTYPE_FP32)
+        conversions(dtype)->round(count, values);
 }

@@ -6,8 +6,8 @@
  *
  * Rounding is to the nearest, ties to even; numbers that are too large become infinity, subnormals
  * are kept and a NaN stays a NaN (made quiet, sign and upper bits of its payload kept).  Every set
- * of instructions gives the same bits.  @dtype is DTYPE_FP16 or DTYPE_BF16 throughout; arrays of
- * one call do not overlap.
+ * of instructions gives the same bits.  With DTYPE_FP32 numbers are copied or added as they are;
+ * arrays of one call do not overlap.
  */
 
 #include <stdbool.h>
@@ -29,16 +29,13 @@ bool half_isa_supported(enum half_isa isa);
 void half_use(enum half_isa isa);
 
 /** Round @count numbers of @from to @dtype. */
-void half_from_float(enum dtype dtype, int64_t count, const float *from, uint16_t *to);
+void half_from_float(enum dtype dtype, int64_t count, const float *from, void *to);
 
 /** Widen @count numbers of @from, exactly. */
-void half_to_float(enum dtype dtype, int64_t count, const uint16_t *from, float *to);
+void half_to_float(enum dtype dtype, int64_t count, const void *from, float *to);
 
 /** Add @count numbers of @from to @accumulator; the sums are in fp32. */
-void half_add(enum dtype dtype, int64_t count, const uint16_t *from, float *accumulator);
+void half_add(enum dtype dtype, int64_t count, const void *from, float *accumulator);
 
 /** Round @count numbers of @values to @dtype, in place. */
 void half_round(enum dtype dtype, int64_t count, float *values);
-
-/** Add @count fp32 numbers of @from to @accumulator. */
-void half_add_float(int64_t count, const float *from, float *accumulator);

@@ -19,7 +19,7 @@ struct half_conversions {
 /** One set of instructions. */
 struct half_kernels {
     struct half_conversions fp16, bf16;
-    void (*add)(int64_t count, const float *from, float *to); /**< half_add_float() */
+    void (*add)(int64_t count, const float *from, float *to); /**< half_add() of fp32 */
 };
 
 extern const struct half_kernels half_avx2; /**< half_avx2.c: AVX2 and F16C */

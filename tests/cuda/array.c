@@ -13,6 +13,11 @@ static size_t size_of(const struct array *array)
     return (size_t)array->count * (size_t)dtype_size(array->type);
 }
 
+static void *place_of(const struct array *array, int64_t index)
+{
+    return (char *)array->data + index * dtype_size(array->type);
+}
+
 struct array array_blank(enum dtype type, int64_t count)
 {
     struct array array = {.type = type, .count = count};
@@ -54,18 +59,13 @@ struct array array_copy(const struct array *array)
 float array_at(const struct array *array, int64_t index)
 {
     float wide;
-    if (array->type == DTYPE_FP32)
-        return ((const float *)array->data)[index];
-    half_to_float(array->type, 1, (const uint16_t *)array->data + index, &wide);
+    half_to_float(array->type, 1, place_of(array, index), &wide);
     return wide;
 }
 
 void array_set(struct array *array, int64_t index, float value)
 {
-    if (array->type == DTYPE_FP32)
-        ((float *)array->data)[index] = value;
-    else
-        half_from_float(array->type, 1, &value, (uint16_t *)array->data + index);
+    half_from_float(array->type, 1, &value, place_of(array, index));
     array->value[index] = array_at(array, index);
 }
 
@@ -96,11 +96,10 @@ void array_expect(const char *name, const struct array *array, int64_t index, do
 
 void array_expect_same(const char *name, const struct array *a, const struct array *b)
 {
-    size_t size = (size_t)dtype_size(a->type);
-    for (size_t i = 0; i < (size_t)a->count; i++)
-        if (memcmp((char *)a->data + i * size, (char *)b->data + i * size, size))
-            fail_msg("%s[%zu] is %.9g and should be %.9g", name, i, (double)array_at(a, (int64_t)i),
-                     (double)array_at(b, (int64_t)i));
+    for (int64_t i = 0; i < a->count; i++)
+        if (memcmp(place_of(a, i), place_of(b, i), (size_t)dtype_size(a->type)))
+            fail_msg("%s[%lld] is %.9g and should be %.9g", name, (long long)i,
+                     (double)array_at(a, i), (double)array_at(b, i));
 }
 
 /* ---- rows ---- */

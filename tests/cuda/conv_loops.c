@@ -27,10 +27,7 @@ static float *widened(enum dtype type, int64_t count, const void *from)
 {
     assert(from && (uintptr_t)from % 16 == 0);
     float *to = base_alloc(count, sizeof *to);
-    if (type == DTYPE_FP32)
-        memcpy(to, from, (size_t)count * sizeof *to);
-    else
-        half_to_float(type, count, from, to);
+    half_to_float(type, count, from, to);
     return to;
 }
 
@@ -38,10 +35,7 @@ static float *widened(enum dtype type, int64_t count, const void *from)
 static void narrow(enum dtype type, int64_t count, float *from, void *to)
 {
     assert(to && (uintptr_t)to % 16 == 0);
-    if (type == DTYPE_FP32)
-        memcpy(to, from, (size_t)count * sizeof *from);
-    else
-        half_from_float(type, count, from, to);
+    half_from_float(type, count, from, to);
     free(from);
 }
 
@@ -71,8 +65,7 @@ static float *read_x(enum conv_op op, const struct conv_shape *s, const struct c
     }
     for (int64_t i = 0; i < elements_in(s); i++)
         x[i] = x[i] > 0 ? x[i] : 0;
-    if (s->type != DTYPE_FP32)
-        half_round(s->type, elements_in(s), x);
+    half_round(s->type, elements_in(s), x);
     if (conv_ops[op].adds) {
         float *value = base_alloc(elements_in(s), sizeof *value);
         memcpy(value, x, (size_t)elements_in(s) * sizeof *value);
@@ -260,8 +253,7 @@ static void backward_norm(enum conv_op op, const struct conv_shape *s, const str
     for (int64_t i = 0; i < elements_in(s); i++)
         dx[i] = value[i] > 0 ? dx[i] : 0;
     free(value);
-    if (s->type != DTYPE_FP32)
-        half_round(s->type, elements_in(s), dx);
+    half_round(s->type, elements_in(s), dx);
     for (int32_t k = 0; k < conv_ops[op].norms; k++)
         derive(s, &call->norm[k], dx);
 }

@@ -13,9 +13,7 @@
 double operands_element(enum dtype type, const void *array, int64_t index)
 {
     float wide;
-    if (type == DTYPE_FP32)
-        return (double)((const float *)array)[index];
-    half_to_float(type, 1, (const uint16_t *)array + index, &wide);
+    half_to_float(type, 1, (const char *)array + index * dtype_size(type), &wide);
     return (double)wide;
 }
 
@@ -28,10 +26,7 @@ static void *filled(enum conv_op op, const struct conv_shape *shape, enum conv_a
     void *to = NULL;
     assert_int_equal(cudaMalloc(&to, (size_t)count * (size_t)dtype_size(type) + 1), 0);
     for (int64_t i = 0; i < count; i++)
-        if (type == DTYPE_FP32)
-            ((float *)to)[i] = pattern[i % CONV_PATTERN];
-        else
-            half_from_float(type, 1, &pattern[i % CONV_PATTERN], (uint16_t *)to + i);
+        half_from_float(type, 1, &pattern[i % CONV_PATTERN], (char *)to + i * dtype_size(type));
     free(pattern);
     return to;
 }

@@ -31,10 +31,7 @@ float *cuda_run_gradients(struct device_run *run)
             cudaMemcpy(flat, ops->gradients(run->state), bytes, cudaMemcpyDeviceToHost), 0);
     else
         memcpy(flat, ops->gradients(run->state), bytes);
-    if (type == DTYPE_FP32)
-        memcpy(wide, flat, bytes);
-    else
-        half_to_float(type, count, flat, wide);
+    half_to_float(type, count, flat, wide);
     if (!ops->turn)
         return wide;
     float *ordered = base_alloc(count, sizeof(float));

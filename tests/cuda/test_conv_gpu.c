@@ -52,10 +52,7 @@ static struct operands operands_of(enum conv_op op, const struct conv_shape *s, 
         o.host[a] = aligned_alloc(16, (size_t)(o.bytes[a] + 15) / 16 * 16);
         for (int64_t i = 0, n; i < count; i += n) {
             n = count - i < CONV_PATTERN ? count - i : CONV_PATTERN;
-            if (type == DTYPE_FP32)
-                memcpy((float *)o.host[a] + i, pattern, (size_t)n * sizeof *pattern);
-            else
-                half_from_float(type, n, pattern, (uint16_t *)o.host[a] + i);
+            half_from_float(type, n, pattern, (char *)o.host[a] + i * dtype_size(type));
         }
         free(pattern);
         must(cudaMalloc(&o.gpu[a], (size_t)o.bytes[a] + 1), "memory");
@@ -87,9 +84,7 @@ static void release(struct operands *o)
 static double element(enum dtype type, const void *array, int64_t index)
 {
     float wide;
-    if (type == DTYPE_FP32)
-        return (double)((const float *)array)[index];
-    half_to_float(type, 1, (const uint16_t *)array + index, &wide);
+    half_to_float(type, 1, (const char *)array + index * dtype_size(type), &wide);
     return (double)wide;
 }
 

@@ -206,8 +206,7 @@ static void backward_once(const int32_t *size, enum dtype type, struct passage h
         float sum = how.two ? dy.value[i] + more.value[i] : dy.value[i];
         dz.value[i] = how.masked && !passes(mask, i) ? 0 : sum;
     }
-    if (type != DTYPE_FP32)
-        half_round(type, count, dz.value);
+    half_round(type, count, dz.value);
     naive_batch_norm_backward(&layer, size[0], x.value, parameter.value, statistics.value, dz.value,
                               dx.value, gradient.value);
 

@@ -199,7 +199,7 @@ static struct results compute(enum half_isa isa, enum dtype dtype, const float *
     half_round(dtype, RANDOM, r.rounded);
     for (int32_t i = 0; i < RANDOM; i++)
         r.plain_sum[i] = (float)i;
-    half_add_float(RANDOM, values, r.plain_sum);
+    half_add(DTYPE_FP32, RANDOM, values, r.plain_sum);
     return r;
 }
 
@@ -248,7 +248,7 @@ static void check_length(enum dtype dtype, int64_t count)
     half_from_float(dtype, count, value, half);
     half_to_float(dtype, count, half, wide);
     half_add(dtype, count, half, sum);
-    half_add_float(count, value, sum);
+    half_add(DTYPE_FP32, count, value, sum);
     for (int32_t i = 0; i < ROOM; i++) {
         bool inside = i < count;
         assert_true(inside ? half[i] == half_of(dtype, value[i]) : half[i] == 0xabcd);
@@ -281,4 +281,14 @@ TEST_PORTABLE(rounding_is_there_and_back)
             uint32_t expected = bits_of(widened(types[t], half_of(types[t], value)));
             assert_int_equal(bits_of(rounded), expected);
         }
+}
+
+TEST(fp32_stays_as_it_is)
+{
+    AUTOFREE float *values = random_floats(RANDOM), *there = random_floats(RANDOM);
+    AUTOFREE float *back = base_alloc(RANDOM, sizeof(*back));
+    half_from_float(DTYPE_FP32, RANDOM, values, back);
+    half_to_float(DTYPE_FP32, RANDOM, back, there);
+    half_round(DTYPE_FP32, RANDOM, there);
+    assert_memory_equal(there, values, RANDOM * sizeof(*values));
 }

@@ -194,9 +194,7 @@ static void take_in(struct transfer *transfer)
     struct message part = oldest(&transfer->in)->part;
     void *from = slot(transfer->memory->landing, transfer->in.ends, transfer->in.window);
     float *to = transfer->data + part.offset;
-    if (transfer->payload == DTYPE_FP32 && part.reduce)
-        half_add_float(part.count, from, to);
-    else if (part.reduce)
+    if (part.reduce)
         half_add(transfer->payload, part.count, from, to);
     else if (transfer->payload != DTYPE_FP32)
         half_to_float(transfer->payload, part.count, from, to);

@@ -94,8 +94,7 @@ float *conv_pattern(enum dtype type, enum conv_array array)
     type = conv_array_type(type, array);
     for (int32_t i = 0; i < CONV_PATTERN; i++)
         pattern[i] = (float)(2 * base_uniform(1, (uint64_t)array, (uint64_t)i, 0) - 1);
-    if (type != DTYPE_FP32)
-        half_round(type, CONV_PATTERN, pattern);
+    half_round(type, CONV_PATTERN, pattern);
     return pattern;
 }
 

@@ -67,14 +67,11 @@ double conv_clock_time(struct conv_clock *clock, bool (*issue)(void *context), v
 cudaError_t conv_fill(void *to, int64_t size, enum dtype type, enum conv_array array)
 {
     float *pattern = conv_pattern(type, array);
-    uint16_t *narrow = base_alloc(CONV_PATTERN, sizeof *narrow);
-    if (type != DTYPE_FP32)
-        half_from_float(type, CONV_PATTERN, pattern, narrow);
+    void *narrow = base_alloc(CONV_PATTERN, (size_t)dtype_size(type));
+    half_from_float(type, CONV_PATTERN, pattern, narrow);
     int64_t done = CONV_PATTERN * (int64_t)dtype_size(type);
     done = done < size ? done : size;
-    cudaError_t error =
-        cudaMemcpy(to, type == DTYPE_FP32 ? (const void *)pattern : (const void *)narrow,
-                   (size_t)done, cudaMemcpyHostToDevice);
+    cudaError_t error = cudaMemcpy(to, narrow, (size_t)done, cudaMemcpyHostToDevice);
     for (int64_t next; error == cudaSuccess && done < size; done += next) {
         next = done < size - done ? done : size - done;
         error = cudaMemcpy((char *)to + done, to, (size_t)next, cudaMemcpyDeviceToDevice);

@@ -223,12 +223,10 @@ static cudaError_t read_element(const struct conv_trial *trial, enum conv_array 
     const enum dtype type = trial->shape.type;
     const size_t size = (size_t)dtype_size(type);
     const char *from = trial->array[array];
-    float wide = 0;
-    uint16_t narrow = 0;
-    cudaError_t error = cudaMemcpy(type == DTYPE_FP32 ? (void *)&wide : (void *)&narrow,
-                                   from + (size_t)index * size, size, cudaMemcpyDeviceToHost);
-    if (type != DTYPE_FP32)
-        half_to_float(type, 1, &narrow, &wide);
+    float element = 0, wide;
+    cudaError_t error =
+        cudaMemcpy(&element, from + (size_t)index * size, size, cudaMemcpyDeviceToHost);
+    half_to_float(type, 1, &element, &wide);
     *value = (double)wide;
     return error;
 }

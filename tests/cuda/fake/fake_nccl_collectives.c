@@ -34,22 +34,6 @@ static enum dtype dtype_of(int32_t type)
     }
 }
 
-static void to_float(enum dtype type, int64_t count, const void *from, float *to)
-{
-    if (type == DTYPE_FP32)
-        memcpy(to, from, (size_t)count * sizeof(*to));
-    else
-        half_to_float(type, count, from, to);
-}
-
-static void from_float(enum dtype type, int64_t count, const float *from, void *to)
-{
-    if (type == DTYPE_FP32)
-        memcpy(to, from, (size_t)count * sizeof(*from));
-    else
-        half_from_float(type, count, from, to);
-}
-
 /* What a rank gives, in bytes. */
 static size_t given(const struct order *order)
 {
@@ -95,7 +79,7 @@ static void add_up(const struct order *order, const char *const *part, int64_t o
     enum dtype type = dtype_of(order->type);
     double *sum = base_alloc(order->count, sizeof(*sum));
     for (int32_t i = 0; i < order->comm->size; i++) {
-        to_float(type, order->count, part[i] + offset * dtype_size(type), result);
+        half_to_float(type, order->count, part[i] + offset * dtype_size(type), result);
         for (int64_t k = 0; k < order->count; k++)
             sum[k] += (double)result[k];
     }
@@ -112,7 +96,7 @@ static void write_result(const struct order *order, const char *const *part)
     if (order->op != ALL_GATHER) {
         add_up(order, part, order->op == REDUCE_SCATTER ? order->comm->place * order->count : 0,
                result);
-        from_float(type, order->count, result, order->to);
+        half_from_float(type, order->count, result, order->to);
     }
     for (int32_t i = 0; i < order->comm->size && order->op == ALL_GATHER; i++)
         memcpy(order->to + (size_t)i * bytes, part[i], bytes);
