@@ -1,16 +1,11 @@
 #define OWN_MAIN
-#include <stdlib.h>
-#include <string.h>
-
-#include "tests/test.h"
-
-#include <stdio.h>
-
 #include "core/base/base.h"
 #include "core/schedule/memory.h"
 #include "exec/cuda/conv/conv_cudnn_engine.h"
 #include "exec/cuda/conv/conv_cudnn_graph.h"
 #include "models/networks.h"
+#include "tests/core/own.h"
+#include "tests/test.h"
 
 /* cuDNN itself, without a GPU: it is told what device to answer for, and asked for engines for
  * every convolution of our networks.  Nothing is run. */
@@ -52,14 +47,13 @@ static const struct described a100 = {
 static struct conv_target target_of(struct conv_builder *builder, const struct described *device)
 {
     struct conv_target target = {0};
-    char *text =
+    AUTOFREE char *text =
         base_format(described, device->processors, device->shared, device->memory, device->clock,
                     device->memory_clock, device->cache, device->version, device->name);
     target.property = conv_builder_new(builder, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
     conv_builder_set(builder, target.property, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
                      CUDNN_TYPE_CHAR, (int64_t)strlen(text), text);
     conv_builder_finalize(builder, target.property);
-    free(text);
     return target;
 }
 
@@ -108,15 +102,14 @@ static int32_t ask(const struct conv_target *target, enum conv_op op,
                    const struct conv_shape *shape)
 {
     struct err err = {0};
-    struct conv_builder builder = {.err = &err};
-    struct conv_candidate *list = NULL;
+    HELD(conv_builder) builder = {.err = &err};
+    AUTOFREE struct conv_candidate *list = NULL;
     bool found = false;
     cudnnBackendDescriptor_t graph = conv_graph(&builder, target, op, shape);
-    if (!graph)
-        fail_msg("%s", err.text);
+    assert_ok(graph, err);
     int32_t count = conv_candidates(&builder, target, graph, shape->type, &list);
     for (int32_t i = 0; i < count && !found; i++) {
-        struct conv_builder trial = {0}, again = {0};
+        HELD(conv_builder) trial = {0}, again = {0};
         int64_t workspace = 0, rebuilt = -1;
         found = conv_make_plan(&trial, target, list[i].config, &workspace) &&
                 workspace <= MEMORY_WORKSPACE_LIMIT;
@@ -127,11 +120,7 @@ static int32_t ask(const struct conv_target *target, enum conv_op op,
             if (conv_ops[op].optional)
                 assert_settings_known(&again, target, graph, &list[i].choice);
         }
-        conv_builder_release(&again);
-        conv_builder_release(&trial);
     }
-    free(list);
-    conv_builder_release(&builder);
     return found ? count : 0;
 }
 
@@ -145,14 +134,14 @@ struct cover {
 static struct cover cover(const struct described *device, const char *network, int32_t image,
                           enum dtype type, int32_t batch)
 {
-    struct conv_builder owner = {0};
+    HELD(conv_builder) owner = {0};
     struct conv_target target = target_of(&owner, device);
     struct err err = {0};
-    struct model *model = network_build(network, image, image > 64 ? 1000 : 10, &err);
+    OWN(model) *model = network_build(network, image, image > 64 ? 1000 : 10, &err);
     struct cover cover = {.fewest = INT32_MAX};
     assert_false(owner.failed);
     assert_non_null(model);
-    struct conv_shape *seen = base_alloc(model->layer_count, sizeof *seen);
+    AUTOFREE struct conv_shape *seen = base_alloc(model->layer_count, sizeof *seen);
     for (int32_t i = 0; i < model->layer_count; i++) {
         const struct layer *layer = &model->layer[i];
         struct conv_shape shape = shape_of(layer, type, batch);
@@ -185,9 +174,6 @@ static struct cover cover(const struct described *device, const char *network, i
                   cover.having[CONV_BACKWARD_DATA_ADD_NORM],
                   cover.having[CONV_BACKWARD_DATA_ADD_NORMS], cover.having[CONV_FORWARD_ADD_SUMS],
                   cover.having[CONV_FORWARD_ADD_TWO_SUMS]);
-    free(seen);
-    model_free(model);
-    conv_builder_release(&owner);
     return cover;
 }
 
@@ -234,18 +220,17 @@ TEST(sums_and_factors_come_with_fp16_alone)
     static const enum dtype other[] = {DTYPE_FP32, DTYPE_BF16};
     static const struct described *const device[] = {&h200, &a100};
     struct conv_shape shape = {DTYPE_FP16, 256, 64, 56, 56, 64, 56, 56, 3, 1, 1};
-    for (size_t d = 0; d < sizeof device / sizeof *device; d++) {
-        struct conv_builder owner = {0};
+    for (size_t d = 0; d < ARRAY_SIZE(device); d++) {
+        HELD(conv_builder) owner = {0};
         struct conv_target target = target_of(&owner, device[d]);
-        for (size_t k = 0; k < sizeof op / sizeof *op; k++) {
+        for (size_t k = 0; k < ARRAY_SIZE(op); k++) {
             shape.type = DTYPE_FP16;
             assert_int_not_equal(ask(&target, op[k], &shape), 0);
-            for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+            for (size_t i = 0; i < ARRAY_SIZE(other); i++) {
                 shape.type = other[i];
                 assert_int_equal(ask(&target, op[k], &shape), 0);
             }
         }
-        conv_builder_release(&owner);
     }
 }
 
@@ -256,11 +241,10 @@ TEST(the_stem_has_engines_for_four_channels)
     static const struct described *const device[] = {&h200, &a100};
     struct conv_shape shape = {DTYPE_FP16, 256, 4, 224, 224, 64, 112, 112, 7, 2, 3};
     for (int32_t i = 0; i < 8; i++) {
-        struct conv_builder owner = {0};
+        HELD(conv_builder) owner = {0};
         struct conv_target target = target_of(&owner, device[i / 4]);
         shape.type = i / 2 % 2 ? DTYPE_BF16 : DTYPE_FP16;
         assert_int_not_equal(ask(&target, op[i % 2], &shape), 0);
-        conv_builder_release(&owner);
     }
 }
 
@@ -288,10 +272,10 @@ TEST(unfit_engines_are_left_out)
     const uint32_t rounds = UINT32_C(1) << CUDNN_NUMERICAL_NOTE_TENSOR_CORE |
                             UINT32_C(1) << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
     for (int32_t type = 0; type < DTYPE_COUNT; type++) {
-        struct conv_builder builder = {0};
+        HELD(conv_builder) builder = {0};
         struct conv_target target = target_of(&builder, &h200);
         struct conv_shape typed = shape;
-        struct conv_candidate *list;
+        AUTOFREE struct conv_candidate *list = NULL;
         typed.type = (enum dtype)type;
         cudnnBackendDescriptor_t graph =
             conv_graph(&builder, &target, CONV_BACKWARD_FILTER, &typed);
@@ -308,8 +292,6 @@ TEST(unfit_engines_are_left_out)
                                     sizeof list[i].choice.knob) == 0);
         }
         assert_true(typed.type == DTYPE_FP32 || cores > 0);
-        free(list);
-        conv_builder_release(&builder);
     }
 }
 
@@ -318,15 +300,12 @@ TEST(faults_are_told_in_the_librarys_words)
 {
     static const struct conv_shape shape = {DTYPE_FP16, 256, 64, 56, 56, 64, 57, 56, 3, 1, 1};
     struct err err = {0};
-    struct conv_builder builder = {.err = &err};
+    HELD(conv_builder) builder = {.err = &err};
     struct conv_target target = target_of(&builder, &h200);
     assert_null(conv_graph(&builder, &target, CONV_FORWARD, &shape));
     assert_int_equal(err.count, 1);
-    assert_int_equal(err.exit_code, 69);
-    assert_non_null(strstr(err.text, "cuDNN cannot"));
-    assert_non_null(strstr(err.text, "CUDNN_STATUS_"));
-    err_release(&err);
-    conv_builder_release(&builder);
+    assert_has(err.text, "cuDNN cannot");
+    assert_message(&err, 69, "CUDNN_STATUS_");
 }
 
 TEST(says_that_there_is_no_gpu)
@@ -338,9 +317,7 @@ TEST(says_that_there_is_no_gpu)
         skip();
     assert_int_equal(conv_open(&library, NULL, false, &err), -1);
     assert_null(library);
-    assert_int_equal(err.exit_code, 69);
-    assert_non_null(strstr(err.text, "no NVIDIA GPU can be used for convolutions"));
-    err_release(&err);
+    assert_message(&err, 69, "no NVIDIA GPU can be used for convolutions");
 }
 
 int main(void)

@@ -21,6 +21,16 @@ static float *gradients_of(struct device_run *run)
                   (size_t)run->layout.parameters * sizeof(*copy));
 }
 
+static struct device_run_job job_of(const struct model *model, int32_t micro_batches,
+                                    int32_t threads)
+{
+    return (struct device_run_job){.ops = &device_dnnl_ops,
+                                   .model = model,
+                                   .batch = 8,
+                                   .micro_batches = micro_batches,
+                                   .threads = threads};
+}
+
 static void assert_trains(const struct model *model, uint64_t seed)
 {
     const struct difference limit = {.loss = 1e-4,
@@ -32,13 +42,10 @@ static void assert_trains(const struct model *model, uint64_t seed)
                                      .score = 1e-3};
     struct difference jumped = limit;
     jumped.tensor = INFINITY;
-    const struct device_run_job job = {.ops = &device_dnnl_ops,
-                                       .model = model,
-                                       .batch = 8,
-                                       .micro_batches = seed > 0 && seed % 4 == 0 ? 2 : 1,
-                                       .threads = 1 + (int32_t)(seed % 2),
-                                       .learning_rate = 0.01,
-                                       .seed = seed};
+    struct device_run_job job =
+        job_of(model, seed > 0 && seed % 4 == 0 ? 2 : 1, 1 + (int32_t)(seed % 2));
+    job.learning_rate = 0.01;
+    job.seed = seed;
     device_compare(job, gradients_of, 1, &limit, &jumped);
 }
 
@@ -63,17 +70,11 @@ TEST(known_networks_train_as_on_the_naive_device)
 static bool runs_bf16(void)
 {
     HELD(err) err = {0};
-    struct device_run run;
+    CLOSED(device_run) run;
     OWN(model) *model = network_build("toy", 16, 4, &err);
-    const struct device_run_job job = {.ops = &device_dnnl_ops,
-                                       .model = model,
-                                       .batch = 1,
-                                       .micro_batches = 1,
-                                       .threads = 1,
-                                       .compute = DTYPE_BF16};
-    bool runs = device_run_open(&run, &job, &err) == 0;
-    device_run_close(&run);
-    return runs;
+    struct device_run_job job = job_of(model, 1, 1);
+    job.compute = DTYPE_BF16;
+    return device_run_open(&run, &job, &err) == 0;
 }
 
 /* Rounding to 8 bits changes each factor by up to 0.2 %; a wrong operand changes the gradient by as
@@ -91,14 +92,10 @@ TEST(bf16_is_fp32_up_to_rounding)
     jumped.gradient = INFINITY;
     for (uint64_t seed = 0; random_seed(&seed, NETWORKS);) {
         OWN(model) *model = random_network(seed);
-        const struct device_run_job job = {.ops = &device_dnnl_ops,
-                                           .model = model,
-                                           .batch = 8,
-                                           .micro_batches = 1,
-                                           .threads = 2,
-                                           .shift = 2,
-                                           .compute = DTYPE_BF16,
-                                           .seed = seed};
+        struct device_run_job job = job_of(model, 1, 2);
+        job.shift = 2;
+        job.compute = DTYPE_BF16;
+        job.seed = seed;
         device_compare(job, gradients_of, 1, &limit, &jumped);
     }
 }
@@ -108,12 +105,8 @@ TEST(the_same_threads_give_the_same_bits)
 {
     struct err err = {0};
     OWN(model) *model = network_build("resnet8", 32, 10, &err);
-    const struct device_run_job job = {.ops = &device_dnnl_ops,
-                                       .model = model,
-                                       .batch = 8,
-                                       .micro_batches = 2,
-                                       .threads = 2,
-                                       .learning_rate = 0.1};
+    struct device_run_job job = job_of(model, 2, 2);
+    job.learning_rate = 0.1;
     struct device_run run[2];
     for (int32_t i = 0; i < 2; i++) {
         device_open(&run[i], job);
@@ -151,12 +144,9 @@ TEST(no_matrix_is_left_to_the_slow_reference)
     for (size_t i = 0; i < ARRAY_SIZE(name); i++) {
         struct err err = {0};
         OWN(model) *model = network_build(name[i], 64, 16, &err);
-        const struct device_run_job job = {.ops = &device_dnnl_ops,
-                                           .model = model,
-                                           .batch = 1,
-                                           .micro_batches = 1,
-                                           .threads = 1,
-                                           .blank = true};
+        struct device_run_job job = job_of(model, 1, 1);
+        job.batch = 1;
+        job.blank = true;
         CLOSED(device_run) run;
         device_open(&run, job);
         for (int32_t k = 0; k < model->layer_count; k++) {
@@ -172,12 +162,8 @@ TEST(no_matrix_is_left_to_the_slow_reference)
 static void assert_workspace(const struct model *model, enum dtype compute, int32_t micro_batches,
                              int32_t threads)
 {
-    const struct device_run_job job = {.ops = &device_dnnl_ops,
-                                       .model = model,
-                                       .batch = 8,
-                                       .micro_batches = micro_batches,
-                                       .threads = threads,
-                                       .compute = compute};
+    struct device_run_job job = job_of(model, micro_batches, threads);
+    job.compute = compute;
     CLOSED(device_run) run;
     struct err err = {0};
     int64_t told = -1;
