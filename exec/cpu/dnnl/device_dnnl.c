@@ -25,7 +25,7 @@ static int check_types(const struct scenario *scenario, struct err *err)
     if (!masters)
         reason = "its master weights are fp32";
     else if (compute == DTYPE_FP16)
-        reason = "oneDNN 2 has no convolutions in fp16";
+        reason = "its convolutions are in fp32 or bf16";
     else if (compute == DTYPE_BF16 && !multiplies_bf16())
         reason = "this CPU has no instructions for bf16, and emulated it is slower than fp32";
     if (!reason)

@@ -43,9 +43,12 @@ void engine_release(struct engine *engine)
 {
     for (int64_t i = 0; i < engine->memories; i++)
         dnnl_memory_destroy(engine->memory[i]);
+    for (int64_t i = 0; i < engine->tensors; i++)
+        TENSOR_FREE(engine->tensor[i]);
     for (int64_t i = 0; i < engine->blocks; i++)
         free(engine->block[i]);
     free(engine->memory);
+    free(engine->tensor);
     free(engine->scratch);
     free(engine->block);
     if (engine->addresses)
@@ -76,7 +79,7 @@ float *engine_alloc(struct engine *engine, int64_t count)
     return block;
 }
 
-dnnl_memory_t engine_memory(struct engine *engine, const dnnl_memory_desc_t *desc, void *data)
+dnnl_memory_t engine_memory(struct engine *engine, tensor_desc desc, void *data)
 {
     dnnl_memory_t memory;
     if (engine->addresses)
@@ -115,13 +118,15 @@ void call_close(struct call *call)
 {
     if (call->primitive)
         dnnl_primitive_destroy(call->primitive);
+    if (call->desc)
+        dnnl_primitive_desc_destroy(call->desc);
 }
 
 void engine_make(struct engine *engine, dnnl_primitive_desc_t desc, struct call *call)
 {
-    const dnnl_memory_desc_t *space =
-        dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
+    tensor_desc space = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
     size_t size = dnnl_memory_desc_get_size(space);
+    call->desc = desc;
     if (!engine->addresses)
         MUST(dnnl_primitive_create(&call->primitive, desc));
     if (size == 0)
