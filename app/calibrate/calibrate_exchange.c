@@ -138,7 +138,7 @@ enum { SIZES_MOST = 64 /* our choice */ };
 /* Errors of timing are relative. */
 static struct exchange_line fit_line(const struct sizes *sizes, const double *time, bool *grows)
 {
-    double x[SIZES_MOST], weight[SIZES_MOST], latency, per_byte, c00, c01, c11, chi2;
+    double x[SIZES_MOST] = {0}, weight[SIZES_MOST] = {0}, latency, per_byte, c00, c01, c11, chi2;
     int32_t n = sizes->count;
     for (int32_t i = 0; i < n; i++) {
         x[i] = (double)sizes->item[i];

@@ -7,6 +7,10 @@
 
 #include "core/base/base.h"
 
+#if XML_MAJOR_VERSION == 2 && XML_MINOR_VERSION < 9
+#define XML_GetCurrentLineNumber64 XML_GetCurrentLineNumber /* deprecated since */
+#endif
+
 enum { LEVEL_LIMIT = 64, ELEMENT_LIMIT = 100000 };
 
 /* What expat's handlers share. */
@@ -38,7 +42,7 @@ static void begin(void *context, const XML_Char *name, const XML_Char **attribut
         count++;
     struct xml *element = base_alloc(1, sizeof(*element)), *parent = reading->open;
     element->name = base_copy(name);
-    element->line = (int32_t)XML_GetCurrentLineNumber(reading->parser);
+    element->line = (int32_t)XML_GetCurrentLineNumber64(reading->parser);
     element->attribute = base_alloc(count + 1, sizeof(*element->attribute));
     for (int32_t i = 0; i < count; i++)
         element->attribute[i] = base_copy(attribute[i]);
@@ -82,7 +86,7 @@ struct xml *xml_read(const char *file, const char *text, int64_t length, struct 
         const char *why =
             reading.refusal ? reading.refusal : XML_ErrorString(XML_GetErrorCode(reading.parser));
         err_add(err, "%s:%d: not the XML that was expected: %s; write the file again", file,
-                (int)XML_GetCurrentLineNumber(reading.parser), why);
+                (int)XML_GetCurrentLineNumber64(reading.parser), why);
         xml_free(reading.root);
     }
     XML_ParserFree(reading.parser);

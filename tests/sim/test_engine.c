@@ -3,6 +3,7 @@
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
 #include <simgrid/link.h>
+#include <simgrid/version.h>
 #include <stdio.h>
 #include <xbt/dynar.h>
 
@@ -59,11 +60,19 @@ static void print_simulated(struct text *out, const struct scene *scene, int32_t
                             int32_t class)
 {
     int32_t to = fold_to(scene->fold, &scene->traffic->relation[relation], class);
+    sg_host_t source = host_of(scene, relation, class), target = host_of(scene, relation, to);
+#if SIMGRID_VERSION >= 40000
+    int count;
+    AUTOFREE const_sg_link_t *links = sg_host_get_route_links(source, target, &count);
+    for (int i = 0; i < count; i++)
+        text_add(out, "%s ", sg_link_get_name(links[i]));
+#else
     xbt_dynar_t links = xbt_dynar_new(sizeof(sg_link_t), NULL);
-    sg_host_get_route(host_of(scene, relation, class), host_of(scene, relation, to), links);
+    sg_host_get_route(source, target, links);
     for (unsigned i = 0; i < xbt_dynar_length(links); i++)
         text_add(out, "%s ", sg_link_get_name(xbt_dynar_get_as(links, i, sg_link_t)));
     xbt_dynar_free(&links);
+#endif
 }
 
 /* The route as the fabric describes it: a link of a larger class of flows stands several times. */
