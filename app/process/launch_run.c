@@ -54,6 +54,9 @@ static _Noreturn void become(const struct launch *launch, pid_t parent, const si
     signal(SIGUSR1, SIG_IGN); /* ignored until the program handles it: an early signal must not
                                  kill */
     setenv("OMPI_MCA_ess_base_forward_signals", "SIGURG", 1);
+    setenv("PRTE_MCA_ess_base_forward_signals", "SIGURG", 1); /* of Open MPI 5 */
+    if (!launch->hosts)
+        setenv("OMPI_MCA_orte_execute_quiet", "1", 1);
     if (nothing >= 0)
         dup2(nothing, STDIN_FILENO);
     launch_take_streams(launch);
@@ -127,7 +130,7 @@ static void rest(pid_t pid)
     kill(pid, SIGCONT);
 }
 
-/* mpirun, asked to be quiet, says nothing about a rank that was killed. */
+/* mpirun of Open MPI 4, asked to be quiet, says nothing about a rank that was killed. */
 static int finish(const struct launch *launch, const struct interrupt *interrupt, int status,
                   struct err *err)
 {
