@@ -31,14 +31,16 @@ static char *unquote(char *word)
 
 /* mpirun's words are a line for a remote shell, split at blanks: values in quotes, and before the
  * daemon the set-up for the user's shell or mpirun's folder ("( test ! -r ./.profile || .
- * ./.profile; orted ... )", "PATH=... ; export PATH ; /folder/orted ..."), which this environment
- * already has.  Source: Open MPI 4.1, orte/mca/plm/rsh/plm_rsh_module.c, setup_launch().
+ * ./.profile; orted ... )", "PATH=... ; export PATH;/folder/prted ..."), which this environment
+ * already has.  Source: Open MPI 4.1, orte/mca/plm/rsh/plm_rsh_module.c, setup_launch(), and 5.0.
  * @return the first word of the command, or NULL: there is no daemon. */
 static char **find_daemon(char **word)
 {
     for (; *word; word++) {
-        char *blank = strrchr(*word, ' '), *name = blank ? blank + 1 : *word;
-        if (!is_called(name, "orted"))
+        char *name = *word;
+        for (char *end; *(end = name + strcspn(name, " ;"));)
+            name = end + 1;
+        if (!is_called(name, "orted") && !is_called(name, "prted"))
             continue;
         *word = name;
         for (char **rest = word + 1; *rest; rest++)

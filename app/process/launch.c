@@ -56,7 +56,7 @@ static void add_places(struct launch *launch, int32_t ranks)
 {
     static const char *const here[] = {"--bind-to", "none", NULL};
     static const char *const yield[] = {"--mca", "mpi_yield_when_idle", "1", NULL};
-    const char *const lab[] = {"--mca", "rmaps", "seq", "--host", launch->hosts, NULL};
+    const char *const lab[] = {"--map-by", "seq", "--host", launch->hosts, NULL};
     if (launch->hosts) { /* the lab's environment sets everything else */
         add_words(launch, lab);
         return;

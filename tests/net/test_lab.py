@@ -46,10 +46,10 @@ class Build(unittest.TestCase):
         out = self.on("flat-4", "on", "h2", "printf", "%s\\n", *words)
         self.assertEqual(out.split("\n")[:-1], words)
         for command in (("on", "h9", "true"), ("on", "h2", "no-such-program"), ("agent", "h2", "true"),
-                        ("on",), ("on", "h2")):
+                        ("agent", "h2", "export", "PATH;/no/prted"), ("on",), ("on", "h2")):
             done = lab.run("lab", lab.platform("flat-4"), "--", *command)
             self.assertIn(done.returncode, (64, 127), command)
-            self.assertRegex(done.stderr, "no host h9|cannot start no-such|usage: ", command)
+            self.assertRegex(done.stderr, "no host h9|cannot start (no-such|/no/prted)|usage: ", command)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can become a user without a login shell")
     @unittest.skipUnless(shutil.which("mpirun"), "mpirun (package openmpi-bin) is not installed")

@@ -79,7 +79,7 @@ class ValidateLab(unittest.TestCase):
 
     def test_ranks_agree_that_their_machines_have_different_numbers(self):
         """With 2, 1 and 1 of 4 ranks, the first machine alone could take all to have two."""
-        done = lab.run("lab", lab.platform("flat-4"), "--", "mpirun", "--mca", "rmaps", "seq",
+        done = lab.run("lab", lab.platform("flat-4"), "--", "mpirun", "--map-by", "seq",
                        "--host", "h0,h0,h1,h2", lab.PROGRAM + "-exec", "train", self.job,
                        "--device=cpu-naive", "--steps=1", "--timeout=60",
                        "--set=allreduce={algorithm: hierarchical}")
