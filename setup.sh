@@ -1,48 +1,70 @@
 #!/bin/bash
-# Install what is missing from packages.txt and build everything in build/.
+# Install what is missing from packages.txt and build the programs in build/.
+# usage: setup.sh [GROUP...], of packages.txt beside 'programs' and 'optional'
 set -eu
 cd "$(dirname "$0")"
 exec </dev/null
 
+# missing GROUP...: lines "NAME # USE" of packages.txt that are not installed.
 missing() {
-    local package
-    while read -r package _; do
-        case $package in '' | '#'*) continue ;; esac
+    local group='' package use
+    while read -r package use; do
+        case $package in
+        '' | '#'*) continue ;;
+        '['*) group=$package && continue ;;
+        esac
+        case " $* " in
+        *" ${group:1:-1} "*) ;;
+        *) continue ;;
+        esac
         case $(dpkg-query -W -f '${Status}' "$package" 2>&1) in
         *' ok installed') ;;
-        *) echo "$package" ;;
+        *) echo "$package $use" ;;
         esac
     done <packages.txt
 }
 
 as_root() {
-    if [ "$(id -u)" -eq 0 ]; then
-        "$@"
-    elif command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 2 ]; }; then
-        sudo "$@"
-    else
-        echo "setup.sh: neither root nor sudo" >&2
-        return 1
-    fi
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+may_install() {
+    command -v apt-get >/dev/null || return
+    [ "$(id -u)" -eq 0 ] || { command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 2 ]; }; }
 }
 
 install_packages() {
-    as_root apt-get update -qq && as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -qq -y --no-install-recommends "$@"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@"
 }
 
-# Most parts are optional: meson says which it leaves out, and stops if it cannot do without.
-mapfile -t packages < <(missing)
-if [ "${#packages[@]}" -gt 0 ]; then
-    install_packages "${packages[@]}" || echo "setup.sh: going on without ${packages[*]}" >&2
+# install_all NAME...: those that the release has; one that cannot be installed keeps no other away.
+install_all() {
+    local name known
+    as_root apt-get update -qq || true
+    mapfile -t known < <(apt-cache show --no-all-versions "$@" 2>/dev/null | sed -n 's/^Package: //p')
+    install_packages "${known[@]}" || for name in "${known[@]}"; do
+        install_packages "$name" || true
+    done
+}
+
+groups=(programs optional "$@")
+mapfile -t before < <(missing "${groups[@]}")
+if [ "${#before[@]}" -gt 0 ] && may_install; then
+    install_all "${before[@]%% *}"
+fi
+mapfile -t after < <(missing "${groups[@]}")
+if [ "${#after[@]}" -gt 0 ]; then
+    printf 'setup.sh: going on without these packages:\n' >&2
+    printf '  %s\n' "${after[@]}" >&2
+    may_install || echo "setup.sh: it takes root or sudo: apt-get install ${after[*]%% *}" >&2
 fi
 
-# Continuous integration compiles kernels for one GPU of the eight.
-options=(-Dwerror=true)
-[ -z "${CI:-}" ] || options+=(-Dgpu_arch=90)
+# Continuous integration compiles kernels for one GPU of the eight, and stops at warnings, which
+# compilers that we have not seen may have.  What was missing is looked for again once it is there.
 if [ ! -f build/build.ninja ]; then
-    meson setup build "${options[@]}"
-elif [ "${#packages[@]}" -gt 0 ]; then
+    meson setup build ${CI:+-Dwerror=true -Dgpu_arch=90}
+elif [ "${after[*]}" != "$(cat build/without 2>/dev/null)" ]; then
     meson setup --reconfigure build
 fi
-ninja -C build
+echo "${after[*]}" >build/without
+ninja -C build programs

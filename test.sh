@@ -29,10 +29,10 @@ for build in "${builds[@]}"; do
     rm -f "$build/meson-logs/testlog.json"
 done
 
-./setup.sh &&
+./setup.sh tests notebooks ${CI:+developers} &&
     run build
 
-configure build-bare -Dauto_features=disabled -Dwerror=true -Dbuildtype=debug &&
+configure build-bare -Dauto_features=disabled ${CI:+-Dwerror=true} -Dbuildtype=debug &&
     run build-bare --no-suite once --no-suite core
 
 export FORETRAIN_TEST_NETWORKS=1

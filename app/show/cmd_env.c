@@ -85,14 +85,14 @@ static int show_environment(const void *record, struct text *out, struct err *er
         find_library("libfyaml", BUILD_LIBFYAML, ""),
         find_library("jansson", BUILD_JANSSON, ""),
         find_library("libjpeg", BUILD_JPEG,
-                     "JPEG images cannot be read: libjpeg62-turbo-dev was not found, or switched "
+                     "JPEG images cannot be read: libjpeg-dev was not found, or switched "
                      "off, at build time"),
         find_library("xxhash", BUILD_XXHASH,
                      "packs cannot be read: libxxhash-dev was not found, or switched off, at build "
                      "time"),
         find_library("sliders", BUILD_WASM,
-                     "pages have none: clang 14 for wasm32 (lld-14, wasi-libc, "
-                     "libclang-rt-14-dev-wasm32) was not found, or switched off, at build time"),
+                     "pages have none: clang for wasm32 (clang, lld, wasi-libc, "
+                     "libclang-rt-dev-wasm32) was not found, or switched off, at build time"),
     };
     if (request->json)
         print_json(out, part);

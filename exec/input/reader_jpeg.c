@@ -29,7 +29,7 @@ static int check_decoder(const char *path, struct err *err)
     if (decoder_present())
         return 0;
     return err_add_code(err, 69,
-                        "%s: this build cannot read JPEG: libjpeg (libjpeg62-turbo-dev) was "
+                        "%s: this build cannot read JPEG: libjpeg (libjpeg-dev) was "
                         "missing, or switched off by -Djpeg=disabled",
                         path);
 }

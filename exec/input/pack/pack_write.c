@@ -236,8 +236,7 @@ int pack_write(const struct pack_job *job, struct pack_summary *summary, struct 
     struct catalog catalog = {0};
     if (!pack_present())
         return err_add_code(err, 69, "this build cannot pack: it was made without %s",
-                            hash_present() ? "libjpeg (libjpeg62-turbo-dev)"
-                                           : "xxHash (libxxhash-dev)");
+                            hash_present() ? "libjpeg (libjpeg-dev)" : "xxHash (libxxhash-dev)");
     if (open_catalog(&catalog, job->from, err))
         return -1;
     pack_header_init(&writer.header);
