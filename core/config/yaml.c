@@ -56,8 +56,9 @@ static struct origin event_origin(const struct reader *reader, struct fy_event *
 {
     const struct fy_mark *start = fy_event_start_mark(event);
     const struct fy_mark *end = fy_event_end_mark(event);
-    if (!start || !end) /* a missing value is located at its key */
-        return reader->last;
+    bool empty = start && end && start->input_pos == end->input_pos; /* in libfyaml 0.8 */
+    if (!start || !end || (empty && event->type == FYET_SCALAR))
+        return reader->last; /* a missing value is located at its key */
     struct origin origin = origin_at(reader->source, start->line, start->column);
     widen(&origin, start, end);
     return origin;
