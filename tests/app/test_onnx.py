@@ -74,7 +74,7 @@ def export(model, x, path, **words):
     """Write @model as an ONNX file with its batch norm and dropout."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.onnx.export(model.train(), x, str(path), opset_version=13, do_constant_folding=False,
+        torch.onnx.export(model.train(), x, str(path), opset_version=14, do_constant_folding=False,
                           training=torch.onnx.TrainingMode.PRESERVE, **words)
 
 

@@ -342,7 +342,7 @@ static bool moves(struct platform *platform, const struct number *number, int32_
 {
     struct trial trial = trial_new(platform, nodes);
     bool moved = false;
-    for (int32_t a = 0; a < DTYPE_COUNT * ALGORITHM_COUNT && !moved; a++) {
+    for (int32_t a = 0; a < (int)DTYPE_COUNT * ALGORITHM_COUNT && !moved; a++) {
         trial.algorithm = (enum algorithm)(a % ALGORITHM_COUNT);
         trial.compute = (enum dtype)(a / ALGORITHM_COUNT);
         trial.batch = trial.compute == DTYPE_FP32 ? 1 : 32;
