@@ -7,7 +7,6 @@
 #include "app/show/show_fold.h"
 #include "app/show/show_model.h"
 #include "app/show/show_motion.h"
-#include "app/show/show_play.h"
 #include "core/convergence/convergence.h"
 
 struct show_model_request {
@@ -32,7 +31,7 @@ struct show_collective_request {
     struct request head;
     int32_t algorithm; /* enum algorithm */
     int32_t ranks;     /* -1: not given */
-    const char *grid, *platform, *bytes, *motion, *play;
+    const char *grid, *platform, *bytes, *motion;
     bool text;
 };
 
@@ -152,9 +151,9 @@ static int show_device(const void *record, struct text *out, struct err *err)
 static int lay_out(const struct show_collective_request *request, struct collective *c,
                    struct point *point, int64_t *bytes, struct err *err)
 {
-    bool shown = request->text || request->play || request->motion;
+    bool shown = request->text || request->motion;
     if (!shown && (request->platform || request->bytes))
-        return err_add_code(err, 64, "--%s has no effect without --text, --play or --animate",
+        return err_add_code(err, 64, "--%s has no effect without --text or --animate",
                             request->platform ? "platform" : "bytes");
     if (request->bytes && !request->platform)
         return err_add_code(err, 64, "--bytes has no effect without --platform");
@@ -189,29 +188,10 @@ static void show_rounds(const struct show_collective_request *request, const str
     else if (by_grid && !request->grid)
         text_add(out, "grid %d x %d\n", c->grid.columns, c->grid.rows);
     bool folded = c->ranks > SHOW_COLLECTIVE_RANKS;
-    if (request->text || request->play)
+    if (request->text)
         (folded ? fold_holdings : show_holdings)(out, c, point->fabric, bytes);
     else if (!request->motion)
         (folded ? fold_messages : show_messages)(out, c);
-}
-
-/* Plays what is drawn, in place of printing it. */
-static int play(const struct show_collective_request *request, struct text *out, struct err *err)
-{
-    double seconds;
-    struct err why = {0};
-    if (unit_parse(UNIT_NONE, request->play, &seconds, &why) ||
-        !(seconds >= 0 && seconds <= 3600)) {
-        err_release(&why);
-        return err_add_code(err, 64,
-                            "--play %s: give the seconds of a round, such as 0.5, or 0 to press "
-                            "Enter after each",
-                            request->play);
-    }
-    text_clean(out->data);
-    int failed = show_play(out, seconds, err);
-    text_release(out);
-    return failed;
 }
 
 /* With one element per rank, blocks and elements are the same. */
@@ -250,8 +230,6 @@ static int show_collective(const void *record, struct text *out, struct err *err
     int failed = lay_out(request, &c, &point, &bytes, err);
     if (!failed)
         show_rounds(request, &c, &point, bytes, out);
-    if (!failed && request->play)
-        failed = play(request, out, err);
     if (!failed && request->motion)
         failed =
             show_motion(request->motion, &c, point.fabric ? point.devices_per_node : grid.columns,
@@ -288,14 +266,11 @@ static const struct option collective_options[] = {
     ROW_GRID(offsetof(struct show_collective_request, grid)),
     OPTION_ROW("text", 0, OPTION_FLAG, offsetof(struct show_collective_request, text),
                .help = "Draw what each rank holds of each chunk, after every round"),
-    OPTION_ROW("play", 0, OPTION_TEXT, offsetof(struct show_collective_request, play), "SECONDS",
-               NULL, "Draw that in the terminal, a round after another; 0: press Enter after each"),
     OPTION_ROW("animate", 0, OPTION_TEXT, offsetof(struct show_collective_request, motion), "FILE",
                NULL, "Write a page that plays the rounds, beside those of other algorithms"),
-    OPTION_ROW(
-        "platform", 0, OPTION_TEXT, offsetof(struct show_collective_request, platform), "NAME",
-        NULL,
-        "With --text, --play or --animate: also what each round moves and how long it takes there"),
+    OPTION_ROW("platform", 0, OPTION_TEXT, offsetof(struct show_collective_request, platform),
+               "NAME", NULL,
+               "With --text or --animate: also what each round moves and how long it takes there"),
     OPTION_ROW("bytes", 0, OPTION_TEXT, offsetof(struct show_collective_request, bytes), "SIZE",
                NULL, "Of the vector, with --platform (default: 100MB)"),
     ROW_LAST};
