@@ -89,8 +89,6 @@ static int read_published(const struct predict_request *request, double *publish
     *published = NAN;
     if (!request->published)
         return 0;
-    if (!request->report)
-        return err_add_code(err, 64, "--published has no effect without --report");
     /* Twice the ideal speed is more than any cluster has: "91" is 91 times. */
     bool good = !unit_parse(UNIT_FRACTION, request->published, published, &why) && *published > 0 &&
                 *published <= 2;
@@ -149,9 +147,9 @@ static const struct option options[] = {
                "Write the last phase's steps as a Paje trace"),
     ROW_SPANS(AT(spans)),
     ROW_REPORT(AT(report)),
-    OPTION_ROW(
-        "published", 0, OPTION_TEXT, AT(published), "SHARE", NULL,
-        "A scaling efficiency that somebody measured, to draw beside the curve of --report: 91.6%"),
+    OPTION_ROW("published", 0, OPTION_TEXT, AT(published), "SHARE", NULL,
+               "A scaling efficiency that somebody measured, to draw beside the curve: 91.6%",
+               "report"),
     OPTION_ROW("buckets", 0, OPTION_FLAG, AT(buckets),
                .help =
                    "Print each all-reduce of the last phase's step: ready, begin, end, exposed"),

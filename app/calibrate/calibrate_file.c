@@ -30,7 +30,7 @@ char *calibrate_command(const struct calibrate_request *request)
     text_add(&line,
              "foretrain calibrate %s --device %s --networks %s --batch %s --threads %d "
              "--precision %s --repeats %d",
-             request->head.argument.item[0], device_words[request->machine.compute.device],
+             request->cluster ? "cluster" : "device", device_words[request->machine.compute.device],
              request->machine.networks, request->machine.batches, request->machine.compute.threads,
              dtype_names[request->machine.dtype], request->machine.repeats);
     if (request->machine.compute.started)

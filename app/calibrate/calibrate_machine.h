@@ -19,6 +19,7 @@ struct calibrate_request {
     const char *bytes;     /**< messages to time */
     const char *device;    /**< of the cluster's file; NULL: measured too */
     const char *from, *to, *without;
+    bool cluster;       /**< calibrate cluster, not device */
     bool oversubscribe; /**< more ranks than cores may take turns */
     int32_t budget;     /**< time to measure for [s]; negative: CALIBRATE_BUDGET */
     bool strict;        /**< what is disturbed is an error, not a wide spread */

@@ -188,40 +188,16 @@ static int answer(const struct calibrate_request *request, const struct publishe
 
 /* --- this machine --- */
 
-static int check_options(const struct calibrate_request *request, bool cluster, struct err *err)
+static int check_options(const struct calibrate_request *request, struct err *err)
 {
-    bool measures = !request->from;
     int32_t repeats = request->machine.repeats;
-    if (cluster && request->from)
-        return err_add_code(err, 64, "--from has no effect on cluster, which measures");
-    if (measures && (request->to || request->without))
-        return err_add_code(err, 64, "--to and --without need --from: a table of runs on one node");
-    if (!measures &&
-        (request->directory || request->machine.networks || request->machine.batches ||
-         request->machine.compute.threads || request->machine.dtype ||
-         request->machine.compute.device != DEVICE_CPU || request->budget >= 0 || request->strict))
-        return err_add_code(err, 64,
-                            "--out, --networks, --batch, --threads, --precision, --device, "
-                            "--budget and --strict have no effect with --from: nothing is "
-                            "measured");
-    if (!cluster && (request->lab || request->machine.compute.started || request->device ||
-                     request->bytes || request->exchange.gradients || request->oversubscribe))
-        return err_add_code(err, 64,
-                            "--ranks, --oversubscribe, --lab, --bytes, --gradients and "
-                            "--platform-device are options of calibrate cluster");
-    if (measures && (repeats < STEPS_REPEATS_LEAST || repeats > REPEATS_MOST))
+    if (repeats < STEPS_REPEATS_LEAST || repeats > REPEATS_MOST)
         return err_add_code(err, 64, "--repeats: expected %d to %d", STEPS_REPEATS_LEAST,
                             REPEATS_MOST);
     if (request->machine.compute.device == DEVICE_REPLAY)
         return err_add_code(err, 64, "--device replay computes nothing to measure");
     if (!request->budget)
         return err_add_code(err, 64, "--budget: must be at least 1 s");
-    if (request->overwrite && !request->directory && !request->to)
-        return err_add_code(err, 64, "--overwrite has no effect without --out or --to");
-    if (request->lab && request->oversubscribe)
-        return err_add_code(err, 64,
-                            "--oversubscribe has no effect in a lab: its hosts' ranks "
-                            "exchange messages and compute nothing");
     return 0;
 }
 
@@ -245,7 +221,10 @@ static struct calibrate_request complete(const struct calibrate_request *request
 static int measure(const struct calibrate_request *request, bool cluster, struct text *out,
                    struct err *err)
 {
+    if (check_options(request, err))
+        return -1;
     struct calibrate_request whole = complete(request);
+    whole.cluster = cluster;
     struct measure_list list = {0};
     int failed = measure_list_read(&list, whole.machine.networks, whole.machine.batches, err);
     measure_list_release(&list);
@@ -254,76 +233,99 @@ static int measure(const struct calibrate_request *request, bool cluster, struct
     return cluster ? calibrate_cluster(&whole, out, err) : calibrate_device(&whole, out, err);
 }
 
-static int calibrate(const void *record, struct text *out, struct err *err)
+static int run_device(const void *record, struct text *out, struct err *err)
 {
     const struct calibrate_request *request = record;
-    static const char *const kinds[] = {"device", "cluster", NULL};
-    const char *kind = request->head.argument.item[0];
-    bool cluster = !strcmp(kind, kinds[1]);
-    if (!cluster && strcmp(kind, kinds[0]))
-        return option_unknown(err, "kind of calibration", kind, kinds);
-    if (check_options(request, cluster, err))
-        return -1;
     if (!request->from)
-        return measure(request, cluster, out, err);
+        return measure(request, false, out, err);
     AUTORELEASE(published) struct published table = {0};
     if (published_read(&table, request->from, err))
         return -1;
     return answer(request, &table, out, err);
 }
 
+static int run_cluster(const void *record, struct text *out, struct err *err)
+{
+    return measure(record, true, out, err);
+}
+
 #define AT(member) offsetof(struct calibrate_request, member)
 
-static const struct option options[] = {
-    OPTION_ROW("out", 'o', OPTION_TEXT, AT(directory), "FILE.yaml", NULL,
-               "Write what was measured as a device or platform"),
-    ROW_NETWORKS(AT(machine.networks)),
-    ROW_BATCHES(AT(machine.batches)),
-    OPTION_ROW("threads", 0, OPTION_INTEGER, AT(machine.compute.threads), "N", NULL,
-               "Threads per rank (default: 1)"),
-    ROW_DEVICE(AT(machine.compute.device)),
-    ROW_DTYPE(AT(machine.dtype)),
-    ROW_REPEATS(AT(machine.repeats)),
+/* What both measure, and for how long. */
+#define ROWS_MACHINE                                                                               \
+    OPTION_ROW("out", 'o', OPTION_TEXT, AT(directory), "FILE.yaml", NULL,                          \
+               "Write what was measured as a device or platform"),                                 \
+        ROW_NETWORKS(AT(machine.networks)), ROW_BATCHES(AT(machine.batches)),                      \
+        OPTION_ROW("threads", 0, OPTION_INTEGER, AT(machine.compute.threads), "N", NULL,           \
+                   "Threads per rank (default: 1)"),                                               \
+        ROW_DEVICE(AT(machine.compute.device)), ROW_DTYPE(AT(machine.dtype)),                      \
+        ROW_REPEATS(AT(machine.repeats)),                                                          \
+        OPTION_ROW("budget", 0, OPTION_INTEGER, AT(budget), "SECONDS", NULL,                       \
+                   "Time to measure for; what it leaves open is written as a spread (default: "    \
+                   "120)"),                                                                        \
+        OPTION_ROW("strict", 0, OPTION_FLAG, AT(strict),                                           \
+                   .help = "Refuse what other processes disturbed, instead of a wide spread"),     \
+        ROW_JSON
+
+static const struct option device_options[] = {
+    ROWS_MACHINE,
+    OPTION_ROW("from", 'f', OPTION_TEXT, AT(from), "FILE", NULL,
+               "Measure nothing: a table of runs, as `published` reads it",
+               .bars = "out|networks|batch|threads|device|precision|repeats|budget|strict"),
+    OPTION_ROW("to", 0, OPTION_TEXT, AT(to), "DIR", NULL, "Write a profile per software to DIR",
+               "from"),
+    OPTION_ROW("without", 0, OPTION_TEXT, AT(without), "FAMILY", NULL,
+               "Predict the runs of that device family instead of fitting to them", "from"),
+    ROW_REPLACE(AT(overwrite), "out|to"),
+    ROW_LAST};
+
+static const struct option cluster_options[] = {
+    ROWS_MACHINE,
     OPTION_ROW("ranks", 'n', OPTION_INTEGER, AT(machine.compute.started), "N", NULL,
                "Ranks of the cluster (default: as many as have cores of their own; in a lab its "
                "devices)"),
+    OPTION_ROW("oversubscribe", 0, OPTION_FLAG, AT(oversubscribe),
+               .help = "Ranks may be more than the cores, which they then share by turns",
+               .bars = "lab"),
     ROW_LAB(AT(lab)),
     OPTION_ROW("bytes", 0, OPTION_TEXT, AT(bytes), "SIZES", NULL,
                "Messages to time: 1MB,4MB or a range 1KiB..4MiB:x4 (the default; in a lab less)"),
     ROW_GRADIENTS(AT(exchange.gradients)),
     OPTION_ROW("platform-device", 0, OPTION_TEXT, AT(device), "DEVICE", NULL,
                "Of the cluster's file: the device, by name or path (default: measured too)"),
-    OPTION_ROW("from", 'f', OPTION_TEXT, AT(from), "FILE", NULL,
-               "A table of runs, as `published` reads it"),
-    OPTION_ROW("to", 0, OPTION_TEXT, AT(to), "DIR", NULL, "Write a profile per software to DIR"),
-    OPTION_ROW("without", 0, OPTION_TEXT, AT(without), "FAMILY", NULL,
-               "Predict the runs of that device family instead of fitting to them"),
-    OPTION_ROW("budget", 0, OPTION_INTEGER, AT(budget), "SECONDS", NULL,
-               "Time to measure for; what it leaves open is written as a spread (default: 120)"),
-    OPTION_ROW("strict", 0, OPTION_FLAG, AT(strict),
-               .help = "Refuse what other processes disturbed, instead of a wide spread"),
-    ROW_REPLACE(AT(overwrite)),
-    ROW_JSON,
-    ROW_HELP,
-    OPTION_ROW(
-        "oversubscribe", 0, OPTION_FLAG, AT(oversubscribe),
-        .help = "Of the cluster: ranks may be more than the cores, which they then share by turns"),
-    {0}};
+    ROW_REPLACE(AT(overwrite), "out"),
+    ROW_LAST};
 
 static const struct calibrate_request defaults = {.machine = {.repeats = REQUEST_REPEATS},
                                                   .budget = -1};
 
-const struct command command_calibrate = {
-    .name = "calibrate",
-    .synopsis = "device|cluster [options]",
-    .help = "measure this machine, or fit how fast devices compute to runs on one node",
+static const struct command calibrate_device_command = {
+    .name = "device",
+    .synopsis = "[options]",
+    .help = "measure this machine's device, or fit how fast devices compute to runs on one node",
     .examples =
         "foretrain calibrate device -o my-cpu.yaml\n"
-        "foretrain calibrate cluster -n 2 -o my-machine.yaml --platform-device ./my-cpu.yaml\n"
         "foretrain calibrate device --from experiments/02_published_runs/single_node.csv\n"
         "foretrain calibrate device --from mine.csv --to profiles    (for cluster.software)\n"
         "foretrain calibrate device --from mine.csv --without H100   (predict it instead)",
-    RECORD(options, struct calibrate_request, &defaults),
-    TAKES(1, 1),
-    .run = calibrate,
+    RECORD(device_options, struct calibrate_request, &defaults),
+    .run = run_device,
+};
+static const struct command calibrate_cluster_command = {
+    .name = "cluster",
+    .synopsis = "[options]",
+    .help = "measure how ranks on this machine compute, exchange and disturb each other",
+    .examples =
+        "foretrain calibrate cluster -n 2 -o my-machine.yaml --platform-device ./my-cpu.yaml",
+    RECORD(cluster_options, struct calibrate_request, &defaults),
+    .run = run_cluster,
+};
+
+static const struct command *const kinds[] = {&calibrate_device_command, &calibrate_cluster_command,
+                                              NULL};
+
+const struct command command_calibrate = {
+    .name = "calibrate",
+    .help = "measure this machine, or fit how fast devices compute to runs on one node",
+    .sub = kinds,
 };

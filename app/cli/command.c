@@ -105,7 +105,7 @@ static int keep_streams(struct option_list *argument, struct err *err)
 
 static bool wants_help(int argc, char **argv)
 {
-    for (int i = 0; i < argc; i++)
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
             return true;
     return false;
@@ -114,25 +114,25 @@ static bool wants_help(int argc, char **argv)
 static void run_one(const char *program, const struct command *command, int argc, char **argv,
                     struct text *out, struct err *err)
 {
+    if (wants_help(argc, argv)) {
+        print_help(out, program, command);
+        return;
+    }
     if (command->missing) {
-        if (wants_help(argc, argv))
-            print_help(out, program, command);
-        else
-            err_add_code(err, 69, "this foretrain was built without %s", command->missing);
+        err_add_code(err, 69, "this foretrain was built without %s", command->missing);
         return;
     }
     AUTOFREE struct request *request = base_alloc(1, command->size); /* and what follows it */
     if (command->defaults)
         memcpy(request, command->defaults, command->size);
-    if (!option_parse(command->options, argc, argv, request, &request->argument, err)) {
-        if (request->help)
-            print_help(out, program, command);
-        else if (!check_arguments(program, command, request, err) && !check_output(request, err) &&
-                 !(command->jobs && keep_streams(&request->argument, err)))
-            command->run(request, out, err);
-    }
+    if (!option_parse(command->options, argc, argv, request, &request->argument, &request->given,
+                      err) &&
+        !check_arguments(program, command, request, err) && !check_output(request, err) &&
+        !(command->jobs && keep_streams(&request->argument, err)))
+        command->run(request, out, err);
     option_release(command->options, request);
     option_list_release(&request->argument);
+    option_list_release(&request->given);
 }
 
 int command_main(const char *program, const struct command *command, int argc, char **argv)

@@ -10,8 +10,9 @@ enum { EXIT_USAGE = 64 };
 
 void option_list_add(struct option_list *list, const char *text)
 {
-    list->item = base_room(list->item, list->count, sizeof(*list->item));
+    list->item = base_room(list->item, list->count + 1, sizeof(*list->item)); /* and NULL */
     list->item[list->count++] = base_copy(text);
+    list->item[list->count] = NULL;
 }
 
 void option_list_add_all(struct option_list *list, const struct option_list *other)
@@ -41,6 +42,16 @@ int option_unknown(struct err *err, const char *what, const char *given, const c
     return -1;
 }
 
+/* One parse. */
+struct parse {
+    const struct option *table;
+    char **argv;
+    int argc, next;
+    void *record;
+    struct option_list *given;
+    struct err *err;
+};
+
 static const struct option *find_name(const struct option *table, const char *name, size_t length)
 {
     for (int32_t i = 0; table[i].name; i++)
@@ -57,21 +68,18 @@ static const struct option *find_letter(const struct option *table, char letter)
     return NULL;
 }
 
-static int refuse_unknown(const struct option *table, const char *name, size_t length,
-                          struct err *err)
+static int refuse_unknown(const struct parse *parse, const char *name, size_t length)
 {
-    const char *names[64] = {0};
-    for (int32_t i = 0; table[i].name; i++) {
-        assert(i < 63);
-        names[i] = table[i].name;
-    }
+    AUTORELEASE(option_list) struct option_list names = {0};
+    for (const struct option *option = parse->table; option->name; option++)
+        option_list_add(&names, option->name);
     AUTOFREE char *given = base_format("%.*s", (int)length, name);
-    const char *near = base_nearest(given, names);
+    const char *near = base_nearest(given, names.item);
     if (near)
-        err_add_code(err, EXIT_USAGE, "unknown option '--%s'; did you mean '--%s'?", given, near);
-    else
-        err_add_code(err, EXIT_USAGE, "unknown option '--%s'; --help lists the options", given);
-    return -1;
+        return err_add_code(parse->err, EXIT_USAGE, "unknown option '--%s'; did you mean '--%s'?",
+                            given, near);
+    return err_add_code(parse->err, EXIT_USAGE, "unknown option '--%s'; --help lists the options",
+                        given);
 }
 
 static int set_integer(const struct option *option, const char *value, int32_t *member,
@@ -145,62 +153,101 @@ static int set(const struct option *option, const char *value, void *record, str
 }
 
 /* The value attached to the option (after "=" or the letter), or the next argument. */
-static int set_from(const struct option *option, const char *attached, char **argv, int argc,
-                    int *next, void *record, struct err *err)
+static int set_from(struct parse *parse, const struct option *option, const char *attached)
 {
     const char *value = attached;
     if (option->kind == OPTION_FLAG && attached)
-        return err_add_code(err, EXIT_USAGE, "--%s takes no value", option->name);
+        return err_add_code(parse->err, EXIT_USAGE, "--%s takes no value", option->name);
     if (option->kind != OPTION_FLAG && !attached) {
-        if (*next >= argc)
-            return err_add_code(err, EXIT_USAGE, "--%s needs a value", option->name);
-        value = argv[(*next)++];
+        if (parse->next >= parse->argc)
+            return err_add_code(parse->err, EXIT_USAGE, "--%s needs a value", option->name);
+        value = parse->argv[parse->next++];
     }
-    return set(option, value, record, err);
+    AUTOFREE char *word =
+        base_format("--%s%s%s", option->name, value ? "=" : "", value ? value : "");
+    option_list_add(parse->given, word);
+    return set(option, value, parse->record, parse->err);
 }
 
-static int parse_long(const struct option *table, char **argv, int argc, int *next, void *record,
-                      struct err *err)
+static int parse_long(struct parse *parse, const char *name)
 {
-    const char *name = argv[*next - 1] + 2;
     size_t length = strcspn(name, "=");
-    const struct option *option = find_name(table, name, length);
+    const struct option *option = find_name(parse->table, name, length);
     if (!option)
-        return refuse_unknown(table, name, length, err);
-    const char *attached = name[length] ? name + length + 1 : NULL;
-    return set_from(option, attached, argv, argc, next, record, err);
+        return refuse_unknown(parse, name, length);
+    return set_from(parse, option, name[length] ? name + length + 1 : NULL);
 }
 
-static int parse_short(const struct option *table, char **argv, int argc, int *next, void *record,
-                       struct err *err)
+static int parse_short(struct parse *parse, const char *given)
 {
-    const char *given = argv[*next - 1];
-    const struct option *option = find_letter(table, given[1]);
+    const struct option *option = find_letter(parse->table, *given);
     if (!option)
-        return err_add_code(err, EXIT_USAGE, "unknown option '-%c'; --help lists the options",
-                            given[1]);
-    return set_from(option, given[2] ? given + 2 : NULL, argv, argc, next, record, err);
+        return err_add_code(parse->err, EXIT_USAGE,
+                            "unknown option '-%c'; --help lists the options", *given);
+    return set_from(parse, option, given[1] ? given + 1 : NULL);
+}
+
+/* The first of @names, "trace|device=cuda", that was given; NULL: none. */
+static const char *find_given(const struct option_list *given, const char *names)
+{
+    for (const char *term = names; term; term = strchr(term, '|') ? strchr(term, '|') + 1 : NULL) {
+        size_t length = strcspn(term, "|");
+        for (int32_t i = 0; i < given->count; i++) {
+            const char *word = given->item[i] + strlen("--");
+            if (!strncmp(word, term, length) && (!word[length] || word[length] == '='))
+                return term;
+        }
+    }
+    return NULL;
+}
+
+/* Append @names, "--trace or --device=cuda", behind @before. */
+static void add_names(struct text *out, const char *before, const char *names)
+{
+    text_add(out, "%s--", before);
+    for (; *names; names++)
+        text_add(out, *names == '|' ? " or --" : "%c", *names);
+}
+
+static int check_needs(const struct parse *parse)
+{
+    for (const struct option *option = parse->table; option->name; option++) {
+        if (!find_given(parse->given, option->name))
+            continue;
+        const char *barred = find_given(parse->given, option->bars);
+        if (barred)
+            return err_add_code(parse->err, EXIT_USAGE, "--%s does not work with --%.*s",
+                                option->name, (int)strcspn(barred, "|"), barred);
+        if (!option->needs || find_given(parse->given, option->needs))
+            continue;
+        AUTORELEASE(text) struct text names = {0};
+        add_names(&names, "", option->needs);
+        return err_add_code(parse->err, EXIT_USAGE, "--%s has no effect without %s", option->name,
+                            names.data);
+    }
+    return 0;
 }
 
 int option_parse(const struct option *table, int argc, char **argv, void *record,
-                 struct option_list *argument, struct err *err)
+                 struct option_list *argument, struct option_list *given, struct err *err)
 {
+    struct parse parse = {table, argv, argc, 0, record, given, err};
     bool ended = false;
-    for (int next = 0; next < argc;) {
-        const char *word = argv[next++];
+    while (parse.next < argc) {
+        const char *word = argv[parse.next++];
         int failed = 0;
         if (ended || word[0] != '-' || !word[1])
             option_list_add(argument, word);
         else if (!strcmp(word, "--"))
             ended = true;
         else if (word[1] == '-')
-            failed = parse_long(table, argv, argc, &next, record, err);
+            failed = parse_long(&parse, word + 2);
         else
-            failed = parse_short(table, argv, argc, &next, record, err);
+            failed = parse_short(&parse, word + 1);
         if (failed)
             return -1;
     }
-    return 0;
+    return check_needs(&parse);
 }
 
 void option_release(const struct option *table, void *record)
@@ -230,8 +277,13 @@ void option_help(struct text *out, const struct option *table)
         AUTORELEASE(text) struct text left = {0};
         help_left(&left, &table[i]);
         if (left.length < HELP_COLUMN - 1)
-            text_add(out, "%-*s%s\n", HELP_COLUMN, left.data, table[i].help);
+            text_add(out, "%-*s%s", HELP_COLUMN, left.data, table[i].help);
         else
-            text_add(out, "%s\n%*s%s\n", left.data, HELP_COLUMN, "", table[i].help);
+            text_add(out, "%s\n%*s%s", left.data, HELP_COLUMN, "", table[i].help);
+        if (table[i].needs)
+            add_names(out, "; needs ", table[i].needs);
+        if (table[i].bars)
+            add_names(out, "; not with ", table[i].bars);
+        text_add(out, "\n");
     }
 }

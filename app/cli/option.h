@@ -27,7 +27,7 @@ enum option_kind {
 
 /** Texts in the order they were given.  Start from {0}; release with option_list_release(). */
 struct option_list {
-    const char **item; /**< (count) owned */
+    const char **item; /**< (count) owned, and NULL; or no array at all */
     int32_t count;
 };
 
@@ -49,20 +49,23 @@ struct option {
     const char *argument;     /**< what help calls the value: "FILE"; NULL for flags and words */
     const char *const *words; /**< for OPTION_WORD, OPTION_ASSIGN: NULL-terminated */
     const char *help;         /**< one sentence without full stop */
+
+    const char *needs; /**< "trace|spans" or "device=cuda": one that must be given, too */
+    const char *bars;  /**< "lab|ranks": those that must not be given */
 };
 
 /** One row of a table, member by member. */
 #define OPTION_ROW(...)                                                                            \
     {                                                                                              \
-        __VA_ARGS__                                                                                \
+        .name = __VA_ARGS__                                                                        \
     }
 
 /** Parse @argv (@argc) by @table, which a row of zeros ends, into @record, which the caller has
- * filled with defaults; what is no option goes to @argument.
+ * filled with defaults; what is no option goes to @argument, options as "--name=value" to @given.
  * @return 0, or -1 with exit code 64: unknown option (with the nearest), missing or unexpected
- * value, not a number, unknown word. */
+ * value, not a number, unknown word, an option without what it needs. */
 int option_parse(const struct option *table, int argc, char **argv, void *record,
-                 struct option_list *argument, struct err *err);
+                 struct option_list *argument, struct option_list *given, struct err *err);
 
 /** Release the lists that option_parse() filled in @record. */
 void option_release(const struct option *table, void *record);

@@ -41,7 +41,8 @@ enum {
 
 /** The first member of every record.  Texts are borrowed from argv. */
 struct request {
-    struct option_list argument; /**< what is no option: JOB, the kind of `calibrate`, ... */
+    struct option_list argument; /**< what is no option: JOB, ... */
+    struct option_list given;    /**< the options: "--name=value" */
     bool help, json;
     const char *csv; /**< file for the table, "-": standard output; NULL: none */
 };
@@ -114,8 +115,8 @@ char *request_yaml_name(const char *option, const char *path, struct err *err);
         0                                                                                          \
     }
 
-/** The rows, which set the member at the offset @at of the record.  A command lists those it takes.
- */
+/** The rows, which set the member at the offset @at of the record.  A command lists those it takes;
+ * those with "..." take what they need, too: ROW_ORDER(AT(order), .needs = "platform"). */
 #define ROW_HELP                                                                                   \
     OPTION_ROW("help", 'h', OPTION_FLAG, offsetof(struct request, help), .help = "Print this")
 #define ROW_JSON                                                                                   \
@@ -151,9 +152,10 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
 #define ROW_GRAIN(at)                                                                              \
     OPTION_ROW("grain", 'g', OPTION_WORD, at, NULL, grain_names,                                   \
                "How finely the simulator looks (default: auto)")
-#define ROW_ORDER(at)                                                                              \
-    OPTION_ROW("order", 0, OPTION_WORD, at, NULL, rank_order_names,                                \
-               "Ranks fill nodes along rows or columns of the grid (default: row)")
+#define ROW_ORDER(...)                                                                             \
+    OPTION_ROW("order", 0, OPTION_WORD, .words = rank_order_names,                                 \
+               .help = "Ranks fill nodes along rows or columns of the grid (default: row)",        \
+               .offset = __VA_ARGS__)
 #define ROW_ITERATIONS(at)                                                                         \
     OPTION_ROW("iterations", 'i', OPTION_INTEGER, at, "N", NULL,                                   \
                "Training steps to walk; the last counts (default: 1, or 2 with input or noise)")
@@ -169,9 +171,10 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
 #define ROW_SPANS(at)                                                                              \
     OPTION_ROW("spans", 0, OPTION_TEXT, at, "FILE", NULL,                                          \
                "Write when each step ran on each rank, as text")
-#define ROW_REPORT(at)                                                                             \
-    OPTION_ROW("report", 0, OPTION_TEXT, at, "FILE.html", NULL,                                    \
-               "Write the answer as a page with pictures, which opens without a network")
+#define ROW_REPORT(...)                                                                            \
+    OPTION_ROW("report", 0, OPTION_TEXT, .argument = "FILE.html",                                  \
+               .help = "Write the answer as a page with pictures, which opens without a network",  \
+               .offset = __VA_ARGS__)
 #define ROW_PRICES(at)                                                                             \
     OPTION_ROW("prices", 0, OPTION_TEXT, at, "NAME", NULL,                                         \
                "A name in prices/ or a file: adds cost, energy and carbon")
@@ -235,8 +238,8 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
 #define ROW_DTYPE(at)                                                                              \
     OPTION_ROW("precision", 0, OPTION_WORD, at, NULL, dtype_names,                                 \
                "Of the arithmetic (default: fp32)")
-#define ROW_REPLACE(at)                                                                            \
+#define ROW_REPLACE(at, what)                                                                      \
     OPTION_ROW("overwrite", 0, OPTION_FLAG, at,                                                    \
-               .help = "Replace files that this command did not write")
+               .help = "Replace files that this command did not write", .needs = what)
 #define ROW_DIRECTORY(at)                                                                          \
     OPTION_ROW("out", 'o', OPTION_TEXT, at, "DIR", NULL, "Directory for checkpoints and log files")

@@ -24,15 +24,15 @@ static int answer(import_reader *read, const struct import_request *request, str
                "Nodes, when the file does not say")
 
 static const struct option times_options[] = {TO,
-                                              ROW_REPLACE(AT(overwrite)),
+                                              ROW_REPLACE(AT(overwrite), "to"),
                                               NODES,
                                               OPTION_ROW("ranks", 0, OPTION_INTEGER, AT(ranks), "N",
                                                          NULL, "Ranks, when the file does not say"),
                                               ROW_JSON,
                                               ROW_LAST};
-static const struct option node_options[] = {TO, ROW_REPLACE(AT(overwrite)), NODES, ROW_JSON,
+static const struct option node_options[] = {TO, ROW_REPLACE(AT(overwrite), "to"), NODES, ROW_JSON,
                                              ROW_LAST};
-static const struct option network_options[] = {TO, ROW_REPLACE(AT(overwrite)),
+static const struct option network_options[] = {TO, ROW_REPLACE(AT(overwrite), "to"),
                                                 OPTION_ROW("platform", 0, OPTION_TEXT, AT(platform),
                                                            "NAME", NULL,
                                                            "Take the nodes of this platform"),
@@ -41,8 +41,8 @@ static const struct option trace_options[] = {
     OPTION_ROW("job", 0, OPTION_TEXT, AT(job), "JOB.yaml", NULL,
                "Compare a step with the one predicted for this job"),
     OPTION_ROW("to", 0, OPTION_TEXT, AT(to), "DEVICE.yaml", NULL,
-               "With --job: the device file to write, whose steps take as long as here"),
-    ROW_REPLACE(AT(overwrite)), ROW_JSON, ROW_LAST};
+               "The device file to write, whose steps take as long as here", "job"),
+    ROW_REPLACE(AT(overwrite), "to"), ROW_JSON, ROW_LAST};
 
 /* A kind of file: its function and its command. */
 #define KIND(reader, title, of, rows, meaning, shown)                                              \

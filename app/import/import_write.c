@@ -338,9 +338,7 @@ static int write_platform(struct import *import, const struct import_request *re
     if (!name)
         return -1;
     int failed = 0;
-    if (request->overwrite && !request->to)
-        failed = err_add_code(err, 64, "--overwrite has no effect without --to");
-    else if (request->to && !request->overwrite)
+    if (request->to && !request->overwrite)
         failed = file_check_own(to, IMPORT_FILE, err);
     AUTOFREE char *base = failed ? NULL : find_base(request, &failed, err);
     AUTORELEASE(text) struct text text = {0};

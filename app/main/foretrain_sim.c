@@ -92,8 +92,6 @@ static int read_point(const struct simulate_request *request, struct job *job, s
     if (unit_parse(UNIT_BYTES, request->bytes, &bytes, err) ||
         (request->grid && grid_parse("--grid", request->grid, &placement.grid, err)))
         return -1;
-    if (!request->platform)
-        return err_add_code(err, 64, "--collective needs --platform");
     job->platform = platform_read(request->platform, err);
     struct all_reduce how = {(enum algorithm)request->algorithm, request->channels, 0};
     if (chunk_read(&how.chunk, request->chunk, err))
@@ -132,7 +130,7 @@ static const struct option options[] = {
     OPTION_ROW("strong", 0, OPTION_FLAG, AT(strong),
                .help = "The baseline's devices at the phase's global batch"),
     OPTION_ROW("collective", 0, OPTION_TEXT, AT(bytes), "SIZE", NULL,
-               "One all-reduce of that size instead of a JOB"),
+               "One all-reduce of that size instead of a JOB", "platform"),
     ROW_PLATFORM(AT(platform)),
     ROW_GRID(AT(grid)),
     ROW_NODES(AT(nodes)),

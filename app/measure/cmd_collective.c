@@ -105,8 +105,6 @@ static int read_platform(struct order *order, struct err *err)
             "built (libopenmpi-dev)");
     if (!order->name && predicts)
         return err_add_code(err, 64, "--platform is needed; 'foretrain env' says where they are");
-    if (!order->name && request->predict.order != RANK_ORDER_ROW)
-        return err_add_code(err, 64, "--order has no effect without a platform");
     if (!order->name)
         return 0;
     order->platform = platform_read(order->name, err);
@@ -362,7 +360,7 @@ static const struct option options[] = {
     ROW_LAB(AT(lab)),
     ROW_GRID(AT(grid)),
     ROW_NODES(AT(nodes)),
-    ROW_ORDER(AT(predict.order)),
+    ROW_ORDER(AT(predict.order), .needs = "platform|lab"),
     ROW_BYTES(AT(bytes)),
     ROW_ALGORITHM(AT(exchange.algorithm)),
     ROW_CHANNELS(AT(exchange.channels)),

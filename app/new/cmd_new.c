@@ -88,7 +88,8 @@ static int run_job(const void *record, struct text *out, struct err *err)
     OPTION_ROW("to", 0, OPTION_TEXT, AT(to), "FILE.yaml", NULL,                                    \
                "The file to write (default: standard output)")
 #define ROW_OVERWRITE                                                                              \
-    OPTION_ROW("overwrite", 0, OPTION_FLAG, AT(overwrite), .help = "Replace the file if it exists")
+    OPTION_ROW("overwrite", 0, OPTION_FLAG, AT(overwrite),                                         \
+               .help = "Replace the file if it exists", .needs = "to")
 #define ROW_COUNT                                                                                  \
     OPTION_ROW("nodes", 'n', OPTION_INTEGER, AT(nodes), "N", NULL, "How many there are")
 
@@ -102,7 +103,8 @@ static const struct option platform_options[] = {
                "Leaf switches that share the nodes evenly (default: only the cards limit)"),
     OPTION_ROW("uplinks", 0, OPTION_INTEGER, AT(uplinks), "N", NULL,
                "Cables from each leaf to the spines, each as fast as a card (default: as many as "
-               "cards)"),
+               "cards)",
+               "leaves"),
     ROW_TO,
     ROW_OVERWRITE,
     ROW_LAST};

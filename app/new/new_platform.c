@@ -54,8 +54,6 @@ static int read_nics(struct machine *machine, struct err *err)
 static int check_leaves(const struct machine *machine, struct err *err)
 {
     const struct new_request *request = machine->request;
-    if (request->uplinks && !request->leaves)
-        return err_add_code(err, 64, "--uplinks has no effect without --leaves");
     if (request->leaves && (request->nodes % request->leaves || !machine->nics))
         return err_add_code(err, 64, "--leaves: %d leaves do not share %d nodes with cards evenly",
                             request->leaves, request->nodes);

@@ -104,7 +104,7 @@ static int import_onnx(const void *record, struct text *out, struct err *err)
 static const struct option options[] = {
     OPTION_ROW("to", 'o', OPTION_TEXT, AT(to), "NETWORK.yaml", NULL,
                "The network file to write (default: standard output)"),
-    ROW_REPLACE(AT(overwrite)),
+    ROW_REPLACE(AT(overwrite), "to"),
     OPTION_ROW("unknown", 0, OPTION_WORD, AT(unknown), NULL, unknown_words,
                "Operations that are not known: refuse them, or count the bytes they move "
                "(default: refuse)"),

@@ -55,8 +55,6 @@ static int show_curves(const void *record, struct text *out, struct err *err)
 static int show_network(const void *record, struct text *out, struct err *err)
 {
     const struct show_model_request *request = record;
-    if (request->yaml && request->head.json)
-        return err_add_code(err, 64, "--yaml and --json: choose one");
     return show_model(request->head.argument.item[0], request->image,
                       request->yaml        ? SHOW_MODEL_YAML
                       : request->head.json ? SHOW_MODEL_JSON
@@ -151,12 +149,6 @@ static int show_device(const void *record, struct text *out, struct err *err)
 static int lay_out(const struct show_collective_request *request, struct collective *c,
                    struct point *point, int64_t *bytes, struct err *err)
 {
-    bool shown = request->text || request->motion;
-    if (!shown && (request->platform || request->bytes))
-        return err_add_code(err, 64, "--%s has no effect without --text or --animate",
-                            request->platform ? "platform" : "bytes");
-    if (request->bytes && !request->platform)
-        return err_add_code(err, 64, "--bytes has no effect without --platform");
     if (!request->platform)
         return 0;
     if (chunk_read(bytes, request->bytes ? request->bytes : "100MB", err))
@@ -242,7 +234,7 @@ static int show_collective(const void *record, struct text *out, struct err *err
 static const struct option model_options[] = {
     ROW_IMAGE(offsetof(struct show_model_request, image)),
     OPTION_ROW("yaml", 0, OPTION_FLAG, offsetof(struct show_model_request, yaml),
-               .help = "As a network file, which model.network of a job may name"),
+               .help = "As a network file, which model.network of a job may name", .bars = "json"),
     ROW_JSON, ROW_LAST};
 static const struct option schedule_options[] = {
     ROW_SET_SHORT(offsetof(struct show_job_request, set)),
@@ -269,10 +261,10 @@ static const struct option collective_options[] = {
     OPTION_ROW("animate", 0, OPTION_TEXT, offsetof(struct show_collective_request, motion), "FILE",
                NULL, "Write a page that plays the rounds, beside those of other algorithms"),
     OPTION_ROW("platform", 0, OPTION_TEXT, offsetof(struct show_collective_request, platform),
-               "NAME", NULL,
-               "With --text or --animate: also what each round moves and how long it takes there"),
+               "NAME", NULL, "Also what each round moves and how long it takes there",
+               "text|animate"),
     OPTION_ROW("bytes", 0, OPTION_TEXT, offsetof(struct show_collective_request, bytes), "SIZE",
-               NULL, "Of the vector, with --platform (default: 100MB)"),
+               NULL, "Of the vector (default: 100MB)", "platform"),
     ROW_LAST};
 
 static const struct option convergence_options[] = {
@@ -281,10 +273,11 @@ static const struct option convergence_options[] = {
     OPTION_ROW("batch", 0, OPTION_INTEGER, offsetof(struct show_convergence_request, what.batch),
                "N", NULL, "Only this global batch"),
     OPTION_ROW("points", 0, OPTION_TEXT, offsetof(struct show_convergence_request, what.points),
-               "BATCH:EPOCHS,...", NULL, "Fit these, measured ones, instead"),
+               "BATCH:EPOCHS,...", NULL, "Fit these, measured ones, instead",
+               .bars = "recipe|batch"),
     OPTION_ROW("accuracies", 0, OPTION_FLAG,
                offsetof(struct show_convergence_request, what.accuracies),
-               .help = "Only the accuracies that others reached"),
+               .help = "Only the accuracies that others reached", .bars = "recipe|batch|points"),
     ROW_CSV("the curves, or with --accuracies those,"),
     ROW_JSON,
     ROW_LAST};

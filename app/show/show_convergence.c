@@ -80,12 +80,6 @@ static bool read_points(const char *text, struct convergence *curve)
 int show_convergence_check(const struct show_convergence *what, struct err *err)
 {
     struct convergence curve = {.count = 0};
-    bool chosen = what->recipe >= 0 || what->batch;
-    if (what->accuracies && (chosen || what->points))
-        return err_add_code(err, 64,
-                            "--accuracies: has neither recipes nor batches to choose from");
-    if (what->points && chosen)
-        return err_add_code(err, 64, "--points takes the place of recipes");
     if (what->points && !read_points(what->points, &curve))
         return err_add_code(err, 64, "--points '%s': must be BATCH:EPOCHS,... with 3 to %d batches",
                             what->points, CONVERGENCE_POINTS);

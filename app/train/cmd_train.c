@@ -9,52 +9,17 @@
 #include "app/train/train_page.h"
 #include "exec/checkpoint/checkpoint.h"
 
-/* The child gets our own words unchanged. */
-static void add_options(struct launch *launch, const struct train_request *request)
+/* The child gets the user's words, but for the options that it does not have. */
+static void add_options(struct launch *launch, const struct option_list *given)
 {
-    for (int32_t i = 0; i < request->set.count; i++) {
-        launch_add(launch, "--set");
-        launch_add(launch, "%s", request->set.item[i]);
+    static const char *const own[] = {"--ranks=", "--report=", "--dry-run"};
+    for (int32_t i = 0; i < given->count; i++) {
+        bool passed = true;
+        for (size_t k = 0; k < ARRAY_SIZE(own); k++)
+            passed = passed && strncmp(given->item[i], own[k], strlen(own[k])) != 0;
+        if (passed)
+            launch_add(launch, "%s", given->item[i]);
     }
-    for (int32_t i = 0; i < request->allow_change.count; i++) {
-        launch_add(launch, "--allow-change");
-        launch_add(launch, "%s", request->allow_change.item[i]);
-    }
-    const struct {
-        const char *name, *value;
-    } texts[] = {{"--out", request->directory}, {"--resume", request->resume},
-                 {"--trace", request->trace},   {"--spans", request->spans},
-                 {"--job", request->job},       {"--time-scale", request->time_scale}};
-    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-        if (texts[i].value) {
-            launch_add(launch, "%s", texts[i].name);
-            launch_add(launch, "%s", texts[i].value);
-        }
-    const struct train_request *usual = &train_defaults;
-    const struct {
-        const char *name;
-        int32_t value, usual;
-    } numbers[] = {{"--steps", request->steps, usual->steps},
-                   {"--threads", request->compute.threads, usual->compute.threads},
-                   {"--timeout", request->timeout, usual->timeout},
-                   {"--traced-steps", request->traced, usual->traced}};
-    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-        if (numbers[i].value != numbers[i].usual)
-            launch_add(launch, "%s=%d", numbers[i].name, numbers[i].value);
-    if (request->compute.device)
-        launch_add(launch, "--device=%s", device_words[request->compute.device]);
-    if (request->head.json)
-        launch_add(launch, "--json");
-    if (request->quiet)
-        launch_add(launch, "--quiet");
-    if (request->strict_data)
-        launch_add(launch, "--strict-data");
-    if (request->tune)
-        launch_add(launch, "--tune");
-    if (request->ensemble)
-        launch_add(launch, "--ensemble");
-    if (request->overwrite)
-        launch_add(launch, "--overwrite");
 }
 
 /* Check the job here first: one message, before any rank is started. */
@@ -139,7 +104,7 @@ static int start(const struct train_request *request, const char *command, int32
     launch_add(&launch, "%s", command);
     for (int32_t i = 0; i < request->head.argument.count; i++)
         launch_add(&launch, "%s", request->head.argument.item[i]);
-    add_options(&launch, request);
+    add_options(&launch, &request->head.given);
     int code = 0;
     if (request->dry_run) {
         tell(out, request->head.json, dry, &launch);
@@ -178,8 +143,9 @@ static int evaluate(const void *record, struct text *out, struct err *err)
     OPTION_ROW("dry-run", 0, OPTION_FLAG, TRAIN_AT(dry_run),                                       \
                .help = "Print what would be run, and the memory it takes")
 
-static const struct option train_options[] = {ROW_STARTED(TRAIN_AT(compute.started)), ROWS_TRAIN,
-                                              ROW_REPORT(TRAIN_AT(report)), ROW_DRY_RUN, ROW_LAST};
+static const struct option train_options[] = {
+    ROW_STARTED(TRAIN_AT(compute.started)), ROWS_TRAIN,
+    ROW_REPORT(TRAIN_AT(report), .needs = "out", .bars = "dry-run"), ROW_DRY_RUN, ROW_LAST};
 
 const struct command command_train = {
     .name = "train",

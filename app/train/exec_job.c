@@ -40,15 +40,10 @@ enum {
     TIME_SCALE_MOST = 1000000
 }; /* a step of 1 ms then takes a quarter of an hour.  Our choice */
 
-/* Options of a rehearsal, and those that it refuses. */
-static int check_rehearsal(struct exec_job *job, const struct train_request *request,
+static int read_time_scale(struct exec_job *job, const struct train_request *request,
                            struct err *err)
 {
-    bool rehearses = job->train.device_ops->rehearses;
     job->train.time_scale = 1;
-    if (rehearses && request->resume)
-        return err_add_code(err, 64,
-                            "--resume has no effect on --device replay: it has no weights");
     if (!request->time_scale)
         return 0;
     AUTORELEASE(err) struct err found = {0};
@@ -113,7 +108,7 @@ static int fill(struct exec_job *job, const struct train_request *request, bool 
         .timeout_s = world_self().ranks > 1 ? request->timeout : 0,
         .progress = !request->quiet && !request->head.json,
     };
-    return check_rehearsal(job, request, err);
+    return read_time_scale(job, request, err);
 }
 
 char *exec_job_share(char *text)

@@ -23,8 +23,7 @@ struct train_request {
 /** Before any option is read. */
 extern const struct train_request train_defaults;
 
-/** Check that the options that select a run fit together.  @return 0, or -1 (exit code 64): an
- * option that has no effect with or without another. */
+/** Check the keys of allow_change.  @return 0, or -1 (exit code 64) with the nearest key. */
 int train_request_check(const struct train_request *request, struct err *err);
 
 /** Where a member of it lies. */
@@ -36,30 +35,34 @@ int train_request_check(const struct train_request *request, struct err *err);
                "Stop after N steps, with a checkpoint where there is an --out")
 #define ROW_TRACED                                                                                 \
     OPTION_ROW("traced-steps", 0, OPTION_INTEGER, TRAIN_AT(traced), "N", NULL,                     \
-               "Steps that --trace and --spans record, after the first two (default: 4)")
+               "Steps that are recorded, after the first two (default: 4)", "trace|spans")
 #define ROW_TIME_SCALE                                                                             \
     OPTION_ROW("time-scale", 0, OPTION_TEXT, TRAIN_AT(time_scale), "FACTOR", NULL,                 \
-               "With --device replay: this much of the predicted times (default: 1)")
+               "This much of the predicted times (default: 1)", "device=replay")
 #define ROW_QUIET OPTION_ROW("quiet", 'q', OPTION_FLAG, TRAIN_AT(quiet), .help = "No progress line")
 #define ROW_STRICT_DATA                                                                            \
     OPTION_ROW("strict-data", 0, OPTION_FLAG, TRAIN_AT(strict_data),                               \
                .help = "End training at the first image that cannot be read")
 #define ROW_TUNE                                                                                   \
     OPTION_ROW("tune", 0, OPTION_FLAG, TRAIN_AT(tune),                                             \
-               .help = "With --device cuda: also vary the settings of cuDNN's fused engines, for " \
-                       "half a minute when a shape is new")
+               .help =                                                                             \
+                   "Also vary the settings of cuDNN's fused engines, for half a minute when a "    \
+                   "shape is new",                                                                 \
+               .needs = "device=cuda")
 #define ROW_OVERWRITE                                                                              \
     OPTION_ROW(                                                                                    \
         "overwrite", 0, OPTION_FLAG, TRAIN_AT(overwrite),                                          \
         .help =                                                                                    \
-            "Remove the run that is in --out, all its checkpoints and log files, and start anew")
+            "Remove the run that is in --out, all its checkpoints and log files, and start anew",  \
+        .needs = "out", .bars = "resume")
 #define ROW_RESUME                                                                                 \
     OPTION_ROW("resume", 'r', OPTION_TEXT, TRAIN_AT(resume), "CKPT", NULL,                         \
-               "Go on from a checkpoint, or from the newest of a directory")
+               "Go on from a checkpoint, or from the newest of a directory",                       \
+               .bars = "device=replay")
 #define ROW_ALLOW_CHANGE                                                                           \
     OPTION_ROW("allow-change", 0, OPTION_TEXTS, TRAIN_AT(allow_change), "KEY", NULL,               \
-               "With --resume: a key of the job, or what stands above some, that may have "        \
-               "changed; repeatable")
+               "A key of the job, or what stands above some, that may have changed; repeatable",   \
+               "resume")
 #define ROW_TRAIN_TRACE                                                                            \
     OPTION_ROW(                                                                                    \
         "trace", 't', OPTION_TEXT, TRAIN_AT(trace), "FILE|DIR/", NULL,                             \

@@ -40,23 +40,13 @@ struct trial {
 
 static int check_options(const struct validate_request *request, struct err *err)
 {
-    bool job = request->head.argument.count > 0, runs = job && !request->measured;
-    bool predicts = job && !request->predicted;
+    bool job = request->head.argument.count > 0;
     if (!job && !(request->predicted && request->measured))
         return err_add_code(err, 64, "a JOB is needed, or --predicted and --measured");
     if (!job && (request->trace || request->predict.set.count))
         return err_add_code(err, 64, "--trace and --set need a JOB");
-    if (!runs && (request->lab || request->compute.started || request->steps ||
-                  request->compute.threads || request->compute.device != DEVICE_CPU))
-        return err_add_code(err, 64,
-                            "--lab, -n, --steps, --threads and --device have no effect with "
-                            "--measured: nothing is run");
-    if (!predicts && !request->lab && request->predict.order != RANK_ORDER_ROW)
+    if (request->predicted && !request->lab && request->predict.order != RANK_ORDER_ROW)
         return err_add_code(err, 64, "--order has no effect without a prediction or --lab");
-    if (!predicts && (request->predict.backend >= 0 || request->predict.grain != GRAIN_AUTO))
-        return err_add_code(err, 64,
-                            "--backend and --grain have no effect with --predicted: nothing is "
-                            "predicted");
     int failed = (request->report && file_check_place(request->report, err)) ||
                  (request->trace && file_check_place(request->trace, err));
     return failed ? -1 : 0;
@@ -403,9 +393,11 @@ static const struct option options[] = {
     OPTION_ROW("tolerance", 0, OPTION_TEXT, AT(tolerance), "SHARE", NULL,
                "What the step time may be off by, relative to the measured one (default: 10 %)"),
     OPTION_ROW("predicted", 0, OPTION_TEXT, AT(predicted), "FILE", NULL,
-               "Spans of `predict --spans` instead of a prediction"),
+               "Spans of `predict --spans` instead of a prediction",
+               .bars = "backend|grain|noise|ignore-memory"),
     OPTION_ROW("measured", 0, OPTION_TEXT, AT(measured), "FILE", NULL,
-               "Spans of `train --spans` instead of a run"),
+               "Spans of `train --spans` instead of a run",
+               .bars = "lab|ranks|steps|threads|device|timeout"),
     OPTION_ROW("trace", 't', OPTION_TEXT, AT(trace), "FILE", NULL,
                "Write both, one below the other, as Chrome/Kineto JSON"),
     ROW_LAST};

@@ -480,8 +480,8 @@ class Machine(support.Case):
         self.assertIn("--out", self.refused(64, "calibrate", "device", "--from", "x.csv", "-o",
                                             "mine.yaml"))
         self.assertIn("take turns", self.refused(64, "calibrate", "cluster", "-n", "4096"))
-        self.assertIn("no effect", self.refused(64, "calibrate", "cluster", "--lab", "flat-4",
-                                                "--oversubscribe"))
+        self.assertIn("does not work with --lab", self.refused(64, "calibrate", "cluster", "--lab", "flat-4",
+                                                               "--oversubscribe"))
 
 
 if __name__ == "__main__":

@@ -449,7 +449,7 @@ class Others(Report):
         for row, mean in zip(log, page.data()["steps"], strict=True):
             parts = mean["busy_s"] + mean["input_wait_s"] + mean["exposed_communication_s"]
             self.assertAlmostEqual(parts, float(row["seconds"]), places=9)
-        self.assertIn("needs --out", self.refused(64, "train", job, "--report", "x.html"))
+        self.assertIn("without --out", self.refused(64, "train", job, "--report", "x.html"))
         self.assertIn("--dry-run", self.refused(64, "train", job, "--report=x", "--out", out, "--dry-run"))
 
 

@@ -35,7 +35,7 @@ class Train(support.Case):
         line = done.stdout.splitlines()[-1]
         self.assertTrue(line.startswith("mpirun "), line)
         self.assertIn("-n 4 ", line)
-        self.assertTrue(line.endswith(f"train {TOY} --set seed=3 --out 'a b' --steps=5 "
+        self.assertTrue(line.endswith(f"train {TOY} --steps=5 --set=seed=3 '--out=a b' "
                                       "--device=cpu-naive"), line)
         one = run("train", TOY, "--dry-run", "-n", "1", "--set", "allreduce.grid=null", *NAIVE).stdout
         self.assertIn("foretrain-exec train", one)
@@ -188,11 +188,6 @@ class Train(support.Case):
                                                         "training.collapse.power=2"))
         self.assertIn("needs either", self.refused(65, "train", TOY, "--set",
                                                    "training.phases=[{epochs: 1}]"))
-        self.assertIn("without --device cuda", self.refused(64, "train", TOY, "--tune"))
-        self.assertIn("without --device replay",
-                      self.refused(64, "train", TOY, "--time-scale=2", "--dry-run"))
-        self.assertIn("without --trace or --spans",
-                      self.refused(64, "train", TOY, "--traced-steps=3"))
         self.refused(66, "train", "there-is-no-such-file.yaml")
 
 

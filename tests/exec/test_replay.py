@@ -170,7 +170,7 @@ class Replay(Job):
     def test_what_has_no_effect_is_refused(self):
         one = [TOY, *shape(1)]
         for code, words, message in (
-                (64, ["train", *one, "--device=replay", "--resume=."], "it has no weights"),
+                (64, ["train", *one, "--device=replay", "--resume=."], "with --device=replay"),
                 (64, ["evaluate", "x", f"--job={TOY}", "--device=replay"], "it can only train"),
                 (64, ["train", *one, "--device=cpu-naive", "--time-scale=2"], "without --device"),
                 (64, ["train", *one, "--device=replay", "--time-scale=-1"], "0 to 1000000"),

@@ -32,7 +32,7 @@ def ranks_of(directory):
             words = (place / "cmdline").read_bytes().decode().split("\0")
         except (OSError, ValueError):
             continue
-        if os.path.basename(words[0]) == "foretrain-exec" and str(directory) in words:
+        if os.path.basename(words[0]) == "foretrain-exec" and f"--out={directory}" in words:
             found.append(int(place.name))
     return sorted(found)
 
