@@ -167,6 +167,7 @@ static const struct predict_request step_defaults = {.predict = {PREDICT_DEFAULT
 
 const struct command command_predict = {
     .name = "predict",
+    .heading = "start here",
     .synopsis = "JOB [options]",
     .help = "step time, images/s, scaling efficiency, time to train and what bounds them",
     .examples = "foretrain predict experiments/01_sony_abci/v1-1088.yaml\n"

@@ -35,17 +35,20 @@ int command_finish(struct text *out, struct err *err)
     return code;
 }
 
+static void print_examples(struct text *out, const char *examples)
+{
+    for (const char *line = examples; *line;) {
+        const char *end = strchrnul(line, '\n');
+        text_add(out, "  $ %.*s\n", (int)(end - line), line);
+        line = *end ? end + 1 : end;
+    }
+}
+
 static void print_help(struct text *out, const char *program, const struct command *command)
 {
     const char *space = *command->name ? " " : "";
     text_add(out, "%s%s%s: %s.\n\n", program, space, command->name, command->help);
-    for (const char *line = command->examples; *line;) {
-        const char *end = line;
-        while (*end && *end != '\n')
-            end++;
-        text_add(out, "  $ %.*s\n", (int)(end - line), line);
-        line = *end ? end + 1 : end;
-    }
+    print_examples(out, command->examples);
     text_add(out, "%sUsage: %s%s%s %s\n\n", *command->examples ? "\n" : "", program, space,
              command->name, command->synopsis);
     option_help(out, command->options);
@@ -143,12 +146,20 @@ int command_main(const char *program, const struct command *command, int argc, c
     return command_finish(&out, &err);
 }
 
-static void print_list(struct text *out, const char *program, const struct command *const *list)
+static void print_list(struct text *out, const char *program, const struct command *all)
 {
-    text_add(out, "Usage: %s COMMAND ...\n\n", program);
-    for (int32_t i = 0; list[i]; i++)
-        text_add(out, "  %-13s %s\n", list[i]->name, list[i]->help);
-    text_add(out, "\n'%s COMMAND --help' says more.\n", program);
+    text_add(out, "Usage: %s COMMAND ...\n%s", program, all->sub[0]->heading ? "" : "\n");
+    for (const struct command *const *command = all->sub; *command; command++) {
+        if ((*command)->heading)
+            text_add(out, "\n%s:\n", (*command)->heading);
+        text_add(out, "  %-13s %s\n", (*command)->name, (*command)->help);
+    }
+    text_add(out, "\n");
+    if (all->examples) {
+        print_examples(out, all->examples);
+        text_add(out, "\n");
+    }
+    text_add(out, "'%s COMMAND --help' says more.\n", program);
 }
 
 static int refuse(const char *program, const char *given, const struct command *const *list,
@@ -162,11 +173,10 @@ static int refuse(const char *program, const char *given, const struct command *
     if (strchr(given, '/') || strchr(given, '.'))
         return err_add_code(err, 64, "'%s' is no command; for a file of that name: %s %s %s", given,
                             program, list[0]->name, given);
-    enum { COMMAND_LIMIT = 30 };
-    const char *names[COMMAND_LIMIT + 1] = {0};
-    for (int32_t i = 0; i < COMMAND_LIMIT && list[i]; i++)
-        names[i] = list[i]->name;
-    return option_unknown(err, "command", given, names);
+    AUTORELEASE(option_list) struct option_list names = {0};
+    for (; *list; list++)
+        option_list_add(&names, (*list)->name);
+    return option_unknown(err, "command", given, names.item);
 }
 
 static void run_found(const char *program, const struct command *command, int argc, char **argv,
@@ -177,39 +187,39 @@ static void run_found(const char *program, const struct command *command, int ar
         return;
     }
     AUTOFREE char *longer = base_format("%s %s", program, command->name);
-    command_answer(longer, command->sub, argc, argv, out, err);
+    command_answer(longer, command, argc, argv, out, err);
 }
 
-void command_answer(const char *program, const struct command *const *list, int argc, char **argv,
+void command_answer(const char *program, const struct command *all, int argc, char **argv,
                     struct text *out, struct err *err)
 {
     if (argc < 1) {
         AUTORELEASE(text) struct text known = {0};
-        print_list(&known, program, list);
+        print_list(&known, program, all);
         err_add_code(err, 64, "which command?\n\n%s", known.data);
         return;
     }
     bool help = !strcmp(argv[0], "help") || !strcmp(argv[0], "--help") || !strcmp(argv[0], "-h");
     const char *name = help && argc > 1 ? argv[1] : argv[0];
-    for (int32_t i = 0; list[i]; i++) {
-        if (strcmp(list[i]->name, name) != 0)
+    for (const struct command *const *command = all->sub; *command; command++) {
+        if (strcmp((*command)->name, name) != 0)
             continue;
         if (help)
-            run_found(program, list[i], 1, (char *[]){"--help", NULL}, out, err);
+            run_found(program, *command, 1, (char *[]){"--help", NULL}, out, err);
         else
-            run_found(program, list[i], argc - 1, argv + 1, out, err);
+            run_found(program, *command, argc - 1, argv + 1, out, err);
         return;
     }
     if (help && argc < 2)
-        print_list(out, program, list);
+        print_list(out, program, all);
     else
-        refuse(program, name, list, err);
+        refuse(program, name, all->sub, err);
 }
 
-int command_dispatch(const char *program, const struct command *const *list, int argc, char **argv)
+int command_dispatch(const struct command *all, int argc, char **argv)
 {
     struct text out = {0};
     struct err err = {0};
-    command_answer(program, list, argc, argv, &out, &err);
+    command_answer(all->name, all, argc, argv, &out, &err);
     return command_finish(&out, &err);
 }

@@ -14,6 +14,7 @@
 /** One command.  All texts are static. */
 struct command {
     const char *name;
+    const char *heading;            /**< above it in the list of commands; NULL: none */
     const char *synopsis;           /**< what follows the name: "JOB [options]" */
     const char *help;               /**< one sentence without full stop */
     const char *examples;           /**< lines without indentation, or "" */
@@ -31,7 +32,8 @@ struct command {
     /** Answer @record into @out.  @return 0, or -1 with a message. */
     int (*run)(const void *record, struct text *out, struct err *err);
 
-    const struct command *const *sub; /**< subcommands; then only name and help are set */
+    const struct command *const *sub; /**< subcommands, NULL-terminated; then only name, heading,
+                                           help and examples are set */
 };
 
 /** Three members of a command: its table, the type of its record, and the record's defaults. */
@@ -54,22 +56,22 @@ extern const struct command command_predict, command_show, command_check, comman
     command_validate, command_import, command_list, command_new, command_compare, command_show_step,
     command_sweep, command_merge, command_plan, command_import_onnx;
 
-/** The same, NULL-terminated, in the order of help. */
-extern const struct command *const commands[];
+/** foretrain itself, with these as subcommands. */
+extern const struct command command_foretrain;
 
 /** Parse @argv (without the command's name) and answer, printing the result on stdout and messages
  * on stderr; @program names the program in help.
  * @return the exit code. */
 int command_main(const char *program, const struct command *command, int argc, char **argv);
 
-/** Find @argv[0] among the NULL-terminated @list and run it with the rest, into @out and @err.
+/** Find @argv[0] among the subcommands of @all and run it with the rest, into @out and @err.
  * "help" and --help list them, "help NAME" is "NAME --help"; no words or an unknown command are a
  * message with exit code 64. */
-void command_answer(const char *program, const struct command *const *list, int argc, char **argv,
+void command_answer(const char *program, const struct command *all, int argc, char **argv,
                     struct text *out, struct err *err);
 
 /** The same, printing the result on stdout and messages on stderr.  @return the exit code. */
-int command_dispatch(const char *program, const struct command *const *list, int argc, char **argv);
+int command_dispatch(const struct command *all, int argc, char **argv);
 
 /** Print @out on stdout, warnings and messages of @err on stderr, and release both.
  * @return the exit code: 0 when there are no messages, 74 when stdout cannot be written. */

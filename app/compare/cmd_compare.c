@@ -66,6 +66,7 @@ static const struct compare_request defaults = {.predict = {PREDICT_DEFAULTS}};
 
 const struct command command_compare = {
     .name = "compare",
+    .heading = "decide",
     .synopsis = "JOB JOB [JOB [JOB]] [options]",
     .help = "jobs beside each other: which is faster, by how much, how surely and why",
     .examples =

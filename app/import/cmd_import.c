@@ -98,6 +98,7 @@ static const struct command *const kinds[] = {&kind_nccl_tests, &kind_nccl_topo,
 
 const struct command command_import = {
     .name = "import",
+    .heading = "measure",
     .help = "a platform from what other tools measured or found, or a network from ONNX",
     .sub = kinds,
 };

@@ -9,13 +9,21 @@
 #include "app/process/process.h"
 #include "config.h"
 
-const struct command *const commands[] = {
-    &command_predict, &command_compare,    &command_explain,    &command_check,
-    &command_show,    &command_list,       &command_collective, &command_schema,
-    &command_env,     &command_completion, &command_published,  &command_calibrate,
-    &command_lab,     &command_validate,   &command_train,      &command_evaluate,
-    &command_inspect, &command_data,       &command_import,     &command_new,
-    &command_sweep,   &command_merge,      &command_plan,       NULL,
+static const struct command *const commands[] = {
+    &command_predict, &command_new,       &command_check,      &command_compare,
+    &command_sweep,   &command_plan,      &command_explain,    &command_merge,
+    &command_train,   &command_evaluate,  &command_validate,   &command_inspect,
+    &command_data,    &command_import,    &command_calibrate,  &command_collective,
+    &command_lab,     &command_published, &command_show,       &command_list,
+    &command_schema,  &command_env,       &command_completion, NULL,
+};
+
+const struct command command_foretrain = {
+    .name = "foretrain",
+    .examples = "foretrain new job --platform dgx-h100 --nodes 16 --to job.yaml\n"
+                "foretrain predict job.yaml --report answer.html\n"
+                "foretrain compare job.yaml job.yaml --set-b cluster.nodes=64",
+    .sub = commands,
 };
 
 int main(int argc, char **argv)
@@ -25,7 +33,7 @@ int main(int argc, char **argv)
         return lab_on(argv);
     if (argc < 2 ||
         (strcmp(argv[1], "--version") && strcmp(argv[1], "-V") && strcmp(argv[1], "-v")))
-        return command_dispatch("foretrain", commands, argc - 1, argv + 1);
+        return command_dispatch(&command_foretrain, argc - 1, argv + 1);
     struct text out = {0};
     text_add(&out, "foretrain %s\n", FORETRAIN_VERSION);
     return command_finish(&out, &(struct err){0});

@@ -16,6 +16,7 @@
 
 static const struct command *const exec_commands[] = {
     &exec_train, &exec_evaluate, &exec_collective, &exec_measure, &exec_workspace, NULL};
+static const struct command exec = {.sub = exec_commands};
 
 /* OpenMP's threads spin while they wait, which is very slow where ranks share cores.  The library
  * reads the variable when it is loaded, so the program executes itself again. */
@@ -62,7 +63,7 @@ int main(int argc, char **argv)
     struct exec_world world = meet(&argc, &argv);
     struct text out = {0};
     struct err err = {0};
-    command_answer("foretrain-exec", exec_commands, argc - 1, argv + 1, &out, &err);
+    command_answer("foretrain-exec", &exec, argc - 1, argv + 1, &out, &err);
 
     /* Ranks mostly find the same faults: only the first rank with one reports it. */
     int64_t first[] = {err.count ? -world.rank : -world.ranks, err.exit_code};

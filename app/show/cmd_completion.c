@@ -56,10 +56,10 @@ static const struct option worded[] = {
 static void add_cases(struct text *out, const char *second, const char *after, const char *before)
 {
     text_add(out, "    local list=\"");
-    add_names(out, commands);
+    add_names(out, command_foretrain.sub);
     text_add(out, "\"\n    %s && case \"%s \" in\n", second, after);
-    for (int32_t i = 0; commands[i]; i++)
-        add_command(out, commands[i]);
+    for (int32_t i = 0; command_foretrain.sub[i]; i++)
+        add_command(out, command_foretrain.sub[i]);
     text_add(out, "    esac\n    case \"%s\" in\n", before);
     for (size_t i = 0; i < ARRAY_SIZE(worded); i++)
         add_words(out, &worded[i]);
@@ -107,6 +107,7 @@ static void add_fish(struct text *out)
 {
     static const char seen[] = "__fish_seen_subcommand_from";
     text_add(out, "# Put this into ~/.config/fish/completions/foretrain.fish\n");
+    const struct command *const *commands = command_foretrain.sub;
     for (int32_t i = 0; commands[i]; i++) {
         const char *name = commands[i]->name;
         text_add(out, "complete -c foretrain -n __fish_use_subcommand -f -a %s\n", name);

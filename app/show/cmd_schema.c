@@ -205,7 +205,7 @@ static struct kinds list_kinds(void)
         for (const struct row *row = (*answer)->row; row < (*answer)->row + (*answer)->count; row++)
             add_row(kind, row->path, row->type, row->help);
     }
-    add_commands(&kinds, commands);
+    add_commands(&kinds, command_foretrain.sub);
     return kinds;
 }
 

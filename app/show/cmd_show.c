@@ -380,6 +380,7 @@ static const struct command *const kinds[] = {
 
 const struct command command_show = {
     .name = "show",
+    .heading = "look",
     .help = "what stands between the scenario and the result, as text",
     .sub = kinds,
 };

@@ -149,6 +149,7 @@ static const struct option train_options[] = {
 
 const struct command command_train = {
     .name = "train",
+    .heading = "run",
     .synopsis = "JOB [options]",
     .help = "train for real on this machine: the same schedule that predict simulates",
     .examples = "foretrain train experiments/03_learning/procedural.yaml -n 2\n"

@@ -1,6 +1,5 @@
-#include "app/cli/option.h"
+#include "app/cli/command.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "tests/test.h"
@@ -33,4 +32,21 @@ TEST(the_nearest_of_many_options_is_named)
     char word[] = "--x999";
     assert_int_equal(option_parse(table, 1, (char *[]){word}, &flag, &rest, &given, &err), -1);
     is_told(&err, "unknown option '--x999'; did you mean '--x99'?\n");
+}
+
+TEST(the_nearest_of_many_commands_is_named)
+{
+    struct command command[MANY] = {0};
+    const struct command *list[MANY + 1] = {0};
+    fill_names();
+    for (int i = 0; i < MANY; i++) {
+        command[i].name = name[i];
+        list[i] = &command[i];
+    }
+    const struct command all = {.sub = list};
+    HELD(text) out = {0};
+    HELD(err) err = {0};
+    char word[] = "x999";
+    command_answer("program", &all, 1, (char *[]){word}, &out, &err);
+    is_told(&err, "unknown command 'x999'; did you mean 'x99'?\n");
 }

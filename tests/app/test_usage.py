@@ -38,6 +38,20 @@ class Usage(support.Case):
             self.assertEqual(len(short), len(set(short)), " ".join(words))
         self.assertGreater(len(commands), 40)
 
+    def test_help_lists_commands_in_groups_and_ends_with_examples(self):
+        said = run("--help").stdout
+        groups = re.findall(r"^(\w[\w ]*):\n((?:  .*\n)+)", said, re.MULTILINE)
+        self.assertEqual([name for name, _ in groups], ["start here", "decide", "run", "measure", "look"])
+        self.assertIn("  plan ", dict(groups)["decide"])
+        self.assertIn("  calibrate ", dict(groups)["measure"])
+        examples = re.findall(r"^  \$ foretrain (.*)", said, re.MULTILINE)
+        self.assertEqual(len(examples), 3)
+        self.job.unlink()
+        for line in examples:  # as they stand, one after the other
+            done = subprocess.run([PROGRAM, *line.split()], cwd=self.directory, capture_output=True, text=True,
+                                  timeout=1000, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_options_say_what_they_need_and_what_they_do_not_work_with(self):
         for words, needs in ((("train", self.job, "--overwrite"), "without --out"),
                              (("train", self.job, "--device=cpu", "--tune"), "without --device=cuda"),
