@@ -104,10 +104,10 @@ static int read_resumed(struct loop *loop, struct err *err)
     int64_t count = loop->layout.statistic_count;
     if (checkpoint_read_progress(path, &loop->progress, err))
         return -1;
-    weights.rank_statistics =
-        base_alloc(loop->progress.ranks * count, sizeof(*weights.rank_statistics));
-    int failed = checkpoint_read(path, &loop->layout, &loop->progress, &weights, err);
     bool same = loop->progress.ranks == loop->world.ranks && loop->world.ranks > 1;
+    weights.rank_statistics =
+        same ? base_alloc(loop->world.ranks * count, sizeof(*weights.rank_statistics)) : NULL;
+    int failed = checkpoint_read(path, &loop->layout, &loop->progress, &weights, err);
     memcpy(loop->own_statistics,
            same ? weights.rank_statistics + loop->world.rank * count : weights.statistics,
            (size_t)count * sizeof(float));
