@@ -19,7 +19,15 @@
 
 enum {
     SCENARIO_DEVICE_LIMIT = 1000000, /**< devices that may take part */
+    SCENARIO_IMAGE_LIMIT = 4096,     /**< width of an image [pixels] */
+    SCENARIO_CLASS_LIMIT = 1000000,  /**< classes */
+    SCENARIO_PHASE_LIMIT = 1000,     /**< phases */
 };
+
+/** The range of a loss scale, and the largest whole number that all programs read exactly. */
+#define SCENARIO_LOSS_SCALE_LEAST 1e-9
+#define SCENARIO_LOSS_SCALE_MOST  0x1p40
+#define SCENARIO_NUMBER_LIMIT     0x1p53
 
 /** When gradients are exchanged. */
 enum overlap {

@@ -1,4 +1,4 @@
-#include <inttypes.h>
+#include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -9,37 +9,40 @@
 
 #define SCHEMA "foretrain/checkpoint/2"
 
-enum kind { KIND_INT64, KIND_INT32, KIND_REAL, KIND_FINITE, KIND_TEXT };
+enum kind { KIND_INT64, KIND_INT32, KIND_REAL, KIND_TEXT };
 
 /* One member of state.json. */
 struct row {
     const char *key;
     enum kind kind;
-    size_t offset, size;      /* of the member; size for texts */
-    int64_t minimum, maximum; /* of integers */
+    size_t offset, size;     /* of the member; size for texts */
+    double minimum, maximum; /* of numbers */
+    bool nan;                /* null, too */
 };
 
-#define AT(member)   offsetof(struct progress, member)
-#define SIZE(member) sizeof(((struct progress *)NULL)->member)
+#define AT(member) offsetof(struct progress, member)
+#define TEXT_AT(member)                                                                            \
+    KIND_TEXT, AT(member), sizeof(((struct progress *)NULL)->member), 0, 0, false
 
 /* The limits are those of scenarios. */
 static const struct row rows[] = {
-    {"run", KIND_TEXT, AT(run), SIZE(run), 0, 0},
-    {"network", KIND_TEXT, AT(network), SIZE(network), 0, 0},
-    {"image", KIND_INT32, AT(image), 0, 1, 4096},
-    {"classes", KIND_INT32, AT(classes), 0, 1, 1000000},
-    {"step", KIND_INT64, AT(step), 0, 0, INT64_MAX},
-    {"position", KIND_INT64, AT(position), 0, 0, INT64_MAX},
-    {"epoch", KIND_FINITE, AT(epoch), 0, 0, 0},
-    {"loss_scale", KIND_FINITE, AT(loss_scale), 0, 0, 0},
-    {"good_steps", KIND_INT64, AT(good_steps), 0, 0, INT64_MAX},
-    {"skipped_steps", KIND_INT64, AT(skipped_steps), 0, 0, INT64_MAX},
-    {"seed", KIND_INT64, AT(seed), 0, INT64_MIN, INT64_MAX},
-    {"ranks", KIND_INT32, AT(ranks), 0, 1, SCENARIO_DEVICE_LIMIT},
-    {"loss", KIND_REAL, AT(loss), 0, 0, 0},
-    {"top1", KIND_REAL, AT(top1), 0, 0, 0},
-    {"top5", KIND_REAL, AT(top5), 0, 0, 0},
-    {"scenario_sha256", KIND_TEXT, AT(scenario_sha256), SIZE(scenario_sha256), 0, 0},
+    {"run", TEXT_AT(run)},
+    {"network", TEXT_AT(network)},
+    {"image", KIND_INT32, AT(image), 0, 1, SCENARIO_IMAGE_LIMIT, false},
+    {"classes", KIND_INT32, AT(classes), 0, 1, SCENARIO_CLASS_LIMIT, false},
+    {"step", KIND_INT64, AT(step), 0, 0, SCENARIO_NUMBER_LIMIT, false},
+    {"position", KIND_INT64, AT(position), 0, 0, SCENARIO_NUMBER_LIMIT, false},
+    {"epoch", KIND_REAL, AT(epoch), 0, 0, 1e6 * SCENARIO_PHASE_LIMIT, false},
+    {"loss_scale", KIND_REAL, AT(loss_scale), 0, SCENARIO_LOSS_SCALE_LEAST,
+     SCENARIO_LOSS_SCALE_MOST, false},
+    {"good_steps", KIND_INT64, AT(good_steps), 0, 0, SCENARIO_NUMBER_LIMIT, false},
+    {"skipped_steps", KIND_INT64, AT(skipped_steps), 0, 0, SCENARIO_NUMBER_LIMIT, false},
+    {"seed", KIND_INT64, AT(seed), 0, 0, SCENARIO_NUMBER_LIMIT, false},
+    {"ranks", KIND_INT32, AT(ranks), 0, 1, SCENARIO_DEVICE_LIMIT, false},
+    {"loss", KIND_REAL, AT(loss), 0, 0, DBL_MAX, true},
+    {"top1", KIND_REAL, AT(top1), 0, -1, 1, false},
+    {"top5", KIND_REAL, AT(top5), 0, -1, 1, false},
+    {"scenario_sha256", TEXT_AT(scenario_sha256)},
 };
 
 enum { ROW_COUNT = ARRAY_SIZE(rows) };
@@ -62,29 +65,28 @@ void state_print(struct text *out, const struct progress *progress)
     json_print(out, state);
 }
 
-static int read_integer(const struct row *row, void *member, const char *name,
-                        const struct json *value, struct err *err)
+/* Not as a double, where 2^53 + 1 is 2^53. */
+static bool read_integer(const struct row *row, void *member, const struct json *value)
 {
     int64_t number;
-    if (!json_as_integer(value, &number) || number < row->minimum || number > row->maximum)
-        return err_add(err, "%s: '%s' must be a whole number from %" PRId64 " to %" PRId64, name,
-                       row->key, row->minimum, row->maximum);
+    if (!json_as_integer(value, &number) || number < (int64_t)row->minimum ||
+        number > (int64_t)row->maximum)
+        return false;
     if (row->kind == KIND_INT32)
         *(int32_t *)member = (int32_t)number;
     else
         *(int64_t *)member = number;
-    return 0;
+    return true;
 }
 
-static int read_real(const struct row *row, void *member, const char *name,
-                     const struct json *value, struct err *err)
+static bool read_real(const struct row *row, void *member, const struct json *value)
 {
     double number;
-    if (!json_as_real(value, &number) || (row->kind == KIND_FINITE && !isfinite(number)))
-        return err_add(err, "%s: '%s' must be a number%s", name, row->key,
-                       row->kind == KIND_FINITE ? "" : " or null");
+    if (!json_as_real(value, &number) ||
+        !(isnan(number) ? row->nan : number >= row->minimum && number <= row->maximum))
+        return false;
     *(double *)member = number;
-    return 0;
+    return true;
 }
 
 static bool is_plain(const char *text)
@@ -95,15 +97,13 @@ static bool is_plain(const char *text)
     return true;
 }
 
-static int read_text(const struct row *row, void *member, const char *name,
-                     const struct json *value, struct err *err)
+static bool read_text(const struct row *row, void *member, const struct json *value)
 {
     const char *text = json_as_text(value);
     if (!text || strlen(text) >= row->size || !is_plain(text))
-        return err_add(err, "%s: '%s' must be a text of at most %zu plain characters", name,
-                       row->key, row->size - 1);
+        return false;
     memcpy(member, text, strlen(text) + 1);
-    return 0;
+    return true;
 }
 
 static int read_member(const struct row *row, struct progress *progress, const char *name,
@@ -113,10 +113,16 @@ static int read_member(const struct row *row, struct progress *progress, const c
     if (!value)
         return err_add(err, "%s: '%s' is missing", name, row->key);
     if (row->kind == KIND_TEXT)
-        return read_text(row, member, name, value, err);
-    if (row->kind == KIND_REAL || row->kind == KIND_FINITE)
-        return read_real(row, member, name, value, err);
-    return read_integer(row, member, name, value, err);
+        return read_text(row, member, value)
+                   ? 0
+                   : err_add(err, "%s: '%s' must be a text of at most %zu plain characters", name,
+                             row->key, row->size - 1);
+    bool real = row->kind == KIND_REAL;
+    return (real ? read_real : read_integer)(row, member, value)
+               ? 0
+               : err_add(err, "%s: '%s' must be a %snumber from %.16g to %.16g%s", name, row->key,
+                         real ? "" : "whole ", row->minimum, row->maximum,
+                         row->nan ? " or null" : "");
 }
 
 static bool is_known(const char *key)
@@ -144,6 +150,11 @@ static int read_state(struct progress *progress, const char *name, const struct 
     int failed = 0;
     for (int32_t i = 0; i < ROW_COUNT; i++)
         failed |= read_member(&rows[i], progress, name, json_get(state, rows[i].key), err);
+    if (!failed &&
+        (progress->good_steps > progress->step || progress->skipped_steps > progress->step ||
+         progress->position < progress->step))
+        failed = err_add(
+            err, "%s: 'good_steps' or 'skipped_steps' above 'step', or 'position' below it", name);
     return failed;
 }
 

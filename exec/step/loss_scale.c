@@ -2,8 +2,6 @@
 
 #include <math.h>
 
-static const double smallest = 1e-9, largest = 0x1p40;
-
 struct loss_scale loss_scale_init(const struct scenario *scenario)
 {
     return (struct loss_scale){.value = scenario->training.loss_scale.initial};
@@ -21,7 +19,7 @@ static int skip(struct loss_scale *loss_scale, const struct scenario *scenario)
     loss_scale->in_a_row++;
     loss_scale->good_steps = 0;
     if (scenario->training.loss_scale.dynamic)
-        loss_scale->value = fmax(loss_scale->value / 2, smallest);
+        loss_scale->value = fmax(loss_scale->value / 2, SCENARIO_LOSS_SCALE_LEAST);
     return may_recover(scenario) && loss_scale->in_a_row < LOSS_SCALE_SKIP_LIMIT ? 0 : -1;
 }
 
@@ -33,7 +31,7 @@ int loss_scale_update(struct loss_scale *loss_scale, bool overflow, const struct
     loss_scale->in_a_row = 0;
     loss_scale->good_steps++;
     if (dynamic && loss_scale->good_steps >= scenario->training.loss_scale.interval) {
-        loss_scale->value = fmin(loss_scale->value * 2, largest);
+        loss_scale->value = fmin(loss_scale->value * 2, SCENARIO_LOSS_SCALE_MOST);
         loss_scale->good_steps = 0;
     }
     return 0;

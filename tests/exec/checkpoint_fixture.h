@@ -66,7 +66,7 @@ static inline struct fixture *fixture_new(const char *network, int32_t image, in
                                     .loss_scale = 1024,
                                     .good_steps = 17,
                                     .skipped_steps = 2,
-                                    .seed = -5,
+                                    .seed = 5,
                                     .ranks = FIXTURE_RANKS,
                                     .image = image,
                                     .classes = classes,

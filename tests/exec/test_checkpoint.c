@@ -260,34 +260,67 @@ TEST_ON_DISK(names_the_tensor_that_is_missing_or_unknown)
     assert_has(err.text, "the network has no tensor 'head.scale'");
 }
 
+/* @f's state with @to (@length of it) in place of @from must be refused with @because. */
+static void refuses_state(const struct fixture *f, const char *from, size_t length, const char *to,
+                          const char *because)
+{
+    HELD(err) err = {0};
+    HELD(text) text = {0}, bad = {0};
+    struct progress progress;
+    state_print(&text, &f->progress);
+    const char *place = strstr(text.data, from);
+    assert_non_null(place);
+    text_append(&bad, text.data, place - text.data);
+    text_add(&bad, "%s%s", to, place + (length ? length : strlen(from)));
+    if (!state_read_text(&progress, "state.json", bad.data, bad.length, &err))
+        fail_msg("taken: %s", bad.data);
+    assert_int_equal(err.exit_code, 65);
+    assert_has(err.text, because);
+}
+
 TEST_ON_DISK(refuses_states_that_cannot_be)
 {
     static const struct {
         const char *from, *to, *because;
     } cases[] = {
-        {"\"step\": 123", "\"step\": -1", "'step' must be a whole number from 0"},
         {"\"step\": 123", "\"step\": 1.5", "'step' must be a whole number"},
+        {"\"step\": 123", "\"step\": 9007199254740993", "from 0 to 9007199254740992"},
         {"\"step\": 123", "\"stop\": 123", "does not know"},
+        {"\"step\": 123", "\"step\": 16", "above 'step'"},
+        {"\"skipped_steps\": 2", "\"skipped_steps\": 124", "above 'step'"},
+        {"\"position\": 31488", "\"position\": 122", "below it"},
         {"\"ranks\": 4", "\"ranks\": 2000000000", "'ranks' must be a whole number from 1"},
         {"\"image\": 8", "\"image\": 2147483647", "'image' must be a whole number from 1 to 4096"},
         {"\"network\": \"toy\"", "\"network\": \"\\u001b[2J\"", "'network' must be a text"},
-        {"\"network\": \"toy\"", "\"network\": 5", "'network' must be a text"},
-        {"\"loss_scale\": 1024.0", "\"loss_scale\": null", "'loss_scale' must be a number"},
+        {"\"loss_scale\": 1024.0", "\"loss_scale\": 1e-320", "number from 1e-09 to 1099511627776"},
+        {"\"loss\": 0.", "\"loss\": -0.", "or null"},
         {"checkpoint/2", "checkpoint/1", "'schema' must be"},
         {"{", "[", "not valid JSON"},
     };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+        refuses_state(f, cases[i].from, 0, cases[i].to, cases[i].because);
+}
+
+TEST_ON_DISK(refuses_what_no_key_can_be)
+{
+    static const char *const never[] = {
+        "-9223372036854775808", "9223372036854775807", "-1e308", "1e308", "null", "true", "[]"};
+    HELD(err) err = {0};
     HELD(text) text = {0};
     state_print(&text, &f->progress);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        HELD(err) err = {0};
-        struct progress progress;
-        HELD(text) bad = {0};
-        const char *place = strstr(text.data, cases[i].from);
-        assert_non_null(place);
-        text_append(&bad, text.data, place - text.data);
-        text_add(&bad, "%s%s", cases[i].to, place + strlen(cases[i].from));
-        assert_int_equal(state_read_text(&progress, "state.json", bad.data, bad.length, &err), -1);
-        assert_has(err.text, cases[i].because);
+    AUTORELEASE(json) struct json *state = json_read("state", text.data, text.length, &err);
+    assert_int_equal(json_count_members(state), 17);
+    for (const char *key = NULL; (key = json_next_key(state, key));) {
+        AUTOFREE char *begin = base_format("\"%s\": ", key), *because = base_format("'%s'", key);
+        const char *line = strstr(text.data, begin);
+        AUTOFREE char *from = base_format("%.*s", (int)strcspn(line, "\n"), line);
+        size_t length = strlen(from) - (from[strlen(from) - 1] == ',');
+        for (size_t i = 0; i < ARRAY_SIZE(never); i++) {
+            AUTOFREE char *to = base_format("%s%s", begin, never[i]);
+            bool loss = !strcmp(key, "loss") && (strchr("1n9", *never[i])); /* any, or none */
+            if (!loss)
+                refuses_state(f, from, length, to, because);
+        }
     }
 }
 

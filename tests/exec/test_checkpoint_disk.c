@@ -255,7 +255,7 @@ static _Noreturn void write_for_ever(struct fixture *f, int ready)
         char name[24];
         struct err err = {0};
         snprintf(name, sizeof(name), "ckpt-%06d", i);
-        f->progress.step = i;
+        f->progress.step++;
         if (write_named(f, name, 2, &err))
             _exit(1);
         if (i == 1 && write(ready, "", 1) != 1)
