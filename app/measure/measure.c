@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "app/process/process.h"
 #include "core/base/base.h"
 #include "core/base/json.h"
 
@@ -33,7 +34,7 @@ static int launch_in_lab(struct launch *launch, const struct cabling *lab,
         fwrite(talk.data, 1, (size_t)talk.length, stderr);
     close(launch->talk);
     launch->talk = 0;
-    return failed ? -1 : result->exit_code;
+    return failed ? -1 : process_documented(result->exit_code);
 }
 
 int measure_launch(struct launch *launch, const struct cabling *lab, struct lab_result *result,
@@ -71,7 +72,7 @@ static int report(const struct launch *launch, const struct cabling *lab, int co
         text_add(&line, " -- ");
     }
     AUTOFREE char *words = launch_line(launch);
-    err_add_code(err, code >= 64 && code < 79 ? code : 70,
+    err_add_code(err, code > 128 ? 70 : code,
                  "foretrain-exec failed with exit code %d; by hand: %s%s", code,
                  line.data ? line.data : "", words);
     return -1;

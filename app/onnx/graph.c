@@ -6,6 +6,7 @@
 
 #include "app/process/child.h"
 #include "app/process/launch.h"
+#include "app/process/process.h"
 #include "core/base/base.h"
 
 int32_t onnx_input(const struct onnx_node *node, int32_t index)
@@ -159,7 +160,7 @@ static int report(int code, struct text *said, struct err *err)
                             "beyond what ONNX 1.12 reads",
                             code > 128 ? code - 128 : 0);
     said->data[strcspn(said->data, "\n")] = '\0';
-    return err_add_code(err, code, "%s", said->data);
+    return err_add_code(err, process_documented(code), "%s", said->data);
 }
 
 int onnx_graph_read(struct onnx_graph *graph, const char *path, struct err *err)

@@ -247,7 +247,7 @@ static int finish(struct child *child, struct err *err)
     const char *talk = progress_skip(said.data ? said.data : "");
     if (getenv("FORETRAIN_DEBUG"))
         fputs(talk, stderr);
-    int code = WIFEXITED(child->status) ? WEXITSTATUS(child->status) : -1;
+    int code = WIFEXITED(child->status) ? process_documented(WEXITSTATUS(child->status)) : -1;
     int failed = -1;
     if (!code)
         failed = read_answer(child, err);
@@ -255,8 +255,6 @@ static int finish(struct child *child, struct err *err)
         err_add_code(err, code, "%.*s", (int)strcspn(talk, "\n"), talk);
     else if (code >= 64 && code < 70 && *talk)
         err_add_code(err, code, "%.*s", (int)strlen(talk) - 1, talk); /* ends in newline */
-    else if (code == EXIT_CANNOT_START)
-        err_add_code(err, 69, "%.*s", (int)strcspn(talk, "\n"), talk);
     else
         report_exit(child, talk, err);
     return failed;

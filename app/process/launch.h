@@ -53,7 +53,8 @@ void launch_take_streams(const struct launch *launch);
  * first one does.  SIGTSTP stops them and this process, until it continues.
  * @return its exit code, with `talk` also 128 + the signal that killed it, or -1: it could not be
  * started, or its exit status is lost (exit code 71), stdout is closed (74), a signal N ended it at
- * once, or killed it or one of its ranks without `talk` (128 + N). */
+ * once, or killed it or one of its ranks without `talk` (128 + N), or an exit code that is none of
+ * ours without `talk` (process_documented()). */
 int launch_run(const struct launch *launch, struct err *err);
 
 void launch_release(struct launch *launch);

@@ -134,10 +134,15 @@ static void rest(pid_t pid)
 static int finish(const struct launch *launch, const struct interrupt *interrupt, int status,
                   struct err *err)
 {
-    int code = process_code(status);
+    int code = process_code(status), known = process_documented(code);
     if (interrupt->at_once)
         return err_add_code(err, 128 + interrupt->number, "ended by a signal: %s",
                             strsignal(interrupt->number));
+    if (known != code && !launch->talk)
+        return err_add_code(err, known, "%s ended with exit code %d: %s", launch->argument[0], code,
+                            known == 71   ? "it may need more memory than ulimit -v allows"
+                            : known == 69 ? "it could not be loaded, for the reason above"
+                                          : "the reason may stand above");
     if (code <= 128 || launch->talk)
         return code;
     return err_add_code(

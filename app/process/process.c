@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -44,4 +45,14 @@ int process_wait(pid_t pid)
 int process_code(int status)
 {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int process_documented(int code)
+{
+    struct rlimit memory;
+    if (code == 0 || (code >= 64 && code <= 77) || code > 128)
+        return code;
+    if (getrlimit(RLIMIT_AS, &memory) == 0 && memory.rlim_cur != RLIM_INFINITY)
+        return 71;
+    return code == 126 || code == 127 ? 69 : 70;
 }

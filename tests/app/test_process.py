@@ -75,6 +75,20 @@ class Children(support.Case):
             self.assertIn(f"a rank was killed by signal {number.value} (", done.stderr)
             self.assertEqual("memory" in done.stderr, number == signal.SIGKILL)
 
+    @unittest.skipUnless(LOSE_CHILDREN, "a sanitizer needs more memory than any limit")
+    def test_a_program_that_is_not_loaded_ends_with_a_documented_code(self):
+        env = {**os.environ, "FORETRAIN_LIBEXEC": str(self.directory)}
+        for program, words in (("foretrain-exec", (*TRAIN, *ONE)), ("foretrain-sim", ("predict", self.job, "-b", "sim")),
+                               ("foretrain-onnx", ("import", "onnx", "net.onnx"))):
+            for code, usual in (126, 69), (127, 69), (1, 70):
+                self.write(program, f"#!/bin/sh\necho 'libx.so: cannot map' >&2\nexit {code}\n", 0o755)
+                if code > 1:
+                    done = run(*words, env=env, before=limiting(resource.RLIMIT_AS, 1 << 30))
+                    self.assertEqual((done.returncode, done.stdout), (71, ""), (words, code, done.stderr))
+                done = run(*words, env=env)
+                self.assertEqual((done.returncode, done.stdout), (usual, ""), (words, code, done.stderr))
+                self.assertIn("libx.so: cannot map", done.stderr)
+
     @unittest.skipUnless(LOSE_CHILDREN, "the sanitizer must be loaded first")
     def test_a_child_that_is_lost_is_an_end(self):
         lost = {**os.environ, "LD_PRELOAD": LOSE_CHILDREN or ""}
