@@ -234,9 +234,9 @@ struct json *result_json(const struct result *result, const struct report_exchan
     return answer_json(&result_columns, &shown);
 }
 
-/* One row of the table: a label, a quantity, and its share or comparison. */
-static void print_row(struct text *out, const char *label, enum unit unit, double value,
-                      const char *note)
+static const char likely_row[] = "  90 % interval";
+
+void report_row(struct text *out, const char *label, enum unit unit, double value, const char *note)
 {
     text_add(out, "  %-24s%16s%s%s\n", label, unit_text(unit, value), *note ? "   " : "", note);
 }
@@ -244,23 +244,21 @@ static void print_row(struct text *out, const char *label, enum unit unit, doubl
 static void print_part(struct text *out, const char *label, double seconds, double whole)
 {
     AUTOFREE char *share = base_format("%5.1f %%", 100 * seconds / whole);
-    print_row(out, label, UNIT_SECONDS, seconds, share);
+    report_row(out, label, UNIT_SECONDS, seconds, share);
 }
 
-/* Only if it was drawn: a build without GSL has none. */
-static void print_interval(struct text *out, enum unit unit, struct interval likely)
+void report_interval(struct text *out, const char *label, enum unit unit, struct interval likely)
 {
-    if (isnan(likely.low))
-        return;
-    text_add(out, "  %-24s%16s to %s\n", "  90 % interval", unit_text(unit, likely.low),
-             unit_text(unit, likely.high));
+    if (!isnan(likely.low))
+        text_add(out, "  %-24s%16s to %s\n", label, unit_text(unit, likely.low),
+                 unit_text(unit, likely.high));
 }
 
 static void print_step(struct text *out, const struct result *result)
 {
     const struct breakdown *step = &result->step;
-    print_row(out, "step", UNIT_SECONDS, step->time, "");
-    print_interval(out, UNIT_SECONDS, result->step_likely);
+    report_row(out, "step", UNIT_SECONDS, step->time, "");
+    report_interval(out, likely_row, UNIT_SECONDS, result->step_likely);
     print_part(out, "  compute", step->compute, step->time);
     if (step->slowed > 0)
         print_part(out, "  beside communication", step->slowed, step->time);
@@ -282,8 +280,8 @@ static void print_scaling(struct text *out, const char *label, const char *kind,
     text_add(&note, "%s, of %" PRId32 " device%s with %s at %" PRId64 " each", kind,
              scaling->devices, base_plural(scaling->devices),
              unit_text(images_unit, scaling->images_per_s), scaling->batch);
-    print_row(out, label, UNIT_FRACTION, scaling->efficiency, note.data);
-    print_interval(out, UNIT_FRACTION, scaling->likely);
+    report_row(out, label, UNIT_FRACTION, scaling->efficiency, note.data);
+    report_interval(out, likely_row, UNIT_FRACTION, scaling->likely);
 }
 
 /* Epochs, time, where its uncertainty comes from, and where it goes. */
@@ -292,15 +290,15 @@ static void print_target(struct text *out, const struct result *result)
     const struct to_target *to = &result->to_target;
     double whole = result->time_to_train_s;
     AUTOFREE char *label = base_format("time to %g %%", 100 * result->scenario->training.target);
-    print_row(out, "epochs", UNIT_NONE, result->plan.epochs, "mean");
-    print_interval(out, UNIT_NONE, to->epochs);
-    print_row(out, label, UNIT_SECONDS, whole, "mean epochs, nothing slower than usual");
+    report_row(out, "epochs", UNIT_NONE, result->plan.epochs, "mean");
+    report_interval(out, likely_row, UNIT_NONE, to->epochs);
+    report_row(out, label, UNIT_SECONDS, whole, "mean epochs, nothing slower than usual");
     if (!isnan(to->median))
-        print_row(out, "  median", UNIT_SECONDS, to->median,
-                  "of draws; in some, something is slower");
-    print_interval(out, UNIT_SECONDS, result->train_likely);
+        report_row(out, "  median", UNIT_SECONDS, to->median,
+                   "of draws; in some, something is slower");
+    report_interval(out, likely_row, UNIT_SECONDS, result->train_likely);
     if (!isnan(to->epochs_share))
-        print_row(out, "  by the epochs", UNIT_FRACTION, to->epochs_share, "of its variance");
+        report_row(out, "  by the epochs", UNIT_FRACTION, to->epochs_share, "of its variance");
     print_part(out, "  steps", result->toll.work - result->evaluation_s - result->startup_s, whole);
     print_part(out, "  evaluation", result->evaluation_s, whole);
     print_part(out, "  start-up", result->startup_s, whole);
@@ -310,8 +308,8 @@ static void print_target(struct text *out, const struct result *result)
 static void print_totals(struct text *out, const struct result *result)
 {
     enum unit unit = result->images_unit;
-    print_row(out, "throughput", unit, result->images_per_s, "");
-    print_interval(out, unit, result->images_likely);
+    report_row(out, "throughput", unit, result->images_per_s, "");
+    report_interval(out, likely_row, unit, result->images_likely);
     if (result->strong.batch)
         print_scaling(out, "scaling efficiency", "strong", &result->strong, unit);
     print_scaling(out, result->strong.batch ? "" : "scaling efficiency", "weak", &result->weak,
@@ -320,10 +318,10 @@ static void print_totals(struct text *out, const struct result *result)
         print_target(out, result);
         return;
     }
-    print_row(out, "evaluation", UNIT_SECONDS, result->evaluation_s, "");
-    print_row(out, "start-up", UNIT_SECONDS, result->startup_s, "");
-    print_row(out, "time to train", UNIT_SECONDS, result->time_to_train_s, "");
-    print_interval(out, UNIT_SECONDS, result->train_likely);
+    report_row(out, "evaluation", UNIT_SECONDS, result->evaluation_s, "");
+    report_row(out, "start-up", UNIT_SECONDS, result->startup_s, "");
+    report_row(out, "time to train", UNIT_SECONDS, result->time_to_train_s, "");
+    report_interval(out, likely_row, UNIT_SECONDS, result->train_likely);
     toll_print(out, &result->toll);
 }
 

@@ -86,6 +86,13 @@ struct json *result_json(const struct result *result, const struct report_exchan
 /** Its columns. */
 extern const struct answer_columns result_columns;
 
+/** Append a row of its table: a label, a quantity, and unless that is "" a note. */
+void report_row(struct text *out, const char *label, enum unit unit, double value,
+                const char *note);
+
+/** Append a row for an interval, if it was drawn: a build without GSL has none. */
+void report_interval(struct text *out, const char *label, enum unit unit, struct interval likely);
+
 /** Append the result as a table and a sentence. */
 void result_print(struct text *out, const struct result *result);
 

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/base/unit.h"
+#include "core/report/report.h"
 
 static double only_if(bool condition, double value)
 {
@@ -65,12 +66,6 @@ static const struct answer_column toll_rows[] = {
 const struct answer_columns toll_columns = COLUMNS(NULL, toll_rows);
 #undef DESCRIBED
 
-static void print_row(struct text *out, const char *label, double seconds, const char *note)
-{
-    text_add(out, "  %-24s%16s%s%s\n", label, unit_text(UNIT_SECONDS, seconds), *note ? "   " : "",
-             note);
-}
-
 static void print_checkpoints(struct text *out, const struct toll *toll)
 {
     const struct failures *f = &toll->failures;
@@ -88,7 +83,7 @@ static void print_checkpoints(struct text *out, const struct toll *toll)
     else if (isfinite(f->mtbf))
         text_add(&note, "; best by Daly: %s",
                  unit_text(UNIT_SECONDS, failures_daly(f->mtbf, f->cost)));
-    print_row(out, "  checkpoints", count * f->cost, note.data);
+    report_row(out, "  checkpoints", UNIT_SECONDS, count * f->cost, note.data);
 }
 
 void toll_print(struct text *out, const struct toll *toll)
@@ -96,17 +91,14 @@ void toll_print(struct text *out, const struct toll *toll)
     const struct failures *f = &toll->failures;
     if (!toll->any)
         return;
-    print_row(out, "  without failures", toll->work, "and without checkpoints");
-    if (!isnan(toll->work_likely.low))
-        text_add(out, "  %-24s%16s to %s\n", "    90 % interval",
-                 unit_text(UNIT_SECONDS, toll->work_likely.low),
-                 unit_text(UNIT_SECONDS, toll->work_likely.high));
+    report_row(out, "  without failures", UNIT_SECONDS, toll->work, "and without checkpoints");
+    report_interval(out, "    90 % interval", UNIT_SECONDS, toll->work_likely);
     print_checkpoints(out, toll);
     if (!isfinite(f->mtbf))
         return;
     AUTORELEASE(text) struct text note = {0};
     text_add(&note, "%.3g expected, one in %s, restarts of %s", toll->total / f->mtbf,
              unit_text(UNIT_SECONDS, f->mtbf), unit_text(UNIT_SECONDS, f->restart));
-    print_row(out, "  failures",
-              toll->total - toll->work - failures_checkpoints(f, toll->work) * f->cost, note.data);
+    report_row(out, "  failures", UNIT_SECONDS,
+               toll->total - toll->work - failures_checkpoints(f, toll->work) * f->cost, note.data);
 }
