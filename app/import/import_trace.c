@@ -59,8 +59,7 @@ static int64_t external_of(const struct json *event)
 {
     int64_t id = -1;
     const struct json *arguments = json_get(event, "args");
-    if (json_count_members(arguments) >= 0 &&
-        !json_as_integer(json_get(arguments, "External id"), &id) &&
+    if (!json_as_integer(json_get(arguments, "External id"), &id) &&
         !json_as_integer(json_get(arguments, "external id"), &id)) /* before 1.12 */
         id = -1;
     return id;
@@ -70,11 +69,7 @@ static int64_t external_of(const struct json *event)
 static double extent(const struct json *shapes, int64_t tensor, int64_t axis)
 {
     double value = 0;
-    if (tensor >= json_count_items(shapes))
-        return 0;
-    const struct json *shape = json_item(shapes, tensor);
-    if (axis >= json_count_items(shape) || !json_as_real(json_item(shape, axis), &value))
-        return 0;
+    json_as_real(json_item(json_item(shapes, tensor), axis), &value);
     return value > 0 ? value : 0;
 }
 
@@ -82,8 +77,7 @@ static double extent(const struct json *shapes, int64_t tensor, int64_t axis)
 static int32_t dtype_of(const struct json *arguments, int64_t index)
 {
     const struct json *types = json_get(arguments, "Input type");
-    const char *type =
-        index < json_count_items(types) ? json_as_text(json_item(types, index)) : NULL;
+    const char *type = json_as_text(json_item(types, index));
     if (!type)
         return -1;
     return !strcmp(type, "float")           ? DTYPE_FP32
@@ -97,7 +91,7 @@ static void add_product(struct summary *summary, const struct json *event, const
 {
     bool bias = !strcmp(name, "aten::addmm"), batched = !strcmp(name, "aten::bmm");
     const struct json *arguments = json_get(event, "args");
-    if ((!bias && !batched && strcmp(name, "aten::mm") != 0) || json_count_members(arguments) < 0)
+    if (!bias && !batched && strcmp(name, "aten::mm") != 0)
         return;
     const struct json *shapes = json_get(arguments, "Input Dims");
     int32_t dtype = dtype_of(arguments, bias);
@@ -127,8 +121,7 @@ static void add_operation(struct summary *summary, const struct json *event, con
 
 static const char *argument_of(const struct json *event, const char *key)
 {
-    const struct json *arguments = json_get(event, "args");
-    return json_count_members(arguments) >= 0 ? json_as_text(json_get(arguments, key)) : NULL;
+    return json_as_text(json_get(json_get(event, "args"), key));
 }
 
 /* Whether @category is @name, or what PyTorch called it before 1.12. */
@@ -338,12 +331,9 @@ static int read_trace(struct import *import, const struct import_request *reques
                       const struct json *root, struct err *err)
 {
     struct summary summary = {0};
-    const struct json *events = json_count_items(root) >= 0     ? root
-                                : json_count_members(root) >= 0 ? json_get(root, "traceEvents")
-                                                                : NULL;
+    const struct json *events = json_count_items(root) >= 0 ? root : json_get(root, "traceEvents");
     for (int64_t i = 0; i < json_count_items(events); i++)
-        if (json_count_members(json_item(events, i)) >= 0)
-            add_event(&summary, json_item(events, i));
+        add_event(&summary, json_item(events, i));
     int failed = 0;
     if (!summary.events && !summary.steps)
         failed = err_add(err,
@@ -351,15 +341,9 @@ static int read_trace(struct import *import, const struct import_request *reques
                          "ProfilerStep: give what PyTorch's profiler exports, with CUDA "
                          "activities",
                          import->file);
-    const struct json *devices =
-        json_count_members(root) >= 0 ? json_get(root, "deviceProperties") : NULL;
-    const char *model =
-        json_count_items(devices) > 0 && json_count_members(json_item(devices, 0)) >= 0
-            ? json_as_text(json_get(json_item(devices, 0), "name"))
-            : NULL;
-    const struct json *own = json_count_members(root) >= 0 ? json_get(root, "foretrain") : NULL;
-    if (json_count_members(own) >= 0)
-        summary.schedule = json_as_text(json_get(own, "schedule_hash"));
+    const struct json *device_list = json_get(root, "deviceProperties");
+    const char *model = json_as_text(json_get(json_item(device_list, 0), "name"));
+    summary.schedule = json_as_text(json_get(json_get(root, "foretrain"), "schedule_hash"));
     struct device device = {0};
     if (!failed && model)
         import_set_device(import, model);

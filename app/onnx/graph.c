@@ -25,8 +25,7 @@ int64_t onnx_attribute_at(const struct onnx_node *node, const char *name, int32_
 {
     int64_t value;
     const struct json *list = json_get(node->attributes, name);
-    bool there = index < json_count_items(list) && json_as_integer(json_item(list, index), &value);
-    return there ? value : missing;
+    return json_as_integer(json_item(list, index), &value) ? value : missing;
 }
 
 bool onnx_number(const struct onnx_graph *graph, int32_t index, double *number)

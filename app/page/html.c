@@ -41,7 +41,7 @@ double html_number(const struct json *object, const char *key, int64_t index)
     double value = NAN;
     const struct json *member = json_get(object, key);
     if (index >= 0)
-        member = index < json_count_items(member) ? json_item(member, index) : NULL;
+        member = json_item(member, index);
     json_as_real(member, &value);
     return value;
 }

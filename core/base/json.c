@@ -230,7 +230,7 @@ int64_t json_count_members(const struct json *value)
 
 const struct json *json_item(const struct json *array, int64_t index)
 {
-    return from_jansson(json_array_get(to_jansson(array), (size_t)index));
+    return (struct json *)json_array_get(to_jansson(array), (size_t)index);
 }
 
 const struct json *json_get(const struct json *object, const char *key)

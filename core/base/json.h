@@ -112,10 +112,10 @@ int64_t json_count_items(const struct json *value);
 /** The number of members of an object, or -1 when @value is no object; NULL is none. */
 int64_t json_count_members(const struct json *value);
 
-/** Item @index (0 ... json_count_items() - 1) of an array; borrowed. */
+/** Item @index of @array, or NULL: it has none, or is no array; borrowed. */
 const struct json *json_item(const struct json *array, int64_t index);
 
-/** The member of @object with that key, or NULL; borrowed. */
+/** The member of @object with that key, or NULL: it has none, or is no object; borrowed. */
 const struct json *json_get(const struct json *object, const char *key);
 
 /** The key after @key in @object, or the first for NULL; NULL at the end.  @key must come from an

@@ -90,6 +90,9 @@ TEST(reads_what_it_wrote)
     assert_string_equal(json_as_text(json_get(json_get(value, "a"), "t")), "x");
     assert_null(json_as_text(list));
     assert_null(json_get(value, "none"));
+    assert_null(json_item(list, 3));
+    assert_null(json_item(list, -1));
+    assert_null(json_item(value, 0));
     HELD(text) out = {0};
     json_print_line(&out, value, 17);
     assert_string_equal(out.data, "{\"b\": [1, 2.5, null], \"a\": {\"t\": \"x\"}, \"empty\": {}}");
@@ -100,6 +103,7 @@ TEST(nothing_is_not_a_value_of_any_kind)
     int64_t integer;
     double real;
     assert_int_equal(json_count_items(NULL), -1);
+    assert_null(json_item(NULL, 0));
     assert_int_equal(json_count_members(NULL), -1);
     assert_false(json_as_integer(NULL, &integer));
     assert_false(json_as_real(NULL, &real));
