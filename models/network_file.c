@@ -397,6 +397,9 @@ static struct model *build(const struct file *file, const struct node *root, str
                               "'%s' is no name: 1 to %d letters, digits, _ . / - +", file->name,
                               (int)sizeof(r.model->name) - 1);
     failed = failed || read_layers(&r);
+    if (!failed && model_parameters(r.model) == 0)
+        failed = origin_error(&field_origin(root, "layers")->origin, err,
+                              "no layer has parameters: there is nothing to train");
     free(r.sorted);
     if (failed) {
         model_free(r.model);

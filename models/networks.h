@@ -46,7 +46,7 @@ bool network_is_file(const char *name);
  * @return the model, to be released with model_free(), or NULL with located messages: what
  * yaml_read_file() and field_read() refuse, a name that is taken or that no layer above has, shapes
  * that do not fit, keys that are missing or have no effect on the kind, more than the limits
- * above.  Warns of layers whose values nothing reads. */
+ * above, no parameters.  Warns of layers whose values nothing reads. */
 struct model *network_read(const char *path, struct err *err);
 
 /** The same from the text of a file called @name. */

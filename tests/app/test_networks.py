@@ -153,6 +153,17 @@ class Networks(support.Case):
                               f"  - {layers}\n")
             self.refused(65, "show", "model", path)
 
+    def test_a_network_without_parameters_is_nothing_to_train(self):
+        path = self.write("none.yaml", "version: 1\nname: none\ninput: 3x8x8\nlayers:\n  - {name: a, kind: relu}\n")
+        job = self.write("job.yaml", TRAINED % path)
+        for words in (("check",), ("predict", "-banalytic"), ("show", "job"), ("explain", "-banalytic"),
+                      ("compare", job, "-banalytic"), ("train", "--dry-run"),
+                      ("sweep", "--scan=cluster.nodes=1..2", "-banalytic"),
+                      ("plan", "--within=1h", "--nodes=1..2", "-banalytic")):
+            done = run(*words, job)
+            self.assertEqual(done.returncode, 65, words)
+            self.assertRegex(done.stderr, r"none\.yaml:5:3: error: .*nothing to train")
+
     def test_a_layer_that_nothing_reads_is_told(self):
         path = self.write("unread.yaml", SMALL.replace("avgpool, kind: average-pool",
                                                        "avgpool, kind: average-pool, inputs: [bn1]"))
