@@ -215,6 +215,29 @@ static int check_sizes(const struct reader *r, const struct layer *layer)
     return 0;
 }
 
+/* As many weights, which are no third layer's. */
+static int find_owner(const struct reader *r, struct layer *layer)
+{
+    const char *name = r->entry[r->at].weights_of;
+    int32_t index;
+    if (!name)
+        return 0;
+    if (find(r, "weights_of", name, &index))
+        return -1;
+    if (index < 0 || index >= r->at)
+        return refuse(r, "weights_of", "'%s' is no layer above, whose weights '%s' might use", name,
+                      layer->name);
+    const struct layer *owner = &r->model->layer[index];
+    if (owner->weights_of)
+        return refuse(r, "weights_of", "'%s' itself uses the weights of '%s': name that", name,
+                      r->model->layer[owner->weights_of - 1].name);
+    if (layer_weights(owner) != layer_weights(layer))
+        return refuse(r, "weights_of", "'%s' has %lld weights, not %lld", name,
+                      (long long)layer_weights(owner), (long long)layer_weights(layer));
+    layer->weights_of = index + 1;
+    return 0;
+}
+
 /* Everything that model_add() takes for granted. */
 static int check_layer(const struct reader *r, struct layer *layer)
 {
@@ -301,7 +324,7 @@ static int add_layer(struct reader *r)
         return -1;
     if (e->out && e->channels && layer.out.channels != e->channels)
         return refuse(r, "out", "'%s' has not the %lld channels", e->out, (long long)e->channels);
-    if (check_layer(r, &layer) || check_limits(r, &layer))
+    if (check_layer(r, &layer) || check_limits(r, &layer) || find_owner(r, &layer))
         return -1;
     model_add(r->model, layer);
     return 0;

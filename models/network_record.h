@@ -8,7 +8,7 @@
 
 /** A layer as the file says it. */
 struct entry {
-    char *name, *add, *in, *out;
+    char *name, *add, *in, *out, *weights_of;
     int32_t kind; /**< enum layer_op */
     int32_t relu; /**< 0: none, 1: a ReLU, 2: one that stops at 6 */
     struct field_list inputs;

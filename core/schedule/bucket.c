@@ -45,7 +45,7 @@ struct bucket_list bucket_build(const struct model *model, enum dtype dtype, int
     assert(limit >= 0);
     struct bucket_list list = {0};
     for (int32_t layer = model->layer_count - 1; layer >= 0; layer--)
-        pack(&list, layer, layer_weight_bytes(&model->layer[layer], dtype_size(dtype)),
+        pack(&list, layer, model->layer[layer].parameters * dtype_size(dtype),
              limit > 0 ? limit : INT64_MAX);
     assert(bucket_check(&list, model, dtype, limit));
     return list;

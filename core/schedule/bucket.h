@@ -5,6 +5,7 @@
  *
  * Backward visits the layers from last to first.  Gradients are packed in that order into buckets
  * of at most `limit` bytes; a tensor may span two buckets, so all buckets but the last are full.
+ * Weights that several layers use are ready after the first of them in the list, which has them.
  * Source: the fixed-size packing of Sony's nnabla-ext-cuda all_reduce_callback.
  */
 

@@ -22,7 +22,8 @@ int64_t iteration_vectors(const struct model *model, const struct scenario *scen
     for (int32_t t = 0; t < model->tensor_count; t++) {
         const struct layer *layer = &model->layer[model->tensor[t].layer];
         bool first = t == 0 || model->tensor[t - 1].layer != model->tensor[t].layer;
-        bool weight = layer_has_arithmetic(layer) || layer->op == LAYER_EMBEDDING;
+        bool weight =
+            !layer->weights_of && (layer_has_arithmetic(layer) || layer->op == LAYER_EMBEDDING);
         elements += weight && first ? 0 : model->tensor[t].elements;
     }
     return scenario->model.compute != scenario->model.master ? elements : 0;
@@ -31,13 +32,15 @@ int64_t iteration_vectors(const struct model *model, const struct scenario *scen
 /* Reads the weights in the type of the arithmetic, writes gradients in the type of the exchange. */
 static int64_t pass_bytes(const struct iteration *it, int32_t index, enum pass pass)
 {
+    const struct layer *layer = &it->model->layer[index];
+    bool filter = pass == PASS_BACKWARD_FILTER;
     int32_t compute = dtype_size(it->scenario->model.compute);
     int32_t gradient = dtype_size(it->scenario->model.gradients);
-    return it->batch * model_bytes(it->model, index, pass, it->fusion, compute) +
-           (pass != PASS_BACKWARD_FILTER && it->model->layer[index].op == LAYER_EMBEDDING
-                ? 0 /* reads the rows that it needs */
-                : layer_weight_bytes(&it->model->layer[index],
-                                     pass == PASS_BACKWARD_FILTER ? gradient : compute));
+    int64_t bytes = it->batch * model_bytes(it->model, index, pass, it->fusion, compute);
+    if (!filter && layer->op == LAYER_EMBEDDING)
+        return bytes;                                    /* reads the rows that it needs */
+    int32_t times = filter && layer->weights_of ? 2 : 1; /* one of two layers adds to the other's */
+    return bytes + times * layer_weight_bytes(layer, filter ? gradient : compute);
 }
 
 /* One step for the passes @from ... @to of a layer; waits for @dep (count). */

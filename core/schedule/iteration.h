@@ -8,7 +8,7 @@
  *
  *   weights    read by forward and backward-data in the type of the arithmetic; their gradients are
  *              written once, by backward-filter, in the type of the exchange: no step of its own
- *              converts them
+ *              converts them.  A layer that uses another's weights reads the sum of both, too
  *   loss       softmax, cross-entropy and its gradient: 2 kernels; each score is read twice and its
  *              gradient written once
  *   optimizer  reads weight, momentum and gradient, writes weight, momentum and, where the

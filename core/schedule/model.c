@@ -83,7 +83,7 @@ static struct shape output_shape(const struct model *model, const struct layer *
     }
 }
 
-static int64_t weights(const struct layer *layer)
+int64_t layer_weights(const struct layer *layer)
 {
     switch (layer->op) {
     case LAYER_CONVOLUTION:
@@ -184,8 +184,9 @@ int32_t model_add(struct model *model, struct layer layer)
     model->layer[index] = layer;
     for (int32_t i = 0; i < layer.input_count; i++)
         connect(model, index, layer.input[i], false);
-    add_tensor(model, index, "weight", weights(&layer));
-    add_tensor(model, index, "bias", biases(&layer));
+    const struct layer *owner = layer.weights_of ? &model->layer[layer.weights_of - 1] : NULL;
+    add_tensor(model, index, "weight", owner ? 0 : layer_weights(&layer));
+    add_tensor(model, index, "bias", owner && biases(owner) ? 0 : biases(&layer));
     return index;
 }
 
@@ -211,7 +212,8 @@ int64_t layer_multiply_adds(const struct layer *layer)
 {
     if (layer->op == LAYER_MATMUL)
         return shape_elements(layer->out) * layer->inner;
-    return layer_has_arithmetic(layer) ? weights(layer) * layer->out.height * layer->out.width : 0;
+    return layer_has_arithmetic(layer) ? layer_weights(layer) * layer->out.height * layer->out.width
+                                       : 0;
 }
 
 int64_t layer_flops(const struct layer *layer, enum pass pass)
@@ -233,7 +235,7 @@ int64_t model_flops(const struct model *model, enum pass pass)
 
 int64_t layer_weight_bytes(const struct layer *layer, int32_t element_size)
 {
-    return layer->parameters * element_size;
+    return (layer_weights(layer) + biases(layer)) * element_size;
 }
 
 void layer_describe(const struct layer *layer, char *text, size_t size)

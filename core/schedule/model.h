@@ -83,9 +83,11 @@ struct layer {
     int64_t inner;                   /**< of a matrix product: terms of each sum */
     int64_t rows;                    /**< of an embedding's table */
     int64_t constants;               /**< parameters of an add or of another kind */
+    int32_t weights_of;              /**< 1 + the earlier layer whose weights it uses, and whose
+                                          bias if both have one; 0: they are its own */
     int64_t flops;                   /**< of another kind, forward, per image */
     int64_t elements;                /**< that another kind reads and writes; 0: inputs, output */
-    int64_t parameters;              /**< weights and biases together */
+    int64_t parameters;              /**< its own weights and biases together */
 
     /* What follows from the inputs of all layers; kept by model_add() and model_add_residual(). */
     bool residual;   /**< a residual is added before the ReLU, fused here */
@@ -144,6 +146,9 @@ bool model_reads_pictures(const struct model *model);
 /** Sum of parameters. */
 int64_t model_parameters(const struct model *model);
 
+/** Weights that @layer computes with, its own or another's, without a bias. */
+int64_t layer_weights(const struct layer *layer);
+
 /** Multiply-adds of one layer, forward, per image. */
 int64_t layer_multiply_adds(const struct layer *layer);
 
@@ -169,7 +174,8 @@ int64_t model_flops(const struct model *model, enum pass pass);
 int64_t model_bytes(const struct model *model, int32_t index, enum pass pass, enum fusion fusion,
                     int32_t element_size);
 
-/** Parameters of the layer times @element_size [bytes]: weight traffic once per batch and pass. */
+/** Parameters that the layer computes with times @element_size [bytes]: weight traffic once per
+ * batch and pass. */
 int64_t layer_weight_bytes(const struct layer *layer, int32_t element_size);
 
 /** Kernels the layer launches in @pass at @fusion: 1 for the matrix arithmetic or the pooling, plus

@@ -44,6 +44,8 @@ static const char *layer_fault(const struct model *model, int32_t index)
     bool images = layer->input[0] < 0;
     if (layer->op > LAYER_LINEAR)
         return "is of a kind for predictions";
+    if (layer->weights_of)
+        return "uses the weights of another layer";
     if (layer->groups > 1)
         return "has groups";
     if (layer->capped)

@@ -9,8 +9,8 @@
 
 /** Whether devices can train @model, called @name in messages.
  * @return 0, or -1 with exit code 69 and the name of the first layer that they cannot run: another
- * kind than the first five, groups, a ReLU that stops at 6, an input in another shape, a batch norm
- * that reads no convolution, sums that are no residual blocks, a value that more than two layers
- * read or none; images that are not square or not of three channels, an end that is no linear
- * layer. */
+ * kind than the first five, the weights of another layer, groups, a ReLU that stops at 6, an input
+ * in another shape, a batch norm that reads no convolution, sums that are no residual blocks, a
+ * value that more than two layers read or none; images that are not square or not of three
+ * channels, an end that is no linear layer. */
 int model_check_training(const struct model *model, const char *name, struct err *err);

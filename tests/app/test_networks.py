@@ -41,6 +41,18 @@ layers:
   - {name: rest, kind: other, flops: 1000, elements: 50, parameters: 7}
 """
 
+# An embedding whose table is also the head's, and a convolution that runs twice.
+SHARED = """\
+version: 1
+name: shared
+input: 1x1x4
+layers:
+  - {name: words, kind: embedding, channels: 6, rows: 100}
+  - {name: mix, kind: convolution, channels: 6, kernel: 1, bias: true}
+  - {name: again, kind: convolution, channels: 6, kernel: 1, weights_of: mix, bias: true}
+  - {name: head, kind: convolution, channels: 100, kernel: 1, weights_of: words, bias: true}
+"""
+
 TRAINED = """\
 version: 1
 model: {network: %s}
@@ -98,6 +110,23 @@ class Networks(support.Case):
         self.assertEqual(layers["scores"]["inputs"], ["q", "k"])
         self.assertEqual(model["parameters"], 600 + 24 + 12 + 3 * 42 + 144 + 7)
 
+    def test_weights_that_two_layers_use_are_counted_once_and_ready_after_the_first(self):
+        path = self.write("shared.yaml", SHARED)
+        self.assertEqual(run("show", "model", path, "--yaml").stdout.count("weights_of"), 2)
+        model = answer("show", "model", path)
+        self.assertEqual([layer["parameters"] for layer in model["layers"]], [600, 42, 0, 100])
+        self.assertEqual([layer["flops"]["backward_filter"] for layer in model["layers"]],
+                         [0, 2 * 36 * 4, 2 * 36 * 4, 2 * 600 * 4])
+        job = self.write("job.yaml", TRAINED.replace("nodes: 1", "nodes: 2") % path)
+        bucket = ("--set=allreduce.bucket=400B", "--set=model.precision.gradients=fp32")
+        steps = answer("show", "schedule", job, *bucket)["steps"]
+        names = [step["name"] for step in steps]
+        waits = [(step["bytes"], names[step["after"][0]["step"]]) for step in steps
+                 if step["kind"] == "collective"]
+        self.assertEqual(waits[:3], [(400, "head backward-filter"), (400, "words backward-data"),
+                                     (400, "words backward-data")])
+        self.assertEqual(sum(size for size, _ in waits), 4 * model["parameters"])
+
     def test_sizes_that_a_file_says_are_not_said_otherwise(self):
         path = self.write("small.yaml", SMALL)
         for words in (("model.image=16",), ("model.classes=6", "--set", "model.image=null")):
@@ -130,6 +159,19 @@ class Networks(support.Case):
              "out: 1x1x1}", "reads 2 values, not 1"),
             ("bias: true}", "bias: true}\n  - {name: m, kind: matmul, inputs: [fc, fc], inner: 2, "
              "out: 1x1x1}", "not made of sums of 2"),
+            ("padding: 1}\n  - {name: bn2", "padding: 1, weights_of: conv1}\n  - {name: bn2",
+             "'conv1' has 108 weights, not 144"),
+            ("bias: true}", "bias: true, weights_of: fc}", "'fc' is no layer above"),
+            ("relu: true}", "relu: true, weights_of: input}", "'input' is no layer above"),
+            ("bias: true}", "weights_of: bn2}\n  - {name: l, kind: linear, channels: 5, "
+             "weights_of: fc}", "'bn2' has 4 weights, not 20"),
+            ("bias: true}", "bias: true}\n  - {name: n, kind: batch-norm, weights_of: bn2}",
+             "'bn2' has 4 weights, not 5"),
+            ("{name: bn2, kind: batch-norm, add: bn1, relu: true}",
+             "{name: bn2, kind: batch-norm, weights_of: bn1}\n"
+             "  - {name: bn3, kind: batch-norm, weights_of: bn2}",
+             "'bn2' itself uses the weights of 'bn1'"),
+            ("kind: average-pool", "kind: average-pool, weights_of: conv1", "no effect on average"),
         ]
         for old, new, message in faults:
             self.assertIn(old, SMALL)
@@ -198,6 +240,9 @@ class Networks(support.Case):
             (SMALL.replace("kernel: 3, padding: 1}\n  - {name: bn2",
                            "kernel: 3, padding: 1, groups: 4}\n  - {name: bn2"),
              "'conv2' .*groups"),
+            (SMALL.replace("relu: true", "relu: true}\n  - {name: convs, kind: convolution, channels: 4, "
+                           "kernel: 3}\n  - {name: bns, kind: batch-norm, weights_of: bn1, relu: true", 1)
+             .replace("add: bn1, ", ""), "'bns' .*weights of another layer"),
             (SMALL.replace("  - {name: avgpool", "  - {name: act, kind: gelu}\n  - {name: avgpool"),
              "'act' .gelu. is of a kind for predictions"),
             (BLOCK, "inputs of 1x1x4"),
