@@ -28,9 +28,31 @@ int64_t onnx_attribute_at(const struct onnx_node *node, const char *name, int32_
     return json_as_integer(json_item(list, index), &value) ? value : missing;
 }
 
+static bool changes_form(const struct onnx_node *node)
+{
+    static const char *const op[] = {"Cast",    "Identity",  "Reshape",  "Flatten",
+                                     "Squeeze", "Unsqueeze", "Transpose"};
+    size_t i = 0;
+    while (i < ARRAY_SIZE(op) && strcmp(op[i], node->op) != 0)
+        i++;
+    return i < ARRAY_SIZE(op) && onnx_input(node, 0) >= 0;
+}
+
+int32_t onnx_source(const struct onnx_graph *graph, int32_t index)
+{
+    enum { DEEP = 64 };
+    for (int32_t i = 0; i < DEEP && graph->value[index].maker >= 0; i++) {
+        const struct onnx_node *maker = &graph->node[graph->value[index].maker];
+        if (!changes_form(maker))
+            break;
+        index = maker->input[0];
+    }
+    return index;
+}
+
 bool onnx_number(const struct onnx_graph *graph, int32_t index, double *number)
 {
-    const struct json *numbers = index < 0 ? NULL : graph->value[index].numbers;
+    const struct json *numbers = index < 0 ? NULL : graph->value[onnx_source(graph, index)].numbers;
     return json_count_items(numbers) == 1 && json_as_real(json_item(numbers, 0), number);
 }
 

@@ -63,5 +63,9 @@ int64_t onnx_attribute(const struct onnx_node *node, const char *name, int64_t m
 int64_t onnx_attribute_at(const struct onnx_node *node, const char *name, int32_t index,
                           int64_t missing);
 
+/** What constant @index is made of by nodes that only change its form; @index itself where none
+ * does. */
+int32_t onnx_source(const struct onnx_graph *graph, int32_t index);
+
 /** The one number of constant @index; whether it is one. */
 bool onnx_number(const struct onnx_graph *graph, int32_t index, double *number);

@@ -50,20 +50,17 @@ static bool ends_in(const char *text, const char *end)
     return length > tail && strcmp(text + length - tail, end) == 0;
 }
 
-/* The parameter behind the second input: "layer1.0.conv1.weight", also when it is transposed. */
+/* The parameter behind the second input, unless another layer has it: "layer1.0.conv1.weight", also
+ * when it is transposed. */
 static const char *weight_name(const struct onnx_network *n, const struct onnx_node *node)
 {
     int32_t weight = onnx_input(node, 1);
     if (weight < 0 || !onnx_value_at(n, weight)->constant)
         return NULL;
-    int32_t maker = onnx_value_at(n, weight)->maker;
-    if (maker >= 0 && onnx_input(&n->graph->node[maker], 0) >= 0)
-        weight = onnx_input(&n->graph->node[maker], 0);
-    const char *name = onnx_value_at(n, weight)->name;
-    return onnx_value_at(n, weight)->weight &&
-                   (ends_in(name, ".weight") || ends_in(name, "_weight"))
-               ? name
-               : NULL;
+    weight = onnx_source(n->graph, weight);
+    const struct onnx_value *source = onnx_value_at(n, weight);
+    bool named = ends_in(source->name, ".weight") || ends_in(source->name, "_weight");
+    return source->weight && named && !n->holder[weight] ? source->name : NULL;
 }
 
 static bool is_taken(const struct onnx_network *n, const char *name)
@@ -131,41 +128,57 @@ void onnx_alias(struct onnx_network *n, int32_t from, int32_t to, bool fresh)
     n->fresh[to] = fresh;
 }
 
-/* Behind a constant stand weights of the file, or nodes that change their form. */
-static int64_t count_behind(struct onnx_network *n, int32_t index, int32_t depth)
+/* Behind a constant stand weights of the file, or nodes that make it of them. */
+static int64_t count_behind(struct onnx_network *n, int32_t holder, int32_t index, int32_t depth)
 {
     enum { DEEP = 64 };
     const struct onnx_value *value = onnx_value_at(n, index);
-    if (n->counted[index] || !value->constant || depth > DEEP)
+    if (n->holder[index] || !value->constant || depth > DEEP)
         return 0;
-    n->counted[index] = true;
+    n->holder[index] = holder;
     int64_t sum = value->weight && value->elements > 1 && value->rank >= 0 ? value->elements : 0;
     const struct onnx_node *maker = value->maker < 0 ? NULL : &n->graph->node[value->maker];
     for (int32_t i = 0; maker && i < maker->input_count; i++)
         if (maker->input[i] >= 0)
-            sum += count_behind(n, maker->input[i], depth + 1);
+            sum += count_behind(n, holder, maker->input[i], depth + 1);
     return sum;
 }
 
-int64_t onnx_network_count(struct onnx_network *network, int32_t index)
+int64_t onnx_network_count(struct onnx_network *network, const struct layer *layer, int32_t index)
 {
-    return index < 0 ? 0 : count_behind(network, index, 0);
+    int32_t holder = (int32_t)(layer - network->model->layer) + 1;
+    return index < 0 ? 0 : count_behind(network, holder, index, 0);
+}
+
+void onnx_network_weigh(struct onnx_network *n, struct layer *layer, int32_t index)
+{
+    layer->weights_of = n->holder[onnx_source(n->graph, index)];
+    onnx_network_count(n, layer, index);
+}
+
+bool onnx_network_bias(struct onnx_network *n, struct layer *layer, int32_t index)
+{
+    int32_t owner = layer->weights_of;
+    bool other = owner && n->model->layer[owner - 1].bias &&
+                 n->holder[onnx_source(n->graph, index)] != owner;
+    if (!other)
+        onnx_network_count(n, layer, index);
+    layer->bias = !other;
+    return !other;
 }
 
 /* An operation by what it moves, with the parameters among its inputs. */
 struct layer *onnx_add_other(struct onnx_network *n, const struct onnx_node *node, int32_t to)
 {
-    int64_t parameters = 0;
     int32_t more[LAYER_INPUTS] = {0}, count = 0;
-    for (int32_t i = 0; i < node->input_count; i++) {
-        parameters += onnx_network_count(n, node->input[i]);
+    for (int32_t i = 0; i < node->input_count; i++)
         if (onnx_is_active(n, node, i) && count < LAYER_INPUTS)
             more[count++] = node->input[i];
-    }
     struct layer *layer = onnx_network_add(n, node, LAYER_OTHER, more[0], to);
     for (int32_t i = 1; i < count; i++)
         layer->input[layer->input_count++] = n->layer[more[i]];
-    layer->constants = parameters;
+    for (int32_t i = 0; i < node->input_count; i++)
+        layer->constants += onnx_network_count(n, layer, node->input[i]);
     return layer;
 }
 
@@ -236,12 +249,26 @@ static int check_sizes(const struct onnx_network *n, struct err *err)
     return 0;
 }
 
+/* Exporters write equal weights once, as those of norms that were never trained: if no other layer
+ * uses the weights of another, norms do not. */
+static void part_norms(struct model *model)
+{
+    bool shared = false;
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        const struct layer *layer = &model->layer[i];
+        bool norm = layer->op == LAYER_BATCH_NORM || layer->op == LAYER_LAYER_NORM;
+        shared = shared || (layer->weights_of && !norm);
+    }
+    for (int32_t i = 0; i < model->layer_count && !shared; i++)
+        model->layer[i].weights_of = 0;
+}
+
 int onnx_network_read(struct onnx_network *network, struct err *err)
 {
     struct onnx_graph *graph = network->graph;
     network->layer = base_alloc(graph->value_count, sizeof(*network->layer));
     network->fresh = base_alloc(graph->value_count, sizeof(*network->fresh));
-    network->counted = base_alloc(graph->value_count, sizeof(*network->counted));
+    network->holder = base_alloc(graph->value_count, sizeof(*network->holder));
     network->model = model_new("onnx", 1, 1);
     if (check_sizes(network, err) || read_inputs(network, err))
         return -1;
@@ -252,6 +279,7 @@ int onnx_network_read(struct onnx_network *network, struct err *err)
         if (read_node(network, node, err))
             return -1;
     }
+    part_norms(network->model);
     return network->model->layer_count ? 0 : err_add(err, "%s: computes nothing", network->file);
 }
 
@@ -260,6 +288,6 @@ void onnx_network_release(struct onnx_network *network)
     model_free(network->model);
     free(network->layer);
     free(network->fresh);
-    free(network->counted);
+    free(network->holder);
     text_release(&network->note);
 }

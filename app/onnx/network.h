@@ -20,7 +20,7 @@ struct onnx_network {
     struct model *model;      /**< its layers have shapes and inputs; nothing else is derived */
     int32_t *layer;           /**< (values) the layer that holds each value; -1: the images */
     bool *fresh;              /**< (values) it is the layer's output itself, not a view of it */
-    bool *counted;            /**< (values) parameters that some layer has */
+    int32_t *holder;          /**< (values) 1 + the layer that has these parameters; 0: none yet */
     struct text note;         /**< a line for each thing that was assumed */
 };
 
@@ -40,8 +40,17 @@ bool onnx_network_pattern(struct onnx_network *network, int32_t index);
 struct layer *onnx_network_add(struct onnx_network *network, const struct onnx_node *node,
                                enum layer_op op, int32_t from, int32_t to);
 
-/** Private to app/onnx: count the parameters behind constant @index, once.  @return how many. */
-int64_t onnx_network_count(struct onnx_network *network, int32_t index);
+/** Private to app/onnx: the parameters behind constant @index (-1: none) that no layer has yet are
+ * those of @layer.  @return how many. */
+int64_t onnx_network_count(struct onnx_network *network, const struct layer *layer, int32_t index);
+
+/** Private to app/onnx: @layer has the weights behind constant @index, or uses those of the layer
+ * that has them. */
+void onnx_network_weigh(struct onnx_network *network, struct layer *layer, int32_t index);
+
+/** Private to app/onnx: let @layer add the bias @index to its value; other biases of weights that
+ * have one are not its own.  @return whether it does. */
+bool onnx_network_bias(struct onnx_network *network, struct layer *layer, int32_t index);
 
 /** Private to app/onnx: value @index. */
 const struct onnx_value *onnx_value_at(const struct onnx_network *network, int32_t index);

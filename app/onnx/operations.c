@@ -6,20 +6,38 @@
 #include "app/onnx/network.h"
 #include "models/networks.h"
 
+/* Parameters that are added to @x. */
+static void add_values(struct onnx_network *n, const struct onnx_node *node, int32_t x,
+                       int32_t constant)
+{
+    bool alike = onnx_value_at(n, x)->elements == onnx_value_at(n, node->output[0])->elements;
+    struct layer *added = onnx_network_add(n, node, LAYER_OTHER, x, node->output[0]);
+    added->constants = onnx_network_count(n, added, constant);
+    if (added->constants && alike)
+        added->op = LAYER_ADD;
+}
+
+/* The bias @index (-1: none) of the layer of @node. */
+static void add_bias(struct onnx_network *n, const struct onnx_node *node, int32_t index)
+{
+    int32_t out = node->output[0];
+    if (index >= 0 && !onnx_network_bias(n, &n->model->layer[n->layer[out]], index))
+        add_values(n, node, out, index);
+}
+
 /* A matrix of parameters, @inner x @columns, times each of @rows. */
 static void add_dense(struct onnx_network *n, const struct onnx_node *node, int32_t from,
-                      int64_t inner, int64_t columns, bool bias)
+                      int64_t inner, int64_t columns, int32_t bias)
 {
     int64_t rows = onnx_value_at(n, node->output[0])->elements / columns;
     struct layer *layer = onnx_network_add(n, node, rows == 1 ? LAYER_LINEAR : LAYER_CONVOLUTION,
                                            from, node->output[0]);
     layer->kernel = 1;
-    layer->bias = bias;
     layer->out = (struct shape){(int32_t)columns, 1, (int32_t)rows};
     layer->in = rows == 1 ? model_shape(n->model, layer->input[0])
                           : (struct shape){(int32_t)inner, 1, (int32_t)rows};
-    onnx_network_count(n, onnx_input(node, 1));
-    onnx_network_count(n, onnx_input(node, 2));
+    onnx_network_weigh(n, layer, onnx_input(node, 1));
+    add_bias(n, node, bias);
 }
 
 /* Windows as ours: square, alike on all sides, without gaps; and the output says the same. */
@@ -60,9 +78,8 @@ static bool read_convolution(struct onnx_network *n, const struct onnx_node *nod
             onnx_network_add(n, node, LAYER_CONVOLUTION, node->input[0], node->output[0]);
         set_window(layer, node, w->dims[2]);
         layer->groups = (int32_t)onnx_attribute(node, "group", 1);
-        layer->bias = bias >= 0;
-        onnx_network_count(n, weight);
-        onnx_network_count(n, bias);
+        onnx_network_weigh(n, layer, weight);
+        add_bias(n, node, bias);
         return true;
     }
     struct layer *layer = onnx_add_other(n, node, node->output[0]);
@@ -83,7 +100,7 @@ static bool read_product(struct onnx_network *n, const struct onnx_node *node)
     int64_t inner = left->dims[gemm && onnx_attribute(node, "transA", 0) ? 0 : left->rank - 1];
     if (onnx_is_active(n, node, 0) && right->constant && right->rank == 2) {
         add_dense(n, node, a, inner, right->dims[turned ? 0 : 1],
-                  gemm && c >= 0 && onnx_value_at(n, c)->constant);
+                  gemm && c >= 0 && onnx_value_at(n, c)->constant ? c : -1);
         return true;
     }
     if (onnx_is_active(n, node, 0) && onnx_is_active(n, node, 1) && (c < 0 || !gemm)) {
@@ -109,8 +126,9 @@ static bool read_batch_norm(struct onnx_network *n, const struct onnx_node *node
         layer->in = (struct shape){(int32_t)channels, 1,
                                    (int32_t)(onnx_value_at(n, x)->elements / channels)};
     layer->out = layer->in;
-    for (int32_t i = 1; i < node->input_count; i++)
-        onnx_network_count(n, node->input[i]);
+    onnx_network_weigh(n, layer, scale);
+    for (int32_t i = 2; i < node->input_count; i++)
+        onnx_network_count(n, layer, node->input[i]);
     return true;
 }
 
@@ -123,33 +141,35 @@ static bool read_layer_norm(struct onnx_network *n, const struct onnx_node *node
     int64_t channels = onnx_value_at(n, scale)->elements;
     layer->in =
         (struct shape){(int32_t)channels, 1, (int32_t)(onnx_value_at(n, x)->elements / channels)};
-    onnx_network_count(n, scale);
-    onnx_network_count(n, onnx_input(node, 2));
+    onnx_network_weigh(n, layer, scale);
+    onnx_network_count(n, layer, onnx_input(node, 2));
     return true;
+}
+
+/* An end of a Clip, which its input @index or its attribute says, if any does; NAN: computed. */
+static double clip_at(const struct onnx_network *n, const struct onnx_node *node, int32_t index,
+                      const char *attribute, double missing)
+{
+    double value = onnx_input(node, index) < 0 ? missing : NAN;
+    if (!onnx_number(n->graph, onnx_input(node, index), &value))
+        json_as_real(json_item(json_get(node->attributes, attribute), 0), &value);
+    return value;
 }
 
 /* Relu, and Clip between 0 and 6 or any other numbers. */
 static bool read_relu(struct onnx_network *n, const struct onnx_node *node)
 {
     int32_t x = onnx_input(node, 0);
-    double low = 0, high = INFINITY;
+    bool clip = !strcmp(node->op, "Clip");
+    double low = clip ? clip_at(n, node, 1, "min", -INFINITY) : 0;
+    double high = clip ? clip_at(n, node, 2, "max", INFINITY) : INFINITY;
     if (!onnx_is_active(n, node, 0))
         return false;
-    if (!strcmp(node->op, "Clip")) {
-        bool given = onnx_number(n->graph, onnx_input(node, 1), &low) &&
-                     onnx_number(n->graph, onnx_input(node, 2), &high);
-        double a, b;
-        if (!given && json_as_real(json_item(json_get(node->attributes, "min"), 0), &a) &&
-            json_as_real(json_item(json_get(node->attributes, "max"), 0), &b)) {
-            low = a;
-            high = b;
-        }
-    }
     bool capped = low == 0 && high == 6;
     struct layer *layer = onnx_own_layer(n, x);
     bool carries =
         layer && !layer->relu && (layer_has_arithmetic(layer) || layer->op == LAYER_BATCH_NORM);
-    if (carries && (capped || high == INFINITY)) {
+    if (carries && low == 0 && (capped || high == INFINITY)) {
         layer->relu = true;
         layer->capped = capped;
         onnx_alias(n, x, node->output[0], true);
@@ -168,17 +188,12 @@ static bool add_constant(struct onnx_network *n, const struct onnx_node *node, i
     struct layer *layer = onnx_own_layer(n, x);
     const struct onnx_value *c = onnx_value_at(n, constant);
     if (layer && layer_has_arithmetic(layer) && !layer->bias && !layer->relu && c->weight &&
-        c->rank == 1 && c->elements == layer->out.channels) {
-        layer->bias = true;
-        onnx_network_count(n, constant);
+        c->rank == 1 && c->elements == layer->out.channels &&
+        onnx_network_bias(n, layer, constant)) {
         onnx_alias(n, x, node->output[0], true);
         return true;
     }
-    int64_t parameters = onnx_network_count(n, constant);
-    bool alike = onnx_value_at(n, x)->elements == onnx_value_at(n, node->output[0])->elements;
-    struct layer *added = onnx_network_add(n, node, parameters && alike ? LAYER_ADD : LAYER_OTHER,
-                                           x, node->output[0]);
-    added->constants = parameters;
+    add_values(n, node, x, constant);
     return true;
 }
 
@@ -288,7 +303,7 @@ static bool read_gather(struct onnx_network *n, const struct onnx_node *node)
         layer->out.channels = (int32_t)table->dims[1];
         layer->out.height = 1;
         layer->out.width = (int32_t)(onnx_value_at(n, node->output[0])->elements / table->dims[1]);
-        onnx_network_count(n, node->input[0]);
+        onnx_network_weigh(n, layer, node->input[0]);
         return true;
     }
     struct layer *layer = onnx_add_other(n, node, node->output[0]);

@@ -71,8 +71,8 @@ static bool layer_norm(struct onnx_network *network, struct onnx_node *mean)
     finish(part, count);
     struct layer *layer = onnx_network_add(network, scale, LAYER_LAYER_NORM, x, shift->output[0]);
     layer->in = (struct shape){(int32_t)channels, 1, (int32_t)(value[x].elements / channels)};
-    onnx_network_count(network, weight);
-    onnx_network_count(network, bias);
+    onnx_network_weigh(network, layer, weight);
+    onnx_network_count(network, layer, bias);
     return true;
 }
 

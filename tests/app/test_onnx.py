@@ -70,6 +70,39 @@ def small_vit():
     return torchvision.models.VisionTransformer(32, 8, 2, 4, 64, 128, num_classes=10)
 
 
+class Twice(torch.nn.Module):
+    """A head that shares its weight with an embedding but no bias, and a block that runs twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(100, 8)
+        self.block = torch.nn.Sequential(torch.nn.LayerNorm(8), torch.nn.Linear(8, 8), torch.nn.GELU())
+        self.other = torch.nn.Linear(8, 8)
+        self.other.weight = self.block[1].weight
+        self.head = torch.nn.Linear(8, 100)
+        self.head.weight = self.words.weight
+
+    def forward(self, x):
+        """Scores of each position."""
+        return self.head(self.other(self.block(self.block(self.words(x)))))
+
+
+class Convolutions(torch.nn.Module):
+    """One convolution and its bias, used again, between bounds."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 3, 3, padding=1)
+        self.last = torch.nn.Linear(3, 2)
+
+    def forward(self, x):
+        """Scores of an image."""
+        for i in range(4):
+            x = self.conv(x)
+            x = (x.clamp(min=0), x.clamp(max=1), x.clamp(0, 6), x.clamp(min=-1))[i]
+        return self.last(x.mean((2, 3)))
+
+
 def export(model, x, path, **words):
     """Write @model as an ONNX file with its batch norm and dropout."""
     with warnings.catch_warnings():
@@ -105,6 +138,8 @@ class Onnx(support.Case):
         image, small = torch.zeros(1, 3, 224, 224), torch.zeros(1, 3, 32, 32)
         self.check("vit", small_vit(), small)
         self.check("words", Words(), torch.zeros(1, 24, dtype=torch.long))
+        self.check("twice", Twice(), torch.zeros(1, 5, dtype=torch.long))
+        self.check("convolutions", Convolutions(), small)
         self.check("mobilenet_v2", models.mobilenet_v2(), torch.zeros(1, 3, 64, 64))
         self.check("resnext50", models.resnext50_32x4d(), torch.zeros(1, 3, 64, 64))
         if ALL:
@@ -172,6 +207,13 @@ class Onnx(support.Case):
         layers = answer("show", "model", network)["layers"]
         self.assertEqual([layer["kind"] for layer in layers], ["linear", "other"])
         self.refused(73, "import", "onnx", path, "--unknown=bytes", "--to", self.write("mine.yaml", "version: 1\n"))
+
+    def test_bounds_are_relus_where_they_are(self):
+        path = self.directory / "net.onnx"
+        export(Convolutions(), torch.zeros(1, 3, 32, 32), path)
+        layers = self.imported(path).read_text(encoding="utf-8").splitlines()[5:]
+        self.assertEqual(["relu" in line for line in layers], [True, False, False, True, False, False, False, False])
+        self.assertEqual(sum("weights_of: conv," in line for line in layers), 3)
 
     def test_damaged_files_are_refused(self):
         good = self.directory / "good.onnx"
