@@ -201,10 +201,10 @@ int main(int argc, char **argv)
     google::protobuf::SetLogHandler(nullptr);
     try {
         onnx::ModelProto model = read(argv[1]);
+        infer(model);
         table values;
         for (const auto &tensor : model.graph().initializer())
             add_constant(values, tensor.name(), tensor, true);
-        infer(model);
         print(model, values);
         return std::cout.good() ? 0 : 74;
     } catch (const fault &f) {

@@ -152,7 +152,7 @@ static int read_answer(struct onnx_graph *graph, const struct text *text, struct
     graph->json = text->data ? json_read("foretrain-onnx", text->data, text->length, &found) : NULL;
     const struct json *values = json_get(graph->json, "values");
     const struct json *nodes = json_get(graph->json, "nodes");
-    if (json_count_items(nodes) < 1 || json_count_items(values) > INT32_MAX / 2 ||
+    if (json_count_items(nodes) < 0 || json_count_items(values) > INT32_MAX / 2 ||
         json_count_items(nodes) > INT32_MAX / 2)
         return err_add_code(err, 70, "foretrain-onnx printed no graph");
     graph->value_count = (int32_t)json_count_items(values);
@@ -173,13 +173,13 @@ static int read_answer(struct onnx_graph *graph, const struct text *text, struct
 }
 
 /* What the program said, in one line, with its exit code. */
-static int report(int code, struct text *said, struct err *err)
+static int report(const char *path, int code, struct text *said, struct err *err)
 {
     if (code > 128 || !said->length)
         return err_add_code(err, 70,
-                            "foretrain-onnx ended by signal %d: the file is damaged, or "
+                            "%s: foretrain-onnx ended by signal %d: the file is damaged, or "
                             "beyond what ONNX 1.12 reads",
-                            code > 128 ? code - 128 : 0);
+                            path, code > 128 ? code - 128 : 0);
     said->data[strcspn(said->data, "\n")] = '\0';
     return err_add_code(err, process_documented(code), "%s", said->data);
 }
@@ -201,7 +201,7 @@ int onnx_graph_read(struct onnx_graph *graph, const char *path, struct err *err)
     if (code >= 0) {
         AUTORELEASE(text)
         struct text answer = launch_read(launch.output), said = launch_read(launch.talk);
-        failed = code ? report(code, &said, err) : read_answer(graph, &answer, err);
+        failed = code ? report(path, code, &said, err) : read_answer(graph, &answer, err);
     }
     if (launch.output >= 0)
         close(launch.output);

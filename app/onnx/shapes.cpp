@@ -39,6 +39,96 @@ std::string numbers(const onnx::TensorProto &tensor)
 namespace
 {
 
+std::string called(const onnx::NodeProto &node)
+{
+    return node.op_type() + " '" + node.name() + "'";
+}
+
+const onnx::AttributeProto *find(const onnx::NodeProto &node, const char *name)
+{
+    for (const auto &a : node.attribute())
+        if (a.name() == name)
+            return &a;
+    return nullptr;
+}
+
+/* ---- what makes no sense, at some of which ONNX's inference would end the process ---- */
+
+/* Whole numbers are shapes; of others a few are read. */
+void check_size(const onnx::TensorProto &tensor)
+{
+    bool integer = tensor.data_type() == onnx::TensorProto::INT64;
+    bool real = tensor.data_type() == onnx::TensorProto::FLOAT;
+    double count = 1;
+    for (int64_t dim : tensor.dims())
+        count *= static_cast<double>(dim);
+    if (tensor.has_raw_data() && (integer || (real && count <= few)) &&
+        static_cast<double>(tensor.raw_data().size()) != count * (integer ? 8 : 4))
+        throw fault{65, "tensor '" + tensor.name() + "' does not hold the numbers of its shape"};
+}
+
+/* What windows and groups cannot be, and what the operation must say. */
+void check_attributes(const onnx::NodeProto &node, int version)
+{
+    static const std::map<std::string, int64_t> least = {
+        {"strides", 1}, {"dilations", 1}, {"kernel_shape", 1}, {"group", 1}, {"pads", 0}};
+    for (const auto &a : node.attribute()) {
+        auto found = least.find(a.name());
+        bool bounded = found != least.end() && node.op_type() != "Pad"; /* which may cut off */
+        if (bounded && ((a.has_i() && a.i() < found->second) ||
+                        std::any_of(a.ints().begin(), a.ints().end(),
+                                    [&](int64_t one) { return one < found->second; })))
+            throw fault{65, called(node) + ": '" + a.name() + "' must be at least " +
+                                std::to_string(found->second)};
+        if (a.has_t())
+            check_size(a.t());
+    }
+    const auto *schema = onnx::OpSchemaRegistry::Schema(node.op_type(), version, node.domain());
+    if (schema)
+        for (const auto &[name, attribute] : schema->attributes())
+            if (attribute.required && !find(node, name.c_str()))
+                throw fault{65, called(node) + ": '" + name + "' is missing"};
+}
+
+/* Nodes read weights from the file, not from outside. */
+void check_weights(const onnx::NodeProto &node, const std::set<std::string> &fed)
+{
+    static const std::set<std::string> kinds = {"Conv", "ConvTranspose", "Gemm",
+                                                "BatchNormalization", "LayerNormalization"};
+    for (int i = 1; i < node.input_size() && kinds.count(node.op_type()); i++)
+        if (fed.count(node.input(i)))
+            throw fault{65, "input '" + node.input(i) + "' holds the weights of " + called(node) +
+                                ": export the network with them (export_params=True)"};
+}
+
+/* The inputs of the graph that have no value in the file. */
+std::set<std::string> check(const onnx::ModelProto &model)
+{
+    const auto &graph = model.graph();
+    std::set<std::string> there, fed;
+    int version = 1;
+    for (const auto &one : model.opset_import())
+        if (one.domain().empty() || one.domain() == "ai.onnx")
+            version = static_cast<int>(one.version());
+    for (const auto &tensor : graph.initializer()) {
+        check_size(tensor);
+        there.insert(tensor.name());
+    }
+    for (const auto &input : graph.input())
+        if (there.insert(input.name()).second)
+            fed.insert(input.name());
+    for (const auto &function : model.functions())
+        throw fault{65, "function '" + function.name() + "': export the network without functions"};
+    for (const auto &node : graph.node()) {
+        check_attributes(node, version);
+        check_weights(node, fed);
+        for (const auto &name : node.output())
+            if (!name.empty() && !there.insert(name).second)
+                throw fault{65, called(node) + " computes '" + name + "', which is there already"};
+    }
+    return fed;
+}
+
 /* One image: an open first dimension is one. */
 void close_batch(onnx::ValueInfoProto &info)
 {
@@ -72,14 +162,6 @@ void learn(wholes &known, const std::string &name, const onnx::TensorProto &tens
     if (tensor.data_type() != onnx::TensorProto::INT64 || numbers(tensor).empty())
         return;
     known[name] = {onnx::ParseData<int64_t>(&tensor), tensor.dims_size() == 0};
-}
-
-const onnx::AttributeProto *find(const onnx::NodeProto &node, const char *name)
-{
-    for (const auto &a : node.attribute())
-        if (a.name() == name)
-            return &a;
-    return nullptr;
 }
 
 int64_t apply(const std::string &op, int64_t a, int64_t b)
@@ -270,12 +352,10 @@ int fold(onnx::GraphProto &graph)
 /* ONNX's inference and our folding take turns, for each may need the other's result. */
 void infer(onnx::ModelProto &model)
 {
+    const std::set<std::string> fed = check(model);
     auto *graph = model.mutable_graph();
-    std::set<std::string> initialised;
-    for (const auto &tensor : graph->initializer())
-        initialised.insert(tensor.name());
     for (auto &input : *graph->mutable_input())
-        if (!initialised.count(input.name()))
+        if (fed.count(input.name()))
             close_batch(input);
     for (auto &output : *graph->mutable_output())
         if (output.type().has_tensor_type())

@@ -103,6 +103,50 @@ class Convolutions(torch.nn.Module):
         return self.last(x.mean((2, 3)))
 
 
+# ---- ONNX files by hand: https://protobuf.dev/programming-guides/encoding ----
+
+def varint(number):
+    """As protobuf writes it."""
+    number &= 2**64 - 1
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + varint(number >> 7)
+
+
+def field(number, value):
+    """A whole number, or text, bytes or a message."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def attribute(name, value):
+    """A number, a list of them, or a tensor."""
+    if isinstance(value, list):
+        return field(1, name) + b"".join(field(8, one) for one in value) + field(20, 7)
+    return field(1, name) + (field(3, value) + field(20, 2) if isinstance(value, int) else
+                             field(5, value) + field(20, 4))
+
+
+def node(op, inputs, outputs, domain="", **attributes):
+    """A node of a graph; names are words."""
+    return (b"".join(field(1, word) for word in inputs.split()) + b"".join(field(2, word) for word in outputs.split()) +
+            field(4, op) + b"".join(field(5, attribute(*one)) for one in attributes.items()) + field(7, domain))
+
+
+def tensor(name, dims, data, kind=1):
+    """Of floats, or of another kind."""
+    return b"".join(field(1, dim) for dim in dims) + field(2, kind) + field(8, name) + field(9, data)
+
+
+def onnx(*nodes, weights=(), shapes=(), function=b""):
+    """A model of input x, 1 x 3 x 8 x 8, and output y, with further inputs of @shapes."""
+    def value(name, dims):
+        return field(1, name) + field(2, field(1, field(1, 1) + field(2, b"".join(field(1, field(1, d)) for d in dims))))
+    graph = (b"".join(field(1, one) for one in nodes) + b"".join(field(5, one) for one in weights) +
+             b"".join(field(11, value(*one)) for one in (("x", [1, 3, 8, 8]), *shapes)) + field(12, field(1, "y")))
+    return field(1, 8) + field(8, field(2, 13)) + field(7, graph) + function
+
+
 def export(model, x, path, **words):
     """Write @model as an ONNX file with its batch norm and dropout."""
     with warnings.catch_warnings():
@@ -214,6 +258,36 @@ class Onnx(support.Case):
         layers = self.imported(path).read_text(encoding="utf-8").splitlines()[5:]
         self.assertEqual(["relu" in line for line in layers], [True, False, False, True, False, False, False, False])
         self.assertEqual(sum("weights_of: conv," in line for line in layers), 3)
+
+    def test_what_makes_no_sense_is_said(self):
+        weights = tensor("w", [3, 3, 3, 3], bytes(324)), tensor("b", [3], bytes(12))
+        def conv(**attributes):
+            return onnx(node("Conv", "x w b", "y", **attributes), weights=weights)
+        function = field(25, field(1, "F") + field(4, "a") + field(5, "c") +
+                         field(7, node("F", "a", "c", "my")) + field(9, field(2, 13)) + field(10, "my"))
+        short = tensor("s", [16], bytes(3), 7)
+        for text, message in (
+                (conv(group=0), "'group' must be at least 1"),
+                (conv(group=-1), "'group' must"),
+                (conv(group=-2**63), "'group' must"),
+                (conv(pads=[-2**63] * 4), "'pads' must be at least 0"),
+                (conv(dilations=[0, 0]), "'dilations' must"),
+                (conv(strides=[0, 0]), "'strides' must"),
+                (onnx(node("MaxPool", "x", "y", kernel_shape=[2, 2], strides=[0, 0])), "'strides' must"),
+                (onnx(node("Scan", "x", "y")), "Scan .*is missing"),
+                (onnx(node("F", "x", "y", "my"), function=function), "function 'F': export"),
+                (onnx(node("Reshape", "x s", "y"), weights=[short]), "tensor 's' does not hold"),
+                (onnx(node("Relu", "x", "a"), node("Relu", "a", "a"), node("Relu", "a", "y"), weights=weights),
+                 "computes 'a', which is there"),
+                (onnx(node("Conv", "x w b", "y"), shapes=(("w", [3, 3, 3, 3]), ("b", [3]))), "'w' holds the weights of Conv"),
+                (onnx(node("Constant", "", "y", value=tensor("", [2], bytes(8)))), "computes nothing"),
+                (onnx(node("Clip", "x", "y")), "nothing to train"),
+                (onnx(node("Relu", "x", "y")), "nothing to train")):
+            path = self.directory / "bad.onnx"
+            path.write_bytes(text)
+            self.assertRegex(self.refused(65, "import", "onnx", path), message)
+        path.write_bytes(conv())
+        self.assertIn("kernel: 3", good("import", "onnx", path).stdout)
 
     def test_damaged_files_are_refused(self):
         good = self.directory / "good.onnx"
