@@ -285,18 +285,15 @@ void whatif_section(struct page *page, const struct json *whatif, enum unit imag
                    "The job in closed form, without contention, again for other numbers, computed "
                    "in this page. Sliders start at the job; one that moves nodes or algorithm lets "
                    "foretrain choose the grid. The closed form is usually early.");
-    text_add(&page->body,
-             "<div id=\"whatif\" class=\"panels\"></div>\n<p id=\"whatif-said\" "
-             "role=\"status\"></p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
-             "aria-label=\"What if\"><table id=\"whatif-table\">\n<caption>Closed form</caption>\n"
-             "<thead><tr><th scope=\"col\">quantity</th><th scope=\"col\">this job</th>"
-             "<th scope=\"col\">with the sliders</th></tr></thead>\n<tbody>\n");
+    html_add(&page->body, "<div id=\"whatif\" class=\"panels\"></div>\n<p id=\"whatif-said\" "
+                          "role=\"status\"></p>\n");
+    html_begin_table(&page->body, "whatif-table", "Closed form");
+    html_add(&page->body, "<th scope=\"col\">quantity</th><th scope=\"col\">this job</th>"
+                          "<th scope=\"col\">with the sliders</th></tr></thead>\n<tbody>\n");
     for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
-        double value = html_number(start, row[i].key, -1);
-        text_add(&page->body, "<tr><td>%s</td><td", row[i].label);
-        html_value(&page->body, value);
-        text_add(&page->body, ">%s</td><td data-now=\"%s\"></td></tr>\n",
-                 html_unit(row[i].unit, value), row[i].key);
+        html_add(&page->body, "<tr><td>%s</td>", row[i].label);
+        html_cell(&page->body, row[i].unit, html_number(start, row[i].key, -1));
+        html_add(&page->body, "<td data-now=\"%s\"></td></tr>\n", row[i].key);
     }
-    text_add(&page->body, "</tbody></table></div>\n");
+    html_add(&page->body, "</tbody></table></div>\n");
 }

@@ -4,42 +4,47 @@
 #include "app/page/chart.h"
 
 /* One of the three numbers of @figure of each job; a line that no job has is left out. */
-static void add_line(struct text *out, const struct json *jobs, int figure, int end)
+static void add_line(struct html *out, const struct json *jobs, int figure, int end)
 {
     static const char *const bound[] = {NULL, "from", "to"};
     const struct answer_column *row = &compare_figures[figure];
-    AUTORELEASE(text) struct text cells = {0};
+    AUTORELEASE(html) struct html cells = {0};
     bool any = false;
     for (int64_t i = 0; i < json_count_items(jobs); i++) {
         const struct json *job = json_item(jobs, i);
         double value = end ? html_end(job, row->key, end == 2) : html_number(job, row->key, -1);
         const char *word = compare_word(figure, html_word(job, "currency"));
         any = any || !isnan(value);
-        text_add(&cells, "<td");
+        html_add(&cells, "<td");
         html_value(&cells, value);
-        text_add(&cells, ">%s%s", html_unit(row->unit, value),
-                 !isnan(value) && word ? "&#160;" : "");
-        html_text(&cells, isnan(value) ? NULL : word);
-        text_add(&cells, "</td>");
+        html_add(&cells, ">%s", unit_text(row->unit, value));
+        if (!isnan(value) && word)
+            html_add(&cells, "&#160;%s", word);
+        html_add(&cells, "</td>");
     }
-    if (any)
-        text_add(out, "<tr><th scope=\"row\"%s>%s</th>%s</tr>\n", end ? " class=\"end\"" : "",
-                 end ? bound[end] : row->label, cells.data);
+    if (!any)
+        return;
+    html_add(out, "<tr><th scope=\"row\"");
+    if (end)
+        html_add(out, " class=\"end\">%s</th>", bound[end]);
+    else
+        html_add(out, ">%s</th>", row->label);
+    html_append(out, &cells);
+    html_add(out, "</tr>\n");
 }
 
 static void add_figures(struct page *page, const struct json *jobs)
 {
-    struct text *out = &page->body;
-    text_add(out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Figures of "
-                  "each job\"><table id=\"figures\">\n<caption>Figures of each job"
-                  "</caption>\n<thead><tr><th scope=\"col\">quantity</th>");
+    struct html *out = &page->body;
+    html_begin_table(out, "figures", "Figures of each job");
+    html_add(out, "<th scope=\"col\">quantity</th>");
     for (int64_t i = 0; i < json_count_items(jobs); i++)
-        text_add(out, "<th scope=\"col\">%s</th>", html_word(json_item(jobs, i), "name"));
-    text_add(out, "</tr></thead>\n<tbody>\n");
+        html_add(out, "<th scope=\"col\">%s</th>", html_word(json_item(jobs, i), "name"));
+    html_add(out, "</tr></thead>\n<tbody>\n");
     for (int figure = 0; figure < FIGURE_COUNT; figure++)
         for (int end = 0; end < 3; end++)
             add_line(out, jobs, figure, end);
-    text_add(out, "</tbody></table></div>\n");
+    html_add(out, "</tbody></table></div>\n");
 }
 
 /* "A: job.yaml with KEY=VALUE; resnet50 on 16 devices of abci" */

@@ -71,8 +71,8 @@ static double part_of(struct range range, enum part part)
 static void print_cell(struct text *out, double value, enum unit unit, const char *word)
 {
     bool with = word && !isnan(value);
-    AUTOFREE char *cell = base_format("%s%s%s", isnan(value) ? "-" : unit_text(unit, value),
-                                      with ? " " : "", with ? word : "");
+    AUTOFREE char *cell =
+        base_format("%s%s%s", unit_text(unit, value), with ? " " : "", with ? word : "");
     text_add(out, "%20s", cell);
 }
 

@@ -13,7 +13,7 @@ enum {
 
 void chart_figure(struct page *page)
 {
-    text_add(&page->body, "<figure>\n");
+    html_add(&page->body, "<figure>\n");
 }
 
 bool chart_wide(const struct json *rows, const char *key, double other)
@@ -28,56 +28,52 @@ bool chart_wide(const struct json *rows, const char *key, double other)
 
 void chart_begin(struct page *page, struct chart_words words, const char *class, double height)
 {
-    struct text *out = &page->body;
+    struct html *out = &page->body;
     int32_t number = ++page->pictures;
-    text_add(out,
+    html_add(out,
              "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Picture "
              "%" PRId32 "\">\n<svg class=\"chart %s\" height=\"%.0f\" role=\"img\" "
-             "aria-labelledby=\"t%" PRId32 " d%" PRId32 "\">\n<title id=\"t%" PRId32 "\">",
-             number, class, height, number, number, number);
-    html_text(out, words.title);
-    text_add(out, "</title><desc id=\"d%" PRId32 "\">", number);
-    html_text(out, words.about ? words.about : "The table below has the numbers.");
-    text_add(out, "</desc>\n");
+             "aria-labelledby=\"t%" PRId32 " d%" PRId32 "\">\n<title id=\"t%" PRId32
+             "\">%s</title><desc id=\"d%" PRId32 "\">%s</desc>\n",
+             number, class, height, number, number, number, words.title, number,
+             words.about ? words.about : "The table below has the numbers.");
 }
 
 void chart_end(struct page *page)
 {
-    text_add(&page->body, "</svg></div>\n<p class=\"tip\" aria-hidden=\"true\"></p>\n</figure>\n");
+    html_add(&page->body, "</svg></div>\n<p class=\"tip\" aria-hidden=\"true\"></p>\n</figure>\n");
 }
 
 void chart_legend(struct page *page, const struct chart_part *part, bool lines)
 {
-    struct text *out = &page->body;
-    text_add(out, "<ul class=\"legend\">\n");
+    struct html *out = &page->body;
+    html_add(out, "<ul class=\"legend\">\n");
     for (; part->key; part++) {
         if (lines)
-            text_add(out,
+            html_add(out,
                      "<li><svg aria-hidden=\"true\"><line class=\"s%d\" x2=\"100%%\" y1=\"50%%\" "
                      "y2=\"50%%\"/></svg>",
                      (int)part->colour);
         else
-            text_add(out,
+            html_add(out,
                      "<li><svg aria-hidden=\"true\"><rect class=\"c%d\" width=\"100%%\" "
                      "height=\"100%%\"/></svg>",
                      (int)part->colour);
-        html_text(out, part->label);
-        text_add(out, "</li>\n");
+        html_add(out, "%s</li>\n", part->label);
     }
-    text_add(out, "</ul>\n");
+    html_add(out, "</ul>\n");
 }
 
 /* ---- bars ---- */
 
-/* "1088 GPUs", or a text. */
-static void add_label(struct text *out, const struct json *row, const char *key, const char *word)
+/* "1088 GPUs", or a text; the caller frees it. */
+static char *label_of(const struct json *row, const char *key, const char *word)
 {
     double number = html_number(row, key, -1);
     if (isnan(number))
-        html_text(out, json_as_text(json_get(row, key)));
-    else
-        text_add(out, "%.10g%s%s%s", number, *word ? " " : "", word,
-                 *word ? base_plural((int64_t)number) : "");
+        return base_copy(html_word(row, key));
+    return base_format("%.10g%s%s%s", number, *word ? " " : "", word,
+                       *word ? base_plural((int64_t)number) : "");
 }
 
 static double part_of(const struct json *row, const struct chart_part *part)
@@ -100,37 +96,34 @@ static double most_of(const struct chart_bars *bars, int64_t count)
     return most > 0 ? most : 1;
 }
 
-static void add_bar(struct text *out, const struct chart_bars *bars, const struct json *row,
+static void add_bar(struct html *out, const struct chart_bars *bars, const struct json *row,
                     const struct chart_part *part, double x, double y, double most)
 {
     double value = html_number(row, part->key, -1);
-    text_add(out,
+    AUTOFREE char *label = label_of(row, bars->label, bars->word);
+    html_add(out,
              "<rect class=\"c%d\" x=\"%.3f%%\" y=\"%.0f\" width=\"%.3f%%\" height=\"%d\" "
              "data-key=\"%s\"",
              (int)part->colour, 100 * x / most, y, 100 * part_of(row, part) / most,
              bars->beside ? THIN : BAR, part->key);
     html_value(out, value);
-    text_add(out, "><title>");
-    add_label(out, row, bars->label, bars->word);
-    text_add(out, ", ");
-    html_text(out, part->label);
-    text_add(out, ": %s</title></rect>\n", html_unit(bars->unit, value));
+    html_add(out, "><title>%s, %s: %s</title></rect>\n", label, part->label,
+             unit_text(bars->unit, value));
 }
 
-static double add_group(struct text *out, const struct chart_bars *bars, const struct json *row,
+static double add_group(struct html *out, const struct chart_bars *bars, const struct json *row,
                         double y, double most)
 {
     double x = 0;
-    text_add(out, "<text y=\"%.0f\">", y + LABEL - 6);
-    add_label(out, row, bars->label, bars->word);
-    text_add(out, "</text>\n");
+    AUTOFREE char *label = label_of(row, bars->label, bars->word);
+    html_add(out, "<text y=\"%.0f\">%s</text>\n", y + LABEL - 6, label);
     if (bars->total)
-        text_add(out, "<text class=\"end\" x=\"100%%\" y=\"%.0f\">%s</text>\n", y + LABEL - 6,
-                 html_unit(bars->unit, html_number(row, bars->total, -1)));
+        html_add(out, "<text class=\"end\" x=\"100%%\" y=\"%.0f\">%s</text>\n", y + LABEL - 6,
+                 unit_text(bars->unit, html_number(row, bars->total, -1)));
     y += LABEL;
     for (const struct chart_part *part = bars->part; part->key; part++) {
         if (bars->most > 0 && (bars->beside || part == bars->part))
-            text_add(out, "<rect class=\"track\" y=\"%.0f\" width=\"100%%\" height=\"%d\"/>", y,
+            html_add(out, "<rect class=\"track\" y=\"%.0f\" width=\"100%%\" height=\"%d\"/>", y,
                      bars->beside ? THIN : BAR);
         if (isnan(html_number(row, part->key, -1)))
             continue;
@@ -145,7 +138,7 @@ void chart_bars(struct page *page, const struct chart_bars *bars)
 {
     int64_t count = json_count_items(bars->rows);
     count = count > ROWS ? ROWS : count;
-    AUTORELEASE(text) struct text rows = {0};
+    AUTORELEASE(html) struct html rows = {0};
     double most = bars->most > 0 ? bars->most : most_of(bars, count), y = 0;
     for (int64_t i = 0; i < count; i++) {
         const struct json *row = json_item(bars->rows, i);
@@ -156,7 +149,7 @@ void chart_bars(struct page *page, const struct chart_bars *bars)
     if (bars->part[1].key)
         chart_legend(page, bars->part, false);
     chart_begin(page, bars->words, "bars", y);
-    text_append(&page->body, rows.data, rows.length);
+    html_append(&page->body, &rows);
     chart_end(page);
 }
 
@@ -164,55 +157,52 @@ void chart_bars(struct page *page, const struct chart_bars *bars)
 
 /* Vertical lines at round values, from 0 to @end, and below them the values for which a phone has
  * room. */
-static void add_rules(struct text *out, const struct axis_scale *scale, double end)
+static void add_rules(struct html *out, const struct axis_scale *scale, double end)
 {
     double tick[SCALE_TICKS];
     int32_t ticks = scale_ticks(scale, tick);
     double room = 0;
     for (int32_t i = 0; i < ticks; i++) {
         double x = 100 * scale_at(scale, tick[i]);
-        text_add(out, "<line class=\"rule\" x1=\"%.3f%%\" x2=\"%.3f%%\" y2=\"%.0f\"/>\n", x, x,
+        html_add(out, "<line class=\"rule\" x1=\"%.3f%%\" x2=\"%.3f%%\" y2=\"%.0f\"/>\n", x, x,
                  end);
         if (x < room)
             continue;
         room = x + 22;
-        text_add(out, "<text class=\"soft mid\" x=\"%.3f%%\" y=\"%.0f\">%s</text>\n", x, end + 16,
-                 html_unit(scale->unit, tick[i]));
+        html_add(out, "<text class=\"soft mid\" x=\"%.3f%%\" y=\"%.0f\">%s</text>\n", x, end + 16,
+                 unit_text(scale->unit, tick[i]));
     }
 }
 
-static void add_mark(struct text *out, double x, double end)
+static void add_mark(struct html *out, double x, double end)
 {
-    text_add(out, "<line class=\"own\" x1=\"%.3f%%\" x2=\"%.3f%%\" y2=\"%.0f\"/>\n", 100 * x,
+    html_add(out, "<line class=\"own\" x1=\"%.3f%%\" x2=\"%.3f%%\" y2=\"%.0f\"/>\n", 100 * x,
              100 * x, end);
 }
 
-static void add_range(struct text *out, const struct chart_ranges *ranges, const struct json *row,
+static void add_range(struct html *out, const struct chart_ranges *ranges, const struct json *row,
                       const struct axis_scale *scale, double y)
 {
     double low = html_number(row, ranges->low, -1), high = html_number(row, ranges->high, -1);
     double value = html_number(row, ranges->value, -1);
-    text_add(out, "<text y=\"%.0f\">", y + LABEL - 6);
-    add_label(out, row, ranges->label, "");
-    text_add(out, "</text>\n");
+    AUTOFREE char *label = label_of(row, ranges->label, "");
+    html_add(out, "<text y=\"%.0f\">%s</text>\n", y + LABEL - 6, label);
     y += LABEL + 7;
     if (isfinite(low) && isfinite(high))
-        text_add(
+        html_add(
             out,
             "<line class=\"s0 whisker\" x1=\"%.3f%%\" x2=\"%.3f%%\" y1=\"%.0f\" y2=\"%.0f\"/>\n",
             100 * scale_at(scale, low), 100 * scale_at(scale, high), y, y);
     if (isnan(value)) /* a point without an answer */
         return;
-    text_add(out, "<circle class=\"c0\" cx=\"%.3f%%\" cy=\"%.0f\" r=\"5\" data-key=\"%s\"",
+    html_add(out, "<circle class=\"c0\" cx=\"%.3f%%\" cy=\"%.0f\" r=\"5\" data-key=\"%s\"",
              100 * scale_at(scale, value), y, ranges->value);
     html_value(out, value);
-    text_add(out, "><title>");
-    add_label(out, row, ranges->label, "");
-    text_add(out, ": %s", html_unit(ranges->unit, value));
+    html_add(out, "><title>%s: %s", label, unit_text(ranges->unit, value));
     if (isfinite(low))
-        text_add(out, ", 90&#160;%% interval %s to %s", html_unit(ranges->unit, low),
-                 html_unit(ranges->unit, high));
-    text_add(out, "</title></circle>\n");
+        html_add(out, ", 90&#160;%% interval %s to %s", unit_text(ranges->unit, low),
+                 unit_text(ranges->unit, high));
+    html_add(out, "</title></circle>\n");
 }
 
 static struct axis_scale ranges_scale(const struct chart_ranges *ranges, int64_t count)
@@ -238,7 +228,7 @@ void chart_ranges(struct page *page, const struct chart_ranges *ranges)
     count = count > ROWS ? ROWS : count;
     struct axis_scale scale = ranges_scale(ranges, count);
     double end = (double)count * (LABEL + BAR + GAP);
-    struct text *out = &page->body;
+    struct html *out = &page->body;
     bool likely = false;
     for (int64_t i = 0; i < count && !likely; i++)
         likely = isfinite(html_number(json_item(ranges->rows, i), ranges->low, -1));
@@ -256,7 +246,7 @@ void chart_ranges(struct page *page, const struct chart_ranges *ranges)
 
 /* ---- tornado ---- */
 
-static void add_end(struct text *out, const struct chart_tornado *tornado, const struct json *row,
+static void add_end(struct html *out, const struct chart_tornado *tornado, const struct json *row,
                     const struct chart_part *end, const struct axis_scale *scale, double y)
 {
     double value = html_number(row, end->key, -1);
@@ -264,16 +254,14 @@ static void add_end(struct text *out, const struct chart_tornado *tornado, const
         return;
     double from = scale_at(scale, fmin(value, tornado->middle));
     double to = scale_at(scale, fmax(value, tornado->middle));
-    text_add(out,
+    AUTOFREE char *label = label_of(row, tornado->label, "");
+    html_add(out,
              "<rect class=\"c%d\" x=\"%.3f%%\" y=\"%.0f\" width=\"%.3f%%\" height=\"%d\" "
              "data-key=\"%s\"",
              (int)end->colour, 100 * from, y, 100 * (to - from), THIN, end->key);
     html_value(out, value);
-    text_add(out, "><title>");
-    add_label(out, row, tornado->label, "");
-    text_add(out, ", ");
-    html_text(out, end->label);
-    text_add(out, ": %s</title></rect>\n", html_unit(tornado->unit, value));
+    html_add(out, "><title>%s, %s: %s</title></rect>\n", label, end->label,
+             unit_text(tornado->unit, value));
 }
 
 static struct axis_scale tornado_scale(const struct chart_tornado *tornado, int64_t count)
@@ -295,7 +283,7 @@ void chart_tornado(struct page *page, const struct chart_tornado *tornado)
     count = count > ROWS ? ROWS : count;
     struct axis_scale scale = tornado_scale(tornado, count);
     double height = LABEL + 2 * THIN + GAP, end = (double)count * height;
-    struct text *out = &page->body;
+    struct html *out = &page->body;
     chart_figure(page);
     chart_legend(page, tornado->end, false);
     chart_begin(page, tornado->words, "ranges", end + 24);
@@ -306,9 +294,8 @@ void chart_tornado(struct page *page, const struct chart_tornado *tornado)
         double y = (double)i * height + LABEL;
         for (int e = 0; e < 2; e++)
             add_end(out, tornado, row, &tornado->end[e], &scale, y + e * THIN);
-        text_add(out, "<text y=\"%.0f\">", y - 6);
-        add_label(out, row, tornado->label, "");
-        text_add(out, "</text>\n");
+        AUTOFREE char *label = label_of(row, tornado->label, "");
+        html_add(out, "<text y=\"%.0f\">%s</text>\n", y - 6, label);
     }
     chart_end(page);
 }

@@ -116,116 +116,110 @@ static double y_of(const struct plot *plot, double y)
     return 1 - scale_at(&plot->y, y);
 }
 
-static void add_axes(struct text *out, const struct plot *plot)
+static void add_axes(struct html *out, const struct plot *plot)
 {
     double tick[SCALE_TICKS];
     int32_t ticks = scale_ticks(&plot->y, tick);
     for (int32_t i = 0; i < ticks; i++) {
         double y = HEIGHT * y_of(plot, tick[i]);
-        text_add(out,
+        html_add(out,
                  "<line class=\"rule\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/><text class=\"soft "
                  "end\" x=\"-6\" y=\"%.1f\">%s</text>\n",
-                 y, y, y + 4, html_unit(plot->y.unit, tick[i]));
+                 y, y, y + 4, unit_text(plot->y.unit, tick[i]));
     }
     ticks = scale_ticks(&plot->x, tick);
     for (int32_t i = 0; i < ticks; i++) {
-        text_add(out, "<text class=\"soft mid\" x=\"%.3f%%\" y=\"%d\">", 100 * x_of(plot, tick[i]),
+        html_add(out, "<text class=\"soft mid\" x=\"%.3f%%\" y=\"%d\">", 100 * x_of(plot, tick[i]),
                  HEIGHT + 18);
         if (plot->x.unit == UNIT_NONE)
-            text_add(out, "%.10g", tick[i]);
+            html_add(out, "%.10g</text>\n", tick[i]);
         else
-            text_add(out, "%s", html_unit(plot->x.unit, tick[i]));
-        text_add(out, "</text>\n");
+            html_add(out, "%s</text>\n", unit_text(plot->x.unit, tick[i]));
     }
-    text_add(out, "<text class=\"mid\" x=\"50%%\" y=\"%d\">", HEIGHT + 38);
-    html_text(out, plot->curve->x_label);
-    text_add(out, "</text>\n");
+    html_add(out, "<text class=\"mid\" x=\"50%%\" y=\"%d\">%s</text>\n", HEIGHT + 38,
+             plot->curve->x_label);
 }
 
-static void add_corner(struct text *out, const struct plot *plot, double x, double y)
+static void add_corner(struct html *out, const struct plot *plot, double x, double y)
 {
-    text_add(out, "%.1f,%.1f ", BOX * x_of(plot, x), BOX * y_of(plot, y));
+    html_add(out, "%.1f,%.1f ", BOX * x_of(plot, x), BOX * y_of(plot, y));
 }
 
 /* The band of the only series: there along the upper ends and back along the lower ones. */
-static void add_band(struct text *out, const struct plot *plot)
+static void add_band(struct html *out, const struct plot *plot)
 {
-    text_add(out, "<polygon class=\"band\" points=\"");
+    html_add(out, "<polygon class=\"band\" points=\"");
     for (int32_t i = 0; i < plot->count; i++)
         if (isfinite(plot->point[i].high))
             add_corner(out, plot, plot->point[i].x, plot->point[i].high);
     for (int32_t i = plot->count - 1; i >= 0; i--)
         if (isfinite(plot->point[i].low))
             add_corner(out, plot, plot->point[i].x, plot->point[i].low);
-    text_add(out, "\"/>\n");
+    html_add(out, "\"/>\n");
 }
 
-static void add_lines(struct text *out, const struct plot *plot)
+static void add_lines(struct html *out, const struct plot *plot)
 {
-    text_add(out,
+    html_add(out,
              "<svg width=\"100%%\" height=\"%d\" viewBox=\"0 0 %d %d\" "
              "preserveAspectRatio=\"none\">\n",
              HEIGHT, BOX, BOX);
     if (plot->curve->low && !has_bars(plot))
         add_band(out, plot);
     if (isfinite(plot->curve->centre))
-        text_add(out, "<line class=\"s%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>\n",
+        html_add(out, "<line class=\"s%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>\n",
                  (int)plot->curve->centre_colour, BOX, BOX * y_of(plot, plot->curve->centre),
                  BOX * y_of(plot, plot->curve->centre));
     for (int32_t i = 0; i < plot->count && !plot->curve->points; i++) {
         bool first = i == 0 || plot->point[i].series != plot->point[i - 1].series;
         bool last = i + 1 == plot->count || plot->point[i].series != plot->point[i + 1].series;
         if (first)
-            text_add(out, "<polyline class=\"s%d%s\" points=\"",
+            html_add(out, "<polyline class=\"s%d%s\" points=\"",
                      colour_of(plot, plot->point[i].series), plot->series == 1 ? " solid" : "");
         add_corner(out, plot, plot->point[i].x, plot->point[i].value);
         if (last)
-            text_add(out, "\"/>\n");
+            html_add(out, "\"/>\n");
     }
-    text_add(out, "</svg>\n");
+    html_add(out, "</svg>\n");
 }
 
-static void add_point(struct text *out, const struct plot *plot, const struct point *p)
+static void add_point(struct html *out, const struct plot *plot, const struct point *p)
 {
     const struct chart_curve *curve = plot->curve;
     double x = 100 * x_of(plot, p->x);
     if (has_bars(plot) && isfinite(p->low) && isfinite(p->high))
-        text_add(out,
+        html_add(out,
                  "<line class=\"s%d whisker\" x1=\"%.3f%%\" x2=\"%.3f%%\" y1=\"%.1f\" "
                  "y2=\"%.1f\"/>\n",
                  colour_of(plot, p->series), x, x, HEIGHT * y_of(plot, p->low),
                  fmax(0, HEIGHT * y_of(plot, p->high)));
-    text_add(out, "<circle class=\"c%d%s\" cx=\"%.3f%%\" cy=\"%.1f\" r=\"%s\" data-key=\"%s\"",
+    html_add(out, "<circle class=\"c%d%s\" cx=\"%.3f%%\" cy=\"%.1f\" r=\"%s\" data-key=\"%s\"",
              colour_of(plot, p->series), p->marked ? " own" : "", x, HEIGHT * y_of(plot, p->value),
              p->marked ? "6" : "3.5", curve->value);
     html_value(out, p->value);
-    text_add(out, "><title>");
-    html_text(out, plot->name[p->series]);
-    text_add(out, "%s", *plot->name[p->series] ? ", " : "");
-    html_text(out, curve->x_label);
-    text_add(out, " %s: ", html_unit(curve->x_unit, p->x));
-    html_text(out, curve->value_label);
-    text_add(out, " %s", html_unit(curve->unit, p->value));
+    html_add(out, "><title>%s%s%s %s: %s %s", plot->name[p->series],
+             *plot->name[p->series] ? ", " : "", curve->x_label, unit_text(curve->x_unit, p->x),
+             curve->value_label, unit_text(curve->unit, p->value));
     if (isfinite(p->low))
-        text_add(out, ", 90&#160;%% interval %s to %s", html_unit(curve->unit, p->low),
-                 html_unit(curve->unit, p->high));
-    text_add(out, "</title></circle>\n");
+        html_add(out, ", 90&#160;%% interval %s to %s", unit_text(curve->unit, p->low),
+                 unit_text(curve->unit, p->high));
+    html_add(out, "</title></circle>\n");
 }
 
-static void add_published(struct text *out, const struct plot *plot)
+static void add_published(struct html *out, const struct plot *plot)
 {
     for (int64_t i = 0; i < json_count_items(plot->curve->published); i++) {
         const struct json *row = json_item(plot->curve->published, i);
         double value = html_number(row, "value", -1);
-        text_add(
+        html_add(
             out,
             "<svg class=\"mark\" overflow=\"visible\" x=\"%.3f%%\" y=\"%.1f\"><path class=\"c%d\" "
             "d=\"M0-10 10 0 0 10-10 0z\"",
             100 * x_of(plot, html_number(row, "x", -1)), HEIGHT * y_of(plot, value),
             CHART_PUBLISHED);
         html_value(out, value);
-        text_add(out, "><title>published: %s</title></path></svg>\n",
-                 html_unit(plot->y.unit, value));
+        html_add(out, "><title>published: %s</title></path></svg>\n",
+                 unit_text(plot->y.unit, value));
     }
 }
 

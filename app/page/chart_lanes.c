@@ -63,70 +63,68 @@ static struct lanes lay(const struct json *rows)
     return lanes;
 }
 
-static void add_tracks(struct text *out, const struct lanes *lanes)
+static void add_tracks(struct html *out, const struct lanes *lanes)
 {
     for (int32_t i = 0; i < lanes->count; i++)
-        text_add(out, "<rect class=\"track\" y=\"%.0f\" width=\"100%%\" height=\"%d\"/>\n",
+        html_add(out, "<rect class=\"track\" y=\"%.0f\" width=\"100%%\" height=\"%d\"/>\n",
                  lanes->y[i], PIECE);
 }
 
 /* On paper of their own: page_js keeps them in sight while the pieces move below. */
-static void add_names(struct text *out, const struct lanes *lanes)
+static void add_names(struct html *out, const struct lanes *lanes)
 {
-    text_add(out,
+    html_add(out,
              "<g class=\"names\"><rect class=\"paper\" x=\"-74\" width=\"74\" height=\"%.0f\"/>\n",
              lanes->height);
     for (int32_t i = 0; i < lanes->count; i++) {
         if (i == 0 || lanes->rank[i] != lanes->rank[i - 1])
-            text_add(out, "<text x=\"-72\" y=\"%.0f\">rank %.0f</text>\n", lanes->y[i] - 7,
+            html_add(out, "<text x=\"-72\" y=\"%.0f\">rank %.0f</text>\n", lanes->y[i] - 7,
                      lanes->rank[i]);
-        text_add(out, "<text class=\"soft end\" x=\"-6\" y=\"%.0f\">", lanes->y[i] + 13);
-        html_text(out, lanes->name[i]);
-        text_add(out, "</text>\n");
+        html_add(out, "<text class=\"soft end\" x=\"-6\" y=\"%.0f\">%s</text>\n", lanes->y[i] + 13,
+                 lanes->name[i]);
     }
-    text_add(out, "</g>\n");
+    html_add(out, "</g>\n");
 }
 
-static void add_ticks(struct text *out, const struct lanes *lanes)
+static void add_ticks(struct html *out, const struct lanes *lanes)
 {
     double tick[SCALE_TICKS];
     const struct axis_scale scale = {0, lanes->seconds, false, UNIT_SECONDS};
     int32_t ticks = scale_ticks(&scale, tick);
-    text_add(out, "<g class=\"ticks\" data-seconds=\"%.17g\">\n", lanes->seconds);
+    html_add(out, "<g class=\"ticks\" data-seconds=\"%.17g\">\n", lanes->seconds);
     for (int32_t i = 0; i < ticks; i++) {
         double x = 100 * scale_at(&scale, tick[i]);
-        text_add(out,
+        html_add(out,
                  "<line class=\"rule\" x1=\"%.3f%%\" x2=\"%.3f%%\" y2=\"%.0f\"/><text class=\"soft "
                  "mid\" x=\"%.3f%%\" y=\"%.0f\">%s</text>\n",
-                 x, x, lanes->height, x, lanes->height + 15, html_unit(UNIT_SECONDS, tick[i]));
+                 x, x, lanes->height, x, lanes->height + 15, unit_text(UNIT_SECONDS, tick[i]));
     }
-    text_add(out, "</g>\n");
+    html_add(out, "</g>\n");
 }
 
-static void add_piece(struct text *out, const struct lanes *lanes, const struct json *row)
+static void add_piece(struct html *out, const struct lanes *lanes, const struct json *row)
 {
     int32_t lane = lane_of(lanes, row);
     double begin = html_number(row, "begin_s", -1), end = html_number(row, "end_s", -1);
     double bucket = html_number(row, "bucket", -1);
     if (lane < 0)
         return;
-    text_add(out, "<rect class=\"c%d\" x=\"%.4f%%\" y=\"%.0f\" width=\"%.4f%%\" height=\"%d\"",
+    html_add(out, "<rect class=\"c%d\" x=\"%.4f%%\" y=\"%.0f\" width=\"%.4f%%\" height=\"%d\"",
              (int)colour_of(html_word(row, "what")), 100 * begin / lanes->seconds, lanes->y[lane],
              100 * (end - begin) / lanes->seconds, PIECE);
     if (bucket >= 0)
-        text_add(out, " data-bucket=\"%.0f\"", bucket);
-    text_add(out, " data-key=\"end_s\"");
+        html_add(out, " data-bucket=\"%.0f\"", bucket);
+    html_add(out, " data-key=\"end_s\"");
     html_value(out, end);
-    text_add(out, "><title>rank %.0f, ", lanes->rank[lane]);
-    html_text(out, html_word(row, "name"));
+    html_add(out, "><title>rank %.0f, %s", lanes->rank[lane], html_word(row, "name"));
     if (bucket >= 0)
-        text_add(out, ", bucket %.0f", bucket);
-    text_add(out, ": %s to %s</title></rect>\n", html_unit(UNIT_SECONDS, begin),
-             html_unit(UNIT_SECONDS, end));
+        html_add(out, ", bucket %.0f", bucket);
+    html_add(out, ": %s to %s</title></rect>\n", unit_text(UNIT_SECONDS, begin),
+             unit_text(UNIT_SECONDS, end));
 }
 
 /* A line from the end of @row down to where its bucket goes on, in another lane. */
-static void add_link(struct text *out, const struct lanes *lanes, const struct json *rows,
+static void add_link(struct html *out, const struct lanes *lanes, const struct json *rows,
                      int64_t index)
 {
     const struct json *row = json_item(rows, index), *next = NULL;
@@ -144,7 +142,7 @@ static void add_link(struct text *out, const struct lanes *lanes, const struct j
     int32_t from = lane_of(lanes, row), to = next ? lane_of(lanes, next) : -1;
     if (from < 0 || to < 0)
         return;
-    text_add(out, "<line class=\"link\" x1=\"%.4f%%\" y1=\"%.0f\" x2=\"%.4f%%\" y2=\"%.0f\"/>\n",
+    html_add(out, "<line class=\"link\" x1=\"%.4f%%\" y1=\"%.0f\" x2=\"%.4f%%\" y2=\"%.0f\"/>\n",
              100 * end / lanes->seconds, lanes->y[from] + (from < to ? PIECE : 0),
              100 * html_number(next, "begin_s", -1) / lanes->seconds,
              lanes->y[to] + (from < to ? 0 : PIECE));
@@ -167,7 +165,7 @@ static void add_legend(struct page *page, const struct json *rows)
 void chart_lanes(struct page *page, struct chart_words words, const struct json *rows)
 {
     struct lanes lanes = lay(rows);
-    struct text *out = &page->body;
+    struct html *out = &page->body;
     chart_figure(page);
     add_legend(page, rows);
     chart_begin(page, words, "axes lanes", lanes.height + 22);

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 #include "core/base/checksum.h"
 #include "core/base/file.h"
 
-void html_text(struct text *out, const char *text)
+/* For an element and for an attribute in double quotes. */
+static void add_text(struct text *out, const char *text)
 {
     static const char special[] = "<>&\"' ";
     for (const char *at = text; at && *at; at++) {
@@ -28,12 +30,38 @@ void html_text(struct text *out, const char *text)
     }
 }
 
-const char *html_write_unit(char text[HTML_ROOM], enum unit unit, double value)
+void html_add_format(struct html *html, const char *markup, ...)
 {
-    const char *plain = isnan(value) ? "-" : unit_text(unit, value), *blank = strchr(plain, ' ');
-    snprintf(text, HTML_ROOM, "%.*s%s%s", (int)strcspn(plain, " "), plain, blank ? "&#160;" : "",
-             blank ? blank + 1 : "");
-    return text;
+    struct text *out = &html->text;
+    va_list list;
+    va_start(list, markup);
+    for (const char *at = markup, *end; *at; at = end) {
+        end = at + (*at == '%' ? 2 + strcspn(at + 1, "%scdfg") : strcspn(at, "%"));
+        AUTOFREE char *one = base_format("%.*s", (int)(end - at), at);
+        if (*at != '%')
+            text_append(out, at, end - at);
+        else if (end[-1] == '%')
+            text_append(out, "%", 1);
+        else if (end[-1] == 's')
+            add_text(out, va_arg(list, const char *));
+        else if (end[-1] == 'f' || end[-1] == 'g')
+            text_add(out, one, va_arg(list, double));
+        else if (strchr(one, 'l'))
+            text_add(out, one, va_arg(list, int64_t));
+        else
+            text_add(out, one, va_arg(list, int));
+    }
+    va_end(list);
+}
+
+void html_append(struct html *out, const struct html *other)
+{
+    text_append(&out->text, other->text.data, other->text.length);
+}
+
+void html_release(struct html *html)
+{
+    text_release(&html->text);
 }
 
 double html_number(const struct json *object, const char *key, int64_t index)
@@ -58,38 +86,33 @@ const char *html_word(const struct json *object, const char *key)
     return text ? text : "";
 }
 
-void html_value(struct text *out, double value)
+void html_value(struct html *out, double value)
 {
     if (isfinite(value))
-        text_add(out, " data-value=\"%.17g\"", value);
+        html_add(out, " data-value=\"%.17g\"", value);
 }
 
 void html_answer(struct page *page, const char *title, const char *sentence)
 {
-    text_add(&page->body, "<h1>");
-    html_text(&page->body, title);
-    text_add(&page->body, "</h1>\n");
+    html_add(&page->body, "<h1>%s</h1>\n", title);
     html_paragraph(page, "answer", sentence);
 }
 
 void html_section(struct page *page, const char *heading)
 {
     if (page->sections++)
-        text_add(&page->body, "</section>\n");
-    text_add(&page->body, "<section aria-labelledby=\"h%" PRId32 "\">\n<h2 id=\"h%" PRId32 "\">",
-             page->sections, page->sections);
-    html_text(&page->body, heading);
-    text_add(&page->body, "</h2>\n");
+        html_add(&page->body, "</section>\n");
+    html_add(&page->body,
+             "<section aria-labelledby=\"h%" PRId32 "\">\n<h2 id=\"h%" PRId32 "\">%s</h2>\n",
+             page->sections, page->sections, heading);
 }
 
 void html_paragraph(struct page *page, const char *class, const char *text)
 {
-    text_add(&page->body, "<p");
+    html_add(&page->body, "<p");
     if (class)
-        text_add(&page->body, " class=\"%s\"", class);
-    text_add(&page->body, ">");
-    html_text(&page->body, text);
-    text_add(&page->body, "</p>\n");
+        html_add(&page->body, " class=\"%s\"", class);
+    html_add(&page->body, ">%s</p>\n", text);
 }
 
 void html_list(struct page *page, const char *words, const struct json *list)
@@ -98,49 +121,39 @@ void html_list(struct page *page, const char *words, const struct json *list)
     if (count <= 0)
         return;
     html_paragraph(page, NULL, words);
-    text_add(&page->body, "<ul>\n");
-    for (int64_t i = 0; i < count; i++) {
-        text_add(&page->body, "<li>");
-        html_text(&page->body, json_as_text(json_item(list, i)));
-        text_add(&page->body, "</li>\n");
-    }
-    text_add(&page->body, "</ul>\n");
+    html_add(&page->body, "<ul>\n");
+    for (int64_t i = 0; i < count; i++)
+        html_add(&page->body, "<li>%s</li>\n", json_as_text(json_item(list, i)));
+    html_add(&page->body, "</ul>\n");
 }
 
 /* ---- tables ---- */
 
 /* All @rows as a file in a link, which needs no script. */
-static void add_csv(struct text *out, const char *name, const struct json *rows)
+static void add_csv(struct html *out, const char *name, const struct json *rows)
 {
     AUTORELEASE(text) struct text csv = {0};
     json_print_csv(&csv, rows);
     if (csv.length > PAGE_DATA_LIMIT) {
-        text_add(out, "<p class=\"small\">All rows are too many for a page: <code>--csv</code> "
+        html_add(out, "<p class=\"small\">All rows are too many for a page: <code>--csv</code> "
                       "writes them to a file.</p>\n");
         return;
     }
-    text_add(out, "<p><a download=\"%s.csv\" href=\"data:text/csv;charset=utf-8,", name);
+    html_add(out, "<p><a download=\"%s.csv\" href=\"data:text/csv;charset=utf-8,", name);
     for (int64_t i = 0; i < csv.length; i++) {
         unsigned char c = (unsigned char)csv.data[i];
         bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                      strchr("-._,", c);
-        text_add(out, plain ? "%c" : "%%%02X", c);
+        text_add(&out->text, plain ? "%c" : "%%%02X", c);
     }
-    text_add(out, "\">Download CSV</a></p>\n");
+    html_add(out, "\">Download CSV</a></p>\n");
 }
 
-static void add_cell(struct text *out, const struct html_column *column, const struct json *row)
+void html_cell(struct html *out, enum unit unit, double value)
 {
-    double value = html_number(row, column->key, -1);
-    if (column->text) {
-        text_add(out, "<td class=\"text\">");
-        html_text(out, json_as_text(json_get(row, column->key)));
-    } else {
-        text_add(out, "<td");
-        html_value(out, value);
-        text_add(out, ">%s", html_unit(column->unit, value));
-    }
-    text_add(out, "</td>");
+    html_add(out, "<td");
+    html_value(out, value);
+    html_add(out, ">%s</td>", unit_text(unit, value));
 }
 
 /* Whether any row has it. */
@@ -155,51 +168,53 @@ static bool is_used(const struct html_column *column, const struct json *rows)
     return false;
 }
 
-static void add_row(struct text *out, const struct html_column *column, const struct json *rows,
+static void add_row(struct html *out, const struct html_column *column, const struct json *rows,
                     int64_t index)
 {
     const struct json *row = json_item(rows, index);
     double bucket = html_number(row, "bucket", -1);
-    text_add(out, "<tr");
+    html_add(out, "<tr");
     if (bucket >= 0)
-        text_add(out, " data-bucket=\"%.0f\"", bucket);
-    text_add(out, ">");
+        html_add(out, " data-bucket=\"%.0f\"", bucket);
+    html_add(out, ">");
     for (; column->key; column++)
-        if (is_used(column, rows))
-            add_cell(out, column, row);
-    text_add(out, "</tr>\n");
+        if (is_used(column, rows) && column->text)
+            html_add(out, "<td class=\"text\">%s</td>", json_as_text(json_get(row, column->key)));
+        else if (is_used(column, rows))
+            html_cell(out, column->unit, html_number(row, column->key, -1));
+    html_add(out, "</tr>\n");
 }
 
-static void begin_table(struct text *out, const char *name, const char *words)
+void html_begin_table(struct html *out, const char *name, const char *words)
 {
-    text_add(out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"");
-    html_text(out, words);
-    text_add(out, "\"><table id=\"%s\">\n<caption>", name);
-    html_text(out, words);
-    text_add(out, "</caption>\n<thead><tr>");
+    html_add(out,
+             "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"%s\"><table "
+             "id=\"%s\">\n<caption>%s</caption>\n<thead><tr>",
+             words, name, words);
 }
 
 void html_table(struct page *page, const char *name, const char *words, const struct json *rows,
                 const struct html_column *column, bool folded)
 {
-    struct text *out = &page->body;
+    struct html *out = &page->body;
     int64_t count = json_count_items(rows);
     if (folded)
-        text_add(out, "<details><summary>Table and CSV: %s</summary>\n", words);
-    begin_table(out, name, words);
+        html_add(out, "<details><summary>Table and CSV: %s</summary>\n", words);
+    html_begin_table(out, name, words);
     for (const struct html_column *c = column; c->key; c++)
-        if (is_used(c, rows))
-            text_add(out, "<th scope=\"col\"%s>%s</th>", c->text ? " class=\"text\"" : "",
-                     c->label);
-    text_add(out, "</tr></thead>\n<tbody>\n");
+        if (is_used(c, rows) && c->text)
+            html_add(out, "<th scope=\"col\" class=\"text\">%s</th>", c->label);
+        else if (is_used(c, rows))
+            html_add(out, "<th scope=\"col\">%s</th>", c->label);
+    html_add(out, "</tr></thead>\n<tbody>\n");
     for (int64_t i = 0; i < count && i < PAGE_ROWS; i++)
         add_row(out, column, rows, i);
-    text_add(out, "</tbody></table></div>\n");
+    html_add(out, "</tbody></table></div>\n");
     if (count > PAGE_ROWS)
-        text_add(out, "<p class=\"small\">and %" PRId64 " more rows</p>\n", count - PAGE_ROWS);
+        html_add(out, "<p class=\"small\">and %" PRId64 " more rows</p>\n", count - PAGE_ROWS);
     add_csv(out, name, rows);
     if (folded)
-        text_add(out, "</details>\n");
+        html_add(out, "</details>\n");
 }
 
 struct html_figure html_figure(const struct json *object, const char *key, const char *label,
@@ -211,26 +226,22 @@ struct html_figure html_figure(const struct json *object, const char *key, const
 
 void html_figures(struct page *page, const struct html_figure *figure, int32_t count)
 {
-    struct text *out = &page->body;
+    struct html *out = &page->body;
     bool likely = false;
     for (int32_t i = 0; i < count; i++)
         likely = likely || isfinite(figure[i].low);
-    begin_table(out, "figures", likely ? "The answer with its 90 % intervals" : "The answer");
-    text_add(out, "<th scope=\"col\">quantity</th><th scope=\"col\">value</th>"
+    html_begin_table(out, "figures", likely ? "The answer with its 90 % intervals" : "The answer");
+    html_add(out, "<th scope=\"col\">quantity</th><th scope=\"col\">value</th>"
                   "<th scope=\"col\">from</th><th scope=\"col\">to</th></tr></thead>\n<tbody>\n");
     for (const struct html_figure *f = figure; f < figure + count; f++) {
         if (isnan(f->value))
             continue;
-        text_add(out, "<tr><td>%s</td>", f->label);
-        for (int i = 0; i < 3; i++) {
-            double value = i == 0 ? f->value : i == 1 ? f->low : f->high;
-            text_add(out, "<td");
-            html_value(out, value);
-            text_add(out, ">%s</td>", html_unit(f->unit, value));
-        }
-        text_add(out, "</tr>\n");
+        html_add(out, "<tr><td>%s</td>", f->label);
+        for (int i = 0; i < 3; i++)
+            html_cell(out, f->unit, i == 0 ? f->value : i == 1 ? f->low : f->high);
+        html_add(out, "</tr>\n");
     }
-    text_add(out, "</tbody></table></div>\n");
+    html_add(out, "</tbody></table></div>\n");
 }
 
 /* ---- the file ---- */
@@ -252,63 +263,64 @@ static void add_hash(struct text *out, const char *text)
     text_add(out, "='");
 }
 
-static void add_head(struct text *out, const char *title, const char *script, bool whatif)
+static void add_head(struct html *out, const char *title, const char *script, bool whatif)
 {
-    text_add(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+    html_add(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                   "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
                   "base-uri 'none'; form-action 'none'; style-src ");
-    add_hash(out, page_css);
-    text_add(out, "; script-src ");
-    add_hash(out, script);
+    add_hash(&out->text, page_css);
+    html_add(out, "; script-src ");
+    add_hash(&out->text, script);
     if (whatif) {
-        text_add(out, " ");
-        add_hash(out, whatif_js);
-        text_add(out, " 'wasm-unsafe-eval'");
+        html_add(out, " ");
+        add_hash(&out->text, whatif_js);
+        html_add(out, " 'wasm-unsafe-eval'");
     }
-    text_add(out, "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-                  "<title>");
-    html_text(out, title);
-    text_add(out, "</title>\n<style>%s</style>\n</head>\n<body>\n<main>\n", page_css);
+    html_add(out,
+             "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+             "<title>%s</title>\n<style>",
+             title);
+    text_add(&out->text, "%s</style>\n</head>\n<body>\n<main>\n", page_css);
 }
 
 /* As a block that nothing runs; "<" could end it. */
-static void add_data(struct text *out, const char *id, const struct json *data)
+static void add_data(struct html *out, const char *id, const struct json *data)
 {
     AUTORELEASE(text) struct text line = {0};
     json_print_line(&line, data, 17);
     if (line.length > PAGE_DATA_LIMIT) {
-        text_add(out,
+        html_add(out,
                  "<p>The numbers are too many for a page: <code>--json</code> prints them.</p>\n");
     } else {
-        text_add(out, "<script type=\"application/json\" id=\"%s\">", id);
+        html_add(out, "<script type=\"application/json\" id=\"%s\">", id);
         for (int64_t i = 0; i < line.length; i++)
-            text_add(out, line.data[i] == '<' ? "\\u003c" : "%c", line.data[i]);
-        text_add(out, "</script>\n");
+            text_add(&out->text, line.data[i] == '<' ? "\\u003c" : "%c", line.data[i]);
+        html_add(out, "</script>\n");
     }
 }
 
 int html_write(struct page *page, const char *path, const char *title, const struct json *data,
                struct err *err)
 {
-    AUTORELEASE(text) struct text out = {0};
+    AUTORELEASE(html) struct html out = {0};
     const char *script = page->script ? page->script : page_js;
     add_head(&out, title, script, page->whatif);
-    text_append(&out, page->body.data, page->body.length);
+    html_append(&out, &page->body);
     if (page->sections)
-        text_add(&out, "</section>\n");
-    text_add(&out, "</main>\n<footer><p>foretrain " FORETRAIN_VERSION
+        html_add(&out, "</section>\n");
+    html_add(&out, "</main>\n<footer><p>foretrain " FORETRAIN_VERSION
                    ". This file holds all its numbers as JSON and asks for nothing from "
                    "outside.</p></footer>\n");
     add_data(&out, "data", data);
-    text_add(&out, "<script>%s</script>\n", script);
+    text_add(&out.text, "<script>%s</script>\n", script);
     if (page->whatif) {
         add_data(&out, "whatif-data", page->whatif);
-        text_add(&out,
+        text_add(&out.text,
                  "<script type=\"application/wasm\" id=\"core\">%s</script>\n<script>%s</script>\n",
                  page_core, whatif_js);
     }
-    text_add(&out, "</body>\n</html>\n");
-    int failed = file_write(path, &out, NULL, err);
-    text_release(&page->body);
+    html_add(&out, "</body>\n</html>\n");
+    int failed = file_write(path, &out.text, NULL, err);
+    html_release(&page->body);
     return failed;
 }

@@ -7,16 +7,23 @@
  * number that is shown carries itself with 17 digits in `data-value`.  A page is complete without
  * JavaScript.  Its Content-Security-Policy allows the one style and the scripts in it, by their
  * hashes, WebAssembly where the page carries some, and nothing else, so nothing has a `style`
- * attribute.  Text from files is escaped.  Equal
- * answers give equal bytes.
+ * attribute.  Equal answers give equal bytes.
+ *
+ * html_add() alone writes to a page.  Markup is a literal of the source; every text that it shows,
+ * whoever wrote it, is an argument and thereby escaped.
  */
 
 #include "core/base/json.h"
 #include "core/base/unit.h"
 
+/** Markup in the making.  Start from {0}. */
+struct html {
+    struct text text; /**< private to app/page/html.c */
+};
+
 /** A page in the making.  Start from {0}; html_write() releases it. */
 struct page {
-    struct text body;
+    struct html body;
     int32_t sections, pictures; /**< so far: numbers of their ids */
     const char *script;         /**< of this page instead of page_js, or NULL; borrowed */
     const struct json *whatif;  /**< what whatif_js reads, which the page then carries with
@@ -36,17 +43,19 @@ enum {
                                     out, which the page says */
 };
 
-/** Append @text with the five characters that mean something in HTML escaped, and without a line
- * break between a number and its unit; NULL: nothing. */
-void html_text(struct text *out, const char *text);
+/** Append markup, a literal, with what follows in place of its %s, %c, %d and %f or %g: as
+ * printf(), but the five characters of a text that mean something in HTML are escaped, and no line
+ * breaks between a number and its unit; NULL: nothing. */
+#define html_add(out, ...) html_add_format(out, "" __VA_ARGS__)
 
-enum { HTML_ROOM = UNIT_ROOM + 8 /**< characters of a quantity, at most */ };
+/** Of html_add(), whose format is a literal. */
+void html_add_format(struct html *out, const char *markup, ...)
+    __attribute__((format(printf, 2, 3)));
 
-/** Write @value of @unit for people, without a line break in it; "-" for NaN.  @return @text. */
-const char *html_write_unit(char text[HTML_ROOM], enum unit unit, double value);
+/** Append what is in @other. */
+void html_append(struct html *out, const struct html *other);
 
-/** The same for an argument of printf(), as unit_text(). */
-#define html_unit(unit, value) html_write_unit((char[HTML_ROOM]){""}, unit, value)
+void html_release(struct html *html);
 
 /** A number of @object, NaN where it has none; of item @index of a list with that key, or, if
  * @index is negative, the member itself. */
@@ -60,7 +69,7 @@ double html_end(const struct json *object, const char *key, bool high);
 const char *html_word(const struct json *object, const char *key);
 
 /** Append ` data-value="..."` with 17 digits. */
-void html_value(struct text *out, double value);
+void html_value(struct html *out, double value);
 
 /** The first words: the @title and the sentence that answers, both escaped. */
 void html_answer(struct page *page, const char *title, const char *sentence);
@@ -80,6 +89,12 @@ struct html_column {
     enum unit unit; /**< of numbers */
     bool text;
 };
+
+/** Begin a table with that id and @words above it; its headings come next. */
+void html_begin_table(struct html *out, const char *name, const char *words);
+
+/** Append a cell with @value. */
+void html_cell(struct html *out, enum unit unit, double value);
 
 /** Append @rows, an array of objects, as a table with the columns of @column (whose last has key
  * NULL; those that no row has are left out), a link to all of it as the CSV file @name, and the

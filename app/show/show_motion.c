@@ -129,14 +129,14 @@ static void add_text(struct page *page, const struct collective *c, const struct
     (is_folded(c) ? fold_holdings : show_holdings)(&drawing, c, fabric, bytes);
     const char *name = algorithm_names[c->algorithm];
     if (drawing.length > TEXT_LIMIT) {
-        text_add(&page->body,
+        html_add(&page->body,
                  "<p>%s: the text is long; <code>foretrain show collective --text</code> prints "
                  "it.</p>\n",
                  name);
     } else {
-        text_add(&page->body, "<details><summary>%s in text</summary><pre class=\"scroll\">", name);
-        html_text(&page->body, drawing.data);
-        text_add(&page->body, "</pre></details>\n");
+        html_add(&page->body,
+                 "<details><summary>%s in text</summary><pre class=\"scroll\">%s</pre></details>\n",
+                 name, drawing.data);
     }
 }
 
@@ -174,7 +174,7 @@ int show_motion(const char *path, const struct collective *c, int32_t group,
                        "Of so many ranks the first and the last of the first rows and of the last "
                        "row are shown, with the messages among them; a cell is several chunks, "
                        "and rounds that are alike are one, as long as all of them.");
-    text_add(&page.body, "<div id=\"motion\"></div>\n");
+    html_add(&page.body, "<div id=\"motion\"></div>\n");
     html_section(&page, "What each rank holds after every round");
     json_put_text(data, "schema", "foretrain/motion/1");
     if (is_folded(c)) {

@@ -222,6 +222,8 @@ static const struct suffix *printed_suffix(enum unit unit, double size)
 
 const char *unit_write(char text[UNIT_ROOM], enum unit unit, double value)
 {
+    if (isnan(value))
+        return "-";
     const struct suffix *suffix = printed_suffix(unit, fabs(value));
     double number = value * suffix->divide / suffix->multiply;
     bool long_whole = fabs(number) >= 1e4 && fabs(number) < 1e15;

@@ -38,7 +38,7 @@ enum { UNIT_ROOM = 32 /**< characters of a quantity, at most */ };
 
 /** Write @value for people, with a readable prefix and 4 significant digits: "12.5 GB/s".
  * Binary prefixes only where they make the number whole; times from 10 minutes on in min and h.
- * @return @text. */
+ * @return @text, or "-" for NaN. */
 const char *unit_write(char text[UNIT_ROOM], enum unit unit, double value);
 
 /** The same for an argument of printf(): a text that lasts as long as the block around it. */

@@ -282,13 +282,6 @@ class Predict(Report):
         sets = ["cluster.nodes=1088", "allreduce.grid=null", "allreduce.bucket=256 KiB"]
         self.report("predict", self.job, "-banalytic", *(f"--set={word}" for word in sets))
 
-    def test_names_cannot_become_markup(self):
-        name = "<script>alert('1')<!-- \" & .yaml"
-        job = self.write(name, support.JOB)
-        page = self.report("predict", job, "-banalytic")
-        self.assertEqual(page.data()["job"], str(job))
-        self.assertTrue(any(name in text for text in page.words("p")))
-
     def test_a_page_that_cannot_be_written_is_said(self):
         nowhere = pathlib.Path("nowhere", "page.html")
         done = run("predict", self.job, "-banalytic", "--report", nowhere)
@@ -352,6 +345,50 @@ class Plan(Report):
     def test_a_plan_that_misses_its_limit_has_a_page_and_its_exit_code(self):
         page, result = self.plan("--within=1 s", codes=(1,))
         self.assertIn(f"No plan trains within 1 s; the nearest is {result['best']['name']}", page.words("p")[0])
+
+
+class Foreign(Report):
+    """Texts of files that others wrote; the markup in them is of no page of ours."""
+
+    EVIL = "<i>'\"&<script>alert('1')<!--"
+
+    def setUp(self):
+        super().setUp()
+        word, here = json.dumps(self.EVIL), self.directory / self.EVIL.replace("/", "")
+        here.mkdir()
+        self.directory = here
+        self.write("device.yaml", f"extends: v100-sxm2-16gb\nname: {word}\n")
+        self.write("software.yaml", f"extends: mlperf-v0.6\nname: {word}\n")
+        self.write("platform.yaml", f"extends: abci\nname: {word}\ndevice: ./device.yaml\n"
+                   f"node: {{mtbf: {{value: 9000 h, source: {word}, kind: assumed}}}}\n")
+        prices = (support.ROOT / "prices" / "example-h100.yaml").read_text(encoding="utf-8")
+        self.prices = self.write("prices.yaml", prices.replace("currency: USD", f"currency: {word}"))
+        self.assertIn(word, self.prices.read_text(encoding="utf-8"))
+        self.evil = self.write(self.EVIL + ".yaml", support.JOB.replace("platform: abci", "platform: ./platform.yaml")
+                               .replace("training:", "training:\n  checkpoint: {every: 1 epochs, cost: 10 s}"))
+
+    def shown(self, *words, codes=(0,)):
+        """A page with at least one of them."""
+        page = self.report(*words, codes=codes)
+        self.assertTrue(any(self.EVIL in text for text in page.text.values()), words)
+
+    def test_no_text_of_a_file_becomes_markup(self):
+        priced = ("-banalytic", "--prices", self.prices)
+        self.shown("predict", self.evil, *priced)
+        self.shown("predict", self.evil, "-banalytic", f"--set=cluster.software={self.directory}/software.yaml", "--platform=abci")
+        self.shown("compare", self.evil, self.evil, *priced)
+        self.shown("sweep", self.evil, "--set=allreduce.grid=null", "--scan=cluster.nodes=1..2", "-banalytic",
+                   f"--list=cluster.platform=abci,{self.directory}/platform.yaml")
+        self.shown("sweep", self.evil, "--list=allreduce.grid.columns=4,5", "-banalytic", f"--list=cluster.platform={self.directory}/platform.yaml")
+        if HAS_PLAN:
+            self.shown("plan", self.evil, "--platforms=dgx-h100", "--within=20 h", "--nodes=2,4", "--batch=32", *priced)
+        for name in ("a.spans", "b.spans"):
+            run("predict", self.evil, "-banalytic", "--iterations=4", "--spans", self.directory / name)
+        self.shown("validate", self.evil, "--predicted", self.directory / "a.spans", "--measured", self.directory / "b.spans")
+        job = support.ROOT / "experiments" / "03_learning" / "procedural.yaml"
+        mine = self.write(self.EVIL + ".procedural.yaml", job.read_text(encoding="utf-8"))
+        self.shown("train", mine, "-n1", "--device=cpu-naive", "--steps=1", "--set=training.phases[0].global_batch=8",
+                   "--set=training.dataset.validation_images=8", "--quiet", "--out", self.directory / "out")
 
 
 class Others(Report):

@@ -126,7 +126,7 @@ TEST(prints_with_a_readable_prefix)
     printed(UNIT_FRACTION, 0.9162, "91.62 %");
     printed(UNIT_IMAGES_PER_SECOND, 1731482.4, "1731482 images/s");
     printed(UNIT_EPOCHS, 90, "90 epochs");
-    printed(UNIT_NONE, NAN, "nan");
+    printed(UNIT_NONE, NAN, "-");
 }
 
 TEST(what_is_printed_is_read_again_to_four_digits)
