@@ -2,6 +2,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* struct json has no members: it is jansson's value under our name. */
@@ -287,13 +288,23 @@ static void add_plain(struct text *out, const struct json *value)
     }
 }
 
+/* A spreadsheet computes what begins like this; text that is a number stays one. */
+static bool is_formula(const struct json *value, const char *plain)
+{
+    bool text = json_as_text(value) || json_as_text(json_item(value, 0));
+    char *end;
+    strtod(plain, &end);
+    return text && *plain && strchr("=+-@\t\r", *plain) && (end == plain || *end);
+}
+
 static void add_cell(struct text *out, const struct json *value, bool first)
 {
     AUTORELEASE(text) struct text plain = {0};
     add_plain(&plain, value);
     const char *from = plain.data ? plain.data : "";
     bool quoted = strpbrk(from, "\",\r\n") != NULL;
-    text_add(out, "%s%s", first ? "" : ",", quoted ? "\"" : "");
+    text_add(out, "%s%s%s", first ? "" : ",", quoted ? "\"" : "",
+             is_formula(value, from) ? "'" : "");
     for (; *from; from++)
         text_add(out, *from == '"' ? "\"\"" : "%c", *from);
     text_add(out, "%s", quoted ? "\"" : "");

@@ -92,7 +92,8 @@ void json_print_line(struct text *out, const struct json *value, int32_t digits)
 
 /** Append an array of objects as CSV (RFC 4180): a header of all their keys, in the order in which
  * they first come, then a line per object.  Numbers have 17 digits; null and a missing key are
- * empty cells; the items of a list share a cell, with blanks between. */
+ * empty cells; the items of a list share a cell, with blanks between.  A "'" precedes a text that a
+ * spreadsheet would compute: it begins with =, +, -, @, a tab or CR and is no number. */
 void json_print_csv(struct text *out, const struct json *rows);
 
 void json_free(struct json *value);

@@ -131,7 +131,9 @@ TEST(a_table_has_every_key_once_and_quotes_where_needed)
 {
     static const char given[] =
         "[{\"a\": 1, \"b\": \"x,y\"}, {\"b\": \"say \\\"no\\\"\", \"c\": null,"
-        "\"d\": [0.5, \"z\"]}, {\"e\": true, \"a\": \"two\\nlines\"}]";
+        "\"d\": [0.5, \"z\"]}, {\"e\": true, \"a\": \"two\\nlines\"},"
+        "{\"a\": -1, \"b\": \"-1e3\", \"c\": [-1, 2], \"d\": \"-\", \"e\": \"=1+1\"},"
+        "{\"a\": \"+a\", \"b\": \"@\\\"\", \"c\": [\"-x\"], \"d\": \"\\tt\", \"e\": \"\\r\"}]";
     struct err err = {0};
     HELD(text) out = {0};
     OWN(json) *rows = json_read("rows", given, (int64_t)strlen(given), &err);
@@ -140,6 +142,8 @@ TEST(a_table_has_every_key_once_and_quotes_where_needed)
     assert_string_equal(out.data, "a,b,c,d,e\r\n"
                                   "1,\"x,y\",,,\r\n"
                                   ",\"say \"\"no\"\"\",,0.5 z,\r\n"
-                                  "\"two\nlines\",,,,true\r\n");
-    assert_int_equal(json_count_items(rows), 3);
+                                  "\"two\nlines\",,,,true\r\n"
+                                  "-1,-1e3,-1 2,'-,'=1+1\r\n"
+                                  "'+a,\"'@\"\"\",'-x,'\tt,\"'\r\"\r\n");
+    assert_int_equal(json_count_items(rows), 5);
 }
