@@ -78,8 +78,8 @@ static int print(struct text *out, const struct predict_request *request,
     }
     const struct predict_page page = {prediction, request->head.argument.item[0], &request->predict,
                                       &list, published};
-    return csv_write(&request->head, answer_list(&exchange_columns, list.exchange, list.count), out,
-                     err) ||
+    return csv_write(&request->head, answer_list(&exchange_columns, list.exchange, list.count),
+                     &exchange_columns, out, err) ||
            (request->report && predict_page(request->report, &page, err));
 }
 

@@ -35,7 +35,7 @@ static int compare(const void *record, struct text *out, struct err *err)
         } else if (!csv_is_answer(&request->head)) {
             comparison_print(out, &comparison);
         }
-        failed = csv_write(&request->head, comparison_rows(&comparison), out, err) ||
+        failed = csv_write(&request->head, comparison_rows(&comparison), NULL, out, err) ||
                  (request->report && comparison_page(request->report, &comparison, err));
     }
     return failed ? -1 : 0;

@@ -39,7 +39,7 @@ static int print(struct text *out, const struct sweep_request *request, const st
     } else if (!csv_is_answer(&request->head)) {
         sweep_print(out, sweep);
     }
-    return csv_write(&request->head, sweep_rows(sweep), out, err) ||
+    return csv_write(&request->head, sweep_rows(sweep), NULL, out, err) ||
                    (request->report && sweep_page(request->report, sweep, err))
                ? -1
                : 0;

@@ -298,7 +298,7 @@ static int report(const struct table *table, const struct collective_request *re
     else if (!csv_is_answer(&request->head))
         table_print(out, table);
     if (csv_write(&request->head, answer_list(&collective_row_columns, table->row, table->count),
-                  out, err))
+                  NULL, out, err))
         return -1;
     switch (table_verdict(table)) {
     case VERDICT_FAIL:

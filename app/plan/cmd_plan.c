@@ -44,7 +44,7 @@ static int print(struct text *out, const struct plan_request *request, const str
     } else if (!csv_is_answer(&request->head)) {
         plan_print(out, search);
     }
-    return csv_write(&request->head, plan_rows(search), out, err) ||
+    return csv_write(&request->head, plan_rows(search), NULL, out, err) ||
                    (request->report && plan_page(request->report, search, err)) ||
                    plan_verdict(search, err)
                ? -1

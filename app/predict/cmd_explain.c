@@ -353,7 +353,7 @@ static int explain(const void *record, struct text *out, struct err *err)
             print_json(out, &answer);
         else if (!csv_is_answer(&request->head))
             print_answer(out, &answer);
-        failed = csv_write(&request->head, columns_json(&answer), out, err);
+        failed = csv_write(&request->head, columns_json(&answer), NULL, out, err);
     }
     for (int32_t i = 0; i < answer.count; i++)
         explanation_release(&answer.run[i]);

@@ -49,7 +49,7 @@ static int show_curves(const void *record, struct text *out, struct err *err)
         return -1;
     if (what.json || !csv_is_answer(&request->head))
         show_convergence(&what, out);
-    return csv_write(&request->head, show_convergence_rows(&what), out, err);
+    return csv_write(&request->head, show_convergence_rows(&what), NULL, out, err);
 }
 
 static int show_network(const void *record, struct text *out, struct err *err)

@@ -57,7 +57,7 @@ static int run_published(const void *record, struct text *out, struct err *err)
     if (!failed && !csv_is_answer(&request->head))
         print(out, answer, &table, request->head.json);
     if (!failed)
-        failed = csv_write(&request->head, published_rows(answer, table.count), out, err);
+        failed = csv_write(&request->head, published_rows(answer, table.count), NULL, out, err);
     for (int32_t i = 0; i < table.count; i++)
         published_answer_release(&answer[i]);
     published_release(&table);

@@ -341,3 +341,17 @@ void answer_describe(const struct answer_columns *columns,
     row(context, "version", "string", "of foretrain");
     visit_columns(&visit, columns, "", false);
 }
+
+static void add_key(void *context, const char *path, const char *type, const char *help)
+{
+    struct text *out = context;
+    text_add(out, "%s%.*s", out->length ? "," : "", (int)strcspn(path, "?"), path);
+}
+
+void answer_heading(struct text *out, const struct answer_columns *columns)
+{
+    AUTORELEASE(text) struct text line = {0};
+    const struct visit visit = {add_key, &line};
+    visit_columns(&visit, columns, "", false);
+    text_add(out, "%s\r\n", line.data);
+}

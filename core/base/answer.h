@@ -179,6 +179,9 @@ void answer_print(struct text *out, const struct answer_columns *columns, const 
 /** The @count records at @list as an array. */
 struct json *answer_list(const struct answer_columns *columns, const void *list, int64_t count);
 
+/** Append the keys of @columns, which have no lists, as the first line of a CSV. */
+void answer_heading(struct text *out, const struct answer_columns *columns);
+
 /** Read what answer_put() put of numbers, words and texts into zeroed @record, which owns its
  * texts; null is NAN, 0 or NULL.
  * @return whether every key is there that may not be left out, each of its type. */

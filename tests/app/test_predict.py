@@ -327,6 +327,8 @@ class Predict(support.Case):
                     self.assertEqual(one[key], value)
                 else:
                     self.assertAlmostEqual(float(one[key]), value, 9)
+        alone = run("predict", self.job, "--csv", "-", "--nodes=1", "--set=cluster.devices_per_node=1", "--set=allreduce.grid=null")
+        self.assertEqual(alone.stdout.strip().split(","), list(rows[0]))
         text = run("predict", self.job, "--buckets").stdout
         self.assertEqual(len(re.findall(r"^  bucket \d+ ", text, re.MULTILINE)), len(rows))
 
