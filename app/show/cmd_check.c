@@ -1,5 +1,7 @@
 #include "app/cli/command.h"
 #include "app/job/job.h"
+#include "core/price/price.h"
+#include "models/networks.h"
 
 struct check_request {
     struct request head;
@@ -33,35 +35,66 @@ static int check_job(const struct check_request *request, struct text *out, stru
     return failed;
 }
 
-static int check_platform(const char *name, struct text *out, struct err *err)
+static int read_platform(const char *file, struct text *name, struct err *err)
 {
     struct unknowns unknowns = {0};
     AUTORELEASE(platform)
-    struct platform *platform = platform_read_changed(name, NULL, 0, &unknowns, err);
+    struct platform *platform = platform_read_changed(file, NULL, 0, &unknowns, err);
     unknowns_release(&unknowns);
-    if (!platform)
-        return -1;
-    text_add(out, "%s: ok: platform %s\n", name, platform_name(platform));
-    return 0;
+    text_add(name, "%s", platform ? platform_name(platform) : "");
+    return platform ? 0 : -1;
 }
 
-static int check_device(const char *file, struct text *out, struct err *err)
+static int read_device(const char *file, struct text *name, struct err *err)
 {
     AUTORELEASE(device) struct device device = {0};
-    if (device_read(&device, file, err))
-        return -1;
-    text_add(out, "%s: ok: device %s\n", file, device.name);
-    return 0;
+    int failed = device_read(&device, file, err);
+    text_add(name, "%s", failed ? "" : device.name);
+    return failed;
+}
+
+static int read_software(const char *file, struct text *name, struct err *err)
+{
+    struct software *software = software_read(file, err);
+    text_add(name, "%s", software ? software->name : "");
+    software_free(software);
+    return software ? 0 : -1;
+}
+
+static int read_network(const char *file, struct text *name, struct err *err)
+{
+    struct model *model = network_read(file, err);
+    text_add(name, "%s", model ? model->name : "");
+    model_free(model);
+    return model ? 0 : -1;
+}
+
+static int read_prices(const char *file, struct text *name, struct err *err)
+{
+    AUTORELEASE(price) struct price_file prices = {0};
+    int failed = price_read(&prices, file, err);
+    text_add(name, "%s", failed ? "" : prices.low.name);
+    return failed;
 }
 
 /* Of a file that is no job. */
 static int check_other(const struct check_request *request, const char *file,
                        enum scenario_other kind, struct text *out, struct err *err)
 {
+    static int (*const read[])(const char *file, struct text *name,
+                               struct err *err) = {[OTHER_PLATFORM] = read_platform,
+                                                   [OTHER_DEVICE] = read_device,
+                                                   [OTHER_SOFTWARE] = read_software,
+                                                   [OTHER_NETWORK] = read_network,
+                                                   [OTHER_PRICES] = read_prices};
+    AUTORELEASE(text) struct text name = {0};
     if (request->explain || request->ignore_memory || request->set.count)
-        return err_add_code(err, 64, "%s is a %s: only checks of jobs take options", file,
-                            kind == OTHER_DEVICE ? "device" : "platform");
-    return kind == OTHER_DEVICE ? check_device(file, out, err) : check_platform(file, out, err);
+        return err_add_code(err, 64, "%s is a %s file: only checks of jobs take options", file,
+                            scenario_other_names[kind]);
+    if (read[kind](file, &name, err))
+        return -1;
+    text_add(out, "%s: ok: %s %s\n", file, scenario_other_names[kind], name.data);
+    return 0;
 }
 
 static int check(const void *record, struct text *out, struct err *err)
@@ -89,7 +122,7 @@ static const struct option options[] = {
 const struct command command_check = {
     .name = "check",
     .synopsis = "FILE [options], or --platform NAME",
-    .help = "report every fault of a scenario, a platform or a device; run nothing",
+    .help = "report every fault of a job, or of another file by its keys; run nothing",
     .examples = "foretrain check job.yaml --explain\n"
                 "foretrain check cluster.yaml\n"
                 "foretrain check --platform abci",

@@ -349,10 +349,10 @@ enum scenario_other platform_file_kind(const char *path)
     AUTORELEASE(yaml) struct document *document = NULL;
     AUTOFREE char *found = platform_find(path, &ignored);
     bool file = found && !strcmp(found, path) && !stat(path, &status) && S_ISREG(status.st_mode);
-    if (file)
-        document = yaml_read_library(path, platform_find, &ignored);
-    if (file && !document)
-        document = yaml_read_library(path, find_device, &ignored);
+    char *(*const find[])(const char *, struct err *) = {platform_find, find_device,
+                                                         platform_find_software};
+    for (size_t i = 0; i < ARRAY_SIZE(find) && file && !document; i++)
+        document = yaml_read_library(path, find[i], &ignored);
     enum scenario_other kind = document ? scenario_other(yaml_root(document)) : OTHER_NONE;
     return kind;
 }

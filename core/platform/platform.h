@@ -67,8 +67,8 @@ struct platform *platform_read(const char *name, struct err *err);
 struct platform *platform_read_changed(const char *name, const char *const *set, int32_t count,
                                        struct unknowns *unknowns, struct err *err);
 
-/** Whether @path is a regular file, not a name of the library, that describes a platform or a
- * device.  Anything else, and a file that cannot be read, is OTHER_NONE. */
+/** What @path is, if that is a regular file, not a name of the library.  Anything else, and a file
+ * that cannot be read, is OTHER_NONE. */
 enum scenario_other platform_file_kind(const char *path);
 
 /** Put the files behind platform @name, as they are after those of @set (count) that are theirs,

@@ -17,32 +17,41 @@ static void resolve_dataset(struct scenario *scenario)
     scenario->training.validation_images = 50000;
 }
 
+const char *const scenario_other_names[] = {"job",      "platform", "device",
+                                            "software", "network",  "prices"};
+
 enum scenario_other scenario_other(const struct node *root)
 {
-    if (node_get(root, "model") || node_get(root, "training") || node_get(root, "cluster"))
-        return OTHER_NONE;
-    if (node_get(root, "kind") && node_get(root, "device"))
-        return OTHER_PLATFORM;
-    return node_get(root, "peak") && node_get(root, "memory") ? OTHER_DEVICE : OTHER_NONE;
+    static const struct {
+        const char *key, *with; /* or NULL */
+        enum scenario_other other;
+    } sign[] = {{"model", NULL, OTHER_NONE},        {"training", NULL, OTHER_NONE},
+                {"cluster", NULL, OTHER_NONE},      {"kind", "device", OTHER_PLATFORM},
+                {"peak", "memory", OTHER_DEVICE},   {"fits", NULL, OTHER_SOFTWARE},
+                {"fallback", NULL, OTHER_SOFTWARE}, {"layers", NULL, OTHER_NETWORK},
+                {"price", NULL, OTHER_PRICES},      {"power", NULL, OTHER_PRICES}};
+    for (size_t i = 0; i < ARRAY_SIZE(sign); i++)
+        if (node_get(root, sign[i].key) && (!sign[i].with || node_get(root, sign[i].with)))
+            return sign[i].other;
+    return OTHER_NONE;
 }
 
-/* A platform or a device in place of a job. */
+/* Another file in place of a job. */
 static int refuse_other(const struct node *root, struct err *err)
 {
+    static const char *const named[] = {[OTHER_PLATFORM] = "cluster.platform of a job",
+                                        [OTHER_DEVICE] = "device of a platform",
+                                        [OTHER_SOFTWARE] = "cluster.software of a job",
+                                        [OTHER_NETWORK] = "model.network of a job",
+                                        [OTHER_PRICES] = "--prices"};
     const char *file = root->origin.file;
     enum scenario_other other = scenario_other(root);
-    if (other == OTHER_PLATFORM)
-        return err_add(err,
-                       "%s: error: this is a platform file, not a job; 'foretrain show platform "
-                       "%s' prints and checks it, and a job names it: 'cluster: {platform: %s, "
-                       "nodes: 4}'",
-                       file, file, file);
-    if (other == OTHER_DEVICE)
-        return err_add(err,
-                       "%s: error: this is a device file, not a job; 'foretrain show device %s' "
-                       "prints and checks it",
-                       file, file);
-    return 0;
+    return other == OTHER_NONE
+               ? 0
+               : err_add(err,
+                         "%s: error: this is a %s file, not a job; 'foretrain check %s' checks "
+                         "it, and %s names it",
+                         file, scenario_other_names[other], file, named[other]);
 }
 
 /* Takes over @document, which may be NULL.  With @explained, append where each value comes from. */

@@ -194,7 +194,17 @@ extern const struct field_table scenario_table;
 bool scenario_takes(const char *assignment);
 
 /** What a file is that describes no job. */
-enum scenario_other { OTHER_NONE, OTHER_PLATFORM, OTHER_DEVICE };
+enum scenario_other {
+    OTHER_NONE,
+    OTHER_PLATFORM,
+    OTHER_DEVICE,
+    OTHER_SOFTWARE,
+    OTHER_NETWORK,
+    OTHER_PRICES
+};
+
+/** "job", "platform", ... in the order of enum scenario_other. */
+extern const char *const scenario_other_names[];
 
 /** The same by the keys of its @root; OTHER_NONE: a job, or nothing we know. */
 enum scenario_other scenario_other(const struct node *root);

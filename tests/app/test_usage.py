@@ -113,8 +113,7 @@ class Usage(support.Case):
         device = support.ROOT / "platforms" / "devices" / "a30.yaml"
         for command in ("predict", "explain"):
             said = self.refused(65, command, platform)
-            self.assertIn(f"this is a platform file, not a job; 'foretrain show platform {platform}'",
-                          said)
+            self.assertIn(f"this is a platform file, not a job; 'foretrain check {platform}'", said)
             self.assertEqual(said.count("error"), 1)
         self.assertIn("this is a device file", self.refused(65, "predict", device))
         own = self.write("own.yaml", "extends: abci\nname: own\n")
@@ -122,10 +121,15 @@ class Usage(support.Case):
         self.assertIn("this is a job, not a platform",
                       self.refused(65, "check", "--platform", self.job))
 
-    def test_check_takes_the_file_of_a_platform_or_a_device(self):
+    def test_check_takes_every_kind_of_file(self):
         library = support.ROOT / "platforms"
+        network = "version: 1\nname: mine\ninput: 3x8x8\nlayers:\n  - {name: a, kind: linear, channels: 2}\n"
         for file, words in ((library / "abci.yaml", "platform abci"),
                             (library / "devices" / "a30.yaml", "device a30"),
+                            (library / "software" / "pytorch.yaml", "software pytorch"),
+                            (self.write("soft.yaml", "extends: pytorch\nname: soft\n"), "software soft"),
+                            (self.write("net.yaml", network), "network mine"),
+                            (support.ROOT / "prices" / "example-v100.yaml", "prices example-v100"),
                             (self.write("own.yaml", "extends: abci\nname: own\n"), "platform own"),
                             (self.write("card.yaml", "extends: a30\nname: card\n"), "device card")):
             self.assertEqual(run("check", file).stdout, f"{file}: ok: {words}\n")
@@ -134,6 +138,11 @@ class Usage(support.Case):
         for place in (f"{bad}:2:8: error", f"{bad}:3:1: error"):
             self.assertIn(place, said)
         self.assertIn("is a platform", self.refused(64, "check", bad, "--explain"))
+        for text, said in ((network.replace("kind: linear", "kind: x"), ":5:21: error: unknown word 'x'"),
+                           ("version: 1\nname: x\ncurrency: USD\nprice: {node_hour: x}\n", ":4:20: error")):
+            self.assertIn(said, self.refused(65, "check", self.write("bad.yaml", text)))
+            self.assertNotIn("unknown key", self.refused(65, "check", self.directory / "bad.yaml"))
+        self.assertIn("this is a network file, not a job", self.refused(65, "predict", self.directory / "net.yaml"))
 
     def test_words_name_their_key_and_the_list(self):
         self.assertIn("unknown word 'x' for allreduce.algorithm; it must be one of: ring, tree",
