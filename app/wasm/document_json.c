@@ -8,8 +8,6 @@
 
 #include "core/config/document.h"
 
-enum { DEPTH_LIMIT = 64 };
-
 struct reader {
     struct document *document;
     const struct document_text *source;
@@ -73,12 +71,10 @@ static struct node *read_item(struct reader *r, enum node_kind kind, int depth)
         r->at++;
     }
     struct node *child = read_value(r, depth);
-    if (child) {
+    if (child)
         child->key = key;
-        child->key_origin = child->origin;
-    } else {
+    else
         free(key);
-    }
     return child;
 }
 
@@ -106,12 +102,11 @@ static struct node *read_items(struct reader *r, struct node *node, char end, in
 static struct node *read_value(struct reader *r, int depth)
 {
     char c = peek(r);
-    if (depth > DEPTH_LIMIT)
+    if (depth > DOCUMENT_DEPTH_LIMIT)
         return fail(r, "too deep");
     enum node_kind kind = c == '{' ? NODE_MAPPING : c == '[' ? NODE_SEQUENCE : NODE_SCALAR;
-    struct node *node = document_add_node(r->document, kind);
-    node->origin =
-        (struct origin){.file = r->source->name, .source = r->source->line[0], .width = 1};
+    struct origin origin = {.file = r->source->name, .source = r->source->line[0], .width = 1};
+    struct node *node = document_add_node(r->document, kind, &origin);
     if (kind != NODE_SCALAR)
         return read_items(r, node, c == '{' ? '}' : ']', depth);
     if (c == '"') {

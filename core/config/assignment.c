@@ -61,9 +61,8 @@ static struct node *child_to_set(struct document *document, struct node *node, c
     struct node *child = node_get(node, name);
     if (child)
         return child;
-    child = document_add_node(document, NODE_MAPPING);
+    child = document_add_node(document, NODE_MAPPING, origin);
     child->key = base_copy(name);
-    child->key_origin = child->origin = *origin;
     node_add(node, child);
     return child;
 }
@@ -144,6 +143,12 @@ int yaml_set_below(struct document *document, const char *prefix, const char *as
     const char *equals = strchr(assignment, '=');
     if (!equals || source->line_count > 1)
         return origin_error(&whole, err, "key=value is expected, as in cluster.nodes=512");
+    int32_t parts = 1;
+    for (const char *c = assignment; c < equals; c++)
+        parts += *c == '.' || *c == '[';
+    if (parts > DOCUMENT_DEPTH_LIMIT)
+        return origin_error(&whole, err, "the key has %d parts; at most %d lead to a value", parts,
+                            DOCUMENT_DEPTH_LIMIT);
     AUTOFREE char *value = base_copy(assignment);
     memset(value, ' ', (size_t)(equals + 1 - assignment));
     struct assigning a = {document, source, assignment, value, err};

@@ -13,11 +13,13 @@
 
 enum { FILE_LIMIT = 4 << 20 /* [bytes] of one file */ };
 
-struct node *document_add_node(struct document *document, enum node_kind kind)
+struct node *document_add_node(struct document *document, enum node_kind kind,
+                               const struct origin *origin)
 {
     document->node = base_room(document->node, document->node_count, sizeof(struct node *));
     struct node *node = base_alloc(1, sizeof(*node));
     node->kind = kind;
+    node->origin = node->key_origin = *origin;
     document->node[document->node_count++] = node;
     return node;
 }
@@ -361,10 +363,15 @@ static struct node *read_path(struct document *document, const char *path, struc
         cannot_read(document, path, chain, err);
         return NULL;
     }
+    int32_t files = 0;
     for (const struct chain *outer = chain->outer; outer; outer = outer->outer) {
-        if (strcmp(outer->real, chain->real))
+        bool circle = !strcmp(outer->real, chain->real);
+        if (!circle && ++files < DOCUMENT_DEPTH_LIMIT)
             continue;
-        origin_error(chain->asked, err, "extends forms a circle: '%s' is being read", path);
+        origin_error(chain->asked, err,
+                     circle ? "extends forms a circle: '%s' is being read"
+                            : "more than 64 files extend one another: '%s' is one too many",
+                     path);
         return NULL;
     }
     AUTOFREE char *name = shown_name(path);

@@ -10,6 +10,11 @@
 #include "core/base/base.h"
 #include "core/config/yaml.h"
 
+enum {
+    DOCUMENT_DEPTH_LIMIT = 64 /**< levels of a text, parts of an assignment's key, files of which
+                                   each extends the next */
+};
+
 /** One text that nodes come from. */
 struct document_text {
     char *name;         /**< for messages; owned */
@@ -31,8 +36,10 @@ struct document {
     int64_t node_count;
 };
 
-/** A new node of the document. */
-struct node *document_add_node(struct document *document, enum node_kind kind);
+/** A new node of the document; value and key are at @origin until its key has a place of its own.
+ */
+struct node *document_add_node(struct document *document, enum node_kind kind,
+                               const struct origin *origin);
 
 /** Add a text to the document, @numbered unless it is an assignment.
  * @return it, or NULL with a message: it holds bytes that are not text. */

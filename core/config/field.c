@@ -52,10 +52,17 @@ static const struct origin *mapping_origin(const struct node *mapping)
     return mapping->key ? &mapping->key_origin : &mapping->origin;
 }
 
+/* Whether @node was an unknown input with its source, and is now {value, source, kind}. */
+static bool is_sourced(const struct node *node)
+{
+    const struct node *value = node_get(node, "value");
+    return node->drawn && value && value->drawn;
+}
+
 static const char *kind_phrase(const struct node *node)
 {
     static const char *const phrases[] = {"a single value", "a list", "a mapping of keys"};
-    return phrases[node->kind];
+    return is_sourced(node) ? "one value with its source" : phrases[node->kind];
 }
 
 static int wrong_kind(const struct reading *reading, const struct field *field,
@@ -216,6 +223,12 @@ static int missing_key(const struct reading *reading, const struct field *field,
     return -1;
 }
 
+/* Whether @mapping is one value where keys belong. */
+static bool is_no_record(const struct reading *reading, const struct node *mapping)
+{
+    return is_sourced(mapping) && !table_row(reading->table, "value");
+}
+
 static int read_default(const struct reading *reading, const struct field *field,
                         const struct node *deepest, const char *rest)
 {
@@ -226,7 +239,8 @@ static int read_default(const struct reading *reading, const struct field *field
             assert(!"the default of a row is wrong");
         return 0;
     }
-    if (deepest->kind != NODE_MAPPING) /* a shorthand, or reported with the unknown keys */
+    /* a shorthand, or reported with the unknown keys */
+    if (deepest->kind != NODE_MAPPING || is_no_record(reading, deepest))
         return 0;
     const struct field *shorthand = table_shorthand(reading->table, field->path);
     if (shorthand) {
@@ -317,6 +331,8 @@ static int check_key(const struct reading *reading, const struct node *child, co
 static int check_keys(const struct reading *reading, const struct node *mapping, const char *prefix)
 {
     int result = 0;
+    if (is_no_record(reading, mapping))
+        return not_a_mapping(reading, mapping, prefix);
     for (int32_t i = 0; i < mapping->child_count; i++)
         result |= check_key(reading, mapping->child[i], prefix);
     return result;

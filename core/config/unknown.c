@@ -116,8 +116,7 @@ static void add(struct unknowns *u, const char *path, int32_t choices, bool list
 /* The drawn number is where @like was. */
 static struct node *number_node(struct settling *s, const struct node *like, char *text)
 {
-    struct node *node = document_add_node(s->document, NODE_SCALAR);
-    node->origin = like->origin;
+    struct node *node = document_add_node(s->document, NODE_SCALAR, &like->origin);
     node->text = text;
     return node;
 }
@@ -295,7 +294,7 @@ static int settle_unknown(struct settling *s, const char *path, struct node *nod
 
 static int settle(struct settling *s, const char *path, struct node *node)
 {
-    if (node_is_unknown(node) && settle_unknown(s, path, node))
+    if (node != s->document->root && node_is_unknown(node) && settle_unknown(s, path, node))
         return -1;
     int failed = 0;
     for (int32_t i = 0; i < node->child_count; i++) {

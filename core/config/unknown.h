@@ -9,7 +9,8 @@
  * log
  *
  * The first two may have the source and kind that a platform's numbers have.  Settling puts one
- * value in place of each, so nobody who reads the document afterwards needs to know of them.
+ * value in place of each, so nobody who reads the document afterwards needs to know of them.  A
+ * whole file is none.
  */
 
 #include "core/config/yaml.h"

@@ -8,7 +8,6 @@
 
 enum {
     NODE_LIMIT = 100000, /* aliases expanded: an alias bomb ends here */
-    DEPTH_LIMIT = 64,
     ANCHOR_LIMIT = 1000, /* they are searched one by one */
 };
 
@@ -117,9 +116,7 @@ static struct node *new_node(struct reader *reader, enum node_kind kind)
                      NODE_LIMIT);
         return NULL;
     }
-    struct node *node = document_add_node(reader->document, kind);
-    node->origin = reader->last;
-    return node;
+    return document_add_node(reader->document, kind, &reader->last);
 }
 
 /* The bytes of @token one by one: fy_token_get_text() of libfyaml 0.7.12 leaks when a text is put
@@ -165,8 +162,8 @@ static int keep_anchor(struct reader *reader, char *name, struct node *node)
 
 static struct node *copy_node(struct reader *reader, const struct node *from, int32_t depth)
 {
-    if (depth > DEPTH_LIMIT) {
-        origin_error(&reader->last, reader->err, "more than %d levels", DEPTH_LIMIT);
+    if (depth > DOCUMENT_DEPTH_LIMIT) {
+        origin_error(&reader->last, reader->err, "more than %d levels", DOCUMENT_DEPTH_LIMIT);
         return NULL;
     }
     struct node *node = new_node(reader, from->kind);
@@ -280,8 +277,9 @@ static int read_mapping(struct reader *reader, struct node *mapping, int32_t dep
 /* Fill @node, which @reader->last still locates, up to its end. */
 static int read_children(struct reader *reader, struct node *node, int32_t depth)
 {
-    if (depth > DEPTH_LIMIT)
-        return origin_error(&node->origin, reader->err, "more than %d levels", DEPTH_LIMIT);
+    if (depth > DOCUMENT_DEPTH_LIMIT)
+        return origin_error(&node->origin, reader->err, "more than %d levels",
+                            DOCUMENT_DEPTH_LIMIT);
     if (node->kind == NODE_SEQUENCE ? read_sequence(reader, node, depth)
                                     : read_mapping(reader, node, depth))
         return -1;

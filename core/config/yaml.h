@@ -33,7 +33,7 @@ struct node {
     char *text;               /**< the scalar's text; NULL for other kinds; owned by the document */
     char *key;                /**< the key in the parent mapping, or NULL; owned by the document */
     struct origin origin;     /**< of the value */
-    struct origin key_origin; /**< of the key */
+    struct origin key_origin; /**< of the key; of the value where there is none in a file */
     struct node **child;      /**< in order of the file */
     int32_t child_count;
     bool drawn; /**< the file says less than this one value: see core/config/unknown.h */
@@ -46,8 +46,8 @@ struct document;
  * file's keys replace its keys, mapping by mapping; sequences and scalars replace whole, and null
  * removes a key.
  * @return the document, to be released with yaml_free(), or NULL with located messages: not
- * readable (exit code 66), syntax, duplicate key, extends in a circle, more than 100000 nodes or
- * 64 levels (aliases expanded), bytes that are not UTF-8 text. */
+ * readable (exit code 66), syntax, duplicate key, extends in a circle or through more than 64
+ * files, more than 100000 nodes or 64 levels (aliases expanded), bytes that are not UTF-8 text. */
 struct document *yaml_read_file(const char *path, struct err *err);
 
 /** The same, where `extends: word` without a folder and an ending may also be a name: @find gives
@@ -75,7 +75,8 @@ const char *yaml_source(const struct document *document);
 /** Apply "cluster.nodes=512": replace or add one key, or remove it with null; the value is parsed
  * as YAML (flow style is allowed).  A number indexes a sequence, as "training.phases[0].epochs=10"
  * or "training.phases.0.epochs=10"; so does the `name` of an item; "[*]" means every item.
- * @return 0, or -1: no "=", empty part, index out of range, a scalar on the way. */
+ * @return 0, or -1: no "=", empty part, more than 64 of them, index out of range, a scalar on the
+ * way. */
 int yaml_set(struct document *document, const char *assignment, struct err *err);
 
 /** The same for an assignment that begins with @prefix ("platform."), which the document's keys

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 
 #include "core/base/base.h"
+#include "core/config/unknown.h"
 #include "tests/core/own.h"
 #include "tests/test.h"
 
@@ -66,12 +67,12 @@ static struct trip accepted(const char *text)
 static void refused(const char *text, int32_t count, ...)
 {
     HELD(err) err = {0};
-    struct document *document = yaml_read_text("t.yaml", text, &err);
-    assert_non_null(document);
+    OWN(document) *document = yaml_read_text("t.yaml", text, &err);
+    HELD(unknowns) unknowns = {0};
+    assert_ok(document && !unknowns_settle(&unknowns, document, "", &err), err);
     struct trip trip = {0};
     assert_int_equal(field_read(&trip_table, yaml_root(document), &trip, &err), -1);
     field_release(&trip_table, &trip);
-    yaml_free(document);
     va_list list;
     va_start(list, count);
     for (const char *part; (part = va_arg(list, const char *));)
@@ -183,6 +184,17 @@ TEST(wrong_values_are_located_and_explained)
     refused("{group: {people: 1}, stops: [x]}", 1, "stops takes mappings, not a single value",
             NULL);
     refused("{group: {people: 1}, tags: x}", 1, "tags takes a list", NULL);
+}
+
+TEST(an_unknown_input_is_no_record)
+{
+    refused("group: {low: 1, high: 2, kind: assumed}", 1,
+            "t.yaml:1:8: error: group takes keys such as 'people', not one value with its source",
+            NULL);
+    refused("{group: {people: 1}, stops: [{one_of: [1, 2], source: x}]}", 1,
+            "t.yaml:1:30: error: stops[0] takes keys such as 'name', not one value", NULL);
+    refused("{low: 1, high: 2}", 3, "unknown key 'low'", "unknown key 'high'", "group.people",
+            NULL);
 }
 
 TEST(all_faults_are_reported_at_once)

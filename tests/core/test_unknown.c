@@ -8,6 +8,14 @@
 #include "tests/core/own.h"
 #include "tests/test.h"
 
+static void has_origins(const struct node *node)
+{
+    assert_string_equal(node->origin.file, "t.yaml");
+    assert_string_equal(node->key_origin.file, "t.yaml");
+    for (int32_t i = 0; i < node->child_count; i++)
+        has_origins(node->child[i]);
+}
+
 /* The text of the value at "a" after @text was settled with @quantile; the caller frees it. */
 static char *settled(const char *text, double quantile)
 {
@@ -16,6 +24,7 @@ static char *settled(const char *text, double quantile)
     HELD(unknowns) unknowns = {.quantile = &quantile, .quantile_count = !isnan(quantile)};
     assert_ok(document && !unknowns_settle(&unknowns, document, "", &err), err);
     assert_int_equal(unknowns.count, 1);
+    has_origins(yaml_root(document));
     const struct node *node = node_get(yaml_root(document), "a");
     assert_true(node->drawn);
     const struct node *value = node_get(node, "value");
@@ -87,6 +96,7 @@ TEST(one_of_several_may_be_anything)
     is_text("a: {one_of: [ring, torus2d, nccl]}", 0.34, "torus2d");
     is_text("a: {one_of: [ring, torus2d, nccl]}", 1, "nccl");
     is_text("a: {one_of: [8 us, 9 us], source: a guess, kind: assumed}", 0.9, "9 us");
+    is_text("a: {low: 16, high: 64, source: a guess, kind: assumed}", 0, "16");
     struct err err = {0};
     double quantile[] = {0.75, 0.25};
     HELD(unknowns) unknowns = {.quantile = quantile, .quantile_count = 2};

@@ -140,6 +140,22 @@ TEST(bounds_hold_exactly)
     }
 }
 
+TEST(a_key_has_at_most_64_parts)
+{
+    static const int counts[] = {64, 65, 50000};
+    for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
+        OWN(document) *document = read_text("a: {}");
+        HELD(text) text = {0};
+        for (int part = 0; part < counts[i]; part++)
+            text_add(&text, "%sa", part ? "." : "");
+        text_add(&text, "=1");
+        HELD(err) err = {0};
+        assert_int_equal(yaml_set(document, text.data, &err), counts[i] > 64 ? -1 : 0);
+        if (counts[i] > 64)
+            assert_message(&err, 65, "parts; at most 64");
+    }
+}
+
 TEST(refuses_every_kind_of_bad_utf8)
 {
     const char *const bad[] = {"\x80",
@@ -331,6 +347,25 @@ TEST(a_circle_of_files_is_refused)
     assert_null(read_file("loop1.yaml", &err));
     assert_has(err.text, "loop2.yaml:1:10: error: extends forms a circle");
     assert_int_equal(err.exit_code, 65);
+}
+
+TEST(a_chain_of_files_has_an_end)
+{
+    enum { FILES = 66 };
+    for (int i = 0; i < FILES; i++) {
+        AUTOFREE char *name = base_format("%d.yaml", i);
+        AUTOFREE char *text = base_format("extends: %d.yaml\n", i + 1);
+        write_file(name, i == FILES - 1 ? "a: 1\n" : text);
+    }
+    HELD(err) err = {0};
+    assert_null(read_file("0.yaml", &err));
+    assert_message(&err, 65, "63.yaml:1:10: error: ");
+    OWN(document) *document = read_file("2.yaml", &err);
+    assert_non_null(document);
+    for (int i = 0; i < FILES; i++) {
+        AUTOFREE char *path = base_format("%s/%d.yaml", folder, i);
+        unlink(path);
+    }
 }
 
 TEST(a_file_that_cannot_be_read_gives_66)

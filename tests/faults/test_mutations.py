@@ -2,8 +2,10 @@
 """What `check` accepts, `predict` answers with finite numbers or refuses with a reason: jobs, platforms
 and devices whose values are replaced, added and removed by their schemas."""
 import copy
+import functools
 import json
 import math
+import operator
 import os
 import random
 import re
@@ -24,6 +26,9 @@ LIMIT = 60  # seconds of processor time that only something that hangs takes
 PLATFORMS = ("abci", "dgx-h100", "generic-fat-tree", "t1-torus", "tpu-v3-pod", "two-core")
 FIXED = ("version", "name", "extends", "description", "network", "platform", "device", "kind",
          "software")  # names: others of them would not be known
+UNKNOWNS = [{**known, **beside}
+            for known in ({"low": 1, "high": 2}, {"one_of": [1, 2]}, {"value": 1, "spread": 0.2})
+            for beside in ({}, {"kind": "assumed"}, {"source": "x"}, {"source": "x", "kind": "assumed"})]
 
 
 def schema_of(kind):
@@ -42,6 +47,14 @@ def simplify(node):
     if isinstance(node.get("items"), dict):
         node = {**node, "items": simplify(node["items"])}
     return node
+
+
+def records(node, path=()):
+    """The paths of the lists and mappings below, without those that are one number."""
+    for name, child in node.items() if isinstance(node, dict) else enumerate(node):
+        if isinstance(child, (dict, list)) and "value" not in child and "low" not in child:
+            yield (*path, name)
+            yield from records(child, (*path, name))
 
 
 class Mutation:
@@ -67,7 +80,7 @@ class Mutation:
     def value(self, node):
         """One for this place."""
         if self.random.random() < 0.04:
-            return self.random.choice((None, "x", [], {}, -3, True, "8 GB/s", 1e400))
+            return self.random.choice((None, "x", [], {}, -3, True, "8 GB/s", 1e400, *UNKNOWNS))
         if "enum" in node or "const" in node:
             return self.random.choice(node.get("enum") or [node.get("const")])
         if "properties" in node:
@@ -215,6 +228,21 @@ class Mutations(faults.Case):
         for path in self.place.root.glob(f"*-{number}.yaml"):
             path.unlink()
         return "check" if checked else "answered" if predicted == 0 else "refused"
+
+    def test_an_unknown_input_in_the_place_of_a_record_is_refused(self):
+        prices = yaml.safe_load((faults.ROOT / "prices" / "example-v100.yaml").read_text(encoding="utf-8"))
+        for words, document in ((("check",), yaml.safe_load(support.JOB)),
+                                (("check",), self.load(".", "abci")),
+                                (("check",), self.load("devices", "v100-sxm2-16gb")),
+                                (("check",), self.load("software", "nnl-2018")),
+                                (("predict", self.place.job, "--backend=analytic", "--prices"), prices)):
+            for path in records(document):
+                for unknown in UNKNOWNS:
+                    changed = copy.deepcopy(document)
+                    functools.reduce(operator.getitem, path[:-1], changed)[path[-1]] = unknown
+                    code, _, talk = limited((*words, self.put("changed", 0, changed)))
+                    self.expect(self.refuses(code, talk), words, path, unknown, code, talk)
+        self.assertEqual(self.failures, [])
 
     def test_what_is_accepted_is_answered_or_refused(self):
         begin = 1000000 * faults.SEED
