@@ -91,6 +91,12 @@ static int expand_braces(struct pattern *list, const char *pattern, struct err *
 int pattern_expand(struct pattern *list, const char *pattern, const char *suffix, struct err *err)
 {
     struct stat status;
+    int32_t braces = 0;
+    for (const char *c = pattern; *c; c++)
+        braces += *c == '{';
+    if (braces > PATTERN_BRACES)
+        return err_add(err, "%.40s...: %d pairs of braces; at most %d are expanded", pattern,
+                       braces, PATTERN_BRACES);
     if (stat(pattern, &status) || !S_ISDIR(status.st_mode))
         return expand_braces(list, pattern, err);
     AUTOFREE char *inside = base_format("%s/*%s", pattern, suffix);

@@ -15,13 +15,14 @@ struct pattern {
 };
 
 enum {
-    PATTERN_LIMIT = 100000 /**< maximum number of names of one pattern */
+    PATTERN_LIMIT = 100000, /**< maximum number of names of one pattern */
+    PATTERN_BRACES = 64     /**< and of its pairs of braces */
 };
 
 /** Append the names that @pattern matches: braces first, in their order, then * ? [] in the order
  * of the names; a folder means its files that end in @suffix.
  * @return 0, or -1: nothing matches (exit code 66), a brace that is not closed or a pattern with
- * too many names (65). */
+ * too many of them or too many names (65). */
 int pattern_expand(struct pattern *list, const char *pattern, const char *suffix, struct err *err);
 
 void pattern_release(struct pattern *list);

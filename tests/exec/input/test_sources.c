@@ -343,4 +343,9 @@ TEST_IN_FOLDER(patterns_that_name_nothing_are_refused)
     assert_refused(&spec, SPLIT_TRAIN, 65, "a brace is not closed");
     spec.path = fixture_path(state, "no-{0..999999999}.tar");
     assert_refused(&spec, SPLIT_TRAIN, 65, "more than 100000 files");
+    HELD(text) pairs = {0};
+    for (int i = 0; i < 100000; i++)
+        text_add(&pairs, "{}");
+    spec.path = pairs.data;
+    assert_refused(&spec, SPLIT_TRAIN, 65, "100000 pairs of braces");
 }
