@@ -97,7 +97,7 @@ int explanation_make(struct explanation *explanation, const char *path,
 /** Draw @explanation, which is complete but for its intervals: the same draws as those of a
  * prediction, unknown inputs among them; @all: those of all jobs that are compared.  Without GSL
  * there are none.
- * @return 0, or -1: fewer than 20 draws of the unknown inputs make a job. */
+ * @return 0, or -1 as draws_each(). */
 int explanation_draw(struct explanation *explanation, const struct predict_options *options,
                      const struct unknowns *all, struct err *err);
 

@@ -2,9 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "app/predict/draws.h"
 #include "app/predict/explain.h"
-#include "app/predict/likely.h"
-#include "app/predict/uncertainty.h"
 
 enum { RUN = EXPLAIN_RUN, BASELINE = EXPLAIN_BASELINE, PAIR_COUNT };
 
@@ -27,20 +26,29 @@ static struct wait_share shares_of(struct wait_share centre, struct wait_share b
     return share;
 }
 
-/* Append to @e what draw @number of run @own spends; @before: its centre in closed form. */
-static void take(struct explanation *e, const struct explanation *own,
-                 const struct spending before[PAIR_COUNT],
+/* An explanation whose draws are taken. */
+struct drawing {
+    struct explanation *centre;
+    struct spending before[PAIR_COUNT]; /* of the centre in closed form */
+    double ratio[PAIR_COUNT];           /* the back end's step over that of the closed form; 1 where
+                                           every draw is the centre */
+};
+
+/* What draw @number of run @own spends. */
+static void take(const struct drawing *d, const struct explanation *own,
                  const struct spending *const drawn[PAIR_COUNT], int32_t number)
 {
-    struct explained_draw *draw = &e->draw[e->draws++];
+    const struct explanation *e = d->centre;
+    struct explained_draw *draw = &e->draw[number];
     struct split split[PAIR_COUNT];
     const struct breakdown *run = &drawn[RUN]->step, *baseline = &drawn[BASELINE]->step;
     double images = (double)own->task[RUN].point.batch / (double)own->task[BASELINE].point.batch;
     double said = images * own->task[BASELINE].step / own->task[RUN].step;
     for (int i = 0; i < PAIR_COUNT; i++)
-        split[i] = (struct split){shares_of(e->split[i].row, before[i].row, drawn[i]->row),
-                                  shares_of(e->split[i].column, before[i].column, drawn[i]->column),
-                                  drawn[i]->left_out};
+        split[i] =
+            (struct split){shares_of(e->split[i].row, d->before[i].row, drawn[i]->row),
+                           shares_of(e->split[i].column, d->before[i].column, drawn[i]->column),
+                           drawn[i]->left_out};
     draw->number = number;
     draw->batch = (double)own->task[RUN].point.batch;
     draw->efficiency = fmin(images * baseline->time / run->time, fmax(1, said));
@@ -50,25 +58,6 @@ static void take(struct explanation *e, const struct explanation *own,
         sum += draw->cause[i].seconds;
     assert(fabs(sum - (run->time - images * baseline->time)) <= 1e-9 * run->time);
 }
-
-static void draw_known(struct explanation *e, const struct spending before[PAIR_COUNT])
-{
-    struct uncertainty u = uncertainty_of(&e->job);
-    AUTOFREE struct factors *factors = uncertainty_factors(&u);
-    struct spending *drawn[PAIR_COUNT];
-    e->draw = base_alloc(u.draws, sizeof(*e->draw));
-    for (int i = 0; i < PAIR_COUNT; i++) {
-        drawn[i] = base_alloc(u.draws, sizeof(*drawn[i]));
-        uncertainty_spending(&e->task[i], factors, u.draws, drawn[i]);
-    }
-    for (int32_t k = 0; k < u.draws; k++)
-        take(e, e, before, (const struct spending *const[]){&drawn[RUN][k], &drawn[BASELINE][k]},
-             k);
-    for (int i = 0; i < PAIR_COUNT; i++)
-        free(drawn[i]);
-}
-
-/* ---- unknown inputs ---- */
 
 static void scale(struct spending *spending, double ratio)
 {
@@ -85,64 +74,57 @@ static void scale(struct spending *spending, double ratio)
     step->other *= ratio;
 }
 
-/* The job of @e with its unknown inputs as in @draw, in closed form, into zeroed @own. */
-static int run_other(const struct explanation *e, const struct predict_options *options,
-                     const struct draw *draw, struct explanation *own, struct err *err)
+static void take_draws(const struct draw_loop *loop, const struct job *job,
+                       const struct factors *factors, const int32_t *number, int32_t count)
 {
-    struct wish wish = request_wish(options);
-    own->phase = e->phase;
-    return job_open(&own->job, e->job.scenario.path, options->set.item, options->set.count, draw,
-                    &wish, err) ||
-           explanation_build(own, options, err) ||
-           task_run_all(own->task, PAIR_COUNT, BACKEND_ANALYTIC, options, err);
+    const struct drawing *d = loop->context;
+    const struct explanation *own = (const struct explanation *)job;
+    struct spending *drawn[PAIR_COUNT];
+    for (int i = 0; i < PAIR_COUNT; i++) {
+        drawn[i] = base_alloc(count, sizeof(*drawn[i]));
+        uncertainty_spending(&own->task[i], factors, count, drawn[i]);
+        for (int32_t k = 0; k < count; k++)
+            scale(&drawn[i][k], d->ratio[i]);
+    }
+    for (int32_t k = 0; k < count; k++)
+        take(d, own, (const struct spending *const[]){&drawn[RUN][k], &drawn[BASELINE][k]},
+             number[k]);
+    for (int i = 0; i < PAIR_COUNT; i++)
+        free(drawn[i]);
 }
 
-/* One draw that is a job of its own; those that are none are left out. */
-static void draw_other(struct explanation *e, const struct predict_options *options,
-                       const struct draw *draw, int32_t number, const double ratio[PAIR_COUNT],
-                       const struct spending before[PAIR_COUNT])
+static void close_closed(struct job *job)
 {
-    AUTORELEASE(err) struct err why = {0};
-    AUTORELEASE(explanation) struct explanation own = {0};
-    if (!run_other(e, options, draw, &own, &why)) {
-        struct uncertainty u = uncertainty_of(&own.job);
-        AUTOFREE struct factors *factors = uncertainty_factors(&u);
-        struct spending drawn[PAIR_COUNT];
-        for (int i = 0; i < PAIR_COUNT; i++) {
-            uncertainty_spending(&own.task[i], &factors[number], 1, &drawn[i]);
-            scale(&drawn[i], ratio[i]);
-        }
-        take(e, &own, before, (const struct spending *const[]){&drawn[RUN], &drawn[BASELINE]},
-             number);
-    }
+    explanation_release((struct explanation *)job);
+    free(job);
+}
+
+static struct job *open_closed(const struct draw_loop *loop, const struct draw *draw,
+                               struct err *err)
+{
+    struct explanation *own = base_alloc(1, sizeof(*own));
+    struct wish wish = request_wish(loop->options);
+    own->phase = ((const struct drawing *)loop->context)->centre->phase;
+    if (!job_open(&own->job, loop->centre->scenario.path, loop->options->set.item,
+                  loop->options->set.count, draw, &wish, err) &&
+        !explanation_build(own, loop->options, err) &&
+        !task_run_all(own->task, PAIR_COUNT, BACKEND_ANALYTIC, loop->options, err))
+        return &own->job;
+    close_closed(&own->job);
+    return NULL;
 }
 
 /* As in a prediction: steps are longer by as much as those of the centre are in the back end. */
-static int draw_unknown(struct explanation *e, const struct predict_options *options,
-                        const struct unknowns *all, const struct spending before[PAIR_COUNT],
-                        struct err *err)
+static int find_ratios(const struct draw_loop *loop, struct err *err)
 {
-    struct explanation closed = {0};
-    double ratio[PAIR_COUNT];
-    int failed = run_other(e, options, &draw_centre, &closed, err);
-    for (int i = 0; i < PAIR_COUNT && !failed; i++)
-        ratio[i] = e->task[i].step / closed.task[i].step;
-    explanation_release(&closed);
-    if (failed)
+    struct drawing *d = loop->context;
+    struct job *job = loop->open(loop, &draw_centre, err);
+    if (!job)
         return -1;
-    int32_t inputs = (int32_t)e->job.unknowns.count;
-    AUTOFREE double *quantile = likely_quantiles(&e->job.unknowns, all, LIKELY_UNKNOWN_DRAWS);
-    e->draw = base_alloc(LIKELY_UNKNOWN_DRAWS, sizeof(*e->draw));
-    for (int32_t k = 0; k < LIKELY_UNKNOWN_DRAWS; k++) {
-        struct draw draw = {quantile + (int64_t)k * inputs, inputs};
-        draw_other(e, options, &draw, k, ratio, before);
-    }
-    if (e->draws >= 20)
-        return 0;
-    return err_add_code(err, 65,
-                        "%s: of %d draws of the unknown inputs only %d make a job; foretrain "
-                        "predict says why",
-                        scenario_name(&e->job.scenario), LIKELY_UNKNOWN_DRAWS, e->draws);
+    for (int i = 0; i < PAIR_COUNT; i++)
+        d->ratio[i] = d->centre->task[i].step / ((struct explanation *)job)->task[i].step;
+    loop->close(job);
+    return 0;
 }
 
 /* ---- intervals ---- */
@@ -171,15 +153,27 @@ static void find_intervals(const struct explained_draw *draw, int32_t count,
 int explanation_draw(struct explanation *e, const struct predict_options *options,
                      const struct unknowns *all, struct err *err)
 {
-    struct spending before[PAIR_COUNT];
+    struct drawing d = {.centre = e, .ratio = {1, 1}};
+    struct draw_loop loop = {.centre = &e->job,
+                             .options = options,
+                             .shared = all,
+                             .open = open_closed,
+                             .close = close_closed,
+                             .take = take_draws,
+                             .context = &d};
     if (uncertainty_is_unknown(platform_device(e->job.platform)))
         return 0;
     for (int i = 0; i < PAIR_COUNT; i++)
-        uncertainty_spending(&e->task[i], &factors_none, 1, &before[i]);
-    if (!e->job.unknowns.count)
-        draw_known(e, before);
-    else if (draw_unknown(e, options, all, before, err))
+        uncertainty_spending(&e->task[i], &factors_none, 1, &d.before[i]);
+    loop.count = draws_usual(&e->job);
+    e->draw = base_alloc(loop.count, sizeof(*e->draw));
+    int failed = (e->job.unknowns.count && find_ratios(&loop, err)) || draws_each(&loop, err);
+    draw_loop_release(&loop);
+    if (failed)
         return -1;
+    for (int32_t k = 0; k < loop.count; k++)
+        if (e->draw[k].batch > 0) /* it made a job */
+            e->draw[e->draws++] = e->draw[k];
     find_intervals(e->draw, e->draws, e->cause, &e->efficiency_likely);
     return 0;
 }

@@ -12,24 +12,10 @@
 
 #include "app/predict/prediction.h"
 
-enum {
-    LIKELY_UNKNOWN_DRAWS = 240 /**< where each is a job of its own: 5 % of them are 12 */
-};
-
-/** Where in their ranges the unknown inputs @own of a job are in each of @draws draws, evenly over
- * all of them; @all: those of all jobs that are compared, which have equal numbers where their keys
- * are equal.  (draws, own->count), which the caller frees. */
-double *likely_quantiles(const struct unknowns *own, const struct unknowns *all, int32_t draws);
-
-/** Give @prediction->result, which is complete otherwise, its intervals and doubts: @path with
- * @options, whose centre ran on @backend in @cpu seconds of CPU time.  Without GSL there are none,
- * and a warning where inputs are unknown.
+/** Give @prediction->result, which is complete otherwise, its intervals and doubts; it ran with
+ * @options on @backend in @cpu seconds of CPU time.  @draws (at least 20): the intervals alone,
+ * from so many draws, none of them simulated; 0: all, from the usual number.  Without GSL there are
+ * none, and a warning where inputs are unknown.
  * @return 0, or -1 with a message: no draw makes a job, the simulator fails. */
-int likely_find(struct prediction *prediction, const char *path,
-                const struct predict_options *options, enum backend_choice backend, double cpu,
-                struct err *err);
-
-/** The intervals alone, from only @draws (at least 20), none of them simulated.
- * @return as likely_find(). */
-int likely_roughly(struct prediction *prediction, const char *path,
-                   const struct predict_options *options, int32_t draws, struct err *err);
+int likely_find(struct prediction *prediction, const struct predict_options *options, int32_t draws,
+                enum backend_choice backend, double cpu, struct err *err);

@@ -311,8 +311,7 @@ int prediction_make(struct prediction *prediction, const char *path,
     if (prediction_run(prediction, backend, options, err))
         return -1;
     conclude(prediction);
-    if (likely_find(prediction, path, options, backend, prediction_children_seconds() - before,
-                    err))
+    if (likely_find(prediction, options, 0, backend, prediction_children_seconds() - before, err))
         return -1;
     return result_check(result, err);
 }
@@ -331,8 +330,10 @@ int prediction_screen(struct prediction *prediction, const char *path,
     result->devices = grid_ranks(last->point.grid);
     result->images_per_s = images_per_s(last);
     compare(prediction);
-    return likely_roughly(prediction, path, options, draws, err) || result_check(result, err) ? -1
-                                                                                              : 0;
+    return likely_find(prediction, options, draws, BACKEND_ANALYTIC, 0, err) ||
+                   result_check(result, err)
+               ? -1
+               : 0;
 }
 
 void prediction_release(struct prediction *prediction)

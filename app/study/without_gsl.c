@@ -38,9 +38,8 @@ struct interval uncertainty_interval(double *sample, int32_t count)
     return (struct interval){NAN, NAN};
 }
 
-int likely_find(struct prediction *prediction, const char *path,
-                const struct predict_options *options, enum backend_choice backend, double cpu,
-                struct err *err)
+int likely_find(struct prediction *prediction, const struct predict_options *options, int32_t draws,
+                enum backend_choice backend, double cpu, struct err *err)
 {
     struct result *result = &prediction->result;
     if (prediction->job.unknowns.count)
@@ -48,12 +47,6 @@ int likely_find(struct prediction *prediction, const char *path,
                    base_copy("unknown inputs are in their centre: this foretrain was built without "
                              "GSL and states no intervals"));
     return 0;
-}
-
-int likely_roughly(struct prediction *prediction, const char *path,
-                   const struct predict_options *options, int32_t draws, struct err *err)
-{
-    return likely_find(prediction, path, options, BACKEND_ANALYTIC, 0, err);
 }
 
 int explanation_draw(struct explanation *explanation, const struct predict_options *options,

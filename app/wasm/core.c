@@ -30,8 +30,8 @@ double uncertainty_quantity(const struct quantity *quantity)
     return 0;
 }
 
-int likely_roughly(struct prediction *prediction, const char *path,
-                   const struct predict_options *options, int32_t draws, struct err *err)
+int likely_find(struct prediction *prediction, const struct predict_options *options, int32_t draws,
+                enum backend_choice backend, double cpu, struct err *err)
 {
     return 0;
 }

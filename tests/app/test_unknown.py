@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import math
+import resource
 import unittest
 
 import support
@@ -70,13 +71,27 @@ class Unknown(support.Case):
         self.assertEqual(result.returncode, 65)
         self.assertIn("do not fit", result.stderr)
 
+    def cpu(self, *words):
+        """Seconds of it that a command takes."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        support.good(*words)
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+    def test_draws_that_choose_alike_share_a_job(self):
+        """Two jobs, against one for each draw."""
+        for command in "predict", "explain":
+            two, many = (self.cpu(command, self.job, "--backend=analytic", f"--set=allreduce.bucket={unknown}")
+                         for unknown in ("{one_of: [2 MiB, 4 MiB]}", "{low: 2 MiB, high: 4 MiB}"))
+            self.assertLess(4 * two, many, command)
+
     def test_a_choice_that_never_makes_a_job_is_a_mistake(self):
         for key, choices, word in (("allreduce.bucket", "2 MiB, 4 miB, 8 MiB", "'miB' is not a unit"),
                                    ("cluster.platform", "abci, nowhere", "nowhere"),
                                    ("allreduce.algorithm", "torus2d, ring", "a grid has no effect")):
-            refused = run("predict", self.job, "--set", f"{key}={{one_of: [{choices}]}}")
-            self.assertIn(refused.returncode, (65, 66))
-            self.assertIn(word, refused.stderr)
+            for command in "predict", "explain":
+                refused = run(command, self.job, "--set", f"{key}={{one_of: [{choices}]}}")
+                self.assertIn(refused.returncode, (65, 66))
+                self.assertIn(word, refused.stderr)
 
     @unittest.skipUnless(support.has_simulator(), "built without SimGrid")
     def test_the_simulator_checks_some_draws(self):
