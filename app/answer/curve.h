@@ -4,7 +4,7 @@
  * The same job on fewer nodes.
  */
 
-#include "app/predict/prediction.h"
+#include "app/predict/predict.h"
 #include "core/base/json.h"
 
 /** @prediction of the job at @path with @options, and the same on 1, 2, 4, ... nodes, where the

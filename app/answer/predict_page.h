@@ -5,7 +5,7 @@
  */
 
 #include "app/page/html.h"
-#include "app/predict/prediction.h"
+#include "app/predict/predict.h"
 #include "core/report/exchanges.h"
 
 /** What is shown.  All pointers are borrowed. */

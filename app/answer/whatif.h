@@ -5,7 +5,7 @@
  */
 
 #include "app/page/html.h"
-#include "app/predict/prediction.h"
+#include "app/predict/predict.h"
 
 /** What stands behind the sliders of @prediction of the job at @path: "closed_form", its figures by
  * the back end analytic, whatever made @prediction (left out where that has no answer); "wishes",

@@ -10,7 +10,7 @@
  */
 
 #include "app/predict/explain.h"
-#include "app/predict/prediction.h"
+#include "app/predict/predict.h"
 #include "core/price/price.h"
 
 enum {

@@ -4,7 +4,7 @@
  * What one point of a sweep comes to: a row of its table.
  */
 
-#include "app/predict/prediction.h"
+#include "app/predict/predict.h"
 #include "core/base/json.h"
 #include "core/price/price.h"
 

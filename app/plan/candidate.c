@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "app/explore/crew.h"
-#include "app/predict/prediction.h"
+#include "app/predict/predict.h"
 
 const char *const decision_keys[DECISION_COUNT] = {
     [DECISION_PLATFORM] = "cluster.platform",

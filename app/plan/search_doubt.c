@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "app/plan/search.h"
-#include "app/predict/prediction.h"
+#include "app/predict/failing.h"
+#include "app/predict/predict.h"
 #include "app/predict/uncertainty.h"
 
 enum { LOW, HIGH, ENDS };
@@ -101,7 +102,7 @@ static double try_unknown(const struct study *study, const struct predict_option
     all[input] = ends ? end : end == LOW ? 0.05 : 0.95;
     if (!prediction_open(&other, study->search->question.path, options,
                          &(struct draw){all, (int32_t)p->job.unknowns.count}, &why) &&
-        !prediction_run(&other, BACKEND_ANALYTIC, options, &why))
+        !prediction_run(&other, BACKEND_ANALYTIC, options, &why) && !failing_find(&other, &why))
         ratio = prediction_seconds(&other, NULL, 0) / prediction_seconds(p, NULL, 0);
     return ratio;
 }

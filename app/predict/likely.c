@@ -22,7 +22,7 @@ struct sample {
     int32_t inputs, unknown; /* rows of all inputs, and of the unknown ones among them */
     int32_t draws, count;    /* those that made a job, to which rows are cut at the end */
     double *row;             /* (inputs + OUTCOME_COUNT + 1, draws) */
-    int32_t *number;         /* (draws) and 1, or 0: no job; cut, (count) as they are */
+    int32_t *number;         /* (draws) from 1, 0 where there is no job; cut, (count) from 0 */
 };
 
 static struct sample sample_new(int32_t unknown, bool target, int32_t draws)
@@ -133,7 +133,7 @@ static struct job *open_closed(const struct draw_loop *loop, const struct draw *
     const struct drawing *d = loop->context;
     struct prediction *p = base_alloc(1, sizeof(*p));
     if (!prediction_open(p, d->centre->job.scenario.path, loop->options, draw, err) &&
-        !prediction_run(p, BACKEND_ANALYTIC, loop->options, err))
+        !prediction_run(p, BACKEND_ANALYTIC, loop->options, err) && !failing_find(p, err))
         return &p->job;
     prediction_release(p);
     free(p);

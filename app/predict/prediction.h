@@ -1,8 +1,7 @@
 #pragma once
 
 /** @file
- * A whole prediction: the phases and the baseline of a job, run on a back end and combined into one
- * result.
+ * The phases and the baseline of a job, run on a back end and summed up.
  */
 
 #include "app/predict/task.h"
@@ -20,25 +19,14 @@ struct prediction {
                                         NULL: of this job alone */
 };
 
-/** Predict job @path into @prediction, which is zero but for `shared`.
- * @return 0, or -1 with the message of whatever failed first. */
-int prediction_make(struct prediction *prediction, const char *path,
-                    const struct predict_options *options, struct err *err);
-
-/** The same for one of many jobs: in its result there are only nodes, devices, times, images/s,
- * efficiencies and their intervals, from @draws draws.
- * @return 0, or -1 with the message of whatever failed first. */
-int prediction_screen(struct prediction *prediction, const char *path,
-                      const struct predict_options *options, enum backend_choice backend,
-                      int32_t draws, struct err *err);
-
-/** Half of the first: the job at @path with its unknown inputs as in @draw, and its tasks, which
- * have not run.  @return 0, or -1 with a message. */
+/** Open the job at @path with its unknown inputs as in @draw, and its tasks, which have not run.
+ * @return 0, or -1 with a message. */
 int prediction_open(struct prediction *prediction, const char *path,
                     const struct predict_options *options, const struct draw *draw,
                     struct err *err);
 
-/** Run the tasks of an open @prediction on @backend and sum the phases up in its result.
+/** Run the tasks of an open @prediction on @backend and sum the phases up in its result, without
+ * failures.
  * @return 0, or -1 with the message of the back end. */
 int prediction_run(struct prediction *prediction, enum backend_choice backend,
                    const struct predict_options *options, struct err *err);
@@ -63,7 +51,3 @@ struct usage prediction_usage(const struct prediction *prediction);
 const struct task *prediction_last(const struct prediction *prediction);
 
 void prediction_release(struct prediction *prediction);
-
-enum {
-    PREDICTION_WAIT_PERCENT = 10 /**< from here on the sentence says what a step waits for */
-};

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "app/predict/prediction.h"
+#include "app/predict/predict.h"
 #include "app/predict/uncertainty.h"
 #include "app/study/published_facts.h"
 #include "core/base/file.h"

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "app/predict/likely.h"
+#include "app/predict/predict.h"
 #include "app/predict/uncertainty.h"
 #include "core/base/unit.h"
 
