@@ -100,7 +100,7 @@ static int read_published(const struct predict_request *request, double *publish
 static int predict(const void *record, struct text *out, struct err *err)
 {
     const struct predict_request *request = record;
-    if (request->predict.iterations != REQUEST_CHOOSE && request->predict.iterations < 1)
+    if (request->predict.iterations != PREDICT_CHOOSE && request->predict.iterations < 1)
         return err_add_code(err, 64, "--iterations: at least 1");
     if (request->width && request->width < GANTT_WIDTH_LEAST)
         return err_add_code(err, 64, "--width: at least %d", GANTT_WIDTH_LEAST);

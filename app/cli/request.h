@@ -12,13 +12,6 @@
 #include "app/cli/option.h"
 #include "core/backend/backend.h"
 #include "core/collective/collective.h"
-#include "core/job/wish.h"
-
-/** Words of --backend: the index in backend_words. */
-enum backend_choice { BACKEND_ANALYTIC, BACKEND_SIM, BACKEND_CHOICE_COUNT };
-
-/** "analytic", "sim", NULL-terminated, in the order of enum backend_choice. */
-extern const char *const backend_words[];
 
 /** Words of --device: the index in device_words. */
 enum device_choice { DEVICE_CPU, DEVICE_CPU_NAIVE, DEVICE_CUDA, DEVICE_REPLAY };
@@ -26,17 +19,10 @@ enum device_choice { DEVICE_CPU, DEVICE_CPU_NAIVE, DEVICE_CUDA, DEVICE_REPLAY };
 /** The devices of `train`, NULL-terminated, in the order of enum device_choice. */
 extern const char *const device_words[];
 
-/** Words of --noise: the index in noise_words. */
-enum noise_choice { NOISE_EXPECTED, NOISE_DRAWN, NOISE_NONE, NOISE_CHOICE_COUNT };
-
-/** "expected", "drawn", "none", NULL-terminated, in the order of enum noise_choice. */
-extern const char *const noise_words[];
-
 enum {
-    REQUEST_CHOOSE = INT32_MIN, /**< the program is to choose */
-    REQUEST_RANKS_MOST = 64,    /**< ranks of a job that start without --ranks.  Our choice */
-    REQUEST_REPEATS = 8,        /**< the default of --repeats */
-    REQUEST_TIMEOUT = 30,       /**< the default of --timeout [s] */
+    REQUEST_RANKS_MOST = 64, /**< ranks of a job that start without --ranks.  Our choice */
+    REQUEST_REPEATS = 8,     /**< the default of --repeats */
+    REQUEST_TIMEOUT = 30,    /**< the default of --timeout [s] */
 };
 
 /** The first member of every record.  Texts are borrowed from argv. */
@@ -46,24 +32,6 @@ struct request {
     bool help, json;
     const char *csv; /**< file for the table, "-": standard output; NULL: none */
 };
-
-/** How to predict. */
-struct predict_options {
-    struct option_list set; /**< "key=value", over the scenario */
-    int32_t backend;        /**< enum backend_choice, or -1: sim when there is one */
-    int32_t grain;          /**< enum grain */
-    int32_t order;          /**< enum rank_order */
-    int32_t iterations;     /**< to simulate, or REQUEST_CHOOSE */
-    int32_t traced_ranks;   /**< number with spans kept; 0: all */
-    int32_t noise;          /**< enum noise_choice */
-    bool ignore_memory;     /**< predict batches that no device can hold */
-};
-
-/** What @options ask of a job. */
-struct wish request_wish(const struct predict_options *options);
-
-/** Before any option is read. */
-#define PREDICT_DEFAULTS .backend = -1, .iterations = REQUEST_CHOOSE, .traced_ranks = 4
 
 /** What ranks compute on. */
 struct compute_options {
@@ -99,10 +67,6 @@ struct exchange_options {
 
 /** Before any option is read. */
 #define EXCHANGE_DEFAULTS .algorithm = ALGORITHM_RING, .repeats = REQUEST_REPEATS
-
-/** Iterations to walk: the user's, or 1 where every iteration is like the first, or 2 where input
- * is prefetched or every rank draws its own noise. */
-int32_t request_iterations(const struct predict_options *options, const struct run *run);
 
 /** The base name of @path, the value of @option ("--to"), without .yaml; the caller frees it.  NULL
  * (exit code 64) if @path does not end in .yaml. */

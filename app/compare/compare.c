@@ -225,11 +225,9 @@ static int gather(struct comparison *c, struct unknowns *all, struct err *err)
     int failed = 0;
     for (int32_t i = 0; i < c->count && !failed; i++) {
         const struct column *column = &c->column[i];
-        struct wish wish = request_wish(&column->options);
         struct job job = {0};
         AUTORELEASE(err) struct err ignored = {0};
-        if (!job_open(&job, column->path, column->options.set.item, column->options.set.count,
-                      &draw_centre, &wish, &ignored)) {
+        if (!predict_open_job(&job, column->path, &column->options, &draw_centre, &ignored)) {
             failed = unknowns_merge(all, &job.unknowns, err);
             job_release(&job);
         }

@@ -9,7 +9,7 @@
 
 #include "app/cli/command.h"
 #include "app/cli/sizes.h"
-#include "app/job/job.h"
+#include "app/predict/options.h"
 #include "app/process/process.h"
 #include "sim/sim.h"
 
@@ -71,7 +71,7 @@ static int read_point(const struct simulate_request *request, struct job *job, s
     if (!request->bytes) {
         if (!request->head.argument.count)
             return err_add_code(err, 64, "missing JOB; --help says more");
-        struct wish wish = request_wish(&request->predict);
+        struct wish wish = predict_wish(&request->predict);
         double quantile[UNKNOWN_LIMIT];
         struct draw draw;
         return read_extent(request, &wish, err) || read_draw(request->draw, quantile, &draw, err) ||
@@ -113,7 +113,7 @@ static int simulate(const void *record, struct text *out, struct err *err)
     point.run.grain = (enum grain)request->predict.grain;
     if (request->predict.noise != NOISE_DRAWN)
         point.run.noise = (struct noise){0};
-    point.run.iterations = request_iterations(&request->predict, &point.run);
+    point.run.iterations = predict_iterations(&request->predict, &point.run);
     point.run.traced_ranks = request->predict.traced_ranks;
     point.run.progress = request->progress ? tell_progress : NULL;
     int failed = backend_sim.run(&point.run, point.schedule, &trace, err) ||

@@ -128,9 +128,7 @@ static int find_both_shares(const struct explanation *e, const struct predict_op
                             struct split *split, struct err *err)
 {
     struct job swift;
-    struct wish wish = request_wish(options);
-    if (job_open(&swift, e->job.scenario.path, options->set.item, options->set.count, &draw_centre,
-                 &wish, err))
+    if (predict_open_job(&swift, e->job.scenario.path, options, &draw_centre, err))
         return -1;
     platform_scale(swift.platform, no_latency, NULL);
     int failed = find_shares(&swift, e->phase, &e->task[RUN].point, &split[RUN], err) ||
@@ -213,9 +211,7 @@ static void find_causes(struct explanation *e)
 int explanation_make(struct explanation *explanation, const char *path,
                      const struct predict_options *options, int32_t phase, struct err *err)
 {
-    struct wish wish = request_wish(options);
-    if (job_open(&explanation->job, path, options->set.item, options->set.count, &draw_centre,
-                 &wish, err))
+    if (predict_open_job(&explanation->job, path, options, &draw_centre, err))
         return -1;
     explanation->phase = phase ? phase : job_phases(&explanation->job);
     if (run_pair(explanation, options, err) ||

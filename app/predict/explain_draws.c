@@ -103,10 +103,8 @@ static struct job *open_closed(const struct draw_loop *loop, const struct draw *
                                struct err *err)
 {
     struct explanation *own = base_alloc(1, sizeof(*own));
-    struct wish wish = request_wish(loop->options);
     own->phase = ((const struct drawing *)loop->context)->centre->phase;
-    if (!job_open(&own->job, loop->centre->scenario.path, loop->options->set.item,
-                  loop->options->set.count, draw, &wish, err) &&
+    if (!predict_open_job(&own->job, loop->centre->scenario.path, loop->options, draw, err) &&
         !explanation_build(own, loop->options, err) &&
         !task_run_all(own->task, PAIR_COUNT, BACKEND_ANALYTIC, loop->options, err))
         return &own->job;

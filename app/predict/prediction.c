@@ -100,8 +100,7 @@ struct usage prediction_usage(const struct prediction *prediction)
 int prediction_open(struct prediction *prediction, const char *path,
                     const struct predict_options *options, const struct draw *draw, struct err *err)
 {
-    struct wish wish = request_wish(options);
-    if (job_open(&prediction->job, path, options->set.item, options->set.count, draw, &wish, err))
+    if (predict_open_job(&prediction->job, path, options, draw, err))
         return -1;
     prediction->result.images_unit = model_reads_pictures(prediction->job.model)
                                          ? UNIT_IMAGES_PER_SECOND

@@ -63,7 +63,7 @@ int task_build(struct task *task, const struct job *job, int32_t phase,
         task->noise = task->point.run.noise;
     task->point.run.noise = (struct noise){0};
     task->point.run.memory = &memory;
-    task->point.run.iterations = request_iterations(options, &task->point.run);
+    task->point.run.iterations = predict_iterations(options, &task->point.run);
     describe_child(task, job, phase, options);
     if (options->noise != NOISE_DRAWN || !noise_is_any(&task->noise))
         return 0;
@@ -73,7 +73,7 @@ int task_build(struct task *task, const struct job *job, int32_t phase,
     if (task_build(task->drawn, job, phase, &quiet, err))
         return -1;
     task->drawn->point.run.noise = task->noise;
-    task->drawn->point.run.iterations = request_iterations(options, &task->drawn->point.run);
+    task->drawn->point.run.iterations = predict_iterations(options, &task->drawn->point.run);
     child_add(&task->drawn->child, "--noise=drawn");
     return 0;
 }

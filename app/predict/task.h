@@ -5,8 +5,7 @@
  * beat their physical floor.
  */
 
-#include "app/cli/request.h"
-#include "app/job/job.h"
+#include "app/predict/options.h"
 #include "app/process/child.h"
 #include "core/report/report.h"
 

@@ -5,6 +5,9 @@
 
 #include "core/backend/cost.h"
 
+const char *const backend_words[] = {"analytic", "sim", NULL};
+static_assert(ARRAY_SIZE(backend_words) == BACKEND_CHOICE_COUNT + 1, "a word per back end");
+
 const char *const grain_names[] = {"auto", "folded", "full", "smoothed", "coarse", NULL};
 static_assert(ARRAY_SIZE(grain_names) == GRAIN_COUNT + 1, "a name each");
 

@@ -15,6 +15,12 @@
 #include "core/platform/platform.h"
 #include "core/schedule/schedule.h"
 
+/** The back ends that predict: the index in backend_words. */
+enum backend_choice { BACKEND_ANALYTIC, BACKEND_SIM, BACKEND_CHOICE_COUNT };
+
+/** "analytic", "sim", NULL-terminated. */
+extern const char *const backend_words[];
+
 /** How detailed the simulation is. */
 enum grain {
     GRAIN_AUTO,     /**< folded where it is exact and helps, else full where small, else coarse */

@@ -1,8 +1,12 @@
 #include "core/backend/noise.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "core/base/base.h"
+
+const char *const noise_words[] = {"expected", "drawn", "none", NULL};
+static_assert(ARRAY_SIZE(noise_words) == NOISE_CHOICE_COUNT + 1, "a word each");
 
 /* What the seeded random numbers are for. */
 enum { DRAW_STRAGGLER, DRAW_COMPUTE };

@@ -15,6 +15,12 @@ struct noise {
     uint64_t seed;
 };
 
+/** What of it a prediction has: the index in noise_words. */
+enum noise_choice { NOISE_EXPECTED, NOISE_DRAWN, NOISE_NONE, NOISE_CHOICE_COUNT };
+
+/** "expected", "drawn", "none", NULL-terminated. */
+extern const char *const noise_words[];
+
 /** The smallest noise_factor(). */
 #define NOISE_FACTOR_MINIMUM 0.1
 
