@@ -1,7 +1,6 @@
 #include "app/calibrate/calibrate_machine.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +9,7 @@
 #include "app/process/cores.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/config/field_write.h"
 
 /* What is measured, and of what. */
 struct cluster {
@@ -149,33 +149,23 @@ static int make_device(struct cluster *cluster, struct err *err)
 
 /* --- the file --- */
 
-/* @kind may add a spread. */
-static void add_quantity(struct text *out, const char *indent, const char *key, const char *value,
-                         const char *source, const char *kind)
-{
-    text_add(out, "%s%s: {value: %s, source: \"%s\", kind: %s}\n", indent, key, value, source,
-             kind);
-}
-
 /* The line of the all-reduce's rounds, as in training. */
-static void add_link(struct text *out, const struct cluster *cluster, const char *indent,
+static void add_link(struct text *out, const struct cluster *cluster, int32_t indent,
                      const char *source)
 {
     const struct exchange_line *line = &cluster->exchange.line[EXCHANGE_ROUND];
-    char value[64];
     AUTOFREE char *whole =
         base_format("rounds of a ring all-reduce of %d ranks in %s with their sums, standard "
                     "deviation %.0f %%, residual %.0f %%, %s",
                     cluster->ranks, gradients_of(cluster), 100 * line->bandwidth_sd,
                     100 * line->residual, source);
-    AUTOFREE char *kind =
-        base_format("measured, spread: %.3g %%",
-                    100 * fmin(exchange_spread(&cluster->exchange, EXCHANGE_ROUND), 10));
-    snprintf(value, sizeof(value), "%.5g GB/s", 1e-9 * line->bandwidth);
-    add_quantity(out, indent, "bandwidth", value, whole, kind);
-    add_quantity(out, indent, "efficiency", "100 %", "the bandwidth is what ranks reached",
-                 "measured");
-    add_quantity(out, indent, "latency", "0 us", "contained in transport", "measured");
+    field_write_quantity(out, indent, "bandwidth", PROVENANCE_MEASURED,
+                         exchange_spread(&cluster->exchange, EXCHANGE_ROUND), whole, "%.5g GB/s",
+                         1e-9 * line->bandwidth);
+    field_write_quantity(out, indent, "efficiency", PROVENANCE_MEASURED, 0,
+                         "the bandwidth is what ranks reached", "100 %%");
+    field_write_quantity(out, indent, "latency", PROVENANCE_MEASURED, 0, "contained in transport",
+                         "0 us");
 }
 
 static void begin_transport(struct text *out, const struct cluster *cluster)
@@ -187,48 +177,48 @@ static void add_transport(struct text *out, const struct cluster *cluster, const
                           const char *source)
 {
     const struct exchange_line *line = &cluster->exchange.line[EXCHANGE_ROUND];
-    char value[64];
     AUTOFREE char *whole =
         base_format("the same line at 0 bytes, standard deviation %.2g us, correlation "
                     "with the seconds per byte %.2f, %s",
                     1e6 * line->latency_sd, line->correlation, source);
-    snprintf(value, sizeof(value), "%.5g us", 1e6 * line->latency);
-    add_quantity(out, "  ", key, value, whole, "measured");
+    field_write_quantity(out, 2, key, PROVENANCE_MEASURED, 0, whole, "%.5g us",
+                         1e6 * line->latency);
 }
 
 static void write_machine(struct text *out, const struct cluster *cluster, const char *name,
                           const char *source)
 {
-    char value[64];
+    text_add(out, CALIBRATE_FILE " cluster.\nversion: 1\n");
+    field_write_line(out, 0, "name", name);
     text_add(out,
-             CALIBRATE_FILE
-             " cluster.\nversion: 1\nname: \"%s\"\ndescription: "
-             "\"one machine of %d devices that talk through its memory\"\nkind: cluster\ndevice: "
-             "%s\nnodes: 1\n\nnode:\n  devices: %d\n  cpus: 1\n",
-             name, cluster->ranks, cluster->device, cluster->ranks);
-    snprintf(value, sizeof(value), "%.4g %%", 100 * cluster->training.contention);
-    add_quantity(out, "  ", "contention", value, source, "measured");
+             "description: \"one machine of %d devices that talk through its memory\"\nkind: "
+             "cluster\n",
+             cluster->ranks);
+    field_write_line(out, 0, "device", cluster->device);
+    text_add(out, "nodes: 1\n\nnode:\n  devices: %d\n  cpus: 1\n", cluster->ranks);
+    field_write_quantity(out, 2, "contention", PROVENANCE_MEASURED, 0, source, "%.4g %%",
+                         100 * cluster->training.contention);
     if (cluster->cores)
         text_add(out, "  cores: %d # the ranks take turns\n", cluster->cores);
     text_add(out, "  links:\n    - name: memory\n");
-    add_link(out, cluster, "      ", source);
+    add_link(out, cluster, 6, source);
     text_add(out, "  edges:\n    - {link: memory, connect: [");
     for (int32_t i = 0; i < cluster->ranks; i++)
         text_add(out, "%sgpu%d-cpu0", i ? ", " : "", i);
     text_add(out, "]}\n\n");
     begin_transport(out, cluster);
     add_transport(out, cluster, "inside", source);
-    add_quantity(out, "  ", "between", "0 us", "there is one node", "assumed");
+    field_write_quantity(out, 2, "between", PROVENANCE_ASSUMED, 0, "there is one node", "0 us");
 }
 
 static void write_lab(struct text *out, const struct cluster *cluster, const char *name,
                       const char *source)
 {
-    text_add(out,
-             CALIBRATE_FILE " cluster.\nextends: \"%s\"\nname: "
-                            "\"%s\"\n\nnetwork:\n  nic:\n",
-             cluster->lab.file, name);
-    add_link(out, cluster, "    ", source);
+    text_add(out, CALIBRATE_FILE " cluster.\n");
+    field_write_line(out, 0, "extends", cluster->lab.file);
+    field_write_line(out, 0, "name", name);
+    text_add(out, "\nnetwork:\n  nic:\n");
+    add_link(out, cluster, 4, source);
     text_add(out, "\n");
     begin_transport(out, cluster);
     add_transport(out, cluster, "between", source);

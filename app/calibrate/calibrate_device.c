@@ -1,12 +1,12 @@
 #include "app/calibrate/calibrate_device.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/study/fit.h"
 #include "core/base/base.h"
+#include "core/config/field_write.h"
 
 /* What an efficiency may be in a file. */
 static const double lowest_efficiency = 1e-4;
@@ -202,12 +202,6 @@ int device_fit_make(struct device_fit *fit, const struct machine *machine, struc
 
 /* --- the file --- */
 
-static void add_number(struct text *out, const char *key, const char *value, const char *source,
-                       const char *kind)
-{
-    text_add(out, "%s: {value: %s, source: \"%s\", kind: %s}\n", key, value, source, kind);
-}
-
 /* The caller frees it. */
 static char *bandwidth_source(const struct device_fit *fit, const char *measured)
 {
@@ -221,8 +215,8 @@ static char *bandwidth_source(const struct device_fit *fit, const char *measured
 static void write_numbers(struct text *out, const struct device_fit *fit,
                           const struct device_text *text)
 {
-    char value[64];
-    char *of_steps = base_format("the fastest that any step computed, %s", text->source);
+    AUTOFREE char *of_steps = base_format("the fastest that any step computed, %s", text->source);
+    AUTOFREE char *of_memory = bandwidth_source(fit, text->source);
     double lowest = INFINITY;
     text_add(out, "peak:\n");
     for (enum dtype d = 0; d < DTYPE_COUNT; d++)
@@ -232,19 +226,15 @@ static void write_numbers(struct text *out, const struct device_fit *fit,
         double peak = fit->peak[d] > 0 || d != DTYPE_FP32 ? fit->peak[d] : lowest;
         if (!(peak > 0))
             continue;
-        snprintf(value, sizeof(value), "%.5g GFLOP/s", 1e-9 * peak);
-        text_add(out, "  ");
-        add_number(out, dtype_names[d], value,
-                   fit->peak[d] > 0 ? of_steps : "no step computed in it: as the slowest that did",
-                   fit->peak[d] > 0 ? "measured" : "assumed");
+        field_write_quantity(
+            out, 2, dtype_names[d], fit->peak[d] > 0 ? PROVENANCE_MEASURED : PROVENANCE_ASSUMED, 0,
+            fit->peak[d] > 0 ? of_steps : "no step computed in it: as the slowest that did",
+            "%.5g GFLOP/s", 1e-9 * peak);
     }
-    free(of_steps);
-    of_steps = bandwidth_source(fit, text->source);
-    snprintf(value, sizeof(value), "%.5g GB/s", 1e-9 * fit->bandwidth);
-    add_number(out, "memory_bandwidth", value, of_steps, "measured");
-    free(of_steps);
-    snprintf(value, sizeof(value), "%.4g GB", 1e-9 * text->memory);
-    add_number(out, "memory", value, text->memory_source, "measured");
+    field_write_quantity(out, 0, "memory_bandwidth", PROVENANCE_MEASURED, 0, of_memory, "%.5g GB/s",
+                         1e-9 * fit->bandwidth);
+    field_write_quantity(out, 0, "memory", PROVENANCE_MEASURED, 0, text->memory_source, "%.4g GB",
+                         1e-9 * text->memory);
     if (text->compute_capability)
         text_add(out, "compute_capability: %d\n", text->compute_capability);
 }
@@ -252,39 +242,35 @@ static void write_numbers(struct text *out, const struct device_fit *fit,
 static void write_together(struct text *out, const struct machine_together *together,
                            const struct device_text *text)
 {
-    char value[64];
     AUTOFREE char *source = base_format("of ranks that train together, %s", text->source);
-    snprintf(value, sizeof(value), "%.3g %%", 100 * together->jitter);
     if (together->jitter > 0)
-        add_number(out, "jitter", value, source, "measured");
-    snprintf(value, sizeof(value), "%.4g us", 1e6 * together->launch);
+        field_write_quantity(out, 0, "jitter", PROVENANCE_MEASURED, 0, source, "%.3g %%",
+                             100 * together->jitter);
     if (together->launch > 0)
-        add_number(out, "collective_launch", value, source, "measured");
+        field_write_quantity(out, 0, "collective_launch", PROVENANCE_MEASURED, 0, source, "%.4g us",
+                             1e6 * together->launch);
 }
 
 static void write_fit(struct text *out, const struct device_fit *fit,
                       const struct device_text *text)
 {
-    char value[64];
-    AUTOFREE char *kind = base_format("measured, spread: %.3g %%", 100 * fmin(text->spread, 10));
-    char *source = base_format("median of the classes below with arithmetic, %s", text->source);
-    snprintf(value, sizeof(value), "%.4g %%", 100 * fmax(fit->math, 1e-3));
-    add_number(out, "math_efficiency", value, source, kind);
-    free(source);
-    source = base_format("median of the classes below without arithmetic, %s", text->source);
-    snprintf(value, sizeof(value), "%.4g %%", 100 * fmax(fit->memory, 1e-3));
-    add_number(out, "memory_efficiency", value, source, kind);
-    free(source);
-    source = base_format("fitted with the classes below, standard deviation %.0f %%, %s",
-                         100 * fit->overhead_sd, text->source);
-    snprintf(value, sizeof(value), "%.4g us", 1e6 * fit->overhead);
-    add_number(out, "kernel_overhead", value, source, "measured");
-    free(source);
-    source = base_format("from the last step of an iteration to the first of the next, %s",
-                         text->source);
-    snprintf(value, sizeof(value), "%.4g us", 1e6 * fit->between);
-    add_number(out, "iteration_overhead", value, source, "measured");
-    free(source);
+    AUTOFREE char *with =
+        base_format("median of the classes below with arithmetic, %s", text->source);
+    AUTOFREE char *without =
+        base_format("median of the classes below without arithmetic, %s", text->source);
+    AUTOFREE char *fitted =
+        base_format("fitted with the classes below, standard deviation %.0f %%, %s",
+                    100 * fit->overhead_sd, text->source);
+    AUTOFREE char *between = base_format(
+        "from the last step of an iteration to the first of the next, %s", text->source);
+    field_write_quantity(out, 0, "math_efficiency", PROVENANCE_MEASURED, text->spread, with,
+                         "%.4g %%", 100 * fmax(fit->math, 1e-3));
+    field_write_quantity(out, 0, "memory_efficiency", PROVENANCE_MEASURED, text->spread, without,
+                         "%.4g %%", 100 * fmax(fit->memory, 1e-3));
+    field_write_quantity(out, 0, "kernel_overhead", PROVENANCE_MEASURED, 0, fitted, "%.4g us",
+                         1e6 * fit->overhead);
+    field_write_quantity(out, 0, "iteration_overhead", PROVENANCE_MEASURED, 0, between, "%.4g us",
+                         1e6 * fit->between);
 }
 
 static void write_classes(struct text *out, const struct device_fit *fit,
@@ -293,11 +279,11 @@ static void write_classes(struct text *out, const struct device_fit *fit,
     text_add(out, "\n# What steps of shapes that were not measured reach.\nclasses:\n");
     for (int32_t i = 0; i < fit->classes; i++) {
         const struct device_fit_class *class = &fit->class[i];
-        text_add(out,
-                 "  - {op: %s, layer: %s, dtype: %s, efficiency: {value: %.4g %%, source: \"%s\", "
-                 "kind: measured}, efficiency_sd: %.3g %%, residual: %.3g %%, rows: %d}\n",
-                 compute_op_names[class->op], layer_op_names[class->layer],
-                 dtype_names[class->dtype], 100 * class->efficiency, text->source,
+        text_add(out, "  - op: %s\n    layer: %s\n    dtype: %s\n", compute_op_names[class->op],
+                 layer_op_names[class->layer], dtype_names[class->dtype]);
+        field_write_quantity(out, 4, "efficiency", PROVENANCE_MEASURED, 0, text->source, "%.4g %%",
+                             100 * class->efficiency);
+        text_add(out, "    efficiency_sd: %.3g %%\n    residual: %.3g %%\n    rows: %d\n",
                  100 * fmin(class->efficiency_sd, 10), 100 * fmin(class->residual, 10),
                  class->rows);
     }
@@ -306,8 +292,9 @@ static void write_classes(struct text *out, const struct device_fit *fit,
 void device_fit_write(struct text *out, const struct device_fit *fit, const struct machine *machine,
                       const struct device_text *text)
 {
-    text_add(out, CALIBRATE_FILE " device.\nname: \"%s\"\ndescription: \"%s\"\n", text->name,
-             text->description);
+    text_add(out, CALIBRATE_FILE " device.\n");
+    field_write_line(out, 0, "name", text->name);
+    field_write_line(out, 0, "description", text->description);
     write_numbers(out, fit, text);
     write_fit(out, fit, text);
     write_together(out, &machine->together, text);
@@ -315,8 +302,9 @@ void device_fit_write(struct text *out, const struct device_fit *fit, const stru
     write_classes(out, fit, text);
     text_add(out,
              "\n# Steps as they were measured, before the roofline: images, or the optimizer's "
-             "parameters.\nmeasured:\n  source: \"%s\"\n  threads: %d\n  steps:\n",
-             text->source, machine->threads);
+             "parameters.\nmeasured:\n");
+    field_write_line(out, 2, "source", text->source);
+    text_add(out, "  threads: %d\n  steps:\n", machine->threads);
     for (int32_t i = 0; i < fit->rows; i++) {
         const struct machine_step *row = &fit->row[i];
         text_add(out,

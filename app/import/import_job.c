@@ -9,6 +9,7 @@
 #include "core/backend/analytic.h"
 #include "core/backend/cost.h"
 #include "core/base/file.h"
+#include "core/config/field_write.h"
 
 /* A step as the profile has it or as it is predicted. */
 struct side {
@@ -148,12 +149,10 @@ static bool told(const struct schedule *schedule, int32_t id)
 static void add_class(struct text *out, const struct step *step, double efficiency,
                       const char *source)
 {
-    text_add(out,
-             "  - {op: %s, layer: %s, dtype: %s, efficiency: {value: %.5g, source: \"%s\", kind: "
-             "measured}}\n",
-             compute_op_names[step->compute.op],
+    text_add(out, "  - op: %s\n    layer: %s\n    dtype: %s\n", compute_op_names[step->compute.op],
              layer_op_names[step->compute.layer < 0 ? LAYER_OP_COUNT : step->compute.layer_op],
-             dtype_names[step->compute.dtype], efficiency, source);
+             dtype_names[step->compute.dtype]);
+    field_write_quantity(out, 4, "efficiency", PROVENANCE_MEASURED, 0, source, "%.5g", efficiency);
 }
 
 static int add_classes(struct text *out, const struct import *import, const struct point *point,
@@ -198,16 +197,19 @@ static int write_device(struct import *import, const struct import_request *requ
     if (!name)
         return -1;
     int32_t kernels = demand_of(point->schedule, device, WORK_COUNT).kernels;
-    text_add(&text, "%s trace\nextends: %s\nname: %s\ndescription: %s, as %s shows it\n",
-             IMPORT_FILE, device->name, name, device->name, import->base_name);
-    if (!own)
-        text_add(
-            &text,
-            "kernel_overhead: {value: %.4g us, source: \"gaps between computation in %s, for each "
-            "kernel that is predicted\", kind: measured}\n"
-            "iteration_overhead: {value: 0 s, source: \"contained in kernel_overhead\", kind: "
-            "measured}\n",
-            1e6 * fmax(0, measured->gaps) / fmax(1, kernels), import->base_name);
+    AUTOFREE char *description = base_format("%s, as %s shows it", device->name, import->base_name);
+    AUTOFREE char *source = base_format(
+        "gaps between computation in %s, for each kernel that is predicted", import->base_name);
+    text_add(&text, IMPORT_FILE " trace\n");
+    field_write_line(&text, 0, "extends", device->name);
+    field_write_line(&text, 0, "name", name);
+    field_write_line(&text, 0, "description", description);
+    if (!own) {
+        field_write_quantity(&text, 0, "kernel_overhead", PROVENANCE_MEASURED, 0, source, "%.4g us",
+                             1e6 * fmax(0, measured->gaps) / fmax(1, kernels));
+        field_write_quantity(&text, 0, "iteration_overhead", PROVENANCE_MEASURED, 0,
+                             "contained in kernel_overhead", "0 s");
+    }
     int failed =
         device->measured.steps.count > 0
             ? err_add_code(err, 64,

@@ -1,11 +1,10 @@
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/import/import.h"
 #include "core/base/file.h"
-#include "core/config/yaml.h"
+#include "core/config/field_write.h"
 #include "core/platform/platform.h"
 
 /* --- what no file says --- */
@@ -76,19 +75,6 @@ static void print_lines(struct text *out, const char *head, const char *indent,
         text_add(out, "%s%.*s\n", indent, (int)strcspn(line, "\n"), line);
 }
 
-/* A text in double quotes. */
-static void print_quoted(struct text *out, const char *text)
-{
-    text_add(out, "\"");
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            text_add(out, "\\%c", *c);
-        else
-            text_add(out, "%c", *c < ' ' || *c >= 127 ? '?' : *c);
-    }
-    text_add(out, "\"");
-}
-
 static void print_value(struct text *out, enum unit unit, double value)
 {
     if (unit == UNIT_BYTES_PER_SECOND)
@@ -99,26 +85,20 @@ static void print_value(struct text *out, enum unit unit, double value)
         text_add(out, "%.6g %%", value * 100);
 }
 
-/* "key: {value: ..., source: ..., kind: ...}", behind @indent. */
-static void print_quantity(struct import *import, struct text *out, const char *indent,
+static void print_quantity(struct import *import, struct text *out, int32_t indent,
                            const char *place, const char *key, enum unit unit,
                            const struct quantity *quantity)
 {
     AUTORELEASE(text) struct text value = {0};
     print_value(&value, unit, quantity->value);
-    text_add(out, "%s%s: {value: %s, source: ", indent, key, value.data);
-    print_quoted(out, quantity->source);
-    text_add(out, ", kind: %s", provenance_name(quantity->provenance));
-    if (quantity->spread > 0)
-        text_add(out, ", spread: %.3g %%",
-                 100 * fmin(quantity->spread, 10)); /* the most a file may say */
-    text_add(out, "}\n");
+    field_write_quantity(out, indent, key, quantity->provenance, quantity->spread, quantity->source,
+                         "%s", value.data);
     if (quantity->provenance == PROVENANCE_ASSUMED)
         import_assume(import, "%s%s: %s, %s", place, key, value.data, quantity->source);
 }
 
-static void print_link(struct import *import, struct text *out, const char *indent,
-                       const char *place, const struct import_link *link)
+static void print_link(struct import *import, struct text *out, int32_t indent, const char *place,
+                       const struct import_link *link)
 {
     print_quantity(import, out, indent, place, "bandwidth", UNIT_BYTES_PER_SECOND,
                    &link->bandwidth);
@@ -171,7 +151,7 @@ static void print_node(struct import *import, struct text *out)
             continue;
         AUTOFREE char *place = base_format("node.links %s ", import->link[i].name);
         text_add(out, "    - name: %s\n", import->link[i].name);
-        print_link(import, out, "      ", place, &import->link[i]);
+        print_link(import, out, 6, place, &import->link[i]);
     }
     print_edges(import, out);
 }
@@ -185,7 +165,7 @@ static void print_tiers(struct import *import, struct text *out)
         AUTOFREE char *place = base_format("network.tiers %s ", tier->uplink.name);
         text_add(out, "    - name: %s\n      nodes: %" PRId64 "\n      uplinks: %" PRId64 "\n",
                  tier->uplink.name, tier->nodes, tier->uplinks);
-        print_link(import, out, "      ", place, &tier->uplink);
+        print_link(import, out, 6, place, &tier->uplink);
     }
 }
 
@@ -198,7 +178,7 @@ static void print_nccl(struct import *import, struct text *out)
              nccl_intra_names[nccl->intra]);
     text_add(out, "  channels: %d    # assumed: %s\n", nccl->channels, nccl->why);
     import_assume(import, "nccl.channels: %d, %s", nccl->channels, nccl->why);
-    print_quantity(import, out, "  ", "nccl.", "intra_bandwidth", UNIT_BYTES_PER_SECOND,
+    print_quantity(import, out, 2, "nccl.", "intra_bandwidth", UNIT_BYTES_PER_SECOND,
                    &nccl->bandwidth);
     text_add(out, "  sharp: false    # true where the switches of the network reduce\n");
     import_assume(import, "nccl.sharp: false; true where the switches of the network reduce");
@@ -208,21 +188,18 @@ static void print_nccl(struct import *import, struct text *out)
 static void print_platform(struct import *import, const char *name, const char *base,
                            struct text *out)
 {
-    text_add(out, IMPORT_FILE " from %s; what was assumed says kind: assumed.\n",
-             import->base_name);
+    text_add(out, IMPORT_FILE " from ");
+    field_write_text(out, import->base_name);
+    text_add(out, "; what was assumed says kind: assumed.\n");
     print_lines(out, "# measured, and as this file predicts it:", "#", &import->comparison);
-    if (base) {
-        text_add(out, "extends: ");
-        print_quoted(out, base);
-        text_add(out, "\n");
-    }
-    text_add(out, "version: 1\nname: ");
-    print_quoted(out, name);
-    text_add(out, "\ndescription: ");
-    print_quoted(out, import->description ? import->description : "imported");
-    text_add(out, "\nkind: cluster\n");
+    if (base)
+        field_write_line(out, 0, "extends", base);
+    text_add(out, "version: 1\n");
+    field_write_line(out, 0, "name", name);
+    field_write_line(out, 0, "description", import->description ? import->description : "imported");
+    text_add(out, "kind: cluster\n");
     if (!base)
-        text_add(out, "device: %s\n", import->device);
+        field_write_line(out, 0, "device", import->device);
     text_add(out, "nodes: %" PRId64 "\n", import->nodes);
     if (!base)
         print_node(import, out);
@@ -232,17 +209,17 @@ static void print_platform(struct import *import, const char *name, const char *
     if (base ? import->nic.bandwidth.source != NULL : import->wiring.count[VERTEX_NIC]) {
         text_add(out, "  nic:\n");
         if (base) /* the rest is the base's */
-            print_quantity(import, out, "    ", "network.nic.", "bandwidth", UNIT_BYTES_PER_SECOND,
+            print_quantity(import, out, 4, "network.nic.", "bandwidth", UNIT_BYTES_PER_SECOND,
                            &import->nic.bandwidth);
         else
-            print_link(import, out, "    ", "network.nic.", &import->nic);
+            print_link(import, out, 4, "network.nic.", &import->nic);
     }
     print_tiers(import, out);
     if (base)
         return;
     text_add(out, "\ntransport:\n");
-    print_quantity(import, out, "  ", "transport.", "inside", UNIT_SECONDS, &import->inside);
-    print_quantity(import, out, "  ", "transport.", "between", UNIT_SECONDS, &import->between);
+    print_quantity(import, out, 2, "transport.", "inside", UNIT_SECONDS, &import->inside);
+    print_quantity(import, out, 2, "transport.", "between", UNIT_SECONDS, &import->between);
     print_nccl(import, out);
 }
 

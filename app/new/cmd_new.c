@@ -7,20 +7,6 @@
 #include "app/new/new.h"
 #include "core/base/file.h"
 
-void new_add_text(struct text *out, const char *text)
-{
-    static const char plain[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-";
-    if (*text && !text[strspn(text, plain)] && *text != '-') {
-        text_add(out, "%s", text);
-        return;
-    }
-    text_add(out, "'");
-    for (; *text; text++)
-        text_add(out, *text == '\'' ? "''" : "%c", *text);
-    text_add(out, "'");
-}
-
 char *new_name(const struct new_request *request)
 {
     if (!request->to)

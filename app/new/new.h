@@ -31,9 +31,6 @@ int new_platform(const struct new_request *request, struct text *out, struct err
  * platform or software (66) or network, more nodes than the platform has. */
 int new_job(const struct new_request *request, struct text *out, struct err *err);
 
-/** Append @text as one YAML value, in quotes where it needs them. */
-void new_add_text(struct text *out, const char *text);
-
 /** What a file that @request writes calls @name of a platform or device: a path is whole if the
  * file lies in another folder than here.  The caller frees it. */
 char *new_reference(const struct new_request *request, const char *name);

@@ -4,6 +4,7 @@
 #include "app/cli/measure_list.h"
 #include "app/new/new.h"
 #include "core/base/unit.h"
+#include "core/config/field_write.h"
 #include "core/convergence/convergence.h"
 #include "core/platform/platform.h"
 #include "core/platform/software.h"
@@ -92,7 +93,7 @@ static void add_training(struct text *out, const struct new_request *request,
         text_add(out, "  dataset: {train_images: 50000, validation_images: 10000}    # CIFAR-10\n");
     if (recipe) {
         text_add(out, "  target: ");
-        new_add_text(out, request->target);
+        field_write_text(out, request->target);
         text_add(out,
                  "\n  recipe: %s    # says how many epochs it takes; foretrain show convergence\n",
                  recipe);
@@ -117,14 +118,14 @@ static void add_cluster(struct text *out, const struct new_request *request,
 {
     AUTOFREE char *platform = new_reference(request, request->platform);
     text_add(out, "cluster:\n  platform: ");
-    new_add_text(out, platform);
+    field_write_text(out, platform);
     text_add(out, "\n  nodes: %d\n", request->nodes);
     if (!software)
         return;
     text_add(out, "  software: ");
     if (request->software) {
         AUTOFREE char *name = new_reference(request, request->software);
-        new_add_text(out, name);
+        field_write_text(out, name);
     } else if (strcmp(software->name, any_software))
         text_add(out, "{one_of: [%s, %s]}", software->name, any_software);
     else

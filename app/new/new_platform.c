@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "app/new/new.h"
+#include "core/config/field_write.h"
 #include "core/network/nccl.h"
 #include "core/platform/platform.h"
 
@@ -109,22 +110,22 @@ static struct wanted find_number(const struct machine *machine, const char *path
     return wanted;
 }
 
-static void add_number(struct text *out, const char *key, enum unit unit, double value,
-                       const char *source)
+static void add_number(struct text *out, int32_t indent, const char *key, enum unit unit,
+                       double value, const char *source)
 {
-    text_add(out, "%s: {value: %s, source: ", key, unit_text(unit, value));
-    new_add_text(out, source);
-    text_add(out, ", kind: assumed}\n");
+    field_write_quantity(out, indent, key, PROVENANCE_ASSUMED, 0, source, "%s",
+                         unit_text(unit, value));
 }
 
 /* What the near platform says at @path. */
-static void add_near(const struct machine *machine, const char *key, const char *path)
+static void add_near(const struct machine *machine, int32_t indent, const char *key,
+                     const char *path)
 {
     struct wanted wanted = find_number(machine, path);
     if (!wanted.found)
         return;
     AUTOFREE char *source = base_format("as in %s: %s", machine->near_name, wanted.found->source);
-    add_number(machine->out, key, wanted.unit, wanted.found->value, source);
+    add_number(machine->out, indent, key, wanted.unit, wanted.found->value, source);
 }
 
 static double near_value(const struct machine *machine, const char *path)
@@ -183,11 +184,11 @@ static void add_inside(const struct machine *machine, bool nvlink)
         AUTOFREE char *source =
             base_format("all links of a device, as in %s: %s", machine->near_name,
                         find_number(machine, path).found->source);
-        add_number(machine->out, "      bandwidth", UNIT_BYTES_PER_SECOND, all, source);
+        add_number(machine->out, 6, "bandwidth", UNIT_BYTES_PER_SECOND, all, source);
     } else
-        add_near(machine, "      bandwidth", path);
-    add_near(machine, "      efficiency", "node.links[0].efficiency");
-    add_near(machine, "      latency", "node.links[0].latency");
+        add_near(machine, 6, "bandwidth", path);
+    add_near(machine, 6, "efficiency", "node.links[0].efficiency");
+    add_near(machine, 6, "latency", "node.links[0].latency");
 }
 
 static void add_pcie(const struct machine *machine)
@@ -195,9 +196,8 @@ static void add_pcie(const struct machine *machine)
     static const char *const keys[] = {"bandwidth", "efficiency", "latency"};
     text_add(machine->out, "    - name: pcie\n");
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-        AUTOFREE char *key = base_format("      %s", keys[i]);
         AUTOFREE char *path = base_format("node.links[%d].%s", near_pcie(machine), keys[i]);
-        add_near(machine, key, path);
+        add_near(machine, 6, keys[i], path);
     }
 }
 
@@ -245,10 +245,10 @@ static void add_tiers(const struct machine *machine)
              "      nodes: %d\n"
              "      uplinks: %d\n",
              request->leaves, nodes * machine->nics, uplinks, base_plural(uplinks), nodes, uplinks);
-    add_number(machine->out, "      bandwidth", UNIT_BYTES_PER_SECOND, machine->rate,
+    add_number(machine->out, 6, "bandwidth", UNIT_BYTES_PER_SECOND, machine->rate,
                "as a network card");
-    add_number(machine->out, "      efficiency", UNIT_FRACTION, 0.96, "as a network card");
-    add_number(machine->out, "      latency", UNIT_SECONDS, 0,
+    add_number(machine->out, 6, "efficiency", UNIT_FRACTION, 0.96, "as a network card");
+    add_number(machine->out, 6, "latency", UNIT_SECONDS, 0,
                "contained in the network card's latency");
 }
 
@@ -276,12 +276,12 @@ static void add_network(const struct machine *machine, bool whole)
         return;
     }
     text_add(machine->out, "\nnetwork:\n  nic:\n");
-    add_number(machine->out, "    bandwidth", UNIT_BYTES_PER_SECOND, machine->rate,
+    add_number(machine->out, 4, "bandwidth", UNIT_BYTES_PER_SECOND, machine->rate,
                "given to foretrain new");
     add_limits(machine);
     if (whole) {
-        add_near(machine, "    efficiency", "network.nic.efficiency");
-        add_near(machine, "    latency", "network.nic.latency");
+        add_near(machine, 4, "efficiency", "network.nic.efficiency");
+        add_near(machine, 4, "latency", "network.nic.latency");
     }
     text_add(machine->out, tiers ? "  tiers: null\n" : "");
     add_tiers(machine);
@@ -295,8 +295,8 @@ static void add_rest(const struct machine *machine, bool nvlink)
         (nvlink ? near_inside(machine) : near_value(machine, "node.links[0].bandwidth")) *
         near_value(machine, "node.links[0].efficiency");
     text_add(out, "\ntransport:    # what software adds to every message\n");
-    add_near(machine, "  inside", "transport.inside");
-    add_near(machine, "  between", "transport.between");
+    add_near(machine, 2, "inside", "transport.inside");
+    add_near(machine, 2, "between", "transport.between");
     if (!device_of(machine)->compute_capability)
         return;
     text_add(out,
@@ -304,7 +304,7 @@ static void add_rest(const struct machine *machine, bool nvlink)
              "  intra: %s\n"
              "  channels: %lld    # assumed: as in %s\n",
              nvlink ? "nvlink" : "pci", (long long)(channels ? channels : 2), machine->near_name);
-    add_number(out, "  intra_bandwidth", UNIT_BYTES_PER_SECOND, inside,
+    add_number(out, 2, "intra_bandwidth", UNIT_BYTES_PER_SECOND, inside,
                "bandwidth of the link inside times its efficiency");
     text_add(out, "  sharp: false    # true where the switches of the network reduce\n");
 }
@@ -316,7 +316,7 @@ static void add_device(const struct machine *machine)
     AUTOFREE char *name =
         new_reference(machine->request, file ? machine->gpu : device_of(machine)->name);
     text_add(machine->out, "kind: cluster\ndevice: ");
-    new_add_text(machine->out, name);
+    field_write_text(machine->out, name);
     text_add(machine->out, "    # foretrain list devices\n");
 }
 
@@ -332,13 +332,13 @@ static void add_platform(const struct machine *machine, bool same)
     text_add(out,
              same ? "extends: %s    # for everything that does not stand here\n" : "version: 1\n",
              machine->near_name);
-    text_add(out, "name: ");
-    new_add_text(out, name);
-    text_add(out, "\ndescription: \"%d node%s with %d x %s", request->nodes,
-             base_plural(request->nodes), machine->gpus, device_of(machine)->name);
+    AUTORELEASE(text) struct text description = {0};
+    text_add(&description, "%d node%s with %d x %s", request->nodes, base_plural(request->nodes),
+             machine->gpus, device_of(machine)->name);
     if (machine->nics)
-        text_add(out, " and %d network card%s", machine->nics, base_plural(machine->nics));
-    text_add(out, "\"\n");
+        text_add(&description, " and %d network card%s", machine->nics, base_plural(machine->nics));
+    field_write_line(out, 0, "name", name);
+    field_write_line(out, 0, "description", description.data);
     if (!same)
         add_device(machine);
     text_add(out, "nodes: %d\n", request->nodes);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "app/study/published_facts.h"
+#include "core/config/field_write.h"
 #include "core/platform/software.h"
 
 const char *const published_role_names[] = {"calibration", "check", NULL};
@@ -179,33 +180,28 @@ static struct ways find_ways(struct published_job *job, const struct published_r
 
 /* --- the platform --- */
 
-/* "{value: V, source: "...", kind: K}" */
-static void add_quantity(struct text *out, const char *key, const char *value, bool assumed,
-                         const char *source)
+static void add_bandwidth(struct text *out, int32_t indent, const char *key, double bytes_per_s,
+                          bool assumed, const char *source)
 {
-    text_add(out, "%s: {value: %s, source: \"%s\", kind: %s}", key, value, source,
-             assumed ? "assumed" : "published");
+    field_write_quantity(out, indent, key, assumed ? PROVENANCE_ASSUMED : PROVENANCE_PUBLISHED, 0,
+                         source, "%.9g GB/s", bytes_per_s / 1e9);
 }
 
-static void add_bandwidth(struct text *out, const char *key, double bytes_per_s, bool assumed,
-                          const char *source)
+/* What is contained elsewhere. */
+static void add_nothing(struct text *out, int32_t indent, const char *key, const char *source)
 {
-    AUTOFREE char *value = base_format("%.9g GB/s", bytes_per_s / 1e9);
-    add_quantity(out, key, value, assumed, source);
+    field_write_quantity(out, indent, key, PROVENANCE_ASSUMED, 0, source, "0 us");
 }
 
 static void add_link(struct text *out, const char *name, double bandwidth, bool assumed,
                      const struct published_link *link)
 {
-    text_add(out, "    - name: %s\n      ", name);
-    add_bandwidth(out, "bandwidth", bandwidth, assumed,
+    text_add(out, "    - name: %s\n", name);
+    add_bandwidth(out, 6, "bandwidth", bandwidth, assumed,
                   assumed ? "usual for such nodes" : "column intra_GBps, one direction");
-    AUTOFREE char *efficiency = base_format("%.4g %%", 100 * link->efficiency);
-    text_add(out, "\n      ");
-    add_quantity(out, "efficiency", efficiency, false, link->source);
-    text_add(out, "\n      ");
-    add_quantity(out, "latency", "0 us", true, "contained in transport");
-    text_add(out, "\n");
+    field_write_quantity(out, 6, "efficiency", PROVENANCE_PUBLISHED, 0, link->source, "%.4g %%",
+                         100 * link->efficiency);
+    add_nothing(out, 6, "latency", "contained in transport");
 }
 
 /* The kinds of link in a node: between devices, and from devices to network cards. */
@@ -283,34 +279,32 @@ static void add_network(struct text *out, const struct published_row *row,
 {
     if (row->nodes < 2)
         return;
-    text_add(out, "network:\n  nic:\n    ");
-    add_bandwidth(out, "bandwidth", node->nic_bandwidth, node->assumed_nics,
+    text_add(out, "network:\n  nic:\n");
+    add_bandwidth(out, 4, "bandwidth", node->nic_bandwidth, node->assumed_nics,
                   node->assumed_nics ? "usual for such nodes" : "column nic_Gbps");
-    text_add(out, "\n    ");
-    double staging = ways->staged ? staged_part(row, node) : NET_PART;
-    AUTOFREE char *efficiency = base_format("%.4g %%", 100 * fmin(NET_PART, staging));
-    add_quantity(out, "efficiency", efficiency, staging < NET_PART,
-                 staging < NET_PART ? "no GPUDirect RDMA: staged in host memory, NCCL 2.18 "
-                                      "src/graph/topo.h: AMD_BW 16 GB/s between sockets"
-                                    : "NCCL 2.5.7 src/graph/topo.h: NET_WIDTH 12 GB/s of 12.5");
-    text_add(out, "\n    ");
-    add_quantity(out, "latency", "0 us", true, "contained in transport");
-    text_add(out, "\n");
+    double part = fmin(NET_PART, ways->staged ? staged_part(row, node) : NET_PART);
+    bool staged = part < NET_PART;
+    field_write_quantity(out, 4, "efficiency", staged ? PROVENANCE_ASSUMED : PROVENANCE_PUBLISHED,
+                         0,
+                         staged ? "no GPUDirect RDMA: staged in host memory, NCCL 2.18 "
+                                  "src/graph/topo.h: AMD_BW 16 GB/s between sockets"
+                                : "NCCL 2.5.7 src/graph/topo.h: NET_WIDTH 12 GB/s of 12.5",
+                         "%.4g %%", 100 * part);
+    add_nothing(out, 4, "latency", "contained in transport");
 }
 
 static void add_nccl(struct text *out, const struct published_row *row,
                      const struct published_node *node, const struct published_link *link,
                      const struct ways *ways)
 {
-    text_add(out, "nccl:\n  intra: %s\n  channels: %d\n  sharp: %s\n  ",
+    text_add(out, "nccl:\n  intra: %s\n  channels: %d\n  sharp: %s\n",
              link->nvlink ? "nvlink" : "pci", published_channels(row, link),
              ways->sharp ? "true" : "false");
     add_bandwidth(
-        out, "intra_bandwidth", published_ring_bandwidth(node, link), node->assumed_link,
+        out, 2, "intra_bandwidth", published_ring_bandwidth(node, link), node->assumed_link,
         link->nvlink
             ? link->source
             : "NCCL 2.18 src/graph/topo.h: the link between sockets, or the port when narrower");
-    text_add(out, "\n");
 }
 
 static void write_platform(struct published_job *job, const struct published_row *row,
@@ -324,16 +318,17 @@ static void write_platform(struct published_job *job, const struct published_row
         known.intra_bandwidth = 64e9;
         known.assumed_link = true;
     }
-    text_add(out, "version: 1\nname: \"%s\"\ndescription: \"%s, MLPerf Training %s\"\n",
-             job->platform_name, job->platform_name, row->round);
+    AUTOFREE char *description =
+        base_format("%s, MLPerf Training %s", job->platform_name, row->round);
+    text_add(out, "version: 1\n");
+    field_write_line(out, 0, "name", job->platform_name);
+    field_write_line(out, 0, "description", description);
     text_add(out, "kind: cluster\ndevice: %s\nnodes: %d\n", device, job->nodes);
     add_node(out, row, &known, link);
     add_network(out, row, &known, ways);
-    text_add(out, "transport:\n  ");
-    add_quantity(out, "inside", "0 us", true, "NCCL's own latencies are used");
-    text_add(out, "\n  ");
-    add_quantity(out, "between", "0 us", true, "NCCL's own latencies are used");
-    text_add(out, "\n");
+    text_add(out, "transport:\n");
+    add_nothing(out, 2, "inside", "NCCL's own latencies are used");
+    add_nothing(out, 2, "between", "NCCL's own latencies are used");
     if (job->devices > 1)
         add_nccl(out, row, &known, link, ways);
 }

@@ -1,32 +1,23 @@
 #include "app/study/software_fit.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "app/study/published_facts.h"
+#include "core/config/field_write.h"
 #include "core/scenario/scenario.h"
 
 /* Change of an efficiency from one round to the next. */
 static const double round_sd = 0.05;
 
-/* "key: {value: V, source: "...", kind: published}" */
-static void add_quantity(struct text *out, const char *key, const char *value, const char *source)
-{
-    text_add(out, "%s: {value: %s, source: \"%s\", kind: published}\n", key, value, source);
-}
-
 /* Both numbers of one fit, with lines indented by @indent. */
-static void add_fit(struct text *out, const char *indent, double efficiency, double overhead,
+static void add_fit(struct text *out, int32_t indent, double efficiency, double overhead,
                     const char *source)
 {
-    char value[32];
-    snprintf(value, sizeof(value), "%.4g %%", 100 * efficiency);
-    text_add(out, "%s", indent);
-    add_quantity(out, "efficiency", value, source);
-    snprintf(value, sizeof(value), "%.4g us", 1e6 * overhead);
-    text_add(out, "%s", indent);
-    add_quantity(out, "kernel_overhead", value, source);
+    field_write_quantity(out, indent, "efficiency", PROVENANCE_PUBLISHED, 0, source, "%.4g %%",
+                         100 * efficiency);
+    field_write_quantity(out, indent, "kernel_overhead", PROVENANCE_PUBLISHED, 0, source, "%.4g us",
+                         1e6 * overhead);
 }
 
 static void add_group(struct text *out, const struct software_fit *c,
@@ -41,7 +32,7 @@ static void add_group(struct text *out, const struct software_fit *c,
     if (group->small_batch)
         text_add(out, "    small_batch: %d\n    small_fusion: %s\n", group->small_batch,
                  group->small_fusion);
-    add_fit(out, "    ", group->efficiency, group->overhead, source);
+    add_fit(out, 4, group->efficiency, group->overhead, source);
     double sd = hypot(group->efficiency_sd, own ? 0 : round_sd);
     text_add(out,
              "    efficiency_sd: %.3g %%\n    overhead_sd: %.3g %%\n    correlation: %.3f\n"
@@ -105,7 +96,7 @@ static void add_fallback(struct text *out, const struct software_fit *c, const c
              "fallback:\n");
     if (era->fusion == FUSION_NONE)
         text_add(out, "  fusion: %s\n", fusion_names[era->fusion]);
-    add_fit(out, "  ", efficiency, c->pool.overhead[era->launch], source);
+    add_fit(out, 2, efficiency, c->pool.overhead[era->launch], source);
     text_add(
         out, "  efficiency_sd: %.3g %%\n  overhead_sd: %.3g %%\n  residual: %.3g %%\n  rows: 0\n",
         100 * c->pool.efficiency_sd, 100 * c->pool.overhead_sd[era->launch], 100 * c->residual);
@@ -116,27 +107,29 @@ static void add_startup(struct text *out, const struct software_fit *c, const ch
     struct software_fit_startup startup;
     if (!software_fit_startup(c, software, &startup))
         return;
-    AUTOFREE char *value = base_format("%.4g s", startup.seconds);
     AUTOFREE char *source =
         base_format("foretrain calibrate device: %s, median of %d run%s %s on one node: "
                     "all but epochs and evaluations",
                     c->file, startup.runs, startup.runs == 1 ? "" : "s", startup.whence);
-    add_quantity(out, "startup", value, source);
+    field_write_quantity(out, 0, "startup", PROVENANCE_PUBLISHED, 0, source, "%.4g s",
+                         startup.seconds);
 }
 
 void software_fit_profile(struct text *out, const struct software_fit *c, const char *software)
 {
     const struct software_era *era = software_era(software);
-    text_add(out, SOFTWARE_FIT_PROFILE " device --from %s\n", c->file);
-    text_add(out, "version: 1\nname: %s\ndescription: \"%s\"\nnccl: %d\ncuda_graphs: %s\n",
-             software, era->description, era->nccl, era->launch == LAUNCH_GRAPH ? "true" : "false");
-    text_add(out, "groups: %d\noverlap: %s\n%s", era->groups_at_scale,
+    text_add(out, SOFTWARE_FIT_PROFILE " device --from ");
+    field_write_text(out, c->file);
+    text_add(out, "\nversion: 1\n");
+    field_write_line(out, 0, "name", software);
+    field_write_line(out, 0, "description", era->description);
+    text_add(out, "nccl: %d\ncuda_graphs: %s\ngroups: %d\noverlap: %s\n%s", era->nccl,
+             era->launch == LAUNCH_GRAPH ? "true" : "false", era->groups_at_scale,
              era->overlap ? "backward" : "none", era->wide_gradients ? "gradients: fp32\n" : "");
-    char value[16];
-    snprintf(value, sizeof(value), "%.3g %%", 100 * CALIBRATION_JITTER);
-    add_quantity(out, "jitter", value,
-                 "NVIDIA DeepLearningExamples, MXNet ResNet-50: one device against eight, V100 and "
-                 "A100");
+    field_write_quantity(out, 0, "jitter", PROVENANCE_PUBLISHED, 0,
+                         "NVIDIA DeepLearningExamples, MXNet ResNet-50: one device against eight, "
+                         "V100 and A100",
+                         "%.3g %%", 100 * CALIBRATION_JITTER);
     if (era->overlap_costs)
         text_add(out, "%s", era->overlap_costs);
     add_startup(out, c, software);

@@ -70,8 +70,7 @@ struct json *node_json(const struct node *node)
 
 /* ---- texts ---- */
 
-/* The length of the UTF-8 character at @text, or 0 when there is none, or one YAML forbids. */
-static int32_t character_length(const char *text, const char *end)
+int32_t document_character(const char *text, const char *end)
 {
     unsigned char first = (unsigned char)*text;
     if (first < 0x80)
@@ -111,7 +110,7 @@ static int64_t copy_text(struct document_text *source, const char *text, int64_t
     struct text copy = {0};
     text_append(&copy, text, length);
     for (int64_t i = 0; i < length;) {
-        int32_t step = character_length(text + i, text + length);
+        int32_t step = document_character(text + i, text + length);
         if (step == 0) {
             wrong = wrong < 0 ? i : wrong;
             copy.data[i] = '?';

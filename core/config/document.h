@@ -47,6 +47,10 @@ struct document_text *document_add_text(struct document *document, const char *n
                                         const char *text, int64_t length, bool numbered,
                                         struct err *err);
 
+/** The length of the UTF-8 character at @text, or 0 where there is none before @end, or one that
+ * YAML forbids. */
+int32_t document_character(const char *text, const char *end);
+
 /** Make @child the last child of @parent. */
 void node_add(struct node *parent, struct node *child);
 

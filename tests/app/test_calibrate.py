@@ -74,6 +74,13 @@ class Calibrate(support.Case):
                 f"training.phases=[{{epochs: 1, batch_per_device: {batch}}}]")
             self.assertLess(abs(predicted / step - 1), 0.05, (batch, predicted))
 
+    def test_a_table_may_have_any_name(self):
+        table = self.table([self.made_up(32, 14), self.made_up(64, 24)])
+        for name in 'a"b.csv', "a\nb: {x} \\.csv":
+            self.calibrate("--from", table.rename(self.directory / name), "--to", self.directory)
+            self.predict(f"cluster.software={self.directory}/mine.yaml", "cluster.platform=dgx-a100")
+            table = self.directory / name
+
     def test_runs_on_several_nodes_are_left_out_and_counted(self):
         alone = self.calibrate("--from", self.table([self.made_up(256, 90)]))
         mixed = self.calibrate("--from", self.table([self.made_up(256, 90),

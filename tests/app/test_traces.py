@@ -189,7 +189,7 @@ class Profiles(Case):
         first, second = self.directory / "first.yaml", self.directory / "second.yaml"
         path, _ = self.trace()
         answer("import", "trace", path, "--job", self.job, "--to", first)
-        text, count = re.subn(r"(layer: convolution, .*?value: )[0-9.]+", r"\g<1>0.25",
+        text, count = re.subn(r"(layer: convolution\n[^{]*{value: )[0-9.]+", r"\g<1>0.25",
                               first.read_text(encoding="utf-8"))
         self.assertGreater(count, 1)
         first.write_text(text, encoding="utf-8")
@@ -197,7 +197,7 @@ class Profiles(Case):
         self.assertGreater(self.kinds(path)["convolutions"][0],
                            1.2 * self.kinds(path)["convolutions"][1])
         answer("import", "trace", path, "--job", self.job, "--to", second)
-        for value in re.findall(r"layer: convolution, .*?value: ([0-9.]+)",
+        for value in re.findall(r"layer: convolution\n[^{]*{value: ([0-9.]+)",
                                 second.read_text(encoding="utf-8")):
             self.assertAlmostEqual(float(value), 0.25, 3)
         _, again = self.trace("--set", f"platform.device={second}")

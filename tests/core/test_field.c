@@ -3,6 +3,7 @@
 #include <stdarg.h>
 
 #include "core/base/base.h"
+#include "core/config/field_write.h"
 #include "core/config/unknown.h"
 #include "tests/core/own.h"
 #include "tests/test.h"
@@ -184,6 +185,31 @@ TEST(wrong_values_are_located_and_explained)
     refused("{group: {people: 1}, stops: [x]}", 1, "stops takes mappings, not a single value",
             NULL);
     refused("{group: {people: 1}, tags: x}", 1, "tags takes a list", NULL);
+}
+
+TEST(what_is_written_reads_back)
+{
+    static const char *const texts[][2] = {{"plain-1.5_a/b", NULL},
+                                           {"a\"b: \\c", NULL},
+                                           {"- x", NULL},
+                                           {"null", NULL},
+                                           {"{a: 5 %} # Zo\u00eb", NULL},
+                                           {"it's ~", NULL},
+                                           {"a\nb\t\x01\xff\xc2\x85", "a?b?????"}};
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        HELD(text) out = {0};
+        const char *expected = texts[i][1] ? texts[i][1] : texts[i][0];
+        text_add(&out, "group:\n  people: 1\n");
+        field_write_line(&out, 2, "guide", texts[i][0]);
+        field_write_quantity(&out, 0, "power", PROVENANCE_PUBLISHED, 0.08, texts[i][0],
+                             "%.5g GFLOP/s", 2000.0);
+        struct trip trip = accepted(out.data);
+        assert_string_equal(trip.guide, expected);
+        assert_string_equal(trip.power.source, expected);
+        assert_int_equal(trip.power.provenance, PROVENANCE_PUBLISHED);
+        assert_true(trip.power.value == 2e12 && trip.power.spread == 0.08);
+        field_release(&trip_table, &trip);
+    }
 }
 
 TEST(an_unknown_input_is_no_record)
