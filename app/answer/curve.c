@@ -143,10 +143,8 @@ static struct json *row_at(int32_t nodes, const char *path, const struct predict
         apply(trim, &prediction.result);
         row = row_of(&prediction.result, torus, false);
     }
-    if (why.count) {
-        AUTOFREE char *reason = base_format("%.*s", (int)strcspn(why.text, "\n"), why.text);
-        json_put_text(row, "reason", reason);
-    }
+    if (why.count)
+        json_put_text(row, "reason", err_reason(&why));
     prediction_release(&prediction);
     return row;
 }

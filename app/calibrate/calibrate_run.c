@@ -12,14 +12,6 @@
 
 /* --- what foretrain-exec answers --- */
 
-static int32_t find_word(const char *const *words, const char *word)
-{
-    for (int32_t i = 0; word && words[i]; i++)
-        if (!strcmp(words[i], word))
-            return i;
-    return -1;
-}
-
 static bool take_integer(const struct json *json, const char *key, int64_t *value)
 {
     return json_as_integer(json_get(json, key), value);
@@ -34,9 +26,9 @@ static bool read_step(const struct json *json, struct machine_step *step)
 {
     int64_t kernels = 0;
     const char *shape = json_as_text(json_get(json, "shape"));
-    step->op = find_word(compute_op_names, json_as_text(json_get(json, "op")));
-    step->layer = find_word(layer_op_names, json_as_text(json_get(json, "layer")));
-    step->dtype = find_word(dtype_names, json_as_text(json_get(json, "dtype")));
+    step->op = base_find_word(json_as_text(json_get(json, "op")), compute_op_names);
+    step->layer = base_find_word(json_as_text(json_get(json, "layer")), layer_op_names);
+    step->dtype = base_find_word(json_as_text(json_get(json, "dtype")), dtype_names);
     bool good =
         shape && step->op >= 0 && step->layer >= 0 && step->dtype >= 0 &&
         take_integer(json, "amount", &step->amount) && take_integer(json, "flops", &step->flops) &&
@@ -193,7 +185,7 @@ static struct json *run_round(const struct machine_options *options, double seco
         add_words(&launch, options, seconds, most);
         int code = launch_run(&launch, err);
         if (code > 0) /* it has said why */
-            err->exit_code = code;
+            err_exit(err, code);
         else if (code == 0)
             json = read_output(launch.output, err);
     }

@@ -98,15 +98,13 @@ static int set_integer(const struct option *option, const char *value, int32_t *
 static int set_word(const struct option *option, const char *value, int32_t *member,
                     struct err *err)
 {
-    for (int32_t i = 0; option->words[i]; i++) {
-        if (!strcmp(option->words[i], value)) {
-            *member = i;
-            return 0;
-        }
+    int32_t word = base_find_word(value, option->words);
+    if (word >= 0) {
+        *member = word;
+        return 0;
     }
     AUTOFREE char *what = base_format("value of --%s", option->name);
-    option_unknown(err, what, value, option->words);
-    return -1;
+    return option_unknown(err, what, value, option->words);
 }
 
 /* Quoted, so that a value is one value whatever its characters. */

@@ -34,8 +34,7 @@ static int parse_size(const char *text, double *bytes, struct err *err)
     AUTORELEASE(err) struct err found = {0};
     if (!unit_parse(UNIT_BYTES, text, bytes, &found))
         return 0;
-    err_add_code(err, 64, "--bytes: %.*s", (int)strcspn(found.text, "\n"), found.text);
-    return -1;
+    return err_add_code(err, 64, "--bytes: %s", err_reason(&found));
 }
 
 /* "1MB..64MB:x2"; @dots points at the two dots. */
@@ -78,7 +77,7 @@ int chunk_read(int64_t *bytes, const char *text, struct err *err)
 {
     double value = 0;
     if (text && unit_parse(UNIT_BYTES, text, &value, err))
-        return err->exit_code = 64, -1;
+        return err_exit(err, 64);
     if (text && (value < 1.0 || value >= 9e18))
         return err_add_code(err, 64, "--chunk: must be at least 1 B and less than 9 EB");
     *bytes = llround(value);

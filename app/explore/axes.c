@@ -32,9 +32,7 @@ static int refuse(const struct reading *r, const char *at, size_t length, const 
     va_end(list);
     bool first = r->err->count == 0;
     origin_error(&origin, r->err, "%s", message);
-    if (first)
-        r->err->exit_code = 64;
-    return -1;
+    return first ? err_exit(r->err, 64) : -1;
 }
 
 /* The end of a value: a comma outside brackets and quotes, or the end of the text. */
@@ -211,10 +209,8 @@ static int check_value(const char *key, const char *value, struct err *err)
     if (!job_check_value(key, value, &why))
         return 0;
     bool meant_as_range = isdigit((unsigned char)*value) && strpbrk(value, ":-");
-    err_add_code(err, 64, "--scan or --list %s=%s: %.*s%s%s", key, value,
-                 (int)strcspn(why.text, "\n"), why.text, meant_as_range ? "; " : "",
-                 meant_as_range ? range_help : "");
-    return -1;
+    return err_add_code(err, 64, "--scan or --list %s=%s: %s%s%s", key, value, err_reason(&why),
+                        meant_as_range ? "; " : "", meant_as_range ? range_help : "");
 }
 
 int axes_check(const struct axes *axes, struct err *err)

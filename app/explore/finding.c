@@ -67,15 +67,14 @@ static void forget(struct finding *finding)
     finding->cost = finding->energy = finding->ratio = NAN;
 }
 
-void finding_fail(struct finding *finding, enum backend_choice backend, const struct err *err)
+void finding_fail(struct finding *finding, enum backend_choice backend, struct err *err)
 {
-    const char *text = err->text ? err->text : "no reason is known";
-    size_t length = strcspn(text, "\n");
+    const char *reason = err->text ? err_reason(err) : "no reason is known";
     forget(finding);
     finding->backend = backend;
     finding->code = err->exit_code ? err->exit_code : 70;
     finding->status = finding->code >= 64 && finding->code < 70 ? FINDING_REFUSED : FINDING_FAILED;
-    finding->reason = strndup(text, length < REASON_LENGTH ? length : REASON_LENGTH);
+    finding->reason = strndup(reason, REASON_LENGTH);
 }
 
 void finding_find(struct finding *finding, const char *path, const struct predict_options *options,
@@ -92,8 +91,7 @@ void finding_find(struct finding *finding, const char *path, const struct predic
         take(finding, &prediction, prices);
         price_check_device(prices, platform_device(prediction.job.platform)->name, &own);
     }
-    for (const char *line = own.warning; line && *line; line += strcspn(line, "\n") + 1)
-        err_warn(err, "%.*s", (int)strcspn(line, "\n"), line);
+    err_warn_all(err, &own);
 }
 
 bool finding_read(struct finding *finding, const struct json *row)

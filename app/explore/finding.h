@@ -45,7 +45,7 @@ void finding_find(struct finding *finding, const char *path, const struct predic
                   struct err *err);
 
 /** Make zeroed @finding one that failed: the messages of @err, of which the first line stays. */
-void finding_fail(struct finding *finding, enum backend_choice backend, const struct err *err);
+void finding_fail(struct finding *finding, enum backend_choice backend, struct err *err);
 
 /** Its columns but the code. */
 extern const struct answer_columns finding_columns;

@@ -67,8 +67,7 @@ static int read_network(struct job *job, struct err *err)
     AUTOFREE char *path = scenario_path_at(s, "model.network", s->model.network);
     job->model = network_open(is_file ? path : s->model.network, (int32_t)s->model.image,
                               (int32_t)s->model.classes, &found);
-    if (found.warning)
-        err_warn(err, "%.*s", (int)strlen(found.warning) - 1, found.warning);
+    err_warn_all(err, &found);
     if (!job->model)
         return scenario_blame(s, "model.network", &found, err);
     return is_file ? adopt_sizes(job, err) : 0;
@@ -90,8 +89,7 @@ int job_read(struct job *job, const char *path, const char *const *set, int32_t 
     AUTORELEASE(err) struct err found = {0};
     AUTOFREE char *platform = scenario_path_at(s, "cluster.platform", s->cluster.platform);
     job->platform = platform_read_changed(platform, set, set_count, unknowns, &found);
-    if (found.warning)
-        err_warn(err, "%.*s", (int)strlen(found.warning) - 1, found.warning);
+    err_warn_all(err, &found);
     if (!job->platform)
         scenario_blame(s, "cluster.platform", &found, err);
     int failed = read_network(job, err);

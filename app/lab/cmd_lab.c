@@ -36,12 +36,7 @@ static int run_in(const struct platform *platform, const struct lab_request *req
         return -1;
     if (request->verbose)
         print_summary(&cabling, &result);
-    if (result.exit_code) { /* the command has said why */
-        err->count++;
-        err->exit_code = result.exit_code;
-        return -1;
-    }
-    return 0;
+    return result.exit_code ? err_exit(err, result.exit_code) : 0; /* the command has said why */
 }
 
 static int lab(const void *record, struct text *out, struct err *err)

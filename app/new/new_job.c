@@ -62,11 +62,10 @@ static const char *find_recipe(const char *text, const char *network, const char
             text, network);
         return NULL;
     }
-    struct err why = {0};
+    AUTORELEASE(err) struct err why = {0};
     double target = 0;
     if (unit_parse(UNIT_FRACTION, text, &target, &why)) {
-        err_add_code(err, 64, "--target: %.*s", (int)strcspn(why.text, "\n"), why.text);
-        err_release(&why);
+        err_add_code(err, 64, "--target: %s", err_reason(&why));
         return NULL;
     }
     const char *recipe = NULL;

@@ -43,12 +43,12 @@ static int read_nics(struct machine *machine, struct err *err)
     const char *rate = read_times(request->nics, &machine->nics);
     int failed = !rate || unit_parse(UNIT_BYTES_PER_SECOND, rate, &machine->rate, &found) ||
                  machine->rate < 1;
+    const char *reason = err_reason(&found);
     if (failed)
         err_add_code(err, 64,
                      "--nics: expected 1 to 64 network cards and the rate of one, as in 8x400Gb/s, "
-                     "got '%s'%s%.*s",
-                     request->nics ? request->nics : "", found.text ? ": " : "",
-                     found.text ? (int)strcspn(found.text, "\n") : 0, found.text ? found.text : "");
+                     "got '%s'%s%s",
+                     request->nics ? request->nics : "", *reason ? ": " : "", reason);
     return failed ? -1 : 0;
 }
 

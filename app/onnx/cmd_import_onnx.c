@@ -67,8 +67,7 @@ static int give(const struct onnx_request *request, const struct onnx_network *n
     network_print(&text, network->model);
     AUTORELEASE(err) struct err found = {0};
     struct model *again = network_read_text(network->file, text.data, &found);
-    if (found.warning)
-        err_warn(err, "%.*s", (int)strlen(found.warning) - 1, found.warning);
+    err_warn_all(err, &found);
     if (!again)
         err_add(err, "%s: as a network file it is refused: %s", network->file, found.text);
     int failed = again ? compare(network, again, err) : -1;

@@ -122,8 +122,8 @@ static void predict(void *context, int64_t index, struct text *lines)
     json_put_integer(json, "index", index);
     json_put_integer(json, "code", failed ? err.exit_code : 0);
     if (failed) {
-        AUTOFREE char *reason = base_format("%.*s", (int)strcspn(err.text, "\n"), err.text);
-        reason[strlen(reason) < REASON ? strlen(reason) : REASON] = '\0';
+        char *reason = err_reason(&err);
+        reason[strnlen(reason, REASON)] = '\0';
         json_put_text(json, "reason", reason);
     } else {
         put_numbers(json, &p);

@@ -25,11 +25,11 @@ static int read_limit(const char *option, const char *text, enum unit unit, cons
     if (!text)
         return 0;
     int failed = unit_parse(unit, text, limit, &why);
-    const char *end = failed ? strstr(why.text, ", for example") : NULL; /* 2 us is none here */
+    char *reason = err_reason(&why), *end = strstr(reason, ", for example");
+    if (end) /* 2 us is none here */
+        *end = '\0';
     if (failed)
-        err_add_code(err, 64, "%s: %.*s, as in %s \"%s\"", option,
-                     (int)(end ? end - why.text : (ptrdiff_t)strcspn(why.text, "\n")), why.text,
-                     option, example);
+        err_add_code(err, 64, "%s: %s, as in %s \"%s\"", option, reason, option, example);
     else if (!(*limit > 0))
         failed = err_add_code(err, 64, "%s %s: nothing keeps it", option, text);
     return failed;

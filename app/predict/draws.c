@@ -107,7 +107,7 @@ static void try_job(struct draw_loop *loop, const int32_t *number, int32_t count
         return;
     }
     if (!loop->impossible)
-        loop->reason = base_format("%.*s", (int)strcspn(why.text, "\n"), why.text);
+        loop->reason = base_copy(err_reason(&why));
     loop->impossible += count;
 }
 

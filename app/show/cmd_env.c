@@ -33,8 +33,7 @@ static struct part find_platforms(void)
     AUTORELEASE(err) struct err err = {0};
     struct part part = {.name = "platforms", .value = platform_directory(&err)};
     if (!part.value)
-        part.reason = base_format("%.*s", (int)(err.text ? strcspn(err.text, "\n") : 0),
-                                  err.text ? err.text : "");
+        part.reason = base_copy(err_reason(&err));
     return part;
 }
 

@@ -55,7 +55,7 @@ static double measured(const struct published_row *row, const struct published_j
 /* Keeps the first line. */
 static void refuse(struct published_answer *answer, struct err *refusal)
 {
-    answer->refusal = base_format("%.*s", (int)strcspn(refusal->text, "\n"), refusal->text);
+    answer->refusal = base_copy(err_reason(refusal));
     err_release(refusal);
 }
 

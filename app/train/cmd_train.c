@@ -117,9 +117,7 @@ static int start(const struct train_request *request, const char *command, int32
             train_page(request->report, request->directory, request->head.argument.item[0], err))
             code = -1;
     }
-    if (code > 0)
-        err->exit_code = code;
-    return code ? -1 : 0;
+    return code > 0 ? err_exit(err, code) : code;
 }
 
 static int train(const void *record, struct text *out, struct err *err)

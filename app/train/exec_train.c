@@ -132,7 +132,7 @@ static int train(const void *record, struct text *out, struct err *err)
     if (!failed && world_self().rank == 0)
         report(request, &job, &result, out, err);
     else if (!failed && result.interrupted)
-        err->exit_code = 75;
+        err_exit(err, 75);
     train_result_release(&result);
     exec_run_close(&run);
     exec_job_close(&job);

@@ -92,8 +92,7 @@ static int ask_workspace(struct train_memory *memory, const struct train_request
     }
     if (code != 69 && code <= 128)
         return 0;
-    err->exit_code = code; /* a run would fail too; or the user stopped it */
-    return -1;
+    return err_exit(err, code); /* a run would fail too; or the user stopped it */
 }
 
 int train_memory_find(struct train_memory *memory, const struct job *job,

@@ -96,11 +96,9 @@ static int run_exec(const struct validate_run *run, int spans, struct validate_n
     notes->steal = share.steal;
     notes->foreign = share.foreign;
     notes->idle = share.idle;
-    if (code > 0)
-        err->exit_code = code;
     read_notes(output, notes);
     close(output);
-    return code ? -1 : 0;
+    return code > 0 ? err_exit(err, code) : code;
 }
 
 bool validate_was_disturbed(const struct validate_notes *notes)

@@ -233,11 +233,8 @@ static bool read_real(const struct json *object, const char *key, const char *en
 
 static bool read_word(const struct answer_column *column, const struct json *json, int32_t *index)
 {
-    const char *word = json_as_text(json);
-    for (*index = 0; word && column->words[*index]; ++*index)
-        if (!strcmp(column->words[*index], word))
-            return true;
-    return false;
+    *index = base_find_word(json_as_text(json), column->words);
+    return *index >= 0;
 }
 
 static bool read_count(const struct json *json, int32_t *count)

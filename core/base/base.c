@@ -189,6 +189,14 @@ double base_normal(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
     return radius * cos(two_pi * base_uniform(~seed, a, b, c));
 }
 
+int32_t base_find_word(const char *word, const char *const *words)
+{
+    for (int32_t i = 0; word && words[i]; i++)
+        if (!strcmp(words[i], word))
+            return i;
+    return -1;
+}
+
 static int32_t least(int32_t a, int32_t b, int32_t c)
 {
     int32_t smaller = a < b ? a : b;

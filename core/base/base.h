@@ -105,6 +105,9 @@ double base_uniform(uint64_t seed, uint64_t a, uint64_t b, uint64_t c);
 /** A standard normal random number that depends only on its arguments (Box-Muller). */
 double base_normal(uint64_t seed, uint64_t a, uint64_t b, uint64_t c);
 
+/** The place of @word among the NULL-terminated @words; -1: it is NULL or none of them. */
+int32_t base_find_word(const char *word, const char *const *words);
+
 /** The number of single-character edits between two words, for "did you mean".  A swap of two
  * neighbours is one edit. */
 int32_t base_edit_distance(const char *a, const char *b);

@@ -52,6 +52,20 @@ int err_add_code(struct err *err, int32_t exit_code, const char *format, ...)
     return -1;
 }
 
+int err_exit(struct err *err, int32_t exit_code)
+{
+    err->exit_code = exit_code;
+    return -1;
+}
+
+char *err_reason(struct err *err)
+{
+    if (!err->text)
+        err->text = base_copy("");
+    err->text[strcspn(err->text, "\n")] = '\0';
+    return err->text;
+}
+
 void err_warn(struct err *err, const char *format, ...)
 {
     va_list list;
@@ -64,6 +78,12 @@ void err_warn(struct err *err, const char *format, ...)
         free(err->warning);
         err->warning = longer;
     }
+}
+
+void err_warn_all(struct err *err, const struct err *from)
+{
+    for (const char *line = from->warning; line && *line; line += strcspn(line, "\n") + 1)
+        err_warn(err, "%.*s", (int)strcspn(line, "\n"), line);
 }
 
 void err_release(struct err *err)

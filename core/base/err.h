@@ -31,8 +31,18 @@ int err_add(struct err *err, const char *format, ...) __attribute__((format(prin
 int err_add_code(struct err *err, int32_t exit_code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/** Fail with @exit_code, whatever was added: somebody else has said why.  @return -1. */
+int err_exit(struct err *err, int32_t exit_code);
+
+/** The first line of the first message, to be quoted in another one: what follows in @err is cut
+ * off.  "" if there is none.  Borrowed. */
+char *err_reason(struct err *err);
+
 /** Add a warning, once however often it is given; nothing fails. */
 void err_warn(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** Add the warnings of @from. */
+void err_warn_all(struct err *err, const struct err *from);
 
 /** Release messages and warnings; the struct may be used again. */
 void err_release(struct err *err);

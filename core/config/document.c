@@ -309,10 +309,8 @@ static char *find_named(const struct document *document, const struct node *exte
         return NULL;
     }
     char *path = document->find(extends->text, &found);
-    if (!path) {
-        AUTOFREE char *message = base_format("%.*s", (int)strcspn(found.text, "\n"), found.text);
-        origin_report(&extends->origin, found.exit_code, message, err);
-    }
+    if (!path)
+        origin_report(&extends->origin, found.exit_code, err_reason(&found), err);
     // cppcheck-suppress returnDanglingLifetime
     return path; /* of its own, not of @found */
 }

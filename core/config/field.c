@@ -85,9 +85,7 @@ static int read_single(const struct reading *reading, const struct field *field,
     AUTORELEASE(err) struct err err = {0};
     if (field_read_scalar(field, node->text, member, &err) == 0)
         return 0;
-    err.text[strlen(err.text) - 1] = '\0'; /* the newline */
-    origin_error(&node->origin, reading->err, "%s", err.text);
-    return -1;
+    return origin_error(&node->origin, reading->err, "%s", err_reason(&err));
 }
 
 /* "12.5 GB/s" alone, or with the source of a number that an assignment has replaced. */

@@ -42,13 +42,11 @@ static int unknown_word(const struct field *field, const char *text, struct err 
 
 static int read_word(const struct field *field, const char *text, int32_t *value, struct err *err)
 {
-    for (int32_t i = 0; field->words[i]; i++) {
-        if (strcmp(field->words[i], text) == 0) {
-            *value = i;
-            return 0;
-        }
-    }
-    return unknown_word(field, text, err);
+    int32_t word = base_find_word(text, field->words);
+    if (word < 0)
+        return unknown_word(field, text, err);
+    *value = word;
+    return 0;
 }
 
 static int check_range(const struct field *field, const char *text, double value, struct err *err)

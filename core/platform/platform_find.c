@@ -248,7 +248,7 @@ char *platform_find_device(const char *name, const struct origin *origin, struct
     AUTORELEASE(err) struct err missing = {0};
     char *path = platform_find_file("devices", "device", name, &missing);
     if (!path)
-        origin_error(origin, err, "%.*s", (int)strcspn(missing.text, "\n"), missing.text);
+        origin_error(origin, err, "%s", err_reason(&missing));
     return path;
 }
 

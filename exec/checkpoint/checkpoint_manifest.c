@@ -44,23 +44,14 @@ void manifest_print(struct text *out, const struct manifest *manifest)
     text_append(out, lines.data, lines.length);
 }
 
-/* The index of @word (length characters) in @list, or -1. */
-static int32_t find_word(const char *word, size_t length, const char *const *list)
-{
-    for (int32_t i = 0; list[i]; i++)
-        if (strlen(list[i]) == length && memcmp(list[i], word, length) == 0)
-            return i;
-    return -1;
-}
-
 /* Split "KIND DIGITS BYTES NAME\n" at @text.  @return whether it is such a line. */
 static bool split_line(struct line *line, const char *text)
 {
-    size_t kind = strcspn(text, " \n");
-    int32_t index = find_word(text, kind, checksum_names);
-    if (index < 0 || text[kind] != ' ')
+    AUTOFREE char *kind = base_format("%.*s", (int)strcspn(text, " \n"), text);
+    int32_t index = base_find_word(kind, checksum_names);
+    if (index < 0 || text[strlen(kind)] != ' ')
         return false;
-    const char *digits = text + kind + 1;
+    const char *digits = text + strlen(kind) + 1;
     size_t count = strspn(digits, "0123456789abcdef");
     if (count < 1 || count > CHECKSUM_DIGITS || digits[count] != ' ')
         return false;
@@ -68,12 +59,13 @@ static bool split_line(struct line *line, const char *text)
     size_t figures = strspn(number, "0123456789");
     if (figures < 1 || figures > 18 || number[figures] != ' ')
         return false;
-    const char *name = number + figures + 1;
-    line->file = find_word(name, strcspn(name, "\n"), checkpoint_file_names);
+    const char *begin = number + figures + 1, *end = strchrnul(begin, '\n');
+    AUTOFREE char *name = base_format("%.*s", (int)(end - begin), begin);
+    line->file = base_find_word(name, checkpoint_file_names);
     line->entry = (struct manifest_entry){
         .present = true, .bytes = strtoll(number, NULL, 10), .kind = (enum checksum_kind)index};
     memcpy(line->entry.digits, digits, count);
-    return line->file >= 0 && name[strcspn(name, "\n")] == '\n';
+    return line->file >= 0 && *end == '\n';
 }
 
 /* The line about MANIFEST itself at @at must be the last and cover all lines before. */

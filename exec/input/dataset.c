@@ -162,17 +162,17 @@ static bool mark(struct shared *shared, int64_t count, int64_t index)
 static void report(const struct dataset *dataset, int64_t index, struct err *found)
 {
     struct shared *shared = dataset->shared;
-    int32_t length = (int32_t)strcspn(found->text, "\n");
+    const char *reason = err_reason(found);
     if (dataset->strict) {
         /* Other threads may still run: their memory must not be released. */
-        fprintf(stderr, "error: %.*s; strict, so the run ends\n", length, found->text);
+        fprintf(stderr, "error: %s; strict, so the run ends\n", reason);
         _exit(65);
     }
     pthread_mutex_lock(&shared->lock);
     if (mark(shared, dataset->reader.count, index) &&
         shared->corrupt_count <= DATASET_WARNING_LIMIT) {
-        fprintf(stderr, "warning: %.*s; image left out\n", length, found->text);
-        text_add(&shared->messages, "%.*s\n", length, found->text);
+        fprintf(stderr, "warning: %s; image left out\n", reason);
+        text_add(&shared->messages, "%s\n", reason);
         if (shared->corrupt_count == DATASET_WARNING_LIMIT)
             fputs("warning: further corrupt images are counted, but not named\n", stderr);
     }

@@ -6,7 +6,7 @@
 /* All ranks find the same; one reports it. */
 static bool tells(const struct loop *loop, struct err *err)
 {
-    err->exit_code = 70;
+    err_exit(err, 70);
     return loop->world.rank == 0;
 }
 

@@ -97,6 +97,14 @@ TEST(the_edit_distance_counts_edits_and_swaps)
         }
 }
 
+TEST(a_word_is_found_whole)
+{
+    static const char *const words[] = {"tree", "ring", NULL};
+    assert_int_equal(base_find_word("ring", words), 1);
+    assert_int_equal(base_find_word("rin", words), -1);
+    assert_int_equal(base_find_word(NULL, words), -1);
+}
+
 TEST(the_nearest_word_is_near_or_none)
 {
     const char *const words[] = {"epochs", "batch_per_device", "ring", NULL};
@@ -122,6 +130,23 @@ TEST(messages_gather_and_the_first_decides_the_exit_code)
     assert_int_equal(err_add(&err, "bad"), -1);
     assert_int_equal(err.exit_code, 65);
     err_release(&err);
+}
+
+TEST(a_message_may_be_the_reason_of_another)
+{
+    HELD(err) err = {0}, from = {0};
+    assert_string_equal(err_reason(&from), "");
+    err_add_code(&from, 66, "first\n  excerpt");
+    err_add(&from, "second");
+    assert_string_equal(err_reason(&from), "first");
+    err_warn(&from, "one");
+    err_warn(&from, "two");
+    err_warn(&err, "two");
+    err_warn_all(&err, &from);
+    assert_string_equal(err.warning, "two\none\n");
+    assert_int_equal(err_exit(&err, 75), -1);
+    assert_int_equal(err.exit_code, 75);
+    assert_null(err.text);
 }
 
 TEST(messages_beyond_the_limit_are_counted)

@@ -190,7 +190,7 @@ const struct conv_plan *conv_plan(struct conv_library *library, enum conv_op op,
                          "cuDNN's engine %d for a convolution worked before and now fails: free "
                          "GPU memory used by other programs",
                          plan->choice.engine);
-        err_add_code(err, fault.exit_code, "%.*s%s", (int)strcspn(fault.text, "\n"), fault.text,
+        err_add_code(err, fault.exit_code, "%s%s", err_reason(&fault),
                      library->untuned ? "; without --tune no settings of engines are varied" : "");
         err_release(&fault);
         release(plan);

@@ -159,8 +159,7 @@ static bool issue(struct conv_trial *trial, cudnnBackendDescriptor_t plan)
     bool ran = conv_execute(trial->handle, plan, trial->op, &trial->shape, trial->clock.stream,
                             &call, &err) == CUDNN_STATUS_SUCCESS;
     if (!ran && !trial->refusal[0])
-        snprintf(trial->refusal, sizeof trial->refusal, "%.*s", (int)strcspn(err.text, "\n"),
-                 err.text);
+        snprintf(trial->refusal, sizeof trial->refusal, "%s", err_reason(&err));
     err_release(&err);
     return ran;
 }

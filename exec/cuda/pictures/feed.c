@@ -218,9 +218,9 @@ static void open_jpeg(struct feed *feed)
     feed->jpeg = jpeg_gpu_open(feed->batch, &why);
     if (!feed->jpeg && world_self().local_rank == 0)
         fprintf(stderr,
-                "warning: %.*s; JPEG files are decoded by one thread of the CPU, which is slower "
+                "warning: %s; JPEG files are decoded by one thread of the CPU, which is slower "
                 "than training.dataset.decode=cpu\n",
-                (int)strcspn(why.text, "\n"), why.text);
+                err_reason(&why));
     err_release(&why);
 }
 

@@ -126,14 +126,14 @@ struct pack_writer {
 };
 
 /* Report that the image is left out; with `strict` that is an error. */
-static int leave_out(struct pack_writer *writer, const struct pack_job *job,
-                     const struct item *item, struct err *err)
+static int leave_out(struct pack_writer *writer, const struct pack_job *job, struct item *item,
+                     struct err *err)
 {
-    int32_t length = (int32_t)strcspn(item->err.text, "\n");
+    const char *reason = err_reason(&item->err);
     if (job->strict)
-        return err_add_code(err, item->err.exit_code, "%.*s", length, item->err.text);
+        return err_add_code(err, item->err.exit_code, "%s", reason);
     if (++writer->left_out <= DATASET_WARNING_LIMIT)
-        fprintf(stderr, "warning: %.*s; image left out\n", length, item->err.text);
+        fprintf(stderr, "warning: %s; image left out\n", reason);
     return 0;
 }
 
