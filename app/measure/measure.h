@@ -42,10 +42,9 @@ int measure_launch(struct launch *launch, const struct cabling *lab, struct lab_
  * @lab. */
 char *measure_hosts(const struct cabling *lab, const struct point *point);
 
-/** Measure the all-reduce of @point with the algorithm, gradients and repeats of @options for each
- * of
- * @sizes into @measured (sizes->count).  Ranks run in @lab where @point places them, or, when that
- * is NULL, all on this machine.
+/** Measure the all-reduce of @point with the algorithm, gradients and repeats of @options into
+ * @measured (sizes->count), for each of @sizes.  Ranks run in @lab where @point places them, or,
+ * when that is NULL, all on this machine.
  * @return 0, or -1: mpirun or foretrain-exec is missing (exit code 69), the messages of lab_run(),
  * foretrain-exec failed or answered with something else (its exit code, or 70). */
 int measure_collective(const struct exchange_options *options, const struct point *point,

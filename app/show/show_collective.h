@@ -41,10 +41,9 @@ const char *show_phase_name(const struct collective *c, int32_t round);
 void show_messages(struct text *out, const struct collective *c);
 
 /** Append what each rank holds of each of @c's elements, at first and after every round: its own, a
- * part of the sum or all of it.  Ranks stand as on the grid where the algorithm follows one.  With
- * a
- * @fabric (else NULL) each round also tells the largest message of a vector of @bytes, the link
- * that carries most, and how long the slowest message takes when each link is shared evenly by what
+ * part of the sum or all of it.  Ranks stand as on the grid where the algorithm follows one.  Each
+ * round on @fabric (NULL: none) also tells the largest message of a vector of @bytes, the link that
+ * carries most, and how long the slowest message takes when each link is shared evenly by what
  * crosses it in the round. */
 void show_holdings(struct text *out, const struct collective *c, const struct fabric *fabric,
                    int64_t bytes);

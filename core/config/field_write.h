@@ -13,10 +13,9 @@ void field_write_text(struct text *out, const char *text);
 /** Append the line "KEY: TEXT" behind @indent blanks. */
 void field_write_line(struct text *out, int32_t indent, const char *key, const char *text);
 
-/** Append the line "KEY: {value: VALUE, source: SOURCE, kind: KIND}" behind @indent blanks, with
- * its
- * @spread (1: 100 %; more than 10, which no file may say, is 10) if that is above 0.  The value is
- * formatted, with its unit. */
+/** Append the line "KEY: {value: VALUE, source: SOURCE, kind: KIND}" behind @indent blanks.  VALUE
+ * is formatted, with its unit; a @spread above 0 (1: 100 %) stands behind it, of at most 10, which
+ * is what a file may say. */
 void field_write_quantity(struct text *out, int32_t indent, const char *key, enum provenance kind,
                           double spread, const char *source, const char *value, ...)
     __attribute__((format(printf, 7, 8)));

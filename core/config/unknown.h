@@ -5,8 +5,7 @@
  *
  *     batch_per_device: {low: 16, high: 64}       every value between is equally likely
  *     algorithm: {one_of: [ring, torus2d]}        each is equally likely; also lists and mappings
- *     rate: {value: 350 images/s, spread: 40 %}   lognormal, with that standard deviation of the
- * log
+ *     rate: {value: 350 images/s, spread: 40 %}   lognormal, of that deviation of the logarithm
  *
  * The first two may have the source and kind that a platform's numbers have.  Settling puts one
  * value in place of each, so nobody who reads the document afterwards needs to know of them.  A
@@ -42,8 +41,7 @@ struct unknowns {
 bool node_is_unknown(const struct node *node);
 
 /** Put values in place of all unknown inputs of @document, whose keys assignments begin with
- * @prefix
- * ("platform." or ""), and append them to @unknowns; NULL: none is allowed.
+ * "platform." or "" (@prefix), and append them to @unknowns; NULL: none is allowed.
  * @return 0, or -1 with located messages: not allowed here, a key beside them that has no place,
  * two ends that are no numbers of one unit in order, fewer than two to choose from, a spread that
  * is not above 0 and at most 10, more than UNKNOWN_LIMIT. */

@@ -63,9 +63,8 @@ struct resolved {
  * that the recipe of a target does not know, phases that reach the target before the last, groups
  * of batch norm that do not fill a node, a number format or NCCL that the platform lacks, a batch
  * that does not fit the memory of a device (core/schedule/memory.h, with the workspace that a
- * convolution on a GPU may need).  The exit
- * code is 64 when wish->nodes is what does not fit or wish->order has no effect, 69 when a target
- * shall be trained for, else 65. */
+ * convolution on a GPU may need).  The exit code is 64 when wish->nodes is what does not fit or
+ * wish->order has no effect, 69 when a target shall be trained for, else 65. */
 int resolved_build(struct resolved *resolved, const struct scenario *scenario,
                    const struct platform *platform, const struct software *software,
                    const struct model *model, const struct wish *wish, struct err *err);

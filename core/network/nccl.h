@@ -25,7 +25,8 @@
  *     over the uplinks of groups of nodes, which carry every ring once each way, every edge of a
  *     tree once each way with half the vector, and with SHARP, which adds in the switches, the
  *     vector once each way.  Source of the trees: src/graph/trees.cc, ncclGetDtree().  Where a
- * route takes one of several uplinks, the busiest one counts; with SHARP they are loaded evenly.
+ *     route takes one of several uplinks, the busiest one counts; with SHARP they are loaded
+ *     evenly.
  */
 
 #include <stdbool.h>

@@ -10,9 +10,8 @@
  *
  * Energy is rated power times the share of it that training draws times PUE times the time.
  * Devices of the job count while they wait, too; those of its nodes that it leaves alone do not.
- * Bounds are products of bounds: the low end of the time
- * with the low ends of all ranges, and the high end with the high ends.  So they are at least as
- * wide as the interval of the time.
+ * Bounds are products of bounds: the low end of the time with the low ends of all ranges, and the
+ * high end with the high ends.  So they are at least as wide as the interval of the time.
  */
 
 #include "core/base/answer.h"

@@ -9,8 +9,9 @@
  *                     ranks.safetensors   each rank's own running statistics, with which as many
  *                                         ranks go on bit by bit
  *                     state.json          where the run stands
- *                     job.json            what the job says, as core/scenario/scenario_change.h
- * compares it MANIFEST            size and XXH3-128 of each file, one line each
+ *                     job.json            what the job says, to be compared by
+ *                                         core/scenario/scenario_change.h
+ *                     MANIFEST            size and XXH3-128 of each file, one line each
  *
  * A checkpoint is written into a directory of another name (".tmp-..."), every file and the
  * directory are fsynced, and the directory is renamed; so a crash or a full disk never harms an

@@ -5,8 +5,9 @@
  *
  *     steps.csv             one line a step
  *     evaluations.csv       one line an evaluation
- *     steps.jsonl           both, checkpoints and slow ranks as JSON, one object a line, "event"
- * says which mllog.txt             MLPerf's ":::MLLOG" lines (exec/log/mllog.h)
+ *     steps.jsonl           both, checkpoints and slow ranks: a JSON object a line; "event" says
+ *                           which
+ *     mllog.txt             MLPerf's ":::MLLOG" lines (exec/log/mllog.h)
  *
  * Each names its run: in a column, in a key, as foretrain_run.
  *

@@ -6,10 +6,10 @@
  *
  * The iteration runs as in training (exec/step/walk.h), on images of noise, without any exchange.
  * A step begins at the end of the previous one, so that the steps add up to the iteration, but for
- * what is between two iterations.  A
- * result is the median over the faster half of the iterations.  If the device supports it
- * (device_ops.busy), it is the CPU time of the computing thread: a process that takes the processor
- * away adds nothing.  Its effect on caches and memory does add, and increases the spread.
+ * what is between two iterations.  A result is the median over the faster half of the iterations.
+ * If the device supports it (device_ops.busy), it is the CPU time of the computing thread: a
+ * process that takes the processor away adds nothing.  Its effect on caches and memory does add,
+ * and increases the spread.
  *
  * All ranks of the job call these functions together, after world_start(), and each measures its
  * own device; the ranks begin together.

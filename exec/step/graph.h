@@ -4,11 +4,10 @@
  * The graph of a network as devices walk it: in which step each value is complete.  Which layer
  * reads which, the layers say themselves (core/schedule/model.h).
  *
- * In a residual
- * block with a projection, the projection's layers may follow the main branch in the list.  So the
- * add and the ReLU of the main branch's last batch norm are done in the projection's last step: in
- * forward this step finishes the value (graph_node.finish); in backward, in reverse order, it
- * starts it.
+ * In a residual block with a projection, the projection's layers may follow the main branch in the
+ * list.  So the add and the ReLU of the main branch's last batch norm are done in the projection's
+ * last step: in forward this step finishes the value (graph_node.finish); in backward, in reverse
+ * order, it starts it.
  *
  * In backward, each value's gradient is the sum of its readers' gradients.  At most two readers
  * exist: the first layer of a block and its residual branch.

@@ -92,7 +92,7 @@ struct liveness world_last_progress(void);
  *
  *   - rank 0 has not heard from a rank for @timeout_s, or a rank not from rank 0;
  *   - no rank has progressed for @timeout_s (no collective, no world_progress()), and at least one
- * rank waits: those that do not wait are named, else those that are furthest behind.
+ *     rank waits: those that do not wait are named, else those that are furthest behind.
  *
  * A rank that did not run for a second, as when it is stopped or the machine is overloaded, is
  * named as well once it runs again, and the job goes on; unless rank 0 did not run either.

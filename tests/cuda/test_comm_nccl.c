@@ -9,10 +9,10 @@
  *
  * calls: print what each rank calls for an all-reduce of all ranks, and for one on a torus, in one
  * bucket or two, of at most CTAS thread blocks.
- * exact: sums come out exactly, of every type, of sizes that rows do not divide, also from a
- * graph. blocking: the same where NCCL captures nothing else. broken: rank 1's communicators fail
- * in the background, and the job ends by itself. check: which algorithms are taken, and what NCCL
- * is told (one rank).
+ * exact: sums come out exactly, of every type, of sizes that rows do not divide, also from a graph.
+ * blocking: the same where NCCL captures nothing else.
+ * broken: rank 1's communicators fail in the background, and the job ends by itself.
+ * check: which algorithms are taken, and what NCCL is told (one rank).
  */
 
 #include <stdio.h>

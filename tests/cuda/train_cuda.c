@@ -4,10 +4,10 @@
  *
  * Usage: train_cuda COLUMNS ROWS ALGORITHM TYPE [OPTIMIZER | FOLDER HOW], on COLUMNS * ROWS ranks;
  * TYPE is that of what is computed and of gradients, OPTIMIZER sgd (unless said) or lars.  With
- * $FORETRAIN_TEST_SHARDED each rank updates its shard.  FOLDER
- * holds JPEG files, as tests/cuda/make_pictures.c writes them; HOW is what the device takes of
- * them: images, pictures (which it crops), or files (which it decodes); augmentation ends in the
- * middle of an epoch.  Rank 0 prints the loss of each step.  What NCCL was told to move is aligned.
+ * $FORETRAIN_TEST_SHARDED each rank updates its shard.  FOLDER holds JPEG files, as
+ * tests/cuda/make_pictures.c writes them; HOW is what the device takes of them: images, pictures
+ * (which it crops), or files (which it decodes); augmentation ends in the middle of an epoch.  Rank
+ * 0 prints the loss of each step.  What NCCL was told to move is aligned.
  *
  * It trains twice: with the schedule of the learning rate in the device's memory, and told step by
  * step, or with $FORETRAIN_TEST_FOLDER interrupted by a checkpoint there.  With

@@ -89,9 +89,8 @@ struct conv_plan;
  * written.
  *
  * If it @tunes, settings of the engines for optional ops are varied, which takes up to half a
- * second more for each plan.  Their plans are kept in another file, @cache with "-tuned" behind;
- * those in
- * @cache are what it begins with.
+ * second more for each plan.  Their plans are kept in another file, @cache with "-tuned" behind,
+ * which begins with those in @cache.
  * @return 0, or -1 (exit code 69): there is no GPU, or the library does not start, with the reason.
  */
 int conv_open(struct conv_library **library, const char *cache, bool tunes, struct err *err);

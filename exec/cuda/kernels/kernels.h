@@ -142,8 +142,7 @@ void kernel_bias_backward(cudaStream_t stream, enum dtype type, int64_t rows, in
                           const void *dy, float *partial, float *gradient);
 
 /** A pool as @layer says (core/schedule/model.h; average pools are adaptive), on @channels padded
- * channels;
- * @winner (batch, out height, out width, channels) is written by maximum pools: the place in the
+ * ones; maximum pools write @winner (batch, out height, out width, channels): the place in the
  * window, row by row, of the first maximum.  With @factors (else NULL) a maximum pool reads not @x
  * but its batch norm and ReLU, as kernel_apply() would have written them. */
 void kernel_pool(cudaStream_t stream, enum dtype type, const struct layer *layer, int32_t batch,
