@@ -25,7 +25,7 @@ The n-th call of a class fails, for every n: write (no space), fsync, close (I/O
 file (read-only), pipe and memfd (too many files), mmap, fork, thread; once, from then on, and, for writes, in part
 (of training each fourth of the last two). The command must give the right answer, or end with 71, 73 or 74 ([DESIGN.md](DESIGN.md), section 11) and a reason. Files
 are whole or not there, no process and no temporary file is left, and `sweep` and `train` go on to the same end.
-Only a command that runs out of memory, which ends at once, may leave FILE.new or FILE.part; the next run replaces it.
+Only a command that runs out of memory, which ends at once, may leave a whole file as FILE and 16 digits.
 A library loaded before libc makes the calls fail, also those that libc makes itself (`tests/faults/fail.c`).
 
 {calls}

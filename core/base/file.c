@@ -3,8 +3,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -122,6 +125,74 @@ static int fail(const char *path, int code, struct err *err)
     return -1;
 }
 
+char *file_place(const char *path)
+{
+    char link[PATH_MAX], *place = realpath(path, NULL);
+    if (place || errno != ENOENT || !*path)
+        return place;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    AUTOFREE char *folder = base_format("%.*s", (int)(name - path), path);
+    ssize_t length = readlink(path, link, sizeof(link));
+    if (length > 0) {
+        const char *from = *link == '/' ? "" : folder;
+        AUTOFREE char *target = base_format("%s%.*s", from, (int)length, link);
+        return file_place(target);
+    }
+    AUTOFREE char *real = realpath(*folder ? folder : ".", NULL);
+    return real ? base_format("%s/%s", real, name) : NULL;
+}
+
+/* Where this process prints to the file @found; 0: nowhere. */
+static int printed_by(const struct stat *found)
+{
+    struct stat own;
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+        if (S_ISREG(found->st_mode) && fstat(fd, &own) == 0 && own.st_ino == found->st_ino &&
+            own.st_dev == found->st_dev)
+            return fd;
+    return 0;
+}
+
+static bool is_stream(const struct stat *found)
+{
+    return !S_ISREG(found->st_mode) || found->st_nlink == 0 || printed_by(found);
+}
+
+bool file_is_stream(const char *path)
+{
+    struct stat found;
+    return stat(path, &found) == 0 && !S_ISDIR(found.st_mode) && is_stream(&found);
+}
+
+/* What is printed later follows. */
+static int open_stream(struct file_fresh *file, const struct stat *found)
+{
+    int printed = printed_by(found);
+    file->fresh = base_copy(file->path);
+    return printed ? fcntl(printed, F_DUPFD_CLOEXEC, 0)
+                   : open(file->path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+}
+
+/* @old: what it will replace, or NULL. */
+static int open_beside(struct file_fresh *file, const struct stat *old)
+{
+    uint64_t number;
+    mode_t mode = old ? old->st_mode & 0777 : 0666;
+    file->place = file_place(file->path);
+    if (!file->place || getrandom(&number, sizeof(number), 0) != sizeof(number))
+        return -1;
+    file->fresh = base_format("%s.%016" PRIx64, file->place, number);
+    AUTOFREE char *folder = base_copy(file->place);
+    strrchr(folder, '/')[1] = '\0';
+    int fd = open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, mode);
+    file->unnamed = fd >= 0;
+    if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR))
+        fd = open(file->fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd >= 0 && old)
+        fchmod(fd, mode); /* more than the umask gives; less hurts nobody */
+    return fd;
+}
+
 static void fresh_release(struct file_fresh *file)
 {
     int reason = errno;
@@ -136,15 +207,13 @@ int file_fresh_open(struct file_fresh *file, const char *path, struct err *err)
 {
     struct stat found;
     *file = (struct file_fresh){.path = base_copy(path)};
-    if (stat(path, &found) == 0 && (!S_ISREG(found.st_mode) || found.st_nlink == 0)) {
-        file->fresh = base_copy(path);
-    } else {
-        file->place = realpath(path, NULL);
-        file->place = file->place ? file->place : base_copy(path);
-        /* a bare name could be one of a library to those who check it */
-        file->fresh = base_format("%s%s.new", strchr(file->place, '/') ? "" : "./", file->place);
-    }
-    file->stream = fopen(file->fresh, "we");
+    bool there = stat(path, &found) == 0;
+    int fd = -1;
+    if (there && is_stream(&found))
+        fd = open_stream(file, &found);
+    else if (there || errno == ENOENT)
+        fd = open_beside(file, there ? &found : NULL);
+    file->stream = fd < 0 ? NULL : fdopen(fd, "w");
     if (file->stream)
         return 0;
     fail(path, 73, err);
@@ -160,11 +229,19 @@ static int flush(FILE *stream)
     return fsync(fileno(stream)) && errno != EINVAL ? -1 : 0; /* EINVAL: a pipe or terminal */
 }
 
+static int name_it(const struct file_fresh *file)
+{
+    AUTOFREE char *unnamed = base_format("/proc/self/fd/%d", fileno(file->stream));
+    return linkat(AT_FDCWD, unnamed, AT_FDCWD, file->fresh, AT_SYMLINK_FOLLOW);
+}
+
 int file_fresh_close(struct file_fresh *file, bool failed,
                      int (*check)(const char *path, struct err *err), struct err *err)
 {
     if (!failed && flush(file->stream))
         failed = fail(file->path, 74, err);
+    if (!failed && file->unnamed && name_it(file))
+        failed = fail(file->path, 73, err);
     if (fclose(file->stream) && !failed)
         failed = fail(file->path, 74, err);
     if (!failed && check)
@@ -182,8 +259,7 @@ int file_fresh_close(struct file_fresh *file, bool failed,
 int file_check_place(const char *path, struct err *err)
 {
     struct file_fresh file;
-    struct stat found;
-    if (stat(path, &found) == 0 && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode))
+    if (file_is_stream(path))
         return 0; /* a pipe would end with the first who closes it */
     if (file_fresh_open(&file, path, err))
         return -1;

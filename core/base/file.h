@@ -40,14 +40,23 @@ void file_sink_put(struct file_sink *sink, const void *data, int64_t size);
  * @return 0, or -1 (exit code 74) with the system's reason for the first fault of all. */
 int file_sink_close(struct file_sink *sink, char *digits, struct err *err);
 
-/** A file that appears whole or not at all.  It is written as PATH.new beside its place, brought to
- * the disk and renamed; where a pipe, a terminal, a device or a file without a name (memfd) stands
- * already, into that. */
+/** Where @path leads, whether anything stands there or not: absolute, without links.  The caller
+ * frees it.  NULL with errno: its folder is missing, or cannot be looked into. */
+char *file_place(const char *path);
+
+/** Whether @path stays what it is when it is written: a pipe, a terminal, a device, a file without
+ * a name (memfd), or the one that this process prints to. */
+bool file_is_stream(const char *path);
+
+/** A file that appears whole or not at all, with the mode of the one it replaces.  On its way to
+ * the disk it has no name, or, where the file system wants one, that of its place and 16 digits
+ * that nobody can guess.  A stream is written as it is. */
 struct file_fresh {
     FILE *stream; /**< to write to */
     char *path;   /**< owned, as are both others: as it was named */
-    char *place;  /**< where it will stand: @path, links resolved; NULL: it is written in place */
-    char *fresh;  /**< what is written */
+    char *place;  /**< where it will stand, by file_place(); NULL: a stream */
+    char *fresh;  /**< what is renamed */
+    bool unnamed; /**< it has that name only at the end */
 };
 
 /** Start @path; end it with file_fresh_close().

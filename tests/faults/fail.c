@@ -50,7 +50,7 @@ static const struct class classes[] = {
     {"thread", EAGAIN, {0}},
     {"write", ENOSPC, {SYS_write, SYS_pwrite64, SYS_writev}},
     {"fsync", EIO, {SYS_fsync, SYS_fdatasync}},
-    {"rename", EROFS, {SYS_rename, SYS_renameat, SYS_renameat2}},
+    {"rename", EROFS, {SYS_rename, SYS_renameat, SYS_renameat2, SYS_linkat}},
     {"close", EIO, {SYS_close}},
     {"create", EROFS, {SYS_open, SYS_openat, SYS_mkdir}},
     {"pipe", EMFILE, {SYS_pipe, SYS_pipe2, SYS_memfd_create}},
@@ -58,7 +58,7 @@ static const struct class classes[] = {
     {"disk",
      EIO,
      {SYS_write, SYS_pwrite64, SYS_writev, SYS_fsync, SYS_fdatasync, SYS_rename, SYS_renameat2,
-      SYS_open, SYS_openat, SYS_mkdir, SYS_unlink, SYS_unlinkat, SYS_rmdir}},
+      SYS_linkat, SYS_open, SYS_openat, SYS_mkdir, SYS_unlink, SYS_unlinkat, SYS_rmdir}},
 };
 
 static const struct class *class; /* NULL: another program */
@@ -84,6 +84,11 @@ static bool fails(void)
 {
     long number = __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
     return fatal > 0 && (number == fatal || (on && number > fatal));
+}
+
+static bool makes(greg_t flags)
+{
+    return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE;
 }
 
 static bool is_below(int fd)
@@ -112,14 +117,17 @@ static bool counts(long number, const greg_t *reg)
     case SYS_fdatasync:
         return !below || is_below((int)reg[REG_RDI]);
     case SYS_open:
-        if (!(reg[REG_RSI] & O_CREAT))
+        if (!makes(reg[REG_RSI]))
             return false;
         path = (const char *)reg[REG_RDI];
         break;
     case SYS_openat:
-        if (!(reg[REG_RDX] & O_CREAT))
+        if (!makes(reg[REG_RDX]))
             return false;
         path = (const char *)reg[REG_RSI];
+        break;
+    case SYS_linkat:
+        path = (const char *)reg[REG_R10];
         break;
     case SYS_renameat:
     case SYS_renameat2:

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -58,10 +59,15 @@ def choose(total, some):
     return sorted({1 + i * (total - 1) // (some - 1) for i in range(some)})
 
 
+def is_temporary(path):
+    """Whether it is a file on its way to the name it has without the 16 digits."""
+    return re.fullmatch(r"\.[0-9a-f]{16}", path.suffix) or path.name.startswith(".tmp-")
+
+
 def files_below(directory):
     """Every file below a directory with its bytes."""
     return {str(path.relative_to(directory)): path.read_bytes()
-            for path in sorted(directory.rglob("*")) if path.is_file()}
+            for path in sorted(directory.rglob("*")) if path.is_file() and not is_temporary(path)}
 
 
 def processes_of(directory):
@@ -155,8 +161,7 @@ class Place:
             time.sleep(0.1)
         return ([f"process {pid}" for pid in left]
                 + [str(path) for path in self.tmp.rglob("*") if not path.is_dir()]
-                + [str(path) for path in self.out.rglob("*") if path.name.endswith(".new")
-                   or path.name.startswith(".tmp-")])
+                + [str(path) for path in self.out.rglob("*") if is_temporary(path)])
 
 
 class Case(unittest.TestCase):

@@ -1,5 +1,7 @@
 #include "exec/input/pack/pack.h"
 
+#include <errno.h>
+#include <libgen.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -9,9 +11,9 @@
 #include <sys/stat.h>
 
 #include "core/base/base.h"
+#include "core/base/file.h"
 #include "exec/input/files/catalog.h"
 #include "exec/input/pack/hash.h"
-#include "exec/input/pack/output.h"
 #include "exec/input/pack/pack_file.h"
 #include "exec/input/picture/jpeg.h"
 #include "exec/input/picture/picture.h"
@@ -119,11 +121,32 @@ static void make_chunk(struct worker *worker, int32_t threads)
 
 /* The pack being written. */
 struct pack_writer {
-    struct output output;
+    struct file_fresh file;
+    int64_t size; /* written so far [bytes] */
     struct pack_header header;
     struct pack_entry *entry; /* (header.count) */
     int64_t left_out;
 };
+
+static int fail(const struct pack_writer *writer, struct err *err)
+{
+    return err_add_code(err, 74, "%s: cannot be written: %s", writer->file.path, strerror(errno));
+}
+
+static int put(struct pack_writer *writer, const void *data, int64_t size, struct err *err)
+{
+    writer->size += size;
+    bool whole = fwrite(data, 1, (size_t)size, writer->file.stream) == (size_t)size;
+    return whole ? 0 : fail(writer, err);
+}
+
+/* Zeros up to a whole page; in front of all a page of them, for the header. */
+static int pad(struct pack_writer *writer, struct err *err)
+{
+    static const char zero[PACK_PAGE];
+    int64_t over = writer->size % PACK_PAGE;
+    return put(writer, zero, over || !writer->size ? PACK_PAGE - over : 0, err);
+}
 
 /* Report that the image is left out; with `strict` that is an error. */
 static int leave_out(struct pack_writer *writer, const struct pack_job *job, struct item *item,
@@ -146,12 +169,11 @@ static int write_item(struct pack_writer *writer, const struct pack_job *job, st
         return failed;
     }
     int64_t count = (int64_t)writer->header.count;
-    item->entry.offset = (uint64_t)writer->output.size;
+    item->entry.offset = (uint64_t)writer->size;
     writer->entry = base_room(writer->entry, count, sizeof(*writer->entry));
     writer->entry[count] = item->entry;
     writer->header.count++;
-    return output_write(&writer->output, item->pixels.data,
-                        (int64_t)3 * item->entry.width * item->entry.height, err);
+    return put(writer, item->pixels.data, (int64_t)3 * item->entry.width * item->entry.height, err);
 }
 
 static int write_records(struct pack_writer *writer, const struct pack_job *job,
@@ -183,8 +205,7 @@ static int write_all(struct pack_writer *writer, const struct pack_job *job,
     AUTOFREE struct worker *worker = base_alloc(job->threads, sizeof(*worker));
     for (int32_t i = 0; i < job->threads; i++)
         worker[i].chunk = &chunk;
-    int failed = output_pad(&writer->output, PACK_PAGE, err) ||
-                 write_records(writer, job, &chunk, worker, err);
+    int failed = pad(writer, err) || write_records(writer, job, &chunk, worker, err);
     for (int64_t i = 0; i < room; i++) {
         buffer_release(&chunk.item[i].pixels);
         err_release(&chunk.item[i].err);
@@ -201,14 +222,16 @@ static int write_index(struct pack_writer *writer, struct err *err)
 {
     struct pack_header *header = &writer->header;
     int64_t size = (int64_t)(header->count * sizeof(*writer->entry));
-    if (output_pad(&writer->output, PACK_PAGE, err))
+    if (pad(writer, err))
         return -1;
-    header->index = (uint64_t)writer->output.size;
+    header->index = (uint64_t)writer->size;
     header->index_hash = hash_bytes(writer->entry, size);
     header->header_hash = hash_bytes(header, offsetof(struct pack_header, header_hash));
-    if (output_write(&writer->output, writer->entry, size, err))
+    if (put(writer, writer->entry, size, err))
         return -1;
-    return output_finish(&writer->output, header, sizeof(*header), err);
+    FILE *stream = writer->file.stream;
+    bool whole = !fseek(stream, 0, SEEK_SET) && fwrite(header, sizeof(*header), 1, stream) == 1;
+    return whole ? 0 : fail(writer, err);
 }
 
 static int open_catalog(struct catalog *catalog, const char *from, struct err *err)
@@ -222,12 +245,14 @@ static int open_catalog(struct catalog *catalog, const char *from, struct err *e
 static int write_pack(struct pack_writer *writer, const struct pack_job *job,
                       const struct catalog *catalog, struct err *err)
 {
-    if (output_open(&writer->output, job->to, err))
+    if (file_fresh_open(&writer->file, job->to, err))
         return -1;
-    if (!write_all(writer, job, catalog, err) && !write_index(writer, err))
-        return 0;
-    output_discard(&writer->output);
-    return -1;
+    int failed = write_all(writer, job, catalog, err) || write_index(writer, err);
+    AUTOFREE char *path = base_copy(job->to);
+    return file_fresh_close(&writer->file, failed, NULL, err) ||
+                   file_sync_directory(dirname(path), err)
+               ? -1
+               : 0;
 }
 
 int pack_write(const struct pack_job *job, struct pack_summary *summary, struct err *err)
@@ -245,7 +270,7 @@ int pack_write(const struct pack_job *job, struct pack_summary *summary, struct 
     writer.header.shorter = (uint32_t)job->shorter;
     int failed = write_pack(&writer, job, &catalog, err);
     if (!failed) {
-        *summary = pack_summarise(&writer.header, writer.entry, writer.output.size);
+        *summary = pack_summarise(&writer.header, writer.entry, writer.size);
         summary->left_out = writer.left_out;
     }
     free(writer.entry);
