@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -6,6 +5,7 @@
 #include "app/cli/csv.h"
 #include "app/explore/sweep_report.h"
 #include "app/process/cores.h"
+#include "core/base/file.h"
 
 struct sweep_request {
     struct request head;
@@ -47,15 +47,13 @@ static int print(struct text *out, const struct sweep_request *request, const st
 
 /* The table has all that the journal beside it has, unless points can still be put together with
  * those of other shards, or tried again. */
-static int end_journal(const struct sweep *sweep, struct err *err)
+static int end_journal(struct sweep *sweep, struct err *err)
 {
     bool needed = sweep->plan.shard.count;
     for (int64_t i = 0; i < sweep->axes.points; i++)
         needed |=
             sweep->found[i].status == FINDING_FAILED || sweep->checked[i].status == FINDING_FAILED;
-    if (needed || !remove(sweep->plan.journal))
-        return 0;
-    return err_add_code(err, 74, "cannot remove %s: %s", sweep->plan.journal, strerror(errno));
+    return needed ? 0 : journal_remove(&sweep->journal, err);
 }
 
 static int run(const void *record, struct text *out, struct err *err)
@@ -77,8 +75,8 @@ static int run(const void *record, struct text *out, struct err *err)
         return -1;
     plan.prices = request->prices ? &prices : NULL;
     const char *csv = request->head.csv;
-    AUTOFREE char *beside =
-        csv && !csv_is_answer(&request->head) ? base_format("%s.journal", csv) : NULL;
+    bool table = csv && !csv_is_answer(&request->head) && !file_is_stream(csv);
+    AUTOFREE char *beside = table ? base_format("%s.journal", csv) : NULL;
     plan.journal = request->journal ? request->journal : beside;
     int failed = sweep_run(&sweep, &plan, &request->axis, err) ||
                  print(out, request, &sweep, err) ||

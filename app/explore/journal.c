@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "app/process/process.h"
@@ -86,11 +88,18 @@ static int read_lines(const char *path, const struct text *content, const struct
     return 0;
 }
 
-/* The lock is this process's alone, not that of its children, and goes when it ends. */
-static int lock(const struct journal *journal, struct err *err)
+/* The lock is this process's alone, not that of its children, and goes when it ends, or when it
+ * closes the file, by whatever descriptor: all that is read comes from this one.  A file without a
+ * name is that of a sweep which has just ended and removed it. */
+static int lock(struct journal *journal, struct err *err)
 {
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    if (!fcntl(journal->fd, F_SETLK, &all) || (errno != EACCES && errno != EAGAIN))
+    struct stat found;
+    journal->fd = open(journal->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (journal->fd < 0)
+        return err_add_code(err, 73, "cannot write %s: %s", journal->path, strerror(errno));
+    bool mine = !fcntl(journal->fd, F_SETLK, &all) || (errno != EACCES && errno != EAGAIN);
+    if (mine && (fstat(journal->fd, &found) || found.st_nlink > 0))
         return 0;
     return err_add_code(err, 75,
                         "another sweep is writing %s; wait for it, or name another file with "
@@ -104,7 +113,7 @@ static int begin(struct journal *journal, const struct json *head,
 {
     AUTORELEASE(text) struct text content = {0}, line = {0};
     int64_t whole = 0;
-    int failed = file_read(journal->path, &content, err) ||
+    int failed = file_read_open(journal->fd, journal->path, &content, err) ||
                  read_lines(journal->path, &content, head, take, context, &whole, err) ||
                  (whole < content.length && ftruncate(journal->fd, whole) &&
                   err_add_code(err, 74, "cannot write %s: %s", journal->path, strerror(errno)));
@@ -120,18 +129,8 @@ int journal_open(struct journal *journal, const char *path, const struct json *h
                  bool (*take)(void *context, const struct json *point), void *context,
                  struct err *err)
 {
-    *journal = (struct journal){.fd = -1};
-    if (!path)
-        return 0;
-    journal->path = base_copy(path);
-    journal->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    int failed = journal->fd < 0
-                     ? err_add_code(err, 73, "cannot write %s: %s", path, strerror(errno))
-                     : lock(journal, err) || begin(journal, head, take, context, err);
-    if (!failed)
-        return 0;
-    journal_close(journal);
-    return -1;
+    *journal = (struct journal){base_copy(path), -1, 0};
+    return path && (lock(journal, err) || begin(journal, head, take, context, err)) ? -1 : 0;
 }
 
 int journal_add(struct journal *journal, const char *text, int64_t length, struct err *err)
@@ -150,12 +149,21 @@ int journal_add(struct journal *journal, const char *text, int64_t length, struc
     return 0;
 }
 
-void journal_close(struct journal *journal)
+int journal_remove(struct journal *journal, struct err *err)
 {
-    if (journal->fd >= 0) {
+    int failed = journal->path && remove(journal->path)
+                     ? err_add_code(err, 74, "cannot remove %s: %s", journal->path, strerror(errno))
+                     : 0;
+    journal_release(journal);
+    return failed;
+}
+
+void journal_release(struct journal *journal)
+{
+    if (journal->path && journal->fd >= 0) {
         fsync(journal->fd);
         close(journal->fd);
     }
     free(journal->path);
-    *journal = (struct journal){.fd = -1};
+    *journal = (struct journal){0};
 }

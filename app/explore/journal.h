@@ -12,10 +12,10 @@
 #include "core/base/err.h"
 #include "core/base/json.h"
 
-/** An open journal.  Start from {.fd = -1}. */
+/** An open journal, which no other process writes.  Start from {0}. */
 struct journal {
-    char *path; /**< owned; NULL: there is none, and nothing is kept */
-    int fd;
+    char *path;    /**< owned; NULL: there is none, and nothing is kept */
+    int fd;        /**< with a path; -1: not open */
     double synced; /**< base_seconds(CLOCK_MONOTONIC) when it was last brought to the disk [s] */
 };
 
@@ -31,5 +31,9 @@ int journal_open(struct journal *journal, const char *path, const struct json *h
  * for a second.  @return 0, or -1 (exit code 74) with the system's reason. */
 int journal_add(struct journal *journal, const char *text, int64_t length, struct err *err);
 
+/** Remove it, which nobody needs any more, and release.
+ * @return 0, or -1 (exit code 74) with the system's reason. */
+int journal_remove(struct journal *journal, struct err *err);
+
 /** Bring it to the disk and close it. */
-void journal_close(struct journal *journal);
+void journal_release(struct journal *journal);

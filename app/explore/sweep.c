@@ -8,7 +8,6 @@
 
 #include "app/explore/crew.h"
 #include "app/explore/front.h"
-#include "app/explore/journal.h"
 #include "app/process/process.h"
 #include "config.h"
 #include "core/base/file.h"
@@ -23,7 +22,6 @@ enum {
 /* One round of points on one back end. */
 struct round {
     struct sweep *sweep;
-    struct journal *journal;
     enum backend_choice backend;
     struct err *warnings;
     int64_t *point; /* (count) owned */
@@ -138,7 +136,7 @@ static int take_line(struct round *round, const char *line, int64_t length, stru
     } else {
         take_point(round->sweep, json);
         round->done++;
-        failed = journal_add(round->journal, line, length + 1, err);
+        failed = journal_add(&round->sweep->journal, line, length + 1, err);
     }
     return failed;
 }
@@ -227,10 +225,9 @@ static int run_round(struct round *round, struct err *err)
 }
 
 /* All points of this process in closed form, or on the simulator if that was asked for. */
-static int screen(struct sweep *sweep, struct journal *journal, struct err *err)
+static int screen(struct sweep *sweep, struct err *err)
 {
     struct round round = {.sweep = sweep,
-                          .journal = journal,
                           .backend = screening(sweep),
                           .warnings = err,
                           .point = base_alloc(sweep->axes.points, sizeof(int64_t))};
@@ -273,10 +270,9 @@ static void want_neighbours(struct sweep *sweep, int64_t point)
 }
 
 /* Simulate what is wanted.  Returns how many points that was, or -1. */
-static int64_t check_wanted(struct sweep *sweep, struct journal *journal, struct err *err)
+static int64_t check_wanted(struct sweep *sweep, struct err *err)
 {
     struct round round = {.sweep = sweep,
-                          .journal = journal,
                           .backend = BACKEND_SIM,
                           .warnings = err,
                           .point = base_alloc(sweep->axes.points, sizeof(int64_t))};
@@ -288,7 +284,7 @@ static int64_t check_wanted(struct sweep *sweep, struct journal *journal, struct
     return run_round(&round, err) ? -1 : any;
 }
 
-static int check(struct sweep *sweep, struct journal *journal, struct err *err)
+static int check(struct sweep *sweep, struct err *err)
 {
     int64_t points = sweep->axes.points, more;
     find_front(sweep);
@@ -301,7 +297,7 @@ static int check(struct sweep *sweep, struct journal *journal, struct err *err)
     for (int64_t i = 0; i < points; i++)
         if (base_uniform(RANDOM_SEED, (uint64_t)i, 0, 0) < SWEEP_RANDOM)
             want(sweep, i, CHECK_RANDOM);
-    while ((more = check_wanted(sweep, journal, err)) > 0) {
+    while ((more = check_wanted(sweep, err)) > 0) {
         find_front(sweep);
         for (int64_t i = 0; i < points; i++)
             if (sweep->front[i])
@@ -433,16 +429,13 @@ static bool has_checks(struct sweep *sweep, struct err *err)
 
 static int answer_all(struct sweep *sweep, struct err *err)
 {
-    struct journal journal = {.fd = -1};
+    struct journal *journal = &sweep->journal;
     AUTORELEASE(json) struct json *head = head_json(sweep, err);
-    int failed = !head || journal_open(&journal, sweep->plan.journal, head, take_point, sweep, err);
-    if (failed)
+    if (!head || journal_open(journal, sweep->plan.journal, head, take_point, sweep, err))
         return -1;
-    failed =
-        screen(sweep, &journal, err) || (has_checks(sweep, err) && check(sweep, &journal, err));
-    if (failed && err->exit_code == 130 && journal.path)
-        err_add(err, "%s keeps what is done; the same command goes on from there", journal.path);
-    journal_close(&journal);
+    int failed = screen(sweep, err) || (has_checks(sweep, err) && check(sweep, err));
+    if (failed && err->exit_code == 130 && journal->path)
+        err_add(err, "%s keeps what is done; the same command goes on from there", journal->path);
     find_front(sweep);
     return failed ? -1 : 0;
 }
@@ -472,6 +465,7 @@ void sweep_release(struct sweep *sweep)
     free(sweep->checked);
     free(sweep->check);
     free(sweep->front);
+    journal_release(&sweep->journal);
     axes_release(&sweep->axes);
     *sweep = (struct sweep){0};
 }

@@ -13,6 +13,7 @@
 
 #include "app/explore/axes.h"
 #include "app/explore/finding.h"
+#include "app/explore/journal.h"
 
 enum {
     SWEEP_DRAWS = 100, /**< behind an interval; `predict` has 400, at four times the cost */
@@ -48,6 +49,7 @@ struct sweep_plan {
 struct sweep {
     struct sweep_plan plan;
     struct axes axes;
+    struct journal journal;  /**< open and locked */
     struct finding *found;   /**< (axes.points) by the screening back end; owned */
     struct finding *checked; /**< (axes.points) by the simulator; owned */
     enum sweep_check *check; /**< (axes.points) owned */

@@ -39,7 +39,7 @@ static int64_t read_all(int fd, char *data, int64_t size)
 {
     int64_t done = 0;
     while (done < size) {
-        ssize_t part = read(fd, data + done, (size_t)(size - done));
+        ssize_t part = pread(fd, data + done, (size_t)(size - done), done);
         if (part < 0 && errno == EINTR)
             continue;
         if (part < 0)
@@ -51,32 +51,31 @@ static int64_t read_all(int fd, char *data, int64_t size)
     return done;
 }
 
-static int refuse_missing(const char *path, const char *reason, struct err *err)
-{
-    return err_add_code(err, 66, "%s: %s", path, reason);
-}
-
-int file_read(const char *path, struct text *content, struct err *err)
+int file_read_open(int fd, const char *path, struct text *content, struct err *err)
 {
     struct stat found;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
-    if (fd < 0)
-        return refuse_missing(path, strerror(errno), err);
-    if (fstat(fd, &found) != 0 || !S_ISREG(found.st_mode)) {
-        close(fd);
-        return refuse_missing(path, "not a regular file", err);
-    }
+    if (fstat(fd, &found) != 0 || !S_ISREG(found.st_mode))
+        return err_add_code(err, 66, "%s: not a regular file", path);
     struct text text = {.data = base_alloc(found.st_size + 1, 1), .capacity = found.st_size + 1};
     text.length = read_all(fd, text.data, found.st_size);
-    int reason = errno;
-    close(fd);
     if (text.length < 0) {
+        err_add_code(err, 74, "%s: cannot be read: %s", path, strerror(errno));
         text_release(&text);
-        return err_add_code(err, 74, "%s: cannot be read: %s", path, strerror(reason));
+        return -1;
     }
     text.data[text.length] = '\0';
     *content = text;
     return 0;
+}
+
+int file_read(const char *path, struct text *content, struct err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
+    if (fd < 0)
+        return err_add_code(err, 66, "%s: %s", path, strerror(errno));
+    int failed = file_read_open(fd, path, content, err);
+    close(fd);
+    return failed;
 }
 
 struct file_sink file_sink_open(const char *directory, const char *name, enum checksum_kind kind)

@@ -20,6 +20,9 @@ int file_make_directory(const char *path, struct err *err);
  * @return 0, or -1: not there or not a regular file (exit code 66), unreadable (74). */
 int file_read(const char *path, struct text *content, struct err *err);
 
+/** The same of @path that is open as @fd, from its beginning. */
+int file_read_open(int fd, const char *path, struct text *content, struct err *err);
+
 /** A file being written, with its checksum.  Read freely. */
 struct file_sink {
     char *path;                /**< owned */

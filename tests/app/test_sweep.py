@@ -295,6 +295,34 @@ class Sweep(support.Case):
         points = [json.loads(line)["point"] for line in after.splitlines()[1:]]
         self.assertEqual(sorted(points), list(range(120)))
 
+    def test_a_journal_that_is_being_written_is_left_alone(self):
+        table, journal = self.directory / "all.csv", self.directory / "all.csv.journal"
+        words = ["sweep", self.job, "--backend", "analytic", "--jobs", "1", "--scan",
+                 "cluster.nodes=1..200", "--csv", table]
+        with subprocess.Popen([PROGRAM, *map(str, words)], stdout=subprocess.DEVNULL) as first:
+            while not journal.exists() or journal.read_text().count("\n") < 3:
+                self.assertIsNone(first.poll())
+                time.sleep(0.01)
+            first.send_signal(signal.SIGSTOP)
+            with open(journal, "a", encoding="utf-8") as file:
+                file.write("{")  # as if it was in the middle of a line
+            before = journal.read_bytes()
+            second, after = run(*words), journal.read_bytes()
+            os.truncate(journal, len(before) - 1)
+            first.send_signal(signal.SIGCONT)
+            self.assertEqual(first.wait(timeout=100), 0)
+        self.assertEqual((second.returncode, second.stdout, after), (75, "", before))
+        self.assertIn(f"another sweep is writing {journal}", second.stderr)
+        self.assertEqual(len(table.read_text().splitlines()), 201)
+        self.assertFalse(journal.exists())
+
+    def test_what_is_no_file_has_no_journal_beside_it(self):
+        full = self.directory / "full"
+        full.symlink_to("/dev/full")
+        done = run("sweep", self.job, "--backend", "analytic", *NODES, "--csv", full)
+        self.assertEqual(done.returncode, 74, done.stderr)
+        self.assertFalse((self.directory / "full.journal").exists())
+
     def test_a_journal_belongs_to_one_sweep(self):
         journal = self.directory / "journal"
         words = ("sweep", self.job, "--backend", "analytic", "--journal", journal)
