@@ -9,8 +9,8 @@ bool csv_is_answer(const struct request *request)
     return request->csv && !strcmp(request->csv, "-");
 }
 
-int csv_write(const struct request *request, struct json *rows, const struct answer_columns *columns,
-              struct text *out, struct err *err)
+int csv_write(const struct request *request, struct json *rows,
+              const struct answer_columns *columns, struct text *out, struct err *err)
 {
     AUTORELEASE(text) struct text table = {0};
     struct text *to = csv_is_answer(request) ? out : &table;

@@ -102,8 +102,18 @@ struct answer_columns {
              : COLUMN_COUNT, struct json *                                                          \
              : COLUMN_JSON, char *                                                                 \
              : COLUMN_CHARACTERS(__typeof__(member)))
-#define COLUMN_CHARACTERS(type)                                                                    \
-    (__builtin_types_compatible_p(type, char *) ? COLUMN_TEXT : COLUMN_CHARS)
+/** COLUMN_TEXT, which precedes COLUMN_CHARS, of a pointer. */
+#define COLUMN_CHARACTERS(type) (COLUMN_CHARS - __builtin_types_compatible_p(type, char *))
+
+/** The kind of a @member that points to values. */
+#define COLUMN_ITEM_KIND(member)                                                                   \
+    _Generic((member), char **                                                                     \
+             : COLUMN_TEXTS, const char *const *                                                   \
+             : COLUMN_TEXTS, const char **                                                         \
+             : COLUMN_TEXTS, double *                                                              \
+             : COLUMN_REALS, int64_t *                                                             \
+             : COLUMN_INTEGERS, default                                                            \
+             : COLUMN_LIST)
 
 /** A row for @member, an array or a pointer, of @number items: char *, double, int64_t, or records
  * of a `.table`.  NULL is an empty list, or none if `.absent`. */
@@ -115,16 +125,6 @@ struct answer_columns {
                                                 __typeof__(&((DESCRIBED *)0)->member[0])),         \
         .kind = COLUMN_ITEM_KIND(((DESCRIBED *)0)->member), __VA_ARGS__                            \
     }
-
-/** The kind of a @member that points to values. */
-#define COLUMN_ITEM_KIND(member)                                                                   \
-    _Generic((member), char **                                                                     \
-             : COLUMN_TEXTS, const char *const *                                                   \
-             : COLUMN_TEXTS, const char **                                                         \
-             : COLUMN_TEXTS, double *                                                              \
-             : COLUMN_REALS, int64_t *                                                             \
-             : COLUMN_INTEGERS, default                                                            \
-             : COLUMN_LIST)
 
 /** A row for @member, a record of @columns or a pointer to one, as an object called @name. */
 #define COLUMN_OBJECT(name, member, columns) COLUMN_INSIDE(name, member, columns, false)

@@ -68,6 +68,7 @@ struct size {
     int32_t of[10];
 };
 
+/** One, as it is written. */
 #define SIZE(...)                                                                                  \
     {                                                                                              \
 #__VA_ARGS__,                                                                              \

@@ -10,6 +10,7 @@
 #include "tests/core/own.h"
 #include "tests/exec/device_compare.h"
 
+/** By OWN(). */
 OWNED(walker, walker_free)
 
 /** A run on the CUDA device that ends with its block, where it must leave nothing behind. */
