@@ -61,6 +61,10 @@ static double all_within(const struct noise *noise, int32_t ranks, double factor
     return exp(ranks * log1p(-fmin(beyond, 1)));
 }
 
+/* Relative, of what a line misses; and the probability that counts as none. */
+#define STRAIGHT   1e-12
+#define IMPOSSIBLE 1e-18
+
 enum { STEPS_A_DEVIATION = 16, DEVIATIONS = 8, NODES = 2 * STEPS_A_DEVIATION * DEVIATIONS + 1 };
 
 /* Where the probability changes: @node (2 * NODES) about the factor of fast and of slow ranks, in
@@ -80,21 +84,47 @@ static int32_t find_nodes(const struct noise *noise, double *node)
     return count;
 }
 
+/* Whether the function has @value[@at], a guess, which becomes what it has. */
+static bool guessed(noise_function *function, void *context, const double *node, double *value,
+                    int32_t at)
+{
+    double guess = value[at];
+    value[at] = function(context, node[at]);
+    return fabs(value[at] - guess) <= STRAIGHT * fabs(guess);
+}
+
+/* The function at the nodes between @first and @last, where it is known.  Times are straight in
+ * parts: if two nodes within are on the line between both ends, so are the others. */
+static void fill(noise_function *function, void *context, const double *node, double *value,
+                 int32_t first, int32_t last)
+{
+    int32_t middle = (first + last) / 2;
+    double slope = (value[last] - value[first]) / (node[last] - node[first]);
+    for (int32_t i = first + 1; i < last; i++)
+        value[i] = value[first] + slope * (node[i] - node[first]);
+    if (middle == first || (guessed(function, context, node, value, middle) &&
+                            guessed(function, context, node, value, (first + middle) / 2)))
+        return;
+    fill(function, context, node, value, first, middle);
+    fill(function, context, node, value, middle, last);
+}
+
 /* With F the distribution of the slowest, E f = f(last) - integral of f' F. */
 static double integrate(const struct noise *noise, int32_t ranks, noise_function *function,
                         void *context)
 {
-    double node[2 * NODES] = {0};
-    int32_t count = find_nodes(noise, node);
-    double value = function(context, node[0]), within = all_within(noise, ranks, node[0]);
-    double sum = 0;
-    for (int32_t i = 1; i < count; i++) {
-        double next = function(context, node[i]), p = all_within(noise, ranks, node[i]);
-        sum += (next - value) * (within + p) / 2;
-        value = next;
-        within = p;
-    }
-    return value - sum;
+    double node[2 * NODES] = {0}, within[2 * NODES] = {0}, value[2 * NODES];
+    int32_t last = find_nodes(noise, node) - 1, first = 0;
+    for (int32_t i = 0; i <= last; i++)
+        within[i] = all_within(noise, ranks, node[i]);
+    while (first < last - 1 && within[first + 1] < IMPOSSIBLE)
+        first++;
+    value[first] = function(context, node[first]);
+    double sum = value[last] = function(context, node[last]);
+    fill(function, context, node, value, first, last);
+    for (int32_t i = first + 1; i <= last; i++)
+        sum -= (value[i] - value[i - 1]) * (within[i - 1] + within[i]) / 2;
+    return sum;
 }
 
 double noise_expect(const struct noise *noise, int32_t ranks, noise_function *function,

@@ -88,6 +88,30 @@ TEST(expected_slower_of_two_has_a_closed_form)
     }
 }
 
+static int32_t asked;
+
+/* Straight in three parts, as the time of a step whose communication is hidden at first. */
+static double kinked(void *context, double factor)
+{
+    asked++;
+    return fmax(1, fmax(2 * factor - 0.98, 5 * factor - 4));
+}
+
+/* E max(1, 2 x - 0.98, 5 x - 4) of a lognormal, from the partial means beyond 0.99 and 3.02 / 3. */
+TEST(a_function_that_is_straight_in_parts_is_asked_for_a_few_values)
+{
+    const struct noise noise = {.compute_cv = 0.02};
+    double variance = log1p(0.02 * 0.02), sd = sqrt(variance), expected = 1;
+    const double kink[] = {0.99, 3.02 / 3}, slope[] = {2, 3};
+    for (int i = 0; i < 2; i++) {
+        double d = (variance / 2 - log(kink[i])) / sd;
+        expected += slope[i] * (erfc(-d * M_SQRT1_2) - kink[i] * erfc((sd - d) * M_SQRT1_2)) / 2;
+    }
+    asked = 0;
+    assert_relative(noise_expect(&noise, 1, kinked, NULL), expected, 1e-4);
+    assert_true(asked < 60);
+}
+
 /* At least one of n is slow with probability 1 - (1 - f)^n. */
 TEST(stragglers_are_expected_with_their_probability)
 {
