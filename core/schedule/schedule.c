@@ -274,7 +274,7 @@ static const char *dep_fault(const struct schedule *schedule, int32_t id, struct
 __attribute__((unused)) static bool rounds_check(const struct schedule *schedule)
 {
     for (int32_t id = 0; id < schedule->step_count; id++) {
-        if (schedule->step[id].kind != STEP_COLLECTIVE)
+        if (schedule->step[id].kind != STEP_COLLECTIVE || schedule_first_like(schedule, id) < id)
             continue;
         struct collective collective = schedule_collective(schedule, id);
         for (int32_t i = 0; i < collective_channels(&collective); i++) {
