@@ -1,7 +1,9 @@
 #include "app/answer/curve.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { DRAWS = 400 /* for a point: 5 % of them are 20 */ };
 
@@ -164,9 +166,14 @@ struct json *curve_rows(const struct prediction *prediction, const char *path,
     }
     prediction_release(&closed);
     struct json *rows = json_new_array();
-    bool torus = result->grid.columns > 0;
-    for (int32_t nodes = 1; nodes < result->nodes; nodes *= 2)
+    bool torus = result->grid.columns > 0, shown = false;
+    double begun = base_seconds(CLOCK_MONOTONIC);
+    for (int32_t nodes = 1; nodes < result->nodes; nodes *= 2) {
+        if (base_seconds(CLOCK_MONOTONIC) - begun > 2 && isatty(STDERR_FILENO))
+            shown = fprintf(stderr, "\r\033[Kpredicting %d nodes for the page", nodes) > 0;
         json_append(rows, row_at(nodes, path, options, &trim, torus));
+    }
+    fputs(shown ? "\r\033[K" : "", stderr);
     json_append(rows, row_of(result, torus, true));
     return rows;
 }
