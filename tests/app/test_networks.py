@@ -79,7 +79,7 @@ class Networks(support.Case):
             self.assertIn(noun, said)
             self.assertNotIn("images", said)
         self.assertIn("images/s", run("compare", job, other, "-banalytic").stdout)
-        self.assertGreater(answer("predict", job, "-banalytic")["images_per_s"], 0)
+        self.assertGreater(answer("predict", job, "-banalytic")["samples_per_s"], 0)
 
     def test_a_built_in_network_as_a_file_is_the_same_network(self):
         for name in ("resnet50", "resnet18_v1", "resnet20", "vgg16", "toy"):

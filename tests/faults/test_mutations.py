@@ -210,7 +210,7 @@ class Mutations(faults.Case):
             result = json.loads(answer)
         except ValueError:
             return False
-        low, high = result["step_s_low"], result["step_s_high"] or (0, 0)
+        low, high = result["step_s_low"] or 0, result["step_s_high"] or 0
         return (all(map(math.isfinite, numbers(result))) and 0 < result["step_s"]
                 and 0 <= low <= high and result["time_to_train_s"] >= 0)
 
