@@ -223,5 +223,6 @@ class Signals(training.Run):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup, around all tests, ignores
+    for ignored in (signal.SIGHUP, signal.SIGINT):  # by nohup, and by a shell in the background
+        signal.signal(ignored, signal.SIG_DFL)
     training.main()
