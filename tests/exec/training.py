@@ -25,14 +25,14 @@ def main():
 
 
 def ranks_of(directory):
-    """The processes that train into `directory`."""
+    """The processes that train into `directory`, or a job of that name."""
     found = []
     for place in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             words = (place / "cmdline").read_bytes().decode().split("\0")
         except (OSError, ValueError):
             continue
-        if os.path.basename(words[0]) == "foretrain-exec" and f"--out={directory}" in words:
+        if os.path.basename(words[0]) == "foretrain-exec" and {f"--out={directory}", str(directory)} & set(words):
             found.append(int(place.name))
     return sorted(found)
 
