@@ -165,6 +165,8 @@ class Manual(unittest.TestCase):
     def test_every_command_is_in_the_manual(self):
         page = (ROOT / "docs/man/foretrain.1.scd").read_text(encoding="utf-8")
         for command in re.findall(r"^  ([\w-]+) +\S", run("--help").stdout, re.M):
+            if command == "calibrate" and not support.has_gsl():
+                continue  # and has no parts
             told = run(command, "--help").stdout
             parts = re.findall(r"^  ([\w-]+) +\S", told, re.M) if f"{command} COMMAND ..." in told else [""]
             for name in (f"{command} {part}".strip() for part in parts):
