@@ -11,6 +11,7 @@ import shutil
 import struct
 import subprocess
 import termios
+import time
 import unittest
 
 import support
@@ -391,6 +392,16 @@ class Predict(support.Case):
         line = os.read(master, 1 << 16).decode().split("bucket 0")[1].split("\r\n")[0]
         os.close(master)
         self.assertEqual(len("  bucket 0" + line), 97)
+
+    def test_a_terminal_is_told_of_what_takes_long(self):
+        job = support.ROOT / "experiments" / "01_sony_abci" / "unknown" / "v1-1088.yaml"
+        (ours, theirs), begun = os.openpty(), time.monotonic()
+        subprocess.run([support.PROGRAM, "predict", job, "-banalytic", "--report", self.directory / "page.html"],
+                       stdout=subprocess.DEVNULL, stderr=theirs, check=True)
+        if time.monotonic() - begun > 20:
+            self.assertRegex(os.read(ours, 4096).decode(), r"predicting \d+ nodes for the page")
+        os.close(ours)
+        os.close(theirs)
 
     def test_what_is_warned_of_on_stderr_is_in_the_json(self):
         self.assertEqual(answer("predict", self.job, "-banalytic")["warnings"], [])
