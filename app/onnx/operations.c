@@ -423,36 +423,21 @@ static const struct {
     {"Dropout", read_dropout},
     {"Softmax", read_softmax},
     {"LogSoftmax", read_softmax},
-    {"Sub", onnx_moves},
-    {"Mul", onnx_moves},
-    {"Div", onnx_moves},
-    {"Pow", onnx_moves},
-    {"Sqrt", onnx_moves},
-    {"Exp", onnx_moves},
-    {"Log", onnx_moves},
-    {"Neg", onnx_moves},
-    {"Abs", onnx_moves},
-    {"Erf", onnx_moves},
-    {"Tanh", onnx_moves},
-    {"Sigmoid", onnx_moves},
-    {"HardSigmoid", onnx_moves},
-    {"HardSwish", onnx_moves},
-    {"LeakyRelu", onnx_moves},
-    {"PRelu", onnx_moves},
-    {"Elu", onnx_moves},
-    {"Where", onnx_moves},
-    {"Equal", onnx_moves},
-    {"Not", onnx_moves},
-    {"ReduceSum", onnx_moves},
-    {"ReduceMax", onnx_moves},
-    {"GlobalMaxPool", onnx_moves},
-    {"Resize", onnx_moves},
 };
+
+/* On single values, or as good as. */
+static const char *const moving[] = {
+    "Sub", "Mul",   "Div",   "Pow",     "Sqrt",        "Exp",       "Log",           "Neg",
+    "Abs", "Erf",   "Tanh",  "Sigmoid", "HardSigmoid", "HardSwish", "LeakyRelu",     "PRelu",
+    "Elu", "Where", "Equal", "Not",     "ReduceSum",   "ReduceMax", "GlobalMaxPool", "Resize"};
 
 bool onnx_operation(struct onnx_network *n, const struct onnx_node *node)
 {
     for (size_t i = 0; i < ARRAY_SIZE(operations); i++)
         if (!strcmp(operations[i].op, node->op))
             return operations[i].read(n, node);
+    for (size_t i = 0; i < ARRAY_SIZE(moving); i++)
+        if (!strcmp(moving[i], node->op))
+            return onnx_moves(n, node);
     return false;
 }
