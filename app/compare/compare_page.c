@@ -77,6 +77,21 @@ static struct json *range_row(const char *label, const struct json *object, cons
     return row;
 }
 
+/* Of rows as range_row() makes them. */
+static void add_ranges(struct page *page, const char *title, const struct json *rows,
+                       enum unit unit, bool ratios)
+{
+    chart_ranges(page, &(struct chart_ranges){.words = {.title = title},
+                                              .rows = rows,
+                                              .label = "label",
+                                              .low = "low",
+                                              .value = "value",
+                                              .high = "high",
+                                              .unit = unit,
+                                              .mark = ratios ? 1 : NAN,
+                                              .log = ratios});
+}
+
 static void add_times(struct page *page, const struct json *jobs)
 {
     AUTORELEASE(json) struct json *rows = json_new_array();
@@ -84,15 +99,7 @@ static void add_times(struct page *page, const struct json *jobs)
         json_append(rows, range_row(html_word(json_item(jobs, i), "name"), json_item(jobs, i),
                                     "time_to_train_s"));
     html_section(page, "How long does each take?");
-    chart_ranges(page, &(struct chart_ranges){{.title = "Time to train of each job"},
-                                              rows,
-                                              "label",
-                                              "low",
-                                              "value",
-                                              "high",
-                                              UNIT_SECONDS,
-                                              NAN,
-                                              false});
+    add_ranges(page, "Time to train of each job", rows, UNIT_SECONDS, false);
     add_figures(page, jobs);
 }
 
@@ -132,15 +139,7 @@ static void add_pairs(struct page *page, const struct json *pairs)
         page, NULL,
         "The time of one job over that of another. What is uncertain in both in the same "
         "way cancels. An interval that does not cross 1 settles which is faster.");
-    chart_ranges(page, &(struct chart_ranges){{.title = "Ratios of times"},
-                                              rows,
-                                              "label",
-                                              "low",
-                                              "value",
-                                              "high",
-                                              UNIT_NONE,
-                                              1,
-                                              true});
+    add_ranges(page, "Ratios of times", rows, UNIT_NONE, true);
     html_table(page, "pairs", "ratios of times", rows, columns, false);
 }
 
@@ -162,9 +161,7 @@ static void add_factors(struct page *page, const struct json *pairs)
             base_format("Factors of %s over %s", html_word(pair, "b"), html_word(pair, "a"));
         AUTOFREE char *name =
             base_format("factors-%s-%s", html_word(pair, "b"), html_word(pair, "a"));
-        chart_ranges(
-            page, &(struct chart_ranges){
-                      {.title = title}, rows, "label", "low", "value", "high", UNIT_NONE, 1, true});
+        add_ranges(page, title, rows, UNIT_NONE, true);
         html_table(page, name, title, rows, columns, false);
     }
 }
