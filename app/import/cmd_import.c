@@ -3,12 +3,13 @@
 #include "app/cli/command.h"
 #include "app/import/import.h"
 
-static int answer(import_reader *read, const struct import_request *request, struct text *out,
-                  struct err *err)
+static int answer(const char *kind, import_reader *read, const struct import_request *request,
+                  struct text *out, struct err *err)
 {
     const char *path = request->head.argument.item[0], *slash = strrchr(path, '/');
     AUTORELEASE(import)
-    struct import import = {.file = path, .base_name = base_copy(slash ? slash + 1 : path)};
+    struct import import = {
+        .kind = kind, .file = path, .base_name = base_copy(slash ? slash + 1 : path)};
     if (read(&import, request, err))
         return -1;
     import.nodes = request->nodes ? request->nodes : import.nodes;
@@ -45,49 +46,50 @@ static const struct option trace_options[] = {
     ROW_REPLACE(AT(overwrite), "to"), ROW_JSON, ROW_LAST};
 
 /* A kind of file: its function and its command. */
-#define KIND(reader, title, of, rows, meaning, shown)                                              \
-    static int run_##reader(const void *record, struct text *out, struct err *err)                 \
+#define KIND(id, reader, title, of, rows, meaning, shown)                                          \
+    static int run_##id(const void *record, struct text *out, struct err *err)                     \
     {                                                                                              \
-        return answer(import_##reader, record, out, err);                                          \
+        return answer(title, reader, record, out, err);                                            \
     }                                                                                              \
-    static const struct command kind_##reader = {                                                  \
+    static const struct command kind_##id = {                                                      \
         .name = title,                                                                             \
         .synopsis = of " [options]",                                                               \
         .help = meaning,                                                                           \
         .examples = shown,                                                                         \
         RECORD(rows, struct import_request, NULL),                                                 \
         TAKES(1, 1),                                                                               \
-        .run = run_##reader,                                                                       \
+        .run = run_##id,                                                                           \
     }
 
-KIND(nccl_tests, "nccl-tests", "FILE", times_options,
+KIND(nccl_tests, import_draft, "nccl-tests", "FILE", times_options,
      "bandwidth and latency of all_reduce_perf, text or JSON",
      "all_reduce_perf -b 8 -e 1G -f 2 -g 8 > all_reduce.txt\n"
      "foretrain import nccl-tests all_reduce.txt --to mine.yaml");
 
-KIND(nccl_topo, "nccl-topo", "FILE.xml", node_options,
+KIND(nccl_topo, import_nccl_topo, "nccl-topo", "FILE.xml", node_options,
      "a node as NCCL sees it: what NCCL_TOPO_DUMP_FILE writes",
      "NCCL_TOPO_DUMP_FILE=topo.xml all_reduce_perf -g 8\n"
      "foretrain import nccl-topo topo.xml --to mine.yaml --nodes 16");
 
-KIND(slurm, "slurm", "topology.conf|topology.yaml", network_options,
+KIND(slurm, import_slurm, "slurm", "topology.conf|topology.yaml", network_options,
      "racks and tiers of a cluster from Slurm's topology",
      "foretrain import slurm /etc/slurm/topology.conf --platform dgx-a100 --to mine.yaml");
 
-KIND(osu, "osu", "FILE", times_options,
+KIND(osu, import_draft, "osu", "FILE", times_options,
      "bandwidth and latency of osu_latency, osu_bw or osu_allreduce",
      "mpirun -n 2 --map-by node osu_latency > latency.txt\n"
      "foretrain import osu latency.txt --to mine.yaml");
-KIND(ibnetdiscover, "ibnetdiscover", "FILE", network_options,
+KIND(ibnetdiscover, import_ibnetdiscover, "ibnetdiscover", "FILE", network_options,
      "racks and cards of an InfiniBand network",
      "ibnetdiscover > fabric.txt\n"
      "foretrain import ibnetdiscover fabric.txt --platform dgx-a100 --to mine.yaml");
 
-KIND(hwloc, "hwloc", "FILE.xml", node_options, "a node as hwloc sees it: cores, GPUs and cards",
+KIND(hwloc, import_hwloc, "hwloc", "FILE.xml", node_options,
+     "a node as hwloc sees it: cores, GPUs and cards",
      "lstopo --of xml > node.xml\n"
      "foretrain import hwloc node.xml --to mine.yaml --nodes 16");
 
-KIND(trace, "trace", "FILE.json", trace_options,
+KIND(trace, import_trace, "trace", "FILE.json", trace_options,
      "steps, kernels and matrix products of a PyTorch profile or our own trace",
      "foretrain import trace rank0.pt.trace.json --job job.yaml --to mine.yaml\n"
      "foretrain predict job.yaml --set platform.device=./mine.yaml");

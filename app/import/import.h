@@ -23,15 +23,15 @@ struct import_link {
 
 /** Groups of nodes. */
 struct import_tier {
-    struct import_link uplink; /**< its name is the tier's */
-    int64_t nodes, uplinks;
+    struct import_link uplink;     /**< its name is the tier's */
+    int64_t nodes, uplinks, rails; /**< 0: not known; of rails: one */
 };
 
 /** What NCCL makes of the inside of a node. */
 struct import_nccl {
     enum nccl_intra intra;
     int32_t channels; /**< 0: not known, nor anything else here */
-    const char *why;  /**< of channels, which is assumed */
+    char *why;        /**< of channels, which is assumed; owned */
     struct quantity bandwidth;
 };
 
@@ -43,6 +43,7 @@ enum {
 /** The draft so far.  A quantity without a source is unknown.  Start from {0} with `file` set;
  * release with import_release(). */
 struct import {
+    const char *kind; /**< of file: what the user calls it; borrowed */
     const char *file; /**< as the user gave it; borrowed */
     char *base_name;  /**< of the file, for sources; owned */
     char *description;
@@ -133,11 +134,8 @@ void import_release(struct import *import);
 typedef int import_reader(struct import *import, const struct import_request *request,
                           struct err *err);
 
-/** nccl-tests, text or JSON: all_reduce_perf. */
-import_reader import_nccl_tests;
-
-/** OSU micro-benchmarks: osu_latency, osu_bw, osu_allreduce. */
-import_reader import_osu;
+/** Any kind that foretrain-read knows: import_draft.h. */
+import_reader import_draft;
 
 /** NCCL's topology (NCCL_TOPO_DUMP_FILE), XML. */
 import_reader import_nccl_topo;

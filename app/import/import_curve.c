@@ -7,6 +7,9 @@
  * all.  Our choice. */
 #define LEAST_BUCKET 1048576.0
 
+/* A bucket of 16 MiB among 256 ranks travels in such parts. */
+#define LEAST_MESSAGE 65536.0
+
 bool curve_add(struct curve *curve, double size, double seconds)
 {
     if (curve->count == CURVE_ROWS || !(size > 0) || !(seconds > 0))
@@ -127,6 +130,79 @@ double import_compare(struct import *import, const struct curve *curve,
     if (rows > 2)
         json_put_real(import->result, "residual", sqrt(squares / rows));
     return curve_spread(squares, rows);
+}
+
+/* Two vertices and the cable between them, of the bandwidth that was measured. */
+static struct quantity *lay_pair(struct import *import, bool card, double bandwidth)
+{
+    import->nodes = card ? 2 : 1;
+    import->wiring.count[VERTEX_DEVICE] = card ? 1 : 2;
+    import->wiring.count[VERTEX_NIC] = card;
+    int32_t link = import_add_link(import, "inside");
+    import_connect(import, 0, 1, link);
+    if (!card)
+        return &import->link[link].bandwidth;
+    import_set(&import->link[link].bandwidth, 10 * bandwidth, PROVENANCE_ASSUMED,
+               "nobody measured: ten cards, enough never to decide");
+    return &import->nic.bandwidth;
+}
+
+/* The bandwidth of messages as gradients have them, with its spread. */
+static int fit_flight(struct import *import, struct curve *curve, struct curve_line *line,
+                      double *spread, struct err *err)
+{
+    if (import_fit_line(import, curve, LEAST_MESSAGE, line, err))
+        return -1;
+    int32_t rows = curve->count - line->first, last = curve->count - 1, best = 0;
+    double squares = 0, per_byte = 0;
+    for (int32_t i = 0; i <= last; i++) {
+        per_byte += i < line->first ? 0 : curve->seconds[i] / curve->size[i] / rows;
+        if (curve->size[i] / curve->seconds[i] > curve->size[best] / curve->seconds[best])
+            best = i;
+    }
+    if (!(line->latency >
+          0)) /* of larger messages a byte takes longer: the mean, as no line fits */
+        line->bandwidth = 1 / per_byte;
+    for (int32_t i = line->first; i <= last; i++) {
+        double time = line->latency + curve->size[i] / line->bandwidth;
+        squares += (time / curve->seconds[i] - 1) * (time / curve->seconds[i] - 1);
+    }
+    *spread = curve_spread(squares, rows);
+    if (curve->size[best] / curve->seconds[best] > 1.1 * line->bandwidth)
+        import_note(import, "the largest of osu_bw, %.4g GB/s at %g B, falls to %.4g at %g B",
+                    1e-9 * curve->size[best] / curve->seconds[best], curve->size[best],
+                    1e-9 * curve->size[last] / curve->seconds[last], curve->size[last]);
+    return 0;
+}
+
+int import_fit_pair(struct import *import, struct curve *latency, struct curve *bandwidth,
+                    int32_t nodes, struct err *err)
+{
+    struct curve_line line = {.latency = 0}, flight = {.latency = 0};
+    double spread = 0;
+    bool timed = latency->count > 0, card = nodes > 1;
+    if (bandwidth->count && fit_flight(import, bandwidth, &flight, &spread, err))
+        return -1;
+    if (timed && import_fit_line(import, latency, LEAST_MESSAGE, &line, err))
+        return -1;
+    if (bandwidth->count)
+        line.bandwidth = flight.bandwidth;
+    if (timed)
+        spread = fmax(spread, import_compare(import, latency, &line));
+    struct quantity *measured = lay_pair(import, card, line.bandwidth);
+    import_set(measured, line.bandwidth, PROVENANCE_MEASURED, "%s: fitted to %s", import->base_name,
+               bandwidth->count ? "osu_bw" : "osu_latency");
+    measured->spread = spread;
+    import_note(import, "bandwidth %.5g GB/s between two ranks", line.bandwidth * 1e-9);
+    if (timed) {
+        import_set(card ? &import->between : &import->inside, line.latency, PROVENANCE_MEASURED,
+                   "%s: fitted to osu_latency", import->base_name);
+        import_note(import, "%.4g us a message", line.latency * 1e6);
+        json_put_real(import->result, "message_latency_s", line.latency);
+    }
+    json_put_real(import->result, "bandwidth_bytes_per_s", line.bandwidth);
+    json_put_real(import->result, "spread", spread);
+    return 0;
 }
 
 /* Devices of a node, connected by one switch, and a card if there are several nodes. */

@@ -25,6 +25,13 @@ int import_fit_line(struct import *import, struct curve *curve, double matter,
 double import_compare(struct import *import, const struct curve *curve,
                       const struct curve_line *line);
 
+/** Take two ranks on @nodes nodes, 1 or 2: seconds by size of one message (@latency) and of
+ * messages in flight together (@bandwidth); one of both may be empty.  Latency follows from the
+ * first; bandwidth from the second, where it is there, at the sizes that gradients have.  @return
+ * 0, or -1: the messages of import_fit_line(). */
+int import_fit_pair(struct import *import, struct curve *latency, struct curve *bandwidth,
+                    int32_t nodes, struct err *err);
+
 /** Interpret @curve as all-reduces of @ranks ranks on @nodes nodes, as rings of 2 (ranks - 1)
  * messages of one rank-th of the bytes; this gives bandwidth and latency of the links of a platform
  * with equal nodes.  @return 0, or -1: unequal numbers of ranks per node, or the messages of

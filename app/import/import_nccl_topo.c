@@ -240,7 +240,7 @@ static void use_nvlinks(struct topo *topo, int32_t links)
     double reached = nvlink_speeds[nvlink_speed(topo)].reached;
     nccl->intra = NCCL_NVLINK;
     nccl->channels = topo->sm >= 90 ? 16 : links < 32 ? 2 * links : 64;
-    nccl->why = "as on DGX; NCCL's log (NCCL_DEBUG=INFO) has the number";
+    nccl->why = base_copy("as on DGX; NCCL's log (NCCL_DEBUG=INFO) has the number");
     import_set(&nccl->bandwidth, links * reached * 1e9, PROVENANCE_PUBLISHED,
                "%s: %d NVLinks of a GPU to others, all in rings; NCCL 2.28 src/graph/topo.h: %g "
                "GB/s a link",
@@ -265,7 +265,8 @@ static void use_pci(struct topo *topo)
         return;
     nccl->intra = NCCL_PCI;
     nccl->channels = 2;
-    nccl->why = "as on other nodes without NVLink; NCCL's log (NCCL_DEBUG=INFO) has the number";
+    nccl->why =
+        base_copy("as on other nodes without NVLink; NCCL's log (NCCL_DEBUG=INFO) has the number");
     import_set(&nccl->bandwidth, narrowest, PROVENANCE_ASSUMED,
                "the narrowest cable between neighbouring GPUs");
 }

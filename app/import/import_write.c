@@ -165,6 +165,8 @@ static void print_tiers(struct import *import, struct text *out)
         AUTOFREE char *place = base_format("network.tiers %s ", tier->uplink.name);
         text_add(out, "    - name: %s\n      nodes: %" PRId64 "\n      uplinks: %" PRId64 "\n",
                  tier->uplink.name, tier->nodes, tier->uplinks);
+        if (tier->rails > 1)
+            text_add(out, "      rails: %" PRId64 "\n", tier->rails);
         print_link(import, out, 6, place, &tier->uplink);
     }
 }

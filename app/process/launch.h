@@ -14,7 +14,8 @@
 struct launch {
     char **argument; /**< (count) the first is the program; owned */
     int32_t count;
-    int output;        /**< a file descriptor for its standard output; 0: this process's own */
+    int input;         /**< a file descriptor for its standard input; 0: an empty one */
+    int output;        /**< the same for its standard output; 0: this process's own */
     int talk;          /**< the same for its standard error */
     const char *hosts; /**< "h0,h0,h1": the host in a lab of each rank; NULL: on this machine */
     bool yields;       /**< waiting ranks yield to others at once */
@@ -42,7 +43,7 @@ struct text launch_read(int file);
 /** The line, quoted for a shell.  The caller frees it. */
 char *launch_line(const struct launch *launch);
 
-/** Connect output and talk in the calling process, just before it executes the program. */
+/** Connect input, output and talk in the calling process, just before it executes the program. */
 void launch_take_streams(const struct launch *launch);
 
 /** Run it in its own process group, with empty stdin and, unless given, this process's stdout and

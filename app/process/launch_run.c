@@ -35,6 +35,8 @@ static bool is_mpirun(const struct launch *launch)
 
 void launch_take_streams(const struct launch *launch)
 {
+    if (launch->input)
+        dup2(launch->input, STDIN_FILENO);
     if (launch->output)
         dup2(launch->output, STDOUT_FILENO);
     if (launch->talk)

@@ -15,7 +15,7 @@ struct part {
     char *reason; /* owned; NULL: there */
 };
 
-enum { PART_COUNT = 11 };
+enum { PART_COUNT = 12 };
 
 static struct part find_program(const char *name, const char *library, const char *need)
 {
@@ -76,6 +76,7 @@ static int show_environment(const void *record, struct text *out, struct err *er
         find_platforms(),
         find_program("foretrain-sim", BUILD_SIMGRID, "SimGrid (libsimgrid-dev)"),
         find_program("foretrain-exec", "always", ""),
+        find_program("foretrain-read", "always", ""),
         find_program("foretrain-onnx", BUILD_ONNX, "ONNX (libonnx-dev)"),
         find_library("simgrid", BUILD_SIMGRID, "not found, or switched off, at build time"),
         find_library("mpi", BUILD_MPI,

@@ -158,12 +158,40 @@ class NcclTests(Case):
         self.misread("nccl-tests", "\n".join(line for line in text.splitlines()
                                              if "Rank" not in line), "--ranks")
         self.misread("nccl-tests", text.replace("#  Rank  7", "#  Rnk  7"), "all_reduce_perf")
-        self.misread("nccl-tests", '{"results": [{"size": 8}]}', "bad.txt:1:", "out_of_place")
+        self.misread("nccl-tests", '{"results": [{"size": 8}]}', "bad.txt: results[0]", "out_of_place")
         self.misread("nccl-tests", '{"a": 1}', "bad.txt:1:1", "results")
         self.refused(66, "import", "nccl-tests", self.directory / "gone.txt")
         self.refused(64, "import", "nccl-tests", DATA / "all_reduce_8.txt", "--to", "x.yml")
         self.refused(73, "import", "nccl-tests", DATA / "all_reduce_8.txt", "--to",
                      self.directory / "no" / "x.yaml")
+
+
+class Reader(Case):
+    """foretrain-read, which may be missing or fail."""
+
+    def test_it_may_be_missing(self):
+        self.assertIn("'foretrain env'", self.refused(69, "import", "nccl-tests", DATA / "all_reduce_8.txt",
+                                                      FORETRAIN_LIBEXEC=str(self.directory)))
+
+    def test_its_end_is_reported(self):
+        for body, code, text in (("kill -9 $$", 70, "signal 9"), ("echo 'x: y' >&2; exit 65", 65, "x: y"),
+                                 ("exit 1", 70, "failed"), ("echo no", 65, "foretrain-read")):
+            self.write("foretrain-read", f"#!/bin/sh\n{body}\n", 0o755)
+            self.assertIn(text, self.refused(code, "import", "nccl-tests", DATA / "all_reduce_8.txt",
+                                             FORETRAIN_LIBEXEC=str(self.directory)))
+
+    def test_any_bytes_get_an_answer_or_a_message(self):
+        noise = random.Random(1)
+        for kind, name in (("nccl-tests", "all_reduce_8.txt"), ("nccl-tests", "all_reduce_8.json"), ("osu", "osu_pair.txt")):
+            text = bytearray((DATA / name).read_bytes())
+            for _ in range(8):
+                for _ in range(noise.randrange(1, 30)):
+                    text[noise.randrange(len(text))] = noise.randrange(1, 256)
+                path = self.directory / "noise"
+                path.write_bytes(text)
+                done = run("import", kind, path)
+                self.assertIn(done.returncode, (0, 65), (kind, done.stderr))
+                self.assertNotIn("fault of the reader", done.stderr)
 
 
 class Own(Case):
@@ -280,10 +308,10 @@ class Osu(Case):
     def test_latency_and_bandwidth_of_two_ranks(self):
         result = self.take("osu", "osu_pair.txt")["result"]
         self.assertLess(abs(result["message_latency_s"] / 2e-6 - 1), 5e-3)
-        self.assertEqual(result["bandwidth_bytes_per_s"], 12.1e9)  # of osu_bw, not of osu_latency
+        rate = result["bandwidth_bytes_per_s"]
+        self.assertLess(abs(rate / 12.1e9 - 1), 2e-3)  # of osu_bw, not of osu_latency
         for row in result["table"]:  # its bandwidth is osu_bw's, its latency osu_latency's
-            self.assertAlmostEqual(row["predicted_s"],
-                                   result["message_latency_s"] + row["bytes"] / 12.1e9)
+            self.assertAlmostEqual(row["predicted_s"], result["message_latency_s"] + row["bytes"] / rate)
         text = self.platform.read_text(encoding="utf-8")
         self.assertIn("nodes: 2", text)
         self.assertIn(f"spread: {100 * result['spread']:.3g} %", text)

@@ -1,0 +1,70 @@
+"""foretrain-read KIND NAME [RANKS NODES]: the draft of a platform or network from the file of another
+tool on standard input, as JSON; what `foretrain import` runs.  NAME is for messages.
+
+foretrain-read --env: the versions of Python and of what readers import.
+
+Exit codes: 0, 64 usage, 65 not such a file, 69 a package is missing, 70 a fault of a reader, 71 memory.
+"""
+import importlib
+import json
+import os
+import resource
+import sys
+
+import draft
+
+READERS = {"nccl-tests": "nccl_tests", "osu": "osu"}
+PACKAGES = ()
+SIZE_LIMIT = 128 << 20  # of a text [bytes]
+CPU_LIMIT = 300  # [s]
+
+
+def environment():
+    """The versions of what is there."""
+    found = {"python": sys.version.split(maxsplit=1)[0]}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.import_module(name).__version__
+        except ImportError:
+            found[name] = None
+    return found
+
+
+def read(kind, name, options):
+    """The document of a file on standard input."""
+    data = sys.stdin.buffer.read(SIZE_LIMIT + 1)
+    if len(data) > SIZE_LIMIT:
+        raise draft.Refused(f"larger than {SIZE_LIMIT >> 20} MiB")
+    reader = importlib.import_module(READERS[kind])
+    made = draft.Draft(draft.plain(os.path.basename(name)))
+    reader.read(made, data.decode("utf-8", "replace"), *options)
+    return made.finish()
+
+
+def main(words):
+    """The program; returns its exit code."""
+    if words == ["--env"]:
+        print(json.dumps(environment()))
+        return 0
+    if len(words) not in (2, 4) or words[0] not in READERS or not all(w.isdigit() for w in words[2:]):
+        print(__doc__.split("\n\n", maxsplit=1)[0], file=sys.stderr)
+        return 64
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT, CPU_LIMIT))
+    options = [int(word) for word in words[2:]] or [0, 0]
+    try:
+        print(json.dumps(read(words[0], words[1], options)))
+        return 0
+    except draft.Refused as refused:
+        text, code = str(refused), refused.code
+    except MemoryError:
+        text, code = ": no memory", 71
+    except RecursionError:
+        text, code = ": nested too deeply", 65
+    except Exception as fault:  # whatever a reader did not foresee in a file from anywhere
+        text, code = f": a fault of the reader: {type(fault).__name__}: {fault}", 70
+    print(draft.plain(words[1] + text), file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
