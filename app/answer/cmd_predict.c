@@ -140,10 +140,11 @@ static int predict(const void *record, struct text *out, struct err *err)
 static const struct option options[] = {
     ROWS_STEP,
     ROW_PRICES(AT(prices)),
-    OPTION_ROW("trace", 't', OPTION_TEXT, AT(trace), "FILE|DIR/", NULL,
+    OPTION_ROW("trace", 't', OPTION_OUTPUT, AT(trace), "FILE|DIR/", NULL,
                "Write the last phase's steps as Chrome/Kineto JSON: FILE, FILE.gz, or a file for "
-               "each rank in DIR/"),
-    OPTION_ROW("paje", 0, OPTION_TEXT, AT(paje), "FILE", NULL,
+               "each rank in DIR/",
+               .holds = "rank-*.json"),
+    OPTION_ROW("paje", 0, OPTION_OUTPUT, AT(paje), "FILE", NULL,
                "Write the last phase's steps as a Paje trace"),
     ROW_SPANS(AT(spans)),
     ROW_REPORT(AT(report)),

@@ -7,6 +7,7 @@
 #include "app/calibrate/calibrate_exchange.h"
 #include "app/calibrate/calibrate_training.h"
 #include "app/process/cores.h"
+#include "core/base/claim.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/config/field_write.h"
@@ -93,8 +94,10 @@ static int name_files(struct cluster *cluster, const char *name, struct err *err
             cluster->device_path =
                 base_format("%.*s%s-device.yaml", slash ? (int)(slash + 1 - out) : 0, out, name);
     }
-    int failed = (out && calibrate_check_file(out, request, err)) ||
-                 (cluster->device_path && calibrate_check_file(cluster->device_path, request, err));
+    int failed =
+        (out && calibrate_check_file(out, request, err)) ||
+        (cluster->device_path && (claim_output("out", cluster->device_path, NULL, err) ||
+                                  calibrate_check_file(cluster->device_path, request, err)));
     return failed ? -1 : 0;
 }
 

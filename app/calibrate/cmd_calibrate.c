@@ -8,6 +8,7 @@
 #include "app/cli/command.h"
 #include "app/cli/measure_list.h"
 #include "app/study/software_fit.h"
+#include "core/base/claim.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 
@@ -239,7 +240,7 @@ static int run_device(const void *record, struct text *out, struct err *err)
     if (!request->from)
         return measure(request, false, out, err);
     AUTORELEASE(published) struct published table = {0};
-    if (published_read(&table, request->from, err))
+    if (claim_input(request->from, err) || published_read(&table, request->from, err))
         return -1;
     return answer(request, &table, out, err);
 }
@@ -253,7 +254,7 @@ static int run_cluster(const void *record, struct text *out, struct err *err)
 
 /* What both measure, and for how long. */
 #define ROWS_MACHINE                                                                               \
-    OPTION_ROW("out", 'o', OPTION_TEXT, AT(directory), "FILE.yaml", NULL,                          \
+    OPTION_ROW("out", 'o', OPTION_OUTPUT, AT(directory), "FILE.yaml", NULL,                        \
                "Write what was measured as a device or platform"),                                 \
         ROW_NETWORKS(AT(machine.networks)), ROW_BATCHES(AT(machine.batches)),                      \
         OPTION_ROW("threads", 0, OPTION_INTEGER, AT(machine.compute.threads), "N", NULL,           \
@@ -272,8 +273,8 @@ static const struct option device_options[] = {
     OPTION_ROW("from", 'f', OPTION_TEXT, AT(from), "FILE", NULL,
                "Measure nothing: a table of runs, as `published` reads it",
                .bars = "out|networks|batch|threads|device|precision|repeats|budget|strict"),
-    OPTION_ROW("to", 0, OPTION_TEXT, AT(to), "DIR", NULL, "Write a profile per software to DIR",
-               "from"),
+    OPTION_ROW("to", 0, OPTION_FOLDER, AT(to), "DIR", NULL, "Write a profile per software to DIR",
+               "from", .holds = "*.yaml"),
     OPTION_ROW("without", 0, OPTION_TEXT, AT(without), "FAMILY", NULL,
                "Predict the runs of that device family instead of fitting to them", "from"),
     ROW_REPLACE(AT(overwrite), "out|to"),

@@ -8,6 +8,7 @@
 
 #include "app/cli/csv.h"
 #include "app/cli/stream.h"
+#include "core/base/claim.h"
 
 /* Located messages say "file:line:column: error: " themselves. */
 static bool is_marked(const char *text)
@@ -93,6 +94,17 @@ static int check_output(const struct request *request, struct err *err)
                : 0;
 }
 
+/* Outputs first: what is read may not be one of them. */
+static int claim_files(const struct command *command, const struct request *request,
+                       struct err *err)
+{
+    int failed =
+        option_claim(command->options, request, err) || (!command->ranks && claim_check(err));
+    for (int32_t i = 0; i < request->argument.count && !failed; i++)
+        failed = claim_input(request->argument.item[i], err);
+    return failed ? -1 : 0;
+}
+
 /* Put those that can be read only once where children find them, too. */
 static int keep_streams(struct option_list *argument, struct err *err)
 {
@@ -131,6 +143,7 @@ static void run_one(const char *program, const struct command *command, int argc
     if (!option_parse(command->options, argc, argv, request, &request->argument, &request->given,
                       err) &&
         !check_arguments(program, command, request, err) && !check_output(request, err) &&
+        !claim_files(command, request, err) &&
         !(command->jobs && keep_streams(&request->argument, err)))
         command->run(request, out, err);
     option_release(command->options, request);

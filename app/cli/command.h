@@ -26,6 +26,7 @@ struct command {
     bool jobs;                      /**< arguments are jobs: of "-" and pipes a copy is made, for
                                          children read them again */
     const struct answer_columns *const *answers; /**< with --json; NULL-terminated, or NULL */
+    bool ranks; /**< a rank of many runs it: whether outputs can be written, the front end checks */
     const char *missing; /**< "GSL (-Dgsl=enabled)": a build without it refuses the
                               command, with any words (exit code 69); NULL: nothing */
 

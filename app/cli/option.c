@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/claim.h"
+#include "core/base/file.h"
+
 enum { EXIT_USAGE = 64 };
 
 void option_list_add(struct option_list *list, const char *text)
@@ -131,6 +134,8 @@ static int set(const struct option *option, const char *value, void *record, str
         *(bool *)member = true;
         return 0;
     case OPTION_TEXT:
+    case OPTION_OUTPUT:
+    case OPTION_FOLDER:
         *(const char **)member = value;
         return 0;
     case OPTION_TEXTS:
@@ -246,6 +251,19 @@ int option_parse(const struct option *table, int argc, char **argv, void *record
             return -1;
     }
     return check_needs(&parse);
+}
+
+int option_claim(const struct option *table, const void *record, struct err *err)
+{
+    for (const struct option *option = table; option->name; option++) {
+        if (option->kind != OPTION_OUTPUT && option->kind != OPTION_FOLDER)
+            continue;
+        const char *path = *(const char *const *)((const char *)record + option->offset);
+        bool file = option->kind == OPTION_OUTPUT && (!path || !file_is_directory(path));
+        if (claim_output(option->name, path, file ? NULL : option->holds, err))
+            return -1;
+    }
+    return 0;
 }
 
 void option_release(const struct option *table, void *record)

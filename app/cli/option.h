@@ -17,6 +17,9 @@
 enum option_kind {
     OPTION_FLAG,    /**< bool */
     OPTION_TEXT,    /**< const char *; the last one given is used */
+    OPTION_OUTPUT,  /**< const char *: a file that the command writes; with `holds` it may be a
+                         directory for such files, by its name: "DIR/" */
+    OPTION_FOLDER,  /**< const char *: a directory that the command writes files to */
     OPTION_TEXTS,   /**< struct option_list; each use appends */
     OPTION_INTEGER, /**< int32_t, at least 0 */
     OPTION_WORD,    /**< int32_t: the index in `words` */
@@ -52,6 +55,7 @@ struct option {
 
     const char *needs; /**< "trace|spans" or "device=cuda": one that must be given, too */
     const char *bars;  /**< "lab|ranks": those that must not be given */
+    const char *holds; /**< names of what is written to the directory: see claim_output() */
 };
 
 /** One row of a table, member by member. */
@@ -66,6 +70,9 @@ struct option {
  * value, not a number, unknown word, an option without what it needs. */
 int option_parse(const struct option *table, int argc, char **argv, void *record,
                  struct option_list *argument, struct option_list *given, struct err *err);
+
+/** Note what @record says will be written.  @return 0, or -1: see claim_output(). */
+int option_claim(const struct option *table, const void *record, struct err *err);
 
 /** Release the lists that option_parse() filled in @record. */
 void option_release(const struct option *table, void *record);

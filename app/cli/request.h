@@ -87,7 +87,7 @@ char *request_yaml_name(const char *option, const char *path, struct err *err);
     OPTION_ROW("json", 'j', OPTION_FLAG, offsetof(struct request, json),                           \
                .help = "Print one JSON object")
 #define ROW_CSV(what)                                                                              \
-    OPTION_ROW("csv", 0, OPTION_TEXT, offsetof(struct request, csv), "FILE", NULL,                 \
+    OPTION_ROW("csv", 0, OPTION_OUTPUT, offsetof(struct request, csv), "FILE", NULL,               \
                "Write " what " as CSV; -: print it and nothing else")
 #define ROW_SET(at)                                                                                \
     OPTION_ROW("set", 's', OPTION_TEXTS, at, "KEY=VALUE", NULL,                                    \
@@ -133,10 +133,10 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
     OPTION_ROW("traced-ranks", 0, OPTION_INTEGER, at, "N", NULL,                                   \
                "Ranks whose steps are recorded; 0: all (default: 4)")
 #define ROW_SPANS(at)                                                                              \
-    OPTION_ROW("spans", 0, OPTION_TEXT, at, "FILE", NULL,                                          \
+    OPTION_ROW("spans", 0, OPTION_OUTPUT, at, "FILE", NULL,                                        \
                "Write when each step ran on each rank, as text")
 #define ROW_REPORT(...)                                                                            \
-    OPTION_ROW("report", 0, OPTION_TEXT, .argument = "FILE.html",                                  \
+    OPTION_ROW("report", 0, OPTION_OUTPUT, .argument = "FILE.html",                                \
                .help = "Write the answer as a page with pictures, which opens without a network",  \
                .offset = __VA_ARGS__)
 #define ROW_PRICES(at)                                                                             \
@@ -206,4 +206,6 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
     OPTION_ROW("overwrite", 0, OPTION_FLAG, at,                                                    \
                .help = "Replace files that this command did not write", .needs = what)
 #define ROW_DIRECTORY(at)                                                                          \
-    OPTION_ROW("out", 'o', OPTION_TEXT, at, "DIR", NULL, "Directory for checkpoints and log files")
+    OPTION_ROW("out", 'o', OPTION_FOLDER, at, "DIR", NULL,                                         \
+               "Directory for checkpoints and log files",                                          \
+               .holds = "@(run.json|job.*|steps.*|evaluations.csv|mllog.txt|*ckpt-*|*snapshot-*)")

@@ -131,7 +131,7 @@ static int run(const void *record, struct text *out, struct err *err)
 }
 
 static const struct option options[] = {
-    OPTION_ROW("out", 'o', OPTION_TEXT, offsetof(struct merge_request, out), "FILE", NULL,
+    OPTION_ROW("out", 'o', OPTION_OUTPUT, offsetof(struct merge_request, out), "FILE", NULL,
                "Where the table goes (default: standard output)"),
     ROW_LAST};
 

@@ -5,6 +5,7 @@
 #include "app/cli/csv.h"
 #include "app/explore/sweep_report.h"
 #include "app/process/cores.h"
+#include "core/base/claim.h"
 #include "core/base/file.h"
 
 struct sweep_request {
@@ -70,14 +71,15 @@ static int run(const void *record, struct text *out, struct err *err)
         return err_add_code(err, 64,
                             "a sweep needs an axis, as in --scan cluster.nodes=8..1024:x2 or "
                             "--list allreduce.algorithm=nccl,torus2d");
-    if (read_shard(request->shard, &plan.shard, err) ||
-        (request->prices && price_read(&prices, request->prices, err)))
-        return -1;
-    plan.prices = request->prices ? &prices : NULL;
     const char *csv = request->head.csv;
     bool table = csv && !csv_is_answer(&request->head) && !file_is_stream(csv);
     AUTOFREE char *beside = table ? base_format("%s.journal", csv) : NULL;
     plan.journal = request->journal ? request->journal : beside;
+    if ((plan.journal == beside && claim_output("journal", beside, NULL, err)) ||
+        read_shard(request->shard, &plan.shard, err) ||
+        (request->prices && price_read(&prices, request->prices, err)))
+        return -1;
+    plan.prices = request->prices ? &prices : NULL;
     int failed = sweep_run(&sweep, &plan, &request->axis, err) ||
                  print(out, request, &sweep, err) ||
                  (beside && beside == plan.journal && end_journal(&sweep, err)) ||
@@ -103,7 +105,7 @@ static const struct option options[] = {
     ROW_IGNORE_MEMORY(AT(predict.ignore_memory)),
     OPTION_ROW("jobs", 0, OPTION_INTEGER, AT(workers), "N", NULL,
                "Points at a time (default: the cores of the machine)"),
-    OPTION_ROW("journal", 0, OPTION_TEXT, AT(journal), "FILE", NULL,
+    OPTION_ROW("journal", 0, OPTION_OUTPUT, AT(journal), "FILE", NULL,
                "Keep finished points there and go on from it (default: FILE.journal beside --csv "
                "FILE, until FILE is written)"),
     OPTION_ROW(

@@ -19,7 +19,7 @@ static int answer(const char *kind, import_reader *read, const struct import_req
 #define AT(member) offsetof(struct import_request, member)
 
 #define TO                                                                                         \
-    OPTION_ROW("to", 0, OPTION_TEXT, AT(to), "PLATFORM.yaml", NULL, "The platform file to write")
+    OPTION_ROW("to", 0, OPTION_OUTPUT, AT(to), "PLATFORM.yaml", NULL, "The platform file to write")
 #define NODES                                                                                      \
     OPTION_ROW("nodes", 'n', OPTION_INTEGER, AT(nodes), "N", NULL,                                 \
                "Nodes, when the file does not say")
@@ -41,7 +41,7 @@ static const struct option network_options[] = {TO, ROW_REPLACE(AT(overwrite), "
 static const struct option trace_options[] = {
     OPTION_ROW("job", 0, OPTION_TEXT, AT(job), "JOB.yaml", NULL,
                "Compare a step with the one predicted for this job"),
-    OPTION_ROW("to", 0, OPTION_TEXT, AT(to), "DEVICE.yaml", NULL,
+    OPTION_ROW("to", 0, OPTION_OUTPUT, AT(to), "DEVICE.yaml", NULL,
                "The device file to write, whose steps take as long as here", "job"),
     ROW_REPLACE(AT(overwrite), "to"), ROW_JSON, ROW_LAST};
 

@@ -71,7 +71,7 @@ static int run_job(const void *record, struct text *out, struct err *err)
 
 #define AT(member) offsetof(struct new_request, member)
 #define ROW_TO                                                                                     \
-    OPTION_ROW("to", 0, OPTION_TEXT, AT(to), "FILE.yaml", NULL,                                    \
+    OPTION_ROW("to", 0, OPTION_OUTPUT, AT(to), "FILE.yaml", NULL,                                  \
                "The file to write (default: standard output)")
 #define ROW_OVERWRITE                                                                              \
     OPTION_ROW("overwrite", 0, OPTION_FLAG, AT(overwrite),                                         \

@@ -101,7 +101,7 @@ static int import_onnx(const void *record, struct text *out, struct err *err)
 #define AT(member) offsetof(struct onnx_request, member)
 
 static const struct option options[] = {
-    OPTION_ROW("to", 'o', OPTION_TEXT, AT(to), "NETWORK.yaml", NULL,
+    OPTION_ROW("to", 'o', OPTION_OUTPUT, AT(to), "NETWORK.yaml", NULL,
                "The network file to write (default: standard output)"),
     ROW_REPLACE(AT(overwrite), "to"),
     OPTION_ROW("unknown", 0, OPTION_WORD, AT(unknown), NULL, unknown_words,

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "app/cli/command.h"
+#include "core/base/claim.h"
 #include "exec/input/input.h"
 #include "exec/input/pack/pack.h"
 
@@ -109,7 +110,7 @@ static int pack(const void *record, struct text *out, struct err *err)
         return err_add_code(err, 64, "--image: must be 1 to %d pixels", SIDE_MOST);
     if (job.threads > THREADS_MOST)
         return err_add_code(err, 64, "--threads: must be at most %d", THREADS_MOST);
-    if (pack_write(&job, &summary, err))
+    if (claim_input_all(job.from, err) || pack_write(&job, &summary, err))
         return -1;
     print_summary(job.to, &summary, request->head.json, out);
     return 0;
@@ -231,7 +232,7 @@ static int show_speed(const void *record, struct text *out, struct err *err)
 }
 
 static const struct option pack_options[] = {
-    OPTION_ROW("to", 't', OPTION_TEXT, offsetof(struct pack_request, to), "FILE", NULL,
+    OPTION_ROW("to", 't', OPTION_OUTPUT, offsetof(struct pack_request, to), "FILE", NULL,
                "The pack to write; replaced when complete"),
     OPTION_ROW("image", 0, OPTION_INTEGER, offsetof(struct pack_request, shorter), "PIXELS", NULL,
                "Make shorter sides smaller to this; validation at 224 wants 256 (default: 256)"),

@@ -66,11 +66,11 @@ static int run_published(const void *record, struct text *out, struct err *err)
 
 #define AT(member) offsetof(struct published_request, member)
 
-static const struct option options[] = {ROW_BACKEND(AT(predict.backend)), ROW_JSON,
-                                        ROW_CSV("the rows"),
-                                        OPTION_ROW("keep", 'k', OPTION_TEXT, AT(keep), "DIR", NULL,
-                                                   "Keep what each row was mapped to in DIR"),
-                                        ROW_LAST};
+static const struct option options[] = {
+    ROW_BACKEND(AT(predict.backend)), ROW_JSON, ROW_CSV("the rows"),
+    OPTION_ROW("keep", 'k', OPTION_FOLDER, AT(keep), "DIR", NULL,
+               "Keep what each row was mapped to in DIR", .holds = "*.yaml"),
+    ROW_LAST};
 
 static const struct published_request defaults = {.predict = {PREDICT_DEFAULTS}};
 

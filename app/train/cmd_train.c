@@ -7,6 +7,7 @@
 #include "app/train/train_answers.h"
 #include "app/train/train_memory.h"
 #include "app/train/train_page.h"
+#include "core/base/claim.h"
 #include "exec/checkpoint/checkpoint.h"
 
 /* The child gets the user's words, but for the options that it does not have. */
@@ -34,7 +35,10 @@ static int check(const struct train_request *request, struct job *job, struct dr
     if (train_request_check(request, err) ||
         job_read(job, request->head.argument.item[0], set->item, set->count, NULL, err))
         return -1;
-    int failed = job_resolve(job, &wish, err);
+    const char *images = job->scenario.training.data.path;
+    const char *more = job->scenario.training.data.validation_path;
+    int failed = (images && claim_input_all(images, err)) || (more && claim_input_all(more, err)) ||
+                 job_resolve(job, &wish, err);
     *dry = (struct dry_run_answer){.sha256 = job->scenario.sha256,
                                    .network = job->model->name,
                                    .device = device_words[request->compute.device],

@@ -148,5 +148,6 @@ const struct command exec_train = {
     .examples = "mpirun -n 4 foretrain-exec train job.yaml --out run1",
     RECORD(options, struct train_request, &train_defaults),
     TAKES(1, 1),
+    .ranks = true,
     .run = train,
 };

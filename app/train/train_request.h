@@ -65,9 +65,10 @@ int train_request_check(const struct train_request *request, struct err *err);
                "resume")
 #define ROW_TRAIN_TRACE                                                                            \
     OPTION_ROW(                                                                                    \
-        "trace", 't', OPTION_TEXT, TRAIN_AT(trace), "FILE|DIR/", NULL,                             \
+        "trace", 't', OPTION_OUTPUT, TRAIN_AT(trace), "FILE|DIR/", NULL,                           \
         "Write the traced steps of all ranks as Chrome/Kineto JSON: FILE, FILE.gz, or a file "     \
-        "for each rank in DIR/")
+        "for each rank in DIR/",                                                                   \
+        .holds = "rank-*.json")
 #define ROW_ENSEMBLE                                                                               \
     OPTION_ROW("ensemble", 0, OPTION_FLAG, TRAIN_AT(ensemble),                                     \
                .help = "All that are named vote: their class probabilities are averaged")

@@ -8,12 +8,15 @@
 #include "app/measure/measure.h"
 #include "app/process/launch.h"
 #include "app/process/processors.h"
+#include "core/base/claim.h"
 #include "core/base/json.h"
 #include "exec/measure/timing.h"
 
 int validate_read_spans(const char *path, struct trace *trace, struct err *err)
 {
-    FILE *file = fopen(path, "r");
+    FILE *file = claim_input(path, err) ? NULL : fopen(path, "r");
+    if (err->count)
+        return -1;
     if (!file)
         return err_add_code(err, 66, "cannot read %s: %s", path, strerror(errno));
     int failed = trace_read(file, path, trace, err);

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/claim.h"
+
 int file_make_directory(const char *path, struct err *err)
 {
     AUTOFREE char *part = base_copy(path);
@@ -70,6 +72,8 @@ int file_read_open(int fd, const char *path, struct text *content, struct err *e
 
 int file_read(const char *path, struct text *content, struct err *err)
 {
+    if (claim_input(path, err))
+        return -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
     if (fd < 0)
         return err_add_code(err, 66, "%s: %s", path, strerror(errno));
@@ -161,6 +165,13 @@ bool file_is_stream(const char *path)
 {
     struct stat found;
     return stat(path, &found) == 0 && !S_ISDIR(found.st_mode) && is_stream(&found);
+}
+
+bool file_is_directory(const char *path)
+{
+    struct stat found;
+    size_t length = strlen(path);
+    return (length && path[length - 1] == '/') || (!stat(path, &found) && S_ISDIR(found.st_mode));
 }
 
 /* What is printed later follows. */

@@ -17,7 +17,8 @@
 int file_make_directory(const char *path, struct err *err);
 
 /** Read the regular file @path to the empty @content.
- * @return 0, or -1: not there or not a regular file (exit code 66), unreadable (74). */
+ * @return 0, or -1: not there or not a regular file (exit code 66), unreadable (74), an output
+ * (64, see claim.h). */
 int file_read(const char *path, struct text *content, struct err *err);
 
 /** The same of @path that is open as @fd, from its beginning. */
@@ -50,6 +51,9 @@ char *file_place(const char *path);
 /** Whether @path stays what it is when it is written: a pipe, a terminal, a device, a file without
  * a name (memfd), or the one that this process prints to. */
 bool file_is_stream(const char *path);
+
+/** Whether @path is a directory, or ends in "/" and so names one. */
+bool file_is_directory(const char *path);
 
 /** A file that appears whole or not at all, with the mode of the one it replaces.  On its way to
  * the disk it has no name, or, where the file system wants one, that of its place and 16 digits

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/claim.h"
 #include "core/config/unknown.h"
 
 enum { FILE_LIMIT = 4 << 20 /* [bytes] of one file */ };
@@ -356,6 +357,8 @@ static struct node *read_path(struct document *document, const char *path, struc
     struct node *root = NULL;
     if (!realpath(path, chain->real)) /* memory has none; what is missing shows when it is opened */
         snprintf(chain->real, sizeof(chain->real), "%s", path);
+    if (claim_input(path, err))
+        return NULL;
     if (read_bytes(path, &text)) {
         cannot_read(document, path, chain, err);
         return NULL;

@@ -158,9 +158,7 @@ static int write_ranks(const char *path, const struct schedule *schedule, const 
 int timeline_write_kineto_at(const char *path, const struct schedule *schedule,
                              const struct trace *trace, struct err *err)
 {
-    struct stat status;
-    if (path && *path &&
-        (path[strlen(path) - 1] == '/' || (!stat(path, &status) && S_ISDIR(status.st_mode))))
+    if (path && file_is_directory(path))
         return write_ranks(path, schedule, trace, err);
     return timeline_write_file(path, timeline_write_kineto, schedule, trace, err);
 }

@@ -108,6 +108,47 @@ class Usage(support.Case):
                 self.assertEqual(sorted(file.name for file in self.directory.iterdir()),
                                  ["job.yaml", "out"])
 
+    def test_no_output_replaces_what_is_read_or_another_output(self):
+        job, out = self.job, self.directory / "out"
+        platform = self.write("p.yaml", "extends: abci\nname: p\n")
+        prices = self.write("prices.yaml", (support.ROOT / "prices/example-h100.yaml").read_text(encoding="utf-8"))
+        spans = self.write("spans", good("predict", job, "-banalytic", "--spans=/dev/stdout").stdout)
+        table = self.write("t.csv", (support.ROOT / "experiments/02_published_runs/runs.csv").read_text(encoding="utf-8"))
+        (self.directory / "link").symlink_to("job.yaml")
+        (self.directory / "images").mkdir()
+        image = self.write("images/1.jpg", "")
+        known = {path: path.read_bytes() for path in self.directory.iterdir() if path.is_file()}
+        train = "train", support.ROOT / "experiments/03_learning/procedural.yaml", f"--out={out}"
+        for words, option, other in (
+                (("predict", job, "--report", job), "report", job),
+                (("predict", job, "--csv", self.directory / "link"), "csv", job),
+                (("show", "step", job, "--csv", self.directory / "." / ".." / self.directory.name / "job.yaml"), "csv", job),
+                (("compare", job, job, "--report", job), "report", job),
+                (("predict", job, "--platform", platform, "--trace", platform), "trace", platform),
+                (("predict", job, "--prices", prices, "--paje", prices), "paje", prices),
+                (("predict", job, "--csv", out, "--report", out), "report", "--csv"),
+                (("predict", job, f"--trace={self.directory}/", "--csv", self.directory / "rank-0.json"), "trace", "--csv"),
+                (("sweep", job, "--scan=cluster.nodes=1..2", "--csv", job), "csv", job),
+                (("sweep", job, "--scan=cluster.nodes=1..2", "--csv", out, "--journal", out), "journal", "--csv"),
+                (("sweep", job, "--scan=cluster.nodes=1..2", "--csv", out, f"--report={out}.journal"), "report", "--journal"),
+                (("plan", job, "--report", job), "report", job),
+                (("merge", table, "--out", table), "out", table),
+                (("validate", job, "--measured", spans, "--report", spans), "report", spans),
+                (("import", "onnx", table, "--to", table, "--overwrite"), "to", table),
+                (("published", table, f"--keep={out}", f"--csv={out}/1.yaml"), "keep", "--csv"),
+                (("data", "pack", image.parent, "--to", image), "to", image),
+                ((*train, f"--report={train[1]}"), "report", train[1]),
+                ((*train, f"--report={out}/steps.csv"), "report", "--out"),
+                ((*train, f"--trace={out}/ckpt-000001/MANIFEST"), "trace", "--out"),
+                ((*train, "--set=training.dataset.source=imagefolder", f"--set=training.dataset.path={image.parent}",
+                  f"--report={image}"), "report", image)):
+            with self.subTest(words):
+                said = self.refused(64, *words)
+                self.assertRegex(said, f"--{option} .* would replace")
+                self.assertIn(str(other), said)
+                self.assertEqual({path: path.read_bytes() for path in known}, known)
+                self.assertFalse(out.exists())
+
     def test_a_platform_in_place_of_a_job_and_the_reverse(self):
         platform = support.ROOT / "platforms" / "abci.yaml"
         device = support.ROOT / "platforms" / "devices" / "a30.yaml"
