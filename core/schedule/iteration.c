@@ -365,7 +365,7 @@ struct schedule *iteration_build(const struct iteration *it)
     let_gathers_wait(schedule, &list, add_optimizer(schedule, it, &list));
     group_norms(schedule, it);
     assert(iteration_check(schedule, it));
-    assert(list.next == list.bucket.count);
+    assert(list.next == list.bucket.count && list.next == schedule->bucket_count);
 
     free(list.done);
     bucket_list_release(&list.bucket);

@@ -40,6 +40,7 @@ void schedule_free(struct schedule *schedule)
         return;
     free(schedule->step);
     free(schedule->dep);
+    free(schedule->bucket);
     free(schedule);
 }
 
@@ -94,6 +95,15 @@ static enum algorithm scattering(enum algorithm algorithm)
     return algorithm == ALGORITHM_NCCL ? ALGORITHM_NCCL : ALGORITHM_RING;
 }
 
+static void keep_bucket(struct schedule *schedule, int64_t bytes)
+{
+    if (grid_ranks(schedule->grid) == 1)
+        return;
+    int32_t count = schedule->bucket_count++;
+    schedule->bucket = base_room(schedule->bucket, count, sizeof(*schedule->bucket));
+    schedule->bucket[count] = bytes;
+}
+
 int32_t schedule_add_reduce_scatter(struct schedule *schedule, enum algorithm algorithm,
                                     int32_t bucket, int64_t bytes, int32_t after, int32_t before)
 {
@@ -108,6 +118,7 @@ int32_t schedule_add_reduce_scatter(struct schedule *schedule, enum algorithm al
                                          .algorithm = schedule->column_algorithm,
                                          .bucket = bucket,
                                          .bytes = (bytes + columns - 1) / columns}};
+    keep_bucket(schedule, bytes);
     bool waits = before >= 0 && schedule->step[before].lane == LANE_COLUMN;
     after = add_collective_after(schedule, scatter, (struct dep){after, 0}, waits ? before : -1);
     if (algorithm != ALGORITHM_TORUS2D)
@@ -166,9 +177,10 @@ int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algori
     }
     if (algorithm == ALGORITHM_TREE && schedule->chunk > 0 && bytes > schedule->chunk)
         step.collective.chunks = (int32_t)((bytes + schedule->chunk - 1) / schedule->chunk);
-    if (algorithm != ALGORITHM_TORUS2D)
+    if (algorithm != ALGORITHM_TORUS2D) {
+        keep_bucket(schedule, bytes);
         return add_collective(schedule, step, (struct dep){after, 0});
-
+    }
     after = schedule_add_reduce_scatter(schedule, algorithm, bucket, bytes, after, -1);
     step.collective.op = COLLECTIVE_ALL_GATHER;
     step.collective.axis = AXIS_ROW;

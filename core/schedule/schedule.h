@@ -128,7 +128,8 @@ struct schedule {
     enum algorithm column_algorithm; /**< of the column step of TORUS2D: RING until changed */
     int32_t channels; /**< rings of RING on AXIS_WORLD, at most the group; 0 like 1 */
     int64_t chunk;    /**< bytes of TREE's chunks; 0: the whole vector */
-    int32_t step_count, dep_count;
+    int64_t *bucket;  /**< (bucket_count) gradients that were added [bytes] */
+    int32_t step_count, dep_count, bucket_count;
     bool sealed;
 };
 

@@ -6,37 +6,6 @@
 
 #include "core/base/base.h"
 
-static bool has_gradients(const struct step *step)
-{
-    return step->kind == STEP_COLLECTIVE && step->collective.content == CONTENT_GRADIENTS;
-}
-
-static int32_t count_buckets(const struct schedule *schedule)
-{
-    int32_t count = 0;
-    for (int32_t i = 0; i < schedule->step_count; i++) {
-        const struct step *step = &schedule->step[i];
-        if (has_gradients(step) && count <= step->collective.bucket)
-            count = step->collective.bucket + 1;
-    }
-    return count;
-}
-
-/* Of the three steps of a torus all-reduce the column's has only a part of the bucket: the largest
- * gives the size. */
-static void find_sizes(struct packing *packing, const struct schedule *schedule, enum dtype payload)
-{
-    for (int32_t i = 0; i < schedule->step_count; i++) {
-        const struct step *step = &schedule->step[i];
-        if (!has_gradients(step))
-            continue;
-        struct slice *bucket = &packing->bucket[step->collective.bucket];
-        int64_t elements = step->collective.bytes / dtype_size(payload);
-        if (bucket->elements < elements)
-            bucket->elements = elements;
-    }
-}
-
 bool packing_check(const struct packing *packing, int64_t unit)
 {
     int64_t end = 0;
@@ -51,15 +20,14 @@ bool packing_check(const struct packing *packing, int64_t unit)
 
 struct packing packing_build(const struct schedule *schedule, enum dtype payload, int64_t alignment)
 {
-    struct packing packing = {.buckets = count_buckets(schedule)};
+    struct packing packing = {.buckets = schedule->bucket_count};
     enum axis axis = schedule_sharded(schedule);
     int64_t blocks = grid_axis_size(schedule->grid, axis == AXIS_COUNT ? AXIS_ROW : axis);
     int64_t unit = alignment > 0 ? alignment * blocks : 1;
     packing.bucket = base_alloc(packing.buckets, sizeof(*packing.bucket));
-    find_sizes(&packing, schedule, payload);
     for (int32_t i = 0; i < packing.buckets; i++) {
         bool last = i == packing.buckets - 1;
-        packing.exchanged += packing.bucket[i].elements;
+        packing.exchanged += schedule->bucket[i] / dtype_size(payload);
         int64_t end = (packing.exchanged + (last ? unit - 1 : 0)) / unit * unit;
         packing.bucket[i] = (struct slice){packing.elements, end - packing.elements};
         packing.elements = end;

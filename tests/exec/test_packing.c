@@ -65,7 +65,7 @@ TEST(buckets_of_less_than_a_unit_go_with_the_next)
     assert_int_equal(packing.exchanged, 621);
 }
 
-TEST(the_longest_collective_of_a_bucket_is_its_size)
+TEST(buckets_have_their_size_with_every_algorithm)
 {
     const enum algorithm algorithms[] = {ALGORITHM_NCCL, ALGORITHM_TORUS2D, ALGORITHM_RING};
     for (size_t i = 0; i < sizeof(algorithms) / sizeof(*algorithms); i++) {
