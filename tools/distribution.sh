@@ -1,10 +1,11 @@
 #!/bin/bash
-# Run the two commands of README.md on a fresh clone, in a root of another release of Debian.
+# Run the two commands of README.md on a fresh clone, in a root of another release of Debian, or install packages there.
 #
-# usage: distribution.sh RELEASE ROOT [bare]
+# usage: distribution.sh RELEASE ROOT [bare|packages DEB...]
 #
 # ROOT is a folder to make; it takes 9 GB, or 2 GB with `bare`, where nothing is there but what meson
-# cannot do without and the user may install nothing.  Packages are from where this machine has them.
+# cannot do without and the user may install nothing.  `packages` are installed, tested and removed: they
+# may leave no file behind.  Packages of Debian are from where this machine has them.
 # Exit status 77 with the reason in the last line where no root can be made.
 set -eu
 cd "$(dirname "$0")/.."
@@ -30,6 +31,7 @@ for folder in dev sys; do
     mount --rbind "/$folder" "$root/$folder"
 done
 git clone --quiet . "$root/foretrain"
+[ "$bare" != packages ] || cp "${@:4}" "$root/foretrain"
 cd "$root" && pivot_root . mnt && umount -l mnt
 
 # enter USER COMMAND: by a user of the root, whose home is the clone.
@@ -38,6 +40,16 @@ enter() {
         bash -c "cd /foretrain && $2"
 }
 
+if [ "$bare" = packages ]; then
+    export DEBIAN_FRONTEND=noninteractive
+    files='find /etc /opt /usr -type f -not -name "gshadow-" | sort' # which adduser keeps of before
+    enter root "apt-get update -qq && $files >before &&
+        apt-get install -qq -y --no-install-recommends ./*.deb python3 openmpi-bin >/dev/null &&
+        AUTOPKGTEST_TMP=/tmp debian/tests/predict &&
+        apt-get purge -qq -y --autoremove '~i~nforetrain' python3 openmpi-bin >/dev/null &&
+        $files >after && diff before after"
+    exit
+fi
 user=root
 if [ "$bare" ]; then
     user=nobody:nogroup

@@ -6,7 +6,7 @@ import pathlib
 import subprocess
 
 PARTS = ["full", "bare", "sanitized", "threads", "fuzz", "faults", "analysis", "studies",
-         "coverage", "distributions"]
+         "coverage", "distributions", "packages"]
 LIMIT = 50  # commits after which a part says little about today: our choice
 
 
