@@ -28,7 +28,6 @@ OWNERS = {
     "nccl.h": ("exec/cuda/", "tests/cuda/"),
     "gsl/": ("app/",),
     "hwloc.h": ("app/process/cores.c",),
-    "expat.h": ("app/import/import_xml.c",),
     "onnx/": ("app/onnx/",),
     "cmocka.h": ("tests/",),
 }

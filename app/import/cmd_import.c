@@ -66,7 +66,7 @@ KIND(nccl_tests, import_draft, "nccl-tests", "FILE", times_options,
      "all_reduce_perf -b 8 -e 1G -f 2 -g 8 > all_reduce.txt\n"
      "foretrain import nccl-tests all_reduce.txt --to mine.yaml");
 
-KIND(nccl_topo, import_nccl_topo, "nccl-topo", "FILE.xml", node_options,
+KIND(nccl_topo, import_draft, "nccl-topo", "FILE.xml", node_options,
      "a node as NCCL sees it: what NCCL_TOPO_DUMP_FILE writes",
      "NCCL_TOPO_DUMP_FILE=topo.xml all_reduce_perf -g 8\n"
      "foretrain import nccl-topo topo.xml --to mine.yaml --nodes 16");
@@ -84,7 +84,7 @@ KIND(ibnetdiscover, import_ibnetdiscover, "ibnetdiscover", "FILE", network_optio
      "ibnetdiscover > fabric.txt\n"
      "foretrain import ibnetdiscover fabric.txt --platform dgx-a100 --to mine.yaml");
 
-KIND(hwloc, import_hwloc, "hwloc", "FILE.xml", node_options,
+KIND(hwloc, import_draft, "hwloc", "FILE.xml", node_options,
      "a node as hwloc sees it: cores, GPUs and cards",
      "lstopo --of xml > node.xml\n"
      "foretrain import hwloc node.xml --to mine.yaml --nodes 16");

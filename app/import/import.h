@@ -137,12 +137,6 @@ typedef int import_reader(struct import *import, const struct import_request *re
 /** Any kind that foretrain-read knows: import_draft.h. */
 import_reader import_draft;
 
-/** NCCL's topology (NCCL_TOPO_DUMP_FILE), XML. */
-import_reader import_nccl_topo;
-
-/** hwloc's topology (lstopo --of xml). */
-import_reader import_hwloc;
-
 /** Slurm's topology.conf or topology.yaml. */
 import_reader import_slurm;
 

@@ -13,7 +13,7 @@ import sys
 
 import draft
 
-READERS = {"nccl-tests": "nccl_tests", "osu": "osu"}
+READERS = {"hwloc": "hwloc", "nccl-tests": "nccl_tests", "nccl-topo": "nccl_topo", "osu": "osu"}
 PACKAGES = ()
 SIZE_LIMIT = 128 << 20  # of a text [bytes]
 CPU_LIMIT = 300  # [s]

@@ -113,5 +113,94 @@ class Times(Found):
         self.assertTrue(any("falls to 4.04" in line for line in told["understood"]))
 
 
+class Nodes(Found):
+    """NCCL's topology and hwloc's."""
+
+    def test_nccl_topology(self):
+        for name, lines, *platform in (
+                ("N1_nvlink_pairs_a6000.xml", ("8 GPUs", "NVLinks do not join all GPUs"), "intra: pci",
+                 "intra_bandwidth: {value: 10 GB/s", "value: 56.25 GB/s", "value: 85.3333 %"),
+                ("N2_mi300x_xgmi.xml", ("MI300X", "not RCCL's"), "- name: xgmi-x1", "value: 64 GB/s",
+                 "gpu0-gpu7", "gpu6-gpu7", "!nccl:"),
+                ("N3_gcn_sm90.xml", ("'PCI 1d94:55b7'",), "device: ideal", "!h100"),
+                ("N4_gb10.xml", ("1 GPUs", "2 cards of 10 Gb/s", "device ideal"), "device: ideal"),
+                ("N6_dual_port.xml", ("2 cards of 200 Gb/s", "1 slot with several ports"),
+                 "nic0-switch1, nic1-switch1", "switch1-switch0"),
+                ("N7_fused_nic.xml", ("1 cards of 400 Gb/s", "2 slower cards left out"),),
+                ("N9_mnnvl_two_hosts.xml", ("a node of 8 GPUs", "2 hosts"), "intra: nvlink")):
+            self.right("nccl-topo", name, lines=lines, platform=platform)
+
+    def topology(self, gpus, cards=""):
+        """A node of GPUs: (compute capability or more, PCI attributes, [(target, class)])."""
+        return self.write("node.xml", '<system version="1"><cpu numaid="0" vendor="GenuineIntel">' + "".join(
+            f'<pci busid="0000:0{i}:00.0" class="0x030200" {pci} link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="{i}" {sm}>'
+            + "".join(f'<nvlink target="{to}" count="4" tclass="{kind}"/>' for to, kind in links) + "</gpu></pci>"
+            for i, (sm, pci, links) in enumerate(gpus)) + cards + "</cpu></system>")
+
+    def test_what_a_gpu_is(self):
+        for device, pci in (("h200-sxm-141gb", "0x2335"), ("a100-sxm4-40gb", "0x20b0"), ("l40s", "0x26b9"), ("a10g", "0x2237")):
+            told = answer("import", "nccl-topo", self.topology([('sm="80"', f'vendor="0x10de" device="{pci}"', [])]))
+            self.assertTrue(any(f"{device} of platforms/devices" in line for line in told["understood"]), told)
+
+    def test_links_to_what_is_not_there(self):
+        here, gone = "0000:01:00.0", "0000:99:00.0"
+        for kind, text in (("0x030200", "4 links of GPUs to what is not in the file (class 0x030200) left out"),
+                           ("0x123456", "(class 0x123456)")):
+            told = answer("import", "nccl-topo", self.topology([('sm="80"', "", [(gone, kind)])]))
+            self.assertIn(text, "\n".join(told["understood"]))
+        path = self.directory / "mine.yaml"
+        answer("import", "nccl-topo", self.topology([('sm="70"', "", [(gone, "0x0b8000")])]), "--to", path)
+        self.assertIn("nvlink-x4, connect: [gpu0-cpu0]", path.read_text())
+        told = answer("import", "nccl-topo", self.topology([('sm="80"', "", [(here, "0x0302")]),
+                                                            ('sm="80"', "", [("0000:00:00.0", "0x0302")])], "<fpga/>"))
+        self.assertIn("1 element <fpga> not known and left out", told["understood"])
+
+    def test_islands_are_no_ring_and_a_cube_is(self):
+        path = self.directory / "mine.yaml"
+        for joined, bandwidth in (([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [5, 6, 7], [4, 6, 7], [4, 5, 7], [4, 5, 6]], "pci"),
+                                  ([[1, 3, 4], [0, 2, 5], [1, 3, 6], [0, 2, 7], [5, 7, 0], [4, 6, 1], [5, 7, 2], [4, 6, 3]], "240 GB/s")):
+            answer("import", "nccl-topo", self.topology([('sm="80"', "", [(f"0000:0{to}:00.0", "0x0302") for to in others])
+                                                         for others in joined]), "--to", path, "--overwrite")
+            self.assertIn(f"intra: {bandwidth}" if bandwidth == "pci" else f"intra_bandwidth: {{value: {bandwidth}",
+                          path.read_text())
+
+    def test_impossible_values_are_named(self):
+        for cards, text in (('<nic><net name="a" dev="0" speed="200000000"/></nic>', 'speed="200000000": expected'),
+                            ('<pci busid="1" link_speed="1600 GT/s" link_width="16"><nic><net dev="0" speed="100000"/></nic></pci>',
+                             'link_speed="1600 GT/s"')):
+            self.assertIn(text, self.refused(65, "import", "nccl-topo", self.topology([('sm="80"', "", [])], cards)))
+
+    def test_hwloc(self):
+        for name, lines, *platform in (
+                ("H1_amd_class_0380.xml", ("8 GPUs, 2 cards", "MI50"), "devices: 8"),
+                ("H2_es1000_beside_teslas.xml", ("3 GPUs, 2 cards",), "devices: 3"),
+                ("H4_sriov_vfs.xml", ("2 GPUs, 2 cards", "14 virtual functions"), "a100-sxm4-80gb"),
+                ("H5_no_package.xml", ("1 packages, 4 cores", "the file names none"), "devices: 4"),
+                ("H6_v1_socket.xml", ("2 packages, 8 cores",), "devices: 8"),
+                ("H7_gpus_no_core.xml", ("2 packages", "4 GPUs, 8 cards, 4 PCI switches", "4 cards left out"), "h200-sxm-141gb")):
+            self.right("hwloc", name, lines=lines, platform=platform)
+
+    def machine(self, *devices):
+        """A machine with PCI devices: (pci_type, speed, names of drivers)."""
+        return self.write("node.xml", import_data.hwloc(1, 2, [[
+            f'<object type="PCIDev" pci_busid="0000:0{i}:00.0" pci_type="{kind} a1" pci_link_speed="{speed}">'
+            + "".join(f'<object type="OSDev" name="{name}" osdev_type="{of}"/>' for name, of in drivers) + "</object>"
+            for i, (kind, speed, drivers) in enumerate(devices)]]))
+
+    def test_screens_and_management_are_left_out(self):
+        for gpus, cards, *devices in (
+                (0, 0, ("0300 [1002:515e] [1:2]", 0.5, [("card0", 1)])), (0, 0, ("0300 [102b:0536] [1:2]", 1, [])),
+                (0, 0, ("0300 [1002:164e] [1:2]", 15.75, [("card0", 1), ("renderD128", 1)])),
+                (1, 0, ("0300 [10de:2204] [1:2]", 15.75, [])), (1, 0, ("0300 [1002:73bf] [1:2]", 31.5, [])),
+                (1, 0, ("0380 [1d94:55b7] [1:2]", 15.75, [])), (1, 0, ("1200 [1da3:1020] [1:2]", 31.5, [])),
+                (1, 0, ("0880 [19e5:d802] [1:2]", 31.5, [("cuda0", 5)])),
+                (0, 1, ("0207 [15b3:101b] [1:2]", 31.5, []), ("0200 [8086:1521] [1:2]", 2, [("eno1", 2)])),
+                (0, 1, ("0200 [15b3:101d] [1:2]", 31.5, [("eth0", 2), ("mlx5_0", 3)]), ("0200 [14e4:165f] [1:2]", 1, [("eno1", 2)])),
+                (0, 2, ("0200 [8086:1583] [1:2]", 8, [("eth0", 2)]), ("0200 [8086:1583] [1:2]", 8, [("eth1", 2)])),
+                (0, 1, ("0200 [17db:0501] [1:2]", 31.5, [("hsn0", 2)]), ("0280 [8086:2723] [1:2]", 1, [("wlan0", 2)]))):
+            told = answer("import", "hwloc", self.machine(*devices))
+            self.assertIn(f"{gpus} GPUs, {cards} cards", told["understood"][0], devices)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -5,7 +5,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static import_reader *const readers[] = {
-    import_nccl_topo, import_hwloc, import_slurm, import_ibnetdiscover, import_trace,
+    import_slurm, import_ibnetdiscover, import_trace,
 };
 
 /* Any bytes are understood by each reader, and then told of, or get a message. */

@@ -1,0 +1,94 @@
+"""XML files as a tree that keeps line numbers, and what PCI says of a device."""
+from xml.parsers import expat
+
+from draft import Refused, number
+
+LEVEL_LIMIT, ELEMENT_LIMIT = 64, 100000
+
+
+class Element:
+    """An element of the tree."""
+
+    def __init__(self, name, attributes, parent, line):
+        self.name, self.attributes, self.parent, self.line = name, attributes, parent, line
+        self.children = []
+
+    def get(self, key):
+        """An attribute, "" where there is none."""
+        return self.attributes.get(key, "")
+
+    def walk(self):
+        """This and all below, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def above(self):
+        """All around this, the nearest first."""
+        at = self.parent
+        while at:
+            yield at
+            at = at.parent
+
+    def number(self, key, low, high):
+        """The number that attribute @key begins with; 0 where there is none.  Refused: beyond low to high."""
+        text = self.get(key).split()
+        value = number(text[0]) if text else 0
+        if value and not low <= value <= high:
+            raise Refused(f"<{self.name}> with {key}=\"{self.get(key)}\": expected {low:g} to {high:g}", self.line)
+        return value or 0
+
+
+def parse(text):
+    """The root of @text."""
+    parser = expat.ParserCreate()
+    open_, root, elements = [], [], 0
+
+    def refuse(what):
+        raise Refused(f"not the XML that was expected: {what}; write the file again", parser.CurrentLineNumber)
+
+    def begin(name, attributes):
+        nonlocal elements
+        elements += 1
+        if len(open_) == LEVEL_LIMIT or elements > ELEMENT_LIMIT:
+            refuse(f"more than {LEVEL_LIMIT} levels or {ELEMENT_LIMIT} elements")
+        element = Element(name, attributes, open_[-1] if open_ else None, parser.CurrentLineNumber)
+        (open_[-1].children if open_ else root).append(element)
+        open_.append(element)
+
+    parser.StartElementHandler = begin
+    parser.EndElementHandler = lambda name: open_.pop()
+    parser.EntityDeclHandler = lambda *words: refuse("entities of its own, which no topology has")
+    try:
+        parser.Parse(text.encode(), True)
+    except expat.ExpatError as error:
+        raise Refused(f"not the XML that was expected: {expat.ErrorString(error.code)}; write the file again",
+                      error.lineno) from None
+    return root[0]
+
+
+# What drivers call devices, by PCI vendor and device.  Source: the PCI ID repository, pci.ids.
+MODELS = {
+    "10de:15f9": "Tesla P100-SXM2-16GB", "10de:15f7": "Tesla P100-PCIE-12GB", "10de:15f8": "Tesla P100-PCIE-16GB",
+    "10de:1b38": "Tesla P40", "10de:1db1": "Tesla V100-SXM2-16GB", "10de:1db4": "Tesla V100-PCIE-16GB",
+    "10de:1db5": "Tesla V100-SXM2-32GB", "10de:1db6": "Tesla V100-PCIE-32GB", "10de:1db8": "Tesla V100-SXM3-32GB",
+    "10de:1df6": "Tesla V100S-PCIE-32GB", "10de:1eb8": "Tesla T4", "10de:20b0": "NVIDIA A100-SXM4-40GB",
+    "10de:20b2": "NVIDIA A100-SXM4-80GB", "10de:20b5": "NVIDIA A100 80GB PCIe", "10de:20f1": "NVIDIA A100-PCIE-40GB",
+    "10de:20b7": "NVIDIA A30", "10de:2235": "NVIDIA A40", "10de:2236": "NVIDIA A10", "10de:2237": "NVIDIA A10G",
+    "10de:2230": "NVIDIA RTX A6000", "10de:2231": "NVIDIA RTX A5000", "10de:2204": "NVIDIA GeForce RTX 3090",
+    "10de:2684": "NVIDIA GeForce RTX 4090", "10de:26b5": "NVIDIA L40", "10de:26b9": "NVIDIA L40S",
+    "10de:27b8": "NVIDIA L4", "10de:2330": "NVIDIA H100 80GB HBM3", "10de:2331": "NVIDIA H100 PCIe",
+    "10de:2321": "NVIDIA H100 NVL", "10de:2335": "NVIDIA H200", "10de:233b": "NVIDIA H200 NVL",
+    "10de:2342": "NVIDIA GH200 480GB", "10de:2901": "NVIDIA B200", "10de:2941": "NVIDIA GB200",
+    "10de:3182": "NVIDIA B300 SXM6", "10de:31c2": "NVIDIA GB300", "10de:2b85": "NVIDIA GeForce RTX 5090",
+    "1002:66a0": "AMD Instinct MI60", "1002:66a1": "AMD Instinct MI50", "1002:738c": "AMD Instinct MI100",
+    "1002:7408": "AMD Instinct MI250X", "1002:740c": "AMD Instinct MI250X", "1002:740f": "AMD Instinct MI210",
+    "1002:74a0": "AMD Instinct MI300A", "1002:74a1": "AMD Instinct MI300X", "1002:74a5": "AMD Instinct MI325X",
+    "1002:75a0": "AMD Instinct MI350X", "1002:75a3": "AMD Instinct MI355X",
+    "1da3:1020": "Habana Gaudi 2", "1da3:1060": "Habana Gaudi 3",
+}
+
+
+def slot(address):
+    """A bus address without its function: the functions of a slot share its lanes."""
+    return address.lower().rsplit(".", 1)[0]
