@@ -71,7 +71,7 @@ KIND(nccl_topo, import_draft, "nccl-topo", "FILE.xml", node_options,
      "NCCL_TOPO_DUMP_FILE=topo.xml all_reduce_perf -g 8\n"
      "foretrain import nccl-topo topo.xml --to mine.yaml --nodes 16");
 
-KIND(slurm, import_slurm, "slurm", "topology.conf|topology.yaml", network_options,
+KIND(slurm, import_draft, "slurm", "topology.conf|topology.yaml", network_options,
      "racks and tiers of a cluster from Slurm's topology",
      "foretrain import slurm /etc/slurm/topology.conf --platform dgx-a100 --to mine.yaml");
 
@@ -79,7 +79,7 @@ KIND(osu, import_draft, "osu", "FILE", times_options,
      "bandwidth and latency of osu_latency, osu_bw or osu_allreduce",
      "mpirun -n 2 --map-by node osu_latency > latency.txt\n"
      "foretrain import osu latency.txt --to mine.yaml");
-KIND(ibnetdiscover, import_ibnetdiscover, "ibnetdiscover", "FILE", network_options,
+KIND(ibnetdiscover, import_draft, "ibnetdiscover", "FILE", network_options,
      "racks and cards of an InfiniBand network",
      "ibnetdiscover > fabric.txt\n"
      "foretrain import ibnetdiscover fabric.txt --platform dgx-a100 --to mine.yaml");

@@ -50,36 +50,6 @@ int import_load(const char *path, struct text *out, struct err *err)
     return failed;
 }
 
-char *import_next_line(char **rest)
-{
-    char *line = *rest;
-    if (!line || !*line)
-        return NULL;
-    size_t length = strcspn(line, "\n");
-    *rest = line + length + (line[length] == '\n');
-    line[length] = '\0';
-    if (length && line[length - 1] == '\r')
-        line[length - 1] = '\0';
-    return line;
-}
-
-int32_t import_split(char *line, char **word, int32_t limit)
-{
-    int32_t count = 0;
-    char *state = NULL;
-    for (char *next = strtok_r(line, " \t", &state); next && count < limit;
-         next = strtok_r(NULL, " \t", &state))
-        word[count++] = next;
-    return count;
-}
-
-bool import_number(const char *word, double *value)
-{
-    char *end;
-    *value = strtod(word, &end);
-    return end != word && !*end && isfinite(*value);
-}
-
 static void add_line(struct text *list, const char *format, va_list arguments)
 {
     AUTOFREE char *line = base_format_list(format, arguments);

@@ -49,6 +49,7 @@ struct import {
     char *description;
     char *device; /**< a name in platforms/devices, or NULL */
     int64_t nodes;
+    int32_t cards; /**< of a node, where the file knows no more of it; 0: not known */
     struct wiring wiring;
     struct import_link link[IMPORT_LINK_LIMIT]; /**< by cable.kind */
     int32_t link_count;
@@ -67,16 +68,6 @@ struct import {
 /** Read the whole of @path.
  * @return 0, or -1: it cannot be read (exit code 66), is empty, larger than 1 GiB, or has a NUL. */
 int import_load(const char *path, struct text *out, struct err *err);
-
-/** Remove the next line from @rest.  @return the line without its end, or NULL. */
-char *import_next_line(char **rest);
-
-/** Split @line at blanks into at most @limit words; the rest is left out.
- * @return how many. */
-int32_t import_split(char *line, char **word, int32_t limit);
-
-/** Set @value to the number @word.  @return whether all of @word is a finite number. */
-bool import_number(const char *word, double *value);
 
 /** Add a line to the list of data found. */
 void import_note(struct import *import, const char *format, ...)
@@ -136,12 +127,6 @@ typedef int import_reader(struct import *import, const struct import_request *re
 
 /** Any kind that foretrain-read knows: import_draft.h. */
 import_reader import_draft;
-
-/** Slurm's topology.conf or topology.yaml. */
-import_reader import_slurm;
-
-/** What ibnetdiscover prints. */
-import_reader import_ibnetdiscover;
 
 /** A Chrome trace as PyTorch's profiler writes, or foretrain's own. */
 import_reader import_trace;

@@ -64,6 +64,8 @@ struct json *import_run_reader(const char *kind, const char *name, int input, in
 
 /* ---- the draft ---- */
 
+enum { VERTEX_LIMIT = 64 /* of each kind */ };
+
 static double real(const struct json *json)
 {
     double value = 0;
@@ -103,9 +105,8 @@ static void read_node(struct import *import, const struct json *draft)
 {
     const struct json *links = json_get(draft, "links"), *cables = json_get(draft, "cables");
     const struct json *vertices = json_get(draft, "vertices");
-    enum { LIMIT = 64 }; /* of each kind */
     for (enum vertex_kind kind = 0; kind < VERTEX_KIND_COUNT; kind++)
-        import->wiring.count[kind] = whole(json_item(vertices, kind), LIMIT);
+        import->wiring.count[kind] = whole(json_item(vertices, kind), VERTEX_LIMIT);
     for (int64_t i = 0; i < json_count_items(links) && i < IMPORT_LINK_LIMIT; i++) {
         const struct json *link = json_item(links, i);
         read_link(&import->link[import_add_link(import, word(link, "name"))], link);
@@ -185,6 +186,7 @@ static int understand(struct import *import, const struct json *draft, struct er
         import->device = base_copy(word(draft, "device"));
     else if (*word(draft, "model"))
         import_set_device(import, word(draft, "model"));
+    import->cards = whole(json_get(draft, "cards"), VERTEX_LIMIT);
     read_node(import, draft);
     read_link(&import->nic, json_get(draft, "nic"));
     read_tiers(import, json_get(draft, "tiers"));

@@ -8,8 +8,10 @@
  * | member | meaning |
  * |---|---|
  * | understood, assumed, warnings | lines for people |
- * | description, device, model | texts; the device is one of platforms/devices, a model what a
- * driver calls it | | nodes | how many | | vertices | [devices, switches, CPUs, cards] of a node |
+ * | description | text |
+ * | device, model | of platforms/devices; what a driver calls one |
+ * | nodes, cards | how many; cards of a node of which the file knows no more |
+ * | vertices | [devices, switches, CPUs, cards] of a node |
  * | links | kinds of cable: {name, bandwidth, efficiency} |
  * | cables | [vertex, vertex, kind of cable]; vertices are numbered as in core/network/wiring.h |
  * | nic | {bandwidth, efficiency} of a card |

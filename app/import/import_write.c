@@ -19,19 +19,25 @@ static void complete_link(struct import_link *link, bool measured)
     import_set(&link->latency, 0, PROVENANCE_ASSUMED, "contained in transport");
 }
 
-/* One device and one card, for a file that describes only the network. */
+/* A device for each card and a switch between them, for a file that describes only the network. */
 static void complete_node(struct import *import)
 {
-    int32_t *count = import->wiring.count;
+    int32_t *count = import->wiring.count, cards = import->cards > 1 ? import->cards : 1;
     if (count[VERTEX_DEVICE])
         return;
-    count[VERTEX_DEVICE] = 1;
-    count[VERTEX_NIC] = 1;
+    count[VERTEX_DEVICE] = count[VERTEX_NIC] = cards;
+    count[VERTEX_SWITCH] = cards > 1;
     int32_t link = import_add_link(import, "inside");
+    int32_t nic = wiring_first(&import->wiring, VERTEX_NIC);
     import_set(&import->link[link].bandwidth, 100e9, PROVENANCE_ASSUMED,
                "nobody said: enough never to decide");
-    import_connect(import, 0, wiring_first(&import->wiring, VERTEX_NIC), link);
-    import_assume(import, "node: 1 device and 1 card; --platform NAME takes a node we know");
+    for (int32_t i = 0; i < cards; i++) {
+        import_connect(import, i, nic + i, link);
+        if (cards > 1)
+            import_connect(import, i, cards, link);
+    }
+    import_assume(import, "node: %d device%s and %d card%s; --platform NAME takes a node we know",
+                  cards, base_plural(cards), cards, base_plural(cards));
 }
 
 /* Fill gaps in the inside of a node, its card and its transport with assumptions. */
@@ -274,7 +280,9 @@ static double card_value(const struct node *root, const char *path, enum unit un
 static struct card find_card(const struct import *import, const char *base)
 {
     AUTORELEASE(err) struct err ignored = {0};
-    struct card card = {1, import->nic.bandwidth.value, import->nic.efficiency.value};
+    int32_t cards = import->wiring.count[VERTEX_NIC];
+    struct card card = {cards > 1 ? cards : 1, import->nic.bandwidth.value,
+                        import->nic.efficiency.value};
     AUTORELEASE(yaml) struct document *document = base ? yaml_read_file(base, &ignored) : NULL;
     if (document) {
         const struct node *root = yaml_root(document);
@@ -298,6 +306,13 @@ static void complete_tiers(struct import *import, const char *base)
                           "network.tiers %s uplinks: %" PRId64 ", one a card: nothing is "
                           "oversubscribed",
                           tier->uplink.name, tier->uplinks);
+        }
+        if (tier->rails > 1 && card.count % tier->rails) {
+            import_assume(import,
+                          "network.tiers %s rails: 1, as %" PRId64
+                          " cards of a node do not share the %" PRId64 " rails evenly",
+                          tier->uplink.name, card.count, tier->rails);
+            tier->rails = 1;
         }
         if (card.bandwidth > 0)
             import_set(&tier->uplink.bandwidth, card.bandwidth, PROVENANCE_ASSUMED,

@@ -13,8 +13,9 @@ import sys
 
 import draft
 
-READERS = {"hwloc": "hwloc", "nccl-tests": "nccl_tests", "nccl-topo": "nccl_topo", "osu": "osu"}
-PACKAGES = ()
+READERS = {"hwloc": "hwloc", "ibnetdiscover": "ibnetdiscover", "nccl-tests": "nccl_tests", "nccl-topo": "nccl_topo",
+           "osu": "osu", "slurm": "slurm"}
+PACKAGES = ("yaml",)
 SIZE_LIMIT = 128 << 20  # of a text [bytes]
 CPU_LIMIT = 300  # [s]
 

@@ -183,7 +183,8 @@ class Reader(Case):
     def test_any_bytes_get_an_answer_or_a_message(self):
         noise = random.Random(1)
         for kind, name in (("nccl-tests", "all_reduce_8.txt"), ("nccl-tests", "all_reduce_8.json"), ("osu", "osu_pair.txt"),
-                           ("nccl-topo", "nccl_nvswitch.xml"), ("hwloc", "hwloc_gpus.xml")):
+                           ("nccl-topo", "nccl_nvswitch.xml"), ("hwloc", "hwloc_gpus.xml"), ("ibnetdiscover", "ibnetdiscover.txt"),
+                           ("slurm", "topology.conf")):
             text = bytearray((DATA / name).read_bytes())
             for _ in range(8):
                 for _ in range(noise.randrange(1, 30)):

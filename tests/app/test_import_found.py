@@ -202,5 +202,57 @@ class Nodes(Found):
             self.assertIn(f"{gpus} GPUs, {cards} cards", told["understood"][0], devices)
 
 
+@unittest.skipIf(READS, READS)
+class Networks(Found):
+    """ibnetdiscover and Slurm."""
+
+    def test_ibnetdiscover(self):
+        for name, words, lines, *platform in (
+                ("I1_aggregation_node.log", (), ("16 nodes below 2", "2 aggregation nodes", "16 cards"), "nodes: 8\n", "!nodes: 9"),
+                ("I2_unnamed_cards.log", (), ("16 nodes", "16 cards without the name of a host: a node each"), "nodes: 16\n"),
+                ("I3_rails.log", ("--platform", "dgx-a100"), ("16 nodes below 8 switches", "64 cards of 200 to 200 Gb/s, 4 a node"),
+                 "uplinks: 32", "rails: 4"),
+                ("I3_rails.log", (), ("node: 4 devices and 4 cards",), "uplinks: 32", "rails: 4", "nics: 4"),
+                ("I3_rails.log", ("--platform", "abci"), ("rails: 1, as 2 cards of a node do not share the 4 rails",), "!rails: 4"),
+                ("I4_udev_names.log", (), ("16 nodes", "32 cards of 200 to 200 Gb/s, 2 a node"), "nodes: 8\n", "uplinks: 16"),
+                ("I6_old_speeds.log", (), ("3 cards of 32 to 54.56 Gb/s",), "nodes: 3"),
+                ("I7_names.log", (), ("4 nodes", "one switch for all"), "nodes: 4")):
+            self.right("ibnetdiscover", name, words, lines=lines, platform=platform)
+
+    def test_what_a_host_is(self):
+        for hosts, *descriptions in (
+                (1, "a HCA-1", "a HCA-2"), (1, "a mlx5_0", "a mlx5_1"), (1, "a hfi1_0", "a hfi1_1"), (1, "a rocep12s0", "a ibp75s0f1"),
+                (2, "a mlx5_ib0", "b mlx5_ib0"), (2, "localhost mlx5_0", "localhost mlx5_1"), (2, "", ""), (2, "a mlx5_0", "a mlx5_0"),
+                (2, "mlx5_0", "mlx5_1"), (1, "a", "a"), (2, "MT25408 ConnectX Mellanox Technologies", "a HCA-1"),
+                (1, "rack 1 node 2 mlx5_bond_0", "rack 1 node 2 mlx5_3"), (1, "a HCA-1", "Quantum-2 Aggregation Node")):
+            ports = "".join(f'[{i}] "H-{i}"[1]({i}) # "{text}" lid 1 4xHDR\n' for i, text in enumerate(descriptions))
+            path = self.write("net.log", 'Switch 36 "S-1" # "leaf" lid 1\n' + ports)
+            self.assertIn(f"{hosts} nodes below 1 switches", answer("import", "ibnetdiscover", path)["understood"][0], descriptions)
+
+    def test_slurm(self):
+        for name, lines in (
+                ("L1_continuation.conf", ("16 nodes below 3 switches", "2 switches at height 1, 8 to 8")),
+                ("L4_node_twice.conf", ("12 nodes", "4 nodes below several leaf switches", "the last one counts")),
+                ("L6_lower.conf", ("16 nodes below 3 switches",)), ("L8_topology.yaml", ("16 nodes below 3 switches",))):
+            self.right("slurm", name, lines=lines, platform=("nodes: 8\n",))
+        for name, *texts in (
+                ("L2_include.conf", ":1:1: Include is not followed"), ("L5_undefined_child.conf", ":1: 'root' has the child 'unknown'"),
+                ("L7_self.conf", ":5: the switches above 'bad' form a circle")):
+            self.wrong("slurm", name, *texts)
+
+    def test_what_slurm_takes(self):
+        for nodes, said, text in (
+                (8, "3 parts of 4, 8, 4 nodes", "SwitchName=a Nodes=n[0-3]\nSwitchName=b Nodes=n[4-11]\nSwitchName=c Nodes=n[12-15]\n"),
+                (4, "", 'SwitchName = "a" Nodes = "n0, n1" # x \\\nSwitchName=b Nodes=n[2-3]\nSwitchName=c Switches=a,b\n'),
+                (4, "", "SwitchName=a Level=0 LinkSpeed=1 Nodes=n[0-1]\nSwitchName=b Level=0 LinkSpeed=1 Nodes=n[2-3]\n"
+                 "SwitchName=c Level=1 LinkSpeed=1 Nodes=n[0-3] Switches=a,b\n"),
+                (4, "", "BlockName=a Nodes=n[0-1]\nBlockName=b Nodes=n[2-3]\nBlockSizes=2\n"),
+                (4, "a rack has 2 of them, its rails", "".join(f"SwitchName=s{i} Nodes=n[{2 * (i // 2)}-{2 * (i // 2) + 1}]\n"
+                                                             for i in range(4)) + "SwitchName=c Switches=s[0-3]\n")):
+            told = answer("import", "slurm", self.write("topology.conf", text))
+            self.assertIn(f"{nodes} nodes below", told["understood"][0], text)
+            self.assertIn(said, "\n".join(told["understood"] + told["warnings"]))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -4,25 +4,19 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static import_reader *const readers[] = {
-    import_slurm, import_ibnetdiscover, import_trace,
-};
-
-/* Any bytes are understood by each reader, and then told of, or get a message. */
+/* Any bytes are a trace, and then told of, or get a message. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *path = memory_file(data, size);
-    for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
-        struct import_request request = {.ranks = 4};
-        HELD(import) import = {.file = path, .base_name = base_copy("fuzz")};
-        HELD(text) out = {0};
-        HELD(err) err = {0};
-        if (readers[i](&import, &request, &err) || import_finish(&import, &request, &out, &err)) {
-            if (err.count == 0)
-                abort();
-        } else if (!out.length) {
+    struct import_request request = {.ranks = 4};
+    HELD(import) import = {.file = path, .base_name = base_copy("fuzz")};
+    HELD(text) out = {0};
+    HELD(err) err = {0};
+    if (import_trace(&import, &request, &err) || import_finish(&import, &request, &out, &err)) {
+        if (err.count == 0)
             abort();
-        }
+    } else if (!out.length) {
+        abort();
     }
     return 0;
 }
