@@ -24,13 +24,11 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "net"))
-sys.path.insert(0, str(ROOT / "tests" / "exec"))
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / folder) for folder in ("tools", "tests/exec", "tests/net", "tests")]
 
 import cases              # noqa: E402  pylint: disable=wrong-import-position
+import harness            # noqa: E402  pylint: disable=wrong-import-position
 import jobs               # noqa: E402  pylint: disable=wrong-import-position
-import lab                # noqa: E402  pylint: disable=wrong-import-position
 import this_machine       # noqa: E402  pylint: disable=wrong-import-position
 import validation_page    # noqa: E402  pylint: disable=wrong-import-position
 
@@ -41,7 +39,7 @@ JOBS = list(itertools.product(this_machine.PREDICTED, (1, 2, 4)))
 @functools.cache
 def calibration(ranks):
     """One for all jobs on so many ranks."""
-    return jobs.Calibration(lab.PROGRAM, *(["-n", ranks, "--oversubscribe"] if ranks else []))
+    return jobs.Calibration(*(["-n", ranks, "--oversubscribe"] if ranks else []))
 
 
 def job(case):
@@ -95,7 +93,7 @@ def processor():
 
 def describe_run():
     """Where, when and with what is measured."""
-    env = json.loads(lab.run("env", "--json").stdout)
+    env = json.loads(harness.run("env", "--json").stdout)
     changed = output_of("git", "status", "--porcelain", "--untracked-files=no")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {

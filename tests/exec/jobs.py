@@ -8,9 +8,9 @@ disturbs can only lengthen; of a launch, the lower quartile of its steps.
 import json
 import os
 import statistics
-import subprocess
 import tempfile
 
+import harness
 import this_machine
 
 STEPS = 30
@@ -29,14 +29,13 @@ class Broken(Exception):
 
 
 class Calibration:
-    """with Calibration(FORETRAIN) as calibration: ... calibration.job("resnet8", 24, 2)"""
+    """with Calibration() as calibration: ... calibration.job("resnet8", 24, 2)"""
 
-    def __init__(self, program, *words):
-        self.program = program
+    def __init__(self, *words):
         self.folder = tempfile.TemporaryDirectory()
         self.platform = os.path.join(self.folder.name, "here.yaml")
         for _ in range(2):
-            with this_machine.Others(program + "-exec") as self.others:
+            with this_machine.Others(harness.EXECUTOR) as self.others:
                 self.done = self.run("calibrate", "cluster", *this_machine.CALIBRATED, *words,
                                      "-o", self.platform, "--json")
             if not self.others.reason():
@@ -51,8 +50,7 @@ class Calibration:
     def run(self, *words):
         """The first run that nothing disturbed, or the last."""
         for _ in range(TRIES):
-            done = subprocess.run([self.program, *map(str, words)], capture_output=True,
-                                  encoding="utf-8", timeout=500, check=False)
+            done = harness.run(*words)
             if done.returncode != DISTURBED:
                 break
         return done
@@ -74,7 +72,7 @@ class Calibration:
 
     def launch(self, network, batch, ranks):
         """A record of one launch."""
-        with this_machine.Others(self.program + "-exec") as meanwhile:
+        with this_machine.Others(harness.EXECUTOR) as meanwhile:
             done = self.validate(network, batch, ranks)
         record = {"kind": "job", "name": name_of(network, batch, ranks),
                   "network": network, "batch": batch, "ranks": ranks,

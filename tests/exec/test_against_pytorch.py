@@ -11,6 +11,8 @@ import sys
 import tempfile
 import unittest
 
+import harness
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "gpu"))
 sys.dont_write_bytecode = True
 
@@ -19,8 +21,7 @@ try:
     import torch  # pylint: disable=unused-import
     import torchvision  # pylint: disable=unused-import
 except ImportError as missing:
-    print(f"needs PyTorch and torchvision (python3-torch, python3-torchvision): {missing}")
-    sys.exit(77)
+    harness.skip(f"needs PyTorch and torchvision (python3-torch, python3-torchvision): {missing}")
 
 import compare  # pylint: disable=wrong-import-position
 
@@ -81,4 +82,4 @@ class AgainstPyTorch(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    harness.main(argv=sys.argv[:1])

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Whole training jobs on files that `calibrate` wrote: test_calibrated.py FORETRAIN.
+"""Whole training jobs on files that `calibrate` wrote.
 
 The jobs of jobs.py on 1, 2 and 4 ranks: the step time by the clock must be within 10 % of what was
 predicted.  Four ranks take turns where there are fewer cores, which a calibration must be told; on
@@ -13,7 +13,6 @@ import unittest
 import jobs
 import this_machine
 
-FORETRAIN = ""
 CORES = len(os.sched_getaffinity(0))
 
 
@@ -25,7 +24,7 @@ class Calibrated(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.calibration = jobs.Calibration(FORETRAIN, *cls.WORDS)
+        cls.calibration = jobs.Calibration(*cls.WORDS)
         cls.addClassCleanup(cls.calibration.folder.cleanup)
 
     def setUp(self):
@@ -70,5 +69,4 @@ class FourRanks(Calibrated):
 
 
 if __name__ == "__main__":
-    FORETRAIN = sys.argv[1]
-    this_machine.main(sys.argv[2:])
+    this_machine.main(sys.argv[1:])

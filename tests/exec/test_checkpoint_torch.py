@@ -1,19 +1,17 @@
 #!/usr/bin/python3
-"""Checkpoints and PyTorch read each other's models: test_checkpoint_torch.py WRITER FORETRAIN."""
+"""Checkpoints and PyTorch read each other's models: test_checkpoint_torch.py WRITER."""
 import json
 import pathlib
 import struct
-import subprocess
 import sys
-import tempfile
-import unittest
+
+import harness
 
 try:
     import torch
     import torchvision
 except ImportError as missing:
-    print(f"{missing}: install python3-torch and python3-torchvision")
-    sys.exit(77)
+    harness.skip(f"{missing}: install python3-torch and python3-torchvision")
 
 TYPES_SIZE = {"F32": 4, "F16": 2, "BF16": 2, "I64": 8}
 TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64}
@@ -51,18 +49,12 @@ def save(path, tensors):
     pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
-class Torch(unittest.TestCase):
+class Torch(harness.Case):
     """There and back."""
-
-    def setUp(self):
-        self.scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(self.scratch.cleanup)
 
     def inspect(self, path):
         """What foretrain sees in a file, by tensor."""
-        done = subprocess.run([FORETRAIN, "inspect", path, "--json"], check=True,
-                              capture_output=True, encoding="utf-8")
-        return {t["name"]: t for t in json.loads(done.stdout)["tensors"]}
+        return {t["name"]: t for t in harness.answer("inspect", path)["tensors"]}
 
     def compare(self, seen, tensors, tolerance):
         """What foretrain says of each tensor is what PyTorch says."""
@@ -76,9 +68,8 @@ class Torch(unittest.TestCase):
             self.assertAlmostEqual(say["mean"], wide.mean().item(), delta=tolerance, msg=name)
 
     def test_torchvision_loads_what_was_written(self):
-        subprocess.run([WRITER, "resnet50", "224", "1000", self.scratch.name, "ckpt-1", "0"],
-                       check=True, stdout=subprocess.DEVNULL)
-        path = f"{self.scratch.name}/ckpt-1/model.safetensors"
+        self.execute(0, WRITER, "resnet50", 224, 1000, self.directory, "ckpt-1", 0)
+        path = f"{self.directory}/ckpt-1/model.safetensors"
         tensors = load(path)
         self.assertEqual(len(tensors), 320)
         model = torchvision.models.resnet50(weights=None)
@@ -88,7 +79,7 @@ class Torch(unittest.TestCase):
             scores = model(torch.ones(1, 3, 64, 64))
         self.assertTrue(torch.isfinite(scores).all())
         self.compare(self.inspect(path), tensors, 1e-9)
-        momentum = load(f"{self.scratch.name}/ckpt-1/optim.safetensors")
+        momentum = load(f"{self.directory}/ckpt-1/optim.safetensors")
         self.assertEqual(set(momentum), {name for name, _ in model.named_parameters()})
 
     def test_reads_what_torchvision_made_in_every_type(self):
@@ -97,11 +88,11 @@ class Torch(unittest.TestCase):
         for dtype in (torch.float32, torch.float16, torch.bfloat16):
             tensors = {name: t.to(dtype) if t.is_floating_point() else t
                        for name, t in state.items()}
-            path = f"{self.scratch.name}/{WORDS[dtype]}.safetensors"
+            path = f"{self.directory}/{WORDS[dtype]}.safetensors"
             save(path, tensors)
             self.compare(self.inspect(path), tensors, 1e-9)
 
 
 if __name__ == "__main__":
-    WRITER, FORETRAIN = sys.argv[1:3]
-    unittest.main(argv=sys.argv[:1])
+    WRITER = sys.argv.pop(1)
+    harness.main()

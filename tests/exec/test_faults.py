@@ -1,11 +1,12 @@
 #!/usr/bin/python3
-"""What goes wrong while training is told, and nothing is lost: test_faults.py FORETRAIN."""
+"""What goes wrong while training is told, and nothing is lost."""
 
 import os
 import resource
 import shutil
 import signal
 
+import harness
 import training
 from training import ranks_of
 
@@ -57,11 +58,11 @@ class Faults(training.Run):
         self.assertEqual(process.returncode, 71, talk)
         self.assertIn(f"{stuck}", talk)
         self.assertIn("last checkpoint", talk)
-        self.assertTrue(self.wait_until(lambda: not ranks_of(self.out)))
+        self.assertTrue(harness.wait_until(lambda: not ranks_of(self.out)))
         self.check_whole()
 
     def test_resuming_gives_the_same_bits(self):
-        whole, half = self.folder / "whole", self.out
+        whole, half = self.directory / "whole", self.out
         two = ["-n", "2", "--set", "training.phases=[{epochs: 1, global_batch: 16}, "
                "{epochs: 400, global_batch: 32}]"]  # the second begins after step 16
         self.train(*two, "--out", whole, "--steps", "25")
@@ -144,8 +145,8 @@ class Faults(training.Run):
 
     def test_missing_images_are_named(self):
         done = self.train("-n", "2", "--set", "training.dataset.source=imagefolder", "--set",
-                          f"training.dataset.path={self.folder}/none", code=66)
-        self.assertIn(f"{self.folder}/none", done.stderr)
+                          f"training.dataset.path={self.directory}/none", code=66)
+        self.assertIn(f"{self.directory}/none", done.stderr)
 
 
 if __name__ == "__main__":

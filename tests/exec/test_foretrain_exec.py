@@ -3,25 +3,19 @@
 
 import json
 import os
-import subprocess
-import sys
 import time
-import unittest
 
+import harness
 import training
+from harness import TOY
 
-PROGRAM = ""
-HERE = os.path.dirname(os.path.abspath(__file__))
-TOY = os.path.join(HERE, "toy.yaml")
 NAIVE = ["--device", "cpu-naive"]
 ONE = ["--set", "allreduce.grid={columns: 1, rows: 1}", "--set", "cluster.nodes=1",
        "--set", "training.micro_batch=4"]
 
 
 def launch(ranks, *arguments, code=0):
-    launcher = [sys.executable, os.path.join(HERE, "mpirun.py"), str(ranks)] if ranks else []
-    done = subprocess.run([*launcher, PROGRAM, *arguments], capture_output=True, encoding="utf-8",
-                          timeout=1000, check=False)
+    done = harness.execute(*harness.on_ranks(ranks, harness.EXECUTOR, *arguments))
     assert done.returncode == code, (done.returncode, done.stderr)
     return done
 
@@ -70,7 +64,7 @@ class ForetrainExec(training.Run):
         self.assertAlmostEqual(four["loss_first"], one["loss_first"], delta=1e-6)
 
     def test_runs_the_schedule_that_is_predicted(self):
-        path, trace = self.folder / "spans", self.folder / "trace.json"
+        path, trace = self.directory / "spans", self.directory / "trace.json"
         answer = self.answer(4, TOY, "--steps", "6", "--spans", path, "--traced-steps", "3",
                              "--trace", trace)
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -82,13 +76,11 @@ class ForetrainExec(training.Run):
         self.assertEqual(sorted(spans), [(i, r, s) for i in range(3) for r in range(4)
                                          for s in range(steps)])
         self.assertTrue(any("all_gather" in event["name"] for event in events))
-        predicted = subprocess.run([os.environ["FORETRAIN"], "predict", TOY, "--backend",
-                                    "analytic", "--json"],
-                                   capture_output=True, encoding="utf-8", check=True)
-        self.assertEqual(json.loads(predicted.stdout)["schedule_hash"], answer["schedule_hash"])
+        predicted = harness.answer("predict", TOY, "--backend", "analytic")
+        self.assertEqual(predicted["schedule_hash"], answer["schedule_hash"])
 
     def test_no_collective_ends_before_the_last_of_its_ranks_enters(self):
-        trace = self.folder / "trace.json"
+        trace = self.directory / "trace.json"
         answer = self.answer(4, TOY, "--steps", "8", "--traced-steps", "8", "--trace", trace)
         events = self.json("trace.json")["traceEvents"]
         self.assertEqual(answer["trace_error_s"], 0)
@@ -118,7 +110,7 @@ class ForetrainExec(training.Run):
         self.assertGreater(told["checkpoint_s"], 0)
         self.assertLess(2 * told["checkpoint_s"] + told["seconds"], whole)
         more = launch(0, "train", TOY, *ONE, *NAIVE, "--steps", "1", "--out",
-                      self.folder / "one")
+                      self.directory / "one")
         self.assertRegex(more.stdout, r"checkpoints +1 written, [0-9.e-]+ s each "
                                       r"\(training.checkpoint.cost\), [0-9.]+ MB: [0-9.]+ MB/s")
         self.assertIsNone(self.answer(0, TOY, *ONE, "--steps", "1")["checkpoint_s"])
@@ -140,7 +132,7 @@ class ForetrainExec(training.Run):
         self.assertEqual(twice["checkpoints"], [trained["checkpoint"]] * 2)
 
     def test_evaluates_runs_by_their_newest_checkpoint_one_after_the_other(self):
-        runs = [str(self.folder / name) for name in "ab"]
+        runs = [str(self.directory / name) for name in "ab"]
         trained = [self.answer(0, TOY, *ONE, "--steps", "2", "--set", f"seed={i}", "--out",
                                run)["checkpoint"] for i, run in enumerate(runs)]
         for words in (runs[:1], runs, trained, [runs[0], "--ensemble"]):
@@ -197,6 +189,5 @@ class ForetrainExec(training.Run):
 
 
 if __name__ == "__main__":
-    PROGRAM = training.argument()
     os.environ.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
-    unittest.main(verbosity=2)
+    training.main()

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Networks that really learn: test_learning.py FORETRAIN [--all].
+"""Networks that really learn: test_learning.py [--all].
 
 A job of experiments/03_learning from start to end on the fast device, and the beginnings of others.
 With --all, every figure of that experiment: three seeds, 1, 2 and 4 ranks, gradients in fp16.
@@ -7,14 +7,12 @@ With --all, every figure of that experiment: three seeds, 1, 2 and 4 ranks, grad
 
 import functools
 import json
-import os
-import subprocess
 import sys
 import unittest
 
-FORETRAIN = ""
-FOLDER = os.path.join(os.environ["FORETRAIN_DATADIR"], "experiments", "03_learning")
-SGD, LARS = (os.path.join(FOLDER, name) for name in ("procedural.yaml", "lars.yaml"))
+import harness
+
+SGD, LARS = (harness.ROOT / "experiments" / "03_learning" / name for name in ("procedural.yaml", "lars.yaml"))
 BF16 = "model.precision.compute=bf16"
 HALF = "model.precision.gradients=fp16"
 ENTROPY = 0.500288  # of a label of 10 classes, smoothed by 10 %: no loss is less
@@ -22,9 +20,7 @@ SEEDS = (1, 2, 3)
 
 
 def train(job, ranks, *options):
-    return subprocess.run([FORETRAIN, "train", job, "-n", str(ranks), "--threads", "1",
-                           "--device", "cpu", "--quiet", "--json", *options],
-                          capture_output=True, encoding="utf-8", check=False)
+    return harness.run("train", job, "-n", ranks, "--threads", 1, "--device", "cpu", "--quiet", "--json", *options)
 
 
 @functools.lru_cache(maxsize=None)
@@ -46,7 +42,7 @@ class Core(unittest.TestCase):
 
     def expect_learned(self, job, ranks, *settings):
         result = answer(job, ranks, *settings)
-        print(os.path.basename(job), ranks, "ranks", *settings, "top-1", result["top1"], "loss",
+        print(job.name, ranks, "ranks", *settings, "top-1", result["top1"], "loss",
               round(result["loss_last"], 3), flush=True)
         self.assertTrue(result["finished"])
         self.assertGreaterEqual(result["top1"], 0.97)
@@ -114,15 +110,10 @@ class All(Core):
 
 
 def main():
-    global FORETRAIN
-    FORETRAIN = sys.argv[1]
     trial = train(SGD, 1, "--steps", "1")
     if trial.returncode == 69:
-        print(trial.stderr, "the fast device is not part of this build", sep="")
-        sys.exit(77)
-    kind = All if sys.argv[2:] == ["--all"] else Core
-    suite = unittest.defaultTestLoader.loadTestsFromTestCase(kind)
-    sys.exit(not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful())
+        harness.skip(trial.stderr + "the fast device is not part of this build")
+    harness.main(argv=sys.argv[:1], defaultTest="All" if "--all" in sys.argv else "Core")
 
 
 if __name__ == "__main__":

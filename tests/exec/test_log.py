@@ -1,22 +1,20 @@
 #!/usr/bin/python3
 """What a run tells in files, read by programs that share nothing with it: test_log.py WRITER."""
 import collections
+import contextlib
 import csv
 import json
 import math
 import os
-import pathlib
 import resource
 import signal
-import subprocess
 import sys
-import tempfile
-import unittest
+
+import harness
+from harness import TOY
 
 WRITER = ""
 RUN = "0123456789abcdef"
-HERE = pathlib.Path(__file__).resolve().parent
-TOY = HERE / "toy.yaml"
 LARS = """\
 version: 1
 model: {network: resnet50, image: 224, precision: {compute: fp16, gradients: fp16}}
@@ -40,30 +38,25 @@ def mllog(directory):
     return [json.loads(line[len(":::MLLOG "):]) for line in lines]
 
 
-class Log(unittest.TestCase):
+class Log(harness.Case):
     """Files of a run."""
 
     def setUp(self):
-        self.scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(self.scratch.cleanup)
-        self.directory = pathlib.Path(self.scratch.name) / "deep" / "run"
+        super().setUp()
+        self.out = self.directory / "deep" / "run"
 
-    def write(self, start, stop, end="success", job=TOY, ranks=4, **options):
+    def tell(self, start, stop, end="success", job=TOY, ranks=4, code=0, **options):
         """Tell steps start + 1 ... stop."""
-        done = subprocess.run([WRITER, job, str(ranks), self.directory, str(start), str(stop), end],
-                              capture_output=True, encoding="utf-8", check=False, timeout=1000,
-                              **options)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done
+        return self.execute(code, WRITER, job, ranks, self.out, start, stop, end, **options)
 
     def rows(self, name):
         """The lines of a CSV file."""
-        with open(self.directory / name, encoding="utf-8", newline="") as stream:
+        with open(self.out / name, encoding="utf-8", newline="") as stream:
             return list(csv.DictReader(stream))
 
     def events(self):
         """The lines of steps.jsonl."""
-        text = (self.directory / "steps.jsonl").read_text(encoding="utf-8")
+        text = (self.out / "steps.jsonl").read_text(encoding="utf-8")
         return [json.loads(line) for line in text.splitlines()]
 
     def steps(self):
@@ -77,7 +70,7 @@ class Log(unittest.TestCase):
             self.assertEqual(steps, list(range(1, count + 1)))
 
     def test_csv_and_json_say_the_same(self):
-        self.write(0, 40)
+        self.tell(0, 40)
         self.assert_steps(40)
         steps = [e for e in self.events() if e["event"] == "step"]
         for row, event in zip(self.rows("steps.csv"), steps):
@@ -92,7 +85,7 @@ class Log(unittest.TestCase):
         self.assertEqual([s["step"] for s in steps if s["skipped"]], [7])
 
     def test_evaluations_and_checkpoints_are_told(self):
-        self.write(0, 40)
+        self.tell(0, 40)
         told = [e for e in self.events() if e["event"] == "evaluation"]
         self.assertEqual([(e["step"], e["top1"]) for e in told],
                          [(10, 0.01), (20, 0.02), (30, 0.03), (40, 0.04)])
@@ -103,82 +96,80 @@ class Log(unittest.TestCase):
                          [(20, 'a "quoted" path/ckpt', RUN), (40, 'a "quoted" path/ckpt', RUN)])
 
     def test_every_file_says_which_run_it_is_of(self):
-        self.write(0, 20)
-        for name in os.listdir(self.directory):
-            self.assertIn(RUN.encode(), (self.directory / name).read_bytes(), name)
-        self.assertEqual([line["value"] for line in mllog(self.directory)
+        self.tell(0, 20)
+        for name in os.listdir(self.out):
+            self.assertIn(RUN.encode(), (self.out / name).read_bytes(), name)
+        self.assertEqual([line["value"] for line in mllog(self.out)
                           if line["key"] == "foretrain_run"], [RUN])
 
     def test_a_resumed_run_tells_no_step_twice(self):
-        self.write(0, 33, "killed")
-        self.write(20, 40)
+        self.tell(0, 33, "killed")
+        self.tell(20, 40)
         self.assert_steps(40)
         self.assertEqual([r["step"] for r in self.rows("evaluations.csv")],
                          ["10", "20", "30", "40"])
-        keys = [line["key"] for line in mllog(self.directory)]
+        keys = [line["key"] for line in mllog(self.out)]
         for key in ("run_start", "run_stop", "global_batch_size", "foretrain_resumed"):
             self.assertEqual(keys.count(key), 1, key)
 
     def test_a_run_that_was_stopped_takes_its_end_back_when_it_goes_on(self):
-        self.write(0, 20, "aborted")
-        stops = [e for e in mllog(self.directory) if e["key"] == "run_stop"]
+        self.tell(0, 20, "aborted")
+        stops = [e for e in mllog(self.out) if e["key"] == "run_stop"]
         self.assertEqual([e["metadata"]["status"] for e in stops], ["aborted"])
-        self.write(20, 40)
-        stops = [e for e in mllog(self.directory) if e["key"] == "run_stop"]
+        self.tell(20, 40)
+        stops = [e for e in mllog(self.out) if e["key"] == "run_stop"]
         self.assertEqual([e["metadata"]["status"] for e in stops], ["success"])
         self.assert_steps(40)
 
     def test_lines_cut_by_a_crash_are_mended(self):
-        self.write(0, 25, "aborted")
+        self.tell(0, 25, "aborted")
         for name in "steps.csv", "steps.jsonl", "evaluations.csv", "mllog.txt":
-            path = self.directory / name
+            path = self.out / name
             path.write_bytes(path.read_bytes()[:-5])
-        self.write(20, 40)
+        self.tell(20, 40)
         self.assert_steps(40)
-        self.assertEqual([e["key"] for e in mllog(self.directory)].count("run_stop"), 1)
+        self.assertEqual([e["key"] for e in mllog(self.out)].count("run_stop"), 1)
 
     def test_a_run_that_goes_on_elsewhere_has_whole_files(self):
-        self.write(20, 40)
+        self.tell(20, 40)
         self.assertEqual(self.steps()[0], list(range(21, 41)))
-        self.assertEqual([e["key"] for e in mllog(self.directory)].count("run_start"), 1)
+        self.assertEqual([e["key"] for e in mllog(self.out)].count("run_start"), 1)
 
     def test_lines_reach_the_disk_at_an_evaluation(self):
-        self.write(0, 10, "killed")
+        self.tell(0, 10, "killed")
         self.assert_steps(10)
 
     def test_lines_reach_the_disk_when_the_next_step_may_come_too_late(self):
-        self.write(0, 5, "killed", env={**os.environ, "STEP_S": "1"})
+        self.tell(0, 5, "killed", environment={"STEP_S": "1"})
         self.assert_steps(5)
 
     def test_a_line_on_a_terminal_is_written_over(self):
         ours, theirs = os.openpty()
-        with tempfile.TemporaryFile() as out:
-            subprocess.run([WRITER, TOY, "4", self.directory, "0", "5", "success"], check=True,
-                           stdout=out, stderr=theirs, env={**os.environ, "STEP_S": "1"},
-                           timeout=1000)
+        self.tell(0, 5, stderr=theirs, environment={"STEP_S": "1"})
         os.close(theirs)
-        said = os.read(ours, 65536).decode()
+        said = ""
+        with contextlib.suppress(OSError):  # everybody has left the terminal
+            while piece := os.read(ours, 65536):
+                said += piece.decode()
         os.close(ours)
         self.assertTrue(said.startswith("\r\x1b[Kstep 1/40  epoch 0.05/2  loss 7.0000  16.0 "
                                         "images/s  ETA 39 s"), said)
         self.assertTrue(said.endswith("5 steps in 5.0 s: 16.0 images/s\r\n"), said)
 
     def test_a_block_that_begins_between_evaluations_ends_at_the_next(self):
-        self.write(0, 20, "aborted")
-        self.write(15, 40)
-        blocks = [e["metadata"] for e in mllog(self.directory) if e["key"] == "block_start"]
-        at = [e["key"] for e in mllog(self.directory)].index("foretrain_resumed")
-        resumed = next(e for e in mllog(self.directory)[at:] if e["key"] == "block_start")
+        self.tell(0, 20, "aborted")
+        self.tell(15, 40)
+        blocks = [e["metadata"] for e in mllog(self.out) if e["key"] == "block_start"]
+        at = [e["key"] for e in mllog(self.out)].index("foretrain_resumed")
+        resumed = next(e for e in mllog(self.out)[at:] if e["key"] == "block_start")
         self.assertEqual(resumed["metadata"], {"first_epoch_num": 1, "epoch_count": 0.25})
         self.assertEqual(blocks[0], {"first_epoch_num": 1, "epoch_count": 1})
 
     def test_the_rules_of_mlperf_hold(self):
         """common and open_resnet of the compliance checker's rules for training 4.0.0, and the
         keys that closed_resnet_lars wants."""
-        job = pathlib.Path(self.scratch.name) / "lars.yaml"
-        job.write_text(LARS, encoding="utf-8")
-        self.write(0, 20, job=job, ranks=8)
-        lines = mllog(self.directory)
+        self.tell(0, 20, job=self.write("lars.yaml", LARS), ranks=8)
+        lines = mllog(self.out)
         value = {line["key"]: line["value"] for line in lines}
         count = collections.Counter(line["key"] for line in lines)
         for key in ("submission_org", "submission_platform", "submission_division",
@@ -218,38 +209,31 @@ class Log(unittest.TestCase):
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        done = subprocess.run([WRITER, TOY, "4", self.directory, "0", "200", "success"],
-                              capture_output=True, encoding="utf-8", check=False, timeout=1000,
-                              preexec_fn=limit, env={**os.environ, "GCOV_PREFIX": "/dev/null",
-                                                      "GCOV_ERROR_FILE": "/dev/null"})
-        self.assertEqual(done.returncode, 74)
+        done = self.tell(0, 200, code=74, preexec_fn=limit, environment=harness.NO_COUNTERS)
         self.assertEqual(done.stderr.count("steps.csv cannot be written: File too large; training "
                                            "continues"), 1)
         self.assertIn("steps.csv: cannot be written: File too large; it ends too early",
                       done.stderr)
 
     def test_refuses_a_directory_that_cannot_be_made(self):
-        self.directory.parent.mkdir()
-        self.directory.write_text("")
-        done = subprocess.run([WRITER, TOY, "4", self.directory, "0", "1", "success"],
-                              capture_output=True, encoding="utf-8", check=False, timeout=1000)
-        self.assertEqual(done.returncode, 73)
-        self.assertIn(str(self.directory), done.stderr)
+        self.out.parent.mkdir()
+        self.out.write_text("")
+        self.assertIn(str(self.out), self.tell(0, 1, code=73).stderr)
 
     def test_the_line_for_people_tells_pace_loss_and_accuracy(self):
-        said = self.write(0, 40).stderr.splitlines()
+        said = self.tell(0, 40).stderr.splitlines()
         self.assertRegex(said[-2], r"^step 40/40  epoch 2.00/2  loss \d+\.\d{4}  top-1 4.00 %  "
                                    r"160000 images/s  1 skipped$")
         self.assertIn("evaluation at epoch 0.50: top-1 1.00 %", "\n".join(said))
 
     def test_telling_a_step_takes_less_than_50_us_of_the_processor(self):
         """19 us on a common machine.  With sanitizers there is nothing to measure."""
-        if os.environ.get("SANITIZED", "none") != "none":
+        if harness.SANITIZED:
             self.skipTest("built with sanitizers")
-        best = min(float(self.write(0, 5000).stdout.split()[1]) for _ in range(3))
+        best = min(float(self.tell(0, 5000).stdout.split()[1]) for _ in range(3))
         self.assertLess(best, 50)
 
 
 if __name__ == "__main__":
     WRITER = sys.argv[1]
-    unittest.main(argv=sys.argv[:1])
+    harness.main(argv=sys.argv[:1])

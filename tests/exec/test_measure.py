@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Steps measured on this machine, and what is predicted from them: test_measure.py EXEC FORETRAIN.
+"""Steps measured on this machine, and what is predicted from them.
 
 Calibrated is on one rank alone with resnet20 at 4, 16 and 64 images; predicted are resnet8 at 24
 images and resnet32 at 8, which have another depth and another batch.  Times are of the computing
@@ -14,11 +14,11 @@ import sys
 import tempfile
 import unittest
 
+import harness
 import this_machine
+from harness import EXECUTOR, execute, on_ranks
 from this_machine import CALIBRATED, PREDICTED, TOLERANCE
 
-EXEC, FORETRAIN = "", ""
-HERE = os.path.dirname(os.path.abspath(__file__))
 # Two measurements that are further apart say nothing about a prediction.
 AGREE = 0.03
 TRIES = 10
@@ -37,19 +37,16 @@ transport:
 """
 
 
-def run(*words, ranks=0):
-    """The finished process."""
-    launcher = [sys.executable, os.path.join(HERE, "mpirun.py"), str(ranks)] if ranks else []
-    return subprocess.run([*launcher, *map(str, words)], capture_output=True, encoding="utf-8",
-                          timeout=500, check=False)
+def told(*words, ranks=0):
+    """What foretrain-exec measure prints."""
+    done = execute(*on_ranks(ranks, EXECUTOR, "measure", *words))
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def measure(network, batch, repeats=12, ranks=0):
-    """One trial of foretrain-exec measure."""
-    done = run(EXEC, "measure", "--networks", network, "--batch", batch, "--threads", 1,
-               "--repeats", repeats, ranks=ranks)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["trials"][0]
+    """One trial of it."""
+    return told("--networks", network, "--batch", batch, "--threads", 1, "--repeats", repeats, ranks=ranks)["trials"][0]
 
 
 def quickest(network, batch, ranks=0):
@@ -83,7 +80,7 @@ class Hog:
             process.communicate()
 
 
-class Measure(unittest.TestCase):
+class Measure(harness.Case):
     """foretrain-exec measure."""
 
     def test_steps_add_up_to_the_iteration(self):
@@ -99,23 +96,18 @@ class Measure(unittest.TestCase):
 
     def test_iterations_end_when_the_time_is_over(self):
         for ranks in (0, 2):
-            done = run(EXEC, "measure", "--networks", "resnet8", "--batch", "8", "--repeats", 900,
-                       "--limit", 1, ranks=ranks)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            trial, = json.loads(done.stdout)["trials"]
+            trial, = told("--networks", "resnet8", "--batch", 8, "--repeats", 900, "--limit", 1, ranks=ranks)["trials"]
             self.assertEqual(trial["iterations"], 4)
             self.assertAlmostEqual(sum(s["time_s"] for s in trial["steps"]) / trial["time_s"], 1,
                                    delta=1e-6 if not ranks else 1)
         self.assertEqual(measure("resnet8", 8, repeats=6)["iterations"], 6)
 
     def test_batches_that_would_end_too_late_are_left_out_but_the_first(self):
-        words = (EXEC, "measure", "--networks", "toy,resnet8", "--batch", "2,4,512", "--threads", 1,
-                 "--repeats", 4)
+        words = ("--networks", "toy,resnet8", "--batch", "2,4,512", "--threads", 1, "--repeats", 4)
         for most, batches in ((1, [2, 2]), (10**6, [2, 2, 4, 4, 512, 512])):
             for ranks in (0, 2):
-                done = run(*words, "--most", most, ranks=ranks)
-                self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertEqual([trial["batch"] for trial in json.loads(done.stdout)["trials"]], batches)
+                trials = told(*words, "--most", most, ranks=ranks)["trials"]
+                self.assertEqual([trial["batch"] for trial in trials], batches)
 
     def test_more_images_take_longer(self):
         self.assertLess(measure("resnet8", 2)["time_s"], measure("resnet8", 32)["time_s"])
@@ -128,10 +120,7 @@ class Measure(unittest.TestCase):
 
     def test_copies_grow_with_their_bytes(self):
         for ranks in (0, 2):
-            done = run(EXEC, "measure", "--networks", "toy", "--batch", 1, "--threads", 1,
-                       "--repeats", 4, ranks=ranks)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            copies = json.loads(done.stdout)["copies"]
+            copies = told("--networks", "toy", "--batch", 1, "--threads", 1, "--repeats", 4, ranks=ranks)["copies"]
             self.assertEqual([copy["bytes"] for copy in copies], [2**14, 2**18, 2**22, 2**26])
             for less, more in zip(copies, copies[1:]):
                 self.assertGreater(more["time_s"], less["time_s"])
@@ -143,8 +132,7 @@ class Measure(unittest.TestCase):
         for words, code in ((["--repeats", "3"], 64), (["--networks", "resnet9"], 64),
                             (["--batch", "x"], 64), (["--device", "replay"], 64),
                             (["--precision", "fp16"], 69)):
-            done = run(EXEC, "measure", *words)
-            self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
+            self.assertEqual(self.execute(code, EXECUTOR, "measure", *words).stdout, "")
 
 
 class Predict(unittest.TestCase):
@@ -152,19 +140,14 @@ class Predict(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.platform = os.path.join(cls.folder.name, "here.yaml")
-        pathlib.Path(cls.platform).write_text(PLATFORM, encoding="utf-8")
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        cls.platform = cls.folder / "here.yaml"
+        cls.platform.write_text(PLATFORM, encoding="utf-8")
         for _ in range(3):
-            with this_machine.Others(EXEC) as cls.others:
-                cls.calibrated = run(FORETRAIN, "calibrate", "device", *CALIBRATED, "-o",
-                                     os.path.join(cls.folder.name, "here-device.yaml"))
+            with this_machine.Others(EXECUTOR) as cls.others:
+                cls.calibrated = harness.run("calibrate", "device", *CALIBRATED, "-o", cls.folder / "here-device.yaml")
             if not cls.others.reason():
                 break
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
 
     def setUp(self):
         if self.calibrated.returncode in (69, 75):
@@ -175,20 +158,16 @@ class Predict(unittest.TestCase):
 
     def job(self, network, batch):
         """A file with that job."""
-        return this_machine.write_job(os.path.join(self.folder.name, "job.yaml"), network, batch,
-                                      self.platform)
+        return this_machine.write_job(self.folder / "job.yaml", network, batch, self.platform)
 
     def test_other_networks_and_batches_are_predicted(self):
         for network, batch in PREDICTED:
-            done = run(FORETRAIN, "predict", self.job(network, batch), "--json",
-                       "--backend=analytic")
-            self.assertEqual(done.returncode, 0, done.stderr)
-            result = json.loads(done.stdout)
+            result = harness.answer("predict", self.job(network, batch), "--backend=analytic")
             predicted = result["step_s"]
             self.assertTrue(any(a.startswith("100 % of the computing time is of steps measured")
                                 for a in result["assumptions"]), result["assumptions"])
             for _ in range(3):
-                with this_machine.Others(EXEC) as meanwhile:
+                with this_machine.Others(EXECUTOR) as meanwhile:
                     measured = quickest(network, batch)
                 if measured is not None and not meanwhile.reason(self.others):
                     break
@@ -205,17 +184,14 @@ class Predict(unittest.TestCase):
 
     def test_half_the_speed_is_found_out(self):
         network, batch = PREDICTED[0]
-        folder = pathlib.Path(self.folder.name)
-        text = (folder / "here-device.yaml").read_text(encoding="utf-8")
+        text = (self.folder / "here-device.yaml").read_text(encoding="utf-8")
         slow = "".join(double(line) if "time: " in line else line
                        for line in text.splitlines(keepends=True))
-        (folder / "slow-device.yaml").write_text(slow, encoding="utf-8")
-        platform = folder / "slow.yaml"
+        (self.folder / "slow-device.yaml").write_text(slow, encoding="utf-8")
+        platform = self.folder / "slow.yaml"
         platform.write_text(PLATFORM.replace("here-device", "slow-device"), encoding="utf-8")
-        done = run(FORETRAIN, "predict", self.job(network, batch), "--json", "--backend=analytic",
-                   f"--set=cluster.platform={platform}")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        predicted = json.loads(done.stdout)["step_s"]
+        predicted = harness.answer("predict", self.job(network, batch), "--backend=analytic",
+                                   f"--set=cluster.platform={platform}")["step_s"]
         measured = quickest(network, batch)
         if measured is None:
             self.skipTest("disturbed")
@@ -230,5 +206,4 @@ def double(line):
 
 
 if __name__ == "__main__":
-    EXEC, FORETRAIN = sys.argv[1:3]
-    this_machine.main(sys.argv[3:])
+    this_machine.main(sys.argv[1:])

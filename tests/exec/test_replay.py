@@ -10,17 +10,11 @@ import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
-import tempfile
-import unittest
 
-import training
+import harness
+from harness import EXECUTOR, TOY, good
 
-HERE = pathlib.Path(__file__).resolve().parent
-PROGRAM = os.environ["FORETRAIN"]
-EXEC = str(pathlib.Path(PROGRAM).parent / "foretrain-exec")
-TOY = str(HERE / "toy.yaml")
 CHECK = ""
 TOLERANCE = 0.03    # of the compute lane
 LATE = 0.015        # of a step that threads may wake late, on average, for times to mean anything:
@@ -39,11 +33,6 @@ training:
   evaluate_every: 1
 allreduce:  {algorithm: torus2d, grid: {columns: 1, rows: 1}, bucket: 16 MiB, overlap: backward}
 """
-
-
-def run(*words):
-    return subprocess.run(list(map(str, words)), capture_output=True, encoding="utf-8", timeout=1000,
-                          check=False, stdin=subprocess.DEVNULL)
 
 
 def shape(ranks, columns=None):
@@ -66,21 +55,15 @@ def read_spans(path):
     return spans, head
 
 
-class Job(unittest.TestCase):
+class Job(harness.Case):
     """What is run."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.resnet = self.folder / "resnet.yaml"
-        self.resnet.write_text(RESNET, encoding="utf-8")
+        super().setUp()
+        self.resnet = self.write("resnet.yaml", RESNET)
 
     def train(self, job, ranks, *options):
-        done = run(PROGRAM, "train", job, "-n", ranks, "--json", "--quiet", "--timeout=120",
-                   *options)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
+        return harness.answer("train", job, "-n", ranks, "--quiet", "--timeout=120", *options)
 
 
 class Times(Job):
@@ -88,10 +71,9 @@ class Times(Job):
 
     def predicted(self, job, *options):
         """Seconds of every compute step, in order, by the closed form."""
-        path = self.folder / "predicted"
-        done = run(PROGRAM, "predict", job, "--backend=analytic", f"--spans={path}", *options)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        lanes = run(PROGRAM, "show", "schedule", job, *options).stdout.splitlines()
+        path = self.directory / "predicted"
+        good("predict", job, "--backend=analytic", f"--spans={path}", *options)
+        lanes = good("show", "schedule", job, *options).stdout.splitlines()
         compute = [int(line.split()[0]) for line in lanes
                    if len(line.split()) > 1 and line.split()[1] == "compute"]
         spans, head = read_spans(path)
@@ -101,7 +83,7 @@ class Times(Job):
     def attempt(self, job, ranks, scale, options):
         """From the end of the optimizer to the end of backward, measured over predicted, and how
         late threads woke, over the same."""
-        path = self.folder / "spans"
+        path = self.directory / "spans"
         answer = self.train(job, ranks, "--device=replay", f"--time-scale={scale}", "--steps=9",
                             "--traced-steps=7", f"--spans={path}", *options)
         seconds = self.predicted(job, *options)
@@ -134,23 +116,21 @@ class Times(Job):
                 self.check_compute(self.resnet, ranks, 10 * ranks, shape(ranks))
 
     def test_lateness_does_not_add_up(self):
-        done = run(CHECK)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.execute(0, CHECK)
 
 
 class Replay(Job):
     """What holds on any machine."""
 
     def test_gradients_that_were_not_exchanged_end_the_job(self):
-        done = run(CHECK, "unsummed")
-        self.assertEqual(done.returncode, 70, done.stderr)
+        done = self.execute(70, CHECK, "unsummed")
         self.assertIn("rank 0: the all-reduces made gradient 0", done.stderr)
         self.assertIn("where 2 ranks had a 1 each", done.stderr)
 
     def test_as_many_messages_travel_as_in_real_training(self):
         counts = []
         for device in ("replay", "cpu-naive"):
-            path = self.folder / device
+            path = self.directory / device
             self.train(TOY, 4, f"--device={device}", "--steps=4", "--traced-steps=1",
                        f"--spans={path}", *shape(4, 2))
             spans, head = read_spans(path)
@@ -159,7 +139,7 @@ class Replay(Job):
         self.assertGreater(int(counts[0][0]), 0)
 
     def test_fp16_and_data_that_do_not_exist_are_no_obstacle_and_nothing_is_learnt(self):
-        out = self.folder / "run"
+        out = self.directory / "run"
         answer = self.train(self.resnet, 2, "--device=replay", "--steps=2", "--time-scale=0",
                             f"--out={out}", *shape(2))
         self.assertEqual((answer["loss_last"], answer["steps"], answer["checkpoint"]), (0, 2, None))
@@ -176,15 +156,14 @@ class Replay(Job):
                 (64, ["train", *one, "--device=replay", "--time-scale=-1"], "0 to 1000000"),
                 (64, ["train", *one, "--device=replay", "--time-scale=1e308"], "0 to 1000000"),
                 (64, ["train", *one, "--device=replay", "--time-scale=slow"], "0 to 1000000")):
-            done = run(EXEC, *words)
-            self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
+            done = self.execute(code, EXECUTOR, *words)
+            self.assertEqual(done.stdout, "")
             self.assertIn(message, done.stderr)
 
     def test_validate_rehearses_and_compares(self):
-        trace = self.folder / "both.json"
-        done = run(PROGRAM, "validate", TOY, "-n2", "--device=replay", "--steps=3", "--json",
-                   "--set=cluster.platform=two-core", *shape(2)[2:], "--trace", trace)
-        self.assertIn(done.returncode, (0, 1, 75), done.stderr)
+        trace = self.directory / "both.json"
+        done = self.execute((0, 1, 75), harness.PROGRAM, "validate", TOY, "-n2", "--device=replay", "--steps=3", "--json",
+                         "--set=cluster.platform=two-core", *shape(2)[2:], "--trace", trace)
         result = json.loads(done.stdout)
         self.assertEqual((result["device"], result["ranks"], result["measured_steps"]),
                          ("replay", 2, 3))
@@ -193,22 +172,16 @@ class Replay(Job):
         self.assertGreaterEqual(result["latest_s"], result["late_s"])
         self.assertEqual({row["group"] for row in result["rows"]},
                          {"step", "kind", "lane", "part", "collective"})
-        names = {e["args"]["name"] for e in json.loads(trace.read_text(encoding="utf-8"))[
-            "traceEvents"] if e["name"] == "process_name"}
+        names = {e["args"]["name"] for e in self.json(trace)["traceEvents"] if e["name"] == "process_name"}
         self.assertLessEqual({"predicted rank 0", "measured rank 0", "measured rank 1"}, names)
 
     def test_validate_passes_on_what_training_says(self):
-        done = run(PROGRAM, "validate", self.resnet, "--device=cpu-naive", "-n1")
-        self.assertEqual((done.returncode, done.stdout), (66, ""), done.stderr)
-        self.assertIn("/there/is/no/such/folder", done.stderr)
+        said = self.refused(66, "validate", self.resnet, "--device=cpu-naive", "-n1")
+        self.assertIn("/there/is/no/such/folder", said)
 
 
 if __name__ == "__main__":
-    CHECK = training.argument()
+    harness.need_mpi()
+    CHECK = sys.argv.pop(1)
     os.environ.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
-    program = unittest.main(verbosity=2, exit=False)
-    skipped = program.result.skipped
-    if skipped and program.result.wasSuccessful():
-        print(skipped[-1][1])
-        sys.exit(77)
-    sys.exit(not program.result.wasSuccessful())
+    harness.main(skips=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""All of ResNet-50 on several ranks as on one: test_resnet50.py FORETRAIN IMAGE RANKS...
+"""All of ResNet-50 on several ranks as on one: test_resnet50.py IMAGE RANKS...
 
 IMAGE is its size in pixels.
 
@@ -8,12 +8,11 @@ share them: what is left is rounding.
 """
 
 import json
-import subprocess
 import sys
-import tempfile
-import unittest
 
-FORETRAIN = IMAGE = ""
+import harness
+
+IMAGE = ""
 JOB = """version: 1
 model:      {network: resnet50, image: IMAGE, classes: 10}
 cluster:    {platform: two-core, nodes: 2}
@@ -29,25 +28,18 @@ allreduce:  {algorithm: torus2d, bucket: 8 MiB, overlap: backward}
 RANKS = []  # 2 on a grid of 2 x 1, 4 on one of 2 x 2
 
 
-def answer(ranks):
-    """What three steps come to, one thread a rank."""
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as job:
-        job.write(JOB.replace("IMAGE", IMAGE))
-        job.flush()
-        done = subprocess.run(
-            [FORETRAIN, "train", job.name, "-n", str(ranks), "--threads", "1", "--steps", "3",
-             "--json"],
-            capture_output=True, encoding="utf-8", timeout=9000, check=False)
-    if done.returncode == 69:
-        raise unittest.SkipTest("the fast device is not part of this build")
-    if done.returncode:
-        raise AssertionError(done.stderr)
-    return json.loads(done.stdout)
+class ResNet50(harness.Case):
+    def answer(self, ranks):
+        """What three steps come to, one thread a rank."""
+        job = self.write("job.yaml", JOB.replace("IMAGE", IMAGE))
+        done = self.execute((0, 69), harness.PROGRAM, "train", job, "-n", ranks, "--threads", 1, "--steps", 3, "--json",
+                         timeout=9 * harness.HANGS)
+        if done.returncode:
+            self.skipTest("the fast device is not part of this build")
+        return json.loads(done.stdout)
 
-
-class ResNet50(unittest.TestCase):
     def test_ranks_on_a_torus_have_the_losses_of_one(self):
-        one, *others = (answer(ranks) for ranks in [1, *RANKS])
+        one, *others = (self.answer(ranks) for ranks in [1, *RANKS])
         losses = [step["loss"] for step in one["step"]]
         self.assertEqual(len(losses), 3)
         self.assertNotAlmostEqual(losses[0], losses[2], delta=1e-3)  # it does train
@@ -58,6 +50,5 @@ class ResNet50(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    FORETRAIN, IMAGE, *RANKS = sys.argv[1:3] + [int(word) for word in sys.argv[3:]]
-    del sys.argv[1:]
-    unittest.main(verbosity=2)
+    IMAGE, RANKS = sys.argv[1], list(map(int, sys.argv[2:]))
+    harness.main(argv=sys.argv[:1])

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A directory belongs to one run, from its start to its last resume: test_runs.py FORETRAIN."""
+"""A directory belongs to one run, from its start to its last resume."""
 
 import os
 import shlex
@@ -41,7 +41,7 @@ class Runs(training.Run):
 
     def content(self):
         """Every file below the folder with its bytes."""
-        return {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
+        return {path: path.read_bytes() for path in self.directory.rglob("*") if path.is_file()}
 
     def steps(self):
         lines = (self.out / "steps.csv").read_text(encoding="utf-8").splitlines()
@@ -58,7 +58,7 @@ class Runs(training.Run):
 
     def test_the_way_on_can_be_pasted(self):
         for name in ("a b", "it's", "$HOME", "a;b"):
-            self.out = self.folder / name
+            self.out = self.directory / name
             self.good("--out", self.out, "--steps", "1")
             said = self.refusal(73, "--out", self.out)
             line = said[said.index("--resume "):said.index(", replace it by")]
@@ -119,7 +119,7 @@ class Runs(training.Run):
         self.assertEqual(self.checkpoints(), ["ckpt-000002"])
 
     def test_a_run_goes_on_in_another_directory_as_another(self):
-        other = self.folder / "other"
+        other = self.directory / "other"
         self.good("--out", self.out, "--steps", "5")
         self.good("--out", other, "--resume", self.out, "--steps", "2")
         self.assertEqual(self.checkpoints(other), ["ckpt-000007"])
@@ -134,7 +134,7 @@ class Runs(training.Run):
         self.good("--out", self.out, "--resume", self.out, "--steps", "5")
         older = self.out / "ckpt-000005"
         self.assertIn("ckpt-000010", self.refusal(73, "--out", self.out, "--resume", older))
-        self.good("--out", self.folder / "other", "--resume", older, "--steps", "1")
+        self.good("--out", self.directory / "other", "--resume", older, "--steps", "1")
         shutil.rmtree(self.out / "ckpt-000010")
         self.good("--out", self.out, "--resume", older, "--steps", "1")
         self.assertEqual(self.checkpoints(), ["ckpt-000005", "ckpt-000006"])
@@ -212,8 +212,8 @@ class Runs(training.Run):
         self.good("--out", self.out, "--steps", "1")
 
     def test_parents_of_the_directory_are_made(self):
-        self.good("--out", self.folder / "a" / "b" / "c", "--steps", "1")
-        self.assertEqual(self.checkpoints(self.folder / "a" / "b" / "c"), ["ckpt-000001"])
+        self.good("--out", self.directory / "a" / "b" / "c", "--steps", "1")
+        self.assertEqual(self.checkpoints(self.directory / "a" / "b" / "c"), ["ckpt-000001"])
 
     def test_options_that_do_not_fit_each_other_are_refused(self):
         self.assertIn("--out", self.refusal(64, "--overwrite"))

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A sharded optimizer trains what a whole one trains: test_sharded.py FORETRAIN."""
+"""A sharded optimizer trains what a whole one trains."""
 
 import csv
 import json
@@ -43,8 +43,8 @@ class Sharded(training.Run):
 
     def fit(self, name, *words, **more):
         """Train; the directory of the run."""
-        self.train("--out", self.folder / name, *words, **more)
-        return self.folder / name
+        self.train("--out", self.directory / name, *words, **more)
+        return self.directory / name
 
     def last(self, run):
         return run / self.checkpoints(run)[-1]

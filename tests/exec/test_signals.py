@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 
+import harness
 import training
 from test_faults import JOB
 
@@ -60,7 +61,7 @@ class Terminal:
 
     def read_until(self, done):
         """Take in what comes until `done()`; whether it came to that."""
-        deadline = time.monotonic() + 600
+        deadline = time.monotonic() + harness.HANGS
         while not done() and time.monotonic() < deadline:
             for file in select.select([self.file, self.end], [], [], 0.05)[0]:
                 try:
@@ -90,7 +91,7 @@ class Signals(training.Run):
         """Start training that ends no step, and wait until there are ranks."""
         shutil.rmtree(self.out, ignore_errors=True)
         process = self.begin(*self.command("--out", self.out, "-n", str(ranks), *SLOW))
-        self.assertTrue(self.wait_until(lambda: len(self.ranks()) == ranks))
+        self.assertTrue(harness.wait_until(lambda: len(self.ranks()) == ranks))
         return process
 
     def ranks(self):
@@ -120,7 +121,7 @@ class Signals(training.Run):
             process.kill()
             self.fail("it goes on: " + process.communicate()[1])
         self.assertIn(process.returncode, codes, talk)
-        self.assertTrue(self.wait_until(lambda: not self.ranks()), self.ranks())
+        self.assertTrue(harness.wait_until(lambda: not self.ranks()), self.ranks())
         return talk
 
     def test_the_first_saves_and_ends(self):
@@ -151,7 +152,7 @@ class Signals(training.Run):
                 talk = process.stderr.readline()
                 self.assertTrue(talk)
             # One that comes so soon after another that both are one does not count.
-            self.assertTrue(self.wait_until(
+            self.assertTrue(harness.wait_until(
                 lambda: process.poll() is not None or process.send_signal(number)))
             talk = self.ends(process, 128 + number, -number)  # of one more while it says so
             self.assertIn("ended by a signal", talk)
@@ -179,10 +180,10 @@ class Signals(training.Run):
             self.ends(process, -signal.SIGKILL)
 
     def test_a_validation_has_nothing_to_save(self):
-        process = self.begin(self.PROGRAM, "validate", self.job, "-n", "2", "--device",
+        process = self.begin(harness.PROGRAM, "validate", self.job, "-n", "2", "--device",
                              "cpu-naive", "--backend", "analytic", *SLOW)
         self.out = self.job  # by which ranks are found
-        self.assertTrue(self.wait_until(lambda: len(self.ranks()) == 2))
+        self.assertTrue(harness.wait_until(lambda: len(self.ranks()) == 2))
         process.send_signal(signal.SIGINT)
         self.assertIn("ended by a signal: Interrupt", self.ends(process, 130))
 
@@ -201,7 +202,7 @@ class Signals(training.Run):
         self.assertTrue(terminal.read_until(self.checkpoints), terminal.text)
         terminal.press(b"\x1a")
         self.assertTrue(terminal.read_until(lambda: "stop" in terminal.notes), terminal.text)
-        self.assertTrue(self.wait_until(lambda: self.states() == ["T", "T"]), self.states())
+        self.assertTrue(harness.wait_until(lambda: self.states() == ["T", "T"]), self.states())
         saved = self.checkpoints()
         os.write(terminal.orders, b"g")
         self.assertTrue(terminal.read_until(lambda: self.checkpoints() > saved), terminal.text)
@@ -217,7 +218,7 @@ class Signals(training.Run):
         self.assertTrue(terminal.read_until(self.steps), terminal.text)
         self.assertEqual(self.checkpoints(), [])
         terminal.close()
-        self.assertTrue(self.wait_until(lambda: not self.ranks()), self.ranks())
+        self.assertTrue(harness.wait_until(lambda: not self.ranks()), self.ranks())
         self.assertEqual(self.checkpoints(), [f"ckpt-{self.steps()[-1]:06}"])
         self.check_whole(*never)
 

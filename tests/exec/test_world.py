@@ -3,29 +3,24 @@
 
 Who is named when, is tested without waiting in test_watch.c; here some are run over MPI."""
 
-import os
 import re
 import resource
 import subprocess
 import sys
-import unittest
 
-import training
+import harness
 
-PROGRAM = ""
-HERE = os.path.dirname(os.path.abspath(__file__))
+CHECK = ""
 TIMEOUT = 3
 
 
 def launch(ranks, *arguments):
     """Run on some ranks.  Returns (exit status, stderr and stdout)."""
-    done = subprocess.run([sys.executable, os.path.join(HERE, "mpirun.py"), str(ranks), "--timeout",
-                           "1000", PROGRAM, *map(str, arguments)], check=False, timeout=1000,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
+    done = harness.execute(*harness.on_ranks(ranks, "--timeout", 1000, CHECK, *arguments), stderr=subprocess.STDOUT)
     return done.returncode, done.stdout
 
 
-class World(unittest.TestCase):
+class World(harness.Case):
     def failure(self, ranks, how, culprit):
         """What the job says when it ends, which it must, but not too early."""
         code, output = launch(ranks, how, TIMEOUT, culprit)
@@ -73,12 +68,11 @@ class World(unittest.TestCase):
     def test_ranks_that_do_not_find_each_other_say_so(self):
         for variables in ({"OMPI_COMM_WORLD_SIZE": "2"}, {"SLURM_STEP_NUM_TASKS": "2"},
                           {"MASTER_ADDR": "here", "WORLD_SIZE": "2"}):
-            done = subprocess.run([PROGRAM, "calls"], check=False, timeout=1000, encoding="utf-8",
-                                  capture_output=True, env={**os.environ, **variables})
-            self.assertEqual(done.returncode, 64, done.stdout + done.stderr)
+            done = self.execute(64, CHECK, "calls", environment=variables)
             self.assertIn("one of 2 ranks that do not find each other", done.stderr)
 
 
 if __name__ == "__main__":
-    PROGRAM = training.argument()
-    unittest.main(verbosity=2)
+    harness.need_mpi()
+    CHECK = sys.argv.pop(1)
+    harness.main()

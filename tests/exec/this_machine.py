@@ -11,13 +11,12 @@ does: so an error counts when it repeats itself, from the calibration on, in all
 
 import json
 import os
-import subprocess
 import sys
 import time
 import unittest
 
-SKIP = 77
-MPIRUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mpirun.py")
+from harness import execute, on_ranks, skip
+
 CALIBRATED = ["--networks", "resnet20", "--batch", "4,16,64", "--strict", "--budget", "400"]
 PREDICTED = [("resnet8", 24), ("resnet32", 8)]  # images
 # What the prediction may be off by.  The project's criterion for a prediction of this machine.
@@ -63,9 +62,7 @@ def reference_s(program):
     alone, and of as many at once as there are cores."""
     words = [program, "measure", "--networks", "resnet20", "--batch", "16", "--threads", "1",
              "--repeats", "12"]
-    ranks = [sys.executable, MPIRUN, str(os.cpu_count()), *words]
-    return [json.loads(subprocess.run(line, stdout=subprocess.PIPE, timeout=100, check=True)
-                       .stdout)["trials"][0]["time_s"] for line in (words, ranks)]
+    return [json.loads(execute(*on_ranks(ranks, *words)).stdout)["trials"][0]["time_s"] for ranks in (0, os.cpu_count())]
 
 
 class Others:
@@ -135,5 +132,4 @@ def main(words):
             break
     reasons = {reason.splitlines()[0] for _, reason in result.skipped}
     if reasons:
-        print("; ".join(sorted(reasons)))
-        sys.exit(SKIP)
+        skip("; ".join(sorted(reasons)))
