@@ -13,6 +13,7 @@ import statistics
 import tempfile
 import time
 
+import harness
 import lab
 
 REPEATS = 8
@@ -81,7 +82,7 @@ def size_name(size):
 
 def ask(*words, timeout):
     """The JSON answer of foretrain and its exit code."""
-    done = lab.run(*words, "--json", timeout=timeout)
+    done = harness.execute(harness.PROGRAM, *words, "--json", timeout=timeout)
     if done.returncode == 69 and "this machine carries" in done.stderr:
         return None, 75, done.stderr.strip()  # too busy to carry the lab
     if not done.stdout:
@@ -224,7 +225,7 @@ def wrong_spans(folder, job, what):
     path = platform_with(folder / "wrong.yaml", *changes.get(what, ()))
     order = "column" if what == "rows across leaves" else "row"
     spans = folder / "spans"
-    done = lab.run("predict", job, f"--set=cluster.platform={path}", "--order", order,
+    done = harness.run("predict", job, f"--set=cluster.platform={path}", "--order", order,
                    "--traced-ranks=0", "--spans", spans)
     if done.returncode:
         raise Broken(done.stderr)

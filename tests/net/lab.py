@@ -1,17 +1,13 @@
-"""What the tests of the lab share: the program, its platforms, what is left behind, what is missing, who
-disturbs."""
+"""What the tests of the lab share: its platforms, what is left behind, what is missing, who disturbs."""
 import contextlib
 import os
 import pathlib
-import shutil
 import signal
-import subprocess
-import sys
 import time
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("FORETRAIN", str(ROOT / "build" / "foretrain"))
+from harness import PROGRAM, ROOT, execute, run, skip
+
 # What foretrain says when this machine, not the platform, is the reason for exit code 69.
 MISSING = ("this machine does not allow", "a lab needs the program", "this machine does not let")
 
@@ -21,18 +17,10 @@ def platform(name):
     return str(ROOT / "platforms" / "lab" / (name + ".yaml"))
 
 
-def run(*words, timeout=1000):
-    """Run foretrain; the result has returncode, stdout and stderr."""
-    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, timeout=timeout, check=False)
-
-
 def run_as(user, *words, **environment):
     """Run foretrain as this user, which only root can; a skipped test where that user cannot."""
     def run_words(*all_words):
-        return subprocess.run([*map(str, all_words)], user=user, group=user, extra_groups=[],
-                              env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, cwd="/", timeout=1000, check=False)
+        return execute(*all_words, user=user, group=user, extra_groups=[], environment=environment, cwd="/")
     if run_words("test", "-x", PROGRAM, "-a", "-r", platform("flat-4")).returncode:
         raise unittest.SkipTest("others may not enter the build directory or the sources")
     done = run_words(PROGRAM, *words)
@@ -41,25 +29,11 @@ def run_as(user, *words, **environment):
     return done
 
 
-def skip(reason):
-    """End as a test that cannot run."""
-    print(reason)
-    sys.exit(77)
-
-
 def need_lab():
     """Skip the whole program where no lab can be built."""
     done = run("lab", platform("flat-4"), "--", "true")
     if done.returncode == 69 and any(reason in done.stderr for reason in MISSING):
         skip(done.stderr.strip().splitlines()[-1])
-
-
-def need_mpi():
-    """Skip the whole program without MPI."""
-    if not shutil.which("mpirun"):
-        skip("mpirun (package openmpi-bin) is not installed")
-    if not (pathlib.Path(PROGRAM).parent / "foretrain-exec").exists():
-        skip("this build has no foretrain-exec")
 
 
 def busy_share(seconds=1.5):
@@ -79,14 +53,6 @@ def need_quiet(limit=0.2):
     busy = busy_share()
     if busy > limit:
         skip(f"disturbed: other processes have {100 * busy:.0f} % of this machine's processors")
-
-
-def end(result):
-    """End as a test whose unittest gave @result: skipped when anything was."""
-    if not result.wasSuccessful():
-        sys.exit(1)
-    if result.skipped:
-        skip(result.skipped[0][1])
 
 
 def namespaces():
@@ -128,14 +94,3 @@ def interfaces():
 def mounts():
     """What this machine has mounted outside of labs."""
     return pathlib.Path("/proc/self/mounts").read_text(encoding="utf-8")
-
-
-def wait_until(condition, seconds=600):
-    """Whether @condition comes true in time: the kernel takes networks down after their last
-    process, not with it."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return condition()

@@ -14,6 +14,7 @@ import time
 import unittest
 
 import cases
+import harness
 import lab
 
 LONG = "--long" in sys.argv[1:]
@@ -70,7 +71,7 @@ class Accuracy(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    lab.need_mpi()
+    harness.need_mpi()
     lab.need_lab()
     lab.need_quiet()
-    lab.end(unittest.main(verbosity=2, exit=False, argv=sys.argv[:1]).result)
+    harness.main(skips=True, argv=sys.argv[:1])

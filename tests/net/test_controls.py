@@ -8,6 +8,7 @@ import sys
 import unittest
 
 import cases
+import harness
 import lab
 
 
@@ -35,6 +36,6 @@ class Controls(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    lab.need_mpi()
+    harness.need_mpi()
     lab.need_lab()
-    lab.end(unittest.main(verbosity=2, exit=False, argv=sys.argv[:1]).result)
+    harness.main(skips=True, argv=sys.argv[:1])

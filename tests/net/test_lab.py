@@ -7,10 +7,10 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import unittest
 import uuid
 
+import harness
 import lab
 
 
@@ -18,7 +18,7 @@ class Build(unittest.TestCase):
     """The network is the platform's."""
 
     def on(self, name, *command):
-        done = lab.run("lab", lab.platform(name), "--", *command)
+        done = harness.run("lab", lab.platform(name), "--", *command)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
@@ -47,7 +47,7 @@ class Build(unittest.TestCase):
         self.assertEqual(out.split("\n")[:-1], words)
         for command in (("on", "h9", "true"), ("on", "h2", "no-such-program"), ("agent", "h2", "true"),
                         ("agent", "h2", "export", "PATH;/no/prted"), ("on",), ("on", "h2")):
-            done = lab.run("lab", lab.platform("flat-4"), "--", *command)
+            done = harness.run("lab", lab.platform("flat-4"), "--", *command)
             self.assertIn(done.returncode, (64, 127), command)
             self.assertRegex(done.stderr, "no host h9|cannot start (no-such|/no/prted)|usage: ", command)
 
@@ -70,55 +70,48 @@ class Build(unittest.TestCase):
         flat = lab.platform("flat-4")
         for command, code in ((("false",), 1), (("sh", "-c", "exit 42"), 42),
                               (("sh", "-c", "kill -9 $$"), 137), (("no-such-program",), 127)):
-            self.assertEqual(lab.run("lab", flat, "--", *command).returncode, code, command)
+            self.assertEqual(harness.run("lab", flat, "--", *command).returncode, code, command)
 
 
-class Refuse(unittest.TestCase):
+class Refuse(harness.Case):
     """What cannot be built as it is described is not built."""
 
-    def refused(self, old, new, expected, also=("", "")):
+    def unfit(self, old, new, expected, also=("", "")):
         text = pathlib.Path(lab.platform("leafspine-16-4to1")).read_text(encoding="utf-8")
         text = text.replace(*also)
         self.assertIn(old, text)
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "changed.yaml"
-            path.write_text(text.replace(old, new, 1), encoding="utf-8")
-            done = lab.run("lab", path, "--", "true")
-        self.assertEqual(done.returncode, 69, done.stderr)
-        self.assertRegex(done.stderr, expected)
+        said = self.refused(69, "lab", self.write("changed.yaml", text.replace(old, new, 1)), "--", "true")
+        self.assertRegex(said, expected)
 
     def test_latency(self):
-        self.refused("value: 0 us, source: \"the lab", "value: 5 us, source: \"the lab",
+        self.unfit("value: 0 us, source: \"the lab", "value: 5 us, source: \"the lab",
                      "network.nic.latency is 5 us.*cannot delay")
-        self.refused("between: {value: 20 us", "between: {value: 1 ms",
+        self.unfit("between: {value: 20 us", "between: {value: 1 ms",
                      "transport.between is 1 ms.*cannot delay")
 
     def test_an_efficiency_that_frames_do_not_have(self):
-        self.refused("value: 99.268 %", "value: 90 %", "efficiency is 90 %.*99.268 %")
+        self.unfit("value: 99.268 %", "value: 90 %", "efficiency is 90 %.*99.268 %")
 
     def test_rates_beyond_this_machine(self):
-        self.refused("value: 100 Mb/s", "value: 1 Tb/s",
+        self.unfit("value: 100 Mb/s", "value: 1 Tb/s",
                      "16 cards send 2 TB/s together; this machine carries .* between two hosts",
                      also=("value: 1 GB/s", "value: 10 TB/s"))
 
     def test_slow_cables_inside_a_node(self):
-        self.refused("value: 1 GB/s", "value: 20 MB/s", "does not shape the inside of nodes")
+        self.unfit("value: 1 GB/s", "value: 20 MB/s", "does not shape the inside of nodes")
 
     def test_shapes_it_does_not_know(self):
-        done = lab.run("lab", "t1-torus", "--", "true")
-        self.assertEqual(done.returncode, 69)
-        self.assertRegex(done.stderr, "this platform is a torus")
+        self.assertRegex(self.refused(69, "lab", "t1-torus", "--", "true"), "this platform is a torus")
 
     def test_more_hosts_than_it_can_serve(self):
-        done = lab.run("lab", "abci", "--", "true")
-        self.assertEqual(done.returncode, 69)
-        self.assertRegex(done.stderr, "at most 64 hosts")
+        self.assertRegex(self.refused(69, "lab", "abci", "--", "true"), "at most 64 hosts")
 
 
-class LeaveNothing(unittest.TestCase):
+class LeaveNothing(harness.Case):
     """However a lab ends, nothing of it stays."""
 
     def setUp(self):
+        super().setUp()
         self.mark = f"LAB_TEST={uuid.uuid4()}"
         self.before = (lab.interfaces(), lab.mounts(), set(os.listdir("/tmp")),
                        set(os.listdir("/run")))
@@ -126,12 +119,10 @@ class LeaveNothing(unittest.TestCase):
 
     def start(self, script, **how):
         """A lab whose command says "up" and goes on; returned when it has."""
-        process = subprocess.Popen(
-            ["env", self.mark, lab.PROGRAM, "lab", lab.platform("flat-4"), "--", "sh", "-c",
-             "echo up; " + script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            stdin=subprocess.DEVNULL, **how)
+        process = self.begin("env", self.mark, harness.PROGRAM, "lab", lab.platform("flat-4"), "--", "sh", "-c",
+                             "echo up; " + script, stderr=subprocess.DEVNULL, **how)
         self.addCleanup(process.stdout.close)
-        self.assertEqual(process.stdout.readline(), b"up\n")
+        self.assertEqual(process.stdout.readline(), "up\n")
         return process
 
     def inside(self):
@@ -146,9 +137,9 @@ class LeaveNothing(unittest.TestCase):
         return found - {own}
 
     def expect_nothing(self, inside):
-        self.assertTrue(lab.wait_until(lambda: not lab.processes_of(self.mark)),
+        self.assertTrue(harness.wait_until(lambda: not lab.processes_of(self.mark)),
                         lab.processes_of(self.mark))
-        self.assertTrue(lab.wait_until(lambda: not inside & lab.namespaces()))
+        self.assertTrue(harness.wait_until(lambda: not inside & lab.namespaces()))
         interfaces, mounts, temporary, runtime = self.before
         self.assertEqual(lab.interfaces(), interfaces)
         self.assertEqual(lab.mounts(), mounts)
@@ -175,7 +166,7 @@ class LeaveNothing(unittest.TestCase):
 
     def end_by(self, number, group):
         process = self.start(self.BUSY + "sleep 100000", start_new_session=True)
-        self.assertTrue(lab.wait_until(lambda: len(self.inside()) >= 3), self.inside())
+        self.assertTrue(harness.wait_until(lambda: len(self.inside()) >= 3), self.inside())
         inside = self.inside()
         if group:
             os.killpg(process.pid, number)
@@ -202,9 +193,7 @@ class LeaveNothing(unittest.TestCase):
 
     def test_two_labs_at_once(self):
         script = "on h0 sh -c 'hostname; sleep 1'; ls /run/netns | wc -l"
-        both = [subprocess.Popen(["env", self.mark, lab.PROGRAM, "lab", lab.platform("flat-4"),
-                                  "--", "sh", "-c", script], stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+        both = [self.begin("env", self.mark, harness.PROGRAM, "lab", lab.platform("flat-4"), "--", "sh", "-c", script)
                 for _ in range(2)]
         for process in both:
             out, err = process.communicate(timeout=1000)
@@ -218,16 +207,14 @@ class LeaveNothing(unittest.TestCase):
 
 
 @unittest.skipUnless(shutil.which("mpirun"), "mpirun (package openmpi-bin) is not installed")
-class Wires(unittest.TestCase):
+class Wires(harness.Case):
     """Of two labs at once, for a quiet machine."""
 
     def test_each_lab_has_its_own(self):
         """If they shared them, each all-reduce would take twice as long.  The fastest run counts:
         what else disturbs can only lengthen."""
-        both = [subprocess.Popen([lab.PROGRAM, "collective", "--lab", lab.platform("flat-4"),
-                                  "--grid=4x1", "--algorithm=ring", "--bytes=4MB", "--repeats=4",
-                                  "--backend=analytic,exec", "--json"], stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+        both = [self.begin(harness.PROGRAM, "collective", "--lab", lab.platform("flat-4"), "--grid=4x1",
+                           "--algorithm=ring", "--bytes=4MB", "--repeats=4", "--backend=analytic,exec", "--json")
                 for _ in range(2)]
         for process, (out, err) in [(process, process.communicate()) for process in both]:
             if process.returncode in (69, 75):  # the latter: others had the processors
@@ -242,4 +229,4 @@ class Wires(unittest.TestCase):
 
 if __name__ == "__main__":
     lab.need_lab()
-    unittest.main(verbosity=2)
+    harness.main()

@@ -2,16 +2,15 @@
 """docs/validation.md says what docs/validation.json holds, whose verdicts follow from its figures and
 which leaves no case out.  Nothing is measured here."""
 import json
-import pathlib
 import sys
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "exec"))
+import cases
+import harness
+from harness import ROOT
+
 sys.path.insert(0, str(ROOT / "tools"))
 
-import cases              # noqa: E402  pylint: disable=wrong-import-position
-import lab                # noqa: E402  pylint: disable=wrong-import-position
 import validation         # noqa: E402  pylint: disable=wrong-import-position
 import validation_page    # noqa: E402  pylint: disable=wrong-import-position
 
@@ -63,4 +62,4 @@ class Page(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    lab.end(unittest.main(verbosity=2, exit=False).result)
+    harness.main(skips=True)

@@ -14,6 +14,7 @@ import sys
 import unittest
 
 import cases
+import harness
 import lab
 
 PLATFORMS = sys.argv[1:] or ["flat-16"]
@@ -52,7 +53,7 @@ class Step(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    lab.need_mpi()
+    harness.need_mpi()
     lab.need_lab()
     lab.need_quiet()
-    lab.end(unittest.main(verbosity=2, exit=False, argv=sys.argv[:1]).result)
+    harness.main(skips=True, argv=sys.argv[:1])

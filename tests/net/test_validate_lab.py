@@ -5,11 +5,11 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import unittest
 import uuid
 
+import harness
 import lab
 
 # A network small enough that four steps take seconds, and buckets large enough that the wires
@@ -26,17 +26,13 @@ allreduce:  {algorithm: torus2d, grid: {columns: 2, rows: 2}, bucket: 4 MiB, ove
 """
 
 
-class ValidateLab(unittest.TestCase):
+class ValidateLab(harness.Case):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.job = folder.name + "/job.yaml"
-        with open(self.job, "w", encoding="utf-8") as file:
-            file.write(JOB)
+        super().setUp()
+        self.job = self.write("job.yaml", JOB)
 
     def test_the_labs_platform_is_the_predictions(self):
-        done = lab.run("validate", self.job, "--lab", lab.platform("flat-4"), "--device=replay",
+        done = harness.run("validate", self.job, "--lab", lab.platform("flat-4"), "--device=replay",
                        "--steps=4", "--json", "--timeout=120")
         self.assertIn(done.returncode, (0, 1, 75), done.stderr)
         result = json.loads(done.stdout)
@@ -56,9 +52,9 @@ class ValidateLab(unittest.TestCase):
     def test_a_name_is_no_command(self):
         before = set(os.listdir("."))
         for name in ("j';touch PWNED;'.yaml", "$(touch PWNED).yaml", "a b.yaml"):
-            job = os.path.join(self.folder, name)
+            job = os.path.join(self.directory, name)
             shutil.copy(self.job, job)
-            done = lab.run("validate", job, "--lab", lab.platform("flat-4"), "--device=replay",
+            done = harness.run("validate", job, "--lab", lab.platform("flat-4"), "--device=replay",
                            "--steps=1", "--timeout=120")
             self.assertIn(done.returncode, (0, 1, 75), done.stderr)
             self.assertIn("measured in its lab", done.stdout)
@@ -66,53 +62,50 @@ class ValidateLab(unittest.TestCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can become somebody without privilege")
     def test_without_privilege(self):
-        os.chmod(self.folder, 0o755)
+        os.chmod(self.directory, 0o755)
         done = lab.run_as(65534, "validate", self.job, "--lab", lab.platform("flat-4"),
                           "--device=replay", "--steps=1", "--timeout=120")
         self.assertIn(done.returncode, (0, 1, 75), done.stderr)
 
     def test_more_ranks_than_the_lab_has_are_refused(self):
-        done = lab.run("validate", self.job, "--lab", lab.platform("flat-4"), "--device=replay",
-                       "-n8", "--set=allreduce.grid={columns: 4, rows: 2}")
-        self.assertEqual((done.returncode, done.stdout), (64, ""), done.stderr)
-        self.assertIn("error: platform flat-4 has only 4 nodes, not 8", done.stderr)
+        said = self.refused(64, "validate", self.job, "--lab", lab.platform("flat-4"), "--device=replay",
+                            "-n8", "--set=allreduce.grid={columns: 4, rows: 2}")
+        self.assertIn("error: platform flat-4 has only 4 nodes, not 8", said)
 
     def test_ranks_agree_that_their_machines_have_different_numbers(self):
         """With 2, 1 and 1 of 4 ranks, the first machine alone could take all to have two."""
-        done = lab.run("lab", lab.platform("flat-4"), "--", "mpirun", "--map-by", "seq",
-                       "--host", "h0,h0,h1,h2", lab.PROGRAM + "-exec", "train", self.job,
-                       "--device=cpu-naive", "--steps=1", "--timeout=60",
-                       "--set=allreduce={algorithm: hierarchical}")
-        self.assertEqual((done.returncode, done.stdout), (64, ""), done.stderr)
-        self.assertIn("the same number of ranks on each machine", done.stderr)
+        said = self.refused(64, "lab", lab.platform("flat-4"), "--", "mpirun", "--map-by", "seq",
+                            "--host", "h0,h0,h1,h2", harness.EXECUTOR, "train", self.job,
+                            "--device=cpu-naive", "--steps=1", "--timeout=60",
+                            "--set=allreduce={algorithm: hierarchical}")
+        self.assertIn("the same number of ranks on each machine", said)
 
     def test_nothing_is_left_however_it_ends(self):
         for number in (signal.SIGINT, signal.SIGKILL):
-            mark, place = f"LAB_TEST={uuid.uuid4()}", tempfile.mkdtemp(dir=self.folder)
+            mark, place = f"LAB_TEST={uuid.uuid4()}", tempfile.mkdtemp(dir=self.directory)
             self.addCleanup(lab.kill_all, mark)
-            process = subprocess.Popen(
-                ["env", mark, f"TMPDIR={place}", lab.PROGRAM, "validate", self.job, "--lab",
-                 lab.platform("flat-4"), "--device=replay", "--steps=100000",
-                 "--set=training.phases=[{epochs: 1000, global_batch: 64}]"],
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+            process = self.begin(
+                "env", mark, f"TMPDIR={place}", harness.PROGRAM, "validate", self.job, "--lab",
+                lab.platform("flat-4"), "--device=replay", "--steps=100000",
+                "--set=training.phases=[{epochs: 1000, global_batch: 64}]",
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             # Four ranks, their daemons and mpirun.
-            self.assertTrue(lab.wait_until(lambda: len(lab.processes_of(mark)) > 10))
+            self.assertTrue(harness.wait_until(lambda: len(lab.processes_of(mark)) > 10))
             os.kill(process.pid, number)
             self.assertEqual(process.wait(1000), -number)
-            self.assertTrue(lab.wait_until(lambda: not lab.processes_of(mark)))
+            self.assertTrue(harness.wait_until(lambda: not lab.processes_of(mark)))
             self.assertEqual(os.listdir(place), [])
 
     def test_a_failure_in_the_lab_is_told(self):
-        done = lab.run("validate", self.job, "--lab", lab.platform("flat-4"), "--device=cpu-naive",
-                       "--set=training.dataset={source: imagefolder, path: /no/such/folder, "
-                       "train_images: 50000, validation_images: 1000}")
-        self.assertEqual((done.returncode, done.stdout), (66, ""), done.stderr)
-        self.assertIn("/no/such/folder", done.stderr)
+        said = self.refused(66, "validate", self.job, "--lab", lab.platform("flat-4"), "--device=cpu-naive",
+                            "--set=training.dataset={source: imagefolder, path: /no/such/folder, "
+                            "train_images: 50000, validation_images: 1000}")
+        self.assertIn("/no/such/folder", said)
         # ranks compute, and the prediction is of a device that needs no time for it
-        self.assertIn("the device of flat-4 computes in no time", done.stderr)
+        self.assertIn("the device of flat-4 computes in no time", said)
 
 
 if __name__ == "__main__":
-    lab.need_mpi()
+    harness.need_mpi()
     lab.need_lab()
-    unittest.main(verbosity=2, argv=sys.argv[:1])
+    harness.main()
