@@ -1,18 +1,13 @@
-"""What the command-line tests share: the program, a small job, and how to run one on the other."""
+"""What the command-line tests share beside the harness: a small job, answers and their schemas."""
 import json
-import os
-import pathlib
-import subprocess
-import tempfile
-import unittest
 
 try:
     import jsonschema
 except ImportError:
     jsonschema = None
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("FORETRAIN", str(ROOT / "build" / "foretrain"))
+import harness
+from harness import NO_COUNTERS, PROGRAM, ROOT, SANITIZED, SIMULATOR, answer, good, run  # noqa: F401  tests name them here
 
 JOB = """\
 version: 1
@@ -40,29 +35,6 @@ noise: {compute_cv: 0}
 """
 
 
-# Where files may not grow: a build that measures coverage would damage its counters.
-NO_COUNTERS = {"GCOV_PREFIX": "/dev/null", "GCOV_ERROR_FILE": "/dev/null"}
-
-
-def run(*words, **environment):
-    """Run foretrain; the result has returncode, stdout and stderr."""
-    env = {**os.environ, **environment}
-    return subprocess.run([PROGRAM, *map(str, words)], env=env, capture_output=True, text=True,
-                          timeout=1000, check=False)
-
-
-def good(*words, **environment):
-    """The same for a command that must succeed."""
-    done = run(*words, **environment)
-    assert done.returncode == 0, done.stderr
-    return done
-
-
-def answer(*words, **environment):
-    """The JSON object of such a command."""
-    return json.loads(good(*words, "--json", **environment).stdout)
-
-
 def has_simulator():
     """Whether this build has foretrain-sim."""
     return answer("env")["foretrain-sim"]["found"] is not None
@@ -79,26 +51,12 @@ def has_gsl():
     return run("calibrate", "device", "--from", "none.csv").returncode != 69
 
 
-def program_beside():
-    """The path of foretrain-sim in this build."""
-    return pathlib.Path(PROGRAM).parent / "foretrain-sim"
-
-
-class Case(unittest.TestCase):
+class Case(harness.Case):
     """A test with a directory of its own and the small job in it."""
 
     def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.directory = pathlib.Path(directory.name)
+        super().setUp()
         self.job = self.write("job.yaml", JOB)
-
-    def write(self, name, text, mode=0o644):
-        """A file in the test's directory."""
-        path = self.directory / name
-        path.write_text(text, encoding="utf-8")
-        path.chmod(mode)
-        return path
 
     def conforms(self, found, kind):
         """That an answer follows the schema @kind, whose properties are returned."""
@@ -108,10 +66,3 @@ class Case(unittest.TestCase):
         jsonschema.Draft202012Validator.check_schema(described)
         jsonschema.validate(found, described)
         return described["properties"]
-
-    def refused(self, code, *words, **environment):
-        """The messages of a command that must fail with @code and print no result."""
-        done = run(*words, **environment)
-        self.assertEqual(done.returncode, code, done.stderr)
-        self.assertEqual(done.stdout, "")
-        return done.stderr

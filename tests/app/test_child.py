@@ -163,7 +163,7 @@ class ByHand(support.Case):
 
     def simulate(self, *words):
         """Run it as a user would."""
-        return subprocess.run([support.program_beside(), *map(str, words)], capture_output=True,
+        return subprocess.run([support.SIMULATOR, *map(str, words)], capture_output=True,
                               text=True, timeout=1000, check=False)
 
     def test_it_prints_a_trace(self):

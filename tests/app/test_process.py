@@ -175,7 +175,7 @@ class Descriptors(support.Case):
     def test_the_simulator_says_so_itself(self):
         if not has_simulator():
             self.skipTest("built without SimGrid")
-        done = subprocess.run([support.program_beside(), "--phase=1", self.job], timeout=1000,
+        done = subprocess.run([support.SIMULATOR, "--phase=1", self.job], timeout=1000,
                               preexec_fn=closing(1), stderr=subprocess.PIPE, text=True, check=False)
         self.assertEqual(done.returncode, 74, done.stderr)
         self.assertIn("cannot write", done.stderr)

@@ -277,7 +277,7 @@ class Published(support.Case):
             self.assertTrue(all(row["nodes"] > 1 for row in rows) == (role == "check"))
 
 
-@unittest.skipIf("SANITIZED" in os.environ, "the simulator walks with threads, which takes minutes")
+@unittest.skipIf(support.SANITIZED, "the simulator walks with threads, which takes minutes")
 @unittest.skipUnless(support.has_simulator(), "built without SimGrid")
 class Runs(unittest.TestCase):
     """The committed table on the default back end."""
