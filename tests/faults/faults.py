@@ -7,17 +7,16 @@ import contextlib
 import json
 import os
 import pathlib
-import random
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+import harness
+from harness import EXECUTOR, PROGRAM, ROOT, TOY
+
 sys.path.insert(0, str(ROOT / "tests" / "app"))
 
 import support
@@ -26,7 +25,6 @@ from test_data import grey_jpeg
 ALL = os.environ.get("FORETRAIN_TEST_FAULTS") == "all"
 SEED = int(os.environ.get("FORETRAIN_TEST_SEED", "1"))
 LIBRARY = os.environ.get("FAIL_LIBRARY", "")
-EXECUTOR = pathlib.Path(support.PROGRAM).parent / "foretrain-exec"
 HANGS = 300  # seconds that only something that hangs takes
 
 JOB = """version: 1
@@ -41,8 +39,8 @@ training:
 allreduce:  {algorithm: ring, bucket: 16 KiB, overlap: backward}
 """
 TRAIN = ["train", "-n", "2", "--device", "cpu-naive", "--quiet"]
-HAS_MPI = EXECUTOR.exists() and "mpirun" in support.run(
-    "train", ROOT / "tests" / "exec" / "toy.yaml", "--dry-run", "--device", "cpu-naive").stdout
+HAS_EXECUTOR = os.path.exists(EXECUTOR)
+HAS_MPI = HAS_EXECUTOR and "mpirun" in harness.run("train", TOY, "--dry-run", "--device", "cpu-naive").stdout
 RUNS = ROOT / "experiments" / "02_published_runs"
 
 
@@ -118,7 +116,7 @@ class Place:
 
     def start(self, words, **more):
         """Begin a command."""
-        return subprocess.Popen([support.PROGRAM, *map(str, words)], cwd=self.out, text=True,
+        return subprocess.Popen([PROGRAM, *map(str, words)], cwd=self.out, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 stdin=subprocess.DEVNULL, env=self.environment(more))
 
@@ -164,13 +162,12 @@ class Place:
                 + [str(path) for path in self.out.rglob("*") if is_temporary(path)])
 
 
-class Case(unittest.TestCase):
+class Case(harness.Case):
     """A test with such a place."""
 
     def setUp(self):
-        directory = tempfile.TemporaryDirectory(prefix="foretrain-faults-")
-        self.addCleanup(directory.cleanup)
-        self.place = Place(directory.name)
+        super().setUp()
+        self.place = Place(self.directory)
         self.failures = []
 
     def answers(self, words, **more):

@@ -32,7 +32,7 @@ SETTINGS = (
 ENDS = {"refused": (65, 66), "taken": (0,)}  # data, or no input
 
 
-@unittest.skipUnless(faults.EXECUTOR.exists(), "there is no foretrain-exec")
+@unittest.skipUnless(faults.HAS_EXECUTOR, "there is no foretrain-exec")
 class Checkpoints(faults.Case):
     """Of a run on one rank."""
 

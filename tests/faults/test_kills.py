@@ -168,7 +168,7 @@ class Kills(faults.Case):
         self.each_ends(["predict", self.place.job, "--backend", "sim", "--grain", "full"],
                        ("foretrain", "foretrain-sim"))
 
-    @unittest.skipUnless(faults.EXECUTOR.exists(), "there is no foretrain-exec")
+    @unittest.skipUnless(faults.HAS_EXECUTOR, "there is no foretrain-exec")
     def test_measuring(self):
         self.each_ends(["calibrate", "device", "--device", "cpu-naive", "--networks", "resnet8",
                         "--batch", "1,2", "--threads", "1", "--budget", "2", "-o", "here.yaml"],

@@ -10,10 +10,10 @@ import os
 import random
 import re
 import resource
-import subprocess
 import unittest
 
 import faults
+import harness
 import support
 
 try:
@@ -140,10 +140,8 @@ class Mutation:
 
 def limited(words):
     """Run foretrain with little time; (exit code, answer, messages)."""
-    done = subprocess.run(
-        [support.PROGRAM, *map(str, words)], capture_output=True, text=True, check=False,
-        timeout=20 * LIMIT, errors="replace",
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT)))
+    done = harness.execute(harness.PROGRAM, *words, errors="replace",
+                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT)))
     return done.returncode, done.stdout, done.stderr
 
 

@@ -11,6 +11,7 @@ import time
 import unittest
 
 import faults
+import harness
 
 STEPS = 32
 JOB = faults.JOB.replace("epochs: 2,", f"epochs: {STEPS // 4},").replace("0.5 epochs", "1 epochs")
@@ -121,10 +122,9 @@ class Slow(faults.Case):
     @unittest.skipUnless(faults.ALL, "takes a minute: .ci/nightly faults")
     def test_one_never_starts(self):
         """The second program of this job is no rank: MPI's start waits for it."""
-        done = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "1", faults.EXECUTOR,
-                               "train", self.place.training, "--timeout=1", ":", "-n", "1", "sleep", "900"],
-                              env=self.place.environment({}), capture_output=True, text=True,
-                              timeout=faults.HANGS, check=False)
+        done = harness.execute("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", 1, harness.EXECUTOR,
+                               "train", self.place.training, "--timeout=1", ":", "-n", 1, "sleep", 900,
+                               environment=self.place.environment({}), timeout=faults.HANGS)
         self.expect(done.returncode == 71, "exit code", done.returncode, done.stderr)
         self.expect("not all ranks have started" in done.stderr, "not told:", done.stderr)
         self.finish("a rank that never starts", 1)

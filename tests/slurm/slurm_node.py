@@ -10,6 +10,8 @@ import socket
 import subprocess
 import time
 
+import harness
+
 DAEMONS = ("munged", "slurmctld", "slurmd")
 TOOLS = (*DAEMONS, "sinfo", "sbatch", "squeue", "srun")
 CONF = """\
@@ -73,12 +75,11 @@ class Node:
 
     def __init__(self, directory):
         self.dir = pathlib.Path(directory)
-        self.environment = {**os.environ, "SLURM_CONF": str(self.dir / "slurm.conf")}
+        self.environment = {"SLURM_CONF": str(self.dir / "slurm.conf")}
 
     def run(self, tool, *words, **options):
         """A finished tool."""
-        return subprocess.run([find(tool), *map(str, words)], env=self.environment, text=True, capture_output=True,
-                              timeout=10 * PATIENCE, check=False, **options)
+        return harness.execute(find(tool), *words, environment=self.environment, timeout=10 * PATIENCE, **options)
 
     def wait(self, what, ready):
         """Until ready() is true."""
@@ -108,8 +109,8 @@ class Node:
 
     def start(self, daemon, *words):
         """It goes to the background by itself."""
-        done = subprocess.run([find(daemon), *words], env=self.environment, check=False, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=PATIENCE)
+        done = harness.execute(find(daemon), *words, environment=self.environment, timeout=PATIENCE,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         if done.returncode:
             self.__exit__()
             raise RuntimeError(f"{daemon} does not start: exit status {done.returncode}")

@@ -1,21 +1,17 @@
 #!/usr/bin/python3
 """foretrain under a real Slurm of one node: shards of a sweep as an array, ranks of a training by srun."""
 import json
-import os
 import pathlib
-import subprocess
-import sys
 import tempfile
 import unittest
 
+import harness
 import slurm_node
+from harness import EXECUTOR, PROGRAM, ROOT, TOY
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ["FORETRAIN"]
-EXEC = os.environ["FORETRAIN_EXEC"]
 SWEEP = ("sweep", ROOT / "experiments/01_sony_abci/v1-1088.yaml", "--set=allreduce.grid=null", "--backend=analytic",
          "--scan=cluster.nodes=1..9", "--list=allreduce.algorithm=nccl,ring")
-TRAIN = ("train", ROOT / "tests/exec/toy.yaml", "--device=cpu-naive", "--steps=5", "--json",
+TRAIN = ("train", TOY, "--device=cpu-naive", "--steps=5", "--json",
          "--set=allreduce.grid={columns: 2, rows: 1}")
 
 
@@ -24,17 +20,8 @@ class Slurm(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        directory = tempfile.TemporaryDirectory(prefix="foretrain-slurm-")
-        cls.addClassCleanup(directory.cleanup)
-        cls.dir = pathlib.Path(directory.name)
-        cls.node = slurm_node.Node(directory.name)
-        cls.enterClassContext(cls.node)
-
-    def foretrain(self, *words):
-        """Its output."""
-        done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, check=False, timeout=600)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
+        cls.dir = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="foretrain-slurm-")))
+        cls.node = cls.enterClassContext(slurm_node.Node(cls.dir))
 
     def test_shards_of_an_array_are_one_run(self):
         script = self.dir / "array.sbatch"
@@ -47,14 +34,14 @@ class Slurm(unittest.TestCase):
         shards = sorted(self.dir.glob("shard-*.csv"))
         self.assertEqual(len(shards), 3, [path.read_text() for path in self.dir.glob("shard-*.txt")])
         whole, merged = self.dir / "whole.csv", self.dir / "merged.csv"
-        self.foretrain("merge", *shards, "-o", merged)
-        self.foretrain(*SWEEP, "--csv", whole)
+        harness.good("merge", *shards, "-o", merged)
+        harness.good(*SWEEP, "--csv", whole)
         self.assertEqual(merged.read_bytes(), whole.read_bytes())
 
     def test_ranks_that_srun_starts_train_as_those_of_mpirun(self):
-        done = self.node.run("srun", "--mpi=pmix", "-n2", EXEC, *TRAIN)
+        done = self.node.run("srun", "--mpi=pmix", "-n2", EXECUTOR, *TRAIN)
         self.assertEqual(done.returncode, 0, done.stderr)
-        ours = json.loads(self.foretrain(*TRAIN, "-n", 2))
+        ours = json.loads(harness.good(*TRAIN, "-n", 2).stdout)
         theirs = json.loads(done.stdout)
         self.assertEqual((theirs["ranks"], theirs["steps"]), (2, 5))
         self.assertEqual([step["loss"] for step in theirs["step"]], [step["loss"] for step in ours["step"]])
@@ -62,6 +49,5 @@ class Slurm(unittest.TestCase):
 
 if __name__ == "__main__":
     if slurm_node.why_not():
-        print(f"no Slurm: {slurm_node.why_not()}")
-        sys.exit(77)
-    unittest.main()
+        harness.skip(f"no Slurm: {slurm_node.why_not()}")
+    harness.main()
