@@ -6,7 +6,8 @@ Usage: FORETRAIN=build/foretrain tools/update_golden.py
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "golden"))
+TESTS = pathlib.Path(__file__).resolve().parents[1] / "tests"
+sys.path[:0] = [str(TESTS), str(TESTS / "golden")]
 
 import golden  # noqa: E402
 

@@ -1,14 +1,11 @@
 #!/usr/bin/python3
 """Every command of docs/class.md does what the class expects: it ends well, and prints."""
-import json
-import os
-import pathlib
 import re
 import shlex
-import subprocess
-import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+import harness
+from harness import ROOT
+
 SOLUTIONS = (ROOT / "docs" / "class" / "solutions.md").read_text(encoding="utf-8")
 PAGE = (ROOT / "docs" / "class.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
@@ -17,7 +14,7 @@ COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 LAB = (0, 69, 75)
 
 
-class Class(unittest.TestCase):
+class Class(harness.Case):
     """As typed from the root of the clone, but for what a shell would do."""
 
     def test_commands(self):
@@ -25,18 +22,13 @@ class Class(unittest.TestCase):
         for line in COMMANDS:
             with self.subTest(line):
                 words = shlex.split(line.split(" && ")[0])
-                done = subprocess.run([os.environ["FORETRAIN"], *words[1:]], cwd=ROOT, check=False,
-                                      capture_output=True, text=True, timeout=1800)
-                self.assertIn(done.returncode, LAB if "lab" in line else (0,), done.stderr)
+                done = self.execute(LAB if "lab" in line else 0, harness.PROGRAM, *words[1:], cwd=ROOT)
                 self.assertTrue(done.stdout or done.returncode or words[-1] == "true")
 
     def predict(self, job, *settings):
         """In closed form, as the notebooks ask."""
         words = [word for setting in settings for word in ("--set", setting)]
-        done = subprocess.run([os.environ["FORETRAIN"], "predict", job, "-banalytic", "--json", *words],
-                              cwd=ROOT, check=False, capture_output=True, text=True, timeout=600)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
+        return harness.answer("predict", ROOT / job, "-banalytic", *words)
 
     def test_solutions_of_notebook_5(self):
         job, rows = "experiments/01_sony_abci/v1-1088.yaml", "allreduce.grid.rows"
@@ -83,4 +75,4 @@ class Class(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    harness.main()

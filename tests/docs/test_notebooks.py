@@ -1,17 +1,17 @@
 #!/usr/bin/python3
 """Every notebook runs, ends without an error, draws something, and is committed without outputs."""
 import importlib.util
-import os
 import pathlib
 import resource
 import sys
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+import harness
+
+sys.path.insert(0, str(harness.ROOT / "tools"))
 import notebooks  # noqa: E402
 
-CACHE = pathlib.Path(os.environ["FORETRAIN"]).parent / "notebooks" / "fonts"
+CACHE = pathlib.Path(harness.PROGRAM).parent / "notebooks" / "fonts"
 
 
 def cpu_seconds():
@@ -48,6 +48,5 @@ if __name__ == "__main__":
     needed = ("nbclient", "nbformat", "ipykernel", "pandas", "matplotlib")
     missing = [name for name in needed if not importlib.util.find_spec(name)]
     if missing:
-        print(f"missing in {sys.executable}: {', '.join('python3-' + name for name in missing)}")
-        sys.exit(77)
-    unittest.main(verbosity=2)
+        harness.skip(f"missing in {sys.executable}: {', '.join('python3-' + name for name in missing)}")
+    harness.main()

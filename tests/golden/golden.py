@@ -1,13 +1,9 @@
 """The golden numbers: every experiment on every back end, as rows of results.csv."""
 import csv
-import json
-import os
-import pathlib
-import subprocess
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from harness import ROOT, answer
+
 TABLE = ROOT / "tests" / "golden" / "results.csv"
-PROGRAM = os.environ.get("FORETRAIN", str(ROOT / "build" / "foretrain"))
 
 KEY = ["scenario", "backend"]
 WORDS = ["grain", "bound_by", "schedule_hash"]
@@ -17,9 +13,7 @@ NUMBERS = ["devices", "step_s", "compute_s", "exposed_communication_s", "images_
 
 def backends():
     """Those that this build has."""
-    done = subprocess.run([PROGRAM, "env", "--json"], capture_output=True, text=True, check=True)
-    simulator = json.loads(done.stdout)["foretrain-sim"]["found"]
-    return ["analytic", "sim"] if simulator else ["analytic"]
+    return ["analytic", "sim"] if answer("env")["foretrain-sim"]["found"] else ["analytic"]
 
 
 def scenarios():
@@ -29,11 +23,7 @@ def scenarios():
 
 def compute(scenario, backend):
     """One row: texts and numbers by column."""
-    done = subprocess.run([PROGRAM, "predict", scenario, "--backend", backend, "--json"], cwd=ROOT,
-                          capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    result = json.loads(done.stdout)
+    result = answer("predict", ROOT / scenario, "--backend", backend)
     step = result["step"]
     flat = {**result, "compute_s": step["compute_s"],
             "exposed_communication_s": step["exposed_communication_s"],

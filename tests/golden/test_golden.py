@@ -1,20 +1,18 @@
 #!/usr/bin/python3
 """Predictions change only on purpose: run tools/update_golden.py and say why in the commit."""
 import math
-import os
-import unittest
 
 import golden
+import harness
 
 # Twelve digits are committed; compilers may order sums and products differently.
 TOLERANCE = 1e-9
 
 # Under sanitizers each simulated lane is a thread: only scenarios that fold to few classes fit.
 FOLDS = "experiments/01_sony_abci/v1-"
-SANITIZED = "SANITIZED" in os.environ
 
 
-class Golden(unittest.TestCase):
+class Golden(harness.Case):
     """results.csv against the program."""
 
     def test_every_experiment_has_a_row_per_back_end(self):
@@ -27,7 +25,7 @@ class Golden(unittest.TestCase):
         if backend not in golden.backends():
             self.skipTest("built without SimGrid")
         for row in golden.read():
-            large = SANITIZED and backend == "sim" and not row["scenario"].startswith(FOLDS)
+            large = harness.SANITIZED and backend == "sim" and not row["scenario"].startswith(FOLDS)
             if row["backend"] != backend or large:
                 continue
             fresh = golden.compute(row["scenario"], backend)
@@ -51,4 +49,4 @@ class Golden(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    harness.main()
