@@ -38,7 +38,7 @@ static struct json *row_of(const struct result *result, bool torus, bool own)
     json_put_real(row, "exposed_world_s", torus ? NAN : step->exposed_communication);
     json_put_real(row, "input_wait_s", step->input_wait);
     json_put_real(row, "other_s", step->other);
-    put_range(row, "images_per_s", result->images_per_s, result->images_likely);
+    put_range(row, result_speed(result), result->images_per_s, result->images_likely);
     put_range(row, "scaling_efficiency", scaling->efficiency, scaling->likely);
     put_range(row, "time_to_train_s", result->time_to_train_s, result->train_likely);
     return row;

@@ -63,14 +63,6 @@ static void add_parts(struct page *page, const struct json *result)
         {"saving_s", "saves checkpoints", CHART_OTHER},
         {"failing_s", "restarts, and works again", CHART_PUBLISHED},
         {0}};
-    static const struct html_column columns[] = {
-        {"time_to_train_s", "time to train", UNIT_SECONDS, false},
-        {"without_s", "without both", UNIT_SECONDS, false},
-        {"without_s_low", "from", UNIT_SECONDS, false},
-        {"without_s_high", "to", UNIT_SECONDS, false},
-        {"saving_s", "checkpoints", UNIT_SECONDS, false},
-        {"failing_s", "failures", UNIT_SECONDS, false},
-        {0}};
     const struct json *f = json_get(result, "failures");
     struct json *rows = json_new_array(), *row = json_append_object(rows);
     json_put_text(row, "what", "time to train");
@@ -84,20 +76,16 @@ static void add_parts(struct page *page, const struct json *result)
                                           .label = "what",
                                           .word = "",
                                           .part = part,
-                                          .total = "time_to_train_s",
-                                          .unit = UNIT_SECONDS});
-    html_table(page, "toll", "parts of the time to train", rows, columns, true);
+                                          .total = "time_to_train_s"});
+    html_table(
+        page, "toll", "parts of the time to train", rows,
+        "time_to_train_s, without_s: without both, saving_s: checkpoints, failing_s: failures",
+        true);
     json_free(rows);
 }
 
 void failing_add(struct page *page, const struct json *all)
 {
-    static const struct html_column columns[] = {
-        {"interval_s", "work between checkpoints", UNIT_SECONDS, false},
-        {"checkpoints", "checkpoints", UNIT_NONE, false},
-        {"time_to_train_s", "time to train", UNIT_SECONDS, false},
-        {"own", "", UNIT_NONE, true},
-        {0}};
     const struct json *result = json_get(all, "result"), *f = json_get(result, "failures");
     const struct json *rows = json_get(all, "checkpoints");
     if (isnan(html_number(f, "checkpoint_s", -1)))
@@ -117,10 +105,8 @@ void failing_add(struct page *page, const struct json *all)
                                     .value_label = "Expected time to train",
                                     .marked = "own",
                                     .marked_label = "this job",
-                                    .x_unit = UNIT_SECONDS,
-                                    .unit = UNIT_SECONDS,
                                     .x_log = true,
                                     .centre = NAN});
-    html_table(page, "checkpoints", "time to train by work between checkpoints", rows, columns,
-               true);
+    html_table(page, "checkpoints", "time to train by work between checkpoints", rows,
+               "interval_s: work between checkpoints, checkpoints, time_to_train_s, own: ", true);
 }

@@ -12,7 +12,6 @@
 struct answer {
     struct page page;
     const struct json *all, *result;
-    enum unit images_unit; /* of the throughput */
 };
 
 /* ---- the answer ---- */
@@ -51,27 +50,12 @@ static char *title_of(const struct answer *answer)
                        base_plural((int64_t)devices), html_word(answer->result, "platform"));
 }
 
-/* The key of the throughput. */
-static const char *speed_of(const struct answer *answer)
-{
-    return answer->images_unit == UNIT_SAMPLES_PER_SECOND ? "samples_per_s" : "images_per_s";
-}
-
 static void add_figures(struct answer *answer)
 {
-    const struct json *r = answer->result;
-    const struct html_figure figure[] = {
-        html_figure(r, "step_s", "step", UNIT_SECONDS),
-        html_figure(r, speed_of(answer), "throughput", answer->images_unit),
-        html_figure(r, "weak_scaling_efficiency", "scaling efficiency, weak", UNIT_FRACTION),
-        html_figure(r, "strong_scaling_efficiency", "scaling efficiency, strong", UNIT_FRACTION),
-        html_figure(r, "time_to_train_s", "time to train", UNIT_SECONDS),
-        html_figure(r, "evaluation_s", "of it evaluation", UNIT_SECONDS),
-        html_figure(r, "cost", "cost", UNIT_NONE),
-        html_figure(r, "energy_kwh", "energy, kWh", UNIT_NONE),
-        html_figure(r, "carbon_kg", "carbon, kg", UNIT_NONE),
-    };
-    html_figures(&answer->page, figure, ARRAY_SIZE(figure));
+    html_figures(&answer->page, answer->result,
+                 "step_s, images_per_s, samples_per_s, weak_scaling_efficiency, "
+                 "strong_scaling_efficiency, time_to_train_s, evaluation_s, cost, energy_kwh, "
+                 "carbon_kg");
 }
 
 /* "KEY: RANGE" of each. */
@@ -128,16 +112,6 @@ static void add_curve_words(struct answer *answer)
 
 static void add_curve(struct answer *answer)
 {
-    const struct html_column columns[] = {
-        {"devices", "devices", UNIT_NONE, false},
-        {"scaling_efficiency", "efficiency", UNIT_FRACTION, false},
-        {"scaling_efficiency_low", "from", UNIT_FRACTION, false},
-        {"scaling_efficiency_high", "to", UNIT_FRACTION, false},
-        {"images_per_s", "throughput", answer->images_unit, false},
-        {"time_to_train_s", "time to train", UNIT_SECONDS, false},
-        {"backend", "back end", UNIT_NONE, true},
-        {"reason", "no answer because", UNIT_NONE, true},
-        {0}};
     const struct json *rows = json_get(answer->all, "curve");
     const char *kind = html_word(answer->result, "scaling");
     AUTOFREE char *about =
@@ -152,14 +126,10 @@ static void add_curve(struct answer *answer)
         &(struct chart_curve){.words = {"Scaling efficiency against the number of devices", about},
                               .rows = rows,
                               .x = "devices",
-                              .x_label = "devices",
                               .value = "scaling_efficiency",
-                              .low = "scaling_efficiency_low",
-                              .high = "scaling_efficiency_high",
                               .value_label = "Scaling efficiency",
                               .marked_label = "this job",
                               .marked = "own",
-                              .unit = UNIT_FRACTION,
                               .x_log = true,
                               .centre = NAN,
                               .published = published});
@@ -169,7 +139,11 @@ static void add_curve(struct answer *answer)
                                           100 * html_number(json_item(published, 0), "value", -1));
         html_paragraph(&answer->page, NULL, text);
     }
-    html_table(&answer->page, "curve", "efficiency by number of devices", rows, columns, true);
+    html_table(
+        &answer->page, "curve", "efficiency by number of devices", rows,
+        "devices, scaling_efficiency, images_per_s, samples_per_s, time_to_train_s, backend, "
+        "reason: no answer because",
+        true);
 }
 
 static const struct chart_part step_parts[] = {
@@ -183,56 +157,27 @@ static const struct chart_part step_parts[] = {
     {"other_s", "optimizer and other", CHART_OTHER},
     {0}};
 
-/* The parts that are not null in @rows: rows and columns, or the all-reduce. */
-static void choose_parts(const struct json *rows, struct chart_part *chosen)
-{
-    for (const struct chart_part *part = step_parts; part->key; part++)
-        for (int64_t i = 0; i < json_count_items(rows); i++)
-            if (!isnan(html_number(json_item(rows, i), part->key, -1))) {
-                *chosen++ = *part;
-                break;
-            }
-}
-
 static void add_stack(struct answer *answer)
 {
     const struct json *rows = json_get(answer->all, "curve");
-    struct chart_part part[9] = {{0}};
-    struct html_column column[11] = {{"devices", "devices", UNIT_NONE, false},
-                                     {"step_s", "step", UNIT_SECONDS, false}};
-    choose_parts(rows, part);
-    for (int i = 0; part[i].key; i++)
-        column[i + 2] = (struct html_column){part[i].key, part[i].label, UNIT_SECONDS, false};
+    AUTORELEASE(text) struct text columns = {0};
+    text_add(&columns, "devices, step_s");
+    for (const struct chart_part *part = step_parts; part->key; part++)
+        text_add(&columns, ", %s: %s", part->key, part->label);
     html_section(&answer->page, "Where does the time of a step go?");
     chart_bars(&answer->page, &(struct chart_bars){.words = {"Parts of a step by number of devices",
                                                              html_word(answer->result, "sentence")},
                                                    .rows = rows,
                                                    .label = "devices",
                                                    .word = "device",
-                                                   .part = part,
-                                                   .total = "step_s",
-                                                   .unit = UNIT_SECONDS});
-    html_table(&answer->page, "steps", "parts of a step by number of devices", rows, column, true);
+                                                   .part = step_parts,
+                                                   .total = "step_s"});
+    html_table(&answer->page, "steps", "parts of a step by number of devices", rows, columns.data,
+               true);
 }
 
 static void add_lanes(struct answer *answer)
 {
-    static const struct html_column columns[] = {
-        {"bucket", "bucket", UNIT_NONE, false},
-        {"name", "all-reduce", UNIT_NONE, true},
-        {"bytes", "size", UNIT_BYTES, false},
-        {"ready_s", "ready", UNIT_SECONDS, false},
-        {"begin_s", "begins", UNIT_SECONDS, false},
-        {"end_s", "ends", UNIT_SECONDS, false},
-        {"exposed_s", "nothing hides", UNIT_SECONDS, false},
-        {0}};
-    static const struct html_column pieces[] = {{"rank", "rank", UNIT_NONE, false},
-                                                {"lane", "lane", UNIT_NONE, true},
-                                                {"name", "what", UNIT_NONE, true},
-                                                {"bucket", "bucket", UNIT_NONE, false},
-                                                {"begin_s", "begins", UNIT_SECONDS, false},
-                                                {"end_s", "ends", UNIT_SECONDS, false},
-                                                {0}};
     html_section(&answer->page, "What happens in one step?");
     html_paragraph(
         &answer->page, NULL,
@@ -244,24 +189,19 @@ static void add_lanes(struct answer *answer)
                                      "Lanes of compute and communication over time; the table "
                                      "below lists every all-reduce."},
                 json_get(answer->all, "lanes"));
-    html_table(&answer->page, "lanes", "what the lanes do", json_get(answer->all, "lanes"), pieces,
-               true);
+    html_table(&answer->page, "lanes", "what the lanes do", json_get(answer->all, "lanes"),
+               "rank, lane, name: what, bucket, begin_s: begins, end_s: ends", true);
     if (json_count_items(json_get(answer->result, "exchanges")) <= 0)
         return;
     html_table(&answer->page, "exchanges", "all-reduces of the rank that ends last",
-               json_get(answer->result, "exchanges"), columns, true);
+               json_get(answer->result, "exchanges"),
+               "bucket, name: all-reduce, bytes, ready_s, begin_s: begins, end_s: ends, "
+               "exposed_s: nothing hides",
+               true);
 }
 
 static void add_map(struct answer *answer)
 {
-    static const struct html_column columns[] = {
-        {"part", "part", UNIT_NONE, true},
-        {"name", "where", UNIT_NONE, true},
-        {"alike", "so many alike", UNIT_NONE, false},
-        {"bandwidth", "bandwidth", UNIT_BYTES_PER_SECOND, false},
-        {"busy_s", "busy", UNIT_SECONDS, false},
-        {"share", "of the step", UNIT_FRACTION, false},
-        {0}};
     const struct json *rows = json_get(answer->all, "map");
     if (json_count_items(rows) <= 0)
         return;
@@ -274,17 +214,12 @@ static void add_map(struct answer *answer)
               (struct chart_words){"Map of the load", "How busy links are, by where they are; the "
                                                       "table has the numbers."},
               rows);
-    html_table(&answer->page, "map", "load by place", rows, columns, true);
+    html_table(&answer->page, "map", "load by place", rows,
+               "part, name: where, alike, bandwidth, busy_s, share: of the step", true);
 }
 
 static void add_links(struct answer *answer)
 {
-    static const struct html_column columns[] = {
-        {"link", "kind of link", UNIT_NONE, true},
-        {"bandwidth", "bandwidth", UNIT_BYTES_PER_SECOND, false},
-        {"busy_s", "busy", UNIT_SECONDS, false},
-        {"share", "of the step", UNIT_FRACTION, false},
-        {0}};
     static const struct chart_part part[] = {{"busy_s", "busy", CHART_ROW}, {0}};
     const struct json *rows = json_get(answer->all, "links");
     if (json_count_items(rows) <= 0)
@@ -302,10 +237,10 @@ static void add_links(struct answer *answer)
             .word = "",
             .part = part,
             .total = "busy_s",
-            .unit = UNIT_SECONDS,
             .most = fmax(html_number(answer->result, "step_s", -1),
                          html_number(json_item(rows, 0), "busy_s", -1))});
-    html_table(&answer->page, "links", "links by load", rows, columns, true);
+    html_table(&answer->page, "links", "links by load", rows,
+               "link: kind of link, bandwidth, busy_s, share: of the step", true);
     add_map(answer);
 }
 
@@ -342,27 +277,22 @@ static struct json *sorted_shares(const struct json *shares, const struct json *
         json_put_text(row, "input", label);
         static const char *const key[] = {"step", "weak_scaling", "strong_scaling",
                                           "time_to_train"};
-        for (int k = 0; k < 4; k++)
-            json_put_real(row, key[k], html_number(next, key[k], -1));
+        for (int k = 0; k < 4; k++) {
+            AUTOFREE char *share = base_format("%s_share", key[k]);
+            json_put_real(row, share, html_number(next, key[k], -1));
+        }
     }
     return rows;
 }
 
 static void add_shares(struct answer *answer)
 {
-    static const struct html_column columns[] = {
-        {"input", "uncertain input", UNIT_NONE, true},
-        {"step", "step", UNIT_FRACTION, false},
-        {"weak_scaling", "weak scaling", UNIT_FRACTION, false},
-        {"strong_scaling", "strong scaling", UNIT_FRACTION, false},
-        {"time_to_train", "time to train", UNIT_FRACTION, false},
-        {0}};
     bool strong = strcmp(html_word(answer->result, "scaling"), "strong") == 0;
-    const struct chart_part part[] = {
-        {"step", "of the step", CHART_COMPUTE},
-        {strong ? "strong_scaling" : "weak_scaling", "of the scaling efficiency", CHART_ROW},
-        {"time_to_train", "of the time to train", CHART_INPUT},
-        {0}};
+    const struct chart_part part[] = {{"step_share", "of the step", CHART_COMPUTE},
+                                      {strong ? "strong_scaling_share" : "weak_scaling_share",
+                                       "of the scaling efficiency", CHART_ROW},
+                                      {"time_to_train_share", "of the time to train", CHART_INPUT},
+                                      {0}};
     AUTORELEASE(json)
     struct json *rows = sorted_shares(json_get(answer->result, "interval_shares"),
                                       json_get(answer->result, "unknown_inputs"));
@@ -378,33 +308,27 @@ static void add_shares(struct answer *answer)
                                         .label = "input",
                                         .word = "",
                                         .part = part,
-                                        .unit = UNIT_FRACTION,
                                         .most = 1,
                                         .beside = true});
-        html_table(&answer->page, "shares", "parts of the variance", rows, columns, true);
+        html_table(&answer->page, "shares", "parts of the variance", rows,
+                   "input: uncertain input, step_share, weak_scaling_share, strong_scaling_share, "
+                   "time_to_train_share",
+                   true);
     }
 }
 
 static void add_phases(struct answer *answer)
 {
-    static const struct html_column columns[] = {
-        {"epochs", "epochs", UNIT_NONE, false},
-        {"batch_per_device", "batch per device", UNIT_NONE, false},
-        {"global_batch", "global batch", UNIT_NONE, false},
-        {"devices", "devices", UNIT_NONE, false},
-        {"steps", "steps", UNIT_NONE, false},
-        {"step_s", "step", UNIT_SECONDS, false},
-        {0}};
     html_section(&answer->page, "Phases of the training");
     html_table(&answer->page, "phases", "phases of the training",
-               json_get(answer->result, "phases"), columns, false);
+               json_get(answer->result, "phases"),
+               "epochs, batch_per_device, global_batch, devices, steps, step_s", false);
 }
 
 static int write_page(const char *file, const struct json *all, const struct json *whatif,
-                      enum unit images_unit, struct err *err)
+                      struct err *err)
 {
-    struct answer answer = {
-        .all = all, .result = json_get(all, "result"), .images_unit = images_unit};
+    struct answer answer = {.all = all, .result = json_get(all, "result")};
     AUTOFREE char *title = title_of(&answer), *sentence = answer_of(answer.result);
     html_answer(&answer.page, title, sentence);
     add_figures(&answer);
@@ -417,7 +341,7 @@ static int write_page(const char *file, const struct json *all, const struct jso
     failing_add(&answer.page, all);
     add_shares(&answer);
     add_phases(&answer);
-    whatif_section(&answer.page, whatif, images_unit);
+    whatif_section(&answer.page, whatif);
     return html_write(&answer.page, file, title, all, err);
 }
 
@@ -451,5 +375,5 @@ int predict_page(const char *file, const struct predict_page *what, struct err *
     json_put(all, "map", picture_map(point->fabric, point->schedule, trace_step_time(last->quiet)));
     AUTORELEASE(json)
     struct json *whatif = whatif_json(what->prediction, what->path, what->options);
-    return write_page(file, all, whatif, what->prediction->result.images_unit, err);
+    return write_page(file, all, whatif, err);
 }

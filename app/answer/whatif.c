@@ -201,7 +201,7 @@ static struct json *figures(const struct result *result)
     json_put_real(json, "step_s", result->step.time);
     json_put_real(json, "compute_s", result->step.compute);
     json_put_real(json, "exposed_communication_s", result->step.exposed_communication);
-    json_put_real(json, "images_per_s", result->images_per_s);
+    json_put_real(json, result_speed(result), result->images_per_s);
     json_put_real(json, "scaling_efficiency", scaling->efficiency);
     json_put_real(json, "time_to_train_s", result->time_to_train_s);
     return json;
@@ -263,19 +263,8 @@ static bool fits(const struct json *whatif)
     return line.length <= PAGE_DATA_LIMIT;
 }
 
-void whatif_section(struct page *page, const struct json *whatif, enum unit images_unit)
+void whatif_section(struct page *page, const struct json *whatif)
 {
-    const struct {
-        const char *key, *label;
-        enum unit unit;
-    } row[] = {
-        {"step_s", "step", UNIT_SECONDS},
-        {"compute_s", "of it compute", UNIT_SECONDS},
-        {"exposed_communication_s", "of it exposed communication", UNIT_SECONDS},
-        {"images_per_s", "throughput", images_unit},
-        {"scaling_efficiency", "scaling efficiency", UNIT_FRACTION},
-        {"time_to_train_s", "time to train", UNIT_SECONDS},
-    };
     const struct json *start = whatif ? json_get(whatif, "closed_form") : NULL;
     if (!start || !fits(whatif))
         return;
@@ -287,13 +276,20 @@ void whatif_section(struct page *page, const struct json *whatif, enum unit imag
                    "foretrain choose the grid. The closed form is usually early.");
     html_add(&page->body, "<div id=\"whatif\" class=\"panels\"></div>\n<p id=\"whatif-said\" "
                           "role=\"status\"></p>\n");
+    AUTORELEASE(json) struct json *rows = json_new_array();
+    json_append(rows, json_share(start));
+    AUTORELEASE(columns)
+    struct columns lines = columns_of(
+        "step_s, compute_s: of it compute, exposed_communication_s: of it exposed "
+        "communication, images_per_s, samples_per_s, scaling_efficiency, time_to_train_s",
+        rows);
     html_begin_table(&page->body, "whatif-table", "Closed form");
     html_add(&page->body, "<th scope=\"col\">quantity</th><th scope=\"col\">this job</th>"
                           "<th scope=\"col\">with the sliders</th></tr></thead>\n<tbody>\n");
-    for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
-        html_add(&page->body, "<tr><td>%s</td>", row[i].label);
-        html_cell(&page->body, row[i].unit, html_number(start, row[i].key, -1));
-        html_add(&page->body, "<td data-now=\"%s\"></td></tr>\n", row[i].key);
+    for (const struct columns_item *line = lines.item; line < lines.item + lines.count; line++) {
+        html_add(&page->body, "<tr><td>%s</td>", line->label);
+        html_cell(&page->body, line, start);
+        html_add(&page->body, "<td data-now=\"%s\"></td></tr>\n", line->key);
     }
     html_add(&page->body, "</tbody></table></div>\n");
 }

@@ -19,4 +19,4 @@ struct json *whatif_json(const struct prediction *prediction, const char *path,
 
 /** Append the section that app/page/whatif.js brings to life, unless @whatif is NULL, has no closed
  * form or is longer than PAGE_DATA_LIMIT; borrowed until the page is written. */
-void whatif_section(struct page *page, const struct json *whatif, enum unit images_unit);
+void whatif_section(struct page *page, const struct json *whatif);

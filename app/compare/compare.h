@@ -11,6 +11,7 @@
 
 #include "app/predict/explain.h"
 #include "app/predict/predict.h"
+#include "core/base/columns.h"
 #include "core/price/price.h"
 
 enum {
@@ -38,8 +39,11 @@ enum figure {
 /** Their columns in struct column, in their order. */
 extern const struct answer_column compare_figures[FIGURE_COUNT];
 
-/** What follows a number of @figure, costs being in @currency; NULL: the unit says it. */
-const char *compare_word(int figure, const char *currency);
+/** Those of a job that a table shows (core/base/columns.h). */
+#define COMPARE_FIGURES                                                                            \
+    "step_s, images_per_s, time_to_train_s, device_hours, cost, currency, energy_kwh, carbon_kg, " \
+    "memory_bytes: memory of a device, weak_scaling_efficiency: weak scaling, "                    \
+    "strong_scaling_efficiency: strong scaling"
 
 /** One job. */
 struct column {

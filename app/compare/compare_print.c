@@ -5,41 +5,28 @@
 
 #define DESCRIBED struct column
 const struct answer_column compare_figures[FIGURE_COUNT] = {
-    [FIGURE_STEP] = COLUMN("step_s", figure[FIGURE_STEP], .label = "step", .unit = UNIT_SECONDS,
-                           .help = "one training step of the last phase"),
+    [FIGURE_STEP] =
+        COLUMN("step_s", figure[FIGURE_STEP], .help = "one training step of the last phase"),
     [FIGURE_IMAGES] =
-        COLUMN("images_per_s", figure[FIGURE_IMAGES], .label = "throughput",
-               .unit = UNIT_IMAGES_PER_SECOND, .help = "of all devices, in the last phase"),
-    [FIGURE_TRAIN] = COLUMN("time_to_train_s", figure[FIGURE_TRAIN], .label = "time to train",
-                            .unit = UNIT_SECONDS, .help = "as in a result"),
-    [FIGURE_DEVICE_HOURS] =
-        COLUMN("device_hours", figure[FIGURE_DEVICE_HOURS], .label = "device-hours",
-               .help = "that time times the devices of each phase"),
-    [FIGURE_COST] = COLUMN("cost", figure[FIGURE_COST], .label = "cost", .null = true,
+        COLUMN("images_per_s", figure[FIGURE_IMAGES], .help = "of all devices, in the last phase"),
+    [FIGURE_TRAIN] = COLUMN("time_to_train_s", figure[FIGURE_TRAIN], .help = "as in a result"),
+    [FIGURE_DEVICE_HOURS] = COLUMN("device_hours", figure[FIGURE_DEVICE_HOURS],
+                                   .help = "that time times the devices of each phase"),
+    [FIGURE_COST] = COLUMN("cost", figure[FIGURE_COST], .null = true,
                            .help = "as in a result; null without prices"),
-    [FIGURE_ENERGY] = COLUMN("energy_kwh", figure[FIGURE_ENERGY], .label = "energy", .null = true,
+    [FIGURE_ENERGY] =
+        COLUMN("energy_kwh", figure[FIGURE_ENERGY], .null = true, .help = "as in a result"),
+    [FIGURE_CARBON] =
+        COLUMN("carbon_kg", figure[FIGURE_CARBON], .null = true, .help = "as in a result"),
+    [FIGURE_MEMORY] = COLUMN("memory_bytes", figure[FIGURE_MEMORY],
+                             .help = "arrays of training on a device, without libraries"),
+    [FIGURE_WEAK] =
+        COLUMN("weak_scaling_efficiency", figure[FIGURE_WEAK], .help = "as in a result"),
+    [FIGURE_STRONG] = COLUMN("strong_scaling_efficiency", figure[FIGURE_STRONG], .null = true,
                              .help = "as in a result"),
-    [FIGURE_CARBON] = COLUMN("carbon_kg", figure[FIGURE_CARBON], .label = "carbon", .null = true,
-                             .help = "as in a result"),
-    [FIGURE_MEMORY] =
-        COLUMN("memory_bytes", figure[FIGURE_MEMORY], .label = "memory of a device",
-               .unit = UNIT_BYTES, .help = "arrays of training on a device, without libraries"),
-    [FIGURE_WEAK] = COLUMN("weak_scaling_efficiency", figure[FIGURE_WEAK], .label = "weak scaling",
-                           .unit = UNIT_FRACTION, .help = "as in a result"),
-    [FIGURE_STRONG] =
-        COLUMN("strong_scaling_efficiency", figure[FIGURE_STRONG], .label = "strong scaling",
-               .unit = UNIT_FRACTION, .null = true, .help = "as in a result"),
 };
 static const struct answer_columns figure_columns = COLUMNS(NULL, compare_figures);
 #undef DESCRIBED
-
-/* What follows a number of @figure, or NULL. */
-const char *compare_word(int figure, const char *currency)
-{
-    static const char *const words[FIGURE_COUNT] = {
-        [FIGURE_DEVICE_HOURS] = "h", [FIGURE_ENERGY] = "kWh", [FIGURE_CARBON] = "kg"};
-    return figure == FIGURE_COST ? currency : words[figure];
-}
 
 /* ---- text ---- */
 
@@ -60,53 +47,26 @@ static void print_jobs(struct text *out, const struct comparison *c)
     }
 }
 
-/* What a line of the table has of each range. */
-enum part { PART_VALUE, PART_LOW, PART_HIGH };
-
-static double part_of(struct range range, enum part part)
-{
-    return part == PART_LOW ? range.low : part == PART_HIGH ? range.high : range.value;
-}
-
-static void print_cell(struct text *out, double value, enum unit unit, const char *word)
-{
-    bool with = word && !isnan(value);
-    AUTOFREE char *cell =
-        base_format("%s%s%s", unit_text(unit, value), with ? " " : "", with ? word : "");
-    text_add(out, "%20s", cell);
-}
-
-static void print_line(struct text *out, const struct comparison *c, int figure, enum part part)
-{
-    const char *label = compare_figures[figure].label;
-    bool any = false;
-    for (int32_t i = 0; i < c->count; i++)
-        any = any || !isnan(part_of(c->column[i].figure[figure], part));
-    if (!any)
-        return;
-    text_add(out, "  %-22s", part == PART_LOW ? "  from" : part == PART_HIGH ? "  to" : label);
-    for (int32_t i = 0; i < c->count; i++)
-        print_cell(out, part_of(c->column[i].figure[figure], part),
-                   figure == FIGURE_IMAGES ? c->column[i].prediction.result.images_unit
-                                           : compare_figures[figure].unit,
-                   compare_word(figure, c->prices.low.currency));
-    text_add(out, "\n");
-}
-
+/* A line for each number and each end of its interval. */
 static void print_table(struct text *out, const struct comparison *c)
 {
+    AUTORELEASE(json) struct json *all = comparison_json(c);
+    const struct json *jobs = json_get(all, "jobs");
+    AUTORELEASE(columns) struct columns lines = columns_of(COMPARE_FIGURES, jobs);
     text_add(out, "\n  %-22s", "");
     for (int32_t i = 0; i < c->count; i++)
         text_add(out, "%20s", compare_names[i]);
     text_add(out, "\n");
-    for (int figure = 0; figure < FIGURE_COUNT; figure++) {
-        print_line(out, c, figure, PART_VALUE);
-        print_line(out, c, figure, PART_LOW);
-        print_line(out, c, figure, PART_HIGH);
+    for (const struct columns_item *l = lines.item; l < lines.item + lines.count; l++) {
+        text_add(out, l->end ? "    %-20s" : "  %-22s", l->label);
+        for (int32_t i = 0; i < c->count; i++) {
+            AUTOFREE char *cell = columns_cell(l, json_item(jobs, i));
+            text_add(out, "%20s", cell);
+        }
+        text_add(out, "\n");
     }
-    if (c->prices.path) {
+    if (c->prices.path)
         text_add(out, "  prices: %s\n", c->prices.origin);
-    }
 }
 
 static void print_pair(struct text *out, const struct pair *pair)

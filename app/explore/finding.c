@@ -10,18 +10,14 @@ const char *const finding_status_names[] = {"", "ok", "refused", "failed", NULL}
 
 #define DESCRIBED struct finding
 static const struct answer_column finding_rows[] = {
-    COLUMN("step_s", step, .null = true, .label = "step", .unit = UNIT_SECONDS,
+    COLUMN("step_s", step, .null = true,
            .help = "one training step of the last phase; null, as all numbers of the point, where "
                    "it has no answer"),
-    COLUMN("images_per_s", images_per_s, .null = true, .label = "throughput",
-           .unit = UNIT_IMAGES_PER_SECOND, .help = "of all devices, in the last phase"),
-    COLUMN("scaling_efficiency", efficiency, .null = true, .label = "efficiency",
-           .unit = UNIT_FRACTION, .help = "as in a result"),
-    COLUMN("time_to_train_s", seconds, .null = true, .label = "time", .unit = UNIT_SECONDS,
-           .help = "to the target, or of all epochs"),
-    COLUMN("epochs", epochs, .null = true, .label = "epochs",
-           .help = "of all phases; to a target those expected"),
-    COLUMN("device_hours", device_hours, .null = true, .label = "device-hours",
+    COLUMN("images_per_s", images_per_s, .null = true, .help = "of all devices, in the last phase"),
+    COLUMN("scaling_efficiency", efficiency, .null = true, .help = "as in a result"),
+    COLUMN("time_to_train_s", seconds, .null = true, .help = "to the target, or of all epochs"),
+    COLUMN("epochs", epochs, .null = true, .help = "of all phases; to a target those expected"),
+    COLUMN("device_hours", device_hours, .null = true,
            .help = "of all devices of each phase together"),
     COLUMN("cost", cost, .null = true,
            .help = "at the prices of --prices, in their currency; null without them"),

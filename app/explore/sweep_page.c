@@ -6,8 +6,7 @@
 #include "app/page/chart.h"
 
 enum {
-    COLUMNS = 24, /* of the table */
-    NAMED = 10,   /* points without an answer that are named */
+    NAMED = 10, /* points without an answer that are named */
 };
 
 /* The axis that pictures go along: the one with most values that are numbers; -1: none. */
@@ -127,15 +126,11 @@ static void add_curves(struct page *page, const struct sweep *sweep, const struc
                        int32_t axis)
 {
     if (axis < 0) {
-        chart_ranges(page, &(struct chart_ranges){{.title = "Time of each point"},
-                                                  rows,
-                                                  "name",
-                                                  "time_to_train_s_low",
-                                                  "time_to_train_s",
-                                                  "time_to_train_s_high",
-                                                  UNIT_SECONDS,
-                                                  NAN,
-                                                  false});
+        chart_ranges(page, &(struct chart_ranges){.words = {.title = "Time of each point"},
+                                                  .rows = rows,
+                                                  .label = "name",
+                                                  .value = "time_to_train_s",
+                                                  .mark = NAN});
         return;
     }
     const char *key = sweep->axes.item[axis].key;
@@ -146,11 +141,8 @@ static void add_curves(struct page *page, const struct sweep *sweep, const struc
                     .x = key,
                     .x_label = key,
                     .value = "time_to_train_s",
-                    .low = "time_to_train_s_low",
-                    .high = "time_to_train_s_high",
                     .value_label = "Time to train or to the target",
                     .series = "line",
-                    .unit = UNIT_SECONDS,
                     .x_log = chart_wide(rows, key, NAN),
                     .log = chart_wide(rows, "time_to_train_s", NAN),
                     .centre = NAN});
@@ -164,49 +156,27 @@ static void add_front(struct page *page, const struct json *rows)
                                     "A point per combination; the front is marked in the table."},
                           .rows = rows,
                           .x = "device_hours",
-                          .x_label = "device-hours",
                           .value = "time_to_train_s",
                           .value_label = "Time against device-hours",
                           .marked_label = "no other point is better in both",
                           .series = "line",
                           .marked = "front",
-                          .unit = UNIT_SECONDS,
                           .x_log = chart_wide(rows, "device_hours", NAN),
                           .log = chart_wide(rows, "time_to_train_s", NAN),
                           .points = true,
                           .centre = NAN});
 }
 
-static bool is_text(const struct json *rows, const char *key)
-{
-    return json_as_text(json_get(json_item(rows, 0), key)) != NULL;
-}
-
 /* A table of points: the scanned keys, then what most ask for. */
 static void add_table(struct page *page, const struct sweep *sweep, const char *name,
                       const char *words, const struct json *rows)
 {
-    static const struct html_column known[] = {
-        {"time_to_train_s", "time", UNIT_SECONDS, false},
-        {"time_to_train_s_low", "from", UNIT_SECONDS, false},
-        {"time_to_train_s_high", "to", UNIT_SECONDS, false},
-        {"device_hours", "device-hours", UNIT_NONE, false},
-        {"scaling_efficiency", "efficiency", UNIT_FRACTION, false},
-        {"front", "front", UNIT_NONE, true},
-        {"step_s", "step", UNIT_SECONDS, false},
-        {"images_per_s", "throughput", UNIT_IMAGES_PER_SECOND, false},
-        {"cost", "cost", UNIT_NONE, false},
-        {"energy_kwh", "energy, kWh", UNIT_NONE, false},
-        {"backend", "back end", UNIT_NONE, true},
-        {0}};
-    enum { KNOWN = ARRAY_SIZE(known) };
-    struct html_column column[COLUMNS] = {{0}};
-    int32_t axes = sweep->axes.count < COLUMNS - KNOWN ? sweep->axes.count : COLUMNS - KNOWN;
-    for (int32_t i = 0; i < axes; i++)
-        column[i] = (struct html_column){sweep->axes.item[i].key, sweep->axes.item[i].key,
-                                         UNIT_NONE, is_text(rows, sweep->axes.item[i].key)};
-    memcpy(column + axes, known, sizeof(known));
-    html_table(page, name, words, rows, column, strcmp(name, "points") == 0);
+    AUTORELEASE(text) struct text columns = {0};
+    for (int32_t i = 0; i < sweep->axes.count; i++)
+        text_add(&columns, "%s: %s, ", sweep->axes.item[i].key, sweep->axes.item[i].key);
+    text_add(&columns, "time_to_train_s, device_hours, scaling_efficiency, front, step_s, "
+                       "images_per_s, cost, energy_kwh, backend");
+    html_table(page, name, words, rows, columns.data, strcmp(name, "points") == 0);
 }
 
 int sweep_page(const char *file, const struct sweep *sweep, struct err *err)

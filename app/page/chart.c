@@ -5,6 +5,7 @@
 
 enum {
     ROWS = 24,  /* of bars */
+    PARTS = 12, /* of one */
     LABEL = 20, /* pixels of the line above a bar */
     BAR = 14,
     THIN = 9, /* one of several bars */
@@ -76,6 +77,20 @@ static char *label_of(const struct json *row, const char *key, const char *word)
                        *word ? base_plural((int64_t)number) : "");
 }
 
+/* Those of @part that some row has, into @used. */
+static const struct chart_part *used_parts(const struct chart_part *part, const struct json *rows,
+                                           struct chart_part *used)
+{
+    int32_t count = 0;
+    for (; part->key; part++)
+        for (int64_t i = 0; i < json_count_items(rows); i++)
+            if (!isnan(html_number(json_item(rows, i), part->key, -1))) {
+                used[count++] = *part;
+                break;
+            }
+    return used;
+}
+
 static double part_of(const struct json *row, const struct chart_part *part)
 {
     double value = html_number(row, part->key, -1);
@@ -108,7 +123,7 @@ static void add_bar(struct html *out, const struct chart_bars *bars, const struc
              bars->beside ? THIN : BAR, part->key);
     html_value(out, value);
     html_add(out, "><title>%s, %s: %s</title></rect>\n", label, part->label,
-             unit_text(bars->unit, value));
+             unit_text(answer_unit(part->key), value));
 }
 
 static double add_group(struct html *out, const struct chart_bars *bars, const struct json *row,
@@ -119,7 +134,7 @@ static double add_group(struct html *out, const struct chart_bars *bars, const s
     html_add(out, "<text y=\"%.0f\">%s</text>\n", y + LABEL - 6, label);
     if (bars->total)
         html_add(out, "<text class=\"end\" x=\"100%%\" y=\"%.0f\">%s</text>\n", y + LABEL - 6,
-                 unit_text(bars->unit, html_number(row, bars->total, -1)));
+                 unit_text(answer_unit(bars->total), html_number(row, bars->total, -1)));
     y += LABEL;
     for (const struct chart_part *part = bars->part; part->key; part++) {
         if (bars->most > 0 && (bars->beside || part == bars->part))
@@ -145,9 +160,10 @@ void chart_bars(struct page *page, const struct chart_bars *bars)
         if (!bars->total || isfinite(html_number(row, bars->total, -1)))
             y = add_group(&rows, bars, row, y, most);
     }
+    struct chart_part used[PARTS + 1] = {{0}};
     chart_figure(page);
     if (bars->part[1].key)
-        chart_legend(page, bars->part, false);
+        chart_legend(page, used_parts(bars->part, bars->rows, used), false);
     chart_begin(page, bars->words, "bars", y);
     html_append(&page->body, &rows);
     chart_end(page);
@@ -183,7 +199,8 @@ static void add_mark(struct html *out, double x, double end)
 static void add_range(struct html *out, const struct chart_ranges *ranges, const struct json *row,
                       const struct axis_scale *scale, double y)
 {
-    double low = html_number(row, ranges->low, -1), high = html_number(row, ranges->high, -1);
+    enum unit unit = answer_unit(ranges->value);
+    double low = html_end(row, ranges->value, false), high = html_end(row, ranges->value, true);
     double value = html_number(row, ranges->value, -1);
     AUTOFREE char *label = label_of(row, ranges->label, "");
     html_add(out, "<text y=\"%.0f\">%s</text>\n", y + LABEL - 6, label);
@@ -198,28 +215,24 @@ static void add_range(struct html *out, const struct chart_ranges *ranges, const
     html_add(out, "<circle class=\"c0\" cx=\"%.3f%%\" cy=\"%.0f\" r=\"5\" data-key=\"%s\"",
              100 * scale_at(scale, value), y, ranges->value);
     html_value(out, value);
-    html_add(out, "><title>%s: %s", label, unit_text(ranges->unit, value));
+    html_add(out, "><title>%s: %s", label, unit_text(unit, value));
     if (isfinite(low))
-        html_add(out, ", 90&#160;%% interval %s to %s", unit_text(ranges->unit, low),
-                 unit_text(ranges->unit, high));
+        html_add(out, ", 90&#160;%% interval %s to %s", unit_text(unit, low),
+                 unit_text(unit, high));
     html_add(out, "</title></circle>\n");
 }
 
 static struct axis_scale ranges_scale(const struct chart_ranges *ranges, int64_t count)
 {
     double least = ranges->mark, most = ranges->mark;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; i++) { /* fmin() and fmax() leave NAN out */
         const struct json *row = json_item(ranges->rows, i);
-        const char *const key[] = {ranges->low, ranges->value, ranges->high};
-        for (int k = 0; k < 3; k++) {
-            double value = html_number(row, key[k], -1);
-            least = fmin(least, value); /* which leave NAN out */
-            most = fmax(most, value);
-        }
+        double value = html_number(row, ranges->value, -1);
+        least = fmin(least, fmin(value, html_end(row, ranges->value, false)));
+        most = fmax(most, fmax(value, html_end(row, ranges->value, true)));
     }
-    if (!ranges->log)
-        return scale_of(least, most, false, ranges->unit);
-    return scale_of(least / 1.05, most * 1.05, true, ranges->unit);
+    double margin = ranges->log ? 1.05 : 1;
+    return scale_of(least / margin, most * margin, ranges->log, answer_unit(ranges->value));
 }
 
 void chart_ranges(struct page *page, const struct chart_ranges *ranges)
@@ -231,7 +244,7 @@ void chart_ranges(struct page *page, const struct chart_ranges *ranges)
     struct html *out = &page->body;
     bool likely = false;
     for (int64_t i = 0; i < count && !likely; i++)
-        likely = isfinite(html_number(json_item(ranges->rows, i), ranges->low, -1));
+        likely = isfinite(html_end(json_item(ranges->rows, i), ranges->value, false));
     chart_figure(page);
     if (likely)
         html_paragraph(page, "small", "Bar: 90 % interval");
@@ -261,7 +274,7 @@ static void add_end(struct html *out, const struct chart_tornado *tornado, const
              (int)end->colour, 100 * from, y, 100 * (to - from), THIN, end->key);
     html_value(out, value);
     html_add(out, "><title>%s, %s: %s</title></rect>\n", label, end->label,
-             unit_text(tornado->unit, value));
+             unit_text(answer_unit(end->key), value));
 }
 
 static struct axis_scale tornado_scale(const struct chart_tornado *tornado, int64_t count)
@@ -274,7 +287,8 @@ static struct axis_scale tornado_scale(const struct chart_tornado *tornado, int6
             most = fmax(most, value);
         }
     double margin = most > least ? 0.05 * (most - least) : fabs(most) / 2;
-    return (struct axis_scale){least - margin, most + margin, false, tornado->unit};
+    return (struct axis_scale){least - margin, most + margin, false,
+                               answer_unit(tornado->end[0].key)};
 }
 
 void chart_tornado(struct page *page, const struct chart_tornado *tornado)

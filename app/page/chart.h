@@ -5,7 +5,8 @@
  *
  * A picture has no viewBox: widths are percent, heights are pixels, so it fills a telephone and a
  * sheet of paper and its text keeps its size.  Colours and dashes are classes of page.css: c0 to c7
- * fill, s0 to s7 draw.  They mean the same in all pictures of a page.
+ * fill, s0 to s7 draw.  They mean the same in all pictures of a page.  Units and intervals
+ * follow from keys, as in core/base/columns.h.
  */
 
 #include "app/page/html.h"
@@ -23,7 +24,7 @@ enum chart_colour {
     CHART_COLOURS
 };
 
-/** A number of each row, and its colour. */
+/** A number of each row, and its colour; without any row that has it, it is left out. */
 struct chart_part {
     const char *key, *label;
     enum chart_colour colour;
@@ -46,9 +47,8 @@ struct chart_bars {
     const char *label, *word; /**< key of what stands above a bar; the noun after a number, or "" */
     const struct chart_part *part; /**< the last has key NULL */
     const char *total;             /**< key of the number at the right; NULL: none */
-    enum unit unit;
-    double most; /**< value of a full width; 0: the largest */
-    bool beside; /**< parts below each other, not in a row */
+    double most;                   /**< value of a full width; 0: the largest */
+    bool beside;                   /**< parts below each other, not in a row */
 };
 
 /** Append the picture and its legend. */
@@ -58,10 +58,8 @@ void chart_bars(struct page *page, const struct chart_bars *bars);
 struct chart_ranges {
     struct chart_words words;
     const struct json *rows;
-    const char *label; /**< key of a text */
-    const char *low, *value, *high;
-    enum unit unit;
-    double mark; /**< a line at this value; NAN: none */
+    const char *label, *value; /**< keys of a text and of a number */
+    double mark;               /**< a line at this value; NAN: none */
     bool log;
 };
 
@@ -74,7 +72,6 @@ struct chart_tornado {
     const struct json *rows;
     const char *label;
     struct chart_part end[3]; /**< low and high; the last has key NULL */
-    enum unit unit;
     double middle;
 };
 
@@ -86,13 +83,13 @@ void chart_tornado(struct page *page, const struct chart_tornado *tornado);
 struct chart_curve {
     struct chart_words words;
     const struct json *rows;
-    const char *x, *x_label;
-    const char *value, *low, *high; /**< low and high NULL: no intervals */
-    const char *value_label;        /**< stands above, with what else is drawn */
-    const char *series; /**< key of the text that tells lines apart; NULL: there is one */
-    const char *marked; /**< key of a text that points have that stand out; NULL: none does */
+    const char *x, *x_label; /**< x_label NULL: the key's own */
+    const char *value;
+    const char *range;       /**< key of what has the interval; NULL: the value has */
+    const char *value_label; /**< stands above, with what else is drawn */
+    const char *series;      /**< key of the text that tells lines apart; NULL: there is one */
+    const char *marked;      /**< key of a text that points have that stand out; NULL: none does */
     const char *marked_label, *centre_label; /**< what rings and the horizontal line are */
-    enum unit x_unit, unit;
     bool x_log, log;
     enum chart_colour colour; /**< of the first series */
     bool points;              /**< no line */

@@ -22,6 +22,7 @@ struct plot {
     struct point *point; /* (count) by series, then x; owned */
     int32_t count, series;
     const char *name[CHART_COLOURS]; /* (series) borrowed */
+    char *x_label;                   /* owned */
     struct axis_scale x, y;
     bool cut; /* intervals go on above 100 %, where no value is */
 };
@@ -56,8 +57,8 @@ static void take_points(struct plot *plot)
         const struct json *row = json_item(curve->rows, i);
         struct point p = {html_number(row, curve->x, -1),
                           html_number(row, curve->value, -1),
-                          curve->low ? html_number(row, curve->low, -1) : NAN,
-                          curve->high ? html_number(row, curve->high, -1) : NAN,
+                          html_end(row, curve->range ? curve->range : curve->value, false),
+                          html_end(row, curve->range ? curve->range : curve->value, true),
                           0,
                           curve->marked && *html_word(row, curve->marked)};
         bool drawn = isfinite(p.x) && isfinite(p.value) && (!curve->log || p.value > 0);
@@ -70,6 +71,7 @@ static void take_points(struct plot *plot)
 static void take_scales(struct plot *plot)
 {
     const struct chart_curve *curve = plot->curve;
+    enum unit x_unit = answer_unit(curve->x), unit = answer_unit(curve->value);
     double left = INFINITY, right = -INFINITY, least = curve->centre, most = curve->centre;
     double ends = NAN; /* the highest of an interval */
     for (int32_t i = 0; i < plot->count; i++) {
@@ -82,15 +84,15 @@ static void take_scales(struct plot *plot)
     }
     for (int64_t i = 0; i < json_count_items(curve->published); i++)
         most = fmax(most, html_number(json_item(curve->published, i), "value", -1));
-    bool high = curve->unit == UNIT_FRACTION && !curve->log && fmax(most, ends) > 1;
+    bool high = unit == UNIT_FRACTION && !curve->log && fmax(most, ends) > 1;
     double top = most > 1 ? 1.02 * most : 1; /* not the next round number */
     plot->cut = high && ends > top;
     most = high ? 1 : fmax(most, ends);
-    plot->x = scale_of(left, right, curve->x_log, curve->x_unit);
+    plot->x = scale_of(left, right, curve->x_log, x_unit);
     if (!curve->x_log && left < right)
-        plot->x = (struct axis_scale){left, right, false, curve->x_unit};
-    plot->y = curve->log ? scale_of(least / 1.1, most * 1.1, true, curve->unit)
-                         : scale_of(least, most, false, curve->unit);
+        plot->x = (struct axis_scale){left, right, false, x_unit};
+    plot->y = curve->log ? scale_of(least / 1.1, most * 1.1, true, unit)
+                         : scale_of(least, most, false, unit);
     if (high)
         plot->y.to = top;
 }
@@ -137,7 +139,7 @@ static void add_axes(struct html *out, const struct plot *plot)
             html_add(out, "%s</text>\n", unit_text(plot->x.unit, tick[i]));
     }
     html_add(out, "<text class=\"mid\" x=\"50%%\" y=\"%d\">%s</text>\n", HEIGHT + 38,
-             plot->curve->x_label);
+             plot->x_label);
 }
 
 static void add_corner(struct html *out, const struct plot *plot, double x, double y)
@@ -164,7 +166,7 @@ static void add_lines(struct html *out, const struct plot *plot)
              "<svg width=\"100%%\" height=\"%d\" viewBox=\"0 0 %d %d\" "
              "preserveAspectRatio=\"none\">\n",
              HEIGHT, BOX, BOX);
-    if (plot->curve->low && !has_bars(plot))
+    if (!has_bars(plot))
         add_band(out, plot);
     if (isfinite(plot->curve->centre))
         html_add(out, "<line class=\"s%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>\n",
@@ -198,11 +200,11 @@ static void add_point(struct html *out, const struct plot *plot, const struct po
              p->marked ? "6" : "3.5", curve->value);
     html_value(out, p->value);
     html_add(out, "><title>%s%s%s %s: %s %s", plot->name[p->series],
-             *plot->name[p->series] ? ", " : "", curve->x_label, unit_text(curve->x_unit, p->x),
-             curve->value_label, unit_text(curve->unit, p->value));
+             *plot->name[p->series] ? ", " : "", plot->x_label, unit_text(plot->x.unit, p->x),
+             curve->value_label, unit_text(plot->y.unit, p->value));
     if (isfinite(p->low))
-        html_add(out, ", 90&#160;%% interval %s to %s", unit_text(curve->unit, p->low),
-                 unit_text(curve->unit, p->high));
+        html_add(out, ", 90&#160;%% interval %s to %s", unit_text(plot->y.unit, p->low),
+                 unit_text(plot->y.unit, p->high));
     html_add(out, "</title></circle>\n");
 }
 
@@ -258,7 +260,9 @@ static void add_caption(struct page *page, const struct plot *plot)
 
 void chart_curve(struct page *page, const struct chart_curve *curve)
 {
-    struct plot plot = {.curve = curve};
+    struct plot plot = {.curve = curve,
+                        .x_label =
+                            curve->x_label ? base_copy(curve->x_label) : answer_label(curve->x)};
     take_points(&plot);
     if (plot.count > 0) {
         take_scales(&plot);
@@ -274,4 +278,5 @@ void chart_curve(struct page *page, const struct chart_curve *curve)
         chart_end(page);
     }
     free(plot.point);
+    free(plot.x_label);
 }

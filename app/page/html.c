@@ -149,39 +149,23 @@ static void add_csv(struct html *out, const char *name, const struct json *rows)
     html_add(out, "\">Download CSV</a></p>\n");
 }
 
-void html_cell(struct html *out, enum unit unit, double value)
+void html_cell(struct html *out, const struct columns_item *column, const struct json *row)
 {
-    html_add(out, "<td");
-    html_value(out, value);
-    html_add(out, ">%s</td>", unit_text(unit, value));
+    AUTOFREE char *cell = columns_cell(column, row);
+    html_add(out, "<td class=\"%s\"", column->text ? "text" : "");
+    html_value(out, html_number(row, column->key, -1));
+    html_add(out, ">%s</td>", cell);
 }
 
-/* Whether any row has it. */
-static bool is_used(const struct html_column *column, const struct json *rows)
+static void add_row(struct html *out, const struct columns *columns, const struct json *row)
 {
-    for (int64_t i = 0; i < json_count_items(rows); i++) {
-        const struct json *row = json_item(rows, i);
-        if (column->text ? json_as_text(json_get(row, column->key)) != NULL
-                         : !isnan(html_number(row, column->key, -1)))
-            return true;
-    }
-    return false;
-}
-
-static void add_row(struct html *out, const struct html_column *column, const struct json *rows,
-                    int64_t index)
-{
-    const struct json *row = json_item(rows, index);
     double bucket = html_number(row, "bucket", -1);
     html_add(out, "<tr");
     if (bucket >= 0)
         html_add(out, " data-bucket=\"%.0f\"", bucket);
     html_add(out, ">");
-    for (; column->key; column++)
-        if (is_used(column, rows) && column->text)
-            html_add(out, "<td class=\"text\">%s</td>", json_as_text(json_get(row, column->key)));
-        else if (is_used(column, rows))
-            html_cell(out, column->unit, html_number(row, column->key, -1));
+    for (const struct columns_item *c = columns->item; c < columns->item + columns->count; c++)
+        html_cell(out, c, row);
     html_add(out, "</tr>\n");
 }
 
@@ -194,21 +178,19 @@ void html_begin_table(struct html *out, const char *name, const char *words)
 }
 
 void html_table(struct page *page, const char *name, const char *words, const struct json *rows,
-                const struct html_column *column, bool folded)
+                const char *columns, bool folded)
 {
     struct html *out = &page->body;
     int64_t count = json_count_items(rows);
+    AUTORELEASE(columns) struct columns shown = columns_of(columns, rows);
     if (folded)
         html_add(out, "<details><summary>Table and CSV: %s</summary>\n", words);
     html_begin_table(out, name, words);
-    for (const struct html_column *c = column; c->key; c++)
-        if (is_used(c, rows) && c->text)
-            html_add(out, "<th scope=\"col\" class=\"text\">%s</th>", c->label);
-        else if (is_used(c, rows))
-            html_add(out, "<th scope=\"col\">%s</th>", c->label);
+    for (const struct columns_item *c = shown.item; c < shown.item + shown.count; c++)
+        html_add(out, "<th scope=\"col\" class=\"%s\">%s</th>", c->text ? "text" : "", c->label);
     html_add(out, "</tr></thead>\n<tbody>\n");
     for (int64_t i = 0; i < count && i < PAGE_ROWS; i++)
-        add_row(out, column, rows, i);
+        add_row(out, &shown, json_item(rows, i));
     html_add(out, "</tbody></table></div>\n");
     if (count > PAGE_ROWS)
         html_add(out, "<p class=\"small\">and %" PRId64 " more rows</p>\n", count - PAGE_ROWS);
@@ -217,28 +199,27 @@ void html_table(struct page *page, const char *name, const char *words, const st
         html_add(out, "</details>\n");
 }
 
-struct html_figure html_figure(const struct json *object, const char *key, const char *label,
-                               enum unit unit)
-{
-    return (struct html_figure){label, unit, html_number(object, key, -1),
-                                html_end(object, key, false), html_end(object, key, true)};
-}
-
-void html_figures(struct page *page, const struct html_figure *figure, int32_t count)
+void html_figures(struct page *page, const struct json *object, const char *columns)
 {
     struct html *out = &page->body;
+    AUTORELEASE(json) struct json *row = json_new_array();
+    json_append(row, json_share(object));
+    AUTORELEASE(columns) struct columns shown = columns_of(columns, row);
+    const struct columns_item *end = shown.item + shown.count;
     bool likely = false;
-    for (int32_t i = 0; i < count; i++)
-        likely = likely || isfinite(figure[i].low);
+    for (const struct columns_item *c = shown.item; c < end; c++)
+        likely = likely || c->end;
     html_begin_table(out, "figures", likely ? "The answer with its 90 % intervals" : "The answer");
     html_add(out, "<th scope=\"col\">quantity</th><th scope=\"col\">value</th>"
                   "<th scope=\"col\">from</th><th scope=\"col\">to</th></tr></thead>\n<tbody>\n");
-    for (const struct html_figure *f = figure; f < figure + count; f++) {
-        if (isnan(f->value))
+    for (const struct columns_item *c = shown.item; c < end; c++) {
+        if (c->end)
             continue;
-        html_add(out, "<tr><td>%s</td>", f->label);
-        for (int i = 0; i < 3; i++)
-            html_cell(out, f->unit, i == 0 ? f->value : i == 1 ? f->low : f->high);
+        AUTOFREE char *low = base_format("%s_low", c->key), *high = base_format("%s_high", c->key);
+        html_add(out, "<tr><td>%s</td>", c->label);
+        html_cell(out, c, object);
+        html_cell(out, &(struct columns_item){.key = low}, object);
+        html_cell(out, &(struct columns_item){.key = high}, object);
         html_add(out, "</tr>\n");
     }
     html_add(out, "</tbody></table></div>\n");

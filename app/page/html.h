@@ -13,6 +13,7 @@
  * whoever wrote it, is an argument and thereby escaped.
  */
 
+#include "core/base/columns.h"
 #include "core/base/json.h"
 #include "core/base/unit.h"
 
@@ -83,39 +84,21 @@ void html_paragraph(struct page *page, const char *class, const char *text);
 /** Append @list, an array of texts, under a few words; nothing if it is empty or NULL. */
 void html_list(struct page *page, const char *words, const struct json *list);
 
-/** A column of a table. */
-struct html_column {
-    const char *key, *label;
-    enum unit unit; /**< of numbers */
-    bool text;
-};
-
 /** Begin a table with that id and @words above it; its headings come next. */
 void html_begin_table(struct html *out, const char *name, const char *words);
 
-/** Append a cell with @value. */
-void html_cell(struct html *out, enum unit unit, double value);
+/** Append @row's cell of a column. */
+void html_cell(struct html *out, const struct columns_item *column, const struct json *row);
 
-/** Append @rows, an array of objects, as a table with the columns of @column (whose last has key
- * NULL; those that no row has are left out), a link to all of it as the CSV file @name, and the
- * @words above; folded away if @folded. A row with a member "bucket" names it. */
+/** Append @rows, an array of objects, as a table with @columns (core/base/columns.h), a link to all
+ * of it as the CSV file @name, and the @words above; folded away if @folded.  A row with a member
+ * "bucket" names it. */
 void html_table(struct page *page, const char *name, const char *words, const struct json *rows,
-                const struct html_column *column, bool folded);
+                const char *columns, bool folded);
 
-/** One row of html_figures(). */
-struct html_figure {
-    const char *label;
-    enum unit unit;
-    double value, low, high; /**< NaN: none */
-};
-
-/** The number @key of @object with its interval. */
-struct html_figure html_figure(const struct json *object, const char *key, const char *label,
-                               enum unit unit);
-
-/** Append a table of figures with their 90 % intervals; @figure (count), of which those whose value
- * is NaN are left out. */
-void html_figures(struct page *page, const struct html_figure *figure, int32_t count);
+/** Append a table of numbers of @object with their 90 % intervals: those of @columns that are not
+ * null. */
+void html_figures(struct page *page, const struct json *object, const char *columns);
 
 /** Write the page called @title with @data in it to @path, whole or not at all, and release it.
  * @return 0, or -1: it cannot be written (exit codes 73, 74). */

@@ -130,23 +130,10 @@ static struct json *swings_of(const struct json *all)
 static void add_table(struct page *page, const struct json *all, const char *name,
                       const char *words, const struct json *rows, bool folded)
 {
-    const char *unit = html_word(all, "price_unit");
-    bool priced = strcmp(price_key(all), "cost") == 0;
-    const struct html_column columns[] = {
-        {"plan", "", UNIT_NONE, true},
-        {"time_to_train_s", "time", UNIT_SECONDS, false},
-        {"time_to_train_s_low", "from", UNIT_SECONDS, false},
-        {"time_to_train_s_high", "to", UNIT_SECONDS, false},
-        {priced ? "cost" : "device_hours", unit, UNIT_NONE, false},
-        {priced ? "cost_low" : "device_hours_low", "from", UNIT_NONE, false},
-        {priced ? "cost_high" : "device_hours_high", "to", UNIT_NONE, false},
-        {"keeps", "in limits", UNIT_NONE, true},
-        {"name", "plan", UNIT_NONE, true},
-        {"energy_kwh", "energy, kWh", UNIT_NONE, false},
-        {"devices", "devices", UNIT_NONE, false},
-        {"epochs", "epochs", UNIT_NONE, false},
-        {"backend", "back end", UNIT_NONE, true},
-        {0}};
+    AUTOFREE char *columns =
+        base_format("plan: , time_to_train_s, %s: %s, keeps: in limits, name: plan, energy_kwh, "
+                    "devices, epochs, backend",
+                    price_key(all), html_word(all, "price_unit"));
     html_table(page, name, words, rows, columns, folded);
 }
 
@@ -163,14 +150,11 @@ static void add_front(struct page *page, const struct json *all)
                     .x = price_key(all),
                     .x_label = html_word(all, "price_unit"),
                     .value = "time_to_train_s",
-                    .low = "time_to_train_s_low",
-                    .high = "time_to_train_s_high",
                     .value_label = "Time",
                     .marked_label = "best and next best",
                     .centre_label = "the deadline",
                     .series = "platform",
                     .marked = "plan",
-                    .unit = UNIT_SECONDS,
                     .x_log = chart_wide(rows, price_key(all), NAN),
                     .log = chart_wide(rows, "time_to_train_s", within),
                     .points = true,
@@ -185,16 +169,12 @@ static void add_swings(struct page *page, const struct json *all)
     const char *unit = html_word(all, "price_unit");
     AUTOFREE char *low = base_format("%s at the low end", time ? "time" : unit);
     AUTOFREE char *high = base_format("%s at the high end", time ? "time" : unit);
+    AUTOFREE char *columns =
+        base_format("input: uncertain input, range: ends, low_time_s: low: time, low_price: %s, "
+                    "high_time_s: high: time, high_price: %s, low_best: low: the best is, "
+                    "high_best: high: the best is",
+                    unit, unit);
     AUTORELEASE(json) struct json *rows = swings_of(all);
-    const struct html_column columns[] = {{"input", "uncertain input", UNIT_NONE, true},
-                                          {"range", "ends", UNIT_NONE, true},
-                                          {"low_time_s", "low: time", UNIT_SECONDS, false},
-                                          {"low_price", unit, UNIT_NONE, false},
-                                          {"high_time_s", "high: time", UNIT_SECONDS, false},
-                                          {"high_price", unit, UNIT_NONE, false},
-                                          {"low_best", "low: the best is", UNIT_NONE, true},
-                                          {"high_best", "high: the best is", UNIT_NONE, true},
-                                          {0}};
     if (json_count_items(rows) > 0) {
         html_section(page, "What would change it?");
         html_paragraph(page, NULL,
@@ -209,7 +189,6 @@ static void add_swings(struct page *page, const struct json *all)
                 .end = {{time ? "low_time_s" : "low_price", low, CHART_COMPUTE},
                         {time ? "high_time_s" : "high_price", high, CHART_ROW},
                         {0}},
-                .unit = time ? UNIT_SECONDS : UNIT_NONE,
                 .middle = html_number(json_get(all, "best"),
                                       time ? "time_to_train_s" : price_key(all), -1)});
         html_table(page, "sensitivity", "what each uncertain input moves", rows, columns, true);

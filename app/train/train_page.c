@@ -113,53 +113,36 @@ static char *answer_of(const struct json *steps, const struct json *evaluations)
     return out.data;
 }
 
-static const struct html_column step_columns[] = {
-    {"step", "up to step", UNIT_NONE, false},
-    {"epoch", "epoch", UNIT_NONE, false},
-    {"step_s", "step", UNIT_SECONDS, false},
-    {"busy_s", "computes", UNIT_SECONDS, false},
-    {"exposed_communication_s", "waits for all-reduces", UNIT_SECONDS, false},
-    {"input_wait_s", "waits for images", UNIT_SECONDS, false},
-    {"images_per_s", "throughput", UNIT_IMAGES_PER_SECOND, false},
-    {0}};
+static const char step_columns[] =
+    "step: up to step, epoch, step_s, busy_s: computes, exposed_communication_s: waits for "
+    "all-reduces, input_wait_s: waits for images, images_per_s";
 
 static void add_loss(struct page *page, const struct json *rows)
 {
-    static const struct html_column columns[] = {{"step", "up to step", UNIT_NONE, false},
-                                                 {"epoch", "epoch", UNIT_NONE, false},
-                                                 {"loss", "loss", UNIT_NONE, false},
-                                                 {0}};
     html_section(page, "Does it learn?");
     chart_curve(page, &(struct chart_curve){.words = {.title = "Loss over the steps of the run"},
                                             .rows = rows,
                                             .x = "step",
-                                            .x_label = "step",
                                             .value = "loss",
                                             .value_label = "Training loss",
-                                            .unit = UNIT_NONE,
                                             .centre = NAN});
-    html_table(page, "loss", "loss, means of steps", rows, columns, true);
+    html_table(page, "loss", "loss, means of steps", rows, "step: up to step, epoch, loss", true);
 }
 
 static void add_accuracy(struct page *page, const struct json *evaluations)
 {
-    static const struct html_column columns[] = {
-        {"step", "step", UNIT_NONE, false},      {"epoch", "epoch", UNIT_NONE, false},
-        {"loss", "loss", UNIT_NONE, false},      {"top1", "top-1", UNIT_FRACTION, false},
-        {"top5", "top-5", UNIT_FRACTION, false}, {0}};
     if (json_count_items(evaluations) <= 0)
         return;
     html_section(page, "How good is it?");
     chart_curve(page, &(struct chart_curve){.words = {.title = "Top-1 accuracy of each evaluation"},
                                             .rows = evaluations,
                                             .x = "step",
-                                            .x_label = "step",
                                             .value = "top1",
                                             .value_label = "Top-1 accuracy of evaluations",
-                                            .unit = UNIT_FRACTION,
                                             .colour = CHART_INPUT,
                                             .centre = NAN});
-    html_table(page, "evaluations", "evaluations", evaluations, columns, true);
+    html_table(page, "evaluations", "evaluations", evaluations, "step, epoch, loss, top1, top5",
+               true);
 }
 
 static void add_time(struct page *page, const struct json *rows, const struct json *spans)
@@ -173,10 +156,8 @@ static void add_time(struct page *page, const struct json *rows, const struct js
     chart_curve(page, &(struct chart_curve){.words = {.title = "Time of a step over the run"},
                                             .rows = rows,
                                             .x = "step",
-                                            .x_label = "step",
                                             .value = "step_s",
                                             .value_label = "Time of a step",
-                                            .unit = UNIT_SECONDS,
                                             .points = true,
                                             .centre = NAN});
     html_table(page, "times", "time of steps, means", rows, step_columns, true);
@@ -186,8 +167,7 @@ static void add_time(struct page *page, const struct json *rows, const struct js
                                           .label = "step",
                                           .word = "",
                                           .part = part,
-                                          .total = "step_s",
-                                          .unit = UNIT_SECONDS});
+                                          .total = "step_s"});
     html_table(page, "parts", "parts of a step over the run, means", spans, step_columns, true);
 }
 

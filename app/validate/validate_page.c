@@ -28,19 +28,14 @@ static struct json *step_rows(const struct json *all)
         struct json *row = json_append_object(rows);
         json_put_integer(row, "step", i + 1);
         json_put_real(row, "measured_s", html_number(all, "step_times_s", i));
-        json_put_real(row, "low_s", html_number(all, "step_s_low", -1));
-        json_put_real(row, "high_s", html_number(all, "step_s_high", -1));
+        json_put_real(row, "predicted_s_low", html_number(all, "step_s_low", -1));
+        json_put_real(row, "predicted_s_high", html_number(all, "step_s_high", -1));
     }
     return rows;
 }
 
 static void add_steps(struct page *page, const struct json *all)
 {
-    static const struct html_column columns[] = {{"step", "step", UNIT_NONE, false},
-                                                 {"measured_s", "measured", UNIT_SECONDS, false},
-                                                 {"low_s", "predicted from", UNIT_SECONDS, false},
-                                                 {"high_s", "to", UNIT_SECONDS, false},
-                                                 {0}};
     AUTORELEASE(json) struct json *rows = step_rows(all);
     const struct json *step = json_item(json_get(all, "rows"), 0);
     html_section(page, "Every measured step");
@@ -49,17 +44,15 @@ static void add_steps(struct page *page, const struct json *all)
                                               "A point per step; the table below has the numbers."},
                                     .rows = rows,
                                     .x = "step",
-                                    .x_label = "step",
                                     .value = "measured_s",
-                                    .low = "low_s",
-                                    .high = "high_s",
+                                    .range = "predicted_s",
                                     .value_label = "Measured time of a step",
                                     .centre_label = "predicted",
-                                    .unit = UNIT_SECONDS,
                                     .colour = CHART_ROW,
                                     .points = true,
                                     .centre = html_number(step, "predicted_s", -1)});
-    html_table(page, "steps", "measured steps", rows, columns, true);
+    html_table(page, "steps", "measured steps", rows,
+               "step, measured_s, predicted_s_low: predicted from, predicted_s_high: to", true);
 }
 
 /* Those of @rows that a bar can show; the first is the step. */
@@ -88,14 +81,6 @@ static void add_rows(struct page *page, const struct json *rows)
         {"measured_s", "measured (median)", CHART_ROW},
         {"lower_quartile_s", "measured (lower quartile)", CHART_OTHER},
         {0}};
-    static const struct html_column columns[] = {
-        {"group", "of", UNIT_NONE, true},
-        {"name", "what", UNIT_NONE, true},
-        {"predicted_s", "predicted", UNIT_SECONDS, false},
-        {"measured_s", "measured", UNIT_SECONDS, false},
-        {"lower_quartile_s", "lower quartile", UNIT_SECONDS, false},
-        {"error", "error", UNIT_FRACTION, false},
-        {0}};
     AUTORELEASE(json) struct json *shown = long_rows(rows);
     html_section(page, "Where do both differ?");
     html_paragraph(page, "small", "What takes less than 1 % of the step is in the table alone.");
@@ -105,9 +90,9 @@ static void add_rows(struct page *page, const struct json *rows)
                                     .label = "name",
                                     .word = "",
                                     .part = part,
-                                    .unit = UNIT_SECONDS,
                                     .beside = true});
-    html_table(page, "rows", "predicted and measured times of one step", rows, columns, true);
+    html_table(page, "rows", "predicted and measured times of one step", rows,
+               "group: of, name: what, predicted_s, measured_s, lower_quartile_s, error", true);
 }
 
 int validation_page(const char *file, const struct json *all, struct err *err)

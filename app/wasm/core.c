@@ -63,7 +63,7 @@ static void say_all(struct text *out, const struct result *result)
     say(out, "step_s", UNIT_SECONDS, result->step.time);
     say(out, "compute_s", UNIT_SECONDS, result->step.compute);
     say(out, "exposed_communication_s", UNIT_SECONDS, result->step.exposed_communication);
-    say(out, "images_per_s", result->images_unit, result->images_per_s);
+    say(out, result_speed(result), result->images_unit, result->images_per_s);
     say(out, "scaling_efficiency", UNIT_FRACTION, scaling->efficiency);
     say(out, "time_to_train_s", UNIT_SECONDS, result->time_to_train_s);
 }

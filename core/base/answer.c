@@ -38,6 +38,62 @@ static const char *type_of(const struct answer_column *column)
     return column->type ? column->type : column->words ? "string" : types[column->kind];
 }
 
+/* ---- names ---- */
+
+/* How names end: what stands for that in a heading, and the unit. */
+static const struct ending {
+    const char *end, *label;
+    enum unit unit;
+} endings[] = {
+    {"images_per_s", "throughput", UNIT_IMAGES_PER_SECOND},
+    {"samples_per_s", "throughput", UNIT_SAMPLES_PER_SECOND},
+    {"_bytes_per_s", "", UNIT_BYTES_PER_SECOND},
+    {"bandwidth", "bandwidth", UNIT_BYTES_PER_SECOND},
+    {"_s", "", UNIT_SECONDS},
+    {"_bytes", "", UNIT_BYTES},
+    {"bytes", "size", UNIT_BYTES},
+    {"_share", "", UNIT_FRACTION},
+    {"share", "share", UNIT_FRACTION},
+    {"efficiency", "efficiency", UNIT_FRACTION},
+    {"error", "error", UNIT_FRACTION},
+    {"top1", "top-1", UNIT_FRACTION},
+    {"top5", "top-5", UNIT_FRACTION},
+    {"_kwh", ", kWh", UNIT_NONE},
+    {"_kg", ", kg", UNIT_NONE},
+    {"_hours", "-hours", UNIT_NONE},
+    {"backend", "back end", UNIT_NONE},
+    {"", "", UNIT_NONE},
+};
+
+/* The first that fits @key, whose _low and _high are as itself; @rest: the characters before it. */
+static const struct ending *ending_of(const char *key, size_t *rest)
+{
+    size_t length = strlen(key), end;
+    length -= length > 4 && !strcmp(key + length - 4, "_low") ? 4 : 0;
+    length -= length > 5 && !strcmp(key + length - 5, "_high") ? 5 : 0;
+    const struct ending *ending = endings;
+    while ((end = strlen(ending->end)) > length || strncmp(key + length - end, ending->end, end))
+        ending++;
+    *rest = length - end;
+    return ending;
+}
+
+enum unit answer_unit(const char *key)
+{
+    size_t rest;
+    return ending_of(key, &rest)->unit;
+}
+
+char *answer_label(const char *key)
+{
+    size_t rest;
+    const struct ending *ending = ending_of(key, &rest);
+    char *label = base_format("%.*s%s", (int)rest, key, ending->label);
+    for (size_t i = 0; i < rest; i++)
+        label[i] = label[i] == '_' ? ' ' : label[i];
+    return label;
+}
+
 /* ---- values ---- */
 
 /* What @record holds at @offset. */

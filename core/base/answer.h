@@ -11,7 +11,8 @@
  *
  * One number has one name in every answer: step_s, images_per_s, scaling_efficiency,
  * time_to_train_s, ...  A number with a 90 % interval has it beside itself, as KEY_low and
- * KEY_high. A value that is not known is null; only where a row says so is its key left out.
+ * KEY_high. A value that is not known is null; only where a row says so is its key left out.  The
+ * name also gives the unit and the heading of a column: see answer_unit() and answer_label().
  */
 
 #include <stdbool.h>
@@ -52,11 +53,9 @@ enum column_kind {
 
 /** One row. */
 struct answer_column {
-    const char *key;   /**< "grid.columns" */
-    const char *help;  /**< without full stop; a sentence that needs no other row */
-    const char *label; /**< at the head of tables for people; NULL: in none of them */
+    const char *key;  /**< "grid.columns" */
+    const char *help; /**< without full stop; a sentence that needs no other row */
     enum column_kind kind;
-    enum unit unit;
     bool null;                /**< the value may be missing: null */
     bool zero;                /**< a number of 0, or an empty text, is null */
     bool negative;            /**< a number below 0 is null */
@@ -166,6 +165,12 @@ struct answer_columns {
     {                                                                                              \
         name, rows, ARRAY_SIZE(rows), sizeof(DESCRIBED)                                            \
     }
+
+/** The unit of the numbers called @key, by its end: step_s, memory_bytes, scaling_efficiency. */
+enum unit answer_unit(const char *key);
+
+/** "time to train" for time_to_train_s: what stands above a column.  The caller frees it. */
+char *answer_label(const char *key);
 
 /** Set the values of @record as members of @object. */
 void answer_put(struct json *object, const struct answer_columns *columns, const void *record);

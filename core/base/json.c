@@ -139,7 +139,7 @@ struct json *json_at(struct json *object, const char *key)
     return member ? from_jansson(member) : json_put_object(object, key);
 }
 
-struct json *json_share(struct json *value)
+struct json *json_share(const struct json *value)
 {
     return from_jansson(value ? json_incref(to_jansson(value)) : json_null());
 }

@@ -66,7 +66,7 @@ struct json *json_append_array(struct json *array);
 struct json *json_at(struct json *object, const char *key);
 
 /** @value once more, to be put into another; NULL is null.  Neither may be changed any more. */
-struct json *json_share(struct json *value);
+struct json *json_share(const struct json *value);
 
 /** Set a member to [@low, @high], or to [] where @low is NaN. */
 void json_put_interval(struct json *object, const char *key, double low, double high);

@@ -71,6 +71,11 @@ int result_check(const struct result *result, struct err *err)
                : 0;
 }
 
+const char *result_speed(const struct result *result)
+{
+    return result->images_unit == UNIT_SAMPLES_PER_SECOND ? "samples_per_s" : "images_per_s";
+}
+
 /* ---- for programs ---- */
 
 struct shown_phase {
@@ -95,7 +100,7 @@ struct shown {
 
 #define DESCRIBED struct shown_phase
 static const struct answer_column phase_rows[] = {
-    COLUMN("epochs", phase.epochs, .label = "epochs", .help = "passes over the training images"),
+    COLUMN("epochs", phase.epochs, .help = "passes over the training images"),
     COLUMN("batch_per_device", phase.batch_per_device, .help = "images per device and step"),
     COLUMN("devices", phase.devices, .help = "devices that take part"),
     COLUMN("global_batch", phase.global_batch, .help = "images per step"),

@@ -80,6 +80,9 @@ void result_add(char ***list, int32_t *count, char *text);
  * @return 0, or -1 (exit code 70) with the number that is not. */
 int result_check(const struct result *result, struct err *err);
 
+/** "images_per_s", or "samples_per_s" where they are no pictures: the key of the throughput. */
+const char *result_speed(const struct result *result);
+
 /** The result and the collectives of its last phase's step as JSON. */
 struct json *result_json(const struct result *result, const struct report_exchanges *exchanges);
 

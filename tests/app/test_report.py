@@ -245,7 +245,7 @@ class Predict(Report):
         keys = ("step", "weak_scaling", "time_to_train")
         shares = sorted(([row[key] for key in keys] for row in result["interval_shares"]), key=max, reverse=True)
         for k, key in enumerate(keys):
-            marks = [float(mark["data-value"]) for mark in page.marks(key)]
+            marks = [float(mark["data-value"]) for mark in page.marks(f"{key}_share")]
             self.assertEqual(marks, [share[k] for share in shares if max(share) >= 0.01])
 
     FAILING = ("--set=platform.node.mtbf=20h", "--set=training.checkpoint.cost=20 s", "--set=training.checkpoint.restart=5min")
@@ -420,11 +420,11 @@ class Others(Report):
         self.assertEqual(page.data(), result)
         self.assertEqual(page.words("p")[0], result["sentence"])
         pair = result["pairs"][0]
-        values = [float(mark["data-value"]) for mark in page.marks("value")]
+        values = [float(mark["data-value"]) for key in ("ratio", "time_to_train_s", "factor") for mark in page.marks(key)]
         self.assertEqual(values, [pair["ratio"], *(job["time_to_train_s"] for job in result["jobs"]),
                                   *(factor["factor"] for factor in pair["factors"])])
         row = self.rows_of(page, "pairs")[0]
-        self.assertEqual([float(row[end]) for end in ("low", "high") if row[end]], likely(pair, "ratio"))
+        self.assertEqual([float(row[end]) for end in ("ratio_low", "ratio_high") if row[end]], likely(pair, "ratio"))
 
     def test_a_sweep_shows_its_axis_and_its_front(self):
         words = ("sweep", self.job, "--set", "allreduce.grid=null", "--scan", "cluster.nodes=1..8:x2", "--list",

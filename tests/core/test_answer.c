@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "config.h"
+#include "core/base/columns.h"
 #include "tests/core/own.h"
 #include "tests/test.h"
 
@@ -178,6 +179,36 @@ TEST(what_lacks_a_key_or_has_another_type_is_not_read)
     }
     OWN(json) *none = json_new_object();
     assert_false(answer_read(&stop_columns, none, &(struct stop){0}));
+}
+
+TEST(names_give_labels_and_units)
+{
+    static const struct {
+        const char *key, *label;
+        enum unit unit;
+    } rows[] = {{"time_to_train_s", "time to train", UNIT_SECONDS},
+                {"memory_bytes", "memory", UNIT_BYTES},
+                {"images_per_s", "throughput", UNIT_IMAGES_PER_SECOND},
+                {"weak_scaling_efficiency", "weak scaling efficiency", UNIT_FRACTION},
+                {"energy_kwh", "energy, kWh", UNIT_NONE},
+                {"s", "s", UNIT_NONE}};
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        AUTOFREE char *label = answer_label(rows[i].key);
+        assert_string_equal(label, rows[i].label);
+        assert_int_equal(answer_unit(rows[i].key), rows[i].unit);
+    }
+}
+
+TEST(columns_are_as_wide_as_needed_and_none_is_empty)
+{
+    const struct stop stop[] = {{.wait = 1.5, .likely = {1, 2}, .tracks = 2, .name = "west"},
+                                {.wait = NAN, .likely = {NAN, NAN}, .tracks = 12345}};
+    HELD(text) out = {0};
+    OWN(json) *rows = answer_list(&stop_columns, stop, ARRAY_SIZE(stop));
+    columns_print(&out, "tracks, lifts, name: stop, wait_s", rows);
+    assert_string_equal(out.data, "  tracks  stop   wait  from   to\n"
+                                  "       2  west  1.5 s   1 s  2 s\n"
+                                  "   12345            -     -    -\n");
 }
 
 static void add(void *context, const char *path, const char *type, const char *help)

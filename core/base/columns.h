@@ -1,0 +1,37 @@
+#pragma once
+
+/** @file
+ * Rows of an answer's JSON as a table for people, in text and on pages.
+ *
+ * Columns are words such as "devices, step_s, reason: no answer because": keys, in their order,
+ * each with a heading where answer_label() will not do.  A number with a 90 % interval is followed
+ * by its ends.  Units follow from the keys (core/base/answer.h).  A column without any value is
+ * left out.
+ */
+
+#include "core/base/answer.h"
+
+/** One of them. */
+struct columns_item {
+    char *key, *label; /**< owned */
+    bool text;         /**< some row has a text here */
+    bool end;          /**< of the interval of the column before */
+};
+
+/** The columns that are shown.  Release with columns_release(). */
+struct columns {
+    struct columns_item *item; /**< (count) owned */
+    int32_t count;
+};
+
+/** Those of @words that @rows, an array of objects, have. */
+struct columns columns_of(const char *words, const struct json *rows);
+
+void columns_release(struct columns *columns);
+
+/** What stands in @row's cell, of null "" or, among numbers, "-"; the caller frees it. */
+char *columns_cell(const struct columns_item *item, const struct json *row);
+
+/** Append @rows as lines: numbers to the right, texts to the left, each column as wide as needed.
+ */
+void columns_print(struct text *out, const char *words, const struct json *rows);
