@@ -28,7 +28,6 @@ OWNERS = {
     "nccl.h": ("exec/cuda/", "tests/cuda/"),
     "gsl/": ("app/",),
     "hwloc.h": ("app/process/cores.c",),
-    "onnx/": ("app/onnx/",),
     "cmocka.h": ("tests/",),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

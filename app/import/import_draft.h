@@ -25,7 +25,8 @@
 
 #include "app/import/import.h"
 
-/** Run foretrain-read for a file @name of kind @kind, whose content is the open file @input.
+/** Run foretrain-read for a file @name of kind @kind, whose content is the open file @input; of
+ * ONNX, @ranks is 1 where operations that are not known count by the bytes they move.
  * @return its answer, to be released with json_free(), or NULL: Python or the program is not there
  * (exit code 69), the program's message and exit code, that it was killed (70). */
 struct json *import_run_reader(const char *kind, const char *name, int input, int32_t ranks,

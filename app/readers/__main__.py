@@ -1,5 +1,6 @@
 """foretrain-read KIND NAME [RANKS NODES]: the draft of a platform or network from the file of another
-tool on standard input, as JSON; what `foretrain import` runs.  NAME is for messages.
+tool on standard input, as JSON; what `foretrain import` runs.  NAME is for messages.  Of ONNX, RANKS of 1
+counts operations that are not known by the bytes they move.
 
 foretrain-read --env: the versions of Python and of what readers import.
 
@@ -14,9 +15,10 @@ import sys
 import draft
 
 READERS = {"hwloc": "hwloc", "ibnetdiscover": "ibnetdiscover", "nccl-tests": "nccl_tests", "nccl-topo": "nccl_topo",
-           "osu": "osu", "slurm": "slurm"}
-PACKAGES = ("yaml",)
+           "onnx": "onnx_network", "osu": "osu", "slurm": "slurm"}
+PACKAGES = ("yaml", "onnx")
 SIZE_LIMIT = 128 << 20  # of a text [bytes]
+ONNX_LIMIT = 2 << 30  # what protobuf reads [bytes]
 CPU_LIMIT = 300  # [s]
 
 
@@ -33,11 +35,18 @@ def environment():
 
 def read(kind, name, options):
     """The document of a file on standard input."""
-    data = sys.stdin.buffer.read(SIZE_LIMIT + 1)
-    if len(data) > SIZE_LIMIT:
-        raise draft.Refused(f"larger than {SIZE_LIMIT >> 20} MiB")
-    reader = importlib.import_module(READERS[kind])
-    made = draft.Draft(draft.plain(os.path.basename(name)))
+    limit = ONNX_LIMIT if kind == "onnx" else SIZE_LIMIT
+    data = sys.stdin.buffer.read(limit + 1)
+    if len(data) > limit:
+        raise draft.Refused(f"larger than {limit >> 20} MiB")
+    try:
+        reader = importlib.import_module(READERS[kind])
+    except ImportError as missing:
+        raise draft.Refused(f"is read with python3-onnx: apt-get install python3-onnx ({missing})", code=69) from None
+    base = draft.plain(os.path.basename(name))
+    if kind == "onnx":
+        return reader.document(data, base, options[0] > 0)
+    made = draft.Draft(base)
     reader.read(made, data.decode("utf-8", "replace"), *options)
     return made.finish()
 

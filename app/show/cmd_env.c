@@ -1,9 +1,11 @@
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/build_info.h"
 #include "app/cli/command.h"
 #include "app/process/child.h"
+#include "app/process/launch.h"
 #include "config.h"
 #include "core/base/json.h"
 #include "core/platform/platform.h"
@@ -15,7 +17,7 @@ struct part {
     char *reason; /* owned; NULL: there */
 };
 
-enum { PART_COUNT = 12 };
+enum { PART_COUNT = 13 };
 
 static struct part find_program(const char *name, const char *library, const char *need)
 {
@@ -25,6 +27,40 @@ static struct part find_program(const char *name, const char *library, const cha
                                 "in ../libexec/foretrain");
     else if (!part.value)
         part.reason = base_format("built without %s", need);
+    return part;
+}
+
+/* What foretrain-read has: {python: "3.11", onnx: null}; NULL: it does not run. */
+static struct json *ask_reader(void)
+{
+    AUTORELEASE(err) struct err ignored = {0};
+    AUTOFREE char *program = child_program("foretrain-read");
+    if (!program)
+        return NULL;
+    AUTORELEASE(launch)
+    struct launch launch = {.output = launch_file(&ignored), .talk = launch_file(&ignored)};
+    launch_add(&launch, "%s", program);
+    launch_add(&launch, "--env");
+    struct json *json = NULL;
+    if (launch.output > 0 && launch.talk > 0 && launch_run(&launch, &ignored) == 0) {
+        AUTORELEASE(text) struct text text = launch_read(launch.output);
+        json = json_read("foretrain-read", text.data ? text.data : "", text.length, &ignored);
+    }
+    close(launch.output);
+    close(launch.talk);
+    return json;
+}
+
+static struct part find_package(const char *name, const struct json *reader, const char *key,
+                                const char *what)
+{
+    const char *version = json_as_text(json_get(reader, key));
+    struct part part = {.name = name, .value = version ? base_copy(version) : NULL};
+    if (!version && reader)
+        part.reason = base_format("%s not read: apt-get install %s", what, name);
+    else if (!version)
+        part.reason =
+            base_format("%s not read: foretrain-read does not run, which needs python3", what);
     return part;
 }
 
@@ -72,12 +108,14 @@ static void print_text(struct text *out, const struct part *part)
 static int show_environment(const void *record, struct text *out, struct err *err)
 {
     const struct request *request = record;
+    AUTORELEASE(json) struct json *reader = ask_reader();
     struct part part[PART_COUNT] = {
         find_platforms(),
         find_program("foretrain-sim", BUILD_SIMGRID, "SimGrid (libsimgrid-dev)"),
         find_program("foretrain-exec", "always", ""),
         find_program("foretrain-read", "always", ""),
-        find_program("foretrain-onnx", BUILD_ONNX, "ONNX (libonnx-dev)"),
+        find_package("python3-yaml", reader, "yaml", "Slurm's topology.yaml is"),
+        find_package("python3-onnx", reader, "onnx", "ONNX files are"),
         find_library("simgrid", BUILD_SIMGRID, "not found, or switched off, at build time"),
         find_library("mpi", BUILD_MPI,
                      "not found, or switched off, at build time: foretrain-exec runs on one "

@@ -16,8 +16,8 @@ import support
 from support import answer, good, run
 
 BESIDE = pathlib.Path(support.PROGRAM).parent
-if not (BESIDE / "foretrain-onnx").exists():
-    print("this build has no foretrain-onnx")
+if answer("env")["python3-onnx"]["found"] is None:
+    print("foretrain-read finds no python3-onnx")
     sys.exit(77)
 try:
     import torch
@@ -289,6 +289,22 @@ class Onnx(support.Case):
         path.write_bytes(conv())
         self.assertIn("kernel: 3", good("import", "onnx", path).stdout)
 
+    def test_shapes_that_are_computed(self):
+        """As unflatten() of PyTorch 2 writes it: the last side of 6 becomes 2 x 3."""
+        def whole(name, *values):
+            return tensor(name, [len(values)], b"".join(value.to_bytes(8, "little", signed=True) for value in values), 7)
+        text = onnx(node("Conv", "x w b", "c"), node("Shape", "c", "sides"), node("Add", "rank dim", "sum"),
+                    node("Mod", "sum rank", "axis"), node("Reshape", "axis one", "end"), node("Slice", "sides zero end", "head"),
+                    node("Add", "axis one", "next"), node("Slice", "sides next far", "tail"),
+                    node("Concat", "head parts tail", "shape", axis=0), node("Reshape", "c shape", "r"),
+                    node("Transpose", "r", "y", perm=[0, 1, 2, 4, 3]),
+                    weights=[tensor("w", [3, 3, 3, 3], bytes(324)), tensor("b", [3], bytes(12)), whole("rank", 4),
+                             whole("dim", -1), whole("one", 1), whole("zero", 0), whole("far", 2**63 - 1), whole("parts", 2, 3)])
+        path = self.directory / "computed.onnx"
+        path.write_bytes(text)
+        layers = answer("show", "model", self.imported(path))["layers"]
+        self.assertEqual([layer["kind"] for layer in layers], ["convolution", "other"])
+
     def test_damaged_files_are_refused(self):
         good = self.directory / "good.onnx"
         export(small_vit(), torch.zeros(1, 3, 32, 32), good)
@@ -314,8 +330,7 @@ class Onnx(support.Case):
 
     def test_a_build_without_it_says_so(self):
         with tempfile.TemporaryDirectory() as empty:
-            self.assertIn("foretrain-onnx", self.refused(69, "import", "onnx", "x.onnx",
-                                                         FORETRAIN_LIBEXEC=empty))
+            self.assertIn("foretrain-read", self.refused(69, "import", "onnx", self.job, FORETRAIN_LIBEXEC=empty))
 
 
 if __name__ == "__main__":

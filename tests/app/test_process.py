@@ -79,7 +79,7 @@ class Children(support.Case):
     def test_a_program_that_is_not_loaded_ends_with_a_documented_code(self):
         env = {**os.environ, "FORETRAIN_LIBEXEC": str(self.directory)}
         for program, words in (("foretrain-exec", (*TRAIN, *ONE)), ("foretrain-sim", ("predict", self.job, "-b", "sim")),
-                               ("foretrain-onnx", ("import", "onnx", "net.onnx"))):
+                               ("foretrain-read", ("import", "onnx", self.job))):
             for code, usual in (126, 69), (127, 69), (1, 70):
                 self.write(program, f"#!/bin/sh\necho 'libx.so: cannot map' >&2\nexit {code}\n", 0o755)
                 if code > 1:

@@ -1,7 +1,10 @@
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/cli/command.h"
-#include "app/onnx/network.h"
+#include "app/import/import_draft.h"
 #include "core/base/file.h"
 #include "models/networks.h"
 
@@ -17,70 +20,60 @@ static const char *const unknown_words[] = {"refuse", "bytes", NULL};
 /* How each of our files begins. */
 #define OWN_FILE "# Written by foretrain import onnx"
 
-static void set_name(struct model *model, const char *path)
+/* A draft of foretrain-read: {network: the text of a network file, values: how many each layer
+ * gives by ONNX's shapes, notes: lines}.  What the file means to us must be what ONNX says. */
+static int compare(const char *file, const struct json *values, const struct model *model,
+                   struct err *err)
 {
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    size_t size = sizeof(model->name), length = strcspn(base, ".");
-    size_t i = 0;
-    for (; i < length && i < size - 1; i++) {
-        char c = base[i];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        model->name[i] = plain || c == '-' ? c : '_';
-    }
-    model->name[i] = '\0';
-    if (i == 0)
-        memcpy(model->name, "onnx", sizeof("onnx"));
-}
-
-/* What the file means to us must be what ONNX says. */
-static int compare(const struct onnx_network *network, const struct model *again, struct err *err)
-{
-    for (int32_t i = 0; i < again->layer_count; i++) {
-        const struct layer *ours = &again->layer[i], *theirs = &network->model->layer[i];
-        if (shape_elements(ours->out) != shape_elements(theirs->out))
-            return err_add(err, "%s: layer '%s' gives %lld values, but %lld by ONNX", network->file,
-                           ours->name, (long long)shape_elements(ours->out),
-                           (long long)shape_elements(theirs->out));
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        const struct layer *layer = &model->layer[i];
+        int64_t theirs = -1;
+        json_as_integer(json_item(values, i), &theirs);
+        if (shape_elements(layer->out) != theirs)
+            return err_add(err, "%s: layer '%s' gives %lld values, but %lld by ONNX", file,
+                           layer->name, (long long)shape_elements(layer->out), (long long)theirs);
     }
     return 0;
 }
 
-static void summarise(const struct model *model, const struct onnx_network *network, const char *to,
-                      struct text *out)
+static void summarise(const struct model *model, const char *file, const struct json *notes,
+                      const char *to, struct text *out)
 {
     struct shape in = model->input;
     text_add(out,
              "%s: %d layers, %lld parameters, %.4g multiply-adds forward for one input of "
              "%dx%dx%d\n",
-             network->file, model->layer_count, (long long)model_parameters(model),
+             file, model->layer_count, (long long)model_parameters(model),
              (double)model_flops(model, PASS_FORWARD) / 2, in.channels, in.height, in.width);
-    text_add(out, "%s", network->note.data ? network->note.data : "");
+    for (int64_t i = 0; i < json_count_items(notes); i++)
+        text_add(out, "%s\n", json_as_text(json_item(notes, i)));
     text_add(out, "written to %s\n", to);
 }
 
 /* Through the same checks as any network file. */
-static int give(const struct onnx_request *request, const struct onnx_network *network,
-                struct text *out, struct err *err)
+static int give(const struct onnx_request *request, const struct json *draft, struct text *out,
+                struct err *err)
 {
+    const char *file = request->head.argument.item[0];
+    const char *network = json_as_text(json_get(draft, "network"));
     AUTORELEASE(text) struct text text = {0};
-    text_add(&text, OWN_FILE "\n");
-    network_print(&text, network->model);
+    text_add(&text, OWN_FILE "\n%s", network ? network : "");
     AUTORELEASE(err) struct err found = {0};
-    struct model *again = network_read_text(network->file, text.data, &found);
+    struct model *model = network_read_text(file, text.data, &found);
     err_warn_all(err, &found);
-    if (!again)
-        err_add(err, "%s: as a network file it is refused: %s", network->file, found.text);
-    int failed = again ? compare(network, again, err) : -1;
+    if (!model)
+        err_add(err, "%s: as a network file it is refused: %s", file, found.text);
+    int failed = model ? compare(file, json_get(draft, "values"), model, err) : -1;
     if (!failed && request->to)
         failed = (!request->overwrite && file_check_own(request->to, OWN_FILE, err)) ||
                          file_write(request->to, &text, NULL, err)
                      ? -1
                      : 0;
     if (!failed && request->to)
-        summarise(again, network, request->to, out);
+        summarise(model, file, json_get(draft, "notes"), request->to, out);
     else if (!failed)
         text_append(out, text.data, text.length);
-    model_free(again);
+    model_free(model);
     return failed;
 }
 
@@ -88,14 +81,13 @@ static int import_onnx(const void *record, struct text *out, struct err *err)
 {
     const struct onnx_request *request = record;
     const char *path = request->head.argument.item[0];
-    AUTORELEASE(onnx_graph) struct onnx_graph graph = {0};
-    AUTORELEASE(onnx_network)
-    struct onnx_network network = {
-        .graph = &graph, .file = path, .bytes_of_unknown = request->unknown > 0};
-    if (onnx_graph_read(&graph, path, err) || onnx_network_read(&network, err))
-        return -1;
-    set_name(network.model, path);
-    return give(request, &network, out, err) ? -1 : 0;
+    int file = open(strcmp(path, "-") ? path : "/dev/stdin", O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return err_add_code(err, 66, "%s: cannot be opened: %s", path, strerror(errno));
+    AUTORELEASE(json)
+    struct json *draft = import_run_reader("onnx", path, file, request->unknown, 0, err);
+    close(file);
+    return draft ? give(request, draft, out, err) : -1;
 }
 
 #define AT(member) offsetof(struct onnx_request, member)
