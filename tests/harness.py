@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,11 @@ SANITIZED = os.environ.get("SANITIZED", "none") != "none"
 HANGS = 1000  # seconds that only something that hangs takes
 # Where files may not grow: a build that measures coverage would damage its counters.
 NO_COUNTERS = {"GCOV_PREFIX": "/dev/null", "GCOV_ERROR_FILE": "/dev/null"}
+
+# A shell in the background, or nohup, ignores these for all that it starts; tests send them.
+for ignored in (signal.SIGHUP, signal.SIGINT):
+    if signal.getsignal(ignored) == signal.SIG_IGN:
+        signal.signal(ignored, signal.SIG_DFL)
 
 
 def execute(*words, environment=None, timeout=HANGS, **options):

@@ -224,6 +224,4 @@ class Signals(training.Run):
 
 
 if __name__ == "__main__":
-    for ignored in (signal.SIGHUP, signal.SIGINT):  # by nohup, and by a shell in the background
-        signal.signal(ignored, signal.SIG_DFL)
     training.main()
