@@ -1,7 +1,7 @@
 #!/bin/bash
-# Run the tests: all of them on the full build, and those that another build can change (not of suite
-# 'once') with every optional part off, and under the address and undefined-behaviour sanitizers.
-# What takes longer or needs a quiet machine is run by .ci/nightly, whose record is told, too.
+# Run the tests on the full build; those of suite 'parts' with every optional part off, which alone could
+# change them; and those that are not of suite 'once' under the address and undefined-behaviour sanitizers.
+# What takes longer (suite 'nightly') or needs a quiet machine is run by .ci/nightly, whose record is printed.
 # The last line counts what really ran; the exit status is not 0 when anything failed.
 set -u
 cd "$(dirname "$0")" || exit
@@ -16,12 +16,17 @@ configure() {
     [ -f "$1/build.ninja" ] || meson setup "$@"
 }
 
-# run DIRECTORY OPTION...: build it and run its tests.  Their limits of time are for what hangs: ten
+# touched PATH...: whether the last commit, or what is not committed yet, changes one of them.
+touched() {
+    git diff --quiet HEAD~1 -- "$@" 2>/dev/null
+    [ $? -eq 1 ]
+}
+
+# run DIRECTORY OPTION...: build what its tests need, and run them.  Their limits of time are for what hangs: ten
 # times as long as is enough on a quiet machine.  Three tests share two processors: those of signals
 # and of what waits for another rank sleep for half of their time and more.
 run() {
-    ninja -C "$1" &&
-        meson test -C "$1" --no-rebuild --print-errorlogs -t 10 --num-processes $(($(nproc) * 3 / 2)) "${@:2}"
+    meson test -C "$1" --print-errorlogs -t 10 --num-processes $(($(nproc) * 3 / 2)) "${@:2}"
     printf '%s: %d s since the start\n' "$1" "$SECONDS"
 }
 
@@ -29,15 +34,19 @@ for build in "${builds[@]}"; do
     rm -f "$build/meson-logs/testlog.json"
 done
 
+# Everything is compiled, also what only .ci/nightly runs.
+nightly=(--no-suite nightly)
+touched exec/cuda exec/step tests/cuda && nightly=()
 ./setup.sh tests notebooks ${CI:+developers} &&
-    run build
+    ninja -C build &&
+    run build "${nightly[@]}"
 
 configure build-bare -Dauto_features=disabled ${CI:+-Dwerror=true} -Dbuildtype=debug &&
-    run build-bare --no-suite once --no-suite core
+    run build-bare --suite parts
 
 export FORETRAIN_TEST_NETWORKS=1
 configure build-sanitized -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 \
-    -Dgpu_arch=90 -Dc_args=-fno-sanitize-recover=all &&
+    -Dcuda=disabled -Donnx=disabled -Dwasm=disabled -Dc_args=-fno-sanitize-recover=all &&
     run build-sanitized --no-suite once
 
 echo
