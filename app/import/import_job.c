@@ -262,7 +262,7 @@ static void warn_of_another(struct import *import, const struct job *job,
 {
     const char *network = job->scenario.model.network;
     int64_t predicted = convolutions_of(point->schedule);
-    double measured = (double)profile->convolutions / (double)profile->steps;
+    double measured = profile->convolutions / (double)profile->steps;
     AUTOFREE char *hash = base_format("%016" PRIx64, schedule_hash(point->schedule));
     check_device_of(import, point->run.device);
     if (profile->operations && fabs(measured - (double)predicted) > 0.02 * (double)predicted)
@@ -292,6 +292,12 @@ int import_compare_job(struct import *import, const struct import_request *reque
         if (!strchr("._-", *c) && !isalnum((unsigned char)*c))
             *c = '_';
     find_gaps(&measured);
+    if (measured.gaps < -0.02 * measured.step)
+        return err_add(
+            err,
+            "%s: a step takes %.4g ms, but computation and exposed communication of a "
+            "device %.4g ms: kernels belong to more steps or devices than the file tells",
+            import->file, 1e3 * measured.step, 1e3 * (measured.step - measured.gaps));
     if (job_open(&job, request->job, NULL, 0, &draw_centre, &(struct wish){0}, err))
         return -1;
     int failed =

@@ -55,9 +55,9 @@ struct work_sum work_add_up(struct work_span *span, int64_t count);
 /** What is known of a profile. */
 struct profile {
     struct work_sum sum;
-    double seconds;       /**< of all steps */
-    int64_t steps;        /**< at least 1 */
-    int64_t convolutions; /**< that its operations name, forward; 0: it names none */
+    double seconds;       /**< of all steps of one rank */
+    int64_t steps;        /**< of one rank, at least 1 */
+    double convolutions;  /**< of one device, that its operations name, forward; 0: it names none */
     bool operations;      /**< whether it names convolutions or matrix products at all */
     bool own;             /**< whether foretrain wrote it */
     const char *schedule; /**< the hash that our own traces have, or NULL; borrowed */

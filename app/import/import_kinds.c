@@ -55,6 +55,11 @@ static const struct hint kernels[] = {
     {NULL, WORK_OTHER},
 };
 
+/* Parts of names of kernels that communicate: NCCL, RCCL, MSCCL and MSCCL++, NVSHMEM, oneCCL, and
+ * the all-reduce of vLLM and TensorRT-LLM. */
+static const char *const collectives[] = {"nccl",    "rccl",   "msccl",
+                                          "nvshmem", "oneccl", "cross_device_reduce"};
+
 static enum work look_up(const struct hint *hint, const char *name)
 {
     for (; hint->part; hint++)
@@ -65,8 +70,9 @@ static enum work look_up(const struct hint *hint, const char *name)
 
 enum work work_of_event(const char *name, const char *op)
 {
-    if (!strncmp(name, "nccl", 4) || strstr(name, "ncclKernel"))
-        return WORK_COMMUNICATION;
+    for (size_t i = 0; i < ARRAY_SIZE(collectives); i++)
+        if (strcasestr(name, collectives[i]))
+            return WORK_COMMUNICATION;
     if (!strncmp(name, "Memcpy", 6) || !strncmp(name, "Memset", 6))
         return WORK_COPY;
     enum work work = op ? look_up(operations, op) : WORK_OTHER;

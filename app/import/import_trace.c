@@ -17,6 +17,7 @@ struct event {
     const char *name; /* borrowed from the JSON */
     double begin, seconds;
     int64_t external;       /* of the operation that launched it; -1: not known */
+    int64_t device;         /* distinct for each */
     const char *op, *layer; /* what our own traces tell of it, borrowed, or NULL */
     enum work work;
 };
@@ -24,7 +25,20 @@ struct event {
 /* An operation of PyTorch. */
 struct operation {
     const char *name; /* borrowed */
-    int64_t external;
+    int64_t external, process;
+    double begin;
+    bool launched; /* something on a device */
+};
+
+/* A step of a process, and when it launched something. */
+struct stretch {
+    int64_t process;
+    double begin, seconds;
+};
+
+struct moment {
+    int64_t process;
+    double begin;
 };
 
 /* A matrix product with its shapes. */
@@ -40,9 +54,9 @@ struct summary {
     struct event *event;
     struct product *product;
     struct operation *operation;
-    double *step;         /* [s] */
-    int64_t rank;         /* whose step came first */
-    int64_t rank_steps;   /* of it */
+    struct stretch *step;
+    int64_t rank_steps;   /* of the rank whose step came first */
+    int64_t devices;      /* that computed or communicated */
     const char *schedule; /* borrowed, or NULL */
     int64_t convolutions; /* operations, forward */
     int64_t events, products, operations, steps;
@@ -109,6 +123,20 @@ static void add_product(struct summary *summary, const struct json *event, const
     };
 }
 
+static double begin_of(const struct json *event)
+{
+    double begin = 0;
+    json_as_real(json_get(event, "ts"), &begin);
+    return begin * 1e-6;
+}
+
+static int64_t process_of(const struct json *event)
+{
+    int64_t process = 0;
+    json_as_integer(json_get(event, "pid"), &process);
+    return process;
+}
+
 static void add_operation(struct summary *summary, const struct json *event, const char *name)
 {
     summary->convolutions += !strcmp(name, "aten::convolution");
@@ -116,7 +144,8 @@ static void add_operation(struct summary *summary, const struct json *event, con
         return;
     summary->operation =
         base_room(summary->operation, summary->operations, sizeof(*summary->operation));
-    summary->operation[summary->operations++] = (struct operation){name, external_of(event)};
+    summary->operation[summary->operations++] =
+        (struct operation){name, external_of(event), process_of(event), begin_of(event), false};
 }
 
 static const char *argument_of(const struct json *event, const char *key)
@@ -132,7 +161,7 @@ static bool is_category(const char *category, const char *name, const char *befo
 
 static void add_event(struct summary *summary, const struct json *event)
 {
-    double microseconds, begin = 0;
+    double microseconds;
     const char *phase = json_as_text(json_get(event, "ph"));
     const char *name = json_as_text(json_get(event, "name"));
     const char *category = json_as_text(json_get(event, "cat"));
@@ -142,19 +171,18 @@ static void add_event(struct summary *summary, const struct json *event)
     if (is_category(category, "user_annotation", "Operator") &&
         !strncmp(name, "ProfilerStep#", 13)) {
         summary->step = base_room(summary->step, summary->steps, sizeof(*summary->step));
-        int64_t rank = 0;
-        json_as_integer(json_get(event, "pid"), &rank);
-        summary->rank = summary->steps ? summary->rank : rank;
-        summary->rank_steps += rank == summary->rank;
-        summary->step[summary->steps++] = microseconds * 1e-6;
+        summary->step[summary->steps++] =
+            (struct stretch){process_of(event), begin_of(event), microseconds * 1e-6};
     } else if (is_category(category, "kernel", "Kernel") ||
                is_category(category, "gpu_memcpy", "Memcpy") ||
                is_category(category, "gpu_memset", "Memset")) {
         summary->event = base_room(summary->event, summary->events, sizeof(*summary->event));
-        json_as_real(json_get(event, "ts"), &begin);
+        int64_t device = -1;
+        json_as_integer(json_get(json_get(event, "args"), "device"), &device);
         summary->event[summary->events++] = (struct event){
             .name = name,
-            .begin = begin * 1e-6,
+            .begin = begin_of(event),
+            .device = (process_of(event) << 10) + (device & 1023),
             .seconds = microseconds * 1e-6,
             .external = external_of(event),
             .op = argument_of(event, "op"),
@@ -167,6 +195,71 @@ static void add_event(struct summary *summary, const struct json *event)
 }
 
 /* --- what it adds up to --- */
+
+static int compare_moments(const void *a, const void *b)
+{
+    const struct moment *x = a, *y = b;
+    int order = (x->process > y->process) - (x->process < y->process);
+    return order ? order : (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+/* Whether one of @moment (count, sorted) is in @step. */
+static bool has_work(const struct stretch *step, const struct moment *moment, int64_t count)
+{
+    int64_t low = 0, high = count;
+    struct moment begin = {step->process, step->begin};
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (compare_moments(&moment[middle], &begin) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && moment[low].process == step->process &&
+           moment[low].begin < step->begin + step->seconds;
+}
+
+/* When operations launched what is on devices, or (@events) when that began, sorted. */
+static struct moment *find_moments(const struct summary *summary, bool events, int64_t *count)
+{
+    int64_t most = events ? summary->events : summary->operations;
+    struct moment *moment = base_alloc(most + 1, sizeof(*moment));
+    *count = 0;
+    for (int64_t i = 0; i < most; i++) {
+        const struct operation *operation = events ? NULL : &summary->operation[i];
+        if (!operation)
+            moment[(*count)++] = (struct moment){0, summary->event[i].begin};
+        else if (operation->launched)
+            moment[(*count)++] = (struct moment){operation->process, operation->begin};
+    }
+    qsort(moment, (size_t)*count, sizeof(*moment), compare_moments);
+    return moment;
+}
+
+/* A step that launches nothing, as where the profiler ended, is none; what earlier ones launched
+ * may begin in it while it is short. */
+static void leave_out_stubs(struct import *import, struct summary *summary)
+{
+    static const double least = 0.1; /* of the longest step.  Our choice */
+    int64_t launches, begins, kept = 0;
+    AUTOFREE struct moment *launch = find_moments(summary, false, &launches);
+    AUTOFREE struct moment *begin = find_moments(summary, true, &begins);
+    double longest = 0;
+    for (int64_t i = 0; i < summary->steps; i++)
+        longest = fmax(longest, summary->step[i].seconds);
+    for (int64_t i = 0; i < summary->steps; i++) {
+        struct stretch step = summary->step[i], any = {0, step.begin, step.seconds};
+        if (has_work(&step, launch, launches) ||
+            (step.seconds > least * longest && has_work(&any, begin, begins)))
+            summary->step[kept++] = step;
+    }
+    int64_t left = summary->steps - kept;
+    if (kept && left)
+        import_note(import, "%" PRId64 " step%s without work left out", left, base_plural(left));
+    summary->steps = kept ? kept : summary->steps;
+    for (int64_t i = 0; i < summary->steps; i++)
+        summary->rank_steps += summary->step[i].process == summary->step[0].process;
+}
 
 static int compare_names(const void *a, const void *b)
 {
@@ -194,11 +287,13 @@ static void find_kinds(struct summary *summary)
     for (int64_t i = 0; i < summary->events; i++) {
         struct event *event = &summary->event[i];
         struct operation key = {.external = event->external};
-        const struct operation *found =
+        struct operation *found =
             summary->operations && key.external >= 0
                 ? bsearch(&key, summary->operation, (size_t)summary->operations, sizeof(key),
                           compare_operations)
                 : NULL;
+        if (found)
+            found->launched = true;
         event->work = event->op ? work_of_words(event->op, event->layer)
                                 : work_of_event(event->name, found ? found->name : NULL);
     }
@@ -237,8 +332,8 @@ static void tell_steps(struct import *import, const struct summary *summary)
 {
     double sum = 0, least = INFINITY;
     for (int64_t i = 0; i < summary->steps; i++) {
-        sum += summary->step[i];
-        least = fmin(least, summary->step[i]);
+        sum += summary->step[i].seconds;
+        least = fmin(least, summary->step[i].seconds);
     }
     json_put_integer(import->result, "steps", summary->steps);
     json_put_real(import->result, "step_mean_s",
@@ -298,9 +393,44 @@ static void tell_products(struct import *import, struct summary *summary,
     }
 }
 
+static int compare_devices(const void *a, const void *b)
+{
+    int64_t x = ((const struct event *)a)->device, y = ((const struct event *)b)->device;
+    return (x > y) - (x < y);
+}
+
+/* What the events of a device add up to, the mean of all devices. */
+static struct work_sum add_up_devices(struct summary *summary)
+{
+    struct work_sum mean = {0};
+    AUTOFREE struct work_span *span = base_alloc(summary->events, sizeof(*span));
+    qsort(summary->event, (size_t)summary->events, sizeof(*summary->event), compare_devices);
+    for (int64_t i = 0, count = 0; i < summary->events; i++) {
+        const struct event *event = &summary->event[i];
+        span[count++] =
+            (struct work_span){event->begin, event->begin + event->seconds, event->work};
+        if (i + 1 < summary->events && event[1].device == event->device)
+            continue;
+        struct work_sum sum = work_add_up(span, count);
+        double busy = 0;
+        for (int32_t work = 0; work < WORK_COUNT; work++) {
+            mean.busy[work] += sum.busy[work];
+            busy += work == WORK_COPY ? 0 : sum.busy[work];
+        }
+        mean.exposed += sum.exposed;
+        summary->devices += busy > 0;
+        count = 0;
+    }
+    double devices = summary->devices > 1 ? (double)summary->devices : 1;
+    for (int32_t work = 0; work < WORK_COUNT; work++)
+        mean.busy[work] /= devices;
+    mean.exposed /= devices;
+    return mean;
+}
+
 /* The events beside what the job of @request predicts. */
 static int compare_job(struct import *import, const struct import_request *request,
-                       const struct summary *summary, struct err *err)
+                       struct summary *summary, struct err *err)
 {
     if (!request->job)
         return 0;
@@ -309,21 +439,21 @@ static int compare_job(struct import *import, const struct import_request *reque
                        "%s:1: no %s: --job compares steps; profile with schedule= and step(), and "
                        "with CUDA activities",
                        import->file, summary->steps ? "event on a device" : "ProfilerStep");
-    struct profile profile = {.steps = summary->steps,
-                              .convolutions = summary->convolutions,
+    struct profile profile = {.steps = summary->rank_steps,
                               .operations = summary->convolutions > 0,
                               .schedule = summary->schedule};
-    AUTOFREE struct work_span *span = base_alloc(summary->events, sizeof(*span));
-    for (int64_t i = 0; i < summary->events; i++) {
-        const struct event *event = &summary->event[i];
-        span[i] = (struct work_span){event->begin, event->begin + event->seconds, event->work};
-        profile.own |= event->op != NULL;
-    }
+    profile.sum = add_up_devices(summary);
+    double devices = summary->devices > 1 ? (double)summary->devices : 1;
+    if (devices > 1)
+        import_note(import, "%g devices: the mean of them is compared", devices);
+    profile.convolutions = (double)summary->convolutions / devices;
+    for (int64_t i = 0; i < summary->events; i++)
+        profile.own |= summary->event[i].op != NULL;
     for (int64_t i = 0; i < summary->steps; i++)
-        profile.seconds += summary->step[i];
+        profile.seconds +=
+            summary->step[i].seconds * (double)summary->rank_steps / (double)summary->steps;
     for (int64_t i = 0; i < summary->operations; i++)
         profile.operations |= work_of_event("", summary->operation[i].name) == WORK_LINEAR;
-    profile.sum = work_add_up(span, summary->events);
     return import_compare_job(import, request, &profile, err);
 }
 
@@ -353,6 +483,7 @@ static int read_trace(struct import *import, const struct import_request *reques
         import->result = json_new_object();
         import->no_platform = true;
         find_kinds(&summary);
+        leave_out_stubs(import, &summary);
         tell_steps(import, &summary);
         tell_kernels(import, &summary);
         if (!summary.events)

@@ -4,6 +4,7 @@
 tests/data/import/README.md says where they are from.  A row is a file, the command, and what must be in its
 result, its lines and its platform; or the exit code and words of a refusal.
 """
+import json
 import unittest
 
 import import_data
@@ -252,6 +253,57 @@ class Networks(Found):
             told = answer("import", "slurm", self.write("topology.conf", text))
             self.assertIn(f"{nodes} nodes below", told["understood"][0], text)
             self.assertIn(said, "\n".join(told["understood"] + told["warnings"]))
+
+
+class Traces(Found):
+    """Profiles: what is a step, a device, communication."""
+
+    def test_steps_and_communication(self):
+        for name, result, *lines in (
+                ("R1_stub_last_step.json", {"steps": 2, "step_mean_s": 9.2942e-3}, "1 step without work left out"),
+                ("R1a_without_stub.json", {"steps": 3, "step_mean_s": 60e-3}, "!left out"),
+                ("R1b_with_stub.json", {"steps": 3, "step_mean_s": 60e-3}, "1 step without work left out"),
+                ("R6_msccl.json", {"steps": 1, "step_mean_s": 10e-3}, "compute: 4 ms in all", "communication: 5 ms in all")):
+            told = answer("import", "trace", DATA / name)
+            for key, value in result.items():
+                self.assertAlmostEqual(told["result"][key] / value, 1, 3, f"{name}: {key}")
+            for text in lines:
+                (self.assertNotIn if text[0] == "!" else self.assertIn)(text.lstrip("!"), "\n".join(told["understood"]), name)
+
+    def test_what_is_no_trace(self):
+        for name, *texts in (("R2_truncated.json", ":1:640: ", "end of file"), ("R3_nan.json", ":1:"), ("R4_backslash.json", ":1:", "escape"),
+                             ("R5_uint64.json", ":1:", "too big integer")):
+            self.wrong("trace", name, *texts)
+
+    def test_a_stub_changes_no_device(self):
+        steps = []
+        for name in ("R1a_without_stub.json", "R1b_with_stub.json"):
+            told = answer("import", "trace", DATA / name, "--job", self.job, "--to", self.directory / "d.yaml", "--overwrite")
+            steps.append([row["measured_s"] for row in told["result"]["kinds"]])
+        self.assertEqual(*steps)
+        self.assertAlmostEqual(steps[0][-1], 60e-3)
+
+    def test_devices_of_one_file_are_averaged(self):
+        events = []
+        for step in range(2):
+            events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 9, "tid": 1,
+                           "ts": 10000 * step, "dur": 9900})
+            for device in range(4):
+                events += [{"ph": "X", "cat": "kernel", "name": "sgemm", "pid": device, "tid": 7, "ts": 10000 * step + 10,
+                            "dur": 6000, "args": {"device": device}},
+                           {"ph": "X", "cat": "kernel", "name": "rcclGenericKernel", "pid": device, "tid": 8,
+                            "ts": 10000 * step + 5000, "dur": 2000, "args": {"device": device}}]
+        path = self.write("four.json", json.dumps({"traceEvents": events}))
+        told = answer("import", "trace", path, "--job", self.job)
+        kinds = {row["kind"]: row["measured_s"] for row in told["result"]["kinds"]}
+        for kind, seconds in (("matrix products", 6e-3), ("communication", 2e-3), ("exposed communication", 0.99e-3),
+                              ("gaps between computation", 2.91e-3), ("step", 9.9e-3)):
+            self.assertAlmostEqual(kinds[kind], seconds, 5, kind)
+        self.assertIn("4 devices: the mean of them is compared", told["understood"])
+        for event in events:
+            event.update({"pid": 0, "args": {}} if event["cat"] == "kernel" else {})
+        path = self.write("mixed.json", json.dumps({"traceEvents": events}))
+        self.assertIn("more steps or devices", self.refused(65, "import", "trace", path, "--job", self.job))
 
 
 if __name__ == "__main__":
