@@ -52,6 +52,11 @@ def answer(*words, **environment):
     return json.loads(good(*words, "--json", **environment).stdout)
 
 
+def part(name):
+    """What `foretrain env` found of a part of the program, or None."""
+    return {row["name"]: row["found"] for row in answer("env")["parts"]}[name]
+
+
 def on_ranks(ranks, *words):
     """The words that run a program on ranks of this machine; with 0 ranks the program itself."""
     return [sys.executable, ROOT / "tests" / "exec" / "mpirun.py", ranks, *words] if ranks else list(words)

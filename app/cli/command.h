@@ -57,6 +57,10 @@ extern const struct command command_predict, command_show, command_check, comman
     command_validate, command_import, command_list, command_new, command_compare, command_show_step,
     command_sweep, command_merge, command_plan, command_import_onnx;
 
+/** Append its version, the commit unless that is a release, and the parts it was built with and
+ * without. */
+void command_version(struct text *out);
+
 /** foretrain itself, with these as subcommands. */
 extern const struct command command_foretrain;
 

@@ -7,7 +7,6 @@
 #include "app/cli/command.h"
 #include "app/lab/lab_on.h"
 #include "app/process/process.h"
-#include "config.h"
 
 static const struct command *const commands[] = {
     &command_predict, &command_new,       &command_check,      &command_compare,
@@ -35,6 +34,6 @@ int main(int argc, char **argv)
         (strcmp(argv[1], "--version") && strcmp(argv[1], "-V") && strcmp(argv[1], "-v")))
         return command_dispatch(&command_foretrain, argc - 1, argv + 1);
     struct text out = {0};
-    text_add(&out, "foretrain %s\n", FORETRAIN_VERSION);
+    command_version(&out);
     return command_finish(&out, &(struct err){0});
 }

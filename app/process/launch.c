@@ -33,8 +33,7 @@ void launch_add(struct launch *launch, const char *format, ...)
     launch->argument[launch->count] = NULL;
 }
 
-/* Whether $PATH has @name. */
-static bool is_installed(const char *name)
+bool launch_finds(const char *name)
 {
     AUTOFREE char *path = base_copy(getenv("PATH"));
     bool found = false;
@@ -76,7 +75,7 @@ static int add_mpirun(struct launch *launch, int32_t ranks, struct err *err)
         return err_add_code(err, 69,
                             "this foretrain-exec was built without MPI (libopenmpi-dev), so it has "
                             "one rank: use -n 1");
-    if (!is_installed("mpirun"))
+    if (!launch_finds("mpirun"))
         return err_add_code(err, 69, "mpirun was not found: install openmpi-bin");
     launch_add(launch, "mpirun");
     add_places(launch, ranks);

@@ -22,6 +22,9 @@ struct launch {
     bool saves;        /**< on SIGURG and SIGUSR1, ranks save and end */
 };
 
+/** Whether $PATH has the program @name. */
+bool launch_finds(const char *name);
+
 /** Append one word. */
 void launch_add(struct launch *launch, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

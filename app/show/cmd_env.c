@@ -1,145 +1,234 @@
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "app/build_info.h"
 #include "app/cli/command.h"
+#include "app/commit.h"
 #include "app/process/child.h"
 #include "app/process/launch.h"
 #include "config.h"
-#include "core/base/json.h"
+#include "core/base/answer.h"
 #include "core/platform/platform.h"
 
-/* One part that exists, or the reason why it is missing. */
+/* One part of the program, and what to do where it is missing. */
 struct part {
     const char *name;
-    char *value;  /* owned; NULL: not there */
-    char *reason; /* owned; NULL: there */
+    const char *built;                      /* by what, as the build found it; "": without */
+    char *(*find)(const struct part *part); /* what is there now; NULL: nothing.  NULL: as built */
+    const char *get;                        /* what brings it */
+    const char *purpose;                    /* what it is needed for */
+    char *found;                            /* owned */
+    const char *missing;                    /* NULL where it was found */
 };
 
-enum { PART_COUNT = 13 };
-
-static struct part find_program(const char *name, const char *library, const char *need)
-{
-    struct part part = {.name = name, .value = child_program(name)};
-    if (!part.value && *library)
-        part.reason = base_copy("built, but neither in $FORETRAIN_LIBEXEC, beside foretrain, nor "
-                                "in ../libexec/foretrain");
-    else if (!part.value)
-        part.reason = base_format("built without %s", need);
-    return part;
-}
-
-/* What foretrain-read has: {python: "3.11", onnx: null}; NULL: it does not run. */
-static struct json *ask_reader(void)
-{
-    AUTORELEASE(err) struct err ignored = {0};
-    AUTOFREE char *program = child_program("foretrain-read");
-    if (!program)
-        return NULL;
-    AUTORELEASE(launch)
-    struct launch launch = {.output = launch_file(&ignored), .talk = launch_file(&ignored)};
-    launch_add(&launch, "%s", program);
-    launch_add(&launch, "--env");
-    struct json *json = NULL;
-    if (launch.output > 0 && launch.talk > 0 && launch_run(&launch, &ignored) == 0) {
-        AUTORELEASE(text) struct text text = launch_read(launch.output);
-        json = json_read("foretrain-read", text.data ? text.data : "", text.length, &ignored);
-    }
-    close(launch.output);
-    close(launch.talk);
-    return json;
-}
-
-static struct part find_package(const char *name, const struct json *reader, const char *key,
-                                const char *what)
-{
-    const char *version = json_as_text(json_get(reader, key));
-    struct part part = {.name = name, .value = version ? base_copy(version) : NULL};
-    if (!version && reader)
-        part.reason = base_format("%s not read: apt-get install %s", what, name);
-    else if (!version)
-        part.reason =
-            base_format("%s not read: foretrain-read does not run, which needs python3", what);
-    return part;
-}
-
-static struct part find_platforms(void)
+static char *find_platforms(const struct part *part)
 {
     AUTORELEASE(err) struct err err = {0};
-    struct part part = {.name = "platforms", .value = platform_directory(&err)};
-    if (!part.value)
-        part.reason = base_copy(err_reason(&err));
-    return part;
+    return platform_directory(&err);
 }
 
-static struct part find_library(const char *name, const char *version, const char *reason)
+/* A program of ours that is installed, and what it was built with. */
+static char *find_program(const struct part *part)
 {
-    return (struct part){
-        .name = name,
-        .value = *version ? base_copy(version) : NULL,
-        .reason = *version ? NULL : base_copy(reason),
-    };
+    AUTOFREE char *path = child_program(part->name);
+    bool with = strcmp(part->built, "yes") != 0;
+    return path ? base_format("%s%s%s", path, with ? ", " : "", with ? part->built : "") : NULL;
 }
 
-static void print_json(struct text *out, const struct part *part)
+static char *find_ranks(const struct part *part)
 {
-    AUTORELEASE(json) struct json *json = json_new_object();
-    json_put_text(json, "schema", "foretrain/env/1");
-    json_put_text(json, "version", FORETRAIN_VERSION);
-    json_put_text(json, "compiler", BUILD_COMPILER);
-    for (int32_t i = 0; i < PART_COUNT; i++) {
-        struct json *entry = json_new_object();
-        json_put_text(entry, "found", part[i].value);
-        json_put_text(entry, "reason", part[i].reason);
-        json_put(json, part[i].name, entry);
+    return launch_finds("mpirun") || launch_finds("srun")
+               ? base_format("%s%s", part->built, launch_finds("mpirun") ? "" : ", by srun alone")
+               : NULL;
+}
+
+/* The widest vectors that this processor computes with. */
+static char *find_cpu(const struct part *part)
+{
+    const char *vectors = "";
+#ifdef __x86_64__
+    vectors = __builtin_cpu_supports("avx512f") ? ", AVX-512"
+              : __builtin_cpu_supports("avx2")  ? ", AVX2"
+                                                : ", SSE: slow";
+#endif
+    return base_format("%s%s", part->built, vectors);
+}
+
+static char *find_gpus(const struct part *part)
+{
+    int32_t count = 0;
+    DIR *folder = opendir("/proc/driver/nvidia/gpus");
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        count += *entry->d_name != '.';
+    if (folder)
+        closedir(folder);
+    return count ? base_format("%d of NVIDIA", count) : NULL;
+}
+
+static char *find_lab(const struct part *part)
+{
+    bool found = launch_finds("ip") && (launch_finds("tc") || !access("/sbin/tc", X_OK));
+    return found ? base_copy(geteuid() ? "ip, tc, in a user namespace" : "ip, tc, as root") : NULL;
+}
+
+/* Whether Debian's Python has all modules that @names lists, divided by commas. */
+static char *find_modules(const char *names)
+{
+    static const char python[] = "/usr/bin/python3";
+    AUTORELEASE(err) struct err err = {0};
+    AUTORELEASE(launch) struct launch launch = {.output = launch_file(&err)};
+    launch.talk = launch.output;
+    launch_add(&launch, "%s", python);
+    launch_add(&launch, "-c");
+    launch_add(&launch, "import importlib.util as u, sys; "
+                        "sys.exit(not all(map(u.find_spec, sys.argv[1].split(','))))");
+    launch_add(&launch, "%s", names);
+    bool found = launch.output >= 0 && !access(python, X_OK) && !launch_run(&launch, &err);
+    if (launch.output >= 0)
+        close(launch.output);
+    return found ? base_format("%s with %s", python, names) : NULL;
+}
+
+static char *find_notebooks(const struct part *part)
+{
+    return find_modules("nbclient,ipykernel,pandas,matplotlib");
+}
+
+static char *find_onnx(const struct part *part)
+{
+    return find_modules("onnx");
+}
+
+static char *find_torch(const struct part *part)
+{
+    return find_modules("torch");
+}
+
+#define APT "apt-get install "
+
+static const struct part parts[] = {
+    {"platforms", "yes", find_platforms, "set FORETRAIN_DATADIR to the folder that has platforms/",
+     "every command that names a platform or a device", NULL, NULL},
+    {"foretrain-sim", BUILD_SIMGRID, find_program, APT "libsimgrid-dev, then ./setup.sh",
+     "simulation; without it, answers are in closed form", NULL, NULL},
+    {"foretrain-exec", "yes", find_program, "./setup.sh, or the package foretrain-exec",
+     "train, evaluate, validate, collective --measured, calibrate on this machine", NULL, NULL},
+    {"ranks", BUILD_MPI, find_ranks, APT "libopenmpi-dev openmpi-bin, then ./setup.sh",
+     "training on more than one rank", NULL, NULL},
+    {"cpu", BUILD_ONEDNN, find_cpu, APT "libdnnl-dev, then ./setup.sh",
+     "train --device cpu; without it, --device naive, which is slow", NULL, NULL},
+    {"cuda", BUILD_CUDA, NULL, "CUDA 12 or 13 with cuDNN 9 and NCCL, then ./setup.sh",
+     "train --device cuda", NULL, NULL},
+    {"gpus", "yes", find_gpus, "a machine with GPUs of NVIDIA, and their driver",
+     "train --device cuda", NULL, NULL},
+    {"fits", BUILD_GSL, NULL, APT "libgsl-dev, then ./setup.sh", "calibrate", NULL, NULL},
+    {"cores", BUILD_HWLOC, NULL, APT "libhwloc-dev, then ./setup.sh",
+     "as many threads a rank as there are cores; without it, as hardware threads", NULL, NULL},
+    {"foretrain-read", "yes", find_program, "./setup.sh, or the package foretrain", "import", NULL,
+     NULL},
+    {"onnx", "yes", find_onnx, APT "python3-onnx", "import onnx", NULL, NULL},
+    {"jpeg", BUILD_JPEG, NULL, APT "libjpeg-dev, then ./setup.sh", "training on JPEG files", NULL,
+     NULL},
+    {"packs", BUILD_XXHASH, NULL, APT "libxxhash-dev, then ./setup.sh",
+     "data pack, training on packs, and fast checksums of checkpoints", NULL, NULL},
+    {"sliders", BUILD_SLIDERS, NULL,
+     APT "clang lld wasi-libc libclang-rt-dev-wasm32, then ./setup.sh",
+     "sliders on the pages of predict --report", NULL, NULL},
+    {"lab", "yes", find_lab, APT "iproute2", "lab, validate --lab", NULL, NULL},
+    {"notebooks", "yes", find_notebooks, "./setup.sh notebooks", "the notebooks of the class", NULL,
+     NULL},
+    {"torch", "yes", find_torch, APT "python3-torch",
+     "exporting networks of your own for import onnx", NULL, NULL},
+};
+
+/* What this program is and has. */
+struct environment {
+    const char *commit; /* NULL: a release */
+    const char *compiler;
+    struct part part[ARRAY_SIZE(parts)];
+};
+
+#define DESCRIBED struct part
+static const struct answer_column part_rows[] = {
+    COLUMN("name", name, .help = "the part"),
+    COLUMN("found", found, .null = true,
+           .help = "what it is, with version or place; null: missing"),
+    COLUMN("missing", missing, .null = true, .help = "why it is missing"),
+    COLUMN("get", get, .help = "what brings it"),
+    COLUMN("needed_for", purpose, .help = "what it is needed for"),
+};
+static const struct answer_columns part_columns = COLUMNS(NULL, part_rows);
+#undef DESCRIBED
+#define DESCRIBED struct environment
+static const struct answer_column environment_rows[] = {
+    COLUMN("commit", commit, .null = true, .help = "that was built; null: a release"),
+    COLUMN("compiler", compiler, .help = "that built it"),
+    COLUMN_ARRAY("parts", part, .table = &part_columns, .help = "what it can use"),
+};
+static const struct answer_columns environment_columns = COLUMNS("env/2", environment_rows);
+#undef DESCRIBED
+
+/* The commit; NULL: that of the release of this version. */
+static const char *commit(void)
+{
+    return strcmp(BUILD_COMMIT, "v" FORETRAIN_VERSION) ? BUILD_COMMIT : NULL;
+}
+
+void command_version(struct text *out)
+{
+    text_add(out, "foretrain %s", FORETRAIN_VERSION);
+    if (commit())
+        text_add(out, " before its release, commit %s", commit());
+    for (int missing = 0; missing < 2; missing++) {
+        const char *before = missing ? "\nwithout " : "\nwith ";
+        for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+            const char *built = parts[i].built;
+            if (!strcmp(built, "yes") || missing == (*built != '\0'))
+                continue;
+            text_add(out, "%s%s", before, missing ? parts[i].name : built);
+            before = ", ";
+        }
     }
-    json_print(out, json);
+    text_add(out, "\n");
 }
 
-static void print_text(struct text *out, const struct part *part)
+static void look(struct part *part)
 {
-    text_add(out, "foretrain %s, compiled by %s\n", FORETRAIN_VERSION, BUILD_COMPILER);
-    for (int32_t i = 0; i < PART_COUNT; i++)
-        text_add(out, "%-14s %s%s\n", part[i].name,
-                 part[i].value ? "" : "no: ", part[i].value ? part[i].value : part[i].reason);
+    if (*part->built)
+        part->found = part->find ? part->find(part) : base_copy(part->built);
+    if (!part->found)
+        part->missing = *part->built ? "not found on this machine"
+                                     : "not found, or switched off, when foretrain was built";
+}
+
+static void print_text(struct text *out, const struct environment *all)
+{
+    command_version(out);
+    text_add(out, "compiled by %s\n\n", all->compiler);
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        const struct part *part = &all->part[i];
+        text_add(out, "%-15s %s\n", part->name, part->found ? part->found : part->missing);
+        if (!part->found)
+            text_add(out, "%-15s it is needed for %s\n%-15s to get it: %s\n", "", part->purpose, "",
+                     part->get);
+    }
 }
 
 static int show_environment(const void *record, struct text *out, struct err *err)
 {
     const struct request *request = record;
-    AUTORELEASE(json) struct json *reader = ask_reader();
-    struct part part[PART_COUNT] = {
-        find_platforms(),
-        find_program("foretrain-sim", BUILD_SIMGRID, "SimGrid (libsimgrid-dev)"),
-        find_program("foretrain-exec", "always", ""),
-        find_program("foretrain-read", "always", ""),
-        find_package("python3-yaml", reader, "yaml", "Slurm's topology.yaml is"),
-        find_package("python3-onnx", reader, "onnx", "ONNX files are"),
-        find_library("simgrid", BUILD_SIMGRID, "not found, or switched off, at build time"),
-        find_library("mpi", BUILD_MPI,
-                     "not found, or switched off, at build time: foretrain-exec runs on one "
-                     "rank"),
-        find_library("libfyaml", BUILD_LIBFYAML, ""),
-        find_library("jansson", BUILD_JANSSON, ""),
-        find_library("libjpeg", BUILD_JPEG,
-                     "JPEG images cannot be read: libjpeg-dev was not found, or switched "
-                     "off, at build time"),
-        find_library("xxhash", BUILD_XXHASH,
-                     "packs cannot be read: libxxhash-dev was not found, or switched off, at build "
-                     "time"),
-        find_library("sliders", BUILD_WASM,
-                     "pages have none: clang for wasm32 (clang, lld, wasi-libc, "
-                     "libclang-rt-dev-wasm32) was not found, or switched off, at build time"),
-    };
+    struct environment all = {.commit = commit(), .compiler = BUILD_COMPILER};
+    memcpy(all.part, parts, sizeof(parts));
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+        look(&all.part[i]);
     if (request->json)
-        print_json(out, part);
+        answer_print(out, &environment_columns, &all);
     else
-        print_text(out, part);
-    for (int32_t i = 0; i < PART_COUNT; i++) {
-        free(part[i].value);
-        free(part[i].reason);
-    }
+        print_text(out, &all);
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+        free(all.part[i].found);
     return 0;
 }
 
@@ -148,8 +237,9 @@ static const struct option options[] = {ROW_JSON, ROW_LAST};
 const struct command command_env = {
     .name = "env",
     .synopsis = "[options]",
-    .help = "what this build can do, and why not more",
-    .examples = "",
+    .help = "what this program can do here; what is missing, and how to get it",
+    .examples = "foretrain env",
     RECORD(options, struct request, NULL),
+    ANSWERS(&environment_columns),
     .run = show_environment,
 };

@@ -7,7 +7,7 @@ except ImportError:
     jsonschema = None
 
 import harness
-from harness import NO_COUNTERS, PROGRAM, ROOT, SANITIZED, SIMULATOR, answer, good, run  # noqa: F401  tests name them here
+from harness import NO_COUNTERS, PROGRAM, ROOT, SANITIZED, SIMULATOR, answer, good, part, run  # noqa: F401  tests name them here
 
 JOB = """\
 version: 1
@@ -37,7 +37,7 @@ noise: {compute_cv: 0}
 
 def has_simulator():
     """Whether this build has foretrain-sim."""
-    return answer("env")["foretrain-sim"]["found"] is not None
+    return part("foretrain-sim") is not None
 
 
 def likely(record, key):

@@ -12,7 +12,7 @@ import support
 from support import answer
 
 DATA = import_data.made() / "found"
-READS = "has no Python to read" if answer("env")["foretrain-read"]["found"] is None else ""
+READS = "has no Python to read" if support.part("foretrain-read") is None else ""
 
 
 class Found(support.Case):

@@ -187,7 +187,7 @@ class Browser(support.Case):
             self.assertEqual(self.axis()[0], whole)
             self.silent()
 
-    @unittest.skipUnless(answer("env")["sliders"]["found"], "built without WebAssembly")
+    @unittest.skipUnless(support.part("sliders"), "built without WebAssembly")
     def test_sliders_move_the_prediction(self):
         path = self.directory / "sliders.html"
         run("predict", self.job, "-banalytic", "--report", path)

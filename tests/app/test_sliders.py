@@ -141,7 +141,7 @@ if __name__ == "__main__":
     if not NODE:
         print("no node: install nodejs to test sliders")
         sys.exit(77)
-    if not answer("env")["sliders"]["found"]:
+    if not support.part("sliders"):
         print("built without WebAssembly (-Dwasm)")
         sys.exit(77)
     unittest.main()

@@ -77,7 +77,7 @@ class Usage(support.Case):
 
     def test_version(self):
         for word in ("--version", "-V", "-v"):
-            self.assertRegex(run(word).stdout, r"^foretrain \d+\.\d+\.\d+\n$")
+            self.assertRegex(run(word).stdout, r"^foretrain \d+\.\d+\.\d+( before its release, commit \S+)?\n")
 
     def test_a_file_or_an_option_in_place_of_the_command(self):
         self.assertIn("foretrain predict job.yaml", self.refused(64, "job.yaml"))
@@ -324,11 +324,16 @@ class Tables(support.Case):
 class Answers(support.Case):
     """The small commands."""
 
-    def test_env_says_why_a_part_is_missing(self):
-        env = answer("env", FORETRAIN_LIBEXEC=str(self.directory))
+    def test_env_says_what_is_missing_what_is_lost_and_what_brings_it(self):
+        env = {part["name"]: part for part in answer("env", FORETRAIN_LIBEXEC=str(self.directory))["parts"]}
         self.assertIsNone(env["foretrain-sim"]["found"])
-        self.assertTrue(env["foretrain-sim"]["reason"])
+        for key in "missing", "needed_for", "get":
+            self.assertTrue(env["foretrain-sim"][key])
         self.assertTrue(os.path.isdir(env["platforms"]["found"]))
+        self.assertIn("to get it: apt-get install libsimgrid-dev",
+                      good("env", FORETRAIN_LIBEXEC=str(self.directory)).stdout)
+        bare = {part["name"]: part for part in answer("env", PATH=str(self.directory))["parts"]}
+        self.assertIsNone(bare["lab"]["found"])
 
     def test_check_reports_every_fault_with_its_place(self):
         bad = support.JOB.replace("nodes: 4", "nodez: 4").replace("4 MiB", "4")
