@@ -176,10 +176,10 @@ static int supervise(const struct launch *launch, pid_t pid, const sigset_t *sig
     }
 }
 
-/* mpirun would not report that the result is lost. */
-static int check_output(const struct launch *launch, struct err *err)
+/* The answer will be printed: better fail before it is computed. */
+static int check_output(struct err *err)
 {
-    int flags = fcntl(launch->output ? launch->output : STDOUT_FILENO, F_GETFL);
+    int flags = fcntl(STDOUT_FILENO, F_GETFL);
     if (flags >= 0 && (flags & O_ACCMODE) != O_RDONLY)
         return 0;
     return err_add_code(err, 74, "cannot write to standard output");
@@ -188,7 +188,7 @@ static int check_output(const struct launch *launch, struct err *err)
 int launch_run(const struct launch *launch, struct err *err)
 {
     sigset_t signals = watched(), before;
-    if (check_output(launch, err))
+    if (check_output(err))
         return -1;
     sigprocmask(SIG_BLOCK, &signals, &before);
     pid_t parent = getpid(), pid = fork();

@@ -1,5 +1,6 @@
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/cli/command.h"
 #include "app/job/job.h"
@@ -98,6 +99,21 @@ static void tell(struct text *out, bool json, struct dry_run_answer *dry,
 
 enum { STOPPED = 75 /* exit code of a run with a checkpoint */ };
 
+/* mpirun does not report that its output is lost, so the answer is kept, and printed here. */
+static int run_ranks(struct launch *launch, struct text *out, struct err *err)
+{
+    AUTOFREE char *line = launch_line(launch);
+    launch->output = launch_file(err);
+    if (launch->output < 0)
+        return -1;
+    fprintf(stderr, "%s\n", line);
+    int code = launch_run(launch, err);
+    AUTORELEASE(text) struct text answer = launch_read(launch->output);
+    text_append(out, answer.data, answer.length);
+    close(launch->output);
+    return code;
+}
+
 /* @dry: what a dry run prints beside the line, or NULL. */
 static int start(const struct train_request *request, const char *command, int32_t ranks,
                  struct text *out, struct dry_run_answer *dry, struct err *err)
@@ -113,9 +129,7 @@ static int start(const struct train_request *request, const char *command, int32
     if (request->dry_run) {
         tell(out, request->head.json, dry, &launch);
     } else {
-        AUTOFREE char *line = launch_line(&launch);
-        fprintf(stderr, "%s\n", line);
-        code = launch_run(&launch, err);
+        code = run_ranks(&launch, out, err);
         advise(request, code < 0 ? err->exit_code : code);
         if (request->report && (code == 0 || code == STOPPED) &&
             train_page(request->report, request->directory, request->head.argument.item[0], err))

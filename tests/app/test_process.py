@@ -124,6 +124,13 @@ class Descriptors(support.Case):
                 self.assertRegex(done.stderr, r"cannot write to standard output\n$")
             self.assertEqual(run(*words, before=closing(0, 1, 2)).returncode, 74, words)
 
+    def test_a_full_disk_is_an_output_error(self):
+        for words in ("--version",), *self.commands():
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                done = run(*words, stdout=full)
+            self.assertEqual(done.returncode, 74, done.stderr)
+            self.assertRegex(done.stderr, r"cannot write to standard output\n$")
+
     def test_others_may_be_closed(self):
         for words in self.commands():
             expected = run(*words)

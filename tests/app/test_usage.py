@@ -229,12 +229,6 @@ class Usage(support.Case):
         self.assertEqual(before, answer("predict", self.job, "-banalytic"))
         self.assertIn("--json", self.refused(66, "predict", "-b", "analytic", "--", "--json"))
 
-    def test_a_full_disk_is_an_output_error(self):
-        with open("/dev/full", "w", encoding="utf-8") as full:
-            done = subprocess.run([PROGRAM, "--version"], stdout=full, stderr=subprocess.PIPE,
-                                  check=False)
-        self.assertEqual(done.returncode, 74)
-
 
 class Streams(support.Case):
     """Files that can be read only once."""
