@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -67,7 +69,8 @@ int run_directory_lock(struct run_directory *directory, bool make, struct err *e
         return directory->lock >= 0 ? 0 : -1;
     AUTOFREE char *name = base_format("%s/run.json", directory->path);
     int failed = 0;
-    directory->lock = open(name, O_RDWR | O_CLOEXEC | O_NONBLOCK | (make ? O_CREAT : 0), 0666);
+    directory->lock =
+        open(name, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | (make ? O_CREAT : 0), 0666);
     if (directory->lock >= 0) {
         failed = take_lock(directory, err);
         if (!failed && run_record_read(directory->path, &record))
@@ -81,6 +84,22 @@ int run_directory_lock(struct run_directory *directory, bool make, struct err *e
         failed = err_add_code(err, 73, "%s: cannot be made or written: %s", name, strerror(errno));
     }
     return failed;
+}
+
+static bool is_at(int file, const char *path)
+{
+    struct stat open, there;
+    return fstat(file, &open) == 0 && stat(path, &there) == 0 && open.st_ino == there.st_ino &&
+           open.st_dev == there.st_dev;
+}
+
+char *run_directory_follow(int file, const char *path)
+{
+    char now[PATH_MAX];
+    AUTOFREE char *name = base_format("/proc/self/fd/%d", file);
+    ssize_t length = is_at(file, path) ? 0 : readlink(name, now, sizeof(now) - 1);
+    now[length > 0 ? length : 0] = '\0';
+    return base_copy(length <= 0 ? path : is_at(file, now) ? now : NULL);
 }
 
 void run_directory_close(struct run_directory *directory)

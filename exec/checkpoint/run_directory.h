@@ -46,5 +46,9 @@ int run_directory_check(const struct run_directory *directory, const char *resum
 int run_directory_begin(struct run_directory *directory, const char *resumed, bool overwrite,
                         struct err *err);
 
+/** Where the open directory @file is, which was at @path: somebody may move it while a run writes
+ * there.  @return its path, which the caller frees; NULL: it was removed. */
+char *run_directory_follow(int file, const char *path);
+
 /** Give the lock back. */
 void run_directory_close(struct run_directory *directory);

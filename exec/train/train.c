@@ -1,13 +1,16 @@
 #include "exec/train/train.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/base.h"
+#include "exec/checkpoint/run_directory.h"
 #include "exec/train/train_loop.h"
 
 /* ---- what all ranks must agree on ---- */
@@ -152,6 +155,7 @@ static int open_log(struct loop *loop, struct err *err)
                  job->plan, total_steps(job->plan), loop->world.ranks, err))
         return -1;
     log_start(loop->log, loop->progress.step);
+    loop->folder = job->directory ? open(job->directory, O_PATH | O_CLOEXEC) : -1;
     return 0;
 }
 
@@ -179,6 +183,9 @@ static void close_loop(struct loop *loop)
     free(loop->own_statistics);
     straggler_release(&loop->straggler);
     layout_release(&loop->layout);
+    if (loop->folder >= 0)
+        close(loop->folder);
+    free(loop->directory);
 }
 
 /* ---- boundaries ---- */
@@ -266,18 +273,34 @@ static void evaluate(struct loop *loop)
         log_evaluation(loop->log, &line);
 }
 
+/* Also where the directory has been moved to; its log files are open and move with it. */
+static int write_here(struct loop *loop, const char *name, struct err *err)
+{
+    char *now = run_directory_follow(loop->folder, loop->directory);
+    if (now && strcmp(now, loop->directory) != 0)
+        fprintf(stderr, "%s has been moved; this run continues in %s\n", loop->directory, now);
+    if (now) {
+        free(loop->directory);
+        loop->directory = now;
+    }
+    int32_t keep = (int32_t)loop->job->scenario->training.checkpoint.keep;
+    int failed = checkpoint_write(loop->directory, name, keep, &loop->layout, &loop->progress,
+                                  &loop->weights, err);
+    if (!failed && !now)
+        failed = err_add_code(err, 73,
+                              "%s was removed during the run: log files and older checkpoints are "
+                              "gone, and %s/%s is new",
+                              loop->directory, loop->directory, name);
+    return failed;
+}
+
 static int write_checkpoint(struct loop *loop, const char *name, struct err *err)
 {
-    const struct train_job *job = loop->job;
     struct train_result *result = loop->result;
-    int failed = 0;
     double begin = world_now();
     loop_collect(loop);
-    snprintf(result->checkpoint, sizeof(result->checkpoint), "%s/%s", job->directory, name);
-    if (loop->world.rank == 0)
-        failed =
-            checkpoint_write(job->directory, name, (int32_t)job->scenario->training.checkpoint.keep,
-                             &loop->layout, &loop->progress, &loop->weights, err);
+    int failed = loop->world.rank == 0 ? write_here(loop, name, err) : 0;
+    snprintf(result->checkpoint, sizeof(result->checkpoint), "%s/%s", loop->directory, name);
     if (world_agree(failed, err))
         return -1;
     result->checkpoint_s += world_now() - begin;
@@ -450,7 +473,11 @@ static void catch_signals(void)
 int train_run(const struct train_job *job, struct train_result *result, struct err *err)
 {
     int64_t steps = total_steps(job->plan);
-    struct loop loop = {.job = job, .result = result, .world = world_self()};
+    struct loop loop = {.job = job,
+                        .result = result,
+                        .world = world_self(),
+                        .folder = -1,
+                        .directory = base_copy(job->directory)};
     result->evaluation_loss = -1;
     result->loss = base_alloc(steps + 1, sizeof(*result->loss));
     result->step_s = base_alloc(steps + 1, sizeof(*result->step_s));

@@ -10,6 +10,7 @@
  * and a resumed run continues with the same bits.
  */
 
+#include <limits.h>
 #include <stdbool.h>
 
 #include "core/backend/trace.h"
@@ -68,14 +69,14 @@ struct train_result {
     int32_t moved_count;
     struct choice choice[DEVICE_CHOICES]; /**< of this rank's device, in the last phase */
     int32_t choices;
-    struct trace trace;   /**< of the traced steps, on rank 0, by the clock of rank 0 */
-    int32_t traced_phase; /**< the phase of its schedule */
-    double trace_error_s; /**< maximum difference of two ranks' clocks in it */
-    double trace_cost_s;  /**< time to record it on the slowest rank */
-    char checkpoint[512]; /**< path of the last one, or "" */
-    int64_t checkpoints;  /**< written */
-    double checkpoint_s;  /**< that the ranks stood still while they were written, in all; the mean
-                               is training.checkpoint.cost */
+    struct trace trace;        /**< of the traced steps, on rank 0, by the clock of rank 0 */
+    int32_t traced_phase;      /**< the phase of its schedule */
+    double trace_error_s;      /**< maximum difference of two ranks' clocks in it */
+    double trace_cost_s;       /**< time to record it on the slowest rank */
+    char checkpoint[PATH_MAX]; /**< path of the last one, or "" */
+    int64_t checkpoints;       /**< written */
+    double checkpoint_s; /**< that the ranks stood still while they were written, in all; the mean
+                              is training.checkpoint.cost */
     int64_t checkpoint_bytes; /**< of the last one, on rank 0 */
 };
 

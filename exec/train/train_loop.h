@@ -41,6 +41,8 @@ struct loop {
     struct dataset *train, *validation; /**< validation may be NULL */
     struct comm_state *comm;            /**< NULL on one rank */
     struct log *log;                    /**< rank 0 only */
+    int folder;                         /**< the job's directory, open; rank 0 only */
+    char *directory;                    /**< where it is now; owned; as the job names it at first */
     struct progress progress;
     struct loss_scale scale;
     struct straggler straggler;

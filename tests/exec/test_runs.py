@@ -78,6 +78,38 @@ class Runs(training.Run):
         for path, content in self.content().items():
             self.assertNotIn(old.encode(), content, path)
 
+    def test_a_directory_that_is_moved_goes_on_where_it_is(self):
+        process, place = self.start("-n", "2", "--steps", "300"), self.directory / "elsewhere"
+        self.out.rename(place)
+        self.assertIsNone(process.poll())
+        _, said = process.communicate()
+        self.assertEqual(process.returncode, 0, said)
+        self.assertIn(f"{self.out} has been moved; this run continues in {place}\n", said)
+        self.assertFalse(self.out.exists())
+        self.out = place
+        self.assertEqual(self.steps(), [str(step) for step in range(1, 301)])
+        self.assertEqual(self.checkpoints()[-1], "ckpt-000300")
+        self.good("-n", "2", "--out", place, "--resume", place, "--steps", "1")
+
+    def test_a_directory_that_is_removed_is_an_error(self):
+        process = self.start("-n", "1", "--steps", "100000")
+        ranks = training.ranks_of(self.out)
+        for number in signal.SIGSTOP, signal.SIGCONT:
+            if number == signal.SIGCONT:
+                shutil.rmtree(self.out)
+            for rank in ranks:
+                os.kill(rank, number)
+        _, said = process.communicate()
+        self.assertEqual(process.returncode, 73, said)
+        self.assertIn("was removed during the run", said)
+        self.assertEqual([path.name for path in self.out.iterdir()], self.checkpoints())
+
+    def test_a_record_that_is_a_link_is_not_followed(self):
+        self.out.mkdir()
+        (self.directory / "victim").touch()
+        (self.out / "run.json").symlink_to(self.directory / "victim")
+        self.assertIn("run.json: cannot be", self.refusal(73, "--out", self.out, "--steps", "1"))
+
     def test_every_file_says_which_run_it_is_of(self):
         self.good("--out", self.out, "--steps", "5", "--set", "training.evaluate_every=0.125")
         run = self.json("run", "run.json")["run"]
