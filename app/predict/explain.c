@@ -189,7 +189,7 @@ void explanation_causes(const struct explanation *e, const struct breakdown *run
     spend(e, run, &split[RUN], of_run);
     spend(e, baseline, &split[BASELINE], of_baseline);
     for (int i = 0; i < CAUSE_COUNT; i++) {
-        double seconds = of_run[i] - images * of_baseline[i];
+        double seconds = breakdown_difference(of_run[i], images * of_baseline[i], run->time);
         cause[i] = (struct cause){NULL, seconds, 100 * seconds / run->time, none, none};
     }
 }
@@ -226,10 +226,9 @@ struct cause explanation_difference(const struct explanation *a, const struct ex
 {
     double images = (double)b->task[RUN].point.batch / (double)a->task[RUN].point.batch;
     const struct cause *less = &a->cause[cause], *more = &b->cause[cause];
-    double seconds = more->seconds - images * less->seconds;
     return (struct cause){
         .link = more->link ? more->link : less->link,
-        .seconds = fabs(seconds) < 1e-12 ? 0 : seconds, /* else the rounding of equal times */
+        .seconds = breakdown_difference(more->seconds, images * less->seconds, b->task[RUN].step),
         .points = more->points - less->points,
         .seconds_likely = {NAN, NAN},
         .points_likely = {NAN, NAN},

@@ -243,6 +243,7 @@ static void find_shares(const struct sample *sample, const struct unknowns *unkn
     doubts->unknown = (int32_t)unknowns->count;
     doubts->count = sample->inputs;
     doubts->item = base_alloc(sample->inputs, sizeof(*doubts->item));
+    double noise = share_noise(sample->count, sample->inputs);
     for (int32_t i = 0; i < sample->inputs; i++) {
         struct doubt *doubt = &doubts->item[i];
         bool known = i >= doubts->unknown, factor = i < doubts->unknown + FACTOR_COUNT;
@@ -250,11 +251,11 @@ static void find_shares(const struct sample *sample, const struct unknowns *unkn
                                : factor ? factor_names[i - doubts->unknown]
                                         : "epochs to the target");
         doubt->range = known ? NULL : base_copy(unknowns->item[i].range);
-        for (int32_t k = 0; k < OUTCOME_COUNT; k++)
-            doubt->share[k] =
-                isnan(outcome_row(sample, k)[0])
-                    ? NAN
-                    : share_of(input_row(sample, i), outcome_row(sample, k), sample->count);
+        for (int32_t k = 0; k < OUTCOME_COUNT; k++) {
+            const double *outcome = outcome_row(sample, k);
+            double share = share_of(input_row(sample, i), outcome, sample->count);
+            doubt->share[k] = isnan(outcome[0]) ? NAN : share <= noise ? 0 : share;
+        }
     }
 }
 

@@ -40,3 +40,13 @@ double share_of(const double *x, const double *y, int32_t count)
         return 0;
     return fmax(0, 1 - within / (count - classes) / (total / (count - 1)));
 }
+
+double share_noise(int32_t count, int32_t inputs)
+{
+    double classes = ceil(sqrt(count)), between = classes - 1, within = count - classes;
+    if (classes < 2)
+        return 0;
+    double chance = 2 / (9 * between), largest = sqrt(2 * log(inputs));
+    double squares = between * pow(1 - chance + largest * sqrt(chance), 3);
+    return fmax(0, 1 - (count - 1) / (squares + within));
+}

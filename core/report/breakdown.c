@@ -74,10 +74,15 @@ static struct event *event_list(const struct schedule *schedule, const struct tr
     return event;
 }
 
-/* @all without @part, which is 0 where rounding takes it below. */
+double breakdown_difference(double a, double b, double whole)
+{
+    return fabs(a - b) <= 1e-12 * whole ? 0 : a - b;
+}
+
+/* @all without @part, which is 0 where the simulator's precision takes it below. */
 static double difference(double all, double part)
 {
-    double rest = all - part;
+    double rest = breakdown_difference(all, part, all);
     return rest < 0 && rest > -1e-9 * all ? 0 : rest;
 }
 

@@ -9,9 +9,6 @@ const char *const outcome_names[OUTCOME_COUNT] = {"step", "throughput", "weak_sc
 
 enum { SHOWN = 8 /* inputs in the table */ };
 
-/* Below this an input is not worth a line. */
-#define SHARE_SHOWN 0.01
-
 static double most(const struct doubt *doubt)
 {
     double largest = 0;
@@ -40,11 +37,12 @@ static const struct answer_column unknown_rows[] = {
 };
 static const struct answer_columns unknown_columns = COLUMNS(NULL, unknown_rows);
 
-/* First-order Sobol indices. */
+/* First-order Sobol indices, 0 up to the noise of the draws. */
 static const struct answer_column share_rows[] = {
     COLUMN("input", key, .help = "an uncertain input: unknown, or left open by a fit"),
     COLUMN("step", share[OUTCOME_STEP], .null = true,
-           .help = "part of the variance of step_s that it makes alone"),
+           .help = "part of the variance of step_s that it makes alone; 0: no more than "
+                   "chance would give"),
     COLUMN("throughput", share[OUTCOME_IMAGES], .null = true,
            .help = "part of the variance of images_per_s"),
     COLUMN("weak_scaling", share[OUTCOME_WEAK], .null = true,
@@ -75,10 +73,10 @@ const struct answer_columns doubts_columns = COLUMNS(NULL, doubts_rows);
 
 static void print_share(struct text *out, double share)
 {
-    if (isnan(share))
+    if (isnan(share) || share <= 0)
         text_add(out, "%12s", "-");
     else
-        text_add(out, "%10.0f %%", 100 * share);
+        text_add(out, "%10.*f %%", share < 0.0995, 100 * share);
 }
 
 static void print_draws(struct text *out, const struct doubts *doubts)
@@ -102,7 +100,7 @@ static void print_table(struct text *out, const struct doubts *doubts, const int
              "to train");
     for (int32_t i = 0; i < doubts->count && i < SHOWN; i++) {
         const struct doubt *doubt = &doubts->item[order[i]];
-        if (most(doubt) < SHARE_SHOWN)
+        if (most(doubt) <= 0)
             break;
         AUTOFREE char *what = base_format("%s%s%s", doubt->key, doubt->range ? ": " : "",
                                           doubt->range ? doubt->range : "");
@@ -123,7 +121,7 @@ void doubts_print(struct text *out, const struct doubts *doubts)
     const struct doubt *first = &doubts->item[order[0]];
     if (doubts->unknown)
         print_table(out, doubts, order);
-    else if (most(first) >= SHARE_SHOWN)
+    else if (most(first) > 0)
         text_add(out, "most of the intervals' width: %s\n", first->key);
 }
 

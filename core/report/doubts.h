@@ -25,8 +25,9 @@ struct doubt {
     char *key;                   /**< "platform.transport.between", or a few words; owned */
     char *range;                 /**< "5 us to 20 us"; NULL: not an unknown input but a number that
                                       a fit or its source leaves open; owned */
-    double share[OUTCOME_COUNT]; /**< of the variance, alone (first-order Sobol index): 0 to 1; NAN
-                                      where nothing varies.  They need not add up to 1 */
+    double share[OUTCOME_COUNT]; /**< of the variance, alone (first-order Sobol index): 0 to 1; 0 up
+                                      to what chance gives, NAN where nothing varies.  They need
+                                      not add up to 1 */
 };
 
 /** All of a prediction.  Start from {0}; release with doubts_release(). */

@@ -29,6 +29,9 @@ class Explain(support.Case):
         images = explained["batch_per_device"] / explained["baseline"]["batch_per_device"]
         baseline = images * explained["baseline"]["step_s"]
         seconds = sum(cause["seconds"] for cause in explained["causes"])
+        for cause in explained["causes"]:  # nothing is the rounding of equal times
+            for key in "seconds", "seconds_low", "seconds_high":
+                self.assertFalse(0 < abs(cause[key] or 0) < 1e-12 * explained["step_s"], cause)
         self.assertAlmostEqual(explained["scaling_efficiency"], baseline / explained["step_s"], 12)
         self.assertAlmostEqual(seconds, explained["step_s"] - baseline, 12)
         self.assertAlmostEqual(sum(points(explained["causes"]).values()) / 100,

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "core/base/base.h"
 #include "tests/test.h"
 
 enum { DRAWS = 4000, INPUTS = 3 };
@@ -60,6 +61,27 @@ TEST(a_choice_counts_like_a_number)
     is_share(input[0], 25. / 37);
     is_share(input[1], 12. / 37);
     is_share(input[2], 0);
+}
+
+/* 30 of 400 draws each, 20 times: one is above the noise about once. */
+TEST(inputs_without_effect_are_below_the_noise)
+{
+    enum { FEW = 400, TRIALS = 20, UNRELATED = 30 };
+    int32_t above = 0;
+    static double x[FEW], y[FEW];
+    double noise = share_noise(FEW, UNRELATED);
+    for (uint64_t i = 0; i < TRIALS * UNRELATED; i++) {
+        for (uint64_t k = 0; k < FEW; k++) {
+            x[k] = base_uniform(1, k, i, 0);
+            y[k] = exp(sqrt(-2 * log(base_uniform(1, k, i / UNRELATED, 1))) *
+                       cos(2 * M_PI * base_uniform(1, k, i / UNRELATED, 2)));
+        }
+        above += share_of(x, y, FEW) > noise;
+    }
+    assert_in_range(above, 0, 6);
+    for (uint64_t k = 0; k < FEW; k++)
+        y[k] = 0.5 * x[k] + base_uniform(1, k, 0, 3); /* 0.2 of the variance */
+    assert_true(share_of(x, y, FEW) > noise);
 }
 
 TEST(what_does_not_vary_has_no_shares)
