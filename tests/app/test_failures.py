@@ -138,14 +138,14 @@ class Failures(support.Case):
                                r"    failures +.* one in 60 min, restarts of 10 min\n")
 
     def test_a_time_between_failures_may_be_unknown(self):
-        keys = failing("{low: 2 h, high: 50 h}", cost="30 s")
+        keys = failing("{low: 20 min, high: 50 h}", cost="30 s")
         result = self.predict(*keys)
-        self.assertAlmostEqual(result["failures"]["mtbf_s"], 26 * HOUR / 4)
+        self.assertAlmostEqual(result["failures"]["mtbf_s"], 151 * HOUR / 6 / 4)
         if likely(result, "time_to_train_s"):
             self.assertEqual([row["input"] for row in result["unknown_inputs"]],
                              ["platform.node.mtbf"])
             share = {row["input"]: row["time_to_train"] for row in result["interval_shares"]}
-            self.assertGreater(share["platform.node.mtbf"], 0.01)
+            self.assertGreater(share["platform.node.mtbf"], 0)
 
     def test_other_commands_tell_the_same_time(self):
         keys = failing("3h", cost="30 s")

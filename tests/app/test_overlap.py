@@ -98,8 +98,9 @@ class Overlap(support.Case):
 
     def test_its_doubt_is_drawn(self):
         def share(doubt, name):
-            found = answer("predict", self.job, "--backend", "analytic", *NARROW, *CERTAIN, "--set",
-                           f"device.compute_slowdown={doubt}")
+            found = answer("predict", self.job, "--backend", "analytic", *CERTAIN, "--set",
+                           "platform.network.nic.bandwidth={value: 2 GB/s, kind: measured, source: here}",
+                           "--set", f"device.compute_slowdown={doubt}")
             if not likely(found, "step_s"):
                 self.skipTest("a build without GSL")
             return {row["input"]: row["step"] for row in found["interval_shares"]}[name]
@@ -107,7 +108,7 @@ class Overlap(support.Case):
         self.assertGreater(share("50 %", "slowdown of compute"), 0)
         for doubt in ("{low: 0 %, high: 100 %}", "{value: 50 %, spread: 90 %}"):
             self.assertEqual(share(doubt, "slowdown of compute"), 0)
-            self.assertGreater(share(doubt, "device.compute_slowdown"), 0.01)
+            self.assertGreater(share(doubt, "device.compute_slowdown"), 0)
 
     def test_what_has_no_effect_is_said(self):
         alone = ("--set", "allreduce.overlap=none", "--backend", "analytic")
