@@ -79,7 +79,7 @@ static void add_parts(struct page *page, const struct json *result)
                                           .total = "time_to_train_s"});
     html_table(
         page, "toll", "parts of the time to train", rows,
-        "time_to_train_s, without_s: without both, saving_s: checkpoints, failing_s: failures",
+        "time_to_train_s, without_s~: without both, saving_s: checkpoints, failing_s: failures",
         true);
     json_free(rows);
 }

@@ -53,9 +53,9 @@ static char *title_of(const struct answer *answer)
 static void add_figures(struct answer *answer)
 {
     html_figures(&answer->page, answer->result,
-                 "step_s, images_per_s, samples_per_s, weak_scaling_efficiency, "
-                 "strong_scaling_efficiency, time_to_train_s, evaluation_s, cost, energy_kwh, "
-                 "carbon_kg");
+                 "step_s~, images_per_s~, samples_per_s~, weak_scaling_efficiency~, "
+                 "strong_scaling_efficiency~, time_to_train_s~, evaluation_s, cost~, energy_kwh~, "
+                 "carbon_kg~");
 }
 
 /* "KEY: RANGE" of each. */
@@ -141,7 +141,7 @@ static void add_curve(struct answer *answer)
     }
     html_table(
         &answer->page, "curve", "efficiency by number of devices", rows,
-        "devices, scaling_efficiency, images_per_s, samples_per_s, time_to_train_s, backend, "
+        "devices, scaling_efficiency~, images_per_s, samples_per_s, time_to_train_s, backend, "
         "reason: no answer because",
         true);
 }

@@ -29,13 +29,12 @@ static int compare(const void *record, struct text *out, struct err *err)
                        &request->own[i]);
     failed = failed || comparison_make(&comparison, err);
     if (!failed) {
-        if (request->head.json) {
-            AUTORELEASE(json) struct json *json = comparison_json(&comparison);
+        AUTORELEASE(json) struct json *json = comparison_json(&comparison);
+        if (request->head.json)
             json_print(out, json);
-        } else if (!csv_is_answer(&request->head)) {
+        else if (!csv_is_answer(&request->head))
             comparison_print(out, &comparison);
-        }
-        failed = csv_write(&request->head, comparison_rows(&comparison), NULL, out, err) ||
+        failed = csv_write(&request->head, json_share(json_get(json, "jobs")), NULL, out, err) ||
                  (request->report && comparison_page(request->report, &comparison, err));
     }
     return failed ? -1 : 0;

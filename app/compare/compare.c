@@ -30,11 +30,6 @@ void comparison_add(struct comparison *comparison, const char *path,
 
 /* ---- figures ---- */
 
-static struct range range_of(double value, struct interval likely)
-{
-    return (struct range){likely.low, value, likely.high};
-}
-
 /* Of the phase that needs most. */
 static double find_memory(const struct prediction *prediction)
 {
@@ -51,26 +46,12 @@ static double find_memory(const struct prediction *prediction)
 
 static void find_figures(struct column *column, const struct price_file *prices, struct err *err)
 {
-    const struct interval none = {NAN, NAN};
-    struct result *result = &column->prediction.result;
-    struct usage usage = prediction_usage(&column->prediction);
-    double hours = usage.devices / 3600;
-    struct range *figure = column->figure, seconds = usage.seconds;
+    struct scaling *strong = &column->prediction.result.strong;
     price_check_device(prices, platform_device(column->prediction.job.platform)->name, err);
-    result->bill = price_bill(prices->path ? prices : NULL, &usage);
-    figure[FIGURE_STEP] = range_of(result->step.time, result->step_likely);
-    figure[FIGURE_IMAGES] = range_of(result->images_per_s, result->images_likely);
-    figure[FIGURE_TRAIN] = seconds;
-    figure[FIGURE_DEVICE_HOURS] =
-        (struct range){hours * seconds.low, hours * seconds.value, hours * seconds.high};
-    figure[FIGURE_COST] = result->bill.cost;
-    figure[FIGURE_ENERGY] = result->bill.energy;
-    figure[FIGURE_CARBON] = result->bill.carbon;
-    figure[FIGURE_MEMORY] = range_of(find_memory(&column->prediction), none);
-    figure[FIGURE_WEAK] = range_of(result->weak.efficiency, result->weak.likely);
-    figure[FIGURE_STRONG] = result->strong.batch
-                                ? range_of(result->strong.efficiency, result->strong.likely)
-                                : range_of(NAN, none);
+    column->figures = figures_of(&column->prediction, prices->path ? prices : NULL);
+    column->memory = find_memory(&column->prediction);
+    if (!strong->batch)
+        *strong = (struct scaling){.efficiency = NAN, .likely = {NAN, NAN}};
 }
 
 /* ---- pairs ---- */

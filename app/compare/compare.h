@@ -21,29 +21,11 @@ enum {
 /** "A", "B", ... */
 extern const char *const compare_names[COMPARE_MOST];
 
-/** What is compared. */
-enum figure {
-    FIGURE_STEP,   /**< of the last phase [s] */
-    FIGURE_IMAGES, /**< in the last phase [images/s] */
-    FIGURE_TRAIN,  /**< time to train, or to the target [s] */
-    FIGURE_DEVICE_HOURS,
-    FIGURE_COST,
-    FIGURE_ENERGY, /**< [kWh] */
-    FIGURE_CARBON, /**< [kg] */
-    FIGURE_MEMORY, /**< of a device, for the arrays of training [bytes] */
-    FIGURE_WEAK,   /**< scaling efficiency */
-    FIGURE_STRONG, /**< the same; NAN where no phase fixes the global batch */
-    FIGURE_COUNT
-};
-
-/** Their columns in struct column, in their order. */
-extern const struct answer_column compare_figures[FIGURE_COUNT];
-
 /** Those of a job that a table shows (core/base/columns.h). */
 #define COMPARE_FIGURES                                                                            \
-    "step_s, images_per_s, time_to_train_s, device_hours, cost, currency, energy_kwh, carbon_kg, " \
-    "memory_bytes: memory of a device, weak_scaling_efficiency: weak scaling, "                    \
-    "strong_scaling_efficiency: strong scaling"
+    "step_s~, images_per_s~, samples_per_s~, time_to_train_s~, device_hours~, cost~, currency, "   \
+    "energy_kwh~, carbon_kg~, memory_bytes: memory of a device, "                                  \
+    "weak_scaling_efficiency~: weak scaling, strong_scaling_efficiency~: strong scaling"
 
 /** One job. */
 struct column {
@@ -51,8 +33,9 @@ struct column {
     const struct option_list *own;  /**< assignments to this job alone; borrowed */
     struct predict_options options; /**< with the assignments to all and to this one; owned list */
     struct prediction prediction;
-    struct range figure[FIGURE_COUNT]; /**< bounds of cost, energy and carbon: core/price/price.h */
-    struct explanation explanation;    /**< of its last phase, once it is asked for */
+    struct figures figures;
+    double memory;                  /**< of a device, for the arrays of training [bytes] */
+    struct explanation explanation; /**< of its last phase, once it is asked for */
     bool explained;
 };
 
@@ -122,9 +105,6 @@ struct json *comparison_json(const struct comparison *comparison);
 
 /** Its columns. */
 extern const struct answer_columns compare_columns;
-
-/** The figures as rows: job, quantity, unit, value, low, high. */
-struct json *comparison_rows(const struct comparison *comparison);
 
 /** Write it as a page to @file.  @return 0, or -1: it cannot be written (exit codes 73, 74). */
 int comparison_page(const char *file, const struct comparison *comparison, struct err *err);

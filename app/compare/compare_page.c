@@ -92,7 +92,7 @@ static void add_pairs(struct page *page, const struct json *pairs)
         "way cancels. An interval that does not cross 1 settles which is faster.");
     add_ranges(page, "Ratios of times", rows, "times", "ratio", true);
     html_table(page, "pairs", "ratios of times", rows,
-               "times, ratio, faster: the second is faster, cause: most of the difference", false);
+               "times, ratio~, faster: the second is faster, cause: most of the difference", false);
 }
 
 /* What makes the difference of each pair: factors whose product is the ratio. */

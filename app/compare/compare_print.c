@@ -3,31 +3,6 @@
 
 #include "app/compare/compare.h"
 
-#define DESCRIBED struct column
-const struct answer_column compare_figures[FIGURE_COUNT] = {
-    [FIGURE_STEP] =
-        COLUMN("step_s", figure[FIGURE_STEP], .help = "one training step of the last phase"),
-    [FIGURE_IMAGES] =
-        COLUMN("images_per_s", figure[FIGURE_IMAGES], .help = "of all devices, in the last phase"),
-    [FIGURE_TRAIN] = COLUMN("time_to_train_s", figure[FIGURE_TRAIN], .help = "as in a result"),
-    [FIGURE_DEVICE_HOURS] = COLUMN("device_hours", figure[FIGURE_DEVICE_HOURS],
-                                   .help = "that time times the devices of each phase"),
-    [FIGURE_COST] = COLUMN("cost", figure[FIGURE_COST], .null = true,
-                           .help = "as in a result; null without prices"),
-    [FIGURE_ENERGY] =
-        COLUMN("energy_kwh", figure[FIGURE_ENERGY], .null = true, .help = "as in a result"),
-    [FIGURE_CARBON] =
-        COLUMN("carbon_kg", figure[FIGURE_CARBON], .null = true, .help = "as in a result"),
-    [FIGURE_MEMORY] = COLUMN("memory_bytes", figure[FIGURE_MEMORY],
-                             .help = "arrays of training on a device, without libraries"),
-    [FIGURE_WEAK] =
-        COLUMN("weak_scaling_efficiency", figure[FIGURE_WEAK], .help = "as in a result"),
-    [FIGURE_STRONG] = COLUMN("strong_scaling_efficiency", figure[FIGURE_STRONG], .null = true,
-                             .help = "as in a result"),
-};
-static const struct answer_columns figure_columns = COLUMNS(NULL, compare_figures);
-#undef DESCRIBED
-
 /* ---- text ---- */
 
 static void print_jobs(struct text *out, const struct comparison *c)
@@ -110,7 +85,6 @@ struct shown_job {
     int32_t sets;
     const struct result *result;
     const struct column *column;
-    const char *currency, *prices;
 };
 
 struct shown {
@@ -131,6 +105,20 @@ static const struct answer_column result_rows[] = {
 static const struct answer_columns setting_columns = COLUMNS(NULL, result_rows);
 #undef DESCRIBED
 
+#define DESCRIBED struct column
+static const struct answer_column column_rows[] = {
+    COLUMN_MEMBERS(figures, &figures_columns),
+    COLUMN("memory_bytes", memory, .help = "arrays of training on a device, without libraries"),
+    COLUMN("weak_scaling_efficiency", prediction.result.weak.efficiency,
+           LIKELY(prediction.result.weak.likely), .help = "as in a result"),
+    COLUMN("strong_scaling_efficiency", prediction.result.strong.efficiency,
+           LIKELY(prediction.result.strong.likely), .null = true, .help = "as in a result"),
+    COLUMN("currency", figures.bill.currency, .null = true, .help = "of the cost"),
+    COLUMN("prices", figures.bill.origin, .null = true, .help = "price file: name, date and path"),
+};
+static const struct answer_columns column_columns = COLUMNS(NULL, column_rows);
+#undef DESCRIBED
+
 #define DESCRIBED struct shown_job
 static const struct answer_column job_rows[] = {
     COLUMN("name", name, .help = "A, B, C or D: in the order of the command line"),
@@ -138,9 +126,7 @@ static const struct answer_column job_rows[] = {
     COLUMN_ITEMS("set", set, sets, .help = "assignments to this job alone"),
     COLUMN("network", network, .help = "network that is trained"),
     COLUMN_MEMBERS(result, &setting_columns),
-    COLUMN_MEMBERS(column, &figure_columns),
-    COLUMN("currency", currency, .null = true, .help = "of the cost"),
-    COLUMN("prices", prices, .null = true, .help = "price file: name, date and path"),
+    COLUMN_MEMBERS(column, &column_columns),
 };
 static const struct answer_columns job_columns = COLUMNS(NULL, job_rows);
 #undef DESCRIBED
@@ -200,26 +186,8 @@ struct json *comparison_json(const struct comparison *c)
             .sets = column->own->count,
             .result = result,
             .column = column,
-            .currency = result->bill.currency,
-            .prices = result->bill.origin,
         };
     }
     shown.jobs = shown.job;
     return answer_json(&compare_columns, &shown);
-}
-
-struct json *comparison_rows(const struct comparison *comparison)
-{
-    struct json *rows = json_new_array();
-    for (int32_t i = 0; i < comparison->count; i++)
-        for (int figure = 0; figure < FIGURE_COUNT; figure++) {
-            struct range range = comparison->column[i].figure[figure];
-            struct json *row = json_append_object(rows);
-            json_put_text(row, "job", compare_names[i]);
-            json_put_text(row, "quantity", compare_figures[figure].key);
-            json_put_real(row, "value", range.value);
-            json_put_real(row, "low", range.low);
-            json_put_real(row, "high", range.high);
-        }
-    return rows;
 }

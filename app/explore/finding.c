@@ -1,27 +1,23 @@
 #include "app/explore/finding.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { REASON_LENGTH = 500 /* a row stays one line that people can read */ };
+#include "app/explore/crew.h"
+
+enum {
+    REASON = 500,            /* of bytes: a row stays one line that people can read */
+    WARNING = CREW_LINE / 8, /* a character may take six in JSON */
+};
 
 const char *const finding_status_names[] = {"", "ok", "refused", "failed", NULL};
 
 #define DESCRIBED struct finding
 static const struct answer_column finding_rows[] = {
-    COLUMN("step_s", step, .null = true,
-           .help = "one training step of the last phase; null, as all numbers of the point, where "
-                   "it has no answer"),
-    COLUMN("images_per_s", images_per_s, .null = true, .help = "of all devices, in the last phase"),
-    COLUMN("scaling_efficiency", efficiency, .null = true, .help = "as in a result"),
-    COLUMN("time_to_train_s", seconds, .null = true, .help = "to the target, or of all epochs"),
-    COLUMN("epochs", epochs, .null = true, .help = "of all phases; to a target those expected"),
-    COLUMN("device_hours", device_hours, .null = true,
-           .help = "of all devices of each phase together"),
-    COLUMN("cost", cost, .null = true,
-           .help = "at the prices of --prices, in their currency; null without them"),
-    COLUMN("energy_kwh", energy, .null = true, .help = "at the power of --prices"),
+    COLUMN_MEMBERS(figures, &figures_columns),
     COLUMN("simulated_over_closed_form", ratio, .null = true,
            .help = "simulated step over that in closed form; null: not both"),
     COLUMN("backend", backend, .words = backend_words,
@@ -33,75 +29,178 @@ static const struct answer_column finding_rows[] = {
                    "have been"),
 };
 const struct answer_columns finding_columns = COLUMNS(NULL, finding_rows);
+
+static const struct answer_column whole_rows[] = {
+    COLUMN("code", code, .help = "exit code that predict would have"),
+    COLUMN_ROWS(&finding_columns),
+    COLUMN_MEMBERS(figures, &figures_basis_columns),
+};
+static const struct answer_columns whole_columns = COLUMNS(NULL, whole_rows);
 #undef DESCRIBED
 
-static void take(struct finding *finding, const struct prediction *prediction,
-                 const struct price_file *prices)
+struct json *finding_json(const struct finding *finding)
 {
-    const struct result *result = &prediction->result;
-    const struct usage usage = prediction_usage(prediction);
-    const struct bill bill = price_bill(prices, &usage);
-    double step = prediction_last(prediction)->step;
-    finding->status = FINDING_OK;
-    finding->step = (struct range){result->step_likely.low, step, result->step_likely.high};
-    finding->images_per_s = result->images_per_s;
-    finding->efficiency =
-        result->strong.batch ? result->strong.efficiency : result->weak.efficiency;
-    finding->seconds = (struct range){result->train_likely.low, result->time_to_train_s,
-                                      result->train_likely.high};
-    finding->epochs = result->plan.epochs;
-    finding->device_hours = usage.devices * usage.seconds.value / 3600;
-    finding->cost = bill.cost.value;
-    finding->energy = bill.energy.value;
+    struct json *json = json_new_object();
+    answer_put(json, &whole_columns, finding);
+    return json;
 }
 
-static void forget(struct finding *finding)
+bool finding_read(struct finding *finding, const struct json *json)
 {
-    const struct range none = {NAN, NAN, NAN};
-    finding->step = finding->seconds = none;
-    finding->images_per_s = finding->efficiency = finding->epochs = finding->device_hours = NAN;
-    finding->cost = finding->energy = finding->ratio = NAN;
+    return answer_read(&whole_columns, json, finding) && finding->status != FINDING_NONE;
 }
 
 void finding_fail(struct finding *finding, enum backend_choice backend, struct err *err)
 {
     const char *reason = err->text ? err_reason(err) : "no reason is known";
-    forget(finding);
-    finding->backend = backend;
+    finding->figures = figures_none();
+    finding->ratio = NAN;
+    finding->backend = (int32_t)backend;
     finding->code = err->exit_code ? err->exit_code : 70;
     finding->status = finding->code >= 64 && finding->code < 70 ? FINDING_REFUSED : FINDING_FAILED;
-    finding->reason = strndup(reason, REASON_LENGTH);
-}
-
-void finding_find(struct finding *finding, const char *path, const struct predict_options *options,
-                  enum backend_choice backend, int32_t draws, const struct price_file *prices,
-                  struct err *err)
-{
-    AUTORELEASE(prediction) struct prediction prediction = {0};
-    AUTORELEASE(err) struct err own = {0};
-    if (prediction_screen(&prediction, path, options, backend, draws, &own)) {
-        finding_fail(finding, backend, &own);
-    } else {
-        forget(finding);
-        finding->backend = backend;
-        take(finding, &prediction, prices);
-        price_check_device(prices, platform_device(prediction.job.platform)->name, &own);
-    }
-    err_warn_all(err, &own);
-}
-
-bool finding_read(struct finding *finding, const struct json *row)
-{
-    int64_t code;
-    if (!answer_read(&finding_columns, row, finding) || finding->status == FINDING_NONE ||
-        !json_as_integer(json_get(row, "code"), &code))
-        return false;
-    finding->code = (int32_t)code;
-    return true;
+    finding->reason = strndup(reason, REASON);
 }
 
 void finding_release(struct finding *finding)
 {
     free(finding->reason);
     *finding = (struct finding){0};
+}
+
+/* ---- in a worker ---- */
+
+/* Many on their way through the crew. */
+struct round {
+    const struct findings *what;
+    int64_t count, done;
+    double begun;
+    bool shown; /* a line on the terminal */
+};
+
+static void say(struct text *lines, struct json *json)
+{
+    json_print_line(lines, json, 17);
+    text_add(lines, "\n");
+    json_free(json);
+}
+
+static struct finding predict(const struct findings *what, const struct predict_options *options,
+                              struct err *warnings)
+{
+    AUTORELEASE(prediction) struct prediction prediction = {0};
+    AUTORELEASE(err) struct err err = {0};
+    struct finding finding = {.status = FINDING_OK, .backend = what->backend, .ratio = NAN};
+    if (prediction_screen(&prediction, what->job, options, what->backend, what->draws, &err)) {
+        finding_fail(&finding, what->backend, &err);
+    } else {
+        finding.figures = figures_of(&prediction, what->prices);
+        price_check_device(what->prices, platform_device(prediction.job.platform)->name, &err);
+    }
+    err_warn_all(warnings, &err);
+    return finding;
+}
+
+static void work(void *context, int64_t index, struct text *lines)
+{
+    const struct findings *what = ((const struct round *)context)->what;
+    struct predict_options options = *what->options;
+    AUTORELEASE(err) struct err warnings = {0};
+    options.set = what->set(what->context, index);
+    AUTORELEASE(finding) struct finding finding = predict(what, &options, &warnings);
+    for (const char *line = warnings.warning; line && *line; line += strcspn(line, "\n") + 1) {
+        int length = (int)strcspn(line, "\n");
+        AUTOFREE char *text = base_format("%.*s", length < WARNING ? length : WARNING, line);
+        struct json *json = json_new_object();
+        json_put_text(json, "warning", text);
+        say(lines, json);
+    }
+    struct json *json = finding_json(&finding);
+    json_put_integer(json, "index", index);
+    say(lines, json);
+    option_list_release(&options.set);
+}
+
+/* ---- here ---- */
+
+static int take_line(struct round *round, const char *line, int64_t length, struct err *err)
+{
+    const struct findings *what = round->what;
+    AUTORELEASE(json) struct json *json = json_read("a worker", line, length, err);
+    const char *warning = json_as_text(json_get(json, "warning"));
+    struct finding finding = {0};
+    int64_t index = 0;
+    if (!json)
+        return -1;
+    if (warning) {
+        if (what->warnings)
+            err_warn(what->warnings, "%s", warning);
+        return 0;
+    }
+    json_as_integer(json_get(json, "index"), &index);
+    finding_read(&finding, json);
+    round->done++;
+    return what->take(what->context, index, finding, false, err);
+}
+
+static int take(void *context, const char *lines, int64_t length, struct err *err)
+{
+    for (int64_t at = 0; at < length;) {
+        int64_t end = (int64_t)strcspn(lines + at, "\n");
+        if (take_line(context, lines + at, end, err))
+            return -1;
+        at += end + 1;
+    }
+    return 0;
+}
+
+static int lose(void *context, int64_t index, const char *how, struct err *err)
+{
+    const struct findings *what = ((const struct round *)context)->what;
+    AUTORELEASE(err) struct err why = {0};
+    struct finding finding = {0};
+    err_add_code(&why, 70, "the process that predicted it did not end well: %s", how);
+    finding_fail(&finding, what->backend, &why);
+    return what->take(what->context, index, finding, true, err);
+}
+
+static void clear_line(struct round *round)
+{
+    if (round->shown)
+        fputs("\r\033[K", stderr);
+    round->shown = false;
+}
+
+static void tick(void *context)
+{
+    struct round *round = context;
+    double passed = base_seconds(CLOCK_MONOTONIC) - round->begun;
+    if (passed < 2 || !isatty(STDERR_FILENO))
+        return;
+    clear_line(round);
+    round->shown = true;
+    fprintf(stderr, "%s %lld of %lld %s",
+            round->what->backend == BACKEND_SIM ? "simulating" : "predicting",
+            (long long)round->done, (long long)round->count, round->what->noun);
+    if (round->done)
+        fprintf(stderr, ": about %.0f s left",
+                passed * (double)(round->count - round->done) / (double)round->done);
+}
+
+int findings_find(const struct findings *findings, int64_t count, struct err *err)
+{
+    struct round round = {findings, count, 0, base_seconds(CLOCK_MONOTONIC), false};
+    int32_t workers = findings->workers;
+    if (count == 0)
+        return 0;
+    if (findings->backend == BACKEND_SIM) /* each has processes of its own, two at a time */
+        workers = (workers + 1) / 2;
+    int failed = crew_run(&(struct crew){.workers = count < workers ? (int32_t)count : workers,
+                                         .context = &round,
+                                         .work = work,
+                                         .take = take,
+                                         .lose = lose,
+                                         .tick = tick},
+                          count, err);
+    clear_line(&round);
+    return failed;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * What one point of a sweep comes to: a row of its table.
+ * What one point of a sweep or a plan comes to, and how a crew finds it for many of them.
  */
 
 #include "app/predict/predict.h"
@@ -19,39 +19,50 @@ enum finding_status {
 /** "", "ok", "refused", "failed". */
 extern const char *const finding_status_names[];
 
-/** One point, with NAN where there is no number.  Start from {0}; release with finding_release().
- */
+/** One point.  Start from {0}; release with finding_release(). */
 struct finding {
     enum finding_status status;
-    int32_t code;         /**< the exit code that `predict` would have */
-    int32_t backend;      /**< enum backend_choice */
-    struct range step;    /**< one training step of the last phase [s] */
-    double images_per_s;  /**< in the last phase; samples where they are no pictures */
-    double efficiency;    /**< scaling, as `predict` has it: strong where the last phase gives a
-                               global batch */
-    struct range seconds; /**< to the target, or of the whole training where the job has epochs */
-    double epochs, device_hours;
-    double cost;   /**< in the currency of the prices */
-    double energy; /**< [kWh] */
-    double ratio;  /**< of a checked point: the simulated step over that in closed form */
-    char *reason;  /**< one line; NULL: it is FINDING_OK; owned */
+    int32_t code;    /**< the exit code that `predict` would have */
+    int32_t backend; /**< enum backend_choice */
+    char *reason;    /**< one line; NULL: it is FINDING_OK; owned */
+    struct figures figures;
+    double ratio; /**< of a checked point: the simulated step over that in closed form */
 };
 
-/** Predict the job at @path with @options on @backend into zeroed @finding, with intervals from
- * @draws draws and what @prices (NULL: none) make of it; warnings about files go to @err, which
- * gets no messages. */
-void finding_find(struct finding *finding, const char *path, const struct predict_options *options,
-                  enum backend_choice backend, int32_t draws, const struct price_file *prices,
-                  struct err *err);
+/** Its columns: figures, ratio, back end, status and reason. */
+extern const struct answer_columns finding_columns;
+
+/** All of it. */
+struct json *finding_json(const struct finding *finding);
+
+/** Read it into zeroed @finding.  @return whether it is complete. */
+bool finding_read(struct finding *finding, const struct json *json);
 
 /** Make zeroed @finding one that failed: the messages of @err, of which the first line stays. */
 void finding_fail(struct finding *finding, enum backend_choice backend, struct err *err);
 
-/** Its columns but the code. */
-extern const struct answer_columns finding_columns;
-
-/** Read what answer_put() put, and the member "code", into zeroed @finding.
- * @return whether it is complete. */
-bool finding_read(struct finding *finding, const struct json *row);
-
 void finding_release(struct finding *finding);
+
+/** Many jobs, which differ by assignments, and what is asked of them. */
+struct findings {
+    const char *job;                       /**< its path; borrowed */
+    const struct predict_options *options; /**< borrowed */
+    const struct price_file *prices;       /**< or NULL; borrowed */
+    enum backend_choice backend;
+    int32_t draws;        /**< behind each interval */
+    int32_t workers;      /**< at least 1 */
+    struct err *warnings; /**< those of files; NULL: they are dropped */
+    const char *noun;     /**< of what progress is told on a terminal: "points" */
+    void *context;
+
+    /** The assignments of job @index. */
+    struct option_list (*set)(const void *context, int64_t index);
+
+    /** What it comes to, which this takes over; @lost: its process died, so it is FINDING_FAILED.
+     * @return 0, or -1 with a message: no more are found. */
+    int (*take)(void *context, int64_t index, struct finding finding, bool lost, struct err *err);
+};
+
+/** Find jobs 0 to @count - 1.
+ * @return 0, or -1 with the message of take or of crew_run(). */
+int findings_find(const struct findings *findings, int64_t count, struct err *err);

@@ -1,12 +1,9 @@
 #include "app/explore/sweep.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "app/explore/crew.h"
 #include "app/explore/front.h"
 #include "app/process/process.h"
 #include "config.h"
@@ -14,20 +11,14 @@
 
 const char *const sweep_check_names[] = {"", "front", "neighbour", "random", NULL};
 
-enum {
-    RANDOM_SEED = 1,
-    WARNING = CREW_LINE / 8 /* characters of one: a character may take six in JSON */
-};
+enum { RANDOM_SEED = 1 };
 
 /* One round of points on one back end. */
 struct round {
     struct sweep *sweep;
     enum backend_choice backend;
-    struct err *warnings;
     int64_t *point; /* (count) owned */
-    int64_t count, done;
-    double begun;
-    bool shown; /* a line on the terminal */
+    int64_t count;
 };
 
 bool sweep_has(const struct sweep *sweep, int64_t point)
@@ -53,7 +44,7 @@ struct finding sweep_row(const struct sweep *sweep, int64_t point)
     struct finding row = *found;
     if (checked->status == FINDING_OK) {
         row = *checked;
-        row.ratio = checked->step.value / found->step.value;
+        row.ratio = checked->figures.step.value / found->figures.step.value;
     } else if (checked->status != FINDING_NONE) {
         row.reason = checked->reason;
     }
@@ -69,157 +60,71 @@ static struct option_list set_at(const struct sweep *sweep, int64_t point)
     return set;
 }
 
-/* ---- in a worker ---- */
-
-static void say(struct text *lines, const char *key, struct json *json)
-{
-    json_put_text(json, "is", key);
-    json_print_line(lines, json, 17);
-    text_add(lines, "\n");
-    json_free(json);
-}
-
-static void answer_point(void *context, int64_t index, struct text *lines)
-{
-    const struct round *round = context;
-    const struct sweep_plan *plan = &round->sweep->plan;
-    struct predict_options options = *plan->predict;
-    AUTORELEASE(finding) struct finding finding = {0};
-    AUTORELEASE(err) struct err err = {0};
-    options.set = set_at(round->sweep, round->point[index]);
-    finding_find(&finding, plan->job, &options, round->backend, SWEEP_DRAWS, plan->prices, &err);
-    for (const char *line = err.warning; line && *line; line += strcspn(line, "\n") + 1) {
-        int length = (int)strcspn(line, "\n");
-        AUTOFREE char *text = base_format("%.*s", length < WARNING ? length : WARNING, line);
-        struct json *json = json_new_object();
-        json_put_text(json, "text", text);
-        say(lines, "warning", json);
-    }
-    struct json *json = json_new_object();
-    json_put_integer(json, "point", round->point[index]);
-    json_put_integer(json, "code", finding.code);
-    answer_put(json, &finding_columns, &finding);
-    say(lines, "point", json);
-    option_list_release(&options.set);
-}
-
-/* ---- here ---- */
+/* ---- rounds ---- */
 
 /* A point from a worker or a journal, of which the first one stays. */
-static bool take_point(void *context, const struct json *json)
+static bool take_point(struct sweep *sweep, int64_t point, struct finding *finding)
+{
+    struct finding *room = &room_of(sweep, finding->backend)[point];
+    if (room->status == FINDING_NONE)
+        *room = *finding;
+    else
+        finding_release(finding);
+    return true;
+}
+
+static bool take_json(void *context, const struct json *json)
 {
     struct sweep *sweep = context;
     struct finding finding = {0};
     int64_t point;
-    if (!json_as_integer(json_get(json, "point"), &point) || point < 0 ||
-        point >= sweep->axes.points || !finding_read(&finding, json)) {
-        finding_release(&finding);
-        return false;
-    }
-    struct finding *room = &room_of(sweep, finding.backend)[point];
-    if (room->status == FINDING_NONE)
-        *room = finding;
-    else
-        finding_release(&finding);
-    return true;
+    if (json_as_integer(json_get(json, "point"), &point) && point >= 0 &&
+        point < sweep->axes.points && finding_read(&finding, json))
+        return take_point(sweep, point, &finding);
+    finding_release(&finding);
+    return false;
 }
 
-static int take_line(struct round *round, const char *line, int64_t length, struct err *err)
+static struct option_list set_of(const void *context, int64_t index)
 {
-    AUTORELEASE(json) struct json *json = json_read("a worker", line, length, err);
-    const char *is = json_as_text(json_get(json, "is"));
-    int failed = 0;
-    if (!json) {
-        failed = -1;
-    } else if (is && !strcmp(is, "warning")) {
-        err_warn(round->warnings, "%s", json_as_text(json_get(json, "text")));
-    } else {
-        take_point(round->sweep, json);
-        round->done++;
-        failed = journal_add(&round->sweep->journal, line, length + 1, err);
-    }
-    return failed;
+    const struct round *round = context;
+    return set_at(round->sweep, round->point[index]);
 }
 
-static int take_lines(void *context, const char *lines, int64_t length, struct err *err)
+/* One that lost its process is done again by whoever goes on from the journal. */
+static int take(void *context, int64_t index, struct finding finding, bool lost, struct err *err)
 {
-    for (int64_t at = 0; at < length;) {
-        int64_t end = (int64_t)strcspn(lines + at, "\n");
-        if (take_line(context, lines + at, end, err))
-            return -1;
-        at += end + 1;
-    }
-    return 0;
+    const struct round *round = context;
+    AUTORELEASE(text) struct text line = {0};
+    AUTORELEASE(json) struct json *json = finding_json(&finding);
+    json_put_integer(json, "point", round->point[index]);
+    json_print_line(&line, json, 17);
+    text_add(&line, "\n");
+    take_point(round->sweep, round->point[index], &finding);
+    return lost ? 0 : journal_add(&round->sweep->journal, line.data, line.length, err);
 }
 
-/* A point whose worker died. */
-static int lose_point(void *context, int64_t index, const char *how, struct err *err)
+/* Do the points of @round that have no answer yet. */
+static int run_round(struct round *round, struct err *err)
 {
-    struct round *round = context;
-    struct finding *room = &room_of(round->sweep, (int32_t)round->backend)[round->point[index]];
-    AUTORELEASE(err) struct err why = {0};
-    if (room->status != FINDING_NONE) /* it had answered */
-        return 0;
-    err_add_code(&why, 70, "the process that predicted this point did not end well: %s", how);
-    finding_fail(room, round->backend, &why);
-    return 0;
-}
-
-static void clear_line(struct round *round)
-{
-    if (round->shown)
-        fputs("\r\033[K", stderr);
-    round->shown = false;
-}
-
-static void show_progress(void *context)
-{
-    struct round *round = context;
-    double passed = base_seconds(CLOCK_MONOTONIC) - round->begun;
-    if (passed < 2 || !isatty(STDERR_FILENO))
-        return;
-    clear_line(round);
-    round->shown = true;
-    fprintf(stderr, "%s %lld of %lld points",
-            round->backend == BACKEND_SIM ? "simulating" : "sweeping", (long long)round->done,
-            (long long)round->count);
-    if (round->done)
-        fprintf(stderr, ": about %.0f s left",
-                passed * (double)(round->count - round->done) / (double)round->done);
-}
-
-/* Points of the round that have no answer yet. */
-static int64_t keep_open(struct round *round)
-{
-    int64_t open = 0;
+    const struct sweep_plan *plan = &round->sweep->plan;
     const struct finding *room = room_of(round->sweep, (int32_t)round->backend);
+    int64_t open = 0;
     for (int64_t i = 0; i < round->count; i++)
         if (room[round->point[i]].status == FINDING_NONE)
             round->point[open++] = round->point[i];
-    round->count = open;
-    round->done = 0;
-    return open;
-}
-
-/* Do the points of @round; each simulation has processes of its own, two at a time. */
-static int run_round(struct round *round, struct err *err)
-{
-    int32_t workers = round->sweep->plan.workers;
-    int failed = 0;
-    if (round->backend == BACKEND_SIM)
-        workers = (workers + 1) / 2;
-    while (!failed && keep_open(round)) {
-        round->begun = base_seconds(CLOCK_MONOTONIC);
-        failed = crew_run(
-            &(struct crew){.workers = round->count < workers ? (int32_t)round->count : workers,
-                           .context = round,
-                           .work = answer_point,
-                           .take = take_lines,
-                           .lose = lose_point,
-                           .tick = show_progress},
-            round->count, err);
-        clear_line(round);
-    }
+    int failed = findings_find(&(struct findings){.job = plan->job,
+                                                  .options = plan->predict,
+                                                  .prices = plan->prices,
+                                                  .backend = round->backend,
+                                                  .draws = SWEEP_DRAWS,
+                                                  .workers = plan->workers,
+                                                  .warnings = err,
+                                                  .noun = "points",
+                                                  .context = round,
+                                                  .set = set_of,
+                                                  .take = take},
+                               open, err);
     free(round->point);
     return failed;
 }
@@ -229,7 +134,6 @@ static int screen(struct sweep *sweep, struct err *err)
 {
     struct round round = {.sweep = sweep,
                           .backend = screening(sweep),
-                          .warnings = err,
                           .point = base_alloc(sweep->axes.points, sizeof(int64_t))};
     for (int64_t i = 0; i < sweep->axes.points; i++)
         if (sweep_has(sweep, i))
@@ -246,7 +150,8 @@ static void find_front(struct sweep *sweep)
     for (int64_t i = 0; i < points; i++) {
         struct finding row = sweep_row(sweep, i);
         bool ok = row.status == FINDING_OK;
-        merit[i] = (struct merit){ok ? row.seconds.value : NAN, ok ? row.device_hours : NAN};
+        merit[i] = (struct merit){ok ? row.figures.usage.seconds.value : NAN,
+                                  ok ? row.figures.device_hours.value : NAN};
     }
     front_find(merit, points, sweep->front);
 }
@@ -274,7 +179,6 @@ static int64_t check_wanted(struct sweep *sweep, struct err *err)
 {
     struct round round = {.sweep = sweep,
                           .backend = BACKEND_SIM,
-                          .warnings = err,
                           .point = base_alloc(sweep->axes.points, sizeof(int64_t))};
     bool any = false;
     for (int64_t i = 0; i < sweep->axes.points; i++)
@@ -380,7 +284,7 @@ static struct json *head_json(const struct sweep *sweep, struct err *err)
 {
     const struct price_file *prices = sweep->plan.prices;
     struct json *json = json_new_object();
-    json_put_text(json, "schema", "foretrain/sweep-journal/2");
+    json_put_text(json, "schema", "foretrain/sweep-journal/3");
     json_put_text(json, "version", FORETRAIN_VERSION);
     if (put_file(json, "job_sha256", sweep->plan.job, err) ||
         (prices && put_file(json, "prices_sha256", prices->path, err))) {
@@ -431,7 +335,7 @@ static int answer_all(struct sweep *sweep, struct err *err)
 {
     struct journal *journal = &sweep->journal;
     AUTORELEASE(json) struct json *head = head_json(sweep, err);
-    if (!head || journal_open(journal, sweep->plan.journal, head, take_point, sweep, err))
+    if (!head || journal_open(journal, sweep->plan.journal, head, take_json, sweep, err))
         return -1;
     int failed = screen(sweep, err) || (has_checks(sweep, err) && check(sweep, err));
     if (failed && err->exit_code == 130 && journal->path)

@@ -172,10 +172,9 @@ static void add_table(struct page *page, const struct sweep *sweep, const char *
                       const char *words, const struct json *rows)
 {
     AUTORELEASE(text) struct text columns = {0};
-    for (int32_t i = 0; i < sweep->axes.count; i++)
-        text_add(&columns, "%s: %s, ", sweep->axes.item[i].key, sweep->axes.item[i].key);
-    text_add(&columns, "time_to_train_s, device_hours, scaling_efficiency, front, step_s, "
-                       "images_per_s, cost, energy_kwh, backend");
+    sweep_list_keys(&columns, sweep);
+    text_add(&columns, "time_to_train_s~, device_hours, scaling_efficiency, front, step_s, "
+                       "images_per_s, samples_per_s, cost, energy_kwh, backend");
     html_table(page, name, words, rows, columns.data, strcmp(name, "points") == 0);
 }
 

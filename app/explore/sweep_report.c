@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/base.h"
-#include "core/base/unit.h"
+#include "core/base/columns.h"
 
 /* ---- what points have in common ---- */
 
@@ -16,9 +15,14 @@ struct control {
     int64_t before, after;    /* the fastest point in closed form, and in the rows; -1: none */
 };
 
+static double time_of(const struct finding *finding)
+{
+    return finding->figures.usage.seconds.value;
+}
+
 static bool faster(const struct finding *a, const struct finding *than)
 {
-    return a->status == FINDING_OK && (!than || a->seconds.value < than->seconds.value);
+    return a->status == FINDING_OK && (!than || time_of(a) < time_of(than));
 }
 
 static struct control control_of(const struct sweep *sweep)
@@ -73,6 +77,14 @@ static struct json *value_json(const char *text)
                                                         : json_new_text(text);
 }
 
+static void put_point(struct json *row, const struct sweep *sweep, int64_t point)
+{
+    struct finding finding = sweep_row(sweep, point);
+    for (int32_t k = 0; k < sweep->axes.count; k++)
+        json_put_text(row, sweep->axes.item[k].key, axes_value(&sweep->axes, point, k));
+    answer_put(row, &finding_columns, &finding);
+}
+
 struct json *sweep_rows(const struct sweep *sweep)
 {
     struct json *rows = json_new_array();
@@ -80,10 +92,7 @@ struct json *sweep_rows(const struct sweep *sweep)
         if (!sweep_has(sweep, i))
             continue;
         struct json *row = json_append_object(rows);
-        for (int32_t k = 0; k < sweep->axes.count; k++)
-            json_put_text(row, sweep->axes.item[k].key, axes_value(&sweep->axes, i, k));
-        struct finding finding = sweep_row(sweep, i);
-        answer_put(row, &finding_columns, &finding);
+        put_point(row, sweep, i);
         if (sweep->plan.shard.count) {
             AUTOFREE char *place =
                 base_format("%lld/%lld", (long long)i + 1, (long long)sweep->axes.points);
@@ -170,9 +179,9 @@ static void add_point(struct shown *shown, const struct sweep *sweep, int64_t i)
     if (sweep->front[i])
         shown->front[shown->fronts++] = i + 1;
     if (sweep->checked[i].status != FINDING_NONE)
-        shown->check[shown->checks++] =
-            (struct shown_check){i + 1, sweep_check_names[sweep->check[i]],
-                                 sweep->found[i].step.value, sweep->checked[i].step.value};
+        shown->check[shown->checks++] = (struct shown_check){
+            i + 1, sweep_check_names[sweep->check[i]], sweep->found[i].figures.step.value,
+            sweep->checked[i].figures.step.value};
 }
 
 struct json *sweep_json(const struct sweep *sweep)
@@ -196,39 +205,6 @@ struct json *sweep_json(const struct sweep *sweep)
 
 /* ---- for people ---- */
 
-/* As wide as the widest value, or the key. */
-static int width_of(const struct scanned *axis)
-{
-    size_t width = strlen(axis->key);
-    for (int32_t i = 0; i < axis->value.count; i++)
-        width = strlen(axis->value.item[i]) > width ? strlen(axis->value.item[i]) : width;
-    return (int)width;
-}
-
-static void print_time(struct text *out, double seconds)
-{
-    text_add(out, "  %12s", unit_text(UNIT_SECONDS, seconds));
-}
-
-static void print_point(struct text *out, const struct sweep *sweep, int64_t point)
-{
-    struct finding row = sweep_row(sweep, point);
-    for (int32_t i = 0; i < sweep->axes.count; i++)
-        text_add(out, "  %*s", width_of(&sweep->axes.item[i]), axes_value(&sweep->axes, point, i));
-    print_time(out, row.step.value);
-    text_add(out, "  %10.0f  %8.2f %%", row.images_per_s, 100 * row.efficiency);
-    print_time(out, row.seconds.value);
-    text_add(out, "  %12.1f  %s\n", row.device_hours, backend_words[row.backend]);
-}
-
-static void print_heading(struct text *out, const struct sweep *sweep)
-{
-    for (int32_t i = 0; i < sweep->axes.count; i++)
-        text_add(out, "  %*s", width_of(&sweep->axes.item[i]), sweep->axes.item[i].key);
-    text_add(out, "  %12s  %10s  %10s  %12s  %12s  %s\n", "step", "images/s", "efficiency", "time",
-             "device-hours", "back end");
-}
-
 /* Points of the front in the order of time. */
 static int64_t *list_front(const struct sweep *sweep, int64_t *count)
 {
@@ -237,13 +213,36 @@ static int64_t *list_front(const struct sweep *sweep, int64_t *count)
     for (int64_t i = 0; i < sweep->axes.points; i++) {
         if (!sweep->front[i])
             continue;
-        double time = sweep_row(sweep, i).seconds.value;
+        struct finding row = sweep_row(sweep, i);
         int64_t at = (*count)++;
-        for (; at > 0 && sweep_row(sweep, list[at - 1]).seconds.value > time; at--)
+        for (; at > 0; at--) {
+            struct finding before = sweep_row(sweep, list[at - 1]);
+            if (!faster(&row, &before))
+                break;
             list[at] = list[at - 1];
+        }
         list[at] = i;
     }
     return list;
+}
+
+void sweep_list_keys(struct text *columns, const struct sweep *sweep)
+{
+    for (int32_t i = 0; i < sweep->axes.count; i++)
+        text_add(columns, "%s: %s, ", sweep->axes.item[i].key, sweep->axes.item[i].key);
+}
+
+static void print_front(struct text *out, const struct sweep *sweep, const int64_t *list,
+                        int64_t count)
+{
+    AUTORELEASE(json) struct json *rows = json_new_array();
+    AUTORELEASE(text) struct text columns = {0};
+    for (int64_t i = 0; i < count; i++)
+        put_point(json_append_object(rows), sweep, list[i]);
+    sweep_list_keys(&columns, sweep);
+    text_add(&columns, "step_s, images_per_s, samples_per_s, scaling_efficiency, time_to_train_s, "
+                       "device_hours, backend");
+    columns_print(out, columns.data, rows);
 }
 
 static void name_point(struct text *out, const struct sweep *sweep, int64_t point)
@@ -257,8 +256,8 @@ static void name_point(struct text *out, const struct sweep *sweep, int64_t poin
 static void print_merit(struct text *out, const struct sweep *sweep, int64_t point)
 {
     struct finding row = sweep_row(sweep, point);
-    text_add(out, "%s and %.1f device-hours", unit_text(UNIT_SECONDS, row.seconds.value),
-             row.device_hours);
+    text_add(out, "%s and %.1f device-hours", unit_text(UNIT_SECONDS, time_of(&row)),
+             row.figures.device_hours.value);
 }
 
 /* Of the points that differ from @best on @axis alone, that with the most epochs; or @best. */
@@ -268,16 +267,23 @@ static int64_t most_epochs(const struct sweep *sweep, int64_t best, int32_t axis
     int32_t values = sweep->axes.item[axis].value.count;
     for (int64_t k = 0, first = best - best / stride % values * stride; k < values; k++) {
         struct finding row = sweep_row(sweep, first + k * stride);
-        if (row.status == FINDING_OK && row.epochs > sweep_row(sweep, most).epochs)
+        if (row.status == FINDING_OK && row.figures.epochs > sweep_row(sweep, most).figures.epochs)
             most = first + k * stride;
     }
     return most;
 }
 
+/* Images/s, or samples/s. */
+static double speed_of(const struct finding *row)
+{
+    const struct figures *f = &row->figures;
+    return isnan(f->images_per_s.value) ? f->samples_per_s.value : f->images_per_s.value;
+}
+
 /* Of a step. */
 static double images_of(const struct finding *row)
 {
-    return row->step.value * row->images_per_s;
+    return row->figures.step.value * speed_of(row);
 }
 
 /* Why the shortest time to a target is at a finite batch. */
@@ -293,8 +299,9 @@ static void print_epochs(struct text *out, const struct sweep *sweep, int64_t be
                  "%.1f (%.2f times), and are not as much faster, %.0f images/s instead of %.0f "
                  "(%.2f times).\n",
                  sweep->axes.item[i].key, axes_value(&sweep->axes, best, i),
-                 axes_value(&sweep->axes, most, i), b.epochs, a.epochs, b.epochs / a.epochs,
-                 b.images_per_s, a.images_per_s, b.images_per_s / a.images_per_s);
+                 axes_value(&sweep->axes, most, i), b.figures.epochs, a.figures.epochs,
+                 b.figures.epochs / a.figures.epochs, speed_of(&b), speed_of(&a),
+                 speed_of(&b) / speed_of(&a));
     }
 }
 
@@ -307,14 +314,14 @@ void sweep_print_given(struct text *out, const struct sweep *sweep)
     double least = images_of(&best);
     for (int64_t i = 0; i < sweep->axes.points; i++) {
         struct finding row = sweep_row(sweep, i);
-        if (row.status == FINDING_OK && row.epochs == best.epochs)
+        if (row.status == FINDING_OK && row.figures.epochs == best.figures.epochs)
             least = fmin(least, images_of(&row));
     }
     if (least < 0.99 * images_of(&best))
         text_add(out,
                  "The epochs are those of the job: %g, with %.0f images a step as with %.0f; "
                  "training.target takes them from the batch.\n",
-                 best.epochs, images_of(&best), least);
+                 best.figures.epochs, images_of(&best), least);
 }
 
 void sweep_print_control(struct text *out, const struct sweep *sweep)
@@ -356,9 +363,7 @@ void sweep_print(struct text *out, const struct sweep *sweep)
     AUTOFREE int64_t *list = list_front(sweep, &count);
     if (count) {
         text_add(out, "Points that no other one beats in both time and device-hours:\n\n");
-        print_heading(out, sweep);
-        for (int64_t i = 0; i < count && i < SHOWN; i++)
-            print_point(out, sweep, list[i]);
+        print_front(out, sweep, list, count < SHOWN ? count : SHOWN);
         if (count > SHOWN)
             text_add(out, "  and %lld more\n", (long long)(count - SHOWN));
         text_add(out, "\nThe fastest point is ");

@@ -16,6 +16,9 @@ struct json *sweep_json(const struct sweep *sweep);
 /** Its columns. */
 extern const struct answer_columns sweep_columns;
 
+/** Begin the columns of a table of points (core/base/columns.h): the scanned keys. */
+void sweep_list_keys(struct text *columns, const struct sweep *sweep);
+
 /** Append the front as a table, which point is fastest, and what the simulator says of the closed
  * form. */
 void sweep_print(struct text *out, const struct sweep *sweep);

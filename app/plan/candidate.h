@@ -7,7 +7,6 @@
 #include "app/cli/request.h"
 #include "app/explore/axes.h"
 #include "app/explore/finding.h"
-#include "core/price/price.h"
 
 /** Draws behind an interval, as in `predict`.  Where inputs are unknown each draw is a job of its
  * own: candidates have few, finalists as many as in `predict`. */
@@ -31,19 +30,13 @@ struct candidate {
     const char *platform, *algorithm, *bucket; /**< as --set takes them; borrowed */
     int64_t nodes, batch;
     enum finding_status status;
-    int32_t code;     /**< the exit code that `predict` would have */
-    char *reason;     /**< NULL: it was predicted as it should be; owned */
-    bool final;       /**< it was predicted as a finalist, or that failed */
-    int32_t backend;  /**< enum backend_choice, behind the numbers */
-    struct grid grid; /**< {0}: rows and columns mean nothing to the job */
-    int32_t devices;
-    double epochs;      /**< of all phases; to a target those expected */
-    struct usage usage; /**< bounds of the time: its 90 % interval */
-    double least;       /**< the time if no step waited for communication: no other algorithm or
-                             bucket of these nodes and batch is faster [s] */
-    double closed;      /**< the time in closed form [s] */
-    struct bill bill;   /**< NAN where nothing is priced */
-    struct range hours; /**< of devices */
+    int32_t code;           /**< the exit code that `predict` would have */
+    char *reason;           /**< NULL: it was predicted as it should be; owned */
+    bool final;             /**< it was predicted as a finalist, or that failed */
+    int32_t backend;        /**< enum backend_choice, behind the numbers */
+    struct figures figures; /**< `least` is that of all algorithms and buckets of its nodes and
+                                 batch */
+    double closed;          /**< the time in closed form [s] */
 };
 
 /** Where candidates come from. */

@@ -131,7 +131,7 @@ static void add_table(struct page *page, const struct json *all, const char *nam
                       const char *words, const struct json *rows, bool folded)
 {
     AUTOFREE char *columns =
-        base_format("plan: , time_to_train_s, %s: %s, keeps: in limits, name: plan, energy_kwh, "
+        base_format("plan: , time_to_train_s~, %s~: %s, keeps: in limits, name: plan, energy_kwh, "
                     "devices, epochs, backend",
                     price_key(all), html_word(all, "price_unit"));
     html_table(page, name, words, rows, columns, folded);

@@ -45,7 +45,7 @@ static void print_limit(struct text *out, enum unit unit, double limit, const ch
 int plan_verdict(const struct search *search, struct err *err)
 {
     const struct candidate *best = &search->list[search->best];
-    struct range time = best->usage.seconds, price = search_price(search, best);
+    struct range time = best->figures.usage.seconds, price = search_price(search, best);
     AUTORELEASE(text) struct text why = {0};
     if (search_keeps(search, best))
         return 0;
@@ -53,7 +53,7 @@ int plan_verdict(const struct search *search, struct err *err)
         text_add(&why, "; of 100 runs 95 end within %s", unit_text(UNIT_SECONDS, time.high));
         print_limit(&why, UNIT_SECONDS, search->within, ", not within ", "");
         text_add(&why, ", and without any waiting for communication one would take %s",
-                 unit_text(UNIT_SECONDS, best->least));
+                 unit_text(UNIT_SECONDS, best->figures.least));
     }
     if (price.high > search->budget) {
         text_add(&why, "; it takes up to %.4g", price.high);
@@ -111,16 +111,15 @@ struct shown {
 static const struct answer_column candidate_rows[] = {
     COLUMN("platform", platform, .help = "name or path of the platform"),
     COLUMN("nodes", nodes, .help = "nodes in use"),
-    COLUMN("devices", devices, .help = "devices of all nodes"),
-    COLUMN("columns", grid.columns, .zero = true,
+    COLUMN("devices", figures.devices, .help = "devices of all nodes"),
+    COLUMN("columns", figures.grid.columns, .zero = true,
            .help = "ranks in a row; null if the job has no rows"),
-    COLUMN("rows", grid.rows, .zero = true, .help = "ranks in a column"),
+    COLUMN("rows", figures.grid.rows, .zero = true, .help = "ranks in a column"),
     COLUMN("algorithm", algorithm, .help = "of the all-reduce"),
     COLUMN("bucket", bucket, .help = "bytes of gradients that are exchanged together"),
-    COLUMN("epochs", epochs, .help = "of all phases; to a target those expected"),
-    COLUMN("time_to_train_s", usage.seconds, .help = "to the target, or of all epochs"),
-    COLUMN("device_hours", hours, .help = "that time times all devices"),
-    COLUMN_MEMBERS(bill, &bill_columns),
+    COLUMN_MEMBERS(figures, &figures_columns),
+    COLUMN("currency", figures.bill.currency, .null = true, .help = "of the cost"),
+    COLUMN("prices", figures.bill.origin, .null = true, .help = "price file: name, date and path"),
     COLUMN("backend", backend, .words = backend_words,
            .help = "analytic or sim: where the numbers come from"),
     COLUMN("reason", reason, .null = true,
@@ -220,7 +219,7 @@ static void add_plan(struct shown *shown, int64_t at, const char *role)
                                 .batch = base_alloc(search->question.phases, sizeof(int64_t)),
                                 .phases = search->question.phases,
                                 .keeps = search_keeps(search, c),
-                                .over_closed = c->usage.seconds.value / c->closed,
+                                .over_closed = c->figures.usage.seconds.value / c->closed,
                                 .set = candidate_set(&search->question, c)};
     for (int32_t i = 0; i < plan->phases; i++)
         plan->batch[i] = candidate_batch(&search->question, c, i);
@@ -333,20 +332,20 @@ static void print_candidate(struct text *out, const struct search *search, const
 {
     const struct candidate *c = &search->list[candidate];
     AUTOFREE char *name = label(search, candidate);
-    text_add(out, "\n%s: %s\n  %d devices", what, name, c->devices);
-    if (c->grid.columns)
-        text_add(out, " in %d columns x %d rows", c->grid.columns, c->grid.rows);
-    text_add(out, ", %.4g epochs; back end %s\n  ", c->epochs, backend_words[c->backend]);
-    print_range(out, UNIT_SECONDS, c->usage.seconds, NULL);
+    text_add(out, "\n%s: %s\n  %d devices", what, name, c->figures.devices);
+    if (c->figures.grid.columns)
+        text_add(out, " in %d columns x %d rows", c->figures.grid.columns, c->figures.grid.rows);
+    text_add(out, ", %.4g epochs; back end %s\n  ", c->figures.epochs, backend_words[c->backend]);
+    print_range(out, UNIT_SECONDS, c->figures.usage.seconds, NULL);
     text_add(out, ", ");
-    print_range(out, UNIT_NONE, c->hours, aim_names[AIM_DEVICE_HOURS]);
+    print_range(out, UNIT_NONE, c->figures.device_hours, aim_names[AIM_DEVICE_HOURS]);
     if (search->currency) {
         text_add(out, ", ");
-        print_range(out, UNIT_NONE, c->bill.cost, search->currency);
+        print_range(out, UNIT_NONE, c->figures.bill.cost, search->currency);
     }
-    if (!isnan(c->bill.energy.value)) {
+    if (!isnan(c->figures.bill.energy.value)) {
         text_add(out, ", ");
-        print_range(out, UNIT_NONE, c->bill.energy, "kWh");
+        print_range(out, UNIT_NONE, c->figures.bill.energy, "kWh");
     }
     text_add(out, "\n");
 }
@@ -363,13 +362,13 @@ static void print_front(struct text *out, const struct search *search)
         const struct candidate *c = &search->list[search->front[i]];
         struct range price = search_price(search, c);
         AUTORELEASE(text) struct text interval = {0};
-        text_add(&interval, "%s to %s", unit_text(UNIT_SECONDS, c->usage.seconds.low),
-                 unit_text(UNIT_SECONDS, c->usage.seconds.high));
+        text_add(&interval, "%s to %s", unit_text(UNIT_SECONDS, c->figures.usage.seconds.low),
+                 unit_text(UNIT_SECONDS, c->figures.usage.seconds.high));
         AUTOFREE char *bounds = base_format("%.4g to %.4g", price.low, price.high);
         AUTOFREE char *name = label(search, search->front[i]);
         text_add(out, "  %12s  %26s  %10.4g  %24s  %s\n",
-                 unit_text(UNIT_SECONDS, c->usage.seconds.value), interval.data, price.value,
-                 bounds, name);
+                 unit_text(UNIT_SECONDS, c->figures.usage.seconds.value), interval.data,
+                 price.value, bounds, name);
     }
 }
 

@@ -17,13 +17,13 @@ struct group {
 
 struct range search_price(const struct search *search, const struct candidate *c)
 {
-    return search->currency ? c->bill.cost : c->hours;
+    return search->currency ? c->figures.bill.cost : c->figures.device_hours;
 }
 
 /* By how much it misses a limit, as a factor; 1: by nothing. */
 static double miss(const struct search *search, const struct candidate *c)
 {
-    double late = c->usage.seconds.high / search->within;
+    double late = c->figures.usage.seconds.high / search->within;
     return fmax(1, fmax(late, search_price(search, c).high / search->budget));
 }
 
@@ -36,7 +36,7 @@ bool search_better(const struct search *search, const struct candidate *a,
                    const struct candidate *b)
 {
     double missed = miss(search, a) - miss(search, b);
-    double time = a->usage.seconds.value - b->usage.seconds.value;
+    double time = a->figures.usage.seconds.value - b->figures.usage.seconds.value;
     double price = search_price(search, a).value - search_price(search, b).value;
     if (missed != 0)
         return missed < 0;
@@ -60,21 +60,17 @@ const struct price_file *search_tariff(const struct search *search, const char *
 
 static void price(const struct search *search, struct candidate *c)
 {
-    const struct range *time = &c->usage.seconds;
-    double devices = c->usage.devices;
-    c->hours = (struct range){devices * time->low / 3600, devices * time->value / 3600,
-                              devices * time->high / 3600};
-    c->bill = price_bill(search_tariff(search, c->platform), &c->usage);
+    figures_price(&c->figures, search_tariff(search, c->platform));
 }
 
 /* Whether @than is at most @near times @c in time, cost and energy. */
 static bool covers(const struct search *search, const struct candidate *than,
                    const struct candidate *c, double near)
 {
-    double energy = than->bill.energy.value;
-    return than->usage.seconds.value <= near * c->usage.seconds.value &&
+    double energy = than->figures.bill.energy.value;
+    return than->figures.usage.seconds.value <= near * c->figures.usage.seconds.value &&
            search_price(search, than).value <= near * search_price(search, c).value &&
-           (isnan(energy) || energy <= near * c->bill.energy.value);
+           (isnan(energy) || energy <= near * c->figures.bill.energy.value);
 }
 
 /* The best of those on @platform (NULL: of all); -1: none. */
@@ -178,7 +174,8 @@ static int find_heads(struct search *search, int64_t first, struct err *err)
 static bool promises(const struct search *search, const struct candidate *head, int64_t best)
 {
     struct candidate least = *head;
-    least.usage.seconds = (struct range){head->least, head->least, head->least};
+    least.figures.usage.seconds =
+        (struct range){head->figures.least, head->figures.least, head->figures.least};
     price(search, &least);
     if (search_better(search, &least, &search->list[best]))
         return true;
@@ -294,8 +291,8 @@ static int refine_platforms(struct search *search, struct err *err)
 static int by_time(const void *a, const void *b, void *context)
 {
     const struct candidate *list = context;
-    double x = list[*(const int64_t *)a].usage.seconds.value;
-    double y = list[*(const int64_t *)b].usage.seconds.value;
+    double x = list[*(const int64_t *)a].figures.usage.seconds.value;
+    double y = list[*(const int64_t *)b].figures.usage.seconds.value;
     return (x > y) - (x < y);
 }
 
@@ -317,13 +314,13 @@ static int64_t find_lead(const struct search *search)
         for (int64_t i = 0; i < search->count; i++) {
             const struct candidate *c = &search->list[i];
             double price = c->status == FINDING_OK ? search_price(search, c).value : INFINITY;
-            if (price > (1 + PLAN_EQUAL) * least || (pass && c->usage.seconds.high >= end) ||
-                isinf(price) || !leads(search, c))
+            if (price > (1 + PLAN_EQUAL) * least ||
+                (pass && c->figures.usage.seconds.high >= end) || isinf(price) || !leads(search, c))
                 continue;
             if (pass == 0) {
                 least = fmin(least, price);
             } else {
-                end = c->usage.seconds.high;
+                end = c->figures.usage.seconds.high;
                 lead = i;
             }
         }

@@ -15,6 +15,7 @@
  */
 
 #include "app/plan/candidate.h"
+#include "core/price/price.h"
 
 /** What a plan on the front may be worse by, in time, cost and energy, than one that is not:
  * without it the front would be a list of equals.  Our choice. */

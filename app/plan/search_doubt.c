@@ -113,14 +113,15 @@ static void try_price(const struct study *study, struct rival *rival, int32_t in
     const struct search *search = study->search;
     const struct candidate *c = &search->list[rival->candidate];
     const struct tariff *tariff = &search->tariff[index];
-    struct range hour = {c->usage.seconds.value, c->usage.seconds.value, c->usage.seconds.value};
-    struct bill bill =
-        price_bill(&tariff->file, &(struct usage){c->usage.nodes, c->usage.devices, hour});
+    struct range hour = {c->figures.usage.seconds.value, c->figures.usage.seconds.value,
+                         c->figures.usage.seconds.value};
+    struct bill bill = price_bill(
+        &tariff->file, &(struct usage){c->figures.usage.nodes, c->figures.usage.devices, hour});
     struct doubtful *row = &study->search->doubt[study->first_price + index];
     AUTOFREE char *input =
         base_format("prices of %s", tariff->platform ? tariff->platform : tariff->file.low.name);
     describe(row, input, "as the file says");
-    if (!search->currency || c->bill.origin != tariff->file.origin)
+    if (!search->currency || c->figures.bill.origin != tariff->file.origin)
         return;
     rival->price[study->first_price + index][LOW] = bill.cost.low / bill.cost.value;
     rival->price[study->first_price + index][HIGH] = bill.cost.high / bill.cost.value;
@@ -163,12 +164,15 @@ static struct candidate shifted(const struct search *search, const struct rival 
 {
     struct candidate c = search->list[rival->candidate];
     double time = rival->time[input][end], cost = time * rival->price[input][end];
-    c.usage.seconds.low *= time;
-    c.usage.seconds.value *= time;
-    c.usage.seconds.high *= time;
-    c.hours = (struct range){time * c.hours.low, time * c.hours.value, time * c.hours.high};
-    c.bill.cost =
-        (struct range){cost * c.bill.cost.low, cost * c.bill.cost.value, cost * c.bill.cost.high};
+    c.figures.usage.seconds.low *= time;
+    c.figures.usage.seconds.value *= time;
+    c.figures.usage.seconds.high *= time;
+    c.figures.device_hours =
+        (struct range){time * c.figures.device_hours.low, time * c.figures.device_hours.value,
+                       time * c.figures.device_hours.high};
+    c.figures.bill.cost =
+        (struct range){cost * c.figures.bill.cost.low, cost * c.figures.bill.cost.value,
+                       cost * c.figures.bill.cost.high};
     return c;
 }
 
@@ -177,12 +181,13 @@ static struct swing swing_of(const struct search *search, const struct rival *ri
                              int32_t input, int end)
 {
     struct candidate best = shifted(search, &rival[0], input, end);
-    struct swing swing = {best.usage.seconds.value, best.usage.seconds.high,
+    struct swing swing = {best.figures.usage.seconds.value, best.figures.usage.seconds.high,
                           search_price(search, &best).value, search->best, false};
     for (int32_t i = 1; i < count; i++) {
         struct candidate c = shifted(search, &rival[i], input, end);
-        bool possible = !isnan(c.usage.seconds.value);
-        if (possible && (isnan(best.usage.seconds.value) || search_better(search, &c, &best))) {
+        bool possible = !isnan(c.figures.usage.seconds.value);
+        if (possible &&
+            (isnan(best.figures.usage.seconds.value) || search_better(search, &c, &best))) {
             best = c;
             swing.best = rival[i].candidate;
         }

@@ -152,6 +152,21 @@ static void compare(struct prediction *prediction)
     result->to_target = (struct to_target){NAN, {NAN, NAN}, NAN};
 }
 
+/* What tables of many jobs have, too. */
+static void sum_up(struct prediction *prediction)
+{
+    struct result *result = &prediction->result;
+    const struct job *job = &prediction->job;
+    const struct task *last = prediction_last(prediction);
+    if (grid_matters(job->resolved.algorithm, job->resolved.order, job->platform))
+        result->grid = last->point.grid;
+    result->nodes = last->point.nodes;
+    result->devices = grid_ranks(last->point.grid);
+    result->step = task_breakdown(last);
+    result->images_per_s = images_per_s(last);
+    compare(prediction);
+}
+
 static void conclude(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
@@ -163,14 +178,7 @@ static void conclude(struct prediction *prediction)
     result->platform_hash = platform_hash(prediction->job.platform);
     memcpy(result->backend, task_trace(last)->backend, sizeof(result->backend));
     memcpy(result->grain, task_trace(last)->grain, sizeof(result->grain));
-    if (grid_matters(prediction->job.resolved.algorithm, prediction->job.resolved.order,
-                     prediction->job.platform))
-        result->grid = last->point.grid;
-    result->nodes = last->point.nodes;
-    result->devices = grid_ranks(last->point.grid);
-    result->step = task_breakdown(last);
-    result->images_per_s = images_per_s(last);
-    compare(prediction);
+    sum_up(prediction);
     find_bound(prediction);
     assumption_list(prediction);
     list_warnings(prediction);
@@ -202,15 +210,108 @@ int prediction_screen(struct prediction *prediction, const char *path,
     if (prediction_open(prediction, path, options, &draw_centre, err) ||
         prediction_run(prediction, backend, options, err) || failing_find(prediction, err))
         return -1;
-    struct result *result = &prediction->result;
-    const struct task *last = prediction_last(prediction);
-    result->step = task_breakdown(last);
-    result->nodes = last->point.nodes;
-    result->devices = grid_ranks(last->point.grid);
-    result->images_per_s = images_per_s(last);
-    compare(prediction);
+    sum_up(prediction);
     return likely_find(prediction, options, draws, BACKEND_ANALYTIC, 0, err) ||
-                   result_check(result, err)
+                   result_check(&prediction->result, err)
                ? -1
                : 0;
+}
+
+/* ---- figures ---- */
+
+#define DESCRIBED struct figures
+static const struct answer_column figures_rows[] = {
+    COLUMN("step_s", step, .null = true,
+           .help = "one training step of the last phase; null, as all numbers, without an answer"),
+    COLUMN("images_per_s", images_per_s, .null = true,
+           .help = "of all devices, in the last phase; null where the input is no picture"),
+    COLUMN("samples_per_s", samples_per_s, .null = true,
+           .help = "of all devices, where the input is no picture; else null"),
+    COLUMN("scaling_efficiency", efficiency, .null = true, .help = "as in a result"),
+    COLUMN("time_to_train_s", usage.seconds, .null = true,
+           .help = "to the target, or of all epochs"),
+    COLUMN("epochs", epochs, .null = true, .help = "of all phases; to a target those expected"),
+    COLUMN("device_hours", device_hours, .null = true,
+           .help = "of all devices of each phase together"),
+    COLUMN("cost", bill.cost, .null = true,
+           .help = "at the prices of --prices, in their currency; null without them"),
+    COLUMN("energy_kwh", bill.energy, .null = true, .help = "at the power of --prices"),
+    COLUMN("carbon_kg", bill.carbon, .null = true,
+           .help = "CO2 equivalent of that energy, at the carbon of --prices"),
+};
+const struct answer_columns figures_columns = COLUMNS(NULL, figures_rows);
+
+static const struct answer_column basis_rows[] = {
+    COLUMN("nodes", nodes, .help = "nodes in use"),
+    COLUMN("devices", devices, .help = "devices in use"),
+    COLUMN("columns", grid.columns, .help = "ranks in a row"),
+    COLUMN("rows", grid.rows, .help = "ranks in a column"),
+    COLUMN("mean_nodes", usage.nodes, .null = true, .help = "over the run"),
+    COLUMN("mean_devices", usage.devices, .null = true, .help = "over the run"),
+    COLUMN("least_s", least, .null = true, .help = "time if no step waited for communication"),
+};
+const struct answer_columns figures_basis_columns = COLUMNS(NULL, basis_rows);
+#undef DESCRIBED
+
+/* The time of @p if no step of it waited for a collective, or computed longer beside one, nor for a
+ * sharded optimizer: how many share it follows from the algorithm. */
+static double least_of(const struct prediction *p)
+{
+    bool sharded = p->job.scenario.training.sharded;
+    AUTOFREE double *step = base_alloc(p->task_count, sizeof(*step));
+    for (int32_t i = 0; i < p->task_count; i++) {
+        const struct task *task = &p->task[i];
+        struct breakdown b = task_breakdown(task);
+        double rest = b.exposed_communication + b.slowed + (sharded ? b.other : 0);
+        step[i] = task->step - (i < baseline_of(p) ? rest : 0);
+    }
+    return prediction_seconds(p, step, 0);
+}
+
+static struct range range_of(double value, struct interval likely)
+{
+    return (struct range){likely.low, value, likely.high};
+}
+
+struct figures figures_none(void)
+{
+    const struct range none = {NAN, NAN, NAN};
+    struct figures figures = {.step = none,
+                              .images_per_s = none,
+                              .samples_per_s = none,
+                              .efficiency = none,
+                              .epochs = NAN,
+                              .usage = {NAN, NAN, none},
+                              .least = NAN};
+    figures_price(&figures, NULL);
+    return figures;
+}
+
+void figures_price(struct figures *figures, const struct price_file *prices)
+{
+    const struct range seconds = figures->usage.seconds;
+    double hours = figures->usage.devices / 3600;
+    figures->device_hours =
+        (struct range){hours * seconds.low, hours * seconds.value, hours * seconds.high};
+    figures->bill = price_bill(prices, &figures->usage);
+}
+
+struct figures figures_of(const struct prediction *prediction, const struct price_file *prices)
+{
+    const struct result *result = &prediction->result;
+    const struct scaling *scaling = result->strong.batch ? &result->strong : &result->weak;
+    struct figures figures = figures_none();
+    bool pictures = result->images_unit == UNIT_IMAGES_PER_SECOND;
+    figures.nodes = result->nodes;
+    figures.devices = result->devices;
+    figures.grid = result->grid;
+    figures.step = range_of(result->step.time, result->step_likely);
+    *(pictures ? &figures.images_per_s : &figures.samples_per_s) =
+        range_of(result->images_per_s, result->images_likely);
+    figures.efficiency = range_of(scaling->efficiency, scaling->likely);
+    figures.epochs = result->plan.epochs;
+    figures.usage = prediction_usage(prediction);
+    figures.least = least_of(prediction);
+    figures_price(&figures, prices);
+    return figures;
 }

@@ -333,7 +333,9 @@ static bool read_column(const struct answer_column *column, const struct json *o
 bool answer_read(const struct answer_columns *columns, const struct json *object, void *record)
 {
     for (const struct answer_column *c = columns->column; c < columns->column + columns->count; c++)
-        if (!read_column(c, object, record))
+        if (c->kind == COLUMN_RECORD && !*c->key
+                ? !answer_read(c->table, object, (char *)record + c->offset)
+                : !read_column(c, object, record))
             return false;
     return true;
 }

@@ -26,13 +26,16 @@ struct columns columns_of(const char *words, const struct json *rows)
     struct columns columns = {NULL, 0};
     for (const char *at = words; *at; at += strspn(at, ", \n")) {
         size_t length = strcspn(at, ","), key = strcspn(at, ":,");
-        char *name = base_format("%.*s", (int)key, at);
+        bool ends = key > 0 && at[key - 1] == '~';
+        char *name = base_format("%.*s", (int)key - ends, at);
         char *label = key < length ? base_format("%.*s", (int)(length - key - 2), at + key + 2)
                                    : answer_label(name);
-        char *low = base_format("%s_low", name), *high = base_format("%s_high", name);
+        AUTOFREE char *low = base_format("%s_low", name), *high = base_format("%s_high", name);
         add(&columns, name, label, false, rows);
-        add(&columns, low, base_copy("from"), true, rows);
-        add(&columns, high, base_copy("to"), true, rows);
+        if (ends) {
+            add(&columns, base_copy(low), base_copy("from"), true, rows);
+            add(&columns, base_copy(high), base_copy("to"), true, rows);
+        }
         at += length;
     }
     return columns;

@@ -4,8 +4,8 @@
  * Rows of an answer's JSON as a table for people, in text and on pages.
  *
  * Columns are words such as "devices, step_s, reason: no answer because": keys, in their order,
- * each with a heading where answer_label() will not do.  A number with a 90 % interval is followed
- * by its ends.  Units follow from the keys (core/base/answer.h).  A column without any value is
+ * each with a heading where answer_label() will not do.  "step_s~" is followed by the ends of its
+ * 90 % interval.  Units follow from the keys (core/base/answer.h).  A column without any value is
  * left out.
  */
 

@@ -205,7 +205,7 @@ TEST(columns_are_as_wide_as_needed_and_none_is_empty)
                                 {.wait = NAN, .likely = {NAN, NAN}, .tracks = 12345}};
     HELD(text) out = {0};
     OWN(json) *rows = answer_list(&stop_columns, stop, ARRAY_SIZE(stop));
-    columns_print(&out, "tracks, lifts, name: stop, wait_s", rows);
+    columns_print(&out, "tracks, lifts, name: stop, wait_s~", rows);
     assert_string_equal(out.data, "  tracks  stop   wait  from   to\n"
                                   "       2  west  1.5 s   1 s  2 s\n"
                                   "   12345            -     -    -\n");
