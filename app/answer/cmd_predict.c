@@ -16,7 +16,7 @@ struct predict_request {
     struct predict_options predict;
     const char *trace, *paje, *spans, *report, *published;
     const char *prices;
-    bool buckets;
+    bool buckets, brief, assumptions;
     bool step;     /* nothing but the step, as `show step` */
     int32_t width; /* [columns]; 0: the terminal's */
 };
@@ -72,7 +72,10 @@ static int print(struct text *out, const struct predict_request *request,
     } else if (request->step && !csv_is_answer(&request->head)) {
         print_step(out, &prediction->result, &list, find_width(request));
     } else if (!csv_is_answer(&request->head)) {
-        result_print(out, &prediction->result);
+        result_print(out, &prediction->result,
+                     request->brief         ? REPORT_BRIEF
+                     : request->assumptions ? REPORT_WHOLE
+                                            : REPORT_USUAL);
         if (request->buckets)
             exchanges_print(out, &list);
     }
@@ -155,6 +158,9 @@ static const struct option options[] = {
                .help =
                    "Print each all-reduce of the last phase's step: ready, begin, end, exposed"),
     ROW_CSV("the same"),
+    OPTION_ROW("brief", 0, OPTION_FLAG, AT(brief), .help = "Print the answer in 12 lines"),
+    OPTION_ROW("assumptions", 0, OPTION_FLAG, AT(assumptions),
+               .help = "Print assumptions with their reasons", .bars = "brief"),
     ROW_LAST};
 
 static const struct option step_options[] = {

@@ -125,6 +125,18 @@ void doubts_print(struct text *out, const struct doubts *doubts)
         text_add(out, "most of the intervals' width: %s\n", first->key);
 }
 
+void doubts_print_brief(struct text *out, const struct doubts *doubts)
+{
+    enum { FIRST = 3 };
+    if (!doubts->draws || !doubts->count)
+        return;
+    AUTOFREE int32_t *order = sorted_inputs(doubts);
+    for (int32_t i = 0; i < doubts->count && i < FIRST; i++)
+        if (most(&doubts->item[order[i]]) > 0)
+            text_add(out, "%s%s", i ? "; " : "most uncertain: ", doubts->item[order[i]].key);
+    text_add(out, "\n");
+}
+
 void doubts_release(struct doubts *doubts)
 {
     for (int32_t i = 0; i < doubts->count; i++) {

@@ -52,4 +52,7 @@ extern const struct answer_columns doubts_columns;
 /** Append what makes the intervals wide: a table where there are unknown inputs, else a line. */
 void doubts_print(struct text *out, const struct doubts *doubts);
 
+/** Append the names of the three that do so most, in a line. */
+void doubts_print_brief(struct text *out, const struct doubts *doubts);
+
 void doubts_release(struct doubts *doubts);

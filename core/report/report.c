@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/backend/floor.h"
 
@@ -353,6 +354,44 @@ static void print_texts(struct text *out, const char *heading, char *const *text
         text_add(out, "  %s\n", text[i]);
 }
 
+/* What assumptions are about, by how they begin. */
+static const struct about {
+    const char *name, *begin[4];
+} about[] = {{"network", {"node.", "network.", "transport."}},
+             {"device", {"device."}},
+             {"input", {"input", "no input"}},
+             {"training", {""}}};
+
+static const struct about *find_about(const char *assumption)
+{
+    for (const struct about *group = about;; group++)
+        for (int32_t i = 0; group->begin[i]; i++)
+            if (!strncmp(assumption, group->begin[i], strlen(group->begin[i])))
+                return group;
+}
+
+/* "key = value (reason)" without the reason, unless @whole. */
+static void print_assumption(struct text *out, const char *name, const char *text, bool whole)
+{
+    const char *reason = strstr(text, " = ") ? strstr(text, " (") : NULL;
+    int length = (int)(reason && !whole ? (size_t)(reason - text) : strlen(text));
+    text_add(out, "  %-10s%.*s\n", name, length, text);
+}
+
+static void print_assumptions(struct text *out, const struct result *result, bool whole)
+{
+    if (result->assumption_count > 0)
+        text_add(out, "\nassumptions%s\n", whole ? "" : " (with reasons: --assumptions)");
+    for (size_t group = 0; group < ARRAY_SIZE(about); group++) {
+        const char *name = about[group].name;
+        for (int32_t i = 0; i < result->assumption_count; i++)
+            if (find_about(result->assumption[i]) == &about[group]) {
+                print_assumption(out, name, result->assumption[i], whole);
+                name = "";
+            }
+    }
+}
+
 static void print_heading(struct text *out, const struct result *result)
 {
     text_add(out, "%s on %s: %" PRId32 " device%s in %" PRId32 " node%s",
@@ -362,20 +401,41 @@ static void print_heading(struct text *out, const struct result *result)
         text_add(out, ", grid of %" PRId32 " column%s x %" PRId32 " row%s", result->grid.columns,
                  base_plural(result->grid.columns), result->grid.rows,
                  base_plural(result->grid.rows));
-    text_add(out, "\nback end %s, grain %s, schedule %016" PRIx64 "\n\n", result->backend,
-             result->grain, result->schedule_hash);
 }
 
-void result_print(struct text *out, const struct result *result)
+static void print_brief(struct text *out, const struct result *result)
 {
+    const struct scaling *first = result->strong.batch ? &result->strong : &result->weak;
     print_heading(out, result);
+    text_add(out, "\n");
+    report_row(out, "step", UNIT_SECONDS, result->step.time, "");
+    report_interval(out, likely_row, UNIT_SECONDS, result->step_likely);
+    report_row(out, "scaling efficiency", UNIT_FRACTION, first->efficiency, "");
+    report_interval(out, likely_row, UNIT_FRACTION, first->likely);
+    report_row(out, "time to train", UNIT_SECONDS, result->time_to_train_s, "");
+    report_interval(out, likely_row, UNIT_SECONDS, result->train_likely);
+    text_add(out, "%s\n", result->sentence);
+    doubts_print_brief(out, &result->doubts);
+    text_add(out, "assumptions: %" PRId32 ", warnings: %" PRId32 "\n", result->assumption_count,
+             result->warning_count);
+}
+
+void result_print(struct text *out, const struct result *result, enum report_length length)
+{
+    if (length == REPORT_BRIEF) {
+        print_brief(out, result);
+        return;
+    }
+    print_heading(out, result);
+    text_add(out, "\nback end %s, grain %s, schedule %016" PRIx64 "\n\n", result->backend,
+             result->grain, result->schedule_hash);
     print_step(out, result);
     print_totals(out, result);
     bill_print(out, &result->bill);
     print_phases(out, result);
     text_add(out, "\n%s\n", result->sentence);
     doubts_print(out, &result->doubts);
-    print_texts(out, "assumptions", result->assumption, result->assumption_count);
+    print_assumptions(out, result, length == REPORT_WHOLE);
     print_texts(out, "warnings", result->warning, result->warning_count);
 }
 

@@ -96,7 +96,14 @@ void report_row(struct text *out, const char *label, enum unit unit, double valu
 /** Append a row for an interval, if it was drawn: a build without GSL has none. */
 void report_interval(struct text *out, const char *label, enum unit unit, struct interval likely);
 
+/** How much of a result is printed. */
+enum report_length {
+    REPORT_BRIEF, /**< answer, intervals, what bounds it, what is most uncertain: 12 lines */
+    REPORT_USUAL, /**< all but the reasons of assumptions */
+    REPORT_WHOLE
+};
+
 /** Append the result as a table and a sentence. */
-void result_print(struct text *out, const struct result *result);
+void result_print(struct text *out, const struct result *result, enum report_length length);
 
 void result_release(struct result *result);

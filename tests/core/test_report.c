@@ -226,7 +226,8 @@ static struct result example(const struct scenario *scenario)
     result.phase_step_time = base_alloc(2, sizeof(double));
     result.phase_step_time[0] = 0.06;
     result.phase_step_time[1] = 0.1;
-    result_add(&result.assumption, &result.assumption_count, base_copy("kernel_overhead = 3 us"));
+    result_add(&result.assumption, &result.assumption_count,
+               base_copy("device.kernel_overhead = 3 us (no source)"));
     result_add(&result.assumption, &result.assumption_count, base_copy("a grid"));
     result_add(&result.warning, &result.warning_count, base_copy("coarse"));
     return result;
@@ -238,7 +239,7 @@ TEST(prints_a_table_a_sentence_and_what_is_assumed)
     struct scenario scenario = {.model.network = network};
     HELD(result) result = example(&scenario);
     HELD(text) text = {0};
-    result_print(&text, &result);
+    result_print(&text, &result, REPORT_WHOLE);
     assert_string_equal(
         text.data,
         "resnet50 on abci: 1088 devices in 272 nodes, grid of 34 columns x 32 rows\n"
@@ -269,11 +270,33 @@ TEST(prints_a_table_a_sentence_and_what_is_assumed)
         "communication-bound: 31 % of each step waits\n"
         "\n"
         "assumptions\n"
-        "  kernel_overhead = 3 us\n"
-        "  a grid\n"
+        "  device    device.kernel_overhead = 3 us (no source)\n"
+        "  training  a grid\n"
         "\n"
         "warnings\n"
         "  coarse\n");
+}
+
+TEST(prints_twelve_lines_and_assumptions_without_reasons)
+{
+    char network[] = "resnet50";
+    struct scenario scenario = {.model.network = network};
+    HELD(result) result = example(&scenario);
+    HELD(text) brief = {0}, usual = {0};
+    result_print(&brief, &result, REPORT_BRIEF);
+    assert_string_equal(
+        brief.data, "resnet50 on abci: 1088 devices in 272 nodes, grid of 34 columns x 32 rows\n"
+                    "  step                              100 ms\n"
+                    "    90 % interval                    90 ms to 125 ms\n"
+                    "  scaling efficiency               91.62 %\n"
+                    "    90 % interval                   87.5 % to 95 %\n"
+                    "  time to train                    365.6 s\n"
+                    "communication-bound: 31 % of each step waits\n"
+                    "assumptions: 2, warnings: 1\n");
+    result_print(&usual, &result, REPORT_USUAL);
+    assert_has(usual.data, "assumptions (with reasons: --assumptions)\n"
+                           "  device    device.kernel_overhead = 3 us\n"
+                           "  training  a grid\n");
 }
 
 TEST(prints_the_time_to_a_target_with_its_parts)
@@ -284,7 +307,7 @@ TEST(prints_the_time_to_a_target_with_its_parts)
     result.train_likely = (struct interval){300, 500};
     result.to_target = (struct to_target){360, {84, 96}, 0.25};
     HELD(text) text = {0};
-    result_print(&text, &result);
+    result_print(&text, &result, REPORT_WHOLE);
     assert_has(text.data,
                "  epochs                                90   mean\n"
                "    90 % interval                       84 to 96\n"
@@ -340,7 +363,8 @@ static const char *const json_parts[] = {
     "'simulated_over_closed_form_high': null}, 'target': null, 'recipe': null, ",
     "'time_to_train_median_s': null, 'bound_by': 'communication', ",
     "'sentence': 'communication-bound: 31 % of each step waits', ",
-    "'assumptions': ['kernel_overhead = 3 us', 'a grid'], 'warnings': ['coarse']}",
+    "'assumptions': ['device.kernel_overhead = 3 us (no source)', 'a grid'], 'warnings': "
+    "['coarse']}",
 };
 
 /* @text with its lines joined. */
