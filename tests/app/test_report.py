@@ -4,10 +4,7 @@ import csv
 import io
 import json
 import math
-import os
 import pathlib
-import subprocess
-import time
 import unittest
 
 import page as pages
@@ -280,24 +277,6 @@ class Predict(Report):
         page = self.report("predict", self.job, "-banalytic", self.FAILING[1])
         self.assertIn(heading, page.words("h2"))
         self.assertEqual((len(page.marks("saving_s")), page.marks("failing_s"), page.data()["checkpoints"]), (1, [], []))
-
-    def test_a_terminal_is_told_of_what_takes_long(self):
-        job = support.ROOT / "experiments" / "01_sony_abci" / "unknown" / "v1-1088.yaml"
-        ours, theirs = os.openpty()
-        begun = time.monotonic()
-        with subprocess.Popen([support.PROGRAM, "predict", job, "-banalytic", "--report", self.directory / "page.html"],
-                              stdout=subprocess.DEVNULL, stderr=theirs) as process:
-            os.close(theirs)
-            said = b""
-            try:
-                while part := os.read(ours, 4096):
-                    said += part
-            except OSError:  # the other end is closed
-                pass
-        os.close(ours)
-        self.assertEqual(process.returncode, 0, said)
-        if time.monotonic() - begun > 20:
-            self.assertRegex(said.decode(), r"predicting \d+ nodes for the page")
 
     def test_a_large_job_stays_within_the_limits(self):
         sets = ["cluster.nodes=1088", "allreduce.grid=null", "allreduce.bucket=256 KiB"]

@@ -108,7 +108,7 @@ class Sliders(support.Case):
         words = ("--set=platform.network.nic.bandwidth=200 Gb/s", "--set=device.memory=40 GB", "--set=training.startup=3 min",
                  "--noise=none", "--order=column")
         for some in ((), words):
-            points = self.places(job, some)[::8]
+            points = self.places(job, some)[::12]
             self.assertGreater(self.compare(job, some, points), 3)
 
     def test_the_start_is_the_closed_form_of_the_page(self):
