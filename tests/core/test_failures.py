@@ -5,9 +5,10 @@ Usage: test_failures.py EXAMPLE
 """
 import math
 import random
-import subprocess
 import sys
 import unittest
+
+import harness
 
 EXAMPLE = ""
 MINUTE, HOUR = 60, 3600
@@ -16,8 +17,7 @@ MINUTE, HOUR = 60, 3600
 def ask(mtbf, cost, restart, interval, work, draws=0):
     """What the program says: Young's and Daly's interval, checkpoints, mean, and the draws."""
     words = [EXAMPLE, *(repr(float(x)) for x in (mtbf, cost, restart, interval, work)), str(draws)]
-    numbers = [float(line) for line in subprocess.run(
-        words, capture_output=True, text=True, check=True, timeout=100).stdout.split()]
+    numbers = [float(line) for line in harness.execute(*words).stdout.split()]
     return (*numbers[:4], numbers[4:])
 
 

@@ -8,10 +8,11 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import unittest
+
+import harness
 
 EXAMPLE = ""
 RANKS = (5, 11)
@@ -19,16 +20,12 @@ RANKS = (5, 11)
 
 def setUpModule():
     global folder
-    folder = tempfile.TemporaryDirectory()
-    subprocess.run([EXAMPLE, path("kineto.json"), path("trace.paje")], check=True)
-
-
-def tearDownModule():
-    folder.cleanup()
+    folder = unittest.enterModuleContext(tempfile.TemporaryDirectory())
+    harness.execute(EXAMPLE, path("kineto.json"), path("trace.paje"))
 
 
 def path(name):
-    return os.path.join(folder.name, name)
+    return os.path.join(folder, name)
 
 
 class Kineto(unittest.TestCase):
@@ -103,9 +100,8 @@ class Paje(unittest.TestCase):
     def test_pj_dump_reads_every_state(self):
         if not shutil.which("pj_dump"):
             self.skipTest("pj_dump (package pajeng) is not installed")
-        dump = subprocess.run(["pj_dump", path("trace.paje")], check=True, capture_output=True,
-                              encoding="utf-8")
-        self.assertEqual(dump.stderr, "")
+        dump = harness.execute("pj_dump", path("trace.paje"))
+        self.assertEqual((dump.returncode, dump.stderr), (0, ""))
         rows = [[field.strip() for field in line.split(",")] for line in dump.stdout.splitlines()]
         states = [row for row in rows if row[0] == "State"]
         self.assertEqual(len(states), len(RANKS) * 2 * 6)
@@ -121,6 +117,4 @@ class Paje(unittest.TestCase):
 
 if __name__ == "__main__":
     KIND, EXAMPLE = sys.argv[1:3]
-    suite = unittest.defaultTestLoader.loadTestsFromTestCase({"kineto": Kineto, "paje": Paje}[KIND])
-    result = unittest.TextTestRunner(verbosity=2).run(suite)
-    sys.exit(77 if result.skipped else not result.wasSuccessful())
+    harness.main(skips=True, argv=sys.argv[:1], defaultTest=KIND.title())

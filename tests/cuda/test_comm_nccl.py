@@ -1,26 +1,24 @@
 #!/usr/bin/python3
 """What the transport nccl calls, and what comes of it.
 
-test_comm_nccl.py TEST_COMM_NCCL MPIRUN_PY"""
+test_comm_nccl.py TEST_COMM_NCCL"""
 
 import re
 import subprocess
 import sys
-import unittest
+
+import harness
 
 PROGRAM = ""
-MPIRUN = ""
 
 
 def run(ranks, *words):
-    done = subprocess.run([sys.executable, MPIRUN, str(ranks), PROGRAM, *map(str, words)], timeout=1000,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
-                          check=False)
+    done = harness.execute(*harness.on_ranks(ranks, PROGRAM, *words), stderr=subprocess.STDOUT)
     # But for what is tried with captures when it is opened.
     return done.returncode, re.sub(r"^all-reduce \S+ 1 fp32 .*\n", "", done.stdout, flags=re.MULTILINE)
 
 
-class CommNccl(unittest.TestCase):
+class CommNccl(harness.Case):
     def calls(self, columns, rows, *buckets):
         """What each rank calls, without what is the same for all: the lines between opening and
         closing."""
@@ -131,5 +129,5 @@ class CommNccl(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM, MPIRUN = sys.argv.pop(1), sys.argv.pop(1)
-    unittest.main(verbosity=2)
+    PROGRAM = sys.argv.pop(1)
+    harness.main()

@@ -1,30 +1,26 @@
 #!/usr/bin/python3
 """Ranks on GPUs in software train what one rank does.
 
-test_train_cuda.py TRAIN_CUDA MPIRUN_PY [CASE...]; cases are FP32, FP16, BF16 and Watched."""
+test_train_cuda.py TRAIN_CUDA [CASE...]; cases are FP32, FP16, BF16 and Watched."""
 
 import array
 import functools
 import os
 import re
-import shutil
 import struct
-import subprocess
 import sys
 import tempfile
-import unittest
+
+import harness
 
 PROGRAM = ""
-MPIRUN = ""
 
 
 @functools.lru_cache(maxsize=None)
 def losses(columns, rows, algorithm, dtype, optimizer="sgd", told="", **settings):
     """Of each step; the same run is made once.  @told: what stderr says, among others."""
-    done = subprocess.run([sys.executable, MPIRUN, str(columns * rows), PROGRAM, str(columns),
-                           str(rows), algorithm, dtype, optimizer], capture_output=True,
-                          encoding="utf-8", timeout=1000, check=False,
-                          env={**os.environ, **settings})
+    done = harness.execute(*harness.on_ranks(columns * rows, PROGRAM, columns, rows, algorithm, dtype, optimizer),
+                           environment=settings)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(told, done.stderr), done.stderr
     found = [float(line) for line in done.stdout.split()]
@@ -32,7 +28,7 @@ def losses(columns, rows, algorithm, dtype, optimizer="sgd", told="", **settings
     return found
 
 
-class Case(unittest.TestCase):
+class Case(harness.Case):
     """A type of what is computed and of gradients."""
 
     def compare(self, dtype, grids, limit, optimizer="sgd", **settings):
@@ -44,7 +40,6 @@ class Case(unittest.TestCase):
             for a, b in zip(together, alone):
                 self.assertAlmostEqual(a, b, delta=limit)
         return alone
-
 
     def numbers(self, path, name):
         """Of a file of safetensors, as fp32; what follows the header."""
@@ -78,7 +73,6 @@ class Case(unittest.TestCase):
 class FP32(Case):
     def test_ranks_have_the_losses_of_one(self):
         self.compare("fp32", ((1, 2, "nccl"), (2, 2, "torus2d"), (1, 3, "torus2d")), 1e-6)
-
 
     def test_one_all_reduce_of_all_gradients_gives_the_bits_of_buckets(self):
         self.assertEqual(losses(1, 2, "nccl", "fp32"),
@@ -123,12 +117,11 @@ class FP16(Case):
                          losses(2, 2, "torus2d", "fp16", told=refused, FORETRAIN_TEST_NO_MEMORY="1"))
 
     def test_a_resumed_run_goes_on_in_the_schedule_of_the_learning_rate(self):
-        with tempfile.TemporaryDirectory() as folder:
-            losses(2, 1, "torus2d", "fp16", FORETRAIN_TEST_FOLDER=folder)
-            self.assertIn("ckpt-000005", os.listdir(folder))
+        losses(2, 1, "torus2d", "fp16", FORETRAIN_TEST_FOLDER=str(self.directory))
+        self.assertIn("ckpt-000005", os.listdir(self.directory))
 
 
-class Watched(unittest.TestCase):
+class Watched(harness.Case):
     """Of a program whose accesses are watched: it ends where nothing orders two of them."""
 
     def test_what_ranks_access_is_ordered(self):
@@ -141,9 +134,6 @@ class BF16(Case):
 
 
 if __name__ == "__main__":
-    PROGRAM, MPIRUN = sys.argv[1:3]
-    del sys.argv[1:3]
-    if not shutil.which("mpirun"):
-        print("mpirun (package openmpi-bin) is not installed")
-        sys.exit(77)
-    unittest.main(verbosity=2)
+    harness.need_mpi()
+    PROGRAM = sys.argv.pop(1)
+    harness.main()

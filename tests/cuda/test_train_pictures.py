@@ -1,45 +1,35 @@
 #!/usr/bin/python3
 """Training on JPEG files, on GPUs in software: who crops and who decodes does not matter.
 
-test_train_pictures.py TRAIN_CUDA MAKE_PICTURES LIBRARY_FOLDER MPIRUN_PY"""
+test_train_pictures.py TRAIN_CUDA MAKE_PICTURES LIBRARY_FOLDER"""
 
 import functools
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
-import unittest
+
+import harness
 
 PROGRAM = MAKE = LIBRARY = ""
-MPIRUN = ""
 MISSING = "warning: nvJPEG is not installed"
 
 
-class TrainPictures(unittest.TestCase):
+class TrainPictures(harness.Case):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
+        cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory())
         for name, smallest, largest in (("small", 17, 31), ("large", 20, 120)):
-            os.mkdir(os.path.join(cls.folder.name, name))
-            subprocess.run([MAKE, os.path.join(cls.folder.name, name), str(smallest),
-                            str(largest)], check=True)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
+            os.mkdir(os.path.join(cls.folder, name))
+            made = harness.execute(MAKE, os.path.join(cls.folder, name), smallest, largest)
+            assert made.returncode == 0, made.stderr
 
     @classmethod
     @functools.lru_cache(maxsize=None)
     def train(cls, name, how, ranks=1, library=True):
         """Losses of a run, and what was said on stderr."""
-        environment = dict(os.environ)
-        environment.pop("LD_LIBRARY_PATH", None)
-        if library:
-            environment["LD_LIBRARY_PATH"] = LIBRARY
-        done = subprocess.run([sys.executable, MPIRUN, str(ranks), PROGRAM, str(ranks), "1", "torus2d", "fp32",
-                               os.path.join(cls.folder.name, name), how], capture_output=True,
-                              encoding="utf-8", timeout=1000, check=False, env=environment)
+        done = harness.execute(*harness.on_ranks(ranks, PROGRAM, ranks, 1, "torus2d", "fp32",
+                                                 os.path.join(cls.folder, name), how),
+                               environment={"LD_LIBRARY_PATH": LIBRARY if library else ""})
         assert done.returncode == 0, done.stdout + done.stderr
         losses = [float(line) for line in done.stdout.split()]
         assert len(losses) == 12
@@ -83,9 +73,6 @@ class TrainPictures(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM, MAKE, LIBRARY, MPIRUN = sys.argv[1:]
-    del sys.argv[1:]
-    if not shutil.which("mpirun"):
-        print("mpirun (package openmpi-bin) is not installed")
-        sys.exit(77)
-    unittest.main(verbosity=2)
+    harness.need_mpi()
+    PROGRAM, MAKE, LIBRARY = sys.argv[1:]
+    harness.main(argv=sys.argv[:1])
