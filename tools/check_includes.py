@@ -15,6 +15,8 @@ OWNERS = {
     "sha2.h": ("core/", "app/wasm/host.c"),
     "xxhash.h": ("core/base/checksum.c", "exec/input/pack/hash.c"),
     "jpeglib.h": ("exec/input/picture/jpeg.c", "tests/exec/input/", "tests/cuda/fake/fake_nvjpeg.c"),
+    "png.h": ("exec/input/picture/other.c",),
+    "webp/": ("exec/input/picture/other.c",),
     "jerror.h": ("exec/input/picture/jpeg.c",),
     "simgrid/": ("sim/", "tests/sim/"),
     "xbt/": ("sim/", "tests/sim/"),

@@ -32,7 +32,7 @@ class Data(support.Case):
 
     def setUp(self):
         super().setUp()
-        for name, side in ("cat/1.jpg", 16), ("cat/2.jpg", 8), ("dog/1.jpg", 16):
+        for name, side in ("cat/1.jpg", 16), ("cat/two/3/2.JPEG", 8), ("dog/1.jpg", 16):
             path = self.directory / "f" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(grey_jpeg(side))
@@ -52,8 +52,8 @@ class Data(support.Case):
 
     def test_a_tar_file_becomes_a_pack(self):
         with tarfile.open(self.directory / "s-0.tar", "w") as tar:
-            for key, label in ("a", "1"), ("b", "0"):
-                for name, content in (key + ".jpg", grey_jpeg(8)), (key + ".cls", label.encode()):
+            for key, label, image in ("a", "1", "jpg"), ("b", "0", "JPEG"):
+                for name, content in (f"{key}.{image}", grey_jpeg(8)), (key + ".cls", label.encode()):
                     member = tarfile.TarInfo(name)
                     member.size = len(content)
                     tar.addfile(member, io.BytesIO(content))

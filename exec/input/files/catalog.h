@@ -38,7 +38,7 @@ struct catalog_ops {
 
 /** Open a folder of class folders: the sorted names are the classes, as in torchvision's
  * ImageFolder, and .jpg and .jpeg files in them (in upper case too) the images.  Other names are
- * left out, but a picture of another format and a folder inside a class are refused.
+ * left out, but a picture of another format is refused.
  * @return 0, or -1: not readable (exit code 66), no class, a class without images (65). */
 int catalog_open_folder(struct catalog *catalog, const char *path, struct err *err);
 

@@ -72,42 +72,71 @@ static bool has_suffix(const char *name, const char *const *suffixes)
     return false;
 }
 
-/* Add the entry to the files of a class, if it is one. */
-static int take_file(struct names *file, const char *path, DIR *directory,
-                     const struct dirent *entry, struct err *err)
+enum { DEEP = 16 }; /* folders inside a class.  Our choice: a link may lead back */
+
+static int scan_below(struct names *file, const char *path, const char *below, int32_t depth,
+                      struct err *err);
+
+/* Add entry @name of @path to the files of a class, if it is one, or what is below it. */
+static int take_file(struct names *file, const char *path, const char *name, bool folder,
+                     int32_t depth, struct err *err)
 {
-    static const char *const ours[] = {"jpg", "jpeg", NULL};
-    static const char *const others[] = {"png", "ppm", "bmp", "pgm", "tif", "tiff", "webp", NULL};
-    const char *name = entry->d_name;
+    static const char *const ours[] = {"jpg", "jpeg", "png", "webp", NULL};
+    static const char *const others[] = {"ppm", "bmp", "pgm", "tif", "tiff", NULL};
+    if (folder) {
+        AUTOFREE char *below = base_format("%s/", name);
+        return scan_below(file, path, below, depth + 1, err);
+    }
     if (has_suffix(name, others))
-        return err_add(err, "%s/%s: only JPEG can be read; convert it, or take it away", path,
-                       name);
+        return err_add(err,
+                       "%s/%s: only JPEG, PNG and WebP can be read; convert it, or take it away",
+                       path, name);
     if (has_suffix(name, ours))
         add_name(file, name);
-    else if (is_folder(directory, entry))
-        return err_add(err, "%s/%s: a folder inside a class; expected .jpg or .jpeg files", path,
-                       name);
     return 0;
 }
 
-/* Read a directory: the folders in it to @class, or the images to @file. */
-static int scan(const char *path, struct names *class, struct names *file, struct err *err)
+static int unreadable(const char *path, struct err *err)
 {
-    DIR *directory = opendir(path);
+    return err_add_code(err, 66, "%s: cannot be read: %s", path, strerror(errno));
+}
+
+/* Add the images of folder @path/@below, whose names begin with @below. */
+static int scan_below(struct names *file, const char *path, const char *below, int32_t depth,
+                      struct err *err)
+{
+    AUTOFREE char *full = base_format("%s/%s", path, below);
+    full[strlen(full) - 1] = '\0'; /* the last slash */
+    if (depth > DEEP)
+        return err_add(err, "%s: more than %d folders inside a class", full, DEEP);
+    DIR *directory = opendir(full);
     if (!directory)
-        return err_add_code(err, 66, "%s: cannot be read: %s", path, strerror(errno));
+        return unreadable(full, err);
     struct dirent *entry;
     int failed = 0;
     while (!failed && (errno = 0, entry = readdir(directory))) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        if (file)
-            failed = take_file(file, path, directory, entry, err);
-        else if (class && is_folder(directory, entry))
-            add_name(class, entry->d_name);
+        AUTOFREE char *name = base_format("%s%s", below, entry->d_name);
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            failed = take_file(file, path, name, is_folder(directory, entry), depth, err);
     }
     if (!failed && errno)
-        failed = err_add_code(err, 66, "%s: cannot be read: %s", path, strerror(errno));
+        failed = unreadable(full, err);
+    closedir(directory);
+    return failed;
+}
+
+/* Read a directory: the folders in it to @class. */
+static int scan(const char *path, struct names *class, struct err *err)
+{
+    DIR *directory = opendir(path);
+    if (!directory)
+        return unreadable(path, err);
+    struct dirent *entry;
+    while ((errno = 0, entry = readdir(directory)))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            is_folder(directory, entry))
+            add_name(class, entry->d_name);
+    int failed = errno ? unreadable(path, err) : 0;
     closedir(directory);
     return failed;
 }
@@ -117,16 +146,17 @@ static int scan_class(struct listing *listing, int64_t index, struct err *err)
     struct names *file = &listing->file;
     int64_t before = listing->first[index] = file->count;
     AUTOFREE char *path = base_format("%s/%s", listing->path, name_at(&listing->class, index));
-    int failed = scan(path, NULL, file, err);
+    int failed = scan_below(file, path, "", 0, err);
     if (!failed && file->count == before)
-        failed = err_add(err, "%s: a class without images: no .jpg or .jpeg file in it", path);
+        failed =
+            err_add(err, "%s: a class without images: no .jpg, .jpeg, .png or .webp in it", path);
     sort_names(file, before);
     return failed;
 }
 
 static int scan_all(struct listing *listing, struct err *err)
 {
-    if (scan(listing->path, &listing->class, NULL, err))
+    if (scan(listing->path, &listing->class, err))
         return -1;
     int64_t classes = listing->class.count;
     if (classes == 0)
@@ -146,7 +176,7 @@ int catalog_compare_classes(const struct catalog *catalog, const char *path, str
     struct names other = {0};
     AUTORELEASE(err) struct err ignored = {0};
     int failed = 0;
-    if (!scan(path, &other, NULL, &ignored)) {
+    if (!scan(path, &other, &ignored)) {
         sort_names(&other, 0);
         int64_t i = 0, least = ours->count < other.count ? ours->count : other.count;
         while (i < least && strcmp(name_at(ours, i), name_at(&other, i)) == 0)

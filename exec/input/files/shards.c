@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/resource.h>
 
 #include "core/base/base.h"
@@ -92,8 +93,10 @@ static int take_member(struct listing *listing, struct group *group, const struc
         group->key.length = 0;
         text_append(&group->key, tar->name.data, length);
     }
-    bool image = !strcmp(extension, "jpg") || !strcmp(extension, "jpeg");
-    bool class = !strcmp(extension, "cls");
+    static const char *const images[] = {"jpg", "jpeg", "png", "webp"};
+    bool image = false, class = !strcasecmp(extension, "cls");
+    for (size_t i = 0; i < ARRAY_SIZE(images); i++)
+        image = image || !strcasecmp(extension, images[i]);
     if ((image && group->image) || (class && group->class))
         return err_add(err, "%s: a second %s", tar->file->path, tar->name.data);
     if (image) {

@@ -9,14 +9,18 @@
 #include <jpeglib.h>
 
 #include "core/base/base.h"
+#include "exec/input/picture/other.h"
 
 struct decoder {
     struct jpeg_decompress_struct jpeg;
     struct jpeg_error_mgr manager;
     jmp_buf failure;
     char reason[JMSG_LENGTH_MAX];
-    char *name; /* of the file */
-    bool ended; /* it has the marker of an end */
+    char *name;       /* of the file */
+    bool ended;       /* it has the marker of an end */
+    enum other other; /* it is no JPEG, but one of these */
+    const uint8_t *data;
+    int64_t size;
 };
 
 bool decoder_present(void)
@@ -123,10 +127,15 @@ int decoder_open(struct decoder *decoder, const char *name, const uint8_t *data,
     struct jpeg_decompress_struct *jpeg = &decoder->jpeg;
     if (size == 0)
         return err_add(err, "%s: not a JPEG: the file is empty", name);
-    if (size < 2 || data[0] != 0xff || data[1] != 0xd8)
-        return err_add(err, "%s: not a JPEG: it begins like %s", name, guess(data, size));
     free(decoder->name);
     decoder->name = base_copy(name);
+    decoder->data = data;
+    decoder->size = size;
+    decoder->other = other_of(data, size);
+    if (decoder->other)
+        return other_open(decoder->other, name, data, size, width, height, err);
+    if (size < 2 || data[0] != 0xff || data[1] != 0xd8)
+        return err_add(err, "%s: not a JPEG: it begins like %s", name, guess(data, size));
     decoder->ended = data[size - 2] == 0xff && data[size - 1] == JPEG_EOI;
     if (setjmp(decoder->failure))
         return refuse(decoder, err);
@@ -146,15 +155,18 @@ bool decoder_plain(const struct decoder *decoder)
 {
     const struct jpeg_decompress_struct *jpeg = &decoder->jpeg;
     bool usual = jpeg->jpeg_color_space == JCS_GRAYSCALE || jpeg->jpeg_color_space == JCS_YCbCr;
-    return usual && jpeg->data_precision == 8 && decoder->ended;
+    return !decoder->other && usual && jpeg->data_precision == 8 && decoder->ended;
 }
 
-/* Stored inverted: the stored value is the ink's complement. */
-static void cmyk_to_rgb(uint8_t *row, int32_t width)
+/* Where Adobe's marker is, the stored value is the ink's complement (@turn 0), else the ink (255).
+ */
+static void cmyk_to_rgb(uint8_t *row, int32_t width, uint8_t turn)
 {
-    for (int32_t i = 0; i < width; i++)
+    for (int32_t i = 0; i < width; i++) {
+        int32_t paper = row[4 * i + 3] ^ turn;
         for (int32_t c = 0; c < 3; c++)
-            row[3 * i + c] = (uint8_t)((row[4 * i + c] * row[4 * i + 3] + 127) / 255);
+            row[3 * i + c] = (uint8_t)(((row[4 * i + c] ^ turn) * paper + 127) / 255);
+    }
 }
 
 /* Begin, and leave out the columns that are not needed.  Some more are decoded on both sides,
@@ -189,7 +201,7 @@ static void decode(struct jpeg_decompress_struct *jpeg, struct box box, int32_t 
     for (int32_t i = 0; i < box.height; i++, row += stride) {
         jpeg_read_scanlines(jpeg, &row, 1);
         if (jpeg->out_color_space == JCS_CMYK)
-            cmyk_to_rgb(row, box.width);
+            cmyk_to_rgb(row, box.width, jpeg->saw_Adobe_marker ? 0 : 255);
     }
     jpeg_abort_decompress(jpeg);
 }
@@ -197,6 +209,9 @@ static void decode(struct jpeg_decompress_struct *jpeg, struct box box, int32_t 
 int decoder_read(struct decoder *decoder, struct box box, int32_t shrink, struct buffer *pixels,
                  struct picture *picture, struct err *err)
 {
+    if (decoder->other)
+        return other_read(decoder->other, decoder->name, decoder->data, decoder->size, shrink,
+                          pixels, picture, err);
     if (setjmp(decoder->failure))
         return refuse(decoder, err);
     decode(&decoder->jpeg, box, shrink, pixels, picture);

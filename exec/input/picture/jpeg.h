@@ -3,10 +3,10 @@
 /** @file
  * JPEG files, as a whole or a part of them.
  *
- * Grey, YCbCr, RGB, CMYK and YCCK files, baseline or progressive, become RGB; CMYK is taken to be
- * stored inverted, as Adobe's programs and Pillow do.  A file that ends early or is damaged inside
- * the decoded part is refused, not filled with grey.  A part decodes to the same pixels as in the
- * whole.
+ * Grey, YCbCr, RGB, CMYK and YCCK files, baseline or progressive, become RGB; CMYK is stored
+ * inverted where the file has Adobe's marker.  A file that ends early or is damaged inside the
+ * decoded part is refused, not filled with grey.  A part decodes to the same pixels as in the
+ * whole.  PNG and WebP files, by any name, are decoded by exec/input/picture/other.h.
  */
 
 #include <stdbool.h>

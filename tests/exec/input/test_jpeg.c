@@ -125,6 +125,32 @@ TEST(inks_darken_each_other)
             }
 }
 
+/* Without Adobe's marker values are ink. */
+TEST(inks_are_inverted_by_their_marker)
+{
+    static const char adobe[] = "\xff\xee\0\x0e"
+                                "Adobe";
+    HELD(decoded) marked = begin(&forms[5]);
+    HELD(decoded) bare = begin(&forms[5]);
+    assert_int_equal(forms[5].components, 4);
+    HELD(err) err = {0};
+    uint8_t *at = memmem(bare.data, (size_t)bare.size, adobe, sizeof(adobe) - 1);
+    assert_non_null(at);
+    bare.size -= 16;
+    memmove(at, at + 16, (size_t)(bare.data + bare.size - at));
+    assert_int_equal(decode(&bare, (struct box){0}, 1, &err), 0);
+    int32_t total = 0;
+    for (int32_t x = 0; x < forms[5].width; x++)
+        for (int32_t c = 0; c < 3; c++) {
+            int32_t ink = 255 - form_byte(&forms[5], x, 8, c),
+                    black = form_byte(&forms[5], x, 8, 3);
+            assert_in_range(pixel_of(&bare.picture, x, 8)[c] + 10 - ink * (255 - black) / 255, 0,
+                            20);
+            total += ink;
+        }
+    assert_true(total > 0);
+}
+
 TEST(what_ends_early_is_refused)
 {
     for (size_t f = 0; f < sizeof(forms) / sizeof(*forms); f++) {
@@ -160,7 +186,8 @@ TEST(other_files_are_named_for_what_they_are)
         int64_t size;
     } wrong[] = {
         {"", "the file is empty", 0},
-        {"\x89PNG\r\n\x1a\n....", "it begins like a PNG", 12},
+        {"\x89PNG\r\n\x1a\n....", "PNG", 12}, /* damaged, or not in this build */
+        {"RIFF....WEBP....", "WebP", 16},
         {"GIF89a......", "it begins like a GIF", 12},
         {"<html>......", "it begins like HTML", 12},
         {"\xff\xd8", "damaged JPEG", 2},

@@ -148,12 +148,14 @@ TEST_IN_FOLDER(folders_that_are_not_what_they_should_be_are_refused)
     spec.path = spec.validation_path = fixture_path(state, "f/train/a");
     assert_refused(&spec, SPLIT_TRAIN, 65, "no folders in it; expected one per class");
     spec.path = path, spec.validation_path = NULL;
+    fixture_write(fixture_path(state, "f/val/a/more/1.jpg"), "", 0);
+    spec.validation_images = 4;
+    fits = opened(&spec, SPLIT_VALIDATION);
+    dataset_close(fits);
     fixture_write(fixture_path(state, "f/train/b2/notes.txt"), "", 0);
     assert_refused(&spec, SPLIT_TRAIN, 65, "f/train/b2: a class without images");
-    fixture_write(fixture_path(state, "f/val/a/more/1.jpg"), "", 0);
-    assert_refused(&spec, SPLIT_VALIDATION, 65, "f/val/a/more: a folder inside a class");
-    fixture_write(fixture_path(state, "f/train/a/w.png"), "", 0);
-    assert_refused(&spec, SPLIT_TRAIN, 65, "w.png: only JPEG can be read");
+    fixture_write(fixture_path(state, "f/train/a/w.bmp"), "", 0);
+    assert_refused(&spec, SPLIT_TRAIN, 65, "w.bmp: only JPEG, PNG and WebP can be read");
 }
 
 TEST_IN_FOLDER(a_folder_that_may_not_be_read_is_refused)
