@@ -16,16 +16,16 @@ NVIDIA, AMD, HYGON, INTEL = "10de", "1002", "1d94", "8086"
 SLINGSHOT = "17db"
 # Virtual functions of network cards.  Source: the PCI ID repository, pci.ids.
 VIRTUAL = {"15b3:1004", "15b3:1014", "15b3:1016", "15b3:1018", "15b3:101a", "15b3:101c", "15b3:101e", "8086:10ca",
-           "8086:10ed", "8086:1515", "8086:1520", "8086:154c", "8086:1889", "8086:37cd"}
+           "8086:10ed", "8086:1515", "8086:1520", "8086:154c", "8086:1889", "8086:37cd", "1137:00cf", "1138:00cf"}
 SPEED_LIMIT = 1e4  # of PCI [GB/s]
 
 
 class Device:
     """A PCI device and what drivers call it."""
 
-    def __init__(self, element):
+    def __init__(self, element, version):
         found = TYPE.match(element.get("pci_type"))
-        self.element = element
+        self.element, self.version = element, version
         self.kind, vendor, device = found.groups() if found else ("", "", "")
         self.vendor, self.id = vendor.lower(), f"{vendor}:{device}".lower()
         self.speed = number(element.get("pci_link_speed")) or 0
@@ -36,6 +36,11 @@ class Device:
     def named(self, pattern):
         """Whether a driver has such a name."""
         return any(pattern.match(driver.get("name")) for driver in self.drivers)
+
+    def opens_fabrics(self):
+        """Whether a driver is of OpenFabrics: type 3, or bit 5 since hwloc 3."""
+        types = [int(driver.get("osdev_type")) for driver in self.drivers if driver.get("osdev_type").isdigit()]
+        return any(one & 32 if self.version >= 3 else one == 3 for one in types)
 
     def is_gpu(self):
         """Screens of boards are none."""
@@ -53,8 +58,7 @@ class Device:
 
     def is_fabric(self):
         """Whether drivers or its vendor say that messages of jobs pass it."""
-        return (any(driver.get("osdev_type") == "3" for driver in self.drivers) or self.named(FABRIC) or
-                self.vendor == SLINGSHOT or self.kind in ("0207", "0208"))
+        return (self.opens_fabrics() or self.named(FABRIC) or self.vendor == SLINGSHOT or self.kind in ("0207", "0208"))
 
 
 def info(element, key):
@@ -74,6 +78,7 @@ class Machine:
 
     def __init__(self, draft, root):
         self.draft = draft
+        self.version = number(root.get("version")) or 1
         self.objects = [one for one in root.walk() if one.name == "object"]
         self.found, self.elements = {}, {"devices": [], "switches": [], "cpus": [], "nics": []}
         self.lost, self.adopted = 0, False
@@ -99,7 +104,7 @@ class Machine:
             self.draft.assume("one package: the file names none, as of virtual machines")
         for package in packages:
             self.add("cpus", package)
-        devices = [Device(one) for one in self.objects if one.get("type") == "PCIDev"]
+        devices = [Device(one, self.version) for one in self.objects if one.get("type") == "PCIDev"]
         self.gpus = [one for one in devices if one.is_gpu()]
         for one in self.gpus:
             self.add("devices", one.element)

@@ -84,6 +84,7 @@ MODELS = {
     "1002:66a0": "AMD Instinct MI60", "1002:66a1": "AMD Instinct MI50", "1002:738c": "AMD Instinct MI100",
     "1002:7408": "AMD Instinct MI250X", "1002:740c": "AMD Instinct MI250X", "1002:740f": "AMD Instinct MI210",
     "1002:74a0": "AMD Instinct MI300A", "1002:74a1": "AMD Instinct MI300X", "1002:74a5": "AMD Instinct MI325X",
+    "1002:74b5": "AMD Instinct MI300X",  # in virtual machines
     "1002:75a0": "AMD Instinct MI350X", "1002:75a3": "AMD Instinct MI355X",
     "1da3:1020": "Habana Gaudi 2", "1da3:1060": "Habana Gaudi 3",
 }

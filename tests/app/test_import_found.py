@@ -201,6 +201,9 @@ class Nodes(Found):
                 (0, 1, ("0200 [17db:0501] [1:2]", 31.5, [("hsn0", 2)]), ("0280 [8086:2723] [1:2]", 1, [("wlan0", 2)]))):
             told = answer("import", "hwloc", self.machine(*devices))
             self.assertIn(f"{gpus} GPUs, {cards} cards", told["understood"][0], devices)
+        path = self.machine(("0200 [1137:0043] [1:2]", 0, [("eth4", 16), ("x0", 48)]), ("0200 [8086:1521] [1:2]", 0, [("eth0", 16)]))
+        path.write_text(path.read_text().replace('version="2.0"', 'version="3.0"'))  # where types are bits
+        self.assertIn("0 GPUs, 1 cards", answer("import", "hwloc", path)["understood"][0])
 
 
 @unittest.skipIf(READS, READS)
