@@ -49,27 +49,28 @@ class Network:
     # ---- several leaves a host ----
 
     def join_rails(self, draft):
-        """Leaves that have the same hosts become one switch with rails; of other hosts on several leaves the
-        last leaf counts."""
-        groups, odd = {}, 0
+        """Leaves whose hosts are mostly on all of them become one switch with rails; of other hosts on several
+        leaves the last one counts."""
+        sets = {}
         for leaves in self.hosts.values():
-            groups.setdefault(frozenset(leaves), []).append(leaves)
-        of = {}
-        for leaves in groups:
-            for leaf in leaves:
-                of.setdefault(leaf, set()).add(leaves)
-        for leaves, hosts in groups.items():
-            if len(leaves) > 1 and all(of[leaf] == {leaves} for leaf in leaves):
-                self.join(sorted(leaves, key=list(self.switches).index), hosts)
-            elif len(leaves) > 1:
-                odd += len(hosts)
-                for host in hosts:
-                    last = list(host)[-1]
-                    host_cards = host[last]
-                    host.clear()
-                    host[last] = host_cards
+            sets.setdefault(frozenset(leaves), []).append(leaves)
+        cards = {leaves: sum(sum(host.values()) for host in hosts) for leaves, hosts in sets.items()}
+        groups = []
+        for leaves in sorted((one for one in sets if len(one) > 1), key=lambda one: -cards[one]):
+            below = sum(host.get(leaf, 0) for host in self.hosts.values() for leaf in leaves)
+            if cards[leaves] > below / 2 and not any(leaves & group for group in groups):
+                groups.append(leaves)
+        odd = 0
+        for leaves, hosts in sets.items():
+            odd += 0 if len(leaves) == 1 or any(leaves <= group for group in groups) else len(hosts)
+        for group in groups:
+            self.join(sorted(group, key=list(self.switches).index),
+                      [host for host in self.hosts.values() if set(host) <= group])
+        for host in self.hosts.values():
+            for leaf in list(host)[:-1]:
+                del host[leaf]
         if odd:
-            draft.warn(f"{plural(odd, 'node')} below several leaf switches that share no others: the last one counts")
+            draft.warn(f"{plural(odd, 'node')} below several leaf switches that share few others: the last one counts")
 
     def join(self, leaves, hosts):
         """One switch of several with the same hosts."""
@@ -150,15 +151,14 @@ class Network:
     def tier(self, draft, name, nodes, level):
         """One kind of group."""
         speed = min((switch.speed for switch in level if switch.speed), default=0)
-        rails = {switch.rails for switch in level}
-        tier = {"name": name, "nodes": nodes, "rails": 1,
-                "uplinks": min((switch.uplinks for switch in level if switch.uplinks), default=0)}
-        if len(rails) == 1 and not tier["uplinks"] % max(rails):
-            tier["rails"] = rails.pop()
-        if max(switch.rails for switch in level) > 1:
-            count = max(switch.rails for switch in level)
-            draft.note(f"each node is on {count} leaf switches: a {name} has {count} of them"
-                       + (", its rails" if tier["rails"] > 1 else ", not the same number in each"))
+        numbers = [switch.rails for switch in level]
+        rails = max(set(numbers), key=numbers.count)
+        uplinks = min((switch.uplinks for switch in level if switch.uplinks and switch.rails == rails), default=0)
+        tier = {"name": name, "nodes": nodes, "rails": rails, "uplinks": uplinks - uplinks % rails}
+        if max(numbers) > 1:
+            other = len(numbers) - numbers.count(rails)
+            draft.note(f"a {name} has {rails} leaf switches, its rails" + (f", but {other} of {len(numbers)} have another number"
+                                                                           if other else ""))
         if speed:
             tier["bandwidth"] = (speed, "datasheet", f"{draft.name}: the slowest uplink")
         return tier

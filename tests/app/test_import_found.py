@@ -233,6 +233,30 @@ class Networks(Found):
             path = self.write("net.log", 'Switch 36 "S-1" # "leaf" lid 1\n' + ports)
             self.assertIn(f"{hosts} nodes below 1 switches", answer("import", "ibnetdiscover", path)["understood"][0], descriptions)
 
+    def test_rails_with_cards_that_are_missing(self):
+        """Three racks of four rails and one of three; a few cards are missing, and some have no host's name."""
+        ports = [[] for _ in range(15)]
+        for rack in range(4):
+            rails = 4 if rack < 3 else 3
+            for host in range(8):
+                for rail in range(rails):
+                    if host or rail:
+                        ports[4 * rack + rail].append(f"r{rack}n{host} mlx5_{rail}")
+            ports[4 * rack].append("MT4129 ConnectX7   Mellanox Technologies")
+        text, guid = "", 0
+        for leaf, names in enumerate(ports):
+            text += f'Switch 64 "S-{leaf}" # "leaf" lid 1\n'
+            for name in names:
+                guid += 1
+                text += f'[{guid}] "H-{guid}"[1]({guid}) # "{name}" lid 1 4xNDR\n'
+            text += "".join(f'[{60 + i}] "S-spine{i}"[1] # "spine" lid 1 4xNDR\n' for i in range(3))
+        path = self.directory / "mine.yaml"
+        told = answer("import", "ibnetdiscover", self.write("net.log", text), "--platform", "dgx-a100", "--to", path)
+        self.assertIn("36 nodes below 15 switches", told["understood"][0])
+        self.assertIn("a rack has 4 leaf switches, its rails, but 1 of 4 have another number", told["understood"])
+        self.assertIn("nodes: 9\n      uplinks: 12\n      rails: 4", path.read_text())
+        self.assertEqual(told["warnings"], [])
+
     def test_slurm(self):
         for name, lines in (
                 ("L1_continuation.conf", ("16 nodes below 3 switches", "2 switches at height 1, 8 to 8")),
@@ -251,7 +275,7 @@ class Networks(Found):
                 (4, "", "SwitchName=a Level=0 LinkSpeed=1 Nodes=n[0-1]\nSwitchName=b Level=0 LinkSpeed=1 Nodes=n[2-3]\n"
                  "SwitchName=c Level=1 LinkSpeed=1 Nodes=n[0-3] Switches=a,b\n"),
                 (4, "", "BlockName=a Nodes=n[0-1]\nBlockName=b Nodes=n[2-3]\nBlockSizes=2\n"),
-                (4, "a rack has 2 of them, its rails", "".join(f"SwitchName=s{i} Nodes=n[{2 * (i // 2)}-{2 * (i // 2) + 1}]\n"
+                (4, "a rack has 2 leaf switches, its rails", "".join(f"SwitchName=s{i} Nodes=n[{2 * (i // 2)}-{2 * (i // 2) + 1}]\n"
                                                              for i in range(4)) + "SwitchName=c Switches=s[0-3]\n")):
             told = answer("import", "slurm", self.write("topology.conf", text))
             self.assertIn(f"{nodes} nodes below", told["understood"][0], text)
