@@ -161,12 +161,6 @@ void import_set_device(struct import *import, const char *model)
     import_warn(import, "device '%s' has no file in platforms/devices", model);
 }
 
-void import_set_nic(struct import *import, double bytes_per_second, const char *what)
-{
-    import_set(&import->nic.bandwidth, bytes_per_second, PROVENANCE_DATASHEET, "%s: %s",
-               import->base_name, what);
-}
-
 static void release_link(struct import_link *link)
 {
     free(link->name);

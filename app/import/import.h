@@ -96,9 +96,6 @@ void import_connect(struct import *import, int32_t a, int32_t b, int32_t link);
  * such device. */
 void import_set_device(struct import *import, const char *model);
 
-/** Set the card's bandwidth to @bytes_per_second, read from a file; @what describes it. */
-void import_set_nic(struct import *import, double bytes_per_second, const char *what);
-
 /** How each file that an import writes begins. */
 #define IMPORT_FILE "# Written by foretrain import"
 

@@ -9,8 +9,9 @@ import itertools
 import re
 
 NAME = 255  # characters of a name, at most; source: RFC 1035, 2.3.4
-BITS = 1 << 64
-NUMBER = re.compile(r"[0-9]*")
+RANGE = re.compile(r"([0-9]+)(?:-([0-9]*))?")
+WORD = re.compile(r"[^\[\], \t]*")
+BLANKS = re.compile(r"[, \t]*")
 
 
 class Fault(Exception):
@@ -21,65 +22,60 @@ class Fault(Exception):
         self.what, self.at = what, at
 
 
-def read_number(text, at):
-    """The digits at @at and what follows."""
-    digits = NUMBER.match(text, at).group()
-    if not digits:
-        raise Fault("expected a number" if at < len(text) else "a '[' that is not closed", at)
-    if len(digits) > NAME:
-        raise Fault("a name of more than 255 characters", at)
-    if int(digits) >= BITS:
-        raise Fault("a number beyond 64 bits", at)
-    return digits, at + len(digits)
+def missing(text, at, what):
+    """The fault of a bracket in which something else was expected."""
+    return Fault(what if at < len(text) else "a '[' that is not closed", at)
 
 
 def read_range(text, at):
     """The first, last and width of "5", "00-63", or "5-", which Slurm reads as 5, and what follows."""
-    low, end = read_number(text, at)
-    if text[end:end + 1] != "-":
-        return (int(low), int(low), len(low)), end
-    if text[end + 1:end + 2] in (",", "]"):
-        return (int(low), int(low), len(low)), end + 1
-    high, end = read_number(text, end + 1)
-    if int(high) < int(low):
+    found = RANGE.match(text, at)
+    if not found or found[2] == "" and text[found.end():found.end() + 1] not in (",", "]"):
+        raise missing(text, found.end() if found else at, "expected a number")
+    for group in (1, 2):
+        if len(found[group] or "") > NAME:
+            raise Fault("a name of more than 255 characters", found.start(group))
+        if int(found[group] or 0) >= 1 << 64:
+            raise Fault("a number beyond 64 bits", found.start(group))
+    low, high = int(found[1]), int(found[2] or found[1])
+    if high < low:
         raise Fault("a range that runs backwards", at)
-    return (int(low), int(high), len(low)), end
+    return (low, high, len(found[1])), found.end()
 
 
 def read_bracket(text, at, limit):
     """The ranges after a '[' and what follows its ']'."""
-    ranges = []
-    while True:
-        one, end = read_range(text, at)
-        ranges.append(one)
-        if sum(high - low + 1 for low, high, _ in ranges) > limit:
+    ranges, count, end = [], 0, at - 1
+    while not ranges or text[end] == ",":
+        at = end + 1
+        (low, high, width), end = read_range(text, at)
+        ranges.append((low, high, width))
+        count += high - low + 1
+        if count > limit:
             raise Fault("too many names", at)
         if text[end:end + 1] not in (",", "]"):
-            raise Fault("expected ',' or ']'" if end < len(text) else "a '[' that is not closed", end)
-        if text[end] == "]":
-            return ranges, end + 1
-        at = end + 1
+            raise missing(text, end, "expected ',' or ']'")
+    return ranges, end + 1, count
 
 
 def read_item(text, at, limit):
-    """The parts of one name, texts and lists of ranges, and what follows."""
+    """The parts of one name, texts and lists of ranges, how many names these are, and what follows."""
     start, parts, count, length, closed = at, [], 1, 0, None
     while at < len(text) and text[at] not in ", \t":
         if text[at] == "[":
-            ranges, at = read_bracket(text, at + 1, limit)
+            ranges, at, more = read_bracket(text, at + 1, limit)
             closed = at
-            count *= sum(high - low + 1 for low, high, _ in ranges)
+            count *= more
             length += max(max(len(str(high)), width) for _, high, width in ranges)
             parts.append(ranges)
-            if count > limit:
-                raise Fault("too many names", start)
         elif text[at] == "]":
             raise Fault("a ']' without a '['", at)
         else:
-            end = re.compile(r"[^\[\], \t]*").match(text, at).end()
-            parts.append(text[at:end])
-            length += end - at
-            at = end
+            parts.append(WORD.match(text, at).group())
+            length += len(parts[-1])
+            at += len(parts[-1])
+        if count > limit:
+            raise Fault("too many names", start)
         if length > NAME:
             raise Fault("a name of more than 255 characters", start)
     if closed and closed < at:
@@ -89,11 +85,8 @@ def read_item(text, at, limit):
 
 def expand(text, limit):
     """The names of a list, at most @limit, in time proportional to their number."""
-    names, at = [], 0
-    while True:
-        at += len(text[at:]) - len(text[at:].lstrip(", \t"))
-        if at >= len(text):
-            return names
+    names, at = [], BLANKS.match(text).end()
+    while at < len(text):
         start = at
         parts, count, at = read_item(text, at, limit)
         if count > limit - len(names):
@@ -101,3 +94,5 @@ def expand(text, limit):
         choices = [[part] if isinstance(part, str) else
                    [f"{i:0{width}d}" for low, high, width in part for i in range(low, high + 1)] for part in parts]
         names += map("".join, itertools.product(*choices))
+        at = BLANKS.match(text, at).end()
+    return names

@@ -3,7 +3,6 @@
 PCI classes alone do not tell a GPU from the board's screen, nor a card of the fabric from one of management:
 what drivers say of a device (OSDev) counts first, then vendors and devices, then classes.
 """
-import itertools
 import re
 
 import tree
@@ -73,28 +72,18 @@ def virtual(device, devices):
         device.speed == 0 and not device.drivers and any(one.speed > 0 for one in beside))
 
 
-class Machine:
+class Machine(tree.Node):
     """A node on its way into a draft."""
 
     def __init__(self, draft, root):
-        self.draft = draft
+        super().__init__(draft)
         self.version = number(root.get("version")) or 1
         self.objects = [one for one in root.walk() if one.name == "object"]
-        self.found, self.elements = {}, {"devices": [], "switches": [], "cpus": [], "nics": []}
-        self.lost, self.adopted = 0, False
+        self.adopted = False
 
     def count(self, kind):
         """Objects of a type."""
         return sum(one.get("type") == kind for one in self.objects)
-
-    def add(self, kind, element):
-        """A vertex."""
-        if self.draft.counts[kind] == VERTEX_LIMIT:
-            self.lost += 1
-            return
-        self.found[element] = (kind, self.draft.counts[kind])
-        self.elements[kind].append(element)
-        self.draft.counts[kind] += 1
 
     def collect(self):
         """All vertices."""
@@ -117,7 +106,9 @@ class Machine:
                 if len(branches) > 1:
                     self.add("switches", one)
         self.bridges = self.draft.counts["switches"]
-        self.share()
+        slots = [one for kind in ("devices", "nics") for one in self.elements[kind]
+                 if one.parent not in self.elements["switches"]]
+        self.share(slots, "pci_busid")
 
     def cards(self, devices):
         """The cards that messages of jobs pass."""
@@ -130,24 +121,9 @@ class Machine:
             self.draft.note(f"{plural(len(real) - len(fabric), 'card')} left out, as there are others with OpenFabrics")
         return fabric
 
-    def share(self):
-        """Functions of one slot share its lanes."""
-        groups = {}
-        for element in self.elements["devices"] + self.elements["nics"]:
-            address = element.get("pci_busid")
-            if element.parent not in self.found or element.parent in self.elements["cpus"]:
-                groups.setdefault((element.parent, tree.slot(address)), {})[address] = element
-        for (parent, _), group in groups.items():
-            first = next(iter(group.values()))
-            if len(group) > 1:
-                slot = tree.Element("object", {"pci_link_speed": first.get("pci_link_speed")}, parent, first.line)
-                self.add("switches", slot)
-                for element in group.values():
-                    element.parent = slot
-
     def above(self, element):
         """The nearest vertex around @element; the first package where there is none."""
-        found = next((self.found[at] for at in element.above() if at in self.found), None)
+        found = super().above(element)
         self.adopted = self.adopted or not found
         return found or ("cpus", 0)
 
@@ -161,15 +137,6 @@ class Machine:
                 speed * 1e9, "datasheet", f"{self.draft.name}: pci_link_speed"))
         return self.draft.link("pcie-unknown", bandwidth=(
             15.754e9, "assumed", f"line {element.line} says no speed: PCIe Gen3 x16"))
-
-    def connect(self):
-        """All cables."""
-        for kind in ("devices", "switches", "nics"):
-            for element in self.elements[kind]:
-                self.draft.connect(self.found[element], self.above(element), self.cable(element))
-        for one, other in itertools.combinations(range(self.draft.counts["cpus"]), 2):
-            self.draft.connect(("cpus", one), ("cpus", other), self.draft.link("cpus", bandwidth=(
-                10e9, "assumed", "the file says none: NCCL src/graph/topo.h between two sockets (recalled)")))
 
     def connect_cores(self, cores):
         """Without GPUs every core is a device, connected to the others by its package's memory."""
@@ -199,11 +166,11 @@ def read(draft, text, _ranks, nodes):
     else:
         models = [gpu.model for gpu in machine.gpus if gpu.model]
         draft.put(model=models[0] if models else f"PCI {machine.gpus[0].id}")
-    machine.connect()
+    machine.connect(machine.cable)
+    machine.connect_cpus(10e9)
     if machine.adopted:
         draft.assume("PCI devices below no package hang on the first")
-    if machine.lost:
-        draft.note(f"{machine.lost} left out beyond {VERTEX_LIMIT} of a kind")
+    machine.tell_lost()
     if gpus:
         draft.note("links between GPUs are not taken from hwloc: import nccl-topo does")
     draft.put(description="from hwloc", nodes=nodes)

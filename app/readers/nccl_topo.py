@@ -2,7 +2,7 @@
 import itertools
 
 import tree
-from draft import VERTEX_LIMIT, Refused, plural
+from draft import Refused, plural
 
 KNOWN = {"system", "cpu", "pci", "gpu", "nvlink", "xgmi", "nic", "net", "c2c"}
 GEN3_X16 = 15.754e9  # PCI Express 3.0 with 16 lanes [bytes/s]
@@ -21,26 +21,14 @@ def encoding(gigatransfers):
     return 0.8 if gigatransfers < 6 else 128 / 130 if gigatransfers < 48 else 242 / 256
 
 
-class Topology:
+class Topology(tree.Node):
     """A node as NCCL sees it, on its way into a draft."""
 
     def __init__(self, draft, root):
-        self.draft, self.root = draft, root
-        self.found = {}  # element: vertex
-        self.elements = {"devices": [], "switches": [], "cpus": [], "nics": []}
-        self.ports = set()  # PCI functions and slots that several cards share: switches that are none
-        self.lost = 0
+        super().__init__(draft)
+        self.root = root
         self.plane = None  # the switch that stands for all NVSwitches
         self.amd = False
-
-    def add(self, kind, element):
-        """A vertex."""
-        if self.draft.counts[kind] == VERTEX_LIMIT:
-            self.lost += 1
-            return
-        self.found[element] = (kind, self.draft.counts[kind])
-        self.draft.counts[kind] += 1
-        self.elements[kind].append(element)
 
     # ---- vertices ----
 
@@ -71,29 +59,11 @@ class Topology:
         self.bridges = len(self.elements["switches"])
         for net in fast:
             self.add("nics", net)
-        self.share(fast)
+        self.share([pci for pci in map(self.pci, self.elements["nics"]) if pci], "busid")
         names = sorted({one.name for one in everything} - KNOWN)
         for name in names:
             count = sum(one.name == name for one in everything)
             self.draft.note(f"{plural(count, 'element')} <{name}> not known and left out")
-
-    def share(self, nets):
-        """Ports below one PCI function, and functions of one slot, share a cable."""
-        groups = {}
-        for net in nets:
-            pci = self.pci(net)
-            if pci and net in self.found:
-                groups.setdefault((pci.parent, tree.slot(pci.get("busid"))), []).append(pci)
-        for group in groups.values():
-            if len(group) > 1:
-                before = self.draft.counts["switches"]
-                self.add("switches", group[0])
-                if self.draft.counts["switches"] > before:
-                    self.ports.add(group[0])
-                    for pci in group:
-                        self.found[pci] = self.found[group[0]]
-        if self.ports:
-            self.draft.note(f"{plural(len(self.ports), 'slot')} with several ports: these share its PCI cable")
 
     @staticmethod
     def pci(element):
@@ -105,14 +75,11 @@ class Topology:
         """The CPU of an element, or None."""
         return next((at for at in element.above() if at.name == "cpu"), None)
 
-    def above(self, element):
-        """The nearest vertex around @element, or None."""
-        return next((self.found[at] for at in element.above() if at in self.found), None)
-
     # ---- cables ----
 
-    def pcie(self, pci):
-        """The kind of cable from PCI function @pci (None: none) upwards."""
+    def pcie(self, element):
+        """The kind of cable from the PCI function of @element upwards."""
+        pci = element if element.name == "pci" else self.pci(element)
         speed = pci.number("link_speed", 1, 128) if pci else 0
         width = pci.number("link_width", 1, 32) if pci else 0
         efficiency = (0.762, "published", "NCCL 2.28 src/graph/topo.h: PCI_BW 12.0 GB/s for Gen3 x16 of 15.754")
@@ -174,7 +141,7 @@ class Topology:
         """The host of an element; "" where the file has one."""
         return self.cpu(element).get("host_hash") if self.cpu(element) else ""
 
-    def connect(self):
+    def connect_everything(self):
         """All cables; returns of each GPU its links to NVSwitches and to other GPUs."""
         gpus = self.elements["devices"]
         places = {(self.host(gpu), self.pci(gpu).get("busid").lower()): self.found[gpu] for gpu in gpus if self.pci(gpu)}
@@ -182,24 +149,10 @@ class Topology:
         reach = [self.connect_gpu(gpu, places, lost) for gpu in gpus]
         for kind, count in lost.items():
             self.draft.note(f"{plural(int(count), 'link')} of GPUs to what is not in the file (class {kind}) left out")
-        for kind in ("devices", "switches", "nics"):
-            for element in self.elements[kind]:
-                above = self.above(element)
-                pci = element if element.name == "pci" else self.pci(element)
-                if above:
-                    self.draft.connect(self.found[element], above, self.pcie(pci))
-        self.connect_cpus()
-        return reach
-
-    def connect_cpus(self):
-        """Every pair of one host."""
+        self.connect(self.pcie)
         amd = any(cpu.get("vendor") in ("AuthenticAMD", "AMD") for cpu in self.elements["cpus"])
-        for one, other in itertools.combinations(self.elements["cpus"], 2):
-            if one.get("host_hash") == other.get("host_hash"):
-                self.draft.connect(self.found[one], self.found[other], self.draft.link(
-                    "cpus", efficiency=(1, "assumed", "as NCCL counts it"), bandwidth=(
-                        16e9 if amd else 10e9, "assumed",
-                        "the file says none: NCCL src/graph/topo.h between two sockets (recalled)")))
+        self.connect_cpus(16e9 if amd else 10e9, efficiency=(1, "assumed", "as NCCL counts it"))
+        return reach
 
     # ---- NCCL ----
 
@@ -313,9 +266,8 @@ def read(draft, text, _ranks, nodes):
         draft.document["understood"].insert(1, f"{plural(topology.slower, 'slower card')} left out: a platform has one kind")
     if topology.hosts > 1:
         draft.note(f"{topology.hosts} hosts that NVLink joins are one node, as NCCL sees them")
-    if topology.lost:
-        draft.note(f"{topology.lost} left out beyond {VERTEX_LIMIT} of a kind")
-    topology.section(topology.connect())
+    topology.tell_lost()
+    topology.section(topology.connect_everything())
     topology.device()
     if topology.amd:
         draft.note("no section of NCCL, whose model is not RCCL's")

@@ -1,7 +1,8 @@
 """XML files as a tree that keeps line numbers, and what PCI says of a device."""
+import itertools
 from xml.parsers import expat
 
-from draft import Refused, number
+from draft import VERTEX_LIMIT, Refused, number, plural
 
 LEVEL_LIMIT, ELEMENT_LIMIT = 64, 100000
 
@@ -90,6 +91,60 @@ MODELS = {
 }
 
 
-def slot(address):
-    """A bus address without its function: the functions of a slot share its lanes."""
-    return address.lower().rsplit(".", 1)[0]
+class Node:
+    """A node on its way into a draft, whose vertices are elements of a file."""
+
+    def __init__(self, draft):
+        self.draft = draft
+        self.found = {}  # element: vertex
+        self.elements = {"devices": [], "switches": [], "cpus": [], "nics": []}
+        self.lost = 0
+
+    def add(self, kind, element):
+        """A vertex."""
+        if self.draft.counts[kind] == VERTEX_LIMIT:
+            self.lost += 1
+            return
+        self.found[element] = (kind, self.draft.counts[kind])
+        self.elements[kind].append(element)
+        self.draft.counts[kind] += 1
+
+    def above(self, element):
+        """The nearest vertex around @element, or None."""
+        return next((self.found[at] for at in element.above() if at in self.found), None)
+
+    def share(self, functions, address):
+        """Functions of one PCI slot, and ports of one function, which is there once for each, share its cable: the
+        slot becomes a switch.  @address is the key of their attribute."""
+        groups, shared = {}, 0
+        for one in functions:
+            groups.setdefault((one.parent, one.get(address).lower().rsplit(".", 1)[0]), []).append(one)
+        for group in groups.values():
+            if len({one.get(address) for one in group}) > 1 or len(set(group)) < len(group):
+                first = group[0]
+                slot = Element(first.name, first.attributes, first.parent, first.line)
+                self.add("switches", slot)
+                shared += 1
+                for one in group:
+                    one.parent = slot
+        if shared:
+            self.draft.note(f"{plural(shared, 'slot')} with several ports: these share its PCI cable")
+
+    def connect(self, cable):
+        """Devices, switches and cards with what is above, by cable(element)."""
+        for kind in ("devices", "switches", "nics"):
+            for element in self.elements[kind]:
+                if self.above(element):
+                    self.draft.connect(self.found[element], self.above(element), cable(element))
+
+    def connect_cpus(self, bandwidth, **more):
+        """Every pair of one host."""
+        for one, other in itertools.combinations(self.elements["cpus"], 2):
+            if one.get("host_hash") == other.get("host_hash"):
+                self.draft.connect(self.found[one], self.found[other], self.draft.link("cpus", bandwidth=(
+                    bandwidth, "assumed", "the file says none: NCCL src/graph/topo.h between two sockets (recalled)"), **more))
+
+    def tell_lost(self):
+        """What did not fit."""
+        if self.lost:
+            self.draft.note(f"{self.lost} left out beyond {VERTEX_LIMIT} of a kind")
