@@ -17,13 +17,42 @@ static bool is_marked(const char *text)
     return mark && mark < text + strcspn(text, "\n");
 }
 
+/* Print @text on stderr; on a terminal the words "error:" and "warning:" have a colour
+ * (https://no-color.org). */
+static void print_messages(const char *text)
+{
+    static const char *const mark[] = {"error:", "warning:"};
+    static const char *const colour[] = {"\033[1;31m", "\033[1;33m"};
+    const char *none = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    bool plain =
+        !isatty(STDERR_FILENO) || (none && *none) || !terminal || !strcmp(terminal, "dumb");
+    while (!plain && *text) {
+        const char *found = NULL;
+        size_t kind = 0;
+        for (size_t i = 0; i < ARRAY_SIZE(mark); i++) {
+            const char *at = strstr(text, mark[i]);
+            if (at && (!found || at < found)) {
+                found = at;
+                kind = i;
+            }
+        }
+        if (!found)
+            break;
+        fprintf(stderr, "%.*s%s%s\033[0m", (int)(found - text), text, colour[kind], mark[kind]);
+        text = found + strlen(mark[kind]);
+    }
+    fputs(text, stderr);
+}
+
 int command_finish(struct text *out, struct err *err)
 {
     int32_t code = err->exit_code; /* set without a message if a child has reported the fault */
     if (err->warning)
-        fprintf(stderr, "%s", err->warning);
+        print_messages(err->warning);
+    if (err->text && !is_marked(err->text))
+        print_messages("error: ");
     if (err->text)
-        fprintf(stderr, "%s%s", is_marked(err->text) ? "" : "error: ", err->text);
+        print_messages(err->text);
     if (out->length && isatty(STDOUT_FILENO))
         text_clean(out->data);
     if (out->length && (fwrite(out->data, 1, (size_t)out->length, stdout) != (size_t)out->length ||

@@ -72,6 +72,17 @@ class Usage(support.Case):
         self.assertIn("after the first two (default: 4); needs --trace or --spans\n", said)
         self.assertIn("start anew; needs --out; not with --resume\n", said)
 
+    def test_errors_have_a_colour_on_terminals_that_show_it(self):
+        for colour, environment in ((True, {"TERM": "xterm", "NO_COLOR": ""}), (False, {"TERM": "dumb"}),
+                                    (False, {"TERM": "xterm", "NO_COLOR": "1"})):
+            ours, theirs = os.openpty()
+            subprocess.run([PROGRAM, "predict", "no.yaml"], stderr=theirs, env={**os.environ, **environment},
+                           check=False)
+            os.close(theirs)
+            said = os.read(ours, 4096).decode()
+            os.close(ours)
+            self.assertTrue(said.startswith("\033[1;31merror:\033[0m cannot" if colour else "error: cannot"), said)
+
     def test_help_of_check_explains_the_keys_of_a_job(self):
         self.assertIn("allreduce.bucket", run("check", "--help").stdout)
 
