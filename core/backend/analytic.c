@@ -48,6 +48,15 @@ static void share_links(const struct fabric *fabric, struct hop *hop)
         }
 }
 
+/* Whether messages of a round start together.  Ranks of a double tree run apart, and so do those of
+ * rows and columns that share a card: with equal parts they would be as much too slow as they are
+ * too fast without. */
+static bool in_step(const struct timing *timing)
+{
+    return timing->schedule->step[timing->step].collective.axis == AXIS_WORLD &&
+           timing->collective.algorithm != ALGORITHM_DOUBLE_TREE;
+}
+
 static struct hop *timing_hops(struct timing *timing, int32_t pattern)
 {
     if (timing->hop[pattern])
@@ -63,7 +72,7 @@ static struct hop *timing_hops(struct timing *timing, int32_t pattern)
         hop[rank].latency = route.latency;
         hop[rank].bandwidth = fabric_route_bandwidth(timing->fabric, &route);
     }
-    if (timing->fabric->chooses)
+    if (timing->fabric->chooses || in_step(timing))
         share_links(timing->fabric, hop);
     return hop;
 }
@@ -173,7 +182,7 @@ double analytic_collective(const struct fabric *fabric, const struct schedule *s
     return seconds;
 }
 
-/* Also not below the floor, which includes the sharing of links; the recurrence does not. */
+/* Also not below the floor, in which all messages share links. */
 static double find_seconds(const struct run *run, const struct schedule *schedule, int32_t step)
 {
     return fmax(analytic_collective(run->fabric, schedule, step),

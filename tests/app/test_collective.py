@@ -256,6 +256,15 @@ class Collective(support.Case):
                                   *way)["rows"][0]["time_s"] for order in ("row", "column"))
             self.assertTrue(math.isclose(column / row, 2.125, rel_tol=1e-3), (way, column / row))
 
+    def test_rounds_across_leaves_share_the_uplink(self):
+        """Of 4 hosts on one uplink as wide as a card: halving and doubling take 2 (1/2 + 1/4 + 4/8 + 4/16) vectors
+        if the largest messages go near, 2 (4/2 + 4/4 + 1/8 + 1/16) if they go far."""
+        for way in self.ways(full=True):
+            near, far = (answer("collective", "--platform", LEAFSPINE, "--nodes=16", "--algorithm", algorithm,
+                                "--bytes=80MB", *way)["rows"][0]["time_s"]
+                         for algorithm in ("halving-doubling", "halving-doubling-far"))
+            self.assertTrue(math.isclose(far / near, 6.375 / 3, rel_tol=1e-3), (way, far / near))
+
     def test_orders_and_labs_that_have_no_effect_are_refused(self):
         torus = ("collective", "--grid=4x4", "--platform=t1-torus")
         cluster = ("collective", "--grid=4x4", "--platform", LEAFSPINE)

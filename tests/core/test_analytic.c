@@ -127,11 +127,34 @@ TEST(resnet_step_with_overlap_agrees_with_astra_sim)
 
 /* --- against a naive walk of every message --- */
 
-static double message_seconds(const struct fabric *fabric, int32_t from, int32_t to, double bytes)
+/* How many messages of @round pass @link. */
+static int32_t messages_on(const struct fabric *fabric, const struct collective *c, int32_t round,
+                           int32_t link)
+{
+    int32_t count = 0;
+    for (int32_t rank = 0; rank < c->ranks; rank++) {
+        struct route route = {0};
+        int32_t to = collective_exchange(c, rank, round).send.peer;
+        if (to >= 0)
+            fabric_route(fabric, rank, to, &route);
+        for (int32_t i = 0; i < route.count; i++)
+            count += route.link[i] == link;
+    }
+    return count;
+}
+
+static double message_seconds(const struct fabric *fabric, const struct collective *c,
+                              int32_t round, int32_t from, int32_t to)
 {
     struct route route;
+    double bytes = collective_share(c, round) * (double)c->elements, longest = 0;
     fabric_route(fabric, from, to, &route);
-    return route.latency + bytes / fabric_route_bandwidth(fabric, &route);
+    for (int32_t i = 0; i < route.count; i++) {
+        bool alone = c->algorithm == ALGORITHM_DOUBLE_TREE;
+        int32_t messages = alone ? 1 : messages_on(fabric, c, round, route.link[i]);
+        longest = fmax(longest, messages * bytes / fabric->link[route.link[i]].bandwidth);
+    }
+    return route.latency + longest;
 }
 
 /* The same recurrence, written from the receivers' and the senders' own exchanges. */
@@ -139,7 +162,6 @@ static double naive_world_seconds(const struct fabric *fabric, const struct coll
 {
     double *ready = base_alloc(c->ranks, sizeof(*ready)), *next, last = 0;
     for (int32_t round = 0; round < collective_rounds(c); round++) {
-        double bytes = collective_share(c, round) * (double)c->elements;
         next = base_alloc(c->ranks, sizeof(*next));
         for (int32_t rank = 0; rank < c->ranks; rank++) {
             struct exchange exchange = collective_exchange(c, rank, round);
@@ -147,10 +169,10 @@ static double naive_world_seconds(const struct fabric *fabric, const struct coll
             next[rank] = ready[rank];
             if (to >= 0)
                 next[rank] = fmax(next[rank], fmax(ready[rank], ready[to]) +
-                                                  message_seconds(fabric, rank, to, bytes));
+                                                  message_seconds(fabric, c, round, rank, to));
             if (from >= 0)
                 next[rank] = fmax(next[rank], fmax(ready[rank], ready[from]) +
-                                                  message_seconds(fabric, from, rank, bytes));
+                                                  message_seconds(fabric, c, round, from, rank));
             last = fmax(last, next[rank]);
         }
         free(ready);
