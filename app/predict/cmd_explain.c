@@ -129,6 +129,18 @@ static void print_table(struct text *out, const struct answer *answer)
     text_add(out, "\n");
 }
 
+/* Links beside which others are as busy, which a faster link would not help. */
+static void print_limits(struct text *out, const struct point *run)
+{
+    for (enum axis axis = 0; axis < AXIS_COUNT; axis++) {
+        AUTORELEASE(text) struct text beside = {0};
+        int32_t tier = report_bottleneck(run->fabric, run->schedule, axis, &beside);
+        if (beside.length)
+            text_add(out, "   busiest in the %s exchange: %s%s\n", axis_names[axis],
+                     run->fabric->tier_name[tier], beside.data);
+    }
+}
+
 static void print_run(struct text *out, const char *name, const struct explanation *e)
 {
     const struct point *run = &e->task[0].point, *baseline = &e->task[1].point;
@@ -147,6 +159,7 @@ static void print_run(struct text *out, const char *name, const struct explanati
     text_add(out, " of %d device%s with %lld %s each (back end %s, grain %s)\n",
              baseline->fabric->ranks, base_plural(baseline->fabric->ranks),
              (long long)baseline->batch, what, trace->backend, trace->grain);
+    print_limits(out, run);
 }
 
 /* Times are compared for equal numbers of images. */

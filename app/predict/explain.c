@@ -172,7 +172,7 @@ static const char *limiting_link(const struct explanation *e, enum axis axis)
 {
     for (int i = 0; i < PAIR_COUNT; i++) {
         const struct point *point = &e->task[i].point;
-        int32_t tier = report_bottleneck(point->fabric, point->schedule, axis);
+        int32_t tier = report_bottleneck(point->fabric, point->schedule, axis, NULL);
         if (tier >= 0)
             return point->fabric->tier_name[tier];
     }

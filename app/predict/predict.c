@@ -44,13 +44,15 @@ static char *describe_wait(const struct prediction *prediction)
     bool torus = prediction->job.scenario.allreduce.algorithm == ALGORITHM_TORUS2D;
     bool column = step->exposed_column > step->exposed_row;
     enum axis axis = !torus ? AXIS_WORLD : column ? AXIS_COLUMN : AXIS_ROW;
-    int32_t tier = report_bottleneck(last->point.fabric, last->point.schedule, axis);
+    AUTORELEASE(text) struct text beside = {0};
+    int32_t tier = report_bottleneck(last->point.fabric, last->point.schedule, axis, &beside);
     const char *which = !torus ? "all-reduce" : column ? "column all-reduce" : "row exchange";
     if (tier < 0)
         return base_format("the %s", which);
     if (waits_for_latency(last, axis))
         return base_format("the latency of the %s", which);
-    return base_format("the %s on the %s", which, last->point.fabric->tier_name[tier]);
+    return base_format("the %s on the %s%s", which, last->point.fabric->tier_name[tier],
+                       beside.data ? beside.data : "");
 }
 
 /* Whether a step lasts as long as its images take: then nothing else would shorten it. */

@@ -162,7 +162,7 @@ static int32_t largest(const double *value, int32_t count)
 
 static struct floor latency_floor(const struct bounds *bounds, int32_t rank)
 {
-    struct floor floor = {.seconds = bounds->latency[rank], .tier = -1};
+    struct floor floor = {.seconds = bounds->latency[rank], .tier = -1, .next = -1};
     snprintf(floor.what, sizeof(floor.what), "latency of %" PRId64 " rounds", bounds->rounds);
     return floor;
 }
@@ -174,6 +174,13 @@ static struct floor bounds_floor(const struct bounds *bounds, const struct fabri
         return floor;
     int32_t busiest = largest(bounds->load, fabric->link_count);
     floor.tier = fabric->link[busiest].tier;
+    for (int32_t i = 0; i < fabric->link_count; i++) {
+        double beside = bounds->load[i] / bounds->load[busiest];
+        if (fabric->link[i].tier != floor.tier && beside > floor.beside) {
+            floor.next = fabric->link[i].tier;
+            floor.beside = beside;
+        }
+    }
     if (floor.seconds < bounds->load[busiest]) {
         floor.seconds = bounds->load[busiest];
         snprintf(floor.what, sizeof(floor.what), "bytes over %s", fabric->tier_name[floor.tier]);

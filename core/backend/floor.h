@@ -14,6 +14,8 @@
 struct floor {
     double seconds;
     int32_t tier;  /**< of the busiest link, as in fabric.tier_name; -1: no link takes part */
+    int32_t next;  /**< the tier of the busiest link of another tier; -1: there is none */
+    double beside; /**< that link is busy for this part of the time of the busiest */
     char what[96]; /**< the cause: "bytes over rack uplink", "latency of 62 rounds" */
 };
 

@@ -8,13 +8,19 @@
 #include "core/backend/floor.h"
 
 int32_t report_bottleneck(const struct fabric *fabric, const struct schedule *schedule,
-                          enum axis axis)
+                          enum axis axis, struct text *beside)
 {
+    const double twice = 0.5; /* as fast, the busiest would wait for that one */
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
-        if (step->kind == STEP_COLLECTIVE && step->collective.axis == axis &&
-            grid_axis_size(schedule->grid, axis) > 1)
-            return floor_collective(fabric, schedule, id).tier;
+        if (step->kind != STEP_COLLECTIVE || step->collective.axis != axis ||
+            grid_axis_size(schedule->grid, axis) < 2)
+            continue;
+        struct floor floor = floor_collective(fabric, schedule, id);
+        if (beside && floor.next >= 0 && floor.beside > twice)
+            text_add(beside, " (%s is %.0f %% as busy)", fabric->tier_name[floor.next],
+                     100 * floor.beside);
+        return floor.tier;
     }
     return -1;
 }

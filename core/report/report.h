@@ -15,9 +15,11 @@
 #include "core/scenario/phase.h"
 
 /** The link kind that limits collectives along @axis: highest load over bandwidth when all ranks
- * send at once.  @return an index into fabric.tier_name, or -1 when the axis has one rank. */
+ * send at once.  Where another kind would limit them as soon as that one is twice as fast, @beside
+ * (unless NULL) gets " (pcie is 96 % as busy)".
+ * @return an index into fabric.tier_name, or -1 when the axis has one rank. */
 int32_t report_bottleneck(const struct fabric *fabric, const struct schedule *schedule,
-                          enum axis axis);
+                          enum axis axis, struct text *beside);
 
 /** Images per second of a device, in relation to those of a device of the baseline. */
 struct scaling {

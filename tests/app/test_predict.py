@@ -178,6 +178,19 @@ class Predict(support.Case):
                              [])
         self.assertEqual(notes()[1], [])  # abci does not say
 
+    def test_a_link_that_is_as_busy_as_the_busiest_is_named(self):
+        """A card of 12.00 GB/s behind 12.00 GB/s of PCIe: a faster one changes nothing."""
+        def found(nic):
+            return answer("predict", self.job, "-banalytic", "--set", "allreduce.overlap=none", "--set",
+                          "allreduce.bucket=512MiB", "--set", f"platform.network.nic.bandwidth={nic}")
+        slow, usual, fast = (found(nic) for nic in ("5 GB/s", "12.5 GB/s", "25 GB/s"))
+        self.assertTrue(slow["sentence"].endswith("column all-reduce on the nic"), slow["sentence"])
+        self.assertIn("on the nic (pcie is 100 % as busy)", usual["sentence"])
+        self.assertLess(usual["step_s"] / fast["step_s"], 1.001)
+        self.assertGreater(slow["step_s"] / usual["step_s"], 1.1)
+        said = run("explain", self.job, "-banalytic").stdout
+        self.assertIn("   busiest in the column exchange: nic (pcie is 100 % as busy)\n", said)
+
     def test_a_number_that_scatters_widens_the_interval(self):
         if likely(answer("predict", self.job, "-b", "analytic"), "step_s") == []:
             self.skipTest("intervals need GSL")

@@ -176,10 +176,11 @@ TEST(names_the_links_that_limit_an_axis)
     OWN(fabric) *fabric = fabric_lay_torus((struct grid){4, 4}, 2, kind, 0);
     OWN(schedule) *schedule = schedule_new((struct grid){4, 4});
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 0, 1000, -1);
-    assert_string_equal(fabric->tier_name[report_bottleneck(fabric, schedule, AXIS_ROW)], "fast");
-    assert_string_equal(fabric->tier_name[report_bottleneck(fabric, schedule, AXIS_COLUMN)],
+    assert_string_equal(fabric->tier_name[report_bottleneck(fabric, schedule, AXIS_ROW, NULL)],
+                        "fast");
+    assert_string_equal(fabric->tier_name[report_bottleneck(fabric, schedule, AXIS_COLUMN, NULL)],
                         "slow");
-    assert_int_equal(report_bottleneck(fabric, schedule, AXIS_WORLD), -1);
+    assert_int_equal(report_bottleneck(fabric, schedule, AXIS_WORLD, NULL), -1);
 }
 
 /* --- result --- */
