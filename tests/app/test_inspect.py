@@ -2,12 +2,9 @@
 """foretrain inspect: what it says of whole and of damaged checkpoints."""
 import json
 import os
-import pathlib
 import struct
-import subprocess
-import tempfile
-import unittest
 
+import harness
 import support
 
 WRITER = os.environ.get("WRITE_CHECKPOINT",
@@ -16,22 +13,16 @@ WRITER = os.environ.get("WRITE_CHECKPOINT",
 
 def write(directory, name, network="toy", keep=0):
     """Write a checkpoint of new weights."""
-    subprocess.run([WRITER, network, "32", "10", directory, name, str(keep)], check=True,
-                   stdout=subprocess.DEVNULL)
+    done = harness.execute(WRITER, network, 32, 10, directory, name, keep)
+    assert done.returncode == 0, done.stderr
 
 
-class Inspect(unittest.TestCase):
+class Inspect(harness.Case):
     """The command, on a directory of checkpoints."""
-
-    def setUp(self):
-        self.scratch = tempfile.TemporaryDirectory()
-        self.runs = pathlib.Path(self.scratch.name)
-        self.addCleanup(self.scratch.cleanup)
 
     def run_on(self, *words):
         """(exit code, stdout, stderr)."""
-        done = subprocess.run([support.PROGRAM, "inspect", *map(str, words)], capture_output=True,
-                              encoding="utf-8", check=False, timeout=1000)
+        done = harness.run("inspect", *words)
         return done.returncode, done.stdout, done.stderr
 
     def answer(self, *words):
@@ -41,8 +32,8 @@ class Inspect(unittest.TestCase):
         return json.loads(out)
 
     def test_shows_a_checkpoint_to_people(self):
-        write(self.runs, "ckpt-000040")
-        code, out, err = self.run_on(self.runs / "ckpt-000040")
+        write(self.directory, "ckpt-000040")
+        code, out, err = self.run_on(self.directory / "ckpt-000040")
         self.assertEqual((code, err), (0, ""))
         for part in ("toy, 32 x 32 pixels, 10 classes", "40 (0.500 epochs, 10240 images)",
                      "top-1 50.00 %", "fc.bias", "[10]", "all tensors of toy are there"):
@@ -50,27 +41,26 @@ class Inspect(unittest.TestCase):
         self.assertEqual(out.count(" right\n"), 3, out)
 
     def test_a_network_from_a_file_is_shown_too(self):
-        network = self.runs / "net.yaml"
-        network.write_text("version: 1\nname: small\ninput: 3x32x32\nlayers:\n  - {name: pool, kind: average-pool}\n"
-                           "  - {name: fc, kind: linear, channels: 10, bias: true}\n", encoding="utf-8")
-        write(self.runs, "ckpt-000040", str(network))
-        code, out, err = self.run_on(self.runs / "ckpt-000040")
+        network = self.write("net.yaml", "version: 1\nname: small\ninput: 3x32x32\nlayers:\n  - {name: pool, kind: average-pool}\n"
+                             "  - {name: fc, kind: linear, channels: 10, bias: true}\n")
+        write(self.directory, "ckpt-000040", str(network))
+        code, out, err = self.run_on(self.directory / "ckpt-000040")
         self.assertEqual((code, err), (0, ""))
         self.assertIn("small is a network from a file", out)
 
     def test_takes_the_latest_of_a_run(self):
         for step in (9, 10, 11):
-            write(self.runs, f"ckpt-{step}")
-        (self.runs / "ckpt-11" / "state.json").unlink()
-        (self.runs / ".tmp-ckpt-12").mkdir()
-        result = self.answer(self.runs)
-        self.assertEqual(result["path"], str(self.runs / "ckpt-10"))
+            write(self.directory, f"ckpt-{step}")
+        (self.directory / "ckpt-11" / "state.json").unlink()
+        (self.directory / ".tmp-ckpt-12").mkdir()
+        result = self.answer(self.directory)
+        self.assertEqual(result["path"], str(self.directory / "ckpt-10"))
         self.assertIn("ckpt-11 is passed over", result["notes"])
         self.assertIn(".tmp-ckpt-12 was not finished", result["notes"])
 
     def test_says_the_same_in_json(self):
-        write(self.runs, "ckpt-000040")
-        result = self.answer(self.runs)
+        write(self.directory, "ckpt-000040")
+        result = self.answer(self.directory)
         self.assertEqual(result["schema"], "foretrain/inspect/2")
         self.assertEqual(result["progress"]["step"], 40)
         self.assertEqual([f["name"] for f in result["files"]],
@@ -85,8 +75,8 @@ class Inspect(unittest.TestCase):
         self.assertEqual({(t["type"], t["mean"]) for t in steps}, {("I64", 40)})
 
     def test_names_a_damaged_file_and_shows_the_others(self):
-        write(self.runs, "ckpt-1")
-        path = self.runs / "ckpt-1" / "optim.safetensors"
+        write(self.directory, "ckpt-1")
+        path = self.directory / "ckpt-1" / "optim.safetensors"
         content = bytearray(path.read_bytes())
         content[-1] ^= 0x40
         path.write_bytes(content)
@@ -96,15 +86,15 @@ class Inspect(unittest.TestCase):
             self.assertIn("optim.safetensors: damaged", err)
             self.assertIn("conv", out)
         self.assertEqual(json.loads(out)["files"][1]["verdict"], "WRONG")
-        code, out, err = self.run_on(self.runs)
+        code, out, err = self.run_on(self.directory)
         self.assertEqual((code, out), (66, ""))
         self.assertIn("optim.safetensors: damaged", err)
-        write(self.runs, "ckpt-0")
-        self.assertEqual(self.answer(self.runs)["path"], str(self.runs / "ckpt-0"))
+        write(self.directory, "ckpt-0")
+        self.assertEqual(self.answer(self.directory)["path"], str(self.directory / "ckpt-0"))
 
     def test_reads_a_file_of_another_program(self):
         header = json.dumps({"w": {"dtype": "BF16", "shape": [2, 2], "data_offsets": [0, 8]}})
-        path = self.runs / "other.safetensors"
+        path = self.directory / "other.safetensors"
         path.write_bytes(struct.pack("<Q", len(header)) + header.encode()
                          + struct.pack("<4H", 0x3f80, 0xc000, 0x7f80, 0x7fc0))
         result = self.answer(path)
@@ -114,20 +104,20 @@ class Inspect(unittest.TestCase):
         self.assertIn("2 NOT FINITE", self.run_on(path)[1])
 
     def test_says_what_is_not_there(self):
-        for path, message in ((self.runs / "none", "no such file or directory"),
-                              (self.runs, "not a checkpoint")):
+        for path, message in ((self.directory / "none", "no such file or directory"),
+                              (self.directory, "not a checkpoint")):
             code, out, err = self.run_on(path)
             self.assertEqual((code, out), (66, ""))
             self.assertIn(message, err)
-        write(self.runs, "ckpt-1")
-        (self.runs / "ckpt-1" / "state.json").unlink()
-        code, out, err = self.run_on(self.runs)
+        write(self.directory, "ckpt-1")
+        (self.directory / "ckpt-1" / "state.json").unlink()
+        code, out, err = self.run_on(self.directory)
         self.assertEqual((code, out), (66, ""))
         self.assertIn("ckpt-1/state.json: No such file", err)
-        path = self.runs / "x.safetensors"
+        path = self.directory / "x.safetensors"
         path.write_text("hello, world: not a model")
         self.assertEqual(self.run_on(path)[0], 65)
 
 
 if __name__ == "__main__":
-    unittest.main()
+    harness.main()

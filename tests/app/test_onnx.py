@@ -216,7 +216,7 @@ class Onnx(support.Case):
         for network in (self.imported(path), "resnet18, image: 64, classes: 10"):
             done = subprocess.run([program, "train", self.write("t.yaml", job % network),
                                    "--device=cpu-naive", "--steps=1"],
-                                  capture_output=True, text=True, timeout=600, check=False)
+                                  capture_output=True, text=True, timeout=1000, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
             losses.append([line for line in done.stdout.splitlines() if line.startswith("loss")])
         self.assertEqual(*losses)

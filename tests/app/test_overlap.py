@@ -3,7 +3,7 @@
 import unittest
 
 import support
-from support import answer, good, has_gsl, has_simulator, likely, run
+from support import answer, good, has_gsl, has_simulator, likely
 
 LANES = ("compute", "row", "column", "input")
 SLOWER = ((0.2, 0, 0), (0, 0.3, 0), (0.25, 0.15, 0), (1, 1, 0), (0, 0, 2e-5), (0.1, 0.09, 1.2e-5))

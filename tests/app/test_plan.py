@@ -8,7 +8,6 @@ import pathlib
 import re
 import signal
 import subprocess
-import tempfile
 import time
 import unittest
 
@@ -336,7 +335,7 @@ class Plan(support.Case):
                 time.sleep(0.01)
             worker = int(children.read_text().split()[0])
             process.send_signal(signal.SIGINT)
-            out, said = process.communicate(timeout=100)
+            out, said = process.communicate(timeout=1000)
         self.assertEqual((process.returncode, out), (130, ""))
         self.assertIn("interrupted", said)
         self.assertFalse(pathlib.Path(f"/proc/{worker}").exists())

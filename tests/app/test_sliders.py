@@ -3,13 +3,12 @@
 import itertools
 import json
 import shutil
-import subprocess
 import sys
 import unittest
 
 import page as pages
 import support
-from support import answer, good, run
+from support import good, run
 
 NODE = shutil.which("node") or shutil.which("nodejs")
 HERE = support.ROOT / "tests" / "app"
@@ -45,10 +44,7 @@ class Sliders(support.Case):
 
     def ask(self, path, points):
         """What the core in the page says to each point."""
-        done = subprocess.run([NODE, HERE / "whatif.mjs", path], input=json.dumps(points), capture_output=True,
-                              text=True, timeout=300, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
+        return json.loads(self.execute(0, NODE, HERE / "whatif.mjs", path, input=json.dumps(points)).stdout)
 
     def compare(self, job, words, points):
         """Both answer, and alike, or both refuse in the same words.  @return how many answered."""

@@ -265,7 +265,7 @@ class Streams(support.Case):
         self.assertEqual(done.returncode, 65)
         self.assertIn("stdin:3:", done.stderr)
         done = subprocess.run([PROGRAM, "check", "-"], input="extends: job.yaml\n", text=True,
-                              cwd=self.directory, capture_output=True, timeout=100, check=False)
+                              cwd=self.directory, capture_output=True, timeout=1000, check=False)
         self.assertIn("stdin: ok: resnet50 on 16 devices of", done.stdout)
 
     def test_an_import_may_come_from_standard_input(self):

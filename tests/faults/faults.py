@@ -15,7 +15,7 @@ import sys
 import time
 
 import harness
-from harness import EXECUTOR, PROGRAM, ROOT, TOY
+from harness import EXECUTOR, HANGS, PROGRAM, ROOT, TOY
 
 sys.path.insert(0, str(ROOT / "tests" / "app"))
 
@@ -25,7 +25,6 @@ from test_data import grey_jpeg
 ALL = os.environ.get("FORETRAIN_TEST_FAULTS") == "all"
 SEED = int(os.environ.get("FORETRAIN_TEST_SEED", "1"))
 LIBRARY = os.environ.get("FAIL_LIBRARY", "")
-HANGS = 300  # seconds that only something that hangs takes
 
 JOB = """version: 1
 model:      {network: toy, image: 16, classes: 4}

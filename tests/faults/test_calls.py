@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """Each system call fails once, and each from one on: there is an end with the right exit code or the
 right answer, files are whole or not there, and nothing is left behind."""
-import concurrent.futures
 import errno
 import pathlib
 import re

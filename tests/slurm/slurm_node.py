@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 
 import harness
 
@@ -43,7 +42,6 @@ SlurmdParameters=config_overrides
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
 PartitionName=all Nodes={host} Default=YES MaxTime=INFINITE State=UP
 """
-PATIENCE = 60  # [s] for what takes one or two
 
 
 def why_not():
@@ -79,15 +77,12 @@ class Node:
 
     def run(self, tool, *words, **options):
         """A finished tool."""
-        return harness.execute(find(tool), *words, environment=self.environment, timeout=10 * PATIENCE, **options)
+        return harness.execute(find(tool), *words, environment=self.environment, **options)
 
     def wait(self, what, ready):
         """Until ready() is true."""
-        end = time.monotonic() + PATIENCE
-        while not ready():
-            if time.monotonic() > end:
-                raise TimeoutError(f"{what}\n" + "\n".join(log.read_text() for log in self.dir.glob("*.log")))
-            time.sleep(0.1)
+        if not harness.wait_until(ready):
+            raise TimeoutError(f"{what}\n" + "\n".join(log.read_text() for log in self.dir.glob("*.log")))
 
     def __enter__(self):
         for name in ("state", "spool", "munge"):
@@ -109,7 +104,7 @@ class Node:
 
     def start(self, daemon, *words):
         """It goes to the background by itself."""
-        done = harness.execute(find(daemon), *words, environment=self.environment, timeout=PATIENCE,
+        done = harness.execute(find(daemon), *words, environment=self.environment,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         if done.returncode:
             self.__exit__()
