@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """Write docs/accuracy.md and docs/accuracy.svg: every published run, predicted and measured.
 
-Usage: FORETRAIN=build/foretrain tools/accuracy.py [DIRECTORY]
+Usage: FORETRAIN=build/foretrain tools/accuracy.py [DIRECTORY [ANSWER]]
 
-Without a directory the committed pages are replaced.  tests/app/test_published.py compares them with
-fresh ones, so they cannot go stale.
+ANSWER is what `foretrain published runs.csv --json` printed.  Without a directory the committed pages are
+replaced.  tests/app/test_published.py compares them with fresh ones, so they cannot go stale.
 """
 import csv
 import itertools
@@ -422,7 +422,8 @@ def picture(answer):
 def main():
     """Write both pages."""
     directory = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs"
-    answer = ask("published", RUNS / "runs.csv")
+    answer = (json.loads(pathlib.Path(sys.argv[2]).read_text(encoding="utf-8")) if len(sys.argv) > 2
+              else ask("published", RUNS / "runs.csv"))
     (directory / "accuracy.md").write_text(page(answer), encoding="utf-8")
     (directory / "accuracy.svg").write_text(picture(answer), encoding="utf-8")
 

@@ -2,7 +2,7 @@
 """foretrain published: any table with these columns, honest figures about it, clear refusals."""
 import csv
 import io
-import os
+import json
 import pathlib
 import random
 import re
@@ -330,8 +330,9 @@ class Runs(unittest.TestCase):
 
     def test_the_page_is_what_the_program_says_today(self):
         with tempfile.TemporaryDirectory() as directory:
-            subprocess.run([sys.executable, ROOT / "tools" / "accuracy.py", directory], check=True,
-                           env={**os.environ, "FORETRAIN": support.PROGRAM})
+            told = pathlib.Path(directory, "answer.json")
+            told.write_text(json.dumps(self.answer), encoding="utf-8")
+            subprocess.run([sys.executable, ROOT / "tools" / "accuracy.py", directory, told], check=True)
             for name in ("accuracy.md", "accuracy.svg"):
                 fresh = pathlib.Path(directory, name).read_text(encoding="utf-8")
                 committed = (ROOT / "docs" / name).read_text(encoding="utf-8")
