@@ -101,6 +101,11 @@ static char *find_onnx(const struct part *part)
     return find_modules("onnx");
 }
 
+static char *find_yaml(const struct part *part)
+{
+    return find_modules("yaml");
+}
+
 static char *find_torch(const struct part *part)
 {
     return find_modules("torch");
@@ -129,7 +134,12 @@ static const struct part parts[] = {
     {"foretrain-read", "yes", find_program, "./setup.sh, or the package foretrain", "import", NULL,
      NULL},
     {"onnx", "yes", find_onnx, APT "python3-onnx", "import onnx", NULL, NULL},
+    {"yaml", "yes", find_yaml, APT "python3-yaml", "import slurm, of topology.yaml", NULL, NULL},
     {"jpeg", BUILD_JPEG, NULL, APT "libjpeg-dev, then ./setup.sh", "training on JPEG files", NULL,
+     NULL},
+    {"png", BUILD_PNG, NULL, APT "libpng-dev, then ./setup.sh", "training on PNG files", NULL,
+     NULL},
+    {"webp", BUILD_WEBP, NULL, APT "libwebp-dev, then ./setup.sh", "training on WebP files", NULL,
      NULL},
     {"packs", BUILD_XXHASH, NULL, APT "libxxhash-dev, then ./setup.sh",
      "data pack, training on packs, and fast checksums of checkpoints", NULL, NULL},

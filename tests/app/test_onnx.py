@@ -16,7 +16,7 @@ import support
 from support import answer, good, run
 
 BESIDE = pathlib.Path(support.PROGRAM).parent
-if answer("env")["python3-onnx"]["found"] is None:
+if support.part("onnx") is None:
     print("foretrain-read finds no python3-onnx")
     sys.exit(77)
 try:
