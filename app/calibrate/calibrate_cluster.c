@@ -9,7 +9,6 @@
 #include "app/process/cores.h"
 #include "core/base/claim.h"
 #include "core/base/file.h"
-#include "core/base/json.h"
 #include "core/config/field_write.h"
 
 /* What is measured, and of what. */
@@ -316,54 +315,124 @@ static void print_people(struct text *out, const struct cluster *cluster)
         text_add(out, "written to %s\n", cluster->request.directory);
 }
 
-static struct json *kind_json(const struct exchanges *exchange, enum exchange_kind kind)
+struct shown_time {
+    int64_t bytes;
+    double seconds;
+};
+
+struct shown_exchange {
+    const char *kind;
+    const struct exchange_line *line;
+    double apart, spread;
+    struct shown_time *time; /* (times) owned */
+    int32_t times;
+};
+
+struct shown_cluster {
+    const struct cluster *cluster;
+    const char *gradients, *lab;
+    const struct training_cost *training; /* NULL: in a lab */
+    double compute_spread;
+    struct shown_exchange exchange[EXCHANGE_KIND_COUNT]; /* (exchanges) */
+    int32_t exchanges;
+};
+
+#define DESCRIBED struct shown_time
+static const struct answer_column time_rows[] = {
+    COLUMN("bytes", bytes, .help = "size of a message"),
+    COLUMN("time_s", seconds, .help = "lower quartile of the sweeps"),
+};
+static const struct answer_columns time_columns = COLUMNS(NULL, time_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct exchange_line
+static const struct answer_column line_rows[] = {
+    COLUMN("latency_s", latency, .help = "of the line through the times: of no bytes"),
+    COLUMN("latency_sd", latency_sd, .null = true, .help = "standard deviation of the latency"),
+    COLUMN("bandwidth", bandwidth, .null = true, .help = "of the line, in bytes per second"),
+    COLUMN("bandwidth_sd", bandwidth_sd, .null = true, .help = "relative standard deviation"),
+    COLUMN("residual", residual, .null = true, .help = "root mean square error, relative"),
+};
+static const struct answer_columns line_columns = COLUMNS(NULL, line_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_exchange
+static const struct answer_column exchange_rows[] = {
+    COLUMN("kind", kind, .help = "which ranks exchange at once"),
+    COLUMN_MEMBERS(line, &line_columns),
+    COLUMN("apart", apart, .null = true,
+           .help = "how far two halves of the sweeps are apart; null: one sweep"),
+    COLUMN("spread", spread, .null = true, .help = "relative standard deviation of a time"),
+    COLUMN_ITEMS("messages", time, times, .table = &time_columns),
+};
+static const struct answer_columns exchange_columns = COLUMNS(NULL, exchange_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct training_cost
+static const struct answer_column training_rows[] = {
+    COLUMN("contention", contention, .help = "how much longer a rank computes than alone"),
+    COLUMN("jitter", jitter, .help = "coefficient of variation of a rank's computing"),
+    COLUMN("collective_launch_s", launch, .help = "of an all-reduce, beyond its rounds"),
+    COLUMN("iteration_overhead_s", between, .help = "from an update to the next step"),
+    COLUMN("foreign", foreign, .help = "part of the processors that others had meanwhile"),
+};
+static const struct answer_columns training_columns = COLUMNS(NULL, training_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct cluster
+static const struct answer_column cluster_rows[] = {
+    COLUMN("ranks", ranks, .help = "ranks that were measured"),
+    COLUMN("cores", cores, .zero = true, .absent = true,
+           .help = "ranks that compute at once, where they take turns"),
+    COLUMN("added", exchange.added, .help = "bytes per second that a rank adds up; 0: no cost"),
+    COLUMN("sweeps", exchange.sweeps, .help = "sweeps of the kind that needed most"),
+    COLUMN("written", request.directory, .null = true, .help = "the platform file; null: none"),
+};
+static const struct answer_columns measured_columns = COLUMNS(NULL, cluster_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_cluster
+static const struct answer_column shown_rows[] = {
+    COLUMN_MEMBERS(cluster, &measured_columns),
+    COLUMN("gradients", gradients, .help = "type in which they travelled"),
+    COLUMN("lab", lab, .null = true, .help = "name of the platform of the lab; null: none"),
+    COLUMN_OPTIONAL(training, &training_columns),
+    COLUMN("compute_spread", compute_spread, .absent = true,
+           .help = "relative standard deviation of the times of computing"),
+    COLUMN_ITEMS("exchanges", exchange, exchanges, .table = &exchange_columns),
+};
+const struct answer_columns machine_cluster_columns = COLUMNS("machine-cluster/1", shown_rows);
+#undef DESCRIBED
+
+static void add_exchange(struct shown_cluster *shown, const struct exchanges *all,
+                         enum exchange_kind kind)
 {
-    const struct exchange_line *line = &exchange->line[kind];
-    struct json *row = json_new_object();
-    json_put_text(row, "kind", exchange_kind_name(kind));
-    json_put_real(row, "latency_s", line->latency);
-    json_put_real(row, "latency_sd", line->latency_sd);
-    json_put_real(row, "bandwidth", line->bandwidth);
-    json_put_real(row, "bandwidth_sd", line->bandwidth_sd);
-    json_put_real(row, "residual", line->residual);
-    json_put_real(row, "apart", exchange->apart[kind]);
-    json_put_real(row, "spread", exchange_spread(exchange, kind));
-    struct json *times = json_put_array(row, "messages");
-    for (int32_t i = 0; i < exchange->sizes.count; i++) {
-        struct json *time = json_append_object(times);
-        json_put_integer(time, "bytes", exchange->sizes.item[i]);
-        json_put_real(time, "time_s", exchange->time_s[kind][i]);
-    }
-    return row;
+    struct shown_exchange *exchange = &shown->exchange[shown->exchanges++];
+    *exchange = (struct shown_exchange){exchange_kind_name(kind),
+                                        &all->line[kind],
+                                        all->apart[kind],
+                                        exchange_spread(all, kind),
+                                        base_alloc(all->sizes.count, sizeof(struct shown_time)),
+                                        all->sizes.count};
+    for (int32_t i = 0; i < all->sizes.count; i++)
+        exchange->time[i] = (struct shown_time){all->sizes.item[i], all->time_s[kind][i]};
 }
 
 static void print_json(struct text *out, const struct cluster *cluster)
 {
-    struct json *json = json_new_object();
-    const struct exchanges *exchange = &cluster->exchange;
-    json_put_text(json, "schema", "foretrain/machine-cluster/1");
-    json_put_integer(json, "ranks", cluster->ranks);
-    if (cluster->cores)
-        json_put_integer(json, "cores", cluster->cores);
-    json_put_text(json, "gradients", gradients_of(cluster));
-    json_put_text(json, "lab", cluster->base ? platform_name(cluster->base) : NULL);
-    if (!cluster->base) {
-        json_put_real(json, "contention", cluster->training.contention);
-        json_put_real(json, "jitter", cluster->training.jitter);
-        json_put_real(json, "collective_launch_s", cluster->training.launch);
-        json_put_real(json, "iteration_overhead_s", cluster->training.between);
-        json_put_real(json, "compute_spread", compute_spread(cluster));
-        json_put_real(json, "foreign", cluster->training.foreign);
-    }
-    struct json *kinds = json_put_array(json, "exchanges");
+    struct shown_cluster shown = {
+        .cluster = cluster,
+        .gradients = gradients_of(cluster),
+        .lab = cluster->base ? platform_name(cluster->base) : NULL,
+        .training = cluster->base ? NULL : &cluster->training,
+        .compute_spread = cluster->base ? NAN : compute_spread(cluster),
+    };
     for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++)
-        if (exchange->time_s[kind])
-            json_append(kinds, kind_json(exchange, (enum exchange_kind)kind));
-    json_put_real(json, "added", exchange->added);
-    json_put_integer(json, "sweeps", exchange->sweeps);
-    json_put_text(json, "written", cluster->request.directory);
-    json_print(out, json);
-    json_free(json);
+        if (cluster->exchange.time_s[kind])
+            add_exchange(&shown, &cluster->exchange, (enum exchange_kind)kind);
+    answer_print(out, &machine_cluster_columns, &shown);
+    for (int32_t i = 0; i < shown.exchanges; i++)
+        free(shown.exchange[i].time);
 }
 
 /* --- the whole --- */

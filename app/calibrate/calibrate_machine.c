@@ -9,7 +9,6 @@
 #include "app/process/cores.h"
 #include "app/process/launch.h"
 #include "core/base/file.h"
-#include "core/base/json.h"
 
 /* "AMD EPYC", the processor's own name; the caller frees it. */
 static char *processor_name(void)
@@ -172,73 +171,109 @@ static void print_people(struct text *out, const struct device_fit *fit,
              100 * machine->share.foreign, 100 * machine->share.steal);
 }
 
-static struct json *classes_json(const struct device_fit *fit)
-{
-    struct json *classes = json_new_array();
-    for (int32_t i = 0; i < fit->classes; i++) {
-        const struct device_fit_class *class = &fit->class[i];
-        struct json *row = json_append_object(classes);
-        json_put_text(row, "op", compute_op_names[class->op]);
-        json_put_text(row, "layer", layer_op_names[class->layer]);
-        json_put_text(row, "dtype", dtype_names[class->dtype]);
-        json_put_real(row, "efficiency", class->efficiency);
-        json_put_real(row, "efficiency_sd", class->efficiency_sd);
-        json_put_real(row, "residual", class->residual);
-        json_put_integer(row, "shapes", class->rows);
-    }
-    return classes;
-}
+struct shown_trial {
+    const struct machine_trial *trial;
+    double by_classes;
+};
 
-static struct json *trials_json(const struct device_fit *fit, const struct machine *machine)
-{
-    struct json *trials = json_new_array();
-    for (int32_t i = 0; i < machine->trials; i++) {
-        const struct machine_trial *trial = &machine->trial[i];
-        struct json *row = json_append_object(trials);
-        json_put_text(row, "network", trial->network);
-        json_put_integer(row, "image", trial->image);
-        json_put_integer(row, "batch", trial->batch);
-        json_put_real(row, "time_s", trial->time_s);
-        json_put_real(row, "wall_s", trial->wall_s);
-        json_put_real(row, "input_s", trial->input_s);
-        json_put_real(row, "by_classes_s", device_fit_trial(fit, trial));
-    }
-    return trials;
-}
+struct shown_device {
+    const char *device, *written;
+    const struct machine *machine;
+    const struct device_fit *fit;
+    double spread;
+    struct shown_trial *trial; /* (trials) owned */
+    int32_t trials;
+};
 
-static struct json *copies_json(const struct machine *machine)
-{
-    struct json *copies = json_new_array();
-    for (int32_t i = 0; i < machine->copies; i++) {
-        struct json *row = json_append_object(copies);
-        json_put_integer(row, "bytes", machine->copy[i].bytes);
-        json_put_real(row, "time_s", machine->copy[i].time_s);
-    }
-    return copies;
-}
+#define DESCRIBED struct machine_copy
+static const struct answer_column copy_rows[] = {
+    COLUMN("bytes", bytes, .help = "that were copied"),
+    COLUMN("time_s", time_s, .help = "in the quickest round"),
+};
+static const struct answer_columns copy_columns = COLUMNS(NULL, copy_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct machine
+static const struct answer_column machine_rows[] = {
+    COLUMN("threads", threads, .help = "threads of a rank"),
+    COLUMN("rounds", rounds, .help = "rounds of all networks and batches"),
+    COLUMN("apart", apart, .null = true,
+           .help = "how far the two fastest rounds are apart; null: one round"),
+    COLUMN("steal", share.steal, .help = "part of the processors that the host had meanwhile"),
+    COLUMN("foreign", share.foreign, .help = "part that other processes had meanwhile"),
+    COLUMN_ITEMS("copies", copy, copies, .table = &copy_columns),
+};
+static const struct answer_columns machine_columns = COLUMNS(NULL, machine_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct device_fit_class
+static const struct answer_column class_rows[] = {
+    COLUMN("op", op, .words = compute_op_names, .help = "kind of compute"),
+    COLUMN("layer", layer, .words = layer_op_names, .help = "kind of layer"),
+    COLUMN("dtype", dtype, .words = dtype_names, .help = "type of the arithmetic"),
+    COLUMN("efficiency", efficiency, .help = "part of the roofline that such steps reach"),
+    COLUMN("efficiency_sd", efficiency_sd, .null = true, .help = "relative standard deviation"),
+    COLUMN("residual", residual, .null = true, .help = "of a step's time about the fit"),
+    COLUMN("shapes", rows, .help = "shapes that were measured"),
+};
+static const struct answer_columns class_columns = COLUMNS(NULL, class_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct device_fit
+static const struct answer_column fit_rows[] = {
+    COLUMN("kernel_overhead_s", overhead, .help = "time of a kernel beside its work"),
+    COLUMN("kernel_overhead_sd", overhead_sd, .null = true, .help = "of its logarithm"),
+    COLUMN("iteration_overhead_s", between, .help = "from an iteration to the next"),
+    COLUMN("memory_bandwidth", bandwidth, .help = "bytes per second"),
+    COLUMN("steps", rows, .help = "steps of different shapes that were measured"),
+    COLUMN_ITEMS("classes", class, classes, .table = &class_columns),
+};
+static const struct answer_columns fit_columns = COLUMNS(NULL, fit_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct machine_trial
+static const struct answer_column trial_rows[] = {
+    COLUMN("network", network, .help = "that was trained"),
+    COLUMN("image", image, .help = "side of an image, in pixels"),
+    COLUMN("batch", batch, .help = "images of a step"),
+    COLUMN("time_s", time_s, .help = "of an iteration, in the fastest round"),
+    COLUMN("wall_s", wall_s, .help = "of it by the clock"),
+    COLUMN("input_s", input_s, .help = "of its input step"),
+};
+static const struct answer_columns trial_columns = COLUMNS(NULL, trial_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_trial
+static const struct answer_column shown_trial_rows[] = {
+    COLUMN_MEMBERS(trial, &trial_columns),
+    COLUMN("by_classes_s", by_classes, .help = "time of an iteration by the fit alone"),
+};
+static const struct answer_columns shown_trial_columns = COLUMNS(NULL, shown_trial_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_device
+static const struct answer_column device_rows[] = {
+    COLUMN("device", device, .help = "cpu, cpu-naive or cuda"),
+    COLUMN_MEMBERS(machine, &machine_columns),
+    COLUMN("spread", spread, .help = "relative standard deviation of times between rounds"),
+    COLUMN_MEMBERS(fit, &fit_columns),
+    COLUMN_ITEMS("trials", trial, trials, .table = &shown_trial_columns),
+    COLUMN("written", written, .null = true, .help = "the device file; null: none"),
+};
+const struct answer_columns machine_device_columns = COLUMNS("machine-device/1", device_rows);
+#undef DESCRIBED
 
 static void print_json(struct text *out, const struct device_fit *fit,
                        const struct machine *machine, const struct calibrate_request *request)
 {
-    AUTORELEASE(json) struct json *json = json_new_object();
-    json_put_text(json, "schema", "foretrain/machine-device/1");
-    json_put_text(json, "device", device_words[request->machine.compute.device]);
-    json_put_integer(json, "threads", machine->threads);
-    json_put_integer(json, "rounds", machine->rounds);
-    json_put_real(json, "apart", machine->apart);
-    json_put_real(json, "spread", machine_spread(machine));
-    json_put_real(json, "steal", machine->share.steal);
-    json_put_real(json, "foreign", machine->share.foreign);
-    json_put_real(json, "kernel_overhead_s", fit->overhead);
-    json_put_real(json, "kernel_overhead_sd", fit->overhead_sd);
-    json_put_real(json, "iteration_overhead_s", fit->between);
-    json_put_real(json, "memory_bandwidth", fit->bandwidth);
-    json_put(json, "copies", copies_json(machine));
-    json_put(json, "classes", classes_json(fit));
-    json_put(json, "trials", trials_json(fit, machine));
-    json_put_integer(json, "steps", fit->rows);
-    json_put_text(json, "written", request->directory);
-    json_print(out, json);
+    AUTOFREE struct shown_trial *trial = base_alloc(machine->trials, sizeof(*trial));
+    for (int32_t i = 0; i < machine->trials; i++)
+        trial[i] =
+            (struct shown_trial){&machine->trial[i], device_fit_trial(fit, &machine->trial[i])};
+    answer_print(out, &machine_device_columns,
+                 &(struct shown_device){device_words[request->machine.compute.device],
+                                        request->directory, machine, fit, machine_spread(machine),
+                                        trial, machine->trials});
 }
 
 /* --- the whole --- */

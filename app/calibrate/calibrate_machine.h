@@ -6,6 +6,7 @@
 
 #include "app/calibrate/calibrate_device.h"
 #include "app/cli/request.h"
+#include "core/base/answer.h"
 
 enum { CALIBRATE_BUDGET = 120 /**< of two minutes of patience.  Our choice [s] */ };
 
@@ -25,6 +26,9 @@ struct calibrate_request {
     bool strict;        /**< what is disturbed is an error, not a wide spread */
     bool overwrite;     /**< files that no calibration wrote */
 };
+
+/** The columns of the answers. */
+extern const struct answer_columns machine_device_columns, machine_cluster_columns;
 
 /** Measure this machine's device and write its file.  Of @request: networks, batches, threads,
  * device, dtype, repeats, directory (the file; NULL: none), json.

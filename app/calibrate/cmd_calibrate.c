@@ -310,6 +310,7 @@ static const struct command calibrate_device_command = {
         "foretrain calibrate device --from mine.csv --to profiles    (for cluster.software)\n"
         "foretrain calibrate device --from mine.csv --without H100   (predict it instead)",
     RECORD(device_options, struct calibrate_request, &defaults),
+    ANSWERS(&machine_device_columns),
     .run = run_device,
 };
 static const struct command calibrate_cluster_command = {
@@ -319,6 +320,7 @@ static const struct command calibrate_cluster_command = {
     .examples =
         "foretrain calibrate cluster -n 2 -o my-machine.yaml --platform-device ./my-cpu.yaml",
     RECORD(cluster_options, struct calibrate_request, &defaults),
+    ANSWERS(&machine_cluster_columns),
     .run = run_cluster,
 };
 

@@ -58,6 +58,7 @@ static const struct option trace_options[] = {
         .examples = shown,                                                                         \
         RECORD(rows, struct import_request, NULL),                                                 \
         TAKES(1, 1),                                                                               \
+        ANSWERS(&import_columns),                                                                  \
         .run = run_##id,                                                                           \
     }
 

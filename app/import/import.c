@@ -188,6 +188,8 @@ void import_release(struct import *import)
     text_release(&import->assumed);
     text_release(&import->warning);
     text_release(&import->comparison);
-    json_free(import->result);
+    for (int64_t i = 0; i < import->result.kernels; i++)
+        free(import->result.kernel[i].name);
+    free(import->result.kernel);
     *import = (struct import){0};
 }

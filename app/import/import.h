@@ -10,7 +10,8 @@
  */
 
 #include "app/cli/request.h"
-#include "core/base/json.h"
+#include "app/import/import_fit.h"
+#include "core/base/answer.h"
 #include "core/config/field.h"
 #include "core/network/nccl.h"
 #include "core/network/wiring.h"
@@ -40,6 +41,41 @@ enum {
     IMPORT_TIER_LIMIT = 4,
 };
 
+/** A size of a message and its times [s]. */
+struct import_size {
+    double bytes, measured, predicted;
+    bool fitted;
+};
+
+/** What ran on a device under one name. */
+struct import_kernel {
+    char *name; /**< owned */
+    const char *activity;
+    int64_t count;
+    double total, least; /**< [s] */
+};
+
+/** A kind of work in a step [s]. */
+struct import_work {
+    const char *kind;
+    double measured, predicted;
+};
+
+/** What only programs are told; 0: not known. */
+struct import_result {
+    struct curve_piece line[CURVE_PIECES]; /**< (lines) */
+    struct import_size size[CURVE_ROWS];   /**< (sizes) */
+    struct import_work work[16];           /**< (works) */
+    struct import_kernel *kernel;          /**< (kernels) owned */
+    int32_t lines, sizes, works, ranks, nodes;
+    int64_t kernels, steps;
+    double residual, spread;         /**< relative */
+    double bus_bandwidth, bandwidth; /**< [bytes/s] */
+    double latency;                  /**< of a message [s] */
+    double step_mean, step_least;    /**< [s] */
+    double flops, efficiency;        /**< of matrix products [FLOP/s]; of the roofline */
+};
+
 /** The draft so far.  A quantity without a source is unknown.  Start from {0} with `file` set;
  * release with import_release(). */
 struct import {
@@ -60,9 +96,10 @@ struct import {
     struct quantity inside, between;          /**< the transport's [s per message] */
     bool no_platform;                         /**< nor anything else of a platform */
     bool written;                             /**< by the reader itself */
+    const char *written_to;                   /**< the platform file; NULL: none; borrowed */
     struct text understood, assumed, warning; /**< a line each */
     struct text comparison; /**< a table of times measured and predicted, or empty */
-    struct json *result;    /**< more for --json: fits and tables */
+    struct import_result result;
 };
 
 /** Read the whole of @path.
@@ -108,6 +145,9 @@ struct import_request {
     int32_t nodes, ranks; /**< 0: as the file says */
     bool overwrite;       /**< any file at `to` */
 };
+
+/** The columns of the answer. */
+extern const struct answer_columns import_columns;
 
 /** Fill gaps, write the platform to @request->to (if given), and append the data found, the
  * assumptions and the written file, for people or as JSON. @return 0, or -1: the platform cannot be

@@ -26,39 +26,19 @@ static char *say_deviation(const char *format, double deviation, int32_t rows)
                     : base_format("from %d points: no spread known", rows);
 }
 
-/* Variances are 0 where rows leave none. */
-static struct json *piece_json(const struct curve_piece *p)
-{
-    struct json *object = json_new_object();
-    json_put_real(object, "from_bytes", p->from);
-    json_put_real(object, "to_bytes", p->to);
-    json_put_integer(object, "rows", p->rows);
-    json_put_real(object, "latency_s", p->latency);
-    json_put_real(object, "s_per_byte", p->per_byte);
-    if (p->rows < 3)
-        return object;
-    json_put_real(object, "latency_variance", p->latency_variance);
-    json_put_real(object, "covariance", p->covariance);
-    json_put_real(object, "s_per_byte_variance", p->per_byte_variance);
-    return object;
-}
-
 /* The lines for people and for --json. */
 static void tell(struct import *import, const struct curve_fit *fit)
 {
-    struct json *array = json_new_array();
+    import->result.lines = fit->pieces;
     for (int32_t i = 0; i < fit->pieces; i++) {
         const struct curve_piece *p = &fit->piece[i];
-        json_append(array, piece_json(p));
+        import->result.line[i] = *p;
         AUTOFREE char *latency = say_deviation("+- %.2g", 1e6 * sqrt(p->latency_variance), p->rows);
         AUTOFREE char *slope =
             say_deviation("+- %.2g %%", 100 * sqrt(p->per_byte_variance) / p->per_byte, p->rows);
         import_note(import, "%g to %g B (%d sizes): %.4g us (%s) + bytes / %.5g GB/s (%s)", p->from,
                     p->to, p->rows, p->latency * 1e6, latency, 1e-9 / p->per_byte, slope);
     }
-    if (!import->result)
-        import->result = json_new_object();
-    json_put(import->result, "lines", array);
 }
 
 /* The line with the least relative error over the sizes from @matter on. */
@@ -107,7 +87,6 @@ double import_compare(struct import *import, const struct curve *curve,
 {
     double squares = 0;
     int32_t rows = curve->count - line->first;
-    struct json *array = json_new_array();
     struct text *table = &import->comparison;
     text_add(table, "%12s %14s %14s %9s\n", "size [B]", "measured [us]", "predicted [us]", "error");
     for (int32_t i = 0; i < curve->count; i++) {
@@ -117,18 +96,14 @@ double import_compare(struct import *import, const struct curve *curve,
         squares += i < line->first ? 0 : error * error;
         text_add(table, "%12.0f %14.2f %14.2f %+7.1f %%%s\n", curve->size[i], 1e6 * measured,
                  1e6 * predicted, 100 * error, i < line->first ? "  not fitted" : "");
-        struct json *row = json_append_object(array);
-        json_put_real(row, "bytes", curve->size[i]);
-        json_put_real(row, "measured_s", measured);
-        json_put_real(row, "predicted_s", predicted);
-        json_put_boolean(row, "fitted", i >= line->first);
+        import->result.size[i] =
+            (struct import_size){curve->size[i], measured, predicted, i >= line->first};
     }
     char *residual = say_deviation("%.2f %% of the time", 100 * sqrt(squares / rows), rows);
     import_note(import, "residual of the %d sizes fitted: %s", rows, residual);
     free(residual);
-    json_put(import->result, "table", array);
-    if (rows > 2)
-        json_put_real(import->result, "residual", sqrt(squares / rows));
+    import->result.sizes = curve->count;
+    import->result.residual = rows > 2 ? sqrt(squares / rows) : 0;
     return curve_spread(squares, rows);
 }
 
@@ -198,10 +173,10 @@ int import_fit_pair(struct import *import, struct curve *latency, struct curve *
         import_set(card ? &import->between : &import->inside, line.latency, PROVENANCE_MEASURED,
                    "%s: fitted to osu_latency", import->base_name);
         import_note(import, "%.4g us a message", line.latency * 1e6);
-        json_put_real(import->result, "message_latency_s", line.latency);
+        import->result.latency = line.latency;
     }
-    json_put_real(import->result, "bandwidth_bytes_per_s", line.bandwidth);
-    json_put_real(import->result, "spread", spread);
+    import->result.bandwidth = line.bandwidth;
+    import->result.spread = spread;
     return 0;
 }
 
@@ -235,11 +210,11 @@ int import_fit_ring(struct import *import, struct curve *curve, int32_t ranks, i
     double spread = import_compare(import, curve, &line);
     import_note(import, "as a ring of %d: bus bandwidth %.5g GB/s, %.4g us for each of %g messages",
                 ranks, bandwidth * 1e-9, latency * 1e6, messages);
-    json_put_integer(import->result, "ranks", ranks);
-    json_put_integer(import->result, "nodes", nodes);
-    json_put_real(import->result, "bus_bandwidth_bytes_per_s", bandwidth);
-    json_put_real(import->result, "spread", spread);
-    json_put_real(import->result, "message_latency_s", latency);
+    import->result.ranks = ranks;
+    import->result.nodes = nodes;
+    import->result.bus_bandwidth = bandwidth;
+    import->result.spread = spread;
+    import->result.latency = latency;
     import->nodes = nodes;
     lay_node(import, ranks / nodes, nodes > 1);
     struct quantity *inside = &import->link[0].bandwidth;

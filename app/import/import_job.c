@@ -84,14 +84,10 @@ static double settled(double value)
     return fabs(value) < 1e-9 ? 0 : value;
 }
 
-static void add_row(struct import *import, struct json *list, const char *name, double measured,
-                    double predicted)
+static void add_row(struct import *import, const char *name, double measured, double predicted)
 {
-    struct json *row = json_append_object(list);
     struct text *table = &import->comparison;
-    json_put_text(row, "kind", name);
-    json_put_real(row, "measured_s", measured);
-    json_put_real(row, "predicted_s", predicted);
+    import->result.work[import->result.works++] = (struct import_work){name, measured, predicted};
     text_add(table, "%-26s %12.3f %15.3f", name, 1e3 * settled(measured), 1e3 * settled(predicted));
     if (settled(measured) > 0 && settled(predicted) > 0)
         text_add(table, " %+8.1f %%", 100 * settled(predicted / measured - 1));
@@ -100,16 +96,14 @@ static void add_row(struct import *import, struct json *list, const char *name, 
 
 static void tell(struct import *import, const struct side *measured, const struct side *predicted)
 {
-    struct json *list = json_new_array();
     text_add(&import->comparison, "%-26s %12s %15s %10s\n", "kind, a step", "profile [ms]",
              "predicted [ms]", "error");
     for (int32_t work = 0; work < WORK_COUNT; work++)
         if (measured->work[work] > 0 || predicted->work[work] > 0)
-            add_row(import, list, work_names[work], measured->work[work], predicted->work[work]);
-    add_row(import, list, "exposed communication", measured->exposed, predicted->exposed);
-    add_row(import, list, "gaps between computation", measured->gaps, predicted->gaps);
-    add_row(import, list, "step", measured->step, predicted->step);
-    json_put(import->result, "kinds", list);
+            add_row(import, work_names[work], measured->work[work], predicted->work[work]);
+    add_row(import, "exposed communication", measured->exposed, predicted->exposed);
+    add_row(import, "gaps between computation", measured->gaps, predicted->gaps);
+    add_row(import, "step", measured->step, predicted->step);
 }
 
 /* --- device --- */

@@ -302,7 +302,7 @@ static void find_kinds(struct summary *summary)
 static void tell_kernels(struct import *import, struct summary *summary)
 {
     double total[ACTIVITY_COUNT] = {0};
-    struct json *list = json_new_array();
+    struct import_result *result = &import->result;
     if (summary->events)
         qsort(summary->event, (size_t)summary->events, sizeof(struct event), compare_names);
     for (int64_t i = 0; i < summary->events;) {
@@ -314,18 +314,14 @@ static void tell_kernels(struct import *import, struct summary *summary)
             least = fmin(least, summary->event[i].seconds);
         }
         total[activity_of(first->work)] += sum;
-        struct json *object = json_append_object(list);
-        json_put_text(object, "name", first->name);
-        json_put_text(object, "activity", activity_names[activity_of(first->work)]);
-        json_put_integer(object, "count", count);
-        json_put_real(object, "total_s", sum);
-        json_put_real(object, "least_s", least);
+        result->kernel = base_room(result->kernel, result->kernels, sizeof(*result->kernel));
+        result->kernel[result->kernels++] = (struct import_kernel){
+            base_copy(first->name), activity_names[activity_of(first->work)], count, sum, least};
     }
     import_note(import, "%" PRId64 " events on the device, of %" PRId64 " names", summary->events,
-                json_count_items(list));
+                result->kernels);
     for (int32_t i = 0; i < ACTIVITY_COUNT; i++)
         import_note(import, "%s: %s in all", activity_names[i], unit_text(UNIT_SECONDS, total[i]));
-    json_put(import->result, "kernels", list);
 }
 
 static void tell_steps(struct import *import, const struct summary *summary)
@@ -335,12 +331,11 @@ static void tell_steps(struct import *import, const struct summary *summary)
         sum += summary->step[i].seconds;
         least = fmin(least, summary->step[i].seconds);
     }
-    json_put_integer(import->result, "steps", summary->steps);
-    json_put_real(import->result, "step_mean_s",
-                  summary->steps ? sum / (double)summary->steps : NAN);
-    json_put_real(import->result, "step_least_s", least);
     if (!summary->steps)
         return;
+    import->result.steps = summary->steps;
+    import->result.step_mean = sum / (double)summary->steps;
+    import->result.step_least = least;
     import_note(import, "%" PRId64 " step%s%s, mean %s, least %s", summary->rank_steps,
                 base_plural(summary->rank_steps),
                 summary->steps > summary->rank_steps ? " of each rank" : "",
@@ -385,11 +380,11 @@ static void tell_products(struct import *import, struct summary *summary,
         return;
     import_note(import, "%" PRId64 " matrix products with shapes: %.4g TFLOP/s in their kernels",
                 matched, flops / seconds * 1e-12);
-    json_put_real(import->result, "matrix_flops_per_s", flops / seconds);
+    import->result.flops = flops / seconds;
     if (ideal > 0) {
         import_note(import, "they reach %.3g %% of the roofline of %s", 100 * ideal / seconds,
                     import->device);
-        json_put_real(import->result, "matrix_efficiency", ideal / seconds);
+        import->result.efficiency = ideal / seconds;
     }
 }
 
@@ -480,7 +475,6 @@ static int read_trace(struct import *import, const struct import_request *reques
     if (!failed && import->device)
         failed = device_read(&device, import->device, err);
     if (!failed) {
-        import->result = json_new_object();
         import->no_platform = true;
         find_kinds(&summary);
         leave_out_stubs(import, &summary);

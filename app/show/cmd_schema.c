@@ -2,13 +2,20 @@
 #include <string.h>
 
 #include "app/cli/command.h"
-#include "app/show/answers.h"
 #include "core/base/json.h"
 #include "core/platform/platform.h"
 #include "core/platform/software.h"
 #include "core/price/price.h"
 #include "core/scenario/scenario.h"
 #include "models/networks.h"
+
+/* One value of an answer; the rows of one object stand together.  A name with a question mark may
+ * be missing, a type with one may be null. */
+struct row {
+    const char *path; /* "rows[].error?" */
+    const char *type; /* of JSON Schema: "number?" */
+    const char *help; /* without full stop */
+};
 
 static bool same_name(const struct row *a, const struct row *b, size_t skip)
 {
@@ -19,10 +26,6 @@ static bool same_name(const struct row *a, const struct row *b, size_t skip)
 
 static void put_type(struct json *json, const char *type)
 {
-    if (*type == '#') {
-        json_put_text(json, "$ref", type);
-        return;
-    }
     size_t length = strcspn(type, "?");
     AUTOFREE char *name = base_format("%.*s", (int)length, type);
     if (type[length]) {
@@ -199,12 +202,6 @@ static struct kinds list_kinds(void)
     struct kinds kinds = {NULL, 0};
     for (size_t i = 0; i < ARRAY_SIZE(files); i++)
         add_kind(&kinds, files[i]->name, strlen(files[i]->name))->file = files[i];
-    for (const struct answer *const *answer = answers; *answer; answer++) {
-        const char *name = strchr((*answer)->row->help, '/') + 1;
-        struct kind *kind = add_kind(&kinds, name, strcspn(name, "/"));
-        for (const struct row *row = (*answer)->row; row < (*answer)->row + (*answer)->count; row++)
-            add_row(kind, row->path, row->type, row->help);
-    }
     add_commands(&kinds, command_foretrain.sub);
     return kinds;
 }

@@ -10,17 +10,18 @@
 
 /* The types of JSON Schema. */
 static const char *const types[] = {
-    [COLUMN_REAL] = "number",   [COLUMN_RANGE] = "number",    [COLUMN_INTEGER] = "integer",
-    [COLUMN_COUNT] = "integer", [COLUMN_BOOLEAN] = "boolean", [COLUMN_HASH] = "string",
-    [COLUMN_TEXT] = "string",   [COLUMN_CHARS] = "string",    [COLUMN_JSON] = "object",
-    [COLUMN_TEXTS] = "string",  [COLUMN_REALS] = "number",    [COLUMN_INTEGERS] = "integer",
-    [COLUMN_LIST] = "object",
+    [COLUMN_REAL] = "number",      [COLUMN_RANGE] = "number",    [COLUMN_INTEGER] = "integer",
+    [COLUMN_COUNT] = "integer",    [COLUMN_BOOLEAN] = "boolean", [COLUMN_HASH] = "string",
+    [COLUMN_TEXT] = "string",      [COLUMN_CHARS] = "string",    [COLUMN_JSON] = "object",
+    [COLUMN_LINES] = "string",     [COLUMN_TEXTS] = "string",    [COLUMN_REALS] = "number",
+    [COLUMN_INTEGERS] = "integer", [COLUMN_LIST] = "object",
 };
 
 static bool is_list(const struct answer_column *column)
 {
-    return column->kind == COLUMN_TEXTS || column->kind == COLUMN_REALS ||
-           column->kind == COLUMN_INTEGERS || column->kind == COLUMN_LIST;
+    return column->kind == COLUMN_LINES || column->kind == COLUMN_TEXTS ||
+           column->kind == COLUMN_REALS || column->kind == COLUMN_INTEGERS ||
+           column->kind == COLUMN_LIST;
 }
 
 static bool has_interval(const struct answer_column *column)
@@ -156,6 +157,18 @@ static struct json *items(const struct answer_column *column, const void *record
     return json;
 }
 
+static struct json *lines(const struct text *text)
+{
+    struct json *json = json_new_array();
+    for (const char *line = text->data; line && *line;) {
+        size_t length = strcspn(line, "\n");
+        AUTOFREE char *copy = base_format("%.*s", (int)length, line);
+        json_append_text(json, copy);
+        line += length + (line[length] == '\n');
+    }
+    return json;
+}
+
 static struct json *text(const struct answer_column *column, const char *value)
 {
     return json_new_text(column->zero && value && !*value ? NULL : value);
@@ -181,6 +194,8 @@ static struct json *value(const struct answer_column *column, const void *record
         return text(column, AT(char *, column->offset));
     case COLUMN_CHARS:
         return text(column, (const char *)record + column->offset);
+    case COLUMN_LINES:
+        return lines(&AT(struct text, column->offset));
     case COLUMN_JSON:
         return json_share(AT(struct json *, column->offset));
     default:

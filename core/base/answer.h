@@ -42,6 +42,7 @@ enum column_kind {
     COLUMN_TEXT,     /**< char *; NULL: null */
     COLUMN_CHARS,    /**< char [] */
     COLUMN_JSON,     /**< struct json *, put as it is; NULL: null */
+    COLUMN_LINES,    /**< struct text, whose lines are items */
     COLUMN_TEXTS,    /**< char ** of `count` */
     COLUMN_REALS,    /**< double * of `count` */
     COLUMN_INTEGERS, /**< int64_t * of `count` */
@@ -99,7 +100,8 @@ struct answer_columns {
              : COLUMN_HASH, const char *                                                           \
              : COLUMN_TEXT, unsigned                                                               \
              : COLUMN_COUNT, struct json *                                                          \
-             : COLUMN_JSON, char *                                                                 \
+             : COLUMN_JSON, struct text                                                           \
+             : COLUMN_LINES, char *                                                                 \
              : COLUMN_CHARACTERS(__typeof__(member)))
 /** COLUMN_TEXT, which precedes COLUMN_CHARS, of a pointer. */
 #define COLUMN_CHARACTERS(type) (COLUMN_CHARS - __builtin_types_compatible_p(type, char *))
