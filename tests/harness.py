@@ -2,6 +2,7 @@
 
 `meson test` puts this folder into PYTHONPATH.  By hand: PYTHONPATH=tests python3 tests/app/test_usage.py.
 """
+import functools
 import json
 import os
 import pathlib
@@ -13,11 +14,17 @@ import tempfile
 import time
 import unittest
 
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAM = os.environ.get("FORETRAIN", str(ROOT / "build" / "foretrain"))
 EXECUTOR, SIMULATOR = PROGRAM + "-exec", PROGRAM + "-sim"
 TOY = ROOT / "tests" / "exec" / "toy.yaml"
 SANITIZED = os.environ.get("SANITIZED", "none") != "none"
+UNDESCRIBED = ("published", "calibration")  # answers without a schema
 HANGS = 1000  # seconds that only something that hangs takes
 # Where files may not grow: a build that measures coverage would damage its counters.
 NO_COUNTERS = {"GCOV_PREFIX": "/dev/null", "GCOV_ERROR_FILE": "/dev/null"}
@@ -35,9 +42,30 @@ def execute(*words, environment=None, timeout=HANGS, **options):
                              "stderr": subprocess.PIPE, "text": True, **options})
 
 
+@functools.cache
+def validator(name):
+    """What checks answers called @name, which have no keys beside."""
+    return jsonschema.Draft202012Validator(closed(json.loads(execute(PROGRAM, "schema", name).stdout)))
+
+
+def closed(schema):
+    """@schema, whose objects have no other keys."""
+    if isinstance(schema, dict):
+        schema = {key: closed(value) for key, value in schema.items()}
+        if "properties" in schema and isinstance(schema.get("type"), str):
+            schema["additionalProperties"] = False
+    return schema
+
+
 def run(*words, **environment):
-    """Run foretrain."""
-    return execute(PROGRAM, *words, environment=environment)
+    """Run foretrain, whose JSON must follow its schema."""
+    done = execute(PROGRAM, *words, environment=environment)
+    if jsonschema and "--json" in words and done.stdout.startswith("{"):
+        found = json.loads(done.stdout)
+        name = found["schema"].split("/")[1]
+        if name not in UNDESCRIBED:
+            validator(name).validate(found)
+    return done
 
 
 def good(*words, **environment):

@@ -189,10 +189,6 @@ class Tables(support.Case):
         self.assertIn("--csv", self.refused(64, "show", "convergence", "--csv", "-", "--json"))
         self.assertIn("rcp-google", self.refused(64, "show", "convergence", "--recipe", "rcp-gogle"))
 
-    def test_the_answer_conforms_to_its_schema(self):
-        self.conforms(answer("show", "convergence"), "convergence")
-        self.conforms(answer("show", "convergence", "--points=8:2,16:3,32:4"), "convergence")
-
     def test_the_rate_of_further_evaluations(self):
         table = [row for row in rows(support.ROOT / "experiments" / "02_published_runs" / "epochs.csv")
                  if row["global_batch"] not in ("1000", "16384", "20480", "40448", "64800")]

@@ -5,7 +5,6 @@ import re
 import tempfile
 import unittest
 
-import import_data
 import support
 from support import ROOT, answer, run
 
@@ -90,16 +89,10 @@ class Schema(support.Case):
             self.assertEqual(set(result["runs"][0]),
                              set(described["properties"]["runs"]["items"]["properties"]))
 
-
-    def assert_described(self, result, kind):
-        """@result conforms to the schema of @kind, which has no key less."""
-        jsonschema.Draft202012Validator(closed(schema(kind))).validate(result)
-
-    def test_a_schedule_conforms_and_has_nothing_else(self):
+    def test_a_schedule_says_what_its_text_does(self):
         for words in ([], ["--phase=1"], ["--baseline"], ["--set=allreduce={algorithm: tree, chunk: 1 MB}"],
                       ["--set=input={workers: 4, rate: 500 images/s}"]):
             result = answer("show", "schedule", self.job, *words)
-            self.assert_described(result, "schedule")
             text = run("show", "schedule", self.job, *words).stdout
             self.assertIn(f"schedule {result['schedule_hash']}: {len(result['steps'])} steps", text)
             for step, line in zip(result["steps"], text.splitlines()[1:]):
@@ -109,49 +102,6 @@ class Schema(support.Case):
                                                 f"{step['name']:40}"), line)
                 self.assertIn(f" {step['bytes']} B", line)
                 self.assertEqual(line.partition(" <- ")[2], ", ".join(after))
-
-    def test_an_all_reduce_conforms_and_has_nothing_else(self):
-        for words in (["--algorithm=torus2d", "--nodes=4", "--bytes=1MB,2MB"], ["--nodes=4"],
-                      ["--algorithm=nccl", "--nodes=4"]):
-            self.assert_described(answer("collective", "--platform=abci", "-banalytic", *words),
-                                  "collective")
-        done = run("collective", "--platform=t1-ring", "--grid=2x1", "--bytes=100kB", "-banalytic,exec",
-                   "--json")
-        if done.returncode == 69:
-            self.skipTest("built without MPI")
-        self.assert_described(json.loads(done.stdout), "collective")
-
-    def test_a_comparison_conforms_and_has_nothing_else(self):
-        for words in ([], ["--prices=example-h100"]):
-            self.assert_described(answer("compare", self.job, self.job, "-banalytic",
-                                         "--set-b=cluster.nodes=8", "--set-b=allreduce.grid=null",
-                                         *words), "compare")
-
-    def test_what_is_imported_conforms_and_has_nothing_else(self):
-        found = set()
-        for kind, files, *words in (("nccl-tests", "all_reduce*"), ("osu", "osu_pair*"),
-                                    ("osu", "osu_allreduce*", "--ranks=4"),
-                                    ("nccl-topo", "nccl_*"), ("hwloc", "hwloc_*"),
-                                    ("trace", "profile*", "--job", self.job), ("slurm", "topology*"),
-                                    ("ibnetdiscover", "ibnetdiscover.txt")):
-            for path in sorted(import_data.made().glob(files)):
-                done = run("import", kind, path, "--json", *words)
-                if done.returncode == 0:
-                    self.assert_described(json.loads(done.stdout), "import")
-                    found.add(kind)
-                else:
-                    self.assertIn(done.returncode, (65, 69), done.stderr)
-        self.assertIn("trace", found)
-
-
-def closed(described):
-    """The same schema for objects without further keys."""
-    if isinstance(described, list):
-        return [closed(item) for item in described]
-    if not isinstance(described, dict):
-        return described
-    more = {"additionalProperties": False} if described.get("type") == "object" else {}
-    return {**{key: closed(value) for key, value in described.items()}, **more}
 
 
 class Manual(unittest.TestCase):
