@@ -168,11 +168,11 @@ class Noise(support.Case):
                       "--set", "noise.straggler.slowdown=50 %", *words)
 
     def test_seeds_move_a_draw_and_not_what_is_expected(self):
-        expected = {json.dumps(self.step("--set", f"seed={seed}")["step"]) for seed in range(1, 13)}
+        expected = {json.dumps(self.step("--set", f"seed={seed}")["step"]) for seed in range(1, 5)}
         drawn = {self.step("--set", f"seed={seed}", "--noise", "drawn")["step_s"]
-                 for seed in range(1, 13)}
+                 for seed in range(1, 5)}
         self.assertEqual(len(expected), 1)
-        self.assertEqual(len(drawn), 12)
+        self.assertEqual(len(drawn), 4)
 
     def test_what_is_expected_is_the_mean_of_draws(self):
         expected = self.step("--backend", "analytic")["step_s"]
