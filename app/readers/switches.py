@@ -51,39 +51,33 @@ class Network:
     def join_rails(self, draft):
         """Leaves whose hosts are mostly on all of them become one switch with rails; of other hosts on several
         leaves the last one counts."""
-        sets = {}
-        for leaves in self.hosts.values():
-            sets.setdefault(frozenset(leaves), []).append(leaves)
-        cards = {leaves: sum(sum(host.values()) for host in hosts) for leaves, hosts in sets.items()}
-        groups = []
-        for leaves in sorted((one for one in sets if len(one) > 1), key=lambda one: -cards[one]):
-            below = sum(host.get(leaf, 0) for host in self.hosts.values() for leaf in leaves)
-            if cards[leaves] > below / 2 and not any(leaves & group for group in groups):
-                groups.append(leaves)
-        odd = 0
-        for leaves, hosts in sets.items():
-            odd += 0 if len(leaves) == 1 or any(leaves <= group for group in groups) else len(hosts)
-        for group in groups:
-            self.join(sorted(group, key=list(self.switches).index),
-                      [host for host in self.hosts.values() if set(host) <= group])
+        sets, below = {}, {}
         for host in self.hosts.values():
-            for leaf in list(host)[:-1]:
-                del host[leaf]
+            sets.setdefault(frozenset(host), []).append(sum(host.values()))
+            for leaf, cards in host.items():
+                below[leaf] = below.get(leaf, 0) + cards
+        first, order = {}, {name: place for place, name in enumerate(self.switches)}
+        for leaves in sorted((one for one in sets if len(one) > 1), key=lambda one: -sum(sets[one])):
+            if sum(sets[leaves]) > sum(below[leaf] for leaf in leaves) / 2 and not leaves & first.keys():
+                self.join(sorted(leaves, key=order.get), first)
+        odd = sum(len(hosts) for leaves, hosts in sets.items() if len({first.get(leaf, leaf) for leaf in leaves}) > 1)
+        for host in self.hosts.values():
+            last, cards = first.get(list(host)[-1], list(host)[-1]), sum(host.values())
+            host.clear()
+            host[last] = cards
         if odd:
             draft.warn(f"{plural(odd, 'node')} below several leaf switches that share few others: the last one counts")
 
-    def join(self, leaves, hosts):
-        """One switch of several with the same hosts."""
-        first, parts = self.switch(leaves[0]), [self.switch(leaf) for leaf in leaves]
-        first.rails = len(leaves)
-        first.uplinks = sum(part.uplinks for part in parts)
-        first.speed = min((part.speed for part in parts if part.speed), default=0.0)
+    def join(self, leaves, first):
+        """One switch of several; @first gets the name that each has now."""
+        whole, parts = self.switch(leaves[0]), [self.switch(leaf) for leaf in leaves]
+        whole.rails = len(leaves)
+        whole.uplinks = sum(part.uplinks for part in parts)
+        whole.speed = min((part.speed for part in parts if part.speed), default=0.0)
+        for leaf in leaves:
+            first[leaf] = leaves[0]
         for leaf in leaves[1:]:
             del self.switches[leaf]
-        for host in hosts:
-            cards = sum(host.values())
-            host.clear()
-            host[leaves[0]] = cards
 
     # ---- heights ----
 
