@@ -304,7 +304,7 @@ static int compare_all(struct comparison *c, struct err *err)
         }
     if (without_draws(c))
         warn(c, base_copy("no probability and no interval of a ratio where a job has no interval: "
-                          "on device ideal, or in a foretrain built without GSL"));
+                          "on device ideal"));
     conclude(c);
     return 0;
 }

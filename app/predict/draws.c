@@ -1,9 +1,11 @@
 #include "app/predict/draws.h"
 
-#include <gsl/gsl_qrng.h>
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/base/random.h"
 
 enum {
     UNKNOWN_DRAWS = 240, /* where each is a job of its own: 5 % of them are 12 */
@@ -29,14 +31,15 @@ static void find_quantiles(struct draw_loop *loop)
     loop->quantile = base_alloc(loop->count * own->count, sizeof(*loop->quantile));
     if (!own->count)
         return;
-    gsl_qrng *points = gsl_qrng_alloc(gsl_qrng_sobol, (unsigned)all->count);
+    static_assert((int)UNKNOWN_LIMIT <= (int)SOBOL_DIMENSIONS, "a dimension each");
+    struct sobol sobol;
+    sobol_start(&sobol, (int32_t)all->count);
     double point[UNKNOWN_LIMIT];
     for (int32_t k = 0; k < loop->count; k++) {
-        gsl_qrng_get(points, point);
+        sobol_next(&sobol, point);
         for (int32_t i = 0; i < own->count; i++)
             loop->quantile[k * own->count + i] = point[unknowns_find(all, own->item[i].key)];
     }
-    gsl_qrng_free(points);
 }
 
 /* The job with one unknown input at @quantile, the others in their centre: 0, or -1. */

@@ -95,8 +95,7 @@ int explanation_make(struct explanation *explanation, const char *path,
                      const struct predict_options *options, int32_t phase, struct err *err);
 
 /** Draw @explanation, which is complete but for its intervals: the same draws as those of a
- * prediction, unknown inputs among them; @all: those of all jobs that are compared.  Without GSL
- * there are none.
+ * prediction, unknown inputs among them; @all: those of all jobs that are compared.
  * @return 0, or -1 as draws_each(). */
 int explanation_draw(struct explanation *explanation, const struct predict_options *options,
                      const struct unknowns *all, struct err *err);

@@ -14,8 +14,7 @@
 
 /** Give @prediction->result, which is complete otherwise, its intervals and doubts; it ran with
  * @options on @backend in @cpu seconds of CPU time.  @draws (at least 20): the intervals alone,
- * from so many draws, none of them simulated; 0: all, from the usual number.  Without GSL there are
- * none, and a warning where inputs are unknown.
+ * from so many draws, none of them simulated; 0: all, from the usual number.
  * @return 0, or -1 with a message: no draw makes a job, the simulator fails. */
 int likely_find(struct prediction *prediction, const struct predict_options *options, int32_t draws,
                 enum backend_choice backend, double cpu, struct err *err);

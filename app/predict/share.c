@@ -1,39 +1,61 @@
 #include "app/predict/share.h"
 
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "core/base/base.h"
 
-/* The end of the class that begins with the draw at @begin in the order of @x: about @size draws,
- * and all that are equal to the last. */
-static int32_t class_end(const double *x, const size_t *order, int32_t begin, int32_t size,
-                         int32_t count)
+/* A draw. */
+struct pair {
+    double x, y;
+};
+
+static int compare(const void *a, const void *b)
+{
+    const struct pair *first = a, *second = b;
+    return (first->x > second->x) - (first->x < second->x);
+}
+
+/* The end of the class that begins with the draw at @begin: about @size draws, and all that are
+ * equal to the last. */
+static int32_t class_end(const struct pair *draw, int32_t begin, int32_t size, int32_t count)
 {
     int32_t end = begin + size < count ? begin + size : count;
-    while (end < count && x[order[end]] == x[order[end - 1]])
+    while (end < count && draw[end].x == draw[end - 1].x)
         end++;
     return end;
 }
 
+static double mean_of(const struct pair *draw, int32_t count)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < count; i++)
+        sum += draw[i].y;
+    return sum / count;
+}
+
+/* Squares of the distances to the mean. */
+static double squares_of(const struct pair *draw, int32_t count)
+{
+    double mean = mean_of(draw, count), squares = 0;
+    for (int32_t i = 0; i < count; i++)
+        squares += pow(draw[i].y - mean, 2);
+    return squares;
+}
+
 double share_of(const double *x, const double *y, int32_t count)
 {
-    double mean = gsl_stats_mean(y, 1, (size_t)count);
-    double total = gsl_stats_tss_m(y, 1, (size_t)count, mean), within = 0;
-    if (!(total > 1e-18 * count * mean * mean))
+    AUTOFREE struct pair *draw = base_alloc(count, sizeof(*draw));
+    for (int32_t i = 0; i < count; i++)
+        draw[i] = (struct pair){x[i], y[i]};
+    double total = squares_of(draw, count), within = 0;
+    if (!(total > 1e-18 * count * pow(mean_of(draw, count), 2)))
         return NAN;
-    AUTOFREE size_t *order = base_alloc(count, sizeof(*order));
-    gsl_sort_index(order, x, 1, (size_t)count);
+    qsort(draw, (size_t)count, sizeof(*draw), compare);
     int32_t classes = 0, size = (int32_t)ceil(sqrt(count));
     for (int32_t begin = 0, end; begin < count; begin = end) {
-        end = class_end(x, order, begin, size, count);
-        double sum = 0, squares = 0;
-        for (int32_t i = begin; i < end; i++)
-            sum += y[order[i]];
-        for (int32_t i = begin; i < end; i++)
-            squares += pow(y[order[i]] - sum / (end - begin), 2);
-        within += squares;
+        end = class_end(draw, begin, size, count);
+        within += squares_of(draw + begin, end - begin);
         classes++;
     }
     if (classes == 1)

@@ -1,10 +1,6 @@
 #include "app/predict/uncertainty.h"
 
 #include <assert.h>
-#include <gsl/gsl_randist.h>
-#include <gsl/gsl_rng.h>
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +8,7 @@
 #include "core/backend/cost.h"
 #include "core/backend/floor.h"
 #include "core/backend/steady.h"
+#include "core/base/random.h"
 
 /* Uncertainty of the spread of devices: it varies between machines by as much as itself. */
 #define JITTER_SPREAD 0.5
@@ -215,22 +212,16 @@ const char *const factor_names[FACTOR_COUNT] = {
 };
 
 /* Draws of other tasks, and of other jobs in a sweep, ask for the same expectations again. */
-static double expected_slowest(const struct noise *noise, int32_t ranks)
+static double expected_slowest(struct memory *memory, const struct noise *noise, int32_t ranks)
 {
-    enum { KEPT = 4096 };
-    static struct {
-        struct noise noise;
-        int32_t ranks; /* 0: nothing is kept here */
-        double slowest;
-    } kept[KEPT];
-    uint64_t hash = base_hash(BASE_HASH_SEED, &noise->compute_cv, sizeof(noise->compute_cv));
-    hash = base_hash(hash, &ranks, sizeof(ranks)) % KEPT;
-    if (kept[hash].ranks != ranks || memcmp(&kept[hash].noise, noise, sizeof(*noise)) != 0) {
-        kept[hash].slowest = noise_expected_slowest(noise, ranks);
-        kept[hash].noise = *noise;
-        kept[hash].ranks = ranks;
+    uint64_t what = base_hash(BASE_HASH_SEED, noise, sizeof(*noise));
+    double slowest;
+    what = base_hash(what, &ranks, sizeof(ranks));
+    if (!memory_find(memory, what, &slowest)) {
+        slowest = noise_expected_slowest(noise, ranks);
+        memory_keep(memory, what, slowest);
     }
-    return kept[hash].slowest;
+    return slowest;
 }
 
 const struct factors factors_none = {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 1};
@@ -240,7 +231,9 @@ static double drawn_local(const struct table *t, const struct factors *d, bool w
 {
     struct noise noise = t->task->noise;
     noise.compute_cv *= d->of[FACTOR_JITTER];
-    double slowest = waiting ? expected_slowest(&noise, grid_ranks(t->task->point.grid)) : 1;
+    const struct point *point = &t->task->point;
+    double slowest =
+        waiting ? expected_slowest(point->run.memory, &noise, grid_ranks(point->grid)) : 1;
     return d->of[FACTOR_RESIDUAL] * slowest;
 }
 
@@ -315,24 +308,24 @@ static void table_release(struct table *t)
 }
 
 /* A factor of mean about 1 that is never negative. */
-static double factor(const gsl_rng *rng, double sd)
+static double factor(struct random *random, double sd)
 {
-    return exp(gsl_ran_gaussian(rng, sd));
+    return exp(sd * random_normal(random));
 }
 
-static struct factors draw_all(const struct uncertainty *u, const gsl_rng *rng)
+static struct factors draw_all(const struct uncertainty *u, struct random *random)
 {
-    double e, o;
+    double efficiency, overhead;
     struct factors d;
-    gsl_ran_bivariate_gaussian(rng, u->efficiency, u->overhead, u->correlation, &e, &o);
-    d.of[FACTOR_EFFICIENCY] = exp(e);
-    d.of[FACTOR_OVERHEAD] = exp(o);
-    d.of[FACTOR_JITTER] = factor(rng, u->jitter);
-    d.of[FACTOR_RESIDUAL] = u->freedom > 0 ? exp(u->residual * gsl_ran_tdist(rng, u->freedom))
-                                           : factor(rng, u->residual);
-    d.of[FACTOR_NETWORK] = factor(rng, u->network);
-    d.of[FACTOR_MODEL] = factor(rng, u->model);
-    double luck = gsl_rng_uniform(rng), excess = 1 + TAIL_LONGEST * gsl_rng_uniform(rng);
+    random_normals(random, u->correlation, &efficiency, &overhead);
+    d.of[FACTOR_EFFICIENCY] = exp(u->efficiency * efficiency);
+    d.of[FACTOR_OVERHEAD] = exp(u->overhead * overhead);
+    d.of[FACTOR_JITTER] = factor(random, u->jitter);
+    d.of[FACTOR_RESIDUAL] = u->freedom > 0 ? exp(u->residual * random_student(random, u->freedom))
+                                           : factor(random, u->residual);
+    d.of[FACTOR_NETWORK] = factor(random, u->network);
+    d.of[FACTOR_MODEL] = factor(random, u->model);
+    double luck = random_uniform(random), excess = 1 + TAIL_LONGEST * random_uniform(random);
     d.of[FACTOR_TAIL] = luck < TAIL_TOGETHER ? excess : 1;
     d.alone = luck < TAIL_ALONE ? excess : 1;
     return d;
@@ -352,10 +345,10 @@ struct factors *uncertainty_factors(const struct uncertainty *u)
 {
     assert(u->draws >= 20);
     struct factors *factors = base_alloc(u->draws, sizeof(*factors));
-    gsl_rng *rng = gsl_rng_alloc(gsl_rng_mt19937);
-    gsl_rng_set(rng, (unsigned long)u->seed);
+    struct random random;
+    random_start(&random, (uint32_t)u->seed);
     for (int32_t k = 0; k < u->draws; k++) {
-        factors[k] = draw_all(u, rng);
+        factors[k] = draw_all(u, &random);
         double *of = factors[k].of;
         of[FACTOR_HOP] = draw_apart(u, u->hop, k, HOPS);
         of[FACTOR_COMPUTE_SLOWDOWN] = draw_apart(u, u->slowdown.compute, k, COMPUTE_SLOWDOWNS);
@@ -363,7 +356,6 @@ struct factors *uncertainty_factors(const struct uncertainty *u)
             draw_apart(u, u->slowdown.communication, k, COMMUNICATION_SLOWDOWNS);
         of[FACTOR_LAUNCH] = draw_apart(u, u->launch, k, LAUNCHES);
     }
-    gsl_rng_free(rng);
     return factors;
 }
 
@@ -450,9 +442,6 @@ struct interval uncertainty_interval(double *sample, int32_t count)
 {
     if (!sample)
         return (struct interval){NAN, NAN};
-    gsl_sort(sample, 1, (size_t)count);
-    return (struct interval){
-        .low = gsl_stats_quantile_from_sorted_data(sample, 1, (size_t)count, 0.05),
-        .high = gsl_stats_quantile_from_sorted_data(sample, 1, (size_t)count, 0.95),
-    };
+    return (struct interval){base_quantile(sample, count, 0.05),
+                             base_quantile(sample, count, 0.95)};
 }

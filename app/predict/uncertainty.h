@@ -94,8 +94,7 @@ bool uncertainty_is_unknown(const struct device *device);
 
 /** Draw the step times of @task (count), which have run, with the times of collectives without
  * noise and @extra seconds of compute outside the schedule.  They scatter about task.step.
- * @return (count, draws) seconds, which the caller frees; NULL if uncertainty_is_unknown(), or in a
- * build without GSL. */
+ * @return (count, draws) seconds, which the caller frees; NULL if uncertainty_is_unknown(). */
 double *uncertainty_draw(const struct task *task, int32_t count, double extra,
                          const struct uncertainty *uncertainty);
 

@@ -215,15 +215,15 @@ static double collective_seconds(const struct run *run, const struct schedule *s
 {
     if (schedule->step[step].collective.algorithm == ALGORITHM_NCCL)
         return run_nccl(run, &schedule->step[step]).seconds;
-    if (!run->memory || !run->layout)
+    if (!run->layout)
         return find_seconds(run, schedule, step);
     uint64_t what = describe(run->layout, schedule, step);
-    size_t place = what % (ARRAY_SIZE(run->memory->item));
-    if (run->memory->item[place].what != what) {
-        run->memory->item[place].seconds = find_seconds(run, schedule, step);
-        run->memory->item[place].what = what;
+    double seconds;
+    if (!memory_find(run->memory, what, &seconds)) {
+        seconds = find_seconds(run, schedule, step);
+        memory_keep(run->memory, what, seconds);
     }
-    return run->memory->item[place].seconds;
+    return seconds;
 }
 
 /* The seconds of every step (step_count). */

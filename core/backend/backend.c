@@ -11,6 +11,24 @@ static_assert(ARRAY_SIZE(backend_words) == BACKEND_CHOICE_COUNT + 1, "a word per
 const char *const grain_names[] = {"auto", "folded", "full", "smoothed", "coarse", NULL};
 static_assert(ARRAY_SIZE(grain_names) == GRAIN_COUNT + 1, "a name each");
 
+bool memory_find(const struct memory *memory, uint64_t what, double *value)
+{
+    size_t place = what % ARRAY_SIZE(memory->item);
+    if (!memory || memory->item[place].what != what)
+        return false;
+    *value = memory->item[place].value;
+    return true;
+}
+
+void memory_keep(struct memory *memory, uint64_t what, double value)
+{
+    size_t place = what % ARRAY_SIZE(memory->item);
+    if (!memory)
+        return;
+    memory->item[place].what = what;
+    memory->item[place].value = value;
+}
+
 double run_local_seconds(const struct run *run, const struct step *step)
 {
     assert(step->kind != STEP_COLLECTIVE);

@@ -6,6 +6,7 @@
  * It may read everything it is given and may write only the trace.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/backend/noise.h"
@@ -35,14 +36,20 @@ enum grain {
 /** "auto", "folded", "full", "smoothed", "coarse", NULL-terminated. */
 extern const char *const grain_names[];
 
-/** How long collectives lasted in closed form, for runs that ask for the same again.  Start from
- * {0}; nothing in it needs releasing. */
+/** Times that runs of alike jobs ask for again: of collectives in closed form, and of the slowest
+ * rank.  Start from {0}; nothing in it needs releasing. */
 struct memory {
     struct {
-        uint64_t what; /**< a hash of fabric and collective; 0: nothing is kept here */
-        double seconds;
-    } item[4096];
+        uint64_t what; /**< a hash of all that the value depends on; 0: nothing is kept here */
+        double value;
+    } item[8192];
 };
+
+/** Whether @memory (NULL: none) has the value of @what, which goes into @value. */
+bool memory_find(const struct memory *memory, uint64_t what, double *value);
+
+/** Keep @value in @memory, unless that is NULL, perhaps in place of another. */
+void memory_keep(struct memory *memory, uint64_t what, double value);
 
 /** Everything a back end needs besides the schedule.  All pointers are borrowed. */
 struct run {
@@ -60,7 +67,7 @@ struct run {
                                0: all */
 
     uint64_t layout;       /**< equal for equal fabrics only; 0: not known */
-    struct memory *memory; /**< of the closed form, used where `layout` is known; NULL: none */
+    struct memory *memory; /**< used for collectives where `layout` is known; NULL: none */
 
     /** Told how many messages are simulated, and of how many: 0 before the first, then now and
      * then.  NULL: nobody is. */

@@ -95,7 +95,7 @@ extern const struct answer_columns result_columns;
 void report_row(struct text *out, const char *label, enum unit unit, double value,
                 const char *note);
 
-/** Append a row for an interval, if it was drawn: a build without GSL has none. */
+/** Append a row for an interval, if it was drawn. */
 void report_interval(struct text *out, const char *label, enum unit unit, struct interval likely);
 
 /** How much of a result is printed. */

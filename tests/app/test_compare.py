@@ -7,7 +7,7 @@ import statistics
 import unittest
 
 import support
-from support import STARVED, answer, has_gsl, likely, run
+from support import STARVED, answer, likely, run
 
 PRICES = """\
 version: 1
@@ -28,13 +28,7 @@ class Compare(support.Case):
         self.assertEqual(len(pairs), 1)
         return pairs[0]
 
-    def need_intervals(self):
-        """Skip without GSL."""
-        if not has_gsl():
-            self.skipTest("intervals need GSL")
-
     def test_a_job_ties_with_itself(self):
-        self.need_intervals()
         for extra in ([], ["--set", "platform.transport.between={low: 6 us, high: 20 us}"]):
             pair = self.pair(self.job, self.job, *extra)
             self.assertEqual((pair["ratio"], likely(pair, "ratio"), pair["faster_probability"]),
@@ -46,7 +40,6 @@ class Compare(support.Case):
         """Steps of both take 32 / (4 * rate), and nothing else is uncertain.  One unknown input has
         one random number in both jobs, z: A is faster where its rate is higher, which is where
         20 exp(0.3 z) > 22 exp(0.1 z)."""
-        self.need_intervals()
         job = self.write("starved.yaml", STARVED % "{value: 20 images/s, spread: 0.3}")
         pair = self.pair(job, job, "--set-b", "input.rate={value: 22 images/s, spread: 0.1}")
         normal = statistics.NormalDist()
@@ -59,7 +52,6 @@ class Compare(support.Case):
 
     def test_an_input_of_one_job_alone_is_independent(self):
         """A has one unknown input, B the same and another one before it, which does nothing."""
-        self.need_intervals()
         job = self.write("starved.yaml", STARVED % "{value: 20 images/s, spread: 0.3}")
         pair = self.pair(job, job, "--set-b", "cluster.speed={low: 0.99, high: 1.01}")
         self.assertAlmostEqual(pair["ratio"], 1, delta=2e-3)
@@ -69,7 +61,6 @@ class Compare(support.Case):
 
     def test_what_both_do_not_know_cancels(self):
         """The ratio is surer than the times."""
-        self.need_intervals()
         result = answer("compare", self.job, self.job, "-banalytic", "--set-b",
                         "platform.network.nic.bandwidth={value: 6 GB/s, source: offer, kind: datasheet}")
         low, high = result["jobs"][0]["time_to_train_s_low"], result["jobs"][0]["time_to_train_s_high"]

@@ -22,7 +22,6 @@ training:
   startup: 10 s
 allreduce: {algorithm: nccl, overlap: none}
 """
-HAS_GSL = "not in this build" not in support.run("calibrate", "--help").stdout
 
 
 def rows(path):
@@ -89,7 +88,6 @@ class Target(support.Case):
         self.assertGreater(gain, 1)
         self.assertLess(small["time_to_train_s"] / large["time_to_train_s"], gain / 1.5)
 
-    @unittest.skipUnless(HAS_GSL, "intervals need GSL")
     def test_the_epochs_are_drawn_from_the_recipe(self):
         result = self.predict()
         drawn = random.Random(7)

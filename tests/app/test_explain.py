@@ -166,8 +166,6 @@ class Explain(support.Case):
             "input.workers=4", "input.rate=9000 images/s", "input.image_bytes=100 kB",
             "input.storage={low: 10 MB/s, high: 30 MB/s}", "noise.compute_cv=0")
             for word in ("--set", pair)])
-        if not likely(result, "points"):
-            self.skipTest("built without GSL")
         cause = {cause["name"]: cause for cause in result["causes"]}["input"]
         self.assertAlmostEqual(cause["points"], 75, delta=0.1)
         images = 16 * 32
@@ -182,8 +180,6 @@ class Explain(support.Case):
 
     def test_what_is_uncertain_in_both_cancels(self):
         result = self.explain(self.job, self.other, "--backend", "analytic")
-        if not likely(result, "points"):
-            self.skipTest("built without GSL")
         width = [high - low for low, high in (
             likely(result, "points"), *(likely(run, "scaling_efficiency") for run in result["runs"]))]
         self.assertLess(width[0], 100 * (width[1] + width[2]))

@@ -5,7 +5,7 @@ import subprocess
 import unittest
 
 import support
-from support import answer, good, has_gsl, run
+from support import answer, good, run
 
 MACHINES = [
     # nodes, --gpus, --nics, more words, the device, the same nodes in the library
@@ -180,7 +180,6 @@ class New(support.Case):
         self.assertIn("no software 'mine'", self.refused(
             66, "new", "job", "--platform=dgx-1", "--nodes=2", "--software=mine"))
 
-    @unittest.skipUnless(has_gsl(), "intervals need GSL")
     def test_a_software_not_named_is_in_the_interval(self):
         """Twice a device as fast as PyTorch's is none that the interval of one profile holds."""
         job = self.directory / "either.yaml"

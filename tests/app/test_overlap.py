@@ -3,7 +3,7 @@
 import unittest
 
 import support
-from support import answer, good, has_gsl, has_simulator, likely
+from support import answer, good, has_simulator
 
 LANES = ("compute", "row", "column", "input")
 SLOWER = ((0.2, 0, 0), (0, 0.3, 0), (0.25, 0.15, 0), (1, 1, 0), (0, 0, 2e-5), (0.1, 0.09, 1.2e-5))
@@ -92,17 +92,14 @@ class Overlap(support.Case):
                                        12)
                 for name, cost in zip(names, slower):
                     self.assertEqual(cause[name]["seconds"] != 0, cost > 0, (slower, name))
-                    if has_gsl():
-                        low, high = cause[name]["seconds_low"], cause[name]["seconds_high"]
-                        self.assertEqual(low != high, cost > 0, (slower, name))
+                    low, high = cause[name]["seconds_low"], cause[name]["seconds_high"]
+                    self.assertEqual(low != high, cost > 0, (slower, name))
 
     def test_its_doubt_is_drawn(self):
         def share(doubt, name):
             found = answer("predict", self.job, "--backend", "analytic", *CERTAIN, "--set",
                            "platform.network.nic.bandwidth={value: 2 GB/s, kind: measured, source: here}",
                            "--set", f"device.compute_slowdown={doubt}")
-            if not likely(found, "step_s"):
-                self.skipTest("a build without GSL")
             return {row["input"]: row["step"] for row in found["interval_shares"]}[name]
         self.assertEqual(share("0 %", "slowdown of compute"), 0)
         self.assertGreater(share("50 %", "slowdown of compute"), 0)

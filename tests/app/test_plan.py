@@ -35,7 +35,6 @@ date: 2026-01-01
 currency: %s
 price: {node_hour: %s}
 """
-HAS_GSL = "not in this build" not in run("plan", "--help").stdout
 # Few enough for brute force; commas between, as --nodes and others have them.
 SPACE = {"platforms": "dgx-h100,dgx-a100", "nodes": "2,3,5,6", "batch": "64,96,224",
          "algorithms": "nccl,torus2d,ring", "buckets": "4MiB,64MiB"}
@@ -46,7 +45,6 @@ KEYS = ("cluster.platform", "cluster.nodes", "training.phases[*].batch_per_devic
 FEW = ("--algorithms", "nccl", "--buckets", "64MiB")
 
 
-@unittest.skipUnless(HAS_GSL, "a plan needs intervals, and they GSL")
 class Plan(support.Case):
     """On the time to an accuracy."""
 

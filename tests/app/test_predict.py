@@ -192,8 +192,6 @@ class Predict(support.Case):
         self.assertIn("   busiest in the column exchange: nic (pcie is 100 % as busy)\n", said)
 
     def test_a_number_that_scatters_widens_the_interval(self):
-        if likely(answer("predict", self.job, "-b", "analytic"), "step_s") == []:
-            self.skipTest("intervals need GSL")
         for spread, width in (("", 0.03), (", spread: 40 %", 0.4)):
             platform = self.write("slow.yaml", "version: 1\nname: slow\ndescription: slow\n"
                                   "kind: ring\ndevice: v100-sxm2-16gb\nring:\n"

@@ -61,7 +61,7 @@ class Predict(Report):
                 if result[key] is not None:
                     self.assertAlmostEqual(row[key], result[key], delta=1e-12)
             self.assertAlmostEqual(pages.percent(mark["cx"]), pages.log_place(row["devices"], 4, 16), places=4)
-        self.assertLessEqual(max(row["scaling_efficiency_high"] or 0 for row in rows), 1)  # null without GSL
+        self.assertLessEqual(max(row["scaling_efficiency_high"] for row in rows), 1)
         self.assertEqual([row["scaling_efficiency"] for row in rows],
                          [float(row["scaling_efficiency"]) for row in self.rows_of(page, "curve")])
 
@@ -117,9 +117,6 @@ class Predict(Report):
         self.assertEqual(sum("; band: 90 %" in text for text in page.words("p")), len(bands))
         self.assertIn("Scaling efficiency; band: 90 % interval; ring: this job" if bands else
                       "Scaling efficiency; ring: this job", page.words("p"))
-        if not page.data()["result"]["draws"]["count"]:  # built without GSL
-            said = [text for tag in ("p", "caption", "title", "desc", "th") for text in page.words(tag)]
-            self.assertFalse([text for text in said if "90 %" in text or "draw" in text.split()])
 
     made = []
 
@@ -140,7 +137,7 @@ class Predict(Report):
             self.assertAlmostEqual(float(mark["cy"]), 260 * (1 - row["scaling_efficiency"] / highest / 1.02), delta=0.06)
         self.assertIn("100 %", page.words("text"))
         self.assertFalse({"120 %", "150 %"} & set(page.words("text")))
-        cut = max(row["scaling_efficiency_high"] or 0 for row in rows) > 1.02 * highest  # null without GSL
+        cut = max(row["scaling_efficiency_high"] for row in rows) > 1.02 * highest
         self.assertEqual(any("cut off at the top" in text for text in page.words("p")), cut)
 
     def test_a_published_efficiency_stands_in_the_curve(self):
@@ -236,8 +233,6 @@ class Predict(Report):
     def test_unknown_inputs_are_named_with_their_shares(self):
         page = self.unknown()
         result = page.data()["result"]
-        if not result["draws"]["count"]:
-            self.skipTest("built without GSL")
         self.assertIn("allreduce.bucket: 1 MiB to 16 MiB", page.words("li"))
         keys = ("step", "weak_scaling", "time_to_train")
         shares = sorted(([row[key] for key in keys] for row in result["interval_shares"]), key=max, reverse=True)
@@ -290,10 +285,6 @@ class Predict(Report):
         self.refused(64, "predict", self.job, "--report")
 
 
-HAS_PLAN = "not in this build" not in run("plan", "--help").stdout
-
-
-@unittest.skipUnless(HAS_PLAN, "a plan needs intervals, and they GSL")
 class Plan(Report):
     """The best, the front and what moves it."""
 
@@ -377,8 +368,7 @@ class Foreign(Report):
         self.shown("compare", self.evil, self.evil, *priced)
         for words in (("--set=allreduce.grid=null", "--scan=cluster.nodes=1..2"), ("--list=allreduce.grid.columns=4,5",)):
             self.shown("sweep", self.evil, *words, "-banalytic", f"--list=cluster.platform=abci,{self.directory}/platform.yaml")
-        if HAS_PLAN:
-            self.shown("plan", self.evil, "--platforms=dgx-h100", "--within=20 h", "--nodes=2,4", "--batch=32", *priced)
+        self.shown("plan", self.evil, "--platforms=dgx-h100", "--within=20 h", "--nodes=2,4", "--batch=32", *priced)
         spans = self.directory / "spans"
         run("predict", self.evil, "-banalytic", "--iterations=4", "--spans", spans)
         self.shown("validate", self.evil, "--predicted", spans, "--measured", spans)

@@ -10,7 +10,6 @@ import support
 from support import STARVED, answer, likely, run
 
 
-@unittest.skipUnless(support.has_gsl(), "built without GSL")
 class Unknown(support.Case):
     """`predict` with unknown inputs."""
 
@@ -144,7 +143,6 @@ class Unknown(support.Case):
             self.assertEqual(jsonschema.Draft202012Validator(schema).is_valid(job), right, rate)
 
 
-@unittest.skipUnless(support.has_gsl(), "built without GSL")
 class Stated(unittest.TestCase):
     """The intervals that experiment 01 states."""
 

@@ -227,7 +227,6 @@ transport:
                            ), "step_s")
         return high / low
 
-    @unittest.skipUnless(support.has_gsl(), "built without GSL")
     def test_it_widens_the_interval_where_messages_wait_for_each_other(self):
         self.assertGreater(self.width("60 %", 128), 1.3 * self.width("1 %", 128))
         self.assertLess(self.width("60 %", 1) / self.width("1 %", 1) - 1, 1e-9)
@@ -377,7 +376,6 @@ class Scaling(support.Case):
             expected = result["images_per_s"] / 4 / single["images_per_s"]
             self.assertLess(abs(result[f"{kind}_scaling_efficiency"] / expected - 1), 1e-9)
 
-    @unittest.skipUnless(support.has_gsl(), "built without GSL")
     def test_no_interval_of_efficiency_passes_one(self):
         result = answer("predict", self.job)
         low, high = result["scaling_efficiency_low"], result["scaling_efficiency_high"]
