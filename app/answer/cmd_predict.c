@@ -6,6 +6,7 @@
 #include "app/answer/predict_page.h"
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
+#include "app/process/child.h"
 #include "core/base/unit.h"
 #include "core/price/price.h"
 #include "core/report/gantt.h"
@@ -169,8 +170,8 @@ static const struct option step_options[] = {
                "Of the picture (default: the terminal's, else 80)"),
     ROW_LAST};
 
-static const struct predict_request defaults = {.predict = {PREDICT_DEFAULTS}};
-static const struct predict_request step_defaults = {.predict = {PREDICT_DEFAULTS}, .step = true};
+static const struct predict_request defaults = {.predict = {PREDICT_COMMAND}};
+static const struct predict_request step_defaults = {.predict = {PREDICT_COMMAND}, .step = true};
 
 const struct command command_predict = {
     .name = "predict",

@@ -1,6 +1,7 @@
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
 #include "app/compare/compare.h"
+#include "app/process/child.h"
 
 struct compare_request {
     struct request head;
@@ -61,7 +62,7 @@ static const struct option options[] = {ROW_SET_SHORT(AT(predict.set)),
                                         ROW_CSV("the figures of each job"),
                                         ROW_LAST};
 
-static const struct compare_request defaults = {.predict = {PREDICT_DEFAULTS}};
+static const struct compare_request defaults = {.predict = {PREDICT_COMMAND}};
 
 const struct command command_compare = {
     .name = "compare",

@@ -4,6 +4,7 @@
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
 #include "app/explore/sweep_report.h"
+#include "app/process/child.h"
 #include "app/process/cores.h"
 #include "core/base/claim.h"
 #include "core/base/file.h"
@@ -117,7 +118,7 @@ static const struct option options[] = {
     ROW_CSV("all points, a line each,"),
     ROW_LAST};
 
-static const struct sweep_request defaults = {.predict = {PREDICT_DEFAULTS}};
+static const struct sweep_request defaults = {.predict = {PREDICT_COMMAND}};
 
 const struct command command_sweep = {
     .name = "sweep",

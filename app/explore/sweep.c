@@ -319,11 +319,11 @@ static int check_set(const struct sweep *sweep, struct err *err)
 /* Whether there is anything to check with. */
 static bool has_checks(struct sweep *sweep, struct err *err)
 {
-    char *warning, *program = child_program("foretrain-sim");
-    free(program);
+    char *warning;
+    const struct simulator *simulator = sweep->plan.predict->simulator;
     if (sweep->plan.predict->backend >= 0 || sweep->plan.shard.count)
         return false;
-    if (program)
+    if (simulator->is_there(simulator))
         return true;
     (void)task_backend(sweep->plan.predict, &warning);
     err_warn(err, "warning: %s", warning);

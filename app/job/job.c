@@ -291,6 +291,7 @@ static struct grid choose_grid(struct placement placement, const struct platform
         .order = placement.order,
         .column_algorithm = ALGORITHM_RING,
         .bytes = placement.chosen_for,
+        .memory = placement.memory,
     });
     return point->choice.grid;
 }

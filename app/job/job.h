@@ -108,7 +108,8 @@ struct placement {
     struct grid grid; /**< 0 x 0: of torus2d as grid_choose() says for `chosen_for`, else nearest to
                            a square */
     enum rank_order order;
-    int64_t chosen_for; /**< bytes that the grid is chosen for; 0: those of the all-reduce */
+    int64_t chosen_for;    /**< bytes that the grid is chosen for; 0: those of the all-reduce */
+    struct memory *memory; /**< of who asks again; NULL: none */
 };
 
 /** Build one all-reduce of @bytes into zeroed @point.  Borrows from @platform.

@@ -6,6 +6,7 @@
 #include "app/cli/csv.h"
 #include "app/measure/collective_table.h"
 #include "app/predict/task.h"
+#include "app/process/child.h"
 #include "config.h"
 #include "core/backend/cards.h"
 #include "core/schedule/iteration.h"
@@ -161,24 +162,27 @@ static int make_task(struct task *task, const struct order *order, int64_t bytes
     const struct collective_request *request = order->request;
     struct placement placement = {.nodes = request->nodes,
                                   .order = (enum rank_order)request->predict.order,
-                                  .chosen_for = largest(&order->sizes)};
+                                  .chosen_for = largest(&order->sizes),
+                                  .memory = request->predict.memory};
     if (request->grid && grid_parse("--grid", request->grid, &placement.grid, err))
         return -1;
     if (point_collective(&task->point, order->platform, placement, how_of(order), bytes, err))
         return -1;
     task->point.run.iterations = 1;
-    task->child.what = base_format("an all-reduce of %lld B", (long long)bytes);
-    child_add(&task->child, "--collective=%lldB", (long long)bytes);
-    child_add(&task->child, "--platform=%s", order->name);
-    child_add(&task->child, "--algorithm=%s", algorithm_names[request->exchange.algorithm]);
+    task->simulation.what = base_format("an all-reduce of %lld B", (long long)bytes);
+    simulation_add(&task->simulation, "--collective=%lldB", (long long)bytes);
+    simulation_add(&task->simulation, "--platform=%s", order->name);
+    simulation_add(&task->simulation, "--algorithm=%s",
+                   algorithm_names[request->exchange.algorithm]);
     if (order->chunk)
-        child_add(&task->child, "--chunk=%lldB", (long long)order->chunk);
-    child_add(&task->child, "--channels=%s", channel_names[request->exchange.channels]);
-    child_add(&task->child, "--grid=%dx%d", task->point.grid.columns, task->point.grid.rows);
+        simulation_add(&task->simulation, "--chunk=%lldB", (long long)order->chunk);
+    simulation_add(&task->simulation, "--channels=%s", channel_names[request->exchange.channels]);
+    simulation_add(&task->simulation, "--grid=%dx%d", task->point.grid.columns,
+                   task->point.grid.rows);
     if (request->nodes)
-        child_add(&task->child, "--nodes=%d", request->nodes);
+        simulation_add(&task->simulation, "--nodes=%d", request->nodes);
     if (request->predict.order != RANK_ORDER_ROW)
-        child_add(&task->child, "--order=%s", rank_order_names[request->predict.order]);
+        simulation_add(&task->simulation, "--order=%s", rank_order_names[request->predict.order]);
     return 0;
 }
 
@@ -374,7 +378,7 @@ static const struct option options[] = {
     ROW_CSV("the rows"),
     ROW_LAST};
 
-static const struct collective_request defaults = {.predict = {PREDICT_DEFAULTS},
+static const struct collective_request defaults = {.predict = {PREDICT_COMMAND},
                                                    .exchange = {EXCHANGE_DEFAULTS}};
 
 const struct command command_collective = {

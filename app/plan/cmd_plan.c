@@ -4,6 +4,7 @@
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
 #include "app/plan/plan_report.h"
+#include "app/process/child.h"
 #include "app/process/cores.h"
 #include "core/base/unit.h"
 
@@ -115,7 +116,7 @@ static const struct option options[] = {
     ROW_CSV("best, next best and front"),
     ROW_LAST};
 
-static const struct plan_request defaults = {.predict = {PREDICT_DEFAULTS}};
+static const struct plan_request defaults = {.predict = {PREDICT_COMMAND}};
 
 const struct command command_plan = {
     .name = "plan",

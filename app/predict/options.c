@@ -3,7 +3,8 @@
 struct wish predict_wish(const struct predict_options *options)
 {
     return (struct wish){.order = (enum rank_order)options->order,
-                         .ignore_memory = options->ignore_memory};
+                         .ignore_memory = options->ignore_memory,
+                         .memory = options->memory};
 }
 
 int predict_open_job(struct job *job, const char *path, const struct predict_options *options,

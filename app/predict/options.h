@@ -21,6 +21,9 @@ struct predict_options {
     int32_t traced_ranks;   /**< number with spans kept; 0: all */
     int32_t noise;          /**< enum noise_choice */
     bool ignore_memory;     /**< predict batches that no device can hold */
+
+    const struct simulator *simulator; /**< of back end sim; borrowed; NULL: there is none */
+    struct memory *memory; /**< of all predictions that share it; borrowed; NULL: none */
 };
 
 /** Before any option is read. */

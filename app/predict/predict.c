@@ -213,10 +213,9 @@ int prediction_screen(struct prediction *prediction, const char *path,
         prediction_run(prediction, backend, options, err) || failing_find(prediction, err))
         return -1;
     sum_up(prediction);
-    return likely_find(prediction, options, draws, BACKEND_ANALYTIC, 0, err) ||
-                   result_check(&prediction->result, err)
-               ? -1
-               : 0;
+    if (draws && likely_find(prediction, options, draws, BACKEND_ANALYTIC, 0, err))
+        return -1;
+    return result_check(&prediction->result, err);
 }
 
 /* ---- figures ---- */

@@ -11,21 +11,20 @@ enum backend_choice task_backend(const struct predict_options *options, char **w
     *warning = NULL;
     if (options->backend >= 0)
         return (enum backend_choice)options->backend;
-    char *program = child_program("foretrain-sim");
-    free(program);
-    if (program)
+    const struct simulator *simulator = options->simulator;
+    if (simulator && simulator->is_there(simulator))
         return BACKEND_SIM;
     *warning = base_copy("foretrain-sim was not found, so this is the closed form without "
                          "contention: usually early");
     return BACKEND_ANALYTIC;
 }
 
-static void add_draw(struct child *child, const struct unknowns *unknowns)
+static void add_draw(struct simulation *simulation, const struct unknowns *unknowns)
 {
     AUTORELEASE(text) struct text text = {0};
     for (int32_t i = 0; i < unknowns->quantile_count; i++)
         text_add(&text, "%s%.17g", i ? "," : "", unknowns->quantile[i]);
-    child_add(child, "--draw=%s", text.data);
+    simulation_add(simulation, "--draw=%s", text.data);
 }
 
 static void describe_child(struct task *task, const struct job *job, int32_t phase,
@@ -33,26 +32,23 @@ static void describe_child(struct task *task, const struct job *job, int32_t pha
 {
     const char *path = job->scenario.path;
     for (int32_t i = 0; i < options->set.count; i++)
-        child_add(&task->child, "--set=%s", options->set.item[i]);
-    child_add(&task->child, "--extent=%dx%d", job->resolved.cluster.nodes,
-              job->resolved.cluster.devices_per_node);
-    child_add(&task->child, "--order=%s", rank_order_names[job->resolved.order]);
+        simulation_add(&task->simulation, "--set=%s", options->set.item[i]);
+    simulation_add(&task->simulation, "--extent=%dx%d", job->resolved.cluster.nodes,
+                   job->resolved.cluster.devices_per_node);
+    simulation_add(&task->simulation, "--order=%s", rank_order_names[job->resolved.order]);
     if (options->ignore_memory)
-        child_add(&task->child, "--ignore-memory");
+        simulation_add(&task->simulation, "--ignore-memory");
     if (job->unknowns.quantile)
-        add_draw(&task->child, &job->unknowns);
+        add_draw(&task->simulation, &job->unknowns);
     if (phase < 0) {
-        child_add(&task->child, phase == JOB_STRONG ? "--strong" : "--baseline");
-        task->child.what = base_format("the baseline of %s", path);
+        simulation_add(&task->simulation, phase == JOB_STRONG ? "--strong" : "--baseline");
+        task->simulation.what = base_format("the baseline of %s", path);
     } else {
-        child_add(&task->child, "--phase=%d", phase);
-        task->child.what = base_format("phase %d of %s", phase, path);
+        simulation_add(&task->simulation, "--phase=%d", phase);
+        task->simulation.what = base_format("phase %d of %s", phase, path);
     }
-    child_add(&task->child, "%s%s", path[0] == '-' ? "./" : "", path);
+    simulation_add(&task->simulation, "%s%s", path[0] == '-' ? "./" : "", path);
 }
-
-/* Phases of a job, and jobs of a sweep, have collectives in common. */
-static struct memory memory;
 
 int task_build(struct task *task, const struct job *job, int32_t phase,
                const struct predict_options *options, struct err *err)
@@ -62,7 +58,7 @@ int task_build(struct task *task, const struct job *job, int32_t phase,
     if (options->noise != NOISE_NONE)
         task->noise = task->point.run.noise;
     task->point.run.noise = (struct noise){0};
-    task->point.run.memory = &memory;
+    task->point.run.memory = options->memory;
     task->point.run.iterations = predict_iterations(options, &task->point.run);
     describe_child(task, job, phase, options);
     if (options->noise != NOISE_DRAWN || !noise_is_any(&task->noise))
@@ -74,7 +70,7 @@ int task_build(struct task *task, const struct job *job, int32_t phase,
         return -1;
     task->drawn->point.run.noise = task->noise;
     task->drawn->point.run.iterations = predict_iterations(options, &task->drawn->point.run);
-    child_add(&task->drawn->child, "--noise=drawn");
+    simulation_add(&task->drawn->simulation, "--noise=drawn");
     return 0;
 }
 
@@ -87,7 +83,7 @@ static int run_analytic(struct task *const *task, int32_t count, struct err *err
 {
     for (int32_t i = 0; i < count; i++)
         if (backend_analytic.run(&task[i]->point.run, task[i]->point.schedule,
-                                 &task[i]->child.trace, err))
+                                 &task[i]->simulation.trace, err))
             return -1;
     return 0;
 }
@@ -95,17 +91,19 @@ static int run_analytic(struct task *const *task, int32_t count, struct err *err
 static int run_sim(struct task *const *task, int32_t count, const struct predict_options *options,
                    struct err *err)
 {
-    AUTOFREE struct child *child = base_alloc(count, sizeof(*child));
+    if (!options->simulator)
+        return err_add_code(err, 69, "there is nobody here who starts foretrain-sim");
+    AUTOFREE struct simulation *all = base_alloc(count, sizeof(*all));
     for (int32_t i = 0; i < count; i++) {
-        struct child *own = &task[i]->child;
-        child_add(own, "--grain=%s", grain_names[options->grain]);
-        child_add(own, "--iterations=%d", task[i]->point.run.iterations);
-        child_add(own, "--traced-ranks=%d", options->traced_ranks);
-        child[i] = *own;
+        struct simulation *own = &task[i]->simulation;
+        simulation_add(own, "--grain=%s", grain_names[options->grain]);
+        simulation_add(own, "--iterations=%d", task[i]->point.run.iterations);
+        simulation_add(own, "--traced-ranks=%d", options->traced_ranks);
+        all[i] = *own;
     }
-    int failed = child_run(child, count, err);
+    int failed = options->simulator->run(options->simulator, all, count, err);
     for (int32_t i = 0; i < count; i++)
-        task[i]->child = child[i];
+        task[i]->simulation = all[i];
     return failed;
 }
 
@@ -119,12 +117,12 @@ static int32_t find_distinct(struct task *task, int32_t count, struct task **dis
             same++;
         if (same == found)
             distinct[found++] = &task[i];
-        task[i].quiet = &distinct[same]->child.trace;
+        task[i].quiet = &distinct[same]->simulation.trace;
     }
     for (int32_t i = 0; i < count; i++)
         if (task[i].drawn) {
             distinct[found++] = task[i].drawn;
-            task[i].drawn->quiet = &task[i].drawn->child.trace;
+            task[i].drawn->quiet = &task[i].drawn->simulation.trace;
         }
     return found;
 }
@@ -173,6 +171,6 @@ void task_release(struct task *task)
         task_release(task->drawn);
     free(task->drawn);
     point_release(&task->point);
-    child_release(&task->child);
+    simulation_release(&task->simulation);
     *task = (struct task){0};
 }

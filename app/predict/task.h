@@ -6,14 +6,15 @@
  */
 
 #include "app/predict/options.h"
-#include "app/process/child.h"
+#include "core/backend/simulation.h"
 #include "core/report/report.h"
 
 /** One point to run.  Start from {0}; release with task_release(). */
 struct task {
     struct point point; /**< whose run is without noise */
     struct noise noise; /**< of the job */
-    struct child child; /**< the same in foretrain-sim's words; unused by other back ends */
+    struct simulation
+        simulation; /**< the same in foretrain-sim's words, and the trace of any back end */
     const struct trace
         *quiet;         /**< the answer without noise; borrowed from a task of the same array */
     double step;        /**< time of a step with noise: what is expected, or drawn [s] */
@@ -23,7 +24,7 @@ struct task {
 /** When its steps ran: as drawn, else without noise. */
 const struct trace *task_trace(const struct task *task);
 
-/** The back end of @options: as given, else sim when foretrain-sim is there, else analytic with a
+/** The back end of @options: as given, else sim when its simulator is there, else analytic with a
  * line in *@warning (owned by the caller; NULL when there is nothing to say). */
 enum backend_choice task_backend(const struct predict_options *options, char **warning);
 

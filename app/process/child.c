@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 
 #include "app/process/launch.h"
 #include "app/process/process.h"
+#include "app/process/progress.h"
 #include "core/base/base.h"
 
 enum {
@@ -22,25 +22,17 @@ enum {
     EXIT_CANNOT_START = 127,
 };
 
-void child_add(struct child *child, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    char *word = base_format_list(format, list);
-    va_end(list);
-    child->argument = base_room(child->argument, child->argument_count, sizeof(*child->argument));
-    child->argument[child->argument_count++] = word;
-}
+struct memory child_memory;
 
-void child_release(struct child *child)
-{
-    for (int32_t i = 0; i < child->argument_count; i++)
-        free(child->argument[i]);
-    free(child->argument);
-    free(child->what);
-    trace_release(&child->trace);
-    *child = (struct child){0};
-}
+/* A process that runs a simulation. */
+struct child {
+    struct simulation *simulation;
+    int32_t pid;    /* 0: ended, -1: status lost */
+    int32_t status; /* as waitpid() has it */
+    int answer, talk;
+    struct progress progress;
+    bool told; /* its estimate was printed */
+};
 
 char *child_program(const char *name)
 {
@@ -70,11 +62,12 @@ static _Noreturn void become(const struct child *child, const char *program, pid
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(EXIT_CANNOT_START);
-    char **argv = base_alloc(child->argument_count + 3, sizeof(*argv));
+    const struct simulation *simulation = child->simulation;
+    char **argv = base_alloc(simulation->words + 3, sizeof(*argv));
     argv[0] = (char *)program;
     argv[1] = (char[]){"--progress"};
-    for (int32_t i = 0; i < child->argument_count; i++)
-        argv[i + 2] = child->argument[i];
+    for (int32_t i = 0; i < simulation->words; i++)
+        argv[i + 2] = simulation->word[i];
     dup2(child->answer, STDOUT_FILENO);
     dup2(child->talk, STDERR_FILENO);
     /* SimGrid allocates and frees millions of small blocks: this makes glibc keep them.  A value
@@ -140,8 +133,9 @@ static void show_progress(struct crowd *crowd)
         if (!crowd->child[i].told && progress_estimate(progress) > CHILD_LONG) {
             crowd->child[i].told = true;
             clear_line(crowd);
-            fprintf(stderr, "simulating %s: about %.0f s by %lld messages\n", crowd->child[i].what,
-                    progress_estimate(progress), (long long)progress->total);
+            fprintf(stderr, "simulating %s: about %.0f s by %lld messages\n",
+                    crowd->child[i].simulation->what, progress_estimate(progress),
+                    (long long)progress->total);
         }
         if (progress_left(progress) > (slowest ? progress_left(slowest) : 0.0))
             slowest = progress;
@@ -195,9 +189,9 @@ static char *last_line(const char *talk)
 static void add_command(struct text *out, const struct child *child)
 {
     text_add(out, "foretrain-sim");
-    for (int32_t i = 0; i < child->argument_count; i++) {
+    for (int32_t i = 0; i < child->simulation->words; i++) {
         text_add(out, " ");
-        text_add_word(out, child->argument[i]);
+        text_add_word(out, child->simulation->word[i]);
     }
 }
 
@@ -207,7 +201,7 @@ static int report_stop(const struct child *child, const char *how, const char *s
     AUTORELEASE(text) struct text command = {0};
     add_command(&command, child);
     err_add_code(err, 70, "foretrain-sim stopped: %s while simulating %s%s%s; run it by hand: %s",
-                 how, child->what, *said ? ": " : "", said, command.data);
+                 how, child->simulation->what, *said ? ": " : "", said, command.data);
     return -1;
 }
 
@@ -230,10 +224,10 @@ static int read_answer(struct child *child, struct err *err)
         return err_add_code(err, 71, "cannot read foretrain-sim's answer: %s", strerror(errno));
     child->answer = -1; /* the stream's */
     rewind(file);
-    int failed = trace_read(file, "trace", &child->trace, &garbage);
+    int failed = trace_read(file, "trace", &child->simulation->trace, &garbage);
     fclose(file);
     if (failed) {
-        trace_release(&child->trace);
+        trace_release(&child->simulation->trace);
         report_stop(child, "its answer is not a trace", "", err);
     }
     return failed;
@@ -286,14 +280,18 @@ static int run_all(struct crowd *crowd, const char *program, struct err *err)
         }
         if (interrupted && !failed)
             failed = err_add_code(err, 128 + SIGINT, "interrupted while simulating %s",
-                                  crowd->child->what);
+                                  crowd->child->simulation->what);
     }
     clear_line(crowd);
     return failed;
 }
 
-int child_run(struct child *child, int32_t count, struct err *err)
+static int run(const struct simulator *simulator, struct simulation *simulation, int32_t count,
+               struct err *err)
 {
+    AUTOFREE struct child *child = base_alloc(count, sizeof(*child));
+    for (int32_t i = 0; i < count; i++)
+        child[i].simulation = &simulation[i];
     struct crowd crowd = {.child = child, .count = count, .begin = base_seconds(CLOCK_MONOTONIC)};
     struct sigaction before, handle = {.sa_handler = interrupt};
     AUTOFREE char *program = child_program("foretrain-sim");
@@ -311,3 +309,12 @@ int child_run(struct child *child, int32_t count, struct err *err)
     }
     return failed ? -1 : 0;
 }
+
+static bool is_there(const struct simulator *simulator)
+{
+    AUTOFREE char *program = child_program("foretrain-sim");
+    bool found = program;
+    return found;
+}
+
+const struct simulator child_simulator = {is_there, run};

@@ -4,6 +4,7 @@
 
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
+#include "app/process/child.h"
 #include "app/study/published_run.h"
 
 struct published_request {
@@ -72,7 +73,7 @@ static const struct option options[] = {
                "Keep what each row was mapped to in DIR", .holds = "*.yaml"),
     ROW_LAST};
 
-static const struct published_request defaults = {.predict = {PREDICT_DEFAULTS}};
+static const struct published_request defaults = {.predict = {PREDICT_COMMAND}};
 
 const struct command command_published = {
     .name = "published",

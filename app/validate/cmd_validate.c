@@ -7,6 +7,7 @@
 #include "app/cli/command.h"
 #include "app/predict/task.h"
 #include "app/predict/uncertainty.h"
+#include "app/process/child.h"
 #include "app/validate/validate.h"
 #include "app/validate/validate_run.h"
 #include "config.h"
@@ -400,7 +401,7 @@ static const struct option options[] = {
                "Write both, one below the other, as Chrome/Kineto JSON"),
     ROW_LAST};
 
-static const struct validate_request defaults = {.predict = {PREDICT_DEFAULTS},
+static const struct validate_request defaults = {.predict = {PREDICT_COMMAND},
                                                  .timeout = REQUEST_TIMEOUT};
 
 const struct command command_validate = {

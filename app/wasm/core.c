@@ -9,35 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/predict/likely.h"
 #include "app/predict/predict.h"
-#include "app/predict/uncertainty.h"
 #include "core/base/unit.h"
-
-/* ---- what a prediction in closed form names and never needs ---- */
-
-void child_add(struct child *child, const char *format, ...)
-{
-}
-
-void child_release(struct child *child)
-{
-    free(child->what);
-    trace_release(&child->trace);
-}
-
-double uncertainty_quantity(const struct quantity *quantity)
-{
-    return 0;
-}
-
-int likely_find(struct prediction *prediction, const struct predict_options *options, int32_t draws,
-                enum backend_choice backend, double cpu, struct err *err)
-{
-    return 0;
-}
-
-/* ---- what the page calls ---- */
 
 #define EXPORT(name) __attribute__((export_name(name))) /* clang's, for wasm32 */
 

@@ -25,17 +25,24 @@ static double seconds_on(const struct grid_question *q, struct fabric *fabric, s
 /* Negative: the platform has no such nodes. */
 static double grid_seconds(const struct grid_question *q, struct grid grid)
 {
+    const int64_t parts[] = {q->nodes, q->devices_per_node, q->order, q->column_algorithm,
+                             q->bytes, grid.columns,        grid.rows};
+    uint64_t what = base_hash(platform_hash(q->platform), parts, sizeof(parts));
+    double seconds;
+    if (memory_find(q->memory, what, &seconds))
+        return seconds;
     AUTORELEASE(err) struct err err = {0};
     struct fabric *fabric = platform_fabric(q->platform, q->nodes, q->devices_per_node, grid, &err);
     if (!fabric)
         return -1;
     fabric_set_order(fabric, grid, q->order);
-    double seconds = seconds_on(q, fabric, grid);
+    seconds = seconds_on(q, fabric, grid);
+    memory_keep(q->memory, what, seconds);
     fabric_free(fabric);
     return seconds;
 }
 
-static struct grid_choice choose(const struct grid_question *q)
+struct grid_choice grid_choose(const struct grid_question *q)
 {
     bool rows = q->order == RANK_ORDER_ROW;
     struct grid_choice square = {.grid = grid_nearest_square(q->nodes * q->devices_per_node),
@@ -56,30 +63,6 @@ static struct grid_choice choose(const struct grid_question *q)
         return (struct grid_choice){.grid = square.grid, .why = square.why};
     square.other = node.grid;
     return node.seconds <= square.seconds ? node : square;
-}
-
-/* Jobs of a sweep, and tasks of a job, ask the same again; the two closed forms are half the cost
- * of a prediction without simulator. */
-struct grid_choice grid_choose(const struct grid_question *q)
-{
-    enum { KEPT = 64 };
-    static struct {
-        struct grid_question question; /* its platform is not looked at */
-        uint64_t platform;
-        struct grid_choice choice;
-    } kept[KEPT];
-    uint64_t platform = platform_hash(q->platform);
-    uint64_t place = base_hash(platform, &q->nodes, sizeof(q->nodes));
-    place = base_hash(place, &q->bytes, sizeof(q->bytes)) % KEPT;
-    const struct grid_question *known = &kept[place].question;
-    if (kept[place].platform != platform || known->nodes != q->nodes ||
-        known->devices_per_node != q->devices_per_node || known->order != q->order ||
-        known->column_algorithm != q->column_algorithm || known->bytes != q->bytes) {
-        kept[place].choice = choose(q);
-        kept[place].question = *q;
-        kept[place].platform = platform;
-    }
-    return kept[place].choice;
 }
 
 char *grid_choice_text(const struct grid_choice *choice)

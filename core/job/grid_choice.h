@@ -8,6 +8,7 @@
  * rounds.  Which is faster depends on bytes and latencies, so both are timed by the closed form.
  */
 
+#include "core/backend/backend.h"
 #include "core/collective/collective.h"
 #include "core/platform/platform.h"
 
@@ -18,6 +19,7 @@ struct grid_question {
     enum rank_order order; /**< in which ranks fill the nodes: a row or a column is a node */
     enum algorithm column_algorithm; /**< of the columns */
     int64_t bytes;                   /**< of one all-reduce */
+    struct memory *memory;           /**< of who asks again; NULL: none */
 };
 
 /** A grid, and why. */

@@ -132,6 +132,7 @@ struct grid_choice choose_grid(const struct question *q, const struct resolved *
         .order = resolved->order,
         .column_algorithm = resolved->column_algorithm,
         .bytes = exchanged_bytes(q, resolved),
+        .memory = q->wish->memory,
     });
 }
 

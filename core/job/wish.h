@@ -14,5 +14,6 @@ struct wish {
     int64_t nodes, devices_per_node; /**< instead of the scenario's cluster; 0: that */
     bool real; /**< the ranks are processes: neither size nor parts of the platform bind them */
     enum rank_order order;
-    bool ignore_memory; /**< batches may be larger than a device's memory holds */
+    bool ignore_memory;    /**< batches may be larger than a device's memory holds */
+    struct memory *memory; /**< of who asks again; borrowed; NULL: none */
 };

@@ -3,6 +3,7 @@
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
 #include "app/predict/explain.h"
+#include "app/process/child.h"
 
 /* Runs A and B, and the answer: the causes of A's loss, or of B's larger loss. */
 struct answer {
@@ -386,7 +387,7 @@ static const struct option options[] = {ROW_SET_SHORT(AT(predict.set)),
                                         ROW_CSV("the causes of each column"),
                                         ROW_LAST};
 
-static const struct explain_request defaults = {.predict = {PREDICT_DEFAULTS}};
+static const struct explain_request defaults = {.predict = {PREDICT_COMMAND}};
 
 const struct command command_explain = {
     .name = "explain",
