@@ -59,9 +59,10 @@ static int32_t smallest_image(const char *name)
     return strcmp(name, "toy") == 0 ? 8 : 32; /* 32: halved five times */
 }
 
-struct model *network_open(const char *name, int32_t image, int32_t classes, struct err *err)
+struct model *network_open(const struct files *files, const char *name, int32_t image,
+                           int32_t classes, struct err *err)
 {
-    return network_is_file(name) ? network_read(name, err)
+    return network_is_file(name) ? network_read(files, name, err)
                                  : network_build(name, image, classes, err);
 }
 

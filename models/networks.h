@@ -47,13 +47,14 @@ bool network_is_file(const char *name);
  * yaml_read_file() and field_read() refuse, a name that is taken or that no layer above has, shapes
  * that do not fit, keys that are missing or have no effect on the kind, more than the limits
  * above, no parameters.  Warns of layers whose values nothing reads. */
-struct model *network_read(const char *path, struct err *err);
+struct model *network_read(const struct files *files, const char *path, struct err *err);
 
 /** The same from the text of a file called @name. */
 struct model *network_read_text(const char *name, const char *text, struct err *err);
 
-/** A file of @path, or a built-in network as network_build(). */
-struct model *network_open(const char *name, int32_t image, int32_t classes, struct err *err);
+/** A file of @files (NULL: on disk), or a built-in network as network_build(). */
+struct model *network_open(const struct files *files, const char *name, int32_t image,
+                           int32_t classes, struct err *err);
 
 /** Append @model as a file that network_read() reads as the same network. */
 void network_print(struct text *out, const struct model *model);

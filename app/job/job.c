@@ -11,13 +11,20 @@
 
 const struct draw draw_centre = {0};
 
+/* Where the file is that @key calls @name.  The caller frees it. */
+static char *path_at(const struct job *job, const char *key, const char *name)
+{
+    return job->files && job->files->alone ? base_copy(name)
+                                           : scenario_path_at(&job->scenario, key, name);
+}
+
 static int apply_software(struct job *job, struct err *err)
 {
     const char *name = job->scenario.cluster.software;
     if (!name)
         return 0;
-    AUTOFREE char *path = scenario_path_at(&job->scenario, "cluster.software", name);
-    job->software = software_read(path, err);
+    AUTOFREE char *path = path_at(job, "cluster.software", name);
+    job->software = software_read_from(job->files, path, err);
     if (job->software && job->platform)
         software_apply(job->software, platform_change_device(job->platform));
     return job->software ? 0 : -1;
@@ -64,9 +71,9 @@ static int read_network(struct job *job, struct err *err)
     const struct scenario *s = &job->scenario;
     bool is_file = network_is_file(s->model.network);
     AUTORELEASE(err) struct err found = {0};
-    AUTOFREE char *path = scenario_path_at(s, "model.network", s->model.network);
-    job->model = network_open(is_file ? path : s->model.network, (int32_t)s->model.image,
-                              (int32_t)s->model.classes, &found);
+    AUTOFREE char *path = path_at(job, "model.network", s->model.network);
+    job->model = network_open(job->files, is_file ? path : s->model.network,
+                              (int32_t)s->model.image, (int32_t)s->model.classes, &found);
     err_warn_all(err, &found);
     if (!job->model)
         return scenario_blame(s, "model.network", &found, err);
@@ -76,19 +83,26 @@ static int read_network(struct job *job, struct err *err)
 int job_read(struct job *job, const char *path, const char *const *set, int32_t set_count,
              const struct draw *draw, struct err *err)
 {
-    *job = (struct job){0};
+    return job_read_from(job, NULL, path, set, set_count, draw, err);
+}
+
+int job_read_from(struct job *job, const struct files *files, const char *path,
+                  const char *const *set, int32_t set_count, const struct draw *draw,
+                  struct err *err)
+{
+    *job = (struct job){.files = files};
     if (draw)
         job->unknowns =
             (struct unknowns){.quantile = draw->quantile, .quantile_count = draw->count};
     struct unknowns *unknowns = draw ? &job->unknowns : NULL;
-    if (scenario_read(&job->scenario, path, set, set_count, unknowns, err)) {
+    if (scenario_read(&job->scenario, files, path, set, set_count, unknowns, err)) {
         unknowns_release(&job->unknowns);
         return -1;
     }
     const struct scenario *s = &job->scenario;
     AUTORELEASE(err) struct err found = {0};
-    AUTOFREE char *platform = scenario_path_at(s, "cluster.platform", s->cluster.platform);
-    job->platform = platform_read_changed(platform, set, set_count, unknowns, &found);
+    AUTOFREE char *platform = path_at(job, "cluster.platform", s->cluster.platform);
+    job->platform = platform_read_changed(files, platform, set, set_count, unknowns, &found);
     err_warn_all(err, &found);
     if (!job->platform)
         scenario_blame(s, "cluster.platform", &found, err);
@@ -106,7 +120,7 @@ static int check_name(const char *key, const char *value, struct err *err)
     AUTORELEASE(unknowns) struct unknowns unknowns = {0};
     if (!strcmp(key, "cluster.platform")) {
         AUTORELEASE(platform)
-        struct platform *platform = platform_read_changed(value, NULL, 0, &unknowns, err);
+        struct platform *platform = platform_read_changed(NULL, value, NULL, 0, &unknowns, err);
         known = platform;
     } else if (!strcmp(key, "cluster.software")) {
         struct software *software = software_read(value, err);
@@ -142,7 +156,14 @@ int job_resolve(struct job *job, const struct wish *wish, struct err *err)
 int job_open(struct job *job, const char *path, const char *const *set, int32_t set_count,
              const struct draw *draw, const struct wish *wish, struct err *err)
 {
-    if (job_read(job, path, set, set_count, draw, err))
+    return job_open_from(job, NULL, path, set, set_count, draw, wish, err);
+}
+
+int job_open_from(struct job *job, const struct files *files, const char *path,
+                  const char *const *set, int32_t set_count, const struct draw *draw,
+                  const struct wish *wish, struct err *err)
+{
+    if (job_read_from(job, files, path, set, set_count, draw, err))
         return -1;
     if (!job_resolve(job, wish, err))
         return 0;

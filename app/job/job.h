@@ -13,6 +13,7 @@
 
 /** A scenario with what it names.  Start from {0}. */
 struct job {
+    const struct files *files; /**< that it was read from; borrowed; NULL: from disk */
     struct scenario scenario;
     struct platform *platform; /**< owned; its device as the software makes it */
     struct software *software; /**< owned; NULL: the scenario names none */
@@ -37,6 +38,11 @@ extern const struct draw draw_centre;
 int job_read(struct job *job, const char *path, const char *const *set, int32_t set_count,
              const struct draw *draw, struct err *err);
 
+/** The same of @files; NULL: on disk. */
+int job_read_from(struct job *job, const struct files *files, const char *path,
+                  const char *const *set, int32_t set_count, const struct draw *draw,
+                  struct err *err);
+
 /** Whether @value can stand at @key of a scenario, whatever stands at other keys: its type and its
  * word, and that what it names exists.  Keys of platforms, unknown keys and values that are no
  * single words or numbers are not looked at.
@@ -50,6 +56,11 @@ int job_resolve(struct job *job, const struct wish *wish, struct err *err);
 /** Both; on failure @job is released. */
 int job_open(struct job *job, const char *path, const char *const *set, int32_t set_count,
              const struct draw *draw, const struct wish *wish, struct err *err);
+
+/** The same of @files; NULL: on disk. */
+int job_open_from(struct job *job, const struct files *files, const char *path,
+                  const char *const *set, int32_t set_count, const struct draw *draw,
+                  const struct wish *wish, struct err *err);
 
 void job_release(struct job *job);
 

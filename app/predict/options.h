@@ -22,6 +22,7 @@ struct predict_options {
     int32_t noise;          /**< enum noise_choice */
     bool ignore_memory;     /**< predict batches that no device can hold */
 
+    const struct files *files;         /**< of the job and what it names; borrowed; NULL: on disk */
     const struct simulator *simulator; /**< of back end sim; borrowed; NULL: there is none */
     struct memory *memory; /**< of all predictions that share it; borrowed; NULL: none */
 };

@@ -39,7 +39,7 @@ static int read_platform(const char *file, struct text *name, struct err *err)
 {
     struct unknowns unknowns = {0};
     AUTORELEASE(platform)
-    struct platform *platform = platform_read_changed(file, NULL, 0, &unknowns, err);
+    struct platform *platform = platform_read_changed(NULL, file, NULL, 0, &unknowns, err);
     unknowns_release(&unknowns);
     text_add(name, "%s", platform ? platform_name(platform) : "");
     return platform ? 0 : -1;
@@ -63,7 +63,7 @@ static int read_software(const char *file, struct text *name, struct err *err)
 
 static int read_network(const char *file, struct text *name, struct err *err)
 {
-    struct model *model = network_read(file, err);
+    struct model *model = network_read(NULL, file, err);
     text_add(name, "%s", model ? model->name : "");
     model_free(model);
     return model ? 0 : -1;

@@ -118,7 +118,7 @@ static int show_platform(const void *record, struct text *out, struct err *err)
     struct unknowns unknowns = {0};
     AUTORELEASE(platform)
     struct platform *platform =
-        platform_read_changed(request->head.argument.item[0], NULL, 0, &unknowns, err);
+        platform_read_changed(NULL, request->head.argument.item[0], NULL, 0, &unknowns, err);
     unknowns_release(&unknowns);
     if (!platform)
         return -1;

@@ -132,7 +132,8 @@ int show_model(const char *name, int32_t image, enum show_model_form form, struc
 {
     if (image && network_is_file(name))
         return err_add_code(err, 64, "--image has no effect on %s, which says its input", name);
-    struct model *model = network_open(name, image ? image : IMAGENET_IMAGE, IMAGENET_CLASSES, err);
+    struct model *model =
+        network_open(NULL, name, image ? image : IMAGENET_IMAGE, IMAGENET_CLASSES, err);
     if (!model)
         return -1;
     if (form == SHOW_MODEL_JSON)

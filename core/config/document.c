@@ -184,11 +184,17 @@ struct document_text *document_add_text(struct document *document, const char *n
 /* ---- files ---- */
 
 /* @return -1 with errno set, EFBIG if the file is too large. */
-static int read_bytes(const char *path, struct text *out)
+static int read_bytes(const struct files *files, const char *path, struct text *out)
 {
-    FILE *file = fopen(path, "rb");
+    int64_t length = 0;
+    AUTOFREE char *known = files ? files->read(files->context, path, &length) : NULL;
+    FILE *file = known || (files && files->alone) ? NULL : fopen(path, "rb");
+    if (known)
+        text_append(out, known, length);
+    if (!known && files && files->alone)
+        errno = ENOENT;
     if (!file)
-        return -1;
+        return known ? 0 : -1;
     char chunk[4096];
     size_t count;
     text_append(out, NULL, 0);
@@ -291,10 +297,10 @@ static bool is_word(const char *text)
     return !strchr(text, '/') && !(dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".json")));
 }
 
-static bool is_file(const char *path)
+static bool is_file(const struct files *files, const char *path)
 {
     struct stat status;
-    return stat(path, &status) == 0 && S_ISREG(status.st_mode);
+    return !(files && files->alone) && stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
 /* The file of the name that @extends gives.  The caller frees it. */
@@ -302,14 +308,14 @@ static char *find_named(const struct document *document, const struct node *exte
                         struct err *err)
 {
     AUTORELEASE(err) struct err found = {0};
-    if (!document->find) {
+    if (!document->find && !(document->files && document->files->alone)) {
         origin_report(&extends->origin, 66,
                       "there is no such file here; only platforms and devices extend others by "
                       "name: 'foretrain show platform FILE' or 'show device FILE' reads one",
                       err);
         return NULL;
     }
-    char *path = document->find(extends->text, &found);
+    char *path = files_find(document->files, document->find, extends->text, &found);
     if (!path)
         origin_report(&extends->origin, found.exit_code, err_reason(&found), err);
     // cppcheck-suppress returnDanglingLifetime
@@ -324,7 +330,7 @@ static struct node *read_extended(struct document *document, const struct node *
         return NULL;
     }
     char *base = path_beside(path, extends->text);
-    if (is_word(extends->text) && !is_file(base)) {
+    if (is_word(extends->text) && !is_file(document->files, base)) {
         free(base);
         base = find_named(document, extends, err);
     }
@@ -359,7 +365,7 @@ static struct node *read_path(struct document *document, const char *path, struc
         snprintf(chain->real, sizeof(chain->real), "%s", path);
     if (claim_input(path, err))
         return NULL;
-    if (read_bytes(path, &text)) {
+    if (read_bytes(document->files, path, &text)) {
         cannot_read(document, path, chain, err);
         return NULL;
     }
@@ -402,12 +408,25 @@ struct document *yaml_read_file(const char *path, struct err *err)
     return yaml_read_library(path, NULL, err);
 }
 
+char *files_find(const struct files *files, char *(*find)(const char *name, struct err *err),
+                 const char *name, struct err *err)
+{
+    return files && files->alone ? base_copy(name) : find(name, err);
+}
+
 struct document *yaml_read_library(const char *path,
                                    char *(*find)(const char *name, struct err *err),
                                    struct err *err)
 {
+    return yaml_read_from(NULL, path, find, err);
+}
+
+struct document *yaml_read_from(const struct files *files, const char *path,
+                                char *(*find)(const char *name, struct err *err), struct err *err)
+{
     struct document *document = base_alloc(1, sizeof(*document));
     document->find = find;
+    document->files = files;
     document->root = read_path(document, path, &(struct chain){.outer = NULL}, err);
     return finish(document);
 }

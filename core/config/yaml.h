@@ -42,6 +42,20 @@ struct node {
 /** A file, or several merged by `extends:`.  Owns all nodes, texts and source lines. */
 struct document;
 
+/** Files that are somewhere else than on a disk. */
+struct files {
+    /** The text of the file @name (for the caller to free), and its @length; NULL: it is not among
+     * these. */
+    char *(*read)(void *context, const char *name, int64_t *length);
+    void *context;
+    bool alone; /**< no file on a disk counts, and names are asked for as they are written */
+};
+
+/** The path of @name: by @find, or of @files (NULL: none) that stand alone @name itself.  The
+ * caller frees it. */
+char *files_find(const struct files *files, char *(*find)(const char *name, struct err *err),
+                 const char *name, struct err *err);
+
 /** Read @path.  A top-level `extends: other.yaml` (relative to the file) is read first and this
  * file's keys replace its keys, mapping by mapping; sequences and scalars replace whole, and null
  * removes a key.
@@ -55,6 +69,10 @@ struct document *yaml_read_file(const char *path, struct err *err);
 struct document *yaml_read_library(const char *path,
                                    char *(*find)(const char *name, struct err *err),
                                    struct err *err);
+
+/** The same from @files (NULL: none) first; @find is NULL where only paths are known. */
+struct document *yaml_read_from(const struct files *files, const char *path,
+                                char *(*find)(const char *name, struct err *err), struct err *err);
 
 /** Read @text as the content of a file called @name; `extends` is refused. */
 struct document *yaml_read_text(const char *name, const char *text, struct err *err);

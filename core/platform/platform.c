@@ -247,11 +247,12 @@ void device_release(struct device *device)
     *device = (struct device){0};
 }
 
-/* "key=value" of the user. */
+/* "key=value" of the user, and where files are. */
 struct changes {
     const char *const *set;
     int32_t count;
     struct unknowns *unknowns; /* NULL: none is allowed */
+    const struct files *files;
 };
 
 /* Those of the keys of @document, which begin with @prefix there. */
@@ -278,8 +279,11 @@ static int read_device(struct platform *platform, const struct node *root,
                        const struct changes *changes, struct err *err)
 {
     const struct node *name = field_origin(root, "device");
-    AUTOFREE char *path = platform_find_device(platform->device_name, &name->origin, err);
-    struct document *document = path ? yaml_read_library(path, find_device, err) : NULL;
+    const struct files *files = changes->files;
+    AUTOFREE char *path = files && files->alone
+                              ? base_copy(platform->device_name)
+                              : platform_find_device(platform->device_name, &name->origin, err);
+    struct document *document = path ? yaml_read_from(files, path, find_device, err) : NULL;
     if (!document)
         return -1;
     int failed = change(document, "device.", changes, err);
@@ -326,15 +330,16 @@ static struct platform *read_document(struct document *document, const struct ch
 
 struct platform *platform_read(const char *name, struct err *err)
 {
-    return platform_read_changed(name, NULL, 0, NULL, err);
+    return platform_read_changed(NULL, name, NULL, 0, NULL, err);
 }
 
-struct platform *platform_read_changed(const char *name, const char *const *set, int32_t count,
+struct platform *platform_read_changed(const struct files *files, const char *name,
+                                       const char *const *set, int32_t count,
                                        struct unknowns *unknowns, struct err *err)
 {
-    AUTOFREE char *path = platform_find(name, err);
-    struct document *document = path ? yaml_read_library(path, platform_find, err) : NULL;
-    return read_document(document, &(struct changes){set, count, unknowns}, err);
+    AUTOFREE char *path = files_find(files, platform_find, name, err);
+    struct document *document = path ? yaml_read_from(files, path, platform_find, err) : NULL;
+    return read_document(document, &(struct changes){set, count, unknowns, files}, err);
 }
 
 struct platform *platform_read_text(const char *name, const char *text, struct err *err)
@@ -371,7 +376,7 @@ static int put_file(struct json *files, const char *name, struct document *docum
 int platform_files(struct json *files, const char *name, const char *const *set, int32_t count,
                    struct err *err)
 {
-    const struct changes changes = {set, count, NULL};
+    const struct changes changes = {.set = set, .count = count};
     char *path = platform_find(name, err);
     struct document *document = path ? yaml_read_library(path, platform_find, err) : NULL;
     free(path);

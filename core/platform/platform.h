@@ -60,11 +60,12 @@ struct platform;
  * messages about its content. */
 struct platform *platform_read(const char *name, struct err *err);
 
-/** The same with those of @set ("platform.network.nic.bandwidth=25GB/s", "device.memory=80GB",
- * count) that begin with "platform." or "device."; others are the scenario's.  A number that is set
- * is assumed, with the source "--set".  Unknown inputs get a value and are appended to @unknowns;
- * NULL, and platform_read(): they are refused. */
-struct platform *platform_read_changed(const char *name, const char *const *set, int32_t count,
+/** The same of @files (NULL: none) with those of @set ("platform.network.nic.bandwidth=25GB/s",
+ * "device.memory=80GB", count) that begin with "platform." or "device."; others are the scenario's.
+ * A number that is set is assumed, with the source "--set".  Unknown inputs get a value and are
+ * appended to @unknowns; NULL, and platform_read(): they are refused. */
+struct platform *platform_read_changed(const struct files *files, const char *name,
+                                       const char *const *set, int32_t count,
                                        struct unknowns *unknowns, struct err *err);
 
 /** What @path is, if that is a regular file, not a name of the library.  Anything else, and a file

@@ -122,8 +122,14 @@ static int check(const struct software *software, const struct node *root, struc
 
 struct software *software_read(const char *name, struct err *err)
 {
-    AUTOFREE char *path = platform_find_software(name, err);
-    struct document *document = path ? yaml_read_library(path, platform_find_software, err) : NULL;
+    return software_read_from(NULL, name, err);
+}
+
+struct software *software_read_from(const struct files *files, const char *name, struct err *err)
+{
+    AUTOFREE char *path = files_find(files, platform_find_software, name, err);
+    struct document *document =
+        path ? yaml_read_from(files, path, platform_find_software, err) : NULL;
     if (!document)
         return NULL;
     struct software *software = base_alloc(1, sizeof(*software));

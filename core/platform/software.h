@@ -55,6 +55,9 @@ struct software {
  * messages about its content: as of software_table, or two fits for one device. */
 struct software *software_read(const char *name, struct err *err);
 
+/** The same of @files; NULL: none. */
+struct software *software_read_from(const struct files *files, const char *name, struct err *err);
+
 void software_free(struct software *software);
 
 /** The fit of the device called @device, or the one for all others; borrowed. */

@@ -83,11 +83,11 @@ bool scenario_takes(const char *assignment)
     return strncmp(assignment, "platform.", 9) != 0 && strncmp(assignment, "device.", 7) != 0;
 }
 
-static struct document *read_with_assignments(const char *path, const char *const *set,
-                                              int32_t set_count, struct unknowns *unknowns,
-                                              struct err *err)
+static struct document *read_with_assignments(const struct files *files, const char *path,
+                                              const char *const *set, int32_t set_count,
+                                              struct unknowns *unknowns, struct err *err)
 {
-    struct document *document = yaml_read_file(path, err);
+    struct document *document = yaml_read_from(files, path, NULL, err);
     if (!document)
         return NULL;
     int failed = 0;
@@ -99,10 +99,12 @@ static struct document *read_with_assignments(const char *path, const char *cons
     return NULL;
 }
 
-int scenario_read(struct scenario *scenario, const char *path, const char *const *set,
-                  int32_t set_count, struct unknowns *unknowns, struct err *err)
+int scenario_read(struct scenario *scenario, const struct files *files, const char *path,
+                  const char *const *set, int32_t set_count, struct unknowns *unknowns,
+                  struct err *err)
 {
-    return read_document(scenario, read_with_assignments(path, set, set_count, unknowns, err), path,
+    return read_document(scenario,
+                         read_with_assignments(files, path, set, set_count, unknowns, err), path,
                          NULL, err);
 }
 
@@ -117,8 +119,9 @@ int scenario_explain(struct text *out, const char *path, const char *const *set,
 {
     struct scenario scenario;
     struct unknowns unknowns = {0};
-    int failed = read_document(
-        &scenario, read_with_assignments(path, set, set_count, &unknowns, err), path, out, err);
+    int failed =
+        read_document(&scenario, read_with_assignments(NULL, path, set, set_count, &unknowns, err),
+                      path, out, err);
     if (!failed)
         scenario_release(&scenario);
     for (int64_t i = 0; i < unknowns.count && !failed; i++)

@@ -209,12 +209,14 @@ extern const char *const scenario_other_names[];
 /** The same by the keys of its @root; OTHER_NONE: a job, or nothing we know. */
 enum scenario_other scenario_other(const struct node *root);
 
-/** Read @path, apply those of @set ("key=value", count) that it takes, give unknown inputs a value
- * and append them to @unknowns (NULL: refuse them), resolve the dataset, check values against each
- * other (impossible grid, value without effect, ...).  All faults are reported at once.
+/** Read @path (of @files, or NULL: on disk), apply those of @set ("key=value", count) that it
+ * takes, give unknown inputs a value and append them to @unknowns (NULL: refuse them), resolve the
+ * dataset, check values against each other (impossible grid, value without effect, ...).  All
+ * faults are reported at once.
  * @return 0, or -1; on success release with scenario_release(). */
-int scenario_read(struct scenario *scenario, const char *path, const char *const *set,
-                  int32_t set_count, struct unknowns *unknowns, struct err *err);
+int scenario_read(struct scenario *scenario, const struct files *files, const char *path,
+                  const char *const *set, int32_t set_count, struct unknowns *unknowns,
+                  struct err *err);
 
 /** The same from the text of a file called @name. */
 int scenario_read_text(struct scenario *scenario, const char *name, const char *text,

@@ -216,7 +216,7 @@ TEST(all_faults_are_reported_at_once)
 static int read_faulty(const char *path, struct err *err)
 {
     HELD(job) job = {0};
-    if (scenario_read(&job.scenario, path, NULL, 0, NULL, &job.err))
+    if (scenario_read(&job.scenario, NULL, path, NULL, 0, NULL, &job.err))
         fail_msg("%s", job.err.text);
     read_rest(&job);
     int result = resolve(&job, (struct wish){0});

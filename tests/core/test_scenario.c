@@ -13,7 +13,7 @@ static struct scenario read_job(const char *const *set, int32_t count)
     AUTOFREE char *path = data_path("experiments/01_sony_abci/v1-1088.yaml");
     struct err err = {0};
     struct scenario scenario = {0};
-    assert_ok(!scenario_read(&scenario, path, set, count, NULL, &err), err);
+    assert_ok(!scenario_read(&scenario, NULL, path, set, count, NULL, &err), err);
     return scenario;
 }
 
@@ -132,7 +132,7 @@ TEST(explains_every_value)
 static int read_faulty(const char *path, struct err *err)
 {
     struct scenario scenario;
-    if (scenario_read(&scenario, path, NULL, 0, NULL, err))
+    if (scenario_read(&scenario, NULL, path, NULL, 0, NULL, err))
         return -1;
     scenario_release(&scenario);
     return 0;

@@ -21,7 +21,7 @@ static struct platform *read_changed(const char *name, const char *const set[2])
 {
     struct err err = {0};
     struct platform *platform =
-        platform_read_changed(name, set, (set[0] != NULL) + (set[1] != NULL), NULL, &err);
+        platform_read_changed(NULL, name, set, (set[0] != NULL) + (set[1] != NULL), NULL, &err);
     assert_ok(platform, err);
     return platform;
 }

@@ -81,7 +81,7 @@ int main(int argc, char **argv)
     struct scenario scenario;
     if (argc != 7)
         return 64;
-    if (scenario_read(&scenario, argv[1], NULL, 0, NULL, &err) == 0) {
+    if (scenario_read(&scenario, NULL, argv[1], NULL, 0, NULL, &err) == 0) {
         HELD(plan) plan = plan_build(&scenario, atoi(argv[2]));
         tell_run(&scenario, &plan, argv, &err);
         scenario_release(&scenario);

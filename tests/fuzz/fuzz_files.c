@@ -14,7 +14,7 @@ static bool read_device(const char *path, struct err *err)
 {
     AUTOFREE char *set = base_format("platform.device=%s", path);
     const char *sets[] = {set};
-    OWN(platform) *platform = platform_read_changed("dgx-h100", sets, 1, NULL, err);
+    OWN(platform) *platform = platform_read_changed(NULL, "dgx-h100", sets, 1, NULL, err);
     return platform;
 }
 
@@ -26,7 +26,7 @@ static bool read_software(const char *path, struct err *err)
 
 static bool read_network(const char *path, struct err *err)
 {
-    OWN(model) *model = network_read(path, err);
+    OWN(model) *model = network_read(NULL, path, err);
     HELD(text) out = {0};
     if (model)
         network_print(&out, model);

@@ -90,7 +90,8 @@ struct fabric *world_torus(struct grid grid)
 struct fabric *world_platform(const char *name, const char *change, int32_t ranks, struct grid grid)
 {
     struct err err = {0};
-    OWN(platform) *platform = platform_read_changed(name, &change, change != NULL, NULL, &err);
+    OWN(platform) *platform =
+        platform_read_changed(NULL, name, &change, change != NULL, NULL, &err);
     assert_ok(platform, err);
     int32_t devices = platform_devices_per_node(platform);
     struct fabric *fabric = platform_fabric(platform, ranks / devices, devices, grid, &err);
