@@ -46,19 +46,6 @@ static void print_step(struct text *out, const struct result *result,
     gantt_print(out, list, width);
 }
 
-/* What is printed on stderr, for programs: "FILE: warning: TEXT" without the word. */
-static void add_warnings(struct result *result, const struct err *err)
-{
-    static const char mark[] = "warning: ";
-    for (const char *line = err->warning; line && *line; line += strcspn(line, "\n") + 1) {
-        char *text = base_format("%.*s", (int)strcspn(line, "\n"), line);
-        char *word = strstr(text, mark);
-        if (word)
-            memmove(word, word + strlen(mark), strlen(word + strlen(mark)) + 1);
-        result_add(&result->warning, &result->warning_count, text);
-    }
-}
-
 static int print(struct text *out, const struct predict_request *request,
                  struct prediction *prediction, double published, struct err *err)
 {
@@ -66,9 +53,9 @@ static int print(struct text *out, const struct predict_request *request,
     AUTORELEASE(exchanges)
     struct report_exchanges list = exchanges_of(last->point.schedule, last->quiet);
     if (request->head.json || request->report)
-        add_warnings(&prediction->result, err);
+        prediction_add_warnings(prediction, err);
     if (request->head.json) {
-        AUTORELEASE(json) struct json *json = result_json(&prediction->result, &list);
+        AUTORELEASE(json) struct json *json = prediction_json(prediction);
         json_print(out, json);
     } else if (request->step && !csv_is_answer(&request->head)) {
         print_step(out, &prediction->result, &list, find_width(request));

@@ -11,27 +11,6 @@
 
 enum { EXIT_USAGE = 64 };
 
-void option_list_add(struct option_list *list, const char *text)
-{
-    list->item = base_room(list->item, list->count + 1, sizeof(*list->item)); /* and NULL */
-    list->item[list->count++] = base_copy(text);
-    list->item[list->count] = NULL;
-}
-
-void option_list_add_all(struct option_list *list, const struct option_list *other)
-{
-    for (int32_t i = 0; i < other->count; i++)
-        option_list_add(list, other->item[i]);
-}
-
-void option_list_release(struct option_list *list)
-{
-    for (int32_t i = 0; i < list->count; i++)
-        free((char *)(size_t)list->item[i]);
-    free(list->item);
-    *list = (struct option_list){0};
-}
-
 int option_unknown(struct err *err, const char *what, const char *given, const char *const *words)
 {
     const char *near = base_nearest(given, words);

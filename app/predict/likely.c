@@ -259,6 +259,13 @@ static void find_shares(const struct sample *sample, const struct unknowns *unkn
     }
 }
 
+static double *copy_row(const struct sample *sample, int32_t outcome)
+{
+    double *copy = base_alloc(sample->count, sizeof(*copy));
+    memcpy(copy, outcome_row(sample, outcome), (size_t)sample->count * sizeof(*copy));
+    return copy;
+}
+
 static void conclude(struct result *result, const struct sample *sample)
 {
     const double *train = outcome_row(sample, OUTCOME_TRAIN);
@@ -268,8 +275,8 @@ static void conclude(struct result *result, const struct sample *sample)
     result->strong.likely = interval_of(sample, OUTCOME_STRONG);
     result->train_likely = interval_of(sample, OUTCOME_TRAIN);
     result->toll.work_likely = interval_of(sample, OUTCOME_COUNT);
-    result->doubts.seconds = base_alloc(sample->count, sizeof(*train));
-    memcpy(result->doubts.seconds, train, (size_t)sample->count * sizeof(*train));
+    result->doubts.seconds = copy_row(sample, OUTCOME_TRAIN);
+    result->doubts.step = copy_row(sample, OUTCOME_STEP);
     int32_t last = sample->inputs - 1;
     if (last < sample->unknown + FACTOR_COUNT)
         return;

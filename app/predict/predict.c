@@ -316,3 +316,25 @@ struct figures figures_of(const struct prediction *prediction, const struct pric
     figures_price(&figures, prices);
     return figures;
 }
+
+void prediction_add_warnings(struct prediction *prediction, const struct err *err)
+{
+    struct result *result = &prediction->result;
+    static const char mark[] = "warning: ";
+    for (const char *line = err->warning; line && *line; line += strcspn(line, "\n") + 1) {
+        char *text = base_format("%.*s", (int)strcspn(line, "\n"), line);
+        char *word = strstr(text, mark);
+        if (word)
+            memmove(word, word + strlen(mark), strlen(word + strlen(mark)) + 1);
+        result_add(&result->warning, &result->warning_count, text);
+    }
+}
+
+struct json *prediction_json(const struct prediction *prediction)
+{
+    const struct task *last = prediction_last(prediction);
+    AUTORELEASE(exchanges)
+    struct report_exchanges list = exchanges_of(last->point.schedule, last->quiet);
+    struct json *json = result_json(&prediction->result, &list);
+    return json;
+}

@@ -20,6 +20,12 @@ int prediction_screen(struct prediction *prediction, const char *path,
                       const struct predict_options *options, enum backend_choice backend,
                       int32_t draws, struct err *err);
 
+/** Add the warnings of @err to the result, "FILE: TEXT" each, for programs. */
+void prediction_add_warnings(struct prediction *prediction, const struct err *err);
+
+/** The answer of @prediction, which is complete; the caller frees it. */
+struct json *prediction_json(const struct prediction *prediction);
+
 /** The numbers of such a row, NAN where there is none. */
 struct figures {
     int32_t nodes, devices;                   /**< of the last phase */

@@ -8,12 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void base_out_of_memory(size_t bytes)
-{
-    fprintf(stderr, "foretrain: out of memory: cannot allocate %zu bytes\n", bytes);
-    exit(71);
-}
-
 void *base_alloc(int64_t count, size_t size)
 {
     assert(count >= 0);

@@ -186,11 +186,11 @@ struct document_text *document_add_text(struct document *document, const char *n
 /* @return -1 with errno set, EFBIG if the file is too large. */
 static int read_bytes(const struct files *files, const char *path, struct text *out)
 {
-    int64_t length = 0;
+    size_t length = 0;
     AUTOFREE char *known = files ? files->read(files->context, path, &length) : NULL;
     FILE *file = known || (files && files->alone) ? NULL : fopen(path, "rb");
     if (known)
-        text_append(out, known, length);
+        text_append(out, known, (int64_t)length);
     if (!known && files && files->alone)
         errno = ENOENT;
     if (!file)

@@ -8,6 +8,7 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/err.h"
@@ -46,7 +47,7 @@ struct document;
 struct files {
     /** The text of the file @name (for the caller to free), and its @length; NULL: it is not among
      * these. */
-    char *(*read)(void *context, const char *name, int64_t *length);
+    char *(*read)(void *context, const char *name, size_t *length);
     void *context;
     bool alone; /**< no file on a disk counts, and names are asked for as they are written */
 };

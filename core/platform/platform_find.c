@@ -1,6 +1,7 @@
 #include "core/platform/platform_record.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -18,11 +19,23 @@ static bool is_directory(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* The folder of the running program; the caller frees it. */
-static char *program_folder(void)
+/* Possible places of platforms/ below @folder, in order: beside a build directory; installed, for
+ * programs in bin/ and in libexec/foretrain/ and for a library. */
+static const char *const below_program[] = {
+    "../platforms",
+    "../share/foretrain/platforms",
+    "../../share/foretrain/platforms",
+};
+
+/* The folder of the running program, or of the library that has this code; the caller frees it. */
+static char *own_folder(void)
 {
-    char path[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    char path[PATH_MAX] = "";
+    Dl_info own = {0};
+    bool found = dladdr(below_program, &own) && own.dli_fname && strstr(own.dli_fname, ".so") &&
+                 realpath(own.dli_fname, path);
+    ssize_t length =
+        found ? (ssize_t)strlen(path) : readlink("/proc/self/exe", path, sizeof(path) - 1);
     if (length <= 0)
         return base_copy(".");
     path[length] = '\0';
@@ -30,17 +43,9 @@ static char *program_folder(void)
     return base_copy(path);
 }
 
-/* Possible places of platforms/ below @folder, in order: beside a build directory; installed, for
- * programs in bin/ and in libexec/foretrain/. */
-static const char *const below_program[] = {
-    "../platforms",
-    "../share/foretrain/platforms",
-    "../../share/foretrain/platforms",
-};
-
 static char *directory_of_program(void)
 {
-    AUTOFREE char *folder = program_folder();
+    AUTOFREE char *folder = own_folder();
     char *found = NULL;
     for (size_t i = 0; !found && i < ARRAY_SIZE(below_program); i++) {
         AUTOFREE char *candidate = base_format("%s/%s", folder, below_program[i]);

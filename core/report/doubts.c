@@ -146,6 +146,7 @@ void doubts_release(struct doubts *doubts)
     free(doubts->item);
     free(doubts->reason);
     free(doubts->seconds);
+    free(doubts->step);
     free(doubts->number);
     *doubts = (struct doubts){0};
 }

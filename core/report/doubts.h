@@ -40,6 +40,7 @@ struct doubts {
     char *reason;            /**< why the first of them is none; owned */
     int32_t simulated;       /**< draws that were simulated, too */
     double *seconds;         /**< (draws) time to train of each; owned */
+    double *step;            /**< (draws) step of the last phase of each [s]; owned */
     int32_t *number;         /**< (draws) of the random numbers behind it, ascending; equal ones are
                                   equal in all jobs that are compared; owned */
     struct interval control; /**< the least and the greatest simulated step of the last phase over
