@@ -35,6 +35,14 @@ def ask(*words, **env):
     return json.loads(done.stdout)
 
 
+def published(name, *words, **env):
+    """What experiments/published.py answers about a table; rows that it refuses are left out."""
+    done = subprocess.run([sys.executable, ROOT / "experiments" / "published.py", RUNS / name, "--json", *words],
+                          capture_output=True, text=True, check=True, env={**os.environ, **env})
+    answer = json.loads(done.stdout)
+    return {**answer, "rows": [row for row in answer["rows"] if not row["refused"]]}
+
+
 def read(name):
     """The rows of a table beside the runs."""
     with (RUNS / name).open(encoding="utf-8", newline="") as file:
@@ -108,22 +116,24 @@ def score_cells(name, rows):
             f"{interval_score(rows):.3f}"]
 
 
-def without(submitter):
-    """The runs of @submitter, by software profiles fitted to the runs of all others."""
+def without(submitter, jobs):
+    """The runs of @submitter, by software profiles fitted to the runs of all others, of which @jobs has the jobs."""
     with tempfile.TemporaryDirectory() as data:
         data = pathlib.Path(data)
         (data / "platforms").mkdir()
         for path in (ROOT / "platforms").iterdir():
             if path.name != "software":
                 (data / "platforms" / path.name).symlink_to(path)
-        rows = read("single_node.csv")
-        with (data / "others.csv").open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, rows[0].keys())
-            writer.writeheader()
-            writer.writerows(row for row in rows if row["submitter"].lower() != submitter)
-        subprocess.run([PROGRAM, "calibrate", "device", "--from", data / "others.csv", "--to",
+        others = data / "others"
+        others.mkdir()
+        (others / "platforms").symlink_to(jobs / "platforms")
+        (others / "devices").symlink_to(jobs / "devices")
+        for line, row in enumerate(read("single_node.csv"), 2):
+            if row["submitter"].lower() != submitter:
+                (others / f"{line:04d}.yaml").write_bytes((jobs / f"{line:04d}.yaml").read_bytes())
+        subprocess.run([PROGRAM, "calibrate", "device", "--from", others, "--to",
                         data / "platforms" / "software"], check=True, capture_output=True)
-        answer = ask("published", RUNS / "runs.csv", FORETRAIN_DATADIR=str(data))
+        answer = published("runs.csv", FORETRAIN_DATADIR=str(data))
     return [row for row in checked(answer)
             if row["submitter"].lower() == submitter and row["predicted_s"]]
 
@@ -131,8 +141,10 @@ def without(submitter):
 def scores(answer):
     """How good the intervals are, and whether that holds for machines of submitters never seen."""
     rows = checked(answer)
-    unseen = [row for submitter in sorted({row["submitter"].lower() for row in rows})
-              for row in without(submitter)]
+    with tempfile.TemporaryDirectory() as jobs:
+        published("single_node.csv", "--backend=analytic", f"--jobs={jobs}")
+        unseen = [row for submitter in sorted({row["submitter"].lower() for row in rows})
+                  for row in without(submitter, pathlib.Path(jobs))]
     return table(["profiles fitted to", "rows in clusters", "median error", "90th percentile",
                   "median of clusters", "coverage", "of clusters", "interval score"],
                  [score_cells("all runs on one node", rows),
@@ -249,13 +261,13 @@ def own_points(row):
 
 def to_target(row, directory):
     """The answer to a run's job when its epochs are not given."""
-    scenario = pathlib.Path(directory) / f"{row['line']}.yaml"
+    scenario = pathlib.Path(directory) / f"{row['line']:04d}.yaml"
     recipe = "rcp-nvidia" if row["round"] >= "v1.0" else f"{{points: [{own_points(row)}]}}"
     target = "74.9 %" if row["round"] == "v0.5" else "75.9 %"
     batch = row["batch_per_device"]
     return ask("predict", scenario, "--set", f"training.phases=[{{batch_per_device: {batch}}}]",
                "--set", f"training.target={target}", "--set", f"training.recipe={recipe}",
-               "--set", "training.extrapolate=true")
+               "--set", "training.extrapolate=true", "--set", "device.iteration_overhead=0 us")
 
 
 def target_group(row):
@@ -299,7 +311,7 @@ def targets(answer):
     """Time to train when the epochs are predicted too: the summary, and the runs that inform."""
     given = {(row["round"], row["system"]): row["epochs_mean"] for row in read("runs.csv")}
     with tempfile.TemporaryDirectory() as directory:
-        ask("published", RUNS / "runs.csv", "--keep", directory)
+        published("runs.csv", "--jobs", directory)
         pairs = [({**row, "epochs": given[row["round"], row["system"]]}, to_target(row, directory))
                  for row in train_rows(answer) if row["submitter"] != "Fujitsu"]
     pairs.sort(key=lambda pair: (pair[0]["round"], pair[0]["system"]))
@@ -423,7 +435,7 @@ def main():
     """Write both pages."""
     directory = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs"
     answer = (json.loads(pathlib.Path(sys.argv[2]).read_text(encoding="utf-8")) if len(sys.argv) > 2
-              else ask("published", RUNS / "runs.csv"))
+              else published("runs.csv"))
     (directory / "accuracy.md").write_text(page(answer), encoding="utf-8")
     (directory / "accuracy.svg").write_text(picture(answer), encoding="utf-8")
 

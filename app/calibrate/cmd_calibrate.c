@@ -30,8 +30,8 @@ static void print_fits(struct text *out, const struct software_fit *c)
     text_add(out, "\n%d runs fitted, median error %.1f %%", c->rows, 100 * c->median_error);
     if (c->several)
         text_add(out, "; %d on several nodes left out", c->several);
-    if (c->unknown)
-        text_add(out, "; %d of unknown devices or in doubt left out", c->unknown);
+    if (c->doubtful)
+        text_add(out, "; %d in doubt left out", c->doubtful);
     text_add(out, "\n");
 }
 
@@ -48,9 +48,9 @@ static void print_checks(struct text *out, const struct software_fit *c, const c
     text_add(out, "\npredicted from the data sheet, without any run of %s:\n", family);
     for (int32_t i = 0; i < c->checks; i++) {
         const struct software_fit_check *check = &c->check[i];
-        text_add(out, "%-5s %-44.44s %-16s batch %4g  %8.2f ms, measured %8.2f ms, %+6.1f %%\n",
-                 check->row->round, check->row->system, check->device, check->row->batch,
-                 1e3 * check->predicted, 1e3 * check->measured,
+        text_add(out, "%-24s %-14s %-16s batch %4lld  %8.2f ms, measured %8.2f ms, %+6.1f %%\n",
+                 check->run->file, check->run->software, check->run->device,
+                 (long long)check->run->batch, 1e3 * check->predicted, 1e3 * check->measured,
                  100 * (check->predicted / check->measured - 1));
     }
     text_add(out, "%d runs, median error %.1f %%\n", c->checks, 100 * median_check(c));
@@ -85,10 +85,10 @@ static struct json *pool_json(const struct software_fit_pool *pool)
 static struct json *check_json(const struct software_fit_check *check)
 {
     struct json *row = json_new_object();
-    json_put_text(row, "round", check->row->round);
-    json_put_text(row, "system", check->row->system);
-    json_put_text(row, "device", check->device);
-    json_put_real(row, "batch_per_device", check->row->batch);
+    json_put_text(row, "job", check->run->file);
+    json_put_text(row, "software", check->run->software);
+    json_put_text(row, "device", check->run->device);
+    json_put_integer(row, "batch_per_device", check->run->batch);
     json_put_real(row, "predicted_s", check->predicted);
     json_put_real(row, "measured_s", check->measured);
     json_put_real(row, "error", check->predicted / check->measured - 1);
@@ -112,13 +112,13 @@ static void print_json(struct text *out, const struct software_fit *c, bool writ
         json_append(fits, group_json(&c->group[i]));
     for (int32_t i = 0; i < c->checks; i++)
         json_append(checks, check_json(&c->check[i]));
-    json_put_text(json, "schema", "foretrain/calibration/1");
+    json_put_text(json, "schema", "foretrain/calibration/2");
     json_put(json, "fits", fits);
     json_put(json, "fallback", pool_json(&c->pool));
     json_put(json, "startup_s", startup_json(c));
     json_put_integer(json, "runs", c->rows);
     json_put_integer(json, "left_out_several_nodes", c->several);
-    json_put_integer(json, "left_out_unknown_or_in_doubt", c->unknown);
+    json_put_integer(json, "left_out_in_doubt", c->doubtful);
     json_put_real(json, "median_error", c->median_error);
     json_put_real(json, "residual", c->residual);
     json_put(json, "checks", checks);
@@ -145,7 +145,7 @@ static int write_profiles(const struct software_fit *c, const struct calibrate_r
     int failed = 0;
     for (int32_t i = 0; i < c->softwares; i++)
         if (strchr(c->software[i], '/'))
-            failed = err_add(err, "round '%s' cannot be the name of a file", c->software[i]);
+            failed = err_add(err, "software '%s' cannot be the name of a file", c->software[i]);
     for (int32_t i = 0; i < 2 * c->softwares && !failed; i++) {
         const char *software = c->software[i % c->softwares];
         AUTOFREE char *path = base_format("%s/%s.yaml", directory, software);
@@ -167,11 +167,11 @@ static void print_people(struct text *out, const struct software_fit *c,
         text_add(out, "%d profiles written to %s\n", c->softwares, request->to);
 }
 
-static int answer(const struct calibrate_request *request, const struct published *table,
+static int answer(const struct calibrate_request *request, const struct runs *runs,
                   struct text *out, struct err *err)
 {
     AUTORELEASE(software_fit) struct software_fit c = {0};
-    if (software_fit_make(&c, table, request->from, request->without, err))
+    if (software_fit_make(&c, runs, request->without, err))
         return -1;
     int failed =
         request->without && !c.checks
@@ -239,10 +239,10 @@ static int run_device(const void *record, struct text *out, struct err *err)
     const struct calibrate_request *request = record;
     if (!request->from)
         return measure(request, false, out, err);
-    AUTORELEASE(published) struct published table = {0};
-    if (claim_input(request->from, err) || published_read(&table, request->from, err))
+    AUTORELEASE(runs) struct runs runs = {0};
+    if (claim_input_all(request->from, err) || runs_read(&runs, request->from, err))
         return -1;
-    return answer(request, &table, out, err);
+    return answer(request, &runs, out, err);
 }
 
 static int run_cluster(const void *record, struct text *out, struct err *err)
@@ -270,8 +270,8 @@ static int run_cluster(const void *record, struct text *out, struct err *err)
 
 static const struct option device_options[] = {
     ROWS_MACHINE,
-    OPTION_ROW("from", 'f', OPTION_TEXT, AT(from), "FILE", NULL,
-               "Measure nothing: a table of runs, as `published` reads it",
+    OPTION_ROW("from", 'f', OPTION_TEXT, AT(from), "DIR", NULL,
+               "Measure nothing: fit to jobs that ran, which say measured.step",
                .bars = "out|networks|batch|threads|device|precision|repeats|budget|strict"),
     OPTION_ROW("to", 0, OPTION_FOLDER, AT(to), "DIR", NULL, "Write a profile per software to DIR",
                "from", .holds = "*.yaml"),
@@ -304,11 +304,10 @@ static const struct command calibrate_device_command = {
     .name = "device",
     .synopsis = "[options]",
     .help = "measure this machine's device, or fit how fast devices compute to runs on one node",
-    .examples =
-        "foretrain calibrate device -o my-cpu.yaml\n"
-        "foretrain calibrate device --from experiments/02_published_runs/single_node.csv\n"
-        "foretrain calibrate device --from mine.csv --to profiles    (for cluster.software)\n"
-        "foretrain calibrate device --from mine.csv --without H100   (predict it instead)",
+    .examples = "foretrain calibrate device -o my-cpu.yaml\n"
+                "foretrain calibrate device --from jobs\n"
+                "foretrain calibrate device --from jobs --to profiles    (for cluster.software)\n"
+                "foretrain calibrate device --from jobs --without H100   (predict it instead)",
     RECORD(device_options, struct calibrate_request, &defaults),
     ANSWERS(&machine_device_columns),
     .run = run_device,

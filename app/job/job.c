@@ -378,8 +378,8 @@ bool point_equal(const struct point *a, const struct point *b)
 }
 
 /* Measured evaluations over their forward passes, which do not read the images: median of 180 runs
- * on one node, all of JPEG files.  Source: foretrain published
- * experiments/02_published_runs/single_node.csv; a test compares. */
+ * on one node, all of JPEG files.  Source:
+ * experiments/published.py experiments/02_published_runs/single_node.csv; a test compares. */
 #define EVALUATION_LONGER 2.4
 
 double job_evaluation_factor(const struct scenario *scenario)

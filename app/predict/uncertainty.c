@@ -21,8 +21,8 @@
 /* Sometimes a machine is slower than others of its kind, hardly ever faster.  Of 180 runs on one
  * node 7.8 % take more than 5 % longer than their fit and 1.1 % take as much less; the largest
  * excess is 21 %.  With an excess of 0 to TAIL_LONGEST, all equally likely, that is a share of (7.8
- * % - 1.1 %) / (1 - 5 / 21) of the runs. Source: foretrain published
- * experiments/02_published_runs/single_node.csv; a test compares. */
+ * % - 1.1 %) / (1 - 5 / 21) of the runs. Source:
+ * experiments/published.py experiments/02_published_runs/single_node.csv; a test compares. */
 #define TAIL_LONGEST 0.21
 #define TAIL_ALONE   0.09
 

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "app/study/published_facts.h"
 #include "core/backend/backend.h"
 #include "core/backend/cost.h"
 #include "core/network/nccl.h"
@@ -14,7 +13,7 @@
 
 enum { NO_GROUP = -1 };
 
-/* Data derived from the table's rows. */
+/* Data derived from the runs. */
 struct work {
     struct software_fit *result;
     const struct model *model;
@@ -49,63 +48,38 @@ static void add_name(char ***name, int32_t *count, char *wanted)
     (*name)[(*count)++] = wanted;
 }
 
-static char *software_name(const struct published_row *row)
+/* --- runs --- */
+
+/* Whether @runs has a run of this device and software that is in no doubt. */
+static bool has_trusted(const struct runs *runs, const struct run_measured *like)
 {
-    return isnan(published_round(row->round)) ? base_copy(row->round)
-                                              : base_format("mlperf-%s", row->round);
-}
-
-/* --- rows --- */
-
-enum { TRUSTED = 3 }; /* several runs that agree, on known hardware */
-
-static char *device_of(const struct published_row *row)
-{
-    AUTORELEASE(err) struct err err = {0};
-    return row->nodes <= 1 && row->step_ms > 0 && row->batch >= 1 && row->per_node >= 1
-               ? published_device(row, &err)
-               : NULL;
-}
-
-/* Whether @table has a trusted run of this device in this round. */
-static bool has_trusted(const struct published *table, const char *round, const char *device)
-{
-    for (int32_t i = 0; i < table->count; i++) {
-        const struct published_row *row = &table->row[i];
-        if (row->trust < TRUSTED || strcmp(row->round, round) != 0)
-            continue;
-        AUTOFREE char *other = device_of(row);
-        bool same = other && strcmp(other, device) == 0;
-        if (same)
+    for (int32_t i = 0; i < runs->count; i++) {
+        const struct run_measured *run = &runs->run[i];
+        if (!run->doubtful && run->nodes == 1 && !strcmp(run->software, like->software) &&
+            !strcmp(run->device, like->device))
             return true;
     }
     return false;
 }
 
-/* The device of a row on one node that is suitable for calibration, or NULL; the caller frees
- * it.  A doubtful run is better than none: it is used where the round has no trusted run of the
- * device. */
-static char *usable_device(const struct published *table, const struct published_row *row)
+/* Whether a run is suitable for calibration.  A doubtful one is better than none. */
+static bool is_usable(const struct runs *runs, const struct run_measured *run)
 {
-    char *device = device_of(row);
-    if (!device || !(row->trust < TRUSTED) || !has_trusted(table, row->round, device))
-        return device;
-    free(device);
-    return NULL;
+    return run->nodes == 1 && !(run->doubtful && has_trusted(runs, run));
 }
 
-/* Collects names in the table; counts rows left out. */
-static void collect(struct software_fit *c, const struct published *table)
+/* Collects names of the runs; counts those left out. */
+static void collect(struct software_fit *c, const struct runs *runs)
 {
-    for (int32_t i = 0; i < table->count; i++) {
-        const struct published_row *row = &table->row[i];
-        char *device = row->nodes > 1 ? NULL : usable_device(table, row);
-        c->several += row->nodes > 1;
-        c->unknown += !(row->nodes > 1) && !device;
-        if (!device)
+    for (int32_t i = 0; i < runs->count; i++) {
+        const struct run_measured *run = &runs->run[i];
+        bool usable = is_usable(runs, run);
+        c->several += run->nodes > 1;
+        c->doubtful += run->nodes == 1 && !usable;
+        if (!usable)
             continue;
-        add_name(&c->device, &c->devices, device);
-        add_name(&c->software, &c->softwares, software_name(row));
+        add_name(&c->device, &c->devices, base_copy(run->device));
+        add_name(&c->software, &c->softwares, base_copy(run->software));
     }
     if (c->devices) {
         qsort(c->device, (size_t)c->devices, sizeof(*c->device), compare_names);
@@ -145,49 +119,32 @@ static void add_compute(struct fit_row *row, const struct model *model, const st
 }
 
 /* The all-reduces within the node, one after the other. */
-static int add_exchange(struct fit_row *row, const struct published_row *origin,
-                        const struct device *device, const struct software_era *era, int64_t bytes,
-                        struct err *err)
+static double exchange_seconds(const struct run_measured *run, const struct software_era *era,
+                               int64_t bytes)
 {
-    struct published_node node;
-    if (origin->per_node < 2)
+    struct nccl_world world = run->nccl;
+    if (!world.ranks)
         return 0;
-    if (published_node(&node, origin, err))
-        return -1;
-    const struct published_link *link = published_link(node.link);
-    struct nccl_world world = {
-        .version = era->nccl,
-        .ranks = (int32_t)origin->per_node,
-        .nodes = 1,
-        .intra = link->nvlink ? NCCL_NVLINK : NCCL_PCI,
-        .compute_capability = (int32_t)device->compute_capability,
-        .nvswitch = strcasestr(origin->intra_topology, "NVSwitch") != NULL,
-        .channels = published_channels(origin, link),
-        .intra_bandwidth = published_ring_bandwidth(&node, link),
-    };
-    row->fixed =
-        era->groups * nccl_choose(&world, COLLECTIVE_ALL_REDUCE, bytes / era->groups).seconds;
-    return 0;
+    world.version = era->nccl;
+    return era->groups * nccl_choose(&world, COLLECTIVE_ALL_REDUCE, bytes / era->groups).seconds;
 }
 
-static int describe(const struct work *work, struct fit_row *row,
-                    const struct published_row *origin, const char *device_name,
-                    const char *software, struct err *err)
+static struct fit_row describe(const struct work *work, const struct run_measured *run)
 {
     const struct software_fit *c = work->result;
-    const struct software_era *era = software_era(software);
-    const struct device *device = &work->device[find_name(c->device, c->devices, device_name)];
-    int64_t batch = (int64_t)round(origin->batch);
-    *row = (struct fit_row){
+    const struct software_era *era = software_era(run->software);
+    const struct device *device = &work->device[find_name(c->device, c->devices, run->device)];
+    int64_t gradients = (era->wide_gradients ? 4 : 2) * model_parameters(work->model);
+    struct fit_row row = {
         .group = NO_GROUP,
         .kind = era->launch,
         .slowest = noise_expected_slowest(&(struct noise){.compute_cv = CALIBRATION_JITTER},
-                                          (int32_t)origin->per_node),
-        .seconds = 1e-3 * origin->step_ms,
+                                          run->devices_per_node),
+        .fixed = exchange_seconds(run, era, gradients),
+        .seconds = run->step,
     };
-    add_compute(row, work->model, device, software_fusion(era, device, batch), batch);
-    return add_exchange(row, origin, device, era,
-                        (era->wide_gradients ? 4 : 2) * model_parameters(work->model), err);
+    add_compute(&row, work->model, device, software_fusion(era, device, run->batch), run->batch);
+    return row;
 }
 
 static int32_t add_group(struct work *work, const char *device, const char *software)
@@ -209,39 +166,41 @@ static int32_t add_group(struct work *work, const char *device, const char *soft
     return c->groups++;
 }
 
-static void keep_excess(struct software_fit *c, const struct published_row *row,
+static void keep_excess(struct software_fit *c, const struct run_measured *run,
                         const char *software)
 {
-    if (!isnan(row->first_s))
-        c->excess[c->excesses++] = (struct software_fit_excess){software, row->first_s};
+    if (!isnan(run->startup))
+        c->excess[c->excesses++] = (struct software_fit_excess){software, run->startup};
 }
 
-static int describe_all(struct work *work, const struct published *table, const char *without,
+/* Whether @device is of @family: its name begins so. */
+static bool is_of(const char *device, const char *family)
+{
+    size_t length = strlen(family);
+    return !strncasecmp(device, family, length) && strchr("-", device[length]);
+}
+
+static int describe_all(struct work *work, const struct runs *runs, const char *without,
                         struct err *err)
 {
     struct software_fit *c = work->result;
-    for (int32_t i = 0; i < table->count; i++) {
-        const struct published_row *origin = &table->row[i];
-        char *found = origin->nodes > 1 ? NULL : usable_device(table, origin);
-        if (!found)
+    for (int32_t i = 0; i < runs->count; i++) {
+        const struct run_measured *run = &runs->run[i];
+        if (!is_usable(runs, run))
             continue;
-        AUTOFREE char *named = software_name(origin);
-        const char *device = c->device[find_name(c->device, c->devices, found)];
-        const char *software = c->software[find_name(c->software, c->softwares, named)];
-        free(found);
-        keep_excess(c, origin, software);
-        bool left_out = without && !strcasecmp(origin->family, without);
-        struct fit_row *row = left_out ? &work->left[c->checks] : &work->row[c->rows];
-        if (describe(work, row, origin, device, software, err))
-            return -1;
-        if (left_out) {
-            c->check[c->checks++] = (struct software_fit_check){origin, device, 0, row->seconds};
+        const char *device = c->device[find_name(c->device, c->devices, run->device)];
+        const char *software = c->software[find_name(c->software, c->softwares, run->software)];
+        keep_excess(c, run, software);
+        struct fit_row row = describe(work, run);
+        if (without && is_of(device, without)) {
+            work->left[c->checks] = row;
+            c->check[c->checks++] = (struct software_fit_check){run, 0, row.seconds};
             continue;
         }
-        row->group = add_group(work, device, software);
-        c->rows++;
+        row.group = add_group(work, device, software);
+        work->row[c->rows++] = row;
     }
-    return c->rows ? 0 : err_add(err, "%s: no run on one node of a known device", c->file);
+    return c->rows ? 0 : err_add(err, "%s: no run on one node", c->folder);
 }
 
 /* --- what the fit says --- */
@@ -360,25 +319,24 @@ static int fit_rows(struct work *work, struct err *err)
     return 0;
 }
 
-int software_fit_make(struct software_fit *c, const struct published *table, const char *file,
-                      const char *without, struct err *err)
+int software_fit_make(struct software_fit *c, const struct runs *runs, const char *without,
+                      struct err *err)
 {
-    const char *slash = strrchr(file, '/');
-    c->file = base_copy(slash ? slash + 1 : file);
-    collect(c, table);
-    c->group = base_alloc(table->count, sizeof(*c->group));
-    c->check = base_alloc(table->count, sizeof(*c->check));
-    c->excess = base_alloc(table->count, sizeof(*c->excess));
+    c->folder = base_copy(runs->folder);
+    collect(c, runs);
+    c->group = base_alloc(runs->count, sizeof(*c->group));
+    c->check = base_alloc(runs->count, sizeof(*c->check));
+    c->excess = base_alloc(runs->count, sizeof(*c->excess));
     struct model *model = network_build("resnet50", 224, 1000, err);
     struct work work = {
         .result = c,
         .model = model,
         .device = base_alloc(c->devices, sizeof(*work.device)),
-        .row = base_alloc(table->count, sizeof(*work.row)),
-        .left = base_alloc(table->count, sizeof(*work.left)),
+        .row = base_alloc(runs->count, sizeof(*work.row)),
+        .left = base_alloc(runs->count, sizeof(*work.left)),
     };
-    int failed = read_devices(&work, err) || describe_all(&work, table, without, err) ||
-                 fit_rows(&work, err);
+    int failed =
+        read_devices(&work, err) || describe_all(&work, runs, without, err) || fit_rows(&work, err);
     for (int32_t i = 0; i < c->devices; i++)
         device_release(&work.device[i]);
     model_free(model);
@@ -401,6 +359,6 @@ void software_fit_release(struct software_fit *c)
     free(c->group);
     free(c->check);
     free(c->excess);
-    free(c->file);
+    free(c->folder);
     *c = (struct software_fit){0};
 }

@@ -3,8 +3,7 @@
 /** @file
  * Fit software profiles to runs on one node.
  *
- * Each run on one node of the table belongs to a device (by published_device()) and to a software:
- * "mlperf-v1.0" for round v1.0, else the word in its column `round`.  One efficiency is fitted per
+ * Each run on one node belongs to a device and to a software.  One efficiency is fitted per
  * device and software, one overhead per kernel for software with CUDA graphs and one for software
  * without; see app/study/fit.h.  Runs on several nodes are never used.
  */
@@ -12,7 +11,7 @@
 #include <stdbool.h>
 
 #include "app/study/fit.h"
-#include "app/study/published.h"
+#include "app/study/runs.h"
 #include "core/platform/platform.h"
 
 /** A device as software drives it. */
@@ -29,9 +28,8 @@ struct software_fit_group {
 
 /** A run left out of the fit by family, predicted from its device's data sheet. */
 struct software_fit_check {
-    const struct published_row *row; /**< borrowed */
-    const char *device;              /**< borrowed from software_fit.device */
-    double predicted, measured;      /**< one step [s] */
+    const struct run_measured *run; /**< borrowed */
+    double predicted, measured;     /**< one step [s] */
 };
 
 /** Time of a run beyond its epochs and evaluations. */
@@ -60,18 +58,17 @@ struct software_fit {
     int32_t groups, checks, devices, softwares, excesses;
     int32_t rows;        /**< fitted */
     int32_t several;     /**< left out: more than one node */
-    int32_t unknown;     /**< left out: no device of that family is known, no step time, or trust
-                              below 3 */
+    int32_t doubtful;    /**< left out: others of their software and device are better known */
     double median_error; /**< of |predicted / measured - 1| of the fitted rows */
     double residual;     /**< robust standard deviation of all rows */
-    char *file;          /**< base name of the table's file; owned */
+    char *folder;        /**< base name of the runs' folder; owned */
 };
 
-/** Calibrate with the rows of @table, read from @file, without those of family @without ("H100";
- * NULL: all), which are predicted instead, into zeroed @software_fit.  Borrows from @table.
- * @return 0, or -1: no row to fit, a device file that cannot be read, a fit that fails. */
-int software_fit_make(struct software_fit *software_fit, const struct published *table,
-                      const char *file, const char *without, struct err *err);
+/** Calibrate with @runs, without those of devices of family @without ("H100"; NULL: all), which are
+ * predicted instead, into zeroed @software_fit.  Borrows from @runs.
+ * @return 0, or -1: no run to fit, a device file that cannot be read, a fit that fails. */
+int software_fit_make(struct software_fit *software_fit, const struct runs *runs,
+                      const char *without, struct err *err);
 
 void software_fit_release(struct software_fit *software_fit);
 
@@ -119,6 +116,9 @@ enum fusion software_fusion(const struct software_era *era, const struct device 
 
 /** The images up to which it merges less on @device; 0: never. */
 int32_t software_small_batch(const struct software_era *era, const struct device *device);
+
+/** 1.1 of "mlperf-v1.1"; NAN: @software is no round of MLPerf. */
+double software_round(const char *software);
 
 /** The facts of @software; never NULL. */
 const struct software_era *software_era(const char *software);

@@ -1,4 +1,6 @@
+#include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "app/study/software_fit.h"
@@ -38,7 +40,8 @@ static const char nnl_overlap[] =
  * DistributedDataParallel).
  *
  * v0.5 and v0.6 start all-reduces during the backward pass, whose batch norm is a persistent
- * kernel: little or nothing of them progresses before its end (find_groups() of published_map.c).
+ * kernel: little or nothing of them progresses before its end (groups_of() of
+ * experiments/published_mlperf.py).
  */
 static const struct software_era eras[] = {
     {"mlperf-v0.5", "MXNet of NGC 18.11, MLPerf Training v0.5 (2018)", 203, LAUNCH_SINGLE, 20, 20,
@@ -88,6 +91,14 @@ enum fusion software_fusion(const struct software_era *era, const struct device 
     enum fusion most =
         era->name && device->compute_capability == 70 ? era->volta : least(own, era->fusion);
     return batch <= software_small_batch(era, device) ? least(most, FUSION_BN_RELU) : most;
+}
+
+double software_round(const char *software)
+{
+    double round;
+    int end = 0;
+    bool is_round = sscanf(software, "mlperf-v%lf%n", &round, &end) == 1 && !software[end];
+    return is_round ? round : NAN;
 }
 
 const struct software_era *software_era(const char *software)

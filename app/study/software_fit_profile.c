@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "app/study/published_facts.h"
 #include "core/config/field_write.h"
 #include "core/scenario/scenario.h"
 
@@ -25,9 +24,9 @@ static void add_group(struct text *out, const struct software_fit *c,
 {
     bool own = !strcmp(group->software, software);
     AUTOFREE char *source =
-        own ? base_format("foretrain calibrate device: %s, round %s, %d run%s on one node", c->file,
-                          software, group->rows, group->rows == 1 ? "" : "s")
-            : base_format("as under %s, the nearest in %s", group->software, c->file);
+        own ? base_format("foretrain calibrate device: %s, round %s, %d run%s on one node",
+                          c->folder, software, group->rows, group->rows == 1 ? "" : "s")
+            : base_format("as under %s, the nearest in %s", group->software, c->folder);
     text_add(out, "  - device: %s\n    fusion: %s\n", group->device, group->fusion);
     if (group->small_batch)
         text_add(out, "    small_batch: %d\n    small_fusion: %s\n", group->small_batch,
@@ -57,9 +56,8 @@ static const struct software_fit_group *nearest_group(const struct software_fit 
         bool other = rounds && !strncmp(group->software, prefix, length);
         if (strcmp(group->device, device) || !(own || other))
             continue;
-        double distance = own ? 0
-                              : fabs(published_round(group->software + length) -
-                                     published_round(software + length));
+        double distance =
+            own ? 0 : fabs(software_round(group->software) - software_round(software));
         if (distance <= least) {
             least = distance;
             best = group;
@@ -90,7 +88,7 @@ static void add_fallback(struct text *out, const struct software_fit *c, const c
     double efficiency = fallback_efficiency(c, software, &own);
     AUTOFREE char *source =
         base_format("foretrain calibrate device: %s in %s",
-                    own ? "mean of its devices" : "median of all devices", c->file);
+                    own ? "mean of its devices" : "median of all devices", c->folder);
     text_add(out,
              "\n# Of a device without runs; as the device file says, where fusion is not given.\n"
              "fallback:\n");
@@ -110,7 +108,7 @@ static void add_startup(struct text *out, const struct software_fit *c, const ch
     AUTOFREE char *source =
         base_format("foretrain calibrate device: %s, median of %d run%s %s on one node: "
                     "all but epochs and evaluations",
-                    c->file, startup.runs, startup.runs == 1 ? "" : "s", startup.whence);
+                    c->folder, startup.runs, startup.runs == 1 ? "" : "s", startup.whence);
     field_write_quantity(out, 0, "startup", PROVENANCE_PUBLISHED, 0, source, "%.4g s",
                          startup.seconds);
 }
@@ -119,7 +117,7 @@ void software_fit_profile(struct text *out, const struct software_fit *c, const 
 {
     const struct software_era *era = software_era(software);
     text_add(out, SOFTWARE_FIT_PROFILE " device --from ");
-    field_write_text(out, c->file);
+    field_write_text(out, c->folder);
     text_add(out, "\nversion: 1\n");
     field_write_line(out, 0, "name", software);
     field_write_line(out, 0, "description", era->description);

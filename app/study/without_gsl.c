@@ -36,4 +36,3 @@ static const struct option options[] = {ROW_LAST};
     }
 
 NOT_HERE(calibrate);
-NOT_HERE(published);

@@ -175,8 +175,14 @@ struct scenario {
         double storage;     /**< that all nodes share [bytes/s]; 0: no limit */
         double image_bytes; /**< of an image there */
     } input;
-    char sha256[65];           /**< of the file's text and the --set assignments, hexadecimal */
-    char *path;                /**< as given */
+    struct {
+        double step;    /**< [s]; 0: not given */
+        double startup; /**< [s] of a run beside its epochs and evaluations */
+        char *software; /**< that ran: a name, which need not have a profile; NULL: not given */
+        bool doubtful;  /**< other runs are better known */
+    } measured;         /**< of a run of this job */
+    char sha256[65];    /**< of the file's text and the --set assignments, hexadecimal */
+    char *path;         /**< as given */
     struct document *document; /**< where each value stands, for messages; owned */
 };
 

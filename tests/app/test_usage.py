@@ -146,7 +146,6 @@ class Usage(support.Case):
                 (("merge", table, "--out", table), "out", table),
                 (("validate", job, "--measured", spans, "--report", spans), "report", spans),
                 (("import", "onnx", table, "--to", table, "--overwrite"), "to", table),
-                (("published", table, f"--keep={out}", f"--csv={out}/1.yaml"), "keep", "--csv"),
                 (("data", "pack", image.parent, "--to", image), "to", image),
                 ((*train, f"--report={train[1]}"), "report", train[1]),
                 ((*train, f"--report={out}/steps.csv"), "report", "--out"),

@@ -40,7 +40,6 @@ allreduce:  {algorithm: ring, bucket: 16 KiB, overlap: backward}
 TRAIN = ["train", "-n", "2", "--device", "cpu-naive", "--quiet"]
 HAS_EXECUTOR = os.path.exists(EXECUTOR)
 HAS_MPI = HAS_EXECUTOR and "mpirun" in harness.run("train", TOY, "--dry-run", "--device", "cpu-naive").stdout
-RUNS = ROOT / "experiments" / "02_published_runs"
 
 
 def record(test, what, cases, failures, seed=None, **more):
@@ -88,9 +87,7 @@ class Place:
         self.clear()
         self.job = self.write("job.yaml", support.JOB)
         self.training = self.write("training.yaml", JOB)
-        with open(RUNS / "runs.csv", encoding="utf-8") as file:
-            rows = file.read().split("\n")
-        self.table = self.write("runs.csv", "\n".join(rows[:3]) + "\n")
+        self.runs = self.write("runs/1.yaml", support.JOB + "measured: {step: 90 ms, software: mine}\n").parent
         for name, side in ("cat/1.jpg", 16), ("cat/2.jpg", 8), ("dog/1.jpg", 16):
             path = self.root / "images" / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,6 +96,7 @@ class Place:
     def write(self, name, text):
         """A file of input."""
         path = self.root / name
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return path
 

@@ -86,10 +86,6 @@ class Calls(faults.Case):
     def test_explain(self):
         self.each_fails(["explain", self.place.job, "--json", "--csv", "e.csv"])
 
-    def test_published(self):
-        self.each_fails(["published", self.place.table, "--json", "--backend", "analytic",
-                         "--csv", "p.csv"])
-
     def test_sweep(self):
         self.each_fails(["sweep", self.place.training, "--backend", "analytic", "--jobs", "1",
                          "--scan", "cluster.nodes=2..8:x2", "--csv", "all.csv"])
@@ -99,7 +95,7 @@ class Calls(faults.Case):
                          "--json"])
 
     def test_calibrate(self):
-        self.each_fails(["calibrate", "device", "--from", faults.RUNS / "single_node.csv", "--to",
+        self.each_fails(["calibrate", "device", "--from", self.place.runs, "--to",
                          "profiles", "--json"])
 
 

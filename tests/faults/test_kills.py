@@ -114,15 +114,11 @@ class Kills(faults.Case):
         self.each_round(["sweep", self.place.training, "--backend", "analytic", "--jobs", "2", "--scan",
                          "cluster.nodes=2..16", "--csv", "all.csv"], 24)
 
-    def test_published(self):
-        self.each_round(["published", self.place.table, "--backend", "analytic", "--csv", "p.csv",
-                         "--keep", "rows"], 12)
-
     def test_pack(self):
         self.each_round(["data", "pack", self.place.root / "images", "--to", "a.ftp", "--image=8"], 8)
 
     def test_calibrate(self):
-        self.each_round(["calibrate", "device", "--from", faults.RUNS / "single_node.csv", "--to",
+        self.each_round(["calibrate", "device", "--from", self.place.runs, "--to",
                          "profiles", "--json"], 12)
 
     @unittest.skipUnless(faults.HAS_MPI, "built without MPI, or mpirun is missing")
