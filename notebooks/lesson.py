@@ -3,9 +3,14 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAM = os.environ.get("FORETRAIN", str(ROOT / "build" / "foretrain"))
+
+os.environ.setdefault("FORETRAIN_LIBRARY", str(pathlib.Path(PROGRAM).with_name("libforetrain.so.0")))
+sys.path.append(str(ROOT / "app" / "library"))
+import foretrain  # noqa: E402  needs the lines above
 
 
 def run(*words):
@@ -24,3 +29,8 @@ def ask(*words):
 def settings(**values):
     """--set KEY=VALUE for each; two underscores stand for a point: allreduce__bucket="4 MiB"."""
     return [f"--set={key.replace('__', '.')}={value}" for key, value in values.items()]
+
+
+def predict(job, backend="analytic", **values):
+    """The answer for a job, by the library; @values as in settings()."""
+    return foretrain.predict(job, backend=backend, values={key.replace("__", "."): v for key, v in values.items()})
