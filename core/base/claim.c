@@ -102,6 +102,14 @@ int claim_input(const char *path, struct err *err)
     return 0;
 }
 
+void claim_written(const char *path)
+{
+    AUTOFREE char *place = claim_count ? realpath(path, NULL) : NULL;
+    for (int32_t i = 0; i < claim_count && place; i++)
+        if (!strcmp(claims[i].place, place))
+            claims[i].place[0] = '\0'; /* no file is there */
+}
+
 int claim_input_all(const char *path, struct err *err)
 {
     AUTOFREE char *copy = base_copy(path);

@@ -24,5 +24,8 @@ int claim_check(struct err *err);
  * @return 0, or -1 (exit code 64) with both names: an output would replace it. */
 int claim_input(const char *path, struct err *err);
 
+/** Note that the output @path was written: from now on it may be read. */
+void claim_written(const char *path);
+
 /** Ask before all files in the directory @path are read, or those of a pattern ("{0..9}.tar"). */
 int claim_input_all(const char *path, struct err *err);

@@ -284,7 +284,10 @@ int file_write(const char *path, const struct text *text,
     if (file_fresh_open(&file, path, err))
         return -1;
     fwrite(text->data, 1, (size_t)text->length, file.stream); /* a fault stays with the stream */
-    return file_fresh_close(&file, false, check, err);
+    if (file_fresh_close(&file, false, check, err))
+        return -1;
+    claim_written(path);
+    return 0;
 }
 
 int file_check_own(const char *path, const char *mark, struct err *err)
