@@ -1,14 +1,13 @@
 #include "sim/engine.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <simgrid/engine.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
 #include "sim/platform_xml.h"
 
 /* The address sanitizer does not know SimGrid's hand-made stacks.  It accepts libc's, which it
@@ -48,13 +47,9 @@ static char settings[][40] = {
 /* SimGrid reads a platform only by path; this one is not on any disk. */
 static int load_platform(const struct text *xml, struct err *err)
 {
-    int file = memfd_create("platform", 0);
-    int64_t done = 0;
-    for (ssize_t now = 0; file >= 0 && done < xml->length && now >= 0; done += now)
-        now = write(file, xml->data + done, (size_t)(xml->length - done));
-    if (done < xml->length)
-        return err_add_code(err, file < 0 ? 71 : 74, "simulator: cannot store the platform: %s",
-                            strerror(errno));
+    int file = file_in_memory("platform", xml, err);
+    if (file < 0)
+        return -1;
     char path[32];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
     simgrid_load_platform(path);
@@ -62,7 +57,7 @@ static int load_platform(const struct text *xml, struct err *err)
     return 0;
 }
 
-int engine_start(const struct traffic *traffic, const struct fold *fold, struct err *err)
+int engine_start(const struct traffic *traffic, struct err *err)
 {
     int argc = (int)(ARRAY_SIZE(settings));
     char *argv[ARRAY_SIZE(settings) + 1] = {NULL};
@@ -70,7 +65,7 @@ int engine_start(const struct traffic *traffic, const struct fold *fold, struct 
         argv[i] = settings[i];
     simgrid_init(&argc, argv);
     AUTORELEASE(text) struct text xml = {0};
-    platform_xml_print(&xml, traffic, fold);
+    platform_xml_print(&xml, traffic);
     return load_platform(&xml, err);
 }
 

@@ -7,12 +7,12 @@
 #include <simgrid/host.h>
 
 #include "core/base/err.h"
-#include "sim/fold.h"
+#include "core/traffic/traffic.h"
 
-/** Start SimGrid with the platform of @traffic folded by @fold.  Once per process; SimGrid aborts
+/** Start SimGrid with the platform of @traffic.  Once per process; SimGrid aborts
  * the process if it refuses the platform.  @return 0, or -1: the platform cannot be passed to
- * SimGrid (exit code 70). */
-int engine_start(const struct traffic *traffic, const struct fold *fold, struct err *err);
+ * SimGrid (exit codes 71, 74). */
+int engine_start(const struct traffic *traffic, struct err *err);
 
 /** All hosts by name.  sg_host_by_name() searches one zone after the other, and there may be as
  * many zones as hosts. */

@@ -1,4 +1,4 @@
-#include "sim/lane.h"
+#include "sim/sim.h"
 
 #include <math.h>
 #include <simgrid/actor.h>
@@ -8,6 +8,7 @@
 #include <simgrid/host.h>
 #include <simgrid/mailbox.h>
 #include <simgrid/semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,19 +47,19 @@ struct entity {
 };
 
 struct stage {
-    const struct simulation *simulation;
+    const struct workload *workload;
     struct trace *trace;
     struct entity *entity;   /* (classes) */
     struct meeting *meeting; /* (relations, classes) */
     sg_bar_t together;       /* where all classes wait for each other before a step of NCCL */
     sg_host_t home;          /* where actors start */
     bool *awaited;           /* (steps) whether another lane depends on it */
-    double *seconds;         /* (steps) of local steps */
+    sim_progress *progress;
 };
 
 static struct meeting *meeting(const struct stage *stage, int32_t relation, int32_t class)
 {
-    return &stage->meeting[relation * stage->simulation->fold->count + class];
+    return &stage->meeting[relation * stage->workload->classes + class];
 }
 
 static void catch_up(struct walker *walker)
@@ -81,15 +82,18 @@ static void wait_for(struct walker *walker, int32_t step, int32_t iteration)
     walker->clock = simgrid_get_clock();
 }
 
-/* Steps of the same lane run in order, so only other lanes are ever waited for. */
-static void wait_for_deps(struct walker *walker, const struct step *step)
+static int32_t dep_begin(const struct workload *workload, int32_t step)
 {
-    const struct schedule *schedule = walker->entity->stage->simulation->schedule;
-    for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
-        const struct dep *dep = &schedule->dep[i];
-        if (schedule->step[dep->step].lane != step->lane)
-            wait_for(walker, dep->step, walker->iteration - dep->distance);
-    }
+    return step > 0 ? workload->dep_end[step - 1] : 0;
+}
+
+/* Steps of the same lane run in order, so only other lanes are ever waited for. */
+static void wait_for_deps(struct walker *walker, int32_t step)
+{
+    const struct workload *workload = walker->entity->stage->workload;
+    for (int32_t i = dep_begin(workload, step); i < workload->dep_end[step]; i++)
+        if (workload->lane[workload->dep[i]] != workload->lane[step])
+            wait_for(walker, workload->dep[i], walker->iteration - workload->distance[i]);
 }
 
 static void announce(struct walker *walker, int32_t step)
@@ -129,19 +133,16 @@ static void wait_until_left(struct walker *walker)
 static void report(const struct stage *stage)
 {
     enum { EVERY = 4096 /* messages, a hundredth of a second */ };
-    const struct simulation *simulation = stage->simulation;
-    if (simulation->run->progress && stage->trace->messages % EVERY == 0)
-        simulation->run->progress(stage->trace->messages, simulation->messages);
+    if (stage->progress && stage->trace->messages % EVERY == 0)
+        stage->progress(stage->trace->messages, stage->workload->messages);
 }
 
 /* Unless it @leaves, the rank stays until its message has arrived. */
 static void exchange(struct walker *walker, const struct round *round, double bytes, bool leaves)
 {
     const struct stage *stage = walker->entity->stage;
-    const struct fold *fold = stage->simulation->fold;
-    const struct relation *relation = &stage->simulation->traffic->relation[round->relation];
-    int32_t class = walker->entity->class, rank = fold->member[class];
-    int32_t to = fold_to(fold, relation, class), from = fold_from(fold, relation, class);
+    const struct relation *relation = &stage->workload->traffic.relation[round->relation];
+    int32_t class = walker->entity->class, to = relation->to[class], from = relation->from[class];
     if (to < 0 && from < 0)
         return;
     long size = lround(bytes * PLATFORM_BYTE_SCALE);
@@ -153,9 +154,8 @@ static void exchange(struct walker *walker, const struct round *round, double by
 
     sg_mailbox_t there = to < 0 ? NULL : meeting(stage, round->relation, to)->queue;
     double begin = simgrid_get_clock();
-    double send_latency = to < 0 ? INFINITY : round->merged * relation->latency[rank];
-    double receive_latency =
-        from < 0 ? INFINITY : round->merged * relation->latency[relation->from[rank]];
+    double send_latency = to < 0 ? INFINITY : round->merged * relation->latency[class];
+    double receive_latency = from < 0 ? INFINITY : round->merged * relation->latency[from];
     if (send_latency <= receive_latency) {
         pay_latency(walker, begin, send_latency);
         walker->leaving = sg_mailbox_put_async(there, walker, size);
@@ -183,11 +183,14 @@ static void exchange(struct walker *walker, const struct round *round, double by
 
 static void run_program(struct walker *walker, const struct program *program, double bytes)
 {
-    const struct simulation *simulation = walker->entity->stage->simulation;
+    const struct workload *workload = walker->entity->stage->workload;
     for (int32_t k = program->begin; k < program->end; k++) {
-        const struct round *round = &simulation->traffic->round[k];
-        bool eager = round->share * bytes <= round->merged * simulation->run->fabric->eager;
-        exchange(walker, round, round->share * bytes, eager && k + 1 == program->end);
+        const struct round *round = &workload->traffic.round[k];
+        bool eager = round->share * bytes <= round->merged * workload->eager;
+        for (int32_t i = 1; i <= round->times; i++) {
+            bool last = k + 1 == program->end && i == round->times;
+            exchange(walker, round, round->share * bytes, eager && last);
+        }
     }
 }
 
@@ -225,10 +228,9 @@ static void start_branch(const struct walker *walker, const struct program *prog
 
 static void run_collective(struct walker *walker, int32_t id)
 {
-    const struct simulation *simulation = walker->entity->stage->simulation;
-    const struct traffic *traffic = simulation->traffic;
-    const struct program *program = &traffic->program[traffic->step_program[id]];
-    double bytes = (double)simulation->schedule->step[id].collective.bytes;
+    const struct workload *workload = walker->entity->stage->workload;
+    const struct program *program = &workload->traffic.program[workload->program[id]];
+    double bytes = workload->bytes[id];
     catch_up(walker);
     sg_sem_t done = program->channels > 1 ? sg_sem_init(0) : NULL;
     for (int32_t i = 1; i < program->channels; i++)
@@ -242,21 +244,20 @@ static void run_collective(struct walker *walker, int32_t id)
         walker->clock = simgrid_get_clock();
 }
 
-static void wait_for_nccl(struct walker *walker, const struct step *step)
+/* Without messages: on all ranks at once, as NCCL. */
+static void run_together(struct walker *walker, double seconds)
 {
-    const struct stage *stage = walker->entity->stage;
     catch_up(walker);
-    sg_barrier_wait(stage->together);
-    walker->clock = simgrid_get_clock() + run_nccl(stage->simulation->run, step).seconds;
+    sg_barrier_wait(walker->entity->stage->together);
+    walker->clock = simgrid_get_clock() + seconds;
 }
 
 static void run_exchange(struct walker *walker, int32_t id)
 {
-    const struct simulation *simulation = walker->entity->stage->simulation;
-    const struct step *step = &simulation->schedule->step[id];
-    walker->clock += simulation->run->device->collective_launch.value;
-    if (step->collective.algorithm == ALGORITHM_NCCL)
-        wait_for_nccl(walker, step);
+    const struct workload *workload = walker->entity->stage->workload;
+    walker->clock += workload->launch;
+    if (workload->program[id] < 0)
+        run_together(walker, workload->seconds[id]);
     else
         run_collective(walker, id);
 }
@@ -291,14 +292,14 @@ static void compute(struct walker *walker, double seconds)
 static void run_step(struct walker *walker, int32_t id)
 {
     const struct stage *stage = walker->entity->stage;
-    const struct step *step = &stage->simulation->schedule->step[id];
+    double seconds = stage->workload->seconds[id];
     walker->step = id;
-    wait_for_deps(walker, step);
+    wait_for_deps(walker, id);
     double begin = walker->clock;
-    if (step->kind == STEP_INPUT)
-        walker->clock += stage->seconds[id];
-    else if (step->kind == STEP_COMPUTE)
-        compute(walker, stage->seconds[id] * walker->slowdown);
+    if (walker->lane == LANE_INPUT)
+        walker->clock += seconds;
+    else if (walker->lane == LANE_COMPUTE)
+        compute(walker, seconds * walker->slowdown);
     else if (walker->entity->pace.any)
         fly(walker, id);
     else
@@ -306,7 +307,7 @@ static void run_step(struct walker *walker, int32_t id)
     if (walker->entity->traced)
         trace_add(stage->trace, (struct span){
                                     .iteration = walker->iteration,
-                                    .rank = stage->simulation->fold->member[walker->entity->class],
+                                    .rank = stage->workload->member[walker->entity->class],
                                     .step = id,
                                     .begin = begin,
                                     .end = walker->clock,
@@ -314,25 +315,24 @@ static void run_step(struct walker *walker, int32_t id)
     announce(walker, id);
 }
 
-static double slowdown(const struct simulation *simulation, int32_t class, int32_t iteration)
+static double slowdown(const struct workload *workload, int32_t class, int32_t iteration)
 {
-    if (simulation->slowdown > 0)
-        return simulation->slowdown;
-    return noise_factor(&simulation->run->noise, simulation->fold->member[class], iteration);
+    if (workload->slowest > 0)
+        return workload->slowest;
+    return noise_factor(&workload->noise, workload->member[class], iteration);
 }
 
 static void walk(int argc, char **argv)
 {
     struct walker *walker = sg_actor_self_get_data();
     const struct stage *stage = walker->entity->stage;
-    const struct schedule *schedule = stage->simulation->schedule;
-    for (int32_t i = 0; i < stage->simulation->run->iterations; i++) {
+    const struct workload *workload = stage->workload;
+    for (int32_t i = 0; i < workload->iterations; i++) {
         walker->iteration = i;
-        walker->slowdown = slowdown(stage->simulation, walker->entity->class, i);
-        for (int32_t id = 0; id < schedule->step_count; id++) {
-            if (schedule->step[id].lane == walker->lane)
+        walker->slowdown = slowdown(workload, walker->entity->class, i);
+        for (int32_t id = 0; id < workload->steps; id++)
+            if (workload->lane[id] == (int32_t)walker->lane)
                 run_step(walker, id);
-        }
         trace_finish(stage->trace, i, walker->clock);
     }
     wait_until_left(walker);
@@ -341,13 +341,12 @@ static void walk(int argc, char **argv)
     walker->finished = true;
 }
 
-static bool lane_is_used(const struct schedule *schedule, enum lane lane)
+static bool lane_is_used(const struct workload *workload, enum lane lane)
 {
-    for (int32_t id = 0; id < schedule->step_count; id++) {
-        if (schedule->step[id].lane == lane)
-            return true;
-    }
-    return false;
+    int32_t id = 0;
+    while (id < workload->steps && workload->lane[id] != (int32_t)lane)
+        id++;
+    return id < workload->steps;
 }
 
 static void start_walker(struct entity *entity, enum lane lane, sg_host_t home)
@@ -373,37 +372,35 @@ static bool is_traced(int32_t class, int32_t classes, int32_t limit)
 
 static void start_entity(struct stage *stage, int32_t class)
 {
-    const struct simulation *simulation = stage->simulation;
+    const struct workload *workload = stage->workload;
     struct entity *entity = &stage->entity[class];
     *entity = (struct entity){
         .stage = stage,
         .class = class,
-        .traced = is_traced(class, simulation->fold->count, simulation->run->traced_ranks),
-        .done = base_alloc(simulation->schedule->step_count, sizeof(*entity->done)),
+        .traced = is_traced(class, workload->classes, workload->traced),
+        .done = base_alloc(workload->steps, sizeof(*entity->done)),
     };
-    pace_init(&entity->pace, device_slowdown(simulation->run->device));
+    pace_init(&entity->pace, workload->beside);
     for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
         entity->walker[lane] = (struct walker){.wanted = -1, .finished = true};
-        if (lane_is_used(simulation->schedule, (enum lane)lane))
+        if (lane_is_used(workload, (enum lane)lane))
             start_walker(entity, (enum lane)lane, stage->home);
     }
 }
 
 static void find_places(struct stage *stage)
 {
-    const struct fold *fold = stage->simulation->fold;
-    const struct traffic *traffic = stage->simulation->traffic;
+    const struct traffic *traffic = &stage->workload->traffic;
     AUTORELEASE(directory) struct directory directory = directory_new();
-    AUTOFREE int32_t *host = platform_hosts(traffic, fold);
+    AUTOFREE int32_t *host = platform_hosts(traffic);
     stage->home = directory_find(&directory, PLATFORM_HOME);
     stage->meeting =
-        base_alloc((int64_t)traffic->relation_count * fold->count, sizeof(*stage->meeting));
+        base_alloc((int64_t)traffic->relation_count * traffic->ranks, sizeof(*stage->meeting));
     for (int32_t p = 0; p < traffic->relation_count; p++) {
-        for (int32_t c = 0; c < fold->count; c++) {
-            const struct relation *relation = &traffic->relation[p];
-            if (fold_to(fold, relation, c) < 0 && fold_from(fold, relation, c) < 0)
+        for (int32_t c = 0; c < traffic->ranks; c++) {
+            if (traffic->relation[p].to[c] < 0 && traffic->relation[p].from[c] < 0)
                 continue;
-            AUTOFREE char *name = platform_host_name(fold, host[p], c),
+            AUTOFREE char *name = platform_host_name(host[p], c),
                           *queue = base_format("%d.%d", p, c);
             meeting(stage, p, c)->host = directory_find(&directory, name);
             meeting(stage, p, c)->queue = sg_mailbox_by_name(queue);
@@ -411,37 +408,28 @@ static void find_places(struct stage *stage)
     }
 }
 
-static void read_schedule(struct stage *stage)
+static void read_steps(struct stage *stage)
 {
-    const struct schedule *schedule = stage->simulation->schedule;
-    stage->awaited = base_alloc(schedule->step_count, sizeof(*stage->awaited));
-    stage->seconds = base_alloc(schedule->step_count, sizeof(*stage->seconds));
-    for (int32_t id = 0; id < schedule->step_count; id++) {
-        const struct step *step = &schedule->step[id];
-        if (step->kind != STEP_COLLECTIVE)
-            stage->seconds[id] = run_local_seconds(stage->simulation->run, step);
-        for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
-            int32_t other = schedule->dep[i].step;
-            if (schedule->step[other].lane != step->lane)
-                stage->awaited[other] = true;
-        }
-    }
+    const struct workload *workload = stage->workload;
+    stage->awaited = base_alloc(workload->steps, sizeof(*stage->awaited));
+    for (int32_t id = 0; id < workload->steps; id++)
+        for (int32_t i = dep_begin(workload, id); i < workload->dep_end[id]; i++)
+            if (workload->lane[workload->dep[i]] != workload->lane[id])
+                stage->awaited[workload->dep[i]] = true;
 }
 
 /* SimGrid ends a run in which no actor can continue; then some actor has not finished. */
 static int check_finished(const struct stage *stage, struct err *err)
 {
-    const struct simulation *simulation = stage->simulation;
-    for (int32_t c = 0; c < simulation->fold->count; c++) {
+    const struct workload *workload = stage->workload;
+    for (int32_t c = 0; c < workload->classes; c++) {
         for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
             const struct walker *walker = &stage->entity[c].walker[lane];
             if (!walker->finished)
                 return err_add_code(err, 70,
-                                    "simulator: deadlock: rank %d waits for ever in step %d (%s) "
-                                    "of iteration %d",
-                                    simulation->fold->member[c], walker->step,
-                                    simulation->schedule->step[walker->step].name,
-                                    walker->iteration);
+                                    "simulator: deadlock: rank %d waits for ever in step %d of "
+                                    "iteration %d",
+                                    workload->member[c], walker->step, walker->iteration);
         }
     }
     return 0;
@@ -449,7 +437,7 @@ static int check_finished(const struct stage *stage, struct err *err)
 
 static void release_stage(struct stage *stage)
 {
-    for (int32_t c = 0; c < stage->simulation->fold->count; c++) {
+    for (int32_t c = 0; c < stage->workload->classes; c++) {
         for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
             if (stage->entity[c].walker[lane].wake)
                 sg_sem_destroy(stage->entity[c].walker[lane].wake);
@@ -461,20 +449,21 @@ static void release_stage(struct stage *stage)
     free(stage->entity);
     free(stage->meeting);
     free(stage->awaited);
-    free(stage->seconds);
 }
 
-int simulation_run(const struct simulation *simulation, struct trace *trace, struct err *err)
+static int run_actors(const struct workload *workload, sim_progress *progress, struct trace *trace,
+                      struct err *err)
 {
-    int32_t classes = simulation->fold->count;
+    int32_t classes = workload->classes;
     struct stage stage = {
-        .simulation = simulation,
+        .workload = workload,
         .trace = trace,
         .entity = base_alloc(classes, sizeof(*stage.entity)),
         .together = sg_barrier_init((unsigned)classes),
+        .progress = progress,
     };
     find_places(&stage);
-    read_schedule(&stage);
+    read_steps(&stage);
     for (int32_t c = 0; c < classes; c++)
         start_entity(&stage, c);
     report(&stage);
@@ -482,4 +471,18 @@ int simulation_run(const struct simulation *simulation, struct trace *trace, str
     int status = check_finished(&stage, err);
     release_stage(&stage);
     return status;
+}
+
+int sim_run(const struct workload *workload, sim_progress *progress, struct trace *trace,
+            struct err *err)
+{
+    snprintf(trace->backend, sizeof(trace->backend), "sim");
+    snprintf(trace->grain, sizeof(trace->grain), "%s", workload->grain);
+    trace->schedule_hash = workload->schedule_hash;
+    trace->ranks = workload->ranks;
+    trace->entities = workload->classes;
+    if (!engine_start(&workload->traffic, err) && !run_actors(workload, progress, trace, err))
+        return 0;
+    trace_release(trace);
+    return -1;
 }

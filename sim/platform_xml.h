@@ -12,13 +12,12 @@
  * A relation whose messages all have routes of another relation, such as the first rounds of a
  * tree, uses the hosts of that one.
  *
- * A link that k flows of one class cross occurs k times in the class's route: so the one flow of
- * the folded platform weighs as much as the k flows.  Links have no latency: the actors add it (see
- * lane.h).
+ * A link that occurs k times in a route weighs as k flows (core/traffic/fold.h).  Links have no
+ * latency: the actors add it (see lane.h).
  */
 
 #include "core/base/base.h"
-#include "sim/fold.h"
+#include "core/traffic/traffic.h"
 
 /** Simulated bytes per byte.  SimGrid counts whole bytes; scaled sizes and bandwidths keep
  * fractions of a byte (a block is bytes / ranks), and times are unchanged. */
@@ -27,12 +26,12 @@
 /** The host where actors start. */
 #define PLATFORM_HOME "home"
 
-/** Append the SimGrid platform of @traffic folded by @fold. */
-void platform_xml_print(struct text *out, const struct traffic *traffic, const struct fold *fold);
+/** Append the SimGrid platform of @traffic, whose ranks are classes. */
+void platform_xml_print(struct text *out, const struct traffic *traffic);
 
 /** The relation (relations) whose hosts each relation uses: itself if there is no larger one.  The
  * caller frees it. */
-int32_t *platform_hosts(const struct traffic *traffic, const struct fold *fold);
+int32_t *platform_hosts(const struct traffic *traffic);
 
 /** The name of a class's host in a @relation that uses its own.  The caller frees it. */
-char *platform_host_name(const struct fold *fold, int32_t relation, int32_t class);
+char *platform_host_name(int32_t relation, int32_t class);

@@ -1,28 +1,27 @@
 #pragma once
 
 /** @file
- * The simulator: a schedule on a fabric, message by message, with contention, on SimGrid.
+ * The simulator: a run message by message, with contention, on SimGrid.
  *
- * SimGrid keeps one engine per process: backend_sim runs once per process, and SimGrid may abort
- * the process.  foretrain therefore starts foretrain-sim as a child.
+ * SimGrid keeps one engine per process, and may abort it.  foretrain therefore starts foretrain-sim
+ * as a child.
  *
- * The choice of GRAIN_AUTO: without noise, folded, which is exact; with noise, full, because ranks
- * with random times differ.  If that needs more than SIM_MESSAGE_LIMIT messages: with noise,
- * folded, where every rank computes as long as the slowest is expected to.  If that is still too
- * much, or more than SIM_MESSAGE_LIMIT_UNLIKE where all ranks differ: smoothed, with as many rounds
- * merged into one as the limit requires.  The trace names the choice ("smoothed/3": three rounds in
- * one); a folded run in which all ranks differ is a full run and named so.  GRAIN_COARSE is used
- * only when named.
+ * There is one actor per class and lane, each of which runs the steps of its lane in order.  A
+ * lane's clock may run ahead of SimGrid's while no other lane can see it: compute steps only add to
+ * it (unless lanes slow each other down, see pace.h), and the actor sleeps until that time when
+ * another lane waits for the step or the lane itself must wait.  A collective runs round by round:
+ * send, receive, wait for both; a message begins when its sender and its receiver have both entered
+ * the round.
  */
 
-#include "core/backend/backend.h"
+#include "core/backend/trace.h"
+#include "core/traffic/workload.h"
 
-/** The name is "sim". */
-extern const struct backend backend_sim;
+/** Told how many messages are simulated, and of how many: 0 before the first, then now and then. */
+typedef void sim_progress(int64_t done, int64_t total);
 
-enum {
-    /** Messages of a run up to which GRAIN_AUTO simulates each one; about half a second. */
-    SIM_MESSAGE_LIMIT = 150000,
-    /** The same where no two ranks are alike, which smoothing changes most; about two seconds. */
-    SIM_MESSAGE_LIMIT_UNLIKE = 500000,
-};
+/** Run @workload and fill zeroed @trace; @progress may be NULL.  Once per process.
+ * @return 0, or -1 with the trace released: SimGrid cannot be started, or an actor waits for ever
+ * (exit code 70). */
+int sim_run(const struct workload *workload, sim_progress *progress, struct trace *trace,
+            struct err *err);

@@ -8,6 +8,7 @@
 #include "config.h"
 #include "core/base/claim.h"
 #include "core/report/report.h"
+#include "core/traffic/workload.h"
 
 struct foretrain_job {
     char *path;
@@ -133,22 +134,22 @@ static int read_trace(char *output, struct trace *trace, struct err *err)
     return failed;
 }
 
-static int run(const struct simulator *simulator, struct simulation *simulation, int32_t count,
-               struct err *err)
+static int run(const struct simulator *simulator, const struct simulation *simulation,
+               int32_t count, struct err *err)
 {
     const struct foretrain_simulator *of = ((const struct caller *)simulator)->of;
     for (int32_t i = 0; i < count; i++) {
         struct foretrain_error error = {0};
-        AUTOFREE const char **words = base_alloc(simulation[i].words + 1, sizeof(*words));
+        AUTORELEASE(text) struct text document = {0};
         AUTOFREE char *output = NULL;
-        for (int32_t k = 0; k < simulation[i].words; k++)
-            words[k] = simulation[i].word[k];
-        int failed = of->run(of->context, words, &output, &error);
+        if (workload_describe(&document, simulation[i].run, simulation[i].schedule, err))
+            return -1;
+        int failed = of->run(of->context, document.data, &output, &error);
         if (failed)
             err_add_code(err, error.code ? error.code : 70, "%s",
                          error.text ? error.text : "the simulator failed");
         foretrain_error_release(&error);
-        if (failed || read_trace(output ? output : "", &simulation[i].trace, err))
+        if (failed || read_trace(output ? output : "", simulation[i].trace, err))
             return -1;
     }
     return 0;

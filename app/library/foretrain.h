@@ -68,10 +68,9 @@ void foretrain_job_free(struct foretrain_job *job);
 
 /** A simulator, for a caller that can start programs. */
 struct foretrain_simulator {
-    /** Run foretrain-sim with @words (NULL-terminated, without the program) and set @output to what
-     * it prints (of malloc()).  @return 0, or -1 with @error. */
-    int (*run)(void *context, const char *const *words, char **output,
-               struct foretrain_error *error);
+    /** Run foretrain-sim with @document as its standard input and set @output to what it prints (of
+     * malloc()).  @return 0, or -1 with @error. */
+    int (*run)(void *context, const char *document, char **output, struct foretrain_error *error);
     void *context;
     const char *grain; /**< as --grain has it: "smoothed"; NULL: chosen */
 };

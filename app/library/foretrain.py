@@ -30,7 +30,7 @@ class _Error(c.Structure):
 
 
 _OPEN = c.CFUNCTYPE(c.c_void_p, c.c_void_p, c.c_char_p, c.POINTER(c.c_size_t))
-_RUN = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(c.c_char_p), c.POINTER(c.c_void_p), c.POINTER(_Error))
+_RUN = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_char_p, c.POINTER(c.c_void_p), c.POINTER(_Error))
 
 
 class _Simulator(c.Structure):
@@ -84,14 +84,13 @@ def simulator():
 
 
 @_RUN
-def _run(_, words, output, error):
+def _run(_, document, output, error):
     """Runs foretrain-sim for the library."""
-    count = next(i for i in range(1 << 16) if words[i] is None)
     program = simulator()
     if not program:
         _LIBRARY.foretrain_error_set(error, 69, b"foretrain-sim was not found")
         return -1
-    done = subprocess.run([program, *words[:count]], capture_output=True, check=False)
+    done = subprocess.run([program], input=document, capture_output=True, check=False)
     if done.returncode:
         code = done.returncode if 64 <= done.returncode < 80 else 70
         _LIBRARY.foretrain_error_set(error, code, done.stderr or b"foretrain-sim stopped")

@@ -169,20 +169,7 @@ static int make_task(struct task *task, const struct order *order, int64_t bytes
     if (point_collective(&task->point, order->platform, placement, how_of(order), bytes, err))
         return -1;
     task->point.run.iterations = 1;
-    task->simulation.what = base_format("an all-reduce of %lld B", (long long)bytes);
-    simulation_add(&task->simulation, "--collective=%lldB", (long long)bytes);
-    simulation_add(&task->simulation, "--platform=%s", order->name);
-    simulation_add(&task->simulation, "--algorithm=%s",
-                   algorithm_names[request->exchange.algorithm]);
-    if (order->chunk)
-        simulation_add(&task->simulation, "--chunk=%lldB", (long long)order->chunk);
-    simulation_add(&task->simulation, "--channels=%s", channel_names[request->exchange.channels]);
-    simulation_add(&task->simulation, "--grid=%dx%d", task->point.grid.columns,
-                   task->point.grid.rows);
-    if (request->nodes)
-        simulation_add(&task->simulation, "--nodes=%d", request->nodes);
-    if (request->predict.order != RANK_ORDER_ROW)
-        simulation_add(&task->simulation, "--order=%s", rank_order_names[request->predict.order]);
+    task->what = base_format("an all-reduce of %lld B", (long long)bytes);
     return 0;
 }
 

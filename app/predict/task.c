@@ -19,35 +19,11 @@ enum backend_choice task_backend(const struct predict_options *options, char **w
     return BACKEND_ANALYTIC;
 }
 
-static void add_draw(struct simulation *simulation, const struct unknowns *unknowns)
-{
-    AUTORELEASE(text) struct text text = {0};
-    for (int32_t i = 0; i < unknowns->quantile_count; i++)
-        text_add(&text, "%s%.17g", i ? "," : "", unknowns->quantile[i]);
-    simulation_add(simulation, "--draw=%s", text.data);
-}
-
-static void describe_child(struct task *task, const struct job *job, int32_t phase,
-                           const struct predict_options *options)
+static char *describe(const struct job *job, int32_t phase)
 {
     const char *path = job->scenario.path;
-    for (int32_t i = 0; i < options->set.count; i++)
-        simulation_add(&task->simulation, "--set=%s", options->set.item[i]);
-    simulation_add(&task->simulation, "--extent=%dx%d", job->resolved.cluster.nodes,
-                   job->resolved.cluster.devices_per_node);
-    simulation_add(&task->simulation, "--order=%s", rank_order_names[job->resolved.order]);
-    if (options->ignore_memory)
-        simulation_add(&task->simulation, "--ignore-memory");
-    if (job->unknowns.quantile)
-        add_draw(&task->simulation, &job->unknowns);
-    if (phase < 0) {
-        simulation_add(&task->simulation, phase == JOB_STRONG ? "--strong" : "--baseline");
-        task->simulation.what = base_format("the baseline of %s", path);
-    } else {
-        simulation_add(&task->simulation, "--phase=%d", phase);
-        task->simulation.what = base_format("phase %d of %s", phase, path);
-    }
-    simulation_add(&task->simulation, "%s%s", path[0] == '-' ? "./" : "", path);
+    return phase < 0 ? base_format("the baseline of %s", path)
+                     : base_format("phase %d of %s", phase, path);
 }
 
 int task_build(struct task *task, const struct job *job, int32_t phase,
@@ -60,7 +36,7 @@ int task_build(struct task *task, const struct job *job, int32_t phase,
     task->point.run.noise = (struct noise){0};
     task->point.run.memory = options->memory;
     task->point.run.iterations = predict_iterations(options, &task->point.run);
-    describe_child(task, job, phase, options);
+    task->what = describe(job, phase);
     if (options->noise != NOISE_DRAWN || !noise_is_any(&task->noise))
         return 0;
     struct predict_options quiet = *options;
@@ -70,7 +46,6 @@ int task_build(struct task *task, const struct job *job, int32_t phase,
         return -1;
     task->drawn->point.run.noise = task->noise;
     task->drawn->point.run.iterations = predict_iterations(options, &task->drawn->point.run);
-    simulation_add(&task->drawn->simulation, "--noise=drawn");
     return 0;
 }
 
@@ -82,8 +57,8 @@ const struct trace *task_trace(const struct task *task)
 static int run_analytic(struct task *const *task, int32_t count, struct err *err)
 {
     for (int32_t i = 0; i < count; i++)
-        if (backend_analytic.run(&task[i]->point.run, task[i]->point.schedule,
-                                 &task[i]->simulation.trace, err))
+        if (backend_analytic.run(&task[i]->point.run, task[i]->point.schedule, &task[i]->trace,
+                                 err))
             return -1;
     return 0;
 }
@@ -94,17 +69,10 @@ static int run_sim(struct task *const *task, int32_t count, const struct predict
     if (!options->simulator)
         return err_add_code(err, 69, "there is nobody here who starts foretrain-sim");
     AUTOFREE struct simulation *all = base_alloc(count, sizeof(*all));
-    for (int32_t i = 0; i < count; i++) {
-        struct simulation *own = &task[i]->simulation;
-        simulation_add(own, "--grain=%s", grain_names[options->grain]);
-        simulation_add(own, "--iterations=%d", task[i]->point.run.iterations);
-        simulation_add(own, "--traced-ranks=%d", options->traced_ranks);
-        all[i] = *own;
-    }
-    int failed = options->simulator->run(options->simulator, all, count, err);
     for (int32_t i = 0; i < count; i++)
-        task[i]->simulation = all[i];
-    return failed;
+        all[i] = (struct simulation){task[i]->what, &task[i]->point.run, task[i]->point.schedule,
+                                     &task[i]->trace};
+    return options->simulator->run(options->simulator, all, count, err);
 }
 
 /* The tasks that are not equal to an earlier one, and the drawn ones. */
@@ -117,12 +85,12 @@ static int32_t find_distinct(struct task *task, int32_t count, struct task **dis
             same++;
         if (same == found)
             distinct[found++] = &task[i];
-        task[i].quiet = &distinct[same]->simulation.trace;
+        task[i].quiet = &distinct[same]->trace;
     }
     for (int32_t i = 0; i < count; i++)
         if (task[i].drawn) {
             distinct[found++] = task[i].drawn;
-            task[i].drawn->quiet = &task[i].drawn->simulation.trace;
+            task[i].drawn->quiet = &task[i].drawn->trace;
         }
     return found;
 }
@@ -171,6 +139,7 @@ void task_release(struct task *task)
         task_release(task->drawn);
     free(task->drawn);
     point_release(&task->point);
-    simulation_release(&task->simulation);
+    trace_release(&task->trace);
+    free(task->what);
     *task = (struct task){0};
 }

@@ -13,8 +13,8 @@
 struct task {
     struct point point; /**< whose run is without noise */
     struct noise noise; /**< of the job */
-    struct simulation
-        simulation; /**< the same in foretrain-sim's words, and the trace of any back end */
+    char *what;         /**< "phase 1 of job.yaml", for messages; owned */
+    struct trace trace; /**< of any back end */
     const struct trace
         *quiet;         /**< the answer without noise; borrowed from a task of the same array */
     double step;        /**< time of a step with noise: what is expected, or drawn [s] */

@@ -15,6 +15,8 @@
 #include "app/process/process.h"
 #include "app/process/progress.h"
 #include "core/base/base.h"
+#include "core/base/file.h"
+#include "core/traffic/workload.h"
 
 enum {
     CHILD_PARALLEL = 2,
@@ -26,10 +28,10 @@ struct memory child_memory;
 
 /* A process that runs a simulation. */
 struct child {
-    struct simulation *simulation;
+    const struct simulation *simulation;
     int32_t pid;    /* 0: ended, -1: status lost */
     int32_t status; /* as waitpid() has it */
-    int answer, talk;
+    int document, answer, talk;
     struct progress progress;
     bool told; /* its estimate was printed */
 };
@@ -62,24 +64,27 @@ static _Noreturn void become(const struct child *child, const char *program, pid
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(EXIT_CANNOT_START);
-    const struct simulation *simulation = child->simulation;
-    char **argv = base_alloc(simulation->words + 3, sizeof(*argv));
-    argv[0] = (char *)program;
-    argv[1] = (char[]){"--progress"};
-    for (int32_t i = 0; i < simulation->words; i++)
-        argv[i + 2] = simulation->word[i];
+    dup2(child->document, STDIN_FILENO);
     dup2(child->answer, STDOUT_FILENO);
     dup2(child->talk, STDERR_FILENO);
     /* SimGrid allocates and frees millions of small blocks: this makes glibc keep them.  A value
      * set by the user stays. */
     setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=65535", 0);
-    execv(program, argv);
+    execl(program, program, (char *)NULL);
     fprintf(stderr, "cannot start %s: %s\n", program, strerror(errno));
     _exit(EXIT_CANNOT_START);
 }
 
 static int start(struct child *child, const char *program, struct err *err)
 {
+    AUTORELEASE(text) struct text document = {0};
+    const struct simulation *simulation = child->simulation;
+    child->document = child->answer = child->talk = -1;
+    if (workload_describe(&document, simulation->run, simulation->schedule, err))
+        return -1;
+    child->document = file_in_memory("workload", &document, err);
+    if (child->document < 0)
+        return -1;
     child->answer = memfd_create("trace", MFD_CLOEXEC);
     child->talk = memfd_create("talk", MFD_CLOEXEC);
     pid_t parent = getpid();
@@ -186,22 +191,11 @@ static char *last_line(const char *talk)
     return base_format("%.*s", (int)strcspn(found, "\n"), found);
 }
 
-static void add_command(struct text *out, const struct child *child)
-{
-    text_add(out, "foretrain-sim");
-    for (int32_t i = 0; i < child->simulation->words; i++) {
-        text_add(out, " ");
-        text_add_word(out, child->simulation->word[i]);
-    }
-}
-
 static int report_stop(const struct child *child, const char *how, const char *said,
                        struct err *err)
 {
-    AUTORELEASE(text) struct text command = {0};
-    add_command(&command, child);
-    err_add_code(err, 70, "foretrain-sim stopped: %s while simulating %s%s%s; run it by hand: %s",
-                 how, child->simulation->what, *said ? ": " : "", said, command.data);
+    err_add_code(err, 70, "foretrain-sim stopped: %s while simulating %s%s%s", how,
+                 child->simulation->what, *said ? ": " : "", said);
     return -1;
 }
 
@@ -224,10 +218,10 @@ static int read_answer(struct child *child, struct err *err)
         return err_add_code(err, 71, "cannot read foretrain-sim's answer: %s", strerror(errno));
     child->answer = -1; /* the stream's */
     rewind(file);
-    int failed = trace_read(file, "trace", &child->simulation->trace, &garbage);
+    int failed = trace_read(file, "trace", child->simulation->trace, &garbage);
     fclose(file);
     if (failed) {
-        trace_release(&child->simulation->trace);
+        trace_release(child->simulation->trace);
         report_stop(child, "its answer is not a trace", "", err);
     }
     return failed;
@@ -256,6 +250,8 @@ static int finish(struct child *child, struct err *err)
 
 static void close_files(struct child *child)
 {
+    if (child->document >= 0)
+        close(child->document);
     if (child->answer >= 0)
         close(child->answer);
     if (child->talk >= 0)
@@ -286,8 +282,8 @@ static int run_all(struct crowd *crowd, const char *program, struct err *err)
     return failed;
 }
 
-static int run(const struct simulator *simulator, struct simulation *simulation, int32_t count,
-               struct err *err)
+static int run(const struct simulator *simulator, const struct simulation *simulation,
+               int32_t count, struct err *err)
 {
     AUTOFREE struct child *child = base_alloc(count, sizeof(*child));
     for (int32_t i = 0; i < count; i++)

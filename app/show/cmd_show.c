@@ -181,9 +181,9 @@ static void show_rounds(const struct show_collective_request *request, const str
         text_add(out, "grid %d x %d\n", c->grid.columns, c->grid.rows);
     bool folded = c->ranks > SHOW_COLLECTIVE_RANKS;
     if (request->text)
-        (folded ? fold_holdings : show_holdings)(out, c, point->fabric, bytes);
+        (folded ? folded_holdings : show_holdings)(out, c, point->fabric, bytes);
     else if (!request->motion)
-        (folded ? fold_messages : show_messages)(out, c);
+        (folded ? folded_messages : show_messages)(out, c);
 }
 
 /* With one element per rank, blocks and elements are the same. */

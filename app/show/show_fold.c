@@ -9,11 +9,11 @@ enum { ENDS = 4 /* of rows and of columns that are shown */, KINDS = 24 /* of me
 
 /* ---- playing ---- */
 
-struct fold *fold_new(const struct collective *c, struct grid grid, const struct fabric *fabric,
-                      int64_t bytes)
+struct folded *folded_new(const struct collective *c, struct grid grid, const struct fabric *fabric,
+                          int64_t bytes)
 {
-    struct fold *fold = base_alloc(1, sizeof(*fold));
-    *fold = (struct fold){.c = c, .fabric = fabric, .bytes = bytes};
+    struct folded *fold = base_alloc(1, sizeof(*fold));
+    *fold = (struct folded){.c = c, .fabric = fabric, .bytes = bytes};
     int32_t columns = grid.columns, rows = grid.rows;
     int32_t down = rows < ENDS ? rows : ENDS, across = down < ENDS ? 16 / down : ENDS;
     fold->across = columns < across ? columns : across;
@@ -31,7 +31,7 @@ struct fold *fold_new(const struct collective *c, struct grid grid, const struct
     return fold;
 }
 
-void fold_free(struct fold *fold)
+void folded_free(struct folded *fold)
 {
     if (!fold)
         return;
@@ -41,7 +41,7 @@ void fold_free(struct fold *fold)
 }
 
 /* All messages leave before any arrives. */
-static void pass_on(struct fold *fold, int32_t round)
+static void pass_on(struct folded *fold, int32_t round)
 {
     const struct collective *c = fold->c;
     int64_t all = 0, at = 0;
@@ -64,7 +64,7 @@ static void pass_on(struct fold *fold, int32_t round)
         }
 }
 
-static void play_one(struct fold *fold, struct fold_rounds *rounds)
+static void play_one(struct folded *fold, struct folded_rounds *rounds)
 {
     struct collective sized = *fold->c;
     sized.elements = fold->bytes;
@@ -76,7 +76,7 @@ static void play_one(struct fold *fold, struct fold_rounds *rounds)
     rounds->last = fold->round++;
 }
 
-bool fold_goes_on(const struct fold *fold, bool rest)
+bool folded_goes_on(const struct folded *fold, bool rest)
 {
     const struct collective *c = fold->c;
     int32_t round = fold->round;
@@ -87,18 +87,18 @@ bool fold_goes_on(const struct fold *fold, bool rest)
            !strcmp(show_phase_name(c, round), show_phase_name(c, round - 1));
 }
 
-struct fold_rounds fold_play(struct fold *fold, bool rest)
+struct folded_rounds folded_play(struct folded *fold, bool rest)
 {
-    struct fold_rounds rounds = {.first = fold->round};
+    struct folded_rounds rounds = {.first = fold->round};
     do
         play_one(fold, &rounds);
-    while (rest && fold_goes_on(fold, true));
+    while (rest && folded_goes_on(fold, true));
     return rounds;
 }
 
 /* ---- showing ---- */
 
-void fold_letters(const struct fold *fold, int32_t rank, char letters[SHOW_CELLS + 1])
+void folded_letters(const struct folded *fold, int32_t rank, char letters[SHOW_CELLS + 1])
 {
     int32_t ranks = fold->c->ranks;
     const uint16_t *held = &fold->held[(int64_t)rank * ranks];
@@ -115,11 +115,11 @@ void fold_letters(const struct fold *fold, int32_t rank, char letters[SHOW_CELLS
     letters[cells] = '\0';
 }
 
-static void draw(struct text *out, const struct fold *fold)
+static void draw(struct text *out, const struct folded *fold)
 {
     char letters[SHOW_CELLS + 1];
     for (int32_t i = 0; i < fold->count; i++) {
-        fold_letters(fold, fold->shown[i], letters);
+        folded_letters(fold, fold->shown[i], letters);
         text_add(out, "  %5d  %s\n", fold->shown[i], letters);
     }
     int64_t chunks = (int64_t)fold->c->ranks * fold->c->ranks, whole = 0, own = 0;
@@ -132,7 +132,7 @@ static void draw(struct text *out, const struct fold *fold)
         (long long)chunks, (long long)own, (long long)(chunks - own - whole), (long long)whole);
 }
 
-static void tell(struct text *out, const struct fold *fold, const struct fold_rounds *rounds)
+static void tell(struct text *out, const struct folded *fold, const struct folded_rounds *rounds)
 {
     if (rounds->last > rounds->first)
         text_add(out, "after rounds %d ... %d, %s, all like the one before", rounds->first,
@@ -147,10 +147,10 @@ static void tell(struct text *out, const struct fold *fold, const struct fold_ro
     text_add(out, "\n");
 }
 
-void fold_holdings(struct text *out, const struct collective *c, const struct fabric *fabric,
-                   int64_t bytes)
+void folded_holdings(struct text *out, const struct collective *c, const struct fabric *fabric,
+                     int64_t bytes)
 {
-    struct fold *fold = fold_new(c, c->grid, fabric, bytes);
+    struct folded *fold = folded_new(c, c->grid, fabric, bytes);
     double seconds = 0;
     text_add(
         out,
@@ -159,10 +159,10 @@ void fold_holdings(struct text *out, const struct collective *c, const struct fa
         "all of all\nat first\n",
         fold->count, c->ranks, SHOW_CELLS);
     draw(out, fold);
-    for (bool rest = false; fold_goes_on(fold, false); rest = !rest) {
-        if (rest && !fold_goes_on(fold, true))
+    for (bool rest = false; folded_goes_on(fold, false); rest = !rest) {
+        if (rest && !folded_goes_on(fold, true))
             continue;
-        struct fold_rounds rounds = fold_play(fold, rest);
+        struct folded_rounds rounds = folded_play(fold, rest);
         seconds += rounds.seconds;
         tell(out, fold, &rounds);
         draw(out, fold);
@@ -172,7 +172,7 @@ void fold_holdings(struct text *out, const struct collective *c, const struct fa
                  unit_text(UNIT_SECONDS, seconds));
         show_loads(out, fabric, fold->load);
     }
-    fold_free(fold);
+    folded_free(fold);
 }
 
 /* ---- messages ---- */
@@ -209,13 +209,13 @@ static int32_t sort_messages(const struct collective *c, int32_t round, struct k
     return kinds;
 }
 
-void fold_messages(struct text *out, const struct collective *c)
+void folded_messages(struct text *out, const struct collective *c)
 {
-    struct fold rounds = {.c = c};
-    while (fold_goes_on(&rounds, false)) {
+    struct folded rounds = {.c = c};
+    while (folded_goes_on(&rounds, false)) {
         struct kind kind[KINDS];
         int32_t first = rounds.round++, more;
-        while (fold_goes_on(&rounds, true))
+        while (folded_goes_on(&rounds, true))
             rounds.round++;
         int32_t kinds = sort_messages(c, first, kind, &more), alike = rounds.round - first;
         text_add(out, "round %d, %s", first, show_phase_name(c, first));

@@ -12,8 +12,8 @@ enum {
     SHOW_CELLS = 64,          /**< letters of a rank, each for as many chunks */
 };
 
-/** What all ranks hold.  From fold_new() to fold_free(). */
-struct fold {
+/** What all ranks hold.  From folded_new() to folded_free(). */
+struct folded {
     const struct collective *c;  /**< with one element a rank; borrowed */
     const struct fabric *fabric; /**< or NULL; borrowed */
     int64_t bytes;               /**< of the vector, with a fabric */
@@ -25,7 +25,7 @@ struct fold {
 };
 
 /** Rounds that are alike: same peers, same part of the vector, same phase. */
-struct fold_rounds {
+struct folded_rounds {
     int32_t first, last;
     double seconds;         /**< of all of them, with a fabric */
     struct show_round cost; /**< of the last one */
@@ -33,25 +33,25 @@ struct fold_rounds {
 
 /** Before the first round of @c, whose ranks are as many as on @grid, which chooses those that are
  * shown.  @fabric may be NULL. */
-struct fold *fold_new(const struct collective *c, struct grid grid, const struct fabric *fabric,
-                      int64_t bytes);
+struct folded *folded_new(const struct collective *c, struct grid grid, const struct fabric *fabric,
+                          int64_t bytes);
 
-void fold_free(struct fold *fold);
+void folded_free(struct folded *fold);
 
 /** Play the next round, or with @rest all that are like the one before.  @return those played. */
-struct fold_rounds fold_play(struct fold *fold, bool rest);
+struct folded_rounds folded_play(struct folded *fold, bool rest);
 
 /** Whether there is a round, and with @rest whether it is like the one before. */
-bool fold_goes_on(const struct fold *fold, bool rest);
+bool folded_goes_on(const struct folded *fold, bool rest);
 
 /** The chunks that @rank holds as SHOW_CELLS letters at most: . each its own, + sums of some, *
  * some sums of all, # nothing but those. */
-void fold_letters(const struct fold *fold, int32_t rank, char letters[SHOW_CELLS + 1]);
+void folded_letters(const struct folded *fold, int32_t rank, char letters[SHOW_CELLS + 1]);
 
 /** show_messages() with one line for messages of a round that go equally far. */
-void fold_messages(struct text *out, const struct collective *c);
+void folded_messages(struct text *out, const struct collective *c);
 
 /** show_holdings() of the ranks that are shown, with how many chunks of all ranks are complete, and
  * at the end the busiest link of each kind. */
-void fold_holdings(struct text *out, const struct collective *c, const struct fabric *fabric,
-                   int64_t bytes);
+void folded_holdings(struct text *out, const struct collective *c, const struct fabric *fabric,
+                     int64_t bytes);

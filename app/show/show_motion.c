@@ -57,7 +57,7 @@ static struct json *list_rounds(const struct collective *c, const struct fabric 
 /* ---- many ranks ---- */
 
 /* From and to by their places among those that are shown. */
-static struct json *list_shown_messages(const struct fold *fold, int32_t round)
+static struct json *list_shown_messages(const struct folded *fold, int32_t round)
 {
     struct json *list = json_new_array();
     for (int32_t i = 0; i < fold->count; i++) {
@@ -74,26 +74,26 @@ static struct json *list_shown_messages(const struct fold *fold, int32_t round)
     return list;
 }
 
-static struct json *list_states(const struct fold *fold)
+static struct json *list_states(const struct folded *fold)
 {
     struct json *list = json_new_array();
     char letters[SHOW_CELLS + 1];
     for (int32_t i = 0; i < fold->count; i++) {
-        fold_letters(fold, fold->shown[i], letters);
+        folded_letters(fold, fold->shown[i], letters);
         json_append_text(list, letters);
     }
     return list;
 }
 
 /* Two for those that are alike: the first, and the rest together. */
-static void put_folded(struct json *item, struct fold *fold)
+static void put_folded(struct json *item, struct folded *fold)
 {
     json_put(item, "start", list_states(fold));
     struct json *list = json_put_array(item, "rounds");
-    for (bool rest = false; fold_goes_on(fold, false); rest = !rest) {
-        if (rest && !fold_goes_on(fold, true))
+    for (bool rest = false; folded_goes_on(fold, false); rest = !rest) {
+        if (rest && !folded_goes_on(fold, true))
             continue;
-        struct fold_rounds rounds = fold_play(fold, rest);
+        struct folded_rounds rounds = folded_play(fold, rest);
         struct json *round = json_append_object(list);
         json_put_text(round, "phase", show_phase_name(fold->c, rounds.first));
         json_put_integer(round, "first", rounds.first);
@@ -108,7 +108,7 @@ static void put_folded(struct json *item, struct fold *fold)
 /* Who is shown, and how wide, is the same for all algorithms: that of the grid of @c. */
 static void put_shown(struct json *data, const struct collective *c)
 {
-    struct fold *fold = fold_new(c, c->grid, NULL, 0);
+    struct folded *fold = folded_new(c, c->grid, NULL, 0);
     struct json *shown = json_new_array();
     for (int32_t i = 0; i < fold->count; i++)
         json_append_integer(shown, fold->shown[i]);
@@ -116,7 +116,7 @@ static void put_shown(struct json *data, const struct collective *c)
     json_put_integer(data, "rows", fold->count / fold->across);
     json_put_integer(data, "ranks", c->ranks);
     json_put(data, "shown", shown);
-    fold_free(fold);
+    folded_free(fold);
 }
 
 /* ---- the page ---- */
@@ -126,7 +126,7 @@ static void add_text(struct page *page, const struct collective *c, const struct
                      int64_t bytes)
 {
     AUTORELEASE(text) struct text drawing = {0};
-    (is_folded(c) ? fold_holdings : show_holdings)(&drawing, c, fabric, bytes);
+    (is_folded(c) ? folded_holdings : show_holdings)(&drawing, c, fabric, bytes);
     const char *name = algorithm_names[c->algorithm];
     if (drawing.length > TEXT_LIMIT) {
         html_add(&page->body,
@@ -146,9 +146,9 @@ static void add_algorithm(struct page *page, struct json *list, struct collectiv
     struct json *item = json_append_object(list);
     json_put_text(item, "name", algorithm_names[c.algorithm]);
     if (is_folded(&c)) {
-        struct fold *fold = fold_new(&c, shown, fabric, bytes);
+        struct folded *fold = folded_new(&c, shown, fabric, bytes);
         put_folded(item, fold);
-        fold_free(fold);
+        folded_free(fold);
     } else {
         json_put(item, "rounds", list_rounds(&c, fabric, bytes));
     }

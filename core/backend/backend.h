@@ -68,10 +68,6 @@ struct run {
 
     uint64_t layout;       /**< equal for equal fabrics only; 0: not known */
     struct memory *memory; /**< used for collectives where `layout` is known; NULL: none */
-
-    /** Told how many messages are simulated, and of how many: 0 before the first, then now and
-     * then.  NULL: nobody is. */
-    void (*progress)(int64_t done, int64_t total);
 };
 
 /** One way to execute a schedule. */

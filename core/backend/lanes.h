@@ -7,7 +7,7 @@
  * is in flight, from its first step's begin to its last one's end, compute goes on at 1 / (1 +
  * slowdown.compute) of its speed; while the rank computes, its collectives go on at 1 / (1 +
  * slowdown.communication).  At most 1 each, so two things at once are never slower than one after
- * the other.  The simulator (sim/lane.h) does the same to each rank.
+ * the other.  The simulator (sim/sim.h) does the same to each rank.
  */
 
 #include "core/backend/trace.h"

@@ -14,14 +14,14 @@ static const char *const types[] = {
     [COLUMN_COUNT] = "integer",    [COLUMN_BOOLEAN] = "boolean", [COLUMN_HASH] = "string",
     [COLUMN_TEXT] = "string",      [COLUMN_CHARS] = "string",    [COLUMN_JSON] = "object",
     [COLUMN_LINES] = "string",     [COLUMN_TEXTS] = "string",    [COLUMN_REALS] = "number",
-    [COLUMN_INTEGERS] = "integer", [COLUMN_LIST] = "object",
+    [COLUMN_INTEGERS] = "integer", [COLUMN_COUNTS] = "integer",  [COLUMN_LIST] = "object",
 };
 
 static bool is_list(const struct answer_column *column)
 {
     return column->kind == COLUMN_LINES || column->kind == COLUMN_TEXTS ||
            column->kind == COLUMN_REALS || column->kind == COLUMN_INTEGERS ||
-           column->kind == COLUMN_LIST;
+           column->kind == COLUMN_COUNTS || column->kind == COLUMN_LIST;
 }
 
 static bool has_interval(const struct answer_column *column)
@@ -137,6 +137,8 @@ static struct json *item(const struct answer_column *column, const void *list, i
         return json_new_real(((const double *)list)[index]);
     case COLUMN_INTEGERS:
         return json_new_integer(((const int64_t *)list)[index]);
+    case COLUMN_COUNTS:
+        return json_new_integer(((const int32_t *)list)[index]);
     default:
         break;
     }
@@ -316,22 +318,70 @@ static bool read_count(const struct json *json, int32_t *count)
     return good && *count == value;
 }
 
+static bool read_hash(const struct json *json, uint64_t *hash)
+{
+    const char *digits = json_as_text(json);
+    *hash = digits ? strtoull(digits, NULL, 16) : 0;
+    return digits && strlen(digits) == 16 && strspn(digits, "0123456789abcdef") == 16;
+}
+
+static bool read_item(const struct answer_column *column, const struct json *json, void *item)
+{
+    switch (column->kind) {
+    case COLUMN_REALS:
+        return json_as_real(json, item);
+    case COLUMN_COUNTS:
+        return read_count(json, item);
+    default:
+        return answer_read(column->table, json, item);
+    }
+}
+
+static bool read_items(const struct answer_column *column, const struct json *json, void *record)
+{
+    size_t size = column->kind == COLUMN_REALS    ? sizeof(double)
+                  : column->kind == COLUMN_COUNTS ? sizeof(int32_t)
+                                                  : column->table->size;
+    int64_t count = json_count_items(json);
+    int32_t *known = &ROOM(int32_t, column->count);
+    bool good = count >= 0 && count <= INT32_MAX && (!*known || *known == count);
+    char *list = count > 0 ? base_alloc(count, (int64_t)size) : NULL;
+    ROOM(char *, column->offset) = list;
+    *known = good ? (int32_t)count : 0;
+    for (int64_t i = 0; i < *known && good; i++)
+        good = read_item(column, json_item(json, i), list + (size_t)i * size);
+    return good;
+}
+
+/* The object that has @key's last part, which @key then points to. */
+static const struct json *within(const struct json *object, const char **key)
+{
+    for (const char *dot; (dot = strchr(*key, '.')) != NULL; *key = dot + 1) {
+        AUTOFREE char *name = base_format("%.*s", (int)(dot - *key), *key);
+        object = json_get(object, name);
+    }
+    return object;
+}
+
 static bool read_column(const struct answer_column *column, const struct json *object, void *record)
 {
-    const struct json *json = json_get(object, column->key);
+    const char *key = column->key;
+    object = within(object, &key);
+    const struct json *json = json_get(object, key);
     if (!json && column->absent)
         return true;
     switch (column->kind) {
     case COLUMN_REAL:
         return json_as_real(json, &ROOM(double, column->offset)) &&
                (!column->likely ||
-                (read_real(object, column->key, "_low", &ROOM(double, column->likely)) &&
-                 read_real(object, column->key, "_high",
-                           &ROOM(double, column->likely + sizeof(double)))));
+                (read_real(object, key, "_low", &ROOM(double, column->likely)) &&
+                 read_real(object, key, "_high", &ROOM(double, column->likely + sizeof(double)))));
     case COLUMN_RANGE:
         return json_as_real(json, &ROOM(struct range, column->offset).value) &&
-               read_real(object, column->key, "_low", &ROOM(struct range, column->offset).low) &&
-               read_real(object, column->key, "_high", &ROOM(struct range, column->offset).high);
+               read_real(object, key, "_low", &ROOM(struct range, column->offset).low) &&
+               read_real(object, key, "_high", &ROOM(struct range, column->offset).high);
+    case COLUMN_HASH:
+        return read_hash(json, &ROOM(uint64_t, column->offset));
     case COLUMN_INTEGER:
         return json_as_integer(json, &ROOM(int64_t, column->offset));
     case COLUMN_COUNT:
@@ -340,6 +390,12 @@ static bool read_column(const struct answer_column *column, const struct json *o
     case COLUMN_TEXT:
         ROOM(char *, column->offset) = base_copy(json_as_text(json));
         return json_is_nothing(json) || json_as_text(json);
+    case COLUMN_REALS:
+    case COLUMN_COUNTS:
+    case COLUMN_LIST:
+        return read_items(column, json, record);
+    case COLUMN_RECORD:
+        return answer_read(column->table, *key ? json : object, (char *)record + column->offset);
     default:
         return false;
     }

@@ -46,6 +46,7 @@ enum column_kind {
     COLUMN_TEXTS,    /**< char ** of `count` */
     COLUMN_REALS,    /**< double * of `count` */
     COLUMN_INTEGERS, /**< int64_t * of `count` */
+    COLUMN_COUNTS,   /**< int32_t * of `count` */
     COLUMN_LIST,     /**< pointer to `count` records of `table` */
     COLUMN_RECORD,   /**< one record of `table`: an object, or with the key "" members of the same
                           object */
@@ -113,11 +114,12 @@ struct answer_columns {
              : COLUMN_TEXTS, const char **                                                         \
              : COLUMN_TEXTS, double *                                                              \
              : COLUMN_REALS, int64_t *                                                             \
-             : COLUMN_INTEGERS, default                                                            \
+             : COLUMN_INTEGERS, int32_t *                                                          \
+             : COLUMN_COUNTS, default                                                              \
              : COLUMN_LIST)
 
-/** A row for @member, an array or a pointer, of @number items: char *, double, int64_t, or records
- * of a `.table`.  NULL is an empty list, or none if `.absent`. */
+/** A row for @member, an array or a pointer, of @number items: char *, double, int64_t, int32_t, or
+ * records of a `.table`.  NULL is an empty list, or none if `.absent`. */
 #define COLUMN_ITEMS(name, member, number, ...)                                                    \
     {                                                                                              \
         .key = name, .offset = offsetof(DESCRIBED, member), .count = offsetof(DESCRIBED, number),  \
@@ -189,9 +191,11 @@ struct json *answer_list(const struct answer_columns *columns, const void *list,
 /** Append the keys of @columns, which have no lists, as the first line of a CSV. */
 void answer_heading(struct text *out, const struct answer_columns *columns);
 
-/** Read what answer_put() put of numbers, words and texts into zeroed @record, which owns its
- * texts; null is NAN, 0 or NULL.
- * @return whether every key is there that may not be left out, each of its type. */
+/** Read what answer_put() put of numbers, words, texts, records inside, and of lists of numbers and
+ * records behind pointers, into zeroed @record, which owns its texts and lists; null is NAN, 0 or
+ * NULL.
+ * @return whether every key is there that may not be left out, each of its type, and lists of one
+ * number of items have that many. */
 bool answer_read(const struct answer_columns *columns, const struct json *object, void *record);
 
 /** Call @row for "schema", "version", and each key of @columns and those inside: its @path as in

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -68,6 +69,20 @@ int file_read_open(int fd, const char *path, struct text *content, struct err *e
     text.data[text.length] = '\0';
     *content = text;
     return 0;
+}
+
+int file_in_memory(const char *name, const struct text *content, struct err *err)
+{
+    int file = memfd_create(name, MFD_CLOEXEC);
+    int64_t done = 0;
+    for (ssize_t now = 0; file >= 0 && done < content->length && now >= 0; done += now)
+        now = write(file, content->data + done, (size_t)(content->length - done));
+    if (file >= 0 && done == content->length)
+        return lseek(file, 0, SEEK_SET) ? -1 : file;
+    err_add_code(err, file < 0 ? 71 : 74, "cannot store the %s: %s", name, strerror(errno));
+    if (file >= 0)
+        close(file);
+    return -1;
 }
 
 int file_read(const char *path, struct text *content, struct err *err)

@@ -24,6 +24,10 @@ int file_read(const char *path, struct text *content, struct err *err);
 /** The same of @path that is open as @fd, from its beginning. */
 int file_read_open(int fd, const char *path, struct text *content, struct err *err);
 
+/** A file without a name that holds @content, which messages call @name; its offset is 0.
+ * @return its descriptor, or -1: none is free (exit code 71), it cannot be written (74). */
+int file_in_memory(const char *name, const struct text *content, struct err *err);
+
 /** A file being written, with its checksum.  Read freely. */
 struct file_sink {
     char *path;                /**< owned */

@@ -58,6 +58,13 @@ class Case(harness.Case):
         super().setUp()
         self.job = self.write("job.yaml", JOB)
 
+    def workload(self, *words):
+        """What foretrain-sim reads for such a command, which runs one simulation."""
+        program = self.write("foretrain-sim", f"#!/bin/sh\ncat >{self.directory}/workload.json; exit 3\n", mode=0o755)
+        run(*words, FORETRAIN_LIBEXEC=str(self.directory))
+        program.unlink()
+        return (self.directory / "workload.json").read_text(encoding="utf-8")
+
     def conforms(self, found, kind):
         """That an answer follows the schema @kind, whose properties are returned."""
         described = json.loads(run("schema", kind).stdout)

@@ -3,7 +3,6 @@
 import os
 import pty
 import re
-import shlex
 import signal
 import subprocess
 import time
@@ -30,10 +29,10 @@ class Child(support.Case):
         return done.returncode, done.stderr
 
     def assert_one_line(self, code, said, *words):
-        """Exit code 70, one line with all @words and how to repeat it."""
+        """Exit code 70, one line with all @words and what was simulated."""
         self.assertEqual(code, 70)
         self.assertEqual(said.count("\n"), 1, said)
-        for word in (*words, "foretrain-sim stopped", "run it by hand: foretrain-sim", "job.yaml"):
+        for word in (*words, "foretrain-sim stopped", "of ", "job.yaml"):
             self.assertIn(word, said)
 
     def test_killed(self):
@@ -54,16 +53,6 @@ class Child(support.Case):
     def test_a_message_of_its_own_is_passed_on(self):
         self.assertEqual(self.fake("echo job.yaml:1:1: error: no >&2; exit 65\n"),
                          (65, "job.yaml:1:1: error: no\n"))
-
-    def test_the_line_to_run_by_hand_is_one_word_a_name(self):
-        for name in ("a'b", "a b", "a$b", "a\nb", "a`id`", "~a"):
-            self.job = self.write(name + ".yaml", support.JOB)
-            said = self.fake("exit 3\n")[1]
-            line = said[said.index("by hand: ") + len("by hand: "):]
-            self.assertIn(str(self.job), shlex.split(line))
-            done = subprocess.run(["sh", "-c", f"printf '%s\\0' {line}"], capture_output=True,
-                                  text=True, check=True)
-            self.assertIn(str(self.job), done.stdout.split("\0"))
 
     def test_what_cannot_be_executed(self):
         self.write("foretrain-sim", "#!/no/such/shell\n", mode=0o755)
@@ -161,32 +150,29 @@ def is_running(pid):
 class ByHand(support.Case):
     """The real foretrain-sim."""
 
-    def simulate(self, *words):
-        """Run it as a user would."""
-        return subprocess.run([support.SIMULATOR, *map(str, words)], capture_output=True,
-                              text=True, timeout=1000, check=False)
+    ONE = ("collective", "--bytes=4MB", "--platform=abci", "--nodes=6", "--backend=sim")
+
+    def simulate(self, code, *words, **options):
+        """Run it by hand."""
+        return self.execute(code, support.SIMULATOR, *words, **options)
 
     def test_it_prints_a_trace(self):
-        for words in ((self.job, "--phase=1"), (self.job, "--baseline"),
-                      ("--collective=1MB", "--platform=t1-torus", "--grid=4x4",
-                       "--algorithm=torus2d")):
-            done = self.simulate(*words)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertTrue(done.stdout)
+        done = self.simulate(0, input=self.workload("predict", self.job, "--set=baseline=null", "-bsim"))
+        self.assertTrue(done.stdout.startswith("foretrain-trace 1\nbackend sim\n"))
 
     def test_the_messages_it_announces_are_those_it_simulates(self):
         for words in (["--algorithm=torus2d"], ["--algorithm=tree", "--chunk=1MB"], ["--algorithm=nccl"],
                       ["--algorithm=hierarchical"], ["--algorithm=ring", "--channels=4"]):
             for grain in ("full", "folded", "smoothed"):
-                done = self.simulate("--progress", "--collective=4MB", "--platform=abci", "--nodes=6",
-                                     f"--grain={grain}", *words)
+                done = self.simulate(0, input=self.workload(*self.ONE, f"--grain={grain}", *words))
                 messages = re.search(r"(?m)^messages (\d+)$", done.stdout)[1]
                 self.assertEqual(done.stderr.split("\n")[0], f"progress 0 {messages} 0.000")
 
     def test_its_faults_are_messages(self):
-        self.assertEqual(self.simulate().returncode, 64)
-        self.assertEqual(self.simulate(self.directory / "gone.yaml").returncode, 66)
-        self.assertEqual(self.simulate("--collective=1MB").returncode, 64)
+        self.assertIn("Usage: foretrain-sim", self.simulate(64, self.job).stderr)
+        self.assertIn("Usage: foretrain-sim", self.simulate(0, "--help").stdout)
+        for text in ("", "{}", "[]", "no JSON", self.workload(*self.ONE)[:-1]):
+            self.assertRegex(self.simulate(65, input=text).stderr, "^error: stdin")
 
 
 if __name__ == "__main__":

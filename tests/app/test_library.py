@@ -124,7 +124,7 @@ class Linked(unittest.TestCase):
 
     MAY = {"foretrain": {"fyaml", "jansson", "md", "xxhash", "z", "m", "jpeg", "png16", "webp", "gsl",
                          "hwloc", "c"},
-           "foretrain-sim": {"fyaml", "jansson", "md", "xxhash", "z", "m", "simgrid", "c"},
+           "foretrain-sim": {"fyaml", "jansson", "md", "xxhash", "m", "simgrid", "c"},
            "libforetrain.so.0": {"fyaml", "jansson", "md", "m", "c"}}
     NEVER = {"foretrain-exec": {"gsl", "gslcblas", "simgrid"}, "foretrain-onnx": {"gsl", "simgrid"}}
     SANITIZERS = {"asan", "ubsan", "tsan", "gcov"}

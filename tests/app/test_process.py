@@ -173,7 +173,7 @@ class Descriptors(support.Case):
             done = run("predict", self.job, "-b", "sim", env=env,
                        before=limiting(resource.RLIMIT_FSIZE, 500))
             self.assertEqual((done.returncode, done.stdout), (74, ""))
-            self.assertIn("cannot store the platform: File too large", done.stderr)
+            self.assertIn("cannot store the workload: File too large", done.stderr)
         with open(self.directory / "out", "wb") as out:
             done = run("completion", "bash", stdout=out, env=env,
                        before=limiting(resource.RLIMIT_FSIZE, 100))
@@ -182,8 +182,9 @@ class Descriptors(support.Case):
     def test_the_simulator_says_so_itself(self):
         if not has_simulator():
             self.skipTest("built without SimGrid")
-        done = subprocess.run([support.SIMULATOR, "--phase=1", self.job], timeout=1000,
-                              preexec_fn=closing(1), stderr=subprocess.PIPE, text=True, check=False)
+        workload = self.workload("collective", "--grid=2x1", "--platform=t1-torus", "--backend=sim")
+        done = subprocess.run([support.SIMULATOR], timeout=1000, preexec_fn=closing(1), input=workload,
+                              stdout=None, stderr=subprocess.PIPE, text=True, check=False)
         self.assertEqual(done.returncode, 74, done.stderr)
         self.assertIn("cannot write", done.stderr)
 

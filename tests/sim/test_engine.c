@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <xbt/dynar.h>
 
-#include "sim/lane.h"
+#include "core/traffic/fold.h"
 #include "sim/platform_xml.h"
+#include "sim/sim.h"
 #include "tests/core/own.h"
 #include "tests/sim/world.h"
 #include "tests/test.h"
@@ -17,9 +18,10 @@
 struct scene {
     const struct fabric *fabric;
     struct schedule *schedule;
-    struct traffic *traffic;
+    struct traffic *all; /* of ranks */
     struct fold *fold;
-    int32_t *host; /* (relations) whose hosts each relation uses */
+    struct traffic *traffic; /* of classes */
+    int32_t *host;           /* (relations) whose hosts each relation uses */
 };
 
 static struct scene scene_of(const struct fabric *fabric, struct grid grid,
@@ -27,9 +29,11 @@ static struct scene scene_of(const struct fabric *fabric, struct grid grid,
 {
     struct scene scene = {.fabric = fabric};
     scene.schedule = world_step(grid, algorithm, 1, 1000000);
+    scene.all = traffic_build(fabric, scene.schedule);
+    scene.fold = fold ? fold_build(scene.all) : fold_none(scene.all);
     scene.traffic = traffic_build(fabric, scene.schedule);
-    scene.fold = fold ? fold_build(scene.traffic) : fold_none(scene.traffic);
-    scene.host = platform_hosts(scene.traffic, scene.fold);
+    traffic_fold(scene.traffic, scene.fold);
+    scene.host = platform_hosts(scene.traffic);
     return scene;
 }
 
@@ -43,6 +47,7 @@ static void scene_release(struct scene *scene)
     free(scene->host);
     fold_free(scene->fold);
     traffic_free(scene->traffic);
+    traffic_free(scene->all);
     schedule_free(scene->schedule);
 }
 
@@ -50,7 +55,7 @@ static void scene_release(struct scene *scene)
 
 static sg_host_t host_of(const struct scene *scene, int32_t relation, int32_t class)
 {
-    AUTOFREE char *name = platform_host_name(scene->fold, scene->host[relation], class);
+    AUTOFREE char *name = platform_host_name(scene->host[relation], class);
     sg_host_t host = sg_host_by_name(name);
     return host;
 }
@@ -59,7 +64,7 @@ static sg_host_t host_of(const struct scene *scene, int32_t relation, int32_t cl
 static void print_simulated(struct text *out, const struct scene *scene, int32_t relation,
                             int32_t class)
 {
-    int32_t to = fold_to(scene->fold, &scene->traffic->relation[relation], class);
+    int32_t to = scene->traffic->relation[relation].to[class];
     sg_host_t source = host_of(scene, relation, class), target = host_of(scene, relation, to);
 #if SIMGRID_VERSION >= 40000
     int count;
@@ -81,12 +86,11 @@ static void print_described(struct text *out, const struct scene *scene, int32_t
 {
     int32_t rank = scene->fold->member[class];
     struct route route;
-    fabric_route(scene->fabric, rank, scene->traffic->relation[relation].to[rank], &route);
+    fabric_route(scene->fabric, rank, scene->all->relation[relation].to[rank], &route);
     for (int32_t i = 0; i < route.count; i++) {
         int32_t link = scene->fold->link_class[route.link[i]];
-        AUTOFREE char *name = fabric_link_name(scene->fabric, scene->fold->link_member[link]);
         for (int32_t k = 0; k < scene->fold->size[class] / scene->fold->link_size[link]; k++)
-            text_add(out, "%s ", name);
+            text_add(out, "%d ", link);
     }
 }
 
@@ -94,11 +98,11 @@ static int compare_routes(const void *argument)
 {
     const struct scene *scene = argument;
     struct err err = {0};
-    if (engine_start(scene->traffic, scene->fold, &err) < 0)
+    if (engine_start(scene->traffic, &err) < 0)
         return 1;
     for (int32_t p = 0; p < scene->traffic->relation_count; p++) {
         for (int32_t c = 0; c < scene->fold->count; c++) {
-            if (fold_to(scene->fold, &scene->traffic->relation[p], c) < 0)
+            if (scene->traffic->relation[p].to[c] < 0)
                 continue;
             HELD(text) simulated = {0}, described = {0};
             print_simulated(&simulated, scene, p, c);
@@ -166,13 +170,13 @@ TEST(the_smallest_platform_reads_as_expected)
     OWN(fabric) *fabric = world_torus((struct grid){2, 1});
     HELD(scene) scene = scene_new(fabric, (struct grid){2, 1}, true);
     HELD(text) xml = {0};
-    platform_xml_print(&xml, scene.traffic, scene.fold);
-    assert_has(xml.data, "<link id=\"rank0.row.next\" bandwidth=\"26214400000000000Bps\" "
+    platform_xml_print(&xml, scene.traffic);
+    assert_has(xml.data, "<link id=\"0\" bandwidth=\"26214400000000000Bps\" "
                          "latency=\"0s\"/>\n"
                          "<zone id=\"zone0.0\" routing=\"Full\">\n"
                          "<host id=\"0.0\" speed=\"1f\"/>\n"
                          "<route src=\"0.0\" dst=\"0.0\" symmetrical=\"NO\">"
-                         "<link_ctn id=\"rank0.row.next\"/></route>\n"
+                         "<link_ctn id=\"0\"/></route>\n"
                          "</zone>\n");
 }
 
@@ -183,13 +187,13 @@ static int run_into_deadlock(const void *argument)
 {
     const struct scene *scene = argument;
     struct err err = {0};
-    if (engine_start(scene->traffic, scene->fold, &err) < 0)
-        return 1;
-    scene->traffic->relation[0].from[3] = -1;
     struct run run = world_run(scene->fabric, GRAIN_FULL);
-    struct simulation simulation = {&run, scene->schedule, scene->traffic, scene->fold, 0, 0};
+    struct workload workload = {0};
     struct trace trace = {0};
-    if (simulation_run(&simulation, &trace, &err) == 0)
+    if (workload_build(&workload, &run, scene->schedule, &err))
+        return 1;
+    workload.traffic.relation[0].from[3] = -1;
+    if (!sim_run(&workload, NULL, &trace, &err))
         return 1;
     printf("%s", err.text);
     return err.exit_code;

@@ -1,8 +1,7 @@
-#include "sim/fold.h"
+#include "core/traffic/fold.h"
 
 #include <stdio.h>
 
-#include "sim/sim.h"
 #include "tests/core/own.h"
 #include "tests/sim/world.h"
 #include "tests/test.h"

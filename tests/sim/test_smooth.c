@@ -1,4 +1,4 @@
-#include "sim/smooth.h"
+#include "core/traffic/smooth.h"
 
 #include "tests/core/own.h"
 #include "tests/sim/world.h"

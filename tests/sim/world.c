@@ -52,12 +52,17 @@ struct job {
 static int run_job(const void *argument)
 {
     const struct job *job = argument;
+    HELD(text) document = {0};
+    struct workload workload = {0};
     struct trace trace = {0};
     struct err err = {0};
-    if (backend_sim.run(job->run, job->schedule, &trace, &err) < 0) {
+    if (workload_describe(&document, job->run, job->schedule, &err) ||
+        workload_read(&workload, "document", document.data, document.length, &err) ||
+        sim_run(&workload, NULL, &trace, &err)) {
         fprintf(stderr, "%s", err.text);
         return err.exit_code;
     }
+    workload_release(&workload);
     return trace_write(stdout, &trace, &err) < 0;
 }
 

@@ -1,4 +1,4 @@
-#include "sim/fold.h"
+#include "core/traffic/fold.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -52,13 +52,13 @@ static uint64_t colour(const int32_t *class, int32_t rank)
 static void sign(const struct fold *fold, const struct traffic *traffic, uint64_t *rank,
                  uint64_t *link)
 {
-    for (int32_t r = 0; r < traffic->fabric->ranks; r++)
+    for (int32_t r = 0; r < traffic->ranks; r++)
         rank[r] = mix(0, colour(fold->class_of, r));
-    for (int32_t l = 0; l < traffic->fabric->link_count; l++)
+    for (int32_t l = 0; l < traffic->link_count; l++)
         link[l] = mix(0, (uint64_t)fold->link_class[l]);
     for (int32_t p = 0; p < traffic->relation_count; p++) {
         const struct relation *relation = &traffic->relation[p];
-        for (int32_t r = 0; r < traffic->fabric->ranks; r++) {
+        for (int32_t r = 0; r < traffic->ranks; r++) {
             uint64_t flow = mix(mix(1, (uint64_t)p), colour(fold->class_of, r));
             rank[r] = mix(rank[r], colour(fold->class_of, relation->to[r]));
             rank[r] = mix(rank[r], colour(fold->class_of, relation->from[r]));
@@ -76,11 +76,11 @@ static void sign(const struct fold *fold, const struct traffic *traffic, uint64_
  * colour, so classes only ever split and an unchanged number of them means unchanged classes. */
 static void refine(struct fold *fold, const struct traffic *traffic)
 {
-    int32_t ranks = traffic->fabric->ranks, links = traffic->fabric->link_count;
+    int32_t ranks = traffic->ranks, links = traffic->link_count;
     AUTOFREE uint64_t *rank = base_alloc(ranks, sizeof(*rank));
     AUTOFREE uint64_t *link = base_alloc(links, sizeof(*link));
     for (int32_t l = 0; l < links; l++)
-        link[l] = bits(traffic->fabric->link[l].bandwidth);
+        link[l] = bits(traffic->bandwidth[l]);
     fold->count = classify(rank, ranks, fold->class_of);
     fold->link_count = classify(link, links, fold->link_class);
     bool split = true;
@@ -169,8 +169,8 @@ static int32_t *ranks_by_class(const struct fold *fold, int32_t ranks)
 
 static bool is_exact(const struct fold *fold, const struct traffic *traffic)
 {
-    AUTOFREE int32_t *rank = ranks_by_class(fold, traffic->fabric->ranks);
-    AUTOFREE int32_t *crossings = base_alloc(traffic->fabric->link_count, sizeof(*crossings));
+    AUTOFREE int32_t *rank = ranks_by_class(fold, traffic->ranks);
+    AUTOFREE int32_t *crossings = base_alloc(traffic->link_count, sizeof(*crossings));
     bool exact = true;
     for (int32_t p = 0; p < traffic->relation_count; p++) {
         const int32_t *members = rank;
@@ -184,16 +184,16 @@ static bool is_exact(const struct fold *fold, const struct traffic *traffic)
 static struct fold *fold_new(const struct traffic *traffic)
 {
     struct fold *fold = base_alloc(1, sizeof(*fold));
-    fold->class_of = base_alloc(traffic->fabric->ranks, sizeof(*fold->class_of));
-    fold->link_class = base_alloc(traffic->fabric->link_count, sizeof(*fold->link_class));
+    fold->class_of = base_alloc(traffic->ranks, sizeof(*fold->class_of));
+    fold->link_class = base_alloc(traffic->link_count, sizeof(*fold->link_class));
     return fold;
 }
 
 static void list_classes(struct fold *fold, const struct traffic *traffic)
 {
-    list_members(fold->class_of, traffic->fabric->ranks, fold->count, &fold->member, &fold->size);
-    list_members(fold->link_class, traffic->fabric->link_count, fold->link_count,
-                 &fold->link_member, &fold->link_size);
+    list_members(fold->class_of, traffic->ranks, fold->count, &fold->member, &fold->size);
+    list_members(fold->link_class, traffic->link_count, fold->link_count, &fold->link_member,
+                 &fold->link_size);
 }
 
 struct fold *fold_build(const struct traffic *traffic)
@@ -210,8 +210,8 @@ struct fold *fold_build(const struct traffic *traffic)
 struct fold *fold_none(const struct traffic *traffic)
 {
     struct fold *fold = fold_new(traffic);
-    fold->count = traffic->fabric->ranks;
-    fold->link_count = traffic->fabric->link_count;
+    fold->count = traffic->ranks;
+    fold->link_count = traffic->link_count;
     for (int32_t r = 0; r < fold->count; r++)
         fold->class_of[r] = r;
     for (int32_t l = 0; l < fold->link_count; l++)
@@ -233,14 +233,69 @@ void fold_free(struct fold *fold)
     free(fold);
 }
 
-int32_t fold_to(const struct fold *fold, const struct relation *relation, int32_t class)
+/* ---- the traffic of classes ---- */
+
+static int32_t class_at(const struct fold *fold, int32_t rank)
 {
-    int32_t to = relation->to[fold->member[class]];
-    return to < 0 ? -1 : fold->class_of[to];
+    return rank < 0 ? -1 : fold->class_of[rank];
 }
 
-int32_t fold_from(const struct fold *fold, const struct relation *relation, int32_t class)
+static struct relation fold_relation(const struct relation *all, const struct fold *fold)
 {
-    int32_t from = relation->from[fold->member[class]];
-    return from < 0 ? -1 : fold->class_of[from];
+    struct relation relation = relation_new(all->lane, fold->count);
+    relation.beside = all->beside;
+    int64_t capacity = 0;
+    for (int32_t c = 0; c < fold->count; c++) {
+        int32_t member = fold->member[c], end = relation.path[c];
+        relation.to[c] = class_at(fold, all->to[member]);
+        relation.from[c] = class_at(fold, all->from[member]);
+        relation.latency[c] = all->latency[member];
+        for (int32_t i = all->path[member]; i < all->path[member + 1]; i++) {
+            int32_t link = fold->link_class[all->link[i]];
+            int32_t times = fold->size[c] / fold->link_size[link];
+            relation.link =
+                base_grow(relation.link, end + times, &capacity, sizeof(*relation.link));
+            for (int32_t k = 0; k < times; k++)
+                relation.link[end++] = link;
+        }
+        relation.path[c + 1] = relation.links = end;
+    }
+    return relation;
+}
+
+static bool same_round(const struct round *a, const struct round *b)
+{
+    return a->relation == b->relation && a->merged == b->merged && a->share == b->share;
+}
+
+static void repeat_rounds(struct traffic *traffic)
+{
+    int32_t end = 0;
+    for (int32_t i = 0; i < traffic->program_count; i++) {
+        struct program *program = &traffic->program[i];
+        int32_t begin = end;
+        for (int32_t k = program->begin; k < program->end; k++) {
+            if (end > begin && same_round(&traffic->round[end - 1], &traffic->round[k]))
+                traffic->round[end - 1].times++;
+            else
+                traffic->round[end++] = traffic->round[k];
+        }
+        program->begin = begin;
+        program->end = end;
+    }
+    traffic->round_count = end;
+}
+
+void traffic_fold(struct traffic *traffic, const struct fold *fold)
+{
+    for (int32_t p = 0; p < traffic->relation_count; p++) {
+        struct relation folded = fold_relation(&traffic->relation[p], fold);
+        relation_release(&traffic->relation[p]);
+        traffic->relation[p] = folded;
+    }
+    for (int32_t l = 0; l < fold->link_count; l++)
+        traffic->bandwidth[l] = traffic->bandwidth[fold->link_member[l]];
+    traffic->ranks = fold->count;
+    traffic->link_count = fold->link_count;
+    repeat_rounds(traffic);
 }

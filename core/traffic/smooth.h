@@ -14,7 +14,7 @@
  * Racks that do not tile the grid then no longer distinguish ranks.
  */
 
-#include "sim/traffic.h"
+#include "core/traffic/traffic.h"
 
 /** Smooth @traffic.  @return how many links were left out. */
 int32_t traffic_smooth(struct traffic *traffic);

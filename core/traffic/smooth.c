@@ -1,4 +1,4 @@
-#include "sim/smooth.h"
+#include "core/traffic/smooth.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ struct sieve {
 static void list_crossings(struct sieve *sieve)
 {
     const struct traffic *traffic = sieve->traffic;
-    int32_t links = traffic->fabric->link_count, ranks = traffic->fabric->ranks;
+    int32_t links = traffic->link_count, ranks = traffic->ranks;
     AUTOFREE int32_t *next = base_alloc(links + 1, sizeof(*next));
     for (int32_t p = 0; p < traffic->relation_count; p++) {
         for (int32_t i = 0; i < traffic->relation[p].path[ranks]; i++)
@@ -43,11 +43,11 @@ static void list_crossings(struct sieve *sieve)
 static int32_t feeder(const struct sieve *sieve, struct crossing flow, int32_t link)
 {
     const struct relation *relation = &sieve->traffic->relation[flow.relation];
-    const struct link *links = sieve->traffic->fabric->link;
+    const double *bandwidth = sieve->traffic->bandwidth;
     int32_t best = -1;
     for (int32_t i = relation->path[flow.rank]; i < relation->path[flow.rank + 1]; i++) {
         int32_t l = relation->link[i];
-        if (l != link && (best < 0 || links[l].bandwidth < links[best].bandwidth))
+        if (l != link && (best < 0 || bandwidth[l] < bandwidth[best]))
             best = l;
     }
     return best;
@@ -58,7 +58,7 @@ static int32_t feeder(const struct sieve *sieve, struct crossing flow, int32_t l
  * route, so it is never left out itself.  Crossings are in order of relation. */
 static bool can_be_filled(struct sieve *sieve, int32_t link)
 {
-    const struct link *links = sieve->traffic->fabric->link;
+    const double *bandwidth = sieve->traffic->bandwidth;
     double inflow = 0;
     int32_t beside = -1;
     for (int32_t i = sieve->begin[link]; i < sieve->begin[link + 1]; i++) {
@@ -69,12 +69,12 @@ static bool can_be_filled(struct sieve *sieve, int32_t link)
             sieve->stamp++;
         }
         int32_t l = feeder(sieve, flow, link);
-        if (l < 0 || links[l].bandwidth >= links[link].bandwidth)
+        if (l < 0 || bandwidth[l] >= bandwidth[link])
             return true;
         if (sieve->counted[l] != sieve->stamp)
-            inflow += links[l].bandwidth;
+            inflow += bandwidth[l];
         sieve->counted[l] = sieve->stamp;
-        if (inflow > links[link].bandwidth)
+        if (inflow > bandwidth[link])
             return true;
     }
     return false;
@@ -90,7 +90,7 @@ static void shorten(struct relation *relation, int32_t ranks, const bool *out)
                 relation->link[end++] = relation->link[i];
         }
         begin = relation->path[r + 1];
-        relation->path[r + 1] = end;
+        relation->path[r + 1] = relation->links = end;
         slowest = fmax(slowest, relation->latency[r]);
     }
     for (int32_t r = 0; r < ranks; r++) {
@@ -101,7 +101,7 @@ static void shorten(struct relation *relation, int32_t ranks, const bool *out)
 
 int32_t traffic_smooth(struct traffic *traffic)
 {
-    int32_t links = traffic->fabric->link_count, count = 0;
+    int32_t links = traffic->link_count, count = 0;
     struct sieve sieve = {
         .traffic = traffic,
         .begin = base_alloc(links + 1, sizeof(*sieve.begin)),
@@ -114,7 +114,7 @@ int32_t traffic_smooth(struct traffic *traffic)
         count += out[l];
     }
     for (int32_t p = 0; p < traffic->relation_count; p++)
-        shorten(&traffic->relation[p], traffic->fabric->ranks, out);
+        shorten(&traffic->relation[p], traffic->ranks, out);
     free(sieve.begin);
     free(sieve.crossing);
     free(sieve.counted);

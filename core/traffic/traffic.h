@@ -16,18 +16,20 @@
  * All arrays are owned by the traffic. */
 struct relation {
     enum lane lane;
-    int32_t beside;  /**< equal for relations whose messages are sent at the same time: channels */
+    int32_t beside; /**< equal for relations whose messages are sent at the same time: channels */
+    int32_t ranks, ends, links; /**< ends: ranks + 1; links: path[ranks] */
     int32_t *to;     /**< (ranks) the receiver of each rank's message, or -1; to[from[r]] = r */
     int32_t *from;   /**< (ranks) the sender to each rank, or -1 */
     double *latency; /**< (ranks) of the route to `to` [s] */
-    int32_t *path;   /**< (ranks + 1) rank r's route is link[path[r]] ... link[path[r + 1] - 1] */
-    int32_t *link;
+    int32_t *path;   /**< (ends) rank r's route is link[path[r]] ... link[path[r + 1] - 1] */
+    int32_t *link;   /**< (links) one that is crossed k times is there k times */
 };
 
 /** One message from every rank that has a peer in the relation. */
 struct round {
     int32_t relation;
     int32_t merged; /**< number of rounds merged into this one: 1 unless coarse */
+    int32_t times;  /**< how often it comes, one after the other: 1 until folded */
     double share;   /**< size of a message as a fraction of the collective's bytes */
 };
 
@@ -40,7 +42,8 @@ struct program {
 
 /** Read freely; release with traffic_free(). */
 struct traffic {
-    const struct fabric *fabric; /**< borrowed */
+    int32_t ranks, link_count;
+    double *bandwidth; /**< (link_count) [bytes/s] */
     struct relation *relation;
     struct round *round;
     struct program *program;
@@ -48,7 +51,7 @@ struct traffic {
     int32_t relation_count, round_count, program_count;
 };
 
-/** The traffic of @schedule on @fabric, which is borrowed.  Never fails. */
+/** The traffic of @schedule on @fabric.  Never fails. */
 struct traffic *traffic_build(const struct fabric *fabric, const struct schedule *schedule);
 
 /** Merge up to @limit consecutive rounds of one relation: one message carries the bytes of them all
@@ -58,5 +61,12 @@ void traffic_merge(struct traffic *traffic, int32_t limit);
 /** Messages the ranks @rank (count) send in one iteration of @schedule. */
 int64_t traffic_messages(const struct traffic *traffic, const struct schedule *schedule,
                          const int32_t *rank, int32_t count);
+
+/** Without peers and routes. */
+struct relation relation_new(enum lane lane, int32_t ranks);
+
+void relation_release(struct relation *relation);
+
+void traffic_release(struct traffic *traffic);
 
 void traffic_free(struct traffic *traffic);

@@ -14,7 +14,7 @@
  * times.
  */
 
-#include "sim/traffic.h"
+#include "core/traffic/traffic.h"
 
 /** A partition of ranks and links into classes.  Read freely; release with fold_free(). */
 struct fold {
@@ -36,8 +36,7 @@ struct fold *fold_none(const struct traffic *traffic);
 
 void fold_free(struct fold *fold);
 
-/** The class that members of @class send to in @relation, or -1. */
-int32_t fold_to(const struct fold *fold, const struct relation *relation, int32_t class);
-
-/** The class that members of @class receive from in @relation, or -1. */
-int32_t fold_from(const struct fold *fold, const struct relation *relation, int32_t class);
+/** Put classes in place of the ranks of @traffic, and classes of links in place of its links: one
+ * of which k flows of a class cross each link has it k times in its route.  So the one flow weighs
+ * as much as the k flows.  Equal rounds that follow each other become one. */
+void traffic_fold(struct traffic *traffic, const struct fold *fold);

@@ -1,4 +1,4 @@
-#include "sim/traffic.h"
+#include "core/traffic/traffic.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -6,15 +6,24 @@
 
 #include "core/base/base.h"
 
+struct relation relation_new(enum lane lane, int32_t ranks)
+{
+    return (struct relation){
+        .lane = lane,
+        .ranks = ranks,
+        .ends = ranks + 1,
+        .to = base_alloc(ranks, sizeof(int32_t)),
+        .from = base_alloc(ranks, sizeof(int32_t)),
+        .latency = base_alloc(ranks, sizeof(double)),
+        .path = base_alloc(ranks + 1, sizeof(int32_t)),
+    };
+}
+
 static struct relation find_peers(const struct schedule *schedule, int32_t step, int32_t channel,
                                   int32_t pattern)
 {
     int32_t ranks = grid_ranks(schedule->grid);
-    struct relation relation = {
-        .lane = schedule->step[step].lane,
-        .to = base_alloc(ranks, sizeof(*relation.to)),
-        .from = base_alloc(ranks, sizeof(*relation.from)),
-    };
+    struct relation relation = relation_new(schedule->step[step].lane, ranks);
     for (int32_t r = 0; r < ranks; r++)
         relation.from[r] = -1;
     for (int32_t r = 0; r < ranks; r++) {
@@ -29,8 +38,6 @@ static struct relation find_peers(const struct schedule *schedule, int32_t step,
 static void find_routes(struct relation *relation, const struct fabric *fabric)
 {
     int64_t capacity = 0;
-    relation->latency = base_alloc(fabric->ranks, sizeof(*relation->latency));
-    relation->path = base_alloc(fabric->ranks + 1, sizeof(*relation->path));
     for (int32_t r = 0; r < fabric->ranks; r++) {
         int32_t begin = relation->path[r];
         relation->path[r + 1] = begin;
@@ -41,12 +48,12 @@ static void find_routes(struct relation *relation, const struct fabric *fabric)
         relation->link =
             base_grow(relation->link, begin + route.count, &capacity, sizeof(*relation->link));
         memcpy(relation->link + begin, route.link, (size_t)route.count * sizeof(*route.link));
-        relation->path[r + 1] = begin + route.count;
+        relation->path[r + 1] = relation->links = begin + route.count;
         relation->latency[r] = route.latency;
     }
 }
 
-static void release_relation(struct relation *relation)
+void relation_release(struct relation *relation)
 {
     free(relation->to);
     free(relation->from);
@@ -56,19 +63,20 @@ static void release_relation(struct relation *relation)
 }
 
 /* The relation of @pattern, shared with every other pattern of the lane with the same peers. */
-static int32_t add_relation(struct traffic *traffic, const struct schedule *schedule, int32_t step,
-                            int32_t channel, int32_t pattern)
+static int32_t add_relation(struct traffic *traffic, const struct fabric *fabric,
+                            const struct schedule *schedule, int32_t step, int32_t channel,
+                            int32_t pattern)
 {
     struct relation relation = find_peers(schedule, step, channel, pattern);
-    size_t size = (size_t)traffic->fabric->ranks * sizeof(*relation.to);
+    size_t size = (size_t)traffic->ranks * sizeof(*relation.to);
     for (int32_t i = 0; i < traffic->relation_count; i++) {
         const struct relation *other = &traffic->relation[i];
         if (other->lane == relation.lane && memcmp(other->to, relation.to, size) == 0) {
-            release_relation(&relation);
+            relation_release(&relation);
             return i;
         }
     }
-    find_routes(&relation, traffic->fabric);
+    find_routes(&relation, fabric);
     relation.beside = traffic->relation_count;
     traffic->relation =
         base_room(traffic->relation, traffic->relation_count, sizeof(*traffic->relation));
@@ -76,21 +84,22 @@ static int32_t add_relation(struct traffic *traffic, const struct schedule *sche
     return traffic->relation_count++;
 }
 
-static struct program add_rounds(struct traffic *traffic, const struct schedule *schedule,
-                                 int32_t step, int32_t channel)
+static struct program add_rounds(struct traffic *traffic, const struct fabric *fabric,
+                                 const struct schedule *schedule, int32_t step, int32_t channel)
 {
     struct collective whole = schedule_collective(schedule, step);
     struct collective c = collective_channel(&whole, channel);
     int32_t rounds = collective_rounds(&c), patterns = collective_pattern_count(&c);
     AUTOFREE int32_t *relation = base_alloc(patterns, sizeof(*relation));
     for (int32_t i = 0; i < patterns; i++)
-        relation[i] = add_relation(traffic, schedule, step, channel, i);
+        relation[i] = add_relation(traffic, fabric, schedule, step, channel, i);
     int32_t begin = traffic->round_count;
     for (int32_t i = 0; i < rounds; i++) {
         traffic->round = base_room(traffic->round, traffic->round_count, sizeof(*traffic->round));
         traffic->round[traffic->round_count++] = (struct round){
             .relation = relation[collective_pattern(&c, i)],
             .merged = 1,
+            .times = 1,
             .share = collective_share(&c, i),
         };
     }
@@ -105,7 +114,8 @@ static void append_program(struct traffic *traffic, struct program program)
 }
 
 /* The first program of the step; those of its other channels follow it. */
-static int32_t add_programs(struct traffic *traffic, const struct schedule *schedule, int32_t step)
+static int32_t add_programs(struct traffic *traffic, const struct fabric *fabric,
+                            const struct schedule *schedule, int32_t step)
 {
     struct collective c = schedule_collective(schedule, step);
     int32_t first = 0, channels = collective_channels(&c);
@@ -114,7 +124,7 @@ static int32_t add_programs(struct traffic *traffic, const struct schedule *sche
         !schedule_walk_alike(&schedule->step[traffic->program[first].step], &schedule->step[step]))
         first++;
     for (int32_t i = 0; first + i == traffic->program_count && i < channels; i++)
-        append_program(traffic, add_rounds(traffic, schedule, step, i));
+        append_program(traffic, add_rounds(traffic, fabric, schedule, step, i));
     struct program *program = &traffic->program[first];
     program->channels = channels;
     for (int32_t i = 1; i < channels; i++)
@@ -127,11 +137,15 @@ struct traffic *traffic_build(const struct fabric *fabric, const struct schedule
 {
     assert(fabric->ranks == grid_ranks(schedule->grid));
     struct traffic *traffic = base_alloc(1, sizeof(*traffic));
-    traffic->fabric = fabric;
+    traffic->ranks = fabric->ranks;
+    traffic->link_count = fabric->link_count;
+    traffic->bandwidth = base_alloc(fabric->link_count, sizeof(*traffic->bandwidth));
+    for (int32_t l = 0; l < fabric->link_count; l++)
+        traffic->bandwidth[l] = fabric->link[l].bandwidth;
     traffic->step_program = base_alloc(schedule->step_count, sizeof(*traffic->step_program));
     for (int32_t id = 0; id < schedule->step_count; id++) {
         bool sends = schedule->step[id].kind == STEP_COLLECTIVE;
-        traffic->step_program[id] = sends ? add_programs(traffic, schedule, id) : -1;
+        traffic->step_program[id] = sends ? add_programs(traffic, fabric, schedule, id) : -1;
     }
     return traffic;
 }
@@ -174,15 +188,21 @@ int64_t traffic_messages(const struct traffic *traffic, const struct schedule *s
     return messages;
 }
 
-void traffic_free(struct traffic *traffic)
+void traffic_release(struct traffic *traffic)
 {
-    if (!traffic)
-        return;
-    for (int32_t i = 0; i < traffic->relation_count; i++)
-        release_relation(&traffic->relation[i]);
+    for (int32_t i = 0; i < traffic->relation_count && traffic->relation; i++)
+        relation_release(&traffic->relation[i]);
+    free(traffic->bandwidth);
     free(traffic->relation);
     free(traffic->round);
     free(traffic->program);
     free(traffic->step_program);
+    *traffic = (struct traffic){0};
+}
+
+void traffic_free(struct traffic *traffic)
+{
+    if (traffic)
+        traffic_release(traffic);
     free(traffic);
 }

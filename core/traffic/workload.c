@@ -1,0 +1,298 @@
+#include "core/traffic/workload.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/traffic/smooth.h"
+
+/* ---- the choice of detail ---- */
+
+static int64_t count_messages(const struct run *run, const struct schedule *schedule,
+                              const struct traffic *traffic, const struct fold *fold)
+{
+    return run->iterations * traffic_messages(traffic, schedule, fold->member, fold->count);
+}
+
+static bool wants_every_rank(const struct run *run, const struct schedule *schedule,
+                             const struct traffic *traffic, const struct fold *every_rank)
+{
+    return run->grain == GRAIN_FULL ||
+           (run->grain == GRAIN_AUTO && noise_is_any(&run->noise) &&
+            count_messages(run, schedule, traffic, every_rank) <= WORKLOAD_MESSAGES);
+}
+
+static struct fold *refold(struct fold *fold, const struct traffic *traffic)
+{
+    fold_free(fold);
+    return fold_build(traffic);
+}
+
+/* Merge as many rounds as the grain allows and the number of messages requires.  Returns how
+ * many. */
+static int32_t merge(const struct run *run, enum grain grain, struct traffic *traffic,
+                     int64_t messages)
+{
+    int32_t limit = 1;
+    if (run->grain == GRAIN_COARSE)
+        limit = INT32_MAX;
+    else if (run->grain == GRAIN_AUTO && grain == GRAIN_SMOOTHED)
+        limit = (int32_t)(messages / WORKLOAD_MESSAGES + 1);
+    if (limit > 1)
+        traffic_merge(traffic, limit);
+    return limit;
+}
+
+/* Find the classes to simulate and the number of rounds to merge, and name the @grain. */
+static struct fold *choose(const struct run *run, const struct schedule *schedule,
+                           struct traffic *traffic, char **name)
+{
+    enum grain grain = GRAIN_FULL;
+    int32_t merged = 1;
+    struct fold *fold = fold_none(traffic);
+    if (!wants_every_rank(run, schedule, traffic, fold)) {
+        fold = refold(fold, traffic);
+        grain = fold->count < traffic->ranks ? GRAIN_FOLDED : GRAIN_FULL;
+        int64_t limit = grain == GRAIN_FOLDED ? WORKLOAD_MESSAGES : WORKLOAD_MESSAGES_UNLIKE;
+        bool too_many = count_messages(run, schedule, traffic, fold) > limit;
+        if (run->grain == GRAIN_SMOOTHED || (run->grain == GRAIN_AUTO && too_many)) {
+            grain = GRAIN_SMOOTHED;
+            traffic_smooth(traffic);
+            fold = refold(fold, traffic);
+        }
+        grain = run->grain == GRAIN_COARSE ? GRAIN_COARSE : grain;
+        merged = merge(run, grain, traffic, count_messages(run, schedule, traffic, fold));
+    }
+    *name = grain == GRAIN_SMOOTHED && merged > 1 ? base_format("%s/%d", grain_names[grain], merged)
+                                                  : base_copy(grain_names[grain]);
+    return fold;
+}
+
+/* ---- building ---- */
+
+static void add_steps(struct workload *workload, const struct run *run,
+                      const struct schedule *schedule)
+{
+    int32_t steps = workload->steps = schedule->step_count;
+    int32_t deps = workload->deps = schedule->dep_count;
+    workload->lane = base_alloc(steps, sizeof(*workload->lane));
+    workload->seconds = base_alloc(steps, sizeof(*workload->seconds));
+    workload->bytes = base_alloc(steps, sizeof(*workload->bytes));
+    workload->program = base_alloc(steps, sizeof(*workload->program));
+    workload->dep_end = base_alloc(steps, sizeof(*workload->dep_end));
+    workload->dep = base_alloc(deps, sizeof(*workload->dep));
+    workload->distance = base_alloc(deps, sizeof(*workload->distance));
+    for (int32_t i = 0; i < steps; i++) {
+        const struct step *step = &schedule->step[i];
+        bool sends = step->kind == STEP_COLLECTIVE;
+        bool together = sends && step->collective.algorithm == ALGORITHM_NCCL;
+        workload->lane[i] = (int32_t)step->lane;
+        workload->program[i] = together ? -1 : workload->traffic.step_program[i];
+        workload->seconds[i] = together ? run_nccl(run, step).seconds
+                               : sends  ? 0
+                                        : run_local_seconds(run, step);
+        workload->bytes[i] = sends ? (double)step->collective.bytes : 0;
+        workload->dep_end[i] = step->dep_end;
+    }
+    for (int32_t i = 0; i < deps; i++) {
+        workload->dep[i] = schedule->dep[i].step;
+        workload->distance[i] = schedule->dep[i].distance;
+    }
+}
+
+int workload_build(struct workload *workload, const struct run *run,
+                   const struct schedule *schedule, struct err *err)
+{
+    assert(schedule->sealed && run->iterations >= 1);
+    if (backend_check(run, schedule, err))
+        return -1;
+    struct traffic *traffic = traffic_build(run->fabric, schedule);
+    int32_t ranks = traffic->ranks;
+    struct fold *fold = choose(run, schedule, traffic, &workload->grain);
+    workload->schedule_hash = schedule_hash(schedule);
+    workload->ranks = ranks;
+    workload->iterations = run->iterations;
+    workload->traced = run->traced_ranks;
+    workload->messages = count_messages(run, schedule, traffic, fold);
+    workload->launch = run->device->collective_launch.value;
+    workload->eager = run->fabric->eager;
+    workload->beside = device_slowdown(run->device);
+    workload->noise = run->noise;
+    workload->slowest =
+        fold->count == ranks ? 0 : noise_slowest(&run->noise, ranks, run->iterations - 1);
+    workload->classes = fold->count;
+    workload->member = base_alloc(fold->count, sizeof(*workload->member));
+    memcpy(workload->member, fold->member, (size_t)fold->count * sizeof(*fold->member));
+    traffic_fold(traffic, fold);
+    fold_free(fold);
+    workload->traffic = *traffic;
+    free(traffic);
+    add_steps(workload, run, schedule);
+    return 0;
+}
+
+void workload_release(struct workload *workload)
+{
+    traffic_release(&workload->traffic);
+    void *const owned[] = {workload->grain,   workload->member, workload->lane,
+                           workload->seconds, workload->bytes,  workload->program,
+                           workload->dep_end, workload->dep,    workload->distance};
+    for (size_t i = 0; i < ARRAY_SIZE(owned); i++)
+        free(owned[i]);
+    *workload = (struct workload){0};
+}
+
+/* ---- the document ---- */
+
+#define DESCRIBED struct relation
+static const struct answer_column relation_rows[] = {
+    COLUMN_ITEMS("to", to, ranks, .help = "class that each class sends to; -1: it does not"),
+    COLUMN_ITEMS("from", from, ranks, .help = "class that each class receives from; -1: none"),
+    COLUMN_ITEMS("latency_s", latency, ranks, .help = "of the message of each class"),
+    COLUMN_ITEMS("path", path, ends, .help = "where in `link` the route of each class begins"),
+    COLUMN_ITEMS("link", link, links, .help = "links of all routes, one behind the other"),
+};
+static const struct answer_columns relation_columns = COLUMNS(NULL, relation_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct round
+static const struct answer_column round_rows[] = {
+    COLUMN("relation", relation, .help = "who sends to whom"),
+    COLUMN("merged", merged, .help = "rounds that are one here"),
+    COLUMN("times", times, .help = "how often it comes, one after the other"),
+    COLUMN("share", share, .help = "size of a message, of the vector"),
+};
+static const struct answer_columns round_columns = COLUMNS(NULL, round_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct program
+static const struct answer_column program_rows[] = {
+    COLUMN("begin", begin, .help = "its first round"),
+    COLUMN("end", end, .help = "the round behind its last one"),
+    COLUMN("channels", channels, .help = "programs from here on that run side by side"),
+};
+static const struct answer_columns program_columns = COLUMNS(NULL, program_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct workload
+static const struct answer_column workload_rows[] = {
+    COLUMN("grain", grain, .help = "how finely it simulates"),
+    COLUMN("schedule_hash", schedule_hash, .help = "of the schedule that it came from"),
+    COLUMN("ranks", ranks, .help = "of the job"),
+    COLUMN("iterations", iterations, .help = "to simulate"),
+    COLUMN("traced", traced, .help = "classes whose spans are kept, at most; 0: all"),
+    COLUMN("messages", messages, .help = "of all iterations"),
+    COLUMN("launch_s", launch, .help = "of each collective, by the host"),
+    COLUMN("eager_bytes", eager, .help = "up to which a message is handed over at once"),
+    COLUMN("compute_slowdown", beside.compute, .help = "while a collective is in flight"),
+    COLUMN("communication_slowdown", beside.communication, .help = "while the rank computes"),
+    COLUMN("noise.compute_cv", noise.compute_cv, .help = "jitter of a rank's compute time"),
+    COLUMN("noise.straggler_fraction", noise.straggler_fraction, .help = "slow ranks, of all"),
+    COLUMN("noise.straggler_slowdown", noise.straggler_slowdown, .help = "extra time of those"),
+    COLUMN("noise.seed", noise.seed, .help = "of both"),
+    COLUMN("slowest", slowest, .help = "factor of all compute; 0: noise decides for each class"),
+    COLUMN_ITEMS("members", member, classes, .help = "rank that stands for each class"),
+    COLUMN_ITEMS("bandwidth_bytes_per_s", traffic.bandwidth, traffic.link_count,
+                 .help = "of each link"),
+    COLUMN_ITEMS("relations", traffic.relation, traffic.relation_count, .table = &relation_columns),
+    COLUMN_ITEMS("rounds", traffic.round, traffic.round_count, .table = &round_columns),
+    COLUMN_ITEMS("programs", traffic.program, traffic.program_count, .table = &program_columns),
+    COLUMN_ITEMS("steps.lane", lane, steps, .help = "0: compute, 1: row, 2: column, 3: input"),
+    COLUMN_ITEMS("steps.seconds", seconds, steps, .help = "of a step that no message decides"),
+    COLUMN_ITEMS("steps.bytes", bytes, steps, .help = "vector of a collective"),
+    COLUMN_ITEMS("steps.program", program, steps, .help = "of a collective; -1: none"),
+    COLUMN_ITEMS("steps.dep_end", dep_end, steps, .help = "end of its part of `deps`"),
+    COLUMN_ITEMS("deps.step", dep, deps, .help = "that must have ended"),
+    COLUMN_ITEMS("deps.iterations_ago", distance, deps, .help = "0: of the same iteration"),
+};
+const struct answer_columns workload_columns = COLUMNS("workload/1", workload_rows);
+#undef DESCRIBED
+
+void workload_write(struct text *out, const struct workload *workload)
+{
+    AUTORELEASE(json) struct json *json = answer_json(&workload_columns, workload);
+    json_print_line(out, json, 17);
+}
+
+int workload_describe(struct text *out, const struct run *run, const struct schedule *schedule,
+                      struct err *err)
+{
+    struct workload workload = {0};
+    if (workload_build(&workload, run, schedule, err))
+        return -1;
+    workload_write(out, &workload);
+    workload_release(&workload);
+    return 0;
+}
+
+/* Whether all of @index (count) are from @least to @most. */
+static bool within(const int32_t *index, int32_t count, int32_t least, int32_t most)
+{
+    for (int32_t i = 0; i < count; i++)
+        if (index[i] < least || index[i] > most)
+            return false;
+    return true;
+}
+
+static bool ascend(const int32_t *end, int32_t count, int32_t most)
+{
+    for (int32_t i = 0; i < count; i++)
+        if (end[i] < (i ? end[i - 1] : 0) || end[i] > most)
+            return false;
+    return true;
+}
+
+static bool relation_check(const struct relation *relation, int32_t classes, int32_t links)
+{
+    return relation->ranks == classes && relation->ends == classes + 1 && relation->to &&
+           relation->from && relation->latency && within(relation->to, classes, -1, classes - 1) &&
+           within(relation->from, classes, -1, classes - 1) && relation->path[0] == 0 &&
+           ascend(relation->path, relation->ends, relation->links) &&
+           within(relation->link, relation->links, 0, links - 1);
+}
+
+static bool traffic_check(const struct traffic *traffic, int32_t classes)
+{
+    for (int32_t i = 0; i < traffic->link_count; i++)
+        if (!(traffic->bandwidth[i] > 0))
+            return false;
+    for (int32_t i = 0; i < traffic->relation_count; i++)
+        if (!relation_check(&traffic->relation[i], classes, traffic->link_count))
+            return false;
+    for (int32_t i = 0; i < traffic->round_count; i++)
+        if (!within(&traffic->round[i].relation, 1, 0, traffic->relation_count - 1))
+            return false;
+    for (int32_t i = 0; i < traffic->program_count; i++) {
+        const struct program *program = &traffic->program[i];
+        if (!ascend((int32_t[]){program->begin, program->end}, 2, traffic->round_count) ||
+            !within(&program->channels, 1, 0, traffic->program_count - i))
+            return false;
+    }
+    return true;
+}
+
+static bool workload_check(const struct workload *s)
+{
+    return s->classes > 0 && s->ranks >= s->classes && s->iterations > 0 && s->traced >= 0 &&
+           s->steps > 0 && s->grain && strlen(s->grain) < 16 &&
+           traffic_check(&s->traffic, s->classes) &&
+           within(s->member, s->classes, 0, s->ranks - 1) && s->lane && s->seconds && s->bytes &&
+           s->program && s->dep_end && within(s->lane, s->steps, 0, LANE_COUNT - 1) &&
+           within(s->program, s->steps, -1, s->traffic.program_count - 1) &&
+           ascend(s->dep_end, s->steps, s->deps) && (!s->deps || (s->dep && s->distance)) &&
+           within(s->dep, s->deps, 0, s->steps - 1) && within(s->distance, s->deps, 0, INT32_MAX);
+}
+
+int workload_read(struct workload *workload, const char *name, const char *text, int64_t length,
+                  struct err *err)
+{
+    AUTORELEASE(json) struct json *json = json_read(name, text, length, err);
+    if (!json)
+        return -1;
+    bool good = answer_read(&workload_columns, json, workload);
+    workload->traffic.ranks = workload->classes;
+    if (!good || !workload_check(workload))
+        return err_add_code(err, 65, "%s: not a workload as foretrain writes it", name);
+    return 0;
+}
