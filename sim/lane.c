@@ -13,14 +13,25 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "sim/alone.h"
 #include "sim/engine.h"
 #include "sim/pace.h"
 #include "sim/platform_xml.h"
 
-/* A class and a relation meet in a host and in a queue of messages to that class. */
+/* One end of a message over links of its own. */
+struct end {
+    struct walker *walker;
+    double time; /* when the rank enters the round, then when the message has arrived [s] */
+    bool known;  /* the latter */
+};
+
+/* Where the messages of a relation to a class meet their receiver.  Those over shared links are
+ * SimGrid's: they have a queue, and the class a host.  For others it is enough to know when both
+ * ends are there. */
 struct meeting {
     sg_host_t host;
     sg_mailbox_t queue;
+    struct end *first; /* the end that is there already, or NULL */
 };
 
 struct walker {
@@ -31,7 +42,10 @@ struct walker {
     sg_host_t host;  /* where the actor is */
     sg_sem_t wake;
     sg_comm_t leaving; /* a message that was handed over and may be on its way; or NULL */
-    int32_t wanted;    /* step of another lane it sleeps for, or -1 */
+    bool leaves;       /* such a message is `sent` */
+    struct end sent, received;
+    const struct end *awaited; /* that it sleeps for, or NULL */
+    int32_t wanted;            /* step of another lane it sleeps for, or -1 */
     int32_t step, iteration;
     bool finished;
 };
@@ -51,6 +65,8 @@ struct stage {
     struct trace *trace;
     struct entity *entity;   /* (classes) */
     struct meeting *meeting; /* (relations, classes) */
+    struct traffic others;   /* over shared links */
+    double *rate;            /* (relations, classes) of messages over links of their own, or 0 */
     sg_bar_t together;       /* where all classes wait for each other before a step of NCCL */
     sg_host_t home;          /* where actors start */
     bool *awaited;           /* (steps) whether another lane depends on it */
@@ -121,12 +137,39 @@ static void pay_latency(struct walker *walker, double begin, double latency)
     catch_up(walker);
 }
 
+/* The later end knows when the message has arrived: @latency and @seconds later. */
+static void meet(struct meeting *place, struct end *end, double latency, double seconds)
+{
+    struct end *first = place->first;
+    place->first = first ? NULL : end;
+    if (!first)
+        return;
+    first->time = end->time = fmax(first->time, end->time) + latency + seconds;
+    first->known = end->known = true;
+    if (first->walker->awaited == first)
+        sg_sem_release(first->walker->wake);
+}
+
+static void wait_for_end(struct walker *walker, const struct end *end)
+{
+    walker->awaited = end;
+    while (!end->known)
+        sg_sem_acquire(walker->wake);
+    walker->awaited = NULL;
+    walker->clock = fmax(walker->clock, end->time);
+}
+
 /* The messages of a lane leave one after the other. */
 static void wait_until_left(struct walker *walker)
 {
-    if (walker->leaving)
+    if (walker->leaving) {
         sg_comm_wait(walker->leaving);
+        walker->clock = fmax(walker->clock, simgrid_get_clock());
+    }
+    if (walker->leaves)
+        wait_for_end(walker, &walker->sent);
     walker->leaving = NULL;
+    walker->leaves = false;
 }
 
 /* Rarely enough to cost nothing. */
@@ -137,23 +180,20 @@ static void report(const struct stage *stage)
         stage->progress(stage->trace->messages, stage->workload->messages);
 }
 
-/* Unless it @leaves, the rank stays until its message has arrived. */
-static void exchange(struct walker *walker, const struct round *round, double bytes, bool leaves)
+/* Messages of this round that share links: to class @to and from class @from; -1: none. */
+static void share(struct walker *walker, const struct round *round, double bytes, int32_t to,
+                  int32_t from)
 {
     const struct stage *stage = walker->entity->stage;
     const struct relation *relation = &stage->workload->traffic.relation[round->relation];
-    int32_t class = walker->entity->class, to = relation->to[class], from = relation->from[class];
-    if (to < 0 && from < 0)
-        return;
+    int32_t class = walker->entity->class;
     long size = lround(bytes * PLATFORM_BYTE_SCALE);
     const struct meeting *here = meeting(stage, round->relation, class);
     if (walker->host != here->host)
         sg_actor_set_host(sg_actor_self(), here->host);
     walker->host = here->host;
-    wait_until_left(walker);
-
     sg_mailbox_t there = to < 0 ? NULL : meeting(stage, round->relation, to)->queue;
-    double begin = simgrid_get_clock();
+    double begin = walker->clock;
     double send_latency = to < 0 ? INFINITY : round->merged * relation->latency[class];
     double receive_latency = from < 0 ? INFINITY : round->merged * relation->latency[from];
     if (send_latency <= receive_latency) {
@@ -173,6 +213,39 @@ static void exchange(struct walker *walker, const struct round *round, double by
         }
         sg_comm_wait(received);
     }
+    walker->clock = fmax(walker->clock, simgrid_get_clock());
+}
+
+/* Come to the place where a message of the round from class @from meets class @to. */
+static void enter(struct walker *walker, struct end *end, const struct round *round, double bytes,
+                  int32_t from, int32_t to)
+{
+    const struct stage *stage = walker->entity->stage;
+    const struct relation *relation = &stage->workload->traffic.relation[round->relation];
+    double rate = stage->rate[round->relation * relation->ranks + from];
+    *end = (struct end){.walker = walker, .time = walker->clock};
+    meet(meeting(stage, round->relation, to), end, round->merged * relation->latency[from],
+         (double)lround(bytes * PLATFORM_BYTE_SCALE) / (rate * PLATFORM_BYTE_SCALE));
+}
+
+/* Unless it @leaves, the rank stays until its message has arrived. */
+static void exchange(struct walker *walker, const struct round *round, double bytes, bool leaves)
+{
+    const struct stage *stage = walker->entity->stage;
+    const struct relation *all = &stage->workload->traffic.relation[round->relation];
+    const struct relation *others = &stage->others.relation[round->relation];
+    int32_t class = walker->entity->class, to = all->to[class], from = all->from[class];
+    wait_until_left(walker);
+    walker->leaves = to >= 0 && others->to[class] < 0;
+    bool arrives = from >= 0 && others->from[class] < 0;
+    if (walker->leaves)
+        enter(walker, &walker->sent, round, bytes, class, to);
+    if (arrives)
+        enter(walker, &walker->received, round, bytes, from, class);
+    if (others->to[class] >= 0 || others->from[class] >= 0)
+        share(walker, round, bytes, others->to[class], others->from[class]);
+    if (arrives)
+        wait_for_end(walker, &walker->received);
     if (!leaves)
         wait_until_left(walker);
     if (to >= 0) {
@@ -206,8 +279,10 @@ static void walk_branch(int argc, char **argv)
 {
     AUTOFREE struct branch *branch = sg_actor_self_get_data();
     run_program(&branch->walker, branch->program, branch->bytes);
+    catch_up(&branch->walker);
     sg_sem_release(branch->done);
     wait_until_left(&branch->walker);
+    sg_sem_destroy(branch->walker.wake);
 }
 
 static void start_branch(const struct walker *walker, const struct program *program, double bytes,
@@ -216,7 +291,12 @@ static void start_branch(const struct walker *walker, const struct program *prog
     sg_host_t home = walker->entity->stage->home;
     struct branch *branch = base_alloc(1, sizeof(*branch));
     *branch = (struct branch){
-        .walker = {.entity = walker->entity, .lane = walker->lane, .host = home, .wanted = -1},
+        .walker = {.entity = walker->entity,
+                   .lane = walker->lane,
+                   .clock = walker->clock,
+                   .host = home,
+                   .wake = sg_sem_init(0),
+                   .wanted = -1},
         .program = program,
         .bytes = bytes,
         .done = done,
@@ -231,17 +311,16 @@ static void run_collective(struct walker *walker, int32_t id)
     const struct workload *workload = walker->entity->stage->workload;
     const struct program *program = &workload->traffic.program[workload->program[id]];
     double bytes = workload->bytes[id];
-    catch_up(walker);
     sg_sem_t done = program->channels > 1 ? sg_sem_init(0) : NULL;
     for (int32_t i = 1; i < program->channels; i++)
         start_branch(walker, program + i, bytes, done);
     run_program(walker, program, bytes);
     for (int32_t i = 1; i < program->channels; i++)
         sg_sem_acquire(done);
-    if (done)
-        sg_sem_destroy(done);
-    if (program->begin < program->end)
-        walker->clock = simgrid_get_clock();
+    if (!done)
+        return;
+    sg_sem_destroy(done);
+    walker->clock = fmax(walker->clock, simgrid_get_clock());
 }
 
 /* Without messages: on all ranks at once, as NCCL. */
@@ -390,15 +469,15 @@ static void start_entity(struct stage *stage, int32_t class)
 
 static void find_places(struct stage *stage)
 {
-    const struct traffic *traffic = &stage->workload->traffic;
+    const struct traffic *others = &stage->others;
     AUTORELEASE(directory) struct directory directory = directory_new();
-    AUTOFREE int32_t *host = platform_hosts(traffic);
+    AUTOFREE int32_t *host = platform_hosts(others);
     stage->home = directory_find(&directory, PLATFORM_HOME);
     stage->meeting =
-        base_alloc((int64_t)traffic->relation_count * traffic->ranks, sizeof(*stage->meeting));
-    for (int32_t p = 0; p < traffic->relation_count; p++) {
-        for (int32_t c = 0; c < traffic->ranks; c++) {
-            if (traffic->relation[p].to[c] < 0 && traffic->relation[p].from[c] < 0)
+        base_alloc((int64_t)others->relation_count * others->ranks, sizeof(*stage->meeting));
+    for (int32_t p = 0; p < others->relation_count; p++) {
+        for (int32_t c = 0; c < others->ranks; c++) {
+            if (others->relation[p].to[c] < 0 && others->relation[p].from[c] < 0)
                 continue;
             AUTOFREE char *name = platform_host_name(host[p], c),
                           *queue = base_format("%d.%d", p, c);
@@ -446,31 +525,24 @@ static void release_stage(struct stage *stage)
         free(stage->entity[c].done);
     }
     sg_barrier_destroy(stage->together);
+    alone_release(&stage->others);
+    free(stage->rate);
     free(stage->entity);
     free(stage->meeting);
     free(stage->awaited);
 }
 
-static int run_actors(const struct workload *workload, sim_progress *progress, struct trace *trace,
-                      struct err *err)
+static void run_actors(struct stage *stage)
 {
-    int32_t classes = workload->classes;
-    struct stage stage = {
-        .workload = workload,
-        .trace = trace,
-        .entity = base_alloc(classes, sizeof(*stage.entity)),
-        .together = sg_barrier_init((unsigned)classes),
-        .progress = progress,
-    };
-    find_places(&stage);
-    read_steps(&stage);
+    int32_t classes = stage->workload->classes;
+    stage->entity = base_alloc(classes, sizeof(*stage->entity));
+    stage->together = sg_barrier_init((unsigned)classes);
+    find_places(stage);
+    read_steps(stage);
     for (int32_t c = 0; c < classes; c++)
-        start_entity(&stage, c);
-    report(&stage);
+        start_entity(stage, c);
+    report(stage);
     simgrid_run();
-    int status = check_finished(&stage, err);
-    release_stage(&stage);
-    return status;
 }
 
 int sim_run(const struct workload *workload, sim_progress *progress, struct trace *trace,
@@ -481,8 +553,16 @@ int sim_run(const struct workload *workload, sim_progress *progress, struct trac
     trace->schedule_hash = workload->schedule_hash;
     trace->ranks = workload->ranks;
     trace->entities = workload->classes;
-    if (!engine_start(&workload->traffic, err) && !run_actors(workload, progress, trace, err))
-        return 0;
-    trace_release(trace);
-    return -1;
+    struct stage stage = {.workload = workload, .trace = trace, .progress = progress};
+    stage.rate = alone_rates(workload);
+    stage.others = alone_others(workload, stage.rate);
+    int failed = engine_start(&stage.others, err);
+    if (!failed) {
+        run_actors(&stage);
+        failed = check_finished(&stage, err);
+        release_stage(&stage);
+    }
+    if (failed)
+        trace_release(trace);
+    return failed;
 }
