@@ -48,6 +48,11 @@ struct walker {
     int32_t wanted;            /* step of another lane it sleeps for, or -1 */
     int32_t step, iteration;
     bool finished;
+
+    /* Of the compute lane where lanes slow each other down: steps that nobody waits for are paid
+     * together. */
+    bool works;
+    double began, work; /* since when, and how much [s] */
 };
 
 /* The state of one class: its lanes and how often each awaited step has finished. */
@@ -57,6 +62,7 @@ struct entity {
     bool traced;
     int32_t *done; /* (steps) */
     struct pace pace;
+    struct trace unpaid; /* its spans: in seconds of work */
     struct walker walker[LANE_COUNT];
 };
 
@@ -84,8 +90,28 @@ static void catch_up(struct walker *walker)
         sg_actor_sleep_until(walker->clock);
 }
 
+/* Compute until now what was begun. */
+static void pay_work(struct walker *walker)
+{
+    struct entity *entity = walker->entity;
+    if (!walker->works)
+        return;
+    walker->works = false;
+    walker->clock = pace_work(&entity->pace, LANE_COMPUTE, walker->began, walker->work);
+    for (int64_t i = 0; i < entity->unpaid.span_count; i++) {
+        struct span span = entity->unpaid.span[i];
+        span.begin = walker->work > 0 ? pace_when(&entity->pace, span.begin) : walker->clock;
+        span.end = walker->work > 0 ? pace_when(&entity->pace, span.end) : walker->clock;
+        trace_add(entity->stage->trace, span);
+    }
+    trace_release(&entity->unpaid);
+}
+
 static void wait_for(struct walker *walker, int32_t step, int32_t iteration)
 {
+    if (walker->entity->done[step] > iteration)
+        return;
+    pay_work(walker);
     if (walker->entity->done[step] > iteration)
         return;
     catch_up(walker);
@@ -117,6 +143,7 @@ static void announce(struct walker *walker, int32_t step)
     struct entity *entity = walker->entity;
     if (!entity->stage->awaited[step])
         return;
+    pay_work(walker);
     catch_up(walker);
     entity->done[step]++;
     for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
@@ -356,41 +383,50 @@ static void fly(struct walker *walker, int32_t id)
     pace_fly(pace, -1);
 }
 
-static void compute(struct walker *walker, double seconds)
+static struct span span_of(const struct walker *walker, double begin, double end)
 {
-    struct pace *pace = &walker->entity->pace;
-    if (!pace->any) {
-        walker->clock += seconds;
-        return;
+    return (struct span){.iteration = walker->iteration,
+                         .rank = walker->entity->stage->workload->member[walker->entity->class],
+                         .step = walker->step,
+                         .begin = begin,
+                         .end = end};
+}
+
+/* Compute a step for @seconds, to be paid with those that follow. */
+static void work(struct walker *walker, double seconds)
+{
+    if (!walker->works) {
+        catch_up(walker);
+        pace_compute(&walker->entity->pace, true);
+        walker->began = walker->clock;
+        walker->work = 0;
+        walker->works = true;
     }
-    catch_up(walker);
-    pace_compute(pace, true);
-    walker->clock = pace_work(pace, LANE_COMPUTE, walker->clock, seconds);
+    double before = walker->work;
+    walker->work += seconds;
+    if (walker->entity->traced)
+        trace_add(&walker->entity->unpaid, span_of(walker, before, walker->work));
 }
 
 static void run_step(struct walker *walker, int32_t id)
 {
     const struct stage *stage = walker->entity->stage;
-    double seconds = stage->workload->seconds[id];
+    double seconds = stage->workload->seconds[id] * walker->slowdown;
     walker->step = id;
     wait_for_deps(walker, id);
     double begin = walker->clock;
-    if (walker->lane == LANE_INPUT)
-        walker->clock += seconds;
+    if (walker->lane == LANE_COMPUTE && walker->entity->pace.any)
+        work(walker, seconds);
     else if (walker->lane == LANE_COMPUTE)
-        compute(walker, seconds * walker->slowdown);
+        walker->clock += seconds;
+    else if (walker->lane == LANE_INPUT)
+        walker->clock += stage->workload->seconds[id];
     else if (walker->entity->pace.any)
         fly(walker, id);
     else
         run_exchange(walker, id);
-    if (walker->entity->traced)
-        trace_add(stage->trace, (struct span){
-                                    .iteration = walker->iteration,
-                                    .rank = stage->workload->member[walker->entity->class],
-                                    .step = id,
-                                    .begin = begin,
-                                    .end = walker->clock,
-                                });
+    if (walker->entity->traced && !walker->works)
+        trace_add(stage->trace, span_of(walker, begin, walker->clock));
     announce(walker, id);
 }
 
@@ -412,6 +448,7 @@ static void walk(int argc, char **argv)
         for (int32_t id = 0; id < workload->steps; id++)
             if (workload->lane[id] == (int32_t)walker->lane)
                 run_step(walker, id);
+        pay_work(walker);
         trace_finish(stage->trace, i, walker->clock);
     }
     wait_until_left(walker);

@@ -13,6 +13,11 @@
 
 #include "core/backend/lanes.h"
 
+/** From when on a lane works at which speed: @factor seconds for each of its own. */
+struct stretch {
+    double begin, done, factor; /**< done: of its work until then [s] */
+};
+
 /** Of one rank.  Start with pace_init(); release with pace_release(). */
 struct pace {
     struct slowdown slowdown;
@@ -22,6 +27,8 @@ struct pace {
     double since, computed;       /**< when `computes` changed, and seconds computed until then */
     sg_sem_t changed[LANE_COUNT]; /**< what a working lane waits for */
     bool works[LANE_COUNT];
+    struct stretch *stretch; /**< (stretches) of what the compute lane worked last */
+    int32_t stretches;
 };
 
 /** Start without work. */
@@ -41,3 +48,6 @@ double pace_computed(const struct pace *pace);
 /** Sleep until @lane has done what takes @seconds alone, from @begin (now) on.
  * @return when that is. */
 double pace_work(struct pace *pace, enum lane lane, double begin, double seconds);
+
+/** When the first @seconds of what the compute lane worked last were done. */
+double pace_when(const struct pace *pace, double seconds);
