@@ -76,11 +76,10 @@ static void print_examples(struct text *out, const char *examples)
 
 static void print_help(struct text *out, const char *program, const struct command *command)
 {
-    const char *space = *command->name ? " " : "";
-    text_add(out, "%s%s%s: %s.\n\n", program, space, command->name, command->help);
+    text_add(out, "%s %s: %s.\n\n", program, command->name, command->help);
     print_examples(out, command->examples);
-    text_add(out, "%sUsage: %s%s%s %s\n\n", *command->examples ? "\n" : "", program, space,
-             command->name, command->synopsis);
+    text_add(out, "%sUsage: %s %s %s\n\n", *command->examples ? "\n" : "", program, command->name,
+             command->synopsis);
     option_help(out, command->options);
     if (command->keys) {
         text_add(out, "\nKeys of a JOB:\n");
@@ -103,9 +102,8 @@ static int check_arguments(const char *program, const struct command *command,
     int32_t count = request->argument.count;
     if (count >= command->minimum && count <= command->maximum)
         return 0;
-    const char *space = *command->name ? " " : "";
     AUTOFREE char *usage =
-        base_format("usage: %s%s%s %s", program, space, command->name, command->synopsis);
+        base_format("usage: %s %s %s", program, command->name, command->synopsis);
     if (count > command->maximum)
         err_add_code(err, 64, "unexpected argument '%s'; %s",
                      request->argument.item[command->maximum], usage);
@@ -178,14 +176,6 @@ static void run_one(const char *program, const struct command *command, int argc
     option_release(command->options, request);
     option_list_release(&request->argument);
     option_list_release(&request->given);
-}
-
-int command_main(const char *program, const struct command *command, int argc, char **argv)
-{
-    struct text out = {0};
-    struct err err = {0};
-    run_one(program, command, argc, argv, &out, &err);
-    return command_finish(&out, &err);
 }
 
 static void print_list(struct text *out, const char *program, const struct command *all)

@@ -64,11 +64,6 @@ void command_version(struct text *out);
 /** foretrain itself, with these as subcommands. */
 extern const struct command command_foretrain;
 
-/** Parse @argv (without the command's name) and answer, printing the result on stdout and messages
- * on stderr; @program names the program in help.
- * @return the exit code. */
-int command_main(const char *program, const struct command *command, int argc, char **argv);
-
 /** Find @argv[0] among the subcommands of @all and run it with the rest, into @out and @err.
  * "help" and --help list them, "help NAME" is "NAME --help"; no words or an unknown command are a
  * message with exit code 64. */
