@@ -62,9 +62,10 @@ static struct hop *timing_hops(struct timing *timing, int32_t pattern)
     if (timing->hop[pattern])
         return timing->hop[pattern];
     struct hop *hop = timing->hop[pattern] = base_alloc(timing->ranks, sizeof(*hop));
+    AUTOFREE int32_t *to =
+        schedule_send_peers(timing->schedule, timing->step, timing->collective.channel, pattern);
     for (int32_t rank = 0; rank < timing->ranks; rank++) {
-        hop[rank].to = schedule_send_peer(timing->schedule, timing->step,
-                                          timing->collective.channel, rank, pattern);
+        hop[rank].to = to[rank];
         if (hop[rank].to < 0)
             continue;
         struct route route;

@@ -21,15 +21,16 @@ static void mark_step(const struct fabric *fabric, const struct schedule *schedu
     for (int32_t i = 0; i < collective_channels(&whole); i++) {
         struct collective c = collective_channel(&whole, i);
         int32_t patterns = collective_rounds(&c) > 0 ? collective_pattern_count(&c) : 0;
-        for (int32_t pattern = 0; pattern < patterns; pattern++)
+        for (int32_t pattern = 0; pattern < patterns; pattern++) {
+            AUTOFREE int32_t *to = schedule_send_peers(schedule, step, i, pattern);
             for (int32_t rank = 0; rank < fabric->ranks; rank++) {
-                int32_t to = schedule_send_peer(schedule, step, i, rank, pattern);
-                if (to < 0)
+                if (to[rank] < 0)
                     continue;
                 struct route route;
-                fabric_route(fabric, rank, to, &route);
+                fabric_route(fabric, rank, to[rank], &route);
                 mark_sender(fabric, &route, sends);
             }
+        }
     }
 }
 

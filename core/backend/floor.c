@@ -44,14 +44,14 @@ static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
                         int32_t pattern, int32_t rounds, double bytes)
 {
     AUTOFREE double *pay = base_alloc(fabric->ranks, sizeof(*pay));
+    AUTOFREE int32_t *to = schedule_send_peers(schedule, step, channel, pattern);
     for (int32_t rank = 0; rank < fabric->ranks; rank++) {
-        int32_t to = schedule_send_peer(schedule, step, channel, rank, pattern);
-        if (to < 0)
+        if (to[rank] < 0)
             continue;
         struct route route;
-        fabric_route(fabric, rank, to, &route);
+        fabric_route(fabric, rank, to[rank], &route);
         pay[rank] = fmax(pay[rank], route.latency);
-        pay[to] = fmax(pay[to], route.latency);
+        pay[to[rank]] = fmax(pay[to[rank]], route.latency);
         for (int32_t i = 0; i < route.count; i++)
             bounds->load[route.link[i]] += bytes / fabric->link[route.link[i]].bandwidth;
     }

@@ -90,19 +90,20 @@ static void see_ways(struct place *place, const struct fabric *fabric,
     struct collective c = schedule_collective(schedule, step);
     bool row = schedule->step[step].collective.axis == AXIS_ROW;
     int32_t patterns = collective_rounds(&c) > 0 ? collective_pattern_count(&c) : 0;
-    for (int32_t pattern = 0; pattern < patterns; pattern++)
+    for (int32_t pattern = 0; pattern < patterns; pattern++) {
+        AUTOFREE int32_t *to = schedule_send_peers(schedule, step, 0, pattern);
         for (int32_t rank = 0; rank < grid_ranks(schedule->grid); rank++) {
-            int32_t to = schedule_send_peer(schedule, step, 0, rank, pattern);
             int32_t index = row ? rank / schedule->grid.columns : rank % schedule->grid.columns;
             struct route route;
-            if (to < 0)
+            if (to[rank] < 0)
                 continue;
-            fabric_route(fabric, rank, to, &route);
+            fabric_route(fabric, rank, to[rank], &route);
             for (int32_t i = 0; i < route.count; i++)
                 see(&place[index], fabric, load, route.link[i]);
             if (!place[index].name)
                 place[index].name = base_format("%s %d", row ? "row" : "column", index);
         }
+    }
 }
 
 static void put_axis(struct json *rows, const struct fabric *fabric,

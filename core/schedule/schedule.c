@@ -421,15 +421,23 @@ struct collective schedule_collective(const struct schedule *schedule, int32_t s
                                .elements = s->collective.bytes};
 }
 
-int32_t schedule_send_peer(const struct schedule *schedule, int32_t step, int32_t channel,
-                           int32_t rank, int32_t pattern)
+/* Those of equal places on the axis send equally far. */
+int32_t *schedule_send_peers(const struct schedule *schedule, int32_t step, int32_t channel,
+                             int32_t pattern)
 {
     enum axis axis = schedule->step[step].collective.axis;
+    struct grid grid = schedule->grid;
     struct collective whole = schedule_collective(schedule, step);
     struct collective c = collective_channel(&whole, channel);
-    int32_t index = grid_axis_index(schedule->grid, axis, rank);
-    int32_t peer = collective_send_peer(&c, index, pattern);
-    return peer < 0 ? -1 : grid_axis_rank(schedule->grid, axis, rank, peer);
+    AUTOFREE int32_t *peer = base_alloc(c.ranks, sizeof(*peer));
+    for (int32_t i = 0; i < c.ranks; i++)
+        peer[i] = collective_send_peer(&c, i, pattern);
+    int32_t *to = base_alloc(grid_ranks(grid), sizeof(*to));
+    for (int32_t rank = 0; rank < grid_ranks(grid); rank++) {
+        int32_t place = peer[grid_axis_index(grid, axis, rank)];
+        to[rank] = place < 0 ? -1 : grid_axis_rank(grid, axis, rank, place);
+    }
+    return to;
 }
 
 bool schedule_walk_alike(const struct step *a, const struct step *b)

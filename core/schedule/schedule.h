@@ -210,10 +210,10 @@ extern const struct answer_columns schedule_columns;
 /** The collective of a STEP_COLLECTIVE, with bytes as elements. */
 struct collective schedule_collective(const struct schedule *schedule, int32_t step);
 
-/** The rank that @rank sends to in a round of @pattern of @channel of the STEP_COLLECTIVE @step, or
- * -1. */
-int32_t schedule_send_peer(const struct schedule *schedule, int32_t step, int32_t channel,
-                           int32_t rank, int32_t pattern);
+/** The rank that each rank (ranks of the grid) sends to in a round of @pattern of @channel of the
+ * STEP_COLLECTIVE @step, or -1.  The caller frees them. */
+int32_t *schedule_send_peers(const struct schedule *schedule, int32_t step, int32_t channel,
+                             int32_t pattern);
 
 /** Whether two STEP_COLLECTIVEs have the same rounds among the same ranks, with any bytes. */
 bool schedule_walk_alike(const struct step *a, const struct step *b);

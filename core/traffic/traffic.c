@@ -24,10 +24,12 @@ static struct relation find_peers(const struct schedule *schedule, int32_t step,
 {
     int32_t ranks = grid_ranks(schedule->grid);
     struct relation relation = relation_new(schedule->step[step].lane, ranks);
+    free(relation.to);
+    relation.to = schedule_send_peers(schedule, step, channel, pattern);
     for (int32_t r = 0; r < ranks; r++)
         relation.from[r] = -1;
     for (int32_t r = 0; r < ranks; r++) {
-        int32_t to = relation.to[r] = schedule_send_peer(schedule, step, channel, r, pattern);
+        int32_t to = relation.to[r];
         assert(to < 0 || relation.from[to] < 0);
         if (to >= 0)
             relation.from[to] = r;
