@@ -99,7 +99,7 @@ class Child(support.Case):
         said, code = self.on_terminal(r"\(2 running, 1 to come\): \d+ s, 25 %, about \d+ s left",
                                       FORETRAIN_LIBEXEC=str(self.directory))
         self.assertEqual(code, 130)
-        self.assertRegex(said, r"error: interrupted while simulating phase 1 of .*job.yaml\r\n$")
+        self.assertRegex(said, r"error:\x1b\[0m interrupted while simulating phase 1 of .*job.yaml\r\n$")
 
     @unittest.skipUnless(has_simulator(), "built without SimGrid")
     def test_a_simulation_on_a_terminal_can_be_interrupted(self):
@@ -109,7 +109,7 @@ class Child(support.Case):
         self.assertEqual(code, 130)
         # 13 buckets; a row of 34 sends 2 * 33 rounds, a column of 32 sends 2 * 31
         self.assertIn(f"by {1088 * 13 * (2 * 33 + 2 * 31)} messages", said)
-        self.assertRegex(said, r"error: interrupted while simulating phase 1 of .*v1-1088.yaml\r\n$")
+        self.assertRegex(said, r"error:\x1b\[0m interrupted while simulating phase 1 of .*v1-1088.yaml\r\n$")
 
     def on_terminal(self, until, *words, job=None, **environment):
         """What `predict` prints on a terminal, on which Ctrl-C comes after @until; with its code."""
