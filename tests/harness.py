@@ -24,7 +24,7 @@ PROGRAM = os.environ.get("FORETRAIN", str(ROOT / "build" / "foretrain"))
 EXECUTOR, SIMULATOR = PROGRAM + "-exec", PROGRAM + "-sim"
 TOY = ROOT / "tests" / "exec" / "toy.yaml"
 SANITIZED = os.environ.get("SANITIZED", "none") != "none"
-UNDESCRIBED = ("published", "calibration")  # answers without a schema
+UNDESCRIBED = ("calibration",)  # answers without a schema
 HANGS = 1000  # seconds that only something that hangs takes
 # Where files may not grow: a build that measures coverage would damage its counters.
 NO_COUNTERS = {"GCOV_PREFIX": "/dev/null", "GCOV_ERROR_FILE": "/dev/null"}

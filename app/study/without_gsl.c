@@ -1,5 +1,5 @@
 /** @file
- * Replaces the commands that fit in builds without GSL: they are refused.
+ * Replaces what fits in builds without GSL: it is refused.
  */
 
 #include <math.h>
@@ -25,14 +25,11 @@ double curve_spread(double squares, int32_t rows)
 
 static const struct option options[] = {ROW_LAST};
 
-#define NOT_HERE(word)                                                                             \
-    const struct command command_##word = {                                                        \
-        .name = #word,                                                                             \
-        .synopsis = "",                                                                            \
-        .help = "not in this build: it needs GSL",                                                 \
-        .examples = "",                                                                            \
-        .options = options,                                                                        \
-        .missing = "GSL (-Dgsl=enabled)",                                                          \
-    }
-
-NOT_HERE(calibrate);
+const struct command command_calibrate = {
+    .name = "calibrate",
+    .synopsis = "",
+    .help = "not in this build: it needs GSL",
+    .examples = "",
+    .options = options,
+    .missing = "GSL (-Dgsl=enabled)",
+};
