@@ -71,16 +71,21 @@ static void start(gsl_vector *x, const struct fit_problem *p)
         gsl_vector_set(x, p->groups + k, log(FIT_OVERHEAD_PRIOR));
 }
 
-/* The standard deviation from the middle half of the residuals, over the degrees of freedom. */
+/* The standard deviation from the middle half of the residuals, over the degrees of freedom.  A
+ * group of one row meets it exactly, whatever the scatter is. */
 static double spread(const gsl_vector *f, const struct fit_problem *p)
 {
     const double normal = 1.4826;
     AUTOFREE double *value = base_alloc(p->rows, sizeof(*value));
+    AUTOFREE int32_t *rows = base_alloc(p->groups, sizeof(*rows));
+    int32_t count = 0, groups = 0;
     for (int32_t i = 0; i < p->rows; i++)
-        value[i] = fabs(gsl_vector_get(f, i));
-    double middle = base_median(value, p->rows);
-    double freedom = p->rows > p->groups ? (double)p->rows / (p->rows - p->groups) : 1;
-    return fmax(normal * middle * sqrt(freedom), smallest_residual);
+        groups += ++rows[p->row[i].group] == 2;
+    for (int32_t i = 0; i < p->rows; i++)
+        if (rows[p->row[i].group] > 1)
+            value[count++] = fabs(gsl_vector_get(f, i));
+    double freedom = count ? (double)count / (count - groups) : 1;
+    return fmax(normal * base_median(value, count) * sqrt(freedom), smallest_residual);
 }
 
 /* Source: Huber, Robust Estimation of a Location Parameter, 1964; 1.345 for 95 % efficiency. */
