@@ -11,14 +11,6 @@ static const char *price_key(const struct json *all)
     return strcmp(html_word(all, "price_unit"), hours) == 0 ? "device_hours" : "cost";
 }
 
-/* Whether the upper ends of the intervals of @candidate keep the limits. */
-static bool keeps(const struct json *all, const struct json *candidate)
-{
-    bool late = html_end(candidate, "time_to_train_s", true) > html_number(all, "within_s", -1);
-    bool dear = html_end(candidate, price_key(all), true) > html_number(all, "budget", -1);
-    return !late && !dear;
-}
-
 /* ---- the answer ---- */
 
 static void add_limits(struct text *out, const struct json *all)
@@ -34,7 +26,7 @@ static char *answer_of(const struct json *all)
 {
     const struct json *best = json_get(all, "best");
     const char *target = html_word(all, "target"), *key = price_key(all);
-    bool kept = keeps(all, best);
+    bool kept = json_truth(json_get(all, "met"));
     struct text out = {0};
     text_add(&out, kept ? "The plan with the least %s" : "No plan trains", html_word(all, "aim"));
     text_add(&out, "%s%s", *target ? " to " : "", target);
@@ -52,30 +44,6 @@ static char *answer_of(const struct json *all)
 
 /* ---- rows of tables ---- */
 
-static void put_range(struct json *row, const struct json *candidate, const char *key)
-{
-    AUTOFREE char *low = base_format("%s_low", key), *high = base_format("%s_high", key);
-    json_put_real(row, key, html_number(candidate, key, -1));
-    json_put_real(row, low, html_end(candidate, key, false));
-    json_put_real(row, high, html_end(candidate, key, true));
-}
-
-static void append_plan(struct json *rows, const struct json *all, const struct json *candidate,
-                        const char *role)
-{
-    static const char *const ranges[] = {"time_to_train_s", "device_hours", "cost", "energy_kwh"};
-    static const char *const texts[] = {"name", "platform", "backend"};
-    struct json *row = json_append_object(rows);
-    json_put_text(row, "plan", role);
-    for (int i = 0; i < 3; i++)
-        json_put_text(row, texts[i], html_word(candidate, texts[i]));
-    json_put_real(row, "devices", html_number(candidate, "devices", -1));
-    json_put_real(row, "epochs", html_number(candidate, "epochs", -1));
-    for (int i = 0; i < 4; i++)
-        put_range(row, candidate, ranges[i]);
-    json_put_text(row, "keeps", keeps(all, candidate) ? "yes" : "no");
-}
-
 static bool is_same(const struct json *a, const struct json *b)
 {
     return b && strcmp(html_word(a, "name"), html_word(b, "name")) == 0;
@@ -87,14 +55,12 @@ static struct json *plans_of(const struct json *all, bool front)
     const struct json *best = json_get(all, "best"), *next = json_get(all, "next");
     const struct json *list = json_get(all, "front");
     struct json *rows = json_new_array();
-    append_plan(rows, all, best, "best");
+    json_append(rows, json_share(best));
     if (next)
-        append_plan(rows, all, next, "next best");
-    for (int64_t i = 0; i < json_count_items(list) && front; i++) {
-        const struct json *item = json_item(list, i);
-        if (!is_same(item, best) && !is_same(item, next))
-            append_plan(rows, all, item, NULL);
-    }
+        json_append(rows, json_share(next));
+    for (int64_t i = 0; i < json_count_items(list) && front; i++)
+        if (!is_same(json_item(list, i), best) && !is_same(json_item(list, i), next))
+            json_append(rows, json_share(json_item(list, i)));
     return rows;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/columns.h"
 #include "core/base/unit.h"
 
 /* ---- in words ---- */
@@ -68,7 +69,7 @@ int plan_verdict(const struct search *search, struct err *err)
 
 struct shown_plan {
     const struct candidate *candidate;
-    const char *role; /* "best", "next", "front" */
+    const char *role; /* "best", "next"; NULL: of the front */
     char *name;       /* owned */
     int64_t *batch;   /* (phases) owned */
     int32_t phases;
@@ -130,7 +131,7 @@ static const struct answer_columns candidate_columns = COLUMNS(NULL, candidate_r
 
 #define DESCRIBED struct shown_plan
 static const struct answer_column plan_rows_of[] = {
-    COLUMN("plan", role, .help = "best, next (best) or front"),
+    COLUMN("plan", role, .null = true, .help = "best, next (best); null: another of the front"),
     COLUMN("name", name, .help = "platform, nodes, algorithm, bucket and batches in words"),
     COLUMN_MEMBERS(candidate, &candidate_columns),
     COLUMN_ITEMS("batch_per_device", batch, phases, .help = "images per device of each phase"),
@@ -237,7 +238,7 @@ static void add_plans(struct shown *shown)
     shown->next = search->next >= 0 ? shown->plan + 1 : NULL;
     shown->front = shown->plan + shown->plans;
     for (int32_t i = 0; i < shown->fronts; i++)
-        add_plan(shown, search->front[i], "front");
+        add_plan(shown, search->front[i], NULL);
 }
 
 static void add_doubts(struct shown *shown)
@@ -352,24 +353,16 @@ static void print_candidate(struct text *out, const struct search *search, const
 
 static void print_front(struct text *out, const struct search *search)
 {
+    AUTORELEASE(json) struct json *all = plan_json(search);
+    AUTOFREE char *columns =
+        search->currency
+            ? base_format("time_to_train_s~: time, cost~: %s, name: plan", search->currency)
+            : base_copy("time_to_train_s~: time, device_hours~: hours, name: plan");
     text_add(
         out,
-        "\nThe front: no other plan is more than %g %% better in all of time, %s and energy\n\n"
-        "  %12s  %26s  %10s  %24s  plan\n",
-        100 * PLAN_NEAR, search->currency ? "cost" : "device-hours", "time", "90 % interval",
-        search->currency ? search->currency : "hours", "bounds");
-    for (int64_t i = 0; i < search->front_count; i++) {
-        const struct candidate *c = &search->list[search->front[i]];
-        struct range price = search_price(search, c);
-        AUTORELEASE(text) struct text interval = {0};
-        text_add(&interval, "%s to %s", unit_text(UNIT_SECONDS, c->figures.usage.seconds.low),
-                 unit_text(UNIT_SECONDS, c->figures.usage.seconds.high));
-        AUTOFREE char *bounds = base_format("%.4g to %.4g", price.low, price.high);
-        AUTOFREE char *name = label(search, search->front[i]);
-        text_add(out, "  %12s  %26s  %10.4g  %24s  %s\n",
-                 unit_text(UNIT_SECONDS, c->figures.usage.seconds.value), interval.data,
-                 price.value, bounds, name);
-    }
+        "\nThe front: no other plan is more than %g %% better in all of time, %s and energy\n\n",
+        100 * PLAN_NEAR, search->currency ? "cost" : "device-hours");
+    columns_print(out, columns, json_get(all, "front"));
 }
 
 static void print_end(struct text *out, const struct search *search, const char *end,

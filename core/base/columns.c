@@ -7,10 +7,11 @@
 static void add(struct columns *columns, char *key, char *label, bool end, const struct json *rows)
 {
     bool any = false, text = false;
+    double number;
     for (int64_t i = 0; i < json_count_items(rows); i++) {
         const struct json *value = json_get(json_item(rows, i), key);
         any = any || !json_is_nothing(value);
-        text = text || json_as_text(value);
+        text = text || !(json_is_nothing(value) || json_as_real(value, &number));
     }
     columns->item = base_room(columns->item, columns->count, sizeof(*columns->item));
     columns->item[columns->count++] = (struct columns_item){key, label, text, end};
@@ -54,10 +55,13 @@ void columns_release(struct columns *columns)
 char *columns_cell(const struct columns_item *item, const struct json *row)
 {
     const struct json *value = json_get(row, item->key);
-    const char *text = json_as_text(value), *none = item->text ? "" : "-";
+    const char *text = json_as_text(value);
     double number;
-    bool any = !json_is_nothing(value) && json_as_real(value, &number);
-    return base_copy(text ? text : any ? unit_text(answer_unit(item->key), number) : none);
+    if (json_is_nothing(value))
+        return base_copy(item->text ? "" : "-");
+    if (!text && json_as_real(value, &number))
+        return base_copy(unit_text(answer_unit(item->key), number));
+    return base_copy(text ? text : json_truth(value) ? "yes" : "no");
 }
 
 /* ---- text ---- */

@@ -14,7 +14,7 @@
 /** One of them. */
 struct columns_item {
     char *key, *label; /**< owned */
-    bool text;         /**< some row has a text here */
+    bool text;         /**< some row has what is no number here */
     bool end;          /**< of the interval of the column before */
 };
 
@@ -29,7 +29,8 @@ struct columns columns_of(const char *words, const struct json *rows);
 
 void columns_release(struct columns *columns);
 
-/** What stands in @row's cell, of null "" or, among numbers, "-"; the caller frees it. */
+/** What stands in @row's cell: "yes" or "no" of a boolean; of null "" or, among numbers, "-".  The
+ * caller frees it. */
 char *columns_cell(const struct columns_item *item, const struct json *row);
 
 /** Append @rows as lines: numbers to the right, texts to the left, each column as wide as needed.

@@ -144,15 +144,6 @@ struct json *json_share(const struct json *value)
     return from_jansson(value ? json_incref(to_jansson(value)) : json_null());
 }
 
-void json_put_interval(struct json *object, const char *key, double low, double high)
-{
-    struct json *both = json_put_array(object, key);
-    if (isnan(low))
-        return;
-    json_append_real(both, low);
-    json_append_real(both, high);
-}
-
 void json_append_real(struct json *array, double value)
 {
     json_append(array, json_new_real(value));
@@ -250,6 +241,11 @@ const char *json_next_key(const struct json *object, const char *key)
 bool json_is_nothing(const struct json *value)
 {
     return !value || json_is_null(to_jansson(value));
+}
+
+bool json_truth(const struct json *value)
+{
+    return value && json_is_true(to_jansson(value));
 }
 
 bool json_as_integer(const struct json *value, int64_t *out)

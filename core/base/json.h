@@ -68,9 +68,6 @@ struct json *json_at(struct json *object, const char *key);
 /** @value once more, to be put into another; NULL is null.  Neither may be changed any more. */
 struct json *json_share(const struct json *value);
 
-/** Set a member to [@low, @high], or to [] where @low is NaN. */
-void json_put_interval(struct json *object, const char *key, double low, double high);
-
 /** Append to an array; takes ownership of @value. */
 void json_append(struct json *array, struct json *value);
 
@@ -125,6 +122,9 @@ const char *json_next_key(const struct json *object, const char *key);
 
 /** Whether @value is null or NULL. */
 bool json_is_nothing(const struct json *value);
+
+/** Whether @value is true. */
+bool json_truth(const struct json *value);
 
 /** Set @out to an integer.  @return whether @value is one; NULL is none. */
 bool json_as_integer(const struct json *value, int64_t *out);

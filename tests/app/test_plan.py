@@ -287,7 +287,7 @@ class Plan(support.Case):
         done = run("plan", self.job, "-banalytic", *words, "--csv", "-")
         rows = list(csv.DictReader(io.StringIO(done.stdout)))
         self.assertEqual([row["plan"] for row in rows],
-                         ["best", "next"] + ["front"] * len(found["front"]))
+                         ["best", "next"] + [""] * len(found["front"]))
         for row, plan in zip(rows, [found["best"], found["next"], *found["front"]]):
             self.assertEqual((float(row["time_to_train_s"]), int(row["nodes"])),
                              (plan["time_to_train_s"], plan["nodes"]))
