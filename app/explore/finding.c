@@ -50,7 +50,8 @@ bool finding_read(struct finding *finding, const struct json *json)
     return answer_read(&whole_columns, json, finding) && finding->status != FINDING_NONE;
 }
 
-void finding_fail(struct finding *finding, enum backend_choice backend, struct err *err)
+/* Zeroed @finding becomes one that failed; of the messages of @err the first line stays. */
+static void fail(struct finding *finding, enum backend_choice backend, struct err *err)
 {
     const char *reason = err->text ? err_reason(err) : "no reason is known";
     finding->figures = figures_none();
@@ -91,7 +92,7 @@ static struct finding predict(const struct findings *what, const struct predict_
     AUTORELEASE(err) struct err err = {0};
     struct finding finding = {.status = FINDING_OK, .backend = what->backend, .ratio = NAN};
     if (prediction_screen(&prediction, what->job, options, what->backend, what->draws, &err)) {
-        finding_fail(&finding, what->backend, &err);
+        fail(&finding, what->backend, &err);
     } else {
         finding.figures = figures_of(&prediction, what->prices);
         price_check_device(what->prices, platform_device(prediction.job.platform)->name, &err);
@@ -159,7 +160,7 @@ static int lose(void *context, int64_t index, const char *how, struct err *err)
     AUTORELEASE(err) struct err why = {0};
     struct finding finding = {0};
     err_add_code(&why, 70, "the process that predicted it did not end well: %s", how);
-    finding_fail(&finding, what->backend, &why);
+    fail(&finding, what->backend, &why);
     return what->take(what->context, index, finding, true, err);
 }
 

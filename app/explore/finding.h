@@ -38,9 +38,6 @@ struct json *finding_json(const struct finding *finding);
 /** Read it into zeroed @finding.  @return whether it is complete. */
 bool finding_read(struct finding *finding, const struct json *json);
 
-/** Make zeroed @finding one that failed: the messages of @err, of which the first line stays. */
-void finding_fail(struct finding *finding, enum backend_choice backend, struct err *err);
-
 void finding_release(struct finding *finding);
 
 /** Many jobs, which differ by assignments, and what is asked of them. */
