@@ -19,7 +19,7 @@ rm -rf --one-file-system "$folder"
 for name in first another; do
     mkdir -p "$folder/$name/$name"
     git archive HEAD | tar -x -C "$folder/$name/$name"
-    (cd "$folder/$name/$name" && PATH=/usr/lib/ccache:$PATH dpkg-buildpackage -us -uc -b) >"$folder/$name.log" 2>&1 ||
+    (cd "$folder/$name/$name" && PATH=/usr/lib/ccache:/usr/sbin:/usr/bin:/sbin:/bin dpkg-buildpackage -us -uc -b) >"$folder/$name.log" 2>&1 ||
         { tail -n 20 "$folder/$name.log" && exit 1; }
 done
 for package in "$folder"/first/*.deb; do
