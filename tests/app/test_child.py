@@ -116,7 +116,7 @@ class Child(support.Case):
         pid, terminal = pty.fork()
         if pid == 0:
             os.execve(PROGRAM, [PROGRAM, "predict", str(job or self.job), "-bsim", *words],
-                      {**os.environ, **environment})
+                      {**os.environ, "TERM": "xterm", **environment})
         said, typed = "", False
         try:
             while part := os.read(terminal, 4096):
