@@ -31,6 +31,7 @@ const struct scenario_rule scenario_rules[] = {
     {"noise", CHANGE_FREELY},
     {"seed", CHANGE_KNOWINGLY},
     {"input", CHANGE_FREELY},
+    {"measured", CHANGE_FREELY}, /* for calibrate */
     {NULL, CHANGE_KNOWINGLY},
 };
 
