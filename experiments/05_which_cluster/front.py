@@ -27,7 +27,7 @@ def plan(platform, prices):
                            "--platforms", platform, "--nodes", "1..64:x2", "--prices", prices,
                            "--within", "1h", "--csv", "-"],
                           capture_output=True, text=True, check=True)
-    rows = [row for row in csv.DictReader(io.StringIO(done.stdout)) if row["plan"] == "front"]
+    rows = [row for row in csv.DictReader(io.StringIO(done.stdout)) if not row["plan"]]
     return [{key: short(row[key]) for key in KEPT} for row in rows]
 
 
