@@ -57,6 +57,13 @@ def closed(schema):
     return schema
 
 
+def needs_library():
+    """End the test program where its Python cannot load libforetrain."""
+    if SANITIZED and "LD_PRELOAD" not in os.environ:
+        print("Python does not begin with the sanitizer that libforetrain was built with")
+        sys.exit(77)
+
+
 def run(*words, **environment):
     """Run foretrain, whose JSON must follow its schema."""
     done = execute(PROGRAM, *words, environment=environment)

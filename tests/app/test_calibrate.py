@@ -11,6 +11,7 @@ import sys
 import tempfile
 import unittest
 
+import harness
 import support
 
 RUNS = support.ROOT / "experiments" / "02_published_runs" / "single_node.csv"
@@ -33,6 +34,7 @@ measured: {step: %s ms, software: %s%s}
 
 def setUpModule():
     """The published runs as jobs."""
+    harness.needs_library()
     folder = tempfile.TemporaryDirectory()
     unittest.addModuleCleanup(folder.cleanup)
     Calibrate.runs = pathlib.Path(folder.name) / "single_node"

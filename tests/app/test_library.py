@@ -9,8 +9,11 @@ import sys
 import threading
 import unittest
 
+import harness
 import support
 from support import ROOT, answer
+
+harness.needs_library()
 
 BUILD = pathlib.Path(support.PROGRAM).parent
 LIBRARY = BUILD / "libforetrain.so.0"
