@@ -266,7 +266,8 @@ def print_people(rows, summary, left_out):
 
 def main():
     """Read, predict, report."""
-    words = argparse.ArgumentParser(usage=__doc__.splitlines()[2][7:], description=__doc__)
+    words = argparse.ArgumentParser(usage=__doc__.splitlines()[2][7:], description="".join(__doc__.splitlines(True)[3:]),
+                                    formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("table")
     words.add_argument("--json", action="store_true")
     words.add_argument("--jobs", metavar="DIR", type=pathlib.Path)

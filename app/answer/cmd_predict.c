@@ -52,7 +52,7 @@ static int print(struct text *out, const struct predict_request *request,
     const struct task *last = prediction_last(prediction);
     AUTORELEASE(exchanges)
     struct report_exchanges list = exchanges_of(last->point.schedule, last->quiet);
-    if (request->head.json || request->report)
+    if (request->head.json || request->report || request->brief)
         prediction_add_warnings(prediction, err);
     if (request->head.json) {
         AUTORELEASE(json) struct json *json = prediction_json(prediction);
@@ -146,7 +146,8 @@ static const struct option options[] = {
                .help =
                    "Print each all-reduce of the last phase's step: ready, begin, end, exposed"),
     ROW_CSV("the same"),
-    OPTION_ROW("brief", 0, OPTION_FLAG, AT(brief), .help = "Print the answer in 12 lines"),
+    OPTION_ROW("brief", 0, OPTION_FLAG, AT(brief),
+               .help = "Print the answer alone: 12 lines, and the bill"),
     OPTION_ROW("assumptions", 0, OPTION_FLAG, AT(assumptions),
                .help = "Print assumptions with their reasons", .bars = "brief"),
     ROW_LAST};

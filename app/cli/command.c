@@ -57,7 +57,7 @@ int command_finish(struct text *out, struct err *err)
         text_clean(out->data);
     if (out->length && (fwrite(out->data, 1, (size_t)out->length, stdout) != (size_t)out->length ||
                         fflush(stdout))) {
-        fputs("cannot write to standard output\n", stderr);
+        print_messages("error: cannot write to standard output\n");
         code = 74;
     }
     text_release(out);

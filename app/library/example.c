@@ -1,4 +1,4 @@
-/* Predicts a job on more and more nodes:
+/* Predicts a job on more and more nodes.  Once foretrain is installed:
  *     cc example.c $(pkg-config --cflags --libs foretrain) && ./a.out job.yaml */
 #include <stdio.h>
 #include <stdlib.h>

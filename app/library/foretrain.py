@@ -117,7 +117,7 @@ def predict(job, *, backend="analytic", grain=None, text=None, files=None, value
         return _copy(found.encode())
 
     name = os.fspath(job).encode()
-    handle = (_LIBRARY.foretrain_job_open_with(name, opened, None) if files else
+    handle = (_LIBRARY.foretrain_job_open_with(name, opened, None) if files is not None else
               _LIBRARY.foretrain_job_open_text(name, text.encode()) if text is not None else
               _LIBRARY.foretrain_job_open(name))
     try:

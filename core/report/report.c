@@ -309,7 +309,7 @@ static void print_target(struct text *out, const struct result *result)
         report_row(out, "  median", UNIT_SECONDS, to->median,
                    "of draws; in some, something is slower");
     report_interval(out, likely_row, UNIT_SECONDS, result->train_likely);
-    if (!isnan(to->epochs_share))
+    if (to->epochs_share > 0) /* above the noise of the draws */
         report_row(out, "  by the epochs", UNIT_FRACTION, to->epochs_share, "of its variance");
     print_part(out, "  steps", result->toll.work - result->evaluation_s - result->startup_s, whole);
     print_part(out, "  evaluation", result->evaluation_s, whole);
@@ -419,7 +419,10 @@ static void print_brief(struct text *out, const struct result *result)
     report_row(out, "scaling efficiency", UNIT_FRACTION, first->efficiency, "");
     report_interval(out, likely_row, UNIT_FRACTION, first->likely);
     report_row(out, "time to train", UNIT_SECONDS, result->time_to_train_s, "");
+    if (result->scenario->training.target > 0 && !isnan(result->to_target.median))
+        report_row(out, "  median", UNIT_SECONDS, result->to_target.median, "");
     report_interval(out, likely_row, UNIT_SECONDS, result->train_likely);
+    bill_print(out, &result->bill);
     text_add(out, "%s\n", result->sentence);
     doubts_print_brief(out, &result->doubts);
     text_add(out, "assumptions: %" PRId32 ", warnings: %" PRId32 "\n", result->assumption_count,

@@ -13,6 +13,7 @@ from support import answer
 
 DATA = import_data.made() / "found"
 READS = "has no Python to read" if support.part("foretrain-read") is None else ""
+WITH_GSL = unittest.skipUnless(support.part("fits"), "fits need GSL")
 
 
 class Found(support.Case):
@@ -40,6 +41,7 @@ class Found(support.Case):
 class Times(Found):
     """nccl-tests and OSU."""
 
+    @WITH_GSL
     def test_all_reduces(self):
         ring = {"bus_bandwidth_bytes_per_s": 20e9, "message_latency_s": 5e-6}
         eight = {**ring, "ranks": 8, "nodes": 4}
@@ -73,6 +75,7 @@ class Times(Found):
             lines.append("# Out of bounds values : 0 OK")
         return self.write(name, "\n".join(lines) + "\n")
 
+    @WITH_GSL
     def test_two_ranks_tell_nothing_by_their_factor(self):
         for program, head, values, text in (
                 ("nThread 1", "redop root", "none 0", "redop is none"), ("nThread 1", "redop root", "sum 0", "root, 0"),
@@ -81,6 +84,7 @@ class Times(Found):
         told = answer("import", "nccl-tests", self.log("a.log", ("nThread 1", "redop root", "sum -1", 1)))
         self.assertIn("nothing names the program", told["assumed"][0])
 
+    @WITH_GSL
     def test_runs_of_one_log(self):
         run = ("all_reduce_perf", "redop root", "sum -1", 2 * 63 / 64)
         told = answer("import", "nccl-tests", self.log("a.log", run, run, ranks=64, hosts=8))
@@ -95,6 +99,7 @@ class Times(Found):
         path = self.write("same.log", self.log("a.log", run, ranks=64, hosts=8).read_text().replace("host1", "host0"))
         self.assertIn("say --nodes N", self.refused(65, "import", "nccl-tests", path))
 
+    @WITH_GSL
     def test_osu(self):
         for name in ("O3_osu_iallreduce.log", "O3b_osu_allreduce.log"):
             self.right("osu", name, ("--ranks", "4"), {"bus_bandwidth_bytes_per_s": 10e9, "message_latency_s": 3e-6})
@@ -105,6 +110,7 @@ class Times(Found):
             path = self.write("other.log", import_data.osu(f"OSU {title} Test", "Avg Latency(us)", lambda size: 2 + size / 1e4))
             self.assertIn(f"there is 'OSU {title} Test'", self.refused(65, "import", "osu", path))
 
+    @WITH_GSL
     def test_a_bandwidth_that_falls_is_not_its_best(self):
         rate = import_data.osu("OSU MPI-CUDA Bandwidth Test", "   Bandwidth (MB/s)",
                                lambda size: 9510 * size / (size + 2000) if size < 1 << 18 else 4040)
