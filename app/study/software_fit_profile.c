@@ -9,6 +9,15 @@
 /* Change of an efficiency from one round to the next. */
 static const double round_sd = 0.05;
 
+/* Two that differ in the layout of pictures alone. */
+static const char channels_last[] = "pytorch", channels_first[] = "pytorch-nchw";
+
+/* An efficiency of the second over that of the first. */
+struct layout {
+    double ratio, sd; /* geometric mean, and deviation of the logarithm from device to device */
+    int32_t devices;  /* that have both; 0: the ratio is not known */
+};
+
 /* Both numbers of one fit, with lines indented by @indent. */
 static void add_fit(struct text *out, int32_t indent, double efficiency, double overhead,
                     const char *source)
@@ -19,20 +28,31 @@ static void add_fit(struct text *out, int32_t indent, double efficiency, double 
                          1e6 * overhead);
 }
 
+static char *layout_source(const struct software_fit *c, const struct layout *layout)
+{
+    return base_format("as under %s; efficiency times the ratio of %s to it on %d device%s in %s",
+                       channels_last, channels_first, layout->devices, base_plural(layout->devices),
+                       c->folder);
+}
+
+/* @group for @software, which is in another @layout (NULL: in the same). */
 static void add_group(struct text *out, const struct software_fit *c,
-                      const struct software_fit_group *group, const char *software)
+                      const struct software_fit_group *group, const char *software,
+                      const struct layout *layout)
 {
     bool own = !strcmp(group->software, software);
     AUTOFREE char *source =
-        own ? base_format("foretrain calibrate device: %s, round %s, %d run%s on one node",
-                          c->folder, software, group->rows, group->rows == 1 ? "" : "s")
-            : base_format("as under %s, the nearest in %s", group->software, c->folder);
+        own      ? base_format("foretrain calibrate device: %s, round %s, %d run%s on one node",
+                               c->folder, software, group->rows, group->rows == 1 ? "" : "s")
+        : layout ? layout_source(c, layout)
+                 : base_format("as under %s, the nearest in %s", group->software, c->folder);
     text_add(out, "  - device: %s\n    fusion: %s\n", group->device, group->fusion);
     if (group->small_batch)
         text_add(out, "    small_batch: %d\n    small_fusion: %s\n", group->small_batch,
                  group->small_fusion);
-    add_fit(out, 4, group->efficiency, group->overhead, source);
-    double sd = hypot(group->efficiency_sd, own ? 0 : round_sd);
+    add_fit(out, 4, group->efficiency * (layout ? layout->ratio : 1), group->overhead, source);
+    double more = own ? 0 : layout ? layout->sd : round_sd;
+    double sd = hypot(group->efficiency_sd, more);
     text_add(out,
              "    efficiency_sd: %.3g %%\n    overhead_sd: %.3g %%\n    correlation: %.3f\n"
              "    residual: %.3g %%\n    rows: %d\n",
@@ -66,6 +86,31 @@ static const struct software_fit_group *nearest_group(const struct software_fit 
     return best;
 }
 
+/* What pictures in @software's layout cost; nothing, if it is none of the two. */
+static struct layout find_layout(const struct software_fit *c, const char *software)
+{
+    struct layout layout = {1, 0, 0};
+    double sum = 0, squares = 0;
+    for (int32_t i = 0; i < c->groups && !strcmp(software, channels_first); i++) {
+        const struct software_fit_group *first = &c->group[i];
+        const struct software_fit_group *last = nearest_group(c, first->device, channels_last);
+        if (strcmp(first->software, channels_first) || !last)
+            continue;
+        double value = log(first->efficiency / last->efficiency);
+        sum += value;
+        squares += value * value;
+        layout.devices++;
+    }
+    if (!layout.devices)
+        return layout;
+    double mean = sum / layout.devices;
+    layout.ratio = exp(mean);
+    /* Assumed of one device: twice the deviation reaches to no difference. */
+    layout.sd = layout.devices > 1 ? sqrt(fmax(squares - sum * mean, 0) / (layout.devices - 1))
+                                   : fabs(mean) / 2;
+    return layout;
+}
+
 /* What a device without runs is given: as the devices that have some under @software, if it is none
  * of MLPerf's and there are two or more, else as all of MLPerf's. */
 static double fallback_efficiency(const struct software_fit *c, const char *software, bool *own)
@@ -82,22 +127,26 @@ static double fallback_efficiency(const struct software_fit *c, const char *soft
 }
 
 static void add_fallback(struct text *out, const struct software_fit *c, const char *software,
-                         const struct software_era *era)
+                         const struct software_era *era, const struct layout *layout)
 {
     bool own;
-    double efficiency = fallback_efficiency(c, software, &own);
+    const char *like = layout->devices ? channels_last : software;
+    double efficiency = layout->ratio * fallback_efficiency(c, like, &own);
     AUTOFREE char *source =
-        base_format("foretrain calibrate device: %s in %s",
-                    own ? "mean of its devices" : "median of all devices", c->folder);
+        layout->devices
+            ? layout_source(c, layout)
+            : base_format("foretrain calibrate device: %s in %s",
+                          own ? "mean of its devices" : "median of all devices", c->folder);
     text_add(out,
              "\n# Of a device without runs; as the device file says, where fusion is not given.\n"
              "fallback:\n");
     if (era->fusion == FUSION_NONE)
         text_add(out, "  fusion: %s\n", fusion_names[era->fusion]);
     add_fit(out, 2, efficiency, c->pool.overhead[era->launch], source);
-    text_add(
-        out, "  efficiency_sd: %.3g %%\n  overhead_sd: %.3g %%\n  residual: %.3g %%\n  rows: 0\n",
-        100 * c->pool.efficiency_sd, 100 * c->pool.overhead_sd[era->launch], 100 * c->residual);
+    text_add(out,
+             "  efficiency_sd: %.3g %%\n  overhead_sd: %.3g %%\n  residual: %.3g %%\n  rows: 0\n",
+             100 * hypot(c->pool.efficiency_sd, layout->sd), 100 * c->pool.overhead_sd[era->launch],
+             100 * c->residual);
 }
 
 static void add_startup(struct text *out, const struct software_fit *c, const char *software)
@@ -116,6 +165,7 @@ static void add_startup(struct text *out, const struct software_fit *c, const ch
 void software_fit_profile(struct text *out, const struct software_fit *c, const char *software)
 {
     const struct software_era *era = software_era(software);
+    const struct layout layout = find_layout(c, software);
     text_add(out, SOFTWARE_FIT_PROFILE " device --from ");
     field_write_text(out, c->folder);
     text_add(out, "\nversion: 1\n");
@@ -131,11 +181,13 @@ void software_fit_profile(struct text *out, const struct software_fit *c, const 
     if (era->overlap_costs)
         text_add(out, "%s", era->overlap_costs);
     add_startup(out, c, software);
-    add_fallback(out, c, software, era);
+    add_fallback(out, c, software, era, &layout);
     text_add(out, "\nfits:\n");
     for (int32_t i = 0; i < c->devices; i++) {
         const struct software_fit_group *group = nearest_group(c, c->device[i], software);
         if (group)
-            add_group(out, c, group, software);
+            add_group(out, c, group, software, NULL);
+        else if (layout.devices && (group = nearest_group(c, c->device[i], channels_last)))
+            add_group(out, c, group, software, &layout);
     }
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """foretrain calibrate: profiles are what the runs say, and devices are known before they run."""
 import csv
+import math
 import os
 import pathlib
 import re
@@ -157,6 +158,32 @@ class Calibrate(support.Case):
         for more in (["--overwrite"], []):  # the second time it is its own
             self.assertEqual(support.run(*words, *more).returncode, 0)
         self.assertIn("Written by", mine.read_text(encoding="utf-8"))
+
+    def test_what_another_layout_costs_comes_from_devices_that_have_both(self):
+        def profile(*runs):
+            jobs = self.folder([RUN % (platform, 1, 256, step, name, "") for platform, step, name in runs])
+            self.calibrate("--from", jobs, "--to", self.directory / "to", "--overwrite")
+            text, last = ((self.directory / "to" / f"{name}.yaml").read_text(encoding="utf-8")
+                          for name in ("pytorch-nchw", "pytorch"))
+            found = re.findall(r"efficiency: \{value: (\S+) %", text), re.findall(r"efficiency_sd: (\S+) %", text)
+            devices = ["rest", *re.findall(r"- device: (\S+)", text)]
+            base = dict(zip(["rest", *re.findall(r"- device: (\S+)", last)],
+                            map(float, re.findall(r"efficiency: \{value: (\S+) %", last))))
+            first, sd = (dict(zip(devices, map(float, column))) for column in found)
+            return {name: first[name] / base[name] for name in first}, sd
+        last = [(platform, step, "pytorch") for platform, step in
+                (("dgx-1", 220), ("dgx-a100", 110), ("dgx-h100", 60))]
+        ratio, sd = profile(*last, ("dgx-a100", 160, "pytorch-nchw"))
+        measured = ratio["a100-sxm4-80gb"]
+        self.assertLess(measured, 0.75)
+        for device in "rest", "v100-sxm2-16gb", "h100-sxm5-80gb":
+            self.assertAlmostEqual(ratio[device], measured, 3)
+            self.assertGreater(sd[device], 100 * -math.log(measured) / 2)
+        ratio, sd = profile(*last, ("dgx-a100", 160, "pytorch-nchw"), ("dgx-h100", 78, "pytorch-nchw"))
+        both = ratio["a100-sxm4-80gb"], ratio["h100-sxm5-80gb"]
+        for device in "rest", "v100-sxm2-16gb":
+            self.assertAlmostEqual(ratio[device], math.sqrt(both[0] * both[1]), 3)
+            self.assertGreater(sd[device], 100 * abs(math.log(both[0] / both[1])) / math.sqrt(2))
 
     def test_the_start_up_is_the_median_excess_of_a_round_or_of_its_era(self):
         def rows(name, excess):
