@@ -25,14 +25,16 @@ static bool put_file(struct json *files, const char *name, char *path,
     return document != NULL;
 }
 
-static bool put_named(struct json *files, const struct scenario *s, const struct option_list *set,
+static bool put_named(struct json *files, const struct job *job, const struct option_list *set,
                       struct err *err)
 {
+    const struct scenario *s = &job->scenario;
     char *name = scenario_path_at(s, "cluster.platform", s->cluster.platform);
     bool good = !platform_files(files, name, set->item, set->count, err);
     free(name);
     if (good && s->cluster.software) {
-        name = scenario_path_at(s, "cluster.software", s->cluster.software);
+        name = job->without_layout ? base_copy(job->software->name)
+                                   : scenario_path_at(s, "cluster.software", s->cluster.software);
         good = put_file(files, "software", platform_find_software(name, err),
                         platform_find_software, NULL, err);
         free(name);
@@ -50,7 +52,7 @@ static struct json *read_files(const struct prediction *prediction, const char *
     struct json *files = json_new_object();
     AUTORELEASE(err) struct err err = {0};
     bool good = put_file(files, "job", base_copy(path), NULL, &options->set, &err) &&
-                put_named(files, &prediction->job.scenario, &options->set, &err);
+                put_named(files, &prediction->job, &options->set, &err);
     if (good)
         return files;
     json_free(files);

@@ -25,6 +25,12 @@ static int apply_software(struct job *job, struct err *err)
         return 0;
     AUTOFREE char *path = path_at(job, "cluster.software", name);
     job->software = software_read_from(job->files, path, err);
+    if (job->software && job->software->without_layout && !model_has_layout(job->model)) {
+        struct software *named = job->software;
+        job->software = software_read_from(job->files, named->without_layout, err);
+        job->without_layout = true;
+        software_free(named);
+    }
     if (job->software && job->platform)
         software_apply(job->software, platform_change_device(job->platform));
     return job->software ? 0 : -1;

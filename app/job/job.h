@@ -17,6 +17,7 @@ struct job {
     struct scenario scenario;
     struct platform *platform; /**< owned; its device as the software makes it */
     struct software *software; /**< owned; NULL: the scenario names none */
+    bool without_layout;       /**< it is the one that the named one names for such networks */
     struct model *model;       /**< owned */
     struct unknowns unknowns;  /**< inputs that the files do not know; owned */
     struct resolved resolved;  /**< owned; set by job_resolve() */

@@ -167,6 +167,12 @@ static void add_software(struct prediction *prediction)
         add_earlier(prediction, software);
     else
         add_no_software(prediction, known);
+    if (prediction->job.without_layout)
+        add_assumption(&prediction->result,
+                       base_format("software %s is of convolutions' layout: kernels of this "
+                                   "network, most of whose work is none of theirs, are as fast as "
+                                   "under %s",
+                                   prediction->job.scenario.cluster.software, software->name));
     if (fit && fit->rows == 0)
         add_assumption(&prediction->result,
                        base_format("software %s has no run on %s: its efficiency is %.4g %% (%s)",

@@ -181,6 +181,8 @@ void software_fit_profile(struct text *out, const struct software_fit *c, const 
     if (era->overlap_costs)
         text_add(out, "%s", era->overlap_costs);
     add_startup(out, c, software);
+    if (layout.devices)
+        field_write_line(out, 0, "without_layout", channels_last);
     add_fallback(out, c, software, era, &layout);
     text_add(out, "\nfits:\n");
     for (int32_t i = 0; i < c->devices; i++) {

@@ -90,6 +90,10 @@ static const struct field software_rows[] = {
         "on one node before the first step runs at full speed, for information: training.startup "
         "decides",
         .kind = FIELD_QUANTITY, .unit = UNIT_SECONDS, .minimum = 0, .maximum = 1e9),
+    ROW("without_layout", software, without_layout, "",
+        "the profile of networks whose multiply-adds are mostly none of convolutions, by its name; "
+        "this one when not given",
+        .kind = FIELD_TEXT),
     ROW("fits", software, fits, "", "one per device", .kind = FIELD_LIST, .table = &fit_table),
     FIT_ROWS("fallback.", software, rest.),
 };

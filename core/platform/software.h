@@ -46,6 +46,8 @@ struct software {
     struct quantity startup; /**< [s] on one node before the first step runs at full speed */
     /** Those of the device, which they replace; path NULL: not given. */
     struct quantity compute_slowdown, communication_slowdown, collective_launch;
+    char *without_layout;     /**< profile of networks without one: see model_has_layout(); NULL:
+                                   this one */
     struct field_list fits;   /**< struct software_fit */
     struct software_fit rest; /**< for devices not in the list; its `device` is NULL */
 };

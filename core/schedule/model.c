@@ -195,6 +195,19 @@ bool model_reads_pictures(const struct model *model)
     return model->input.height > 1;
 }
 
+bool model_has_layout(const struct model *model)
+{
+    int64_t convolutions = 0, all = 0;
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        const struct layer *layer = &model->layer[i];
+        int64_t own = layer_multiply_adds(layer);
+        bool linear = layer->kernel == 1 && layer->in.height == 1;
+        convolutions += layer->op == LAYER_CONVOLUTION && !linear ? own : 0;
+        all += own;
+    }
+    return convolutions > all - convolutions;
+}
+
 int64_t model_parameters(const struct model *model)
 {
     int64_t sum = 0;

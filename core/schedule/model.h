@@ -143,6 +143,11 @@ struct shape model_shape(const struct model *model, int32_t index);
 /** Whether its input has rows and columns; that of others is a sequence, or a vector. */
 bool model_reads_pictures(const struct model *model);
 
+/** Whether most of its multiply-adds are of convolutions whose speed depends on the order of
+ * channels and pixels.  Those of one position of a sequence are linear layers, and a transformer
+ * that begins with a convolution of pictures remains one. */
+bool model_has_layout(const struct model *model);
+
 /** Sum of parameters. */
 int64_t model_parameters(const struct model *model);
 

@@ -110,6 +110,21 @@ class Networks(support.Case):
         self.assertEqual(layers["scores"]["inputs"], ["q", "k"])
         self.assertEqual(model["parameters"], 600 + 24 + 12 + 3 * 42 + 144 + 7)
 
+    def test_the_layout_of_convolutions_slows_no_transformer(self):
+        vit = BLOCK.replace("input: 1x1x4", "input: 3x4x4").replace(
+            "{name: words, kind: embedding, channels: 6, rows: 100}",
+            "{name: patches, kind: convolution, channels: 6, kernel: 2, stride: 2}\n"
+            "  - {name: words, kind: other, out: 6x1x4}")
+        networks = {"bert": self.write("bert.yaml", BLOCK), "vit": self.write("vit.yaml", vit), "cnn": "resnet50"}
+        for name, network in networks.items():
+            job = self.write("job.yaml", TRAINED.replace("t1-torus", "dgx-a100") % network)
+            last, first = (answer("predict", job, "-banalytic", f"--set=cluster.software={software}",
+                                  "--set=cluster.devices_per_node=1")
+                           for software in ("pytorch", "pytorch-nchw"))
+            said = any("convolutions' layout" in line for line in first["assumptions"])
+            self.assertEqual(first["step_s"] == last["step_s"], name != "cnn", name)
+            self.assertEqual(said, name != "cnn", name)
+
     def test_weights_that_two_layers_use_are_counted_once_and_ready_after_the_first(self):
         path = self.write("shared.yaml", SHARED)
         self.assertEqual(run("show", "model", path, "--yaml").stdout.count("weights_of"), 2)
