@@ -7,11 +7,6 @@
 static const char *const names[] = {"-", "pass", "fail", "disturbed"};
 static_assert(ARRAY_SIZE(names) == VERDICT_COUNT, "one name per verdict");
 
-const char *verdict_name(enum verdict verdict)
-{
-    return names[verdict];
-}
-
 double table_tolerance(int64_t bytes)
 {
     return bytes >= 8000000 ? 0.05 : 0.15;

@@ -19,9 +19,6 @@ enum verdict {
     VERDICT_COUNT
 };
 
-/** "-", "pass", "fail", "disturbed". */
-const char *verdict_name(enum verdict verdict);
-
 /** Below this size a lab measures how processes share this machine's processors. */
 #define TABLE_JUDGED_BYTES 1000000
 

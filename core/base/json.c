@@ -144,11 +144,6 @@ struct json *json_share(const struct json *value)
     return from_jansson(value ? json_incref(to_jansson(value)) : json_null());
 }
 
-void json_append_real(struct json *array, double value)
-{
-    json_append(array, json_new_real(value));
-}
-
 void json_append_integer(struct json *array, int64_t value)
 {
     json_append(array, json_new_integer(value));

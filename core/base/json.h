@@ -72,9 +72,6 @@ struct json *json_share(const struct json *value);
 void json_append(struct json *array, struct json *value);
 
 /** Append to an array. */
-void json_append_real(struct json *array, double value);
-
-/** Append to an array. */
 void json_append_integer(struct json *array, int64_t value);
 
 /** Append text to an array. */
