@@ -106,6 +106,9 @@ def predict(job, *, backend="analytic", grain=None, text=None, files=None, value
     `algorithm` are short forms.  @text is that of the job, @files all files by their names, or a
     function from a name to its text.  @draws adds the step of each draw, `step_draws_s`.
     """
+    for word, known in ((backend, ("analytic", "sim")), *((key, SHORT) for key in short)):
+        if word not in known:
+            raise Error(f"'{word}' is not known here: {', '.join(known)}", 64)
     get = files.get if isinstance(files, dict) else files
 
     @_OPEN

@@ -76,6 +76,10 @@ class Library(support.Case):
             with self.assertRaisesRegex(foretrain.Error, where) as failed:
                 foretrain.predict("j.yaml", text=text)
             self.assertEqual(failed.exception.code, code)
+        for words in {"backend": "gpu"}, {"node": 3}:
+            with self.assertRaisesRegex(foretrain.Error, "is not known here: ") as failed:
+                foretrain.predict(self.job, **words)
+            self.assertEqual(failed.exception.code, 64)
 
     def test_draws_are_those_of_the_interval(self):
         found = foretrain.predict(self.job, draws=True)
