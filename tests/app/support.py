@@ -59,8 +59,9 @@ class Case(harness.Case):
         self.job = self.write("job.yaml", JOB)
 
     def workload(self, *words):
-        """What foretrain-sim reads for such a command, which runs one simulation."""
-        program = self.write("foretrain-sim", f"#!/bin/sh\ncat >{self.directory}/workload.json; exit 3\n", mode=0o755)
+        """What a foretrain-sim reads for such a command; with several at once, the last that read all."""
+        program = self.write("foretrain-sim", "#!/bin/sh\n"
+                             f"cd {self.directory}; cat >workload.$$ && mv workload.$$ workload.json; exit 3\n", mode=0o755)
         run(*words, FORETRAIN_LIBEXEC=str(self.directory))
         program.unlink()
         return (self.directory / "workload.json").read_text(encoding="utf-8")
