@@ -97,11 +97,14 @@ static int predict(const void *record, struct text *out, struct err *err)
         return err_add_code(err, 64, "--width: at least %d", GANTT_WIDTH_LEAST);
     AUTORELEASE(prediction) struct prediction prediction = {0};
     AUTORELEASE(price) struct price_file prices = {0};
+    AUTORELEASE(option_list) struct option_list set = {0};
+    struct predict_options options = request->predict;
     double published;
-    if (read_published(request, &published, err))
+    if (read_published(request, &published, err) ||
+        (request->prices && price_read(&prices, request->prices, err)))
         return -1;
-    if ((request->prices && price_read(&prices, request->prices, err)) ||
-        prediction_make(&prediction, request->head.argument.item[0], &request->predict, err))
+    options.set = set = predict_set(&request->predict, request->prices ? &prices : NULL);
+    if (prediction_make(&prediction, request->head.argument.item[0], &options, err))
         return -1;
     if (request->prices) {
         price_check_device(&prices, platform_device(prediction.job.platform)->name, err);

@@ -7,7 +7,8 @@ struct compare_request {
     struct request head;
     struct predict_options predict;
     struct option_list own[COMPARE_MOST]; /* assignments to one job */
-    const char *prices, *report;
+    struct option_list prices;
+    const char *report;
 };
 
 static int check_own(const struct compare_request *request, struct err *err)
@@ -23,8 +24,8 @@ static int compare(const void *record, struct text *out, struct err *err)
 {
     const struct compare_request *request = record;
     AUTORELEASE(comparison) struct comparison comparison = {0};
-    int failed = check_own(request, err) ||
-                 (request->prices && price_read(&comparison.prices, request->prices, err));
+    int failed = check_own(request, err) || tariffs_read(&comparison.tariffs, request->prices.item,
+                                                         request->prices.count, err);
     for (int32_t i = 0; i < request->head.argument.count && !failed; i++)
         comparison_add(&comparison, request->head.argument.item[i], &request->predict,
                        &request->own[i]);
@@ -52,7 +53,11 @@ static const struct option options[] = {ROW_SET_SHORT(AT(predict.set)),
                                         ROW_OWN("set-b", "second", 1),
                                         ROW_OWN("set-c", "third", 2),
                                         ROW_OWN("set-d", "fourth", 3),
-                                        ROW_PRICES(AT(prices)),
+                                        OPTION_ROW("prices", 0, OPTION_TEXTS, AT(prices),
+                                                   "[PLATFORM=|JOB=]NAME", NULL,
+                                                   "A name in prices/ or a file, of all jobs, of "
+                                                   "those on a platform or of A, B, C or D; may be "
+                                                   "repeated: adds cost, energy and carbon"),
                                         ROW_BACKEND(AT(predict.backend)),
                                         ROW_GRAIN(AT(predict.grain)),
                                         ROW_NOISE(AT(predict.noise)),

@@ -44,11 +44,11 @@ static double find_memory(const struct prediction *prediction)
     return (double)most;
 }
 
-static void find_figures(struct column *column, const struct price_file *prices, struct err *err)
+static void find_figures(struct column *column, struct err *err)
 {
     struct scaling *strong = &column->prediction.result.strong;
-    price_check_device(prices, platform_device(column->prediction.job.platform)->name, err);
-    column->figures = figures_of(&column->prediction, prices->path ? prices : NULL);
+    price_check_device(column->prices, platform_device(column->prediction.job.platform)->name, err);
+    column->figures = figures_of(&column->prediction, column->prices);
     column->memory = find_memory(&column->prediction);
     if (!strong->batch)
         *strong = (struct scaling){.efficiency = NAN, .likely = {NAN, NAN}};
@@ -196,9 +196,33 @@ static void warn_pair(struct comparison *c, const struct pair *pair)
              base_format("%s and %s have other devices or software, whose errors may differ: the "
                          "interval of their ratio is too narrow",
                          one, two));
+    const struct price_file *prices = c->column[pair->a].prices;
+    if (prices && prices == c->column[pair->b].prices && !prices->low.devices.count &&
+        strcmp(platform_device(a->platform)->name, platform_device(b->platform)->name) != 0)
+        warn(c, base_format("%s and %s have other devices, and both are priced by %s: --prices "
+                            "%s=FILE gives a platform its own",
+                            one, two, prices->low.name, platform_name(b->platform)));
 }
 
 /* ---- all ---- */
+
+/* Faults of jobs are those of the predictions, which follow. */
+static int find_prices(struct comparison *c, struct err *err)
+{
+    for (int32_t i = 0; i < c->count && c->tariffs.count; i++) {
+        struct column *column = &c->column[i];
+        AUTORELEASE(err) struct err ignored = {0};
+        struct job job = {0};
+        if (predict_open_job(&job, column->path, &column->options, &draw_centre, &ignored))
+            return 0;
+        column->prices = tariffs_find(&c->tariffs, platform_name(job.platform), compare_names[i]);
+        struct option_list set = predict_set(&column->options, column->prices);
+        option_list_release(&column->options.set);
+        column->options.set = set;
+        job_release(&job);
+    }
+    return tariffs_check(&c->tariffs, err);
+}
 
 /* The unknown inputs of all jobs.  Faults are those of the predictions, which follow. */
 static int gather(struct comparison *c, struct unknowns *all, struct err *err)
@@ -223,7 +247,7 @@ static int predict_all(struct comparison *c, const struct unknowns *shared, stru
         column->prediction.shared = shared->count ? shared : NULL;
         if (prediction_make(&column->prediction, column->path, &column->options, err))
             return -1;
-        find_figures(column, &c->prices, err);
+        find_figures(column, err);
         const struct result *result = &column->prediction.result;
         for (int32_t k = 0; k < result->warning_count; k++)
             warn(c, base_format("%s: %s", compare_names[i], result->warning[k]));
@@ -312,8 +336,8 @@ static int compare_all(struct comparison *c, struct err *err)
 int comparison_make(struct comparison *comparison, struct err *err)
 {
     AUTORELEASE(unknowns) struct unknowns shared = {0};
-    int failed = gather(comparison, &shared, err) || predict_all(comparison, &shared, err) ||
-                 compare_all(comparison, err);
+    int failed = find_prices(comparison, err) || gather(comparison, &shared, err) ||
+                 predict_all(comparison, &shared, err) || compare_all(comparison, err);
     return failed ? -1 : 0;
 }
 
@@ -331,6 +355,6 @@ void comparison_release(struct comparison *comparison)
         free(comparison->warning[i]);
     free(comparison->warning);
     free(comparison->sentence);
-    price_release(&comparison->prices);
+    tariffs_release(&comparison->tariffs);
     *comparison = (struct comparison){0};
 }

@@ -33,6 +33,7 @@ struct column {
     const struct option_list *own;  /**< assignments to this job alone; borrowed */
     struct predict_options options; /**< with the assignments to all and to this one; owned list */
     struct prediction prediction;
+    const struct price_file *prices; /**< of its tariffs; NULL: none */
     struct figures figures;
     double memory;                  /**< of a device, for the arrays of training [bytes] */
     struct explanation explanation; /**< of its last phase, once it is asked for */
@@ -72,7 +73,7 @@ struct pair {
 
 /** All.  Start from {0} with the prices; release with comparison_release(). */
 struct comparison {
-    struct price_file prices; /**< path NULL: none */
+    struct tariffs tariffs; /**< of all jobs or of some */
     struct column column[COMPARE_MOST];
     int32_t count;
     struct pair pair[COMPARE_MOST * (COMPARE_MOST - 1) / 2];

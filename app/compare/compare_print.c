@@ -40,8 +40,9 @@ static void print_table(struct text *out, const struct comparison *c)
         }
         text_add(out, "\n");
     }
-    if (c->prices.path)
-        text_add(out, "  prices: %s\n", c->prices.origin);
+    for (int32_t i = 0; i < c->count; i++)
+        if (c->column[i].prices)
+            text_add(out, "  prices of %s: %s\n", compare_names[i], c->column[i].prices->origin);
 }
 
 static void print_pair(struct text *out, const struct pair *pair)

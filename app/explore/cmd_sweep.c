@@ -63,9 +63,11 @@ static int run(const void *record, struct text *out, struct err *err)
     const struct sweep_request *request = record;
     AUTORELEASE(sweep) struct sweep sweep = {0};
     AUTORELEASE(price) struct price_file prices = {0};
+    AUTORELEASE(option_list) struct option_list set = {0};
+    struct predict_options options = request->predict;
     struct sweep_plan plan = {
         .job = request->head.argument.item[0],
-        .predict = &request->predict,
+        .predict = &options,
         .workers = request->workers ? request->workers : cores_available(),
     };
     if (request->axis.count == 0)
@@ -81,6 +83,7 @@ static int run(const void *record, struct text *out, struct err *err)
         (request->prices && price_read(&prices, request->prices, err)))
         return -1;
     plan.prices = request->prices ? &prices : NULL;
+    options.set = set = predict_set(&request->predict, plan.prices);
     int failed = sweep_run(&sweep, &plan, &request->axis, err) ||
                  print(out, request, &sweep, err) ||
                  (beside && beside == plan.journal && end_journal(&sweep, err)) ||

@@ -24,8 +24,8 @@ int64_t candidate_batch(const struct question *q, const struct candidate *c, int
 
 struct option_list candidate_set(const struct question *q, const struct candidate *c)
 {
-    struct option_list set = {0};
-    option_list_add_all(&set, &q->options->set);
+    struct option_list set =
+        predict_set(q->options, q->tariffs ? tariffs_find(q->tariffs, c->platform, NULL) : NULL);
     if (q->target)
         add(&set, base_format("training.target=%s", q->target));
     add(&set, base_format("cluster.platform=%s", c->platform));

@@ -45,22 +45,9 @@ bool search_better(const struct search *search, const struct candidate *a,
     return price != 0 ? price < 0 : time < 0;
 }
 
-const struct price_file *search_tariff(const struct search *search, const char *platform)
-{
-    const struct price_file *all = NULL;
-    for (int32_t i = 0; i < search->prices->count; i++) {
-        const struct tariff *tariff = &search->tariff[i];
-        if (tariff->platform && !strcmp(tariff->platform, platform))
-            return &tariff->file;
-        if (!tariff->platform)
-            all = &tariff->file;
-    }
-    return all;
-}
-
 static void price(const struct search *search, struct candidate *c)
 {
-    figures_price(&c->figures, search_tariff(search, c->platform));
+    figures_price(&c->figures, tariffs_find(&search->tariffs, c->platform, NULL));
 }
 
 /* Whether @than is at most @near times @c in time, cost and energy. */
@@ -441,11 +428,7 @@ void search_release(struct search *search)
         free(search->doubt[i].input);
         free(search->doubt[i].range);
     }
-    for (int32_t i = 0; search->tariff && i < search->prices->count; i++) {
-        free(search->tariff[i].platform);
-        price_release(&search->tariff[i].file);
-    }
-    free(search->tariff);
+    tariffs_release(&search->tariffs);
     free(search->size);
     free(search->doubt);
     free(search->front);

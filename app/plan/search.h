@@ -28,12 +28,6 @@
 /** Prices that differ by less are equal.  Our choice. */
 #define PLAN_EQUAL 0.005
 
-/** A price file, and for which platform. */
-struct tariff {
-    char *platform; /**< owned; NULL: all that have none of their own */
-    struct price_file file;
-};
-
 /** An uncertain input at one of its ends, all else in the middle. */
 struct swing {
     double time, high; /**< of the best plan, which stays as it is, and the upper end of the
@@ -63,7 +57,7 @@ struct search {
     double within;                     /**< [s]; INFINITY: any time */
     double budget;                    /**< of cost, or without prices device-hours; INFINITY: any */
     const struct option_list *prices; /**< "FILE" or "PLATFORM=FILE" */
-    struct tariff *tariff;            /**< (prices->count) owned */
+    struct tariffs tariffs;           /**< owned */
     enum aim aim;                     /**< what the plan is the least of, within the limits */
     const char *currency;   /**< of cost; NULL: budget and front count device-hours; borrowed */
     struct axes axes;       /**< in the order of enum decision */
@@ -89,9 +83,6 @@ int search_make(struct search *search, struct err *err);
 /** Half of it: read the job, and what of platforms, axes and prices does not come from candidates.
  * @return as search_make(). */
 int search_ask(struct search *search, struct err *err);
-
-/** The prices of @platform, or NULL. */
-const struct price_file *search_tariff(const struct search *search, const char *platform);
 
 /** Whether @candidate keeps the limits. */
 bool search_keeps(const struct search *search, const struct candidate *candidate);

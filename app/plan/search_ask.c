@@ -152,7 +152,7 @@ static int read_sizes(struct search *search, struct err *err)
         if (!read_job(search, platform->item[i], &job, &why)) {
             int32_t nodes = platform_nodes(job.platform);
             search->size[i] = nodes ? nodes : NODES_MOST;
-            price_check_device(search_tariff(search, platform->item[i]),
+            price_check_device(tariffs_find(&search->tariffs, platform->item[i], NULL),
                                platform_device(job.platform)->name, err);
             job_release(&job);
         } else if (why.exit_code == 66) {
@@ -167,7 +167,7 @@ static int check_priced(const struct search *search, struct err *err)
 {
     const struct option_list *platform = &search->axes.item[DECISION_PLATFORM].value;
     for (int32_t i = 0; i < platform->count; i++) {
-        const struct price_file *own = search_tariff(search, platform->item[i]);
+        const struct price_file *own = tariffs_find(&search->tariffs, platform->item[i], NULL);
         const char *currency = own ? own->low.currency : NULL;
         if (!currency)
             return err_add_code(
@@ -184,16 +184,15 @@ static int check_priced(const struct search *search, struct err *err)
 
 static int read_prices(struct search *search, struct err *err)
 {
-    search->tariff = base_alloc(search->prices->count + 1, sizeof(*search->tariff));
-    for (int32_t i = 0; i < search->prices->count; i++) {
-        const char *given = search->prices->item[i], *equals = strchr(given, '=');
-        struct tariff *tariff = &search->tariff[i];
-        if (equals)
-            tariff->platform = strndup(given, (size_t)(equals - given));
-        if (price_read(&tariff->file, equals ? equals + 1 : given, err))
-            return -1;
-        search->currency = search->currency ? search->currency : tariff->file.low.currency;
+    const struct tariffs *tariffs = &search->tariffs;
+    if (tariffs_read(&search->tariffs, search->prices->item, search->prices->count, err))
+        return -1;
+    for (int32_t i = 0; i < tariffs->count; i++) {
+        const struct price_file *file = &tariffs->item[i].file;
+        search->currency = search->currency ? search->currency : file->low.currency;
+        search->question.unknown |= file->low.mtbf.value < file->high.mtbf.value;
     }
+    search->question.tariffs = tariffs;
     search->aim = isinf(search->within) ? AIM_TIME : search->currency ? AIM_COST : AIM_DEVICE_HOURS;
     return search->currency ? check_priced(search, err) : 0;
 }
@@ -207,6 +206,7 @@ int search_ask(struct search *search, struct err *err)
     AUTOFREE char *platforms = platforms_of(search, &job, err);
     job_release(&job);
     int failed = !platforms || read_axes(search, platforms, err) || check_given(search, err) ||
-                 read_prices(search, err) || read_sizes(search, err);
+                 read_prices(search, err) || read_sizes(search, err) ||
+                 tariffs_check(&search->tariffs, err);
     return failed ? -1 : 0;
 }

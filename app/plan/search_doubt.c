@@ -112,7 +112,7 @@ static void try_price(const struct study *study, struct rival *rival, int32_t in
 {
     const struct search *search = study->search;
     const struct candidate *c = &search->list[rival->candidate];
-    const struct tariff *tariff = &search->tariff[index];
+    const struct tariff *tariff = &search->tariffs.item[index];
     struct range hour = {c->figures.usage.seconds.value, c->figures.usage.seconds.value,
                          c->figures.usage.seconds.value};
     struct bill bill = price_bill(

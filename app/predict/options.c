@@ -1,5 +1,16 @@
 #include "app/predict/options.h"
 
+struct option_list predict_set(const struct predict_options *options,
+                               const struct price_file *prices)
+{
+    struct option_list set = {0};
+    AUTOFREE char *assignment = price_assignment(prices);
+    if (assignment)
+        option_list_add(&set, assignment);
+    option_list_add_all(&set, &options->set);
+    return set;
+}
+
 struct wish predict_wish(const struct predict_options *options)
 {
     return (struct wish){.order = (enum rank_order)options->order,

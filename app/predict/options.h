@@ -6,6 +6,7 @@
 
 #include "app/cli/option.h"
 #include "app/job/job.h"
+#include "core/price/price.h"
 
 enum {
     PREDICT_CHOOSE = INT32_MIN /**< the program is to choose */
@@ -29,6 +30,10 @@ struct predict_options {
 
 /** Before any option is read. */
 #define PREDICT_DEFAULTS .backend = -1, .iterations = PREDICT_CHOOSE, .traced_ranks = 4
+
+/** The assignments of @options, behind that of @prices (NULL: none); owned. */
+struct option_list predict_set(const struct predict_options *options,
+                               const struct price_file *prices);
 
 /** What @options ask of a job. */
 struct wish predict_wish(const struct predict_options *options);

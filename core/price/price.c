@@ -34,6 +34,14 @@ static const struct field price_rows[] = {
     NUMBER("price.node_hour", node_hour, UNIT_NONE, 0, 1e9, "of a node for an hour"),
     NUMBER("price.device_hour", device_hour, UNIT_NONE, 0, 1e9,
            "of a device for an hour; of both the sum is paid"),
+    NUMBER("price.mtbf", mtbf, UNIT_SECONDS, 1, 1e12,
+           "mean time until a node at this price is taken away (spot); in place of node.mtbf"),
+    NUMBER("purchase.node", purchase, UNIT_NONE, 0, 1e12,
+           "price of a node that is bought, with its part of network and room"),
+    NUMBER("purchase.lifetime", lifetime, UNIT_SECONDS, 3600, 1e9,
+           "time over which it is written off to nothing: 35064 h are four years"),
+    NUMBER("purchase.utilisation", utilisation, UNIT_FRACTION, 0.001, 1,
+           "the part of its lifetime in which it trains"),
     NUMBER("power.device", device_power, UNIT_WATTS, 0, 1e6, "rated power of one device"),
     NUMBER("power.node", node_power, UNIT_WATTS, 0, 1e6,
            "rated power of a node beside its devices"),
@@ -69,16 +77,20 @@ static int check_ranges(const struct node *node, struct err *err)
 
 static int check_needs(const struct prices *p, const struct node *root, struct err *err)
 {
-    bool price = given(&p->node_hour) || given(&p->device_hour);
+    bool bought = given(&p->purchase) && given(&p->lifetime) && given(&p->utilisation);
+    bool price = given(&p->node_hour) || given(&p->device_hour) || bought;
     bool power = given(&p->device_power) || given(&p->node_power);
     const struct {
         bool fault;
         const char *at, *message;
     } faults[] = {
+        {!bought && (given(&p->purchase) || given(&p->lifetime) || given(&p->utilisation)),
+         "purchase", "a purchase needs node, lifetime and utilisation"},
         {!price && !power, "version",
-         "the file prices nothing: give price.node_hour, price.device_hour, power.device or "
-         "power.node"},
-        {price && !p->currency, "price", "prices need the key 'currency'"},
+         "the file prices nothing: give price.node_hour, price.device_hour, purchase.node, "
+         "power.device or power.node"},
+        {price && !p->currency, bought ? "purchase" : "price", "prices need the key 'currency'"},
+        {!price && given(&p->mtbf), "price", "mtbf has no effect without a price"},
         {!price && p->currency, "currency", "currency has no effect without a price"},
         {power && (!given(&p->share) || !given(&p->pue)), "power",
          "energy needs power.share and power.pue; a share of 100 %% and a PUE of 1 count all and "
@@ -146,6 +158,15 @@ void price_check_device(const struct price_file *file, const char *device, struc
                  file->path, names.data, device);
 }
 
+char *price_assignment(const struct price_file *file)
+{
+    if (!file || !given(&file->low.mtbf))
+        return NULL;
+    double low = file->low.mtbf.value, high = file->high.mtbf.value;
+    return low < high ? base_format("platform.node.mtbf={low: %.17g s, high: %.17g s}", low, high)
+                      : base_format("platform.node.mtbf=%.17g s", low);
+}
+
 void price_release(struct price_file *file)
 {
     field_release(&price_table, &file->low);
@@ -153,6 +174,82 @@ void price_release(struct price_file *file)
     free(file->path);
     free(file->origin);
     *file = (struct price_file){0};
+}
+
+/* ---- of several platforms ---- */
+
+int tariffs_read(struct tariffs *tariffs, const char *const *given, int32_t count, struct err *err)
+{
+    tariffs->item = base_alloc(count, sizeof(*tariffs->item));
+    for (int32_t i = 0; i < count; i++) {
+        const char *equals = strchr(given[i], '=');
+        struct tariff *tariff = &tariffs->item[tariffs->count++];
+        if (equals)
+            tariff->platform = strndup(given[i], (size_t)(equals - given[i]));
+        if (price_read(&tariff->file, equals ? equals + 1 : given[i], err))
+            return -1;
+    }
+    return 0;
+}
+
+/* "./mine.yaml" and "mine" are one platform. */
+static bool same_platform(const char *a, const char *b)
+{
+    const char *slash_a = strrchr(a, '/'), *slash_b = strrchr(b, '/');
+    AUTOFREE char *one = base_copy(slash_a ? slash_a + 1 : a);
+    AUTOFREE char *two = base_copy(slash_b ? slash_b + 1 : b);
+    char *ending[] = {strstr(one, ".yaml"), strstr(two, ".yaml")};
+    for (int i = 0; i < 2; i++)
+        if (ending[i])
+            *ending[i] = '\0';
+    return !strcasecmp(one, two);
+}
+
+/* How closely prices of @of (NULL: of all) are meant; 0: they are of others. */
+static int matches(const char *of, const char *platform, const char *job)
+{
+    if (!of)
+        return 1;
+    if (!strcmp(of, platform) || (job && !strcasecmp(of, job)))
+        return 3;
+    return same_platform(of, platform) ? 2 : 0;
+}
+
+const struct price_file *tariffs_find(const struct tariffs *tariffs, const char *platform,
+                                      const char *job)
+{
+    struct tariff *found = NULL;
+    int best = 0;
+    for (int32_t i = 0; i < tariffs->count; i++) {
+        int match = matches(tariffs->item[i].platform, platform, job);
+        if (match && match >= best) {
+            best = match;
+            found = &tariffs->item[i];
+        }
+    }
+    if (!found)
+        return NULL;
+    found->used = true;
+    return &found->file;
+}
+
+int tariffs_check(const struct tariffs *tariffs, struct err *err)
+{
+    for (int32_t i = 0; i < tariffs->count; i++)
+        if (tariffs->item[i].platform && !tariffs->item[i].used)
+            return err_add_code(err, 64, "--prices %s=...: nothing that is predicted is on %s",
+                                tariffs->item[i].platform, tariffs->item[i].platform);
+    return 0;
+}
+
+void tariffs_release(struct tariffs *tariffs)
+{
+    for (int32_t i = 0; i < tariffs->count; i++) {
+        free(tariffs->item[i].platform);
+        price_release(&tariffs->item[i].file);
+    }
+    free(tariffs->item);
+    *tariffs = (struct tariffs){0};
 }
 
 /* ---- bills ---- */
@@ -176,6 +273,19 @@ static struct range both(struct range a, struct range b)
     return (struct range){a.low + b.low, a.value + b.value, a.high + b.high};
 }
 
+/* What a node costs in an hour in which it trains, where it was bought. */
+static struct range written_off(const struct price_file *file, double nodes)
+{
+    const struct prices *low = &file->low, *high = &file->high;
+    if (!given(&low->purchase))
+        return (struct range){0};
+    double hours_low = low->lifetime.value * low->utilisation.value / 3600;
+    double hours_high = high->lifetime.value * high->utilisation.value / 3600;
+    double least = nodes * low->purchase.value / hours_high;
+    double most = nodes * high->purchase.value / hours_low;
+    return (struct range){least, (least + most) / 2, most};
+}
+
 struct bill price_bill(const struct price_file *file, const struct usage *usage)
 {
     const struct range none = {NAN, NAN, NAN};
@@ -185,8 +295,9 @@ struct bill price_bill(const struct price_file *file, const struct usage *usage)
     bill.currency = file->low.currency;
     bill.origin = file->origin;
     struct range hours = times(usage->seconds, (struct range){1 / 3600.0, 1 / 3600.0, 1 / 3600.0});
-    struct range price =
+    struct range rent =
         both(BETWEEN(file, node_hour, usage->nodes), BETWEEN(file, device_hour, usage->devices));
+    struct range price = both(rent, written_off(file, usage->nodes));
     struct range kilowatts = both(BETWEEN(file, node_power, usage->nodes / 1000),
                                   BETWEEN(file, device_power, usage->devices / 1000));
     struct range drawn = times(BETWEEN(file, share, 1), BETWEEN(file, pue, 1));

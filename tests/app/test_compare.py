@@ -97,6 +97,39 @@ class Compare(support.Case):
             self.assertAlmostEqual(job["device_hours"] / hours, 1, places=9)
             self.assertAlmostEqual(job["cost"] / (2 * hours), 1, places=9)
 
+    def test_each_job_has_its_own_prices(self):
+        """By platform or by job; the dearer one may be the slower one."""
+        cheap, dear = (self.write(f"{name}.yaml", PRICES.replace("value: 2", f"value: {price}"))
+                       for name, price in (("cheap", 2), ("dear", 20)))
+        words = ("compare", self.job, self.job, "-banalytic", "--set-b", "cluster.platform=dgx-a100",
+                 "--set-b", "allreduce={algorithm: ring}")
+        for given in ((f"abci={dear}", f"dgx-a100={cheap}"), (cheap, f"a={dear}"), (dear, f"DGX-A100={cheap}")):
+            found = answer(*words, *(word for one in given for word in ("--prices", one)))
+            paid = [job["cost"] / job["device_hours"] for job in found["jobs"]]
+            self.assertAlmostEqual(paid[0], 20, places=9)
+            self.assertAlmostEqual(paid[1], 2, places=9)
+        only = answer(*words, "--prices", f"abci={dear}")["jobs"]
+        self.assertIsNone(only[1]["cost"])
+        self.assertIn("nothing that is predicted is on p4d",
+                      self.refused(64, *words, "--prices", f"p4d={dear}"))
+        both = answer(*words, "--prices", dear)["warnings"]
+        self.assertTrue(any("both are priced by mine: --prices dgx-a100=FILE" in text for text in both))
+
+    def test_nodes_that_are_taken_away_fail(self):
+        """An interruption rate of prices is the platform's mtbf, and only of that job."""
+        spot = self.write("spot.yaml", PRICES.replace("kind: assumed}}", "kind: assumed}, mtbf: 30 h}"))
+        jobs = answer("compare", self.job, self.job, "-banalytic", "--set", "training.checkpoint.cost=10 s",
+                      "--prices", self.write("mine.yaml", PRICES), "--prices", f"B={spot}")["jobs"]
+        hand = answer("predict", self.job, "-banalytic", "--set", "training.checkpoint.cost=10 s",
+                      "--set", "platform.node.mtbf=30 h")
+        self.assertEqual(jobs[1]["time_to_train_s"], hand["time_to_train_s"])
+        self.assertLess(jobs[0]["time_to_train_s"], jobs[1]["time_to_train_s"])
+        for command in (("predict", self.job), ("sweep", self.job, "--list", "cluster.speed=1")):
+            found = answer(*command, "-banalytic", "--set", "training.checkpoint.cost=10 s",
+                           "--prices", spot)
+            self.assertEqual((found.get("points") or [found])[0]["time_to_train_s"],
+                             hand["time_to_train_s"], command)
+
     def test_own_assignments_come_after_those_of_all(self):
         jobs = answer("compare", self.job, self.job, self.job, "-banalytic", "--batch", "8", "--set-b",
                       "training.phases[*].batch_per_device=16", "--set-c", "cluster.nodes=2",

@@ -53,6 +53,30 @@ TEST(nodes_and_devices_are_paid_by_the_hour)
     price_release(&file);
 }
 
+TEST(what_was_bought_is_paid_by_the_hours_in_which_it_trains)
+{
+    struct price_file file =
+        read_right("currency: EUR\nprice: {node_hour: 1}\npurchase: {node: {low: 300000, high: "
+                   "400000}, lifetime: 20000 h, utilisation: {low: 50 %, high: 100 %}}\n");
+    struct bill bill = price_bill(&file, &usage);
+    is(bill.cost, 3 * (1 + 15), 2 * 3 * (1 + 27.5), 4 * 3 * (1 + 40));
+    price_release(&file);
+}
+
+TEST(prices_are_found_by_platform)
+{
+    struct tariffs tariffs = {0};
+    HELD(err) err = {0};
+    const char *const given[] = {"example-v100", "./p5.yaml=example-h100", "b=example-v100"};
+    assert_ok(!tariffs_read(&tariffs, given, 3, &err), err);
+    assert_ptr_equal(tariffs_find(&tariffs, "abci", "A"), &tariffs.item[0].file);
+    assert_ptr_equal(tariffs_find(&tariffs, "P5", "A"), &tariffs.item[1].file);
+    assert_int_equal(tariffs_check(&tariffs, &err), -1);
+    assert_ptr_equal(tariffs_find(&tariffs, "p5", "B"), &tariffs.item[2].file);
+    assert_int_equal(tariffs_check(&tariffs, &(struct err){0}), 0);
+    tariffs_release(&tariffs);
+}
+
 TEST(energy_lies_between_the_products_of_all_ends)
 {
     struct price_file file =
@@ -105,6 +129,9 @@ TEST(every_key_has_an_effect)
             ":6:31: error: 'spread' has no effect");
     refused("currency: USD\nprice: {node_hour: {one_of: [3, 2]}}\n", "'one_of' has no effect");
     refused("currency: USD\nprice: {node_hour: {low: -3, high: 4}}\n", "out of range");
+    refused("currency: USD\npurchase: {node: 3}\n", "needs node, lifetime and utilisation");
+    refused("purchase: {node: 3, lifetime: 9 h, utilisation: 1}\n", "need the key 'currency'");
+    refused("price: {mtbf: 9 h}\npower: {node: 3 W, share: 1, pue: 1}\n", "mtbf has no effect");
     refused("currency: USD\nprice: {node_hours: 3}\n", "did you mean 'node_hour'?");
     refused("power: {node: 3, share: 1, pue: 1}\n", "a power needs a unit, for example 700 W");
 }
