@@ -15,6 +15,7 @@ import io
 import json
 import math
 import pathlib
+import re
 import statistics
 import sys
 import tempfile
@@ -23,8 +24,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "app" / "library"))
 import foretrain  # noqa: E402 pylint: disable=wrong-import-position
 import published_mlperf  # noqa: E402 pylint: disable=wrong-import-position
+import published_networks  # noqa: E402 pylint: disable=wrong-import-position
 
-MAPPERS = [published_mlperf]  # each: NEEDED, TEXTS and NUMBERS (columns), SIGNED, IGNORED, and read(row) -> Mapped or Refused
+# Each: NEEDED, TEXTS and NUMBERS (columns), SIGNED, IGNORED, BACKEND, and read(row) -> Mapped or Refused.
+MAPPERS = [published_mlperf, published_networks.Networks, published_networks.Bert]
 
 
 class Fault(Exception):
@@ -162,8 +165,8 @@ def quantile(values, share):
 def draw_ways(mapped, folder, steps, first):
     """The draws of a row, each in its own way to fill what the row leaves open.  Other ways are in closed form,
     longer by as much as the back end's step is in the first."""
-    def closed(name, **more):
-        return foretrain.predict(folder / name, draws=True, **more)
+    def closed(name, values=None):
+        return foretrain.predict(folder / name, draws=True, values={**mapped.sets, **(values or {})})
     plain = mapped.without_extra
     whole = closed(mapped.names[0])["step_s"]
     bare = closed(mapped.names[0], values=plain)["step_s"] if plain else whole
@@ -177,11 +180,18 @@ def draw_ways(mapped, folder, steps, first):
 def predict(answer, folder, backend):
     """Ask for a row."""
     mapped = answer.mapped
-    result = foretrain.predict(folder / mapped.names[0], backend=backend, grain="smoothed", draws=True)
+    result = foretrain.predict(folder / mapped.names[0], backend=backend, grain="smoothed", draws=True, values=mapped.sets)
     steps = result.pop("step_draws_s")
     if len(mapped.names) > 1:
         steps = draw_ways(mapped, folder, steps, result["step_s"])
     answer.result, answer.interval = result, (quantile(steps, 0.05), quantile(steps, 0.95))
+
+
+def reason(mapped, fault):
+    """Why foretrain refused a job: its first message, without the place in the job."""
+    text = re.sub(r"^.*?error: ", "", str(fault).splitlines()[0])
+    unknown = re.match("unknown network '[^']*'", text)
+    return f"network '{mapped.network}' is not built in" if unknown else f"network '{mapped.network}': {text}"
 
 
 def answer_row(row, mapper, folder, backend):
@@ -198,6 +208,10 @@ def answer_row(row, mapper, folder, backend):
         predict(answer, folder, backend)
     except mapper.Refused as refused:
         answer.refused = str(refused)
+    except foretrain.Error as fault:
+        if not answer.mapped.network or fault.code not in (65, 66):
+            raise
+        answer.refused = reason(answer.mapped, fault)
     return answer
 
 
@@ -212,7 +226,8 @@ def known(value):
 def row_json(answer):
     """A row for programs; what was refused has a reason and no numbers."""
     row = {"line": answer.row["line"], "measured_s": None, "predicted_s": None, "interval_s": None, "error": None,
-           "refused": answer.refused, "inside": None, **{key: answer.row[key] for key in ("round", "submitter", "system")}}
+           "refused": answer.refused, "inside": None,
+           **{key: answer.row.get(key, "") for key in ("round", "submitter", "system", "network")}}
     if answer.refused:
         return row
     mapped, result = answer.mapped, answer.result
@@ -222,6 +237,7 @@ def row_json(answer):
             "error": known(predicted / measured - 1 if measured else math.nan), "inside": low <= measured <= high,
             "role": mapped.role, "left_open": mapped.open or None, "nodes": mapped.nodes, "devices": mapped.devices,
             "batch_per_device": mapped.batch, "software": mapped.software, "family": mapped.family,
+            "device": mapped.device, "precision": mapped.precision,
             **{key: result[key] for key in ("backend", "grain", "startup_s", "evaluation_s")},
             "exposed_communication_s": result["step"]["exposed_communication_s"],
             "measured_evaluation_s": known(mapped.measured_evaluation),
@@ -229,13 +245,28 @@ def row_json(answer):
             "measured_time_to_train_s": known(mapped.measured_train)}
 
 
+def score_interval(row):
+    """The score of a 90 % interval of the step's logarithm: its width, and what it misses by, twenty times."""
+    low, high, measured = (math.log(value) for value in (*row["interval_s"], row["measured_s"]))
+    return high - low + 20 * max(low - measured, measured - high, 0)
+
+
 def sum_up(rows):
     """Errors of rows that were measured, and how many lie in their intervals."""
-    rows = [row for row in rows if row["measured_s"]]
+    rows = [row for row in rows if row["measured_s"] and not row["refused"]]
     errors = [abs(row["error"]) for row in rows]
-    return {"rows": len(rows), **dict.fromkeys(("median", "p90", "worst", "coverage")), **({
+    return {"rows": len(rows), **dict.fromkeys(("median", "p90", "worst", "coverage", "bias", "width", "interval_score")), **({
         "median": statistics.median(errors), "p90": quantile(errors, 0.9), "worst": max(errors),
-        "coverage": sum(row["inside"] for row in rows) / len(rows)} if rows else {})}
+        "coverage": sum(row["inside"] for row in rows) / len(rows),
+        "bias": statistics.median(row["error"] for row in rows),
+        "width": statistics.median(math.log(row["interval_s"][1] / row["interval_s"][0]) for row in rows),
+        "interval_score": statistics.mean(map(score_interval, rows))} if rows else {})}
+
+
+def by_column(rows, name):
+    """Sums of the rows of each value of a column, without rows apart."""
+    rows = [row for row in rows if not row["refused"] and row["role"] != "apart" and row[name]]
+    return {value: sum_up([row for row in rows if row[name] == value]) for value in sorted({row[name] for row in rows})}
 
 
 def print_people(rows, summary, left_out):
@@ -271,19 +302,21 @@ def main():
     words.add_argument("table")
     words.add_argument("--json", action="store_true")
     words.add_argument("--jobs", metavar="DIR", type=pathlib.Path)
-    words.add_argument("--backend", choices=("analytic", "sim"), default="sim" if foretrain.simulator() else "analytic")
+    words.add_argument("--backend", choices=("analytic", "sim"))
     asked = words.parse_args()
     mapper, table, left_out = read_table(asked.table)
+    backend = asked.backend or (mapper.BACKEND if foretrain.simulator() else "analytic")
     with contextlib.ExitStack() as stack:
         folder = asked.jobs or pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        answers = [answer_row(row, mapper, folder, asked.backend) for row in table]
-    if all(answer.refused for answer in answers):
+        answers = [answer_row(row, mapper, folder, backend) for row in table]
+    if not asked.json and all(answer.refused for answer in answers):
         raise Fault("\n".join(f"{asked.table}:{answer.row['line']}: error: {clean(answer.refused)}" for answer in answers))
     rows = [row_json(answer) for answer in answers]
-    summary = {role: sum_up([row for row in rows if not row["refused"] and row["role"] == role])
-               for role in ("calibration", "check")}
+    roles = ["calibration", "check", *sorted({row["role"] for row in rows if row.get("role") == "apart"})]
+    summary = {role: sum_up([row for row in rows if row.get("role") == role]) for role in roles}
     if asked.json:
-        print(json.dumps({"rows": rows, "summary": summary, "left_out": left_out}, indent=1))
+        groups = {name: by_column(rows, name) for name in ("family", "device", "precision")}
+        print(json.dumps({"rows": rows, "summary": summary, "by": groups, "left_out": left_out}, indent=1))
     else:
         print_people(rows, summary, left_out)
 

@@ -34,6 +34,7 @@ NUMBERS = ("n_nodes", "acc_per_node", "n_acc", "intra_GBps", "nics_per_node", "n
            "ttt_min_scored", "trust", "eval_s_total", "warmup_excess_s")
 SIGNED = ("warmup_excess_s",)  # a difference
 IGNORED = ("tier", "series", "ttt_min_std", "notes", "year", "source")
+BACKEND = "sim"
 
 EPOCH = 1281167  # images of ImageNet's training set
 GRADIENT_BYTES = 51114064  # of ResNet-50 in half precision
@@ -67,6 +68,10 @@ class Mapped:
     family: str
     measured_evaluation: float
     measured_train: float
+    network: str = ""  # of other networks than resnet50
+    device: str = ""
+    precision: str = ""
+    sets: dict = dataclasses.field(default_factory=dict)  # values that no job says
 
 
 # ---- facts ----

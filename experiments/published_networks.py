@@ -1,0 +1,426 @@
+"""Published runs of any network as jobs: tables of throughput by network and device, and of BERT in MLPerf.
+
+Framework, layout, optimizer and accumulation are words of the remarks, the size of pictures is the
+column sequence_length.  NETWORKS maps published names to networks that foretrain builds: a new family
+is a row there.  A row that foretrain cannot express is refused by its network, device or precision.
+
+What can be predicted but is known beforehand to be another thing is scored apart (apart_of()).
+"""
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import re
+
+import published_mlperf as mlperf
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+Refused = mlperf.Refused
+PASSES = 32  # most micro-batches that a job is written with: what is done once a step is then below 1 % of it
+SMALL = 16  # pictures: smaller batches are bound by the host's launches, which differ from host to host
+UNPADDED = 256  # mean tokens of a sequence of at most 512 where padding is removed: assumed, about a half
+
+
+# ---- networks ----
+
+@dataclasses.dataclass
+class Network:
+    """What a published name stands for."""
+    name: str  # that foretrain builds
+    kind: str  # family, for scores
+    side: int  # of pictures in pixels where a row does not say it; 0: sequences
+    head: str = ""  # of BERT
+
+
+# Published names without case and separators (regular expression), the network that foretrain builds, its family,
+# and the side of its pictures; the first that fits.  A name of no row is passed on as it is.
+NETWORKS = (
+    (r"resnet(18|34|50|101|152)(v15)?", r"resnet\1", "ResNet", 224),
+    (r"resnet(18|34|50|101|152)v1", r"resnet\1_v1", "ResNet", 224),
+    (r"wideresnet(50|101)2", r"wide_resnet\1_2", "ResNet", 224),
+    (r"resnext(50|101)(\d+)x(\d+)d", r"resnext\1_\2x\3d", "ResNeXt", 224),
+    (r"seresnext(50|101)(\d+)x(\d+)d", r"se_resnext\1_\2x\3d", "ResNeXt", 224),
+    (r"regnet([xy])(?:00)?([48])(?:00mf)?", r"regnet_\1_\g<2>00mf", "RegNet", 224),
+    (r"regnet([xy])0?(1|3)(6|2)(?:gf)?", r"regnet_\1_\2_\3gf", "RegNet", 224),
+    (r"regnet([xy])0?(8|16|32)(?:0|gf)", r"regnet_\1_\2gf", "RegNet", 224),
+    (r"vgg(11|13|16|19)(bn)?", r"vgg\1_\2", "VGG", 224),
+    (r"alexnet", "alexnet", "VGG", 224),
+    (r"densenet(\d+)", r"densenet\1", "DenseNet", 224),
+    (r"(inceptionv3|googlenet)", r"\1", "Inception", 224),
+    (r"squeezenet1(\d)", r"squeezenet1_\1", "SqueezeNet", 224),
+    (r"mobilenetv2(100)?", "mobilenet_v2", "depthwise", 224),
+    (r"mobilenetv3(small|large)(100)?", r"mobilenet_v3_\1", "depthwise", 224),
+    (r"mnasnet(\d)(\d+?)0?", r"mnasnet\1_\2", "depthwise", 224),
+    (r"shufflenetv2x(\d)(\d)", r"shufflenet_v2_x\1_\2", "depthwise", 224),
+    (r"efficientnetb(\d)", r"efficientnet_b\1", "depthwise", 224),
+    (r"efficientnetwideseb(\d)", r"efficientnet_widese_b\1", "depthwise", 224),
+    (r"efficientnetv2([sml])", r"efficientnet_v2_\1", "depthwise", 300),
+    (r"convnext(tiny|small|base|large)", r"convnext_\1", "ConvNeXt", 224),
+    (r"swin(v2)?([tsb]).*", r"swin_\1\2", "Swin", 224),
+    (r"vit(b|l|h)[a-z]*?(?:patch)?(14|16|32)(224)?", r"vit_\1_\2", "ViT", 224),
+    (r"bert(base|large).*", r"bert-\1", "BERT", 0),
+)
+SIDES = {"efficientnet_b1": 240, "efficientnet_b2": 260, "efficientnet_b3": 300, "efficientnet_b4": 380,
+         "efficientnet_b5": 456, "efficientnet_b6": 528, "efficientnet_b7": 600, "inceptionv3": 299}
+SPELLED = {"inceptionv3": "inception_v3"}
+
+
+def network_of(name):
+    """The network of a published name."""
+    words = name.strip().lower()
+    plain = re.sub(r"[^a-z0-9]", "", re.sub(r"^(tv|tf|timm|torchvision|hf|dle)[_-]", "", words))
+    for pattern, built, kind, side in NETWORKS:
+        found = re.fullmatch(pattern, plain)
+        if found:
+            built = found.expand(built).rstrip("_")
+            head = "squad" if "squad" in plain else "pretrain"
+            return Network(SPELLED.get(built, built), kind, SIDES.get(built, side), head if kind == "BERT" else "")
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", words) or words.endswith((".yaml", ".onnx")):
+        raise Refused("is not built in")
+    return Network(words, re.sub(r"[^a-z].*", "", plain) or "?", 224)
+
+
+# ---- devices ----
+
+FORM = re.compile(r"(sxm|pcie|nvl|oam)\d*")
+MEMORY = re.compile(r"(\d+)gb?")
+# Words that make another device of what they follow.
+ANOTHER = {"ada", "blackwell", "pro", "ti", "super", "max", "laptop", "cpu"}
+
+
+def words_of(text):
+    """Lower-case words, a count before a name apart: "4xV100" is "v100"."""
+    return [re.sub(r"^\d+x(?=[a-z])", "", word) for word in re.split(r"[^a-z0-9.]+", text.lower()) if word]
+
+
+def device_files():
+    """The folder of device files."""
+    return pathlib.Path(os.environ.get("FORETRAIN_DATADIR") or ROOT) / "platforms" / "devices"
+
+
+def is_gpu(device):
+    """Whether NCCL may connect several."""
+    return "\ncompute_capability:" in (device_files() / f"{device}.yaml").read_text("utf-8")
+
+
+def fit_device(name, words, hints, memory):
+    """How well a device file fits the words of a row, lower is better; None: it is another device."""
+    parts = name.split("-")
+    form = next((FORM.fullmatch(part)[1] for part in parts if FORM.fullmatch(part)), "")
+    size = next((MEMORY.fullmatch(part)[1] for part in parts if MEMORY.fullmatch(part)), "")
+    watts = [part for part in parts if re.fullmatch(r"\d+w", part)]
+    model = [part for part in parts if not FORM.fullmatch(part) and not MEMORY.fullmatch(part) and part not in watts]
+    joined = set(words) | {a + b for a, b in zip(words, words[1:])}
+    if not set(model) <= joined and "".join(model) not in joined:
+        return None
+    if (ANOTHER & set(words)) - set(model):
+        return None
+    wanted = next((FORM.fullmatch(word)[0] for word in words if FORM.fullmatch(word)), "")
+    if wanted and form and not wanted.startswith(form):
+        return None
+    if not wanted and form and (form == "pcie") != ("pcie" in hints):
+        return None
+    exact = not wanted or wanted in parts or wanted in ("sxm", "pcie")
+    power = 0 if any(watt in words or "dgx2h" in hints for watt in watts) else 2 if watts else 1
+    return (-len(model), not exact, size != memory, power, name)
+
+
+def device_of(text, hints, memory):
+    """The device file of a published name, with words of the system as hints, and the memory in GB where the name has
+    none."""
+    words = words_of(text)
+    memory = next((MEMORY.fullmatch(word)[1] for word in words if MEMORY.fullmatch(word)), memory)
+    hints = {word for word in words_of(hints)} | ({"dgx2h"} if "dgx2h" in hints.lower().replace("-", "") else set())
+    if "v100" in words and "pcie" not in hints and not any(FORM.fullmatch(word) for word in words):
+        words = [*words, "sxm3" if "dgx2" in " ".join(hints) else "sxm2"]
+    found = [(fit, name) for name in sorted(path.stem for path in device_files().glob('*.yaml'))
+             for fit in [fit_device(name, words, hints, memory)] if fit]
+    if not found:
+        raise Refused(f"device '{text}' is not in platforms/devices")
+    return min(found)[1]
+
+
+# What links devices of a node, and GB/s of a device in both directions.  Source: data sheets; PCIe by generation.
+NVLINKS = {"p100": ("NVLink1", 160), "v100": ("NVLink2", 300), "a100": ("NVLink3", 600), "h100": ("NVLink4", 900),
+           "h200": ("NVLink4", 900)}
+PCIE3 = ("v100", "v100s", "p100", "p40", "k80", "t4", "titan", "quadro")
+PCIE5 = ("h100", "h200", "b200", "b300")
+
+
+def link_of(device):
+    """The link between the devices of a node."""
+    model = device.split("-")[0]
+    if "sxm" in device and model in NVLINKS:
+        return NVLINKS[model]
+    if model in PCIE5:
+        return "PCIe5", 128
+    return ("PCIe3", 32) if model in PCIE3 else ("PCIe4", 64)
+
+
+# ---- a run ----
+
+@dataclasses.dataclass
+class Run:
+    """A row of either table."""
+    line: int
+    round: str
+    submitter: str
+    system: str
+    nodes: float
+    each: float  # devices of a node
+    device: str
+    network: str
+    batch: float  # samples of a device in a step
+    passes: float  # of which the step consists
+    precision: str
+    length: float  # tokens of a sequence or pixels of a side; NAN: not given
+    step: float  # [s]; NAN: not given
+    seconds: float  # to train
+    fabric: str
+    words: str  # remarks, and all else that may say which framework ran
+
+
+def has(run, pattern):
+    """Whether the words of a row contain a pattern."""
+    return re.search(pattern, run.words, re.IGNORECASE) is not None
+
+
+def is_mlperf(run):
+    """Whether it is a submission to MLPerf Training."""
+    return re.fullmatch(r"v\d+(\.\d*)?", run.round) is not None
+
+
+def framework_of(run):
+    """pytorch, tensorflow1, tensorflow or another, as far as the row tells."""
+    if has(run, r"\bTF2|tensorflow ?v?2|tf2\."):
+        return "tensorflow"
+    if has(run, r"\bTF\b|\bTF1|tensorflow(?! ?v?2)") and not has(run, r"pytorch|\bPT\b"):
+        return "tensorflow1" if not is_mlperf(run) else "tensorflow"
+    for name in ("paddle", "mindspore", "popart", "jax", "lingvo"):
+        if has(run, name):
+            return name
+    return "pytorch"
+
+
+def channels_last(run):
+    """Whether convolutions ran in NHWC.  TensorFlow does with tensor cores; of NVIDIA's examples the mixed ones do."""
+    if has(run, r"NHWC in mixed|PT 21\.03 NHWC|NHWC, RMSprop"):
+        return "mixed" in run.precision
+    if has(run, "nchw|channels first"):
+        return False
+    return has(run, "nhwc|channels last") or (framework_of(run) != "pytorch" and "fp16" in run.precision)
+
+
+def software_of(run):
+    """The software profile."""
+    return "pytorch" if channels_last(run) else "pytorch-nchw"  # which has a word for networks without a layout
+
+
+TF32 = ("a100", "a30", "a40", "a10", "a10g", "rtx", "h100", "h200", "l40", "l40s", "l4", "a5000", "a6000", "b200")
+
+
+def precision_of(run, device):
+    """compute, gradients and master."""
+    text = run.precision.lower().strip()
+    if text.startswith("mixed") or text in ("fp16", "amp"):
+        small = has(run, "fp16 all-?reduce") or is_mlperf(run)
+        return "bf16" if "bf16" in text else "fp16", "fp16" if small else "fp32", "fp32"
+    if text == "pure fp16":
+        return "fp16", "fp16", "fp16"
+    if text == "fp32/tf32":
+        text = "tf32" if device.split("-")[0] in TF32 and device != "rtx-8000" else "fp32"
+    if text in ("tf32", "fp32"):
+        return text, "fp32", "fp32"
+    if text in ("bf16", "fp8"):
+        return text, "bf16", "fp32"
+    raise Refused(f"precision '{run.precision}' is not known")
+
+
+OPTIMIZERS = (("lars", "lars"), ("lamb", "lars"), ("adam|squad|fine-tun", "sgd"), ("rmsprop", "sgd"))
+
+
+def optimizer_of(run):
+    """The optimizer, or the nearest that foretrain has."""
+    if is_mlperf(run) and "bert" in run.network.lower():
+        return "lars"
+    return next((name for pattern, name in OPTIMIZERS if has(run, pattern)), "sgd")
+
+
+def apart_of(run, network, passes):
+    """Why a row is scored apart from others; None: it is not.  These were named before anything was predicted."""
+    if has(run, "duplicate"):
+        return "the same run is in another round"
+    if has(run, "LDDL"):
+        return "sequences of less tokens than the length says"
+    if framework_of(run) == "tensorflow1":
+        return "TensorFlow 1"
+    if network.side and run.batch / passes < SMALL:
+        return f"fewer than {SMALL} pictures a device"
+    if network.kind == "RegNet" and channels_last(run):
+        return "grouped convolutions in nhwc"
+    return None
+
+
+# ---- the job ----
+
+# Words of a row, and what they say that no job can.
+INEXPRESSIBLE = ((r"parameter servers?", "parameter servers"), (r"less than one sample a device", "spatial or model parallelism"),
+                 (r"progressive image sizes", "image sizes that grow during training"),
+                 (r"samples are TOKENS|samples (?:per second )?are TOKENS", "batches of tokens"))
+
+
+def check_run(run, device):
+    """Refuse what no job can say."""
+    for pattern, reason in INEXPRESSIBLE:
+        if has(run, pattern):
+            raise Refused(f"{reason} cannot be expressed")
+    if run.nodes * run.each > 1 and not is_gpu(device):
+        raise Refused(f"the collectives of {device} are not known")
+    for name, value, most in (("nodes", run.nodes, 100000), ("gpus_per_node", run.each, 64), ("batch", run.batch, 1e6),
+                              ("accumulation", run.passes, 1e6)):
+        if math.isnan(value):
+            raise Refused(f"the row does not give the {name}")
+        if not 1 <= value <= most or value != int(value):
+            raise Refused(f"{name} is {value:g}; it must be a whole number from 1 to {most:g}")
+    if run.batch % run.passes:
+        raise Refused(f"{run.batch:g} samples a device cannot be divided evenly among {run.passes:g} micro-batches")
+
+
+def cards_of(text):
+    """Network cards of a node and Gb/s of each: "8x ConnectX-6 IB HDR 200Gb/Sec"; NAN: not given."""
+    compute = text.split("Compute:")[-1]
+    found = re.search(r"(\d+) ?x [^,;]*?(?:HDR|EDR|NDR|IB)\b[^,;]*?(\d+) ?Gb", compute)
+    if found:
+        return float(found[1]), float(found[2])
+    found = re.search(r"(\d+) Gb/s (?:RoCE|Ethernet|InfiniBand)", text)
+    return (1.0, float(found[1])) if found else (math.nan, math.nan)
+
+
+def hardware_row(run, device):
+    """The cells from which published_mlperf makes a platform."""
+    link, rate = link_of(device)
+    cards, speed = cards_of(run.fabric or run.system)
+    row = {**dict.fromkeys(mlperf.TEXTS, ""), **dict.fromkeys(mlperf.NUMBERS, math.nan)}
+    return {**row, "round": run.round if is_mlperf(run) else "v0.5", "submitter": run.submitter,
+            "system": run.system or run.device, "acc_family": device.split("-")[0].upper(),
+            "form": "PCIe" if "pcie" in device or link.startswith("PCIe") else "SXM", "n_nodes": run.nodes,
+            "acc_per_node": run.each, "n_acc": run.nodes * run.each, "intra_link": link, "intra_GBps": rate,
+            "nics_per_node": cards, "nic_Gbps": speed}
+
+
+def platform_of(run, device):
+    """The text of the platform."""
+    row = hardware_row(run, device)
+    return mlperf.platform_text(row, mlperf.node_of(row), device, mlperf.Way(1, False, False, 1))
+
+
+def job_text(run, network, device, passes):
+    """The job; @passes are those that it is written with."""
+    compute, gradients, master = precision_of(run, device)
+    batch = int(run.batch / run.passes) * passes
+    size = f"image: {network.side if math.isnan(run.length) else int(run.length)}" if network.side else (
+        f"sequence: {512 if math.isnan(run.length) else int(run.length)}")
+    devices = int(run.nodes * run.each)
+    out = ["version: 1",
+           f"model: {{network: {json.dumps(network.name)}, {size}, precision: {{compute: {compute}, gradients: "
+           f"{gradients}, master: {master}}}}}",
+           f"cluster: {{platform: ./platforms/{run.line:04d}.yaml, nodes: {run.nodes:.0f}, software: {software_of(run)}}}",
+           "training:", f"  dataset: {{train_images: {max(1281167, batch * devices)}}}",
+           f"  phases: [{{epochs: 1, batch_per_device: {batch}}}]", f"  optimizer: {{name: {optimizer_of(run)}}}"]
+    out += [f"  micro_batch: {batch // passes}"] * (passes > 1)
+    out += ["allreduce: {algorithm: nccl}"] * (devices > 1)
+    if run.step > 0:
+        out += [f"measured: {{step: {1e3 * run.step * passes / run.passes:.9g} ms, software: {software_of(run)}}}"]
+    return "\n".join(out) + "\n"
+
+
+def write_run(run):
+    """A run as jobs."""
+    known_as = re.search(r"torchvision equivalent (\w+)", run.words)
+    network = network_of(known_as[1] if known_as else run.network)
+    recent = not is_mlperf(run) or float(run.round[1:]) >= 1.1
+    pcie = re.match("PCIe", run.fabric) and "sxm" not in run.system.lower()
+    device = device_of(run.device, f"{run.system} {'pcie' if pcie else ''}",
+                       "80" if recent and "a100" in run.device.lower() else "")
+    check_run(run, device)
+    passes = int(min(run.passes, PASSES))
+    name = f"{run.line:04d}.yaml"
+    files = {name: job_text(run, network, device, passes), f"platforms/{name}": platform_of(run, device)}
+    apart = apart_of(run, network, run.passes)
+    role = "apart" if apart else "check" if run.nodes > 1 else "calibration"
+    return mlperf.Mapped(files=files, names=[name], refused=None, without_extra={}, measured=run.step * passes / run.passes,
+                         steps=math.nan, role=role, open=apart, nodes=int(run.nodes), devices=int(run.nodes * run.each),
+                         batch=int(run.batch), software=software_of(run), family=network.kind,
+                         measured_evaluation=math.nan, measured_train=run.seconds, network=run.network, device=device,
+                         precision=precision_of(run, device)[0], sets={"device.memory": "1000 TB"})
+
+
+def read_run(run):
+    """A run as jobs, refused by its network."""
+    try:
+        return write_run(run)
+    except Refused as refused:
+        text = str(refused)
+        raise Refused(f"network '{run.network or '?'}'{'' if text.startswith('is ') else ':'} {text}") from refused
+
+
+# ---- the two tables ----
+
+class Networks:
+    """other_networks_single.csv and other_networks_multi.csv."""
+    NEEDED = {"device", "network", "batch_per_gpu", "precision", "samples_per_second"}
+    TEXTS = ("source", "round", "submitter", "system", "device", "network", "precision", "remarks")
+    NUMBERS = ("nodes", "gpus_per_node", "batch_per_gpu", "sequence_length", "samples_per_second", "time_to_train",
+               "time_to_train_s", "samples_to_train")
+    SIGNED = IGNORED = ()
+    BACKEND, Refused = "analytic", Refused
+
+    @staticmethod
+    def read(row):
+        """The row as jobs."""
+        remarks = row["remarks"]
+        found = re.search(r"accumulation (\d+)|\d+/(\d+) accumulation|^\d+/(\d+);", remarks)
+        passes = float(next(filter(None, found.groups()))) if found else 1.0
+        batch = row["batch_per_gpu"] * (1 if "accumulation not divided out" in remarks else passes)
+        seconds = row["time_to_train"] if math.isnan(row["time_to_train_s"]) else row["time_to_train_s"]
+        rate = row["samples_per_second"]
+        if not rate > 0:
+            rate = row["samples_to_train"] / seconds if seconds > 0 else math.nan
+        nodes, each = (1.0 if math.isnan(row[key]) else row[key] for key in ("nodes", "gpus_per_node"))
+        return read_run(Run(row["line"], row["round"], row["submitter"], row["system"], nodes, each, row["device"],
+                            row["network"], batch, passes, row["precision"], row["sequence_length"],
+                            batch * nodes * each / rate if rate > 0 else math.nan, seconds, "",
+                            " ".join((row["submitter"], row["system"], remarks, row["network"], row["source"]))))
+
+
+class Bert:
+    """bert_runs.csv."""
+    NEEDED = {"device", "network", "seq_len", "grad_accum", "global_batch", "gpus_per_node"}
+    TEXTS = ("source", "date", "submitter", "system", "device", "interconnect", "network", "precision", "config", "remarks")
+    NUMBERS = ("nodes", "gpus_per_node", "gpus", "seq_len", "micro_batch", "grad_accum", "global_batch", "time_to_train_s",
+               "throughput_seq_s", "seq_s_from_ttt", "iteration_s", "tflops_per_gpu_upper")
+    SIGNED = ()
+    IGNORED = ("runs", "tts_min", "tts_max", "samples_to_train", "samples_min", "samples_max")
+    BACKEND, Refused = "analytic", Refused
+
+    @staticmethod
+    def read(row):
+        """The row as jobs."""
+        if row["tflops_per_gpu_upper"] > 3000:
+            raise Refused(f"network '{row['network']}': {row['tflops_per_gpu_upper']:g} TFLOP/s a device: its samples are of "
+                          "another unit")
+        found = re.search(r"v\d+\.\d+", row["date"])
+        nodes, each = (row[key] for key in ("nodes", "gpus_per_node"))
+        devices = row["gpus"] if row["gpus"] > 0 else nodes * each
+        batch = row["global_batch"] / devices if devices > 0 else math.nan
+        passes = row["grad_accum"] if row["grad_accum"] > 0 else (
+            batch / row["micro_batch"] if row["micro_batch"] > 0 else 1.0)
+        rate = row["throughput_seq_s"] if row["throughput_seq_s"] > 0 else row["seq_s_from_ttt"]
+        step = row["global_batch"] / rate if rate > 0 else row["iteration_s"]
+        precision = row["precision"] or ("bf16" if "BF16" in row["network"] else "mixed (submission)")
+        return read_run(Run(row["line"], found[0] if found else "", row["submitter"], row["system"], nodes, each,
+                            row["device"], row["network"], batch, passes, precision, row["seq_len"], step,
+                            row["time_to_train_s"], row["interconnect"],
+                            " ".join((row["date"], row["submitter"], row["system"], row["config"], row["remarks"],
+                                      row["network"]))))

@@ -1,0 +1,135 @@
+#!/usr/bin/python3
+"""experiments/published.py on tables of other networks: rows become jobs, or are refused by name."""
+import csv
+import io
+import random
+import unittest
+
+import support
+from test_published import published, run
+
+ROW = {"source": "made up", "round": "", "submitter": "NVIDIA", "system": "box", "nodes": "1", "gpus_per_node": "1",
+       "device": "a100-sxm4-80gb", "network": "resnet50", "batch_per_gpu": "256", "precision": "mixed fp16",
+       "sequence_length": "224", "samples_per_second": "2560", "remarks": "PT 21.03; nhwc; SGD"}
+BERT = {"source": "made up", "date": "MLPerf Training v2.0", "submitter": "NVIDIA", "system": "dgxa100", "device": "A100-80GB",
+        "nodes": "1", "gpus_per_node": "8", "gpus": "8", "interconnect": "NVLink", "network": "BERT-large", "seq_len": "512",
+        "precision": "", "micro_batch": "56", "grad_accum": "1", "global_batch": "448", "seq_s_from_ttt": "2400",
+        "config": "", "remarks": ""}
+
+
+def table(*changes, base=None):
+    """A table of rows like one, but for some cells."""
+    out, base = io.StringIO(), base or ROW
+    writer = csv.DictWriter(out, list(base), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows([{**base, **change} for change in changes])
+    return out.getvalue()
+
+
+class Networks(support.Case):
+    """Small tables made up, in closed form."""
+
+    def answer(self, *changes, base=None):
+        """The answer about rows like one, but for some cells."""
+        return published(self.write("table.csv", table(*changes, base=base)))
+
+    def predict(self, *changes):
+        """The rows of such a table, none of which is refused."""
+        answer = self.answer(*changes)
+        self.assertEqual(answer["refused"], [])
+        return answer["rows"]
+
+    def refusals(self, *changes, base=None):
+        """Why rows are refused, each of them."""
+        answer = self.answer(*changes, base=base)
+        self.assertEqual(answer["rows"], [])
+        return [row["refused"] for row in answer["refused"]]
+
+    def test_a_row_is_a_job_with_what_was_measured(self):
+        row = self.predict({})[0]
+        self.assertAlmostEqual(row["measured_s"], 0.1)
+        self.assertAlmostEqual(row["error"], row["predicted_s"] / 0.1 - 1)
+        low, high = row["interval_s"]
+        self.assertLess(low, row["predicted_s"])
+        self.assertLess(row["predicted_s"], high)
+        self.assertEqual((row["line"], row["family"], row["device"], row["precision"], row["software"]),
+                         (2, "ResNet", "a100-sxm4-80gb", "fp16", "pytorch"))
+
+    def test_names_are_read_in_any_spelling(self):
+        rows = self.predict({}, {"network": "tv_resnet50"}, {"network": "ResNet-50"}, {"network": "resnet50_v1.5"},
+                            {"network": "mine", "remarks": f"{ROW['remarks']}; torchvision equivalent resnet50"},
+                            {"device": "NVIDIA A100-SXM4-80GB (400W)"}, {"device": "LambdaCloud 1x A100 80GB SXM4"})
+        self.assertEqual(len({row["predicted_s"] for row in rows}), 1, rows)
+
+    def test_a_layout_is_that_of_the_remarks(self):
+        last, first, none = self.predict({}, {"remarks": "PT 20.10 NGC, NCHW"}, {"remarks": ""})
+        self.assertEqual([row["software"] for row in (last, first, none)], ["pytorch", "pytorch-nchw", "pytorch-nchw"])
+        self.assertLess(last["predicted_s"], first["predicted_s"])
+
+    def test_micro_batches_share_one_exchange(self):
+        node = {"gpus_per_node": "8", "batch_per_gpu": "32", "remarks": "nhwc; accumulation 4"}
+        apart, together = self.predict(node, {**node, "batch_per_gpu": "128", "remarks": "nhwc; gradient accumulation 4; "
+                                                                                    "(accumulation not divided out)"})
+        self.assertEqual(apart["predicted_s"], together["predicted_s"])
+        self.assertAlmostEqual(apart["measured_s"], 4 * 32 * 8 / 2560)
+        single = self.predict({**node, "remarks": "nhwc"})[0]
+        self.assertLess(apart["predicted_s"], 4 * single["predicted_s"])
+
+    def test_several_nodes_are_for_checking(self):
+        rows = self.predict({}, {"nodes": "4", "gpus_per_node": "8"})
+        self.assertEqual([row["role"] for row in rows], ["calibration", "check"])
+        self.assertGreater(rows[1]["exposed_communication_s"], 0)
+
+    def test_what_is_another_thing_is_scored_apart(self):
+        rows = self.predict({}, {"batch_per_gpu": "8"}, {"remarks": "TF 20.06 XLA"}, {"remarks": "nhwc; DUPLICATE of v2.0"})
+        self.assertEqual([row["role"] for row in rows], ["calibration", "apart", "apart", "apart"])
+
+    def test_what_cannot_be_expressed_is_refused_by_name(self):
+        cases = (({"network": "maskrcnn-r50-fpn"}, "network 'maskrcnn-r50-fpn' is not built in"),
+                 ({"network": ""}, "network '?' is not built in"),
+                 ({"device": "Graphcore IPU GC200"}, "device 'Graphcore IPU GC200' is not in platforms/devices"),
+                 ({"device": "RTX 6000 Ada"}, "device 'RTX 6000 Ada'"),
+                 ({"device": "TPU v3", "gpus_per_node": "8"}, "the collectives of tpu-v3 are not known"),
+                 ({"precision": "int4"}, "precision 'int4' is not known"),
+                 ({"remarks": "parameter server on the CPU", "gpus_per_node": "2"}, "parameter servers"),
+                 ({"remarks": "less than one sample a device: spatial"}, "spatial or model parallelism"),
+                 ({"batch_per_gpu": ""}, "the row does not give the batch"),
+                 ({"batch_per_gpu": "0.5"}, "batch is 0.5"), ({"nodes": "0"}, "nodes is 0"),
+                 ({"batch_per_gpu": "10", "remarks": "accumulation 3 (accumulation not divided out)"}, "divided evenly"))
+        said = self.refusals(*(change for change, _ in cases))
+        for (change, words), reason in zip(cases, said):
+            self.assertIn(words, reason, change)
+            self.assertIn(f"network '{change.get('network', 'resnet50') or '?'}'", reason)
+
+    def test_a_run_without_a_throughput_is_predicted(self):
+        row = self.predict({"samples_per_second": ""})[0]
+        self.assertEqual((row["measured_s"], row["error"]), (None, None))
+
+    def test_runs_of_bert_have_a_table_of_their_own(self):
+        said = self.refusals({"device": "Habana Gaudi"}, {"network": "GPT-9"}, {"tflops_per_gpu_upper": "15424.8"},
+                             base={**BERT, "tflops_per_gpu_upper": ""})
+        self.assertIn("network 'BERT-large': device 'Habana Gaudi'", said[0])
+        self.assertIn("another unit", said[2])
+
+    def test_a_malformed_table_says_where(self):
+        for text, message in ((table({"batch_per_gpu": "many"}), "table.csv:2: error: cell 9, batch_per_gpu: not a number: 'many'"),
+                              (table({}) + "a,b\n", "table.csv:3: error: cell 3: the row ends here"),
+                              (table({"batch_per_gpu": "-1"}), "table.csv:2: error: cell 9, batch_per_gpu: a negative number")):
+            done = run(self.write("table.csv", text), "--json")
+            self.assertEqual((done.returncode, done.stdout), (65, ""))
+            self.assertIn(message, done.stderr)
+
+    def test_no_words_of_a_row_crash(self):
+        luck = random.Random(31)
+        odd = ("", "?", "\u2028", "{[", "'\"", "accumulation 99999999999999999999", "a" * 500, "\x1b[31m", "8x 8x", "TF", "v2.1",
+               "bert", "vit_b_16", "null", "- ~", "SXM", "80GB", "1x", "fp8", "bf16", "tf32", "nhwc nchw", "x/0 accumulation")
+        texts = [name for name in ROW if name not in ("nodes", "gpus_per_node", "batch_per_gpu", "sequence_length",
+                                                      "samples_per_second")]
+        rows = [{name: luck.choice(odd) for name in luck.sample(texts, 3)} for _ in range(150)]
+        answer = self.answer(*rows)
+        self.assertEqual(len(answer["rows"]) + len(answer["refused"]), len(rows))
+        self.assertTrue(all(len(row["refused"]) > 10 for row in answer["refused"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
