@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/predict/assumption.h"
 #include "core/base/columns.h"
 
 /* ---- what points have in common ---- */
@@ -305,6 +306,28 @@ static void print_epochs(struct text *out, const struct sweep *sweep, int64_t be
     }
 }
 
+/* The fastest point with a batch that a published run converged with. */
+static void print_known(struct text *out, const struct sweep *sweep, double images)
+{
+    int64_t known = -1;
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        struct finding row = sweep_row(sweep, i), best = {0};
+        if (known >= 0)
+            best = sweep_row(sweep, known);
+        if (row.figures.batch == BATCH_CONVERGES && faster(&row, known < 0 ? NULL : &best))
+            known = i;
+    }
+    text_add(out, "No published run converged with %.0f images a step (foretrain show convergence)",
+             images);
+    text_add(out, known < 0 ? "" : "; with fewer the fastest point is ");
+    if (known >= 0) {
+        name_point(out, sweep, known);
+        text_add(out, ": ");
+        print_merit(out, sweep, known);
+    }
+    text_add(out, ".\n");
+}
+
 void sweep_print_given(struct text *out, const struct sweep *sweep)
 {
     int64_t fastest = control_of(sweep).after;
@@ -317,11 +340,15 @@ void sweep_print_given(struct text *out, const struct sweep *sweep)
         if (row.status == FINDING_OK && row.figures.epochs == best.figures.epochs)
             least = fmin(least, images_of(&row));
     }
+    if (best.figures.batch == BATCH_BEYOND)
+        print_known(out, sweep, images_of(&best));
     if (least < 0.99 * images_of(&best))
         text_add(out,
-                 "The epochs are those of the job: %g, with %.0f images a step as with %.0f; "
-                 "training.target takes them from the batch.\n",
-                 best.figures.epochs, images_of(&best), least);
+                 "The epochs are those of the job: %g, with %.0f images a step as with %.0f; %s.\n",
+                 best.figures.epochs, images_of(&best), least,
+                 best.figures.batch == BATCH_NOT_KNOWN
+                     ? "which batch converges is not known for this network"
+                     : "training.target takes them from the batch");
 }
 
 void sweep_print_control(struct text *out, const struct sweep *sweep)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/predict/assumption.h"
 #include "core/base/columns.h"
 #include "core/base/unit.h"
 
@@ -91,7 +92,7 @@ struct shown_doubt {
 
 /* How many candidates came to what. */
 struct tally {
-    int64_t count, refused, simulated;
+    int64_t count, refused, simulated, beyond;
     int64_t first; /* that makes no job */
 };
 
@@ -99,6 +100,7 @@ struct shown {
     const struct search *search;
     const char *target, *aim, *price_unit;
     double within, budget;
+    int64_t images;
     bool met;
     struct shown_plan *plan; /* (plans) best, next if there is one, front; owned */
     const struct shown_plan *best, *next, *front;
@@ -193,6 +195,11 @@ static const struct answer_column shown_rows[] = {
     COLUMN("candidates", tally.count, .help = "plans that were tried"),
     COLUMN("refused", tally.refused, .help = "plans that make no job"),
     COLUMN("simulated", tally.simulated, .help = "plans that were simulated, too"),
+    COLUMN("beyond", tally.beyond,
+           .help = "plans with a batch that no published run converged with"),
+    COLUMN("fixed_batch", images, .zero = true,
+           .help = "images a step of all plans, since no run says which batch converges; null: "
+                   "batches were searched"),
 };
 const struct answer_columns plan_columns = COLUMNS("plan/2", shown_rows);
 #undef DESCRIBED
@@ -204,6 +211,7 @@ static struct tally tally_of(const struct search *search)
         const struct candidate *c = &search->list[i];
         if (c->status != FINDING_OK && t.refused++ == 0)
             t.first = i;
+        t.beyond += c->status == FINDING_OK && search_beyond(c);
         t.simulated += c->status == FINDING_OK && c->backend == BACKEND_SIM;
     }
     return t;
@@ -265,6 +273,7 @@ static struct shown shown_of(const struct search *search)
                           .price_unit = price_unit(search),
                           .within = search->within,
                           .budget = search->budget,
+                          .images = search->images,
                           .met = search_keeps(search, &search->list[search->best]),
                           .tally = tally_of(search)};
     add_plans(&shown);
@@ -314,6 +323,8 @@ static void print_question(struct text *out, const struct search *search, bool k
     text_add(out, ".  It %s that in 95 of 100\nruns: the upper end of its 90 %% interval %s.%s\n",
              kept ? "keeps" : "would have to keep", kept ? "does" : "would",
              search->currency ? "" : "  Nothing is priced: no --prices are given.");
+    if (!kept)
+        text_add(out, "The nearest is the plan whose upper end misses a limit by the least.\n");
 }
 
 /* What is not searched of a job with several phases. */
@@ -326,6 +337,28 @@ static void print_phases(struct text *out, const struct question *question)
     for (int32_t i = 0; i < question->phases; i++)
         text_add(out, "%s%.4g", i ? " : " : "", question->share[i]);
     text_add(out, ".\n");
+}
+
+/* Why batches are those they are. */
+static void print_batches(struct text *out, const struct search *search, int64_t beyond)
+{
+    const struct candidate *best = &search->list[search->best];
+    if (search->images)
+        text_add(out,
+                 "Which batch converges is not known for this network: all plans have the job's "
+                 "%lld images\na step and its epochs.  --batch gives batches to choose from.\n",
+                 (long long)search->images);
+    else if (best->figures.batch == BATCH_NOT_KNOWN)
+        text_add(out, "Which batch converges is not known for this network: the epochs are the "
+                      "job's with every batch.\n");
+    else if (search_beyond(best))
+        text_add(out, "No published run converged with so many images a step (foretrain show "
+                      "convergence).\n");
+    else if (beyond)
+        text_add(out,
+                 "%lld plan%s more images a step than any published run converged with: none of "
+                 "them is chosen.\n",
+                 (long long)beyond, beyond == 1 ? " has" : "s have");
 }
 
 static void print_candidate(struct text *out, const struct search *search, const char *what,
@@ -356,8 +389,10 @@ static void print_front(struct text *out, const struct search *search)
     AUTORELEASE(json) struct json *all = plan_json(search);
     AUTOFREE char *columns =
         search->currency
-            ? base_format("time_to_train_s~: time, cost~: %s, name: plan", search->currency)
-            : base_copy("time_to_train_s~: time, device_hours~: hours, name: plan");
+            ? base_format("time_to_train_s~: time, cost~: %s, keeps: in limits, name: plan",
+                          search->currency)
+            : base_copy(
+                  "time_to_train_s~: time, device_hours~: hours, keeps: in limits, name: plan");
     text_add(
         out,
         "\nThe front: no other plan is more than %g %% better in all of time, %s and energy\n\n",
@@ -371,7 +406,7 @@ static void print_end(struct text *out, const struct search *search, const char 
     AUTOFREE char *name = label(search, swing->best);
     if (swing->best != search->best)
         text_add(out, "      %s: the best is %s\n", end, name);
-    if (!swing->kept)
+    if (!swing->kept && search_keeps(search, &search->list[search->best]))
         text_add(out, "      %s: no plan of the front keeps the limits\n", end);
 }
 
@@ -410,17 +445,23 @@ void plan_print(struct text *out, const struct search *search)
     bool kept = search_keeps(search, &search->list[search->best]);
     print_question(out, search, kept);
     print_phases(out, &search->question);
+    print_batches(out, search, t.beyond);
     print_candidate(out, search, kept ? "Best" : "Nearest", search->best);
     if (search->next >= 0)
-        print_candidate(out, search, "Next best", search->next);
+        print_candidate(out, search,
+                        search->list[search->next].platform == search->list[search->best].platform
+                            ? "Best with other nodes"
+                            : "Best on another platform",
+                        search->next);
     print_front(out, search);
     print_doubts(out, search);
-    text_add(out, "\n%lld plans in closed form, of them %lld on the simulator, too.\n",
-             (long long)(search->count - t.refused), (long long)t.simulated);
+    text_add(out, "\n%lld plan%s in closed form, of them %lld on the simulator, too.\n",
+             (long long)(search->count - t.refused), base_plural(search->count - t.refused),
+             (long long)t.simulated);
     if (t.refused) {
         AUTOFREE char *name = label(search, t.first);
-        text_add(out, "%lld more make no job; the first, %s:\n  %s\n", (long long)t.refused, name,
-                 search->list[t.first].reason);
+        text_add(out, "%lld more make%s no job; the first, %s:\n  %s\n", (long long)t.refused,
+                 t.refused == 1 ? "s" : "", name, search->list[t.first].reason);
     }
     text_add(out, "The %s alone:\n  foretrain predict ", kept ? "best" : "nearest");
     text_add_word(out, search->question.path);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/predict/assumption.h"
+
 const char *const aim_names[] = {"cost", "device-hours", "time", NULL};
 
 /* Candidates that differ in algorithm and bucket alone. */
@@ -32,9 +34,16 @@ bool search_keeps(const struct search *search, const struct candidate *c)
     return miss(search, c) <= 1;
 }
 
+bool search_beyond(const struct candidate *c)
+{
+    return c->figures.batch == BATCH_BEYOND;
+}
+
 bool search_better(const struct search *search, const struct candidate *a,
                    const struct candidate *b)
 {
+    if (search_beyond(a) != search_beyond(b))
+        return search_beyond(b);
     double missed = miss(search, a) - miss(search, b);
     double time = a->figures.usage.seconds.value - b->figures.usage.seconds.value;
     double price = search_price(search, a).value - search_price(search, b).value;
@@ -204,6 +213,15 @@ enum {
     ROUNDS_MOST = 12
 };
 
+/* Images of a device where all plans have as many a step, up to 1 %; 0: @nodes do not share them.
+ */
+static int64_t fixed_batch(const struct search *search, int32_t platform, int64_t nodes)
+{
+    double devices = (double)nodes * search->devices[platform];
+    double batch = round((double)search->images / devices);
+    return fabs(batch * devices / (double)search->images - 1) < 0.01 ? (int64_t)batch : 0;
+}
+
 /* Numbers of nodes and batches up to AROUND steps from the best of @platform; with a step of 0 only
  * its own. */
 static void add_around(struct search *search, int32_t platform, const struct candidate *best,
@@ -215,6 +233,8 @@ static void add_around(struct search *search, int32_t platform, const struct can
             int64_t n = own_nodes + i * nodes, b = own_batch + k * batch;
             if (k)
                 b -= b % BATCH_STEP;
+            if (search->images && n > 0)
+                b = fixed_batch(search, platform, n);
             if (n > 0 && n <= search->size[platform] && b > 0)
                 add_group(search, platform, n, b);
         }
@@ -227,7 +247,8 @@ static int refine(struct search *search, int32_t platform, struct err *err)
     const char *name = values(search, DECISION_PLATFORM)->item[platform];
     const struct candidate *first = &search->list[find_best(search, name)];
     int64_t nodes = search->given[DECISION_NODES] ? 0 : first->nodes / 4 + 1;
-    int64_t batch = search->given[DECISION_BATCH] ? 0 : first->batch / 4 + BATCH_STEP;
+    bool chosen = search->given[DECISION_BATCH] || search->images;
+    int64_t batch = chosen ? 0 : first->batch / 4 + BATCH_STEP;
     bool all = batch == 0;
     for (int round = 0; round < ROUNDS_MOST && nodes + batch > 0; round++) {
         int64_t best = find_best(search, name), begin = search->group_count;
@@ -292,6 +313,11 @@ static bool leads(const struct search *search, const struct candidate *c)
     return true;
 }
 
+bool search_recommends(const struct search *search, const struct candidate *c)
+{
+    return !search_beyond(c) || search_beyond(&search->list[search->best]);
+}
+
 /* Of those that lead, the cheapest; of equals the one whose interval ends first.  -1: none. */
 static int64_t find_lead(const struct search *search)
 {
@@ -301,7 +327,7 @@ static int64_t find_lead(const struct search *search)
         for (int64_t i = 0; i < search->count; i++) {
             const struct candidate *c = &search->list[i];
             double price = c->status == FINDING_OK ? search_price(search, c).value : INFINITY;
-            if (price > (1 + PLAN_EQUAL) * least ||
+            if (!search_recommends(search, c) || price > (1 + PLAN_EQUAL) * least ||
                 (pass && c->figures.usage.seconds.high >= end) || isinf(price) || !leads(search, c))
                 continue;
             if (pass == 0) {
@@ -332,7 +358,8 @@ static void find_next(struct search *search)
     for (int64_t i = 0; i < search->count; i++) {
         const struct candidate *c = &search->list[i];
         bool here = c->platform == best->platform;
-        if (c->status != FINDING_OK || (here && (other || c->nodes == best->nodes)))
+        if (c->status != FINDING_OK || !search_recommends(search, c) ||
+            (here && (other || c->nodes == best->nodes)))
             continue;
         if (search->next < 0 || (!here && !other) ||
             search_better(search, c, &search->list[search->next]))
@@ -395,7 +422,12 @@ static int check_any(const struct search *search, struct err *err)
  * job. */
 static void add_batches(struct search *search, int32_t platform, int64_t nodes)
 {
-    if (nodes <= search->size[platform] || search->given[DECISION_NODES])
+    if (nodes > search->size[platform] && !search->given[DECISION_NODES])
+        return;
+    int64_t fixed = search->images ? fixed_batch(search, platform, nodes) : 0;
+    if (fixed)
+        add_group(search, platform, nodes, fixed);
+    if (!search->images)
         for (int32_t b = 0; b < values(search, DECISION_BATCH)->count; b++)
             add_group(search, platform, nodes, number(search, DECISION_BATCH, b));
 }
@@ -409,6 +441,11 @@ static int find(struct search *search, struct err *err)
         if (!search->given[DECISION_NODES])
             add_batches(search, p, size);
     }
+    if (!search->group_count)
+        return err_add_code(err, 65,
+                            "no number of nodes divides the job's %lld images a step; which other "
+                            "batch converges is not known: --batch gives those to choose from",
+                            (long long)search->images);
     if (search_groups(search, 0, err) || check_any(search, err))
         return -1;
     return refine_platforms(search, err) || predict_finalists(search, err) ? -1 : 0;
@@ -430,6 +467,7 @@ void search_release(struct search *search)
     }
     tariffs_release(&search->tariffs);
     free(search->size);
+    free(search->devices);
     free(search->doubt);
     free(search->front);
     free(search->group);

@@ -10,6 +10,10 @@
  * those between them are tried around the best.  Then the best, the next best and the front are
  * predicted again, on the simulator where there is one, until they stay.
  *
+ * A batch that no published run converged with is chosen only where no other makes a job.  Where no
+ * run of the network is known and the user names no batches, all plans have the job's images a
+ * step.
+ *
  * A plan keeps a limit if the upper end of its 90 % interval does: the 95th percentile, so one run
  * in 20 is later.
  */
@@ -62,6 +66,9 @@ struct search {
     const char *currency;   /**< of cost; NULL: budget and front count device-hours; borrowed */
     struct axes axes;       /**< in the order of enum decision */
     int32_t *size;          /**< (platforms) their nodes; owned */
+    int32_t *devices;       /**< (platforms) of one of these nodes; owned */
+    int64_t images;         /**< a step of every plan, where no run says which batch converges; 0:
+                                 batches are searched */
     struct candidate *list; /**< (count) owned */
     int64_t count;
     struct group *group; /**< (group_count) owned */
@@ -90,6 +97,13 @@ bool search_keeps(const struct search *search, const struct candidate *candidate
 /** Its cost or device-hours, of which the front has few; the bounds are those of the time and the
  * prices. */
 struct range search_price(const struct search *search, const struct candidate *candidate);
+
+/** Whether no published run converged with its batch. */
+bool search_beyond(const struct candidate *candidate);
+
+/** Whether @candidate may be recommended: a batch that no run converged with only where the best
+ * has one. */
+bool search_recommends(const struct search *search, const struct candidate *candidate);
 
 /** Whether @a is better than @b: a plan that keeps the limits than one that does not; of two that
  * do, the one with less of what is aimed for; of two that do not, the one that misses by less. */

@@ -4,6 +4,7 @@
 
 #include "app/job/job.h"
 #include "app/plan/search.h"
+#include "app/predict/assumption.h"
 #include "core/platform/platform.h"
 #include "core/scenario/scenario.h"
 
@@ -31,13 +32,19 @@ static int check_set(const struct search *search, struct err *err)
     return 0;
 }
 
+/* Of a node. */
+static int32_t devices_of(const struct job *job)
+{
+    int64_t given = job->scenario.cluster.devices_per_node;
+    return given ? (int32_t)given : platform_devices_per_node(job->platform);
+}
+
 /* Images of a step of a phase of @job, as far as they are known. */
 static double images_of(const struct job *job, const struct scenario_phase *phase)
 {
     int64_t nodes = phase->nodes ? phase->nodes : job->scenario.cluster.nodes;
-    return phase->global_batch
-               ? (double)phase->global_batch / (double)nodes
-               : (double)phase->batch_per_device * platform_devices_per_node(job->platform);
+    return phase->global_batch ? (double)phase->global_batch / (double)nodes
+                               : (double)phase->batch_per_device * devices_of(job);
 }
 
 /* What candidates keep of the job: how its phases' batches are to each other. */
@@ -46,6 +53,10 @@ static void take_job(struct search *search, const struct job *job)
     struct question *q = &search->question;
     const struct scenario_phase *phase = job->scenario.training.phase.item;
     q->unknown = job->unknowns.count > 0;
+    int64_t nodes = phase[job_phases(job) - 1].nodes;
+    if (!q->target && !search->given[DECISION_BATCH] && !batch_has_runs(&job->scenario))
+        search->images = llround(images_of(job, &phase[job_phases(job) - 1]) *
+                                 (double)(nodes ? nodes : job->scenario.cluster.nodes));
     q->phases = job_phases(job);
     q->share = base_alloc(q->phases, sizeof(*q->share));
     for (int32_t i = 0; i < q->phases; i++)
@@ -145,13 +156,15 @@ static int read_sizes(struct search *search, struct err *err)
 {
     const struct option_list *platform = &search->axes.item[DECISION_PLATFORM].value;
     search->size = base_alloc(platform->count, sizeof(*search->size));
+    search->devices = base_alloc(platform->count, sizeof(*search->devices));
     for (int32_t i = 0; i < platform->count; i++) {
         AUTORELEASE(err) struct err why = {0};
         struct job job = {0};
-        search->size[i] = 1;
+        search->size[i] = search->devices[i] = 1;
         if (!read_job(search, platform->item[i], &job, &why)) {
             int32_t nodes = platform_nodes(job.platform);
             search->size[i] = nodes ? nodes : NODES_MOST;
+            search->devices[i] = devices_of(&job);
             price_check_device(tariffs_find(&search->tariffs, platform->item[i], NULL),
                                platform_device(job.platform)->name, err);
             job_release(&job);

@@ -304,6 +304,32 @@ static void add_cut(struct prediction *prediction)
         add_assumption(result, cut);
 }
 
+const char *const batch_known_words[] = {"converges", "beyond all runs", "not known", NULL};
+
+/* The tables of `show convergence` are of this network. */
+bool batch_has_runs(const struct scenario *scenario)
+{
+    return scenario->training.target > 0 ||
+           (!strcmp(scenario->model.network, "resnet50") && scenario->training.dataset);
+}
+
+enum batch_known batch_known(const struct prediction *prediction)
+{
+    const struct scenario *scenario = &prediction->job.scenario;
+    const struct plan *plan = &prediction->job.resolved.plan;
+    bool to_target = scenario->training.target > 0;
+    struct convergence curve = {0};
+    if (!batch_has_runs(scenario))
+        return BATCH_NOT_KNOWN;
+    if (to_target)
+        curve = scenario_convergence(scenario);
+    for (int32_t i = 0; i < plan->phase_count; i++)
+        if (to_target ? convergence_is_outside(&curve, plan->phase[i].global_batch)
+                      : plan->phase[i].global_batch > convergence_largest())
+            return BATCH_BEYOND;
+    return BATCH_CONVERGES;
+}
+
 /* Where the epochs to a target come from. */
 static void add_recipe(struct prediction *prediction)
 {
@@ -338,8 +364,13 @@ static void add_batch(struct prediction *prediction)
     struct result *result = &prediction->result;
     const struct scenario *scenario = result->scenario;
     int64_t known = convergence_largest();
-    if (scenario->training.target > 0 || !scenario->training.dataset ||
-        strcmp(scenario->model.network, "resnet50") != 0)
+    if (scenario->training.target > 0 || !scenario->training.dataset)
+        return;
+    if (batch_known(prediction) == BATCH_NOT_KNOWN)
+        add_assumption(result, base_format("epochs are as the job gives them, whatever its batch: "
+                                           "which batch converges is not known for %s",
+                                           scenario->model.network));
+    if (batch_known(prediction) != BATCH_BEYOND)
         return;
     for (int32_t i = 0; i < result->plan.phase_count; i++)
         if (result->plan.phase[i].global_batch > known)

@@ -232,6 +232,8 @@ static const struct answer_column figures_rows[] = {
     COLUMN("time_to_train_s", usage.seconds, .null = true,
            .help = "to the target, or of all epochs"),
     COLUMN("epochs", epochs, .null = true, .help = "of all phases; to a target those expected"),
+    COLUMN("batch_known", batch, .words = batch_known_words,
+           .help = "whether a published run with so many images a step converged"),
     COLUMN("device_hours", device_hours, .null = true,
            .help = "of all devices of each phase together"),
     COLUMN("cost", bill.cost, .null = true,
@@ -281,6 +283,7 @@ struct figures figures_none(void)
                               .images_per_s = none,
                               .samples_per_s = none,
                               .efficiency = none,
+                              .batch = BATCH_NOT_KNOWN,
                               .epochs = NAN,
                               .usage = {NAN, NAN, none},
                               .least = NAN};
@@ -310,6 +313,7 @@ struct figures figures_of(const struct prediction *prediction, const struct pric
     *(pictures ? &figures.images_per_s : &figures.samples_per_s) =
         range_of(result->images_per_s, result->images_likely);
     figures.efficiency = range_of(scaling->efficiency, scaling->likely);
+    figures.batch = (int32_t)batch_known(prediction);
     figures.epochs = result->plan.epochs;
     figures.usage = prediction_usage(prediction);
     figures.least = least_of(prediction);

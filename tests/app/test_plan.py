@@ -208,6 +208,34 @@ class Plan(support.Case):
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r"; it takes up to [\d.]+, not 0.5 device-hours$")
 
+    # ---- batches ----
+
+    def test_no_batch_that_no_run_converged_with(self):
+        """Unless the user names no other; the recipe has batches up to 67,840."""
+        words = ("--within", "30 min", "--nodes", "128", "--set", "training.extrapolate=true", *FEW)
+        found = self.plan(*words, "--batch", "64,128")
+        self.assertEqual((found["best"]["batch_per_device"], found["best"]["batch_known"]), ([64], "converges"))
+        self.assertEqual((found["beyond"], [plan["batch_known"] for plan in found["front"]]), (1, ["converges"]))
+        asked = self.plan(*words, "--batch", "128")
+        self.assertEqual(asked["best"]["batch_known"], "beyond all runs")
+        self.assertIn("No published run converged with so many", run(
+            "plan", self.job, *words, "--batch", "128", "--backend", "analytic").stdout)
+
+    def test_where_no_run_is_known_the_batch_stays(self):
+        """4 nodes of 8 devices with 64 images each; 480 devices cannot share 2048."""
+        self.job = self.write("job.yaml", JOB.replace("resnet50", "vgg16").replace(
+            "  target: 75.9 %\n  recipe: rcp-nvidia\n", "").replace("{batch", "{epochs: 9, batch"))
+        words = ("--within", "9 h", "--nodes", "2,8,60", *FEW)
+        found = self.plan(*words)
+        self.assertEqual((found["fixed_batch"], found["candidates"]), (2048, 2))
+        self.assertEqual({plan["nodes"] * plan["batch_per_device"][0] * 8 for plan in found["front"]}, {2048})
+        asked = self.plan(*words, "--batch", "16,64")
+        self.assertEqual((asked["fixed_batch"], asked["candidates"]), (None, 6))
+        self.assertIn("Which batch converges is not known", run(
+            "plan", self.job, *words, "--batch", "16,64", "--backend", "analytic").stdout)
+        self.assertIn("divides the job's 2048 images", self.refused(
+            65, "plan", self.job, "--within", "9 h", "--nodes", "60", "--backend", "analytic"))
+
     # ---- prices ----
 
     def test_prices_decide(self):

@@ -20,8 +20,8 @@ NUMBERS = {"step_s": ("step_s",), "images_per_s": ("images_per_s",),
            "time_to_train_s": ("time_to_train_s",), "epochs": ("epochs",)}
 INTERVALS = ("step_s", "images_per_s", "scaling_efficiency", "time_to_train_s")
 HEADER = [key + end for key in ("step_s", "images_per_s", "samples_per_s", "scaling_efficiency", "time_to_train_s", "epochs",
-                                "device_hours", "cost", "energy_kwh", "carbon_kg")
-          for end in ("", "_low", "_high") if key != "epochs" or not end]
+                                "batch_known", "device_hours", "cost", "energy_kwh", "carbon_kg")
+          for end in ("", "_low", "_high") if key not in ("epochs", "batch_known") or not end]
 HEADER += ["simulated_over_closed_form", "backend", "status", "reason"]
 
 
@@ -176,6 +176,14 @@ class Sweep(support.Case):
         for other in ("allreduce.algorithm=nccl,ring", "training.evaluate_every=1,4"):
             self.assertNotIn("Why", run("sweep", self.job, "--backend", "analytic", "--nodes", "256",
                                         "--list", other).stdout)
+
+    def test_batches_that_no_run_converged_with_are_named(self):
+        words = ("sweep", self.job, "--backend", "analytic", "--nodes", "512", "--set", "allreduce.grid=null",
+                 "--list", "training.phases[*].batch_per_device=8,64")
+        said = run(*words).stdout
+        self.assertIn("No published run converged with 131072 images a step", said)
+        self.assertIn("with fewer the fastest point is training.phases[*].batch_per_device=8: ", said)
+        self.assertIn("which batch converges is not known", run(*words, "--set", "model.network=vgg16").stdout)
 
     def test_epochs_that_the_batch_does_not_decide_are_said_to_be_those_of_the_job(self):
         """Of 4 x 4 devices with 16 and 64 images each; nothing to say where no batch differs."""
