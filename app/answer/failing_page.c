@@ -1,7 +1,6 @@
 #include <math.h>
 
 #include "app/answer/predict_page.h"
-#include "app/page/chart.h"
 #include "core/report/toll.h"
 
 struct json *failing_rows(const struct toll *toll)
@@ -54,59 +53,24 @@ static char *words_of(const struct json *f)
     return out.data;
 }
 
-/* What the time to train consists of. */
-static void add_parts(struct page *page, const struct json *result)
-{
-    static const char *const keys[] = {"without_s", "saving_s", "failing_s"};
-    static const struct chart_part part[] = {
-        {"without_s", "without both", CHART_COMPUTE},
-        {"saving_s", "saves checkpoints", CHART_OTHER},
-        {"failing_s", "restarts, and works again", CHART_PUBLISHED},
-        {0}};
-    const struct json *f = json_get(result, "failures");
-    struct json *rows = json_new_array(), *row = json_append_object(rows);
-    json_put_text(row, "what", "time to train");
-    json_put_real(row, "time_to_train_s", html_number(result, "time_to_train_s", -1));
-    for (int i = 0; i < 3; i++)
-        json_put_real(row, keys[i], html_number(f, keys[i], -1));
-    json_put_real(row, "without_s_low", html_end(f, "without_s", false));
-    json_put_real(row, "without_s_high", html_end(f, "without_s", true));
-    chart_bars(page, &(struct chart_bars){.words = {.title = "Parts of the time to train"},
-                                          .rows = rows,
-                                          .label = "what",
-                                          .word = "",
-                                          .part = part,
-                                          .total = "time_to_train_s"});
-    html_table(
-        page, "toll", "parts of the time to train", rows,
-        "time_to_train_s, without_s~: without both, saving_s: checkpoints, failing_s: failures",
-        true);
-    json_free(rows);
-}
-
 void failing_add(struct page *page, const struct json *all)
 {
-    const struct json *result = json_get(all, "result"), *f = json_get(result, "failures");
-    const struct json *rows = json_get(all, "checkpoints");
+    static const struct page_part part = {
+        .picture = "checkpoints",
+        .rows = "checkpoints",
+        .table = "checkpoints",
+        .caption = "time to train by work between checkpoints",
+        .columns = "interval_s: work between checkpoints, checkpoints, time_to_train_s, own: "};
+    const struct json *f = json_get(json_get(all, "result"), "failures");
     if (isnan(html_number(f, "checkpoint_s", -1)))
         return;
     AUTOFREE char *words = words_of(f);
+    AUTORELEASE(json) struct json *rows = json_new_array();
+    json_append(rows, json_share(f));
     html_section(page, "What do failures and checkpoints add?");
     html_paragraph(page, NULL, words);
-    add_parts(page, result);
-    if (json_count_items(rows) < 2)
-        return;
-    chart_curve(
-        page, &(struct chart_curve){.words = {.title = "Time to train by work between checkpoints"},
-                                    .rows = rows,
-                                    .x = "interval_s",
-                                    .x_label = "work between checkpoints",
-                                    .value = "time_to_train_s",
-                                    .value_label = "Expected time to train",
-                                    .marked = "own",
-                                    .marked_label = "this job",
-                                    .x_log = true,
-                                    .centre = NAN});
-    html_table(page, "checkpoints", "time to train by work between checkpoints", rows,
-               "interval_s: work between checkpoints, checkpoints, time_to_train_s, own: ", true);
+    html_picture(page, "toll", -1);
+    html_table(page, "toll", "parts of the time to train", rows,
+               "without_s~: without both, saving_s: checkpoints, failing_s: failures", true);
+    html_part(page, all, &part);
 }

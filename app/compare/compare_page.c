@@ -1,7 +1,7 @@
 #include <math.h>
 
 #include "app/compare/compare.h"
-#include "app/page/chart.h"
+#include "app/page/html.h"
 
 /* A line for each number and each end of its interval. */
 static void add_figures(struct page *page, const struct json *jobs)
@@ -41,21 +41,10 @@ static struct json *job_texts(const struct json *jobs)
     return list;
 }
 
-static void add_ranges(struct page *page, const char *title, const struct json *rows,
-                       const char *label, const char *value, bool ratios)
-{
-    chart_ranges(page, &(struct chart_ranges){.words = {.title = title},
-                                              .rows = rows,
-                                              .label = label,
-                                              .value = value,
-                                              .mark = ratios ? 1 : NAN,
-                                              .log = ratios});
-}
-
 static void add_times(struct page *page, const struct json *jobs)
 {
     html_section(page, "How long does each take?");
-    add_ranges(page, "Time to train of each job", jobs, "name", "time_to_train_s", false);
+    html_picture(page, "times", -1);
     add_figures(page, jobs);
 }
 
@@ -90,7 +79,7 @@ static void add_pairs(struct page *page, const struct json *pairs)
         page, NULL,
         "The time of one job over that of another. What is uncertain in both in the same "
         "way cancels. An interval that does not cross 1 settles which is faster.");
-    add_ranges(page, "Ratios of times", rows, "times", "ratio", true);
+    html_picture(page, "ratios", -1);
     html_table(page, "pairs", "ratios of times", rows,
                "times, ratio~, faster: the second is faster, cause: most of the difference", false);
 }
@@ -107,7 +96,7 @@ static void add_factors(struct page *page, const struct json *pairs)
             base_format("Factors of %s over %s", html_word(pair, "b"), html_word(pair, "a"));
         AUTOFREE char *name =
             base_format("factors-%s-%s", html_word(pair, "b"), html_word(pair, "a"));
-        add_ranges(page, title, factors, "name", "factor", true);
+        html_picture(page, "factors", i);
         html_table(page, name, title, factors, "name: because of the, factor: times", false);
     }
 }

@@ -3,39 +3,19 @@
 #include <string.h>
 
 #include "app/explore/sweep_report.h"
-#include "app/page/chart.h"
+#include "app/page/html.h"
 
 enum {
     NAMED = 10, /* points without an answer that are named */
 };
 
-/* The axis that pictures go along: the one with most values that are numbers; -1: none. */
-static int32_t main_axis(const struct axes *axes)
-{
-    int32_t best = -1;
-    for (int32_t i = 0; i < axes->count; i++) {
-        const struct option_list *value = &axes->item[i].value;
-        bool numbers = value->count > 1;
-        for (int32_t k = 0; k < value->count; k++) {
-            char *end;
-            strtod(value->item[k], &end);
-            numbers = numbers && end > value->item[k] && !*end;
-        }
-        if (numbers && (best < 0 || axes->item[best].value.count < value->count))
-            best = i;
-    }
-    return best;
-}
-
-/* "KEY VALUE, KEY VALUE" of all axes but @without. */
-static char *name_of(const struct axes *axes, int64_t point, int32_t without)
+/* "KEY VALUE, KEY VALUE" */
+static char *name_of(const struct axes *axes, int64_t point)
 {
     struct text name = {0};
     for (int32_t i = 0; i < axes->count; i++)
-        if (i != without)
-            text_add(&name, "%s%s %s", name.length ? ", " : "", axes->item[i].key,
-                     axes_value(axes, point, i));
-    return name.data ? name.data : base_copy("");
+        text_add(&name, "%s%s %s", i ? ", " : "", axes->item[i].key, axes_value(axes, point, i));
+    return name.data;
 }
 
 /* What is scanned, as a number where it is one. */
@@ -49,9 +29,8 @@ static void put_value(struct json *row, const char *key, const char *text)
         json_put_text(row, key, text);
 }
 
-/* All points, or only the front: what is scanned, the finding, which line of a picture it is on,
- * and whether it is on the front. */
-static struct json *point_rows(const struct sweep *sweep, int32_t axis, bool front)
+/* All points, or only the front: what is scanned, the finding and whether it is on the front. */
+static struct json *point_rows(const struct sweep *sweep, bool front)
 {
     struct json *rows = json_new_array();
     for (int64_t i = 0; i < sweep->axes.points; i++) {
@@ -59,13 +38,12 @@ static struct json *point_rows(const struct sweep *sweep, int32_t axis, bool fro
             continue;
         struct json *row = json_append_object(rows);
         struct finding finding = sweep_row(sweep, i);
-        AUTOFREE char *name = name_of(&sweep->axes, i, -1), *line = name_of(&sweep->axes, i, axis);
+        AUTOFREE char *name = name_of(&sweep->axes, i);
         json_put_integer(row, "point", i + 1);
         for (int32_t k = 0; k < sweep->axes.count; k++)
             put_value(row, sweep->axes.item[k].key, axes_value(&sweep->axes, i, k));
         answer_put(row, &finding_columns, &finding);
         json_put_text(row, "front", sweep->front[i] ? "yes" : NULL);
-        json_put_text(row, "line", line);
         json_put_text(row, "name", name);
     }
     return rows;
@@ -120,53 +98,6 @@ static void add_failures(struct page *page, const struct json *rows)
     html_list(page, words, list);
 }
 
-/* ---- pictures ---- */
-
-static void add_curves(struct page *page, const struct sweep *sweep, const struct json *rows,
-                       int32_t axis)
-{
-    if (axis < 0) {
-        chart_ranges(page, &(struct chart_ranges){.words = {.title = "Time of each point"},
-                                                  .rows = rows,
-                                                  .label = "name",
-                                                  .value = "time_to_train_s",
-                                                  .mark = NAN});
-        return;
-    }
-    const char *key = sweep->axes.item[axis].key;
-    chart_curve(page,
-                &(struct chart_curve){
-                    .words = {.title = "Time along one axis, a line for each value of the others"},
-                    .rows = rows,
-                    .x = key,
-                    .x_label = key,
-                    .value = "time_to_train_s",
-                    .value_label = "Time to train or to the target",
-                    .series = "line",
-                    .x_log = chart_wide(rows, key, NAN),
-                    .log = chart_wide(rows, "time_to_train_s", NAN),
-                    .centre = NAN});
-}
-
-static void add_front(struct page *page, const struct json *rows)
-{
-    html_section(page, "What do time and device-hours cost each other?");
-    chart_curve(page, &(struct chart_curve){
-                          .words = {"Time against device-hours",
-                                    "A point per combination; the front is marked in the table."},
-                          .rows = rows,
-                          .x = "device_hours",
-                          .value = "time_to_train_s",
-                          .value_label = "Time against device-hours",
-                          .marked_label = "no other point is better in both",
-                          .series = "line",
-                          .marked = "front",
-                          .x_log = chart_wide(rows, "device_hours", NAN),
-                          .log = chart_wide(rows, "time_to_train_s", NAN),
-                          .points = true,
-                          .centre = NAN});
-}
-
 /* A table of points: the scanned keys, then what most ask for. */
 static void add_table(struct page *page, const struct sweep *sweep, const char *name,
                       const char *words, const struct json *rows)
@@ -181,9 +112,8 @@ static void add_table(struct page *page, const struct sweep *sweep, const char *
 int sweep_page(const char *file, const struct sweep *sweep, struct err *err)
 {
     struct page page = {0};
-    int32_t axis = main_axis(&sweep->axes);
-    AUTORELEASE(json) struct json *all = sweep_json(sweep), *rows = point_rows(sweep, axis, false);
-    AUTORELEASE(json) struct json *front = point_rows(sweep, axis, true);
+    AUTORELEASE(json) struct json *all = sweep_json(sweep), *rows = point_rows(sweep, false);
+    AUTORELEASE(json) struct json *front = point_rows(sweep, true);
     AUTORELEASE(text) struct text control = {0};
     AUTOFREE char *answer = answer_of(rows), *title = base_format("Sweep of %s", sweep->plan.job);
     html_answer(&page, title, answer);
@@ -192,10 +122,12 @@ int sweep_page(const char *file, const struct sweep *sweep, struct err *err)
     html_paragraph(&page, NULL, control.data);
     add_failures(&page, rows);
     html_section(&page, "How does the time change?");
-    add_curves(&page, sweep, rows, axis);
+    if (fastest_of(rows))
+        html_picture(&page, "points", -1);
     add_table(&page, sweep, "points", "all points", rows);
     if (json_count_items(front) > 0) {
-        add_front(&page, rows);
+        html_section(&page, "What do time and device-hours cost each other?");
+        html_picture(&page, "sweep_front", -1);
         add_table(&page, sweep, "front", "points that no other one beats in both", front);
     }
     return html_write(&page, file, title, all, err);

@@ -86,16 +86,13 @@ const char *html_word(const struct json *object, const char *key)
     return text ? text : "";
 }
 
-void html_value(struct html *out, double value)
-{
-    if (isfinite(value))
-        html_add(out, " data-value=\"%.17g\"", value);
-}
-
 void html_answer(struct page *page, const char *title, const char *sentence)
 {
     html_add(&page->body, "<h1>%s</h1>\n", title);
     html_paragraph(page, "answer", sentence);
+    html_add(&page->body,
+             "<noscript><p class=\"small\">Pictures need JavaScript; the text and tables "
+             "below do not.</p></noscript>\n");
 }
 
 void html_section(struct page *page, const char *heading)
@@ -152,8 +149,10 @@ static void add_csv(struct html *out, const char *name, const struct json *rows)
 void html_cell(struct html *out, const struct columns_item *column, const struct json *row)
 {
     AUTOFREE char *cell = columns_cell(column, row);
+    double value = html_number(row, column->key, -1);
     html_add(out, "<td class=\"%s\"", column->text ? "text" : "");
-    html_value(out, html_number(row, column->key, -1));
+    if (isfinite(value))
+        html_add(out, " data-value=\"%.17g\"", value);
     html_add(out, ">%s</td>", cell);
 }
 
@@ -225,6 +224,31 @@ void html_figures(struct page *page, const struct json *object, const char *colu
     html_add(out, "</tbody></table></div>\n");
 }
 
+void html_picture(struct page *page, const char *name, int64_t row)
+{
+    html_add(&page->body, "<figure data-picture=\"%s\"", name);
+    if (row >= 0)
+        html_add(&page->body, " data-row=\"%" PRId64 "\"", row);
+    html_add(&page->body, "></figure>\n");
+}
+
+void html_part(struct page *page, const struct json *data, const struct page_part *part)
+{
+    AUTOFREE char *first = base_format("%.*s", (int)strcspn(part->rows, "."), part->rows);
+    const char *second = strchr(part->rows, '.');
+    const struct json *rows = json_get(data, first);
+    rows = second ? json_get(rows, second + 1) : rows;
+    if (json_count_items(rows) <= 0)
+        return;
+    if (part->heading)
+        html_section(page, part->heading);
+    if (part->words)
+        html_paragraph(page, NULL, part->words);
+    if (part->picture)
+        html_picture(page, part->picture, -1);
+    html_table(page, part->table, part->caption, rows, part->columns, !part->open);
+}
+
 /* ---- the file ---- */
 
 /* The SHA-256 of @text in base64, as a Content-Security-Policy has it (CSP level 3, 2.3.1). */
@@ -269,9 +293,9 @@ static void add_data(struct html *out, const char *id, const struct json *data)
 {
     AUTORELEASE(text) struct text line = {0};
     json_print_line(&line, data, 17);
-    if (line.length > PAGE_DATA_LIMIT) {
-        html_add(out,
-                 "<p>The numbers are too many for a page: <code>--json</code> prints them.</p>\n");
+    if (line.length > PAGE_JSON_LIMIT) {
+        html_add(out, "<p>The numbers are too many for a page with pictures: <code>--json</code> "
+                      "prints them.</p>\n");
     } else {
         html_add(out, "<script type=\"application/json\" id=\"%s\">", id);
         for (int64_t i = 0; i < line.length; i++)

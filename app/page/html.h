@@ -4,10 +4,11 @@
  * One answer as one HTML file, which opens from the disk and asks for nothing from outside.
  *
  * Everything on a page comes from the JSON that the command prints, which is embedded, too: each
- * number that is shown carries itself with 17 digits in `data-value`.  A page is complete without
- * JavaScript.  Its Content-Security-Policy allows the one style and the scripts in it, by their
- * hashes, WebAssembly where the page carries some, and nothing else, so nothing has a `style`
- * attribute.  Equal answers give equal bytes.
+ * number in a table carries itself with 17 digits in `data-value`.  Pictures are drawn by page_js
+ * from that JSON, each in its figure; text and tables are complete without JavaScript.  Its
+ * Content-Security-Policy allows the one style and the scripts in it, by their hashes, WebAssembly
+ * where the page carries some, and nothing else, so nothing has a `style` attribute.  Equal answers
+ * give equal bytes.
  *
  * html_add() alone writes to a page.  Markup is a literal of the source; every text that it shows,
  * whoever wrote it, is an argument and thereby escaped.
@@ -25,10 +26,10 @@ struct html {
 /** A page in the making.  Start from {0}; html_write() releases it. */
 struct page {
     struct html body;
-    int32_t sections, pictures; /**< so far: numbers of their ids */
-    const char *script;         /**< of this page instead of page_js, or NULL; borrowed */
-    const struct json *whatif;  /**< what whatif_js reads, which the page then carries with
-                                     page_core; NULL: nothing; borrowed */
+    int32_t sections;          /**< so far: numbers of their ids */
+    const char *script;        /**< of this page instead of page_js, or NULL; borrowed */
+    const struct json *whatif; /**< what whatif_js reads, which the page then carries with
+                                    page_core; NULL: nothing; borrowed */
 };
 
 /** Our own style and script, by tools/text_to_c.py. */
@@ -40,8 +41,20 @@ extern const char page_core[];
 
 enum {
     PAGE_ROWS = 60,              /**< of a table; the CSV file has all */
-    PAGE_DATA_LIMIT = 250 << 10, /**< of a CSV file or of the JSON [bytes]: longer ones are left
-                                    out, which the page says */
+    PAGE_DATA_LIMIT = 250 << 10, /**< of a CSV file [bytes]: longer ones are left out, which the
+                                    page says */
+    PAGE_JSON_LIMIT = 500 << 10, /**< the same of the JSON, and with it the pictures */
+};
+
+/** Words, a picture and the table behind it; what is NULL is left out. */
+struct page_part {
+    const char *heading; /**< of a new section */
+    const char *words;   /**< a paragraph */
+    const char *picture; /**< its name in page_js */
+    const char *rows;    /**< an array of objects in the data, by its key or "KEY.KEY"; without any
+                            row the whole part is left out */
+    const char *table, *caption, *columns; /**< as of html_table() */
+    bool open;                             /**< the table is not folded away */
 };
 
 /** Append markup, a literal, with what follows in place of its %s, %c, %d and %f or %g: as
@@ -69,9 +82,6 @@ double html_end(const struct json *object, const char *key, bool high);
 /** A text of @object, "" where it has none; borrowed. */
 const char *html_word(const struct json *object, const char *key);
 
-/** Append ` data-value="..."` with 17 digits. */
-void html_value(struct html *out, double value);
-
 /** The first words: the @title and the sentence that answers, both escaped. */
 void html_answer(struct page *page, const char *title, const char *sentence);
 
@@ -89,6 +99,13 @@ void html_begin_table(struct html *out, const char *name, const char *words);
 
 /** Append @row's cell of a column. */
 void html_cell(struct html *out, const struct columns_item *column, const struct json *row);
+
+/** Append the figure of the picture called @name in page_js, of row @row of a list unless that is
+ * negative. */
+void html_picture(struct page *page, const char *name, int64_t row);
+
+/** Append the part, whose rows are in @data. */
+void html_part(struct page *page, const struct json *data, const struct page_part *part);
 
 /** Append @rows, an array of objects, as a table with @columns (core/base/columns.h), a link to all
  * of it as the CSV file @name, and the @words above; folded away if @folded.  A row with a member

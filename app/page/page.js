@@ -1,45 +1,298 @@
 "use strict";
-// The page is complete without this: it shows what lies under the pointer, and all parts of one bucket, and zooms.
-function show(target) {
-  const item = target.closest("[data-bucket]"), mark = target.closest("svg.chart [data-value]");
-  const figure = target.closest("figure"), tip = figure && figure.querySelector(".tip");
-  for (const old of document.querySelectorAll(".on")) old.classList.remove("on");
-  document.body.classList.toggle("marked", item !== null);
-  if (item)
-    for (const same of document.querySelectorAll(`[data-bucket="${CSS.escape(item.dataset.bucket)}"]`)) same.classList.add("on");
-  if (tip && mark) tip.textContent = mark.querySelector("title").textContent;
-}
-for (const kind of ["pointerover", "click"]) document.addEventListener(kind, event => show(event.target));
+// Draws the pictures of a page, each in its empty figure, from the JSON that the page carries, and shows what lies under
+// the pointer.  Without this the page has its sentence and all tables.  Texts reach the page as textContent alone.
+const data = JSON.parse(document.getElementById("data")?.textContent ?? "null");
+// What a colour means, in all pictures: classes c0 to c7 fill, s0 to s7 draw.
+const COMPUTE = 0, SLOWER = 1, ROW = 2, COLUMN = 3, INPUT = 4, OTHER = 5, BACKWARD = 6, REST = 7, COLOURS = 8;
+const BAR = 14, THIN = 9, LABEL = 20, GAP = 10, MOST_ROWS = 24; // [pixels] of a bar, of one of several, of a line above it
 
-// A picture of lanes, wider than the box around it, which scrolls: the axis follows, and the names stay in sight.
-function zoomable(svg) {
-  const most = 256, apart = 70; // [pixels] between ticks, at least
-  const box = svg.parentElement, ticks = svg.querySelector(".ticks"), names = svg.querySelector(".names");
-  const whole = [...ticks.children], seconds = Number(ticks.dataset.seconds);
-  if (!whole.length) return;
-  const below = whole[1].getAttribute("y");
-  let zoom = 1, span = 0;
-  const make = (name, attributes, text) => {
-    const made = document.createElementNS(svg.namespaceURI, name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    made.textContent = text;
-    return made;
-  };
-  const axis = () => {
-    const perPixel = seconds / svg.getBoundingClientRect().width, power = 10 ** Math.floor(Math.log10(apart * perPixel));
-    const step = power * [1, 2, 5, 10].find(digit => digit * power >= apart * perPixel);
-    const [unit, name] = seconds < 1e-3 ? [1e-6, "us"] : seconds < 1 ? [1e-3, "ms"] : [1, "s"];
-    const last = Math.min(seconds, (box.scrollLeft + box.clientWidth) * perPixel), made = [];
-    for (let i = Math.ceil(box.scrollLeft * perPixel / step); i * step <= last; i++) {
-      const x = `${100 * i * step / seconds}%`, digits = Math.max(0, -Math.floor(Math.log10(step / unit) + 1e-9));
-      made.push(make("line", { class: "rule", x1: x, x2: x, y2: below - 15 }, ""),
-        make("text", { class: "soft mid", x, y: below }, `${(i * step / unit).toFixed(digits)}\u00a0${name}`));
+function add(parent, name, attributes = {}, text = "") {
+  const made = document.createElementNS(name === "svg" ? "http://www.w3.org/2000/svg" : parent.namespaceURI, name);
+  for (const [key, value] of Object.entries(attributes)) if (value !== undefined) made.setAttribute(key, value);
+  made.textContent = text;
+  parent.append(made);
+  return made;
+}
+const percent = part => `${(100 * part).toFixed(4)}%`;
+const known = value => typeof value === "number";
+const numbers = (rows, key) => rows.map(row => row[key]).filter(known);
+
+// ---- quantities, as core/base/unit.c writes them: [from, size, name], of which the last that fits counts ----
+
+const TIMES = [[0, 1, "s"], [1e-10, 1e-9, "ns"], [1e-6, 1e-6, "us"], [1e-3, 1e-3, "ms"], [1, 1, "s"], [600, 60, "min"], [7200, 3600, "h"]];
+
+function unitOf(key, value) {
+  const units = /_s(_low|_high)?$/.test(key) ? TIMES : /(efficiency|share|top1)$/.test(key) ? [[0, 0.01, "%"]] : [[0, 1, ""]];
+  return units.findLast(([from]) => Math.abs(value) >= from);
+}
+function say(key, value, [, size, name] = unitOf(key, value)) {
+  const number = value / size;
+  return `${Math.abs(number) >= 1e4 ? Math.round(number) : Number(number.toPrecision(4))}${name && "\u00a0"}${name}`;
+}
+// "; 90 % interval 1 s to 2 s", or nothing.
+const interval = (row, key) => known(row[`${key}_low`]) && known(row[`${key}_high`])
+  ? `, 90\u00a0% interval ${say(key, row[`${key}_low`])} to ${say(key, row[`${key}_high`])}` : "";
+
+// ---- axes ----
+
+const roundUp = value => {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return power * [1, 2, 5, 10].find(digit => digit * power >= 0.999 * value);
+};
+
+function logTicks(from, to, size, counts) {
+  const ticks = [];
+  let factor = 2;
+  while (factor ** 5 < to / from) factor *= 2;
+  for (let value = from; counts && value <= to * 1.001; value *= factor) ticks.push(value); // devices: doubled again and again
+  for (let power = Math.floor(Math.log10(from / size)); !counts && 10 ** power * size <= to; power++)
+    ticks.push(...(to / from < 300 ? [1, 2, 5] : [1]).map(digit => digit * 10 ** power * size));
+  return ticks.filter(value => value >= from * 0.999 && value <= to * 1.001);
+}
+
+// An axis of numbers called @key, with @about so many round values in one unit; from 0 unless it is logarithmic, or @exact.
+function axis(key, low, high, { log = false, exact = false, about = 5.3 } = {}) {
+  let [from, to] = [log || exact ? low : Math.min(0, low), high];
+  if (!(from < to)) [from, to] = [log ? low / 2 : Math.min(0, low), low > 0 ? 2 * low : 1];
+  const counted = unitOf(key, to), counts = log && !counted[2] && from >= 1 && Number.isInteger(from), ticks = [];
+  const step = counted[1] * roundUp((to - from) / counted[1] / about);
+  if (!log && !exact) to = step * Math.ceil(to / step - 1e-9);
+  const [, size, name] = unitOf(key, log ? Math.sqrt(from * to) : to), decimals = Math.max(0, -Math.floor(Math.log10(step / size) + 1e-9));
+  if (log && (counts || to / from > 4)) ticks.push(...logTicks(from, to, size, counts));
+  else for (let i = Math.ceil(from / step - 1e-9); i * step <= to + step * 1e-6; i++) ticks.push(i * step);
+  return { ticks, at: value => log ? Math.log(value / from) / Math.log(to / from) : (value - from) / (to - from),
+    say: tick => `${Number(log ? (tick / size).toPrecision(4) : (tick / size).toFixed(decimals))}${name && "\u00a0"}${name}` };
+}
+const wide = values => Math.min(...values) > 0 && Math.max(...values) >= 8 * Math.min(...values);
+
+// Lines at round values from 0 to @end, and below them the values for which a telephone has room.
+function addRules(svg, scale, end) {
+  let room = 0;
+  for (const tick of scale.ticks) {
+    const x = scale.at(tick);
+    add(svg, "line", { class: "rule", x1: percent(x), x2: percent(x), y2: end });
+    if (x >= room) add(svg, "text", { class: "soft mid", x: percent(x), y: end + 16 }, scale.say(tick));
+    if (x >= room) room = x + 0.22;
+  }
+}
+
+// ---- what all pictures have ----
+
+function begin(figure, words, kind, height) {
+  const box = add(figure, "div", { class: "scroll", tabindex: 0, role: "region", "aria-label": words });
+  const svg = add(box, "svg", { class: `chart ${kind}`, height, role: "img", "aria-label": `${words}; the table below has the numbers` });
+  add(figure, "p", { class: "tip", "aria-hidden": "true" });
+  return svg;
+}
+
+// @parts: [key, label, colour].
+function addLegend(figure, parts, name = "rect") {
+  const list = add(figure, "ul", { class: "legend" });
+  for (const [, label, colour] of parts) {
+    const item = add(list, "li"), icon = add(item, "svg", { "aria-hidden": "true" });
+    add(icon, name, name === "line" ? { class: `s${colour}`, x2: "100%", y1: "50%", y2: "50%" }
+      : { class: `c${colour}`, width: "100%", height: "100%" });
+    item.append(label);
+  }
+}
+
+// What shows the number @key of @row: @words about it come up under the pointer.
+function addMark(parent, name, attributes, row, key, words) {
+  add(add(parent, name, { ...attributes, "data-key": key, "data-value": row[key] }), "title", {}, words);
+}
+
+// ---- bars: a group for each row, its parts in a row or @beside each other ----
+
+function bars(figure, { words, rows, label, parts, total, most, beside = false }) {
+  const shown = rows.slice(0, MOST_ROWS).filter(row => !total || known(row[total]));
+  const used = parts.filter(([key]) => rows.some(row => known(row[key]))), thick = beside ? THIN : BAR;
+  const long = row => { const all = used.map(([key]) => Math.max(0, row[key] ?? 0)); return beside ? Math.max(...all) : all.reduce((a, b) => a + b, 0); };
+  const full = most || Math.max(...shown.map(long)) || 1;
+  if (parts.length > 1) addLegend(figure, used);
+  const svg = begin(figure, words, "bars", 0);
+  let y = 0;
+  for (const row of shown) {
+    let x = 0;
+    add(svg, "text", { y: y + LABEL - 6 }, label(row));
+    if (total) add(svg, "text", { class: "end", x: "100%", y: y + LABEL - 6 }, say(total, row[total]));
+    y += LABEL;
+    for (const [i, [key, name, colour]] of parts.entries()) {
+      if (most && (beside || !i)) add(svg, "rect", { class: "track", y, width: "100%", height: thick });
+      if (!known(row[key])) continue;
+      const part = Math.max(0, row[key]) / full;
+      addMark(svg, "rect", { class: `c${colour}`, x: percent(x), y, width: percent(part), height: thick }, row, key,
+        `${label(row)}, ${name}: ${say(key, row[key])}`);
+      if (beside) y += THIN + 2; else x += part;
     }
-    return made;
-  };
+    y += (beside ? 0 : BAR) + GAP;
+  }
+  svg.setAttribute("height", y);
+}
+
+// ---- ranges: a number with its interval for each row ----
+
+function ranges(figure, { words, rows, label, key, mark, log }) {
+  const shown = rows.slice(0, MOST_ROWS), ends = [key, `${key}_low`, `${key}_high`];
+  const all = [...ends.flatMap(end => numbers(shown, end)), ...known(mark) ? [mark] : []], margin = log ? 1.05 : 1;
+  const scale = axis(key, Math.min(...all) / margin, Math.max(...all) * margin, { log });
+  const step = LABEL + BAR + GAP, end = shown.length * step;
+  if (numbers(shown, ends[1]).length) add(figure, "p", { class: "small" }, "Bar: 90\u00a0% interval");
+  const svg = begin(figure, words, "ranges", end + 24);
+  addRules(svg, scale, end);
+  if (known(mark)) add(svg, "line", { class: "own", x1: percent(scale.at(mark)), x2: percent(scale.at(mark)), y2: end });
+  for (const [i, row] of shown.entries()) {
+    const y = i * step + LABEL + 7, [value, low, high] = ends.map(name => row[name]);
+    add(svg, "text", { y: y - 13 }, label(row));
+    if (known(low) && known(high))
+      add(svg, "line", { class: "s0 whisker", x1: percent(scale.at(low)), x2: percent(scale.at(high)), y1: y, y2: y });
+    if (known(value))
+      addMark(svg, "circle", { class: "c0", cx: percent(scale.at(value)), cy: y, r: 5 }, row, key,
+        `${label(row)}: ${say(key, value)}${interval(row, key)}`);
+  }
+}
+
+// ---- a tornado: what each row makes of one number at either end of what is uncertain ----
+
+function tornado(figure, { words, rows, label, parts, middle }) {
+  const shown = rows.slice(0, MOST_ROWS), all = [middle, ...parts.flatMap(([key]) => numbers(shown, key))];
+  const least = Math.min(...all), most = Math.max(...all), margin = most > least ? 0.05 * (most - least) : Math.abs(most) / 2;
+  const scale = axis(parts[0][0], least - margin, most + margin, { exact: true });
+  const step = LABEL + 2 * THIN + GAP, end = shown.length * step;
+  addLegend(figure, parts);
+  const svg = begin(figure, words, "ranges", end + 24);
+  addRules(svg, scale, end);
+  add(svg, "line", { class: "own", x1: percent(scale.at(middle)), x2: percent(scale.at(middle)), y2: end });
+  for (const [i, row] of shown.entries()) {
+    for (const [k, [key, name, colour]] of parts.entries()) {
+      if (!known(row[key])) continue;
+      const from = scale.at(Math.min(row[key], middle)), to = scale.at(Math.max(row[key], middle));
+      addMark(svg, "rect", { class: `c${colour}`, x: percent(from), y: i * step + LABEL + k * THIN, width: percent(to - from), height: THIN },
+        row, key, `${label(row)}, ${name}: ${say(key, row[key])}`);
+    }
+    add(svg, "text", { y: i * step + LABEL - 6 }, label(row));
+  }
+}
+
+// ---- a curve: values over x, a line for each series ----
+
+const HEIGHT = 260, BOX = 1000, MOST_POINTS = 600; // [pixels] of the plot; of what is stretched to it
+
+// An interval of what is at most 100 % goes on above an axis that ends where values do.
+function curveAxes(points, { key, x, xLog, log, centre, published }) {
+  const ends = end => points.map(point => point[end]).filter(known), xs = numbers(points, x);
+  const values = [...numbers(points, key), ...known(centre) ? [centre] : []], most = Math.max(...values, ...numbers(published, "value"));
+  const highest = Math.max(most, ...ends("high")), least = Math.min(...values, ...ends("low"));
+  const high = unitOf(key, 1)[2] === "%" && !log && highest > 1, top = !high ? highest : most > 1 ? 1.02 * most : 1;
+  return { cut: high && highest > top,
+    across: axis(x, Math.min(...xs), Math.max(...xs), { log: xLog, exact: !xLog && Math.min(...xs) < Math.max(...xs) }),
+    up: axis(key, log ? least / 1.1 : Math.min(0, least), log ? top * 1.1 : top, { log, exact: high }) };
+}
+
+function addCurveAxes(svg, { across, up }, label, x) {
+  for (const tick of up.ticks) {
+    const y = HEIGHT * (1 - up.at(tick));
+    add(svg, "line", { class: "rule", x2: "100%", y1: y, y2: y });
+    add(svg, "text", { class: "soft end", x: -6, y: y + 4 }, up.say(tick));
+  }
+  for (const tick of across.ticks) add(svg, "text", { class: "soft mid", x: percent(across.at(tick)), y: HEIGHT + 18 }, across.say(tick));
+  add(svg, "text", { class: "mid", x: "50%", y: HEIGHT + 38 }, label ?? x.replaceAll("_", " "));
+}
+
+// @names: of the series; @bars: intervals are bars, else a band.
+function addLines(svg, points, names, { across, up }, { key, x, dots, centre, centreColour }, colourOf, bars) {
+  const lines = add(svg, "svg", { width: "100%", height: HEIGHT, viewBox: `0 0 ${BOX} ${BOX}`, preserveAspectRatio: "none" });
+  const corners = (list, end) => list.filter(point => known(point[end])).map(point => `${BOX * across.at(point[x])},${BOX * (1 - up.at(point[end]))}`);
+  if (!bars) add(lines, "polygon", { class: "band", points: [...corners(points, "high"), ...corners(points, "low").reverse()].join(" ") });
+  if (known(centre)) add(lines, "line", { class: `s${centreColour}`, x2: BOX, y1: BOX * (1 - up.at(centre)), y2: BOX * (1 - up.at(centre)) });
+  for (const name of dots ? [] : names)
+    add(lines, "polyline", { class: `s${colourOf(name)}${names.length === 1 ? " solid" : ""}`,
+      points: corners(points.filter(point => point.series === name), key).join(" ") });
+}
+
+// @rows over @x; @series: key of the text that tells lines apart; @marked: key of a text that points have which stand out;
+// @centre: a horizontal line; @range: key of what has the interval, if not the value; @published: rows with x and value.
+function curve(figure, all) {
+  const spec = { published: [], colour: COMPUTE, centreColour: COMPUTE, ...all };
+  const { words, rows, x, key, series, marked, published, dots, centre, range = key, colour, label } = spec;
+  const points = rows.filter(row => known(row[x]) && known(row[key]) && (!spec.log || row[key] > 0)).slice(0, MOST_POINTS)
+    .map(row => ({ ...row, series: series ? row[series] : "", low: row[`${range}_low`], high: row[`${range}_high`] })).sort((a, b) => a[x] - b[x]);
+  if (!points.length) return;
+  const names = [...new Set(points.map(point => point.series))].slice(0, COLOURS), axes = curveAxes(points, spec), { across, up } = axes;
+  const colourOf = name => (colour + names.indexOf(name)) % COLOURS, intervals = names.length > 1 || Boolean(dots && series);
+  if (names.length > 1) addLegend(figure, names.map(name => [name, name, colourOf(name)]), dots ? "rect" : "line");
+  add(figure, "p", { class: "small" }, [label, points.some(point => known(point.low)) && `${intervals ? "bar" : "band"}: 90\u00a0% interval${
+    axes.cut ? ", cut off at the top" : ""}`, points.some(point => point[marked]) && `ring: ${spec.markedLabel}`,
+  known(centre) && `line: ${spec.centreLabel}`, published.length && "diamond: published"].filter(Boolean).join("; "));
+  const svg = begin(figure, words, "axes", HEIGHT + 46);
+  addCurveAxes(svg, axes, spec.xLabel, x);
+  addLines(svg, points, names, axes, spec, colourOf, intervals);
+  for (const row of published) { // larger than a ring above it
+    const place = add(svg, "svg", { class: "mark", overflow: "visible", x: percent(across.at(row.x)), y: HEIGHT * (1 - up.at(row.value)) });
+    addMark(place, "path", { class: `c${REST}`, d: "M0-10 10 0 0 10-10 0z" }, row, "value", `published: ${say(key, row.value)}`);
+  }
+  for (const point of points.filter(({ series }) => names.includes(series))) {
+    const at = percent(across.at(point[x])), name = colourOf(point.series);
+    if (intervals && known(point.low) && known(point.high))
+      add(svg, "line", { class: `s${name} whisker`, x1: at, x2: at, y1: HEIGHT * (1 - up.at(point.low)), y2: Math.max(0, HEIGHT * (1 - up.at(point.high))) });
+    addMark(svg, "circle", { class: `c${name}${point[marked] ? " own" : ""}`, cx: at, cy: HEIGHT * (1 - up.at(point[key])), r: point[marked] ? 6 : 3.5 },
+      point, key, `${point.series}${point.series && ", "}${spec.xLabel ?? x} ${say(x, point[x])}: ${label} ${say(key, point[key])}${interval(point, range)}`);
+  }
+}
+
+// ---- lanes: one step in time ----
+
+const LANE = 22, PIECE = 16, HEAD = 22, MOST_LANES = 64; // [pixels] from a lane to the next; the line that names a rank
+const KINDS = [["forward", "forward and loss", COMPUTE], ["backward", "backward", BACKWARD], ["optimizer", "optimizer", OTHER],
+  ["world", "all-reduce", ROW], ["row", "all-reduce in rows", ROW], ["column", "all-reduce in columns", COLUMN], ["input", "input", INPUT]];
+
+function lanes(figure, { words, rows }) {
+  const place = new Map(), nameOf = row => `${row.rank} ${row.lane}`, seconds = Math.max(...numbers(rows, "end_s"));
+  let height = 0, rank;
+  for (const row of rows) {
+    if (place.has(nameOf(row)) || place.size === MOST_LANES) continue;
+    place.set(nameOf(row), { ...row, y: height += row.rank === rank ? 0 : HEAD, first: row.rank !== rank });
+    height += LANE;
+    rank = row.rank;
+  }
+  addLegend(figure, KINDS.filter(([what]) => rows.some(row => row.what === what)));
+  const svg = begin(figure, words, "axes lanes", height + 22), ticks = add(svg, "g", { class: "ticks" });
+  for (const { y } of place.values()) add(svg, "rect", { class: "track", y, width: "100%", height: PIECE });
+  const shown = rows.filter(row => place.has(nameOf(row)));
+  for (const row of shown)
+    addMark(svg, "rect", { class: `c${KINDS.find(([what]) => what === row.what)?.[2] ?? OTHER}`, x: percent(row.begin_s / seconds),
+      y: place.get(nameOf(row)).y, width: percent((row.end_s - row.begin_s) / seconds), height: PIECE, "data-bucket": row.bucket ?? undefined },
+    row, "end_s", `rank ${row.rank}, ${row.name}${known(row.bucket) ? `, bucket ${row.bucket}` : ""}: ${say("_s", row.begin_s)} to ${say("_s", row.end_s)}`);
+  for (const row of shown) { // from the end of a piece to where its bucket goes on, in another lane
+    const later = shown.filter(other => known(row.bucket) && other.bucket === row.bucket && other.rank === row.rank && other.lane !== row.lane &&
+      other.begin_s >= row.end_s - 1e-9 * seconds), next = later.sort((a, b) => a.begin_s - b.begin_s)[0];
+    if (!next) continue;
+    const from = place.get(nameOf(row)).y, to = place.get(nameOf(next)).y;
+    add(svg, "line", { class: "link", x1: percent(row.end_s / seconds), x2: percent(next.begin_s / seconds),
+      y1: from + (from < to ? PIECE : 0), y2: to + (from < to ? 0 : PIECE) });
+  }
+  const names = add(svg, "g", { class: "names" }); // on paper of their own, in sight while the pieces move below
+  add(names, "rect", { class: "paper", x: -74, width: 74, height });
+  for (const { y, first, rank, lane } of place.values()) {
+    if (first) add(names, "text", { x: -72, y: y - 7 }, `rank ${rank}`);
+    add(names, "text", { class: "soft end", x: -6, y: y + 13 }, lane);
+  }
+  zoomable(svg, ticks, names, seconds, height);
+}
+
+// The picture becomes wider than the box around it, which scrolls: the axis follows, and the names stay in sight.
+function zoomable(svg, ticks, names, seconds, height) {
+  const box = svg.parentElement, most = 256;
+  let zoom = 1, span = 0;
   const draw = () => {
+    const part = box.clientWidth / svg.getBoundingClientRect().width || 1, from = zoom > 1 ? seconds * part * box.scrollLeft / box.clientWidth : 0;
+    const scale = axis("_s", from, zoom > 1 ? Math.min(seconds, from + seconds * part) : seconds, { exact: true, about: zoom > 1 ? box.clientWidth / 70 : 5.3 });
     names.setAttribute("transform", `translate(${box.scrollLeft})`);
-    ticks.replaceChildren(...zoom > 1 ? axis() : whole);
+    ticks.replaceChildren();
+    for (const tick of scale.ticks) {
+      const x = percent(tick / seconds);
+      add(ticks, "line", { class: "rule", x1: x, x2: x, y2: height });
+      add(ticks, "text", { class: "soft mid", x, y: height + 15 }, scale.say(tick));
+    }
   };
   const set = (wish, x) => { // keeps what is at @x of the window where it is
     const before = svg.getBoundingClientRect(), part = (x - before.left) / before.width;
@@ -52,13 +305,9 @@ function zoomable(svg) {
   const middle = () => { const place = box.getBoundingClientRect(); return place.left + place.width / 2; };
   const keys = { "+": () => set(2 * zoom, middle()), "-": () => set(zoom / 2, middle()), 0: () => set(1, middle()) };
   keys["="] = keys["+"]; // the same key without Shift
-  const controls = document.createElement("p");
-  controls.className = "controls small";
-  for (const [text, key, label] of [["+", "+", "zoom in"], ["\u2212", "-", "zoom out"], ["whole step", "0", "whole step"]]) {
-    const button = Object.assign(document.createElement("button"), { type: "button", textContent: text, ariaLabel: label });
-    button.addEventListener("click", keys[key]);
-    controls.append(button);
-  }
+  const controls = add(svg.closest("figure"), "p", { class: "controls small" });
+  for (const [text, key, label] of [["+", "+", "zoom in"], ["\u2212", "-", "zoom out"], ["whole step", "0", "whole step"]])
+    add(controls, "button", { type: "button", "aria-label": label }, text).addEventListener("click", keys[key]);
   controls.append("Ctrl + wheel, pinch, or the keys +, \u2212, 0 and arrows");
   box.before(controls);
   box.addEventListener("scroll", draw);
@@ -75,7 +324,163 @@ function zoomable(svg) {
     if (b && before) set(zoom * span / before, (a.clientX + b.clientX) / 2);
   }, { passive: false });
   box.addEventListener("touchend", () => { span = 0; });
-  addEventListener("resize", draw);
   addEventListener("beforeprint", keys[0]);
+  draw();
 }
-document.querySelectorAll("svg.lanes").forEach(zoomable);
+
+// ---- the map of the load: the grid of ranks, then boxes for nodes and groups of nodes ----
+
+const LEVELS = [[0, "below 10\u00a0% of the step"], [0.1, "10 to 25\u00a0%"], [0.25, "25 to 50\u00a0%"], [0.5, "50 to 75\u00a0%"], [0.75, "more"]];
+const WIDE = 8, LINE = 32, LINES_HEAD = 34, BOX_LINE = 52, ACROSS = 3; // [pixels]; boxes in a line: "node1087" fits on a telephone
+
+function addLoad(svg, row, attributes) {
+  const level = LEVELS.findLastIndex(([from]) => row.share >= from);
+  addMark(svg, "rect", { ...attributes, class: `c${ROW} load l${level}` }, row, "share",
+    `${row.name}${row.alike > 1 ? ` and ${row.alike - 1} more` : ""}: busy ${say("busy_s", row.busy_s)}, ${say("share", row.share)} of the step`);
+}
+const times = row => row.alike > 1 ? `\u00d7${row.alike}` : "";
+
+function map(figure, { words, rows }) {
+  const list = add(figure, "ul", { class: "legend" });
+  for (const [level, [, label]] of LEVELS.entries()) {
+    const item = add(list, "li");
+    add(add(item, "svg", { "aria-hidden": "true" }), "rect", { class: `c${ROW} load l${level}`, width: "100%", height: "100%" });
+    item.append(label);
+  }
+  const of = part => rows.filter(row => row.part === part), across = of("column"), down = of("row");
+  const svg = begin(figure, words, "axes", 0);
+  let height = across.length + down.length ? LINES_HEAD + Math.max(1, down.length) * LINE : 0;
+  for (const [i, row] of down.entries()) {
+    const y = LINES_HEAD + (i + 0.5) * LINE;
+    add(svg, "text", { x: -57, y: y + 1 }, row.name);
+    add(svg, "text", { class: "soft", x: -57, y: y + 15 }, times(row));
+    addLoad(svg, row, { y: y - WIDE / 2, width: "100%", height: WIDE });
+  }
+  if (across.length) add(svg, "text", { x: -57, y: 12 }, "column");
+  for (const [i, row] of across.entries()) {
+    const x = percent((i + 0.5) / across.length);
+    add(svg, "text", { class: "mid", x, y: 12 }, row.name.replace("column ", ""));
+    add(svg, "text", { class: "soft mid", x, y: 27 }, times(row));
+    addLoad(svg, row, { x, y: LINES_HEAD, width: WIDE, height: height - LINES_HEAD, transform: `translate(${-WIDE / 2})` });
+  }
+  for (const part of new Set(rows.map(row => row.part))) {
+    if (part === "row" || part === "column") continue;
+    add(svg, "text", { class: "soft", x: -57, y: height + 18 }, part);
+    for (const [i, row] of of(part).entries()) {
+      const box = add(svg, "svg", { x: percent(i % ACROSS / ACROSS), y: height + 22 + Math.floor(i / ACROSS) * BOX_LINE, width: percent(0.96 / ACROSS), height: BOX_LINE });
+      add(box, "text", { y: 14 }, row.name);
+      add(box, "text", { class: "soft", y: 47 }, times(row));
+      addLoad(box, row, { y: 18, width: "100%", height: 16 });
+    }
+    height += 22 + Math.ceil(of(part).length / ACROSS) * BOX_LINE;
+  }
+  svg.setAttribute("height", height);
+}
+
+// ---- rows of pictures that the page has in another form ----
+
+// The inputs with a share worth a bar, the largest first.
+function shares() {
+  const keys = ["step", "weak_scaling", "strong_scaling", "time_to_train"], { interval_shares: all, unknown_inputs: unknown = [] } = data.result;
+  const largest = row => Math.max(...keys.map(key => row[key] ?? 0));
+  const range = ({ input }) => unknown.filter(one => one.input === input).map(one => `: ${one.range.replaceAll(/(\d) /g, "$1\u00a0")}`).join("");
+  return all.filter(row => largest(row) >= 0.01).sort((a, b) => largest(b) - largest(a)).slice(0, 10)
+    .map(row => ({ input: row.input + range(row), ...Object.fromEntries(keys.map(key => [`${key}_share`, row[key]])) }));
+}
+
+// Points of a sweep: @axis is the key with most values if they are numbers; the others name a line.
+function points() {
+  const keys = Object.keys(data.points[0].set), values = key => [...new Set(data.points.map(point => point.set[key]))];
+  const numeric = keys.filter(key => values(key).length > 1 && values(key).every(value => value !== "" && Number.isFinite(Number(value))));
+  const axis = numeric.sort((a, b) => values(b).length - values(a).length)[0];
+  const name = (set, some) => some.map(key => `${key} ${set[key]}`).join(", ");
+  return { axis, rows: data.points.map(point => ({ ...point, x: Number(point.set[axis]), name: name(point.set, keys),
+    line: name(point.set, keys.filter(key => key !== axis)), front: data.front.includes(point.point) })) };
+}
+
+// ---- which pictures there are, by the name of their figure; @row: of a list, where a page has several ----
+
+const STEP_PARTS = [["compute_s", "compute", COMPUTE], ["slowed_s", "slowed by the all-reduce", BACKWARD],
+  ["slower_ranks_s", "waits for slower devices", SLOWER], ["exposed_row_s", "waits for rows", ROW], ["exposed_column_s", "waits for columns", COLUMN],
+  ["exposed_world_s", "waits for the all-reduce", ROW], ["input_wait_s", "waits for images", INPUT], ["other_s", "optimizer and other", OTHER]];
+const SPAN_PARTS = [["busy_s", "computes, and the rest", COMPUTE], ["exposed_communication_s", "waits for all-reduces", ROW],
+  ["input_wait_s", "waits for images", INPUT]];
+
+const pictures = {
+  // predict
+  curve: () => [curve, { words: "Scaling efficiency against the number of devices", rows: data.curve, x: "devices", key: "scaling_efficiency",
+    label: "Scaling efficiency", marked: "own", markedLabel: "this job", xLog: true, published: data.published }],
+  steps: () => [bars, { words: "Parts of a step by number of devices", rows: data.curve, parts: STEP_PARTS, total: "step_s",
+    label: row => `${row.devices} device${row.devices === 1 ? "" : "s"}` }],
+  lanes: () => [lanes, { words: "One training step of a few ranks", rows: data.lanes }],
+  links: () => [bars, { words: "The busiest link of each kind", rows: data.links, label: row => row.link, parts: [["busy_s", "busy", ROW]],
+    total: "busy_s", most: Math.max(data.result.step_s, data.links[0].busy_s) }],
+  map: () => [map, { words: "How busy links are, by where they are", rows: data.map }],
+  toll: () => [bars, { words: "Parts of the time to train", rows: [{ ...data.result.failures, time_to_train_s: data.result.time_to_train_s }],
+    label: () => "time to train", total: "time_to_train_s",
+    parts: [["without_s", "without both", COMPUTE], ["saving_s", "saves checkpoints", OTHER], ["failing_s", "restarts, and works again", REST]] }],
+  checkpoints: () => [curve, { words: "Time to train by work between checkpoints", rows: data.checkpoints, x: "interval_s", key: "time_to_train_s",
+    label: "Expected time to train", xLabel: "work between checkpoints", marked: "own", markedLabel: "this job", xLog: true }],
+  shares: () => [bars, { words: "Uncertain inputs by their part in the variance", rows: shares(), label: row => row.input, most: 1, beside: true,
+    parts: [["step_share", "of the step", COMPUTE], [`${data.result.scaling}_scaling_share`, "of the scaling efficiency", ROW],
+      ["time_to_train_share", "of the time to train", INPUT]] }],
+  // compare
+  ratios: () => [ranges, { words: "Ratios of times", rows: data.pairs, label: pair => `${pair.b} over ${pair.a}`, key: "ratio", mark: 1, log: true }],
+  times: () => [ranges, { words: "Time to train of each job", rows: data.jobs, label: job => job.name, key: "time_to_train_s" }],
+  factors: index => [ranges, { words: `Factors of ${data.pairs[index].b} over ${data.pairs[index].a}`, rows: data.pairs[index].factors,
+    label: factor => factor.name, key: "factor", mark: 1, log: true }],
+  // sweep
+  points: () => {
+    const { rows, axis } = points(), all = { words: "Time of each point", rows, key: "time_to_train_s" };
+    return axis ? [curve, { ...all, x: "x", xLabel: axis, label: "Time to train or to the target", series: "line",
+      xLog: wide(numbers(rows, "x")), log: wide(numbers(rows, all.key)) }] : [ranges, { ...all, label: row => row.name }];
+  },
+  sweep_front: () => [curve, { words: "Time against device-hours", rows: points().rows, x: "device_hours", key: "time_to_train_s", dots: true,
+    label: "Time against device-hours", series: "line", marked: "front", markedLabel: "no other point is better in both",
+    xLog: wide(numbers(data.points, "device_hours")), log: wide(numbers(data.points, "time_to_train_s")) }],
+  // plan
+  front: () => {
+    const price = data.price_unit === "device-hours" ? "device_hours" : "cost";
+    const rows = [data.best, ...data.next ? [data.next] : [], ...data.front.filter(({ name }) => ![data.best.name, data.next?.name].includes(name))];
+    return [curve, { words: "The front: no other plan is better in all of time, cost and energy", rows, x: price, xLabel: data.price_unit,
+      key: "time_to_train_s", label: "Time", series: "platform", marked: "plan", markedLabel: "best and next best", dots: true,
+      centre: data.within_s, centreLabel: "the deadline", centreColour: OTHER, xLog: wide(numbers(rows, price)),
+      log: wide([...numbers(rows, "time_to_train_s"), ...known(data.within_s) ? [data.within_s] : []]) }];
+  },
+  sensitivity: () => {
+    const time = data.aim === "time", key = time ? "time_to_train_s" : "price", what = time ? "time" : data.price_unit;
+    const end = name => [time ? `${name}_time_s` : `${name}_price`, `${what} at the ${name} end`];
+    return [tornado, { words: "What each uncertain input moves", label: row => row.input, parts: [[...end("low"), COMPUTE], [...end("high"), ROW]],
+      rows: data.sensitivity.map(row => ({ ...row, [end("low")[0]]: row.low[key], [end("high")[0]]: row.high[key] })),
+      middle: data.best[time ? key : data.price_unit === "device-hours" ? "device_hours" : "cost"] }];
+  },
+  // validate
+  measured: () => [curve, { words: "Measured steps and what was predicted", x: "step", key: "measured_s", range: "predicted_s", colour: ROW, dots: true,
+    label: "Measured time of a step", centre: data.rows[0].predicted_s, centreLabel: "predicted",
+    rows: data.step_times_s.map((measured_s, i) => ({ step: i + 1, measured_s, predicted_s_low: data.step_s_low, predicted_s_high: data.step_s_high })) }],
+  rows: () => [bars, { words: "Predicted and measured times of one step", label: row => row.name, beside: true,
+    rows: data.rows.filter(row => Math.max(row.predicted_s, row.measured_s) >= 0.01 * data.rows[0].measured_s),
+    parts: [["predicted_s", "predicted", COMPUTE], ["measured_s", "measured (median)", ROW], ["lower_quartile_s", "measured (lower quartile)", OTHER]] }],
+  // train
+  loss: () => [curve, { words: "Loss over the steps of the run", rows: data.steps, x: "step", key: "loss", label: "Training loss" }],
+  accuracy: () => [curve, { words: "Top-1 accuracy of each evaluation", rows: data.evaluations, x: "step", key: "top1",
+    label: "Top-1 accuracy of evaluations", colour: INPUT }],
+  step_times: () => [curve, { words: "Time of a step over the run", rows: data.steps, x: "step", key: "step_s", label: "Time of a step", dots: true }],
+  spans: () => [bars, { words: "Parts of a step over the run", rows: data.spans, label: row => String(row.step), parts: SPAN_PARTS, total: "step_s" }],
+};
+
+for (const figure of data ? document.querySelectorAll("figure[data-picture]") : []) {
+  const [draw, spec] = pictures[figure.dataset.picture](figure.dataset.row);
+  draw(figure, spec);
+}
+
+function show(target) {
+  const item = target.closest("[data-bucket]"), mark = target.closest("svg.chart [data-value]");
+  const tip = target.closest("figure")?.querySelector(".tip");
+  for (const old of document.querySelectorAll(".on")) old.classList.remove("on");
+  document.body.classList.toggle("marked", item !== null);
+  if (item)
+    for (const same of document.querySelectorAll(`[data-bucket="${CSS.escape(item.dataset.bucket)}"]`)) same.classList.add("on");
+  if (tip && mark) tip.textContent = mark.querySelector("title").textContent;
+}
+for (const kind of ["pointerover", "click"]) document.addEventListener(kind, event => show(event.target));

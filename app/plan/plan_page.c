@@ -1,7 +1,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "app/page/chart.h"
+#include "app/page/html.h"
 #include "app/plan/plan_report.h"
 
 /* The key of what a plan costs. */
@@ -106,59 +106,28 @@ static void add_table(struct page *page, const struct json *all, const char *nam
 static void add_front(struct page *page, const struct json *all)
 {
     AUTORELEASE(json) struct json *rows = plans_of(all, true);
-    double within = html_number(all, "within_s", -1);
     html_section(page, "What does less time cost?");
-    chart_curve(page,
-                &(struct chart_curve){
-                    .words = {"The front: no other plan is better in all of time, cost and energy",
-                              "Each point is a plan; the table below has the numbers."},
-                    .rows = rows,
-                    .x = price_key(all),
-                    .x_label = html_word(all, "price_unit"),
-                    .value = "time_to_train_s",
-                    .value_label = "Time",
-                    .marked_label = "best and next best",
-                    .centre_label = "the deadline",
-                    .series = "platform",
-                    .marked = "plan",
-                    .x_log = chart_wide(rows, price_key(all), NAN),
-                    .log = chart_wide(rows, "time_to_train_s", within),
-                    .points = true,
-                    .centre = within,
-                    .centre_colour = CHART_OTHER});
+    html_picture(page, "front", -1);
     add_table(page, all, "front", "best, next best and front", rows, true);
 }
 
 static void add_swings(struct page *page, const struct json *all)
 {
-    bool time = strcmp(html_word(all, "aim"), aim_names[AIM_TIME]) == 0;
     const char *unit = html_word(all, "price_unit");
-    AUTOFREE char *low = base_format("%s at the low end", time ? "time" : unit);
-    AUTOFREE char *high = base_format("%s at the high end", time ? "time" : unit);
     AUTOFREE char *columns =
         base_format("input: uncertain input, range: ends, low_time_s: low: time, low_price: %s, "
                     "high_time_s: high: time, high_price: %s, low_best: low: the best is, "
                     "high_best: high: the best is",
                     unit, unit);
     AUTORELEASE(json) struct json *rows = swings_of(all);
-    if (json_count_items(rows) > 0) {
-        html_section(page, "What would change it?");
-        html_paragraph(page, NULL,
-                       "The best plan with one uncertain input at either end, all else in the "
-                       "middle (line).");
-        chart_tornado(
-            page,
-            &(struct chart_tornado){
-                .words = {"What each uncertain input moves", "The one that moves most first."},
-                .rows = rows,
-                .label = "input",
-                .end = {{time ? "low_time_s" : "low_price", low, CHART_COMPUTE},
-                        {time ? "high_time_s" : "high_price", high, CHART_ROW},
-                        {0}},
-                .middle = html_number(json_get(all, "best"),
-                                      time ? "time_to_train_s" : price_key(all), -1)});
-        html_table(page, "sensitivity", "what each uncertain input moves", rows, columns, true);
-    }
+    if (json_count_items(rows) <= 0)
+        return;
+    html_section(page, "What would change it?");
+    html_paragraph(page, NULL,
+                   "The best plan with one uncertain input at either end, all else in the middle "
+                   "(line).");
+    html_picture(page, "sensitivity", -1);
+    html_table(page, "sensitivity", "what each uncertain input moves", rows, columns, true);
 }
 
 int plan_page(const char *file, const struct search *search, struct err *err)

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "app/page/chart.h"
+#include "app/page/html.h"
 #include "core/base/file.h"
 
 enum {
@@ -113,80 +113,51 @@ static char *answer_of(const struct json *steps, const struct json *evaluations)
     return out.data;
 }
 
-static const char step_columns[] =
-    "step: up to step, epoch, step_s, busy_s: computes, exposed_communication_s: waits for "
-    "all-reduces, input_wait_s: waits for images, images_per_s";
+#define STEP_COLUMNS                                                                               \
+    "step: up to step, epoch, step_s, busy_s: computes, exposed_communication_s: waits for "       \
+    "all-reduces, input_wait_s: waits for images, images_per_s"
 
-static void add_loss(struct page *page, const struct json *rows)
-{
-    html_section(page, "Does it learn?");
-    chart_curve(page, &(struct chart_curve){.words = {.title = "Loss over the steps of the run"},
-                                            .rows = rows,
-                                            .x = "step",
-                                            .value = "loss",
-                                            .value_label = "Training loss",
-                                            .centre = NAN});
-    html_table(page, "loss", "loss, means of steps", rows, "step: up to step, epoch, loss", true);
-}
-
-static void add_accuracy(struct page *page, const struct json *evaluations)
-{
-    if (json_count_items(evaluations) <= 0)
-        return;
-    html_section(page, "How good is it?");
-    chart_curve(page, &(struct chart_curve){.words = {.title = "Top-1 accuracy of each evaluation"},
-                                            .rows = evaluations,
-                                            .x = "step",
-                                            .value = "top1",
-                                            .value_label = "Top-1 accuracy of evaluations",
-                                            .colour = CHART_INPUT,
-                                            .centre = NAN});
-    html_table(page, "evaluations", "evaluations", evaluations, "step, epoch, loss, top1, top5",
-               true);
-}
-
-static void add_time(struct page *page, const struct json *rows, const struct json *spans)
-{
-    static const struct chart_part part[] = {
-        {"busy_s", "computes, and the rest", CHART_COMPUTE},
-        {"exposed_communication_s", "waits for all-reduces", CHART_ROW},
-        {"input_wait_s", "waits for images", CHART_INPUT},
-        {0}};
-    html_section(page, "Where does the time go?");
-    chart_curve(page, &(struct chart_curve){.words = {.title = "Time of a step over the run"},
-                                            .rows = rows,
-                                            .x = "step",
-                                            .value = "step_s",
-                                            .value_label = "Time of a step",
-                                            .points = true,
-                                            .centre = NAN});
-    html_table(page, "times", "time of steps, means", rows, step_columns, true);
-    html_paragraph(page, NULL, "Parts of a step in equal parts of the run, up to the step named:");
-    chart_bars(page, &(struct chart_bars){.words = {.title = "Parts of a step over the run"},
-                                          .rows = spans,
-                                          .label = "step",
-                                          .word = "",
-                                          .part = part,
-                                          .total = "step_s"});
-    html_table(page, "parts", "parts of a step over the run, means", spans, step_columns, true);
-}
+static const struct page_part parts[] = {
+    {.heading = "Does it learn?",
+     .picture = "loss",
+     .rows = "steps",
+     .table = "loss",
+     .caption = "loss, means of steps",
+     .columns = "step: up to step, epoch, loss"},
+    {.heading = "How good is it?",
+     .picture = "accuracy",
+     .rows = "evaluations",
+     .table = "evaluations",
+     .caption = "evaluations",
+     .columns = "step, epoch, loss, top1, top5"},
+    {.heading = "Where does the time go?",
+     .picture = "step_times",
+     .rows = "steps",
+     .table = "times",
+     .caption = "time of steps, means",
+     .columns = STEP_COLUMNS},
+    {.words = "Parts of a step in equal parts of the run, up to the step named:",
+     .picture = "spans",
+     .rows = "spans",
+     .table = "parts",
+     .caption = "parts of a step over the run, means",
+     .columns = STEP_COLUMNS},
+};
 
 static int write_page(const char *file, const char *job, const struct json *steps,
                       struct json *evaluations, struct err *err)
 {
     struct page page = {0};
-    struct json *all = json_new_object(), *rows = mean_rows(steps, POINTS);
-    struct json *spans = mean_rows(steps, SPANS);
+    struct json *all = json_new_object();
     AUTOFREE char *title = base_format("Training of %s", job),
                   *answer = answer_of(steps, evaluations);
     html_answer(&page, title, answer);
-    add_loss(&page, rows);
-    add_accuracy(&page, evaluations);
-    add_time(&page, rows, spans);
     json_put_text(all, "job", job);
-    json_put(all, "steps", rows);
-    json_put(all, "spans", spans);
+    json_put(all, "steps", mean_rows(steps, POINTS));
+    json_put(all, "spans", mean_rows(steps, SPANS));
     json_put(all, "evaluations", evaluations);
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+        html_part(&page, all, &parts[i]);
     int failed = html_write(&page, file, title, all, err);
     json_free(all);
     return failed;
