@@ -1,4 +1,4 @@
-#include "app/answer/curve.h"
+#include "app/answer/predict_page.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,8 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "app/answer/curve.h"
-#include "app/answer/whatif.h"
 #include "app/page/html.h"
 #include "core/report/picture.h"
 

@@ -6,6 +6,7 @@
 
 #include "app/page/html.h"
 #include "app/predict/predict.h"
+#include "core/base/json.h"
 #include "core/report/exchanges.h"
 
 /** What is shown.  All pointers are borrowed. */
@@ -30,3 +31,32 @@ struct json *failing_rows(const struct toll *toll);
 
 /** Append what failures and checkpoints add, if the job of @all, the page's JSON, has any. */
 void failing_add(struct page *page, const struct json *all);
+
+/* ---- fewer nodes ---- */
+
+/** @prediction of the job at @path with @options, and the same on 1, 2, 4, ... nodes, where the
+ * program chooses the grid: nodes, devices, own ("this job", or null), backend, step_s and its
+ * parts, images_per_s, scaling_efficiency, time_to_train_s, each with _low and _high where it has
+ * an interval.  A number of nodes that makes no job has a "reason" instead.
+ *
+ * Other points than the job's own are in closed form.  If the job was simulated they have the
+ * factors that make its closed form its answer: *@exposed that of the communication that nothing
+ * hides (NAN: no simulation), and constant ones of efficiency and time to train. */
+struct json *curve_rows(const struct prediction *prediction, const char *path,
+                        const struct predict_options *options, double *exposed);
+
+/* ---- sliders (app/wasm, in the browser) ---- */
+
+/** What stands behind the sliders of @prediction of the job at @path: "closed_form", its figures by
+ * the back end analytic, whatever made @prediction (left out where that has no answer); "wishes",
+ * what @options ask beyond the files: order, noise, ignore_memory, iterations; "controls", each
+ * with a key, a label, "values": pairs of the value in JSON and in words, and "start", the index of
+ * the job's own; "files", which the job names, as they are after the assignments of @options.  The
+ * caller releases it.
+ * @return NULL: this program has no core for browsers, or a file cannot be read again. */
+struct json *whatif_json(const struct prediction *prediction, const char *path,
+                         const struct predict_options *options);
+
+/** Append the section that app/page/whatif.js brings to life, unless @whatif is NULL, has no closed
+ * form or is longer than PAGE_DATA_LIMIT; borrowed until the page is written. */
+void whatif_section(struct page *page, const struct json *whatif);

@@ -4,10 +4,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/explore/front.h"
 #include "app/process/process.h"
 #include "config.h"
 #include "core/base/file.h"
+
+/* ---- the front: points for which no other is better in one number and as good in the other ---- */
+
+/* Two numbers of a point, of which less is better; NAN: the point does not count. */
+struct merit {
+    double time;  /**< [s] */
+    double hours; /**< of devices */
+};
+
+/* A point on its way through the order of time, then hours. */
+struct place {
+    struct merit merit;
+    int64_t point;
+};
+
+static int compare(const void *a, const void *b)
+{
+    const struct merit *x = &((const struct place *)a)->merit,
+                       *y = &((const struct place *)b)->merit;
+    return x->time != y->time ? (x->time > y->time) - (x->time < y->time)
+                              : (x->hours > y->hours) - (x->hours < y->hours);
+}
+
+/* Set @on (count) to whether each of @merit (count) is on the front; equal points are all on it.
+ */
+static void front_find(const struct merit *merit, int64_t count, bool *on)
+{
+    AUTOFREE struct place *place = base_alloc(count, sizeof(*place));
+    int64_t known = 0;
+    for (int64_t i = 0; i < count; i++) {
+        on[i] = false;
+        if (!isnan(merit[i].time) && !isnan(merit[i].hours))
+            place[known++] = (struct place){merit[i], i};
+    }
+    qsort(place, (size_t)known, sizeof(*place), compare);
+    struct merit best = {NAN, INFINITY};
+    for (int64_t i = 0; i < known; i++) {
+        const struct merit *own = &place[i].merit;
+        on[place[i].point] =
+            own->hours < best.hours || (own->hours == best.hours && own->time == best.time);
+        if (own->hours < best.hours)
+            best = *own;
+    }
+}
+
+/* ---- sweep ---- */
 
 const char *const sweep_check_names[] = {"", "front", "neighbour", "random", NULL};
 

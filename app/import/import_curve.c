@@ -1,4 +1,4 @@
-#include "app/import/import_curve.h"
+#include "app/import/import.h"
 
 #include <math.h>
 #include <stdlib.h>

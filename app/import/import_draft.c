@@ -1,4 +1,3 @@
-#include "app/import/import_draft.h"
 
 #include <errno.h>
 #include <math.h>
@@ -6,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "app/import/import_curve.h"
+#include "app/import/import.h"
 #include "app/process/child.h"
 #include "app/process/launch.h"
 #include "app/process/process.h"

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "app/cli/command.h"
-#include "app/import/import_draft.h"
+#include "app/import/import.h"
 #include "core/base/file.h"
 #include "models/networks.h"
 

@@ -20,7 +20,7 @@ static const char help[] =
     "'foretrain predict JOB --backend sim' starts it.\n"
     "Exit codes: 0, 64 usage, 65 bad data, 70 internal, 71 no memory, 74 cannot read or write\n";
 
-/* As app/process/progress.h reads it: when the simulation begins, then about once a second. */
+/* As app/process/child.c reads it: when the simulation begins, then about once a second. */
 static void report_progress(int64_t done, int64_t total)
 {
     static double begin, next;

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "app/plan/search.h"
-#include "app/predict/failing.h"
 #include "app/predict/predict.h"
+#include "app/predict/prediction.h"
 #include "app/predict/uncertainty.h"
 
 enum { LOW, HIGH, ENDS };

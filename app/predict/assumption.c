@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "app/predict/failing.h"
 #include "core/backend/analytic.h"
 #include "core/backend/cards.h"
 #include "core/backend/cost.h"

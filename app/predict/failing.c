@@ -1,4 +1,4 @@
-#include "app/predict/failing.h"
+#include "app/predict/prediction.h"
 
 #include <math.h>
 #include <stdlib.h>

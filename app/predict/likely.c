@@ -1,11 +1,10 @@
-#include "app/predict/likely.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/predict/draws.h"
-#include "app/predict/failing.h"
+#include "app/predict/prediction.h"
 #include "app/predict/share.h"
 
 enum {

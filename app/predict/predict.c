@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "app/predict/assumption.h"
-#include "app/predict/failing.h"
-#include "app/predict/likely.h"
+#include "app/predict/prediction.h"
 #include "app/predict/uncertainty.h"
 #include "core/backend/floor.h"
 #include "core/report/exchanges.h"

@@ -51,3 +51,45 @@ struct usage prediction_usage(const struct prediction *prediction);
 const struct task *prediction_last(const struct prediction *prediction);
 
 void prediction_release(struct prediction *prediction);
+
+/* ---- failures ---- */
+
+/* Failures of the nodes and the network that a job uses, and the checkpoints it goes on from.
+ *
+ * All of the time to train counts as work that a failure may undo, the start-up and evaluations
+ * too.  Where phases take fewer nodes, the rate of failures is the mean over the time. */
+
+/** Fill the toll of the result of @prediction, whose tasks have run, and make the time to train the
+ * one that is expected with it.
+ * @return 0, or -1: a platform with failures and no cost of a checkpoint, a restart without
+ * failures, a run that never ends. */
+int failing_find(struct prediction *prediction, struct err *err);
+
+/** The time of draw @number of @prediction, which takes @work [s] without failures and checkpoints,
+ * and @epochs (0: those of its plan) [s]. */
+double failing_draw(const struct prediction *prediction, double work, double epochs,
+                    int32_t number);
+
+/** Whether @quantity is the platform's and moves the toll of @prediction. */
+bool failing_depends_on(const struct prediction *prediction, const struct quantity *quantity);
+
+/** Add what the toll of @prediction assumes to the assumptions of its result. */
+void failing_assumptions(struct prediction *prediction);
+
+/* ---- intervals ---- */
+
+/* Intervals of a prediction, and which input makes them wide.
+ *
+ * Inputs that no file knows (core/config/unknown.h) are drawn together with everything else that is
+ * uncertain.  Each draw is a job of its own in closed form, with a baseline of its own; its steps
+ * are longer by as much as those of the centre are longer in the back end than in closed form.
+ * Draws that make no job (a batch that does not fit, a grid that does not divide) are left out and
+ * counted. Some draws are simulated, as far as time allows, to see what the closed form is worth.
+ */
+
+/** Give @prediction->result, which is complete otherwise, its intervals and doubts; it ran with
+ * @options on @backend in @cpu seconds of CPU time.  @draws (at least 20): the intervals alone,
+ * from so many draws, none of them simulated; 0: all, from the usual number.
+ * @return 0, or -1 with a message: no draw makes a job, the simulator fails. */
+int likely_find(struct prediction *prediction, const struct predict_options *options, int32_t draws,
+                enum backend_choice backend, double cpu, struct err *err);

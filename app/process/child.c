@@ -1,22 +1,86 @@
 #include "app/process/child.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "app/process/launch.h"
 #include "app/process/process.h"
-#include "app/process/progress.h"
 #include "core/base/base.h"
 #include "core/base/file.h"
 #include "core/traffic/workload.h"
+
+/* ---- how far simulations are: what `foretrain-sim --progress` writes ---- */
+
+/* One simulation.  Start from {0}. */
+struct progress {
+    int64_t done, total; /**< messages; total is 0 until it has begun */
+    double seconds;      /**< processor time since it began [s] */
+    double begun;        /**< base_seconds(CLOCK_MONOTONIC) when that was first read [s] */
+};
+
+static const char mark[] = "progress ";
+
+/* Update @progress with the last whole line "progress DONE TOTAL SECONDS" of the file @talk, whose
+ * offset stays. */
+static void progress_read(struct progress *progress, int talk)
+{
+    struct stat status;
+    char end[256];
+    if (fstat(talk, &status))
+        return;
+    off_t from = status.st_size < (off_t)sizeof(end) ? 0 : status.st_size - (off_t)sizeof(end) + 1;
+    ssize_t got = pread(talk, end, sizeof(end) - 1, from);
+    end[got > 0 ? got : 0] = '\0';
+    for (char *line = strstr(end, mark), *stop; line; line = strstr(line + 1, mark)) {
+        struct progress found = *progress;
+        stop = strchr(line, '\n');
+        if (!stop || sscanf(line + strlen(mark), "%" SCNd64 "%" SCNd64 "%lf", &found.done,
+                            &found.total, &found.seconds) != 3)
+            continue;
+        found.begun = progress->total ? progress->begun : base_seconds(CLOCK_MONOTONIC);
+        *progress = found;
+    }
+}
+
+/* What follows such lines at the beginning of @talk. */
+static const char *progress_skip(const char *talk)
+{
+    while (!strncmp(talk, mark, strlen(mark))) {
+        talk += strcspn(talk, "\n");
+        talk += *talk == '\n';
+    }
+    return talk;
+}
+
+/* Processor time of the whole simulation, if the rest goes as fast as what is done [s]; 0: not
+ * known, as in the first second. */
+static double progress_estimate(const struct progress *progress)
+{
+    if (progress->done <= 0 || progress->seconds < 1.0)
+        return 0.0;
+    return progress->seconds * (double)progress->total / (double)progress->done;
+}
+
+/* Time that is left by the same rule [s]; 0: not known. */
+static double progress_left(const struct progress *progress)
+{
+    if (progress->done <= 0)
+        return 0.0;
+    double rest = (double)(progress->total - progress->done) / (double)progress->done;
+    return rest * (base_seconds(CLOCK_MONOTONIC) - progress->begun);
+}
+
+/* ---- children ---- */
 
 enum {
     CHILD_PARALLEL = 2,

@@ -1,6 +1,6 @@
 """What all readers share: refusals, and the draft of a platform that they print.
 
-A draft is one JSON object, which app/import/import_draft.h reads and completes.  A reader sees only the
+A draft is one JSON object, which app/import/import.h reads and completes.  A reader sees only the
 bytes on its standard input: it opens, runs and fetches nothing.
 """
 import math
@@ -58,7 +58,7 @@ def streams(text):
 
 
 class Draft:
-    """A platform so far, in the keys of app/import/import_draft.h."""
+    """A platform so far, in the keys of app/import/import.h."""
 
     def __init__(self, name):
         self.name = name  # of the file, without folders: for sources

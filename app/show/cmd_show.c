@@ -2,11 +2,8 @@
 #include "app/cli/csv.h"
 #include "app/cli/sizes.h"
 #include "app/job/job.h"
+#include "app/show/show.h"
 #include "app/show/show_collective.h"
-#include "app/show/show_convergence.h"
-#include "app/show/show_fold.h"
-#include "app/show/show_model.h"
-#include "app/show/show_motion.h"
 #include "core/convergence/convergence.h"
 
 struct show_model_request {

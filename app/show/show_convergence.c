@@ -1,4 +1,4 @@
-#include "app/show/show_convergence.h"
+#include "app/show/show.h"
 
 #include <math.h>
 #include <stdio.h>

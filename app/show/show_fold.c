@@ -1,4 +1,4 @@
-#include "app/show/show_fold.h"
+#include "app/show/show_collective.h"
 
 #include <stdlib.h>
 #include <string.h>

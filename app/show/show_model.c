@@ -1,4 +1,4 @@
-#include "app/show/show_model.h"
+#include "app/show/show.h"
 
 #include "models/networks.h"
 

@@ -1,7 +1,6 @@
-#include "app/show/show_motion.h"
 
 #include "app/page/html.h"
-#include "app/show/show_fold.h"
+#include "app/show/show_collective.h"
 
 enum { TEXT_LIMIT = 100 << 10 /* [bytes] of a drawing.  Our choice */ };
 

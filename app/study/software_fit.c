@@ -1,15 +1,130 @@
 #include "app/study/software_fit.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "core/backend/backend.h"
 #include "core/backend/cost.h"
+#include "core/config/field_write.h"
 #include "core/network/nccl.h"
+#include "core/scenario/scenario.h"
 #include "core/schedule/iteration.h"
 #include "models/networks.h"
+
+/* ---- eras ---- */
+
+/* NCCL: as shipped in that month's NGC container (recalled; 2.21 is in the logs of v4.0).
+ *
+ * The rest: NVIDIA's configurations in mlcommons/training_results_v0.6 ... v4.0 and those of Dell
+ * and HPE: MXNET_HOROVOD_NUM_GROUPS, MXNET_EXPERIMENTAL_ENABLE_CUDA_GRAPH, MXNET_ENABLE_CUDA_GRAPHS
+ * and NETWORK.  resnet-v1b-fl merges normalize, add and ReLU; -normconv-fl (v0.6, 208 images),
+ * -dbar-fl (v0.7, V100, 208) and -stats-fl (A100, 408; 204 from v1.0) have statistics in the
+ * convolution. Small batches train resnet-v1b-fl: 65 in v0.6; 45, 65 and 204 in v0.7; 15, 16 and
+ * 128 later.
+ *
+ * H100 trains it with 16 and 50 images, too.  Assumed: its on-chip memory (50 MB of L2, as much in
+ * the multiprocessors) then holds what batch norm reads twice, so that the memory traffic is that
+ * of -mainloop-fl, which reads everything once. */
+/* What overlap and launches cost NNL, whose run was on one node with 192 images, where all-reduces
+ * are short.  The geometric mean of two ends, with a spread that puts 90 % between them; neither is
+ * from a run on several nodes.  The runs of the other profiles are of whole nodes with their
+ * all-reduces, and NVIDIA's later tables and CUDA graphs leave no launch out. */
+static const char nnl_overlap[] =
+    "compute_slowdown: {value: 10 %, spread: 84 %, source: \"between 2 of 80 "
+    "multiprocessors, the fewest that NCCL holds (Jeaugey on github.com/NVIDIA/nccl, June 2022), "
+    "and 40 %, "
+    "the most measured in nodes of 4 A100, H100, MI210 or MI250, where 18.9 % is the "
+    "mean (Lee et al., arXiv 2507.03114)\", kind: assumed}\n"
+    "communication_slowdown: {value: 5.5 %, spread: 103 %, source: \"between 1 %, "
+    "assumed where messages wait for a network card, and 30 %, as Galvatron measured "
+    "inside a node (README of its overlap test)\", kind: assumed}\n"
+    "collective_launch: {value: 11.5 us, spread: 34 %, source: \"between 6.6 us, "
+    "NCCL's own base latency of a ring by LL (src/graph/tuning.cc), and 20 us, a "
+    "launch on V100 in NVIDIA's blog (Understanding the Visualization of Overhead "
+    "and Latency in NVIDIA Nsight Systems)\", kind: assumed}\n";
+
+/* PyTorch's weights stay in fp32 under autocast, and so do the gradients that
+ * DistributedDataParallel sums, in buckets of 25 MiB (pages of torch.amp and
+ * DistributedDataParallel).
+ *
+ * v0.5 and v0.6 start all-reduces during the backward pass, whose batch norm is a persistent
+ * kernel: little or nothing of them progresses before its end (groups_of() of
+ * experiments/published_mlperf.py).
+ */
+static const struct software_era eras[] = {
+    {"mlperf-v0.5", "MXNet of NGC 18.11, MLPerf Training v0.5 (2018)", 203, LAUNCH_SINGLE, 20, 20,
+     false, FUSION_BN_RELU, FUSION_BN_RELU, 0, NULL, false},
+    {"mlperf-v0.6", "MXNet of NGC 19.05, MLPerf Training v0.6 (2019)", 204, LAUNCH_SINGLE, 20, 16,
+     false, FUSION_STATS, FUSION_BN_RELU, 128, NULL, false},
+    {"mlperf-v0.7", "MXNet of NGC 20.06, MLPerf Training v0.7 (2020)", 207, LAUNCH_GRAPH, 20, 1,
+     false, FUSION_STATS, FUSION_STATS, 204, NULL, false},
+    {"mlperf-v1.0", "MXNet of NGC 21.05, MLPerf Training v1.0 (2021)", 209, LAUNCH_GRAPH, 1, 1,
+     false, FUSION_STATS, FUSION_IDEAL, 128, NULL, false},
+    {"mlperf-v1.1", "MXNet of NGC 21.09, MLPerf Training v1.1 (2021)", 211, LAUNCH_GRAPH, 1, 1,
+     false, FUSION_STATS, FUSION_IDEAL, 128, NULL, false},
+    {"mlperf-v2.0", "MXNet of NGC 22.04, MLPerf Training v2.0 (2022)", 212, LAUNCH_GRAPH, 1, 1,
+     false, FUSION_STATS, FUSION_IDEAL, 128, NULL, false},
+    {"mlperf-v2.1", "MXNet of NGC 22.08, MLPerf Training v2.1 (2022)", 212, LAUNCH_GRAPH, 1, 1,
+     false, FUSION_STATS, FUSION_IDEAL, 128, NULL, false},
+    {"mlperf-v3.0", "MXNet of NGC 23.04, MLPerf Training v3.0 (2023)", 217, LAUNCH_GRAPH, 1, 1,
+     false, FUSION_STATS, FUSION_IDEAL, 128, NULL, false},
+    {"mlperf-v3.1", "MXNet of NGC 23.09, MLPerf Training v3.1 (2023)", 218, LAUNCH_GRAPH, 1, 1,
+     false, FUSION_STATS, FUSION_IDEAL, 128, NULL, false},
+    {"mlperf-v4.0", "MXNet of NGC 24.04, MLPerf Training v4.0 (2024)", 221, LAUNCH_GRAPH, 1, 1,
+     false, FUSION_STATS, FUSION_IDEAL, 128, NULL, false},
+    {"pytorch", "PyTorch with mixed precision and channels last, kernel by kernel", 221,
+     LAUNCH_SINGLE, 4, 4, true, FUSION_NONE, FUSION_NONE, 0, NULL, true},
+    {"pytorch-nchw", "PyTorch with mixed precision in its default layout, channels first", 221,
+     LAUNCH_SINGLE, 4, 4, true, FUSION_NONE, FUSION_NONE, 0, NULL, true},
+    {"nnl-2018", "Sony Neural Network Libraries, mixed precision (2018)", 203, LAUNCH_SINGLE, 13,
+     13, true, FUSION_BN_RELU, FUSION_BN_RELU, 0, nnl_overlap, false},
+    {NULL, "as calibrated", 221, LAUNCH_SINGLE, 1, 1, false, FUSION_IDEAL, FUSION_IDEAL, 0, NULL,
+     false},
+};
+
+/* The images up to which it merges less on @device; 0: never. */
+static int32_t software_small_batch(const struct software_era *era, const struct device *device)
+{
+    return device->compute_capability < 90 ? era->small_batch : 0;
+}
+
+static enum fusion least(enum fusion a, enum fusion b)
+{
+    return a < b ? a : b;
+}
+
+/* The fusion of @software on @device with @batch images. */
+static enum fusion software_fusion(const struct software_era *era, const struct device *device,
+                                   int64_t batch)
+{
+    enum fusion own = (enum fusion)device->fusion;
+    enum fusion most =
+        era->name && device->compute_capability == 70 ? era->volta : least(own, era->fusion);
+    return batch <= software_small_batch(era, device) ? least(most, FUSION_BN_RELU) : most;
+}
+
+/* 1.1 of "mlperf-v1.1"; NAN: @software is no round of MLPerf. */
+static double software_round(const char *software)
+{
+    double round;
+    int end = 0;
+    bool is_round = sscanf(software, "mlperf-v%lf%n", &round, &end) == 1 && !software[end];
+    return is_round ? round : NAN;
+}
+
+/* The facts of @software; never NULL. */
+static const struct software_era *software_era(const char *software)
+{
+    const struct software_era *era = eras;
+    while (era->name && strcmp(era->name, software))
+        era++;
+    return era;
+}
+
+/* ---- the fit ---- */
 
 enum { NO_GROUP = -1 };
 
@@ -361,4 +476,233 @@ void software_fit_release(struct software_fit *c)
     free(c->excess);
     free(c->folder);
     *c = (struct software_fit){0};
+}
+
+/* ---- start-up ---- */
+
+/* Runs from which a software may take its start-up, the nearest first. */
+enum kinship { SAME_SOFTWARE, SAME_ERA, ANY_SOFTWARE, KINSHIP_COUNT };
+
+static const char *const kinship_names[KINSHIP_COUNT] = {"under it", "of its era", "of all rounds"};
+
+static bool is_kin(const char *software, const char *other, enum kinship kinship)
+{
+    if (kinship == SAME_SOFTWARE)
+        return !strcmp(software, other);
+    return kinship == ANY_SOFTWARE || software_era(software)->launch == software_era(other)->launch;
+}
+
+static int32_t excesses_of(double *value, const struct software_fit *c, const char *software,
+                           enum kinship kinship)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < c->excesses; i++)
+        if (is_kin(software, c->excess[i].software, kinship))
+            value[count++] = c->excess[i].seconds;
+    return count;
+}
+
+bool software_fit_startup(const struct software_fit *c, const char *software,
+                          struct software_fit_startup *startup)
+{
+    AUTOFREE double *value = base_alloc(c->excesses, sizeof(*value));
+    int32_t count = 0;
+    enum kinship kinship = SAME_SOFTWARE;
+    if (!strncmp(software, "mlperf-", 7))
+        while (!(count = excesses_of(value, c, software, kinship)) && kinship + 1 < KINSHIP_COUNT)
+            kinship++;
+    if (count)
+        *startup = (struct software_fit_startup){fmax(0, base_median(value, count)), count,
+                                                 kinship_names[kinship]};
+    return count > 0;
+}
+
+/* ---- profiles ---- */
+
+/* Change of an efficiency from one round to the next. */
+static const double round_sd = 0.05;
+
+/* Two that differ in the layout of pictures alone. */
+static const char channels_last[] = "pytorch", channels_first[] = "pytorch-nchw";
+
+/* An efficiency of the second over that of the first. */
+struct layout {
+    double ratio, sd; /* geometric mean, and deviation of the logarithm from device to device */
+    int32_t devices;  /* that have both; 0: the ratio is not known */
+};
+
+/* Both numbers of one fit, with lines indented by @indent. */
+static void add_numbers(struct text *out, int32_t indent, double efficiency, double overhead,
+                        const char *source)
+{
+    field_write_quantity(out, indent, "efficiency", PROVENANCE_PUBLISHED, 0, source, "%.4g %%",
+                         100 * efficiency);
+    field_write_quantity(out, indent, "kernel_overhead", PROVENANCE_PUBLISHED, 0, source, "%.4g us",
+                         1e6 * overhead);
+}
+
+static char *layout_source(const struct software_fit *c, const struct layout *layout)
+{
+    return base_format("as under %s; efficiency times the ratio of %s to it on %d device%s in %s",
+                       channels_last, channels_first, layout->devices, base_plural(layout->devices),
+                       c->folder);
+}
+
+/* @group for @software, which is in another @layout (NULL: in the same). */
+static void add_group_fit(struct text *out, const struct software_fit *c,
+                          const struct software_fit_group *group, const char *software,
+                          const struct layout *layout)
+{
+    bool own = !strcmp(group->software, software);
+    AUTOFREE char *source =
+        own      ? base_format("foretrain calibrate device: %s, round %s, %d run%s on one node",
+                               c->folder, software, group->rows, group->rows == 1 ? "" : "s")
+        : layout ? layout_source(c, layout)
+                 : base_format("as under %s, the nearest in %s", group->software, c->folder);
+    text_add(out, "  - device: %s\n    fusion: %s\n", group->device, group->fusion);
+    if (group->small_batch)
+        text_add(out, "    small_batch: %d\n    small_fusion: %s\n", group->small_batch,
+                 group->small_fusion);
+    add_numbers(out, 4, group->efficiency * (layout ? layout->ratio : 1), group->overhead, source);
+    double more = own ? 0 : layout ? layout->sd : round_sd;
+    double sd = hypot(group->efficiency_sd, more);
+    text_add(out,
+             "    efficiency_sd: %.3g %%\n    overhead_sd: %.3g %%\n    correlation: %.3f\n"
+             "    residual: %.3g %%\n    rows: %d\n",
+             100 * sd, 100 * group->overhead_sd, group->correlation * group->efficiency_sd / sd,
+             100 * group->residual, own ? group->rows : 0);
+}
+
+/* Under the software, else under MLPerf's of the nearest round if it is one of those, the later of
+ * two. */
+static const struct software_fit_group *nearest_group(const struct software_fit *c,
+                                                      const char *device, const char *software)
+{
+    static const char prefix[] = "mlperf-";
+    const size_t length = sizeof(prefix) - 1;
+    const struct software_fit_group *best = NULL;
+    double least = INFINITY;
+    bool rounds = !strncmp(software, prefix, length);
+    for (int32_t i = 0; i < c->groups; i++) {
+        const struct software_fit_group *group = &c->group[i];
+        bool own = !strcmp(group->software, software);
+        bool other = rounds && !strncmp(group->software, prefix, length);
+        if (strcmp(group->device, device) || !(own || other))
+            continue;
+        double distance =
+            own ? 0 : fabs(software_round(group->software) - software_round(software));
+        if (distance <= least) {
+            least = distance;
+            best = group;
+        }
+    }
+    return best;
+}
+
+/* What pictures in @software's layout cost; nothing, if it is none of the two. */
+static struct layout find_layout(const struct software_fit *c, const char *software)
+{
+    struct layout layout = {1, 0, 0};
+    double sum = 0, squares = 0;
+    for (int32_t i = 0; i < c->groups && !strcmp(software, channels_first); i++) {
+        const struct software_fit_group *first = &c->group[i];
+        const struct software_fit_group *last = nearest_group(c, first->device, channels_last);
+        if (strcmp(first->software, channels_first) || !last)
+            continue;
+        double value = log(first->efficiency / last->efficiency);
+        sum += value;
+        squares += value * value;
+        layout.devices++;
+    }
+    if (!layout.devices)
+        return layout;
+    double mean = sum / layout.devices;
+    layout.ratio = exp(mean);
+    /* Assumed of one device: twice the deviation reaches to no difference. */
+    layout.sd = layout.devices > 1 ? sqrt(fmax(squares - sum * mean, 0) / (layout.devices - 1))
+                                   : fabs(mean) / 2;
+    return layout;
+}
+
+/* What a device without runs is given: as the devices that have some under @software, if it is none
+ * of MLPerf's and there are two or more, else as all of MLPerf's. */
+static double fallback_efficiency(const struct software_fit *c, const char *software, bool *own)
+{
+    double product = 0;
+    int32_t count = 0;
+    for (int32_t i = 0; i < c->groups && strncmp(software, "mlperf-", 7); i++) {
+        bool same = !strcmp(c->group[i].software, software);
+        product += same ? log(c->group[i].efficiency) : 0;
+        count += same;
+    }
+    *own = count > 1;
+    return *own ? exp(product / count) : c->pool.efficiency;
+}
+
+static void add_fallback(struct text *out, const struct software_fit *c, const char *software,
+                         const struct software_era *era, const struct layout *layout)
+{
+    bool own;
+    const char *like = layout->devices ? channels_last : software;
+    double efficiency = layout->ratio * fallback_efficiency(c, like, &own);
+    AUTOFREE char *source =
+        layout->devices
+            ? layout_source(c, layout)
+            : base_format("foretrain calibrate device: %s in %s",
+                          own ? "mean of its devices" : "median of all devices", c->folder);
+    text_add(out,
+             "\n# Of a device without runs; as the device file says, where fusion is not given.\n"
+             "fallback:\n");
+    if (era->fusion == FUSION_NONE)
+        text_add(out, "  fusion: %s\n", fusion_names[era->fusion]);
+    add_numbers(out, 2, efficiency, c->pool.overhead[era->launch], source);
+    text_add(out,
+             "  efficiency_sd: %.3g %%\n  overhead_sd: %.3g %%\n  residual: %.3g %%\n  rows: 0\n",
+             100 * hypot(c->pool.efficiency_sd, layout->sd), 100 * c->pool.overhead_sd[era->launch],
+             100 * c->residual);
+}
+
+static void add_startup(struct text *out, const struct software_fit *c, const char *software)
+{
+    struct software_fit_startup startup;
+    if (!software_fit_startup(c, software, &startup))
+        return;
+    AUTOFREE char *source =
+        base_format("foretrain calibrate device: %s, median of %d run%s %s on one node: "
+                    "all but epochs and evaluations",
+                    c->folder, startup.runs, startup.runs == 1 ? "" : "s", startup.whence);
+    field_write_quantity(out, 0, "startup", PROVENANCE_PUBLISHED, 0, source, "%.4g s",
+                         startup.seconds);
+}
+
+void software_fit_profile(struct text *out, const struct software_fit *c, const char *software)
+{
+    const struct software_era *era = software_era(software);
+    const struct layout layout = find_layout(c, software);
+    text_add(out, SOFTWARE_FIT_PROFILE " device --from ");
+    field_write_text(out, c->folder);
+    text_add(out, "\nversion: 1\n");
+    field_write_line(out, 0, "name", software);
+    field_write_line(out, 0, "description", era->description);
+    text_add(out, "nccl: %d\ncuda_graphs: %s\ngroups: %d\noverlap: %s\n%s", era->nccl,
+             era->launch == LAUNCH_GRAPH ? "true" : "false", era->groups_at_scale,
+             era->overlap ? "backward" : "none", era->wide_gradients ? "gradients: fp32\n" : "");
+    field_write_quantity(out, 0, "jitter", PROVENANCE_PUBLISHED, 0,
+                         "NVIDIA DeepLearningExamples, MXNet ResNet-50: one device against eight, "
+                         "V100 and A100",
+                         "%.3g %%", 100 * CALIBRATION_JITTER);
+    if (era->overlap_costs)
+        text_add(out, "%s", era->overlap_costs);
+    add_startup(out, c, software);
+    if (layout.devices)
+        field_write_line(out, 0, "without_layout", channels_last);
+    add_fallback(out, c, software, era, &layout);
+    text_add(out, "\nfits:\n");
+    for (int32_t i = 0; i < c->devices; i++) {
+        const struct software_fit_group *group = nearest_group(c, c->device[i], software);
+        if (group)
+            add_group_fit(out, c, group, software, NULL);
+        else if (layout.devices && (group = nearest_group(c, c->device[i], channels_last)))
+            add_group_fit(out, c, group, software, &layout);
+    }
 }

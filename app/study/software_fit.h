@@ -110,19 +110,6 @@ struct software_era {
     bool wide_gradients;       /**< they travel in fp32, else in fp16 */
 };
 
-/** The fusion of @software on @device with @batch images. */
-enum fusion software_fusion(const struct software_era *era, const struct device *device,
-                            int64_t batch);
-
-/** The images up to which it merges less on @device; 0: never. */
-int32_t software_small_batch(const struct software_era *era, const struct device *device);
-
-/** 1.1 of "mlperf-v1.1"; NAN: @software is no round of MLPerf. */
-double software_round(const char *software);
-
-/** The facts of @software; never NULL. */
-const struct software_era *software_era(const char *software);
-
 /** Coefficient of variation of a device's step time.
  * Source: published throughput of one against eight devices (NVIDIA DeepLearningExamples MXNet:
  * V100 1376 and 1340 images/s each, A100 3410 and 3334): 2.0 % longer without the all-reduce, over

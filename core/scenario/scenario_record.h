@@ -9,7 +9,3 @@
 /** Check the values of @scenario, read from @root, against each other; faults are located where
  * the value stands.  @return 0, or -1 with all faults. */
 int scenario_check(const struct scenario *scenario, const struct node *root, struct err *err);
-
-/** The part of it that concerns training.target and the epochs of the phases. */
-int scenario_check_target(const struct scenario *scenario, const struct node *root,
-                          struct err *err);

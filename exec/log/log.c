@@ -2,14 +2,238 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "exec/log/log_line.h"
-#include "exec/log/log_rows.h"
+#include "core/scenario/phase.h"
 #include "exec/log/mllog.h"
+
+/* ---- records as lines of CSV and of JSON, by one table of members ---- */
+
+/* Type of a member. */
+enum log_kind {
+    LOG_INTEGER, /**< int64_t */
+    LOG_REAL,    /**< double */
+    LOG_TIME,    /**< double, seconds since 1970: written in whole milliseconds */
+    LOG_BOOLEAN, /**< bool */
+    LOG_WORD     /**< const char *, without quotes, commas and blanks */
+};
+
+/* One member; a table ends with name NULL. */
+struct log_row {
+    const char *name; /**< column and key */
+    enum log_kind kind;
+    size_t offset; /**< in the record */
+};
+
+static void print_value(struct text *out, const struct log_row *row, const void *record, bool json)
+{
+    const void *member = (const char *)record + row->offset;
+    if (row->kind == LOG_INTEGER) {
+        text_add(out, "%" PRId64, *(const int64_t *)member);
+        return;
+    }
+    if (row->kind == LOG_WORD) {
+        text_add(out, json ? "\"%s\"" : "%s", *(const char *const *)member);
+        return;
+    }
+    if (row->kind == LOG_BOOLEAN) {
+        bool set = *(const bool *)member;
+        text_add(out, "%s", json ? (set ? "true" : "false") : (set ? "1" : "0"));
+        return;
+    }
+    double value = *(const double *)member;
+    if (isfinite(value))
+        text_add(out, row->kind == LOG_TIME ? "%.3f" : "%.9g", value);
+    else if (json)
+        text_add(out, "null");
+    else
+        text_add(out, "%s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+}
+
+/* Append the names as the first line of a CSV file. */
+static void log_rows_header(struct text *out, const struct log_row *rows)
+{
+    for (const struct log_row *row = rows; row->name; row++)
+        text_add(out, "%s%s", row == rows ? "" : ",", row->name);
+    text_append(out, "\n", 1);
+}
+
+/* Append @record as a line of CSV: booleans are 0 and 1, numbers that are not finite "nan", "inf"
+ * and "-inf". */
+static void log_rows_csv(struct text *out, const struct log_row *rows, const void *record)
+{
+    for (const struct log_row *row = rows; row->name; row++) {
+        if (row != rows)
+            text_append(out, ",", 1);
+        print_value(out, row, record, false);
+    }
+    text_append(out, "\n", 1);
+}
+
+/* Append @record as a line of JSON whose first member is "event": @event; numbers that are not
+ * finite are null.  Other numbers have the same digits as in CSV: 9 of them. */
+static void log_rows_json(struct text *out, const struct log_row *rows, const void *record,
+                          const char *event)
+{
+    text_add(out, "{\"event\": \"%s\"", event);
+    for (const struct log_row *row = rows; row->name; row++) {
+        text_add(out, ", \"%s\": ", row->name);
+        print_value(out, row, record, true);
+    }
+    text_append(out, "}\n", 2);
+}
+
+/* ---- log ---- */
+
+/* ---- the line for people on stderr ---- */
+
+/* The line, and the data collected for it since it was last printed. */
+struct log_line {
+    bool on, terminal;
+    const struct plan *plan; /**< borrowed */
+    int64_t total_steps;
+    int64_t first_step; /**< of this process, from 0 */
+    double printed_s;   /**< time of the last print, by the monotonic clock */
+    double seconds;     /**< of the steps since then */
+    int64_t images, steps, losses, skipped;
+    double loss;          /**< sum over `losses` of those steps; skipped ones have none */
+    double top1;          /**< of the last evaluation; negative: none */
+    int64_t all_images;   /**< of this process */
+    double all_seconds;   /**< of its steps */
+    struct log_step last; /**< step */
+};
+
+#define CLEAR "\r\033[K" /* to the start of the line, and erase it */
+
+enum { TERMINAL_S = 1, ELSEWHERE_S = 10 }; /* between two lines */
+
+/* A line for a run of @plan up to @total_steps; on stderr when @on. */
+static struct log_line log_line_new(bool on, const struct plan *plan, int64_t total_steps)
+{
+    return (struct log_line){.on = on,
+                             .terminal = isatty(STDERR_FILENO) != 0,
+                             .plan = plan,
+                             .total_steps = total_steps,
+                             .printed_s = -INFINITY,
+                             .top1 = -1};
+}
+
+/* Append "3 h 12 min", "12 min 5 s", "42 s" or "1.5 s". */
+static void log_line_duration(struct text *out, double seconds)
+{
+    double whole = rint(fmin(seconds, 1e15));
+    int64_t s = (int64_t)whole;
+    if (s >= 48 * 3600)
+        text_add(out, "%" PRId64 " d %" PRId64 " h", s / 86400, s % 86400 / 3600);
+    else if (s >= 3600)
+        text_add(out, "%" PRId64 " h %" PRId64 " min", s / 3600, s % 3600 / 60);
+    else if (s >= 60)
+        text_add(out, "%" PRId64 " min %" PRId64 " s", s / 60, s % 60);
+    else if (seconds >= 10)
+        text_add(out, "%" PRId64 " s", s);
+    else
+        text_add(out, "%.1f s", seconds);
+}
+
+/* Images of the steps after @step up to the end of the run. */
+static double images_left(const struct log_line *line, int64_t step)
+{
+    double images = 0;
+    int64_t begin = 0;
+    for (int32_t i = 0; i < line->plan->phase_count; i++) {
+        const struct phase *phase = &line->plan->phase[i];
+        int64_t end = begin + phase->steps;
+        int64_t from = step > begin ? step : begin;
+        int64_t to = line->total_steps < end ? line->total_steps : end;
+        if (to > from)
+            images += (double)(to - from) * (double)phase->global_batch;
+        begin = end;
+    }
+    return images;
+}
+
+static void print(struct log_line *line)
+{
+    AUTORELEASE(text) struct text text = {0};
+    const struct log_step *last = &line->last;
+    double pace = line->seconds > 0 ? (double)line->images / line->seconds : 0;
+    text_add(&text, "step %" PRId64 "/%" PRId64 "  epoch %.2f/%g  loss %.4f", last->step,
+             line->total_steps, last->epoch, line->plan->epochs,
+             line->losses ? line->loss / (double)line->losses : last->loss);
+    if (line->top1 >= 0)
+        text_add(&text, "  top-1 %.2f %%", 100 * line->top1);
+    text_add(&text, "  %.*f images/s", pace < 100 ? 1 : 0, pace);
+    if (line->skipped)
+        text_add(&text, "  %" PRId64 " skipped", line->skipped);
+    double left = images_left(line, last->step);
+    if (pace > 0 && left > 0) {
+        text_add(&text, "  ETA ");
+        log_line_duration(&text, left / pace);
+    }
+    fprintf(stderr, line->terminal ? CLEAR "%s" : "%s\n", text.data);
+    fflush(stderr);
+    line->seconds = line->loss = 0;
+    line->images = line->steps = line->losses = line->skipped = 0;
+}
+
+/* Collect @step, and print if it is time at @now_s. */
+static void log_line_step(struct log_line *line, const struct log_step *step, double now_s)
+{
+    line->last = *step;
+    line->seconds += step->seconds;
+    line->images += step->global_batch;
+    line->steps++;
+    line->skipped += step->skipped;
+    if (!step->skipped) {
+        line->loss += step->loss;
+        line->losses++;
+    }
+    line->all_seconds += step->seconds;
+    line->all_images += step->global_batch;
+    if (isinf(line->printed_s))
+        line->printed_s = now_s - step->seconds;
+    if (!line->on || now_s - line->printed_s < (line->terminal ? TERMINAL_S : ELSEWHERE_S))
+        return;
+    line->printed_s = now_s;
+    print(line);
+}
+
+/* Print @text on a line of its own. */
+static void log_line_say(struct log_line *line, const char *format, ...)
+{
+    va_list list;
+    if (!line->on)
+        return;
+    if (line->terminal)
+        fputs(CLEAR, stderr);
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fputc('\n', stderr);
+}
+
+/* Print the collected data and the pace of the whole run. */
+static void log_line_close(struct log_line *line)
+{
+    AUTORELEASE(text) struct text text = {0};
+    if (!line->on || line->all_images == 0)
+        return;
+    if (line->steps > 0)
+        print(line);
+    if (line->terminal)
+        fputc('\n', stderr);
+    log_line_duration(&text, line->all_seconds);
+    fprintf(stderr, "%" PRId64 " steps in %s: %.1f images/s\n", line->last.step - line->first_step,
+            text.data, line->all_seconds > 0 ? (double)line->all_images / line->all_seconds : 0);
+}
+
+/* ---- log ---- */
 
 /* What a line of steps.csv says. */
 struct step_record {

@@ -1,14 +1,174 @@
 #include "exec/train/train_loop.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
+#include "exec/step/half.h"
 #include "exec/step/rate.h"
 #include "exec/world/clock.h"
+
+/* ---- shards ---- */
+
+/* The ranks that share the optimizer's work in this phase, which are the first ones; other ranks
+ * repeat theirs.  Only if there is a shard. */
+static int32_t loop_shards(const struct loop *loop)
+{
+    const struct schedule *schedule = loop->job->schedule[loop->phase];
+    return grid_axis_size(schedule->grid, schedule_sharded(schedule));
+}
+
+/* Bytes of all gradients, with padding, and of parameters that are gathered. */
+static int64_t loop_exchanged(const struct loop *loop)
+{
+    const struct scenario *scenario = loop->job->scenario;
+    int64_t each = dtype_size((enum dtype)scenario->model.gradients);
+    if (loop->shard)
+        each += dtype_size((enum dtype)scenario->model.compute);
+    return loop->packing.elements * each;
+}
+
+/* Whether each rank has its shard of the parameters in fp32, and of others a copy in the type of
+ * the arithmetic. */
+static bool gathers_copies(const struct loop *loop)
+{
+    const struct scenario *scenario = loop->job->scenario;
+    return loop->shard && scenario->model.compute != scenario->model.master;
+}
+
+/* Of the parameters in loop->weights, the same on all ranks: of a shard rounded to the type in
+ * which they are gathered. */
+static uint64_t loop_hash(const struct loop *loop)
+{
+    int64_t count = loop->layout.parameters;
+    AUTOFREE float *parameter = base_alloc(count, sizeof(*parameter));
+    memcpy(parameter, loop->weights.parameter, (size_t)count * sizeof(*parameter));
+    if (gathers_copies(loop))
+        half_round((enum dtype)loop->job->scenario->model.compute, count, parameter);
+    uint64_t hash = base_hash(BASE_HASH_SEED, parameter, (size_t)count * sizeof(*parameter));
+    return hash;
+}
+
+/* Between the order of @flat and the device's. */
+static void turn(const struct loop *loop, bool back, float *flat)
+{
+    int64_t count = loop->layout.parameters;
+    if (!loop->job->device_ops->turn)
+        return;
+    AUTOFREE float *before = base_alloc(count, sizeof(*before));
+    memcpy(before, flat, (size_t)count * sizeof(*before));
+    loop->job->device_ops->turn(loop->device, back, before, flat);
+}
+
+/* The first shards ranks have one part each; in a torus, other rows have the same.  The last part
+ * may go on behind the parameters. */
+static void collect(struct loop *loop, float *flat)
+{
+    const struct schedule *schedule = loop->job->schedule[loop->phase];
+    int32_t buckets = loop->packing.buckets, shards = loop_shards(loop);
+    int64_t count = slice_elements(loop->shard, buckets);
+    AUTOFREE float *mine = base_alloc(count, sizeof(*mine));
+    AUTOFREE float *padded = base_alloc(loop->packing.elements, sizeof(*padded));
+    void *all;
+    turn(loop, false, flat);
+    memcpy(padded, flat, (size_t)loop->layout.parameters * sizeof(*flat));
+    slice_pack(loop->shard, buckets, padded, mine);
+    int64_t bytes = loop->world.rank < shards ? count * (int64_t)sizeof(*mine) : 0;
+    const float *next = world_gather(mine, bytes, &all) > 0 ? all : NULL;
+    for (int32_t rank = 0; next && rank < shards; rank++) {
+        AUTOFREE struct slice *shard = packing_shard(&loop->packing, schedule, rank);
+        slice_unpack(shard, buckets, next, padded);
+        next += slice_elements(shard, buckets);
+    }
+    memcpy(flat, padded, (size_t)loop->layout.parameters * sizeof(*flat));
+    turn(loop, true, flat);
+    free(all);
+}
+
+void loop_collect(struct loop *loop)
+{
+    if (!loop->shard)
+        return;
+    collect(loop, loop->weights.momentum);
+    if (gathers_copies(loop))
+        collect(loop, loop->weights.parameter);
+}
+
+/* ---- divergence ---- */
+
+/* All ranks find the same; one reports it. */
+static bool tells(const struct loop *loop, struct err *err)
+{
+    err_exit(err, 70);
+    return loop->world.rank == 0;
+}
+
+int loop_check_divergence(const struct loop *loop, struct err *err)
+{
+    const struct loss_scale *scale = &loop->scale;
+    if (!loop->diverged)
+        return 0;
+    if (!tells(loop, err))
+        return -1;
+    const char *advice =
+        "training has diverged, and no checkpoint is written; resume an older one, "
+        "or start again, with a smaller training.learning_rate.base";
+    if (scale->in_a_row < LOSS_SCALE_SKIP_LIMIT)
+        return err_add_code(err, 70,
+                            "step %" PRId64 ": the gradients were infinite or NaN, in fp32 and "
+                            "with a fixed loss scale (%g): %s",
+                            loop->diverged, scale->value, advice);
+    return err_add_code(err, 70,
+                        "step %" PRId64 ": the gradients were infinite or NaN for %d steps in a "
+                        "row (loss scale %g): %s",
+                        loop->diverged, LOSS_SCALE_SKIP_LIMIT, scale->value, advice);
+}
+
+static bool are_finite(const float *value, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(value[i]))
+            return false;
+    return true;
+}
+
+int loop_check_finite(const struct loop *loop, struct err *err)
+{
+    const struct weights *weights = &loop->weights;
+    const struct layout *layout = &loop->layout;
+    if (are_finite(weights->parameter, layout->parameters) &&
+        are_finite(weights->momentum, layout->parameters) &&
+        are_finite(weights->statistics, layout->statistic_count))
+        return 0;
+    if (!tells(loop, err))
+        return -1;
+    return err_add_code(err, 70,
+                        "step %" PRId64 ": weights, momentum or statistics of batch norm are "
+                        "infinite or NaN: training has diverged, and no checkpoint is written; "
+                        "resume an older one, or start again, with a smaller "
+                        "training.learning_rate.base",
+                        loop->progress.step);
+}
+
+int loop_check_end(const struct loop *loop, struct err *err)
+{
+    const struct loss_scale *scale = &loop->scale;
+    if (scale->in_a_row < 2 || loop->result->interrupted)
+        return 0;
+    if (!tells(loop, err))
+        return -1;
+    return err_add_code(err, 70,
+                        "the last %" PRId64 " steps were skipped, since their gradients "
+                        "overflowed (loss scale now %g): they trained nothing; the weights are "
+                        "those of the last good step",
+                        scale->in_a_row, scale->value);
+}
+
+/* ---- the loop ---- */
 
 static volatile sig_atomic_t asked_to_stop;
 

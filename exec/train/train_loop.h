@@ -88,17 +88,6 @@ void loop_run(struct loop *loop, int64_t steps);
  * @return 0, or -1 (exit code 70) on all ranks: the weights of two ranks differ. */
 int loop_average(struct loop *loop, struct err *err);
 
-/** The ranks that share the optimizer's work in this phase, which are the first ones; other ranks
- * repeat theirs.  Only if there is a shard. */
-int32_t loop_shards(const struct loop *loop);
-
-/** Bytes of all gradients, with padding, and of parameters that are gathered. */
-int64_t loop_exchanged(const struct loop *loop);
-
-/** Of the parameters in loop->weights, the same on all ranks: of a shard rounded to the type in
- * which they are gathered. */
-uint64_t loop_hash(const struct loop *loop);
-
 /** After loop_average(), on all ranks together: collect the parts of a sharded momentum, and of
  * parameters of which ranks have copies, in loop->weights of rank 0. */
 void loop_collect(struct loop *loop);
