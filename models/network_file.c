@@ -456,7 +456,7 @@ static struct model *read_document(struct document *document, struct err *err)
 
 struct model *network_read(const struct files *files, const char *path, struct err *err)
 {
-    return read_document(yaml_read_from(files, path, NULL, err), err);
+    return read_document(yaml_read_file(files, path, NULL, err), err);
 }
 
 struct model *network_read_text(const char *name, const char *text, struct err *err)

@@ -14,7 +14,7 @@ static bool put_file(struct json *files, const char *name, char *path,
                      char *(*find)(const char *name, struct err *err),
                      const struct option_list *set, struct err *err)
 {
-    struct document *document = path ? yaml_read_library(path, find, err) : NULL;
+    struct document *document = path ? yaml_read_file(NULL, path, find, err) : NULL;
     for (int32_t i = 0; document && set && i < set->count; i++)
         if (scenario_takes(set->item[i]))
             yaml_set(document, set->item[i], err);

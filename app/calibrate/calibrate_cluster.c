@@ -172,7 +172,7 @@ static int run_job(const struct runs *runs, const struct validate_request *asked
     struct validate_notes notes;
     struct wish wish = wish_for_ranks(runs->ranks, runs->ranks);
     wish.real = true;
-    if (job_open(&job, asked->head.argument.item[0], asked->predict.set.item,
+    if (job_open(&job, NULL, asked->head.argument.item[0], asked->predict.set.item,
                  asked->predict.set.count, NULL, &wish, err))
         return -1;
     struct schedule **schedule = job_training(&job, err);

@@ -8,7 +8,7 @@
 #include "config.h"
 #include "core/base/file.h"
 
-/* ---- the front: points for which no other is better in one number and as good in the other ---- */
+/* ---- the front: no other point is better in one number and as good in the other ---- */
 
 /* Two numbers of a point, of which less is better; NAN: the point does not count. */
 struct merit {
@@ -290,7 +290,7 @@ static uint64_t add_platform(const struct sweep *sweep, int64_t point, uint64_t 
     AUTORELEASE(option_list) struct option_list set = set_at(sweep, point);
     AUTORELEASE(err) struct err err = {0};
     struct job job;
-    if (!job_read(&job, sweep->plan.job, set.item, set.count, &draw_centre, &err)) {
+    if (!job_read(&job, NULL, sweep->plan.job, set.item, set.count, &draw_centre, &err)) {
         uint64_t own = platform_hash(job.platform);
         hash = base_hash(hash, &own, sizeof(own));
         job_release(&job);

@@ -292,7 +292,7 @@ int import_compare_job(struct import *import, const struct import_request *reque
             "%s: a step takes %.4g ms, but computation and exposed communication of a "
             "device %.4g ms: kernels belong to more steps or devices than the file tells",
             import->file, 1e3 * measured.step, 1e3 * (measured.step - measured.gaps));
-    if (job_open(&job, request->job, NULL, 0, &draw_centre, &(struct wish){0}, err))
+    if (job_open(&job, NULL, request->job, NULL, 0, &draw_centre, &(struct wish){0}, err))
         return -1;
     int failed =
         job_point(&job, JOB_LAST, &point, err) || predict(&predicted, &point, profile->own, err);

@@ -283,7 +283,8 @@ static struct card find_card(const struct import *import, const char *base)
     int32_t cards = import->wiring.count[VERTEX_NIC];
     struct card card = {cards > 1 ? cards : 1, import->nic.bandwidth.value,
                         import->nic.efficiency.value};
-    AUTORELEASE(yaml) struct document *document = base ? yaml_read_file(base, &ignored) : NULL;
+    AUTORELEASE(yaml)
+    struct document *document = base ? yaml_read_file(NULL, base, NULL, &ignored) : NULL;
     if (document) {
         const struct node *root = yaml_root(document);
         double count = card_value(root, "node.nics", UNIT_NONE);

@@ -24,10 +24,10 @@ static int apply_software(struct job *job, struct err *err)
     if (!name)
         return 0;
     AUTOFREE char *path = path_at(job, "cluster.software", name);
-    job->software = software_read_from(job->files, path, err);
+    job->software = software_read(job->files, path, err);
     if (job->software && job->software->without_layout && !model_has_layout(job->model)) {
         struct software *named = job->software;
-        job->software = software_read_from(job->files, named->without_layout, err);
+        job->software = software_read(job->files, named->without_layout, err);
         job->without_layout = true;
         software_free(named);
     }
@@ -86,15 +86,8 @@ static int read_network(struct job *job, struct err *err)
     return is_file ? adopt_sizes(job, err) : 0;
 }
 
-int job_read(struct job *job, const char *path, const char *const *set, int32_t set_count,
-             const struct draw *draw, struct err *err)
-{
-    return job_read_from(job, NULL, path, set, set_count, draw, err);
-}
-
-int job_read_from(struct job *job, const struct files *files, const char *path,
-                  const char *const *set, int32_t set_count, const struct draw *draw,
-                  struct err *err)
+int job_read(struct job *job, const struct files *files, const char *path, const char *const *set,
+             int32_t set_count, const struct draw *draw, struct err *err)
 {
     *job = (struct job){.files = files};
     if (draw)
@@ -129,7 +122,7 @@ static int check_name(const char *key, const char *value, struct err *err)
         struct platform *platform = platform_read_changed(NULL, value, NULL, 0, &unknowns, err);
         known = platform;
     } else if (!strcmp(key, "cluster.software")) {
-        struct software *software = software_read(value, err);
+        struct software *software = software_read(NULL, value, err);
         known = software;
         software_free(software);
     } else if (!strcmp(key, "model.network") && !network_is_file(value)) {
@@ -159,17 +152,10 @@ int job_resolve(struct job *job, const struct wish *wish, struct err *err)
                           wish, err);
 }
 
-int job_open(struct job *job, const char *path, const char *const *set, int32_t set_count,
-             const struct draw *draw, const struct wish *wish, struct err *err)
+int job_open(struct job *job, const struct files *files, const char *path, const char *const *set,
+             int32_t set_count, const struct draw *draw, const struct wish *wish, struct err *err)
 {
-    return job_open_from(job, NULL, path, set, set_count, draw, wish, err);
-}
-
-int job_open_from(struct job *job, const struct files *files, const char *path,
-                  const char *const *set, int32_t set_count, const struct draw *draw,
-                  const struct wish *wish, struct err *err)
-{
-    if (job_read_from(job, files, path, set, set_count, draw, err))
+    if (job_read(job, files, path, set, set_count, draw, err))
         return -1;
     if (!job_resolve(job, wish, err))
         return 0;

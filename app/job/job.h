@@ -32,17 +32,13 @@ struct draw {
 /** All unknown inputs in their centre. */
 extern const struct draw draw_centre;
 
-/** Read scenario @path with @set ("key=value", count), its platform, which @set may change, too,
- * software and network.  Unknown inputs are as in @draw; NULL: they are refused.
+/** Read scenario @path, of @files or (NULL) on disk, with @set ("key=value", count), its platform,
+ * which @set may change, too, software and network.  Unknown inputs are as in @draw; NULL: they are
+ * refused.
  * @return 0, or -1 with the messages of scenario, platform, software or network; then @job is
  * released. */
-int job_read(struct job *job, const char *path, const char *const *set, int32_t set_count,
-             const struct draw *draw, struct err *err);
-
-/** The same of @files; NULL: on disk. */
-int job_read_from(struct job *job, const struct files *files, const char *path,
-                  const char *const *set, int32_t set_count, const struct draw *draw,
-                  struct err *err);
+int job_read(struct job *job, const struct files *files, const char *path, const char *const *set,
+             int32_t set_count, const struct draw *draw, struct err *err);
 
 /** Whether @value can stand at @key of a scenario, whatever stands at other keys: its type and its
  * word, and that what it names exists.  Keys of platforms, unknown keys and values that are no
@@ -55,13 +51,8 @@ int job_check_value(const char *key, const char *value, struct err *err);
 int job_resolve(struct job *job, const struct wish *wish, struct err *err);
 
 /** Both; on failure @job is released. */
-int job_open(struct job *job, const char *path, const char *const *set, int32_t set_count,
-             const struct draw *draw, const struct wish *wish, struct err *err);
-
-/** The same of @files; NULL: on disk. */
-int job_open_from(struct job *job, const struct files *files, const char *path,
-                  const char *const *set, int32_t set_count, const struct draw *draw,
-                  const struct wish *wish, struct err *err);
+int job_open(struct job *job, const struct files *files, const char *path, const char *const *set,
+             int32_t set_count, const struct draw *draw, const struct wish *wish, struct err *err);
 
 void job_release(struct job *job);
 

@@ -34,7 +34,7 @@ static int check_platform(const char *path, struct err *err)
 static int check_job(const char *path, struct err *err)
 {
     AUTORELEASE(job) struct job job = {0};
-    return job_open(&job, path, NULL, 0, &draw_centre, &(struct wish){0}, err);
+    return job_open(&job, NULL, path, NULL, 0, &draw_centre, &(struct wish){0}, err);
 }
 
 static int deliver(const struct new_request *request, struct text *text, const char *next,

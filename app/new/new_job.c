@@ -197,7 +197,7 @@ static int find_software(const struct new_request *request, const struct platfor
         request->software ? base_copy(request->software) : platform_newest_software(device->name);
     if (!name && device->compute_capability)
         name = base_copy(any_software);
-    *software = name ? software_read(name, err) : NULL;
+    *software = name ? software_read(NULL, name, err) : NULL;
     return (name && !*software) ? -1 : 0;
 }
 

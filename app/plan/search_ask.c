@@ -82,7 +82,7 @@ static int read_job_with(const struct search *search, const char *platform, int 
         option_list_add(&set, "allreduce.grid=null");
         option_list_add(&set, decided);
     }
-    return job_read(job, q->path, set.item, set.count, &draw_centre, err);
+    return job_read(job, NULL, q->path, set.item, set.count, &draw_centre, err);
 }
 
 static int read_job(const struct search *search, const char *platform, struct job *job,

@@ -235,7 +235,8 @@ static int find_inputs(struct study *study, struct err *err)
     struct search *search = study->search;
     struct option_list set = candidate_set(&search->question, &search->list[search->best]);
     AUTORELEASE(job) struct job job = {0};
-    int failed = job_read(&job, search->question.path, set.item, set.count, &draw_centre, err);
+    int failed =
+        job_read(&job, NULL, search->question.path, set.item, set.count, &draw_centre, err);
     option_list_release(&set);
     if (failed)
         return -1;

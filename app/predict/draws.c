@@ -51,8 +51,8 @@ static int read_at(const struct draw_loop *loop, int32_t input, double quantile,
     struct job job;
     for (int32_t i = 0; i < inputs; i++)
         all[i] = i == input ? quantile : NAN;
-    if (job_read_from(&job, options->files, loop->centre->scenario.path, options->set.item,
-                      options->set.count, &(struct draw){all, inputs}, err))
+    if (job_read(&job, options->files, loop->centre->scenario.path, options->set.item,
+                 options->set.count, &(struct draw){all, inputs}, err))
         return -1;
     job_release(&job);
     return 0;

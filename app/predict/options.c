@@ -22,8 +22,8 @@ int predict_open_job(struct job *job, const char *path, const struct predict_opt
                      const struct draw *draw, struct err *err)
 {
     struct wish wish = predict_wish(options);
-    return job_open_from(job, options->files, path, options->set.item, options->set.count, draw,
-                         &wish, err);
+    return job_open(job, options->files, path, options->set.item, options->set.count, draw, &wish,
+                    err);
 }
 
 /* Without folding, every rank draws its own noise; else all are as slow as the slowest, in each

@@ -15,7 +15,7 @@ static int check_job(const struct check_request *request, struct text *out, stru
     const char *path = request->head.argument.item[0];
     AUTORELEASE(job) struct job job = {0};
     struct wish wish = {.ignore_memory = request->ignore_memory};
-    if (job_open(&job, path, request->set.item, request->set.count, &draw_centre, &wish, err))
+    if (job_open(&job, NULL, path, request->set.item, request->set.count, &draw_centre, &wish, err))
         return -1;
     struct extent cluster = job.resolved.cluster;
     int failed = 0;
@@ -55,7 +55,7 @@ static int read_device(const char *file, struct text *name, struct err *err)
 
 static int read_software(const char *file, struct text *name, struct err *err)
 {
-    struct software *software = software_read(file, err);
+    struct software *software = software_read(NULL, file, err);
     text_add(name, "%s", software ? software->name : "");
     software_free(software);
     return software ? 0 : -1;

@@ -67,7 +67,8 @@ static int show_scenario(const void *record, struct text *out, struct err *err)
     for (int32_t i = 0; i < request->set.count; i++)
         platform = platform || !scenario_takes(request->set.item[i]);
     AUTORELEASE(job) struct job job = {0};
-    if (platform && job_read(&job, path, request->set.item, request->set.count, &draw_centre, err))
+    if (platform &&
+        job_read(&job, NULL, path, request->set.item, request->set.count, &draw_centre, err))
         return -1;
     return scenario_explain(out, path, request->set.item, request->set.count, err);
 }
@@ -76,7 +77,7 @@ static int show_schedule(const void *record, struct text *out, struct err *err)
 {
     const struct show_job_request *request = record;
     AUTORELEASE(job) struct job job = {0};
-    if (job_open(&job, request->head.argument.item[0], request->set.item, request->set.count,
+    if (job_open(&job, NULL, request->head.argument.item[0], request->set.item, request->set.count,
                  &draw_centre, &(struct wish){.ignore_memory = true}, err))
         return -1;
     AUTORELEASE(point) struct point point = {0};
@@ -92,7 +93,7 @@ static int show_job(const void *record, struct text *out, struct err *err)
 {
     const struct show_job_request *request = record;
     AUTORELEASE(job) struct job job = {0};
-    if (job_open(&job, request->head.argument.item[0], request->set.item, request->set.count,
+    if (job_open(&job, NULL, request->head.argument.item[0], request->set.item, request->set.count,
                  &draw_centre, &(struct wish){.ignore_memory = true}, err))
         return -1;
     resolved_print(out, &job.resolved,

@@ -56,7 +56,8 @@ static int read_run(struct runs *runs, const char *path, struct err *err)
 {
     AUTORELEASE(err) struct err warnings = {0};
     AUTORELEASE(job) struct job job = {0};
-    if (job_open(&job, path, NULL, 0, NULL, &(struct wish){.ignore_memory = true}, &warnings)) {
+    if (job_open(&job, NULL, path, NULL, 0, NULL, &(struct wish){.ignore_memory = true},
+                 &warnings)) {
         err_add_code(err, warnings.exit_code, "%.*s", (int)strlen(warnings.text) - 1,
                      warnings.text);
         return -1;

@@ -34,7 +34,7 @@ static int check(const struct train_request *request, struct job *job, struct dr
         wish = wish_for_ranks(request->compute.started, request->compute.started);
     wish.real = true;
     if (train_request_check(request, err) ||
-        job_read(job, request->head.argument.item[0], set->item, set->count, NULL, err))
+        job_read(job, NULL, request->head.argument.item[0], set->item, set->count, NULL, err))
         return -1;
     const char *images = job->scenario.training.data.path;
     const char *more = job->scenario.training.data.validation_path;

@@ -83,7 +83,7 @@ static int fill(struct exec_job *job, const struct train_request *request, bool 
 {
     const struct option_list *set = &request->set;
     const char *path = request->job ? request->job : request->head.argument.item[0];
-    if (job_read(&job->job, path, set->item, set->count, NULL, err) ||
+    if (job_read(&job->job, NULL, path, set->item, set->count, NULL, err) ||
         (trains && lay_out_ranks(job, each, err)))
         return -1;
     job->job.scenario.training.data.strict |= request->strict_data;

@@ -53,7 +53,8 @@ static int workspace(const void *record, struct text *out, struct err *err)
     AUTORELEASE(job) struct job job = {0};
     struct json *json = json_new_object(), *rows = json_new_array();
     const struct option_list *set = &request->set;
-    int failed = job_read(&job, request->head.argument.item[0], set->item, set->count, NULL, err);
+    int failed =
+        job_read(&job, NULL, request->head.argument.item[0], set->item, set->count, NULL, err);
     failed = failed ||
              measure_list_read(&list, NULL, request->batches ? request->batches : "1", err) ||
              add_all(&job, request, &list, rows, err);

@@ -105,8 +105,8 @@ static int read_job(struct trial *trial, struct err *err)
 {
     const struct validate_request *request = &trial->request;
     const char *path = request->head.argument.item[0];
-    if (job_read(&trial->job, path, request->predict.set.item, request->predict.set.count, NULL,
-                 err))
+    if (job_read(&trial->job, NULL, path, request->predict.set.item, request->predict.set.count,
+                 NULL, err))
         return -1;
     struct wish wish = choose_ranks(trial);
     if (job_resolve(&trial->job, &wish, err))

@@ -403,25 +403,13 @@ static struct document *finish(struct document *document)
     return NULL;
 }
 
-struct document *yaml_read_file(const char *path, struct err *err)
-{
-    return yaml_read_library(path, NULL, err);
-}
-
 char *files_find(const struct files *files, char *(*find)(const char *name, struct err *err),
                  const char *name, struct err *err)
 {
     return files && files->alone ? base_copy(name) : find(name, err);
 }
 
-struct document *yaml_read_library(const char *path,
-                                   char *(*find)(const char *name, struct err *err),
-                                   struct err *err)
-{
-    return yaml_read_from(NULL, path, find, err);
-}
-
-struct document *yaml_read_from(const struct files *files, const char *path,
+struct document *yaml_read_file(const struct files *files, const char *path,
                                 char *(*find)(const char *name, struct err *err), struct err *err)
 {
     struct document *document = base_alloc(1, sizeof(*document));

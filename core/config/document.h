@@ -28,7 +28,7 @@ struct document_text {
 /** See yaml.h. */
 struct document {
     struct node *root;
-    char *(*find)(const char *name, struct err *err); /**< of yaml_read_from(), or NULL */
+    char *(*find)(const char *name, struct err *err); /**< of yaml_read_file(), or NULL */
     const struct files *files;                        /**< likewise */
     struct text text;                                 /**< all texts read, for hashing */
     struct document_text **part;                      /**< (part_count) owned */

@@ -57,22 +57,15 @@ struct files {
 char *files_find(const struct files *files, char *(*find)(const char *name, struct err *err),
                  const char *name, struct err *err);
 
-/** Read @path.  A top-level `extends: other.yaml` (relative to the file) is read first and this
- * file's keys replace its keys, mapping by mapping; sequences and scalars replace whole, and null
- * removes a key.
+/** Read @path, of @files first (NULL: none), else on disk.  A top-level `extends: other.yaml`
+ * (relative to the file) is read first and this file's keys replace its keys, mapping by mapping;
+ * sequences and scalars replace whole, and null removes a key.  `extends: word` without a folder
+ * and an ending may also be a name: @find (NULL: only paths are known) gives its file, which the
+ * caller frees, or NULL with a message.
  * @return the document, to be released with yaml_free(), or NULL with located messages: not
  * readable (exit code 66), syntax, duplicate key, extends in a circle or through more than 64
  * files, more than 100000 nodes or 64 levels (aliases expanded), bytes that are not UTF-8 text. */
-struct document *yaml_read_file(const char *path, struct err *err);
-
-/** The same, where `extends: word` without a folder and an ending may also be a name: @find gives
- * its file, which the caller frees, or NULL with a message. */
-struct document *yaml_read_library(const char *path,
-                                   char *(*find)(const char *name, struct err *err),
-                                   struct err *err);
-
-/** The same from @files (NULL: none) first; @find is NULL where only paths are known. */
-struct document *yaml_read_from(const struct files *files, const char *path,
+struct document *yaml_read_file(const struct files *files, const char *path,
                                 char *(*find)(const char *name, struct err *err), struct err *err);
 
 /** Read @text as the content of a file called @name; `extends` is refused. */

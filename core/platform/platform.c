@@ -232,7 +232,7 @@ static char *find_device(const char *name, struct err *err)
 int device_read(struct device *device, const char *name, struct err *err)
 {
     AUTOFREE char *path = find_device(name, err);
-    struct document *document = path ? yaml_read_library(path, find_device, err) : NULL;
+    struct document *document = path ? yaml_read_file(NULL, path, find_device, err) : NULL;
     if (!document)
         return -1;
     int failed = read_checked(device, document, err);
@@ -283,7 +283,7 @@ static int read_device(struct platform *platform, const struct node *root,
     AUTOFREE char *path = files && files->alone
                               ? base_copy(platform->device_name)
                               : platform_find_device(platform->device_name, &name->origin, err);
-    struct document *document = path ? yaml_read_from(files, path, find_device, err) : NULL;
+    struct document *document = path ? yaml_read_file(files, path, find_device, err) : NULL;
     if (!document)
         return -1;
     int failed = change(document, "device.", changes, err);
@@ -338,7 +338,7 @@ struct platform *platform_read_changed(const struct files *files, const char *na
                                        struct unknowns *unknowns, struct err *err)
 {
     AUTOFREE char *path = files_find(files, platform_find, name, err);
-    struct document *document = path ? yaml_read_from(files, path, platform_find, err) : NULL;
+    struct document *document = path ? yaml_read_file(files, path, platform_find, err) : NULL;
     return read_document(document, &(struct changes){set, count, unknowns, files}, err);
 }
 
@@ -357,7 +357,7 @@ enum scenario_other platform_file_kind(const char *path)
     char *(*const find[])(const char *, struct err *) = {platform_find, find_device,
                                                          platform_find_software};
     for (size_t i = 0; i < ARRAY_SIZE(find) && file && !document; i++)
-        document = yaml_read_library(path, find[i], &ignored);
+        document = yaml_read_file(NULL, path, find[i], &ignored);
     enum scenario_other kind = document ? scenario_other(yaml_root(document)) : OTHER_NONE;
     return kind;
 }
@@ -378,14 +378,15 @@ int platform_files(struct json *files, const char *name, const char *const *set,
 {
     const struct changes changes = {.set = set, .count = count};
     char *path = platform_find(name, err);
-    struct document *document = path ? yaml_read_library(path, platform_find, err) : NULL;
+    struct document *document = path ? yaml_read_file(NULL, path, platform_find, err) : NULL;
     free(path);
     const struct node *device = document ? node_get(yaml_root(document), "device") : NULL;
     int failed = 0;
     if (device && device->kind == NODE_SCALAR) {
         path = platform_find_device(device->text, &device->origin, err);
-        failed = put_file(files, "device", path ? yaml_read_library(path, find_device, err) : NULL,
-                          "device.", &changes, err);
+        failed =
+            put_file(files, "device", path ? yaml_read_file(NULL, path, find_device, err) : NULL,
+                     "device.", &changes, err);
         free(path);
     }
     return put_file(files, "platform", document, "platform.", &changes, err) || failed ? -1 : 0;

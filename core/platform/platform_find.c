@@ -268,7 +268,7 @@ int platform_list(struct text *out, const char *folder, struct err *err)
         AUTORELEASE(err)
         struct err ignored = {0}; /* one that cannot be read is listed by its name alone */
         AUTOFREE char *path = base_format("%s/%s.yaml", below, *name);
-        AUTORELEASE(yaml) struct document *document = yaml_read_file(path, &ignored);
+        AUTORELEASE(yaml) struct document *document = yaml_read_file(NULL, path, NULL, &ignored);
         const struct node *node = document ? node_get(yaml_root(document), "description") : NULL;
         text_add(out, "%-22s %s\n", *name, node && node->text ? node->text : "");
     }
@@ -308,7 +308,7 @@ char *platform_like(const char *device, int32_t devices, int32_t nics)
 static bool has_runs(const char *name, const char *device)
 {
     AUTORELEASE(err) struct err ignored = {0};
-    struct software *software = software_read(name, &ignored);
+    struct software *software = software_read(NULL, name, &ignored);
     bool has = software && software_find_fit(software, device)->rows > 0;
     software_free(software);
     return has;

@@ -124,16 +124,11 @@ static int check(const struct software *software, const struct node *root, struc
     return result;
 }
 
-struct software *software_read(const char *name, struct err *err)
-{
-    return software_read_from(NULL, name, err);
-}
-
-struct software *software_read_from(const struct files *files, const char *name, struct err *err)
+struct software *software_read(const struct files *files, const char *name, struct err *err)
 {
     AUTOFREE char *path = files_find(files, platform_find_software, name, err);
     struct document *document =
-        path ? yaml_read_from(files, path, platform_find_software, err) : NULL;
+        path ? yaml_read_file(files, path, platform_find_software, err) : NULL;
     if (!document)
         return NULL;
     struct software *software = base_alloc(1, sizeof(*software));

@@ -52,13 +52,11 @@ struct software {
     struct software_fit rest; /**< for devices not in the list; its `device` is NULL */
 };
 
-/** Read a profile by name (searched in platforms/software) or by path.
+/** Read a profile by name (searched in @files, or if that is NULL in platforms/software) or by
+ * path.
  * @return the profile, or NULL: not found (exit code 66, with those that are near), or located
  * messages about its content: as of software_table, or two fits for one device. */
-struct software *software_read(const char *name, struct err *err);
-
-/** The same of @files; NULL: none. */
-struct software *software_read_from(const struct files *files, const char *name, struct err *err);
+struct software *software_read(const struct files *files, const char *name, struct err *err);
 
 void software_free(struct software *software);
 

@@ -120,7 +120,7 @@ static int read_end(struct prices *prices, const char *path, double quantile, st
         all[i] = quantile;
     AUTORELEASE(unknowns)
     struct unknowns unknowns = {.quantile = all, .quantile_count = UNKNOWN_LIMIT};
-    AUTORELEASE(yaml) struct document *document = yaml_read_file(path, err);
+    AUTORELEASE(yaml) struct document *document = yaml_read_file(NULL, path, NULL, err);
     if (!document)
         return -1;
     const struct node *root = yaml_root(document);

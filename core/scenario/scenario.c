@@ -87,7 +87,7 @@ static struct document *read_with_assignments(const struct files *files, const c
                                               const char *const *set, int32_t set_count,
                                               struct unknowns *unknowns, struct err *err)
 {
-    struct document *document = yaml_read_from(files, path, NULL, err);
+    struct document *document = yaml_read_file(files, path, NULL, err);
     if (!document)
         return NULL;
     int failed = 0;

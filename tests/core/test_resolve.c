@@ -18,7 +18,8 @@ static void read_rest(struct job *job)
 {
     const struct scenario *s = &job->scenario;
     job->platform = platform_read(s->cluster.platform, &job->err);
-    job->software = s->cluster.software ? software_read(s->cluster.software, &job->err) : NULL;
+    job->software =
+        s->cluster.software ? software_read(NULL, s->cluster.software, &job->err) : NULL;
     job->model = network_build(s->model.network, (int32_t)s->model.image, (int32_t)s->model.classes,
                                &job->err);
     if (job->err.count)
@@ -191,7 +192,7 @@ static double jitter(const char *noise)
 TEST(jitter_is_the_devices_unless_it_is_given)
 {
     struct job job = job_with(PHASE, "");
-    job.software = software_read("mlperf-v4.0", &job.err);
+    job.software = software_read(NULL, "mlperf-v4.0", &job.err);
     assert_non_null(job.software);
     software_apply(job.software, platform_change_device(job.platform));
     assert_int_equal(resolve(&job, (struct wish){0}), 0);

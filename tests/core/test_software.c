@@ -30,7 +30,7 @@ static struct software *read_text(const char *text, struct err *err)
     FILE *file = fdopen(descriptor, "w");
     fputs(text, file);
     fclose(file);
-    struct software *software = software_read(path, err);
+    struct software *software = software_read(NULL, path, err);
     unlink(path);
     return software;
 }
@@ -127,7 +127,7 @@ TEST(refuses_what_it_does_not_know)
 TEST(names_the_profiles_there_are)
 {
     HELD(err) err = {0};
-    assert_null(software_read("mlperf-v0.66", &err));
+    assert_null(software_read(NULL, "mlperf-v0.66", &err));
     assert_message(&err, 66, "did you mean 'mlperf-v0.6'?");
 }
 
@@ -140,7 +140,7 @@ TEST(every_profile_of_the_library_reads_and_is_named_after_its_file)
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         struct err err = {0};
-        OWN(software) *software = software_read(names[i], &err);
+        OWN(software) *software = software_read(NULL, names[i], &err);
         assert_ok(software, err);
         assert_string_equal(software->name, names[i]);
         const struct software_fit *fit = software->fits.item;

@@ -253,7 +253,7 @@ static void write_file(const char *name, const char *text)
 static struct document *read_file(const char *name, struct err *err)
 {
     AUTOFREE char *path = path_of(name);
-    return yaml_read_file(path, err);
+    return yaml_read_file(NULL, path, NULL, err);
 }
 
 static int make_folder(void **state)

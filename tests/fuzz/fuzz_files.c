@@ -20,7 +20,7 @@ static bool read_device(const char *path, struct err *err)
 
 static bool read_software(const char *path, struct err *err)
 {
-    OWN(software) *software = software_read(path, err);
+    OWN(software) *software = software_read(NULL, path, err);
     return software;
 }
 
