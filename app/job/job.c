@@ -31,6 +31,9 @@ static int apply_software(struct job *job, struct err *err)
         job->without_layout = true;
         software_free(named);
     }
+    if (job->software && job->platform &&
+        software_check_device(job->software, platform_device(job->platform), err))
+        return -1;
     if (job->software && job->platform)
         software_apply(job->software, platform_change_device(job->platform));
     return job->software ? 0 : -1;

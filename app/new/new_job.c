@@ -198,7 +198,7 @@ static int find_software(const struct new_request *request, const struct platfor
     if (!name && device->compute_capability)
         name = base_copy(any_software);
     *software = name ? software_read(NULL, name, err) : NULL;
-    return (name && !*software) ? -1 : 0;
+    return name && (!*software || software_check_device(*software, device, err)) ? -1 : 0;
 }
 
 int new_job(const struct new_request *request, struct text *out, struct err *err)

@@ -151,6 +151,18 @@ void software_free(struct software *software)
     free(software);
 }
 
+int software_check_device(const struct software *software, const struct device *device,
+                          struct err *err)
+{
+    if (!software->nccl || device->compute_capability || !strcmp(device->name, "ideal"))
+        return 0;
+    return err_add_code(err, 65,
+                        "software %s was fitted on GPUs with CUDA, and device %s has no "
+                        "'compute_capability': leave cluster.software out, and kernels are as "
+                        "fast as the device file says",
+                        software->name, device->name);
+}
+
 const struct software_fit *software_find_fit(const struct software *software, const char *device)
 {
     const struct software_fit *fit = find(software, software->fits.count, device);

@@ -60,6 +60,11 @@ struct software *software_read(const struct files *files, const char *name, stru
 
 void software_free(struct software *software);
 
+/** Check that @device can run @software: a profile with a version of NCCL is of NVIDIA's GPUs.
+ * @return 0, or -1. */
+int software_check_device(const struct software *software, const struct device *device,
+                          struct err *err);
+
 /** The fit of the device called @device, or the one for all others; borrowed. */
 const struct software_fit *software_find_fit(const struct software *software, const char *device);
 
