@@ -31,6 +31,14 @@ static int check_platform(const char *path, struct err *err)
     return platform ? 0 : -1;
 }
 
+static int check_device(const char *path, struct err *err)
+{
+    struct device device = {0};
+    int failed = device_read(&device, path, err);
+    device_release(&device);
+    return failed;
+}
+
 static int check_job(const char *path, struct err *err)
 {
     AUTORELEASE(job) struct job job = {0};
@@ -51,6 +59,14 @@ static int deliver(const struct new_request *request, struct text *text, const c
         return -1;
     text_add(out, "written: %s\nnext: foretrain %s %s\n", request->to, next, request->to);
     return 0;
+}
+
+static int run_device(const void *record, struct text *out, struct err *err)
+{
+    AUTORELEASE(text) struct text text = {0};
+    int failed = new_device(record, &text, err) ||
+                 deliver(record, &text, "show device", check_device, out, err);
+    return failed ? -1 : 0;
 }
 
 static int run_platform(const void *record, struct text *out, struct err *err)
@@ -79,12 +95,37 @@ static int run_job(const void *record, struct text *out, struct err *err)
 #define ROW_COUNT                                                                                  \
     OPTION_ROW("nodes", 'n', OPTION_INTEGER, AT(nodes), "N", NULL, "How many there are")
 
+#define ROW_INSIDE(missing)                                                                        \
+    OPTION_ROW("inside", 0, OPTION_TEXT, AT(inside), "KIND:RATE", NULL,                            \
+               "What joins the devices of a node, one way: nvlink:900GB/s, xgmi:64GB/s@mesh, "     \
+               "pcie5" missing)
+
+static const struct option device_options[] = {
+    OPTION_ROW("peak", 0, OPTION_TEXTS, AT(peak), "TYPE=RATE", NULL,
+               "FLOP/s of fp32, fp16 or bf16 without sparsity: bf16=2250T; may be repeated"),
+    OPTION_ROW("memory", 0, OPTION_TEXT, AT(memory), "SIZE@RATE", NULL,
+               "Size and bandwidth of its memory: 180GB@8TB/s"),
+    OPTION_ROW("nvlink", 0, OPTION_TEXT, AT(nvlink), "RATE", NULL,
+               "Of NVLink one way, half of what data sheets say: 900GB/s", .bars = "inside"),
+    ROW_INSIDE(),
+    OPTION_ROW("pcie", 0, OPTION_INTEGER, AT(pcie), "N", NULL,
+               "Generation of its PCI Express slot of 16 lanes"),
+    OPTION_ROW("compute-capability", 0, OPTION_INTEGER, AT(capability), "N", NULL,
+               "Of CUDA, 10 * major + minor: 100 (default: by the rate of NVLink)"),
+    ROW_TO,
+    ROW_OVERWRITE,
+    ROW_LAST};
+
 static const struct option platform_options[] = {
     ROW_COUNT,
     OPTION_ROW("gpus", 0, OPTION_TEXT, AT(gpus), "NxNAME", NULL,
                "Devices of a node, by a name of 'foretrain list devices' or a file: 8xh100"),
     OPTION_ROW("nics", 0, OPTION_TEXT, AT(nics), "NxRATE", NULL,
                "Network cards of a node: 8x400Gb/s"),
+    ROW_INSIDE(" (default: as the device file says)"),
+    OPTION_ROW("fabric", 0, OPTION_TEXT, AT(fabric), "KIND", NULL,
+               "What the network is: infiniband, roce, efa, slingshot, omni-path or tcp (default: "
+               "infiniband; below 56 Gb/s tcp)"),
     OPTION_ROW("leaves", 0, OPTION_INTEGER, AT(leaves), "N", NULL,
                "Leaf switches that share the nodes evenly (default: only the cards limit)"),
     OPTION_ROW("uplinks", 0, OPTION_INTEGER, AT(uplinks), "N", NULL,
@@ -114,6 +155,18 @@ static const struct option job_options[] = {
 
 static const struct new_request defaults = {.network = "resnet50", .batch = 32};
 
+static const struct command new_device_command = {
+    .name = "device",
+    .synopsis = "NAME --peak TYPE=RATE --memory SIZE@RATE [options]",
+    .help = "a device file from the numbers of a data sheet",
+    .examples = "foretrain new device b200 --peak bf16=2250T --memory 180GB@8TB/s --nvlink "
+                "900GB/s --pcie 5 --to b200.yaml\n"
+                "foretrain new platform --nodes 16 --gpus 8x./b200.yaml --nics 8x400Gb/s --to "
+                "mine.yaml",
+    RECORD(device_options, struct new_request, &defaults),
+    TAKES(1, 1),
+    .run = run_device,
+};
 static const struct command new_platform_command = {
     .name = "platform",
     .synopsis = "--nodes N --gpus NxNAME [--nics NxRATE] [options]",
@@ -134,10 +187,11 @@ static const struct command new_job_command = {
     .run = run_job,
 };
 
-static const struct command *const kinds[] = {&new_platform_command, &new_job_command, NULL};
+static const struct command *const kinds[] = {&new_device_command, &new_platform_command,
+                                              &new_job_command, NULL};
 
 const struct command command_new = {
     .name = "new",
-    .help = "first drafts of a platform and a job, to be completed by hand",
+    .help = "first drafts of a device, a platform and a job, to be completed by hand",
     .sub = kinds,
 };

@@ -1,20 +1,33 @@
 #pragma once
 
 /** @file
- * First drafts of platforms and jobs: commented YAML files that `check` and `predict` accept at
- * once.
+ * First drafts of devices, platforms and jobs: commented YAML files that `check` and `predict`
+ * accept at once.
  */
 
 #include "app/cli/request.h"
+#include "core/platform/platform.h"
 
-/** What both kinds are asked for.  A kind's own options are 0 or NULL in the other. */
+/** What joins the devices of a node. */
+struct new_inside {
+    enum device_links links; /**< LINKS_NONE: their slots and a processor */
+    bool mesh;
+    double bandwidth; /**< one way, of a device's links or slot, in a mesh of one link [bytes/s] */
+    int64_t pcie;     /**< generation of the slot that was given; 0: none */
+};
+
+/** What all kinds are asked for.  A kind's own options are 0 or NULL in the others. */
 struct new_request {
     struct request head;
     const char *to; /**< NULL: standard output */
     bool overwrite;
     int32_t nodes;
-    const char *gpus, *nics; /**< "8xh100", "8x400Gb/s" */
-    int32_t leaves, uplinks; /**< uplinks of each leaf */
+    const char *gpus, *nics;     /**< "8xh100", "8x400Gb/s" */
+    const char *inside, *fabric; /**< "nvlink:900GB/s", "roce"; NULL: see the manual page */
+    int32_t leaves, uplinks;     /**< uplinks of each leaf */
+    struct option_list peak;     /**< "bf16=2250T" */
+    const char *memory, *nvlink;
+    int32_t pcie, capability; /**< generation of the slot; of CUDA; 0: not given */
     const char *platform, *network;
     int32_t batch;        /**< images per device */
     const char *target;   /**< "75.9 %", or NULL: epochs end the job */
@@ -22,8 +35,17 @@ struct new_request {
                                PyTorch: the job says that it is one of them */
 };
 
+/** Read @given, "nvlink:900GB/s", "xgmi:64GB/s@mesh" or "pcie5".
+ * @return 0, or -1: anything else (exit code 64). */
+int new_read_inside(struct new_inside *inside, const char *given, struct err *err);
+
+/** Append a device with the numbers of its data sheet.
+ * @return 0, or -1: no peak or memory, numbers that are none (exit code 64). */
+int new_device(const struct new_request *request, struct text *out, struct err *err);
+
 /** Append a platform of the machine in @request.
- * @return 0, or -1: no nodes or devices (exit code 64), an unknown device (66). */
+ * @return 0, or -1: no nodes or devices, nothing known of what joins them (exit code 64), links
+ * that no platform can describe (65), an unknown device (66). */
 int new_platform(const struct new_request *request, struct text *out, struct err *err);
 
 /** Append a job, which exchanges gradients and starts as its software does.

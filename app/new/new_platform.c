@@ -2,7 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/cli/option.h"
 #include "app/new/new.h"
+#include "core/base/unit.h"
 #include "core/config/field_write.h"
 #include "core/network/nccl.h"
 #include "core/platform/platform.h"
@@ -15,8 +17,12 @@ struct machine {
     double rate;           /* of a card [bytes/s] */
     struct platform *near; /* of the library, with the same kind of device; owned */
     char *near_name;       /* owned */
-    struct fabric *inside; /* one node of it; owned */
     struct device device;  /* where no platform has it; owned */
+    struct new_inside inside;
+    char *inside_source; /* owned */
+    double slot;         /* of cards [bytes/s] */
+    enum fabric_kind fabric;
+    bool fabric_given;
     struct text *out;
 };
 
@@ -25,7 +31,7 @@ static const char *read_times(const char *text, int32_t *count)
 {
     int length = 0;
     if (!text || sscanf(text, "%9dx%n", count, &length) != 1 || !length || *count < 1 ||
-        *count > 64)
+        *count > 256)
         return NULL;
     return text + length;
 }
@@ -33,23 +39,30 @@ static const char *read_times(const char *text, int32_t *count)
 static int read_nics(struct machine *machine, struct err *err)
 {
     const struct new_request *request = machine->request;
-    if (!request->nics && request->nodes == 1)
-        return 0;
     if (!request->nics)
-        return err_add_code(err, 64,
-                            "%d nodes need the network cards of a node, as in --nics 8x400Gb/s",
-                            request->nodes);
+        return 0;
     AUTORELEASE(err) struct err found = {0};
     const char *rate = read_times(request->nics, &machine->nics);
     int failed = !rate || unit_parse(UNIT_BYTES_PER_SECOND, rate, &machine->rate, &found) ||
                  machine->rate < 1;
     const char *reason = err_reason(&found);
     if (failed)
-        err_add_code(err, 64,
-                     "--nics: expected 1 to 64 network cards and the rate of one, as in 8x400Gb/s, "
-                     "got '%s'%s%s",
-                     request->nics ? request->nics : "", *reason ? ": " : "", reason);
+        err_add_code(
+            err, 64,
+            "--nics: expected 1 to 256 network cards and the rate of one, as in 8x400Gb/s, "
+            "got '%s'%s%s",
+            request->nics ? request->nics : "", *reason ? ": " : "", reason);
     return failed ? -1 : 0;
+}
+
+/* Chips of a torus need no cards. */
+static int need_nics(const struct machine *machine, struct err *err)
+{
+    if (machine->nics || machine->request->nodes == 1 || machine->inside.links == LINKS_TORUS2D)
+        return 0;
+    return err_add_code(err, 64,
+                        "%d nodes need the network cards of a node, as in --nics 8x400Gb/s",
+                        machine->request->nodes);
 }
 
 static int check_leaves(const struct machine *machine, struct err *err)
@@ -61,54 +74,185 @@ static int check_leaves(const struct machine *machine, struct err *err)
     return 0;
 }
 
-/* A platform with the same nodes, else one with the same device, else a node of PCIe cards. */
+/* A platform with the same nodes, else one with the same device; or the device alone. */
 static int find_near(struct machine *machine, bool *same, struct err *err)
 {
-    char *found = platform_like(machine->gpu, machine->gpus, machine->nics);
-    *same = found;
-    if (!found)
-        found = platform_like(machine->gpu, machine->gpus, 0);
-    if (!found)
-        found = platform_like(machine->gpu, 0, 0);
-    if (!found && device_read(&machine->device, machine->gpu, err))
-        return -1;
-    machine->near_name = found ? found : base_copy("l40s-node");
+    const struct {
+        int32_t gpus, nics;
+        double rate;
+    } like[] = {{machine->gpus, machine->nics, machine->rate},
+                {machine->gpus, machine->nics, 0},
+                {machine->gpus, 0, 0},
+                {0, 0, 0}};
+    size_t i = 0;
+    while (i < ARRAY_SIZE(like) && !(machine->near_name = platform_like(
+                                         machine->gpu, like[i].gpus, like[i].nics, like[i].rate)))
+        i++;
+    *same = i < 2 && !machine->request->inside;
+    if (!machine->near_name)
+        return device_read(&machine->device, machine->gpu, err);
     machine->near = platform_read(machine->near_name, err);
-    if (!machine->near)
-        return -1;
-    struct grid grid = grid_nearest_square(platform_devices_per_node(machine->near));
-    machine->inside = platform_fabric(machine->near, 1, grid_ranks(grid), grid, err);
-    return machine->inside ? 0 : -1;
+    return machine->near ? 0 : -1;
 }
 
 static const struct device *device_of(const struct machine *machine)
 {
-    return machine->device.name ? &machine->device : platform_device(machine->near);
+    return machine->near ? platform_device(machine->near) : &machine->device;
 }
 
-/* ---- numbers ---- */
+/* ---- what joins devices and nodes ---- */
 
-struct wanted {
-    const char *path;
-    const struct quantity *found;
-    enum unit unit;
-};
-
-static void look(void *context, const struct quantity *quantity, enum unit unit)
+int new_read_inside(struct new_inside *inside, const char *given, struct err *err)
 {
-    struct wanted *wanted = context;
-    if (!strcmp(quantity->path, wanted->path)) {
-        wanted->found = quantity;
-        wanted->unit = unit;
+    AUTOFREE char *text = base_copy(given);
+    int generation = 0, length = 0;
+    *inside = (struct new_inside){0};
+    if (sscanf(text, "pcie%1d%n", &generation, &length) == 1 && !text[length] && generation > 2 &&
+        generation < 8) {
+        inside->pcie = generation;
+        inside->bandwidth = device_slot_bandwidth(generation);
+        return 0;
     }
+    char *rate = strchr(text, ':'), *mesh = rate ? strchr(rate, '@') : NULL;
+    if (rate)
+        *rate++ = '\0';
+    if (mesh)
+        *mesh++ = '\0';
+    int32_t kind = base_find_word(text, device_links_names);
+    AUTORELEASE(err) struct err found = {0};
+    if (!rate || kind < LINKS_NVLINK || kind > LINKS_SOCKET || (mesh && strcmp(mesh, "mesh")) ||
+        unit_parse(UNIT_BYTES_PER_SECOND, rate, &inside->bandwidth, &found) ||
+        inside->bandwidth < 1)
+        return err_add_code(err, 64,
+                            "expected nvlink, xgmi, roce or socket with the rate of a device one "
+                            "way, as in nvlink:900GB/s, or of each link of a mesh, as in "
+                            "xgmi:64GB/s@mesh; or pcie3 to pcie7; got '%s'",
+                            given);
+    inside->links = (enum device_links)kind;
+    inside->mesh = mesh;
+    return 0;
 }
 
-static struct wanted find_number(const struct machine *machine, const char *path)
+/* As the device file says. */
+static int take_inside(struct machine *machine, struct err *err)
 {
-    struct wanted wanted = {.path = path};
-    platform_each_quantity(machine->near, look, &wanted);
-    return wanted;
+    const struct device *device = device_of(machine);
+    struct new_inside *inside = &machine->inside;
+    *inside = (struct new_inside){(enum device_links)device->links.kind, device->links.mesh,
+                                  device->links.bandwidth.value, 0};
+    if (inside->links == LINKS_TORUS3D || inside->links == LINKS_NEURON)
+        return err_add_code(
+            err, 65,
+            "%s: its links make a torus %s, which no platform file can describe: "
+            "'kind: torus' has two dimensions, of whole machines",
+            device->name, inside->links == LINKS_NEURON ? "inside a node" : "of three dimensions");
+    if (inside->links != LINKS_TORUS2D && (inside->links == LINKS_NONE || machine->gpus == 1))
+        *inside = (struct new_inside){.bandwidth = machine->slot};
+    machine->inside_source =
+        inside->links == LINKS_NONE
+            ? base_format("%s: PCI Express %lld.0, 16 lanes", device->name, (long long)device->pcie)
+            : base_format("%s: %s", device->name, device->links.bandwidth.source);
+    if (inside->bandwidth > 0)
+        return 0;
+    return err_add_code(err, 64,
+                        "%s: its file does not say what joins the devices of a node (links) or "
+                        "its slot (pcie); give it, as in --inside nvlink:900GB/s, --inside "
+                        "xgmi:64GB/s@mesh or --inside pcie5",
+                        device->name);
 }
+
+static int find_inside(struct machine *machine, struct err *err)
+{
+    const struct device *device = device_of(machine);
+    const char *given = machine->request->inside;
+    machine->slot = device->pcie ? device_slot_bandwidth(device->pcie) : 0;
+    if (!given && take_inside(machine, err))
+        return -1;
+    if (given && new_read_inside(&machine->inside, given, err))
+        return -1;
+    if (given)
+        machine->inside_source = base_copy("given to foretrain new");
+    if (machine->inside.pcie)
+        machine->slot = machine->inside.bandwidth;
+    else if (!(machine->slot > 0))
+        machine->slot = device_slot_bandwidth(5);
+    return 0;
+}
+
+/* Networks of less than 56 Gb/s a card are hardly InfiniBand today. */
+static int find_fabric(struct machine *machine, struct err *err)
+{
+    const char *given = machine->request->fabric;
+    machine->fabric = machine->rate < 7e9 ? FABRIC_TCP : FABRIC_INFINIBAND;
+    machine->fabric_given = given;
+    int32_t word = given ? base_find_word(given, fabric_names) : FABRIC_INFINIBAND;
+    if (word <= FABRIC_UNKNOWN)
+        return option_unknown(err, "--fabric", given, fabric_names + 1);
+    if (given)
+        machine->fabric = (enum fabric_kind)word;
+    return 0;
+}
+
+/* Part of the links' bandwidth that payload gets. */
+static double find_efficiency(const struct machine *machine, enum device_links links,
+                              const char **source)
+{
+    static const struct row {
+        enum device_links links;
+        int32_t from; /* compute capability */
+        double efficiency;
+        const char *source;
+    } rows[] = {
+        {LINKS_NVLINK, 100, .802, "NCCL 2.28 src/graph/topo.h: SM100_NVLINK_BW 40.1 GB/s of 50"},
+        {LINKS_NVLINK, 90, .824, "NCCL 2.28 src/graph/topo.h: SM90_NVLINK_BW 20.6 GB/s of 25"},
+        {LINKS_NVLINK, 70, .8, "NCCL 2.28 src/graph/topo.h: SM80_NVLINK_BW 20.0 GB/s of 25"},
+        {LINKS_NVLINK, 0, .9, "NCCL 2.28 src/graph/topo.h: SM60_NVLINK_BW 18.0 GB/s of 20"},
+        {LINKS_XGMI, 0, .75, "RCCL 2.27 src/graph/topo.h: GFX94X_XGMI_WIDTH 48 GB/s of 64"},
+        {LINKS_ROCE, 0, .96, "as a network card"},
+        {LINKS_SOCKET, 0, .7, "nobody published what MPI reaches over it"},
+        {LINKS_TORUS2D, 0, .9, "nobody published it"},
+        {LINKS_NONE, 0, .762,
+         "NCCL 2.28 src/graph/topo.h: PCI_BW 12.0 GB/s for Gen3 x16 of 15.754"},
+    };
+    const struct row *row = rows;
+    while (row->links != links || row->from > device_of(machine)->compute_capability)
+        row++;
+    *source = row->source;
+    return row->efficiency;
+}
+
+/* A network: half of the way through its switches, what software adds to a message, and the part of
+ * a card's bandwidth that payload gets. */
+static const struct network {
+    double latency;
+    const char *latency_source;
+    double between, spread; /* between 0: NCCL's figure */
+    const char *between_source;
+    double efficiency;
+    const char *efficiency_source;
+} networks[FABRIC_COUNT] = {
+    [FABRIC_INFINIBAND] = {195e-9, "half of leaf, spine, leaf at 130 ns a switch", 0, .4,
+                           "over InfiniBand", .96,
+                           "NCCL 2.28 src/graph/topo.h: NET_BW 12.0 GB/s of 12.5 for 100 Gb/s"},
+    [FABRIC_ROCE] = {1.2e-6, "half of leaf, spine, leaf at 0.8 us an Ethernet switch", 0, .4,
+                     "over RoCE", .96,
+                     "NCCL 2.28 src/graph/topo.h: NET_BW 12.0 GB/s of 12.5 for 100 Gb/s"},
+    [FABRIC_EFA] = {0, "contained in transport.between", 34e-6, .49,
+                    "over EFA: 15 us of MPI (AWS, recalled) to 75 us of aws-ofi-nccl's "
+                    "platform-aws.cpp for p5, geometric mean",
+                    .96, "as InfiniBand of the same rate"},
+    [FABRIC_SLINGSHOT] = {525e-9, "half of three switches at 350 ns (De Sensi et al., SC20)",
+                          5.3e-6, .59,
+                          "over Slingshot: 2 us of MPI (De Sensi et al., SC20, recalled) to 14 us "
+                          "of NCCL's Simple, geometric mean",
+                          .96, "as InfiniBand of the same rate"},
+    [FABRIC_OMNI_PATH] = {165e-9, "half of leaf, spine, leaf at 110 ns a switch (recalled)", 2e-6,
+                          .4, "MPI over Omni-Path, about 1 us, with its copy", .96,
+                          "as InfiniBand of the same rate"},
+    [FABRIC_TCP] = {1.2e-6, "half of leaf, spine, leaf at 0.8 us an Ethernet switch", 27e-6, .37,
+                    "over TCP: 15 to 50 us through the kernels of both ends, geometric mean", .941,
+                    "1448 bytes of payload in a frame of 1538"},
+};
 
 static void add_number(struct text *out, int32_t indent, const char *key, enum unit unit,
                        double value, const char *source)
@@ -117,21 +261,9 @@ static void add_number(struct text *out, int32_t indent, const char *key, enum u
                          unit_text(unit, value));
 }
 
-/* What the near platform says at @path. */
-static void add_near(const struct machine *machine, int32_t indent, const char *key,
-                     const char *path)
+static bool has_plane(const struct machine *machine)
 {
-    struct wanted wanted = find_number(machine, path);
-    if (!wanted.found)
-        return;
-    AUTOFREE char *source = base_format("as in %s: %s", machine->near_name, wanted.found->source);
-    add_number(machine->out, indent, key, wanted.unit, wanted.found->value, source);
-}
-
-static double near_value(const struct machine *machine, const char *path)
-{
-    struct wanted wanted = find_number(machine, path);
-    return wanted.found ? wanted.found->value : 0;
+    return machine->inside.links != LINKS_NONE && machine->inside.links != LINKS_SOCKET;
 }
 
 /* ---- sections ---- */
@@ -146,89 +278,75 @@ static void add_pairs(const struct machine *machine, const char *end, int32_t co
     text_add(machine->out, "]}\n");
 }
 
-/* The kind of link that the near platform calls pcie. */
-static int32_t near_pcie(const struct machine *machine)
-{
-    int32_t kind = 0;
-    while (kind + 1 < machine->inside->tier_count &&
-           strcmp(machine->inside->tier_name[kind], "pcie"))
-        kind++;
-    return kind;
-}
-
-/* What a device of the near platform sends to the others of its node over NVLink [bytes/s]: in a
- * mesh over several links. */
-static double near_inside(const struct machine *machine)
-{
-    const struct fabric *fabric = machine->inside;
-    int32_t pcie = near_pcie(machine);
-    double sum = 0;
-    AUTOFREE bool *seen = base_alloc(fabric->link_count, sizeof(*seen));
-    for (int32_t rank = 1; rank < fabric->ranks; rank++) {
-        struct route route;
-        fabric_route(fabric, 0, rank, &route);
-        const struct link *link = &fabric->link[route.link[0]];
-        if (link->tier != pcie && !seen[route.link[0]])
-            sum += link->bandwidth;
-        seen[route.link[0]] = true;
-    }
-    return sum / near_value(machine, "node.links[0].efficiency");
-}
-
-static void add_inside(const struct machine *machine, bool nvlink)
-{
-    static const char path[] = "node.links[0].bandwidth";
-    double one = near_value(machine, path), all = nvlink ? near_inside(machine) : one;
-    text_add(machine->out, "    - name: inside\n");
-    if (all > 1.001 * one) {
-        AUTOFREE char *source =
-            base_format("all links of a device, as in %s: %s", machine->near_name,
-                        find_number(machine, path).found->source);
-        add_number(machine->out, 6, "bandwidth", UNIT_BYTES_PER_SECOND, all, source);
-    } else
-        add_near(machine, 6, "bandwidth", path);
-    add_near(machine, 6, "efficiency", "node.links[0].efficiency");
-    add_near(machine, 6, "latency", "node.links[0].latency");
-}
-
-static void add_pcie(const struct machine *machine)
-{
-    static const char *const keys[] = {"bandwidth", "efficiency", "latency"};
-    text_add(machine->out, "    - name: pcie\n");
-    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-        AUTOFREE char *path = base_format("node.links[%d].%s", near_pcie(machine), keys[i]);
-        add_near(machine, 6, keys[i], path);
-    }
-}
-
-/* Devices meet in a plane of switches (NVLink) or at the processor (PCIe); cards are at PCIe. */
-static void add_node(const struct machine *machine, bool nvlink)
+static void add_link(const struct machine *machine, const char *name, double bandwidth,
+                     const char *source, double efficiency, const char *efficiency_source)
 {
     struct text *out = machine->out;
+    text_add(out, "    - name: %s\n", name);
+    add_number(out, 6, "bandwidth", UNIT_BYTES_PER_SECOND, bandwidth, source);
+    add_number(out, 6, "efficiency", UNIT_FRACTION, efficiency, efficiency_source);
+    add_number(out, 6, "latency", UNIT_SECONDS, 0, "contained in transport");
+}
+
+static void add_links(const struct machine *machine)
+{
+    const char *source;
+    double efficiency = find_efficiency(machine, machine->inside.links, &source);
+    text_add(machine->out, "  links:\n");
+    add_link(machine, "inside", machine->inside.bandwidth, machine->inside_source, efficiency,
+             source);
+    if (machine->inside.links == LINKS_NONE || !machine->nics)
+        return;
+    efficiency = find_efficiency(machine, LINKS_NONE, &source);
+    add_link(machine, "pcie", machine->slot,
+             device_of(machine)->pcie ? "the slot of the device: PCI Express, 16 lanes"
+                                      : "PCI Express 5.0, 16 lanes: the device file does not say",
+             efficiency, source);
+}
+
+static void add_mesh(const struct machine *machine)
+{
+    text_add(machine->out, "    - {link: inside, all_to_all: [");
+    for (int32_t i = 0; i < machine->gpus; i++)
+        text_add(machine->out, "%sgpu%d", i ? ", " : "", i);
+    text_add(machine->out, "]}\n");
+}
+
+/* Devices meet in a plane of switches or a mesh, and share switches of PCIe with the cards; or at
+ * the processor. */
+static void add_node(const struct machine *machine)
+{
+    struct text *out = machine->out;
+    bool plane = has_plane(machine), mesh = plane && machine->inside.mesh;
     int32_t groups = machine->nics < machine->gpus ? machine->nics : machine->gpus;
     text_add(out, "\nnode:\n  devices: %d\n", machine->gpus);
-    if (nvlink)
+    if (!plane)
+        text_add(out, "  cpus: 1\n");
+    else if (!mesh)
         text_add(out,
                  "  switches: %d    # switch0 joins all devices; the others devices and cards\n",
                  1 + groups);
-    else
-        text_add(out, "  cpus: 1\n");
+    else if (groups)
+        text_add(out, "  switches: %d    # of PCIe, for devices and cards\n", groups);
     if (machine->nics)
         text_add(out, "  nics: %d\n", machine->nics);
-    text_add(out, "  links:\n");
-    add_inside(machine, nvlink);
-    if (nvlink && machine->nics)
-        add_pcie(machine);
-    text_add(out, "  edges:\n    - {link: inside, connect: ");
-    add_pairs(machine, "gpu", machine->gpus, nvlink ? "switch" : "cpu", 0, 1);
-    if (nvlink && machine->nics) {
+    add_links(machine);
+    text_add(out, "  edges:\n");
+    if (mesh)
+        add_mesh(machine);
+    else {
+        text_add(out, "    - {link: inside, connect: ");
+        add_pairs(machine, "gpu", machine->gpus, plane ? "switch" : "cpu", 0, 1);
+    }
+    if (plane && machine->nics) {
         text_add(out, "    - {link: pcie, connect: ");
-        add_pairs(machine, "gpu", machine->gpus, "switch", 1, groups);
+        add_pairs(machine, "gpu", machine->gpus, "switch", !mesh, groups);
     }
     if (machine->nics) {
-        text_add(out, "    - {link: %s, connect: ", nvlink ? "pcie" : "inside");
-        add_pairs(machine, "nic", machine->nics, nvlink ? "switch" : "cpu", nvlink,
-                  nvlink ? groups : 1);
+        text_add(out, "    - {link: %s, connect: ",
+                 machine->inside.links == LINKS_NONE ? "inside" : "pcie");
+        add_pairs(machine, "nic", machine->nics, plane ? "switch" : "cpu", plane && !mesh,
+                  plane ? groups : 1);
     }
 }
 
@@ -254,11 +372,9 @@ static void add_tiers(const struct machine *machine)
 
 static void add_limits(const struct machine *machine)
 {
-    char *path = base_format("node.links[%d].bandwidth", near_pcie(machine));
-    if (machine->rate > near_value(machine, path))
+    if (machine->rate > machine->slot)
         text_add(machine->out, "    # Faster than PCIe to it (%.4g GB/s), which limits it.\n",
-                 1e-9 * near_value(machine, path));
-    free(path);
+                 1e-9 * machine->slot);
     double staged = NCCL_SOCKETS_BANDWIDTH / (machine->nics * machine->rate);
     if (machine->nics < machine->gpus && staged < 0.96)
         text_add(machine->out,
@@ -267,46 +383,108 @@ static void add_limits(const struct machine *machine)
                  1e-9 * NCCL_SOCKETS_BANDWIDTH, 100 * staged);
 }
 
-static void add_network(const struct machine *machine, bool whole)
+/* @same: what the platform that is extended says of its network stays, if none is given. */
+static void add_network(const struct machine *machine, bool same)
 {
-    bool tiers = !whole && !machine->request->leaves &&
-                 near_value(machine, "network.tiers[0].bandwidth") > 0;
+    struct text *out = machine->out;
+    const struct network *network = &networks[machine->fabric];
+    bool tiers = same && !machine->request->leaves && platform_uplinks(machine->near, 0) > 0;
     if (!machine->nics) {
-        text_add(machine->out, tiers ? "\nnetwork:\n  tiers: null\n" : "");
+        text_add(out, tiers ? "\nnetwork:\n  tiers: null\n" : "");
         return;
     }
-    text_add(machine->out, "\nnetwork:\n  nic:\n");
-    add_number(machine->out, 4, "bandwidth", UNIT_BYTES_PER_SECOND, machine->rate,
-               "given to foretrain new");
+    bool whole = !same || machine->fabric_given;
+    text_add(out, "\nnetwork:\n");
+    if (whole)
+        text_add(out, "  fabric: %s%s\n", fabric_names[machine->fabric],
+                 machine->fabric_given ? "" : "    # assumed: --fabric names another");
+    text_add(out, "  nic:\n");
+    add_number(out, 4, "bandwidth", UNIT_BYTES_PER_SECOND, machine->rate, "given to foretrain new");
     add_limits(machine);
     if (whole) {
-        add_near(machine, 4, "efficiency", "network.nic.efficiency");
-        add_near(machine, 4, "latency", "network.nic.latency");
+        add_number(out, 4, "efficiency", UNIT_FRACTION, network->efficiency,
+                   network->efficiency_source);
+        add_number(out, 4, "latency", UNIT_SECONDS, network->latency, network->latency_source);
     }
-    text_add(machine->out, tiers ? "  tiers: null\n" : "");
+    text_add(out, tiers ? "  tiers: null\n" : "");
     add_tiers(machine);
 }
 
-static void add_rest(const struct machine *machine, bool nvlink)
+/* What software adds to a message: NCCL's hop by LL128, which needs links, or by Simple. */
+static void add_transport(const struct machine *machine, bool same)
 {
     struct text *out = machine->out;
-    int64_t channels = machine->inside->nccl.channels;
-    double inside =
-        (nvlink ? near_inside(machine) : near_value(machine, "node.links[0].bandwidth")) *
-        near_value(machine, "node.links[0].efficiency");
+    const struct network *network = &networks[machine->fabric];
+    bool sockets = device_of(machine)->links.kind == LINKS_SOCKET, plane = has_plane(machine);
+    double between = network->between > 0 ? network->between
+                     : sockets            ? 2e-6
+                     : plane              ? 4e-6
+                                          : 14e-6;
+    AUTOFREE char *source = base_format(
+        "%s%s%s",
+        network->between > 0 ? ""
+        : sockets            ? "MPI, about 1 us, with its copy, "
+        : plane              ? "NCCL 2.28 src/graph/tuning.cc: a ring's hop by LL128, "
+                             : "NCCL 2.28 src/graph/tuning.cc: a ring's hop by Simple, ",
+        network->between_source, machine->fabric_given ? "" : "; --fabric was not given");
     text_add(out, "\ntransport:    # what software adds to every message\n");
-    add_near(machine, 2, "inside", "transport.inside");
-    add_near(machine, 2, "between", "transport.between");
-    if (!device_of(machine)->compute_capability)
+    if (!same)
+        add_number(out, 2, "inside", UNIT_SECONDS,
+                   sockets ? 1e-6
+                   : plane ? 1.9e-6
+                           : 5.7e-6,
+                   sockets ? "MPI through shared memory"
+                   : plane ? "NCCL 2.28 src/graph/tuning.cc: a ring's hop over NVLink by LL128"
+                           : "NCCL 2.28 src/graph/tuning.cc: a ring's hop over PCIe by Simple");
+    field_write_quantity(out, 2, "between", PROVENANCE_ASSUMED, network->spread, source, "%s",
+                         unit_text(UNIT_SECONDS, between));
+}
+
+static void add_nccl(const struct machine *machine)
+{
+    const struct device *device = device_of(machine);
+    int64_t capability = device->compute_capability;
+    const char *source;
+    double inside = machine->inside.bandwidth *
+                    find_efficiency(machine, machine->inside.links, &source) *
+                    (machine->inside.mesh ? machine->gpus - 1 : 1);
+    if (!capability)
         return;
-    text_add(out,
+    bool plane = has_plane(machine);
+    text_add(machine->out,
              "\nnccl:    # for allreduce.algorithm: nccl\n"
              "  intra: %s\n"
-             "  channels: %lld    # assumed: as in %s\n",
-             nvlink ? "nvlink" : "pci", (long long)(channels ? channels : 2), machine->near_name);
-    add_number(out, 2, "intra_bandwidth", UNIT_BYTES_PER_SECOND, inside,
-               "bandwidth of the link inside times its efficiency");
-    text_add(out, "  sharp: false    # true where the switches of the network reduce\n");
+             "  channels: %d    # assumed: as of such nodes in this library\n",
+             plane ? "nvlink" : "pci",
+             !plane             ? 2
+             : capability >= 90 ? 16
+             : capability >= 80 ? 24
+                                : 12);
+    add_number(machine->out, 2, "intra_bandwidth", UNIT_BYTES_PER_SECOND, inside,
+               "bandwidth of the links inside times their efficiency");
+    text_add(machine->out, "  sharp: false%s\n",
+             machine->fabric == FABRIC_INFINIBAND
+                 ? "    # true where the switches of the network reduce"
+                 : "");
+}
+
+/* Chips on a torus of two dimensions: the grid of the job is its shape. */
+static void add_torus(const struct machine *machine)
+{
+    static const char *const keys[] = {"row", "column"};
+    const char *source;
+    double efficiency = find_efficiency(machine, machine->inside.links, &source);
+    text_add(machine->out, "\ntorus:\n");
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+        text_add(machine->out, "  %s:\n", keys[i]);
+        add_number(machine->out, 4, "bandwidth", UNIT_BYTES_PER_SECOND, machine->inside.bandwidth,
+                   machine->inside_source);
+        add_number(machine->out, 4, "efficiency", UNIT_FRACTION, efficiency, source);
+        add_number(machine->out, 4, "latency", UNIT_SECONDS, 0.5e-6, "nobody published it");
+    }
+    text_add(machine->out, "\ntransport:\n");
+    add_number(machine->out, 2, "between", UNIT_SECONDS, 1e-6,
+               "start of a transfer by the chip itself; nobody published it");
 }
 
 /* By its name in the library, or the file that was given. */
@@ -315,7 +493,8 @@ static void add_device(const struct machine *machine)
     bool file = strpbrk(machine->gpu, "/.");
     AUTOFREE char *name =
         new_reference(machine->request, file ? machine->gpu : device_of(machine)->name);
-    text_add(machine->out, "kind: cluster\ndevice: ");
+    text_add(machine->out,
+             "kind: %s\ndevice: ", machine->inside.links == LINKS_TORUS2D ? "torus" : "cluster");
     field_write_text(machine->out, name);
     text_add(machine->out, "    # foretrain list devices\n");
 }
@@ -341,14 +520,19 @@ static void add_platform(const struct machine *machine, bool same)
     field_write_line(out, 0, "description", description.data);
     if (!same)
         add_device(machine);
+    if (machine->inside.links == LINKS_TORUS2D) {
+        add_torus(machine);
+        return;
+    }
     text_add(out, "nodes: %d\n", request->nodes);
-    bool nvlink = machine->inside->nccl.intra == NCCL_NVLINK && machine->inside->nccl.channels > 0;
     if (!same)
-        add_node(machine, nvlink);
-    add_network(machine, !same);
+        add_node(machine);
+    add_network(machine, same);
+    if (!same || machine->fabric_given)
+        add_transport(machine, same);
     if (!same)
-        add_rest(machine, nvlink);
-    else if (machine->inside->nccl.channels > 0)
+        add_nccl(machine);
+    else if (device_of(machine)->compute_capability)
         text_add(out,
                  "\nnccl:\n  sharp: false    # true where the switches of the network reduce\n");
 }
@@ -360,16 +544,17 @@ int new_platform(const struct new_request *request, struct text *out, struct err
     machine.gpu = read_times(request->gpus, &machine.gpus);
     if (request->nodes < 1 || !machine.gpu || !*machine.gpu)
         return err_add_code(err, 64,
-                            "a platform needs --nodes N, --gpus with 1 to 64 of a device and, for "
+                            "a platform needs --nodes N, --gpus with 1 to 256 of a device and, for "
                             "several nodes, --nics, as in: foretrain new platform --nodes 16 "
                             "--gpus 8xh100 --nics 8x400Gb/s");
-    int failed =
-        read_nics(&machine, err) || check_leaves(&machine, err) || find_near(&machine, &same, err);
+    int failed = read_nics(&machine, err) || find_near(&machine, &same, err) ||
+                 find_inside(&machine, err) || need_nics(&machine, err) ||
+                 check_leaves(&machine, err) || find_fabric(&machine, err);
     if (!failed)
         add_platform(&machine, same);
-    fabric_free(machine.inside);
     platform_free(machine.near);
     device_release(&machine.device);
     free(machine.near_name);
+    free(machine.inside_source);
     return failed ? -1 : 0;
 }

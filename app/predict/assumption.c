@@ -230,10 +230,12 @@ static void add_unknown_network(struct prediction *prediction)
     if (!nic || nic->provenance != PROVENANCE_ASSUMED || prediction->result.nodes < 2 ||
         prediction->result.devices > PROBE_LIMIT)
         return;
-    double now = closed_form(job, JOB_LAST);
-    bool sharp = platform_change_sharp(job->platform, true);
-    double then = closed_form(job, JOB_LAST);
-    platform_change_sharp(job->platform, sharp);
+    double now = closed_form(job, JOB_LAST), then = now;
+    if (platform_fabric_kind(job->platform) == FABRIC_INFINIBAND) {
+        bool sharp = platform_change_sharp(job->platform, true);
+        then = closed_form(job, JOB_LAST);
+        platform_change_sharp(job->platform, sharp);
+    }
     add_step(prediction, "the network's switches do not reduce (nccl.sharp); where they do", now,
              then);
     struct change change = {"network.nic.efficiency", platform_staging(job->platform)};

@@ -19,6 +19,41 @@
 #include "core/scenario/scenario.h"
 #include "core/schedule/model.h"
 
+/** What joins the devices of a node, or of the whole machine. */
+enum device_links {
+    LINKS_NONE, /**< their slots alone */
+    LINKS_NVLINK,
+    LINKS_XGMI,
+    LINKS_ROCE,   /**< ports of Ethernet on the device */
+    LINKS_SOCKET, /**< the bus between sockets */
+    LINKS_NEURON, /**< a torus inside a node */
+    LINKS_TORUS2D,
+    LINKS_TORUS3D,
+    LINKS_COUNT
+};
+
+/** "none", "nvlink", ..., NULL-terminated. */
+extern const char *const device_links_names[];
+
+/** What a network is. */
+enum fabric_kind {
+    FABRIC_UNKNOWN,
+    FABRIC_INFINIBAND,
+    FABRIC_ROCE,
+    FABRIC_EFA,
+    FABRIC_SLINGSHOT,
+    FABRIC_OMNI_PATH,
+    FABRIC_TCP,
+    FABRIC_COUNT
+};
+
+/** "unknown", "infiniband", ..., NULL-terminated. */
+extern const char *const fabric_names[];
+
+/** What a PCI Express slot of 16 lanes carries each way [bytes/s], by its generation from 3 on.
+ * Source: PCI Express 3.0: 16 lanes of 8 GT/s, 128b/130b; each generation doubles it. */
+double device_slot_bandwidth(int64_t generation);
+
 /** One kind of device with the software that drives it.  Filled from platforms/devices/. */
 struct device {
     char *name;
@@ -37,10 +72,17 @@ struct device {
     struct quantity collective_launch; /**< [s] of the host, before each collective; optional */
     struct quantity jitter;            /**< coefficient of variation of its step time; optional */
     int64_t compute_capability;        /**< of CUDA: 10 * major + minor; 0: unknown or no CUDA */
-    int32_t fusion;                    /**< enum fusion of the software */
-    int32_t small_fusion;              /**< the same where a device has few images */
-    int64_t small_batch;               /**< up to this number of images; 0: never */
-    struct field_list classes;         /**< struct device_class of core/platform/device_table.h */
+    int64_t pcie;                      /**< generation of its slot of 16 lanes; 0: not given */
+    struct {
+        int32_t kind;              /**< enum device_links */
+        bool mesh;                 /**< each device has a link to each other one of its node */
+        struct quantity bandwidth; /**< one way, of one device to all others together; in a mesh of
+                                        the link to one of them [bytes/s] */
+    } links;
+    int32_t fusion;            /**< enum fusion of the software */
+    int32_t small_fusion;      /**< the same where a device has few images */
+    int64_t small_batch;       /**< up to this number of images; 0: never */
+    struct field_list classes; /**< struct device_class of core/platform/device_table.h */
     struct {
         char *source;            /**< origin, date and command of the measurement; NULL: not
                                       measured */
@@ -179,6 +221,9 @@ void platform_scale(struct platform *platform,
                     double (*factor)(void *context, const struct quantity *, enum unit),
                     void *context);
 
+/** What its network is. */
+enum fabric_kind platform_fabric_kind(const struct platform *platform);
+
 /** Set whether the network's switches reduce, likewise.  @return whether they did. */
 bool platform_change_sharp(struct platform *platform, bool sharp);
 
@@ -205,9 +250,9 @@ extern const struct field_table platform_table, device_table;
 
 /** The first cluster of the platform directory, in the order of names, whose nodes have @devices
  * devices of a kind that is @device or, if no device is called that, begins so, and @nics network
- * cards; 0: any number.
+ * cards of @rate [bytes/s]; 0: any number, any rate.
  * @return its name, which the caller frees, or NULL. */
-char *platform_like(const char *device, int32_t devices, int32_t nics);
+char *platform_like(const char *device, int32_t devices, int32_t nics, double rate);
 
 /** The newest software profile of MLPerf Training, by name, that was fitted to runs on @device.
  * @return its name, which the caller frees, or NULL. */

@@ -388,6 +388,18 @@ static int check_nics(const struct check *check)
     return result;
 }
 
+/* SHARP is InfiniBand's. */
+static int check_sharp(const struct check *check)
+{
+    const struct platform *platform = check->platform;
+    if (!platform->nccl.sharp || platform->fabric == FABRIC_UNKNOWN ||
+        platform->fabric == FABRIC_INFINIBAND)
+        return 0;
+    return origin_error(origin_of(check, "nccl.sharp"), check->err,
+                        "switches of %s do not reduce: SHARP is of InfiniBand alone",
+                        fabric_names[platform->fabric]);
+}
+
 static int check_node(const struct check *check)
 {
     struct platform *platform = check->platform;
@@ -409,6 +421,6 @@ int platform_check(struct platform *platform, const struct node *root, struct er
     if (platform->kind != PLATFORM_CLUSTER || result)
         return result;
     result |= check_node(&check);
-    result |= check_tiers(&check) || check_routes(&check);
+    result |= check_tiers(&check) || check_routes(&check) || check_sharp(&check);
     return result;
 }

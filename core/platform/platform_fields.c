@@ -10,6 +10,14 @@ static_assert(ARRAY_SIZE(platform_kind_names) == PLATFORM_KIND_COUNT + 1, "one n
 const char *const placement_names[] = {"contiguous", "scattered", NULL};
 static_assert(ARRAY_SIZE(placement_names) == PLACEMENT_COUNT + 1, "one name a placement");
 
+const char *const device_links_names[] = {"none",   "nvlink",  "xgmi",    "roce", "socket",
+                                          "neuron", "torus2d", "torus3d", NULL};
+static_assert(ARRAY_SIZE(device_links_names) == LINKS_COUNT + 1, "one name each");
+
+const char *const fabric_names[] = {"unknown",   "infiniband", "roce", "efa",
+                                    "slingshot", "omni-path",  "tcp",  NULL};
+static_assert(ARRAY_SIZE(fabric_names) == FABRIC_COUNT + 1, "one name each");
+
 /* One row: what every row has, then its kind and what that adds. */
 #define ROW(key, record, member, missing, meaning, ...)                                            \
     {                                                                                              \
@@ -68,7 +76,7 @@ static const struct field tier_rows[] = {
 static const struct field_table tier_table = FIELD_TABLE("tier", tier_rows, struct tier_record);
 
 #define VERTICES(key, which, meaning)                                                              \
-    COUNTED(key, platform, node.count[which], OPTIONAL, 64, meaning)
+    COUNTED(key, platform, node.count[which], OPTIONAL, 256, meaning)
 
 #define SEED(key, member, meaning)                                                                 \
     ROW(key, platform, member, "1", meaning, .kind = FIELD_INTEGER, .minimum = 0, .maximum = 0x1p53)
@@ -95,6 +103,9 @@ static const struct field platform_rows[] = {
             "devices that compute at once, where more are ranks that take turns"),
     QUANTITY("node.mtbf", platform, node.mtbf, OPTIONAL, UNIT_SECONDS, 1, 1e12,
              "mean time between failures of one node that end a job"),
+    ROW("network.fabric", platform, fabric, "unknown",
+        "what the network is; switches can reduce (nccl.sharp) on InfiniBand alone",
+        .kind = FIELD_WORD, .words = fabric_names),
     BANDWIDTH("network.nic.bandwidth", platform, nic.bandwidth, OPTIONAL),
     EFFICIENCY("network.nic.efficiency", platform, nic.efficiency, OPTIONAL),
     LATENCY("network.nic.latency", platform, nic.latency, OPTIONAL),
@@ -155,11 +166,12 @@ static const struct field device_rows[] = {
     QUANTITY("memory_bandwidth", device, memory_bandwidth, REQUIRED, UNIT_BYTES_PER_SECOND, 1, 1e18,
              "of the device's own memory"),
     QUANTITY("memory", device, memory, REQUIRED, UNIT_BYTES, 1, 1e15, "of the device"),
-    QUANTITY("math_efficiency", device, math_efficiency, REQUIRED, UNIT_FRACTION, 1e-3, 1,
-             "the part of the peak that a large kernel reaches"),
-    QUANTITY("memory_efficiency", device, memory_efficiency, REQUIRED, UNIT_FRACTION, 1e-3, 1,
+    QUANTITY("math_efficiency", device, math_efficiency, OPTIONAL, UNIT_FRACTION, 1e-3, 1,
+             "the part of the peak that a large kernel reaches; as of the devices with runs when "
+             "not given, like the next two"),
+    QUANTITY("memory_efficiency", device, memory_efficiency, OPTIONAL, UNIT_FRACTION, 1e-3, 1,
              "the part of the memory bandwidth that a large kernel reaches"),
-    QUANTITY("kernel_overhead", device, kernel_overhead, REQUIRED, UNIT_SECONDS, 0, 1,
+    QUANTITY("kernel_overhead", device, kernel_overhead, OPTIONAL, UNIT_SECONDS, 0, 1,
              "added to every kernel: launch, ramp-up, tail"),
     QUANTITY("iteration_overhead", device, iteration_overhead, OPTIONAL, UNIT_SECONDS, 0, 1,
              "added to every training step: from its last kernel to the next one's first"),
@@ -173,7 +185,19 @@ static const struct field device_rows[] = {
              "coefficient of variation of its step time, where noise.compute_cv does not say one"),
     COUNTED("compute_capability", device, compute_capability, OPTIONAL, 200,
             "of a device that runs CUDA: 10 * major + minor"),
-    ROW("fusion", device, fusion, REQUIRED, "which operations the software merges into one kernel",
+    ROW("pcie", device, pcie, OPTIONAL,
+        "generation of its PCI Express slot of 16 lanes, for 'foretrain new platform'",
+        .kind = FIELD_INTEGER, .minimum = 3, .maximum = 7),
+    ROW("links.kind", device, links.kind, "none",
+        "what joins the devices of a node, for 'foretrain new platform'", .kind = FIELD_WORD,
+        .words = device_links_names),
+    ROW("links.mesh", device, links.mesh, "false",
+        "whether each device of a node has a link to each other one, instead of to switches",
+        .kind = FIELD_BOOLEAN),
+    QUANTITY("links.bandwidth", device, links.bandwidth, OPTIONAL, UNIT_BYTES_PER_SECOND, 1, 1e15,
+             "of a device to all others together, one way (data sheets of NVLink count both); in "
+             "a mesh to one of them"),
+    ROW("fusion", device, fusion, "stats", "which operations the software merges into one kernel",
         .kind = FIELD_WORD, .words = fusion_names),
     ROW("classes", device, classes, OPTIONAL,
         "what each class of steps reaches; others reach what the efficiencies above say",

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <limits.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -278,17 +279,18 @@ int platform_list(struct text *out, const char *folder, struct err *err)
 
 static bool is_like(const char *name, const char *device,
                     bool (*like_name)(const char *name, const char *given), int32_t devices,
-                    int32_t nics)
+                    int32_t nics, double rate)
 {
     AUTORELEASE(err) struct err ignored = {0};
     AUTORELEASE(platform) struct platform *platform = platform_read(name, &ignored);
     return platform && platform->kind == PLATFORM_CLUSTER &&
            like_name(platform->device.name, device) &&
            (!devices || platform->node.count[VERTEX_DEVICE] == devices) &&
-           (!nics || platform->node.count[VERTEX_NIC] == nics);
+           (!nics || platform->node.count[VERTEX_NIC] == nics) &&
+           (!(rate > 0) || fabs(platform->nic.bandwidth.value / rate - 1) < 0.01);
 }
 
-char *platform_like(const char *device, int32_t devices, int32_t nics)
+char *platform_like(const char *device, int32_t devices, int32_t nics, double rate)
 {
     AUTORELEASE(err) struct err ignored = {0};
     AUTOFREE char *platforms = platform_directory(&ignored);
@@ -297,7 +299,7 @@ char *platform_like(const char *device, int32_t devices, int32_t nics)
     char **known = list_names(folder);
     bool whole = only(known, device, equals); /* L4 is neither L40 nor L40S */
     char **name = names;
-    while (*name && !is_like(*name, device, whole ? equals : begins, devices, nics))
+    while (*name && !is_like(*name, device, whole ? equals : begins, devices, nics, rate))
         name++;
     char *found = base_copy(*name);
     free_names(known);

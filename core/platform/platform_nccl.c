@@ -261,6 +261,12 @@ struct nccl_world platform_nccl(const struct platform *platform, const struct fa
 
 int platform_check_nccl(const struct platform *platform, struct err *err)
 {
+    if (platform->device.links.kind == LINKS_XGMI)
+        return err_add(err,
+                       "%s: error: device %s is AMD's, for which the library is RCCL; its "
+                       "algorithms are not modelled: choose ring, double-tree or another of "
+                       "'foretrain list algorithms' for allreduce.algorithm",
+                       platform->file, platform->device.name);
     if (platform->nccl.channels == 0)
         return err_add(err,
                        "%s: error: algorithm nccl needs the section 'nccl', with the keys intra, "

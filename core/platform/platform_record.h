@@ -67,6 +67,7 @@ struct platform {
         struct quantity mtbf;       /**< see platform_mtbf() */
     } node;
     struct quantity network_mtbf; /**< see platform_mtbf() */
+    int32_t fabric;               /**< enum fabric_kind */
     struct link_record nic;
     struct field_list tiers; /**< struct tier_record, from the bottom up */
     int32_t routing;         /**< enum routing */

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """`new`: drafts of platforms and jobs that check and predict accept at once."""
 import re
+import statistics
 import subprocess
 import unittest
 
@@ -21,6 +22,12 @@ MACHINES = [
     (2, "8xl40", "1x100Gb/s", [], "l40", False),  # no L40S, though its name begins so
     (1, "6xl4", None, [], "l4", False),
     (1, "4xv100-sxm2", None, [], "v100-sxm2-16gb", True),  # as ABCI, without its racks of 34 nodes
+    (4, "8xmi325x", "8x400Gb/s", ["--fabric=slingshot"], "mi325x", False),
+    (2, "8xgaudi-2", "3x100Gb/s", ["--fabric=roce"], "gaudi-2", False),
+    (2, "2xepyc-9755", "1x10Gb/s", [], "epyc-9755", False),
+    (2, "72xgb200", "72x400Gb/s", [], "gb200-186gb", False),
+    (2, "4xh200-nvl", "4x400Gb/s", ["--inside=nvlink:150GB/s@mesh", "--fabric=efa"],
+     "h200-nvl-141gb", False),
 ]
 
 
@@ -80,14 +87,17 @@ class New(support.Case):
         self.assertIn("algorithm: nccl", job.read_text(encoding="utf-8"))
 
     def test_nvlink_and_pcie_are_those_of_the_device(self):
-        """NVIDIA's data sheets: all links of a device each way, and its generation of PCIe x16."""
-        for gpus, nvlink, pcie in (("8xp100-sxm2", 80e9, 15.75e9), ("6xv100-sxm2", 150e9, 15.75e9),
+        """Data sheets: all links of a device each way, and its generation of PCIe x16."""
+        for gpus, nvlink, pcie in (("8xb200", 900e9, 63.02e9), ("8xmi300x", 64e9, 63.02e9),
+                                   ("4xv100-pcie", 15.75e9, None), ("4xa100-pcie-80gb", 31.51e9, None),
+                                   ("4xh100-pcie", 63.02e9, None), ("4xl40s", 31.51e9, None),
+                                   ("8xp100-sxm2", 80e9, 15.75e9), ("6xv100-sxm2", 150e9, 15.75e9),
                                    ("3xa100-sxm4-40gb", 300e9, 31.51e9),
                                    ("16xa100-sxm4-80gb", 300e9, 31.51e9),
                                    ("16xh100-sxm5", 450e9, 63.02e9)):
             platform, _ = self.draft(6, gpus, "3x200Gb/s", [])
             numbers = {n["key"]: n for n in answer("show", "platform", platform)["numbers"]}
-            for kind, rate in enumerate((nvlink, pcie)):
+            for kind, rate in enumerate((nvlink, pcie) if pcie else (nvlink,)):
                 found = numbers[f"node.links[{kind}].bandwidth"]
                 self.assertAlmostEqual(found["value"] / rate, 1, places=3, msg=gpus)
                 self.assertEqual(found["kind"], "assumed")
@@ -118,8 +128,84 @@ class New(support.Case):
             then = answer(*words, f"--set=platform.{change}")["step_s"]
             self.assertAlmostEqual(float(told[1]) / (1e3 * then), 1, places=3)
 
+    def test_a_data_sheet_is_enough(self):
+        """Three lines, as README has them: the numbers of B200's own file, and its 16 ms."""
+        stated = answer("show", "device", "b200-sxm-180gb")
+        for words in (["device", "b200", "--peak=bf16=2250T", "--peak=fp32=80TFLOP/s",
+                       "--memory=180GB@8TB/s", "--nvlink=900GB/s", "--pcie=5", "--to=b200.yaml"],
+                      ["platform", "--nodes=16", "--gpus=8x./b200.yaml", "--nics=8x400Gb/s",
+                       "--to=mine.yaml"],
+                      ["job", "--platform=./mine.yaml", "--nodes=16", "--batch=128", "--to=b200-job.yaml"]):
+            done = subprocess.run([support.PROGRAM, "new", *words], cwd=self.directory,
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+        shown = answer("show", "device", self.directory / "b200.yaml")
+        values = [{n["key"]: n["value"] for n in device["numbers"]} for device in (shown, stated)]
+        self.assertEqual(*values)
+        self.assertAlmostEqual(answer("predict", self.directory / "b200-job.yaml", "-banalytic")["step_s"],
+                               0.016, delta=0.001)
+
+    def test_what_no_data_sheet_has_is_the_median_of_devices_with_runs(self):
+        reached, cost = {}, {}
+        for path in (support.ROOT / "platforms/software").glob("mlperf-*.yaml"):
+            for device, efficiency, overhead, rows in re.findall(
+                    r"- device: (\S+)\n.*?efficiency: {value: ([\d.]+) %.*?overhead: {value: ([\d.]+) us"
+                    r".*?rows: (\d+)", path.read_text(encoding="utf-8"), re.S):
+                if int(rows):
+                    reached.setdefault(device, []).append(float(efficiency))
+                    cost.setdefault(device, []).append(float(overhead))
+        numbers = {n["key"]: n for n in answer("show", "device", "b200-sxm-180gb")["numbers"]}
+        self.assertIn(f"the {len(reached)} devices with runs", numbers["math_efficiency"]["source"])
+        for key, fits in (("math_efficiency", reached), ("memory_efficiency", reached),
+                          ("kernel_overhead", cost)):
+            middle = statistics.median(statistics.median(values) for values in fits.values())
+            self.assertAlmostEqual(numbers[key]["value"] / middle * (1e6 if fits is cost else 100), 1,
+                                   delta=0.02)
+            self.assertEqual(numbers[key]["kind"], "assumed")
+
+    def test_a_network_has_its_own_latency(self):
+        for words, low, high in ((["--fabric=tcp"], 15e-6, 50e-6), (["--fabric=efa"], 15e-6, 75e-6),
+                                 (["--fabric=roce"], 3.9e-6, 4.1e-6), ([], 3.9e-6, 4.1e-6)):
+            platform, job = self.draft(4, "6xh100-sxm5", "2x100Gb/s", words)
+            numbers = {n["key"]: n for n in answer("show", "platform", platform)["numbers"]}
+            between = numbers["transport.between"]
+            self.assertTrue(low <= between["value"] <= high, words)
+            self.assertEqual("--fabric was not given" in between["source"], not words)
+            said = "\n".join(answer("predict", job, "-banalytic")["assumptions"])
+            self.assertEqual("nccl.sharp" in said, not words)  # InfiniBand's alone
+        done = self.refused(65, "show", "platform", self.write("sharp.yaml", (
+            "extends: dgx-h100\nname: sharp\nnetwork: {fabric: roce}\n")))
+        self.assertIn("switches of roce do not reduce", done)
+
+    def test_what_cannot_be_described_is_named(self):
+        words = ("new", "platform", "--nodes=4", "--nics=8x400Gb/s")
+        self.write("bare.yaml", "name: bare\ndescription: bare\npeak: {fp32: 1 TFLOP/s}\n"
+                   "memory: 1 GB\nmemory_bandwidth: 1 GB/s\n")
+        self.assertIn("torus of three dimensions", self.refused(65, *words, "--gpus=4xtpu-v4"))
+        self.assertIn("torus inside a node", self.refused(65, *words, "--gpus=16xtrainium-2"))
+        self.assertIn("as in --inside nvlink:900GB/s", self.refused(
+            64, *words, f"--gpus=4x{self.directory / 'bare.yaml'}"))
+        self.assertIn("expected nvlink, xgmi", self.refused(64, *words, "--gpus=8xb200", "--inside=pcie9"))
+        self.assertIn("unknown --fabric 'token'", self.refused(64, *words, "--gpus=8xb200",
+                                                               "--fabric=token"))
+        for more, said in ((["--peak=2250T"], "--peak: expected"), ([], "needs --peak"),
+                           (["--peak=bf16=1T", "--memory=8TB/s"], "--memory with its size")):
+            self.assertIn(said, self.refused(64, "new", "device", "mine", *more))
+
+    def test_amd_has_rccl_and_no_profile_of_nvidia(self):
+        _, job = self.draft(2, "8xmi300x", "8x400Gb/s", [])
+        self.assertIn("algorithm: ring", job.read_text(encoding="utf-8"))
+        self.assertIn("RCCL", self.refused(65, "predict", job, "-a", "nccl"))
+        self.assertIn("fitted on GPUs with CUDA", self.refused(
+            65, "predict", job, "--set=cluster.software=pytorch"))
+        self.assertIn("fitted on GPUs with CUDA", self.refused(
+            65, "new", "job", "--platform=stampede2-skx", "--nodes=2", "--software=pytorch"))
+
     def test_jobs_of_other_platforms_and_networks(self):
+        chips = self.directory / "chips.yaml"  # a torus of the job's grid, without cards
+        run("new", "platform", "--nodes=64", "--gpus=1xtpu-v5e", "--to", chips)
         for platform, network, algorithm in (("torus-4x4", "resnet50", "torus2d"),
+                                             (chips, "resnet50", "torus2d"),
                                              ("stampede2-knl", "vgg16", "ring"),
                                              ("abci", "resnet20", "nccl")):
             text = run("new", "job", "--platform", platform, "--nodes=4", "--network", network,

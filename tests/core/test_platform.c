@@ -165,7 +165,7 @@ TEST(a_name_may_be_cut_short_and_in_any_case)
     assert_string_equal(device.name, "h100-sxm5-80gb");
     device_release(&device);
     assert_int_equal(device_read(&device, "h100", &err), -1);
-    expect_message(&err, "did you mean 'h100-pcie-80gb' or 'h100-sxm5-80gb'?");
+    expect_message(&err, "did you mean 'h100-nvl-94gb', 'h100-pcie-80gb' or 'h100-sxm5-80gb'?");
 }
 
 TEST(a_path_that_is_not_there_is_no_input)
