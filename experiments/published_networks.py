@@ -30,11 +30,10 @@ class Network:
     name: str  # that foretrain builds
     kind: str  # family, for scores
     side: int  # of pictures in pixels where a row does not say it; 0: sequences
-    head: str = ""  # of BERT
 
 
 # Published names without case and separators (regular expression), the network that foretrain builds, its family,
-# and the side of its pictures; the first that fits.  A name of no row is passed on as it is.
+# (None: as published), and the side of its pictures; the first that fits.  A name of no row is passed on as it is.
 NETWORKS = (
     (r"resnet(18|34|50|101|152)(v15)?", r"resnet\1", "ResNet", 224),
     (r"resnet(18|34|50|101|152)v1", r"resnet\1_v1", "ResNet", 224),
@@ -59,7 +58,9 @@ NETWORKS = (
     (r"convnext(tiny|small|base|large)", r"convnext_\1", "ConvNeXt", 224),
     (r"swin(v2)?([tsb]).*", r"swin_\1\2", "Swin", 224),
     (r"vit(b|l|h)[a-z]*?(?:patch)?(14|16|32)(224)?", r"vit_\1_\2", "ViT", 224),
+    (r"bert(base|large).*squad.*", r"bert-\1-squad", "BERT", 0),
     (r"bert(base|large).*", r"bert-\1", "BERT", 0),
+    (r"(gpt\d.*|llama.*|mixtral.*)", None, "GPT", 0),
 )
 SIDES = {"efficientnet_b1": 240, "efficientnet_b2": 260, "efficientnet_b3": 300, "efficientnet_b4": 380,
          "efficientnet_b5": 456, "efficientnet_b6": 528, "efficientnet_b7": 600, "inceptionv3": 299}
@@ -73,9 +74,8 @@ def network_of(name):
     for pattern, built, kind, side in NETWORKS:
         found = re.fullmatch(pattern, plain)
         if found:
-            built = found.expand(built).rstrip("_")
-            head = "squad" if "squad" in plain else "pretrain"
-            return Network(SPELLED.get(built, built), kind, SIDES.get(built, side), head if kind == "BERT" else "")
+            built = found.expand(built).rstrip("_") if built else words
+            return Network(SPELLED.get(built, built), kind, SIDES.get(built, side))
     if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", words) or words.endswith((".yaml", ".onnx")):
         raise Refused("is not built in")
     return Network(words, re.sub(r"[^a-z].*", "", plain) or "?", 224)
@@ -191,16 +191,15 @@ def is_mlperf(run):
     return re.fullmatch(r"v\d+(\.\d*)?", run.round) is not None
 
 
+# Words of a row and the framework that they mean; the first that fits.
+FRAMEWORKS = ((r"pytorch|\bPT \d|timm|torchvision", "pytorch"), (r"paddle", "paddle"), (r"mindspore", "mindspore"),
+              (r"popart", "popart"), (r"jax|lingvo", "jax"), (r"\bTF-?2|tensorflow-? ?v?2\b", "tensorflow"),
+              (r"\bTF\b|tensorflow", "tensorflow1"))
+
+
 def framework_of(run):
-    """pytorch, tensorflow1, tensorflow or another, as far as the row tells."""
-    if has(run, r"\bTF2|tensorflow ?v?2|tf2\."):
-        return "tensorflow"
-    if has(run, r"\bTF\b|\bTF1|tensorflow(?! ?v?2)") and not has(run, r"pytorch|\bPT\b"):
-        return "tensorflow1" if not is_mlperf(run) else "tensorflow"
-    for name in ("paddle", "mindspore", "popart", "jax", "lingvo"):
-        if has(run, name):
-            return name
-    return "pytorch"
+    """The framework, as far as the row says it: most likely PyTorch."""
+    return next((name for pattern, name in FRAMEWORKS if has(run, pattern)), "pytorch")
 
 
 def channels_last(run):
@@ -220,20 +219,29 @@ def software_of(run):
 TF32 = ("a100", "a30", "a40", "a10", "a10g", "rtx", "h100", "h200", "l40", "l40s", "l4", "a5000", "a6000", "b200")
 
 
+def profile_says_tf32(software):
+    """Whether a software profile computes in tf32 what a job calls fp32."""
+    path = device_files().parent / "software" / f"{software}.yaml"
+    return path.is_file() and "\ntf32: all\n" in path.read_text("utf-8")
+
+
 def precision_of(run, device):
-    """compute, gradients and master."""
+    """The precision's name, and compute, gradients and master of a job."""
     text = run.precision.lower().strip()
     if text.startswith("mixed") or text in ("fp16", "amp"):
         small = has(run, "fp16 all-?reduce") or is_mlperf(run)
-        return "bf16" if "bf16" in text else "fp16", "fp16" if small else "fp32", "fp32"
+        compute = "bf16" if "bf16" in text else "fp16"
+        return compute, (compute, "fp16" if small else "fp32", "fp32")
     if text == "pure fp16":
-        return "fp16", "fp16", "fp16"
+        return "fp16", ("fp16", "fp16", "fp16")
     if text == "fp32/tf32":
         text = "tf32" if device.split("-")[0] in TF32 and device != "rtx-8000" else "fp32"
-    if text in ("tf32", "fp32"):
-        return text, "fp32", "fp32"
-    if text in ("bf16", "fp8"):
-        return text, "bf16", "fp32"
+    if text == "fp32" or (text == "tf32" and profile_says_tf32(software_of(run))):
+        return text, ("fp32", "fp32", "fp32")
+    if text == "tf32":
+        raise Refused(f"the software profile {software_of(run)} has no tf32")
+    if text == "bf16":
+        return text, ("bf16", "bf16", "fp32")
     raise Refused(f"precision '{run.precision}' is not known")
 
 
@@ -315,12 +323,21 @@ def platform_of(run, device):
     return mlperf.platform_text(row, mlperf.node_of(row), device, mlperf.Way(1, False, False, 1))
 
 
+def size_of(run, network):
+    """The keys of a sample's size."""
+    if network.side:
+        return f"image: {network.side if math.isnan(run.length) else int(run.length)}"
+    length = 512 if math.isnan(run.length) else int(run.length)
+    # NVIDIA's configurations of MLPerf have --unpad or --packed_samples from v0.7 on; others' are made from them.
+    unpadded = is_mlperf(run) and network.kind == "BERT" and not framework_of(run).startswith("tensorflow")
+    return f"sequence: {min(length, UNPADDED) if unpadded else length}"
+
+
 def job_text(run, network, device, passes):
     """The job; @passes are those that it is written with."""
-    compute, gradients, master = precision_of(run, device)
+    compute, gradients, master = precision_of(run, device)[1]
     batch = int(run.batch / run.passes) * passes
-    size = f"image: {network.side if math.isnan(run.length) else int(run.length)}" if network.side else (
-        f"sequence: {512 if math.isnan(run.length) else int(run.length)}")
+    size = size_of(run, network)
     devices = int(run.nodes * run.each)
     out = ["version: 1",
            f"model: {{network: {json.dumps(network.name)}, {size}, precision: {{compute: {compute}, gradients: "
@@ -351,9 +368,10 @@ def write_run(run):
     role = "apart" if apart else "check" if run.nodes > 1 else "calibration"
     return mlperf.Mapped(files=files, names=[name], refused=None, without_extra={}, measured=run.step * passes / run.passes,
                          steps=math.nan, role=role, open=apart, nodes=int(run.nodes), devices=int(run.nodes * run.each),
-                         batch=int(run.batch), software=software_of(run), family=network.kind,
+                         batch=int(run.batch / run.passes) * passes, software=software_of(run), family=network.kind,
                          measured_evaluation=math.nan, measured_train=run.seconds, network=run.network, device=device,
-                         precision=precision_of(run, device)[0], sets={"device.memory": "1000 TB"})
+                         precision=precision_of(run, device)[0], micro=int(run.batch / run.passes), passes=passes,
+                         sets={"device.memory": "1000 TB"})
 
 
 def read_run(run):
@@ -418,9 +436,11 @@ class Bert:
             batch / row["micro_batch"] if row["micro_batch"] > 0 else 1.0)
         rate = row["throughput_seq_s"] if row["throughput_seq_s"] > 0 else row["seq_s_from_ttt"]
         step = row["global_batch"] / rate if rate > 0 else row["iteration_s"]
+        # NVIDIA's example of 21.11 sorts sequences of up to 512 tokens by length (LDDL); other_networks_multi.csv says so.
+        binned = "LDDL" if "21.11" in row["date"] and row["seq_len"] == 512 else ""
         precision = row["precision"] or ("bf16" if "BF16" in row["network"] else "mixed (submission)")
         return read_run(Run(row["line"], found[0] if found else "", row["submitter"], row["system"], nodes, each,
                             row["device"], row["network"], batch, passes, precision, row["seq_len"], step,
                             row["time_to_train_s"], row["interconnect"],
                             " ".join((row["date"], row["submitter"], row["system"], row["config"], row["remarks"],
-                                      row["network"]))))
+                                      row["network"], binned))))
