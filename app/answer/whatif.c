@@ -164,7 +164,9 @@ static void add_batch(struct json *controls, const struct job *job)
     bool global = phase->global_batch > 0;
     AUTOFREE char *key =
         base_format("training.phases[%d].%s", last, global ? "global_batch" : "batch_per_device");
-    add_scaled(controls, key, global ? "global batch" : "images per device", UNIT_NONE,
+    AUTOFREE char *label = base_format("%s%s", global ? "global batch" : "images per device",
+                                       last > 0 ? " in the last phase" : "");
+    add_scaled(controls, key, label, UNIT_NONE,
                (double)(global ? phase->global_batch : phase->batch_per_device), 1. / 16, 16);
 }
 
@@ -272,26 +274,9 @@ void whatif_section(struct page *page, const struct json *whatif)
         return;
     page->whatif = whatif;
     html_section(page, "What if?");
-    html_paragraph(page, NULL,
-                   "The job in closed form, without contention, again for other numbers, computed "
-                   "in this page. Sliders start at the job; one that moves nodes or algorithm lets "
-                   "foretrain choose the grid. The closed form is usually early.");
-    html_add(&page->body, "<div id=\"whatif\" class=\"panels\"></div>\n<p id=\"whatif-said\" "
-                          "role=\"status\"></p>\n");
-    AUTORELEASE(json) struct json *rows = json_new_array();
-    json_append(rows, json_share(start));
-    AUTORELEASE(columns)
-    struct columns lines = columns_of(
-        "step_s, compute_s: of it compute, exposed_communication_s: of it exposed "
-        "communication, images_per_s, samples_per_s, scaling_efficiency, time_to_train_s",
-        rows);
-    html_begin_table(&page->body, "whatif-table", "Closed form");
-    html_add(&page->body, "<th scope=\"col\">quantity</th><th scope=\"col\">this job</th>"
-                          "<th scope=\"col\">with the sliders</th></tr></thead>\n<tbody>\n");
-    for (const struct columns_item *line = lines.item; line < lines.item + lines.count; line++) {
-        html_add(&page->body, "<tr><td>%s</td>", line->label);
-        html_cell(&page->body, line, start);
-        html_add(&page->body, "<td data-now=\"%s\"></td></tr>\n", line->key);
-    }
-    html_add(&page->body, "</tbody></table></div>\n");
+    html_paragraph(page, "small",
+                   "The job in closed form, without contention and usually early, again for other "
+                   "numbers, computed in this page. Sliders start at the job; one that moves nodes "
+                   "or algorithm lets foretrain choose the grid.");
+    html_add(&page->body, "<div id=\"whatif\"></div>\n");
 }

@@ -44,43 +44,74 @@ function choose(controls, place) {
   return sets;
 }
 
-function build({ key, label, values, start }, moved) {
+// A control with its name and, in words, its value; of the grid the words say which one is used.
+function build(parent, { key, label, values, start }, moved) {
   const few = key.startsWith("allreduce.") && key !== "allreduce.bucket";
-  const outer = document.createElement("label"), input = document.createElement(few ? "select" : "input");
-  const words = document.createElement("output");
-  outer.append(`${label} `, words, input);
-  outer.className = "slider";
-  input.name = key;
+  const outer = add(parent, "label", { class: "slider" }, label), words = document.createElement("output");
+  const input = add(outer, few ? "select" : "input", few ? { name: key } : { name: key, type: "range", min: 0, max: values.length - 1 });
   if (few) for (const [i, [, name]] of values.entries()) input.add(new Option(name, i));
-  else Object.assign(input, { type: "range", min: 0, max: values.length - 1 });
+  outer.append(words);
   input.value = start;
-  const say = () => { if (!few) words.textContent = values[input.value][1]; };
+  const say = () => {
+    if (!few) input.ariaValueText = words.textContent = values[input.value][1];
+  };
   input.addEventListener("input", () => { say(); moved(); });
   say();
-  document.getElementById("whatif").append(outer);
   return input;
 }
 
-async function begin() {
-  const said = document.getElementById("whatif-said");
+// The curve again, with a line for @sets, a few points at a time; @stale: whether the sliders moved on.
+async function redraw(predict, sets, stale) {
+  const figure = document.querySelector("figure[data-picture=curve]"), [draw, spec] = pictures.curve(), rows = [];
+  const own = Number(sets["cluster.nodes"] ?? data.result.nodes), moved = Object.keys(sets).length > 0;
+  for (const nodes of figure && moved ? new Set([...spec.rows.map(row => row.nodes), own]) : []) {
+    await new Promise(done => setTimeout(done));
+    if (stale()) return;
+    try {
+      const now = predict(nodes === own ? sets : { ...sets, "cluster.nodes": nodes, "allreduce.grid": "null" });
+      rows.push({ devices: now.devices.value, scaling_efficiency: now.scaling_efficiency.value, line: "with the sliders", own: nodes === own });
+    } catch { /* a number of nodes without an answer has no point */ }
+  }
+  const job = spec.rows.map(row => ({ ...row, line: "this job" }));
+  figure?.replaceChildren();
+  if (figure) draw(figure, rows.length ? { ...spec, rows: [...job, ...rows], series: "line", markedLabel: "nodes of the job" } : spec);
+}
+
+async function startSliders() {
+  const place = document.getElementById("whatif"), said = add(place, "p", { id: "whatif-said", role: "status" });
   try {
-    const { controls, files, wishes } = JSON.parse(document.getElementById("whatif-data").textContent);
-    const predict = await load(document.getElementById("core").textContent, files, wishes);
-    let asked = 0;
+    const { controls, files, wishes, closed_form: job } = JSON.parse(document.getElementById("whatif-data").textContent);
+    const predict = await load(document.getElementById("core").textContent, files, wishes), first = predict({});
+    const panels = add(place, "div", { class: "panels" }), box = add(place, "div", { class: "scroll" }), table = add(box, "table");
+    add(table, "caption", {}, "Closed form");
+    let asked = 0, turn = 0;
     const show = () => {
+      const mine = ++turn;
       asked = 0;
+      const sets = choose(controls, inputs.map(input => Number(input.value)));
       let now = {};
       said.textContent = "";
-      try { now = predict(choose(controls, inputs.map(input => Number(input.value)))); } catch (error) { said.textContent = error.message; }
-      for (const cell of document.querySelectorAll("[data-now]")) {
+      try { now = predict(sets); } catch (error) { said.textContent = error.message; }
+      for (const cell of table.querySelectorAll("[data-now]")) {
         cell.textContent = now[cell.dataset.now]?.words ?? "";
         cell.dataset.number = now[cell.dataset.now]?.value ?? "";
       }
+      const grid = panels.querySelector("[name='allreduce.grid']");
+      if (grid) grid.nextSibling.textContent = now.grid ? `used: ${now.grid.words}` : "";
+      redraw(predict, sets, () => mine !== turn);
     };
-    const inputs = controls.map(control => build(control, () => { asked ||= setTimeout(show); }));
+    const line = add(table, "tr");
+    for (const heading of ["quantity", "this job", "with the sliders"]) add(line, "th", { scope: "col" }, heading);
+    for (const key of Object.keys(job)) {
+      const line = add(table, "tr");
+      add(line, "th", { scope: "row" }, key.replace(/_s$/, "").replaceAll("_", " ").replace(/^(images|samples) per$/, "throughput"));
+      add(line, "td", { "data-value": job[key] }, first[key].words);
+      add(line, "td", { "data-now": key });
+    }
+    const inputs = controls.map(control => build(panels, control, () => { asked ||= setTimeout(show); }));
     show();
   } catch (error) {
     said.textContent = `No sliders: ${error.message}`;
   }
 }
-document.addEventListener("DOMContentLoaded", begin);
+document.addEventListener("DOMContentLoaded", startSliders);

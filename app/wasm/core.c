@@ -39,6 +39,8 @@ static void say_all(struct text *out, const struct result *result)
     say(out, result_speed(result), result->images_unit, result->images_per_s);
     say(out, "scaling_efficiency", UNIT_FRACTION, scaling->efficiency);
     say(out, "time_to_train_s", UNIT_SECONDS, result->time_to_train_s);
+    if (result->grid.columns > 0)
+        text_add(out, "grid\t0\t%dx%d\n", (int)result->grid.columns, (int)result->grid.rows);
 }
 
 /* @sets: lines "key=JSON".  @return lines "key TAB number TAB text", or "! message"; borrowed until

@@ -53,16 +53,19 @@ return { lit, tip: bar.closest("figure").querySelector(".tip").textContent }; })
 # Moves sliders; what the page says before, after, and where the core refuses.
 SLIDE = """(async () => {
 const wait = () => new Promise(resolve => setTimeout(resolve, 10)), told = [];
-const said = () => document.getElementById("whatif-said").textContent;
+const said = () => document.getElementById("whatif-said")?.textContent;
 const cells = () => Object.fromEntries([...document.querySelectorAll("[data-now]")].map(cell => [cell.dataset.now, cell.dataset.number]));
 while (!document.querySelector("[data-number]") && !said()) await wait();
-told.push({ said: said(), ...cells() });
+const nameless = [...document.querySelectorAll("input, select")].filter(e => e.labels.length !== 1 || (e.type === "range" && !e.ariaValueText));
+told.push({ said: said(), grid: document.querySelector("[name='allreduce.grid']").nextSibling.textContent, nameless: nameless.length, ...cells() });
 for (const [name, value] of MOVES) {
   const input = document.querySelector(`[name="${name}"]`);
   input.value = value;
   input.dispatchEvent(new Event("input", { bubbles: true }));
   await wait(); // behind what the page itself waits for
-  told.push({ name, said: said(), words: input.previousSibling.textContent, ...cells() });
+  for (let i = 0; i < 100 && !document.querySelector("figure[data-picture=curve] .legend"); i++) await wait();
+  told.push({ name, said: said(), lines: [...document.querySelectorAll("figure[data-picture=curve] .legend li")].map(e => e.textContent),
+    grid: document.querySelector("[name='allreduce.grid']").nextSibling.textContent, words: input.nextSibling.textContent, heard: input.ariaValueText, ...cells() });
 }
 return told; })()"""
 
@@ -205,7 +208,9 @@ class Browser(support.Case):
         for one, sets in ((1, [f"--set={nic}=1.5625 GB/s"]), (3, ["--set=cluster.nodes=1", "--set=allreduce.grid=null"])):
             step = answer("predict", self.job, "-banalytic", *sets)["step_s"]
             self.assertAlmostEqual(numbers[one]["step_s"] / step, 1, delta=1e-9)
-        self.assertEqual(found[1]["words"], "1.562 GB/s")
+        self.assertEqual((found[0]["nameless"], found[1]["words"], found[1]["heard"]), (0, "1.562 GB/s", "1.562 GB/s"))
+        self.assertEqual((found[0]["grid"], found[3]["grid"]), ("used: 4x4", "used: 2x2"))
+        self.assertEqual(found[1]["lines"], ["this job", "with the sliders"])
         self.assertEqual(numbers[4], {})
         self.assertIn("grid", found[4]["said"])  # a grid of 16 for the devices of one node
         self.assertEqual([bool(one["said"]) for one in found], [False, False, False, False, True, False, True])
@@ -248,7 +253,8 @@ class Browser(support.Case):
         self.assertTrue(all("Content Security Policy" in line for line in console), console)
         self.assertEqual(asked, [])
         self.assertNotEqual(self.browser.run("document.title"), "1")
-        self.assertEqual(len(self.found_out("changed.html", good.replace('"use strict";', '"use strict"; ', 1))[0]), 1)
+        said = self.found_out("changed.html", good.replace('"use strict";', '"use strict"; ', 1))[0]
+        self.assertEqual(sum("Content Security Policy" in line for line in said), 1)
         self.assertEqual(self.found_out("open.html", free.replace("</main>", outside + "</main>"))[1], ["http://spy.invalid/spy"])
         wide = self.write("wide.html", good.replace("<h1>", "<h1><svg width='2000'></svg>"))
         self.assertGreater(next(self.measure(wide))[1]["wide"], 0)
