@@ -1,6 +1,7 @@
 #include "app/answer/predict_page.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/page/html.h"
@@ -14,11 +15,29 @@ struct answer {
 
 /* ---- the answer ---- */
 
-static void add_range(struct text *out, enum unit unit, const struct json *object, const char *key)
+/* @value in digits that an interval of that @width leaves certain: a tenth of it. */
+static void add_rounded(struct text *out, enum unit unit, double value, double width)
 {
-    if (!isnan(html_end(object, key, false)))
-        text_add(out, " (90 %%: %s to %s)", unit_text(unit, html_end(object, key, false)),
-                 unit_text(unit, html_end(object, key, true)));
+    char text[UNIT_ROOM], *rest;
+    double number = strtod(unit_write(text, unit, value), &rest);
+    double place = pow(10, floor(log10(fmin(width / 10 * number / value, number))));
+    if (place > 0)
+        text_add(out, "%.10g%s", place * round(number / place), rest);
+    else
+        text_add(out, "%s", text);
+}
+
+static void add_likely(struct text *out, enum unit unit, const struct json *object, const char *key)
+{
+    double low = html_end(object, key, false), high = html_end(object, key, true);
+    add_rounded(out, unit, html_number(object, key, -1), high - low);
+    if (isnan(low))
+        return;
+    text_add(out, " (90 %%: ");
+    add_rounded(out, unit, low, high - low);
+    text_add(out, " to ");
+    add_rounded(out, unit, high, high - low);
+    text_add(out, ")");
 }
 
 /* A sentence without a table. */
@@ -29,13 +48,13 @@ static char *answer_of(const struct json *result)
     text_add(&out, "Training");
     if (target > 0)
         text_add(&out, " to %g %%", 100 * target);
-    text_add(&out, " takes %s",
-             unit_text(UNIT_SECONDS, html_number(result, "time_to_train_s", -1)));
-    add_range(&out, UNIT_SECONDS, result, "time_to_train_s");
-    text_add(&out, ". A step takes %s", unit_text(UNIT_SECONDS, html_number(result, "step_s", -1)));
-    add_range(&out, UNIT_SECONDS, result, "step_s");
-    text_add(&out, "; each device does %s of the work of one in a job of %.0f. It is %s.",
-             unit_text(UNIT_FRACTION, html_number(result, "scaling_efficiency", -1)),
+    text_add(&out, " takes ");
+    add_likely(&out, UNIT_SECONDS, result, "time_to_train_s");
+    text_add(&out, ". A step takes ");
+    add_likely(&out, UNIT_SECONDS, result, "step_s");
+    text_add(&out, "; each device does ");
+    add_likely(&out, UNIT_FRACTION, result, "scaling_efficiency");
+    text_add(&out, " of the work of one in a job of %.0f. It is %s.",
              html_number(json_get(result, "baseline"), "devices", -1),
              html_word(result, "sentence"));
     return out.data;
@@ -72,18 +91,54 @@ static struct json *unknown_texts(const struct json *result)
 
 static void add_assumptions(struct answer *answer)
 {
-    const struct json *r = answer->result;
+    const struct json *r = answer->result, *assumed = json_get(r, "assumptions");
     AUTORELEASE(json) struct json *unknown = unknown_texts(r);
     html_section(&answer->page, "What it rests on");
-    html_list(&answer->page, "Warnings:", json_get(r, "warnings"));
     html_list(&answer->page, "Unknown, and drawn from a range:", unknown);
-    html_list(&answer->page,
-              "Assumed, for nobody measured or published it:", json_get(r, "assumptions"));
+    html_add(&answer->page.body,
+             "<details><summary>Assumed, for nobody measured or published it: "
+             "%d values</summary>\n",
+             (int)json_count_items(assumed));
+    for (int topic = 0; report_topics[topic]; topic++) {
+        AUTORELEASE(json) struct json *list = json_new_array();
+        AUTOFREE char *words = base_format("Of the %s:", report_topics[topic]);
+        for (int64_t i = 0; i < json_count_items(assumed); i++)
+            if (report_topic(json_as_text(json_item(assumed, i))) == topic)
+                json_append(list, json_share(json_item(assumed, i)));
+        html_list(&answer->page, words, list);
+    }
+    html_add(&answer->page.body, "</details>\n");
     AUTOFREE char *run =
         base_format("Job %s; back end %s, grain %s; draws behind the intervals: %.0f; schedule %s.",
                     html_word(answer->all, "job"), html_word(r, "backend"), html_word(r, "grain"),
                     html_number(json_get(r, "draws"), "count", -1), html_word(r, "schedule_hash"));
     html_paragraph(&answer->page, "small", run);
+}
+
+/* Words that the page uses, as docs/class/glossary.md has them. */
+static void add_terms(struct page *page)
+{
+    html_section(page, "Words");
+    html_add(&page->body,
+             "<dl><dt>device, node</dt><dd>a GPU, or what computes in its place; a machine with "
+             "one or more devices</dd>\n"
+             "<dt>step</dt><dd>one batch, forward and backward, and the update of the "
+             "parameters</dd>\n"
+             "<dt>rank</dt><dd>the process of one device; ranks stand in a grid of rows and "
+             "columns</dd>\n"
+             "<dt>all-reduce</dt><dd>the sum of all ranks' gradients, which each rank gets</dd>\n"
+             "<dt>bucket</dt><dd>gradients that are sent together, when all of them are "
+             "ready</dd>\n"
+             "<dt>exposed communication</dt><dd>what a step waits for, since no computing hides "
+             "it</dd>\n"
+             "<dt>nic, uplink</dt><dd>a network card of a node; the link of a rack or switch to "
+             "the others</dd>\n"
+             "<dt>scaling efficiency</dt><dd>work of a device, over that of one in the baseline"
+             "</dd>\n"
+             "<dt>closed form</dt><dd>the prediction by formulas, without messages that share a "
+             "link by chance</dd>\n"
+             "<dt>90&#160;%% interval</dt><dd>nine of ten draws of all that is uncertain are in it"
+             "</dd></dl>\n");
 }
 
 /* ---- pictures and tables ---- */
@@ -93,8 +148,11 @@ static void add_curve_words(struct answer *answer)
 {
     double factor = html_number(answer->all, "curve_exposed_factor", -1);
     AUTORELEASE(text) struct text out = {0};
+    if (json_count_items(json_get(answer->all, "curve")) <= 1)
+        return;
+    text_add(&out, "The curve: ");
     if (html_number(json_get(answer->result, "draws"), "count", -1) > 0)
-        text_add(&out, "Job and baseline move together in each draw. ");
+        text_add(&out, "job and baseline move together in each draw. ");
     text_add(&out, "At other numbers of nodes foretrain chooses the grid; everything else is as in "
                    "the job.");
     if (isfinite(factor))
@@ -121,7 +179,6 @@ static void add_curve(struct answer *answer)
     if (json_count_items(json_get(answer->all, "curve")) <= 1)
         return;
     html_section(&answer->page, "Does it scale?");
-    add_curve_words(answer);
     if (json_count_items(published) > 0) {
         AUTOFREE char *text = base_format("Published: %g %%.",
                                           100 * html_number(json_item(published, 0), "value", -1));
@@ -197,15 +254,19 @@ static int write_page(const char *file, const struct json *all, const struct jso
     struct answer answer = {.all = all, .result = json_get(all, "result")};
     AUTOFREE char *title = title_of(&answer), *sentence = answer_of(answer.result);
     html_answer(&answer.page, title, sentence);
+    html_list(&answer.page, "Warnings:", json_get(answer.result, "warnings"));
     add_curve(&answer);
     whatif_section(&answer.page, whatif);
+    html_section(&answer.page, "The answer in numbers");
     add_figures(&answer);
+    add_curve_words(&answer);
     for (size_t i = 0; i < ARRAY_SIZE(of_a_step); i++)
         html_part(&answer.page, all, &of_a_step[i]);
     failing_add(&answer.page, all);
     for (size_t i = 0; i < ARRAY_SIZE(of_all); i++)
         html_part(&answer.page, all, &of_all[i]);
     add_assumptions(&answer);
+    add_terms(&answer.page);
     return html_write(&answer.page, file, title, all, err);
 }
 

@@ -360,20 +360,16 @@ static void print_texts(struct text *out, const char *heading, char *const *text
         text_add(out, "  %s\n", text[i]);
 }
 
-/* What assumptions are about, by how they begin. */
-static const struct about {
-    const char *name, *begin[4];
-} about[] = {{"network", {"node.", "network.", "transport."}},
-             {"device", {"device."}},
-             {"input", {"input", "no input"}},
-             {"training", {""}}};
+const char *const report_topics[] = {"network", "device", "input", "training", NULL};
 
-static const struct about *find_about(const char *assumption)
+int report_topic(const char *assumption)
 {
-    for (const struct about *group = about;; group++)
-        for (int32_t i = 0; group->begin[i]; i++)
-            if (!strncmp(assumption, group->begin[i], strlen(group->begin[i])))
-                return group;
+    static const char *const begin[][4] = {
+        {"node.", "network.", "transport."}, {"device."}, {"input", "no input"}, {""}};
+    for (int topic = 0;; topic++)
+        for (int i = 0; begin[topic][i]; i++)
+            if (!strncmp(assumption, begin[topic][i], strlen(begin[topic][i])))
+                return topic;
 }
 
 /* "key = value (reason)" without the reason, unless @whole. */
@@ -388,10 +384,10 @@ static void print_assumptions(struct text *out, const struct result *result, boo
 {
     if (result->assumption_count > 0)
         text_add(out, "\nassumptions%s\n", whole ? "" : " (with reasons: --assumptions)");
-    for (size_t group = 0; group < ARRAY_SIZE(about); group++) {
-        const char *name = about[group].name;
+    for (int topic = 0; report_topics[topic]; topic++) {
+        const char *name = report_topics[topic];
         for (int32_t i = 0; i < result->assumption_count; i++)
-            if (find_about(result->assumption[i]) == &about[group]) {
+            if (report_topic(result->assumption[i]) == topic) {
                 print_assumption(out, name, result->assumption[i], whole);
                 name = "";
             }

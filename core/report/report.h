@@ -105,6 +105,12 @@ enum report_length {
     REPORT_WHOLE
 };
 
+/** What assumptions are about, in order; the last is NULL. */
+extern const char *const report_topics[];
+
+/** Of which of them @assumption is. */
+int report_topic(const char *assumption);
+
 /** Append the result as a table and a sentence. */
 void result_print(struct text *out, const struct result *result, enum report_length length);
 
