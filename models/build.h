@@ -4,6 +4,8 @@
  * Shared by the builders of networks.  Private to models/.
  */
 
+#include "core/base/err.h"
+#include "core/scenario/scenario.h"
 #include "core/schedule/model.h"
 
 /** Append @layer, which reads layer @from (-1: the images), to @model under a formatted name.
@@ -14,6 +16,20 @@ int32_t build_layer(struct model *model, int32_t from, const char *block, const 
 
 /** Append the global average pool and the linear classifier "fc" after layer @from. */
 void build_head(struct model *model, int32_t from);
+
+/** A published transformer, or the one of a job's keys. */
+struct transformer_preset {
+    const char *name, *help;
+    struct transformer shape;
+};
+
+/** Ended by a row without a name. */
+extern const struct transformer_preset transformer_presets[];
+
+/** A transformer by @preset, but for those @keys that are given; of tokens, or of square images of
+ * @image pixels.  @return NULL where keys are missing or do not fit. */
+struct model *transformer_build(const struct transformer_preset *preset, int32_t image,
+                                int32_t classes, const struct transformer *keys, struct err *err);
 
 /** The layers of a residual network of @depth 18, 34, 50, 101 or 152, or in the form for CIFAR-10
  * of depth 8, 20, 32, 44, 56 or 110. */

@@ -136,7 +136,8 @@ static int read_inputs(const struct reader *r, struct layer *layer)
         if (failed)
             return -1;
     }
-    int32_t least = e->kind == LAYER_MATMUL || (e->kind == LAYER_ADD && !e->parameters) ? 2 : 1;
+    bool pair = e->kind == LAYER_MATMUL || e->kind == LAYER_MULTIPLY;
+    int32_t least = pair || (e->kind == LAYER_ADD && !e->parameters) ? 2 : 1;
     bool many = e->kind == LAYER_ADD || e->kind == LAYER_CONCAT || e->kind == LAYER_OTHER;
     if (layer->input_count < least || (!many && layer->input_count > least))
         return refuse(r, given ? "inputs" : "kind", "%s reads %s%d value%s, not %d",
@@ -145,15 +146,22 @@ static int read_inputs(const struct reader *r, struct layer *layer)
     return 0;
 }
 
-/* Windows that fit along each side. */
+/* Windows that fit along each side, unless the file says how many do. */
 static int check_window(const struct reader *r, const struct layer *layer)
 {
     int32_t shorter = layer->in.height < layer->in.width ? layer->in.height : layer->in.width;
-    if (layer->padding >= layer->kernel)
+    bool given = layer->out.height > 0, spreads = layer->op == LAYER_TRANSPOSED;
+    if (layer->kernel_width && !given)
+        return refuse(r, "kernel_width", "a window that is no square needs the key 'out'");
+    if (layer->padding >= layer->kernel && !given)
         return refuse(r, "padding", "padding must be less than the kernel, %d", layer->kernel);
-    if (shorter + 2 * layer->padding < layer->kernel)
+    if (!given && !spreads && shorter + 2 * layer->padding < layer->kernel)
         return refuse(r, "kernel", "a window of %d does not fit an input of %dx%d", layer->kernel,
                       layer->in.height, layer->in.width);
+    if (!given && spreads && 2 * layer->padding >= layer->kernel)
+        return refuse(r, "padding", "padding leaves nothing of a window of %d", layer->kernel);
+    if (layer->op == LAYER_MAX_POOL && given && layer->out.channels != layer->in.channels)
+        return refuse(r, "out", "a max pool keeps its %d channels", layer->in.channels);
     if (layer->in.channels % layer->groups || layer->out.channels % layer->groups)
         return refuse(r, "groups", "%d channels to %d do not divide into %d groups",
                       layer->in.channels, layer->out.channels, layer->groups);
@@ -195,6 +203,11 @@ static int check_sizes(const struct reader *r, const struct layer *layer)
         if (layer->op == LAYER_ADD && elements != (double)shape_elements(first))
             return refuse(r, "inputs", "add takes inputs of equal sizes, not %.0f and %.0f values",
                           (double)shape_elements(first), elements);
+        if (layer->op == LAYER_MULTIPLY && elements > (double)shape_elements(first))
+            return refuse(r, "inputs",
+                          "multiply repeats its second input, which has %.0f values "
+                          "and not at most %.0f",
+                          elements, (double)shape_elements(first));
         if (layer->op == LAYER_MATMUL && fmod(elements, (double)layer->inner) != 0)
             return refuse(r, "inner", "an input of %.0f values is not made of sums of %lld terms",
                           elements, (long long)layer->inner);
@@ -203,13 +216,14 @@ static int check_sizes(const struct reader *r, const struct layer *layer)
             return refuse(r, "inputs", "inputs of %dx%d and %dx%d do not join by channels: say out",
                           first.height, first.width, next.height, next.width);
     }
-    if (layer->op == LAYER_ADD)
+    if (layer->op == LAYER_ADD || layer->op == LAYER_MULTIPLY)
         in = (double)shape_elements(first);
     if (layer->op == LAYER_EMBEDDING && in > NETWORK_SIDE)
         return refuse(r, "kind", "an embedding takes at most %d values", NETWORK_SIDE);
     if (layer->op == LAYER_EMBEDDING)
         in *= layer->out.channels;
-    bool free_out = layer->op == LAYER_MATMUL || layer->op == LAYER_OTHER;
+    bool free_out =
+        layer->op == LAYER_MATMUL || layer->op == LAYER_PERMUTE || layer->op == LAYER_OTHER;
     if (layer->out.height && !free_out && in != out)
         return refuse(r, "out", "%.0f values do not become %.0f", in, out);
     return 0;
@@ -249,6 +263,7 @@ static int check_layer(const struct reader *r, struct layer *layer)
         layer->in = seen;
     switch (layer->op) {
     case LAYER_CONVOLUTION:
+    case LAYER_TRANSPOSED:
     case LAYER_MAX_POOL:
         return check_window(r, layer);
     case LAYER_AVERAGE_POOL:
@@ -263,6 +278,8 @@ static int check_layer(const struct reader *r, struct layer *layer)
 
 static double windows(const struct layer *layer, int32_t side)
 {
+    if (layer->op == LAYER_TRANSPOSED)
+        return (double)(side - 1) * layer->stride + layer->kernel - 2 * layer->padding;
     return floor((double)(side + 2 * layer->padding - layer->kernel) / layer->stride) + 1;
 }
 
@@ -272,12 +289,16 @@ static int check_limits(struct reader *r, const struct layer *layer)
     double positions = 1, in = (double)shape_elements(layer->in), out = (double)layer->out.channels;
     double weights = (double)layer->constants + (double)layer->rows * out;
     double flops = (double)layer->flops;
-    if (layer->op == LAYER_CONVOLUTION)
+    if (layer->out.height)
+        positions = (double)layer->out.height * layer->out.width;
+    else if (layer->op == LAYER_CONVOLUTION || layer->op == LAYER_TRANSPOSED)
         positions = windows(layer, layer->in.height) * windows(layer, layer->in.width);
     if (layer_has_arithmetic(layer)) {
         double each = layer->op == LAYER_LINEAR ? in : (double)layer->in.channels / layer->groups;
-        weights = each * out * layer->kernel * layer->kernel;
+        weights = each * out * layer->kernel *
+                  (layer->kernel_width ? layer->kernel_width : layer->kernel);
         flops = 2 * weights * positions;
+        weights *= layer->experts > 1 ? layer->experts : 1;
     } else if (layer->op == LAYER_MATMUL) {
         flops = 2 * (double)shape_elements(layer->out) * (double)layer->inner;
     }
@@ -302,6 +323,7 @@ static int add_layer(struct reader *r)
         .op = (enum layer_op)e->kind,
         .out.channels = (int32_t)e->channels,
         .kernel = (int32_t)e->kernel,
+        .kernel_width = (int32_t)e->kernel_width,
         .stride = e->stride ? (int32_t)e->stride : 1,
         .padding = (int32_t)e->padding,
         .groups = e->groups ? (int32_t)e->groups : 1,
@@ -310,6 +332,7 @@ static int add_layer(struct reader *r)
         .capped = e->relu == 2,
         .inner = e->inner,
         .rows = e->rows,
+        .experts = (int32_t)e->experts,
         .constants = e->parameters,
         .flops = e->flops,
         .elements = e->elements,

@@ -26,10 +26,10 @@ static bool same(struct shape a, struct shape b)
 
 static void put_layer(struct text *out, const struct model *model, const struct layer *layer)
 {
-    bool window = layer->op == LAYER_CONVOLUTION || layer->op == LAYER_MAX_POOL ||
-                  layer->op == LAYER_AVERAGE_POOL;
-    bool follows =
-        layer_has_arithmetic(layer) || layer->op == LAYER_MAX_POOL || layer->op == LAYER_BATCH_NORM;
+    bool window = layer->op == LAYER_CONVOLUTION || layer->op == LAYER_TRANSPOSED ||
+                  layer->op == LAYER_MAX_POOL || layer->op == LAYER_AVERAGE_POOL;
+    struct layer plain = *layer;
+    plain.out.height = 0;
     int32_t inputs = layer->input_count - layer->residual;
     text_add(out, "  - {name: %s, kind: %s, inputs: [", layer->name, layer_op_names[layer->op]);
     for (int32_t i = 0; i < inputs; i++)
@@ -39,18 +39,21 @@ static void put_layer(struct text *out, const struct model *model, const struct 
         text_add(out, ", add: %s", name_of(model, layer->input[inputs]));
     if (!same(layer->in, model_shape(model, layer->input[0])))
         put_shape(out, "in", layer->in);
-    if (!follows && (layer->op == LAYER_MATMUL || !same(layer->out, layer->in)))
+    if (layer->kernel_width || layer->op == LAYER_MATMUL ||
+        !same(layer->out, model_output(model, &plain)))
         put_shape(out, "out", layer->out);
     if (layer_has_arithmetic(layer) || layer->op == LAYER_EMBEDDING)
         put_number(out, "channels", layer->out.channels, 0);
     if (window) {
         put_number(out, "kernel", layer->kernel, 0);
+        put_number(out, "kernel_width", layer->kernel_width, 0);
         put_number(out, "stride", layer->stride, 1);
         put_number(out, "padding", layer->padding, 0);
     }
     put_number(out, "groups", layer->groups > 1 ? layer->groups : 1, 1);
     put_number(out, "inner", layer->inner, 0);
     put_number(out, "rows", layer->rows, 0);
+    put_number(out, "experts", layer->experts, 0);
     put_number(out, "parameters", layer->constants, 0);
     put_number(out, "flops", layer->flops, 0);
     put_number(out, "elements", layer->elements, 0);

@@ -12,7 +12,8 @@ struct entry {
     int32_t kind; /**< enum layer_op */
     int32_t relu; /**< 0: none, 1: a ReLU, 2: one that stops at 6 */
     struct field_list inputs;
-    int64_t channels, kernel, stride, padding, groups, inner, rows, parameters, flops, elements;
+    int64_t channels, kernel, kernel_width, stride, padding, groups, inner, rows, experts;
+    int64_t parameters, flops, elements;
     bool bias;
 };
 

@@ -30,6 +30,9 @@ static const struct field layer_rows[] = {
           "positions"),
     NUMBER("channels", channels, NETWORK_SIDE, "of a convolution, linear or embedding: outputs"),
     NUMBER("kernel", kernel, 4096, "height and width of a window"),
+    NUMBER("kernel_width", kernel_width, 4096,
+           "width of a window that is no square; out says the "
+           "output"),
     NUMBER("stride", stride, 4096, "between windows; 1 when not given"),
     ROW("padding", padding, "0", "on each side of the input", .kind = FIELD_INTEGER,
         .maximum = 4096),
@@ -41,6 +44,8 @@ static const struct field layer_rows[] = {
         .words = relu_words),
     NUMBER("inner", inner, NETWORK_SIDE, "of a matmul: terms that each value of it sums"),
     NUMBER("rows", rows, 1e12, "of an embedding: its table's"),
+    NUMBER("experts", experts, 65536,
+           "of a convolution: sets of weights, one of which each position uses; 1 when not given"),
     NUMBER("parameters", parameters, 1e12, "of an add or other: trained values"),
     NUMBER("flops", flops, 4e12, "of other: forward, for one image"),
     NUMBER("elements", elements, 1e11,
@@ -63,20 +68,23 @@ static const struct field file_rows[] = {
 const struct field_table network_table = FIELD_TABLE("network", file_rows, struct file);
 
 #define KIND(op) (1u << LAYER_##op)
-#define WINDOWS  (KIND(CONVOLUTION) | KIND(MAX_POOL) | KIND(AVERAGE_POOL))
+#define CONVOLVE (KIND(CONVOLUTION) | KIND(TRANSPOSED))
+#define WINDOWS  (CONVOLVE | KIND(MAX_POOL) | KIND(AVERAGE_POOL))
+#define NORMS    (KIND(BATCH_NORM) | KIND(LAYER_NORM) | KIND(RMS_NORM) | KIND(GROUP_NORM))
 
 const struct key_kinds network_keys[] = {
     {"add", KIND(BATCH_NORM), 0},
-    {"out", ~(KIND(CONVOLUTION) | KIND(MAX_POOL) | KIND(BATCH_NORM) | KIND(LINEAR)), KIND(MATMUL)},
-    {"channels", KIND(CONVOLUTION) | KIND(LINEAR) | KIND(EMBEDDING),
-     KIND(CONVOLUTION) | KIND(LINEAR) | KIND(EMBEDDING)},
-    {"kernel", WINDOWS, KIND(CONVOLUTION) | KIND(MAX_POOL)},
+    {"out", ~(KIND(BATCH_NORM) | KIND(LINEAR)), KIND(MATMUL)},
+    {"channels", CONVOLVE | KIND(LINEAR) | KIND(EMBEDDING),
+     CONVOLVE | KIND(LINEAR) | KIND(EMBEDDING)},
+    {"kernel", WINDOWS, CONVOLVE | KIND(MAX_POOL)},
+    {"kernel_width", CONVOLVE | KIND(MAX_POOL), 0},
     {"stride", WINDOWS, 0},
-    {"padding", KIND(CONVOLUTION) | KIND(MAX_POOL), 0},
-    {"groups", KIND(CONVOLUTION), 0},
-    {"bias", KIND(CONVOLUTION) | KIND(LINEAR), 0},
-    {"weights_of",
-     KIND(CONVOLUTION) | KIND(LINEAR) | KIND(BATCH_NORM) | KIND(LAYER_NORM) | KIND(EMBEDDING), 0},
+    {"padding", CONVOLVE | KIND(MAX_POOL), 0},
+    {"groups", CONVOLVE, 0},
+    {"experts", KIND(CONVOLUTION), 0},
+    {"bias", CONVOLVE | KIND(LINEAR), 0},
+    {"weights_of", CONVOLVE | KIND(LINEAR) | NORMS | KIND(EMBEDDING), 0},
     {"relu", KIND(CONVOLUTION) | KIND(LINEAR) | KIND(BATCH_NORM), 0},
     {"inner", KIND(MATMUL), KIND(MATMUL)},
     {"rows", KIND(EMBEDDING), KIND(EMBEDDING)},

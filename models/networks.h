@@ -9,6 +9,7 @@
  * 4.2), with projections where the shape changes (option B).
  * vgg16 (Simonyan and Zisserman 2014).
  * toy: three convolutions with batch norm and a linear layer, for tests and teaching.
+ * transformer, and published ones by name: bert-large, gpt2, llama-3-8b, vit_b_16, ...
  *
  * Any other network is a file that lists its layers (network_table); both become the same struct
  * model.
@@ -16,12 +17,14 @@
 
 #include "core/base/err.h"
 #include "core/config/field.h"
+#include "core/scenario/scenario.h"
 #include "core/schedule/model.h"
 
-/** The names, NULL-terminated. */
+/** Names of the networks that devices train, NULL-terminated. */
 extern const char *const network_names[];
 
-/** Build @name for square images of @image pixels.
+/** Build @name for square images of @image pixels, or for sequences of its own.  In a name - and _
+ * are one.
  * @return the model, to be released with model_free(), or NULL: unknown name (with the nearest),
  * an image too small for the network's strides. */
 struct model *network_build(const char *name, int32_t image, int32_t classes, struct err *err);
@@ -52,9 +55,16 @@ struct model *network_read(const struct files *files, const char *path, struct e
 /** The same from the text of a file called @name. */
 struct model *network_read_text(const char *name, const char *text, struct err *err);
 
-/** A file of @files (NULL: on disk), or a built-in network as network_build(). */
+/** A file of @files (NULL: on disk), or a built-in network as network_build(), with these @keys
+ * (NULL: none) if it is a transformer. */
 struct model *network_open(const struct files *files, const char *name, int32_t image,
-                           int32_t classes, struct err *err);
+                           int32_t classes, const struct transformer *keys, struct err *err);
+
+/** Whether @name is a built-in network; if not, @err says why. */
+bool network_is_known(const char *name, struct err *err);
+
+/** Append a line for each built-in network: its name, and what it is. */
+void network_list(struct text *out);
 
 /** Append @model as a file that network_read() reads as the same network. */
 void network_print(struct text *out, const struct model *model);

@@ -81,11 +81,14 @@ static int read_network(struct job *job, struct err *err)
     bool is_file = network_is_file(s->model.network);
     AUTORELEASE(err) struct err found = {0};
     AUTOFREE char *path = path_at(job, "model.network", s->model.network);
-    job->model = network_open(job->files, is_file ? path : s->model.network,
-                              (int32_t)s->model.image, (int32_t)s->model.classes, &found);
+    job->model =
+        network_open(job->files, is_file ? path : s->model.network, (int32_t)s->model.image,
+                     (int32_t)s->model.classes, &s->model.transformer, &found);
     err_warn_all(err, &found);
     if (!job->model)
         return scenario_blame(s, "model.network", &found, err);
+    if (!is_file && !model_reads_pictures(job->model))
+        job->scenario.model.image = job->model->image;
     return is_file ? adopt_sizes(job, err) : 0;
 }
 
@@ -129,9 +132,7 @@ static int check_name(const char *key, const char *value, struct err *err)
         known = software;
         software_free(software);
     } else if (!strcmp(key, "model.network") && !network_is_file(value)) {
-        struct model *model = network_build(value, 224, 1000, err);
-        known = model;
-        model_free(model);
+        known = network_is_known(value, err);
     }
     return known ? 0 : -1;
 }

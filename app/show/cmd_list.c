@@ -19,29 +19,9 @@ static const char *const algorithm_help[] = {
 };
 static_assert(ARRAY_SIZE(algorithm_help) == ALGORITHM_COUNT, "a line for each algorithm");
 
-/* What networks whose names begin so are; the first that fits counts. */
-static const struct {
-    const char *begins, *help;
-} network_help[] = {
-    {"resnet18", "basic blocks, for ImageNet"},
-    {"resnet34", "basic blocks, for ImageNet"},
-    {"resnet50", "bottlenecks, for ImageNet"},
-    {"resnet101", "bottlenecks, for ImageNet"},
-    {"resnet152", "bottlenecks, for ImageNet"},
-    {"resnet", "residual network of 6n + 2 layers, for images of 32 pixels"},
-    {"vgg16", "VGG-16, configuration D, for ImageNet"},
-    {"toy", "three convolutions and a linear layer, for tests and teaching"},
-};
-
 static int list_networks(struct text *out)
 {
-    for (const char *const *name = network_names; *name; name++) {
-        size_t i = 0;
-        while (strncmp(*name, network_help[i].begins, strlen(network_help[i].begins)) != 0)
-            i++;
-        text_add(out, "%-22s %s%s\n", *name, network_help[i].help,
-                 strstr(*name, "_v1") ? ", as first published (2015)" : "");
-    }
+    network_list(out);
     return 0;
 }
 

@@ -8,7 +8,7 @@
 
 struct show_model_request {
     struct request head;
-    int32_t image; /* [pixels] */
+    int32_t image, sequence; /* [pixels], [tokens] */
     bool yaml;
 };
 
@@ -52,7 +52,7 @@ static int show_curves(const void *record, struct text *out, struct err *err)
 static int show_network(const void *record, struct text *out, struct err *err)
 {
     const struct show_model_request *request = record;
-    return show_model(request->head.argument.item[0], request->image,
+    return show_model(request->head.argument.item[0], request->image, request->sequence,
                       request->yaml        ? SHOW_MODEL_YAML
                       : request->head.json ? SHOW_MODEL_JSON
                                            : SHOW_MODEL_TABLE,
@@ -231,6 +231,8 @@ static int show_collective(const void *record, struct text *out, struct err *err
 
 static const struct option model_options[] = {
     ROW_IMAGE(offsetof(struct show_model_request, image)),
+    OPTION_ROW("sequence", 0, OPTION_INTEGER, offsetof(struct show_model_request, sequence),
+               "TOKENS", NULL, "Positions of a sample of a network that reads tokens"),
     OPTION_ROW("yaml", 0, OPTION_FLAG, offsetof(struct show_model_request, yaml),
                .help = "As a network file, which model.network of a job may name", .bars = "json"),
     ROW_JSON, ROW_LAST};

@@ -42,6 +42,7 @@ enum rounding { ROUND_EXACT, ROUND_DOWN, ROUND_UP, ROUND_COUNT };
 /** A stretch of training with one batch size (batch-size control): one of the two is given. */
 struct scenario_phase {
     double epochs;            /**< 0: not given, as training.target decides */
+    double samples, tokens;   /**< instead of epochs; 0: not given */
     int64_t batch_per_device; /**< images per device and step; 0: global_batch is given */
     int64_t global_batch;     /**< images of all devices per step; 0: batch_per_device is given */
     int32_t round;            /**< enum rounding, of global_batch */
@@ -76,6 +77,28 @@ enum column_algorithm {
 /** The words of `training.optimizer.name`. */
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_LARS, OPTIMIZER_COUNT };
 
+/** The words of model.gated and others; the first of all such words: not given. */
+enum transformer_choice { CHOICE_AUTO, CHOICE_FALSE, CHOICE_TRUE };
+/** The words of model.norm. */
+enum transformer_norm { NORM_AUTO, NORM_LAYER, NORM_POST_LAYER, NORM_RMS };
+/** The words of model.position. */
+enum transformer_position { POSITION_AUTO, POSITION_LEARNED, POSITION_ROTARY, POSITION_NONE };
+/** The words of model.head. */
+enum transformer_head { HEAD_AUTO, HEAD_NEXT_TOKEN, HEAD_MASKED_TOKEN, HEAD_SPAN, HEAD_CLASSES };
+
+/** The shape of a transformer.  0: not given, or as a network of another name has it. */
+struct transformer {
+    int64_t sequence; /**< positions of a sample */
+    int64_t layers, hidden, heads, kv_heads, ffn;
+    int64_t experts, active; /**< feed-forward networks of a layer, and those a position uses */
+    int64_t vocab;
+    int64_t positions, segments;        /**< rows of the learned tables */
+    int64_t patch;                      /**< of a picture [pixels]; 0: it reads tokens */
+    double predicted;                   /**< share of the positions whose token is predicted */
+    int32_t gated, tied, bias, dropout; /**< enum transformer_choice */
+    int32_t norm, position, head;
+};
+
 /** See docs/man/foretrain-scenario.5 for what each key means. */
 struct scenario {
     int64_t version;
@@ -83,6 +106,9 @@ struct scenario {
         char *network; /**< "resnet50", "resnet50_v1", ... */
         int64_t image; /**< [pixels] */
         int64_t classes;
+        struct transformer transformer;
+        int64_t tokens;                     /**< mean of a sample, without padding; 0: all */
+        bool padded;                        /**< padding is computed */
         int32_t compute, gradients, master; /**< enum dtype */
     } model;
     struct {

@@ -12,6 +12,11 @@ static const char *const decay_names[] = {"constant", "step", "polynomial", "cos
 static_assert(ARRAY_SIZE(decay_names) == DECAY_COUNT + 1, "one word each");
 static const char *const bn_statistics_names[] = {"running", "last", NULL};
 static_assert(ARRAY_SIZE(bn_statistics_names) == BN_STATISTICS_COUNT + 1, "one word each");
+static const char *const choice_names[] = {"auto", "false", "true", NULL};
+static const char *const norm_names[] = {"auto", "layer", "post-layer", "rms", NULL};
+static const char *const position_names[] = {"auto", "learned", "rotary", "none", NULL};
+static const char *const head_names[] = {"auto", "next-token", "masked-token",
+                                         "span", "classes",    NULL};
 static const char *const rounding_names[] = {"exact", "down", "up", NULL};
 static_assert(ARRAY_SIZE(rounding_names) == ROUND_COUNT + 1, "a word each");
 
@@ -83,6 +88,49 @@ static const struct field scenario_rows[] = {
             "width and height of the images in pixels; a network file says its own"),
     INTEGER("model.classes", model.classes, "1000", 1, SCENARIO_CLASS_LIMIT,
             "classes the network tells apart; a network file says its own"),
+    INTEGER("model.sequence", model.transformer.sequence, "", 1, 1 << 24,
+            "positions of a sample, in tokens; those that the network was published with when not "
+            "given"),
+    INTEGER("model.layers", model.transformer.layers, "", 1, 4096,
+            "blocks of attention and feed-forward network of a transformer"),
+    INTEGER("model.hidden", model.transformer.hidden, "", 1, 1 << 20, "features of a position"),
+    INTEGER("model.heads", model.transformer.heads, "", 1, 1 << 16,
+            "heads of attention, which share the features of queries"),
+    INTEGER("model.kv_heads", model.transformer.kv_heads, "", 1, 1 << 16,
+            "heads of keys and values; model.heads when not given"),
+    INTEGER("model.ffn", model.transformer.ffn, "", 1, 1 << 22,
+            "features inside the feed-forward network; four times model.hidden when not given"),
+    WORD("model.gated", model.transformer.gated, "auto", choice_names,
+         "the feed-forward network multiplies by SiLU of a third matrix, instead of GELU"),
+    INTEGER("model.experts", model.transformer.experts, "", 2, 65536,
+            "feed-forward networks side by side, between which a router chooses"),
+    INTEGER("model.active", model.transformer.active, "", 1, 65536,
+            "experts that compute a position; 2 when not given"),
+    INTEGER("model.vocab", model.transformer.vocab, "", 1, 1 << 24,
+            "tokens that the network knows"),
+    WORD("model.tied", model.transformer.tied, "auto", choice_names,
+         "the last layer uses the weights of the embedding"),
+    WORD("model.norm", model.transformer.norm, "auto", norm_names,
+         "layer norm or RMS norm before attention and feed-forward network, or layer norm after "
+         "each; layer when auto"),
+    WORD("model.position", model.transformer.position, "auto", position_names,
+         "how positions are told apart; learned when auto"),
+    INTEGER("model.positions", model.transformer.positions, "", 1, 1 << 24,
+            "rows of the learned table of positions; model.sequence when not given"),
+    INTEGER("model.segments", model.transformer.segments, "", 1, 65536,
+            "rows of the learned table of segments; none when not given"),
+    WORD("model.bias", model.transformer.bias, "auto", choice_names,
+         "linear layers have biases; true when auto"),
+    WORD("model.dropout", model.transformer.dropout, "auto", choice_names,
+         "dropout follows embedding, attention and feed-forward network; false when auto"),
+    WORD("model.head", model.transformer.head, "auto", head_names,
+         "what is predicted: the next token; masked tokens and whether two segments follow each "
+         "other; begin and end of a span; model.classes of the first position"),
+    REAL("model.predicted", model.transformer.predicted, UNIT_FRACTION, "", 0, 1,
+         "share of the positions whose token is predicted; 15 % of masked-token, else all"),
+    INTEGER("model.patch", model.transformer.patch, "", 1, 4096,
+            "side of the squares of a picture that are its positions, in pixels; without it the "
+            "network reads tokens"),
     WORD("model.precision.compute", model.compute, "fp32", dtype_names,
          "number format of weights and activations in forward and backward"),
     WORD("model.precision.gradients", model.gradients, "fp32", dtype_names,

@@ -7,8 +7,10 @@
 #include "core/base/base.h"
 
 const char *const layer_op_names[] = {
-    "convolution", "batch-norm", "max-pool", "average-pool", "linear",    "relu",  "gelu", "add",
-    "concat",      "matmul",     "softmax",  "layer-norm",   "embedding", "other", "none", NULL};
+    "convolution", "batch-norm", "max-pool", "average-pool", "linear",   "transposed-convolution",
+    "relu",        "gelu",       "silu",     "dropout",      "add",      "multiply",
+    "concat",      "matmul",     "softmax",  "layer-norm",   "rms-norm", "group-norm",
+    "embedding",   "permute",    "other",    "none",         NULL};
 static_assert(ARRAY_SIZE(layer_op_names) == LAYER_OP_COUNT + 2, "a word each, and one for none");
 
 const char *const fusion_names[] = {
@@ -58,17 +60,27 @@ static struct shape joined(const struct model *model, const struct layer *layer)
     return out;
 }
 
-static struct shape output_shape(const struct model *model, const struct layer *layer)
+/* A side of a transposed convolution's output. */
+static int32_t spread_side(const struct layer *layer, int32_t side)
+{
+    return (side - 1) * layer->stride + layer->kernel - 2 * layer->padding;
+}
+
+struct shape model_output(const struct model *model, const struct layer *layer)
 {
     struct shape in = layer->in;
     bool given = layer->out.channels && layer->out.height;
     switch (layer->op) {
     case LAYER_CONVOLUTION:
-        return (struct shape){layer->out.channels, window_count(layer, in.height),
-                              window_count(layer, in.width)};
     case LAYER_MAX_POOL:
-        return (struct shape){in.channels, window_count(layer, in.height),
-                              window_count(layer, in.width)};
+        return given
+                   ? layer->out
+                   : (struct shape){layer->op == LAYER_MAX_POOL ? in.channels : layer->out.channels,
+                                    window_count(layer, in.height), window_count(layer, in.width)};
+    case LAYER_TRANSPOSED:
+        return given ? layer->out
+                     : (struct shape){layer->out.channels, spread_side(layer, in.height),
+                                      spread_side(layer, in.width)};
     case LAYER_AVERAGE_POOL:
         return (struct shape){in.channels, layer->out.height, layer->out.width};
     case LAYER_LINEAR:
@@ -87,12 +99,16 @@ int64_t layer_weights(const struct layer *layer)
 {
     switch (layer->op) {
     case LAYER_CONVOLUTION:
+    case LAYER_TRANSPOSED:
         return (int64_t)layer->in.channels / (layer->groups > 1 ? layer->groups : 1) *
-               layer->out.channels * layer->kernel * layer->kernel;
+               layer->out.channels * layer->kernel *
+               (layer->kernel_width ? layer->kernel_width : layer->kernel);
     case LAYER_LINEAR:
         return shape_elements(layer->in) * layer->out.channels;
     case LAYER_BATCH_NORM:
     case LAYER_LAYER_NORM:
+    case LAYER_RMS_NORM:
+    case LAYER_GROUP_NORM:
         return layer->in.channels;
     case LAYER_EMBEDDING:
         return layer->rows * layer->out.channels;
@@ -101,10 +117,23 @@ int64_t layer_weights(const struct layer *layer)
     }
 }
 
+static int32_t experts(const struct layer *layer)
+{
+    return layer->experts > 1 ? layer->experts : 1;
+}
+
+static int64_t all_weights(const struct layer *layer)
+{
+    return layer_weights(layer) * experts(layer);
+}
+
 static int64_t biases(const struct layer *layer)
 {
-    bool norm = layer->op == LAYER_BATCH_NORM || layer->op == LAYER_LAYER_NORM;
-    return norm ? layer->in.channels : layer->bias ? layer->out.channels : 0;
+    bool norm = layer->op == LAYER_BATCH_NORM || layer->op == LAYER_LAYER_NORM ||
+                layer->op == LAYER_GROUP_NORM;
+    return norm          ? layer->in.channels
+           : layer->bias ? (int64_t)layer->out.channels * experts(layer)
+                         : 0;
 }
 
 static void add_tensor(struct model *model, int32_t index, const char *part, int64_t elements)
@@ -172,7 +201,7 @@ int32_t model_add(struct model *model, struct layer layer)
     assert(layer.input_count >= 1 && layer.input_count <= LAYER_INPUTS);
     if (layer.in.channels == 0)
         layer.in = model_shape(model, layer.input[0]);
-    layer.out = output_shape(model, &layer);
+    layer.out = model_output(model, &layer);
     layer.parameters = 0;
     layer.first = layer.input[0] < 0;
     layer.reader = layer.last_reader = -1;
@@ -185,7 +214,7 @@ int32_t model_add(struct model *model, struct layer layer)
     for (int32_t i = 0; i < layer.input_count; i++)
         connect(model, index, layer.input[i], false);
     const struct layer *owner = layer.weights_of ? &model->layer[layer.weights_of - 1] : NULL;
-    add_tensor(model, index, "weight", owner ? 0 : layer_weights(&layer));
+    add_tensor(model, index, "weight", owner ? 0 : all_weights(&layer));
     add_tensor(model, index, "bias", owner && biases(owner) ? 0 : biases(&layer));
     return index;
 }
@@ -218,15 +247,16 @@ int64_t model_parameters(const struct model *model)
 
 bool layer_has_arithmetic(const struct layer *layer)
 {
-    return layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR;
+    return layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR ||
+           layer->op == LAYER_TRANSPOSED;
 }
 
 int64_t layer_multiply_adds(const struct layer *layer)
 {
     if (layer->op == LAYER_MATMUL)
         return shape_elements(layer->out) * layer->inner;
-    return layer_has_arithmetic(layer) ? layer_weights(layer) * layer->out.height * layer->out.width
-                                       : 0;
+    struct shape at = layer->op == LAYER_TRANSPOSED ? layer->in : layer->out;
+    return layer_has_arithmetic(layer) ? layer_weights(layer) * at.height * at.width : 0;
 }
 
 int64_t layer_flops(const struct layer *layer, enum pass pass)
@@ -248,20 +278,21 @@ int64_t model_flops(const struct model *model, enum pass pass)
 
 int64_t layer_weight_bytes(const struct layer *layer, int32_t element_size)
 {
-    return (layer_weights(layer) + biases(layer)) * element_size;
+    return (all_weights(layer) + biases(layer)) * element_size;
 }
 
 void layer_describe(const struct layer *layer, char *text, size_t size)
 {
     char window[64] = "";
+    int32_t width = layer->kernel_width ? layer->kernel_width : layer->kernel;
     if (layer->op == LAYER_MATMUL)
         snprintf(window, sizeof(window), " by %lld", (long long)layer->inner);
     else if (layer->groups > 1)
-        snprintf(window, sizeof(window), " %dx%d/%d+%d by %d", layer->kernel, layer->kernel,
-                 layer->stride, layer->padding, layer->groups);
+        snprintf(window, sizeof(window), " %dx%d/%d+%d by %d", layer->kernel, width, layer->stride,
+                 layer->padding, layer->groups);
     else if (layer->kernel > 0 && layer->op != LAYER_LINEAR)
-        snprintf(window, sizeof(window), " %dx%d/%d+%d", layer->kernel, layer->kernel,
-                 layer->stride, layer->padding);
+        snprintf(window, sizeof(window), " %dx%d/%d+%d", layer->kernel, width, layer->stride,
+                 layer->padding);
     snprintf(text, size, "%s%s %dx%dx%d-%dx%dx%d%s%s%s%s%s%s", layer_op_names[layer->op], window,
              layer->in.channels, layer->in.height, layer->in.width, layer->out.channels,
              layer->out.height, layer->out.width, layer->bias ? " bias" : "",

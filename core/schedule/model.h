@@ -22,15 +22,22 @@ enum layer_op {
     LAYER_BATCH_NORM,
     LAYER_MAX_POOL,
     LAYER_AVERAGE_POOL,
-    LAYER_LINEAR, /**< of all its input at once */
-    LAYER_RELU,   /**< where none of the above carries it */
+    LAYER_LINEAR,     /**< of all its input at once */
+    LAYER_TRANSPOSED, /**< convolution: each input value spreads over a window */
+    LAYER_RELU,       /**< where none of the above carries it */
     LAYER_GELU,
-    LAYER_ADD, /**< of its inputs, or of one and a parameter */
+    LAYER_SILU,     /**< and other gates of one value: sigmoid, hard swish */
+    LAYER_DROPOUT,  /**< with a mask of a byte for each value */
+    LAYER_ADD,      /**< of its inputs, or of one and a parameter */
+    LAYER_MULTIPLY, /**< of two inputs, the smaller one repeated */
     LAYER_CONCAT,
     LAYER_MATMUL, /**< of two inputs, in as many pairs as the shapes say */
     LAYER_SOFTMAX,
     LAYER_LAYER_NORM, /**< over the channels */
+    LAYER_RMS_NORM,   /**< over the channels, without a bias */
+    LAYER_GROUP_NORM, /**< over groups of channels, with a scale and bias for each channel */
     LAYER_EMBEDDING,  /**< a row of a table for each input value */
+    LAYER_PERMUTE,    /**< moves its output's values: transposes, slices, rolls, pads */
     LAYER_OTHER,      /**< counted by what it moves */
     LAYER_OP_COUNT
 };
@@ -76,12 +83,14 @@ struct layer {
     int32_t input_count;
     struct shape in, out;            /**< in: the value of the first input, or another view of it */
     int32_t kernel, stride, padding; /**< 1 / 1 / 0 for linear layers, 0 / 1 / 0 for batch norm */
+    int32_t kernel_width;            /**< of a window that is no square; 0: as its height, kernel */
     bool bias;                       /**< convolutions and linear layers */
     bool relu;                       /**< a ReLU follows, fused here */
     bool capped;                     /**< and stops at 6 */
     int32_t groups;                  /**< of a convolution; 0: one */
     int64_t inner;                   /**< of a matrix product: terms of each sum */
     int64_t rows;                    /**< of an embedding's table */
+    int32_t experts;                 /**< sets of weights, one of which each position uses; 0: 1 */
     int64_t constants;               /**< parameters of an add or of another kind */
     int32_t weights_of;              /**< 1 + the earlier layer whose weights it uses, and whose
                                           bias if both have one; 0: they are its own */
@@ -129,13 +138,16 @@ void model_free(struct model *model);
  * append its parameter tensors.
  * The caller sets out.channels of convolutions, linear layers and embeddings, out.height and
  * out.width of average pools, which are adaptive: their windows follow from the two shapes; and out
- * of matrix products.  It may set `in` to another view of the first input, and out of kinds
- * without a window.
+ * of matrix products.  It may set `in` to another view of the first input, and all of out, as where
+ * a window has gaps or another padding on each side.
  * @return its index.  Asserts shapes that fit (our mistake, not the user's). */
 int32_t model_add(struct model *model, struct layer layer);
 
 /** Let batch norm @index add the value of layer @added, of the same shape, before its ReLU. */
 void model_add_residual(struct model *model, int32_t index, int32_t added);
+
+/** The output of @layer by its kind, input and window, or as far as it says it. */
+struct shape model_output(const struct model *model, const struct layer *layer);
 
 /** The shape of the value of layer @index, or of the images (-1). */
 struct shape model_shape(const struct model *model, int32_t index);
@@ -151,13 +163,14 @@ bool model_has_layout(const struct model *model);
 /** Sum of parameters. */
 int64_t model_parameters(const struct model *model);
 
-/** Weights that @layer computes with, its own or another's, without a bias. */
+/** Weights that @layer computes a value with, its own or another's, without a bias: of one expert.
+ */
 int64_t layer_weights(const struct layer *layer);
 
 /** Multiply-adds of one layer, forward, per image. */
 int64_t layer_multiply_adds(const struct layer *layer);
 
-/** Whether devices time its two backward passes apart: convolutions and linear layers. */
+/** Whether devices time its two backward passes apart: convolutions of all kinds, linear layers. */
 bool layer_has_arithmetic(const struct layer *layer);
 
 /** FLOP of one layer and pass, per image; 0 for layers without matrix arithmetic.  A matrix product

@@ -224,13 +224,21 @@ static int64_t simple_bytes(const struct neighbours *p)
     switch (layer->op) {
     case LAYER_RELU:
     case LAYER_GELU:
+    case LAYER_SILU:
     case LAYER_SOFTMAX: /* x or y, dy, dx */
         return (forward ? 2 : 3) * out * p->size;
+    case LAYER_DROPOUT:
+        return 2 * out * p->size + out;
     case LAYER_LAYER_NORM: /* x, dy, dx; x, dy for the parameters */
+    case LAYER_RMS_NORM:
+    case LAYER_GROUP_NORM:
         return (forward ? 2 : 5) * out * p->size;
+    case LAYER_MULTIPLY: /* both, dy; a gradient for each */
+        return (forward ? in + out : 2 * in + out) * p->size;
     case LAYER_ADD: /* both inputs have the gradient of the output; of a parameter it is summed */
         return (forward ? in + out : layer->constants ? out : 0) * p->size;
     case LAYER_EMBEDDING:
+    case LAYER_PERMUTE:
         return 2 * out * p->size;
     case LAYER_MATMUL: /* of each input */
         return (forward ? in + out : 2 * (in + out)) * p->size;
@@ -316,8 +324,8 @@ int32_t layer_kernels(const struct layer *layer, enum pass pass, enum fusion fus
         return 0;
     if (layer->op == LAYER_BATCH_NORM)
         return batch_norm_kernels(layer, pass, fusion);
-    return pass == PASS_BACKWARD_DATA &&
-                   (layer->op == LAYER_MATMUL || layer->op == LAYER_LAYER_NORM)
-               ? 2
-               : 1;
+    bool twice = layer->op == LAYER_MATMUL || layer->op == LAYER_MULTIPLY ||
+                 layer->op == LAYER_LAYER_NORM || layer->op == LAYER_RMS_NORM ||
+                 layer->op == LAYER_GROUP_NORM;
+    return pass == PASS_BACKWARD_DATA && twice ? 2 : 1;
 }

@@ -48,6 +48,8 @@ static const char *layer_fault(const struct model *model, int32_t index)
         return "uses the weights of another layer";
     if (layer->groups > 1)
         return "has groups";
+    if (layer->kernel_width)
+        return "has windows that are no squares";
     if (layer->capped)
         return "has a ReLU that stops at 6";
     if (layer->op != LAYER_LINEAR && memcmp(&read, &layer->in, sizeof(read)) != 0)

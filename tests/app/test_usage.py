@@ -477,7 +477,7 @@ class Answers(support.Case):
                      "complete -c foretrain -n '__fish_seen_subcommand_from predict' -l backend -s b"
                      " -r -f -a 'analytic sim'"):
             self.assertIn(line + "\n", fish)
-        self.assertIn('"show model "*) list="--image --yaml --json --help"', run("completion", "zsh").stdout)
+        self.assertIn('"show model "*) list="--image --sequence --yaml --json --help"', run("completion", "zsh").stdout)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,74 @@ TEST(has_the_numbers_of_parameters_published_for_cifar)
     }
 }
 
+/* Sources: num_params and _ops of torchvision's weights; parameters of Hugging Face's classes for
+ * pre-training, causal language models and question answering (tied weights once), as their model
+ * cards round them; gpt3: Brown et al. 2020, table 2.1, 175.0 billion.  Multiply-adds of language
+ * models are by hand: each matrix at each position, and two products of attention. */
+static const struct {
+    const char *name;
+    int64_t parameters;
+    double billions; /* multiply-adds forward; 0: by hand */
+    int32_t layers, hidden, kv, ffn, matrices, vocab, sequence;
+} transformers[] = {
+    {"vit_b_16", 86567656, 17.564, 0},
+    {"vit_b_32", 88224232, 4.409, 0},
+    {"vit_l_16", 304326632, 61.555, 0},
+    {"vit_l_32", 306535400, 15.378, 0},
+    {"vit_h_14", 632045800, 167.295, 0},
+    {"bert-base-squad", 108893186, 0, 12, 768, 768, 3072, 2, 2, 512},
+    {"bert-large-squad", 334094338, 0, 24, 1024, 1024, 4096, 2, 2, 512},
+    {"gpt2", 124439808, 0, 12, 768, 768, 3072, 2, 50257, 1024},
+    {"gpt2-medium", 354823168, 0, 24, 1024, 1024, 4096, 2, 50257, 1024},
+    {"gpt2-large", 774030080, 0, 36, 1280, 1280, 5120, 2, 50257, 1024},
+    {"gpt2-xl", 1557611200, 0, 48, 1600, 1600, 6400, 2, 50257, 1024},
+    {"gpt3-175b", 174604259328, 0, 96, 12288, 12288, 49152, 2, 50257, 2048},
+    {"llama-3-8b", 8030261248, 0, 32, 4096, 1024, 14336, 3, 128256, 8192},
+    {"llama-3-70b", 70553706496, 0, 80, 8192, 1024, 28672, 3, 128256, 8192},
+    {"llama-3-405b", 405853388800, 0, 126, 16384, 1024, 53248, 3, 128256, 8192},
+};
+
+TEST(has_the_published_counts_of_transformers)
+{
+    for (size_t i = 0; i < sizeof(transformers) / sizeof(*transformers); i++) {
+        int64_t L = transformers[i].layers, d = transformers[i].hidden,
+                S = transformers[i].sequence;
+        int64_t block =
+            2 * d * (d + transformers[i].kv) + transformers[i].matrices * d * transformers[i].ffn;
+        int64_t sums = S * (L * block + d * transformers[i].vocab) + 2 * L * S * S * d;
+        OWN(model) *model = build(transformers[i].name, 224, 1000);
+        int64_t counted = model_flops(model, PASS_FORWARD) / 2;
+        assert_int_equal(model_parameters(model), transformers[i].parameters);
+        if (L)
+            assert_int_equal(counted, sums);
+        else
+            assert_float_equal((double)counted / 1e9, transformers[i].billions, 0.0005);
+    }
+}
+
+/* Pre-training: 0.15 of 512 positions pass two more matrices, the first one two others. */
+TEST(counts_the_heads_of_bert)
+{
+    OWN(model) *spans = build("bert-large-squad", 224, 1000);
+    OWN(model) *model = build("bert-large", 224, 1000);
+    const int64_t d = 1024, words = 30522;
+    assert_int_equal(model_parameters(model), 336226108);
+    assert_int_equal((model_flops(model, PASS_FORWARD) - model_flops(spans, PASS_FORWARD)) / 2,
+                     77 * d * (d + words) + d * (d + 2) - 512 * d * 2);
+}
+
+/* Jiang et al. 2024: 47 billion parameters, of which a token uses 13 billion. */
+TEST(counts_all_experts_and_computes_with_some)
+{
+    struct err err = {0};
+    const struct transformer few = {.sequence = 64};
+    OWN(model) *model = network_open(NULL, "mixtral-8x7b", 224, 1000, &few, &err);
+    assert_ok(model, err);
+    assert_int_equal(model_parameters(model), 46702792704);
+    double used = (double)model_flops(model, PASS_FORWARD) / 2 / 64;
+    assert_float_equal(used / 1e9, 12.9, 0.2);
+}
+
 static int64_t forward_multiply_adds(const char *name)
 {
     OWN(model) *model = build(name, 224, 1000);
@@ -194,13 +262,40 @@ TEST(refuses_unknown_names)
 {
     check_refused("resnet5", 224, "did you mean 'resnet50'");
     check_refused("vgg6", 224, "did you mean 'vgg16'");
-    check_refused("transformer", 224, "it must be one of: resnet18");
-    check_refused("bert", 224, "a file that lists the layers of any other");
-    check_refused("bert", 224, "foretrain import onnx");
+    check_refused("yolo", 224, "a file lists the layers of any other");
+    check_refused("yolo", 224, "foretrain import onnx");
     check_refused("", 224, "unknown network ''");
     check_refused("resnet", 224, "unknown network 'resnet'");
     check_refused("resnet50_v1_v1.5", 224, "unknown network");
     check_refused("vgg16_v1.5", 224, "unknown network");
+}
+
+TEST(refuses_transformers_that_cannot_be)
+{
+    static const struct {
+        const char *name, *message;
+        struct transformer keys;
+    } cases[] = {
+        {"transformer", "needs the key model.layers", {0}},
+        {"transformer",
+         "needs the key model.vocab",
+         {.layers = 1, .hidden = 8, .heads = 2, .sequence = 4}},
+        {"gpt2", "model.heads must divide model.hidden", {.heads = 11}},
+        {"llama-3-8b", "and model.kv_heads model.heads", {.kv_heads = 5}},
+        {"gpt2", "model.sequence may be at most model.positions, 1024", {.sequence = 1025}},
+        {"gpt2", "model.active has no effect", {.active = 2}},
+        {"vit_b_16", "model.sequence is not given", {.sequence = 10}},
+        {"vit_b_16", "model.head predicts classes", {.head = HEAD_SPAN}},
+        {"resnet50", "have no effect on resnet50", {.layers = 12}},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        HELD(err) err = {0};
+        assert_null(network_open(NULL, cases[i].name, 224, 1000, &cases[i].keys, &err));
+        assert_message(&err, 65, cases[i].message);
+    }
+    check_refused("vit_h_14", 225, "model.image is a multiple");
+    check_refused("deepseek-v3", 224, "latent attention");
+    check_refused("mistral-7b", 224, "sliding windows");
 }
 
 TEST(refuses_images_too_small_to_halve)

@@ -22,7 +22,7 @@ int main(int argc, char **argv)
     struct err err = {0};
     if (argc != 7)
         return 64;
-    OWN(model) *model = network_open(NULL, argv[1], atoi(argv[2]), atoi(argv[3]), &err);
+    OWN(model) *model = network_open(NULL, argv[1], atoi(argv[2]), atoi(argv[3]), NULL, &err);
     if (!model)
         return fputs(err.text, stderr), 65;
     HELD(layout) layout = layout_build(model);

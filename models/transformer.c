@@ -1,0 +1,351 @@
+/* Transformers of tokens or of pictures.
+ * Sources: shape of each published network beside its row; the layers: Vaswani et al. 2017,
+ * "Attention is all you need"; Devlin et al. 2018 (BERT), Radford et al. 2019 (GPT-2), Dosovitskiy
+ * et al. 2020 (ViT), Touvron et al. 2023 (Llama), Jiang et al. 2024 (Mixtral); biases and heads as
+ * in the implementations of Hugging Face and torchvision. */
+
+#include "models/build.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/base.h"
+
+#define BERT                                                                                       \
+    .vocab = 30522, .sequence = 512, .positions = 512, .segments = 2, .norm = NORM_POST_LAYER,     \
+    .dropout = CHOICE_TRUE, .tied = CHOICE_TRUE
+#define GPT(count)                                                                                 \
+    .vocab = 50257, .sequence = count, .positions = count, .dropout = CHOICE_TRUE,                 \
+    .tied = CHOICE_TRUE
+#define LLAMA(words, count)                                                                        \
+    .kv_heads = 8, .vocab = words, .sequence = count, .norm = NORM_RMS,                            \
+    .position = POSITION_ROTARY, .gated = CHOICE_TRUE, .bias = CHOICE_FALSE
+#define SIZE(l, d, h)      .layers = l, .hidden = d, .heads = h
+#define VIT(side, l, d, h) .patch = side, .head = HEAD_CLASSES, SIZE(l, d, h)
+
+const struct transformer_preset transformer_presets[] = {
+    {"transformer", "a transformer of model.layers, hidden, heads and vocab", {0}},
+    {"bert-base", "BERT, pre-training", {SIZE(12, 768, 12), BERT, .head = HEAD_MASKED_TOKEN}},
+    {"bert-large", "BERT, pre-training", {SIZE(24, 1024, 16), BERT, .head = HEAD_MASKED_TOKEN}},
+    {"bert-base-squad", "BERT, answers of SQuAD", {SIZE(12, 768, 12), BERT, .head = HEAD_SPAN}},
+    {"bert-large-squad", "BERT, answers of SQuAD", {SIZE(24, 1024, 16), BERT, .head = HEAD_SPAN}},
+    {"gpt2", "GPT-2, 124 million parameters", {SIZE(12, 768, 12), GPT(1024)}},
+    {"gpt2-medium", "GPT-2, 355 million parameters", {SIZE(24, 1024, 16), GPT(1024)}},
+    {"gpt2-large", "GPT-2, 774 million parameters", {SIZE(36, 1280, 20), GPT(1024)}},
+    {"gpt2-xl", "GPT-2, 1.6 billion parameters", {SIZE(48, 1600, 25), GPT(1024)}},
+    {"gpt3-175b", "GPT-3 (Brown et al. 2020, table 2.1)", {SIZE(96, 12288, 96), GPT(2048)}},
+    {"llama-3-8b",
+     "Llama 3 (Grattafiori et al. 2024, table 3)",
+     {SIZE(32, 4096, 32), .ffn = 14336, LLAMA(128256, 8192)}},
+    {"llama-3-70b",
+     "Llama 3 (Grattafiori et al. 2024, table 3)",
+     {SIZE(80, 8192, 64), .ffn = 28672, LLAMA(128256, 8192)}},
+    {"llama-3-405b",
+     "Llama 3 (Grattafiori et al. 2024, table 3)",
+     {SIZE(126, 16384, 128), .ffn = 53248, LLAMA(128256, 8192)}},
+    {"mixtral-8x7b",
+     "Mixtral (Jiang et al. 2024, table 1), 2 of 8 experts",
+     {SIZE(32, 4096, 32), .ffn = 14336, LLAMA(32000, 32768), .experts = 8, .active = 2}},
+    {"vit_b_16", "ViT, patches of 16 pixels", {VIT(16, 12, 768, 12)}},
+    {"vit_b_32", "ViT, patches of 32 pixels", {VIT(32, 12, 768, 12)}},
+    {"vit_l_16", "ViT, patches of 16 pixels", {VIT(16, 24, 1024, 16)}},
+    {"vit_l_32", "ViT, patches of 32 pixels", {VIT(32, 24, 1024, 16)}},
+    {"vit_h_14", "ViT, patches of 14 pixels", {VIT(14, 32, 1280, 16)}},
+    {0},
+};
+
+/* ---- keys ---- */
+
+/* A number or word that is open is @value. */
+#define OPEN(key, value)                                                                           \
+    if (!t->key)                                                                                   \
+    t->key = value
+
+static void complete(struct transformer *t, const struct transformer *preset)
+{
+    OPEN(sequence, preset->sequence);
+    OPEN(layers, preset->layers);
+    OPEN(hidden, preset->hidden);
+    OPEN(heads, preset->heads);
+    OPEN(kv_heads, preset->kv_heads ? preset->kv_heads : t->heads);
+    OPEN(ffn, preset->ffn ? preset->ffn : 4 * t->hidden);
+    OPEN(experts, preset->experts);
+    OPEN(active, preset->active ? preset->active : t->experts > 0 ? 2 : 0);
+    OPEN(vocab, preset->vocab);
+    OPEN(positions, preset->positions ? preset->positions : t->sequence);
+    OPEN(segments, preset->segments);
+    OPEN(patch, preset->patch);
+    OPEN(gated, preset->gated);
+    OPEN(tied, preset->tied);
+    OPEN(bias, preset->bias ? preset->bias : CHOICE_TRUE);
+    OPEN(dropout, preset->dropout);
+    OPEN(norm, preset->norm ? preset->norm : NORM_LAYER);
+    OPEN(position, preset->position ? preset->position : POSITION_LEARNED);
+    OPEN(head, preset->head ? preset->head : t->patch ? HEAD_CLASSES : HEAD_NEXT_TOKEN);
+    OPEN(predicted, preset->predicted              ? preset->predicted
+                    : t->head == HEAD_MASKED_TOKEN ? 0.15
+                                                   : 1);
+}
+
+static int check(const struct transformer *t, const char *name, int32_t image, struct err *err)
+{
+    const struct {
+        const char *key;
+        int64_t value;
+    } needed[] = {{"layers", t->layers},
+                  {"hidden", t->hidden},
+                  {"heads", t->heads},
+                  {t->patch ? "patch" : "sequence", t->patch ? t->patch : t->sequence},
+                  {t->patch ? "patch" : "vocab", t->patch ? t->patch : t->vocab}};
+    for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
+        if (!needed[i].value)
+            return err_add(err, "%s needs the key model.%s", name, needed[i].key);
+    if (t->hidden % t->heads || t->heads % t->kv_heads)
+        return err_add(err,
+                       "%s: model.heads must divide model.hidden, and model.kv_heads model.heads; "
+                       "%lld features, %lld heads and %lld of keys do not",
+                       name, (long long)t->hidden, (long long)t->heads, (long long)t->kv_heads);
+    if (t->active > t->experts)
+        return err_add(err, "%s: model.active has no effect beyond model.experts, %lld", name,
+                       (long long)t->experts);
+    if (t->patch && (image % t->patch || t->sequence))
+        return err_add(err,
+                       "%s: positions are squares of %lld pixels, so model.image is a multiple of "
+                       "that, and model.sequence is not given",
+                       name, (long long)t->patch);
+    if (t->patch && t->head != HEAD_CLASSES)
+        return err_add(err, "%s: of a picture model.head predicts classes", name);
+    if (!t->patch && t->position == POSITION_LEARNED && t->sequence > t->positions)
+        return err_add(err, "%s: model.sequence may be at most model.positions, %lld", name,
+                       (long long)t->positions);
+    return 0;
+}
+
+/* ---- layers ---- */
+
+/* A network while it is built. */
+struct builder {
+    struct model *model;
+    const struct transformer *t;
+    int32_t width, length; /* features, positions */
+    int32_t at;            /* the last layer of the main path */
+    int32_t embedding;     /* the layer that has the table of tokens */
+    int32_t experts;       /* sets of weights of a matrix */
+    char block[16];
+};
+
+/* A layer that reads @from and, unless negative, @other; called @name in the block. */
+static int32_t add(struct builder *b, int32_t from, int32_t other, struct layer layer,
+                   const char *name)
+{
+    bool apart = b->block[0];
+    snprintf(layer.name, sizeof(layer.name), "%s%s%s", b->block, apart ? "." : "", name);
+    snprintf(layer.block, sizeof(layer.block), "%s", apart ? b->block : name);
+    snprintf(layer.role, sizeof(layer.role), "%s", apart ? "body" : "head");
+    layer.input[0] = from;
+    layer.input[1] = other;
+    layer.input_count = other < 0 ? 1 : 2;
+    layer.stride = layer.stride ? layer.stride : 1;
+    return b->at = model_add(b->model, layer);
+}
+
+/* One of the values of a single input. */
+static int32_t simple(struct builder *b, enum layer_op op, int32_t from, const char *name)
+{
+    return add(b, from, -1, (struct layer){.op = op}, name);
+}
+
+/* A matrix at each of @from's positions: a convolution of one position. */
+static int32_t dense(struct builder *b, int32_t from, int64_t features, const char *name)
+{
+    return add(b, from, -1,
+               (struct layer){.op = LAYER_CONVOLUTION,
+                              .out.channels = (int32_t)features,
+                              .kernel = 1,
+                              .experts = b->experts,
+                              .bias = b->t->bias == CHOICE_TRUE},
+               name);
+}
+
+static int32_t norm(struct builder *b, int32_t from, const char *name)
+{
+    return simple(b, b->t->norm == NORM_RMS ? LAYER_RMS_NORM : LAYER_LAYER_NORM, from, name);
+}
+
+static int32_t drop(struct builder *b, int32_t from, const char *name)
+{
+    return b->t->dropout == CHOICE_TRUE ? simple(b, LAYER_DROPOUT, from, name) : from;
+}
+
+static int32_t attention(struct builder *b, int32_t from)
+{
+    const struct transformer *t = b->t;
+    int32_t heads = (int32_t)t->heads, each = (int32_t)(t->hidden / t->heads), S = b->length;
+    int32_t query = dense(b, from, t->hidden, "query");
+    int32_t key = dense(b, from, t->kv_heads * each, "key");
+    int32_t value = dense(b, from, t->kv_heads * each, "value");
+    if (t->position == POSITION_ROTARY) {
+        query = simple(b, LAYER_OTHER, query, "query.rotary");
+        key = simple(b, LAYER_OTHER, key, "key.rotary");
+    }
+    int32_t at =
+        add(b, query, key, (struct layer){.op = LAYER_MATMUL, .out = {heads, S, S}, .inner = each},
+            "scores");
+    at = simple(b, LAYER_SOFTMAX, at, "softmax");
+    at = drop(b, at, "softmax.dropout");
+    at = add(b, at, value, (struct layer){.op = LAYER_MATMUL, .out = {b->width, 1, S}, .inner = S},
+             "context");
+    return dense(b, at, t->hidden, "output");
+}
+
+static int32_t feed_forward(struct builder *b, int32_t from)
+{
+    bool gated = b->t->gated == CHOICE_TRUE;
+    int32_t at = dense(b, from, b->t->ffn, gated ? "gate" : "up");
+    at = simple(b, gated ? LAYER_SILU : LAYER_GELU, at, "activation");
+    if (gated) {
+        int32_t up = dense(b, from, b->t->ffn, "up");
+        at = add(b, at, up, (struct layer){.op = LAYER_MULTIPLY}, "product");
+    }
+    return dense(b, at, b->t->hidden, "down");
+}
+
+/* A router chooses the experts of each position, which is copied to all of them. */
+static int32_t mixture(struct builder *b, int32_t from)
+{
+    const struct transformer *t = b->t;
+    struct shape shape = model_shape(b->model, from), copies = shape;
+    copies.width *= (int32_t)t->active;
+    int32_t router = dense(b, from, t->experts, "router");
+    router = simple(b, LAYER_SOFTMAX, router, "router.softmax");
+    int32_t at = add(b, from, -1, (struct layer){.op = LAYER_PERMUTE, .out = copies}, "dispatch");
+    b->experts = (int32_t)t->experts;
+    at = feed_forward(b, at);
+    b->experts = 0;
+    return add(b, at, router, (struct layer){.op = LAYER_OTHER, .out = shape}, "combine");
+}
+
+static int32_t branch(struct builder *b, int32_t from, const char *name)
+{
+    bool attends = name[0] == 'a', post = b->t->norm == NORM_POST_LAYER;
+    AUTOFREE char *normal = base_format("%s.norm", name),
+                  *dropped = base_format("%s.dropout", name), *sum = base_format("%s.add", name);
+    int32_t at = post ? from : norm(b, from, normal);
+    at = attends ? attention(b, at) : b->t->experts ? mixture(b, at) : feed_forward(b, at);
+    at = drop(b, at, dropped);
+    at = add(b, at, from, (struct layer){.op = LAYER_ADD}, sum);
+    return post ? norm(b, at, normal) : at;
+}
+
+/* Positions of squares of a picture, and one before them, which becomes the answer. */
+static int32_t embed_picture(struct builder *b)
+{
+    const struct transformer *t = b->t;
+    int32_t side = b->model->image / (int32_t)t->patch, length = side * side;
+    struct layer squares = {.op = LAYER_CONVOLUTION,
+                            .out = {b->width, side, side},
+                            .kernel = (int32_t)t->patch,
+                            .stride = (int32_t)t->patch,
+                            .bias = true};
+    b->length = length + 1;
+    int32_t at = add(b, -1, -1, squares, "patches");
+    struct layer first = {
+        .op = LAYER_OTHER, .out = {b->width, 1, b->length}, .constants = b->width};
+    at = add(b, at, -1, first, "class_token");
+    return add(b, at, -1, (struct layer){.op = LAYER_ADD, .constants = t->hidden * b->length},
+               "positions");
+}
+
+static int32_t embed_tokens(struct builder *b)
+{
+    const struct transformer *t = b->t;
+    b->length = (int32_t)t->sequence;
+    b->model->input = (struct shape){1, 1, b->length};
+    b->model->image = 0;
+    int64_t rows = t->segments + (t->position == POSITION_LEARNED ? t->positions : 0);
+    int32_t at = b->embedding =
+        add(b, -1, -1,
+            (struct layer){.op = LAYER_EMBEDDING, .out.channels = b->width, .rows = t->vocab},
+            "embedding");
+    if (rows > 0)
+        at = add(b, at, -1, (struct layer){.op = LAYER_ADD, .constants = rows * t->hidden},
+                 "positions");
+    if (t->norm == NORM_POST_LAYER)
+        at = norm(b, at, "embedding.norm");
+    return at;
+}
+
+/* The values of the first @count positions. */
+static int32_t first(struct builder *b, int32_t from, int32_t count, const char *name)
+{
+    struct shape out = {b->width, 1, count};
+    return count == b->length
+               ? from
+               : add(b, from, -1, (struct layer){.op = LAYER_PERMUTE, .out = out}, name);
+}
+
+/* A vector of the first position. */
+static int32_t linear(struct builder *b, int32_t from, int64_t features, const char *name)
+{
+    struct layer layer = {
+        .op = LAYER_LINEAR, .out.channels = (int32_t)features, .kernel = 1, .bias = true};
+    return add(b, from, -1, layer, name);
+}
+
+/* The words of the positions that are predicted, whose others are cut off. */
+static void add_words(struct builder *b, int32_t from)
+{
+    const struct transformer *t = b->t;
+    bool masked = t->head == HEAD_MASKED_TOKEN;
+    int32_t count = (int32_t)fmax(1, round(t->predicted * b->length));
+    int32_t at = first(b, from, count, "predicted");
+    if (masked) {
+        at = dense(b, at, t->hidden, "transform");
+        at = simple(b, LAYER_GELU, at, "transform.activation");
+        at = norm(b, at, "transform.norm");
+    }
+    struct layer words = {.op = LAYER_CONVOLUTION,
+                          .out.channels = (int32_t)t->vocab,
+                          .kernel = 1,
+                          .bias = masked,
+                          .weights_of = t->tied == CHOICE_TRUE ? b->embedding + 1 : 0};
+    add(b, at, -1, words, "words");
+}
+
+static void add_head(struct builder *b)
+{
+    const struct transformer *t = b->t;
+    int32_t at = t->norm == NORM_POST_LAYER ? b->at : norm(b, b->at, "norm");
+    if (t->head == HEAD_MASKED_TOKEN) { /* and whether the second segment follows the first */
+        int32_t pooled = linear(b, first(b, at, 1, "first"), t->hidden, "pooler");
+        pooled = simple(b, LAYER_SILU, pooled, "pooler.tanh");
+        linear(b, pooled, 2, "follows");
+    }
+    if (t->head == HEAD_CLASSES)
+        linear(b, first(b, at, 1, "first"), b->model->classes, "classes");
+    else if (t->head == HEAD_SPAN)
+        dense(b, at, 2, "span");
+    else
+        add_words(b, at);
+}
+
+struct model *transformer_build(const struct transformer_preset *preset, int32_t image,
+                                int32_t classes, const struct transformer *keys, struct err *err)
+{
+    struct transformer t = *keys;
+    complete(&t, &preset->shape);
+    if (check(&t, preset->name, image, err))
+        return NULL;
+    struct builder b = {
+        .model = model_new(preset->name, image, classes), .t = &t, .width = (int32_t)t.hidden};
+    int32_t at = drop(&b, t.patch ? embed_picture(&b) : embed_tokens(&b), "embedding.dropout");
+    for (int32_t i = 0; i < t.layers; i++) {
+        snprintf(b.block, sizeof(b.block), "layer%d", i);
+        at = branch(&b, branch(&b, at, "attention"), "ffn");
+    }
+    b.block[0] = '\0';
+    add_head(&b);
+    return b.model;
+}
