@@ -17,6 +17,18 @@ int32_t build_layer(struct model *model, int32_t from, const char *block, const 
 /** Append the global average pool and the linear classifier "fc" after layer @from. */
 void build_head(struct model *model, int32_t from);
 
+/** A built-in network by name, and what it is. */
+struct network_entry {
+    const char *name, *help;
+    int32_t smallest, multiple; /**< of an image's side [pixels]; 0: 32, any */
+};
+
+/** Network @index of models/pictures.c, or NULL. */
+const struct network_entry *picture_entry(int32_t index);
+
+/** The layers of network @index of models/pictures.c. */
+void picture_build(struct model *model, int32_t index);
+
 /** A published transformer, or the one of a job's keys. */
 struct transformer_preset {
     const char *name, *help;

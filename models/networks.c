@@ -77,6 +77,16 @@ static const struct transformer_preset *find_transformer(const char *name)
     return NULL;
 }
 
+/* Its index in models/pictures.c, or -1. */
+static int32_t find_picture(const char *name)
+{
+    const struct network_entry *entry;
+    for (int32_t i = 0; (entry = picture_entry(i)); i++)
+        if (same(name, entry->name, strlen(name)))
+            return i;
+    return -1;
+}
+
 void network_list(struct text *out)
 {
     for (const char *const *name = network_names; *name; name++) {
@@ -86,6 +96,9 @@ void network_list(struct text *out)
         text_add(out, "%-22s %s%s\n", *name, help[i].help,
                  strstr(*name, "_v1") ? ", as first published (2015)" : "");
     }
+    const struct network_entry *entry;
+    for (int32_t i = 0; (entry = picture_entry(i)); i++)
+        text_add(out, "%-22s %s\n", entry->name, entry->help);
     for (const struct transformer_preset *preset = transformer_presets; preset->name; preset++)
         text_add(out, "%-22s %s\n", preset->name, preset->help);
 }
@@ -102,6 +115,8 @@ static int refuse_name(const char *name, struct err *err)
     size_t count = 0;
     for (; network_names[count]; count++)
         names[count] = network_names[count];
+    for (int32_t i = 0; picture_entry(i); i++)
+        names[count++] = picture_entry(i)->name;
     for (int32_t i = 0; transformer_presets[i].name; i++)
         names[count++] = transformer_presets[i].name;
     const char *nearest = base_nearest(name, names);
@@ -116,7 +131,8 @@ static int refuse_name(const char *name, struct err *err)
 
 bool network_is_known(const char *name, struct err *err)
 {
-    return find_name(name) || find_transformer(name) || !refuse_name(name, err);
+    return find_name(name) || find_transformer(name) || find_picture(name) >= 0 ||
+           !refuse_name(name, err);
 }
 
 /* "resnet50_v1": 50; 0 for other networks. */
@@ -133,21 +149,39 @@ static int32_t smallest_image(const char *name)
     return strcmp(name, "toy") == 0 ? 8 : 32; /* 32: halved five times */
 }
 
+/* Whether a network takes images of @image pixels; if not, @err says why. */
+static bool fits(const struct network_entry *entry, int32_t image, struct err *err)
+{
+    int32_t smallest = entry->smallest ? entry->smallest : 32; /* halved five times */
+    if (image < smallest)
+        err_add(err, "%s needs images of at least %" PRId32 " pixels, not %" PRId32, entry->name,
+                smallest, image);
+    else if (entry->multiple && image % entry->multiple)
+        err_add(err, "%s needs images whose side is a multiple of %" PRId32 " pixels, not %" PRId32,
+                entry->name, entry->multiple, image);
+    else
+        return true;
+    return false;
+}
+
 static struct model *build_pictures(const char *name, int32_t image, int32_t classes,
                                     struct err *err)
 {
     const char *known = find_name(name);
-    int32_t smallest = known ? smallest_image(known) : 0;
-    if (!known || image < smallest) {
-        if (known)
-            err_add(err, "%s needs images of at least %" PRId32 " pixels, not %" PRId32, known,
-                    smallest, image);
-        else
-            refuse_name(name, err);
+    int32_t index = find_picture(name);
+    struct network_entry entry = {known, NULL, known ? smallest_image(known) : 0, 0};
+    if (!known && index < 0) {
+        refuse_name(name, err);
         return NULL;
     }
-    struct model *model = model_new(known, image, classes);
-    if (resnet_depth(known))
+    if (!known)
+        entry = *picture_entry(index);
+    if (!fits(&entry, image, err))
+        return NULL;
+    struct model *model = model_new(entry.name, image, classes);
+    if (!known)
+        picture_build(model, index);
+    else if (resnet_depth(known))
         resnet_build(model, resnet_depth(known), strstr(known, "_v1"));
     else if (strcmp(known, "vgg16") == 0)
         vgg_build(model);
