@@ -211,23 +211,15 @@ static const struct page_part of_a_step[] = {
      .caption = "all-reduces of the rank that ends last",
      .columns = "bucket, name: all-reduce, bytes, ready_s, begin_s: begins, end_s: ends, "
                 "exposed_s: nothing hides"},
-    {.heading = "Which links are busy?",
-     .words = "The time that the busiest link of each kind needs for the bytes of one step at its "
-              "full bandwidth. The bar is as wide as the step.",
-     .picture = "links",
+    {.heading = "Where do the bytes go?",
+     .words = "The machine from the outside in, of many alike eight. A colour says how long the "
+              "busiest link of a kind needs for the bytes of one step at its full bandwidth, as a "
+              "part of the step.",
+     .picture = "machine",
      .rows = "links",
      .table = "links",
      .caption = "links by load",
-     .columns = "link: kind of link, bandwidth, busy_s, share: of the step"},
-    {.words = "Where: each row and column of the grid of ranks by the busiest link on its way, "
-              "then each node by its network cards and each group of nodes by its uplinks. Of more "
-              "than twelve, those equally busy are one, and the fifth kind holds all that are less "
-              "busy; \303\227 says how many.",
-     .picture = "map",
-     .rows = "map",
-     .table = "map",
-     .caption = "load by place",
-     .columns = "part, name: where, alike, bandwidth, busy_s, share: of the step"},
+     .columns = "link: kind of link, places, bandwidth, busy_s, share: of the step"},
 };
 
 static const struct page_part of_all[] = {
@@ -297,7 +289,6 @@ int predict_page(const char *file, const struct predict_page *what, struct err *
     json_put(all, "lanes", picture_lanes(point->schedule, last->quiet));
     json_put(all, "links",
              picture_links(point->fabric, point->schedule, trace_step_time(last->quiet)));
-    json_put(all, "map", picture_map(point->fabric, point->schedule, trace_step_time(last->quiet)));
     AUTORELEASE(json)
     struct json *whatif = whatif_json(what->prediction, what->path, what->options);
     return write_page(file, all, whatif, err);

@@ -328,53 +328,44 @@ function zoomable(svg, ticks, names, seconds, height) {
   draw();
 }
 
-// ---- the map of the load: the grid of ranks, then boxes for nodes and groups of nodes ----
+// ---- the machine: groups of nodes, the nodes of one, the links and devices in a node, by the load of the busiest link ----
 
 const LEVELS = [[0, "below 10\u00a0% of the step"], [0.1, "10 to 25\u00a0%"], [0.25, "25 to 50\u00a0%"], [0.5, "50 to 75\u00a0%"], [0.75, "more"]];
-const WIDE = 8, LINE = 32, LINES_HEAD = 34, BOX_LINE = 52, ACROSS = 3; // [pixels]; boxes in a line: "node1087" fits on a telephone
+const MOST_BOXES = 8, FALL = 26; // [pixels] of the lines from a row to the next
 
-function addLoad(svg, row, attributes) {
-  const level = LEVELS.findLastIndex(([from]) => row.share >= from);
-  addMark(svg, "rect", { ...attributes, class: `c${ROW} load l${level}` }, row, "share",
-    `${row.name}${row.alike > 1 ? ` and ${row.alike - 1} more` : ""}: busy ${say("busy_s", row.busy_s)}, ${say("share", row.share)} of the step`);
-}
-const times = row => row.alike > 1 ? `\u00d7${row.alike}` : "";
-
-function map(figure, { words, rows }) {
-  const list = add(figure, "ul", { class: "legend" });
-  for (const [level, [, label]] of LEVELS.entries()) {
-    const item = add(list, "li");
-    add(add(item, "svg", { "aria-hidden": "true" }), "rect", { class: `c${ROW} load l${level}`, width: "100%", height: "100%" });
-    item.append(label);
-  }
-  const of = part => rows.filter(row => row.part === part), across = of("column"), down = of("row");
-  const svg = begin(figure, words, "axes", 0);
-  let height = across.length + down.length ? LINES_HEAD + Math.max(1, down.length) * LINE : 0;
-  for (const [i, row] of down.entries()) {
-    const y = LINES_HEAD + (i + 0.5) * LINE;
-    add(svg, "text", { x: -57, y: y + 1 }, row.name);
-    add(svg, "text", { class: "soft", x: -57, y: y + 15 }, times(row));
-    addLoad(svg, row, { y: y - WIDE / 2, width: "100%", height: WIDE });
-  }
-  if (across.length) add(svg, "text", { x: -57, y: 12 }, "column");
-  for (const [i, row] of across.entries()) {
-    const x = percent((i + 0.5) / across.length);
-    add(svg, "text", { class: "mid", x, y: 12 }, row.name.replace("column ", ""));
-    add(svg, "text", { class: "soft mid", x, y: 27 }, times(row));
-    addLoad(svg, row, { x, y: LINES_HEAD, width: WIDE, height: height - LINES_HEAD, transform: `translate(${-WIDE / 2})` });
-  }
-  for (const part of new Set(rows.map(row => row.part))) {
-    if (part === "row" || part === "column") continue;
-    add(svg, "text", { class: "soft", x: -57, y: height + 18 }, part);
-    for (const [i, row] of of(part).entries()) {
-      const box = add(svg, "svg", { x: percent(i % ACROSS / ACROSS), y: height + 22 + Math.floor(i / ACROSS) * BOX_LINE, width: percent(0.96 / ACROSS), height: BOX_LINE });
-      add(box, "text", { y: 14 }, row.name);
-      add(box, "text", { class: "soft", y: 47 }, times(row));
-      addLoad(box, row, { y: 18, width: "100%", height: 16 });
+function machine(figure, { words, links, nodes, devices }) {
+  addLegend(figure, LEVELS.map(([, label], level) => ["", label, `${ROW} load l${level}`]));
+  const svg = begin(figure, words, "bars", 0), outside = links.filter(link => link.places).sort((a, b) => a.places - b.places);
+  let y = 0;
+  const addFloor = (name, count, link) => {
+    const shown = Math.min(count, MOST_BOXES), width = shown === 1 ? 1 : 0.96 / shown, level = LEVELS.findLastIndex(([from]) => link?.share >= from);
+    add(svg, "text", { y: y + LABEL - 6 }, name);
+    if (link) add(svg, "text", { class: "end", x: "100%", y: y + LABEL - 6 }, say("busy_s", link.busy_s));
+    for (let i = 0; i < shown; i++) {
+      const place = { x: percent(i / shown), y: y + LABEL, width: percent(width), height: BAR };
+      if (link) addMark(svg, "rect", { ...place, class: `c${ROW} load l${level}` }, link, "share",
+        `${link.link}: busy ${say("busy_s", link.busy_s)}, ${say("share", link.share)} of the step`);
+      else add(svg, "rect", { ...place, class: `c${COMPUTE}` });
     }
-    height += 22 + Math.ceil(of(part).length / ACROSS) * BOX_LINE;
+    y += LABEL + BAR;
+    return width;
+  };
+  const open = width => { // the first box, from below its corners to the whole next row
+    for (const x of [0, 1]) add(svg, "line", { class: "link", x1: percent(x * width), y1: y, x2: percent(x), y2: y + FALL - 6 });
+    y += FALL;
+  };
+  let around = 1;
+  for (const link of outside) {
+    const count = Math.round(link.places / around);
+    open(addFloor(`${link.link}: ${link.places}${around > 1 ? `, ${count} in each` : ""}`, count, link));
+    around = link.places;
   }
-  svg.setAttribute("height", height);
+  for (const link of links.filter(link => !link.places)) {
+    addFloor(outside.length ? `${link.link}, in each node` : link.link, 1, link);
+    y += GAP;
+  }
+  addFloor(`${devices / nodes} device${devices === nodes ? "" : "s"} in each node`, devices / nodes);
+  svg.setAttribute("height", y);
 }
 
 // ---- rows of pictures that the page has in another form ----
@@ -413,9 +404,7 @@ const pictures = {
   steps: () => [bars, { words: "Parts of a step by number of devices", rows: data.curve, parts: STEP_PARTS, total: "step_s",
     label: row => `${row.devices} device${row.devices === 1 ? "" : "s"}` }],
   lanes: () => [lanes, { words: "One training step of a few ranks", rows: data.lanes }],
-  links: () => [bars, { words: "The busiest link of each kind", rows: data.links, label: row => row.link, parts: [["busy_s", "busy", ROW]],
-    total: "busy_s", most: Math.max(data.result.step_s, data.links[0].busy_s) }],
-  map: () => [map, { words: "How busy links are, by where they are", rows: data.map }],
+  machine: () => [machine, { words: "The machine, and how busy its links are", links: data.links, nodes: data.result.nodes, devices: data.result.devices }],
   toll: () => [bars, { words: "Parts of the time to train", rows: [{ ...data.result.failures, time_to_train_s: data.result.time_to_train_s }],
     label: () => "time to train", total: "time_to_train_s",
     parts: [["without_s", "without both", COMPUTE], ["saving_s", "saves checkpoints", OTHER], ["failing_s", "restarts, and works again", REST]] }],

@@ -156,6 +156,24 @@ struct json *picture_lanes(const struct schedule *schedule, const struct trace *
     return rows;
 }
 
+/* Nodes or groups of nodes with links of @tier, by what stands before the dot of their names. */
+static int32_t count_places(const struct fabric *fabric, int32_t tier)
+{
+    char *last = NULL;
+    int32_t count = 0;
+    for (int32_t i = 0; fabric->nic_tier > 0 && i < fabric->link_count; i++) {
+        if (fabric->link[i].tier != tier || tier < fabric->nic_tier)
+            continue;
+        char *name = fabric_link_name(fabric, i);
+        name[strcspn(name, ".")] = '\0';
+        count += !last || strcmp(last, name) != 0;
+        free(last);
+        last = name;
+    }
+    free(last);
+    return count;
+}
+
 struct json *picture_links(const struct fabric *fabric, const struct schedule *schedule,
                            double step)
 {
@@ -180,6 +198,7 @@ struct json *picture_links(const struct fabric *fabric, const struct schedule *s
         json_put_real(row, "bandwidth", fabric->link[busiest[most]].bandwidth);
         json_put_real(row, "busy_s", load[busiest[most]]);
         json_put_real(row, "share", load[busiest[most]] / step);
+        json_put_integer(row, "places", count_places(fabric, most));
         busiest[most] = -1;
     }
     return rows;

@@ -153,7 +153,7 @@ class Predict(Report):
 
     def test_bars_are_as_long_as_their_numbers(self):
         page = self.report("predict", self.job, "-banalytic")
-        rows, result = page.data()["curve"], page.data()["result"]
+        rows = page.data()["curve"]
         widest = max(row["step_s"] for row in rows)
         for key in ("compute_s", "exposed_row_s", "other_s"):
             marks = page.marks(key)
@@ -164,9 +164,6 @@ class Predict(Report):
             parts = sum(row[key] or 0 for key in row if key.endswith("_s") and key.split("_")[0] in (
                 "compute", "slower", "exposed", "input", "other"))
             self.assertAlmostEqual(parts / row["step_s"], 1, places=9)
-        for mark in page.marks("busy_s"):
-            self.assertAlmostEqual(pages.percent(mark["width"]),
-                                   float(mark["data-value"]) / result["step_s"], places=4)
 
     def test_the_lanes_are_those_of_the_trace(self):
         spans = self.directory / "spans"
@@ -195,40 +192,28 @@ class Predict(Report):
         gradients = 25557032 * 2  # ResNet-50's parameters (torchvision) in fp16
         self.assertAlmostEqual(link["busy_s"] * link["bandwidth"] / gradients, 1, places=6)
 
-    def test_the_map_shows_where_the_bytes_go(self):
+    def test_the_machine_is_drawn_with_the_load_of_its_links(self):
         gradients = 25557032 * 2  # as above
         page = self.report("predict", self.job, "-banalytic")
-        rows = page.data()["map"]
-        self.assertEqual([row["name"] for row in rows], [*(f"row {i}" for i in range(4)), *(f"column {i}" for i in range(4)),
-                                                         *(f"node{i}" for i in range(4))])
-        for row in rows[4:]:  # two columns of 4 ranks share a card, each with a quarter of the gradients
-            self.assertAlmostEqual(row["busy_s"] * row["bandwidth"] / (2 * 2 * 3 / 4 * gradients / 4), 1, places=6)
-        for row in rows[:4]:  # each rank sends 2 (n - 1) / n of the gradients along its row
-            self.assertAlmostEqual(row["busy_s"] * row["bandwidth"] / (2 * 3 / 4 * gradients), 1, places=6)
+        links = {row["link"]: row for row in page.data()["links"]}
+        self.assertEqual((links["nic"]["places"], links["nvlink"]["places"]), (4, 0))
+        # Two columns of 4 ranks share a card, each with a quarter of the gradients.
+        self.assertAlmostEqual(links["nic"]["busy_s"] * links["nic"]["bandwidth"] / (2 * 2 * 3 / 4 * gradients / 4), 1, places=6)
         marks = [(float(mark["data-value"]), mark["class"]) for mark in page.marks("share")]
-        self.assertEqual([value for value, _ in marks], [row["share"] for row in rows])
+        self.assertEqual(sorted(value for value, _ in marks),
+                         sorted(row["share"] for row in links.values() for _ in range(row["places"] or 1)))
         for value, name in marks:
             self.assertEqual(name, f"c2 load l{sum(value >= limit for limit in (.1, .25, .5, .75))}")
         # A ring of 16 hosts: each sends 2 (n - 1) / n, and so does each leaf, over two uplinks of a host's width.
         page = self.report("predict", self.job, "-banalytic", "--platform", support.ROOT / "platforms/lab/leafspine-16-2to1.yaml",
                            "--set=allreduce={algorithm: ring}", "--nodes=16", "--set=cluster.devices_per_node=1")
-        rows = page.data()["map"]
-        self.assertEqual([(row["name"], row["alike"]) for row in rows], [("node0", 16), *((f"leaf{i}", 1) for i in range(4))])
+        rows = sorted((row for row in page.data()["links"] if row["places"]), key=lambda row: row["places"])
+        self.assertEqual([row["places"] for row in rows], [4, 16])
         for row in rows:
             self.assertAlmostEqual(row["busy_s"] * row["bandwidth"] / (2 * 15 / 16 * gradients), 1, places=6)
-        self.assertEqual(rows[1]["bandwidth"], 2 * rows[0]["bandwidth"])
-
-    def test_many_places_of_many_kinds_are_five_boxes(self):
-        page = self.report("predict", self.job, "-banalytic", "--platform=abci-routes", "--nodes=136", "--set=allreduce.grid=null",
-                           "--set=allreduce.algorithm=halving-doubling")
-        for part, places in (("nic", 136), ("leaf uplink", 16), ("rack uplink", 4)):
-            rows = [row for row in page.data()["map"] if row["part"] == part]
-            self.assertEqual(sum(row["alike"] for row in rows), places)
-            busy = [row["busy_s"] for row in rows]
-            if places > 12:
-                self.assertLessEqual(len(rows), 5)
-                self.assertEqual(busy, sorted(busy, reverse=True))
-            self.assertEqual(max(busy), next(row["busy_s"] for row in page.data()["links"] if row["link"] == part))
+        self.assertEqual(rows[0]["bandwidth"], 2 * rows[1]["bandwidth"])
+        self.assertEqual(len(page.marks("share")), 4 + 4 + len(page.data()["links"]) - 2)  # leaves, the hosts of one, and inside it
+        self.assertIn("nic: 16, 4 in each", page.words("text"))
 
     def test_unknown_inputs_are_named_with_their_shares(self):
         page = self.unknown()
