@@ -14,8 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "app/process/process.h"
-
 /* What all processes see. */
 struct shared {
     atomic_llong next;    /* that nobody has */

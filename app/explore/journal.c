@@ -1,4 +1,4 @@
-#include "app/explore/journal.h"
+#include "app/explore/sweep.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "app/process/process.h"
 #include "core/base/file.h"
 
 /* What the parts of the first line are, for the message. */

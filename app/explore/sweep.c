@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/process/process.h"
 #include "config.h"
 #include "core/base/file.h"
 

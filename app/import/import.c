@@ -1,7 +1,6 @@
 #include "app/import/import.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

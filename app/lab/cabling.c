@@ -1,4 +1,4 @@
-#include "app/lab/cabling.h"
+#include "app/lab/lab.h"
 
 #include <math.h>
 

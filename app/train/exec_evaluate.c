@@ -7,7 +7,7 @@
 #include "app/train/exec_command.h"
 #include "app/train/exec_job.h"
 #include "app/train/train_answers.h"
-#include "exec/world/agree.h"
+#include "exec/world/world.h"
 
 /* A request with the job and the assignments from the first checkpoint's directory. */
 struct found {

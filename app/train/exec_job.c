@@ -5,7 +5,7 @@
 #include "app/process/cores.h"
 #include "core/base/unit.h"
 #include "exec/measure/devices.h"
-#include "exec/world/agree.h"
+#include "exec/world/world.h"
 
 /* Ranks times threads are at most the cores.  mpirun may bind a rank to some cores, so masks differ
  * between ranks: the largest mask on the machine gives the number of cores. */

@@ -1,7 +1,6 @@
 #include "core/base/gzip.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

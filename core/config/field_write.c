@@ -1,7 +1,6 @@
 #include "core/config/field_write.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/config/document.h"

@@ -9,13 +9,24 @@
  */
 
 #include "core/backend/noise.h"
+#include "core/collective/grid.h"
 #include "core/job/grid_choice.h"
-#include "core/job/wish.h"
 #include "core/network/fabric.h"
 #include "core/platform/platform.h"
 #include "core/platform/software.h"
 #include "core/scenario/phase.h"
 #include "core/schedule/model.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/** What the command line asks for beyond the scenario.  Start from {0}: nothing. */
+struct wish {
+    int64_t nodes, devices_per_node; /**< instead of the scenario's cluster; 0: that */
+    bool real; /**< the ranks are processes: neither size nor parts of the platform bind them */
+    enum rank_order order;
+    bool ignore_memory;    /**< batches may be larger than a device's memory holds */
+    struct memory *memory; /**< of who asks again; borrowed; NULL: none */
+};
 
 enum {
     /** All-reduces in a training step.  Our choice: as many as a software profile may say, and 60

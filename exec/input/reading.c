@@ -1,4 +1,4 @@
-#include "exec/input/reading.h"
+#include "exec/input/reader.h"
 
 #include <math.h>
 #include <string.h>

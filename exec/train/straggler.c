@@ -1,4 +1,4 @@
-#include "exec/train/straggler.h"
+#include "exec/train/train_loop.h"
 
 #include <stdlib.h>
 

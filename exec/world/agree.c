@@ -1,4 +1,3 @@
-#include "exec/world/agree.h"
 
 #include "exec/world/world.h"
 

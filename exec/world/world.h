@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "core/base/base.h"
+#include "core/base/err.h"
 
 /** Who this process is. */
 struct exec_world {
@@ -110,3 +111,9 @@ void world_describe(struct text *out, int32_t rank);
 
 /** Stop watching, on all ranks together; does nothing if nothing was started. */
 void world_heartbeat_stop(void);
+
+/* ---- what ranks agree on ---- */
+
+/** All ranks together.  @err gets the largest exit code; messages stay on their ranks.  @return 0,
+ * or -1 if @failed is set on any rank. */
+int world_agree(int failed, struct err *err);

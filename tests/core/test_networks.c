@@ -1,5 +1,4 @@
 #include <stdint.h>
-#include <stdio.h>
 
 #include "models/networks.h"
 #include "tests/core/own.h"

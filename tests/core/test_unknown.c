@@ -1,7 +1,6 @@
 #include "core/config/unknown.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "core/base/base.h"
 #include "core/base/unit.h"

@@ -1,4 +1,3 @@
-#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,5 +1,4 @@
 #include <math.h>
-#include <stdio.h>
 
 #include "core/base/base.h"
 #include "exec/cpu/dnnl/device_dnnl.h"

@@ -1,6 +1,5 @@
 #include "exec/step/half.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 #include "core/base/base.h"

@@ -1,4 +1,4 @@
-#include "exec/cpu/dnnl/device_dnnl_call.h"
+#include "exec/cpu/dnnl/device_dnnl_state.h"
 
 #include <string.h>
 

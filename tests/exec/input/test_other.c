@@ -1,6 +1,5 @@
 /* PNG and WebP files under the name of a JPEG. */
 
-#include <stdio.h>
 #include <zlib.h>
 
 #include "config.h"
