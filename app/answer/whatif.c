@@ -197,34 +197,6 @@ static void add_grid(struct json *controls, struct grid own)
 
 /* ---- all of it ---- */
 
-/* The keys are those of app/wasm/core.c. */
-static struct json *figures(const struct result *result)
-{
-    const struct scaling *scaling = result->strong.batch ? &result->strong : &result->weak;
-    struct json *json = json_new_object();
-    json_put_real(json, "step_s", result->step.time);
-    json_put_real(json, "compute_s", result->step.compute);
-    json_put_real(json, "exposed_communication_s", result->step.exposed_communication);
-    json_put_real(json, result_speed(result), result->images_per_s);
-    json_put_real(json, "scaling_efficiency", scaling->efficiency);
-    json_put_real(json, "time_to_train_s", result->time_to_train_s);
-    return json;
-}
-
-static struct json *closed_form(const struct prediction *prediction, const char *path,
-                                const struct predict_options *options)
-{
-    enum { DRAWS = 20 /* the fewest there may be; none is shown */ };
-    AUTORELEASE(prediction) struct prediction again = {0};
-    AUTORELEASE(err) struct err err = {0};
-    struct json *json = NULL;
-    if (!strcmp(prediction->result.backend, "analytic"))
-        return figures(&prediction->result);
-    if (!prediction_screen(&again, path, options, BACKEND_ANALYTIC, DRAWS, &err))
-        json = figures(&again.result);
-    return json;
-}
-
 static struct json *wishes(const struct predict_options *options)
 {
     struct json *list = json_new_array();
@@ -251,9 +223,6 @@ struct json *whatif_json(const struct prediction *prediction, const char *path,
                1. / 64, 64);
     add_algorithm(controls, job->resolved.algorithm);
     add_grid(controls, prediction->result.grid);
-    struct json *start = closed_form(prediction, path, options);
-    if (start)
-        json_put(whatif, "closed_form", start);
     json_put(whatif, "wishes", wishes(options));
     json_put(whatif, "controls", controls);
     json_put(whatif, "files", files);
@@ -269,8 +238,7 @@ static bool fits(const struct json *whatif)
 
 void whatif_section(struct page *page, const struct json *whatif)
 {
-    const struct json *start = whatif ? json_get(whatif, "closed_form") : NULL;
-    if (!start || !fits(whatif))
+    if (!whatif || !fits(whatif))
         return;
     page->whatif = whatif;
     html_section(page, "What if?");

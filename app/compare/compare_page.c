@@ -60,8 +60,10 @@ static struct json *pair_rows(const struct json *pairs)
             base_format("%s over %s", html_word(pair, "b"), html_word(pair, "a"));
         double faster = html_number(pair, "faster_probability", -1);
         AUTORELEASE(text) struct text probability = {0};
-        if (!isnan(faster))
+        if (!isnan(faster)) {
+            text_add(&probability, "%s with a probability of ", html_word(pair, "a"));
             compare_print_probability(&probability, faster);
+        }
         json_put_text(row, "times", label);
         for (size_t k = 0; k < ARRAY_SIZE(keys); k++)
             json_put_real(row, keys[k], html_number(pair, keys[k], -1));
@@ -81,7 +83,7 @@ static void add_pairs(struct page *page, const struct json *pairs)
         "way cancels. An interval that does not cross 1 settles which is faster.");
     html_picture(page, "ratios", -1);
     html_table(page, "pairs", "ratios of times", rows,
-               "times, ratio~, faster: the second is faster, cause: most of the difference", false);
+               "times, ratio~, faster, cause: most of the difference", false);
 }
 
 /* What makes the difference of each pair: factors whose product is the ratio. */

@@ -126,7 +126,7 @@ int sweep_page(const char *file, const struct sweep *sweep, struct err *err)
         html_picture(&page, "points", -1);
     add_table(&page, sweep, "points", "all points", rows);
     if (json_count_items(front) > 0) {
-        html_section(&page, "What do time and device-hours cost each other?");
+        html_section(&page, "How much time do device-hours buy?");
         html_picture(&page, "sweep_front", -1);
         add_table(&page, sweep, "front", "points that no other one beats in both", front);
     }

@@ -297,7 +297,7 @@ function zoomable(svg, ticks, names, seconds, height) {
   const set = (wish, x) => { // keeps what is at @x of the window where it is
     const before = svg.getBoundingClientRect(), part = (x - before.left) / before.width;
     zoom = Math.min(most, Math.max(1, wish));
-    svg.style.width = zoom > 1 ? `calc(max(100% - 5.4rem, 40rem) * ${zoom})` : "";
+    svg.style.width = zoom > 1 ? `calc(max(100% - 6.4rem, 40rem) * ${zoom})` : "";
     const after = svg.getBoundingClientRect();
     box.scrollLeft += after.left + part * after.width - x;
     draw();

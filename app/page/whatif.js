@@ -80,7 +80,7 @@ async function redraw(predict, sets, stale) {
 async function startSliders() {
   const place = document.getElementById("whatif"), said = add(place, "p", { id: "whatif-said", role: "status" });
   try {
-    const { controls, files, wishes, closed_form: job } = JSON.parse(document.getElementById("whatif-data").textContent);
+    const { controls, files, wishes } = JSON.parse(document.getElementById("whatif-data").textContent);
     const predict = await load(document.getElementById("core").textContent, files, wishes), first = predict({});
     const panels = add(place, "div", { class: "panels" }), box = add(place, "div", { class: "scroll" }), table = add(box, "table");
     add(table, "caption", {}, "Closed form");
@@ -102,10 +102,10 @@ async function startSliders() {
     };
     const line = add(table, "tr");
     for (const heading of ["quantity", "this job", "with the sliders"]) add(line, "th", { scope: "col" }, heading);
-    for (const key of Object.keys(job)) {
+    for (const key of Object.keys(first).filter(key => key !== "devices" && key !== "grid")) {
       const line = add(table, "tr");
       add(line, "th", { scope: "row" }, key.replace(/_s$/, "").replaceAll("_", " ").replace(/^(images|samples) per$/, "throughput"));
-      add(line, "td", { "data-value": job[key] }, first[key].words);
+      add(line, "td", { "data-value": first[key].value }, first[key].words);
       add(line, "td", { "data-now": key });
     }
     const inputs = controls.map(control => build(panels, control, () => { asked ||= setTimeout(show); }));

@@ -148,7 +148,7 @@ int plan_page(const char *file, const struct search *search, struct err *err)
     html_paragraph(&page, "small", tried);
     add_front(&page, all);
     add_swings(&page, all);
-    html_section(&page, "How can I ask for more of it?");
+    html_section(&page, "The best plan as a prediction");
     html_list(&page, "With foretrain predict, the job and these words, each after --set:",
               json_get(json_get(all, "best"), "set"));
     return html_write(&page, file, title, all, err);

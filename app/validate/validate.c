@@ -114,7 +114,7 @@ static enum kind kind_of(const struct step *step)
 enum part { PART_COMPUTE, PART_COMMUNICATION, PART_INPUT, PART_OTHER, PART_COUNT };
 
 static const char *const part_names[] = {"computing", "waiting for communication",
-                                         "waiting for input", "optimizer, and nothing"};
+                                         "waiting for input", "optimizer, and idle"};
 static_assert(ARRAY_SIZE(part_names) == PART_COUNT, "a name each");
 
 /* What a row is the sum of. */
