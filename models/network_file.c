@@ -428,7 +428,8 @@ static int read_layers(struct reader *r)
     return connect_residuals(r);
 }
 
-static struct model *build(const struct file *file, const struct node *root, struct err *err)
+static struct model *build(const struct file *file, const struct node *root, int32_t image,
+                           struct err *err)
 {
     struct reader r = {.root = root,
                        .entry = file->layers.item,
@@ -437,7 +438,10 @@ static struct model *build(const struct file *file, const struct node *root, str
                        .at = -1,
                        .err = err};
     r.sorted = base_alloc(r.count, sizeof(*r.sorted));
-    int failed = read_shape(&r, "input", file->input, &r.model->input);
+    struct shape *input = &r.model->input;
+    int failed = read_shape(&r, "input", file->input, input);
+    if (image && input->height > 1 && input->height == input->width)
+        input->height = input->width = image;
     if (!failed && !is_name(file->name, sizeof(r.model->name)))
         failed = origin_error(&field_origin(root, "name")->origin, err,
                               "'%s' is no name: 1 to %d letters, digits, _ . / - +", file->name,
@@ -464,25 +468,26 @@ bool network_is_file(const char *name)
 }
 
 /* Takes over @document, which may be NULL. */
-static struct model *read_document(struct document *document, struct err *err)
+static struct model *read_document(struct document *document, int32_t image, struct err *err)
 {
     if (!document)
         return NULL;
     struct file file = {0};
     struct model *model = NULL;
     if (!field_read(&network_table, yaml_root(document), &file, err))
-        model = build(&file, yaml_root(document), err);
+        model = build(&file, yaml_root(document), image, err);
     field_release(&network_table, &file);
     yaml_free(document);
     return model;
 }
 
-struct model *network_read(const struct files *files, const char *path, struct err *err)
+struct model *network_read(const struct files *files, const char *path, int32_t image,
+                           struct err *err)
 {
-    return read_document(yaml_read_file(files, path, NULL, err), err);
+    return read_document(yaml_read_file(files, path, NULL, err), image, err);
 }
 
 struct model *network_read_text(const char *name, const char *text, struct err *err)
 {
-    return read_document(yaml_read_text(name, text, err), err);
+    return read_document(yaml_read_text(name, text, err), 0, err);
 }

@@ -202,7 +202,7 @@ struct model *network_open(const struct files *files, const char *name, int32_t 
         err_add(err, "keys of transformers, as model.sequence, have no effect on %s", name);
         return NULL;
     }
-    return network_is_file(name) ? network_read(files, name, err)
+    return network_is_file(name) ? network_read(files, name, image, err)
                                  : build_pictures(name, image, classes, err);
 }
 

@@ -46,12 +46,14 @@ extern const struct field_table network_table;
 /** Whether @name is the path of a file: it has a folder or ends in .yaml. */
 bool network_is_file(const char *name);
 
-/** Read the network that file @path lists.
+/** Read the network that file @path lists, for square images of @image pixels if it reads such and
+ * that is not 0.
  * @return the model, to be released with model_free(), or NULL with located messages: what
  * yaml_read_file() and field_read() refuse, a name that is taken or that no layer above has, shapes
  * that do not fit, keys that are missing or have no effect on the kind, more than the limits
  * above, no parameters.  Warns of layers whose values nothing reads. */
-struct model *network_read(const struct files *files, const char *path, struct err *err);
+struct model *network_read(const struct files *files, const char *path, int32_t image,
+                           struct err *err);
 
 /** The same from the text of a file called @name. */
 struct model *network_read_text(const char *name, const char *text, struct err *err);

@@ -27,24 +27,25 @@ static int64_t number(const char *text)
 
 static int add_network(struct measure_list *list, char *word, struct err *err)
 {
-    char *at = strchr(word, '@');
+    bool file = network_is_file(word);
+    char *at = file ? NULL : strchr(word, '@');
     if (at)
         *at++ = '\0';
     struct measure_network network = {
-        .image = at               ? (int32_t)number(at)
+        .image = file             ? 0
+                 : at             ? (int32_t)number(at)
                  : is_small(word) ? 32
                                   : 224,
         .classes = is_small(word) ? 10 : 1000,
     };
-    if (!network.image)
+    if (!network.image && !file)
         return err_add_code(err, 64, "--networks: '%s@%s' has no size in pixels", word, at);
     AUTORELEASE(err) struct err found = {0};
-    struct model *model = network_build(word, network.image, network.classes, &found);
+    struct model *model = network_open(NULL, word, network.image, network.classes, NULL, &found);
+    if (!model)
+        return err_add_code(err, 64, "--networks: %s", found.text);
+    network.image = model->image;
     model_free(model);
-    if (!model)
-        err_add_code(err, 64, "--networks: %s", found.text);
-    if (!model)
-        return -1;
     network.name = base_copy(word);
     list->network = base_room(list->network, list->networks, sizeof(*list->network));
     list->network[list->networks++] = network;

@@ -11,7 +11,7 @@
 /** A network at one size. */
 struct measure_network {
     char *name;      /**< owned */
-    int32_t image;   /**< [pixels] */
+    int32_t image;   /**< [pixels]; 0: no square image */
     int32_t classes; /**< usual number for a classifier of this size */
 };
 
@@ -22,7 +22,8 @@ struct measure_list {
     int32_t networks, batches;
 };
 
-/** Read "resnet20,resnet50@64" and "8,32": without pixels a network has its usual size.  Either
+/** Read "resnet20,resnet50@64" and "8,32": without pixels a network has its usual size, and a file
+ * its own.  Either
  * text may be NULL. @return 0, or -1 with exit code 64: no network, an unknown network, no
  * batch. */
 int measure_list_read(struct measure_list *list, const char *networks, const char *batches,

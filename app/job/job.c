@@ -54,18 +54,13 @@ static int check_overruled(const struct scenario *s, const char *const *set, int
     return 0;
 }
 
-/* A file says its input and its output; what the scenario says of them must agree. */
+/* A file says its output, with which the scenario must agree; its images may have another size. */
 static int adopt_sizes(struct job *job, struct err *err)
 {
     struct scenario *s = &job->scenario;
     const struct model *model = job->model;
     struct err found = {0};
     int failed = 0;
-    if (scenario_is_given(s, "model.image") && s->model.image != model->image) {
-        err_add(&found, "%s has inputs of %dx%dx%d", s->model.network, model->input.channels,
-                model->input.height, model->input.width);
-        failed = scenario_blame(s, "model.image", &found, err);
-    }
     if (scenario_is_given(s, "model.classes") && s->model.classes != model->classes) {
         err_add(&found, "%s has %d outputs", s->model.network, model->classes);
         failed = scenario_blame(s, "model.classes", &found, err);
@@ -75,21 +70,44 @@ static int adopt_sizes(struct job *job, struct err *err)
     return failed;
 }
 
+/* Tokens of a sample: what the job says, else all positions. */
+static int adopt_tokens(struct job *job, struct err *err)
+{
+    struct scenario *s = &job->scenario;
+    struct err found = {0};
+    if (model_reads_pictures(job->model)) {
+        if (!s->model.tokens)
+            return 0;
+        err_add(&found, "%s reads pictures, which have no tokens", s->model.network);
+        return scenario_blame(s, "model.tokens", &found, err);
+    }
+    int64_t positions = shape_elements(job->model->input);
+    s->model.image = job->model->image;
+    if (s->model.tokens > positions) {
+        err_add(&found, "a sample has %lld positions", (long long)positions);
+        return scenario_blame(s, "model.tokens", &found, err);
+    }
+    s->model.tokens = s->model.tokens ? s->model.tokens : positions;
+    return 0;
+}
+
 static int read_network(struct job *job, struct err *err)
 {
     const struct scenario *s = &job->scenario;
     bool is_file = network_is_file(s->model.network);
+    bool own = is_file && !scenario_is_given(s, "model.image");
     AUTORELEASE(err) struct err found = {0};
     AUTOFREE char *path = path_at(job, "model.network", s->model.network);
+    struct transformer keys = s->model.transformer;
+    if (!s->model.padded)
+        keys.sequence = s->model.tokens;
     job->model =
-        network_open(job->files, is_file ? path : s->model.network, (int32_t)s->model.image,
-                     (int32_t)s->model.classes, &s->model.transformer, &found);
+        network_open(job->files, is_file ? path : s->model.network,
+                     own ? 0 : (int32_t)s->model.image, (int32_t)s->model.classes, &keys, &found);
     err_warn_all(err, &found);
     if (!job->model)
         return scenario_blame(s, "model.network", &found, err);
-    if (!is_file && !model_reads_pictures(job->model))
-        job->scenario.model.image = job->model->image;
-    return is_file ? adopt_sizes(job, err) : 0;
+    return adopt_tokens(job, err) || (is_file && adopt_sizes(job, err)) ? -1 : 0;
 }
 
 int job_read(struct job *job, const struct files *files, const char *path, const char *const *set,

@@ -28,14 +28,19 @@ static enum dtype gradients_for(const struct device *device, const struct softwa
                                                       : type_for(device);
 }
 
-static void add_model(struct text *out, const struct measure_network *network,
-                      const struct device *device, const struct software *software)
+static void add_model(struct text *out, const struct new_request *request,
+                      const struct measure_network *network, const struct device *device,
+                      const struct software *software)
 {
-    bool imagenet = network->image > 32;
-    text_add(out, "model:\n  network: %s    # foretrain list networks\n", network->name);
-    if (imagenet)
+    bool imagenet = network->image > 32, file = network_is_file(network->name);
+    bool own = file || !network->image; /* its own size */
+    AUTOFREE char *name = file ? new_reference(request, network->name) : base_copy(network->name);
+    text_add(out, "model:\n  network: ");
+    field_write_text(out, name);
+    text_add(out, "    # foretrain list networks\n");
+    if (imagenet && !own)
         text_add(out, "  image: %d\n", network->image);
-    else
+    else if (!own)
         text_add(out, "  image: %d\n  classes: %d\n", network->image, network->classes);
     text_add(out, "  precision: {compute: %s, gradients: %s}\n", dtype_names[type_for(device)],
              dtype_names[gradients_for(device, software)]);
@@ -88,6 +93,8 @@ static void add_training(struct text *out, const struct new_request *request,
     text_add(out, "training:\n");
     if (network->image > 32)
         text_add(out, "  dataset: imagenet\n");
+    else if (!network->image)
+        text_add(out, "  dataset: {train_images: 1000000}    # samples: an example\n");
     else
         text_add(out, "  dataset: {train_images: 50000, validation_images: 10000}    # CIFAR-10\n");
     if (recipe) {
@@ -159,7 +166,8 @@ static int add_job(const struct new_request *request, const struct platform *pla
     if (platform_check_extent(platform, request->nodes, devices, grid, err) ||
         (request->target && !recipe))
         return -1;
-    struct model *model = network_build(network->name, network->image, network->classes, err);
+    struct model *model =
+        network_open(NULL, network->name, network->image, network->classes, NULL, err);
     if (!model)
         return -1;
     const struct device *device = platform_device(platform);
@@ -171,7 +179,7 @@ static int add_job(const struct new_request *request, const struct platform *pla
     text_add(out,
              "# A training job, written by foretrain new job; man 5 foretrain-scenario has all "
              "keys.\nversion: 1\n");
-    add_model(out, network, device, software);
+    add_model(out, request, network, device, software);
     add_cluster(out, request, software);
     add_training(out, request, network, recipe, (int64_t)request->batch * request->nodes * devices);
     if (software && network->image > 32 && software_startup(software, request->nodes) > 0)

@@ -63,7 +63,7 @@ static int read_software(const char *file, struct text *name, struct err *err)
 
 static int read_network(const char *file, struct text *name, struct err *err)
 {
-    struct model *model = network_read(NULL, file, err);
+    struct model *model = network_read(NULL, file, 0, err);
     text_add(name, "%s", model ? model->name : "");
     model_free(model);
     return model ? 0 : -1;

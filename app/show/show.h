@@ -19,8 +19,7 @@ extern const struct answer_columns model_columns;
 
 /** Append network @name at @image pixels (0: 224) or @sequence tokens (0: its own), or of a file,
  * as a table, as JSON or as a network file.
- * @return 0, or -1 as network_open(), or: an image size for a file that has its own (exit code
- * 64). */
+ * @return 0, or -1 as network_open(). */
 int show_model(const char *name, int32_t image, int32_t sequence, enum show_model_form form,
                struct text *out, struct err *err);
 

@@ -131,10 +131,9 @@ int show_model(const char *name, int32_t image, int32_t sequence, enum show_mode
                struct text *out, struct err *err)
 {
     const struct transformer keys = {.sequence = sequence};
-    if (image && network_is_file(name))
-        return err_add_code(err, 64, "--image has no effect on %s, which says its input", name);
     struct model *model =
-        network_open(NULL, name, image ? image : IMAGENET_IMAGE, IMAGENET_CLASSES, &keys, err);
+        network_open(NULL, name, image || network_is_file(name) ? image : IMAGENET_IMAGE,
+                     IMAGENET_CLASSES, &keys, err);
     if (!model)
         return -1;
     if (form == SHOW_MODEL_JSON)

@@ -6,6 +6,7 @@
 #include "app/train/exec_job.h"
 #include "core/base/json.h"
 #include "core/schedule/iteration.h"
+#include "core/schedule/trainable.h"
 #include "exec/measure/measure.h"
 #include "exec/world/world.h"
 #include "models/networks.h"
@@ -53,7 +54,7 @@ static int open_trial(struct trial *trial, const struct machine_options *options
         return -1;
     trial->model =
         network_build(trial->network->name, trial->network->image, trial->network->classes, err);
-    if (!trial->model)
+    if (!trial->model || model_check_training(trial->model, trial->network->name, err))
         return -1;
     struct iteration iteration = {.model = trial->model,
                                   .scenario = &trial->scenario,

@@ -97,6 +97,7 @@ struct shown {
     int32_t exchanges;
     double samples_per_s; /* or images_per_s; the other is NAN */
     struct interval samples_likely;
+    double tokens_per_s;  /* NAN: of pictures */
     struct scaling first; /* what a scenario that fixes the global batch asks for first */
     const char *scaling, *recipe;
     struct shown_phase *phase; /* (phases) owned */
@@ -153,6 +154,8 @@ static const struct answer_column result_rows[] = {
            .help = "of all devices, in the last phase"),
     COLUMN("samples_per_s", samples_per_s, LIKELY(samples_likely), .absent = true,
            .help = "in place of images_per_s, where the input is no picture"),
+    COLUMN("tokens_per_s", tokens_per_s, .absent = true,
+           .help = "of samples without padding, where the input is no picture"),
     COLUMN("scaling_efficiency", first.efficiency, LIKELY(first.likely),
            .help = "images/s per device over the baseline's"),
     COLUMN("baseline.devices", first.devices, .help = "devices of the baseline"),
@@ -211,6 +214,9 @@ static void turn_into_samples(struct shown *shown)
     struct result *result = &shown->result;
     shown->samples_per_s = result->images_per_s;
     shown->samples_likely = result->images_likely;
+    shown->tokens_per_s = NAN;
+    if (result->images_unit == UNIT_SAMPLES_PER_SECOND)
+        shown->tokens_per_s = result->images_per_s * (double)result->scenario->model.tokens;
     if (result->images_unit == UNIT_SAMPLES_PER_SECOND)
         result->images_per_s = NAN;
     else
@@ -322,6 +328,11 @@ static void print_totals(struct text *out, const struct result *result)
     enum unit unit = result->images_unit;
     report_row(out, "throughput", unit, result->images_per_s, "");
     report_interval(out, likely_row, unit, result->images_likely);
+    int64_t tokens = result->scenario->model.tokens;
+    if (unit == UNIT_SAMPLES_PER_SECOND && tokens > 1) {
+        AUTOFREE char *each = base_format("tokens/s, %" PRId64 " a sample", tokens);
+        report_row(out, "  in tokens", UNIT_NONE, result->images_per_s * (double)tokens, each);
+    }
     if (result->strong.batch)
         print_scaling(out, "scaling efficiency", "strong", &result->strong, unit);
     print_scaling(out, result->strong.batch ? "" : "scaling efficiency", "weak", &result->weak,

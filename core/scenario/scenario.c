@@ -17,6 +17,25 @@ static void resolve_dataset(struct scenario *scenario)
     scenario->training.validation_images = 50000;
 }
 
+/* Epochs of phases whose length is given in samples or tokens; 0 where those of a sample lack. */
+static void resolve_phases(struct scenario *scenario)
+{
+    struct scenario_phase *phase = scenario->training.phase.item;
+    double images = (double)scenario->training.train_images;
+    double tokens = (double)scenario_tokens(scenario);
+    for (int32_t i = 0; i < scenario->training.phase.count && images > 0; i++) {
+        if (phase[i].samples > 0)
+            phase[i].epochs = phase[i].samples / images;
+        else if (phase[i].tokens > 0 && tokens > 0)
+            phase[i].epochs = phase[i].tokens / tokens / images;
+    }
+}
+
+int64_t scenario_tokens(const struct scenario *scenario)
+{
+    return scenario->model.tokens ? scenario->model.tokens : scenario->model.transformer.sequence;
+}
+
 const char *const scenario_other_names[] = {"job",      "platform", "device",
                                             "software", "network",  "prices"};
 
@@ -66,6 +85,7 @@ static int read_document(struct scenario *scenario, struct document *document, c
     const struct node *root = yaml_root(document);
     int failed = refuse_other(root, err) || field_read(&scenario_table, root, &result, err);
     resolve_dataset(&result);
+    resolve_phases(&result);
     if (!failed)
         failed = scenario_check(&result, root, err);
     if (!failed && explained)

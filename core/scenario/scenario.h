@@ -259,6 +259,9 @@ int scenario_read_text(struct scenario *scenario, const char *name, const char *
 int scenario_explain(struct text *out, const char *path, const char *const *set, int32_t set_count,
                      struct err *err);
 
+/** Tokens of a sample without padding, as far as the job says them; 0: it does not. */
+int64_t scenario_tokens(const struct scenario *scenario);
+
 /** What messages call the file: @scenario->path, or "stdin". */
 const char *scenario_name(const struct scenario *scenario);
 

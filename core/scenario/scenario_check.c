@@ -17,8 +17,19 @@ static int check_epochs(const struct scenario *scenario, int32_t index, const st
                         struct err *err)
 {
     bool open = scenario->training.target > 0 && index == scenario->training.phase.count - 1;
-    AUTOFREE char *key = base_format("training.phases.%d.epochs", index);
-    const struct origin *origin = given(root, key);
+    static const char *const keys[] = {"epochs", "samples", "tokens"};
+    const struct origin *origin = NULL, *other;
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+        AUTOFREE char *key = base_format("training.phases.%d.%s", index, keys[i]);
+        other = given(root, key);
+        if (origin && other)
+            return origin_error(other, err, "give a phase's epochs, samples or tokens, not two");
+        origin = other ? other : origin;
+        if (other && i == 2 && !scenario_tokens(scenario))
+            return origin_error(other, err,
+                                "tokens need those of a sample: model.sequence or "
+                                "model.tokens");
+    }
     if (open && origin)
         return origin_error(origin, err,
                             "the last phase ends at training.target; give its epochs or a target, "
@@ -196,6 +207,10 @@ static int check_phase(const struct scenario *scenario, int32_t index, const str
     int result = 0;
     if (origin && !(phase->epochs > 0))
         result = origin_error(origin, err, "a phase must last more than 0 epochs");
+    if (phase->epochs > 1e6 && !origin)
+        result =
+            origin_error(given(root, "training.phases"), err,
+                         "phase %d passes over the data set more than a million times", index + 1);
     AUTOFREE char *nodes = base_format("training.phases.%d.nodes", index);
     if (phase->nodes && index == scenario->training.phase.count - 1)
         result = origin_error(given(root, nodes), err,
@@ -250,6 +265,8 @@ static int check_learning_rate(const struct scenario *scenario, const struct nod
     int32_t decay = scenario->training.learning_rate.decay;
     bool collapses = scenario->training.collapse.epochs > 0;
     int result =
+        check_pair(!scenario->model.padded, scenario->model.tokens > 0, "model.padded",
+                   "model.tokens", root, err) |
         check_pair(true, decay == DECAY_POLYNOMIAL, "training.learning_rate.power",
                    "decay: polynomial", root, err) |
         check_pair(true, decay == DECAY_POLYNOMIAL || decay == DECAY_COSINE,

@@ -45,6 +45,11 @@ static const struct field phase_rows[] = {
     REAL("epochs", epochs, UNIT_EPOCHS, "", 0, 1e6,
          "length of the phase in passes over the training images, more than 0; of the last "
          "phase training.target may decide it"),
+    REAL("samples", samples, UNIT_NONE, "", 0, 1e18,
+         "length of the phase in samples, instead of epochs"),
+    REAL("tokens", tokens, UNIT_NONE, "", 0, 1e18,
+         "length of the phase in tokens of model.tokens or model.sequence a sample, instead of "
+         "epochs"),
     INTEGER("batch_per_device", batch_per_device, "", 1, 1e6, "images each device takes per step"),
     INTEGER("global_batch", global_batch, "", 1, 1e9,
             "images all devices together take per step, instead of batch_per_device"),
@@ -91,6 +96,10 @@ static const struct field scenario_rows[] = {
     INTEGER("model.sequence", model.transformer.sequence, "", 1, 1 << 24,
             "positions of a sample, in tokens; those that the network was published with when not "
             "given"),
+    INTEGER("model.tokens", model.tokens, "", 1, 1 << 24,
+            "mean tokens of a sample without padding; model.sequence when not given"),
+    SWITCH("model.padded", model.padded, "true",
+           "samples are computed with their padding; false: only their tokens are"),
     INTEGER("model.layers", model.transformer.layers, "", 1, 4096,
             "blocks of attention and feed-forward network of a transformer"),
     INTEGER("model.hidden", model.transformer.hidden, "", 1, 1 << 20, "features of a position"),

@@ -144,10 +144,38 @@ class Networks(support.Case):
 
     def test_sizes_that_a_file_says_are_not_said_otherwise(self):
         path = self.write("small.yaml", SMALL)
-        for words in (("model.image=16",), ("model.classes=6", "--set", "model.image=null")):
-            stderr = self.refused(65, "show", "schedule", self.job, "--set",
-                                  f"model.network={path}", "--set", *words)
-            self.assertRegex(stderr, "has inputs of 3x8x8|has 5 outputs")
+        self.assertIn("has 5 outputs", self.refused(65, "show", "schedule", self.job, f"--set=model.network={path}",
+                                                    "--set=model.classes=6"))
+        shapes = [answer("show", "model", path, *words)["layers"][0]["height"] for words in ((), ("--image=16",))]
+        self.assertEqual(shapes, [8, 16])
+        self.assertIn("model.tokens", self.refused(65, "predict", self.job, "--set=model.tokens=5"))
+
+    def test_tokens_are_those_of_a_sample(self):
+        """bert-large at 128 positions, half of them padding."""
+        text = TRAINED.replace("epochs: 1, global_batch", "tokens: 64000, batch_per_device")
+        job = self.write("bert.yaml", text % "bert-large, sequence: 128")
+        found = [answer("predict", job, "-banalytic", *("--set=" + word for word in words))
+                 for words in ((), ("model.tokens=64",), ("model.tokens=64", "model.padded=false"))]
+        for result, tokens in zip(found, (128, 64, 64)):
+            self.assertAlmostEqual(result["tokens_per_s"] / result["samples_per_s"], tokens)
+            self.assertAlmostEqual(sum(phase["epochs"] * 12 for phase in result["phases"]), 64000 / tokens)
+        self.assertEqual(found[0]["step"]["compute_s"], found[1]["step"]["compute_s"])
+        self.assertLess(found[2]["step"]["compute_s"], found[1]["step"]["compute_s"])
+        self.assertIn("images for training", self.refused(69, "train", job, "-n1", "--dry-run"))
+        self.assertIn("64 a sample", run("predict", job, "-banalytic", "--set=model.tokens=64").stdout)
+        for words, message in ((("training.phases.0.samples=5",), "epochs, samples or tokens, not two"),
+                               (("model.tokens=129",), "128 positions"),
+                               (("model.padded=false",), "no effect without model.tokens"),
+                               (("model.sequence=null",), "tokens need those of a sample")):
+            self.assertIn(message, self.refused(65, "predict", job, *("--set=" + word for word in words)))
+
+    def test_jobs_of_any_network_are_drafted(self):
+        """Files and sequences say their own size."""
+        for network in (self.write("small.yaml", SMALL), "bert-large", "efficientnet-b0"):
+            job = self.directory / "drafted.yaml"
+            run("new", "job", "--platform=dgx-h100", "--nodes=2", f"--network={network}", f"--to={job}", "--overwrite")
+            self.assertGreater(answer("predict", job, "-banalytic")["step"]["compute_s"], 0, network)
+            self.assertEqual("image" in job.read_text().split("precision")[0], network == "efficientnet-b0")
 
     def test_faults_are_told_where_they_are(self):
         faults = [
@@ -195,7 +223,6 @@ class Networks(support.Case):
             self.assertRegex(stderr, message)
             self.assertRegex(stderr, r"faulty\.yaml:\d+:\d+: error: ")
         self.refused(66, "show", "model", "./nowhere.yaml")
-        self.refused(64, "show", "model", self.write("s.yaml", SMALL), "--image=32")
 
     def test_nothing_counts_beyond_64_bits(self):
         for layers in ("{name: a, kind: linear, channels: 16777216}",

@@ -26,7 +26,7 @@ static bool read_software(const char *path, struct err *err)
 
 static bool read_network(const char *path, struct err *err)
 {
-    OWN(model) *model = network_read(NULL, path, err);
+    OWN(model) *model = network_read(NULL, path, 0, err);
     HELD(text) out = {0};
     if (model)
         network_print(&out, model);
