@@ -25,7 +25,7 @@ MACHINES = [
     (4, "8xmi325x", "8x400Gb/s", ["--fabric=slingshot"], "mi325x", False),
     (2, "8xgaudi-2", "3x100Gb/s", ["--fabric=roce"], "gaudi-2", False),
     (2, "2xepyc-9755", "1x10Gb/s", [], "epyc-9755", False),
-    (2, "72xgb200", "72x400Gb/s", [], "gb200-186gb", False),
+    (2, "72xgb200", "36x400Gb/s", [], "gb200-186gb", False),
     (2, "4xh200-nvl", "4x400Gb/s", ["--inside=nvlink:150GB/s@mesh", "--fabric=efa"],
      "h200-nvl-141gb", False),
 ]

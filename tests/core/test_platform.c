@@ -142,7 +142,9 @@ TEST(an_unknown_name_suggests_those_that_are_near)
     assert_null(strstr(err.text, "dgx-1"));
     expect_message(&err, "; did you mean 'abci'?");
     err = read_fails("h100");
-    expect_message(&err, "; did you mean 'dgx-h100' or 'roce-8xh100-16x200g'?");
+    expect_message(
+        &err,
+        "; did you mean 'dgx-h100', 'dgx-h100-rails', 'nd-h100-v5' or 'roce-8xh100-16x200g'?");
     err = read_fails("something-else");
     assert_int_equal(err.exit_code, 66);
     assert_null(strstr(err.text, "abci"));
