@@ -386,6 +386,9 @@ static void add_batch(struct prediction *prediction)
 void assumption_list(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
+    char *continued = platform_continued(prediction->job.platform);
+    if (continued)
+        result_add(&result->warning, &result->warning_count, continued);
     add_recipe(prediction);
     add_batch(prediction);
     add_measured(prediction);

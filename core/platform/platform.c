@@ -51,6 +51,33 @@ int32_t platform_nodes(const struct platform *platform)
     return (int32_t)platform->nodes;
 }
 
+void platform_continue(struct platform *platform, int64_t nodes)
+{
+    if (!platform->nodes || nodes <= platform->nodes)
+        return;
+    platform->described_nodes = platform->nodes;
+    platform->nodes = nodes;
+}
+
+char *platform_continued(const struct platform *platform)
+{
+    struct text text = {0};
+    if (platform->described_nodes)
+        text_add(&text, "%lld node%s, of which there are %lld now%s",
+                 (long long)platform->described_nodes, base_plural(platform->described_nodes),
+                 (long long)platform->nodes, platform->described_cards ? ", and " : "");
+    if (platform->described_cards)
+        text_add(&text, "%lld network card%s of a node, of which there are %lld now",
+                 (long long)platform->described_cards, base_plural(platform->described_cards),
+                 (long long)platform->node.count[VERTEX_NIC]);
+    if (!text.length)
+        return NULL;
+    AUTOFREE char *which = text.data;
+    return base_format("platform %s describes %s: the others continue its pattern%s",
+                       platform->name, which,
+                       platform->described_nodes && platform->tiers.count ? " of groups" : "");
+}
+
 int64_t platform_uplinks(const struct platform *platform, int32_t tier)
 {
     const struct tier_record *record = platform->tiers.item;

@@ -154,6 +154,13 @@ const struct quantity *platform_mtbf(const struct platform *platform, bool netwo
 /** Number of nodes, or 0 for any number. */
 int32_t platform_nodes(const struct platform *platform);
 
+/** Let a job have @nodes nodes: those beyond the described ones continue the pattern of groups. */
+void platform_continue(struct platform *platform, int64_t nodes);
+
+/** Which nodes and network cards continue what the file describes, for people; the caller frees it.
+ * NULL: none. */
+char *platform_continued(const struct platform *platform);
+
 /** How many uplinks a group of network.tiers[@tier] has; 0: there is no such tier. */
 int64_t platform_uplinks(const struct platform *platform, int32_t tier);
 

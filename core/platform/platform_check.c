@@ -277,6 +277,37 @@ static int add_cable(const struct check *check, const struct item *item, const c
     return 0;
 }
 
+/* Whether node.nics is a what-if: cards that the cables of the file name beyond it are left out,
+ * and more of them take turns at the places of those. */
+static bool cards_assigned(const struct check *check)
+{
+    const struct node *node = field_origin(check->root, "node.nics");
+    return node && !node->origin.line;
+}
+
+/* The number of the card in @pair, "nic3-switch0"; -1: there is none. */
+static int32_t card_in(const char *pair)
+{
+    const char *name = strstr(pair, "nic");
+    return name ? (int32_t)strtol(name + 3, NULL, 10) : -1;
+}
+
+static void add_cards(const struct check *check, int32_t described)
+{
+    struct wiring *wiring = &check->platform->wiring;
+    int32_t first = wiring_first(wiring, VERTEX_NIC), cables = wiring->cable_count;
+    if (described < 1 || described >= wiring->count[VERTEX_NIC])
+        return;
+    check->platform->described_cards = described;
+    for (int32_t c = 0; c < cables; c++)
+        for (int32_t e = 0; e < 2; e++) {
+            struct cable cable = wiring->cable[c];
+            for (int32_t k = cable.end[e] - first + described;
+                 cable.end[e] >= first && k < wiring->count[VERTEX_NIC]; k += described)
+                wiring_add(wiring, cable.end[!e], first + k, cable.kind);
+        }
+}
+
 static int add_connect(const struct check *check, int32_t edge, int32_t kind)
 {
     const struct edge_record *record =
@@ -286,6 +317,8 @@ static int add_connect(const struct check *check, int32_t edge, int32_t kind)
     for (int32_t i = 0; i < record->connect.count; i++) {
         AUTOFREE char *path = base_format("node.edges.%d.connect.%d", edge, i);
         struct item item = {origin_of(check, path), kind};
+        if (cards_assigned(check) && card_in(pair[i]) >= check->platform->node.count[VERTEX_NIC])
+            continue;
         AUTOFREE char *a = base_copy(pair[i]);
         char *dash = strchr(a, '-');
         if (dash) {
@@ -314,6 +347,19 @@ static int add_all_to_all(const struct check *check, int32_t edge, int32_t kind)
     return result;
 }
 
+/* How many network cards the cables of the file name. */
+static int32_t count_cards(const struct platform *platform)
+{
+    const struct edge_record *edge = platform->node.edges.item;
+    int32_t count = 0;
+    for (int32_t i = 0; i < platform->node.edges.count; i++)
+        for (int32_t k = 0; k < edge[i].connect.count; k++) {
+            int32_t card = card_in(((char *const *)edge[i].connect.item)[k]);
+            count = card >= count ? card + 1 : count;
+        }
+    return count;
+}
+
 static int add_edges(const struct check *check)
 {
     const struct platform *platform = check->platform;
@@ -333,6 +379,8 @@ static int add_edges(const struct check *check)
         result |= add_connect(check, i, kind);
         result |= add_all_to_all(check, i, kind);
     }
+    if (cards_assigned(check))
+        add_cards(check, count_cards(platform));
     for (int32_t i = 0; i < platform->node.links.count; i++)
         if (!used[i] && !result)
             result = fault_in(check, "node.links", i, "name", "no edge uses this link");

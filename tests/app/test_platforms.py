@@ -78,6 +78,79 @@ class Names(support.Case):
         self.assertIn("no folder and no .yaml", said)
 
 
+class WhatIf(support.Case):
+    """More nodes and cards than a file describes."""
+
+    def test_they_continue_its_pattern_and_the_answer_says_so(self):
+        run("new", "platform", "--nodes=8", "--gpus=4xa40", "--nics=2x100Gb/s", "--leaves=2",
+            "--uplinks=2", "--to", self.directory / "mine.yaml")
+        run("new", "job", "--platform", self.directory / "mine.yaml", "--nodes=8", "--batch=64",
+            "--software=mlperf-v3.0", "--to", self.directory / "mine-job.yaml")
+        job, text = self.directory / "mine-job.yaml", (self.directory / "mine.yaml").read_text(encoding="utf-8")
+        for cards in (1, 2, 4):
+            self.write("other.yaml", text.replace("nics: 2", f"nics: {cards}").replace(
+                "[nic0-cpu0, nic1-cpu0]", "[" + ", ".join(f"nic{i}-cpu0" for i in range(cards)) + "]"))
+            written = answer("predict", job, "-banalytic", "--set",
+                             f"cluster.platform={self.directory / 'other.yaml'}")
+            found = answer("predict", job, "-banalytic", f"--set=platform.node.nics={cards}")
+            self.assertEqual(found["step_s"], written["step_s"])
+            self.assertEqual([w for w in found["warnings"] if "describes" in w], [
+                "platform mine describes 2 network cards of a node, of which there are 4 now: the "
+                "others continue its pattern"] if cards == 4 else [])
+        self.write("large.yaml", text.replace("nodes: 8\n", "nodes: 64\n"))
+        found = answer("predict", job, "-banalytic", "--set=cluster.nodes=64")
+        self.assertEqual(found["step_s"], answer(
+            "predict", job, "-banalytic", "--set=cluster.nodes=64", "--set",
+            f"cluster.platform={self.directory / 'large.yaml'}")["step_s"])
+        self.assertIn("platform mine describes 8 nodes, of which there are 64 now: the others continue "
+                      "its pattern of groups", found["warnings"])
+
+    def test_a_cluster_of_the_library_has_the_nodes_that_were_built(self):
+        self.assertIn("only 1088 nodes", self.refused(65, "predict", self.job, "--set=cluster.nodes=1089",
+                                                       "--set=allreduce.grid=null"))
+
+
+class Exact(support.Case):
+    """Machines of today, by hand."""
+
+    def expect(self, seconds, *words):
+        row = answer("collective", *words, "-bsim")["rows"][0]
+        self.assertAlmostEqual(row["time_s"] / seconds, 1, places=6)
+
+    def test_a_rack_of_72_is_one_node(self):
+        """A ring of 72: 142 messages of 1e8 B over NVLink5 at 80.2 % of 900 GB/s, 1.9 us each."""
+        self.expect(142 * (1e8 / (900e9 * 0.802) + 1.9e-6), "--platform=gb200-nvl72", "-n1",
+                    "--bytes=7.2GB")
+
+    def test_a_pod_of_chips_is_a_torus(self):
+        """4 x 4: six messages of a quarter along rows and six of a sixteenth along columns, at 90 % of
+        45 GB/s, 0.5 us on the link and 1 us for its start."""
+        self.expect(6 * (4e8 + 1e8) / (45e9 * 0.9) + 12 * 1.5e-6, "--platform=tpu-v5e-pod",
+                    "--grid=4x4", "-atorus2d", "--bytes=1.6GB")
+
+
+    def groups(self, platform, nodes, uplinks, more=""):
+        """@platform with groups of @nodes nodes."""
+        return self.write("groups.yaml", (
+            f"extends: {platform}\nname: groups\nnodes: {2 * nodes}\nnetwork:\n  tiers:\n"
+            f"    - {{name: group, nodes: {nodes}, uplinks: {uplinks}, bandwidth: 25 GB/s, efficiency: 96 %, "
+            f"latency: 350 ns{more}}}\n"))
+
+    def test_groups_of_a_dragonfly(self):
+        """A ring of 16 over two groups of Frontier: 30 messages of 1e8 B over a cable of 24 GB/s; a card
+        and a global cable have 350 ns at each end, software 5.3 us."""
+        self.expect(30 * (1e8 / 24e9 + 5.3e-6 + 4 * 350e-9), "--platform", self.groups("frontier", 1, 1),
+                    "-n2", "--bytes=1.6GB")
+
+    def test_rails(self):
+        """Eight rings of 32, each by another card, in nodes of eight H100: a ring leaves a node by the next
+        card, so by another rail. A rail of a unit of two nodes has two such messages a step: at the card's
+        rate with two cables of 400 Gb/s, at half of it with one."""
+        for cables, rate in ((16, 24e9), (8, 12e9)):
+            self.expect(62 * (1e7 / rate + 4e-6 + 2 * 195e-9 + 2 * 350e-9), "--platform", self.groups(
+                "dgx-h100-rails", 2, cables, ", rails: 8"), "-n4", "--channels=all", "--bytes=2.56GB")
+
+
 class Lists(support.Case):
     """What there is."""
 
