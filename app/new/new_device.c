@@ -154,6 +154,7 @@ int new_device(const struct new_request *request, struct text *out, struct err *
              "interval, or as of\n# cluster.software.  'foretrain import trace' and 'calibrate' "
              "measure them.\n"
              "# math_efficiency: 69 %%\n# memory_efficiency: 69 %%\n# kernel_overhead: 7.1 us\n"
-             "# fusion: stats    # none, bn-relu, stats, mainloop or ideal\n");
+             "# fusion: %s    # none, bn-relu, stats, mainloop or ideal\n",
+             sheet.capability >= 90 ? "mainloop" : "stats");
     return 0;
 }

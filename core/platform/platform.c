@@ -265,8 +265,10 @@ static void assume(struct quantity *quantity, const char *path, double value)
 }
 
 /* What no data sheet has.  Source: platforms/software, fits with runs; a test compares. */
-static void complete(struct device *device)
+static void complete(struct device *device, const struct node *root)
 {
+    if (!field_origin(root, "fusion"))
+        device->fusion = device->compute_capability >= 90 ? FUSION_MAINLOOP : FUSION_STATS;
     assume(&device->math_efficiency, "math_efficiency", 0.69);
     assume(&device->memory_efficiency, "memory_efficiency", 0.69);
     assume(&device->kernel_overhead, "kernel_overhead", 7.1e-6);
@@ -277,9 +279,9 @@ static int read_checked(struct device *device, struct document *document, struct
 {
     int failed = field_read(&device_table, yaml_root(document), device, err) ||
                  device_check(device, yaml_root(document), err);
-    yaml_free(document);
     if (!failed)
-        complete(device);
+        complete(device, yaml_root(document));
+    yaml_free(document);
     return failed ? -1 : 0;
 }
 

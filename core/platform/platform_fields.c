@@ -197,7 +197,10 @@ static const struct field device_rows[] = {
     QUANTITY("links.bandwidth", device, links.bandwidth, OPTIONAL, UNIT_BYTES_PER_SECOND, 1, 1e15,
              "of a device to all others together, one way (data sheets of NVLink count both); in "
              "a mesh to one of them"),
-    ROW("fusion", device, fusion, "stats", "which operations the software merges into one kernel",
+    ROW("fusion", device, fusion, OPTIONAL,
+        "which operations the software merges into one kernel; when not given as of the devices "
+        "with "
+        "runs: mainloop from compute capability 90 on, else stats",
         .kind = FIELD_WORD, .words = fusion_names),
     ROW("classes", device, classes, OPTIONAL,
         "what each class of steps reaches; others reach what the efficiencies above say",
