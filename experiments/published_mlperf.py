@@ -95,6 +95,7 @@ USUAL = (
     ("H100", False, 4, "NVLink4", 900, 4, 400),  # Dell XE8640
     ("H100", True, 0, "PCIe5", 128, 1, 200),
     ("H200", False, 8, "NVLink4", 900, 8, 400),
+    ("B200", False, 8, "NVLink5", 1800, 8, 400),
     ("L40S", True, 0, "PCIe4", 64, 2, 200),
     ("L40", True, 0, "PCIe4", 64, 1, 200),
     *((family, True, 0, "PCIe4", 64, 0, 0) for family in ("A40", "A10G", "A5000", "L4", "RTX4090")))
@@ -107,6 +108,7 @@ LINKS = {
     "NVLink2": (True, 0.84, 0, "PCIe3", "NCCL 2.5.7 src/graph/topo.h: 21 GB/s of 25"),
     "NVLink3": (True, 0.80, 0, "PCIe4", "NCCL 2.18 src/graph/topo.h: SM80_NVLINK_BW 20 GB/s of 25"),
     "NVLink4": (True, 0.824, 0, "PCIe5", "NCCL 2.18 src/graph/topo.h: SM90_NVLINK_BW 20.6 GB/s of 25"),
+    "NVLink5": (True, 0.802, 0, "PCIe5", "NCCL 2.28 src/graph/topo.h: SM100_NVLINK_BW 40.1 GB/s of 50"),
     "PCIe3": (False, 0.75, 16e9, "PCIe3", _PCI),
     "PCIe4": (False, 0.75, 32e9, "PCIe4", _PCI + ", per generation"),
     "PCIe5": (False, 0.75, 64e9, "PCIe5", _PCI + ", per generation"),

@@ -58,6 +58,10 @@ NETWORKS = (
     (r"convnext(tiny|small|base|large)", r"convnext_\1", "ConvNeXt", 224),
     (r"swin(v2)?([tsb]).*", r"swin_\1\2", "Swin", 224),
     (r"vit(b|l|h)[a-z]*?(?:patch)?(14|16|32)(224)?", r"vit_\1_\2", "ViT", 224),
+    (r"ssd300resnet50", "ssd300_resnet50", "detection", 300),
+    (r"ssdresnet34", "ssd_resnet34", "detection", 300),
+    (r"retinanetresnext5032x4d", "retinanet_resnext50_32x4d", "detection", 800),
+    (r"maskrcnnr(?:esnet)?50(?:fpn)?", "maskrcnn_r50_fpn", "detection", 1024),
     (r"bert(base|large).*squad.*", r"bert-\1-squad", "BERT", 0),
     (r"bert(base|large).*", r"bert-\1", "BERT", 0),
     (r"(gpt\d.*|llama.*|mixtral.*)", None, "GPT", 0),
@@ -86,7 +90,7 @@ def network_of(name):
 FORM = re.compile(r"(sxm|pcie|nvl|oam)\d*")
 MEMORY = re.compile(r"(\d+)gb?")
 # Words that make another device of what they follow.
-ANOTHER = {"ada", "blackwell", "pro", "ti", "super", "max", "laptop", "cpu"}
+ANOTHER = {"ada", "pro", "ti", "super", "max", "laptop", "cpu"}
 
 
 def words_of(text):
@@ -141,21 +145,18 @@ def device_of(text, hints, memory):
     return min(found)[1]
 
 
-# What links devices of a node, and GB/s of a device in both directions.  Source: data sheets; PCIe by generation.
-NVLINKS = {"p100": ("NVLink1", 160), "v100": ("NVLink2", 300), "a100": ("NVLink3", 600), "h100": ("NVLink4", 900),
-           "h200": ("NVLink4", 900)}
-PCIE3 = ("v100", "v100s", "p100", "p40", "k80", "t4", "titan", "quadro")
-PCIE5 = ("h100", "h200", "b200", "b300")
+NVLINKS = {80: "NVLink1", 150: "NVLink2", 300: "NVLink3", 450: "NVLink4", 900: "NVLink5"}  # by GB/s one way
 
 
 def link_of(device):
-    """The link between the devices of a node."""
-    model = device.split("-")[0]
-    if "sxm" in device and model in NVLINKS:
-        return NVLINKS[model]
-    if model in PCIE5:
-        return "PCIe5", 128
-    return ("PCIe3", 32) if model in PCIE3 else ("PCIe4", 64)
+    """The link between the devices of a node, of published_mlperf.LINKS, and GB/s of a device in both directions."""
+    text = (device_files() / f"{device}.yaml").read_text("utf-8")
+    found = re.search(r"^links:\n  kind: nvlink\n  bandwidth: {value: (\d+) GB/s", text, re.MULTILINE)
+    if found and int(found[1]) in NVLINKS:
+        return NVLINKS[int(found[1])], 2 * int(found[1])
+    found = re.search(r"^pcie: (\d)", text, re.MULTILINE)
+    slot = min(max(int(found[1]) if found else 4, 3), 5)
+    return f"PCIe{slot}", 4 * 2 ** slot
 
 
 # ---- a run ----
@@ -203,12 +204,13 @@ def framework_of(run):
 
 
 def channels_last(run):
-    """Whether convolutions ran in NHWC.  TensorFlow does with tensor cores; of NVIDIA's examples the mixed ones do."""
+    """Whether convolutions ran in NHWC.  TensorFlow and MLPerf do with tensor cores; of NVIDIA's examples the mixed ones."""
     if has(run, r"NHWC in mixed|PT 21\.03 NHWC|NHWC, RMSprop"):
         return "mixed" in run.precision
     if has(run, "nchw|channels first"):
         return False
-    return has(run, "nhwc|channels last") or (framework_of(run) != "pytorch" and "fp16" in run.precision)
+    return has(run, "nhwc|channels last") or (
+        (is_mlperf(run) or framework_of(run) != "pytorch") and run.precision.startswith("mixed"))
 
 
 def software_of(run):

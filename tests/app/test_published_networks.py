@@ -85,10 +85,10 @@ class Networks(support.Case):
         self.assertEqual([row["role"] for row in rows], ["calibration", "apart", "apart", "apart"])
 
     def test_what_cannot_be_expressed_is_refused_by_name(self):
-        cases = (({"network": "maskrcnn-r50-fpn"}, "network 'maskrcnn-r50-fpn' is not built in"),
+        cases = (({"network": "3d-unet"}, "network '3d-unet' is not built in"),
                  ({"network": ""}, "network '?' is not built in"),
                  ({"device": "Graphcore IPU GC200"}, "device 'Graphcore IPU GC200' is not in platforms/devices"),
-                 ({"device": "RTX 6000 Ada"}, "device 'RTX 6000 Ada'"),
+                 ({"device": "Quadro RTX 8000"}, "device 'Quadro RTX 8000'"),
                  ({"device": "TPU v3", "gpus_per_node": "8"}, "the collectives of tpu-v3 are not known"),
                  ({"precision": "int4"}, "precision 'int4' is not known"),
                  ({"remarks": "parameter server on the CPU", "gpus_per_node": "2"}, "parameter servers"),
