@@ -55,7 +55,7 @@ function axis(key, low, high, { log = false, exact = false, about = 5.3 } = {}) 
   let [from, to] = [log || exact ? low : Math.min(0, low), high];
   if (!(from < to)) [from, to] = [log ? low / 2 : Math.min(0, low), low > 0 ? 2 * low : 1];
   const counted = unitOf(key, to), counts = log && !counted[2] && from >= 1 && Number.isInteger(from), ticks = [];
-  const step = counted[1] * roundUp((to - from) / counted[1] / about);
+  const step = Math.max(key === "step" ? 1 : 0, counted[1] * roundUp((to - from) / counted[1] / about)); // there is no half a step
   if (!log && !exact) to = step * Math.ceil(to / step - 1e-9);
   const [, size, name] = unitOf(key, log ? Math.sqrt(from * to) : to), decimals = Math.max(0, -Math.floor(Math.log10(step / size) + 1e-9));
   if (log && (counts || to / from > 4)) ticks.push(...logTicks(from, to, size, counts));
@@ -145,6 +145,8 @@ function ranges(figure, { words, rows, label, key, mark, log }) {
     add(svg, "text", { y: y - 13 }, label(row));
     if (known(low) && known(high))
       add(svg, "line", { class: "s0 whisker", x1: percent(scale.at(low)), x2: percent(scale.at(high)), y1: y, y2: y });
+    else if (known(value) && known(mark))
+      add(svg, "line", { class: "s0 whisker", x1: percent(scale.at(mark)), x2: percent(scale.at(value)), y1: y, y2: y });
     if (known(value))
       addMark(svg, "circle", { class: "c0", cx: percent(scale.at(value)), cy: y, r: 5 }, row, key,
         `${label(row)}: ${say(key, value)}${interval(row, key)}`);
