@@ -68,7 +68,8 @@ class Setup(unittest.TestCase):
         self.assertIn("ninja -C build programs", calls)
 
     def test_groups_are_installed_when_they_are_named(self):
-        self.setup("tests")
+        self.assertNotIn("--reconfigure", self.setup()[1])
+        self.assertIn("meson setup --reconfigure build", self.setup("tests")[1])
         self.assertEqual(self.installed(), ["good", "more", "probe"])
 
     def test_who_may_not_install_is_told_what_to_ask_for_and_builds(self):
