@@ -345,6 +345,32 @@ def fold_all(graph):
     return folded
 
 
+def einsum_dims(equation, shapes):
+    """The output's sides of an Einsum, whose shape ONNX does not infer; None: not known."""
+    terms, arrow, result = equation.replace(" ", "").partition("->")
+    letters = terms.split(",")
+    if not arrow or "." in equation or len(letters) != len(shapes) or any(
+            dims is None or len(dims) != len(words) for words, dims in zip(letters, shapes)):
+        return None
+    sides = {letter: side for words, dims in zip(letters, shapes) for letter, side in zip(words, dims)}
+    return [sides[letter] for letter in result] if all(letter in sides for letter in result) else None
+
+
+def find_einsums(graph, found):
+    """Add shapes of Einsums to @found as far as their inputs have some; whether there are new ones."""
+    shapes = {info.name: known_dims(info) for info in (*graph.value_info, *graph.input)}
+    shapes |= {tensor.name: list(tensor.dims) for tensor in graph.initializer}
+    before = len(found)
+    for proto in graph.node:
+        if proto.op_type != "Einsum" or proto.output[0] in found:
+            continue
+        equation = next((a.s.decode() for a in proto.attribute if a.name == "equation"), "")
+        dims = einsum_dims(equation, [shapes.get(name) for name in proto.input])
+        if dims is not None:
+            found[proto.output[0]] = onnx.helper.make_tensor_value_info(proto.output[0], onnx.TensorProto.FLOAT, dims)
+    return len(found) > before
+
+
 def infer(model):
     """Shapes of all values of @model, whose weights are gone."""
     fed = check(model)
@@ -358,13 +384,15 @@ def infer(model):
     for out in model.graph.output:
         if out.type.HasField("tensor_type"):
             out.type.tensor_type.ClearField("shape")
+    found = {}
     while True:
         del model.graph.value_info[:]  # of the exporter's batch, or of a time when less was known
+        model.graph.value_info.extend(found.values())
         try:
             model = onnx.shape_inference.infer_shapes(model)
         except Exception as error:  # of several kinds, by version
             raise Refused(f"ONNX finds no shapes: {str(error).strip()}") from None
-        if not fold_all(model.graph):
+        if not fold_all(model.graph) and not find_einsums(model.graph, found):
             return model
 
 

@@ -13,7 +13,8 @@ from draft import Refused
 LAYERS, INPUTS, NAME = 20000, 64, 72  # as models/networks.h and core/schedule/model.h have them
 SIDE, FLOPS = 1 << 24, 4e12
 INPUT = -1  # the layer that holds the images
-ARITHMETIC = ("convolution", "linear")
+WINDOWED = ("convolution", "transposed-convolution")
+ARITHMETIC = (*WINDOWED, "linear")
 FORMS = {"Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"}
 DEEP = 64
 
@@ -55,6 +56,8 @@ class Layer:
         self.kernel, self.stride, self.padding, self.groups = 0, 1, 0, 1
         self.inner = self.rows = self.constants = self.flops = self.elements = 0
         self.weights_of = None
+        self.kernel_width = 0  # 0: as kernel
+        self.explicit = False  # the output does not follow from the window
         self.bias = False
         self.relu = ""  # "true" or "6"
 
@@ -200,7 +203,8 @@ class Network:
     def part_norms(self):
         """Exporters write equal weights once, as those of norms that were never trained: if no other layer uses
         the weights of another, norms do not."""
-        if not any(layer.weights_of and layer.kind not in ("batch-norm", "layer-norm") for layer in self.layers):
+        if not any(layer.weights_of and layer.kind not in ("batch-norm", "layer-norm", "group-norm")
+                   for layer in self.layers):
             for layer in self.layers:
                 layer.weights_of = None
 
@@ -252,8 +256,112 @@ def convolution(net, node):
         net.weigh(layer, weight)
         add_bias(net, node, node.input(2))
         return True
+    return any_window(net, node, "convolution", node.outputs[0].dims[1])
+
+
+def any_window(net, node, kind, channels):
+    """A convolution whose window is no square, has gaps, or other paddings; of one to three dimensions."""
+    weight, value, out = node.input(1), node.inputs[0], node.outputs[0]
+    layer = net.append(node, kind, value, out)
+    layer.shape_in, layer.out = (flat_shape(one.dims) for one in (value, out))
+    layer.kernel, width = math.prod(weight.dims[2:-1]), weight.dims[-1]
+    layer.kernel_width = 0 if width == layer.kernel else width
+    layer.stride, layer.padding = node.at("strides", 0, 1), 0
+    layer.groups, layer.explicit = node.get("group", 1), True
+    net.weigh(layer, weight)
+    add_bias(net, node, node.input(2))
+    return layer.out[0] == channels
+
+
+def flat_shape(dims):
+    """[channels, all sides but the last, the last] of a value with a batch of one."""
+    return [dims[1], math.prod(dims[2:-1]), dims[-1]]
+
+
+def transposed(net, node):
+    """ConvTranspose, whose weights are inputs x outputs of a group x window."""
+    weight = node.input(1)
+    if not node.active(0) or weight is None or not weight.constant or weight.rank < 3:
+        return False
+    return any_window(net, node, "transposed-convolution", weight.dims[1] * node.get("group", 1))
+
+
+def instance_norm(net, node):
+    """InstanceNormalization, and the group norm that PyTorch writes with it: reshaped, times weights, plus biases."""
+    value, scale, out = node.input(0), node.input(1), node.outputs[0]
+    if not node.active(0) or scale is None or value.rank < 3:
+        return False
+    bias = node.input(2)
+    rest = chain(node, "Reshape", "Mul", "Add")
+    if not source(scale).weight and rest:
+        weights = [constant_beside(rest[1], rest[0].outputs[0]), constant_beside(rest[2], rest[1].outputs[0])]
+        if None not in weights and all(one.dims and one.elements == weights[0].elements for one in weights):
+            (scale, bias), out = weights, rest[2].outputs[0]
+            for one in rest:
+                one.done = True
+    if not source(scale).weight:
+        return net.moves(node)
+    layer = net.append(node, "group-norm", value, out)
+    layer.shape_in = [scale.elements, 1, value.elements // scale.elements]
+    net.weigh(layer, scale)
+    net.count(layer, bias)
+    return True
+
+
+def recurrent(net, node):
+    """LSTM, GRU and RNN: two products at each position, in order."""
+    x, weight, hidden = node.input(0), node.input(1), node.input(2)
+    if not node.active(0) or weight is None or hidden is None or weight.rank != 3 or hidden.rank != 3 or x.rank != 3:
+        return False
     layer = net.other(node, node.outputs[0])
-    layer.flops = int(min(2 * node.outputs[0].elements * (weight.elements // weight.dims[0]), FLOPS))
+    layer.flops = int(min(2 * x.dims[0] * (weight.elements + hidden.elements), FLOPS))
+    layer.elements = x.elements + x.dims[0] * weight.dims[0] * 2 * (weight.dims[1] + hidden.dims[2])
+    for out in node.outputs[1:]:
+        if out is not None and out.uses:
+            net.append(node, "permute", node.outputs[0], out)
+    return True
+
+
+def einsum(net, node):
+    """Einsum of two values; of one and weights it is counted by its FLOP."""
+    equation = node.attributes.get("equation", b"").decode().replace(" ", "")
+    terms, _, result = equation.partition("->")
+    letters = terms.split(",")
+    if len(letters) != 2 or not result or "." in equation or any(one is None or one.rank != len(words)
+                                                                 for one, words in zip(node.inputs, letters)):
+        return net.moves(node)
+    sides = {letter: side for one, words in zip(node.inputs, letters) for letter, side in zip(words, one.dims)}
+    inner = math.prod(side for letter, side in sides.items() if letter not in result)
+    out = node.outputs[0]
+    if node.active(0) and node.active(1):
+        layer = net.append(node, "matmul", node.inputs[0], out)
+        layer.inputs.append(net.layer[node.inputs[1]])
+        layer.inner = inner
+    else:
+        net.other(node, out).flops = int(min(2 * out.elements * inner, FLOPS))
+    return True
+
+
+def gate(net, node):
+    """A function of single values; times its argument it is one kernel, as SiLU."""
+    if not node.active(0):
+        return False
+    value, out = node.inputs[0], node.outputs[0]
+    product_of = following(node, "Mul")
+    if product_of and value in product_of.inputs:
+        product_of.done, out = True, product_of.outputs[0]
+    net.append(node, "silu", value, out)
+    return True
+
+
+def multiply(net, node):
+    """Mul of two values, of which the smaller one is repeated."""
+    one, two, out = node.input(0), node.input(1), node.outputs[0]
+    if not (node.active(0) and node.active(1)) or out.elements not in (one.elements, two.elements):
+        return net.moves(node)
+    if one.elements != out.elements:
+        one, two = two, one
+    net.append(node, "multiply", one, out).inputs.append(net.layer[two])
     return True
 
 
@@ -443,7 +551,7 @@ def gather(net, node):
         layer.out = [table.dims[1], 1, out.elements // table.dims[1]]
         net.weigh(layer, table)
         return True
-    net.other(node, out).elements = 2 * out.elements
+    net.other(node, out).kind = "permute"
     return True
 
 
@@ -453,7 +561,7 @@ def part(net, node):
         return False
     for out in node.outputs:
         if out is not None and out.uses:
-            net.append(node, "other", node.inputs[0], out).elements = 2 * out.elements
+            net.append(node, "permute", node.inputs[0], out)
     return True
 
 
@@ -464,7 +572,7 @@ def view(net, node):
     if node.inputs[0].elements == node.outputs[0].elements:
         net.alias(node.inputs[0], node.outputs[0])
     else:
-        net.other(node, node.outputs[0])
+        net.append(node, "permute", node.inputs[0], node.outputs[0])
     return True
 
 
@@ -478,7 +586,7 @@ def transpose(net, node):
     if moved == sorted(moved):
         net.alias(node.inputs[0], node.outputs[0])
     else:
-        net.other(node, node.outputs[0])
+        net.append(node, "permute", node.inputs[0], node.outputs[0])
     return True
 
 
@@ -489,7 +597,7 @@ def dropout(net, node):
     if number(node.input(1)) == 0 or node.input(2) is None:
         net.alias(node.inputs[0], node.outputs[0])
     else:
-        net.other(node, node.outputs[0])
+        net.append(node, "dropout", node.inputs[0], node.outputs[0])
     return True
 
 
@@ -565,14 +673,17 @@ def gelu_of_parts(net, node):
 
 OPERATIONS = {
     "Conv": convolution, "Gemm": product, "MatMul": product, "BatchNormalization": batch_norm,
+    "ConvTranspose": transposed, "InstanceNormalization": instance_norm, "Einsum": einsum, "Mul": multiply,
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
+    **dict.fromkeys(("Sigmoid", "HardSigmoid", "HardSwish", "Tanh"), gate),
     "LayerNormalization": layer_norm, "Relu": relu, "Clip": relu, "Add": addition, "MaxPool": pool, "AveragePool": pool,
     "GlobalAveragePool": mean, "ReduceMean": mean, "Concat": concat, "Gather": gather, "Slice": part, "Split": part,
     "Transpose": transpose, "Dropout": dropout, "Softmax": softmax, "LogSoftmax": softmax,
     **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Cast", "Expand", "Pad"), view),
     # on single values, or as good as
-    **dict.fromkeys(("Sub", "Mul", "Div", "Pow", "Sqrt", "Exp", "Log", "Neg", "Abs", "Erf", "Tanh", "Sigmoid",
-                     "HardSigmoid", "HardSwish", "LeakyRelu", "PRelu", "Elu", "Where", "Equal", "Not", "ReduceSum",
-                     "ReduceMax", "GlobalMaxPool", "Resize"), Network.moves),
+    **dict.fromkeys(("Sub", "Div", "Pow", "Sqrt", "Exp", "Log", "Neg", "Abs", "Erf", "LeakyRelu", "PRelu", "Elu", "Where",
+                     "Equal", "Not", "And", "Greater", "Less", "ReduceSum", "ReduceMax", "GlobalMaxPool", "Resize", "Max",
+                     "Min", "Tile", "Softplus", "DepthToSpace", "SpaceToDepth"), Network.moves),
 }
 
 
@@ -591,12 +702,13 @@ def line(net, layer):
         words.append(f"add: {called(layer.add)}")
     if layer.shape_in != net.shape_before(layer):
         words.append(f"in: {size(layer.shape_in)}")
-    follows = layer.kind in (*ARITHMETIC, "max-pool", "batch-norm")
-    if not follows and (layer.kind == "matmul" or layer.out != layer.shape_in):
+    follows = layer.kind in (*ARITHMETIC, "max-pool", "batch-norm") and not layer.explicit
+    if not follows and (layer.explicit or layer.kind in ("matmul", "permute") or layer.out != layer.shape_in):
         words.append(f"out: {size(layer.out)}")
     channels = layer.out[0] if layer.kind in (*ARITHMETIC, "embedding") else 0
-    window = layer.kind in ("convolution", "max-pool", "average-pool")
+    window = layer.kind in (*WINDOWED, "max-pool", "average-pool")
     for key, value, usual in (("channels", channels, 0), ("kernel", layer.kernel if window else 0, 0),
+                              ("kernel_width", layer.kernel_width, 0),
                               ("stride", layer.stride, 1), ("padding", layer.padding, 0), ("groups", layer.groups, 1),
                               ("inner", layer.inner, 0), ("rows", layer.rows, 0), ("parameters", layer.constants, 0),
                               ("flops", layer.flops, 0), ("elements", layer.elements, 0)):
