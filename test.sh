@@ -47,7 +47,7 @@ configure build-bare -Dauto_features=disabled ${CI:+-Dwerror=true} -Dbuildtype=d
 
 export FORETRAIN_TEST_NETWORKS=1
 configure build-sanitized -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 \
-    -Dcuda=disabled -Dwasm=disabled -Dc_args=-fno-sanitize-recover=all &&
+    -Dcuda=disabled -Dwasm=disabled -Dc_args="-fno-sanitize-recover=all -g1" &&
     run build-sanitized --no-suite once
 
 echo
