@@ -58,7 +58,6 @@ void failing_add(struct page *page, const struct json *all)
     static const struct page_part part = {
         .picture = "checkpoints",
         .rows = "checkpoints",
-        .table = "checkpoints",
         .caption = "time to train by work between checkpoints",
         .columns = "interval_s: work between checkpoints, checkpoints, time_to_train_s, own: "};
     const struct json *f = json_get(json_get(all, "result"), "failures");

@@ -171,7 +171,6 @@ static void add_curve(struct answer *answer)
     static const struct page_part part = {
         .picture = "curve",
         .rows = "curve",
-        .table = "curve",
         .caption = "efficiency by number of devices",
         .columns = "devices, scaling_efficiency~, images_per_s, samples_per_s, time_to_train_s, "
                    "backend, reason: no answer because"};
@@ -191,7 +190,6 @@ static const struct page_part of_a_step[] = {
     {.heading = "Where does the time of a step go?",
      .picture = "steps",
      .rows = "curve",
-     .table = "steps",
      .caption = "parts of a step by number of devices",
      .columns = "devices, step_s, compute_s: compute, slowed_s: slowed by the all-reduce, "
                 "slower_ranks_s: waits for slower devices, exposed_row_s: waits for rows, "
@@ -203,7 +201,6 @@ static const struct page_part of_a_step[] = {
               "a row of the table to see all of its bucket.",
      .picture = "lanes",
      .rows = "lanes",
-     .table = "lanes",
      .caption = "what the lanes do",
      .columns = "rank, lane, name: what, bucket, begin_s: begins, end_s: ends"},
     {.rows = "result.exchanges",
@@ -228,7 +225,6 @@ static const struct page_part of_all[] = {
               "index). To narrow an interval, measure the first ones.",
      .picture = "shares",
      .rows = "result.interval_shares",
-     .table = "shares",
      .caption = "parts of the variance",
      .columns = "input: uncertain input, step: of the step, weak_scaling, strong_scaling, "
                 "time_to_train"},

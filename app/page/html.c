@@ -53,11 +53,6 @@ void html_add_format(struct html *html, const char *markup, ...)
     va_end(list);
 }
 
-void html_append(struct html *out, const struct html *other)
-{
-    text_append(&out->text, other->text.data, other->text.length);
-}
-
 void html_release(struct html *html)
 {
     text_release(&html->text);
@@ -204,10 +199,7 @@ void html_figures(struct page *page, const struct json *object, const char *colu
     json_append(row, json_share(object));
     AUTORELEASE(columns) struct columns shown = columns_of(columns, row);
     const struct columns_item *end = shown.item + shown.count;
-    bool likely = false;
-    for (const struct columns_item *c = shown.item; c < end; c++)
-        likely = likely || c->end;
-    html_begin_table(out, "figures", likely ? "The answer with its 90 % intervals" : "The answer");
+    html_begin_table(out, "figures", "The answer, from and to: its 90 % interval");
     html_add(out, "<th scope=\"col\">quantity</th><th scope=\"col\">value</th>"
                   "<th scope=\"col\">from</th><th scope=\"col\">to</th></tr></thead>\n<tbody>\n");
     for (const struct columns_item *c = shown.item; c < end; c++) {
@@ -245,7 +237,8 @@ void html_part(struct page *page, const struct json *data, const struct page_par
         html_paragraph(page, NULL, part->words);
     if (part->picture)
         html_picture(page, part->picture, -1);
-    html_table(page, part->table, part->caption, rows, part->columns, !part->open);
+    html_table(page, part->table ? part->table : part->picture, part->caption, rows, part->columns,
+               !part->open);
 }
 
 /* ---- the file ---- */
@@ -309,7 +302,7 @@ int html_write(struct page *page, const char *path, const char *title, const str
     AUTORELEASE(html) struct html out = {0};
     const char *script = page->script ? page->script : page_js;
     add_head(&out, title, script, page->whatif);
-    html_append(&out, &page->body);
+    text_append(&out.text, page->body.text.data, page->body.text.length);
     if (page->sections)
         html_add(&out, "</section>\n");
     html_add(&out, "</main>\n<footer><p>foretrain " FORETRAIN_VERSION

@@ -53,8 +53,9 @@ struct page_part {
     const char *picture; /**< its name in page_js */
     const char *rows;    /**< an array of objects in the data, by its key or "KEY.KEY"; without any
                             row the whole part is left out */
-    const char *table, *caption, *columns; /**< as of html_table() */
-    bool open;                             /**< the table is not folded away */
+    const char *table;   /**< the name of html_table(); NULL: that of the picture */
+    const char *caption, *columns; /**< as of html_table() */
+    bool open;                     /**< the table is not folded away */
 };
 
 /** Append markup, a literal, with what follows in place of its %s, %c, %d and %f or %g: as
@@ -65,9 +66,6 @@ struct page_part {
 /** Of html_add(), whose format is a literal. */
 void html_add_format(struct html *out, const char *markup, ...)
     __attribute__((format(printf, 2, 3)));
-
-/** Append what is in @other. */
-void html_append(struct html *out, const struct html *other);
 
 void html_release(struct html *html);
 

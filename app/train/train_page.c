@@ -121,7 +121,6 @@ static const struct page_part parts[] = {
     {.heading = "Does it learn?",
      .picture = "loss",
      .rows = "steps",
-     .table = "loss",
      .caption = "loss, means of steps",
      .columns = "step: up to step, epoch, loss"},
     {.heading = "How good is it?",

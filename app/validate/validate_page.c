@@ -41,7 +41,6 @@ int validation_page(const char *file, const struct json *all, struct err *err)
         .words = "What takes less than 1 % of the step is in the table alone.",
         .picture = "rows",
         .rows = "rows",
-        .table = "rows",
         .caption = "predicted and measured times of one step",
         .columns = "group: of, name: what, predicted_s, measured_s, lower_quartile_s, error"};
     struct page page = {0};
