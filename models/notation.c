@@ -31,11 +31,15 @@ static int32_t add(struct notation *n, int32_t from, struct layer layer)
                        n->model->layer_count);
 }
 
-/* A layer of two inputs. */
-static int32_t pair(struct notation *n, enum layer_op op, int32_t one, int32_t two)
+/* @layer with two inputs. */
+static int32_t pair(struct notation *n, struct layer layer, int32_t one, int32_t two)
 {
-    struct layer layer = {.op = op, .input = {one, two}, .input_count = 2, .stride = 1};
-    snprintf(layer.name, sizeof(layer.name), "%s%d", layer_op_names[op], n->model->layer_count);
+    layer.input[0] = one;
+    layer.input[1] = two;
+    layer.input_count = 2;
+    layer.stride = 1;
+    snprintf(layer.name, sizeof(layer.name), "%s%d", layer_op_names[layer.op],
+             n->model->layer_count);
     return model_add(n->model, layer);
 }
 
@@ -71,7 +75,7 @@ static int32_t convolution(struct notation *n, int32_t at, const char *word)
     struct shape in = shape_at(n, at);
     int32_t kernel = number(word, 'k', 1), width = number(word, 'x', kernel);
     char end = word[strlen(word) - 1];
-    bool transposed = strchr(word, 't'), plain = isdigit((unsigned char)end);
+    bool transposed = strchr(word, 't'), plain = isdigit((unsigned char)end) || end == 'd';
     int32_t channels = atoi(word);
     struct layer layer = {.op = transposed ? LAYER_TRANSPOSED : LAYER_CONVOLUTION,
                           .out.channels = channels ? channels : n->model->classes,
@@ -133,7 +137,29 @@ static int32_t squeeze(struct notation *n, int32_t from, int32_t channels)
                         .bias = true};
     int32_t at = add(n, average_pool(n, from, "avg"), in);
     at = add(n, add(n, at, out), (struct layer){.op = LAYER_SILU});
-    return pair(n, LAYER_MULTIPLY, from, at);
+    return pair(n, (struct layer){.op = LAYER_MULTIPLY}, from, at);
+}
+
+/* "att3w7": three heads of attention inside windows of 7 x 7, with a bias for each distance. */
+static int32_t attention(struct notation *n, int32_t from, int32_t heads, int32_t window)
+{
+    struct shape in = shape_at(n, from);
+    int32_t down = (in.height - 1) / window + 1, across = (in.width - 1) / window + 1;
+    int32_t area = window * window, distances = 2 * window - 1;
+    struct shape windows = {in.channels, down * window, across * window};
+    struct layer dense = {
+        .op = LAYER_CONVOLUTION, .out.channels = in.channels, .kernel = 1, .bias = true};
+    struct layer scores = {.op = LAYER_MATMUL,
+                           .out = {heads * down * across, area, area},
+                           .inner = in.channels / heads};
+    struct layer context = {.op = LAYER_MATMUL, .out = windows, .inner = area};
+    struct layer bias = {.op = LAYER_ADD, .constants = (int64_t)heads * distances * distances};
+    int32_t at = add(n, from, (struct layer){.op = LAYER_PERMUTE, .out = windows});
+    int32_t query = add(n, at, dense), key = add(n, at, dense), value = add(n, at, dense);
+    at = add(n, pair(n, scores, query, key), bias);
+    at = pair(n, context, add(n, at, (struct layer){.op = LAYER_SOFTMAX}), value);
+    at = add(n, at, dense);
+    return add(n, at, (struct layer){.op = LAYER_PERMUTE, .out = in});
 }
 
 /* Kinds without a window: a word, its kind, and whether channels, sides or parameters change. */
@@ -145,7 +171,8 @@ static int32_t simple(struct notation *n, int32_t at, const char *word, int32_t 
         enum layer_op op;
     } kinds[] = {{"bn", LAYER_BATCH_NORM}, {"ln", LAYER_LAYER_NORM},   {"gelu", LAYER_GELU},
                  {"drop", LAYER_DROPOUT},  {"shuffle", LAYER_PERMUTE}, {"cut", LAYER_PERMUTE},
-                 {"roi", LAYER_PERMUTE},   {"up", LAYER_OTHER},        {"scale", LAYER_OTHER}};
+                 {"roi", LAYER_PERMUTE},   {"fold", LAYER_PERMUTE},    {"up", LAYER_OTHER},
+                 {"scale", LAYER_OTHER}};
     size_t i = 0;
     while (i < ARRAY_SIZE(kinds) && strncmp(word, kinds[i].word, strlen(kinds[i].word)) != 0)
         i++;
@@ -156,6 +183,9 @@ static int32_t simple(struct notation *n, int32_t at, const char *word, int32_t 
         layer.out = (struct shape){in.channels, value, value * count};
     if (!strncmp(word, "cut", 3))
         layer.out = (struct shape){value, in.height, in.width};
+    if (!strncmp(word, "fold", 4))
+        layer.out =
+            (struct shape){in.channels * value * value, in.height / value, in.width / value};
     if (!strncmp(word, "up", 2))
         layer.out = (struct shape){in.channels, value * in.height, value * in.width};
     layer.constants = strcmp(word, "scale") ? 0 : in.channels;
@@ -173,6 +203,8 @@ static int32_t layer_of(struct notation *n, int32_t at, char *word)
         return convolution(n, at, word);
     if (!strncmp(word, "max", 3))
         return max_pool(n, at, word + 2);
+    if (!strncmp(word, "att", 3))
+        return attention(n, at, value, number(word, 'w', 7));
     if (!strncmp(word, "avg", 3))
         return average_pool(n, at, word);
     if (!strncmp(word, "se", 2))
@@ -199,10 +231,12 @@ static int32_t group(struct notation *n, int32_t at, char open)
     } while (*n->text++ == '|');
     if (open == '<')
         return at;
+    if (count == 1)
+        return end[0];
     if (open == '[') {
         const struct layer *main = &n->model->layer[end[0]];
         if (main->op != LAYER_BATCH_NORM || main->readers || main->residual)
-            return pair(n, LAYER_ADD, end[0], end[1]);
+            return pair(n, (struct layer){.op = LAYER_ADD}, end[0], end[1]);
         model_add_residual(n->model, end[0], end[1]);
         return end[0];
     }

@@ -14,10 +14,12 @@
  * fc4096 fc    a linear layer with bias; without a number it gives the classes
  * se8          squeeze and excitation by 8 channels
  * bn ln relu gelu drop shuffle scale; cut64: the first 64 channels; up2: twice the sides;
+ * fold2: squares of 2 become channels; att3w7: 3 heads of attention inside windows of 7;
  * roi7x512: 512 boxes with sides of 7, beside each other
  *
- * ( a | b )    concatenates branches, [ a | b ] adds two, < a > computes beside the main path; an
- *              empty branch is the value before the group; ]r is a ReLU behind it, ]*3 repeats all.
+ * ( a | b )    concatenates branches, [ a | b ] adds two, < a > computes beside the main path, ( a
+ * )*2 repeats; an empty branch is the value before the group; ]r is a ReLU behind it, ]*3 repeats
+ * all.
  */
 
 #include "core/schedule/model.h"

@@ -75,6 +75,7 @@ struct mobile {
     double wide, deep;
     char act;               /* r: ReLU, s: SiLU */
     int32_t squeeze, fused; /* 0: none; rows that are fused, without squeeze */
+    bool wide_squeeze;      /* to a quarter of the expanded channels, as DeepLearningExamples has */
 };
 
 /* A multiple of 8, at least 90 % of @value. */
@@ -88,6 +89,7 @@ static void invert(struct text *out, const struct mobile *m, const struct invert
                    int32_t to, int32_t stride, bool fused)
 {
     int32_t mid = rounded((double)in * row->expand), squeeze = m->squeeze ? in / m->squeeze : 0;
+    squeeze = m->wide_squeeze ? mid / 4 : squeeze;
     bool adds = stride == 1 && in == to;
     text_add(out, adds ? "[" : "");
     if (fused && row->expand == 1)
@@ -178,45 +180,6 @@ static void convnext(struct text *out, const int32_t *blocks, const int32_t *wid
     text_add(out, "avg ln fc");
 }
 
-/* ---- MobileNet v3: Howard et al. 2019 ---- */
-
-struct third {
-    int32_t kernel, mid, out, stride;
-    bool squeezes, silu;
-};
-
-static const struct third mobilenet_v3_small[] = {
-    {3, 16, 16, 2, true, false}, {3, 72, 24, 2, false, false}, {3, 88, 24, 1, false, false},
-    {5, 96, 40, 2, true, true},  {5, 240, 40, 1, true, true},  {5, 240, 40, 1, true, true},
-    {5, 120, 48, 1, true, true}, {5, 144, 48, 1, true, true},  {5, 288, 96, 2, true, true},
-    {5, 576, 96, 1, true, true}, {5, 576, 96, 1, true, true},  {0}};
-static const struct third mobilenet_v3_large[] = {
-    {3, 16, 16, 1, false, false}, {3, 64, 24, 2, false, false},
-    {3, 72, 24, 1, false, false}, {5, 72, 40, 2, true, false},
-    {5, 120, 40, 1, true, false}, {5, 120, 40, 1, true, false},
-    {3, 240, 80, 2, false, true}, {3, 200, 80, 1, false, true},
-    {3, 184, 80, 1, false, true}, {3, 184, 80, 1, false, true},
-    {3, 480, 112, 1, true, true}, {3, 672, 112, 1, true, true},
-    {5, 672, 160, 2, true, true}, {5, 960, 160, 1, true, true},
-    {5, 960, 160, 1, true, true}, {0}};
-
-static void mobile_third(struct text *out, const struct third *row, int32_t last)
-{
-    int32_t in = 16, mid = 0;
-    for (text_add(out, "16k3s2s "); row->out; in = row->out, mid = row->mid, row++) {
-        char act = row->silu ? 's' : 'r';
-        bool adds = row->stride == 1 && in == row->out;
-        text_add(out, adds ? "[" : "");
-        if (row->mid != in)
-            text_add(out, "%dk1%c ", row->mid, act);
-        text_add(out, "%dk%ds%dd%c ", row->mid, row->kernel, row->stride, act);
-        if (row->squeezes)
-            text_add(out, "se%d ", rounded(row->mid / 4.0));
-        text_add(out, "%dk1n %s", row->out, adds ? "| ] " : "");
-    }
-    text_add(out, "%dk1s avg fc%d relu fc", mid, last);
-}
-
 /* ---- VGG: Simonyan and Zisserman 2014 ---- */
 
 struct vgg {
@@ -234,7 +197,33 @@ static void vgg(struct text *out, const struct vgg *v)
     text_add(out, "fc4096 relu fc4096 relu fc");
 }
 
+/* ---- Swin: Liu et al. 2021 ---- */
+
+static void swin(struct text *out, const int32_t *blocks, int32_t width)
+{
+    text_add(out, "%dk4s4p0b ln ", width);
+    for (int32_t i = 0; i < 4; i++, width *= 2) {
+        text_add(out, "( [ln att%dw7 | ] [ln %dk1b gelu %dk1b | ] )*%d ", width / 32, 4 * width,
+                 width, blocks[i]);
+        if (i < 3)
+            text_add(out, "fold2 ln %dk1! ", 2 * width);
+    }
+    text_add(out, "ln avg fc");
+}
+
 /* ---- as they are ---- */
+
+/* Howard et al. 2019 */
+#define MOBILENET_V3_SMALL                                                                         \
+    "16k3s2s 16k3s2d se8 16k1n 72k1 72k3s2d 24k1n [88k1 88k3d 24k1n | ] 96k1s 96k5s2ds se24 "      \
+    "40k1n "                                                                                       \
+    "[240k1s 240k5ds se64 40k1n | ]*2 120k1s 120k5ds se32 48k1n [144k1s 144k5ds se40 48k1n | ] "   \
+    "288k1s 288k5s2ds se72 96k1n [576k1s 576k5ds se144 96k1n | ]*2 576k1s avg fc1024 relu fc"
+#define MOBILENET_V3_LARGE                                                                         \
+    "16k3s2s [16k3d 16k1n | ] 64k1 64k3s2d 24k1n [72k1 72k3d 24k1n | ] 72k1 72k5s2d se24 40k1n "   \
+    "[120k1 120k5d se32 40k1n | ]*2 240k1s 240k3s2ds 80k1n [200k1s 200k3ds 80k1n | ] "             \
+    "[184k1s 184k3ds 80k1n | ]*2 480k1s 480k3ds se120 112k1n [672k1s 672k3ds se168 112k1n | ] "    \
+    "672k1s 672k5s2ds se168 160k1n [960k1s 960k5ds se240 160k1n | ]*2 960k1s avg fc1280 relu fc"
 
 #define ALEXNET                                                                                    \
     "64k11s4p2b relu max3s2 192k5b relu max3s2 384k3b relu 256k3b relu 256k3b relu max3s2 "        \
@@ -321,9 +310,7 @@ struct picture {
     struct regnet regnet;
     struct vgg vgg;
     struct mobile mobile;
-    const struct third *third;
-    int32_t growth, blocks[4], width[4]; /* of dense networks, ShuffleNet and ConvNeXt; @growth: of
-                                            dense ones, or the last layer of MobileNet v3 */
+    int32_t growth, narrow, blocks[4], width[4]; /* dense: growth; Swin: narrow; others: width */
 };
 
 #define CLASSES           "$$$$avg fc"
@@ -336,100 +323,81 @@ struct picture {
 #define WIDTHS(...)   .width = {__VA_ARGS__}
 #define BLOCKS(...)   .blocks = {__VA_ARGS__}
 
+#define P(called, what, ...)                                                                       \
+    {                                                                                              \
+        .entry.name = called, .entry.help = what, __VA_ARGS__                                      \
+    }
+
 static const struct picture pictures[] = {
-    {{.name = "resnext50_32x4d", .help = "ResNeXt"}, RESIDUAL({3, 4, 6, 3}, 2, 32, false)},
-    {{.name = "resnext101_32x4d", .help = "ResNeXt"}, RESIDUAL({3, 4, 23, 3}, 2, 32, false)},
-    {{.name = "resnext101_32x8d", .help = "ResNeXt"}, RESIDUAL({3, 4, 23, 3}, 4, 32, false)},
-    {{.name = "resnext101_64x4d", .help = "ResNeXt"}, RESIDUAL({3, 4, 23, 3}, 4, 64, false)},
-    {{.name = "se_resnext101_32x4d", .help = "ResNeXt that squeezes"},
-     RESIDUAL({3, 4, 23, 3}, 2, 32, true)},
-    {{.name = "wide_resnet50_2", .help = "wide residual network"},
-     RESIDUAL({3, 4, 6, 3}, 2, 1, false)},
-    {{.name = "wide_resnet101_2", .help = "wide residual network"},
-     RESIDUAL({3, 4, 23, 3}, 2, 1, false)},
-    {{.name = "regnet_x_400mf", .help = "RegNet X"},
-     .regnet = {{1, 2, 7, 12}, {32, 64, 160, 400}, 16}},
-    {{.name = "regnet_x_800mf", .help = "RegNet X"},
-     .regnet = {{1, 3, 7, 5}, {64, 128, 288, 672}, 16}},
-    {{.name = "regnet_x_1_6gf", .help = "RegNet X"},
-     .regnet = {{2, 4, 10, 2}, {72, 168, 408, 912}, 24}},
-    {{.name = "regnet_x_3_2gf", .help = "RegNet X"},
-     .regnet = {{2, 6, 15, 2}, {96, 192, 432, 1008}, 48}},
-    {{.name = "regnet_x_8gf", .help = "RegNet X"},
-     .regnet = {{2, 5, 15, 1}, {80, 240, 720, 1920}, 120}},
-    {{.name = "mobilenet_v2", .help = "MobileNet"},
-     MOBILE(mobilenet_v2, .stem = 32, .head = 1280, .wide = 1, .deep = 1, .act = 'r')},
-    {{.name = "mobilenet_v3_small", .help = "MobileNet"},
-     .third = mobilenet_v3_small,
-     .growth = 1024},
-    {{.name = "mobilenet_v3_large", .help = "MobileNet"},
-     .third = mobilenet_v3_large,
-     .growth = 1280},
-    {{.name = "mnasnet0_5", .help = "MNASNet"}, MNAS(0.5)},
-    {{.name = "mnasnet0_75", .help = "MNASNet"}, MNAS(0.75)},
-    {{.name = "mnasnet1_0", .help = "MNASNet"}, MNAS(1)},
-    {{.name = "mnasnet1_3", .help = "MNASNet"}, MNAS(1.3)},
-    {{.name = "efficientnet_b0", .help = "EfficientNet"}, EFFICIENT(1, 1)},
-    {{.name = "efficientnet_b1", .help = "EfficientNet"}, EFFICIENT(1, 1.1)},
-    {{.name = "efficientnet_b2", .help = "EfficientNet"}, EFFICIENT(1.1, 1.2)},
-    {{.name = "efficientnet_b3", .help = "EfficientNet"}, EFFICIENT(1.2, 1.4)},
-    {{.name = "efficientnet_b4", .help = "EfficientNet"}, EFFICIENT(1.4, 1.8)},
-    {{.name = "efficientnet_b5", .help = "EfficientNet"}, EFFICIENT(1.6, 2.2)},
-    {{.name = "efficientnet_b6", .help = "EfficientNet"}, EFFICIENT(1.8, 2.6)},
-    {{.name = "efficientnet_b7", .help = "EfficientNet"}, EFFICIENT(2, 3.1)},
-    {{.name = "efficientnet_v2_s", .help = "EfficientNet v2"},
-     MOBILE(efficientnet_v2_s, .stem = 24, .head = 1280, .wide = 1, .deep = 1, .act = 's',
-            .squeeze = 4, .fused = 3)},
-    {{.name = "densenet121", .help = "DenseNet"}, DENSE(32, 6, 12, 24, 16)},
-    {{.name = "densenet161", .help = "DenseNet"}, DENSE(48, 6, 12, 36, 24)},
-    {{.name = "densenet169", .help = "DenseNet"}, DENSE(32, 6, 12, 32, 32)},
-    {{.name = "densenet201", .help = "DenseNet"}, DENSE(32, 6, 12, 48, 32)},
-    {{.name = "shufflenet_v2_x0_5", .help = "ShuffleNet"}, WIDTHS(48, 96, 192, 1024)},
-    {{.name = "shufflenet_v2_x1_0", .help = "ShuffleNet"}, WIDTHS(116, 232, 464, 1024)},
-    {{.name = "shufflenet_v2_x1_5", .help = "ShuffleNet"}, WIDTHS(176, 352, 704, 1024)},
-    {{.name = "shufflenet_v2_x2_0", .help = "ShuffleNet"}, WIDTHS(244, 488, 976, 2048)},
-    {{.name = "convnext_tiny", .help = "ConvNeXt"}, BLOCKS(3, 3, 9, 3), WIDTHS(96, 192, 384, 768)},
-    {{.name = "convnext_small", .help = "ConvNeXt"},
-     BLOCKS(3, 3, 27, 3),
-     WIDTHS(96, 192, 384, 768)},
-    {{.name = "convnext_base", .help = "ConvNeXt"},
-     BLOCKS(3, 3, 27, 3),
-     WIDTHS(128, 256, 512, 1024)},
-    {{.name = "convnext_large", .help = "ConvNeXt"},
-     BLOCKS(3, 3, 27, 3),
-     WIDTHS(192, 384, 768, 1536)},
-    {{.name = "vgg11", .help = "VGG"}, .vgg = {1, 2, false}},
-    {{.name = "vgg11_bn", .help = "VGG with batch norm"}, .vgg = {1, 2, true}},
-    {{.name = "vgg13", .help = "VGG"}, .vgg = {2, 2, false}},
-    {{.name = "vgg13_bn", .help = "VGG with batch norm"}, .vgg = {2, 2, true}},
-    {{.name = "vgg16_bn", .help = "VGG with batch norm"}, .vgg = {2, 3, true}},
-    {{.name = "vgg19", .help = "VGG"}, .vgg = {2, 4, false}},
-    {{.name = "vgg19_bn", .help = "VGG with batch norm"}, .vgg = {2, 4, true}},
-    {{.name = "alexnet", .help = "AlexNet (Krizhevsky 2014)", .smallest = 63}, .text = ALEXNET},
-    {{.name = "squeezenet1_0", .help = "SqueezeNet"}, .text = SQUEEZENET_1_0},
-    {{.name = "squeezenet1_1", .help = "SqueezeNet"}, .text = SQUEEZENET_1_1},
-    {{.name = "googlenet", .help = "GoogLeNet with batch norm"}, .text = GOOGLENET},
-    {{.name = "inception_v3", .help = "Inception v3, of images of 299 pixels", .smallest = 267},
-     .text = INCEPTION_V3},
-    {{.name = "unet", .help = "U-Net with batch norm", .smallest = 16, .multiple = 16},
-     .text = UNET},
-    {{.name = "ssd300_resnet50", .help = "SSD, of images of 300 pixels", .smallest = 300},
-     .text = SSD_R50,
-     .residual = {{3, 4, 6}, 1, 1, false}},
-    {{.name = "ssd_resnet34", .help = "SSD, of images of 300 pixels", .smallest = 300},
-     .text = SSD_R34},
-    {{.name = "retinanet_resnext50_32x4d",
-      .help = "RetinaNet, of images of 800 pixels",
-      .smallest = 128,
-      .multiple = 32},
-     .text = RETINANET,
-     .residual = {{3, 4, 6, 3}, 2, 32, false}},
-    {{.name = "maskrcnn_r50_fpn",
-      .help = "Mask R-CNN, of images of 1024 pixels",
-      .smallest = 64,
-      .multiple = 32},
-     .text = MASK_RCNN,
-     .residual = {{3, 4, 6, 3}, 1, 1, false}},
+    P("resnext50_32x4d", "ResNeXt", RESIDUAL({3, 4, 6, 3}, 2, 32, false)),
+    P("resnext101_32x4d", "ResNeXt", RESIDUAL({3, 4, 23, 3}, 2, 32, false)),
+    P("resnext101_32x8d", "ResNeXt", RESIDUAL({3, 4, 23, 3}, 4, 32, false)),
+    P("resnext101_64x4d", "ResNeXt", RESIDUAL({3, 4, 23, 3}, 4, 64, false)),
+    P("se_resnext101_32x4d", "ResNeXt that squeezes", RESIDUAL({3, 4, 23, 3}, 2, 32, true)),
+    P("wide_resnet50_2", "wide residual network", RESIDUAL({3, 4, 6, 3}, 2, 1, false)),
+    P("wide_resnet101_2", "wide residual network", RESIDUAL({3, 4, 23, 3}, 2, 1, false)),
+    P("regnet_x_400mf", "RegNet X", .regnet = {{1, 2, 7, 12}, {32, 64, 160, 400}, 16}),
+    P("regnet_x_800mf", "RegNet X", .regnet = {{1, 3, 7, 5}, {64, 128, 288, 672}, 16}),
+    P("regnet_x_1_6gf", "RegNet X", .regnet = {{2, 4, 10, 2}, {72, 168, 408, 912}, 24}),
+    P("regnet_x_3_2gf", "RegNet X", .regnet = {{2, 6, 15, 2}, {96, 192, 432, 1008}, 48}),
+    P("regnet_x_8gf", "RegNet X", .regnet = {{2, 5, 15, 1}, {80, 240, 720, 1920}, 120}),
+    P("mobilenet_v2", "MobileNet",
+      MOBILE(mobilenet_v2, .stem = 32, .head = 1280, .wide = 1, .deep = 1, .act = 'r')),
+    P("mobilenet_v3_small", "MobileNet", .text = MOBILENET_V3_SMALL),
+    P("mobilenet_v3_large", "MobileNet", .text = MOBILENET_V3_LARGE),
+    P("mnasnet0_5", "MNASNet", MNAS(0.5)),
+    P("mnasnet0_75", "MNASNet", MNAS(0.75)),
+    P("mnasnet1_0", "MNASNet", MNAS(1)),
+    P("mnasnet1_3", "MNASNet", MNAS(1.3)),
+    P("efficientnet_b0", "EfficientNet", EFFICIENT(1, 1)),
+    P("efficientnet_b1", "EfficientNet", EFFICIENT(1, 1.1)),
+    P("efficientnet_b2", "EfficientNet", EFFICIENT(1.1, 1.2)),
+    P("efficientnet_b3", "EfficientNet", EFFICIENT(1.2, 1.4)),
+    P("efficientnet_b4", "EfficientNet", EFFICIENT(1.4, 1.8)),
+    P("efficientnet_b5", "EfficientNet", EFFICIENT(1.6, 2.2)),
+    P("efficientnet_b6", "EfficientNet", EFFICIENT(1.8, 2.6)),
+    P("efficientnet_b7", "EfficientNet", EFFICIENT(2, 3.1)),
+    P("efficientnet_widese_b0", "EfficientNet", EFFICIENT(1, 1), .mobile.wide_squeeze = true),
+    P("efficientnet_widese_b4", "EfficientNet", EFFICIENT(1.4, 1.8), .mobile.wide_squeeze = true),
+    P("efficientnet_v2_s", "EfficientNet v2",
+      MOBILE(efficientnet_v2_s, .stem = 24, .head = 1280, .wide = 1, .deep = 1, .act = 's',
+             .squeeze = 4, .fused = 3)),
+    P("densenet121", "DenseNet", DENSE(32, 6, 12, 24, 16)),
+    P("densenet161", "DenseNet", DENSE(48, 6, 12, 36, 24)),
+    P("densenet169", "DenseNet", DENSE(32, 6, 12, 32, 32)),
+    P("densenet201", "DenseNet", DENSE(32, 6, 12, 48, 32)),
+    P("shufflenet_v2_x0_5", "ShuffleNet", WIDTHS(48, 96, 192, 1024)),
+    P("shufflenet_v2_x1_0", "ShuffleNet", WIDTHS(116, 232, 464, 1024)),
+    P("shufflenet_v2_x1_5", "ShuffleNet", WIDTHS(176, 352, 704, 1024)),
+    P("shufflenet_v2_x2_0", "ShuffleNet", WIDTHS(244, 488, 976, 2048)),
+    P("convnext_tiny", "ConvNeXt", BLOCKS(3, 3, 9, 3), WIDTHS(96, 192, 384, 768)),
+    P("convnext_small", "ConvNeXt", BLOCKS(3, 3, 27, 3), WIDTHS(96, 192, 384, 768)),
+    P("convnext_base", "ConvNeXt", BLOCKS(3, 3, 27, 3), WIDTHS(128, 256, 512, 1024)),
+    P("convnext_large", "ConvNeXt", BLOCKS(3, 3, 27, 3), WIDTHS(192, 384, 768, 1536)),
+    P("swin_t", "Swin", BLOCKS(2, 2, 6, 2), .narrow = 96),
+    P("swin_s", "Swin", BLOCKS(2, 2, 18, 2), .narrow = 96),
+    P("swin_b", "Swin", BLOCKS(2, 2, 18, 2), .narrow = 128),
+    P("vgg11", "VGG", .vgg = {1, 2, false}),
+    P("vgg11_bn", "VGG with batch norm", .vgg = {1, 2, true}),
+    P("vgg13", "VGG", .vgg = {2, 2, false}),
+    P("vgg13_bn", "VGG with batch norm", .vgg = {2, 2, true}),
+    P("vgg16_bn", "VGG with batch norm", .vgg = {2, 3, true}),
+    P("vgg19", "VGG", .vgg = {2, 4, false}),
+    P("vgg19_bn", "VGG with batch norm", .vgg = {2, 4, true}),
+    P("alexnet", "AlexNet (Krizhevsky 2014)", .entry.smallest = 63, .text = ALEXNET),
+    P("squeezenet1_0", "SqueezeNet", .text = SQUEEZENET_1_0),
+    P("squeezenet1_1", "SqueezeNet", .text = SQUEEZENET_1_1),
+    P("googlenet", "GoogLeNet with batch norm", .text = GOOGLENET),
+    P("inception_v3", "Inception v3, of images of 299 pixels", .entry.smallest = 267,
+      .text = INCEPTION_V3),
+    P("unet", "U-Net with batch norm", .entry.smallest = 16, .entry.multiple = 16, .text = UNET),
+    P("ssd300_resnet50", "SSD, of images of 300 pixels", .entry.smallest = 300, .text = SSD_R50,
+      .residual = {{3, 4, 6}, 1, 1, false}),
+    P("ssd_resnet34", "SSD, of images of 300 pixels", .entry.smallest = 300, .text = SSD_R34),
+    P("retinanet_resnext50_32x4d", "RetinaNet, of images of 800 pixels", .entry.smallest = 128,
+      .entry.multiple = 32, .text = RETINANET, .residual = {{3, 4, 6, 3}, 2, 32, false}),
+    P("maskrcnn_r50_fpn", "Mask R-CNN, of images of 1024 pixels", .entry.smallest = 64,
+      .entry.multiple = 32, .text = MASK_RCNN, .residual = {{3, 4, 6, 3}, 1, 1, false}),
 };
 
 static void write_text(struct text *out, const struct picture *p)
@@ -444,10 +412,10 @@ static void write_text(struct text *out, const struct picture *p)
         vgg(out, &p->vgg);
     else if (p->mobile.row)
         mobile(out, &p->mobile);
-    else if (p->third)
-        mobile_third(out, p->third, p->growth);
     else if (p->growth)
         dense(out, p->blocks, p->growth);
+    else if (p->narrow)
+        swin(out, p->blocks, p->narrow);
     else if (p->blocks[0])
         convnext(out, p->blocks, p->width);
     else
