@@ -349,6 +349,20 @@ static void refuse_uneven(struct question *q, const char *key, int64_t batch, in
               (long long)batch, (long long)devices, (long long)below, (long long)above);
 }
 
+/* Images that a device may take at once so that FLOP of a layer and bytes of all fit 64 bits. */
+static double most_at_once(const struct model *model)
+{
+    double flops = 1, elements = 1;
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        const struct layer *layer = &model->layer[i];
+        double work = 6 * (double)layer_multiply_adds(layer) + 3 * (double)layer->flops;
+        flops = fmax(flops, work);
+        elements += (double)shape_elements(layer->in) + (double)shape_elements(layer->out) +
+                    (double)layer->elements;
+    }
+    return fmin(9e18 / flops, 9e18 / 64 / elements);
+}
+
 static void check_phase(struct question *q, int32_t index, int64_t devices)
 {
     const struct scenario *s = q->scenario;
@@ -366,6 +380,10 @@ static void check_phase(struct question *q, int32_t index, int64_t devices)
         blame(q, phase->global_batch ? EXIT_DATA : ranks_code(q), key,
               "a step would take %lld images, more than the %lld of an epoch",
               (long long)(batch * devices), (long long)s->training.train_images);
+    else if ((double)phase_micro_batch(s, batch) > most_at_once(q->model))
+        blame(q, EXIT_DATA, key,
+              "%lld images of %s at once count beyond 64 bits; training.micro_batch divides them",
+              (long long)phase_micro_batch(s, batch), q->model->name);
     else if (micro > 0 && batch > micro && batch % micro)
         blame(q, EXIT_DATA, key,
               "%lld images per device are no multiple of training.micro_batch: %lld",

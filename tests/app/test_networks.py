@@ -162,6 +162,9 @@ class Networks(support.Case):
         self.assertEqual(found[0]["step"]["compute_s"], found[1]["step"]["compute_s"])
         self.assertLess(found[2]["step"]["compute_s"], found[1]["step"]["compute_s"])
         self.assertIn("images for training", self.refused(69, "train", job, "-n1", "--dry-run"))
+        self.assertIn("beyond 64 bits", self.refused(65, "predict", job, *("--set=" + word for word in (
+            "model.network=llama-3-405b", "model.sequence=8192", "training.phases.0.batch_per_device=1000000",
+            "training.dataset.train_images=1000000000000"))))
         self.assertIn("64 a sample", run("predict", job, "-banalytic", "--set=model.tokens=64").stdout)
         for words, message in ((("training.phases.0.samples=5",), "epochs, samples or tokens, not two"),
                                (("model.tokens=129",), "128 positions"),
