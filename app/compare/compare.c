@@ -179,12 +179,13 @@ static void warn_pair(struct comparison *c, const struct pair *pair)
     const struct job *b = &c->column[pair->b].prediction.job;
     const struct scenario *s = &a->scenario, *t = &b->scenario;
     const char *one = compare_names[pair->a], *two = compare_names[pair->b];
-    if (strcmp(s->model.network, t->model.network) || s->model.image != t->model.image)
+    struct shape read = a->model->input, other = b->model->input;
+    if (strcmp(s->model.network, t->model.network) || memcmp(&read, &other, sizeof(read)) != 0)
         warn(c,
-             base_format("%s trains %s at %lld pixels, %s %s at %lld: their times do not buy the "
+             base_format("%s trains %s on %dx%dx%d, %s %s on %dx%dx%d: their times do not buy the "
                          "same",
-                         one, s->model.network, (long long)s->model.image, two, t->model.network,
-                         (long long)t->model.image));
+                         one, s->model.network, read.channels, read.height, read.width, two,
+                         t->model.network, other.channels, other.height, other.width));
     if (s->training.target != t->training.target ||
         s->training.train_images != t->training.train_images)
         warn(c, base_format("%s and %s have other targets or data sets: their times do not buy the "
