@@ -278,11 +278,12 @@ class Onnx(support.Case):
         self.check("swin", models.SwinTransformer([4, 4], 16, [1, 2], [2, 4], [7, 7], num_classes=10),
                    torch.zeros(1, 3, 64, 64))
         if ALL:
-            for name in ("vgg16", "densenet121", "vit_b_16", "swin_t", "swin_v2_t", "maxvit_t"):
+            for name in ("vgg16", "densenet121", "vit_b_16", "swin_t", "maxvit_t", "alexnet"):
                 self.check(name, getattr(models, name)(), image)
             for name in ("squeezenet1_1", "shufflenet_v2_x1_0", "mobilenet_v3_large", "mnasnet0_5", "regnet_y_400mf",
-                         "efficientnet_b0", "efficientnet_v2_s", "convnext_tiny", "wide_resnet50_2", "alexnet", "vgg11_bn"):
-                self.check(name, getattr(models, name)(), torch.zeros(1, 3, 64, 64))
+                         "efficientnet_b0", "efficientnet_v2_s", "convnext_tiny", "wide_resnet50_2", "googlenet"):
+                words = {"aux_logits": False, "init_weights": False} if name == "googlenet" else {}
+                self.check(name, getattr(models, name)(**words), torch.zeros(1, 3, 64, 64))
             self.check("retinanet", Heads(models.detection.retinanet_resnet50_fpn(weights_backbone=None)),
                        torch.zeros(1, 3, 128, 128))
 
