@@ -239,6 +239,19 @@ static double extra_time(const struct job *job, int32_t devices_per_node)
     return (1 + contention) / job->scenario.cluster.speed - 1;
 }
 
+/* The same where a step takes longer than its kernels, since the host launches them one by one. */
+static double wait_for_host(const struct run *run, const struct schedule *schedule)
+{
+    double launch = run->device->launch.value, seconds = 0, kernels = 0;
+    for (int32_t id = 0; launch > 0 && id < schedule->step_count; id++)
+        if (schedule->step[id].kind == STEP_COMPUTE) {
+            seconds += run_local_seconds(run, &schedule->step[id]);
+            kernels += schedule->step[id].compute.kernels;
+        }
+    bool waits = kernels * launch > seconds;
+    return waits ? (1 + run->contention) * kernels * launch / seconds - 1 : run->contention;
+}
+
 /* [images/s] of a worker: what it decodes, or its share of what the storage delivers to all. */
 static double input_rate(const struct job *job, int64_t devices)
 {
@@ -312,6 +325,7 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
     point->run.fabric = fabric;
     point->run.layout = identify(job, point);
     point->run.contention = extra_time(job, point->devices_per_node);
+    point->run.contention = wait_for_host(&point->run, point->schedule);
     point->run.input_rate = input_rate(job, extent_devices(extent));
     return 0;
 }

@@ -161,7 +161,7 @@ static void add_software(struct prediction *prediction)
     const struct software *software = prediction->job.software;
     const struct device *known = platform_device(prediction->job.platform);
     const char *device = known->name;
-    const struct software_fit *fit = software ? software_find_fit(software, device) : NULL;
+    const struct software_efficiency *fit = software ? software_find_fit(software, device) : NULL;
     if (software)
         add_earlier(prediction, software);
     else

@@ -36,7 +36,7 @@ enum { FEW_RUNS = 10 };
 enum { DRAWS = 400, SEED = 1 };
 
 /* The streams of random numbers for what only some jobs have: they move no other draw. */
-enum { HOPS = 2, COMPUTE_SLOWDOWNS, COMMUNICATION_SLOWDOWNS, LAUNCHES };
+enum { HOPS = 2, COMPUTE_SLOWDOWNS, COMMUNICATION_SLOWDOWNS, LAUNCHES, KINDS };
 
 /* Of the overhead of a kernel without a fit: it was not measured. */
 #define OVERHEAD_SPREAD 0.5
@@ -92,7 +92,8 @@ static double machine_scatter(const struct software *software)
     enum { ENOUGH = 3 };
     double squares = 0, rows = 0;
     for (int32_t i = 0; i < software->fits.count; i++) {
-        const struct software_fit *fit = &((const struct software_fit *)software->fits.item)[i];
+        const struct software_efficiency *fit =
+            &((const struct software_efficiency *)software->fits.item)[i];
         if (fit->rows < ENOUGH)
             continue;
         squares += (double)fit->rows * fit->residual * fit->residual;
@@ -118,7 +119,7 @@ static double doubt_of(const struct quantity *quantity)
 static void doubt_software(struct uncertainty *u, const struct software *software,
                            const struct device *device)
 {
-    const struct software_fit *fit = software_find_fit(software, device->name);
+    const struct software_efficiency *fit = software_find_fit(software, device->name);
     u->efficiency = fit->efficiency_sd;
     u->overhead = fit->overhead_sd;
     u->correlation = fit->correlation;
@@ -170,6 +171,8 @@ struct table {
     struct steady steady;
     struct parts *parts; /* (steps) */
     double above;        /* what the task's step takes beyond the closed form [s] */
+    double kinds;        /* deviation of the efficiency, since kinds of kernels have other shares
+                            than in the runs that it is from */
 };
 
 /* A collective, of which not all need be latency; equal ones have equal latency. */
@@ -199,6 +202,7 @@ static struct parts split(const struct run *run, const struct step *step)
 
 const char *const factor_names[FACTOR_COUNT] = {
     [FACTOR_EFFICIENCY] = "speed of kernels",
+    [FACTOR_KINDS] = "kinds of kernels that were fitted to other networks",
     [FACTOR_OVERHEAD] = "cost of starting a kernel",
     [FACTOR_RESIDUAL] = "one machine against another",
     [FACTOR_NETWORK] = "bandwidths of the network",
@@ -224,7 +228,7 @@ static double expected_slowest(struct memory *memory, const struct noise *noise,
     return slowest;
 }
 
-const struct factors factors_none = {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 1};
+const struct factors factors_none = {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 1};
 
 /* How much longer a rank computes as drawn: with @waiting as long as the slowest of all. */
 static double drawn_local(const struct table *t, const struct factors *d, bool waiting)
@@ -267,12 +271,13 @@ static double closed_step(const struct table *t, const struct factors *d, struct
 {
     const struct schedule *schedule = t->steady.schedule;
     const double *of = d->of;
+    double efficiency = of[FACTOR_EFFICIENCY] * pow(of[FACTOR_KINDS], t->kinds);
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct parts *p = &t->parts[id];
-        t->steady.seconds[id] = drawn.local * (p->roof / of[FACTOR_EFFICIENCY] +
-                                               of[FACTOR_OVERHEAD] * p->overhead + p->fixed) +
-                                of[FACTOR_NETWORK] * p->exchange + drawn.hop * p->latency +
-                                drawn.launch * p->launch + p->input;
+        t->steady.seconds[id] =
+            drawn.local * (p->roof / efficiency + of[FACTOR_OVERHEAD] * p->overhead + p->fixed) +
+            of[FACTOR_NETWORK] * p->exchange + drawn.hop * p->latency + drawn.launch * p->launch +
+            p->input;
     }
     struct steady steady = t->steady;
     steady.slowdown = drawn.slowdown;
@@ -286,6 +291,28 @@ static double draw_step(const struct table *t, const struct factors *d, double e
     return drawn_longer(t, d) * (closed_step(t, d, drawn) + t->above + drawn.local * extra);
 }
 
+/* The efficiency is that of runs in which each kind had its share, so the errors of the kinds
+ * cancel there: of another network the differences of shares count.  From a tenth of the time in
+ * other kinds on, it is a network of its own. */
+static double doubt_kinds(const struct table *t)
+{
+    const struct schedule *schedule = t->steady.schedule;
+    const struct device *device = t->task->point.run.device;
+    double part[KERNEL_COUNT] = {0}, sum = 0, apart = 0, squares = 0;
+    for (int32_t id = 0; id < schedule->step_count; id++)
+        if (schedule->step[id].kind == STEP_COMPUTE) {
+            part[schedule->step[id].compute.kernel] += t->parts[id].roof;
+            sum += t->parts[id].roof;
+        }
+    for (int32_t k = 0; k < KERNEL_COUNT && device->rated && sum > 0; k++) {
+        double more = part[k] / sum - device->doubt[k].share;
+        apart += fabs(more) / 2;
+        squares += pow(more * device->doubt[k].spread, 2);
+    }
+    double own = fmin(1, apart / 0.1) * device->other_networks;
+    return sqrt(squares + own * own);
+}
+
 static struct table table_new(const struct task *task)
 {
     const struct schedule *schedule = task->point.schedule;
@@ -297,6 +324,7 @@ static struct table table_new(const struct task *task)
         t.parts[id] = schedule->step[id].kind == STEP_COLLECTIVE
                           ? split_exchange(&t, id)
                           : split(&task->point.run, &schedule->step[id]);
+    t.kinds = doubt_kinds(&t);
     t.above = task->step - draw_step(&t, &factors_none, 0);
     return t;
 }
@@ -354,6 +382,7 @@ struct factors *uncertainty_factors(const struct uncertainty *u)
         of[FACTOR_COMPUTE_SLOWDOWN] = draw_apart(u, u->slowdown.compute, k, COMPUTE_SLOWDOWNS);
         of[FACTOR_COMMUNICATION_SLOWDOWN] =
             draw_apart(u, u->slowdown.communication, k, COMMUNICATION_SLOWDOWNS);
+        of[FACTOR_KINDS] = draw_apart(u, 1, k, KINDS);
         of[FACTOR_LAUNCH] = draw_apart(u, u->launch, k, LAUNCHES);
     }
     return factors;

@@ -41,6 +41,8 @@ struct uncertainty uncertainty_of(const struct job *job);
 /** What one draw multiplies. */
 enum factor {
     FACTOR_EFFICIENCY,             /**< the fraction of the roofline that kernels reach */
+    FACTOR_KINDS,                  /**< the same of another network than those of the fit: one
+                                        deviation */
     FACTOR_OVERHEAD,               /**< the time added per kernel */
     FACTOR_RESIDUAL,               /**< compute of a machine */
     FACTOR_NETWORK,                /**< the time that bytes of collectives take */

@@ -202,9 +202,10 @@ static void collect(struct software_fit *c, const struct runs *runs)
     }
 }
 
-/* Time at the whole peak and bandwidth without overhead, and the number of kernels. */
+/* Time at the whole peak and bandwidth, of which each kind of kernels reaches what the profile
+ * @known says, without overhead, and the number of kernels. */
 static void add_compute(struct fit_row *row, const struct model *model, const struct device *device,
-                        enum fusion fusion, int64_t batch)
+                        const struct software *known, enum fusion fusion, int64_t batch)
 {
     enum dtype dtype = device->peak[DTYPE_FP16].value > 0 ? DTYPE_FP16 : DTYPE_FP32;
     struct scenario scenario = {
@@ -222,12 +223,14 @@ static void add_compute(struct fit_row *row, const struct model *model, const st
     ideal.math_efficiency.value = ideal.memory_efficiency.value = 1;
     ideal.kernel_overhead.value = 0;
     ideal.classes.count = ideal.measured.steps.count = 0;
+    if (known)
+        software_rate(known, &ideal);
     struct schedule *schedule = iteration_build(&iteration);
     for (int32_t i = 0; i < schedule->step_count; i++) {
         const struct step *step = &schedule->step[i];
         if (step->kind != STEP_COMPUTE)
             continue;
-        row->roof += cost_compute(&ideal, step);
+        row->roof += cost_roof(&ideal, step);
         row->kernels += step->compute.kernels;
     }
     schedule_free(schedule);
@@ -258,7 +261,9 @@ static struct fit_row describe(const struct work *work, const struct run_measure
         .fixed = exchange_seconds(run, era, gradients),
         .seconds = run->step,
     };
-    add_compute(&row, work->model, device, software_fusion(era, device, run->batch), run->batch);
+    const struct software *known = c->known[find_name(c->software, c->softwares, run->software)];
+    add_compute(&row, work->model, device, known, software_fusion(era, device, run->batch),
+                run->batch);
     return row;
 }
 
@@ -421,6 +426,21 @@ static int read_devices(struct work *work, struct err *err)
     return 0;
 }
 
+/* Runs of one network do not tell its kinds of kernels apart: those of a profile that is there
+ * stay.
+ */
+static int read_known(struct software_fit *c, struct err *err)
+{
+    c->known = base_alloc(c->softwares, sizeof(struct software *));
+    for (int32_t i = 0; i < c->softwares; i++) {
+        AUTORELEASE(err) struct err none = {0};
+        AUTOFREE char *path = platform_find_software(c->software[i], &none);
+        if (path && !(c->known[i] = software_read(NULL, path, err)))
+            return -1;
+    }
+    return 0;
+}
+
 static int fit_rows(struct work *work, struct err *err)
 {
     struct software_fit *c = work->result;
@@ -450,8 +470,8 @@ int software_fit_make(struct software_fit *c, const struct runs *runs, const cha
         .row = base_alloc(runs->count, sizeof(*work.row)),
         .left = base_alloc(runs->count, sizeof(*work.left)),
     };
-    int failed =
-        read_devices(&work, err) || describe_all(&work, runs, without, err) || fit_rows(&work, err);
+    int failed = read_devices(&work, err) || read_known(c, err) ||
+                 describe_all(&work, runs, without, err) || fit_rows(&work, err);
     for (int32_t i = 0; i < c->devices; i++)
         device_release(&work.device[i]);
     model_free(model);
@@ -467,8 +487,12 @@ void software_fit_release(struct software_fit *c)
 {
     for (int32_t i = 0; i < c->devices; i++)
         free(c->device[i]);
-    for (int32_t i = 0; i < c->softwares; i++)
+    for (int32_t i = 0; i < c->softwares; i++) {
         free(c->software[i]);
+        if (c->known)
+            software_free(c->known[i]);
+    }
+    free(c->known);
     free(c->device);
     free(c->software);
     free(c->group);
@@ -675,6 +699,41 @@ static void add_startup(struct text *out, const struct software_fit *c, const ch
                          startup.seconds);
 }
 
+static void add_rate(struct text *out, const char *key, double value)
+{
+    if (value > 0)
+        text_add(out, ", %s: %.4g %%", key, 100 * value);
+}
+
+/* The kinds of kernels of the profile that is there. */
+static void add_kinds(struct text *out, const struct software *known)
+{
+    if (!known)
+        return;
+    const struct quantity *launch = &known->launch;
+    if (launch->path)
+        field_write_quantity(out, 0, "launch", launch->provenance, launch->spread, launch->source,
+                             "%.4g us", 1e6 * launch->value);
+    if (known->tf32)
+        field_write_line(out, 0, "tf32", tf32_names[known->tf32]);
+    if (!known->kinds.count)
+        return;
+    text_add(out, "kinds:\n  source: ");
+    field_write_text(out, known->kinds_source ? known->kinds_source : "not given");
+    text_add(out, "\n  residual: %.3g %%\n  rates:\n", 100 * known->kinds_residual);
+    for (int32_t i = 0; i < known->kinds.count; i++) {
+        const struct software_kind *kind = &((const struct software_kind *)known->kinds.item)[i];
+        text_add(out, "    - {kernel: %s", kernel_names[kind->kernel]);
+        if (kind->dtype)
+            text_add(out, ", precision: %s", dtype_names[kind->dtype - 1]);
+        add_rate(out, "math", kind->math);
+        add_rate(out, "memory", kind->memory);
+        add_rate(out, "spread", kind->spread);
+        add_rate(out, "share", kind->share);
+        text_add(out, "}\n");
+    }
+}
+
 void software_fit_profile(struct text *out, const struct software_fit *c, const char *software)
 {
     const struct software_era *era = software_era(software);
@@ -696,6 +755,9 @@ void software_fit_profile(struct text *out, const struct software_fit *c, const 
     add_startup(out, c, software);
     if (layout.devices)
         field_write_line(out, 0, "without_layout", channels_last);
+    for (int32_t i = 0; i < c->softwares; i++)
+        if (!strcmp(c->software[i], software))
+            add_kinds(out, c->known[i]);
     add_fallback(out, c, software, era, &layout);
     text_add(out, "\nfits:\n");
     for (int32_t i = 0; i < c->devices; i++) {

@@ -12,7 +12,7 @@
 
 #include "app/study/fit.h"
 #include "app/study/runs.h"
-#include "core/platform/platform.h"
+#include "core/platform/software.h"
 
 /** A device as software drives it. */
 struct software_fit_group {
@@ -55,6 +55,8 @@ struct software_fit {
     struct software_fit_excess *excess; /**< (excesses) of the runs that have one */
     struct software_fit_pool pool;
     char **device, **software; /**< names, sorted; owned */
+    struct software **known; /**< (softwares) the profile that is there, whose kinds of kernels are
+                                  kept; NULL: none is */
     int32_t groups, checks, devices, softwares, excesses;
     int32_t rows;        /**< fitted */
     int32_t several;     /**< left out: more than one node */

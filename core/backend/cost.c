@@ -14,20 +14,53 @@ double cost_added(const struct device *device, const struct step *step)
     return added;
 }
 
-double cost_compute(const struct device *device, const struct step *step)
+/* Of the best matrix product over the data sheet's peak, where a device file does not say it: the
+ * mean of A100 SXM and PCIe, H100, B200, MI300X and MI325X, which reach 51 to 87 %, of NVIDIA's
+ * alone 81 to 87 %.  Source: ml-engineering/compute/accelerator (Bekman, 2024 to 2026), "maximum
+ * achievable matmul FLOPS". */
+#define USUAL_SUSTAINED 0.84
+
+/* The peak of @step's arithmetic [FLOP/s], of which the rate of its kind reaches a part.  Depthwise
+ * convolutions have no matrix arithmetic. */
+static double peak_of(const struct device *device, const struct step *step)
 {
-    double added = cost_added(device, step);
-    double measured = device_measured(device, step);
-    if (measured >= 0)
-        return measured + added;
+    enum kernel_kind kernel = step->compute.kernel;
+    enum dtype dtype = step->compute.dtype;
+    bool rounded = dtype == DTYPE_FP32 && device->tf32[kernel] && device->peak_tf32.value > 0;
+    double rate = device->rate[dtype][kernel].math;
+    double peak = rounded ? device->peak_tf32.value : device->peak[dtype].value;
+    if (rate == 0)
+        return peak;
+    if (kernel == KERNEL_DEPTHWISE || (dtype == DTYPE_FP32 && !rounded))
+        return rate * device->peak[DTYPE_FP32].value;
+    double sustained = device->sustained.value;
+    return rate * peak * (sustained > 0 ? sustained : USUAL_SUSTAINED);
+}
+
+double cost_roof(const struct device *device, const struct step *step)
+{
+    if (device->rated)
+        return fmax((double)step->compute.flops /
+                        (peak_of(device, step) * device->math_efficiency.value),
+                    (double)step->compute.bytes /
+                        (device->memory_bandwidth.value * device->memory_efficiency.value *
+                         device->rate[step->compute.dtype][step->compute.kernel].memory));
     const struct device_class *class = device_find_class(device, step);
     double of_peak = class ? class->efficiency.value : device->math_efficiency.value;
     double of_bandwidth = class ? class->efficiency.value : device->memory_efficiency.value;
     double rate = device->peak[step->compute.dtype].value * of_peak;
     double bandwidth = device->memory_bandwidth.value * of_bandwidth;
     double math = step->compute.flops > 0 ? (double)step->compute.flops / rate : 0.0;
-    double memory = (double)step->compute.bytes / bandwidth;
-    return step->compute.kernels * device->kernel_overhead.value + fmax(math, memory) + added;
+    return fmax(math, (double)step->compute.bytes / bandwidth);
+}
+
+double cost_compute(const struct device *device, const struct step *step)
+{
+    double added = cost_added(device, step);
+    double measured = device_measured(device, step);
+    if (measured >= 0)
+        return measured + added;
+    return step->compute.kernels * device->kernel_overhead.value + cost_roof(device, step) + added;
 }
 
 double cost_input(const struct step *step, int64_t workers, double rate)

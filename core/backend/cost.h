@@ -4,7 +4,9 @@
  * Seconds for a step on a device: a roofline with a cost per kernel.
  *
  * seconds = kernels * overhead + max(flops / (peak * math efficiency), bytes / (bandwidth * memory
- * efficiency)) + exchanges * COST_NORM_EXCHANGE. The efficiencies are those of the step's class
+ * efficiency)) + exchanges * COST_NORM_EXCHANGE.  Under software that knows kinds of kernels, each
+ * kind reaches its own part of both efficiencies, of the sustained peak; depthwise convolutions, of
+ * the peak of fp32. The efficiencies are those of the step's class
  * where the device file has them.  A step of a measured shape costs its measured time
  * (core/platform/device_table.h) plus the exchanges.  Monotone: more work or a slower device never
  * takes less time.
@@ -21,6 +23,10 @@
 /** The part of a STEP_COMPUTE beside its kernels [s]: exchanges of batch norm, and what lies
  * between two iterations. */
 double cost_added(const struct device *device, const struct step *step);
+
+/** The roofline's part of a STEP_COMPUTE that was not measured: neither overhead nor what is
+ * added [s]. */
+double cost_roof(const struct device *device, const struct step *step);
 
 /** Duration of a STEP_COMPUTE on @device [s]. */
 double cost_compute(const struct device *device, const struct step *step);

@@ -209,7 +209,11 @@ uint64_t platform_hash(const struct platform *platform)
 {
     uint64_t hash = hash_text(BASE_HASH_SEED, platform->name);
     hash = hash_record(hash, &platform_table, platform);
-    return hash_record(hash, &device_table, &platform->device);
+    hash = hash_record(hash, &device_table, &platform->device);
+    const double *rate = &platform->device.rate[0][0].math;
+    for (int32_t i = 0; platform->device.rated && i < 2 * DTYPE_COUNT * KERNEL_COUNT; i++)
+        hash = hash_number(hash, rate[i]);
+    return hash;
 }
 
 /* What platform_scale() carries along. */

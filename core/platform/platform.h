@@ -54,11 +54,26 @@ extern const char *const fabric_names[];
  * Source: PCI Express 3.0: 16 lanes of 8 GT/s, 128b/130b; each generation doubles it. */
 double device_slot_bandwidth(int64_t generation);
 
+/** What a kind of kernels reaches, over math_efficiency and memory_efficiency. */
+struct kind_rate {
+    double math; /**< of the sustained peak; 0: all of the data sheet's */
+    double memory;
+};
+
+/** How well a kind is known. */
+struct kind_doubt {
+    double spread; /**< standard deviation of the logarithm of its rates */
+    double share;  /**< part of the roofline's time in the runs that the efficiencies are from */
+};
+
 /** One kind of device with the software that drives it.  Filled from platforms/devices/. */
 struct device {
     char *name;
     char *description;
     struct quantity peak[DTYPE_COUNT];  /**< matrix arithmetic on inputs of that type [FLOP/s] */
+    struct quantity peak_tf32;          /**< of fp32 that is rounded to tf32; optional [FLOP/s] */
+    struct quantity sustained;          /**< fraction of the peak that its best matrix product
+                                             reaches: the ceiling of kinds of kernels; optional */
     struct quantity memory_bandwidth;   /**< [bytes/s] */
     struct quantity memory;             /**< [bytes] */
     struct quantity math_efficiency;    /**< fraction of the peak a large kernel reaches */
@@ -70,6 +85,8 @@ struct device {
      * computes, as fractions up to 1; optional. */
     struct quantity compute_slowdown, communication_slowdown;
     struct quantity collective_launch; /**< [s] of the host, before each collective; optional */
+    struct quantity launch;            /**< [s] of the host for each kernel, of which a step takes
+                                            at least the sum; optional */
     struct quantity jitter;            /**< coefficient of variation of its step time; optional */
     int64_t compute_capability;        /**< of CUDA: 10 * major + minor; 0: unknown or no CUDA */
     int64_t pcie;                      /**< generation of its slot of 16 lanes; 0: not given */
@@ -79,9 +96,14 @@ struct device {
         struct quantity bandwidth; /**< one way, of one device to all others together; in a mesh of
                                         the link to one of them [bytes/s] */
     } links;
-    int32_t fusion;            /**< enum fusion of the software */
-    int32_t small_fusion;      /**< the same where a device has few images */
-    int64_t small_batch;       /**< up to this number of images; 0: never */
+    int32_t fusion;       /**< enum fusion of the software */
+    int32_t small_fusion; /**< the same where a device has few images */
+    int64_t small_batch;  /**< up to this number of images; 0: never */
+    bool rated;           /**< the software knows kinds of kernels: */
+    struct kind_rate rate[DTYPE_COUNT][KERNEL_COUNT];
+    struct kind_doubt doubt[KERNEL_COUNT];
+    double other_networks;     /**< standard deviation of the logarithm from network to network */
+    bool tf32[KERNEL_COUNT];   /**< it computes in tf32 what is said to be fp32 */
     struct field_list classes; /**< struct device_class of core/platform/device_table.h */
     struct {
         char *source;            /**< origin, date and command of the measurement; NULL: not

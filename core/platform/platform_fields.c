@@ -163,6 +163,11 @@ static const struct field device_rows[] = {
              "matrix arithmetic on fp16; without it the device has none"),
     QUANTITY("peak.bf16", device, peak[DTYPE_BF16], OPTIONAL, UNIT_FLOPS, 1, 1e21,
              "matrix arithmetic on bf16; without it the device has none"),
+    QUANTITY("peak.tf32", device, peak_tf32, OPTIONAL, UNIT_FLOPS, 1, 1e21,
+             "matrix arithmetic on fp32 that is rounded to tf32, where the software does so"),
+    QUANTITY("sustained", device, sustained, OPTIONAL, UNIT_FRACTION, 1e-3, 1,
+             "the part of the peak that its best matrix product reaches for a second: the ceiling "
+             "under software that knows kinds of kernels"),
     QUANTITY("memory_bandwidth", device, memory_bandwidth, REQUIRED, UNIT_BYTES_PER_SECOND, 1, 1e18,
              "of the device's own memory"),
     QUANTITY("memory", device, memory, REQUIRED, UNIT_BYTES, 1, 1e15, "of the device"),
@@ -179,6 +184,9 @@ static const struct field device_rows[] = {
              "how much longer a device computes while a collective of it is in flight"),
     QUANTITY("communication_slowdown", device, communication_slowdown, OPTIONAL, UNIT_FRACTION, 0,
              1, "how much longer a collective takes while its device computes"),
+    QUANTITY("launch", device, launch, OPTIONAL, UNIT_SECONDS, 0, 1,
+             "what the host takes to launch a kernel: a step takes at least that for each of its "
+             "kernels"),
     QUANTITY("collective_launch", device, collective_launch, OPTIONAL, UNIT_SECONDS, 0, 1,
              "what the host takes to launch a collective, before its first message"),
     QUANTITY("jitter", device, jitter, OPTIONAL, UNIT_FRACTION, 0, 1,

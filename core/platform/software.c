@@ -51,11 +51,39 @@
             .minimum = 0, .maximum = 1e9)
 
 static const struct field fit_rows[] = {
-    ROW("device", software_fit, device, NULL, "a file of platforms/devices without .yaml",
+    ROW("device", software_efficiency, device, NULL, "a file of platforms/devices without .yaml",
         .kind = FIELD_TEXT),
-    FIT_ROWS("", software_fit, ),
+    FIT_ROWS("", software_efficiency, ),
 };
-static const struct field_table fit_table = FIELD_TABLE("fit", fit_rows, struct software_fit);
+static const struct field_table fit_table =
+    FIELD_TABLE("fit", fit_rows, struct software_efficiency);
+
+static const char *const kind_types[] = {"all", "fp32", "fp16", "bf16", NULL};
+static_assert(ARRAY_SIZE(kind_types) == DTYPE_COUNT + 2, "one per type, and one for all");
+
+const char *const tf32_names[] = {"none", "convolutions", "all", NULL};
+static_assert(ARRAY_SIZE(tf32_names) == TF32_COUNT + 1, "a word each");
+
+#define RATE(key, member, missing, meaning)                                                        \
+    ROW(key, software_kind, member, missing, meaning, .kind = FIELD_REAL, .unit = UNIT_FRACTION,   \
+        .minimum = 1e-3, .maximum = 10)
+
+static const struct field kind_rows[] = {
+    ROW("kernel", software_kind, kernel, NULL, "the kind of kernels", .kind = FIELD_WORD,
+        .words = kernel_names),
+    ROW("precision", software_kind, dtype, "all",
+        "type of the arithmetic; all: of types without an entry", .kind = FIELD_WORD,
+        .words = kind_types),
+    RATE("math", math, "",
+         "what they reach of the device's sustained peak, over the fit's efficiency; that of the "
+         "data sheet's peak when not given"),
+    RATE("memory", memory, "100 %", "what they reach of the bandwidth, over the fit's efficiency"),
+    DEVIATION("spread", software_kind, spread,
+              "relative standard deviation of both, of networks and devices that were left out"),
+    DEVIATION("share", software_kind, share,
+              "their part of the roofline's time in the runs of the fits"),
+};
+static const struct field_table kind_table = FIELD_TABLE("kind", kind_rows, struct software_kind);
 
 static const char *const overlap_words[] = {"none", "backward", NULL};
 static_assert(ARRAY_SIZE(overlap_words) == OVERLAP_COUNT + 1, "one word per overlap");
@@ -84,12 +112,26 @@ static const struct field software_rows[] = {
            UNIT_FRACTION),
     BESIDE("communication_slowdown", communication_slowdown,
            "how much longer a collective takes while its device computes", UNIT_FRACTION),
+    BESIDE("launch", launch,
+           "what the host takes to launch a kernel: a step takes at least that for each of its "
+           "kernels",
+           UNIT_SECONDS),
     BESIDE("collective_launch", collective_launch,
            "what the host takes to launch a collective, before its first message", UNIT_SECONDS),
     ROW("startup", software, startup, "",
         "on one node before the first step runs at full speed, for information: training.startup "
         "decides",
         .kind = FIELD_QUANTITY, .unit = UNIT_SECONDS, .minimum = 0, .maximum = 1e9),
+    ROW("kinds.source", software, kinds_source, "", "from which networks the rates are known",
+        .kind = FIELD_TEXT),
+    DEVIATION("kinds.residual", software, kinds_residual,
+              "relative standard deviation of other networks about what their kinds say"),
+    ROW("kinds.rates", software, kinds, "",
+        "what each kind of kernels reaches; others, and all when not given, as the fit says",
+        .kind = FIELD_LIST, .table = &kind_table),
+    ROW("tf32", software, tf32, "none",
+        "what it computes in tf32 where a job says fp32 and the device has peak.tf32",
+        .kind = FIELD_WORD, .words = tf32_names),
     ROW("without_layout", software, without_layout, "",
         "the profile of networks whose multiply-adds are mostly none of convolutions, by its name; "
         "this one when not given",
@@ -100,10 +142,10 @@ static const struct field software_rows[] = {
 const struct field_table software_table = FIELD_TABLE("software", software_rows, struct software);
 
 /* The fit for @device among the first @count, or NULL. */
-static const struct software_fit *find(const struct software *software, int32_t count,
-                                       const char *device)
+static const struct software_efficiency *find(const struct software *software, int32_t count,
+                                              const char *device)
 {
-    const struct software_fit *fit = software->fits.item;
+    const struct software_efficiency *fit = software->fits.item;
     for (int32_t i = 0; i < count; i++)
         if (!strcmp(fit[i].device, device))
             return &fit[i];
@@ -112,7 +154,7 @@ static const struct software_fit *find(const struct software *software, int32_t 
 
 static int check(const struct software *software, const struct node *root, struct err *err)
 {
-    const struct software_fit *fit = software->fits.item;
+    const struct software_efficiency *fit = software->fits.item;
     int result = 0;
     for (int32_t i = 1; i < software->fits.count; i++) {
         if (!find(software, i, fit[i].device))
@@ -163,9 +205,10 @@ int software_check_device(const struct software *software, const struct device *
                         software->name, device->name);
 }
 
-const struct software_fit *software_find_fit(const struct software *software, const char *device)
+const struct software_efficiency *software_find_fit(const struct software *software,
+                                                    const char *device)
 {
-    const struct software_fit *fit = find(software, software->fits.count, device);
+    const struct software_efficiency *fit = find(software, software->fits.count, device);
     return fit ? fit : &software->rest;
 }
 
@@ -196,18 +239,50 @@ static int32_t find_fusion(const char *word, int32_t fallback)
     return fallback;
 }
 
+/* Of what jobs say is fp32. */
+static bool is_tf32(const struct software *software, enum kernel_kind kernel)
+{
+    return kernel == KERNEL_GEMM ? software->tf32 == TF32_ALL
+                                 : software->tf32 && kernel <= KERNEL_GROUPED;
+}
+
+/* A kind without an entry of its type has the one for all, or the fit's own efficiency. */
+void software_rate(const struct software *software, struct device *device)
+{
+    const struct software_kind *kind = software->kinds.item;
+    device->rated = software->kinds.count > 0 || software->tf32;
+    device->other_networks = software->kinds_residual;
+    for (int32_t k = 0; k < KERNEL_COUNT; k++) {
+        device->tf32[k] = is_tf32(software, (enum kernel_kind)k);
+        device->doubt[k] = (struct kind_doubt){0};
+        for (int32_t d = 0; d < DTYPE_COUNT; d++)
+            device->rate[d][k] = (struct kind_rate){0, 1};
+    }
+    for (int32_t own = 0; own < 2; own++)
+        for (int32_t i = 0; i < software->kinds.count; i++) {
+            const struct software_kind *from = &kind[i];
+            if (!from->dtype && !own)
+                device->doubt[from->kernel] = (struct kind_doubt){from->spread, from->share};
+            for (int32_t d = 0; d < DTYPE_COUNT; d++)
+                if (from->dtype == (own ? d + 1 : 0))
+                    device->rate[d][from->kernel] = (struct kind_rate){from->math, from->memory};
+        }
+}
+
 void software_apply(const struct software *software, struct device *device)
 {
-    const struct software_fit *fit = software_find_fit(software, device->name);
+    const struct software_efficiency *fit = software_find_fit(software, device->name);
     replace(&device->math_efficiency, &fit->efficiency);
     replace(&device->memory_efficiency, &fit->efficiency);
     replace(&device->kernel_overhead, &fit->kernel_overhead);
     replace(&device->compute_slowdown, &software->compute_slowdown);
     replace(&device->communication_slowdown, &software->communication_slowdown);
+    replace(&device->launch, &software->launch);
     replace(&device->collective_launch, &software->collective_launch);
     replace(&device->jitter, &software->jitter);
     device->fusion = find_fusion(fit->fusion, device->fusion);
     device->small_fusion = find_fusion(fit->small_fusion, device->fusion);
     device->small_batch = fit->small_batch;
+    software_rate(software, device);
     device_forget(device); /* measurements do not apply to other software */
 }

@@ -17,7 +17,7 @@
 #include "core/platform/platform.h"
 
 /** One device under one software, with uncertainties.  Deviations are relative. */
-struct software_fit {
+struct software_efficiency {
     char *device;                    /**< a file of platforms/devices; NULL: all other devices */
     char *fusion;                    /**< a word of fusion_names; NULL: the device file's own */
     char *small_fusion;              /**< the same where a device has few images */
@@ -30,6 +30,18 @@ struct software_fit {
     double residual;                 /**< standard deviation of a run about the fit */
     int64_t rows;                    /**< number of fitted runs; 0: the numbers come from another
                                           fit */
+};
+
+/** What a kind of kernels reaches.  Deviations are relative. */
+struct software_kind {
+    int32_t kernel; /**< enum kernel_kind */
+    int32_t dtype;  /**< 1 + enum dtype; 0: of all that have no entry of their own */
+    double math;    /**< of the sustained peak, over the fit's efficiency; 0: the fit's of
+                         the data sheet's peak */
+    double memory;  /**< of the bandwidth, over the fit's efficiency */
+    double spread;  /**< standard deviation of their logarithm from device to device and from
+                         network to network */
+    double share;   /**< part of the roofline's time in the runs of the fits */
 };
 
 /** A profile.  Read freely. */
@@ -45,12 +57,22 @@ struct software {
     struct quantity jitter;  /**< coefficient of variation of a device's step time */
     struct quantity startup; /**< [s] on one node before the first step runs at full speed */
     /** Those of the device, which they replace; path NULL: not given. */
-    struct quantity compute_slowdown, communication_slowdown, collective_launch;
-    char *without_layout;     /**< profile of networks without one: see model_has_layout(); NULL:
-                                   this one */
-    struct field_list fits;   /**< struct software_fit */
-    struct software_fit rest; /**< for devices not in the list; its `device` is NULL */
+    struct quantity compute_slowdown, communication_slowdown, collective_launch, launch;
+    struct field_list kinds; /**< struct software_kind; empty: all kernels reach the same */
+    char *kinds_source;      /**< from which networks they are known */
+    double kinds_residual;   /**< relative deviation of a network, all of whose kinds are known */
+    int32_t tf32;            /**< enum tf32: what it computes in tf32 when told fp32 */
+    char *without_layout;    /**< profile of networks without one: see model_has_layout(); NULL:
+                                  this one */
+    struct field_list fits;  /**< struct software_efficiency */
+    struct software_efficiency rest; /**< for devices not in the list; its `device` is NULL */
 };
+
+/** What is computed in tf32 where a job says fp32 and the device can. */
+enum tf32 { TF32_NONE, TF32_CONVOLUTIONS, TF32_ALL, TF32_COUNT };
+
+/** The words of enum tf32, NULL-terminated. */
+extern const char *const tf32_names[];
 
 /** Read a profile by name (searched in @files, or if that is NULL in platforms/software) or by
  * path.
@@ -66,13 +88,17 @@ int software_check_device(const struct software *software, const struct device *
                           struct err *err);
 
 /** The fit of the device called @device, or the one for all others; borrowed. */
-const struct software_fit *software_find_fit(const struct software *software, const char *device);
+const struct software_efficiency *software_find_fit(const struct software *software,
+                                                    const char *device);
 
 /** What a run on @nodes nodes takes beyond its epochs and evaluations [s]: 0.6 s before the first
  * step, with the first evaluation, on any number of nodes, and the rest, the first reading of the
  * images, of which each node reads its share; 0: the profile does not know.  Source: MLPerf's logs
  * of runs on one node. */
 double software_startup(const struct software *software, int32_t nodes);
+
+/** Give @device the rates of kinds of kernels under @software, and what it computes in tf32. */
+void software_rate(const struct software *software, struct device *device);
 
 /** Give @device the values of its fit under @software: both efficiencies, the overhead and the
  * fusion; and what it says of collectives beside compute. */

@@ -13,6 +13,11 @@ const char *const layer_op_names[] = {
     "embedding",   "permute",    "other",    "none",         NULL};
 static_assert(ARRAY_SIZE(layer_op_names) == LAYER_OP_COUNT + 2, "a word each, and one for none");
 
+const char *const kernel_names[] = {"gemm",        "convolution", "grouped", "depthwise",
+                                    "batch-norm",  "layer-norm",  "softmax", "gelu",
+                                    "elementwise", "optimizer",   NULL};
+static_assert(ARRAY_SIZE(kernel_names) == KERNEL_COUNT + 1, "a word each");
+
 const char *const fusion_names[] = {
     "none", "pointwise", "bn-relu", "stats", "mainloop", "ideal", NULL,
 };
@@ -243,6 +248,34 @@ int64_t model_parameters(const struct model *model)
     for (int32_t i = 0; i < model->layer_count; i++)
         sum += model->layer[i].parameters;
     return sum;
+}
+
+enum kernel_kind layer_kernel(const struct layer *layer)
+{
+    switch (layer->op) {
+    case LAYER_CONVOLUTION:
+        if (layer->groups > 1)
+            return layer->groups == layer->in.channels ? KERNEL_DEPTHWISE : KERNEL_GROUPED;
+        return layer->kernel > 1 || layer->kernel_width > 1 ? KERNEL_CONVOLUTION : KERNEL_GEMM;
+    case LAYER_TRANSPOSED:
+        return KERNEL_CONVOLUTION;
+    case LAYER_LINEAR:
+    case LAYER_MATMUL:
+        return KERNEL_GEMM;
+    case LAYER_BATCH_NORM:
+        return KERNEL_BATCH_NORM;
+    case LAYER_LAYER_NORM:
+    case LAYER_RMS_NORM:
+    case LAYER_GROUP_NORM:
+        return KERNEL_LAYER_NORM;
+    case LAYER_SOFTMAX:
+        return KERNEL_SOFTMAX;
+    case LAYER_GELU:
+    case LAYER_SILU:
+        return KERNEL_GELU;
+    default:
+        return KERNEL_ELEMENTWISE;
+    }
 }
 
 bool layer_has_arithmetic(const struct layer *layer)

@@ -46,6 +46,24 @@ enum layer_op {
  * NULL-terminated. */
 extern const char *const layer_op_names[];
 
+/** Kinds of kernels, each of which reaches another part of what a device can do. */
+enum kernel_kind {
+    KERNEL_GEMM,        /**< linear layers, convolutions with kernel 1, matrix products */
+    KERNEL_CONVOLUTION, /**< with a larger window */
+    KERNEL_GROUPED,     /**< with several groups of channels */
+    KERNEL_DEPTHWISE,   /**< with a group for each input channel: no matrix arithmetic */
+    KERNEL_BATCH_NORM,
+    KERNEL_LAYER_NORM,
+    KERNEL_SOFTMAX,
+    KERNEL_GELU,
+    KERNEL_ELEMENTWISE, /**< all else that reads and writes values: ReLU, add, pools, loss */
+    KERNEL_OPTIMIZER,
+    KERNEL_COUNT
+};
+
+/** "gemm", "convolution", ... in the order of enum kernel_kind; NULL-terminated. */
+extern const char *const kernel_names[];
+
 /** How much of batch norm, ReLU and add is merged into neighbouring kernels; decides memory
  * traffic, never FLOPs. */
 enum fusion {
@@ -169,6 +187,10 @@ int64_t layer_weights(const struct layer *layer);
 
 /** Multiply-adds of one layer, forward, per image. */
 int64_t layer_multiply_adds(const struct layer *layer);
+
+/** The kind of its kernels; what follows a matrix product in the same layer is of that kind, too.
+ */
+enum kernel_kind layer_kernel(const struct layer *layer);
 
 /** Whether devices time its two backward passes apart: convolutions of all kinds, linear layers. */
 bool layer_has_arithmetic(const struct layer *layer);

@@ -338,6 +338,8 @@ static uint64_t hash_compute(uint64_t hash, const struct step *step)
     hash = hash_word(hash, compute_op_names[step->compute.op]);
     hash = hash_word(hash, layer_op_names[step->compute.layer_op]);
     hash = hash_word(hash, dtype_names[step->compute.dtype]);
+    if (step->compute.kernel == KERNEL_GROUPED || step->compute.kernel == KERNEL_DEPTHWISE)
+        hash = hash_word(hash, kernel_names[step->compute.kernel]); /* others follow */
     for (size_t i = 0; i < ARRAY_SIZE(number); i++)
         hash = hash_integer(hash, number[i]);
     return hash;

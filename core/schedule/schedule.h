@@ -91,16 +91,17 @@ struct step {
     union {
         struct {
             enum compute_op op;
-            enum layer_op layer_op; /**< of the layer; meaningless for loss and optimizer */
-            int32_t layer;          /**< index in the model, or -1 */
-            enum dtype dtype;       /**< of the arithmetic's inputs */
-            int32_t micro;          /**< index of its micro-batch in the local batch */
-            int32_t kernels;        /**< kernels launched */
-            int32_t exchanges;      /**< of batch norm's sums with a device of the same node */
-            int64_t flops;          /**< [FLOP] */
-            int64_t bytes;          /**< memory traffic [bytes] */
-            int64_t amount;         /**< images of the pass; parameters of the optimizer */
-            char shape[64];         /**< of the layer, as layer_describe() writes it */
+            enum layer_op layer_op;  /**< of the layer; meaningless for loss and optimizer */
+            int32_t layer;           /**< index in the model, or -1 */
+            enum kernel_kind kernel; /**< kind of its kernels */
+            enum dtype dtype;        /**< of the arithmetic's inputs */
+            int32_t micro;           /**< index of its micro-batch in the local batch */
+            int32_t kernels;         /**< kernels launched */
+            int32_t exchanges;       /**< of batch norm's sums with a device of the same node */
+            int64_t flops;           /**< [FLOP] */
+            int64_t bytes;           /**< memory traffic [bytes] */
+            int64_t amount;          /**< images of the pass; parameters of the optimizer */
+            char shape[64];          /**< of the layer, as layer_describe() writes it */
         } compute;
         struct {
             enum collective_op op;

@@ -173,13 +173,13 @@ class Calibrate(support.Case):
             return {name: first[name] / base[name] for name in first}, sd
         last = [(platform, step, "pytorch") for platform, step in
                 (("dgx-1", 220), ("dgx-a100", 110), ("dgx-h100", 60))]
-        ratio, sd = profile(*last, ("dgx-a100", 160, "pytorch-nchw"))
+        ratio, sd = profile(*last, ("dgx-a100", 240, "pytorch-nchw"))
         measured = ratio["a100-sxm4-80gb"]
         self.assertLess(measured, 0.75)
         for device in "rest", "v100-sxm2-16gb", "h100-sxm5-80gb":
             self.assertAlmostEqual(ratio[device], measured, 3)
             self.assertGreater(sd[device], 100 * -math.log(measured) / 2)
-        ratio, sd = profile(*last, ("dgx-a100", 160, "pytorch-nchw"), ("dgx-h100", 78, "pytorch-nchw"))
+        ratio, sd = profile(*last, ("dgx-a100", 240, "pytorch-nchw"), ("dgx-h100", 117, "pytorch-nchw"))
         both = ratio["a100-sxm4-80gb"], ratio["h100-sxm5-80gb"]
         for device in "rest", "v100-sxm2-16gb":
             self.assertAlmostEqual(ratio[device], math.sqrt(both[0] * both[1]), 3)

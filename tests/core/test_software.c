@@ -50,7 +50,7 @@ TEST(reads_what_the_file_says)
     assert_int_equal(software->groups, 1);
     assert_int_equal(software->overlap, 1);
     assert_int_equal(software->fits.count, 2);
-    const struct software_fit *fit = software_find_fit(software, "b");
+    const struct software_efficiency *fit = software_find_fit(software, "b");
     assert_string_equal(fit->device, "b");
     assert_true(fit->efficiency_sd == 0.03 && fit->correlation == -0.5 && fit->rows == 7);
 }
@@ -143,7 +143,7 @@ TEST(every_profile_of_the_library_reads_and_is_named_after_its_file)
         OWN(software) *software = software_read(NULL, names[i], &err);
         assert_ok(software, err);
         assert_string_equal(software->name, names[i]);
-        const struct software_fit *fit = software->fits.item;
+        const struct software_efficiency *fit = software->fits.item;
         assert_true(software->fits.count > 0);
         assert_true(fit->efficiency_sd > 0 && fit->overhead_sd > 0);
     }
