@@ -106,8 +106,8 @@ class Library(support.Case):
         job = self.write("free.yaml", support.JOB.replace("grid: {columns: 4, rows: 4}, ", ""))
         documents = [json.loads(line) for line in "".join(lines(EXAMPLE, str(job))).replace("}{", "}\n{").splitlines()]
         self.assertEqual([one["nodes"] for one in documents], [1, 2, 4])
-        done = subprocess.run([EXAMPLE, "none.yaml"], capture_output=True, text=True, check=False)
-        self.assertEqual((done.returncode, done.stdout), (66, ""))
+        done = self.execute(66, EXAMPLE, "none.yaml")
+        self.assertEqual(done.stdout, "")
         self.assertIn("none.yaml", done.stderr)
 
 

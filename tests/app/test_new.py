@@ -2,7 +2,6 @@
 """`new`: drafts of platforms and jobs that check and predict accept at once."""
 import re
 import statistics
-import subprocess
 import unittest
 
 import support
@@ -136,9 +135,7 @@ class New(support.Case):
                       ["platform", "--nodes=16", "--gpus=8x./b200.yaml", "--nics=8x400Gb/s",
                        "--to=mine.yaml"],
                       ["job", "--platform=./mine.yaml", "--nodes=16", "--batch=128", "--to=b200-job.yaml"]):
-            done = subprocess.run([support.PROGRAM, "new", *words], cwd=self.directory,
-                                  capture_output=True, text=True, check=False)
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(self.execute(0, support.PROGRAM, "new", *words, cwd=self.directory).stderr, "")
         shown = answer("show", "device", self.directory / "b200.yaml")
         values = [{n["key"]: n["value"] for n in device["numbers"]} for device in (shown, stated)]
         self.assertEqual(*values)
@@ -323,9 +320,7 @@ class New(support.Case):
         (self.directory / "drafts").mkdir()
         for words in (["platform", "--gpus=4x./gpu.yaml", "--nics=1x10Gb/s", "--to=drafts/mine.yaml"],
                       ["job", "--platform=drafts/mine.yaml", "--to=drafts/job.yaml"]):
-            done = subprocess.run([support.PROGRAM, "new", *words, "--nodes=3"], cwd=self.directory,
-                                  capture_output=True, text=True, check=False)
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(self.execute(0, support.PROGRAM, "new", *words, "--nodes=3", cwd=self.directory).stderr, "")
         self.assertEqual(answer("predict", self.directory / "drafts/job.yaml", "-banalytic")["devices"], 12)
 
     def test_a_file_that_exists_is_kept(self):

@@ -432,8 +432,7 @@ class Predict(support.Case):
         answer("predict", self.job, "--paje", path)
         if not shutil.which("pj_dump"):
             self.skipTest("pj_dump (package pajeng) is not installed")
-        done = subprocess.run(["pj_dump", path], capture_output=True, text=True, check=True)
-        self.assertIn("State", done.stdout)
+        self.assertIn("State", self.execute(0, "pj_dump", path).stdout)
 
     def test_a_trace_that_cannot_be_created_is_reported(self):
         done = run("predict", self.job, "-b", "analytic", "--trace", self.directory / "no" / "dir")

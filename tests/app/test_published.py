@@ -14,6 +14,7 @@ import sys
 import tempfile
 import unittest
 
+import harness
 import support
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -26,8 +27,7 @@ os.environ["FORETRAIN_LIBRARY"] = str(pathlib.Path(support.PROGRAM).parent / "li
 
 def run(*words, **environment):
     """Run the script."""
-    return subprocess.run([sys.executable, SCRIPT, *map(str, words)], capture_output=True, text=True, check=False,
-                          env={**os.environ, **environment})
+    return harness.execute(sys.executable, SCRIPT, *words, environment=environment)
 
 
 def published(*words, **environment):

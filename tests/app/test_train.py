@@ -5,7 +5,6 @@ import os
 import pathlib
 import shlex
 import shutil
-import subprocess
 import unittest
 
 import support
@@ -51,18 +50,15 @@ class Train(support.Case):
             line = out[out.index("mpirun "):]
             words = line_of(job, "--out", name)
             self.assertEqual(shlex.split(line), words)
-            done = subprocess.run(["sh", "-c", f"printf '%s\\0' {line}"], cwd=folder,
-                                  capture_output=True, encoding="utf-8", check=True)
+            done = self.execute(0, "sh", "-c", f"printf '%s\\0' {line}", cwd=folder)
             self.assertEqual(done.stdout.split("\0")[:-1], words)
             self.assertEqual(os.listdir(folder), [job.name])
             job.unlink()
 
     def test_a_program_that_looks_like_an_assignment_is_quoted(self):
         (self.directory / "A=b").symlink_to(pathlib.Path(PROGRAM).resolve().parent)
-        done = subprocess.run(
-            [PROGRAM, "train", TOY, "--dry-run", "-n", "1", "--set", "allreduce.grid=null", *NAIVE],
-            cwd=self.directory, env={**os.environ, "FORETRAIN_LIBEXEC": "A=b"},
-            capture_output=True, encoding="utf-8", check=True)
+        done = self.execute(0, PROGRAM, "train", TOY, "--dry-run", "-n1", "--set=allreduce.grid=null", *NAIVE,
+                            cwd=self.directory, environment={"FORETRAIN_LIBEXEC": "A=b"})
         self.assertTrue(done.stdout.splitlines()[-1].startswith("'A=b/foretrain-exec' train "))
 
     def test_several_rings_are_refused(self):
@@ -154,10 +150,8 @@ class Train(support.Case):
         self.assertEqual((memory["workspace"], memory["workspace_bytes"]), ("not counted", 0))
 
     def test_the_executor_tells_the_workspace_of_onednn_alone(self):
-        program = pathlib.Path(PROGRAM).parent / "foretrain-exec"
-        done = subprocess.run([program, "workspace", TOY, *NAIVE],
-                              capture_output=True, encoding="utf-8", check=False)
-        self.assertEqual((done.returncode, done.stdout), (64, ""))
+        done = self.execute(64, f"{PROGRAM}-exec", "workspace", TOY, *NAIVE)
+        self.assertEqual(done.stdout, "")
         self.assertIn("does not know its workspace", done.stderr)
 
     def test_a_dry_run_fails_where_the_run_would(self):

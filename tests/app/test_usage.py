@@ -48,9 +48,7 @@ class Usage(support.Case):
         self.assertEqual(len(examples), 3)
         self.job.unlink()
         for line in examples:  # as they stand, one after the other
-            done = subprocess.run([PROGRAM, *line.split()], cwd=self.directory, capture_output=True, text=True,
-                                  timeout=1000, check=False)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            self.execute(0, PROGRAM, *line.split(), cwd=self.directory)
 
     def test_options_say_what_they_need_and_what_they_do_not_work_with(self):
         for words, needs in ((("train", self.job, "--overwrite"), "without --out"),
@@ -108,12 +106,8 @@ class Usage(support.Case):
         for option in "trace", "paje", "spans", "csv":
             with self.subTest(option):
                 path = self.write("out", "as it was\n")
-                done = subprocess.run(
-                    ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", PROGRAM, "predict", self.job,
-                     "--backend", "analytic", f"--{option}", path],
-                    env={**os.environ, **support.NO_COUNTERS}, capture_output=True, text=True,
-                    timeout=1000, check=False)
-                self.assertEqual(done.returncode, 74, done.stderr)
+                done = self.execute(74, "sh", "-c", 'ulimit -f 1; exec "$@"', "sh", PROGRAM, "predict", self.job,
+                                    "-banalytic", f"--{option}", path, environment=support.NO_COUNTERS)
                 self.assertIn(f"{path}: cannot be written: File too large", done.stderr)
                 self.assertEqual(path.read_text(encoding="utf-8"), "as it was\n")
                 self.assertEqual(sorted(file.name for file in self.directory.iterdir()),
@@ -243,33 +237,27 @@ class Usage(support.Case):
 class Streams(support.Case):
     """Files that can be read only once."""
 
-    @staticmethod
-    def piped(text, *words):
-        """Run foretrain with @text in a pipe as its standard input."""
-        return subprocess.run([PROGRAM, *map(str, words)], input=text, capture_output=True, text=True,
-                              timeout=1000, check=False)
+    def piped(self, text, *words, code=0):
+        """Run foretrain with @text in a pipe as its standard input; it must end with @code."""
+        return self.execute(code, PROGRAM, *words, input=text)
 
     def test_a_job_may_come_from_standard_input_or_a_pipe(self):
         expected = run("predict", self.job).stdout
         for name in ("-", "/dev/stdin"):
             done = self.piped(support.JOB, "predict", name)
             self.assertEqual((done.stdout, done.stderr), (expected, ""))
-        done = subprocess.run(["bash", "-c", '"$0" explain <(cat "$1") <(cat "$1")', PROGRAM, self.job],
-                              capture_output=True, text=True, timeout=1000, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.execute(0, "bash", "-c", '"$0" explain <(cat "$1") <(cat "$1")', PROGRAM, self.job)
         self.assertIn("A: /dev/fd/", done.stdout)
 
     def test_messages_name_it_and_paths_in_it_start_here(self):
-        done = self.piped(support.JOB.replace("nodes: 4", "nodez: 4"), "check", "-")
-        self.assertEqual(done.returncode, 65)
+        done = self.piped(support.JOB.replace("nodes: 4", "nodez: 4"), "check", "-", code=65)
         self.assertIn("stdin:3:", done.stderr)
-        done = subprocess.run([PROGRAM, "check", "-"], input="extends: job.yaml\n", text=True,
-                              cwd=self.directory, capture_output=True, timeout=1000, check=False)
+        done = self.execute(0, PROGRAM, "check", "-", input="extends: job.yaml\n", cwd=self.directory)
         self.assertIn("stdin: ok: resnet50 on 16 devices of", done.stdout)
 
     def test_an_import_may_come_from_standard_input(self):
         table = import_data.made() / "all_reduce_8.txt"
-        done = self.piped(table.read_text(encoding="utf-8"), "import", "nccl-tests", "-")
+        done = self.piped(table.read_text(encoding="utf-8"), "import", "nccl-tests", "-", code=(0, 69))
         if "built without" in done.stderr:
             self.skipTest("fits need GSL")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -453,7 +441,7 @@ class Answers(support.Case):
             complete_for foretrain predict --back
             complete_for foretrain predict --backend s
         """
-        done = subprocess.run(["bash", "-c", probe], capture_output=True, text=True, check=True)
+        done = self.execute(0, "bash", "-c", probe)
         self.assertEqual(done.stdout.split("\n")[:4], ["predict", "model", "--backend", "sim"])
         self.refused(64, "completion", "tcsh")
 
@@ -466,7 +454,7 @@ class Answers(support.Case):
             words=(foretrain show mo); CURRENT=3; _foretrain
             words=(foretrain predict --backend s); CURRENT=4; _foretrain
         """
-        done = subprocess.run(["zsh", "-f", "-c", probe], capture_output=True, text=True, check=True)
+        done = self.execute(0, "zsh", "-f", "-c", probe)
         self.assertIn("scenario job model", done.stdout)
         self.assertTrue(done.stdout.endswith("analytic sim\n"))
 
