@@ -45,6 +45,11 @@ static int read_nics(struct machine *machine, struct err *err)
     const char *rate = read_times(request->nics, &machine->nics);
     int failed = !rate || unit_parse(UNIT_BYTES_PER_SECOND, rate, &machine->rate, &found) ||
                  machine->rate < 1;
+    if (!failed && machine->rate > 201e9)
+        return err_add_code(err, 64,
+                            "--nics: no network card has %s; a card of 400 Gb/s is 400Gb/s or "
+                            "50GB/s",
+                            unit_text(UNIT_BYTES_PER_SECOND, machine->rate));
     const char *reason = err_reason(&found);
     if (failed)
         err_add_code(

@@ -248,6 +248,26 @@ static void add_unknown_network(struct prediction *prediction)
              now, then);
 }
 
+/* Which nodes a scheduler gives, and how messages find their way among uplinks. */
+static void add_placement(struct prediction *prediction)
+{
+    const struct job *job = &prediction->job;
+    if (prediction->result.nodes < 2 || prediction->result.devices > PROBE_LIMIT ||
+        !platform_uplinks(job->platform, 0))
+        return;
+    double now = closed_form(job, JOB_LAST);
+    bool scattered = platform_change_placement(job->platform, true);
+    double then = scattered ? now : closed_form(job, JOB_LAST);
+    platform_change_placement(job->platform, scattered);
+    if (scattered)
+        return;
+    add_assumption(&prediction->result,
+                   base_copy("network.placement = contiguous (the job's nodes are neighbours, "
+                             "and their messages share the uplinks as network.routing says)"));
+    add_step(prediction, "network.placement: where a scheduler gives any nodes (scattered)", now,
+             then);
+}
+
 /* Numbers of 16 bits are converted for messages, which costs about as much as they save where ranks
  * communicate through memory. */
 static void add_payload(struct prediction *prediction)
@@ -398,6 +418,7 @@ void assumption_list(struct prediction *prediction)
     add_turns(prediction);
     add_input(prediction);
     add_unknown_network(prediction);
+    add_placement(prediction);
     list_assumed(prediction);
     failing_assumptions(prediction);
     for (int32_t i = 0; i < job_phases(&prediction->job); i++)

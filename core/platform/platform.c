@@ -51,6 +51,13 @@ int32_t platform_nodes(const struct platform *platform)
     return (int32_t)platform->nodes;
 }
 
+bool platform_change_placement(struct platform *platform, bool scattered)
+{
+    bool before = platform->placement == PLACEMENT_SCATTERED;
+    platform->placement = scattered ? PLACEMENT_SCATTERED : PLACEMENT_CONTIGUOUS;
+    return before;
+}
+
 void platform_continue(struct platform *platform, int64_t nodes)
 {
     if (!platform->nodes || nodes <= platform->nodes)

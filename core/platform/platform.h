@@ -253,6 +253,9 @@ void platform_scale(struct platform *platform,
 /** What its network is. */
 enum fabric_kind platform_fabric_kind(const struct platform *platform);
 
+/** Set whether a job's nodes are a random sample, likewise.  @return whether they were. */
+bool platform_change_placement(struct platform *platform, bool scattered);
+
 /** Set whether the network's switches reduce, likewise.  @return whether they did. */
 bool platform_change_sharp(struct platform *platform, bool sharp);
 

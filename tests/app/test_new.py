@@ -198,6 +198,17 @@ class New(support.Case):
         self.assertIn("fitted on GPUs with CUDA", self.refused(
             65, "new", "job", "--platform=stampede2-skx", "--nodes=2", "--software=pytorch"))
 
+    def test_the_answer_says_what_a_scheduler_may_change(self):
+        _, job = self.draft(32, "8xh100", "8x400Gb/s", ["--leaves=8", "--uplinks=8"])
+        words = ("predict", job, "-banalytic", "--set=model.network=vgg16", "--set=cluster.nodes=16",
+                 "--set=cluster.software=mlperf-v4.0", "--set=noise.compute_cv=0")
+        said = "\n".join(answer(*words)["assumptions"])
+        self.assertIn("network.placement = contiguous (", said)
+        told = float(re.search(r"any nodes \(scattered\) a step takes ([\d.]+) ms", said)[1])
+        scattered = answer(*words, "--set=platform.network.placement=scattered")
+        self.assertAlmostEqual(told / (1e3 * scattered["step_s"]), 1, places=3)
+        self.assertNotIn("network.placement", "\n".join(scattered["assumptions"]))
+
     def test_jobs_of_other_platforms_and_networks(self):
         chips = self.directory / "chips.yaml"  # a torus of the job's grid, without cards
         run("new", "platform", "--nodes=64", "--gpus=1xtpu-v5e", "--to", chips)
@@ -336,6 +347,8 @@ class New(support.Case):
         self.assertIn("nodes need the network cards of a node, as in --nics 8x400Gb/s",
                       self.refused(64, *words, "--gpus=8xh100"))
         self.assertIn("--nics: expected", self.refused(64, *words, "--gpus=8xh100", "--nics=8x400"))
+        self.assertIn("no network card has 400 GB/s",
+                      self.refused(64, *words, "--gpus=8xh100", "--nics=8x400GB/s"))
         self.assertIn("did you mean 'Gb/s'?",
                       self.refused(64, *words, "--gpus=8xh100", "--nics=8x400Gbps"))
         self.assertIn("did you mean 'rtx-4090'", self.refused(
