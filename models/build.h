@@ -21,6 +21,7 @@ void build_head(struct model *model, int32_t from);
 struct network_entry {
     const char *name, *help;
     int32_t smallest, multiple; /**< of an image's side [pixels]; 0: 32, any */
+    int32_t side;               /**< as published [pixels]; 0: 224 */
 };
 
 /** Network @index of models/pictures.c, or NULL. */

@@ -169,13 +169,14 @@ static struct model *build_pictures(const char *name, int32_t image, int32_t cla
 {
     const char *known = find_name(name);
     int32_t index = find_picture(name);
-    struct network_entry entry = {known, NULL, known ? smallest_image(known) : 0, 0};
+    struct network_entry entry = {.name = known, .smallest = known ? smallest_image(known) : 0};
     if (!known && index < 0) {
         refuse_name(name, err);
         return NULL;
     }
     if (!known)
         entry = *picture_entry(index);
+    image = image ? image : entry.side ? entry.side : 224;
     if (!fits(&entry, image, err))
         return NULL;
     struct model *model = model_new(entry.name, image, classes);
@@ -197,7 +198,7 @@ struct model *network_open(const struct files *files, const char *name, int32_t 
     bool any = keys && memcmp(keys, &none, sizeof(none)) != 0;
     const struct transformer_preset *preset = find_transformer(name);
     if (preset)
-        return transformer_build(preset, image, classes, keys ? keys : &none, err);
+        return transformer_build(preset, image ? image : 224, classes, keys ? keys : &none, err);
     if (any) {
         err_add(err, "keys of transformers, as model.sequence, have no effect on %s", name);
         return NULL;

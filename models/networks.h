@@ -59,7 +59,7 @@ struct model *network_read(const struct files *files, const char *path, int32_t 
 struct model *network_read_text(const char *name, const char *text, struct err *err);
 
 /** A file of @files (NULL: on disk), or a built-in network as network_build(), with these @keys
- * (NULL: none) if it is a transformer. */
+ * (NULL: none) if it is a transformer.  @image 0: as the network was published. */
 struct model *network_open(const struct files *files, const char *name, int32_t image,
                            int32_t classes, const struct transformer *keys, struct err *err);
 

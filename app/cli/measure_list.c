@@ -32,13 +32,12 @@ static int add_network(struct measure_list *list, char *word, struct err *err)
     if (at)
         *at++ = '\0';
     struct measure_network network = {
-        .image = file             ? 0
-                 : at             ? (int32_t)number(at)
+        .image = at               ? (int32_t)number(at)
                  : is_small(word) ? 32
-                                  : 224,
+                                  : 0,
         .classes = is_small(word) ? 10 : 1000,
     };
-    if (!network.image && !file)
+    if (!network.image && at)
         return err_add_code(err, 64, "--networks: '%s@%s' has no size in pixels", word, at);
     AUTORELEASE(err) struct err found = {0};
     struct model *model = network_open(NULL, word, network.image, network.classes, NULL, &found);

@@ -65,7 +65,6 @@ static int adopt_sizes(struct job *job, struct err *err)
         err_add(&found, "%s has %d outputs", s->model.network, model->classes);
         failed = scenario_blame(s, "model.classes", &found, err);
     }
-    s->model.image = model->image;
     s->model.classes = model->classes;
     return failed;
 }
@@ -82,7 +81,6 @@ static int adopt_tokens(struct job *job, struct err *err)
         return scenario_blame(s, "model.tokens", &found, err);
     }
     int64_t positions = shape_elements(job->model->input);
-    s->model.image = job->model->image;
     if (s->model.tokens > positions) {
         err_add(&found, "a sample has %lld positions", (long long)positions);
         return scenario_blame(s, "model.tokens", &found, err);
@@ -95,7 +93,7 @@ static int read_network(struct job *job, struct err *err)
 {
     const struct scenario *s = &job->scenario;
     bool is_file = network_is_file(s->model.network);
-    bool own = is_file && !scenario_is_given(s, "model.image");
+    bool own = !scenario_is_given(s, "model.image");
     AUTORELEASE(err) struct err found = {0};
     AUTOFREE char *path = path_at(job, "model.network", s->model.network);
     struct transformer keys = s->model.transformer;
@@ -107,6 +105,7 @@ static int read_network(struct job *job, struct err *err)
     err_warn_all(err, &found);
     if (!job->model)
         return scenario_blame(s, "model.network", &found, err);
+    job->scenario.model.image = job->model->image;
     return adopt_tokens(job, err) || (is_file && adopt_sizes(job, err)) ? -1 : 0;
 }
 

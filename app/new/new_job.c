@@ -108,12 +108,14 @@ static void add_training(struct text *out, const struct new_request *request,
             text_add(out, "  extrapolate: true    # no run of the recipe had %lld images a step\n",
                      (long long)global_batch);
     }
-    text_add(out, "  evaluate_every: 4 epochs\n  phases:");
-    text_add(out,
-             recipe ? "\n    - {batch_per_device: %d}\n"
-                    : "    # epochs are yours to decide: a larger global batch needs more of them\n"
-                      "    - {epochs: 90, batch_per_device: %d}\n",
-             request->batch);
+    text_add(out, network->image ? "  evaluate_every: 4 epochs\n  phases:" : "  phases:");
+    if (recipe)
+        text_add(out, "\n    - {batch_per_device: %d}\n", request->batch);
+    else
+        text_add(out,
+                 "    # epochs are yours to decide: a larger global batch needs more of them\n"
+                 "    - {epochs: %d, batch_per_device: %d}\n",
+                 network->image ? 90 : 1, request->batch);
 }
 
 /* What a GPU may run that is not tuned as MLPerf's submissions are. */

@@ -2,7 +2,7 @@
 
 #include "models/networks.h"
 
-enum { IMAGENET_CLASSES = 1000, IMAGENET_IMAGE = 224 };
+enum { IMAGENET_CLASSES = 1000 };
 
 static void print_text(struct text *out, const struct model *model)
 {
@@ -131,9 +131,7 @@ int show_model(const char *name, int32_t image, int32_t sequence, enum show_mode
                struct text *out, struct err *err)
 {
     const struct transformer keys = {.sequence = sequence};
-    struct model *model =
-        network_open(NULL, name, image || network_is_file(name) ? image : IMAGENET_IMAGE,
-                     IMAGENET_CLASSES, &keys, err);
+    struct model *model = network_open(NULL, name, image, IMAGENET_CLASSES, &keys, err);
     if (!model)
         return -1;
     if (form == SHOW_MODEL_JSON)

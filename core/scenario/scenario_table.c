@@ -89,8 +89,9 @@ static const struct field scenario_rows[] = {
     INTEGER("version", version, REQUIRED, 1, 1, "version of this format"),
     TEXT("model.network", model.network, REQUIRED,
          "network to train: resnet50 (v1.5), resnet50_v1, vgg16, toy, ..., or a network file"),
-    INTEGER("model.image", model.image, "224", 1, SCENARIO_IMAGE_LIMIT,
-            "width and height of the images in pixels; a network file says its own"),
+    INTEGER(
+        "model.image", model.image, "224", 1, SCENARIO_IMAGE_LIMIT,
+        "width and height of the images in pixels; as the network was published when not given"),
     INTEGER("model.classes", model.classes, "1000", 1, SCENARIO_CLASS_LIMIT,
             "classes the network tells apart; a network file says its own"),
     INTEGER("model.sequence", model.transformer.sequence, "", 1, 1 << 24,

@@ -215,7 +215,9 @@ class New(support.Case):
         for platform, network, algorithm in (("torus-4x4", "resnet50", "torus2d"),
                                              (chips, "resnet50", "torus2d"),
                                              ("stampede2-knl", "vgg16", "ring"),
-                                             ("abci", "resnet20", "nccl")):
+                                             ("abci", "resnet20", "nccl"),
+                                             ("dgx-h200", "bert-base", "nccl"),
+                                             ("dgx-h200", "inception_v3", "nccl")):
             text = run("new", "job", "--platform", platform, "--nodes=4", "--network", network,
                        "--batch=8").stdout
             self.assertIn(f"algorithm: {algorithm}", text)
