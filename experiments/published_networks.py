@@ -332,7 +332,7 @@ def size_of(run, network):
     length = 512 if math.isnan(run.length) else int(run.length)
     # NVIDIA's configurations of MLPerf have --unpad or --packed_samples from v0.7 on; others' are made from them.
     unpadded = is_mlperf(run) and network.kind == "BERT" and not framework_of(run).startswith("tensorflow")
-    return f"sequence: {min(length, UNPADDED) if unpadded else length}"
+    return f"sequence: {length}" + (f", tokens: {min(length, UNPADDED)}, padded: false" if unpadded else "")
 
 
 def job_text(run, network, device, passes):

@@ -3,6 +3,7 @@
 import csv
 import io
 import random
+import resource
 import unittest
 
 import support
@@ -129,6 +130,16 @@ class Networks(support.Case):
         answer = self.answer(*rows)
         self.assertEqual(len(answer["rows"]) + len(answer["refused"]), len(rows))
         self.assertTrue(all(len(row["refused"]) > 10 for row in answer["refused"]))
+
+    @unittest.skipIf(support.SANITIZED, "slower")
+    def test_few_rows_of_known_networks_are_refused_and_soon(self):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        answer = published(support.ROOT / "experiments" / "07_networks" / "single.csv")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        known = [row for row in answer["refused"] if "not built in" not in row["refused"]]
+        self.assertLess(len(known), (len(answer["rows"]) + len(known)) / 5)
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        self.assertLess(seconds, 120 * 252 / 2305)
 
 
 if __name__ == "__main__":
