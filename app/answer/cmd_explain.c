@@ -160,6 +160,9 @@ static void print_run(struct text *out, const char *name, const struct explanati
     text_add(out, " of %d device%s with %lld %s each (back end %s, grain %s)\n",
              baseline->fabric->ranks, base_plural(baseline->fabric->ranks),
              (long long)baseline->batch, what, trace->backend, trace->grain);
+    AUTOFREE char *nccl = job_nccl_text(&e->job, run);
+    if (nccl)
+        text_add(out, "   %s\n", nccl);
     print_limits(out, run);
 }
 

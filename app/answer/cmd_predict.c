@@ -51,7 +51,8 @@ static int print(struct text *out, const struct predict_request *request,
 {
     const struct task *last = prediction_last(prediction);
     AUTORELEASE(exchanges)
-    struct report_exchanges list = exchanges_of(last->point.schedule, last->quiet);
+    struct report_exchanges list =
+        exchanges_of(&last->point.run, last->point.schedule, last->quiet);
     if (request->head.json || request->report || request->brief)
         prediction_add_warnings(prediction, err);
     if (request->head.json) {

@@ -19,6 +19,8 @@ static void print_jobs(struct text *out, const struct comparison *c)
                  result->scenario->model.network, result->platform, result->devices,
                  base_plural(result->devices), result->nodes, base_plural(result->nodes),
                  result->backend, result->grain);
+        if (result->nccl)
+            text_add(out, "   %s\n", result->nccl);
     }
 }
 

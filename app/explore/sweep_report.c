@@ -242,7 +242,7 @@ static void print_front(struct text *out, const struct sweep *sweep, const int64
         put_point(json_append_object(rows), sweep, list[i]);
     sweep_list_keys(&columns, sweep);
     text_add(&columns, "step_s, images_per_s, samples_per_s, scaling_efficiency, time_to_train_s, "
-                       "device_hours, backend");
+                       "device_hours, nccl_version: NCCL, nccl: runs, backend");
     columns_print(out, columns.data, rows);
 }
 
@@ -351,9 +351,27 @@ void sweep_print_given(struct text *out, const struct sweep *sweep)
                      : "training.target takes them from the batch");
 }
 
+/* Nothing where no point has its algorithm. */
+static void print_nccl(struct text *out, const struct sweep *sweep)
+{
+    int32_t oldest = INT32_MAX, newest = 0;
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        int32_t version = sweep_row(sweep, i).figures.nccl.version;
+        oldest = version && version < oldest ? version : oldest;
+        newest = version > newest ? version : newest;
+    }
+    if (!newest)
+        return;
+    text_add(out, "Algorithm nccl is that of NCCL %d.%d", oldest / 100, oldest % 100);
+    if (newest > oldest)
+        text_add(out, " to %d.%d", newest / 100, newest % 100);
+    text_add(out, ", as cluster.software says; another version may choose other ways.\n");
+}
+
 void sweep_print_control(struct text *out, const struct sweep *sweep)
 {
     struct control c = control_of(sweep);
+    print_nccl(out, sweep);
     if (c.count + c.failed == 0) {
         text_add(out, "No point was simulated beside the closed form.\n");
         return;

@@ -27,7 +27,8 @@ void sweep_print(struct text *out, const struct sweep *sweep);
  * epochs: those that the job gives do not follow from the batch. */
 void sweep_print_given(struct text *out, const struct sweep *sweep);
 
-/** Append what the simulator says of the closed form, in a sentence. */
+/** Append which NCCL the points with its algorithm are of, and what the simulator says of the
+ * closed form. */
 void sweep_print_control(struct text *out, const struct sweep *sweep);
 
 /** Write the answer as a page to @file: the time along the axis with most numbers, the front, all

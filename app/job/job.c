@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/backend/nccl_use.h"
 #include "core/config/yaml.h"
 #include "core/schedule/trainable.h"
 #include "models/networks.h"
@@ -37,6 +38,20 @@ static int apply_software(struct job *job, struct err *err)
     if (job->software && job->platform)
         software_apply(job->software, platform_change_device(job->platform));
     return job->software ? 0 : -1;
+}
+
+static int place(struct job *job, struct err *err)
+{
+    int32_t placement = job->scenario.cluster.placement;
+    AUTORELEASE(err) struct err found = {0};
+    if (placement == CLUSTER_AS_PLATFORM)
+        return 0;
+    platform_change_placement(job->platform, placement == CLUSTER_SCATTERED);
+    if (platform_sharing(job->platform).nodes > 0)
+        return 0;
+    err_add_code(&found, 65, "no effect: no nodes of %s share uplinks (network.tiers)",
+                 platform_name(job->platform));
+    return scenario_blame(&job->scenario, "cluster.placement", &found, err);
 }
 
 /* A profile decides what the device's software merges, and forgets what was measured. */
@@ -132,7 +147,7 @@ int job_read(struct job *job, const struct files *files, const char *path, const
         platform_continue(job->platform, s->cluster.nodes); /* one's own, not a cluster that is */
     int failed = read_network(job, err);
     if (!failed && !check_overruled(s, set, set_count, err) && !apply_software(job, err) &&
-        job->platform && job->model)
+        job->platform && job->model && !place(job, err))
         return 0;
     job_release(job);
     return -1;
@@ -327,6 +342,12 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
     point->run.contention = wait_for_host(&point->run, point->schedule);
     point->run.input_rate = input_rate(job, extent_devices(extent));
     return 0;
+}
+
+char *job_nccl_text(const struct job *job, const struct point *point)
+{
+    return nccl_use_text(&point->run, point->schedule,
+                         job->resolved.nccl ? job->software->name : NULL);
 }
 
 static struct grid choose_grid(struct placement placement, const struct platform *platform,

@@ -123,6 +123,9 @@ int point_collective(struct point *point, const struct platform *platform,
                      struct placement placement, struct all_reduce how, int64_t bytes,
                      struct err *err);
 
+/** nccl_use_text() of @point of @job. */
+char *job_nccl_text(const struct job *job, const struct point *point);
+
 void point_release(struct point *point);
 
 /** Whether a back end must answer the same for both: equal schedules on equal fabrics of one

@@ -9,6 +9,8 @@
 #include "app/process/child.h"
 #include "config.h"
 #include "core/backend/cards.h"
+#include "core/backend/nccl_use.h"
+#include "core/platform/software.h"
 #include "core/schedule/iteration.h"
 
 /* Words of --backend here: those that predict, then the one that measures. */
@@ -22,7 +24,7 @@ struct collective_request {
     struct predict_options predict;
     struct exchange_options exchange;
     const char *backends; /* "sim,exec" */
-    const char *bytes, *grid, *platform, *lab;
+    const char *bytes, *grid, *platform, *lab, *software;
     int32_t nodes; /* 0: not given */
 };
 
@@ -31,7 +33,8 @@ struct order {
     const struct collective_request *request;
     const char *name; /* of the platform, or NULL */
     struct platform *platform;
-    struct cabling cabling; /* of a lab */
+    struct software *software; /* or NULL */
+    struct cabling cabling;    /* of a lab */
     struct sizes sizes;
     int64_t chunk;
     enum backend_choice backend[WAYS]; /* (count); MEASURE among them */
@@ -124,7 +127,13 @@ static int read_order(struct order *order, struct err *err)
     if (sizes_read(&order->sizes, request->bytes ? request->bytes : "100MB", err) ||
         chunk_read(&order->chunk, request->exchange.chunk, err) || read_ways(order, err))
         return -1;
-    if (order->measures && request->exchange.algorithm == ALGORITHM_NCCL)
+    bool nccl = request->exchange.algorithm == ALGORITHM_NCCL;
+    if (request->software && !nccl)
+        return err_add_code(err, 64,
+                            "--software says the version of NCCL: it needs --algorithm nccl");
+    if (request->software && !(order->software = software_read(NULL, request->software, err)))
+        return -1;
+    if (order->measures && nccl)
         return err_add_code(err, 64,
                             "algorithm nccl is a model of NCCL and cannot be measured "
                             "here; use ring or another");
@@ -168,6 +177,8 @@ static int make_task(struct task *task, const struct order *order, int64_t bytes
         return -1;
     if (point_collective(&task->point, order->platform, placement, how_of(order), bytes, err))
         return -1;
+    if (order->software && order->software->nccl && task->point.fabric->nccl.version)
+        task->point.fabric->nccl.version = (int32_t)order->software->nccl;
     task->point.run.iterations = 1;
     task->what = base_format("an all-reduce of %lld B", (long long)bytes);
     return 0;
@@ -222,15 +233,13 @@ static int32_t count_rounds(const struct schedule *schedule)
     return rounds;
 }
 
-/* "tree LL128"; NULL for algorithms with rounds.  The caller frees it. */
-static char *choice(const struct task *task, int64_t bytes)
+/* "tree LL128"; NULL for algorithms with rounds. */
+static const char *choice(const struct task *task)
 {
-    if (task->point.schedule->step[0].collective.algorithm != ALGORITHM_NCCL)
-        return NULL;
-    struct nccl_choice chosen =
-        nccl_choose(&task->point.fabric->nccl, COLLECTIVE_ALL_REDUCE, bytes);
-    return base_format("%s %s", nccl_algorithm_name(chosen.algorithm),
-                       nccl_protocol_name(chosen.protocol));
+    struct run run = task->point.run;
+    run.fabric = task->point.fabric;
+    int32_t way = nccl_way(&run, &task->point.schedule->step[0]);
+    return way ? nccl_way_words[way] : NULL;
 }
 
 static struct table_row make_row(const struct order *order, int32_t way, int32_t size,
@@ -242,7 +251,7 @@ static struct table_row make_row(const struct order *order, int32_t way, int32_t
         .backend = way_names[order->backend[way]],
         .bytes = bytes,
         .steps = count_rounds(task->point.schedule),
-        .choice = choice(task, bytes),
+        .choice = choice(task),
     };
     if (answers->measured) {
         row.measured = &answers->measured[size];
@@ -262,6 +271,8 @@ static void fill_table(struct table *table, const struct order *order,
     const struct point *point = &answers[0].task->point;
     *table = (struct table){
         .platform = order->name,
+        .software = order->software ? order->software->name : NULL,
+        .nccl = request->exchange.algorithm == ALGORITHM_NCCL ? point->fabric->nccl.version : 0,
         .algorithm = algorithm_names[request->exchange.algorithm],
         .gradients = order->measures ? dtype_names[request->exchange.gradients] : NULL,
         .converts = order->measures && request->exchange.gradients,
@@ -340,6 +351,7 @@ static int collective(const void *record, struct text *out, struct err *err)
     struct order order = {.request = request};
     int failed = read_order(&order, err) || run(&order, out, err);
     platform_free(order.platform);
+    software_free(order.software);
     sizes_release(&order.sizes);
     return failed ? -1 : 0;
 }
@@ -356,6 +368,8 @@ static const struct option options[] = {
     ROW_ALGORITHM(AT(exchange.algorithm)),
     ROW_CHANNELS(AT(exchange.channels)),
     ROW_CHUNK(AT(exchange.chunk)),
+    OPTION_ROW("software", 0, OPTION_TEXT, AT(software), "NAME", NULL,
+               "Profile whose version of NCCL counts, as cluster.software (default: NCCL 2.27)"),
     OPTION_ROW("backend", 'b', OPTION_TEXT, AT(backends), "LIST", NULL,
                "analytic, sim (default when installed), exec (really run), or several: sim,exec"),
     ROW_GRADIENTS(AT(exchange.gradients)),

@@ -96,6 +96,10 @@ static void print_heading(struct text *out, const struct table *table)
     }
     if (table->cards)
         text_add(out, "# %s\n", table->cards);
+    if (table->nccl)
+        text_add(out, "# NCCL %d.%d%s%s\n", table->nccl / 100, table->nccl % 100,
+                 table->software ? " of " : ", as no --software says another",
+                 table->software ? table->software : "");
     text_add(out, "# algbw = bytes / time, busbw = algbw * 2(n-1)/n\n");
     if (table->converts)
         text_add(out, "# gradients travel in %s%s\n", table->gradients,
@@ -203,6 +207,10 @@ const struct answer_columns collective_row_columns = COLUMNS(NULL, row_rows);
 static const struct answer_column table_rows[] = {
     COLUMN("platform", platform, .null = true, .help = "its name; null: this machine"),
     COLUMN("algorithm", algorithm, .help = "of the all-reduce"),
+    COLUMN("software", software, .null = true,
+           .help = "profile that says the version of NCCL; null: the default"),
+    COLUMN("nccl_version", nccl, .zero = true,
+           .help = "100 * major + minor of the NCCL whose model is used; null: not by NCCL"),
     COLUMN("backend", backend, .help = "analytic, sim or exec, or a list of them"),
     COLUMN("grain", grain, .help = "grain of the first row"),
     COLUMN("ranks", ranks, .help = "ranks that take part"),
@@ -225,8 +233,6 @@ const struct answer_columns collective_columns = COLUMNS("collective/2", table_r
 
 void table_release(struct table *table)
 {
-    for (int32_t i = 0; i < table->count; i++)
-        free(table->row[i].choice);
     free(table->row);
     free(table->cards);
     *table = (struct table){0};

@@ -29,7 +29,7 @@ double table_tolerance(int64_t bytes);
 /** One row.  table_compare() fills what follows from the rest. */
 struct table_row {
     const char *backend, *grain; /**< "sim", "folded"; borrowed */
-    char *choice;                /**< of algorithm nccl; or NULL; owned */
+    const char *choice;          /**< of algorithm nccl; or NULL; borrowed */
     int64_t bytes;
     int32_t steps; /**< rounds */
     double time_s;
@@ -46,6 +46,8 @@ struct table_row {
 struct table {
     const char *platform;  /**< or NULL; borrowed */
     const char *algorithm; /**< borrowed */
+    const char *software;  /**< that says the version of NCCL; NULL: the default; borrowed */
+    int32_t nccl;          /**< that version, 100 * major + minor; 0: not by NCCL */
     const char *backends;  /**< as in the row, or as the user listed them; borrowed */
     const char *backend;   /**< of all rows, or the list; borrowed */
     const char *grain;     /**< of the first row; borrowed */

@@ -149,6 +149,8 @@ static const struct option job_options[] = {
         "software", 0, OPTION_TEXT, AT(software), "NAME", NULL,
         "One of 'foretrain list software' (default, for GPUs: one of MLPerf's newest with runs "
         "on the device, and PyTorch)"),
+    OPTION_ROW("shared", 0, OPTION_FLAG, AT(shared),
+               .help = "Other jobs are there, too: its nodes may be anywhere"),
     ROW_TO,
     ROW_OVERWRITE,
     ROW_LAST};

@@ -28,6 +28,7 @@ struct new_request {
     struct option_list peak;     /**< "bf16=2250T" */
     const char *memory, *nvlink;
     int32_t pcie, capability; /**< generation of the slot; of CUDA; 0: not given */
+    bool shared;              /**< other jobs are on the platform, too */
     const char *platform, *network;
     int32_t batch;        /**< images per device */
     const char *target;   /**< "75.9 %", or NULL: epochs end the job */

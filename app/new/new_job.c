@@ -128,6 +128,8 @@ static void add_cluster(struct text *out, const struct new_request *request,
     text_add(out, "cluster:\n  platform: ");
     field_write_text(out, platform);
     text_add(out, "\n  nodes: %d\n", request->nodes);
+    if (request->shared)
+        text_add(out, "  placement: {one_of: [contiguous, scattered]}    # which nodes it gets\n");
     if (!software)
         return;
     text_add(out, "  software: ");
@@ -165,6 +167,9 @@ static int add_job(const struct new_request *request, const struct platform *pla
     const char *recipe = request->target
                              ? find_recipe(request->target, network->name, request->software, err)
                              : NULL;
+    if (request->shared && !platform_sharing(platform).nodes)
+        return err_add_code(err, 64, "--shared has no effect: no nodes of %s share uplinks",
+                            platform_name(platform));
     if (platform_check_extent(platform, request->nodes, devices, grid, err) ||
         (request->target && !recipe))
         return -1;

@@ -32,8 +32,10 @@ static char *label(const struct search *search, int64_t candidate)
 /* "429.5 s (382.7 s to 517.9 s)" */
 static void print_range(struct text *out, enum unit unit, struct range range, const char *word)
 {
-    text_add(out, "%s%s%s (%s to %s)", unit_text(unit, range.value), word ? " " : "",
-             word ? word : "", unit_text(unit, range.low), unit_text(unit, range.high));
+    double low = range.low, high = range.high;
+    text_add(out, "%s%s%s (%s to %s)", unit_likely(unit, range.value, range.value, low, high),
+             word ? " " : "", word ? word : "", unit_likely(unit, low, range.value, low, high),
+             unit_likely(unit, high, range.value, low, high));
 }
 
 static void print_limit(struct text *out, enum unit unit, double limit, const char *before,
@@ -369,7 +371,12 @@ static void print_candidate(struct text *out, const struct search *search, const
     text_add(out, "\n%s: %s\n  %d devices", what, name, c->figures.devices);
     if (c->figures.grid.columns)
         text_add(out, " in %d columns x %d rows", c->figures.grid.columns, c->figures.grid.rows);
-    text_add(out, ", %.4g epochs; back end %s\n  ", c->figures.epochs, backend_words[c->backend]);
+    text_add(out, ", %.4g epochs; back end %s", c->figures.epochs, backend_words[c->backend]);
+    struct nccl_use nccl = c->figures.nccl;
+    if (nccl.version)
+        text_add(out, "; NCCL %d.%d, %s", nccl.version / 100, nccl.version % 100,
+                 nccl_way_words[nccl.way]);
+    text_add(out, "\n  ");
     print_range(out, UNIT_SECONDS, c->figures.usage.seconds, NULL);
     text_add(out, ", ");
     print_range(out, UNIT_NONE, c->figures.device_hours, aim_names[AIM_DEVICE_HOURS]);

@@ -203,6 +203,15 @@ static void add_input(struct prediction *prediction)
                             unit_text(result->images_unit, result->images_per_s / result->nodes)));
 }
 
+/* Time before the first step. */
+static void add_startup(struct prediction *prediction)
+{
+    if (!scenario_is_given(&prediction->job.scenario, "training.startup"))
+        add_assumption(&prediction->result,
+                       base_copy("nothing is said of the start-up (training.startup): it takes no "
+                                 "time"));
+}
+
 /* ---- what the owner of a network may know, and a draft does not ---- */
 
 static void find_nic(void *context, const struct quantity *quantity, enum unit unit)
@@ -417,6 +426,7 @@ void assumption_list(struct prediction *prediction)
     add_payload(prediction);
     add_turns(prediction);
     add_input(prediction);
+    add_startup(prediction);
     add_unknown_network(prediction);
     add_placement(prediction);
     list_assumed(prediction);

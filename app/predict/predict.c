@@ -21,7 +21,8 @@ static double images_per_s(const struct task *task)
 static bool waits_for_latency(const struct task *task, enum axis axis)
 {
     const struct schedule *schedule = task->point.schedule;
-    AUTORELEASE(exchanges) struct report_exchanges list = exchanges_of(schedule, task->quiet);
+    AUTORELEASE(exchanges)
+    struct report_exchanges list = exchanges_of(&task->point.run, schedule, task->quiet);
     double all = 0, latency = 0;
     for (int32_t i = 0; i < list.count; i++) {
         int32_t id = (int32_t)(list.exchange[i].step - schedule->step);
@@ -153,6 +154,21 @@ static void compare(struct prediction *prediction)
     result->to_target = (struct to_target){NAN, {NAN, NAN}, NAN};
 }
 
+/* The time of @p if no step of it waited for a collective, or computed longer beside one, nor for a
+ * sharded optimizer: how many share it follows from the algorithm. */
+static double least_of(const struct prediction *p)
+{
+    bool sharded = p->job.scenario.training.sharded;
+    AUTOFREE double *step = base_alloc(p->task_count, sizeof(*step));
+    for (int32_t i = 0; i < p->task_count; i++) {
+        const struct task *task = &p->task[i];
+        struct breakdown b = task_breakdown(task);
+        double rest = b.exposed_communication + b.slowed + (sharded ? b.other : 0);
+        step[i] = task->step - (i < baseline_of(p) ? rest : 0);
+    }
+    return prediction_seconds(p, step, 0);
+}
+
 /* What tables of many jobs have, too. */
 static void sum_up(struct prediction *prediction)
 {
@@ -166,6 +182,86 @@ static void sum_up(struct prediction *prediction)
     result->step = task_breakdown(last);
     result->images_per_s = images_per_s(last);
     compare(prediction);
+    prediction->least = least_of(prediction);
+}
+
+/* ---- what is one of several ---- */
+
+enum { CHOICES_MOST = 16 /* together: each is a prediction of its own */ };
+
+/* The means of @into, which are of @count jobs, become those with @one, too. */
+static void blend(struct prediction *into, const struct prediction *one, int32_t count)
+{
+    struct result *a = &into->result;
+    const struct result *b = &one->result;
+    const struct {
+        double *mean;
+        double value;
+    } parts[] = {
+        {&a->step.time, b->step.time},
+        {&a->step.compute, b->step.compute},
+        {&a->step.slowed, b->step.slowed},
+        {&a->step.slower, b->step.slower},
+        {&a->step.exposed_communication, b->step.exposed_communication},
+        {&a->step.exposed_row, b->step.exposed_row},
+        {&a->step.exposed_column, b->step.exposed_column},
+        {&a->step.input_wait, b->step.input_wait},
+        {&a->step.other, b->step.other},
+        {&a->images_per_s, b->images_per_s},
+        {&a->weak.efficiency, b->weak.efficiency},
+        {&a->weak.images_per_s, b->weak.images_per_s},
+        {&a->strong.efficiency, b->strong.efficiency},
+        {&a->strong.images_per_s, b->strong.images_per_s},
+        {&a->evaluation_s, b->evaluation_s},
+        {&a->startup_s, b->startup_s},
+        {&a->time_to_train_s, b->time_to_train_s},
+        {&a->toll.work, b->toll.work},
+        {&a->toll.total, b->toll.total},
+        {&into->least, one->least},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+        *parts[i].mean += (parts[i].value - *parts[i].mean) / (count + 1);
+    for (int32_t i = 0; i < a->plan.phase_count; i++)
+        a->phase_step_time[i] += (b->phase_step_time[i] - a->phase_step_time[i]) / (count + 1);
+}
+
+/* How many jobs the lists of @unknowns make; 1: none, or too many. */
+static int32_t count_choices(const struct unknowns *unknowns)
+{
+    int64_t all = 1;
+    for (int32_t i = 0; i < unknowns->count && all <= CHOICES_MOST; i++)
+        all *= unknowns->item[i].listed ? unknowns->item[i].choices : 1;
+    return all <= CHOICES_MOST ? (int32_t)all : 1;
+}
+
+/* A job that is one of several, all equally likely, is what they are in the mean.  The first is
+ * that of @prediction; those that cannot be are left out. */
+static void expect(struct prediction *prediction, const char *path,
+                   const struct predict_options *options, enum backend_choice backend)
+{
+    const struct unknowns *unknowns = &prediction->job.unknowns;
+    int32_t made = 1, all = count_choices(unknowns);
+    for (int32_t k = 1; k < all; k++) {
+        AUTORELEASE(prediction) struct prediction other = {0};
+        AUTORELEASE(err) struct err ignored = {0};
+        double quantile[UNKNOWN_LIMIT];
+        for (int32_t i = 0, rest = k; i < unknowns->count; i++) {
+            const struct unknown *input = &unknowns->item[i];
+            quantile[i] = input->listed ? (rest % input->choices + 0.5) / input->choices : NAN;
+            rest /= input->listed ? input->choices : 1;
+        }
+        const struct draw draw = {quantile, (int32_t)unknowns->count};
+        if (prediction_open(&other, path, options, &draw, &ignored) ||
+            prediction_run(&other, backend, options, &ignored) || failing_find(&other, &ignored))
+            continue;
+        sum_up(&other);
+        blend(prediction, &other, made++);
+    }
+    if (made > 1)
+        result_add(&prediction->result.assumption, &prediction->result.assumption_count,
+                   base_format("numbers are means of %d jobs: what is one of several is each of "
+                               "them, equally likely",
+                               made));
 }
 
 static void conclude(struct prediction *prediction)
@@ -179,7 +275,7 @@ static void conclude(struct prediction *prediction)
     result->platform_hash = platform_hash(prediction->job.platform);
     memcpy(result->backend, task_trace(last)->backend, sizeof(result->backend));
     memcpy(result->grain, task_trace(last)->grain, sizeof(result->grain));
-    sum_up(prediction);
+    result->nccl = job_nccl_text(&prediction->job, &last->point);
     find_bound(prediction);
     assumption_list(prediction);
     list_warnings(prediction);
@@ -198,6 +294,8 @@ int prediction_make(struct prediction *prediction, const char *path,
     double before = prediction_children_seconds();
     if (prediction_run(prediction, backend, options, err) || failing_find(prediction, err))
         return -1;
+    sum_up(prediction);
+    expect(prediction, path, options, backend);
     conclude(prediction);
     if (likely_find(prediction, options, 0, backend, prediction_children_seconds() - before, err))
         return -1;
@@ -212,6 +310,7 @@ int prediction_screen(struct prediction *prediction, const char *path,
         prediction_run(prediction, backend, options, err) || failing_find(prediction, err))
         return -1;
     sum_up(prediction);
+    expect(prediction, path, options, backend);
     if (draws && likely_find(prediction, options, draws, BACKEND_ANALYTIC, 0, err))
         return -1;
     return result_check(&prediction->result, err);
@@ -233,6 +332,10 @@ static const struct answer_column figures_rows[] = {
     COLUMN("epochs", epochs, .null = true, .help = "of all phases; to a target those expected"),
     COLUMN("batch_known", batch, .words = batch_known_words,
            .help = "whether a published run with so many images a step converged"),
+    COLUMN("nccl_version", nccl.version, .zero = true,
+           .help = "100 * major + minor of the NCCL whose model is used; null: the job uses none"),
+    COLUMN("nccl", nccl.way, .words = nccl_way_words, .zero = true,
+           .help = "algorithm and protocol that its model chooses for the largest bucket"),
     COLUMN("device_hours", device_hours, .null = true,
            .help = "of all devices of each phase together"),
     COLUMN("cost", bill.cost, .null = true,
@@ -254,21 +357,6 @@ static const struct answer_column basis_rows[] = {
 };
 const struct answer_columns figures_basis_columns = COLUMNS(NULL, basis_rows);
 #undef DESCRIBED
-
-/* The time of @p if no step of it waited for a collective, or computed longer beside one, nor for a
- * sharded optimizer: how many share it follows from the algorithm. */
-static double least_of(const struct prediction *p)
-{
-    bool sharded = p->job.scenario.training.sharded;
-    AUTOFREE double *step = base_alloc(p->task_count, sizeof(*step));
-    for (int32_t i = 0; i < p->task_count; i++) {
-        const struct task *task = &p->task[i];
-        struct breakdown b = task_breakdown(task);
-        double rest = b.exposed_communication + b.slowed + (sharded ? b.other : 0);
-        step[i] = task->step - (i < baseline_of(p) ? rest : 0);
-    }
-    return prediction_seconds(p, step, 0);
-}
 
 static struct range range_of(double value, struct interval likely)
 {
@@ -312,10 +400,12 @@ struct figures figures_of(const struct prediction *prediction, const struct pric
     *(pictures ? &figures.images_per_s : &figures.samples_per_s) =
         range_of(result->images_per_s, result->images_likely);
     figures.efficiency = range_of(scaling->efficiency, scaling->likely);
+    const struct point *last = &prediction_last(prediction)->point;
+    figures.nccl = nccl_use_of(&last->run, last->schedule);
     figures.batch = (int32_t)batch_known(prediction);
     figures.epochs = result->plan.epochs;
     figures.usage = prediction_usage(prediction);
-    figures.least = least_of(prediction);
+    figures.least = prediction->least;
     figures_price(&figures, prices);
     return figures;
 }
@@ -337,7 +427,8 @@ struct json *prediction_json(const struct prediction *prediction)
 {
     const struct task *last = prediction_last(prediction);
     AUTORELEASE(exchanges)
-    struct report_exchanges list = exchanges_of(last->point.schedule, last->quiet);
+    struct report_exchanges list =
+        exchanges_of(&last->point.run, last->point.schedule, last->quiet);
     struct json *json = result_json(&prediction->result, &list);
     return json;
 }

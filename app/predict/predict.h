@@ -34,6 +34,7 @@ struct figures {
     struct range images_per_s, samples_per_s; /**< in the last phase, one of them */
     struct range efficiency; /**< scaling: strong where the last phase gives a global batch */
     int32_t batch;           /**< enum batch_known */
+    struct nccl_use nccl;    /**< in the last phase */
     double epochs;           /**< of all phases; to a target those expected */
     struct usage usage;      /**< bounds of the time: its 90 % interval */
     double least;            /**< the time if no step waited for communication [s] */

@@ -14,6 +14,7 @@ struct prediction {
                             fixes the global batch, the baseline's devices with that; owned */
     int32_t task_count;
     struct result result;
+    double least;                  /**< the time if no step waited for communication [s] */
     const struct unknowns *shared; /**< the unknown inputs of all jobs that are compared, which have
                                         equal random numbers where their keys are equal; borrowed;
                                         NULL: of this job alone */

@@ -186,7 +186,7 @@ static struct json *value(const struct answer_column *column, const void *record
     case COLUMN_INTEGER:
         return integer(column, AT(int64_t, column->offset));
     case COLUMN_COUNT:
-        return column->words ? json_new_text(column->words[AT(int32_t, column->offset)])
+        return column->words ? text(column, column->words[AT(int32_t, column->offset)])
                              : integer(column, AT(int32_t, column->offset));
     case COLUMN_BOOLEAN:
         return json_new_boolean(AT(bool, column->offset));
@@ -306,7 +306,8 @@ static bool read_real(const struct json *object, const char *key, const char *en
 
 static bool read_word(const struct answer_column *column, const struct json *json, int32_t *index)
 {
-    *index = base_find_word(json_as_text(json), column->words);
+    const char *word = json_as_text(json);
+    *index = base_find_word(!word && column->zero ? "" : word, column->words);
     return *index >= 0;
 }
 

@@ -1,5 +1,6 @@
 #include "core/base/columns.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +53,25 @@ void columns_release(struct columns *columns)
     *columns = (struct columns){NULL, 0};
 }
 
+/* The number of @key in @row; NAN: there is none. */
+static double number_of(const struct json *row, const char *key, const char *end)
+{
+    AUTOFREE char *name = base_format("%s%s", key, end);
+    double number;
+    const struct json *value = json_get(row, name);
+    return !json_is_nothing(value) && json_as_real(value, &number) ? number : NAN;
+}
+
+/* @number as @item of @row: with the unit and the digits of its interval, if it has one. */
+static char *likely_cell(const struct columns_item *item, const struct json *row, double number)
+{
+    AUTOFREE char *key = base_copy(item->key);
+    if (item->end)
+        *strrchr(key, '_') = '\0';
+    return base_copy(unit_likely(answer_unit(key), number, number_of(row, key, ""),
+                                 number_of(row, key, "_low"), number_of(row, key, "_high")));
+}
+
 char *columns_cell(const struct columns_item *item, const struct json *row)
 {
     const struct json *value = json_get(row, item->key);
@@ -60,7 +80,7 @@ char *columns_cell(const struct columns_item *item, const struct json *row)
     if (json_is_nothing(value))
         return base_copy(item->text ? "" : "-");
     if (!text && json_as_real(value, &number))
-        return base_copy(unit_text(answer_unit(item->key), number));
+        return likely_cell(item, row, number);
     return base_copy(text ? text : json_truth(value) ? "yes" : "no");
 }
 

@@ -232,6 +232,22 @@ const char *unit_write(char text[UNIT_ROOM], enum unit unit, double value)
     return text;
 }
 
+const char *unit_write_likely(char text[UNIT_ROOM], enum unit unit, double value, double centre,
+                              double low, double high)
+{
+    if (isnan(value) || !(high > low) || !(fabs(centre) > 0) || isinf(high - low))
+        return unit_write(text, unit, value);
+    const struct suffix *suffix = printed_suffix(unit, fabs(centre));
+    double scale = suffix->divide / suffix->multiply, number = value * scale;
+    double meaningful = floor(log10((high - low) * scale / 20));
+    double precise = floor(log10(fabs(centre) * scale)) - 3;
+    double step = pow(10, fmax(meaningful, precise));
+    int decimals = step < 1 ? (int)-fmax(meaningful, precise) : 0;
+    snprintf(text, UNIT_ROOM, "%.*f%s%s", decimals, round(number / step) * step,
+             *suffix->name ? " " : "", suffix->name);
+    return text;
+}
+
 bool unit_follows(const char *text)
 {
     for (int32_t i = 0; i < SUFFIX_COUNT; i++) {

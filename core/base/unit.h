@@ -44,6 +44,17 @@ const char *unit_write(char text[UNIT_ROOM], enum unit unit, double value);
 /** The same for an argument of printf(): a text that lasts as long as the block around it. */
 #define unit_text(unit, value) unit_write((char[UNIT_ROOM]){""}, unit, value)
 
+/** Write @value, which is @centre or an end of its interval @low to @high, for people: in the unit
+ * of the centre, and with no digits that the interval makes meaningless, which is those below a
+ * twentieth of its width.  Without an interval (NaN) as unit_write().
+ * @return @text, or "-" for NaN. */
+const char *unit_write_likely(char text[UNIT_ROOM], enum unit unit, double value, double centre,
+                              double low, double high);
+
+/** The same for an argument of printf(). */
+#define unit_likely(unit, value, centre, low, high)                                                \
+    unit_write_likely((char[UNIT_ROOM]){""}, unit, value, centre, low, high)
+
 /** Whether @text begins with the name of a unit as a word: "ms, and", "% of it". */
 bool unit_follows(const char *text);
 

@@ -256,6 +256,16 @@ enum fabric_kind platform_fabric_kind(const struct platform *platform);
 /** Set whether a job's nodes are a random sample, likewise.  @return whether they were. */
 bool platform_change_placement(struct platform *platform, bool scattered);
 
+/** What a job gets of a network whose nodes share uplinks; "contiguous" and "ideal" unless the file
+ * says another. */
+struct platform_sharing {
+    const char *placement, *routing; /**< words of network.placement and network.routing */
+    int32_t nodes;                   /**< of the smallest group that shares uplinks; 0: none do */
+};
+
+/** That of @platform. */
+struct platform_sharing platform_sharing(const struct platform *platform);
+
 /** Set whether the network's switches reduce, likewise.  @return whether they did. */
 bool platform_change_sharp(struct platform *platform, bool sharp);
 

@@ -25,6 +25,14 @@ bool platform_is_even(const struct platform *platform)
     return even;
 }
 
+struct platform_sharing platform_sharing(const struct platform *platform)
+{
+    const struct tier_record *tier = platform->tiers.item;
+    return (struct platform_sharing){placement_names[platform->placement],
+                                     routing_names[platform->routing],
+                                     platform->tiers.count ? (int32_t)tier[0].nodes : 0};
+}
+
 static struct link_group link_group(const struct tier_record *tier, bool one_by_one)
 {
     char name[FABRIC_NAME_LIMIT];

@@ -327,11 +327,13 @@ static void print_amount(struct text *out, const char *label, struct range range
     if (isnan(range.value))
         return;
     AUTORELEASE(text) struct text value = {0};
-    text_add(&value, "%s %s", unit_text(UNIT_NONE, range.value), unit);
+    text_add(&value, "%s %s",
+             unit_likely(UNIT_NONE, range.value, range.value, range.low, range.high), unit);
     text_add(out, "  %-24s%16s\n", label, value.data);
     if (!isnan(range.low))
-        text_add(out, "  %-24s%16s to %s %s\n", "  bounds", unit_text(UNIT_NONE, range.low),
-                 unit_text(UNIT_NONE, range.high), unit);
+        text_add(out, "  %-24s%16s to %s %s\n", "  bounds",
+                 unit_likely(UNIT_NONE, range.low, range.value, range.low, range.high),
+                 unit_likely(UNIT_NONE, range.high, range.value, range.low, range.high), unit);
 }
 
 void bill_print(struct text *out, const struct bill *bill)

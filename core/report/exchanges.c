@@ -78,7 +78,8 @@ static double ready_at(const struct report_exchanges *list, const struct span *s
     return ready;
 }
 
-struct report_exchanges exchanges_of(const struct schedule *schedule, const struct trace *trace)
+struct report_exchanges exchanges_of(const struct run *run, const struct schedule *schedule,
+                                     const struct trace *trace)
 {
     struct report_exchanges list = last_iteration(schedule, trace);
     collect(&list, trace);
@@ -89,6 +90,7 @@ struct report_exchanges exchanges_of(const struct schedule *schedule, const stru
         if (step->kind == STEP_COLLECTIVE)
             list.exchange[list.count++] =
                 (struct report_exchange){.step = step,
+                                         .way = nccl_way(run, step),
                                          .ready = ready_at(&list, span) - list.from,
                                          .begin = span->begin - list.from,
                                          .end = span->end - list.from,
@@ -121,7 +123,7 @@ void exchanges_print(struct text *out, const struct report_exchanges *list)
         print_seconds(out, e->begin);
         print_seconds(out, e->end);
         print_seconds(out, e->exposed);
-        text_add(out, "\n");
+        text_add(out, "%s%s\n", e->way ? "  " : "", nccl_way_words[e->way]);
     }
 }
 
@@ -144,5 +146,7 @@ static const struct answer_column exchange_rows[] = {
     COLUMN("end_s", end, .help = "since the step began: it ends"),
     COLUMN("exposed_s", exposed,
            .help = "part that nothing hides; together step.exposed_communication_s"),
+    COLUMN("nccl", way, .words = nccl_way_words, .zero = true,
+           .help = "algorithm and protocol that NCCL's model chooses; null: not by NCCL"),
 };
 const struct answer_columns exchange_columns = COLUMNS(NULL, exchange_rows);

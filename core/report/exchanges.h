@@ -5,7 +5,7 @@
  * of it nothing hides.
  */
 
-#include "core/backend/trace.h"
+#include "core/backend/nccl_use.h"
 #include "core/base/answer.h"
 #include "core/schedule/schedule.h"
 
@@ -13,6 +13,7 @@
  * since that iteration began. */
 struct report_exchange {
     const struct step *step; /**< borrowed from the schedule */
+    int32_t way;             /**< of NCCL: an index of nccl_way_words */
     double ready;            /**< all that it needs was there */
     double begin, end;
     double exposed; /**< the part in which the rank neither computes nor waits for a column instead;
@@ -31,8 +32,9 @@ struct report_exchanges {
     int32_t count;
 };
 
-/** Those of @trace, which ran @schedule; release with exchanges_release(). */
-struct report_exchanges exchanges_of(const struct schedule *schedule, const struct trace *trace);
+/** Those of @trace, which ran @schedule as @run says; release with exchanges_release(). */
+struct report_exchanges exchanges_of(const struct run *run, const struct schedule *schedule,
+                                     const struct trace *trace);
 
 /** Seconds of @span, which is a collective or a part of one, that nothing hides. */
 double exchanges_exposed(const struct report_exchanges *list, const struct span *span);

@@ -168,6 +168,8 @@ static const struct answer_column result_rows[] = {
            .help = "at equal images per device"),
     COLUMN("strong_scaling_efficiency", result.strong.efficiency, LIKELY(result.strong.likely),
            .null = true, .help = "at an equal global batch; null if the last phase gives none"),
+    COLUMN("nccl", result.nccl, .null = true,
+           .help = "version, algorithms and protocols of NCCL's model; null: the job uses none"),
     COLUMN_ITEMS("exchanges", exchange, exchanges, .table = &exchange_columns),
     COLUMN_ITEMS("phases", phase, phases, .table = &phase_columns),
     COLUMN("epochs", result.plan.epochs, LIKELY(result.to_target.epochs),
@@ -265,18 +267,28 @@ static void print_part(struct text *out, const char *label, double seconds, doub
     report_row(out, label, UNIT_SECONDS, seconds, share);
 }
 
-void report_interval(struct text *out, const char *label, enum unit unit, struct interval likely)
+void report_interval(struct text *out, const char *label, enum unit unit, double value,
+                     struct interval likely)
 {
     if (!isnan(likely.low))
-        text_add(out, "  %-24s%16s to %s\n", label, unit_text(unit, likely.low),
-                 unit_text(unit, likely.high));
+        text_add(out, "  %-24s%16s to %s\n", label,
+                 unit_likely(unit, likely.low, value, likely.low, likely.high),
+                 unit_likely(unit, likely.high, value, likely.low, likely.high));
+}
+
+/* A number and its interval. */
+static void print_likely(struct text *out, const char *label, enum unit unit, double value,
+                         struct interval likely, const char *note)
+{
+    text_add(out, "  %-24s%16s%s%s\n", label,
+             unit_likely(unit, value, value, likely.low, likely.high), *note ? "   " : "", note);
+    report_interval(out, likely_row, unit, value, likely);
 }
 
 static void print_step(struct text *out, const struct result *result)
 {
     const struct breakdown *step = &result->step;
-    report_row(out, "step", UNIT_SECONDS, step->time, "");
-    report_interval(out, likely_row, UNIT_SECONDS, result->step_likely);
+    print_likely(out, "step", UNIT_SECONDS, step->time, result->step_likely, "");
     print_part(out, "  compute", step->compute, step->time);
     if (step->slowed > 0)
         print_part(out, "  beside communication", step->slowed, step->time);
@@ -298,8 +310,7 @@ static void print_scaling(struct text *out, const char *label, const char *kind,
     text_add(&note, "%s, of %" PRId32 " device%s with %s at %" PRId64 " each", kind,
              scaling->devices, base_plural(scaling->devices),
              unit_text(images_unit, scaling->images_per_s), scaling->batch);
-    report_row(out, label, UNIT_FRACTION, scaling->efficiency, note.data);
-    report_interval(out, likely_row, UNIT_FRACTION, scaling->likely);
+    print_likely(out, label, UNIT_FRACTION, scaling->efficiency, scaling->likely, note.data);
 }
 
 /* Epochs, time, where its uncertainty comes from, and where it goes. */
@@ -308,13 +319,17 @@ static void print_target(struct text *out, const struct result *result)
     const struct to_target *to = &result->to_target;
     double whole = result->time_to_train_s;
     AUTOFREE char *label = base_format("time to %g %%", 100 * result->scenario->training.target);
-    report_row(out, "epochs", UNIT_NONE, result->plan.epochs, "mean");
-    report_interval(out, likely_row, UNIT_NONE, to->epochs);
-    report_row(out, label, UNIT_SECONDS, whole, "mean epochs, nothing slower than usual");
+    struct interval likely = result->train_likely;
+    print_likely(out, "epochs", UNIT_NONE, result->plan.epochs, to->epochs, "mean");
+    text_add(out, "  %-24s%16s   mean epochs, %s\n", label,
+             unit_likely(UNIT_SECONDS, whole, whole, likely.low, likely.high),
+             isfinite(result->toll.failures.mtbf) && result->toll.any
+                 ? "failures as expected"
+                 : "nothing slower than usual");
     if (!isnan(to->median))
-        report_row(out, "  median", UNIT_SECONDS, to->median,
-                   "of draws; in some, something is slower");
-    report_interval(out, likely_row, UNIT_SECONDS, result->train_likely);
+        text_add(out, "  %-24s%16s   of draws; in some, something is slower\n", "  median",
+                 unit_likely(UNIT_SECONDS, to->median, whole, likely.low, likely.high));
+    report_interval(out, likely_row, UNIT_SECONDS, whole, likely);
     if (to->epochs_share > 0) /* above the noise of the draws */
         report_row(out, "  by the epochs", UNIT_FRACTION, to->epochs_share, "of its variance");
     print_part(out, "  steps", result->toll.work - result->evaluation_s - result->startup_s, whole);
@@ -326,8 +341,7 @@ static void print_target(struct text *out, const struct result *result)
 static void print_totals(struct text *out, const struct result *result)
 {
     enum unit unit = result->images_unit;
-    report_row(out, "throughput", unit, result->images_per_s, "");
-    report_interval(out, likely_row, unit, result->images_likely);
+    print_likely(out, "throughput", unit, result->images_per_s, result->images_likely, "");
     int64_t tokens = result->scenario->model.tokens;
     if (unit == UNIT_SAMPLES_PER_SECOND && tokens > 1) {
         AUTOFREE char *each = base_format("tokens/s, %" PRId64 " a sample", tokens);
@@ -343,8 +357,8 @@ static void print_totals(struct text *out, const struct result *result)
     }
     report_row(out, "evaluation", UNIT_SECONDS, result->evaluation_s, "");
     report_row(out, "start-up", UNIT_SECONDS, result->startup_s, "");
-    report_row(out, "time to train", UNIT_SECONDS, result->time_to_train_s, "");
-    report_interval(out, likely_row, UNIT_SECONDS, result->train_likely);
+    print_likely(out, "time to train", UNIT_SECONDS, result->time_to_train_s, result->train_likely,
+                 "");
     toll_print(out, &result->toll);
 }
 
@@ -420,15 +434,17 @@ static void print_brief(struct text *out, const struct result *result)
 {
     const struct scaling *first = result->strong.batch ? &result->strong : &result->weak;
     print_heading(out, result);
-    text_add(out, "\n");
-    report_row(out, "step", UNIT_SECONDS, result->step.time, "");
-    report_interval(out, likely_row, UNIT_SECONDS, result->step_likely);
-    report_row(out, "scaling efficiency", UNIT_FRACTION, first->efficiency, "");
-    report_interval(out, likely_row, UNIT_FRACTION, first->likely);
-    report_row(out, "time to train", UNIT_SECONDS, result->time_to_train_s, "");
-    if (result->scenario->training.target > 0 && !isnan(result->to_target.median))
-        report_row(out, "  median", UNIT_SECONDS, result->to_target.median, "");
-    report_interval(out, likely_row, UNIT_SECONDS, result->train_likely);
+    text_add(out, "\n%s%s", result->nccl ? result->nccl : "", result->nccl ? "\n" : "");
+    double whole = result->time_to_train_s, median = result->to_target.median;
+    struct interval likely = result->train_likely;
+    print_likely(out, "step", UNIT_SECONDS, result->step.time, result->step_likely, "");
+    print_likely(out, "scaling efficiency", UNIT_FRACTION, first->efficiency, first->likely, "");
+    text_add(out, "  %-24s%16s\n", "time to train",
+             unit_likely(UNIT_SECONDS, whole, whole, likely.low, likely.high));
+    if (result->scenario->training.target > 0 && !isnan(median))
+        text_add(out, "  %-24s%16s\n", "  median",
+                 unit_likely(UNIT_SECONDS, median, whole, likely.low, likely.high));
+    report_interval(out, likely_row, UNIT_SECONDS, whole, likely);
     bill_print(out, &result->bill);
     text_add(out, "%s\n", result->sentence);
     doubts_print_brief(out, &result->doubts);
@@ -443,8 +459,9 @@ void result_print(struct text *out, const struct result *result, enum report_len
         return;
     }
     print_heading(out, result);
-    text_add(out, "\nback end %s, grain %s, schedule %016" PRIx64 "\n\n", result->backend,
-             result->grain, result->schedule_hash);
+    text_add(out, "\nback end %s, grain %s, schedule %016" PRIx64 "\n%s%s\n", result->backend,
+             result->grain, result->schedule_hash, result->nccl ? result->nccl : "",
+             result->nccl ? "\n" : "");
     print_step(out, result);
     print_totals(out, result);
     bill_print(out, &result->bill);
@@ -465,6 +482,7 @@ static void free_texts(char **text, int32_t count)
 void result_release(struct result *result)
 {
     free(result->platform);
+    free(result->nccl);
     free(result->phase_step_time);
     free(result->bound_by);
     free(result->sentence);

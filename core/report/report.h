@@ -46,6 +46,7 @@ struct result {
     uint64_t schedule_hash; /**< of the last phase */
     uint64_t platform_hash; /**< of the numbers it rests on */
     char backend[16], grain[16];
+    char *nccl;       /**< its version, algorithms and protocols; NULL: the job uses none */
     struct grid grid; /**< {0}: rows and columns mean nothing to the job */
     int32_t devices, nodes;
     struct breakdown step;       /**< of the last phase */
@@ -96,7 +97,8 @@ void report_row(struct text *out, const char *label, enum unit unit, double valu
                 const char *note);
 
 /** Append a row for an interval, if it was drawn. */
-void report_interval(struct text *out, const char *label, enum unit unit, struct interval likely);
+void report_interval(struct text *out, const char *label, enum unit unit, double value,
+                     struct interval likely);
 
 /** How much of a result is printed. */
 enum report_length {

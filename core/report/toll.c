@@ -92,7 +92,7 @@ void toll_print(struct text *out, const struct toll *toll)
     if (!toll->any)
         return;
     report_row(out, "  without failures", UNIT_SECONDS, toll->work, "and without checkpoints");
-    report_interval(out, "    90 % interval", UNIT_SECONDS, toll->work_likely);
+    report_interval(out, "    90 % interval", UNIT_SECONDS, toll->work, toll->work_likely);
     print_checkpoints(out, toll);
     if (!isfinite(f->mtbf))
         return;

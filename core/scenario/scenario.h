@@ -99,6 +99,9 @@ struct transformer {
     int32_t norm, position, head;
 };
 
+/** Which nodes of a platform a job gets. */
+enum cluster_placement { CLUSTER_AS_PLATFORM, CLUSTER_CONTIGUOUS, CLUSTER_SCATTERED };
+
 /** See docs/man/foretrain-scenario.5 for what each key means. */
 struct scenario {
     int64_t version;
@@ -117,7 +120,8 @@ struct scenario {
         int64_t devices_per_node; /**< 0: all of the platform's */
         char
             *software; /**< a name in platforms/software or a path; NULL: as the device file says */
-        double speed;  /**< of computing, relative to what both say */
+        int32_t placement; /**< enum cluster_placement */
+        double speed;      /**< of computing, relative to what both say */
     } cluster;
     struct {
         char *dataset;             /**< "imagenet" or NULL when counts are given */

@@ -41,6 +41,8 @@ static_assert(ARRAY_SIZE(rounding_names) == ROUND_COUNT + 1, "a word each");
         .table = items)
 
 #define RECORD scenario_phase
+static const char *const cluster_placement_names[] = {"platform", "contiguous", "scattered", NULL};
+
 static const struct field phase_rows[] = {
     REAL("epochs", epochs, UNIT_EPOCHS, "", 0, 1e6,
          "length of the phase in passes over the training images, more than 0; of the last "
@@ -156,7 +158,10 @@ static const struct field scenario_rows[] = {
     TEXT("cluster.software", cluster.software, "",
          "name of a software profile, such as mlperf-v0.6, or path of one: how fast kernels "
          "are; as the device file says when not given"),
-    REAL("cluster.speed", cluster.speed, UNIT_FRACTION, "1", 0.01, 100,
+    WORD("cluster.placement", cluster.placement, "platform", cluster_placement_names,
+         "the nodes that a job gets of a larger cluster: neighbours, or any, as where users share "
+         "it; as the platform says when not given"),
+    REAL("cluster.speed", cluster.speed, UNIT_FRACTION, "1", 0.01, 10,
          "how fast devices compute, relative to what the device file and its software say; "
          "predictions only"),
     ROW("training.dataset", training.dataset, REQUIRED,

@@ -326,6 +326,39 @@ class Predict(support.Case):
                 self.assertEqual([row["bucket"] for row in rows],
                                  sorted(row["bucket"] for row in rows))
 
+    def test_every_answer_says_which_nccl(self):
+        """Bytes that fit one bucket take as long in `collective`, but for a launch of at most 11.5 us."""
+        words = ("--nodes=4", "-banalytic", "--set=allreduce={algorithm: nccl, bucket: 64 MiB, overlap: none}")
+        for software, version in (("nnl-2018", 203), ("pytorch", 221)):
+            found = answer("predict", self.job, *words, f"--set=cluster.software={software}")
+            name = f"NCCL {version // 100}.{version % 100} of {software}: "
+            [one] = found["exchanges"]
+            self.assertTrue(found["nccl"].startswith(f"{name}{one['nccl']} (1 x "), found["nccl"])
+            table = answer("collective", "--platform=abci", "--nodes=4", "-banalytic", "-anccl",
+                           f"--bytes={one['bytes']}", f"--software={software}")
+            [row] = table["rows"]
+            self.assertEqual((table["nccl_version"], row["choice"]), (version, one["nccl"]))
+            launch = one["end_s"] - one["begin_s"] - row["time_s"]
+            self.assertTrue(0 <= launch <= 12e-6, launch)
+            for command in (("compare", self.job, self.job), ("explain", self.job)):
+                self.assertIn(name, run(*command, *words, f"--set=cluster.software={software}").stdout)
+        self.assertIn("NCCL 2.27, as no --software", run("collective", "--platform=abci", "--nodes=4",
+                                                         "-banalytic", "-anccl").stdout)
+        swept = run("sweep", self.job, *words[1:], "--scan=cluster.nodes=2..4:x2").stdout
+        self.assertIn("Algorithm nccl is that of NCCL 2.27", swept)
+
+    def test_nodes_from_anywhere_share_uplinks(self):
+        """`cluster.placement` is `network.placement`."""
+        words = ("-banalytic", "--set=allreduce={algorithm: ring}", "--set=platform.network.tiers[0].uplinks=1")
+        near, far = (answer("predict", self.job, *words, "--nodes=64", f"--set={key}")
+                     for key in ("cluster.placement=contiguous", "cluster.placement=scattered"))
+        same = answer("predict", self.job, *words, "--nodes=64", "--set=platform.network.placement=scattered")
+        self.assertEqual(far["step_s"], same["step_s"])
+        [said] = [text for text in near["assumptions"] if text.startswith("network.placement: ")]
+        self.assertIn(f", {100 * (far['step_s'] / near['step_s'] - 1):+.0f} %", said)
+        self.assertIn("no nodes of dgx-h100 share uplinks", self.refused(
+            65, "predict", self.job, "--platform=dgx-h100", "--set=cluster.placement=scattered"))
+
     def test_the_all_reduces_as_csv_are_those_of_the_json(self):
         path = self.directory / "exchanges.csv"
         rows = answer("predict", self.job, "--csv", path)["exchanges"]
@@ -335,8 +368,8 @@ class Predict(support.Case):
         for one, other in zip(found, rows):
             self.assertEqual(list(one), list(other))
             for key, value in other.items():
-                if isinstance(value, str):
-                    self.assertEqual(one[key], value)
+                if value is None or isinstance(value, str):
+                    self.assertEqual(one[key], value or "")
                 else:
                     self.assertAlmostEqual(float(one[key]), value, 9)
         alone = run("predict", self.job, "--csv", "-", "--nodes=1", "--set=cluster.devices_per_node=1", "--set=allreduce.grid=null")

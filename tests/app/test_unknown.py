@@ -143,6 +143,17 @@ class Unknown(support.Case):
             self.assertEqual(jsonschema.Draft202012Validator(schema).is_valid(job), right, rate)
 
 
+class OneOf(support.Case):
+    """What is one of several is all of them, equally likely."""
+
+    def test_numbers_are_means(self):
+        key = "training.phases[1].epochs"
+        each = [answer("predict", self.job, "-banalytic", "--set", f"{key}={value}") for value in (20, 60)]
+        mean = answer("predict", self.job, "-banalytic", "--set", f"{key}={{one_of: [20, 60]}}")
+        self.assertAlmostEqual(mean["time_to_train_s"] / sum(one["time_to_train_s"] for one in each), 1 / 2, 9)
+        self.assertTrue(any("means of 2 jobs" in text for text in mean["assumptions"]))
+
+
 class Stated(unittest.TestCase):
     """The intervals that experiment 01 states."""
 

@@ -206,9 +206,9 @@ TEST(columns_are_as_wide_as_needed_and_none_is_empty)
     HELD(text) out = {0};
     OWN(json) *rows = answer_list(&stop_columns, stop, ARRAY_SIZE(stop));
     columns_print(&out, "tracks, lifts, name: stop, wait_s~", rows);
-    assert_string_equal(out.data, "  tracks  stop   wait  from   to\n"
-                                  "       2  west  1.5 s   1 s  2 s\n"
-                                  "   12345            -     -    -\n");
+    assert_string_equal(out.data, "  tracks  stop    wait    from      to\n"
+                                  "       2  west  1.50 s  1.00 s  2.00 s\n"
+                                  "   12345             -       -       -\n");
 }
 
 static void add(void *context, const char *path, const char *type, const char *help)

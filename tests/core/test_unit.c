@@ -129,6 +129,29 @@ TEST(prints_with_a_readable_prefix)
     printed(UNIT_NONE, NAN, "-");
 }
 
+/* Digits end at a twentieth of the interval, and no unit is another than the centre's. */
+TEST(prints_an_interval_as_its_centre)
+{
+    const struct {
+        enum unit unit;
+        double value, centre, low, high;
+        const char *text;
+    } rows[] = {
+        {UNIT_FRACTION, 0.7932, 0.7932, 0.5196, 0.9456, "79 %"},
+        {UNIT_FRACTION, 0.9456, 0.7932, 0.5196, 0.9456, "95 %"},
+        {UNIT_SECONDS, 973.8, 507.8, 303.3, 973.8, "970 s"},
+        {UNIT_SECONDS, 0.0107, 0.01067, 0.009675, 0.01304, "10.7 ms"},
+        {UNIT_SECONDS, 1.004, 1, 1, 1.004, "1.004 s"},
+        {UNIT_IMAGES_PER_SECOND, 853286, 853286, 552528, 1011344, "850000 images/s"},
+        {UNIT_SECONDS, 0.04927, 0.04927, NAN, NAN, "49.27 ms"},
+        {UNIT_SECONDS, 0.04927, 0.04927, 0.04927, 0.04927, "49.27 ms"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        assert_string_equal(
+            unit_likely(rows[i].unit, rows[i].value, rows[i].centre, rows[i].low, rows[i].high),
+            rows[i].text);
+}
+
 TEST(what_is_printed_is_read_again_to_four_digits)
 {
     for (int unit = 0; unit < UNIT_COUNT; unit++) {
