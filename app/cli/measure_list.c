@@ -42,7 +42,7 @@ static int add_network(struct measure_list *list, char *word, struct err *err)
     AUTORELEASE(err) struct err found = {0};
     struct model *model = network_open(NULL, word, network.image, network.classes, NULL, &found);
     if (!model)
-        return err_add_code(err, 64, "--networks: %s", found.text);
+        return err_add_code(err, 64, "%s", err_reason(&found));
     network.image = model->image;
     model_free(model);
     network.name = base_copy(word);

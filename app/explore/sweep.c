@@ -297,14 +297,15 @@ static uint64_t add_platform(const struct sweep *sweep, int64_t point, uint64_t 
     return hash;
 }
 
-/* Of all platforms and software profiles that axes name, or of the job's own. */
+/* Of all platforms and software profiles that axes name, or of the job's own; and of the job with
+ * each network, which may be of another profile (without_layout). */
 static char *platforms_text(const struct sweep *sweep)
 {
     uint64_t hash = add_platform(sweep, 0, BASE_HASH_SEED);
     for (int32_t i = 0; i < sweep->axes.count; i++) {
         const struct scanned *axis = &sweep->axes.item[i];
         if (strcmp(axis->key, "cluster.platform") != 0 &&
-            strcmp(axis->key, "cluster.software") != 0)
+            strcmp(axis->key, "cluster.software") != 0 && strcmp(axis->key, "model.network") != 0)
             continue;
         for (int32_t k = 1; k < axis->value.count; k++)
             hash = add_platform(sweep, k * axes_stride(&sweep->axes, i), hash);

@@ -25,7 +25,11 @@ static int apply_software(struct job *job, struct err *err)
     if (!name)
         return 0;
     AUTOFREE char *path = path_at(job, "cluster.software", name);
-    job->software = software_read(job->files, path, err);
+    AUTORELEASE(err) struct err found = {0};
+    job->software = software_read(job->files, path, &found);
+    err_warn_all(err, &found);
+    if (!job->software)
+        return scenario_blame(&job->scenario, "cluster.software", &found, err);
     if (job->software && job->software->without_layout && !model_has_layout(job->model)) {
         struct software *named = job->software;
         job->software = software_read(job->files, named->without_layout, err);
@@ -37,7 +41,7 @@ static int apply_software(struct job *job, struct err *err)
         return -1;
     if (job->software && job->platform)
         software_apply(job->software, platform_change_device(job->platform));
-    return job->software ? 0 : -1;
+    return 0;
 }
 
 static int place(struct job *job, struct err *err)

@@ -140,7 +140,7 @@ static const struct option job_options[] = {
     ROW_PLATFORM(AT(platform)),
     ROW_COUNT,
     OPTION_ROW("network", 0, OPTION_TEXT, AT(network), "NAME", NULL,
-               "One of 'foretrain list networks' (default: resnet50)"),
+               "One of 'foretrain list networks' (default: resnet50), or a file: ./mine.yaml"),
     OPTION_ROW("batch", 0, OPTION_INTEGER, AT(batch), "N", NULL,
                "Images per device and step (default: 32)"),
     OPTION_ROW("target", 0, OPTION_TEXT, AT(target), "ACCURACY", NULL,

@@ -369,11 +369,12 @@ static void add_recipe(struct prediction *prediction)
         return;
     const char *recipe = scenario->training.recipe;
     struct convergence curve = scenario_convergence(scenario);
-    add_assumption(result, recipe ? base_format("epochs to the target: as runs of recipe %s needed "
-                                                "them (foretrain show convergence), whatever this "
-                                                "job's optimizer and learning rate",
-                                                recipe)
-                                  : base_copy("epochs to the target: by the job's own points"));
+    bool lars = scenario->training.optimizer == OPTIMIZER_LARS;
+    add_assumption(result,
+                   recipe ? base_format("epochs to the target: as runs of recipe %s needed "
+                                        "them, with LARS%s (foretrain show convergence)",
+                                        recipe, lars ? "" : "; the optimizer of this job is sgd")
+                          : base_copy("epochs to the target: by the job's own points"));
     if (result->plan.phase_count > 1)
         add_assumption(
             result, base_copy("an epoch with batch B is 1 / E(B) of the way to a target that "

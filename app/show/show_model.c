@@ -1,5 +1,6 @@
 #include "app/show/show.h"
 
+#include "app/job/job.h"
 #include "models/networks.h"
 
 enum { IMAGENET_CLASSES = 1000 };
@@ -127,10 +128,23 @@ static void print_json(struct text *out, const struct model *model)
         });
 }
 
+static int refuse_job(const char *path, struct err *err)
+{
+    AUTORELEASE(job) struct job job = {0};
+    AUTORELEASE(err) struct err ignored = {0};
+    if (job_read(&job, NULL, path, NULL, 0, &draw_centre, &ignored))
+        return 0;
+    const char *network = job.scenario.model.network;
+    return err_add_code(err, 64, "%s is a job; 'foretrain show model %s' shows its network", path,
+                        network);
+}
+
 int show_model(const char *name, int32_t image, int32_t sequence, enum show_model_form form,
                struct text *out, struct err *err)
 {
     const struct transformer keys = {.sequence = sequence};
+    if (network_is_file(name) && refuse_job(name, err))
+        return -1;
     struct model *model = network_open(NULL, name, image, IMAGENET_CLASSES, &keys, err);
     if (!model)
         return -1;

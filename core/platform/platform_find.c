@@ -220,8 +220,10 @@ char *platform_find_file(const char *below, const char *what, const char *name, 
         folder = base_copy(below_it);
     AUTOFREE char *missing = NULL;
     char *path = find_in(folder, what, name, &missing);
+    AUTOFREE char *here = base_format("./%s.yaml", name);
     if (!path)
-        err_add_code(err, 66, "%s", missing);
+        err_add_code(err, 66, "%s%s%s%s", missing, access(here, F_OK) ? "" : "; the file here is '",
+                     access(here, F_OK) ? "" : here, access(here, F_OK) ? "" : "'");
     free(folder);
     return path;
 }
@@ -237,6 +239,8 @@ static char *path_beside(const char *file, const char *name)
     const char *slash = strrchr(file, '/');
     if (name[0] == '/' || !slash)
         return base_copy(name);
+    while (!strncmp(name, "./", 2))
+        name += 2;
     return base_format("%.*s/%s", (int)(slash - file), file, name);
 }
 

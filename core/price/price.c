@@ -23,8 +23,8 @@
 static const struct field price_rows[] = {
     ROW("version", version, NULL, "of this format", .kind = FIELD_INTEGER, .minimum = 1,
         .maximum = 1),
-    TEXT("name", name, NULL, "the file's name without .yaml"),
-    TEXT("description", description, NULL, "one line for people"),
+    TEXT("name", name, "", "the file's name without .yaml, which it is when not given"),
+    TEXT("description", description, "", "one line for people"),
     TEXT("date", date, NULL, "as of which the numbers hold: 2026-03-31"),
     ROW("for", devices, "",
         "devices that the numbers are of, as in foretrain list devices; others "
@@ -126,6 +126,9 @@ static int read_end(struct prices *prices, const char *path, double quantile, st
     const struct node *root = yaml_root(document);
     int failed = check_ranges(root, err) || unknowns_settle(&unknowns, document, "", err) ||
                  field_read(&price_table, root, prices, err) || check_needs(prices, root, err);
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    if (!failed && !prices->name)
+        prices->name = base_format("%.*s", (int)strcspn(file, "."), file);
     return failed ? -1 : 0;
 }
 

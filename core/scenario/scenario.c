@@ -1,6 +1,7 @@
 #include "core/scenario/scenario.h"
 
 #include <sha2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -103,6 +104,17 @@ bool scenario_takes(const char *assignment)
     return strncmp(assignment, "platform.", 9) != 0 && strncmp(assignment, "device.", 7) != 0;
 }
 
+/* "allreduce.grid=34x32", as `collective --grid` has it, is a mapping. */
+static int assign(struct document *document, const char *assignment, struct err *err)
+{
+    int columns, rows, end = 0;
+    int found = sscanf(assignment, "allreduce.grid=%dx%d%n", &columns, &rows, &end);
+    if (found != 2 || assignment[end])
+        return yaml_set(document, assignment, err);
+    AUTOFREE char *mapping = base_format("allreduce.grid={columns: %d, rows: %d}", columns, rows);
+    return yaml_set(document, mapping, err);
+}
+
 static struct document *read_with_assignments(const struct files *files, const char *path,
                                               const char *const *set, int32_t set_count,
                                               struct unknowns *unknowns, struct err *err)
@@ -112,7 +124,7 @@ static struct document *read_with_assignments(const struct files *files, const c
         return NULL;
     int failed = 0;
     for (int32_t i = 0; i < set_count; i++)
-        failed |= scenario_takes(set[i]) ? yaml_set(document, set[i], err) : 0;
+        failed |= scenario_takes(set[i]) ? assign(document, set[i], err) : 0;
     if (!failed && !unknowns_settle(unknowns, document, "", err))
         return document;
     yaml_free(document);

@@ -197,6 +197,15 @@ class Usage(support.Case):
         self.assertIn("--set: error", said)
         self.assertIn("cluster.devices_per_node=9\n" + " " * 27 + "^", said)
 
+    def test_names_near_by_and_values_are_pointed_at(self):
+        job = self.write("job.yaml", support.JOB)
+        self.assertIn("cluster.software=pytroch\n", self.refused(66, "predict", job, "--set=cluster.software=pytroch"))
+        self.assertIn("what if it had: --set platform.nodes=2000", self.refused(
+            65, "predict", job, "--nodes=2000", "--set=allreduce={algorithm: ring}"))
+        grids = [support.answer("predict", job, "-banalytic", f"--set=allreduce.grid={grid}")["step_s"]
+                 for grid in ("2x8", "{columns: 2, rows: 8}")]
+        self.assertEqual(*grids)
+
     def test_one_of_a_thing_is_singular(self):
         self.assertIn("1 element on 1 rank by ring: 0 rounds",
                       run("show", "collective", "--ranks=1").stdout)
