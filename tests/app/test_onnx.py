@@ -46,6 +46,8 @@ class Counter(TorchDispatchMode):
             self.count += out.numel() * args[0].shape[-1]
         elif func in (aten.addmm.default, aten.baddbmm.default):
             self.count += out.numel() * args[1].shape[-1]
+        elif "scaled_dot_product" in str(func):  # fused, from PyTorch 2 on
+            self.count += 2 * args[0].numel() * args[1].shape[-2]
         return out
 
 

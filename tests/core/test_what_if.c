@@ -385,8 +385,13 @@ static bool is_idle(struct platform *platform, const struct number *number)
     int32_t kind;
     if (sscanf(number->path, "node.links[%d]", &kind) == 1 && !is_used(platform, kind))
         return true;
-    return !strcmp(number->path, "device.memory") ||
-           (number->count && !strstr(number->path, ".uplinks")) ||
+    static const char *const elsewhere[] = {
+        /* read by drafts of platforms, or by profiles of software */
+        "device.memory", "device.links.bandwidth", "device.peak.tf32", "device.sustained"};
+    for (size_t i = 0; i < sizeof(elsewhere) / sizeof(*elsewhere); i++)
+        if (!strcmp(number->path, elsewhere[i]))
+            return true;
+    return (number->count && !strstr(number->path, ".uplinks")) ||
            (!strcmp(number->path, "transport.inside") && platform_devices_per_node(platform) == 1);
 }
 

@@ -206,6 +206,15 @@ static void add_quantity(void *context, const struct quantity *quantity, enum un
     add(context, quantity->path, unit)->value = &((struct quantity *)(size_t)quantity)->value;
 }
 
+/* The rails of a tier; 1 of other records. */
+static int64_t rails_of(const struct field_table *table, const void *record)
+{
+    for (int32_t i = 0; i < table->count; i++)
+        if (!strcmp(table->field[i].path, "rails"))
+            return *(const int64_t *)((const char *)record + table->field[i].offset);
+    return 1;
+}
+
 static void add_whole(struct number_list *list, const char *prefix, const struct field_table *table,
                       void *record)
 {
@@ -214,7 +223,9 @@ static void add_whole(struct number_list *list, const char *prefix, const struct
         void *member = (char *)record + field->offset;
         AUTOFREE char *path = base_format("%s%s", prefix, field->path);
         if (field->kind == FIELD_INTEGER && *(int64_t *)member != 0) {
-            add(list, path, UNIT_NONE)->count = member;
+            struct number *number = add(list, path, UNIT_NONE);
+            number->count = member;
+            number->part = strstr(path, ".uplinks") ? rails_of(table, record) : 1;
         } else if (field->kind == FIELD_LIST) {
             const struct field_list *items = member;
             for (int32_t k = 0; k < items->count; k++) {
@@ -252,8 +263,10 @@ double number_scale(const struct number *number, double factor)
 
 void number_set(const struct number *number, double value)
 {
-    if (number->value)
+    if (number->value) {
         *number->value = value;
-    else
-        *number->count = value < 1 ? 1 : llround(value);
+    } else {
+        int64_t parts = llround(value / (double)number->part);
+        *number->count = number->part * (parts < 1 ? 1 : parts);
+    }
 }

@@ -59,6 +59,7 @@ struct number {
     enum unit unit;
     double *value;  /**< NULL: it is whole */
     int64_t *count; /**< NULL: it is not */
+    int64_t part;   /**< of which it is a multiple: rails share uplinks evenly */
 };
 
 /** All of them. */
@@ -76,5 +77,5 @@ bool number_is_rate(const struct number *number);
 /** Multiply it.  @return what it was, for number_set(). */
 double number_scale(const struct number *number, double factor);
 
-/** Set it; a whole number is rounded, and at least 1. */
+/** Set it; a whole number is rounded to a multiple of its part, and at least one. */
 void number_set(const struct number *number, double value);
