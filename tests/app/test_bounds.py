@@ -13,6 +13,8 @@ LARGE = {"GFLOP/s": 1e9, "%": 0.01}  # the units that schemas name first and tha
 SOFTWARE = {
     "version": 1, "name": "both", "description": "a test", "nccl": 203, "groups": 4,
     "overlap": "backward", "jitter": "1 %", "startup": "1 s",
+    "kinds": {"source": "a test", "residual": "5 %",
+              "rates": [{"kernel": "gemm", "math": "90 %", "memory": "50 %", "spread": "20 %", "share": "50 %"}]},
     "fits": [{"device": "both", "small_batch": 1, "small_fusion": "none", "efficiency": "50 %",
               "kernel_overhead": "8 us", "efficiency_sd": "1 %", "overhead_sd": "50 %",
               "correlation": 0.5, "residual": "1 %", "rows": 3}],

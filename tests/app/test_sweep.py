@@ -20,8 +20,8 @@ NUMBERS = {"step_s": ("step_s",), "images_per_s": ("images_per_s",),
            "time_to_train_s": ("time_to_train_s",), "epochs": ("epochs",)}
 INTERVALS = ("step_s", "images_per_s", "scaling_efficiency", "time_to_train_s")
 HEADER = [key + end for key in ("step_s", "images_per_s", "samples_per_s", "scaling_efficiency", "time_to_train_s", "epochs",
-                                "batch_known", "device_hours", "cost", "energy_kwh", "carbon_kg")
-          for end in ("", "_low", "_high") if key not in ("epochs", "batch_known") or not end]
+                                "batch_known", "nccl_version", "nccl", "device_hours", "cost", "energy_kwh", "carbon_kg")
+          for end in ("", "_low", "_high") if key not in ("epochs", "batch_known", "nccl_version", "nccl") or not end]
 HEADER += ["simulated_over_closed_form", "backend", "status", "reason"]
 
 
