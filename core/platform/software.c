@@ -163,6 +163,15 @@ static int check(const struct software *software, const struct node *root, struc
         result = origin_error(&field_origin(root, path)->origin, err, "a second fit for '%s'",
                               fit[i].device);
     }
+    const struct software_kind *kind = software->kinds.item;
+    for (int32_t i = 1; i < software->kinds.count; i++)
+        for (int32_t k = 0; k < i; k++) {
+            if (kind[i].kernel != kind[k].kernel || kind[i].dtype != kind[k].dtype)
+                continue;
+            AUTOFREE char *path = base_format("kinds.rates.%d.kernel", i);
+            result = origin_error(&field_origin(root, path)->origin, err, "a second rate for '%s'",
+                                  kernel_names[kind[i].kernel]);
+        }
     return result;
 }
 

@@ -108,6 +108,17 @@ TEST(refuses_two_fits_for_one_device)
     assert_int_equal(err.exit_code, 65);
 }
 
+TEST(refuses_two_rates_for_one_kind)
+{
+    HELD(err) err = {0};
+    static const char rates[] = "kinds:\n  rates:\n    - {kernel: gemm}\n"
+                                "    - {kernel: gemm, precision: fp32}\n    - {kernel: gemm}\n";
+    AUTOFREE char *text = base_format("%s%s%s", HEAD, rates, "fits:\n" FIT("a"));
+    assert_null(read_text(text, &err));
+    assert_has(err.text, "a second rate for 'gemm'");
+    assert_int_equal(err.exit_code, 65);
+}
+
 TEST(refuses_what_it_does_not_know)
 {
     static const struct {
