@@ -3,8 +3,9 @@
 
 Usage: acceptance.sh --results DIRECTORY...
 
-Each DIRECTORY holds the acceptance.json of a call.  A row's command names its parts: what these came
-to stands in the row, failures like passes.  Of two runs of a part the later one counts.  A line below
+Each DIRECTORY holds the acceptance.json of a call.  A row's command names its parts: the row gets the
+results of those that no row above has, failures like passes.  Of two runs of a part the later one
+counts.  A line below
 the table says on what machine and with what versions each run was made.
 """
 import json
@@ -47,10 +48,11 @@ def run_line(machine):
 
 def filled(page, calls):
     """The page with the results of calls."""
-    found = latest(calls)
+    found, above = latest(calls), {"build"}
 
     def row(match):
-        parts = [name for name in match[3].split(",") if name != "build" and name[:5] != "plans"]
+        parts = [name for name in match[3].split(",") if name not in above and name[:5] != "plans"]
+        above.update(parts)
         told = [f"{told} ({time})" for name, (time, told) in found.items()
                 if name.split(":")[0] in parts]
         return f"{match[1]}{'; '.join(told)}{match[2]}" if told else match[0]
