@@ -17,26 +17,27 @@ int32_t build_layer(struct model *model, int32_t from, const char *block, const 
 /** Append the global average pool and the linear classifier "fc" after layer @from. */
 void build_head(struct model *model, int32_t from);
 
-/** A built-in network by name, and what it is. */
-struct network_entry {
+/** A row of pictures.csv: a network of pictures, for predictions.  The array ends with name NULL.
+ */
+struct picture {
     const char *name, *help;
     int32_t smallest, multiple; /**< of an image's side [pixels]; 0: 32, any */
     int32_t side;               /**< as published [pixels]; 0: 224 */
+    const char *source;         /**< its paper; the layers' order is torchvision 0.14's */
+    const char *layers;         /**< in the notation of models/notation.h */
 };
 
-/** Network @index of models/pictures.c, or NULL. */
-const struct network_entry *picture_entry(int32_t index);
+/** Made from the CSV file of this folder. */
+extern const struct picture pictures[];
 
-/** The layers of network @index of models/pictures.c. */
-void picture_build(struct model *model, int32_t index);
-
-/** A published transformer, or the one of a job's keys. */
+/** A row of transformers.csv: a published transformer, or the one of a job's keys.  The array ends
+ * with name NULL. */
 struct transformer_preset {
     const char *name, *help;
     struct transformer shape;
 };
 
-/** Ended by a row without a name. */
+/** Made from the CSV file of this folder. */
 extern const struct transformer_preset transformer_presets[];
 
 /** A transformer by @preset, but for those @keys that are given; of tokens, or of square images of

@@ -6,6 +6,7 @@
 
 #include "core/base/base.h"
 #include "models/build.h"
+#include "models/notation.h"
 
 enum { NAMES = 256 }; /* of all networks, at most */
 
@@ -77,14 +78,12 @@ static const struct transformer_preset *find_transformer(const char *name)
     return NULL;
 }
 
-/* Its index in models/pictures.c, or -1. */
-static int32_t find_picture(const char *name)
+static const struct picture *find_picture(const char *name)
 {
-    const struct network_entry *entry;
-    for (int32_t i = 0; (entry = picture_entry(i)); i++)
-        if (same(name, entry->name, strlen(name)))
-            return i;
-    return -1;
+    for (const struct picture *picture = pictures; picture->name; picture++)
+        if (same(name, picture->name, strlen(name)))
+            return picture;
+    return NULL;
 }
 
 void network_list(struct text *out)
@@ -96,9 +95,8 @@ void network_list(struct text *out)
         text_add(out, "%-22s %s%s\n", *name, help[i].help,
                  strstr(*name, "_v1") ? ", as first published (2015)" : "");
     }
-    const struct network_entry *entry;
-    for (int32_t i = 0; (entry = picture_entry(i)); i++)
-        text_add(out, "%-22s %s\n", entry->name, entry->help);
+    for (const struct picture *picture = pictures; picture->name; picture++)
+        text_add(out, "%-22s %s\n", picture->name, picture->help);
     for (const struct transformer_preset *preset = transformer_presets; preset->name; preset++)
         text_add(out, "%-22s %s\n", preset->name, preset->help);
 }
@@ -115,8 +113,8 @@ static int refuse_name(const char *name, struct err *err)
     size_t count = 0;
     for (; network_names[count]; count++)
         names[count] = network_names[count];
-    for (int32_t i = 0; picture_entry(i); i++)
-        names[count++] = picture_entry(i)->name;
+    for (int32_t i = 0; pictures[i].name; i++)
+        names[count++] = pictures[i].name;
     for (int32_t i = 0; transformer_presets[i].name; i++)
         names[count++] = transformer_presets[i].name;
     const char *nearest = base_nearest(name, names);
@@ -131,7 +129,7 @@ static int refuse_name(const char *name, struct err *err)
 
 bool network_is_known(const char *name, struct err *err)
 {
-    return find_name(name) || find_transformer(name) || find_picture(name) >= 0 ||
+    return find_name(name) || find_transformer(name) || find_picture(name) ||
            !refuse_name(name, err);
 }
 
@@ -150,7 +148,7 @@ static int32_t smallest_image(const char *name)
 }
 
 /* Whether a network takes images of @image pixels; if not, @err says why. */
-static bool fits(const struct network_entry *entry, int32_t image, struct err *err)
+static bool fits(const struct picture *entry, int32_t image, struct err *err)
 {
     int32_t smallest = entry->smallest ? entry->smallest : 32; /* halved five times */
     if (image < smallest)
@@ -168,20 +166,20 @@ static struct model *build_pictures(const char *name, int32_t image, int32_t cla
                                     struct err *err)
 {
     const char *known = find_name(name);
-    int32_t index = find_picture(name);
-    struct network_entry entry = {.name = known, .smallest = known ? smallest_image(known) : 0};
-    if (!known && index < 0) {
+    const struct picture *picture = find_picture(name),
+                         ours = {.name = known, .smallest = known ? smallest_image(known) : 0};
+    if (!known && !picture) {
         refuse_name(name, err);
         return NULL;
     }
-    if (!known)
-        entry = *picture_entry(index);
-    image = image ? image : entry.side ? entry.side : 224;
-    if (!fits(&entry, image, err))
+    if (known)
+        picture = &ours;
+    image = image ? image : picture->side ? picture->side : 224;
+    if (!fits(picture, image, err))
         return NULL;
-    struct model *model = model_new(entry.name, image, classes);
+    struct model *model = model_new(picture->name, image, classes);
     if (!known)
-        picture_build(model, index);
+        notation_build(model, picture->layers);
     else if (resnet_depth(known))
         resnet_build(model, resnet_depth(known), strstr(known, "_v1"));
     else if (strcmp(known, "vgg16") == 0)

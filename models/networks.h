@@ -9,7 +9,7 @@
  * 4.2), with projections where the shape changes (option B).
  * vgg16 (Simonyan and Zisserman 2014).
  * toy: three convolutions with batch norm and a linear layer, for tests and teaching.
- * resnext50_32x4d, mobilenet_v2, unet, ...: pictures.c, for predictions.
+ * resnext50_32x4d, mobilenet_v2, unet, ...: pictures.csv, for predictions.
  * transformer, and published ones by name: bert-large, gpt2, llama-3-8b, vit_b_16, ...
  *
  * Any other network is a file that lists its layers (network_table); both become the same struct

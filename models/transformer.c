@@ -1,5 +1,5 @@
 /* Transformers of tokens or of pictures.
- * Sources: shape of each published network beside its row; the layers: Vaswani et al. 2017,
+ * Sources: shapes of published networks: transformers.csv; the layers: Vaswani et al. 2017,
  * "Attention is all you need"; Devlin et al. 2018 (BERT), Radford et al. 2019 (GPT-2), Dosovitskiy
  * et al. 2020 (ViT), Touvron et al. 2023 (Llama), Jiang et al. 2024 (Mixtral); biases and heads as
  * in the implementations of Hugging Face and torchvision. */
@@ -12,49 +12,6 @@
 #include <string.h>
 
 #include "core/base/base.h"
-
-#define BERT                                                                                       \
-    .vocab = 30522, .sequence = 512, .positions = 512, .segments = 2, .norm = NORM_POST_LAYER,     \
-    .dropout = CHOICE_TRUE, .tied = CHOICE_TRUE
-#define GPT(count)                                                                                 \
-    .vocab = 50257, .sequence = count, .positions = count, .dropout = CHOICE_TRUE,                 \
-    .tied = CHOICE_TRUE
-#define LLAMA(words, count)                                                                        \
-    .kv_heads = 8, .vocab = words, .sequence = count, .norm = NORM_RMS,                            \
-    .position = POSITION_ROTARY, .gated = CHOICE_TRUE, .bias = CHOICE_FALSE
-#define SIZE(l, d, h)      .layers = l, .hidden = d, .heads = h
-#define VIT(side, l, d, h) .patch = side, .head = HEAD_CLASSES, SIZE(l, d, h)
-
-const struct transformer_preset transformer_presets[] = {
-    {"transformer", "a transformer of model.layers, hidden, heads and vocab", {0}},
-    {"bert-base", "BERT, pre-training", {SIZE(12, 768, 12), BERT, .head = HEAD_MASKED_TOKEN}},
-    {"bert-large", "BERT, pre-training", {SIZE(24, 1024, 16), BERT, .head = HEAD_MASKED_TOKEN}},
-    {"bert-base-squad", "BERT, answers of SQuAD", {SIZE(12, 768, 12), BERT, .head = HEAD_SPAN}},
-    {"bert-large-squad", "BERT, answers of SQuAD", {SIZE(24, 1024, 16), BERT, .head = HEAD_SPAN}},
-    {"gpt2", "GPT-2, 124 million parameters", {SIZE(12, 768, 12), GPT(1024)}},
-    {"gpt2-medium", "GPT-2, 355 million parameters", {SIZE(24, 1024, 16), GPT(1024)}},
-    {"gpt2-large", "GPT-2, 774 million parameters", {SIZE(36, 1280, 20), GPT(1024)}},
-    {"gpt2-xl", "GPT-2, 1.6 billion parameters", {SIZE(48, 1600, 25), GPT(1024)}},
-    {"gpt3-175b", "GPT-3 (Brown et al. 2020, table 2.1)", {SIZE(96, 12288, 96), GPT(2048)}},
-    {"llama-3-8b",
-     "Llama 3 (Grattafiori et al. 2024, table 3)",
-     {SIZE(32, 4096, 32), .ffn = 14336, LLAMA(128256, 8192)}},
-    {"llama-3-70b",
-     "Llama 3 (Grattafiori et al. 2024, table 3)",
-     {SIZE(80, 8192, 64), .ffn = 28672, LLAMA(128256, 8192)}},
-    {"llama-3-405b",
-     "Llama 3 (Grattafiori et al. 2024, table 3)",
-     {SIZE(126, 16384, 128), .ffn = 53248, LLAMA(128256, 8192)}},
-    {"mixtral-8x7b",
-     "Mixtral (Jiang et al. 2024, table 1), 2 of 8 experts",
-     {SIZE(32, 4096, 32), .ffn = 14336, LLAMA(32000, 32768), .experts = 8, .active = 2}},
-    {"vit_b_16", "ViT, patches of 16 pixels", {VIT(16, 12, 768, 12)}},
-    {"vit_b_32", "ViT, patches of 32 pixels", {VIT(32, 12, 768, 12)}},
-    {"vit_l_16", "ViT, patches of 16 pixels", {VIT(16, 24, 1024, 16)}},
-    {"vit_l_32", "ViT, patches of 32 pixels", {VIT(32, 24, 1024, 16)}},
-    {"vit_h_14", "ViT, patches of 14 pixels", {VIT(14, 32, 1280, 16)}},
-    {0},
-};
 
 /* ---- keys ---- */
 

@@ -8,11 +8,14 @@ empty cell stays 0, and so does the first member of a last row, which ends the a
 """
 import csv
 import json
+import re
 import sys
 
 
 def literal(cell):
-    """A number as it is, anything else as a C string."""
+    """A number, or a constant such as NORM_RMS, as it is; anything else as a C string."""
+    if re.fullmatch("[A-Z]+(_[A-Z]+)+", cell):
+        return cell
     try:
         float(cell)
         return cell
