@@ -10,7 +10,6 @@
 #include "exec/cuda/device_cuda_moved.h"
 #include "exec/cuda/device_cuda_pass.h"
 #include "exec/cuda/device_cuda_plans.h"
-#include "exec/cuda/device_cuda_side.h"
 #include "exec/cuda/device_cuda_weights.h"
 #include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/gpu.h"
@@ -162,12 +161,7 @@ static void issue_compute(struct device_state *state, cudaStream_t stream, const
 {
     int32_t index = step->compute.layer, micro = step->compute.micro;
     const void *images = micro_images(state, slot, micro);
-    enum compute_op op = step->compute.op;
-    if (op == COMPUTE_BACKWARD_DATA || op == COMPUTE_BACKWARD_FILTER)
-        cuda_side_clear(state, stream, index);
-    else
-        cuda_side_join(state, stream);
-    switch (op) {
+    switch (step->compute.op) {
     case COMPUTE_FORWARD:
         if (index == 0 && micro == 0)
             bring_words(stream, slot);
@@ -202,12 +196,6 @@ static void issue(struct device_state *state, struct stream *stream, const struc
     CUDA_CHECK_LAUNCHES(step->name[0] ? step->name : "a step");
 }
 
-static int32_t choices(const struct device_state *state, struct choice *choice)
-{
-    const int32_t count = cuda_plans_choices(state, choice);
-    return count + cuda_side_choices(state, choice + count);
-}
-
 static void *gradients(struct device_state *state)
 {
     return state->gradient;
@@ -237,7 +225,11 @@ struct rate device_cuda_rate(const struct device_state *state, int32_t iteration
 
 static bool launch(struct device_state *state, struct stream *compute, int32_t iteration)
 {
-    return cuda_side_launch(state, slot_of(state, iteration), compute);
+    const struct cuda_slot *slot = slot_of(state, iteration);
+    if (!slot->graph)
+        return false;
+    CUDA_CHECK(cudaGraphLaunch(slot->graph, cuda_stream_handle(compute)));
+    return true;
 }
 
 static bool captured_beside(enum lane lane)
@@ -254,7 +246,6 @@ static void capture(struct device_state *state, struct stream *const *lane, int3
     for (int32_t i = 0; i < LANE_COUNT; i++)
         if (captured_beside((enum lane)i))
             cuda_stream_wait(lane[i], state->fork);
-    state->side.captured = true;
 }
 
 static void capture_end(struct device_state *state, struct stream *const *lane, int32_t iteration)
@@ -268,8 +259,7 @@ static void capture_end(struct device_state *state, struct stream *const *lane, 
         cuda_stream_wait(lane[LANE_COMPUTE], state->join[i]);
     }
     CUDA_CHECK(cudaStreamEndCapture(cuda_stream_handle(lane[LANE_COMPUTE]), &graph));
-    CUDA_CHECK(cudaGraphInstantiate(&slot->graph[state->side.kind], graph, 0));
-    state->side.captured = false;
+    CUDA_CHECK(cudaGraphInstantiate(&slot->graph, graph, 0));
     CUDA_CHECK(cudaGraphDestroy(graph));
 }
 
@@ -309,7 +299,7 @@ const struct device_ops device_cuda_ops = {
     .shared = shared,
     .capture = &captures,
     .moved = cuda_moved,
-    .choices = choices,
+    .choices = cuda_plans_choices,
     .outcome = outcome,
     .score = score,
     .read = cuda_state_read,

@@ -7,7 +7,6 @@
 #include "core/base/base.h"
 #include "core/schedule/iteration.h"
 #include "exec/cuda/device_cuda_plans.h"
-#include "exec/cuda/device_cuda_side.h"
 #include "exec/cuda/device_cuda_weights.h"
 #include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/stream_cuda.h"
@@ -249,7 +248,6 @@ static void lay_out_scratch(struct device_state *state, struct arena *arena)
     scratch->losses = take(arena, state->micro, sizeof(float));
     scratch->scores = take(arena, (int64_t)state->micro * state->job.model->classes, sizeof(float));
     scratch->workspace = take(arena, (int64_t)state->workspace, 1);
-    scratch->beside = take(arena, (int64_t)state->side.workspace, 1);
 }
 
 static size_t lay_out(struct device_state *state, char *base)
@@ -418,7 +416,6 @@ int cuda_state_init(struct device_state *state, const struct device_job *job, co
         state->join[i] = cuda_event_new();
     if (conv_open(&state->library, cache, job->tunes, err) || cuda_plans_find(state, err))
         return -1;
-    cuda_side_open(state);
     cuda_state_place_tensors(state);
     if (allocate(state, err))
         return -1;
@@ -441,11 +438,10 @@ static void release_cuda(struct device_state *state)
     cuda_event_free(state->fork);
     for (int32_t i = 0; i < LANE_COUNT; i++)
         cuda_event_free(state->join[i]);
-    cuda_side_close(state);
     conv_close(state->library);
-    for (int32_t i = 0; i < 2 * state->job.slots; i++)
-        if (state->slot[i / 2].graph[i % 2])
-            CUDA_CHECK(cudaGraphExecDestroy(state->slot[i / 2].graph[i % 2]));
+    for (int32_t i = 0; i < state->job.slots; i++)
+        if (state->slot[i].graph)
+            CUDA_CHECK(cudaGraphExecDestroy(state->slot[i].graph));
     CUDA_CHECK(cudaFreeHost(state->pinned));
     CUDA_CHECK(cudaFreeHost(state->pinned_label));
     CUDA_CHECK(cudaFreeHost(state->slot[0].prepared)); /* the first of all */

@@ -3,7 +3,6 @@
 #include <assert.h>
 
 #include "core/base/base.h"
-#include "exec/cuda/device_cuda_side.h"
 #include "exec/cuda/device_cuda_weights.h"
 
 /* The value of a layer.  A value that is not written in training is written in inference, to the
@@ -343,18 +342,16 @@ void cuda_pass_backward_filter(struct device_state *state, cudaStream_t stream, 
     void *direct = cuda_state_direct(state, weights);
     if (state->graph.node[index].reads < 0)
         settle(state, stream, index); /* else its data step has */
-    const cudaStream_t beside = cuda_side_fork(state, stream, place->given[0]);
     struct conv_call call = {.x = source(state, index, images, true),
                              .dy = place->given[0],
                              .dw = direct ? direct : scratch->dw,
-                             .workspace = beside == stream ? scratch->workspace : scratch->beside};
+                             .workspace = scratch->workspace};
     const enum conv_op op = cuda_state_op(place, PASS_BACKWARD_FILTER);
     if (conv_ops[op].applies)
         apply_source(state, index, op, &call);
-    conv_run(place->plan[op], beside, &call);
+    conv_run(place->plan[op], stream, &call);
     if (!direct)
-        pack(state, beside, weights, state->type, scratch->dw, micro);
-    cuda_side_forked(state);
+        pack(state, stream, weights, state->type, scratch->dw, micro);
     if (!state->job.model->layer[index].bias)
         return;
     kernel_bias_backward(stream, state->type, place->rows, place->channels, place->given[0],

@@ -279,7 +279,7 @@ int cuda_plans_find(struct device_state *state, struct err *err)
     return 0;
 }
 
-static_assert((int)CONV_CHAIN_COUNT < (int)DEVICE_CHOICES, "and the second stream");
+static_assert((int)CONV_CHAIN_COUNT <= (int)DEVICE_CHOICES, "all are reported");
 
 int32_t cuda_plans_choices(const struct device_state *state, struct choice *choice)
 {

@@ -51,32 +51,9 @@ struct cuda_slot {
     void *images;   /**< (batch, height, width, channels) */
     int32_t *label; /**< (batch) */
     struct words *words;
-    struct words *prepared;   /**< in the host's memory, pinned; its outcome is 0 */
-    struct words *result;     /**< the same: words written by the iteration */
-    cudaGraphExec_t graph[2]; /**< by kind: one stream for what is computed, or two
-                                   (exec/cuda/device_cuda_side.h); NULL: not captured yet */
-    int32_t kind;             /**< of its last launch, and if it was timed: */
-    bool timed;
-    struct event *first, *last; /**< around it */
-};
-
-enum {
-    SIDE_RUNS = 15 /**< iterations of each kind that are timed, as many as of chains */
-};
-
-/** The second stream: see exec/cuda/device_cuda_side.h. */
-struct side {
-    struct stream *stream;   /**< NULL: there is none */
-    cudaEvent_t begun, done; /**< of its work */
-    size_t workspace;        /**< bytes that it needs */
-    const void **read;       /**< (layers) gradients that work on it reads, which nothing waited for
-                                  yet */
-    int32_t reads;
-    int32_t kind;  /**< of graph that is launched or captured next */
-    bool timed;    /**< the kinds are still compared */
-    bool captured; /**< an iteration is */
-    int32_t runs[2];
-    double seconds[2][SIDE_RUNS];
+    struct words *prepared; /**< in the host's memory, pinned; its outcome is 0 */
+    struct words *result;   /**< the same: words written by the iteration */
+    cudaGraphExec_t graph;  /**< NULL: not captured yet */
 };
 
 /** Gradients of vectors, partial sums and so on; used by one step at a time. */
@@ -88,7 +65,6 @@ struct scratch {
     float *losses;   /**< (micro-batch) */
     float *scores;   /**< (micro-batch, classes) */
     void *workspace; /**< of convolutions */
-    void *beside;    /**< of those on the second stream */
 };
 
 /** Layers that take a chain which merges something, of those that could, and what that saves in a
@@ -134,7 +110,6 @@ struct device_state {
     struct scratch scratch;
     struct stream *stream;                 /**< for work between iterations */
     struct event *fork, *join[LANE_COUNT]; /**< of a capture */
-    struct side side;
 };
 
 /** How a convolution runs in a @pass of training. */

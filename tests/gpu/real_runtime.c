@@ -61,11 +61,6 @@ void fake_lazy(bool lazy)
     (void)lazy;
 }
 
-void fake_joined_first(bool first)
-{
-    (void)first;
-}
-
 bool fake_watches(void)
 {
     return false;

@@ -49,8 +49,6 @@ void launch_graph(cudaStream_t stream, const std::vector<graph_lane> &lane)
         all_lanes.begun.push_back(begun_of(lines(stream, lane.size())[i]));
         end.push_back(lane[i].work.size());
     }
-    for (size_t i = lane.size(); all().joined_first && --i > 0;)
-        advance(&all_lanes, i, lane[i].work.size());
     for (size_t i = 0; i < lane.size(); i++)
         advance(&all_lanes, i, lane[i].work.size());
     for (size_t i = 0; watching && i < lane.size(); i++)

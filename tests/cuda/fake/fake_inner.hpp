@@ -23,7 +23,7 @@ struct registry {
     size_t in_use = 0, capacity = size_t(1) << 30;
     int64_t launches = 0;
     int devices = 1;
-    bool lazy = false, joined_first = false;
+    bool lazy = false;
     double passed = 0; /* seconds that the device's clock is ahead */
 };
 

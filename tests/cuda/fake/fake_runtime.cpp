@@ -193,11 +193,6 @@ void fake_lazy(bool lazy)
     all().lazy = lazy;
 }
 
-void fake_joined_first(bool first)
-{
-    all().joined_first = first;
-}
-
 void fake_devices(int count)
 {
     all().devices = count;

@@ -41,10 +41,6 @@ void fake_enqueue_c(cudaStream_t stream, void (*run)(void *argument), const void
 /** Run work as late as possible from now on, or (false) at once; nothing may be pending. */
 void fake_lazy(bool lazy);
 
-/** Let the streams that join a capture run before the one that began it, as early as their waits
- * allow, from now on when the graph is launched; or (false) as late as the others' waits allow. */
-void fake_joined_first(bool first);
-
 /** How many devices there are from now on (at first 1); 0: calls fail with cudaErrorNoDevice. */
 void fake_devices(int count);
 
