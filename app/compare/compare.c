@@ -1,15 +1,88 @@
-#include "app/compare/compare.h"
-
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/cli/command.h"
+#include "app/cli/csv.h"
+#include "app/page/html.h"
+#include "app/predict/explain.h"
+#include "app/predict/predict.h"
 #include "app/predict/uncertainty.h"
+#include "app/process/child.h"
+#include "core/base/columns.h"
+#include "core/price/price.h"
 #include "core/schedule/memory.h"
+
+enum {
+    COMPARE_MOST = 4 /* jobs: as many columns as fit beside each other */
+};
+
+/* "A", "B", ... */
+extern const char *const compare_names[COMPARE_MOST];
+
+/* Those of a job that a table shows (core/base/columns.h). */
+#define COMPARE_FIGURES                                                                            \
+    "step_s~, images_per_s~, samples_per_s~, time_to_train_s~, device_hours~, cost~, currency, "   \
+    "energy_kwh~, carbon_kg~, memory_bytes: memory of a device, "                                  \
+    "weak_scaling_efficiency~: weak scaling, strong_scaling_efficiency~: strong scaling"
+
+/* One job. */
+struct column {
+    const char *path;               /* borrowed */
+    const struct option_list *own;  /* assignments to this job alone; borrowed */
+    struct predict_options options; /* with the assignments to all and to this one; owned list */
+    struct prediction prediction;
+    const struct price_file *prices; /* of its tariffs; NULL: none */
+    struct figures figures;
+    double memory;                  /* of a device, for the arrays of training [bytes] */
+    struct explanation explanation; /* of its last phase, once it is asked for */
+    bool explained;
+};
+
+/* What two times may differ by. */
+enum difference {
+    DIFFERENCE_IMAGES,     /* images to train on: epochs, size of the data set */
+    DIFFERENCE_DEVICES,    /* their number, mean over the time */
+    DIFFERENCE_SPEED,      /* images/s of a device in the baseline */
+    DIFFERENCE_EFFICIENCY, /* images/s of a device in the run over that in the baseline */
+    DIFFERENCE_REST,       /* start-up and evaluations */
+    DIFFERENCE_FAILURES,   /* failures and checkpoints */
+    DIFFERENCE_COUNT
+};
+
+/* By what two times differ. */
+struct time_factor {
+    const char *name; /* of difference_names */
+    double factor;
+};
+
+/* Two jobs. */
+struct pair {
+    int32_t a, b;           /* columns */
+    double ratio;           /* time of b over that of a */
+    struct interval likely; /* of the ratio; NAN: not known */
+    double faster;          /* probability that a is faster, ties counting half; NAN: not known */
+    int32_t draws;          /* that both have */
+    struct time_factor factor[DIFFERENCE_COUNT]; /* their product is the ratio */
+    char *cause; /* what makes most of the difference; NULL: they take equally long; owned */
+};
+
+/* All.  Start from {0} with the prices; release with comparison_release(). */
+struct comparison {
+    struct tariffs tariffs; /* of all jobs or of some */
+    struct column column[COMPARE_MOST];
+    int32_t count;
+    struct pair pair[COMPARE_MOST * (COMPARE_MOST - 1) / 2];
+    int32_t pair_count;
+    char *sentence; /* the fastest against the next; owned */
+    char **warning; /* (warning_count) owned */
+    int32_t warning_count;
+};
 
 const char *const compare_names[COMPARE_MOST] = {"A", "B", "C", "D"};
 
-const char *const difference_names[DIFFERENCE_COUNT] = {
+static const char *const difference_names[DIFFERENCE_COUNT] = {
     [DIFFERENCE_IMAGES] = "images to train on",
     [DIFFERENCE_DEVICES] = "number of devices",
     [DIFFERENCE_SPEED] = "speed of a device alone",
@@ -18,8 +91,9 @@ const char *const difference_names[DIFFERENCE_COUNT] = {
     [DIFFERENCE_FAILURES] = "failures and checkpoints",
 };
 
-void comparison_add(struct comparison *comparison, const char *path,
-                    const struct predict_options *options, const struct option_list *own)
+/* Append job @path with @own assignments after those of @options, both borrowed. */
+static void comparison_add(struct comparison *comparison, const char *path,
+                           const struct predict_options *options, const struct option_list *own)
 {
     struct column *column = &comparison->column[comparison->count++];
     *column = (struct column){.path = path, .own = own, .options = *options};
@@ -56,7 +130,8 @@ static void find_figures(struct column *column, struct err *err)
 
 /* ---- pairs ---- */
 
-bool compare_differs(double ratio)
+/* Whether @ratio is another one than 1 in the digits that are printed. */
+static bool compare_differs(double ratio)
 {
     return fabs(ratio - 1) > 5e-4;
 }
@@ -274,7 +349,8 @@ static const struct pair *closest(const struct comparison *c, int32_t fastest)
     return best;
 }
 
-void compare_print_probability(struct text *out, double probability)
+/* Append "98 %", or what it is over or under: some hundred draws tell no more. */
+static void compare_print_probability(struct text *out, double probability)
 {
     if (probability > 0.99 || probability < 0.01)
         text_add(out, "%s", probability > 0.5 ? "over 99 %" : "under 1 %");
@@ -334,7 +410,10 @@ static int compare_all(struct comparison *c, struct err *err)
     return 0;
 }
 
-int comparison_make(struct comparison *comparison, struct err *err)
+/* Predict all jobs and compare them.
+ * @return 0, or -1 with the message of a prediction, or more unknown inputs than one job may have
+ * (exit code 65). */
+static int comparison_make(struct comparison *comparison, struct err *err)
 {
     AUTORELEASE(unknowns) struct unknowns shared = {0};
     int failed = find_prices(comparison, err) || gather(comparison, &shared, err) ||
@@ -342,7 +421,7 @@ int comparison_make(struct comparison *comparison, struct err *err)
     return failed ? -1 : 0;
 }
 
-void comparison_release(struct comparison *comparison)
+static void comparison_release(struct comparison *comparison)
 {
     for (int32_t i = 0; i < comparison->count; i++) {
         struct column *column = &comparison->column[i];
@@ -359,3 +438,398 @@ void comparison_release(struct comparison *comparison)
     tariffs_release(&comparison->tariffs);
     *comparison = (struct comparison){0};
 }
+
+/* ---- JSON ---- */
+
+/* What the table of jobs has beside their figures. */
+struct shown_job {
+    const char *name, *scenario, *network;
+    const char **set;
+    int32_t sets;
+    const struct result *result;
+    const struct column *column;
+};
+
+struct shown {
+    struct shown_job job[COMPARE_MOST];
+    const struct shown_job *jobs;
+    const struct comparison *comparison;
+    int32_t count;
+};
+
+#define DESCRIBED struct result
+static const struct answer_column result_rows[] = {
+    COLUMN("platform", platform, .help = "name of its platform"),
+    COLUMN("backend", backend, .help = "analytic or sim"),
+    COLUMN("grain", grain, .help = "as in a result"),
+    COLUMN("devices", devices, .help = "devices in use"),
+    COLUMN("nodes", nodes, .help = "nodes in use"),
+};
+static const struct answer_columns setting_columns = COLUMNS(NULL, result_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct column
+static const struct answer_column column_rows[] = {
+    COLUMN_MEMBERS(figures, &figures_columns),
+    COLUMN("memory_bytes", memory, .help = "arrays of training on a device, without libraries"),
+    COLUMN("weak_scaling_efficiency", prediction.result.weak.efficiency,
+           LIKELY(prediction.result.weak.likely), .help = "as in a result"),
+    COLUMN("strong_scaling_efficiency", prediction.result.strong.efficiency,
+           LIKELY(prediction.result.strong.likely), .null = true, .help = "as in a result"),
+    COLUMN("currency", figures.bill.currency, .null = true, .help = "of the cost"),
+    COLUMN("prices", figures.bill.origin, .null = true, .help = "price file: name, date and path"),
+};
+static const struct answer_columns column_columns = COLUMNS(NULL, column_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_job
+static const struct answer_column job_rows[] = {
+    COLUMN("name", name, .help = "A, B, C or D: in the order of the command line"),
+    COLUMN("scenario", scenario, .help = "path of the job"),
+    COLUMN_ITEMS("set", set, sets, .help = "assignments to this job alone"),
+    COLUMN("network", network, .help = "network that is trained"),
+    COLUMN_MEMBERS(result, &setting_columns),
+    COLUMN_MEMBERS(column, &column_columns),
+};
+static const struct answer_columns job_columns = COLUMNS(NULL, job_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct time_factor
+static const struct answer_column factor_rows[] = {
+    COLUMN("name", name, .help = "what the times differ by"),
+    COLUMN("factor", factor, .help = "by how much: the product of all is the ratio"),
+};
+static const struct answer_columns factor_columns = COLUMNS(NULL, factor_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct pair
+static const struct answer_column pair_rows[] = {
+    COLUMN("a", a, .words = compare_names, .help = "name of a job"),
+    COLUMN("b", b, .words = compare_names, .help = "name of a later job"),
+    COLUMN("faster_probability", faster, .null = true,
+           .help = "that a takes less time, ties counting half; null: a job has no interval"),
+    COLUMN("ratio", ratio, LIKELY(likely), .help = "time of b over time of a"),
+    COLUMN("draws", draws, .help = "draws that both jobs have"),
+    COLUMN_ARRAY("factors", factor, .table = &factor_columns),
+    COLUMN("cause", cause, .null = true,
+           .help = "what makes most of the difference; null: there is none"),
+};
+static const struct answer_columns pair_columns = COLUMNS(NULL, pair_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct comparison
+static const struct answer_column comparison_rows_of[] = {
+    COLUMN_ITEMS("pairs", pair, pair_count, .table = &pair_columns),
+    COLUMN("sentence", sentence, .help = "the fastest job against the next, in words"),
+    COLUMN_ITEMS("warnings", warning, warning_count,
+                 .help = "of the predictions, and what makes jobs hard to compare"),
+};
+static const struct answer_columns rest_columns = COLUMNS(NULL, comparison_rows_of);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown
+static const struct answer_column shown_rows[] = {
+    COLUMN_ITEMS("jobs", jobs, count, .table = &job_columns),
+    COLUMN_MEMBERS(comparison, &rest_columns),
+};
+static const struct answer_columns compare_columns = COLUMNS("compare/2", shown_rows);
+#undef DESCRIBED
+
+/* The same as JSON. */
+static struct json *comparison_json(const struct comparison *c)
+{
+    struct shown shown = {.comparison = c, .count = c->count};
+    for (int32_t i = 0; i < c->count; i++) {
+        const struct column *column = &c->column[i];
+        const struct result *result = &column->prediction.result;
+        shown.job[i] = (struct shown_job){
+            .name = compare_names[i],
+            .scenario = column->path,
+            .network = result->scenario->model.network,
+            .set = column->own->item,
+            .sets = column->own->count,
+            .result = result,
+            .column = column,
+        };
+    }
+    shown.jobs = shown.job;
+    return answer_json(&compare_columns, &shown);
+}
+
+/* ---- text ---- */
+
+static void print_jobs(struct text *out, const struct comparison *c)
+{
+    for (int32_t i = 0; i < c->count; i++) {
+        const struct column *column = &c->column[i];
+        const struct result *result = &column->prediction.result;
+        text_add(out, "%s: %s", compare_names[i], column->path);
+        for (int32_t k = 0; k < column->own->count; k++)
+            text_add(out, "%s%s", k ? ", " : " with ", column->own->item[k]);
+        text_add(out,
+                 "\n   %s on %s, %" PRId32 " device%s in %" PRId32 " node%s (back end %s, "
+                 "grain %s)\n",
+                 result->scenario->model.network, result->platform, result->devices,
+                 base_plural(result->devices), result->nodes, base_plural(result->nodes),
+                 result->backend, result->grain);
+        if (result->nccl)
+            text_add(out, "   %s\n", result->nccl);
+    }
+}
+
+/* A line for each number and each end of its interval. */
+static void print_table(struct text *out, const struct comparison *c)
+{
+    AUTORELEASE(json) struct json *all = comparison_json(c);
+    const struct json *jobs = json_get(all, "jobs");
+    AUTORELEASE(columns) struct columns lines = columns_of(COMPARE_FIGURES, jobs);
+    text_add(out, "\n  %-22s", "");
+    for (int32_t i = 0; i < c->count; i++)
+        text_add(out, "%20s", compare_names[i]);
+    text_add(out, "\n");
+    for (const struct columns_item *l = lines.item; l < lines.item + lines.count; l++) {
+        text_add(out, l->end ? "    %-20s" : "  %-22s", l->label);
+        for (int32_t i = 0; i < c->count; i++) {
+            AUTOFREE char *cell = columns_cell(l, json_item(jobs, i));
+            text_add(out, "%20s", cell);
+        }
+        text_add(out, "\n");
+    }
+    for (int32_t i = 0; i < c->count; i++)
+        if (c->column[i].prices)
+            text_add(out, "  prices of %s: %s\n", compare_names[i], c->column[i].prices->origin);
+}
+
+static void print_pair(struct text *out, const struct pair *pair)
+{
+    const char *a = compare_names[pair->a], *b = compare_names[pair->b];
+    text_add(out, "\n%s over %s: ", b, a);
+    if (compare_differs(pair->ratio))
+        text_add(out, "%.4g times the time", pair->ratio);
+    else
+        text_add(out, "the same time");
+    if (!isnan(pair->faster)) {
+        text_add(out, ", 90 %% interval %.4g to %.4g; %s is faster with a probability of ",
+                 pair->likely.low, pair->likely.high, a);
+        compare_print_probability(out, pair->faster);
+    }
+    text_add(out, "\n");
+    for (int i = 0; i < DIFFERENCE_COUNT; i++)
+        if (compare_differs(pair->factor[i].factor))
+            text_add(out, "  x %-8.4g by the %s\n", pair->factor[i].factor, pair->factor[i].name);
+    if (pair->cause)
+        text_add(out, "  most of the difference: %s\n", pair->cause);
+}
+
+/* Append everything as text. */
+static void comparison_print(struct text *out, const struct comparison *comparison)
+{
+    text_add(out, "%s\n\n", comparison->sentence);
+    print_jobs(out, comparison);
+    print_table(out, comparison);
+    for (int32_t i = 0; i < comparison->pair_count; i++)
+        print_pair(out, &comparison->pair[i]);
+    for (int32_t i = 0; i < comparison->warning_count; i++)
+        text_add(out, "%swarning: %s\n", i ? "" : "\n", comparison->warning[i]);
+}
+
+/* ---- page ---- */
+
+/* A line for each number and each end of its interval. */
+static void add_figures(struct page *page, const struct json *jobs)
+{
+    struct html *out = &page->body;
+    AUTORELEASE(columns) struct columns lines = columns_of(COMPARE_FIGURES, jobs);
+    html_begin_table(out, "figures", "Figures of each job");
+    html_add(out, "<th scope=\"col\">quantity</th>");
+    for (int64_t i = 0; i < json_count_items(jobs); i++)
+        html_add(out, "<th scope=\"col\">%s</th>", html_word(json_item(jobs, i), "name"));
+    html_add(out, "</tr></thead>\n<tbody>\n");
+    for (const struct columns_item *l = lines.item; l < lines.item + lines.count; l++) {
+        html_add(out, "<tr><th scope=\"row\" class=\"%s\">%s</th>", l->end ? "end" : "", l->label);
+        for (int64_t i = 0; i < json_count_items(jobs); i++)
+            html_cell(out, l, json_item(jobs, i));
+        html_add(out, "</tr>\n");
+    }
+    html_add(out, "</tbody></table></div>\n");
+}
+
+/* "A: job.yaml with KEY=VALUE; resnet50 on 16 devices of abci" */
+static struct json *job_texts(const struct json *jobs)
+{
+    struct json *list = json_new_array();
+    for (int64_t i = 0; i < json_count_items(jobs); i++) {
+        const struct json *job = json_item(jobs, i), *set = json_get(job, "set");
+        AUTORELEASE(text) struct text text = {0};
+        text_add(&text, "%s: %s", html_word(job, "name"), html_word(job, "scenario"));
+        for (int64_t k = 0; k < json_count_items(set); k++)
+            text_add(&text, "%s%s", k ? ", " : " with ", json_as_text(json_item(set, k)));
+        double devices = html_number(job, "devices", -1);
+        text_add(&text, "; %s on %.0f device%s of %s; back end %s, grain %s",
+                 html_word(job, "network"), devices, base_plural((int64_t)devices),
+                 html_word(job, "platform"), html_word(job, "backend"), html_word(job, "grain"));
+        json_append_text(list, text.data);
+    }
+    return list;
+}
+
+static void add_times(struct page *page, const struct json *jobs)
+{
+    html_section(page, "How long does each take?");
+    html_picture(page, "times", -1);
+    add_figures(page, jobs);
+}
+
+/* Pairs with a label, and their probability in words. */
+static struct json *ratio_rows(const struct json *pairs)
+{
+    static const char *const keys[] = {"ratio", "ratio_low", "ratio_high"};
+    struct json *rows = json_new_array();
+    for (int64_t i = 0; i < json_count_items(pairs); i++) {
+        const struct json *pair = json_item(pairs, i);
+        struct json *row = json_append_object(rows);
+        AUTOFREE char *label =
+            base_format("%s over %s", html_word(pair, "b"), html_word(pair, "a"));
+        double faster = html_number(pair, "faster_probability", -1);
+        AUTORELEASE(text) struct text probability = {0};
+        if (!isnan(faster)) {
+            text_add(&probability, "%s with a probability of ", html_word(pair, "a"));
+            compare_print_probability(&probability, faster);
+        }
+        json_put_text(row, "times", label);
+        for (size_t k = 0; k < ARRAY_SIZE(keys); k++)
+            json_put_real(row, keys[k], html_number(pair, keys[k], -1));
+        json_put_text(row, "faster", probability.data);
+        json_put_text(row, "cause", json_as_text(json_get(pair, "cause")));
+    }
+    return rows;
+}
+
+static void add_pairs(struct page *page, const struct json *pairs)
+{
+    AUTORELEASE(json) struct json *rows = ratio_rows(pairs);
+    html_section(page, "Which is faster, and how surely?");
+    html_paragraph(
+        page, NULL,
+        "The time of one job over that of another. What is uncertain in both in the same "
+        "way cancels. An interval that does not cross 1 settles which is faster.");
+    html_picture(page, "ratios", -1);
+    html_table(page, "pairs", "ratios of times", rows,
+               "times, ratio~, faster, cause: most of the difference", false);
+}
+
+/* What makes the difference of each pair: factors whose product is the ratio. */
+static void add_factors(struct page *page, const struct json *pairs)
+{
+    html_section(page, "What makes the difference?");
+    html_paragraph(page, NULL,
+                   "The factors of each pair; their product is the ratio of the times.");
+    for (int64_t i = 0; i < json_count_items(pairs); i++) {
+        const struct json *pair = json_item(pairs, i), *factors = json_get(pair, "factors");
+        AUTOFREE char *title =
+            base_format("Factors of %s over %s", html_word(pair, "b"), html_word(pair, "a"));
+        AUTOFREE char *name =
+            base_format("factors-%s-%s", html_word(pair, "b"), html_word(pair, "a"));
+        html_picture(page, "factors", i);
+        html_table(page, name, title, factors, "name: because of the, factor: times", false);
+    }
+}
+
+/* Write it as a page to @file.  @return 0, or -1: it cannot be written (exit codes 73, 74). */
+static int comparison_page(const char *file, const struct comparison *comparison, struct err *err)
+{
+    struct page page = {0};
+    AUTORELEASE(json) struct json *all = comparison_json(comparison);
+    const struct json *jobs = json_get(all, "jobs"), *pairs = json_get(all, "pairs");
+    AUTORELEASE(json) struct json *texts = job_texts(jobs);
+    AUTOFREE char *title =
+        base_format("%.0f jobs beside each other", (double)json_count_items(jobs));
+    html_answer(&page, title, html_word(all, "sentence"));
+    html_list(&page, "The jobs:", texts);
+    html_list(&page, "Warnings:", json_get(all, "warnings"));
+    add_pairs(&page, pairs);
+    add_times(&page, jobs);
+    add_factors(&page, pairs);
+    return html_write(&page, file, title, all, err);
+}
+
+struct compare_request {
+    struct request head;
+    struct predict_options predict;
+    struct option_list own[COMPARE_MOST]; /* assignments to one job */
+    struct option_list prices;
+    const char *report;
+};
+
+static int check_own(const struct compare_request *request, struct err *err)
+{
+    int32_t jobs = request->head.argument.count;
+    for (int32_t i = jobs; i < COMPARE_MOST; i++)
+        if (request->own[i].count)
+            return err_add_code(err, 64, "--set-%c: there are only %d jobs", 'a' + i, jobs);
+    return 0;
+}
+
+static int compare(const void *record, struct text *out, struct err *err)
+{
+    const struct compare_request *request = record;
+    AUTORELEASE(comparison) struct comparison comparison = {0};
+    int failed = check_own(request, err) || tariffs_read(&comparison.tariffs, request->prices.item,
+                                                         request->prices.count, err);
+    for (int32_t i = 0; i < request->head.argument.count && !failed; i++)
+        comparison_add(&comparison, request->head.argument.item[i], &request->predict,
+                       &request->own[i]);
+    failed = failed || comparison_make(&comparison, err);
+    if (!failed) {
+        AUTORELEASE(json) struct json *json = comparison_json(&comparison);
+        if (request->head.json)
+            json_print(out, json);
+        else if (!csv_is_answer(&request->head))
+            comparison_print(out, &comparison);
+        failed = csv_write(&request->head, json_share(json_get(json, "jobs")), NULL, out, err) ||
+                 (request->report && comparison_page(request->report, &comparison, err));
+    }
+    return failed ? -1 : 0;
+}
+
+#define AT(member) offsetof(struct compare_request, member)
+#define ROW_OWN(name, job, index)                                                                  \
+    OPTION_ROW(name, 0, OPTION_TEXTS, AT(own[index]), "KEY=VALUE", NULL,                           \
+               "Override one key of the " job " job alone, after --set; may be repeated")
+
+static const struct option options[] = {ROW_SET_SHORT(AT(predict.set)),
+                                        ROW_SET_PLATFORM(AT(predict.set)),
+                                        ROW_OWN("set-a", "first", 0),
+                                        ROW_OWN("set-b", "second", 1),
+                                        ROW_OWN("set-c", "third", 2),
+                                        ROW_OWN("set-d", "fourth", 3),
+                                        OPTION_ROW("prices", 0, OPTION_TEXTS, AT(prices),
+                                                   "[PLATFORM=|JOB=]NAME", NULL,
+                                                   "A name in prices/ or a file, of all jobs, of "
+                                                   "those on a platform or of A, B, C or D; may be "
+                                                   "repeated: adds cost, energy and carbon"),
+                                        ROW_BACKEND(AT(predict.backend)),
+                                        ROW_GRAIN(AT(predict.grain)),
+                                        ROW_NOISE(AT(predict.noise)),
+                                        ROW_IGNORE_MEMORY(AT(predict.ignore_memory)),
+                                        ROW_REPORT(AT(report)),
+                                        ROW_JSON,
+                                        ROW_CSV("the figures of each job"),
+                                        ROW_LAST};
+
+static const struct compare_request defaults = {.predict = {PREDICT_COMMAND}};
+
+const struct command command_compare = {
+    .name = "compare",
+    .heading = "decide",
+    .synopsis = "JOB JOB [JOB [JOB]] [options]",
+    .help = "jobs beside each other: which is faster, by how much, how surely and why",
+    .examples =
+        "foretrain compare job.yaml job.yaml --set-b cluster.nodes=64 --prices example-h100\n"
+        "foretrain compare a.yaml b.yaml --json",
+    RECORD(options, struct compare_request, &defaults),
+    TAKES(2, COMPARE_MOST),
+    .jobs = true,
+    ANSWERS(&compare_columns),
+    .run = compare,
+};

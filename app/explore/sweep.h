@@ -30,24 +30,9 @@ struct journal {
     double synced; /**< base_seconds(CLOCK_MONOTONIC) when it was last brought to the disk [s] */
 };
 
-/** Open or begin the journal at @path (NULL: none) of the sweep that @head says, and call @take for
- * each point in it; @take returns whether it is one.
- * @return 0, or -1: not writable (exit code 73, 74), of another sweep, a damaged line, no journal
- * (65), another process has it (75). */
-int journal_open(struct journal *journal, const char *path, const struct json *head,
-                 bool (*take)(void *context, const struct json *point), void *context,
-                 struct err *err);
-
-/** Append the lines of @text, each with its end, and bring the journal to the disk if it was not
- * for a second.  @return 0, or -1 (exit code 74) with the system's reason. */
-int journal_add(struct journal *journal, const char *text, int64_t length, struct err *err);
-
 /** Remove it, which nobody needs any more, and release.
  * @return 0, or -1 (exit code 74) with the system's reason. */
 int journal_remove(struct journal *journal, struct err *err);
-
-/** Bring it to the disk and close it. */
-void journal_release(struct journal *journal);
 
 enum {
     SWEEP_DRAWS = 100, /**< behind an interval; `predict` has 400, at four times the cost */

@@ -16,20 +16,9 @@ struct json *sweep_json(const struct sweep *sweep);
 /** Its columns. */
 extern const struct answer_columns sweep_columns;
 
-/** Begin the columns of a table of points (core/base/columns.h): the scanned keys. */
-void sweep_list_keys(struct text *columns, const struct sweep *sweep);
-
 /** Append the front as a table, which point is fastest, and what the simulator says of the closed
  * form. */
 void sweep_print(struct text *out, const struct sweep *sweep);
-
-/** Append a sentence if the fastest point has more images in a step than another one with the same
- * epochs: those that the job gives do not follow from the batch. */
-void sweep_print_given(struct text *out, const struct sweep *sweep);
-
-/** Append which NCCL the points with its algorithm are of, and what the simulator says of the
- * closed form. */
-void sweep_print_control(struct text *out, const struct sweep *sweep);
 
 /** Write the answer as a page to @file: the time along the axis with most numbers, the front, all
  * points.  @return 0, or -1: it cannot be written (exit codes 73, 74). */
