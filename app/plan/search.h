@@ -87,10 +87,6 @@ struct search {
  * all (the exit code of the first candidate), candidates_predict(). */
 int search_make(struct search *search, struct err *err);
 
-/** Half of it: read the job, and what of platforms, axes and prices does not come from candidates.
- * @return as search_make(). */
-int search_ask(struct search *search, struct err *err);
-
 /** Whether @candidate keeps the limits. */
 bool search_keeps(const struct search *search, const struct candidate *candidate);
 
@@ -100,17 +96,5 @@ struct range search_price(const struct search *search, const struct candidate *c
 
 /** Whether no published run converged with its batch. */
 bool search_beyond(const struct candidate *candidate);
-
-/** Whether @candidate may be recommended: a batch that no run converged with only where the best
- * has one. */
-bool search_recommends(const struct search *search, const struct candidate *candidate);
-
-/** Whether @a is better than @b: a plan that keeps the limits than one that does not; of two that
- * do, the one with less of what is aimed for; of two that do not, the one that misses by less. */
-bool search_better(const struct search *search, const struct candidate *a,
-                   const struct candidate *b);
-
-/** Fill search->doubt, of a plan with a best candidate.  @return 0, or -1 with a message. */
-int search_doubt(struct search *search, struct err *err);
 
 void search_release(struct search *search);
