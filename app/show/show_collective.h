@@ -21,23 +21,6 @@ struct show_round {
     double load;     /**< on it [bytes] */
 };
 
-/** The cost of @round of @sized, whose elements are bytes; what it puts on each link is added to
- * @sum (link_count) if that is not NULL. */
-struct show_round show_time_round(const struct collective *sized, const struct fabric *fabric,
-                                  int32_t round, double *sum);
-
-/** Append that @cost, after a word about the round. */
-void show_tell_round(struct text *out, const struct fabric *fabric, const struct show_round *cost);
-
-/** Append the busiest link of each kind with its @load (link_count) [bytes], a line each. */
-void show_loads(struct text *out, const struct fabric *fabric, const double *load);
-
-/** Append what rank @from sends, as a line. */
-void show_message(struct text *out, int32_t from, const struct message *message);
-
-/** What @round of @c does: "all-reduce in columns".  Which of the algorithm's phases it is. */
-const char *show_phase_name(const struct collective *c, int32_t round);
-
 /** Append who sends which elements of @c to whom, in every round. */
 void show_messages(struct text *out, const struct collective *c);
 
@@ -77,23 +60,6 @@ struct folded_rounds {
     double seconds;         /**< of all of them, with a fabric */
     struct show_round cost; /**< of the last one */
 };
-
-/** Before the first round of @c, whose ranks are as many as on @grid, which chooses those that are
- * shown.  @fabric may be NULL. */
-struct folded *folded_new(const struct collective *c, struct grid grid, const struct fabric *fabric,
-                          int64_t bytes);
-
-void folded_free(struct folded *fold);
-
-/** Play the next round, or with @rest all that are like the one before.  @return those played. */
-struct folded_rounds folded_play(struct folded *fold, bool rest);
-
-/** Whether there is a round, and with @rest whether it is like the one before. */
-bool folded_goes_on(const struct folded *fold, bool rest);
-
-/** The chunks that @rank holds as SHOW_CELLS letters at most: . each its own, + sums of some, *
- * some sums of all, # nothing but those. */
-void folded_letters(const struct folded *fold, int32_t rank, char letters[SHOW_CELLS + 1]);
 
 /** show_messages() with one line for messages of a round that go equally far. */
 void folded_messages(struct text *out, const struct collective *c);

@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -5,16 +6,561 @@
 #include <string.h>
 
 #include "app/cli/command.h"
+#include "app/page/html.h"
 #include "app/predict/task.h"
 #include "app/predict/uncertainty.h"
 #include "app/process/child.h"
-#include "app/validate/validate.h"
 #include "app/validate/validate_run.h"
 #include "config.h"
+#include "core/backend/trace.h"
+#include "core/base/base.h"
+#include "core/base/err.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/unit.h"
+#include "core/report/report.h"
 #include "core/report/timeline.h"
+#include "core/schedule/schedule.h"
+#include <stdbool.h>
+
+/* What a row is about. */
+enum validate_group {
+    VALIDATE_STEP,       /* the whole step, from the end of one iteration to the next one's */
+    VALIDATE_KIND,       /* all steps of one kind, mean over the ranks */
+    VALIDATE_LANE,       /* busy time of one lane, mean over the ranks */
+    VALIDATE_PART,       /* a part of the step, on the rank that ends last: core/report/report.h */
+    VALIDATE_COLLECTIVE, /* one collective: from the entry of the last rank to the exit of the
+                              last rank */
+    VALIDATE_GROUP_COUNT
+};
+
+/* One predicted and measured time [s]. */
+struct validate_row {
+    enum validate_group group;
+    const char *name;   /* "forward", "bucket 0 row reduce-scatter"; borrowed */
+    double predicted_s; /* in the last iteration */
+    double measured_s;  /* median over the iterations */
+    double quartile_s;  /* the lower one, since disturbances can only lengthen */
+    double error;       /* of the prediction, relative to the median, in a lab to the lower
+                             quartile; NAN where either is 0 */
+};
+
+/* The verdict on the step time. */
+enum validate_verdict {
+    VALIDATE_PASS,      /* within the tolerance */
+    VALIDATE_FAIL,      /* not */
+    VALIDATE_DISTURBED, /* measured longer, but the lower quartile is within the tolerance, or
+                             other processes had the processors.  In a lab: whenever they had,
+                             unless the prediction is longer by more than the tolerance.  Repeat on
+                             a quieter machine */
+    VALIDATE_VERDICT_COUNT
+};
+
+/* The comparison.  Release with validation_release(). */
+struct validation {
+    double tolerance;         /* on the step's error, as a fraction */
+    bool lab;                 /* measured in a lab: all other influences than its network only
+                                   disturb */
+    const char *error_of;     /* "median", in a lab "lower quartile" */
+    int32_t iterations;       /* measured */
+    double *time;             /* (iterations) the step times in their order [s]; owned */
+    struct validate_row *row; /* (count) the first is the whole step; owned */
+    int32_t count;
+    double waiting_s;       /* predicted for waiting for slower ranks, beyond the trace [s] */
+    double step_s;          /* predicted */
+    struct interval likely; /* its 90 % interval [s]; NAN where there is none */
+    bool inside;            /* the measured step is in it */
+    bool busy;              /* other processes' share of the processors, or lost packets, may have
+                                 lengthened steps */
+    enum validate_verdict verdict;
+};
+
+/* The answer of `validate`. */
+struct validation_answer {
+    const char *sha256, *platform;       /* NULL: there is no job; borrowed */
+    const char *device;                  /* that was run; NULL: none was; borrowed */
+    bool lab;                            /* it ran in the platform's lab */
+    int32_t ranks;                       /* that were measured */
+    const struct trace *predicted;       /* borrowed */
+    const struct validation *validation; /* borrowed */
+    const struct validate_notes *notes;  /* borrowed */
+};
+
+/* ---- what can be compared ---- */
+
+static int check_steps(const struct schedule *schedule, const struct trace *trace, const char *what,
+                       struct err *err)
+{
+    for (int64_t i = 0; schedule && i < trace->span_count; i++)
+        if (trace->span[i].step >= schedule->step_count)
+            return err_add_code(err, 65, "the %s trace names step %d, but its schedule has %d",
+                                what, trace->span[i].step, schedule->step_count);
+    return 0;
+}
+
+/* Check that two traces can be compared: one schedule (@schedule's, unless that is NULL), at least
+ * one predicted iteration and two measured ones, spans of that schedule's steps.
+ * @return 0, or -1 (exit code 65). */
+static int validate_check(const struct schedule *schedule, const struct trace *predicted,
+                          const struct trace *measured, struct err *err)
+{
+    uint64_t hash = schedule ? schedule_hash(schedule) : predicted->schedule_hash;
+    if (predicted->schedule_hash != measured->schedule_hash)
+        return err_add_code(
+            err, 65,
+            "the traces are of different schedules, %016" PRIx64 " predicted and %016" PRIx64
+            " measured: only runs of the same job on the same number of ranks can be compared",
+            predicted->schedule_hash, measured->schedule_hash);
+    if (hash != predicted->schedule_hash)
+        return err_add_code(
+            err, 65, "the traces are of schedule %016" PRIx64 ", but the job's is %016" PRIx64,
+            predicted->schedule_hash, hash);
+    if (predicted->iterations < 1 || measured->iterations < 2)
+        return err_add_code(err, 65,
+                            "%d iterations are predicted and %d measured: there must be at least 1 "
+                            "and 2 (--traced-steps of train)",
+                            predicted->iterations, measured->iterations);
+    return check_steps(schedule, predicted, "predicted", err) ||
+                   check_steps(schedule, measured, "measured", err)
+               ? -1
+               : 0;
+}
+
+/* ---- seconds of every step ---- */
+
+/* One step of one iteration, over the ranks. */
+struct occurrence {
+    double sum, last_begin, last_end;
+    int32_t ranks;
+};
+
+/* A trace, step by step. */
+struct joined {
+    const struct schedule *schedule;
+    const struct trace *trace;
+    struct occurrence *at; /* (iterations, steps) */
+};
+
+static struct joined join(const struct schedule *schedule, const struct trace *trace)
+{
+    struct joined joined = {schedule, trace, NULL};
+    joined.at = base_alloc((int64_t)trace->iterations * schedule->step_count, sizeof(*joined.at));
+    for (int64_t i = 0; i < trace->span_count; i++) {
+        const struct span *span = &trace->span[i];
+        struct occurrence *at =
+            &joined.at[(int64_t)span->iteration * schedule->step_count + span->step];
+        bool first = at->ranks++ == 0;
+        at->sum += span->end - span->begin;
+        at->last_begin = first ? span->begin : fmax(at->last_begin, span->begin);
+        at->last_end = first ? span->end : fmax(at->last_end, span->end);
+    }
+    return joined;
+}
+
+/* While ranks wait for each other in a collective, nothing is exchanged. */
+static double step_seconds(const struct joined *joined, int32_t iteration, int32_t step)
+{
+    const struct occurrence *at =
+        &joined->at[(int64_t)iteration * joined->schedule->step_count + step];
+    if (at->ranks == 0)
+        return 0;
+    if (joined->schedule->step[step].kind == STEP_COLLECTIVE)
+        return at->last_end - at->last_begin;
+    return at->sum / at->ranks;
+}
+
+/* ---- rows ---- */
+
+enum kind { KIND_FORWARD, KIND_LOSS, KIND_BACKWARD, KIND_OPTIMIZER, KIND_INPUT, KIND_COUNT };
+
+static const char *const kind_names[] = {"forward", "loss", "backward", "optimizer", "input"};
+static_assert(ARRAY_SIZE(kind_names) == KIND_COUNT, "a name each");
+
+static enum kind kind_of(const struct step *step)
+{
+    if (step->kind == STEP_INPUT)
+        return KIND_INPUT;
+    switch (step->compute.op) {
+    case COMPUTE_FORWARD:
+        return KIND_FORWARD;
+    case COMPUTE_LOSS:
+        return KIND_LOSS;
+    case COMPUTE_OPTIMIZER:
+        return KIND_OPTIMIZER;
+    default:
+        return KIND_BACKWARD;
+    }
+}
+
+/* The parts of a step, from its breakdown. */
+enum part { PART_COMPUTE, PART_COMMUNICATION, PART_INPUT, PART_OTHER, PART_COUNT };
+
+static const char *const part_names[] = {"computing", "waiting for communication",
+                                         "waiting for input", "optimizer, and idle"};
+static_assert(ARRAY_SIZE(part_names) == PART_COUNT, "a name each");
+
+/* What a row is the sum of. */
+struct subject {
+    enum validate_group group;
+    int32_t index; /* a kind, a lane, a part or a step */
+};
+
+static bool belongs(const struct subject *subject, const struct step *step, int32_t id)
+{
+    switch (subject->group) {
+    case VALIDATE_KIND:
+        return step->kind != STEP_COLLECTIVE && (int32_t)kind_of(step) == subject->index;
+    case VALIDATE_LANE:
+        return (int32_t)step->lane == subject->index;
+    case VALIDATE_COLLECTIVE:
+        return id == subject->index;
+    default:
+        return false;
+    }
+}
+
+/* A trace that ends with @iteration gives its breakdown. */
+static double part_seconds(const struct joined *joined, int32_t iteration, enum part part)
+{
+    struct trace until = *joined->trace;
+    until.iterations = iteration + 1;
+    struct breakdown step =
+        report_breakdown(joined->schedule, (struct slowdown){0}, &until, trace_step_time(&until));
+    const double seconds[PART_COUNT] = {
+        step.compute,
+        step.exposed_communication,
+        step.input_wait,
+        step.other,
+    };
+    return seconds[part];
+}
+
+static double seconds_of(const struct joined *joined, int32_t iteration,
+                         const struct subject *subject)
+{
+    double seconds = 0;
+    if (subject->group == VALIDATE_PART)
+        return part_seconds(joined, iteration, (enum part)subject->index);
+    for (int32_t id = 0; id < joined->schedule->step_count; id++)
+        if (belongs(subject, &joined->schedule->step[id], id))
+            seconds += step_seconds(joined, iteration, id);
+    return seconds;
+}
+
+/* Sorts @value (@count). */
+static void conclude(struct validate_row *row, bool lab, double *value, int32_t count)
+{
+    row->measured_s = base_quantile(value, count, 0.5);
+    row->quartile_s = base_quantile(value, count, 0.25);
+    double counts = lab ? row->quartile_s : row->measured_s;
+    row->error = row->predicted_s > 0 && counts > 0 ? row->predicted_s / counts - 1 : NAN;
+}
+
+static struct validate_row *add_row(struct validation *validation, enum validate_group group,
+                                    const char *name)
+{
+    validation->row = base_room(validation->row, validation->count, sizeof(*validation->row));
+    struct validate_row *row = &validation->row[validation->count++];
+    *row = (struct validate_row){.group = group, .name = name};
+    return row;
+}
+
+/* The step times of all measured iterations but the first; the caller frees them. */
+static double *step_times(const struct trace *measured)
+{
+    double *time = base_alloc(measured->iterations - 1, sizeof(*time));
+    for (int32_t i = 1; i < measured->iterations; i++)
+        time[i - 1] = measured->iteration_end[i] - measured->iteration_end[i - 1];
+    return time;
+}
+
+static void add_step(struct validation *validation, const struct trace *predicted,
+                     const struct trace *measured)
+{
+    struct validate_row *row = add_row(validation, VALIDATE_STEP, "step");
+    AUTOFREE double *time = step_times(measured);
+    row->predicted_s = trace_step_time(predicted) + validation->waiting_s;
+    validation->time = step_times(measured);
+    conclude(row, validation->lab, time, measured->iterations - 1);
+}
+
+/* Rows with no time on either side are left out. */
+static void add_subject(struct validation *validation, const struct joined *predicted,
+                        const struct joined *measured, struct subject subject, const char *name)
+{
+    int32_t count = measured->trace->iterations - 1;
+    double *time = base_alloc(count, sizeof(*time)), sum = 0;
+    double expected = seconds_of(predicted, predicted->trace->iterations - 1, &subject);
+    for (int32_t i = 0; i < count; i++)
+        sum += time[i] = seconds_of(measured, i + 1, &subject);
+    if (sum > 0 || expected > 0) {
+        struct validate_row *row = add_row(validation, subject.group, name);
+        row->predicted_s = expected;
+        conclude(row, validation->lab, time, count);
+    }
+    free(time);
+}
+
+static void add_subjects(struct validation *validation, const struct schedule *schedule,
+                         const struct trace *predicted, const struct trace *measured)
+{
+    struct joined expected = join(schedule, predicted), found = join(schedule, measured);
+    for (int32_t i = 0; i < KIND_COUNT; i++)
+        add_subject(validation, &expected, &found, (struct subject){VALIDATE_KIND, i},
+                    kind_names[i]);
+    for (int32_t i = 0; i < LANE_COUNT; i++)
+        if (schedule_lane(schedule, (enum lane)i))
+            add_subject(validation, &expected, &found, (struct subject){VALIDATE_LANE, i},
+                        schedule_lane(schedule, (enum lane)i));
+    for (int32_t i = 0; i < PART_COUNT; i++)
+        add_subject(validation, &expected, &found, (struct subject){VALIDATE_PART, i},
+                    part_names[i]);
+    for (int32_t i = 0; i < schedule->step_count; i++)
+        if (schedule->step[i].kind == STEP_COLLECTIVE)
+            add_subject(validation, &expected, &found, (struct subject){VALIDATE_COLLECTIVE, i},
+                        schedule->step[i].name);
+    free(expected.at);
+    free(found.at);
+}
+
+static enum validate_verdict judge(const struct validation *validation)
+{
+    const struct validate_row *step = validation->row;
+    double at_quartile = fabs(step->predicted_s / step->quartile_s - 1);
+    if (validation->lab && validation->busy && step->error <= validation->tolerance)
+        return VALIDATE_DISTURBED;
+    if (fabs(step->error) <= validation->tolerance)
+        return VALIDATE_PASS;
+    if (step->error < 0 && (validation->busy || at_quartile <= validation->tolerance))
+        return VALIDATE_DISTURBED;
+    return VALIDATE_FAIL;
+}
+
+/* Compare two checked traces into @validation, whose tolerance, lab, likely and busy are
+ * filled.  Without a @schedule there is only the row of the whole step.  Names are borrowed from
+ * @schedule.
+ */
+static void validate_compare(const struct schedule *schedule, const struct trace *predicted,
+                             const struct trace *measured, struct validation *validation)
+{
+    validation->iterations = measured->iterations - 1;
+    add_step(validation, predicted, measured);
+    if (schedule)
+        add_subjects(validation, schedule, predicted, measured);
+    validation->step_s = validation->row->predicted_s;
+    validation->error_of = validation->lab ? "lower quartile" : "median";
+    validation->inside = validation->likely.low <= validation->row->measured_s &&
+                         validation->row->measured_s <= validation->likely.high;
+    validation->verdict = judge(validation);
+}
+
+/* The measured iteration whose step time is nearest to the median. */
+static int32_t validate_typical(const struct trace *measured)
+{
+    struct validate_row row = {0};
+    double *time = step_times(measured);
+    conclude(&row, false, time, measured->iterations - 1);
+    free(time);
+    time = step_times(measured);
+    int32_t best = 0;
+    for (int32_t i = 1; i < measured->iterations - 1; i++)
+        if (fabs(time[i] - row.measured_s) < fabs(time[best] - row.measured_s))
+            best = i;
+    free(time);
+    return best + 1;
+}
+
+static void validation_release(struct validation *validation)
+{
+    free(validation->row);
+    free(validation->time);
+    *validation = (struct validation){0};
+}
+
+static const char *const groups[] = {"step", "kind", "lane", "part", "collective"};
+static_assert(ARRAY_SIZE(groups) == VALIDATE_GROUP_COUNT, "one name per group");
+
+static const char *const verdicts[] = {"pass", "fail", "disturbed"};
+static_assert(ARRAY_SIZE(verdicts) == VALIDATE_VERDICT_COUNT, "one name per verdict");
+
+static void add_seconds(struct text *out, double seconds)
+{
+    text_add(out, "  %11s", unit_text(UNIT_SECONDS, seconds));
+}
+
+static void print_row(struct text *out, const struct validate_row *row)
+{
+    text_add(out, "  %-34s", row->name);
+    add_seconds(out, row->predicted_s);
+    add_seconds(out, row->measured_s);
+    add_seconds(out, row->quartile_s);
+    if (isfinite(row->error))
+        text_add(out, "  %+8.1f %%\n", 100 * row->error);
+    else
+        text_add(out, "  %10s\n", "-");
+}
+
+/* Append the rows for people. */
+static void validation_print(struct text *out, const struct validation *validation)
+{
+    static const char *const heading[] = {
+        "", "steps by kind", "lanes, busy", "the step, on the rank that ends last",
+        "collectives, from the last rank's entering to the last one's leaving"};
+    static_assert(ARRAY_SIZE(heading) == VALIDATE_GROUP_COUNT, "one each");
+    text_add(out, "%-36s  %11s  %11s  %11s  %10s\n", "", "predicted", "measured", "quartile",
+             "error");
+    for (int32_t i = 0; i < validation->count; i++) {
+        enum validate_group group = validation->row[i].group;
+        if (i > 0 && group != validation->row[i - 1].group)
+            text_add(out, "%s\n", heading[group]);
+        print_row(out, &validation->row[i]);
+    }
+    text_add(out, "\nmedian and lower quartile of %d steps, error of the %s",
+             validation->iterations, validation->lab ? "quartile" : "median");
+    if (isfinite(validation->likely.low))
+        text_add(out, "; the prediction's 90 %% interval, %s to %s, %s",
+                 unit_text(UNIT_SECONDS, validation->likely.low),
+                 unit_text(UNIT_SECONDS, validation->likely.high),
+                 validation->inside ? "holds the median" : "does not hold the median");
+    text_add(out, "\nstep time: %s (tolerance %g %%)\n", verdicts[validation->verdict],
+             100 * validation->tolerance);
+}
+
+#define DESCRIBED struct validate_row
+static const struct answer_column row_rows[] = {
+    COLUMN("group", group, .words = groups, .help = "step, kind, lane, part or collective"),
+    COLUMN("name", name, .help = "what took the time"),
+    COLUMN("predicted_s", predicted_s, .help = "predicted time in one step"),
+    COLUMN("measured_s", measured_s, .help = "median over the steps"),
+    COLUMN("lower_quartile_s", quartile_s, .help = "lower quartile over the steps"),
+    COLUMN("error", error, .null = true,
+           .help = "of the prediction, relative to what error_of says; null: either took no time"),
+};
+static const struct answer_columns row_columns = COLUMNS(NULL, row_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct validation
+static const struct answer_column comparison_rows[] = {
+    COLUMN("measured_steps", iterations, .help = "training steps behind each median"),
+    COLUMN_ITEMS("step_times_s", time, iterations, .help = "each measured step, in their order"),
+    COLUMN("error_of", error_of, .help = "what errors are relative to: median, or lower quartile"),
+    COLUMN("step_s", step_s, LIKELY(likely), .help = "predicted time of a training step"),
+    COLUMN("inside_interval", inside, .help = "the measured step is in the predicted interval"),
+    COLUMN("tolerance", tolerance, .help = "on the step's error, as a fraction"),
+    COLUMN("verdict", verdict, .words = verdicts,
+           .help = "on the step time: pass, fail or disturbed"),
+    COLUMN_ITEMS("rows", row, count, .table = &row_columns),
+};
+static const struct answer_columns comparison_columns = COLUMNS(NULL, comparison_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct trace
+static const struct answer_column trace_rows[] = {
+    COLUMN("schedule_hash", schedule_hash, .help = "of the schedule of both sides"),
+    COLUMN("backend", backend, .help = "of the prediction: analytic or sim"),
+    COLUMN("grain", grain, .help = "of the prediction, as in a result"),
+};
+static const struct answer_columns trace_columns = COLUMNS(NULL, trace_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct validate_notes
+static const struct answer_column note_rows[] = {
+    COLUMN("late_s", late_s, .negative = true,
+           .help = "how late device replay ended its steps, mean; null: another device"),
+    COLUMN("latest_s", latest_s, .negative = true, .help = "how late the latest step ended"),
+    COLUMN("trace_error_s", clock_s, .negative = true,
+           .help = "how far the clocks of two ranks may be apart"),
+    COLUMN("steal", steal, .negative = true,
+           .help = "part of the processors' time that the host had meanwhile"),
+    COLUMN("foreign", foreign, .negative = true,
+           .help = "part of it that other processes of this machine had"),
+    COLUMN("idle", idle, .negative = true, .help = "part of it that nobody had"),
+    COLUMN("drops", drops, .negative = true,
+           .help = "packets that a lab's links dropped; null: no lab"),
+    COLUMN("retransmits", retransmits, .negative = true,
+           .help = "TCP segments that a lab's hosts sent again; null: no lab"),
+};
+static const struct answer_columns note_columns = COLUMNS(NULL, note_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct validation_answer
+static const struct answer_column answer_rows[] = {
+    COLUMN("scenario_sha256", sha256, .null = true,
+           .help = "of the scenario's text and the overrides; null: no job"),
+    COLUMN("platform", platform, .null = true, .help = "platform of the prediction; null: no job"),
+    COLUMN_MEMBERS(predicted, &trace_columns),
+    COLUMN("device", device, .null = true,
+           .help = "device that was run: cpu, cpu-naive, cuda or replay; null: none was"),
+    COLUMN("lab", lab, .help = "it ran in the platform's lab"),
+    COLUMN("ranks", ranks, .help = "ranks that were measured"),
+    COLUMN_MEMBERS(validation, &comparison_columns),
+    COLUMN_MEMBERS(notes, &note_columns),
+};
+static const struct answer_columns validation_columns = COLUMNS("validation/2", answer_rows);
+
+static char *answer_of(const struct json *all)
+{
+    const struct json *step = json_item(json_get(all, "rows"), 0);
+    double error = html_number(step, "error", -1);
+    struct text out = {0};
+    text_add(&out,
+             "A step was predicted to take %s and took %s in the median of %.0f: the prediction is "
+             "%s too %s. Verdict with a tolerance of %g %%: %s.",
+             unit_text(UNIT_SECONDS, html_number(step, "predicted_s", -1)),
+             unit_text(UNIT_SECONDS, html_number(step, "measured_s", -1)),
+             html_number(all, "measured_steps", -1), unit_text(UNIT_FRACTION, fabs(error)),
+             error > 0 ? "long" : "short", 100 * html_number(all, "tolerance", -1),
+             html_word(all, "verdict"));
+    return out.data;
+}
+
+/* Each measured step, with the interval that was predicted for all. */
+static struct json *step_rows(const struct json *all)
+{
+    const struct json *times = json_get(all, "step_times_s");
+    struct json *rows = json_new_array();
+    for (int64_t i = 0; i < json_count_items(times); i++) {
+        struct json *row = json_append_object(rows);
+        json_put_integer(row, "step", i + 1);
+        json_put_real(row, "measured_s", html_number(all, "step_times_s", i));
+        json_put_real(row, "predicted_s_low", html_number(all, "step_s_low", -1));
+        json_put_real(row, "predicted_s_high", html_number(all, "step_s_high", -1));
+    }
+    return rows;
+}
+
+/* Write @all, what `validate --json` prints, as a page to @file.
+ * @return 0, or -1: it cannot be written (exit codes 73, 74). */
+static int validation_page(const char *file, const struct json *all, struct err *err)
+{
+    static const struct page_part part = {
+        .heading = "Where do both differ?",
+        .words = "What takes less than 1 % of the step is in the table alone.",
+        .picture = "rows",
+        .rows = "rows",
+        .caption = "predicted and measured times of one step",
+        .columns = "group: of, name: what, predicted_s, measured_s, lower_quartile_s, error"};
+    struct page page = {0};
+    AUTORELEASE(json) struct json *steps = step_rows(all);
+    AUTOFREE char *answer = answer_of(all);
+    AUTOFREE char *title =
+        base_format("Predicted and measured: %.0f rank%s of %s", html_number(all, "ranks", -1),
+                    base_plural((int64_t)html_number(all, "ranks", -1)),
+                    *html_word(all, "platform") ? html_word(all, "platform") : "a run");
+    AUTOFREE char *from =
+        base_format("Predicted by back end %s, grain %s; schedule %s; errors are relative to "
+                    "the %s.",
+                    html_word(all, "backend"), html_word(all, "grain"),
+                    html_word(all, "schedule_hash"), html_word(all, "error_of"));
+    html_answer(&page, title, answer);
+    html_paragraph(&page, "small", from);
+    html_section(&page, "Every measured step");
+    html_picture(&page, "measured", -1);
+    html_table(&page, "steps", "measured steps", steps,
+               "step, measured_s, predicted_s_low: predicted from, predicted_s_high: to", true);
+    html_part(&page, all, &part);
+    return html_write(&page, file, title, all, err);
+}
 
 enum {
     STEPS_USUAL = 10,     /* measured */
