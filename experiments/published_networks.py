@@ -247,14 +247,15 @@ def precision_of(run, device):
     raise Refused(f"precision '{run.precision}' is not known")
 
 
-OPTIMIZERS = (("lars", "lars"), ("lamb", "lars"), ("adam|squad|fine-tun", "sgd"), ("rmsprop", "sgd"))
+OPTIMIZERS = (("lars", "lars"), ("lamb", "lamb"), ("adafactor", "adafactor"), ("adam|squad|fine-tun", "adamw"),
+              ("rmsprop", "rmsprop"))
 
 
-def optimizer_of(run):
-    """The optimizer, or the nearest that foretrain has."""
-    if is_mlperf(run) and "bert" in run.network.lower():
-        return "lars"
-    return next((name for pattern, name in OPTIMIZERS if has(run, pattern)), "sgd")
+def optimizer_of(run, network):
+    """The optimizer and its numbers: transformers of text clip gradients, and have AdamW where a row does not say it."""
+    usual = "sgd" if network.side else "lamb" if is_mlperf(run) and network.kind == "BERT" else "adamw"
+    name = next((name for pattern, name in OPTIMIZERS if has(run, pattern)), usual)
+    return name if network.side else f"{name}, clip: 1"
 
 
 def apart_of(run, network, passes):
@@ -346,7 +347,7 @@ def job_text(run, network, device, passes):
            f"{gradients}, master: {master}}}}}",
            f"cluster: {{platform: ./platforms/{run.line:04d}.yaml, nodes: {run.nodes:.0f}, software: {software_of(run)}}}",
            "training:", f"  dataset: {{train_images: {max(1281167, batch * devices)}}}",
-           f"  phases: [{{epochs: 1, batch_per_device: {batch}}}]", f"  optimizer: {{name: {optimizer_of(run)}}}"]
+           f"  phases: [{{epochs: 1, batch_per_device: {batch}}}]", f"  optimizer: {{name: {optimizer_of(run, network)}}}"]
     out += [f"  micro_batch: {batch // passes}"] * (passes > 1)
     out += ["allreduce: {algorithm: nccl}"] * (devices > 1)
     if run.step > 0:

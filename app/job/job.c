@@ -7,6 +7,7 @@
 
 #include "core/backend/nccl_use.h"
 #include "core/config/yaml.h"
+#include "core/schedule/optimizer.h"
 #include "core/schedule/trainable.h"
 #include "models/networks.h"
 
@@ -519,6 +520,25 @@ int job_check_shards(const struct job *job, bool gpu, struct err *err)
     return found.count ? scenario_blame(s, "training.optimizer.sharded", &found, err) : 0;
 }
 
+static int check_optimizer(const struct scenario *s, struct err *err)
+{
+    bool known = s->training.optimizer <= OPTIMIZER_LARS;
+    struct err found = {0};
+    if (optimizer_is_trained(s))
+        return 0;
+    if (!known)
+        err_add_code(&found, 69,
+                     "optimizer %s is for predictions; devices train with sgd and lars: use --set "
+                     "training.optimizer.name=sgd",
+                     optimizer_names[s->training.optimizer]);
+    else
+        err_add_code(&found, 69,
+                     "clipping is for predictions; devices train without: use --set "
+                     "training.optimizer.clip=null");
+    return scenario_blame(s, known ? "training.optimizer.clip" : "training.optimizer.name", &found,
+                          err);
+}
+
 struct schedule **job_training(const struct job *job, struct err *err)
 {
     const struct plan *plan = &job->resolved.plan;
@@ -529,7 +549,8 @@ struct schedule **job_training(const struct job *job, struct err *err)
                      job->scenario.path);
         return NULL;
     }
-    if (model_check_training(job->model, job->scenario.model.network, err))
+    if (check_optimizer(&job->scenario, err) ||
+        model_check_training(job->model, job->scenario.model.network, err))
         return NULL;
     struct schedule **schedule = base_alloc(plan->phase_count, sizeof(*schedule));
     for (int32_t i = 0; i < plan->phase_count; i++) {

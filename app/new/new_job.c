@@ -136,6 +136,17 @@ static void add_recipe(struct text *out, const struct new_request *request, cons
                  (long long)global_batch);
 }
 
+/* Transformers of text and what they are trained with; pictures learn with SGD, which needs no
+ * word.
+ */
+static void add_optimizer(struct text *out, const char *network)
+{
+    bool bert = !strncmp(network, "bert-", 5) && !strstr(network, "squad");
+    text_add(out, "  optimizer: {name: %s, clip: 1}    # as usual for such a network%s\n",
+             bert ? "lamb" : "adamw",
+             bert ? ": arXiv 1904.00962; with small batches adamw" : "; lamb, adafactor, ...");
+}
+
 static void add_training(struct text *out, const struct new_request *request,
                          const struct measure_network *network, const char *recipe,
                          int64_t global_batch)
@@ -157,6 +168,8 @@ static void add_training(struct text *out, const struct new_request *request,
                  "    # epochs are yours to decide: a larger global batch needs more of them\n"
                  "    - {epochs: %d, batch_per_device: %d}\n",
                  network->image ? 90 : 1, request->batch);
+    if (!network->image && !network_is_file(network->name))
+        add_optimizer(out, network->name);
 }
 
 static void add_cluster(struct text *out, const struct new_request *request,

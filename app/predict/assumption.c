@@ -339,8 +339,9 @@ const char *const batch_known_words[] = {"converges", "beyond all runs", "not kn
 /* The tables of `show convergence` are of this network. */
 bool batch_has_runs(const struct scenario *scenario)
 {
-    return scenario->training.target > 0 ||
-           (!strcmp(scenario->model.network, "resnet50") && scenario->training.dataset);
+    bool known = !strcmp(scenario->model.network, "resnet50") &&
+                 scenario->training.optimizer <= OPTIMIZER_LARS;
+    return scenario->training.target > 0 || (known && scenario->training.dataset);
 }
 
 enum batch_known batch_known(const struct prediction *prediction)
@@ -399,8 +400,9 @@ static void add_batch(struct prediction *prediction)
         return;
     if (batch_known(prediction) == BATCH_NOT_KNOWN)
         add_assumption(result, base_format("epochs are as the job gives them, whatever its batch: "
-                                           "which batch converges is not known for %s",
-                                           scenario->model.network));
+                                           "which batch converges is not known for %s with %s",
+                                           scenario->model.network,
+                                           optimizer_names[scenario->training.optimizer]));
     if (batch_known(prediction) != BATCH_BEYOND)
         return;
     for (int32_t i = 0; i < result->plan.phase_count; i++)

@@ -27,11 +27,11 @@ static const struct quantity *mtbf_of(const struct prediction *p, bool network)
     return counts ? mtbf : NULL;
 }
 
-/* Weights and momentum; statistics of batch norm are few. */
+/* Weights and what the optimizer keeps; statistics of batch norm are few. */
 static double checkpoint_bytes(const struct prediction *p)
 {
     enum dtype master = (enum dtype)p->job.scenario.model.master;
-    return 2.0 * (double)model_parameters(p->job.model) * dtype_size(master);
+    return (double)(model_parameters(p->job.model) * dtype_size(master) + p->job.resolved.state);
 }
 
 /* The time between failures, and how uncertain it is. */

@@ -6,6 +6,7 @@
 
 #include "core/schedule/iteration.h"
 #include "core/schedule/memory.h"
+#include "core/schedule/optimizer.h"
 
 enum { EXIT_USAGE = 64, EXIT_DATA = 65, EXIT_UNAVAILABLE = 69 };
 
@@ -580,6 +581,8 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
         .column_algorithm =
             column_algorithm((enum column_algorithm)scenario->allreduce.column_algorithm),
         .bucket = find_bucket(scenario, model),
+        .optimizer = optimizer_names[scenario->training.optimizer],
+        .state = optimizer_state(model, scenario, 1) * dtype_size(scenario->model.master),
         .noise = find_noise(scenario, platform_device(platform)),
         .nccl = software ? (int32_t)software->nccl : 0,
         .software = software ? software->name : NULL,

@@ -52,17 +52,19 @@ struct resolved {
                                     not matter */
     enum rank_order order;     /**< in which ranks fill the nodes of the cluster */
     enum algorithm algorithm, column_algorithm;
-    int32_t channels;     /**< rings side by side */
-    int64_t bucket;       /**< gradients in one all-reduce, at most [bytes] */
-    int32_t shards;       /**< of the optimizer, in the phase with the fewest; 1: not sharded */
-    int64_t most_images;  /**< at once that fit the memory of a device */
-    int32_t cut;          /**< tensors larger than a bucket */
-    int32_t tensors;      /**< of the model */
-    int64_t all_reduces;  /**< in an iteration, by torus2d of three steps each */
-    struct plan plan;     /**< phases: batches, micro-batches, steps; owned */
-    struct noise noise;   /**< zero: every device computes as fast as every other, always */
-    int32_t nccl;         /**< version that the software brings, 100 * major + minor; 0: none */
-    const char *software; /**< name of the profile; NULL: the device file's; borrowed */
+    int32_t channels;      /**< rings side by side */
+    int64_t bucket;        /**< gradients in one all-reduce, at most [bytes] */
+    const char *optimizer; /**< its name */
+    int64_t state;         /**< that it keeps, of all shards together [bytes] */
+    int32_t shards;        /**< of the optimizer, in the phase with the fewest; 1: not sharded */
+    int64_t most_images;   /**< at once that fit the memory of a device */
+    int32_t cut;           /**< tensors larger than a bucket */
+    int32_t tensors;       /**< of the model */
+    int64_t all_reduces;   /**< in an iteration, by torus2d of three steps each */
+    struct plan plan;      /**< phases: batches, micro-batches, steps; owned */
+    struct noise noise;    /**< zero: every device computes as fast as every other, always */
+    int32_t nccl;          /**< version that the software brings, 100 * major + minor; 0: none */
+    const char *software;  /**< name of the profile; NULL: the device file's; borrowed */
 };
 
 /** Decide all of @resolved (zeroed) for @scenario on @platform with @software (or NULL), training

@@ -39,8 +39,11 @@ void resolved_print(struct text *out, const struct resolved *resolved, bool grid
     if (resolved->algorithm == ALGORITHM_RING)
         text_add(out, " over %d channel%s", resolved->channels, resolved->channels > 1 ? "s" : "");
     text_add(out, ", at most %lld B at a time\n", (long long)resolved->bucket);
+    text_add(out, "%-10s %s, %s of state", "optimizer", resolved->optimizer,
+             unit_text(UNIT_BYTES, (double)resolved->state));
     if (resolved->shards > 1)
-        text_add(out, "%-10s sharded over %d devices\n", "optimizer", resolved->shards);
+        text_add(out, ", sharded over %d devices", resolved->shards);
+    text_add(out, "\n");
     AUTOFREE char *cut = resolved_cut_text(resolved);
     if (cut)
         text_add(out, "%-10s %s\n", "bucket", cut);

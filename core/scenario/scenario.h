@@ -75,7 +75,18 @@ enum column_algorithm {
 };
 
 /** The words of `training.optimizer.name`. */
-enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_LARS, OPTIMIZER_COUNT };
+enum optimizer_kind {
+    OPTIMIZER_SGD,
+    OPTIMIZER_LARS, /**< the last that devices train with */
+    OPTIMIZER_ADAMW,
+    OPTIMIZER_LAMB,
+    OPTIMIZER_ADAFACTOR,
+    OPTIMIZER_RMSPROP,
+    OPTIMIZER_COUNT
+};
+
+/** They, NULL-terminated. */
+extern const char *const optimizer_names[];
 
 /** The words of model.gated and others; the first of all such words: not given. */
 enum transformer_choice { CHOICE_AUTO, CHOICE_FALSE, CHOICE_TRUE };
@@ -139,8 +150,10 @@ struct scenario {
         double startup;          /**< [s] before the first step runs at full speed */
         int64_t norm_group;      /**< devices of a node that share batch norm's statistics */
         int64_t micro_batch;     /**< images that pass through the network at once; 0: all */
+        int64_t accumulate;      /**< passes of batch_per_device images in a step */
         bool nesterov;
         bool sharded; /**< each rank updates its shard of the parameters */
+        double clip;  /**< global norm of gradients at most; 0: any */
         double trust; /**< LARS: share of |w| / |g| that a layer's rate is multiplied by */
         struct {
             double base;

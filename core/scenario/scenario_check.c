@@ -100,6 +100,12 @@ static int scenario_check_target(const struct scenario *scenario, const struct n
         result = origin_error(target, err,
                               "a run ends at an evaluation that finds the target: give "
                               "training.evaluate_every, for example 4 epochs");
+    if (scenario->training.recipe && scenario->training.optimizer > OPTIMIZER_LARS)
+        return origin_error(given(root, "training.recipe"), err,
+                            "runs of recipe %s trained with LARS, which says nothing of %s: give "
+                            "points of your own (training.recipe.points)",
+                            scenario->training.recipe,
+                            optimizer_names[scenario->training.optimizer]);
     if (scenario->training.recipe)
         return result | check_recipe(scenario, root, err);
     if (scenario->training.point.count == 0)
@@ -178,6 +184,10 @@ static int check_sharded(const struct scenario *scenario, const struct node *roo
     if (scenario->allreduce.channels > 0)
         return origin_error(origin, err,
                             "a sharded optimizer runs on one ring: allreduce.channels must be 1");
+    if (scenario->training.optimizer == OPTIMIZER_ADAFACTOR)
+        return origin_error(origin, err,
+                            "adafactor sums rows and columns of whole matrices, through which a "
+                            "shard cuts: shard adamw or lamb, or leave adafactor whole");
     return 0;
 }
 
@@ -316,6 +326,10 @@ static int check_execution(const struct scenario *scenario, const struct node *r
     int result =
         check_pair(true, scenario->training.optimizer == OPTIMIZER_LARS, "training.optimizer.trust",
                    "optimizer lars", root, err) |
+        check_pair(true, scenario->training.optimizer <= OPTIMIZER_LARS,
+                   "training.optimizer.nesterov", "optimizer sgd or lars", root, err) |
+        check_pair(true, scenario->training.optimizer != OPTIMIZER_ADAFACTOR,
+                   "training.optimizer.momentum", "another optimizer than adafactor", root, err) |
         check_pair(true, scenario->training.loss_scale.dynamic, "training.loss_scale.interval",
                    "training.loss_scale.dynamic", root, err) |
         check_pair(true, files || given_by_name, "training.dataset.path",

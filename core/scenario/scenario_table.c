@@ -3,7 +3,8 @@
 #include <assert.h>
 
 static const char *const dataset_names[] = {"imagenet", NULL};
-static const char *const optimizer_names[] = {"sgd", "lars", NULL};
+const char *const optimizer_names[] = {"sgd",       "lars",    "adamw", "lamb",
+                                       "adafactor", "rmsprop", NULL};
 static_assert(ARRAY_SIZE(optimizer_names) == OPTIMIZER_COUNT + 1, "one word per optimizer");
 static const char *const overlap_names[] = {"none", "backward", NULL};
 static_assert(ARRAY_SIZE(overlap_names) == OVERLAP_COUNT + 1, "one word per overlap");
@@ -187,7 +188,7 @@ static const struct field scenario_rows[] = {
     LIST("training.phases", training.phase, REQUIRED, 1, SCENARIO_PHASE_LIMIT, &phase_table,
          "batch-size control: stretches of training, each with batch_per_device or global_batch"),
     WORD("training.optimizer.name", training.optimizer, "sgd", optimizer_names,
-         "rule that updates the weights"),
+         "rule that updates the weights; train knows sgd and lars, predictions all"),
     REAL("training.optimizer.momentum", training.momentum, UNIT_NONE, "0.9", 0, 1,
          "share of the last update that is kept, less than 1"),
     REAL("training.optimizer.weight_decay", training.weight_decay, UNIT_NONE, "5e-5", 0, 1,
@@ -197,6 +198,8 @@ static const struct field scenario_rows[] = {
     SWITCH("training.optimizer.sharded", training.sharded, "false",
            "each rank updates its shard of the parameters: reduce-scatter, update, all-gather; "
            "with ring and nccl all ranks share, with torus2d those of a row"),
+    REAL("training.optimizer.clip", training.clip, UNIT_NONE, "", 0, 1e6,
+         "gradients whose global norm is larger are scaled down to it; predictions only"),
     REAL("training.optimizer.trust", training.trust, UNIT_NONE, "0.001", 0, 1e3,
          "LARS: factor of the ratio of weights and gradients that sets a layer's rate"),
     REAL("training.label_smoothing", training.label_smoothing, UNIT_FRACTION, "0", 0, 1,
@@ -273,7 +276,8 @@ static const struct field scenario_rows[] = {
          "seconds that training stands still for a checkpoint; predictions only"),
     REAL("training.checkpoint.bandwidth", training.checkpoint.bandwidth, UNIT_BYTES_PER_SECOND, "",
          1, 1e15,
-         "at which weights and momentum are written, instead of the cost; predictions only"),
+         "at which weights and the optimizer's state are written, instead of the cost; predictions "
+         "only"),
     REAL("training.checkpoint.restart", training.checkpoint.restart, UNIT_SECONDS, "", 0, 1e6,
          "seconds from a failure until the work after the last checkpoint begins again; "
          "training.startup and the cost of a checkpoint, which is read, when not given; "

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/schedule/optimizer.h"
+
 int32_t iteration_shards(const struct scenario *scenario, struct grid grid)
 {
     enum algorithm algorithm = (enum algorithm)scenario->allreduce.algorithm;
@@ -13,7 +15,7 @@ int32_t iteration_shards(const struct scenario *scenario, struct grid grid)
 
 int64_t iteration_norms(const struct model *model, const struct scenario *scenario)
 {
-    return scenario->training.optimizer == OPTIMIZER_LARS ? 2 * (int64_t)model->tensor_count : 1;
+    return optimizer_cost(scenario).norms ? 2 * (int64_t)model->tensor_count : 1;
 }
 
 int64_t iteration_vectors(const struct model *model, const struct scenario *scenario)
@@ -159,18 +161,32 @@ static int32_t add_backward(struct schedule *schedule, const struct iteration *i
                      PASS_BACKWARD_FILTER, NULL, 0);
 }
 
-/* Of each parameter, for the norms of gradients and, with LARS, weights. */
-static int64_t norms_bytes(const struct scenario *scenario)
+/* Whether norms of gradients are formed: of tensors, or of all against overflows or to clip. */
+static bool has_gradient_norms(const struct iteration *it)
 {
-    bool both = scenario->training.optimizer == OPTIMIZER_LARS;
-    return dtype_size(scenario->model.gradients) + (both ? dtype_size(scenario->model.master) : 0);
+    return optimizer_cost(it->scenario).gradient_norms || it->scenario->training.clip > 0 ||
+           iteration_shards(it->scenario, it->grid) > 1;
+}
+
+/* Of each parameter, for norms. */
+static int64_t norms_bytes(const struct iteration *it)
+{
+    int64_t gradient = has_gradient_norms(it) ? dtype_size(it->scenario->model.gradients) : 0;
+    return gradient + optimizer_cost(it->scenario).norms * dtype_size(it->scenario->model.master);
+}
+
+static int32_t norms_kernels(const struct iteration *it)
+{
+    return optimizer_cost(it->scenario).norms ? 3 : has_gradient_norms(it) ? 2 : 0;
 }
 
 /* Of each parameter, for its update. */
 static int64_t update_bytes(const struct scenario *scenario)
 {
     bool copies = scenario->model.compute != scenario->model.master;
-    return 4 * dtype_size(scenario->model.master) + dtype_size(scenario->model.gradients) +
+    struct optimizer_cost cost = optimizer_cost(scenario);
+    return cost.masters * dtype_size(scenario->model.master) +
+           cost.gradients * dtype_size(scenario->model.gradients) +
            (copies ? dtype_size(scenario->model.compute) : 0);
 }
 
@@ -197,8 +213,7 @@ static int32_t add_update(struct schedule *schedule, const struct iteration *it,
 static struct dep add_norms(struct schedule *schedule, const struct iteration *it,
                             const struct exchange_list *list)
 {
-    bool lars = it->scenario->training.optimizer == OPTIMIZER_LARS;
-    int32_t id = add_update(schedule, it, "norms", lars ? 2 : 1, norms_bytes(it->scenario),
+    int32_t id = add_update(schedule, it, "norms", norms_kernels(it) - 1, norms_bytes(it),
                             list->done, list->next);
     struct step *step = &schedule->step[id];
     step->role = ROLE_NORMS;
@@ -216,21 +231,25 @@ static int32_t add_optimizer(struct schedule *schedule, const struct iteration *
 {
     const int32_t tensors_per_kernel = 54;
     const struct scenario *scenario = it->scenario;
-    bool lars = scenario->training.optimizer == OPTIMIZER_LARS;
-    int32_t kernels = (it->model->tensor_count + tensors_per_kernel - 1) / tensors_per_kernel;
+    struct optimizer_cost cost = optimizer_cost(scenario);
+    int32_t lists = (it->model->tensor_count + tensors_per_kernel - 1) / tensors_per_kernel;
+    int32_t kernels = cost.launches * lists;
     int64_t bytes = update_bytes(scenario);
     struct dep norms = {-1, 0};
-    if (list->sharded)
+    if (list->sharded) {
         norms = add_norms(schedule, it, list);
-    else if (lars)
-        bytes += norms_bytes(scenario);
-    kernels += !lars ? 0 : list->sharded ? 1 : 3;
+        kernels += cost.norms > 0; /* the rates */
+    } else {
+        bytes += norms_bytes(it);
+        kernels += norms_kernels(it);
+    }
     int32_t id = list->sharded ? add_update(schedule, it, "optimizer", kernels, bytes, &norms, 1)
                                : add_update(schedule, it, "optimizer", kernels, bytes, list->done,
                                             list->next);
     struct step *step = &schedule->step[id];
     step->role = ROLE_OPTIMIZER;
-    snprintf(step->compute.shape, sizeof(step->compute.shape), "%s%s", lars ? "lars" : "sgd",
+    snprintf(step->compute.shape, sizeof(step->compute.shape), "%s%s",
+             optimizer_names[scenario->training.optimizer],
              scenario->model.compute != scenario->model.master ? " copy" : "");
     return id;
 }

@@ -11,13 +11,8 @@
  *              converts them.  A layer that uses another's weights reads the sum of both, too
  *   loss       softmax, cross-entropy and its gradient: 2 kernels; each score is read twice and its
  *              gradient written once
- *   optimizer  reads weight, momentum and gradient, writes weight, momentum and, where the
- *              arithmetic has another type than the master weights, a copy to compute with; one
- *              kernel per 54 tensors.  LARS first reads weights and gradients once more for their
- *              norms, with 3 kernels more (both norms, the rates).
- *              Source: MXNet's fused multi-tensor kernels multi_sum_sq, multi_lars and
- *              lars_multi_mp_sgd_mom_update as set in NVIDIA's MLPerf submissions
- *              (MXNET_OPTIMIZER_AGGREGATION_SIZE=54).
+ *   optimizer  what core/schedule/optimizer.h says, and 3 kernels more for norms of tensors (both
+ *              norms, the rates), 2 for that of all gradients alone
  *   batch norm in groups of 2^k devices: k exchanges of the sums per layer, forward and backward,
  *              with one other device at a time; evaluation has none.
  *              Source: NVIDIA apex contrib/groupbn/batch_norm.py: bn_sync_steps is 1, 2, 3 for
@@ -28,8 +23,9 @@
  *
  * A sharded optimizer (training.optimizer.sharded) has these steps:
  * - a reduce-scatter of each bucket, in torus2d of rows before the all-reduce of columns;
- * - an all-reduce of the sums of squares of the ranks' shards: one fp32 number for SGD, two per
- *   tensor for LARS, without which no rank knows of an overflow elsewhere or of a tensor's norm.
+ * - an all-reduce of the sums of squares of the ranks' shards: one fp32 number, or two per tensor
+ *   for LARS and LAMB, without which no rank knows of an overflow elsewhere or of a tensor's norm.
+ *   LAMB's are of its updates, so that it has one more such message than is counted here.
  *   If the type of the arithmetic is not that of the masters, the gradients of biases and batch
  *   norm are in it, too: every rank computes with their masters, and so updates them;
  * - the update of the shard;

@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "core/schedule/optimizer.h"
+
 /* Elements per image of all values together, and of the largest two. */
 static int64_t value_elements(const struct model *model)
 {
@@ -69,7 +71,7 @@ struct memory_plan memory_plan(const struct model *model, const struct scenario 
     struct memory_plan plan = {
         .weights = copies ? shard * master + parameters * compute : parameters * master,
         .gradients = parameters * dtype_size((enum dtype)scenario->model.gradients),
-        .momentum = shard * master,
+        .momentum = optimizer_state(model, scenario, shards) * master,
         .activations = micro * value_elements(model) * compute,
         .applied = applies ? micro * applied_elements(model) * compute : 0,
         .input = batch * (batches * shape_elements(model->input) * compute +

@@ -4,14 +4,14 @@
  * The memory of a device that training takes, from shapes and types alone.
  *
  * The sum includes the arrays that any implementation keeps: masters of the weights, their
- * gradients and momentum, a copy of the weights in the type of the arithmetic if that differs, the
- * value of every layer (kept for backward), the gradients of the largest two values, and the images
- * read ahead.  Where the optimizer is sharded, a rank keeps its part of the momentum alone, and of
- * the masters if there is a copy to compute with; those of biases and batch norm, which every rank
- * then keeps, are left out.  A GPU that crops pictures itself also keeps some of them before that,
- * which need more room if it decodes JPEG files; a CPU keeps none.  The workspace of libraries does
- * not follow from shapes; callers add it.  The libraries' code and buffers of communication are not
- * included.
+ * gradients, the optimizer's state, a copy of the weights in the type of the arithmetic if that
+ * differs, the value of every layer (kept for backward), the gradients of the largest two values,
+ * and the images read ahead.  Where the optimizer is sharded, a rank keeps its part of that state
+ * alone, and of the masters if there is a copy to compute with; those of biases and batch norm,
+ * which every rank then keeps, are left out.  A GPU that crops pictures itself also keeps some of
+ * them before that, which need more room if it decodes JPEG files; a CPU keeps none.  The workspace
+ * of libraries does not follow from shapes; callers add it.  The libraries' code and buffers of
+ * communication are not included.
  */
 
 #include "core/scenario/scenario.h"
@@ -25,7 +25,7 @@ enum { MEMORY_WORKSPACE_LIMIT = 1024 * 1024 * 1024 };
 struct memory_plan {
     int64_t weights;     /**< masters, and the copy to compute with */
     int64_t gradients;   /**< of the weights, as they are exchanged */
-    int64_t momentum;    /**< of the optimizer */
+    int64_t momentum;    /**< and all other state of the optimizer */
     int64_t activations; /**< values of all layers, and gradients of two, of one micro-batch */
     int64_t applied;     /**< the part of them that a GPU need not write, in fp16 only: values of a
                               batch norm and ReLU that one convolution reads, if it applies both

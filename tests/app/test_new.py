@@ -352,6 +352,11 @@ class New(support.Case):
             lars = [text for text in found["assumptions"] if "with LARS; the optimizer of this job is sgd" in text]
             self.assertEqual(len(lars), software != "pytorch")
 
+    def test_text_is_not_trained_with_sgd(self):
+        for network, name in (("bert-large", "lamb"), ("bert-large-squad", "adamw"), ("gpt2", "adamw"), ("resnet50", "sgd")):
+            draft = self.write("job.yaml", run("new", "job", "--platform=dgx-h100", "--nodes=2", f"--network={network}").stdout)
+            self.assertRegex(run("show", "job", draft).stdout, f"\noptimizer  {name}, ")
+
     def test_a_network_may_be_a_file(self):
         network = self.write("mine.yaml", run("show", "model", "resnet18", "--yaml").stdout)
         draft = self.write("job.yaml", run("new", "job", "--platform=dgx-h100", "--nodes=2", f"--network={network}").stdout)

@@ -76,6 +76,11 @@ class Networks(support.Case):
         single = self.predict({**node, "remarks": "nhwc"})[0]
         self.assertLess(apart["predicted_s"], 4 * single["predicted_s"])
 
+    def test_an_optimizer_is_that_of_the_remarks(self):
+        sgd, rmsprop, unknown = self.predict({}, {"remarks": "nhwc; RMSprop"}, {"remarks": "nhwc; Adagrad"})
+        self.assertLess(sgd["predicted_s"], rmsprop["predicted_s"])
+        self.assertEqual(sgd["predicted_s"], unknown["predicted_s"])
+
     def test_several_nodes_are_for_checking(self):
         rows = self.predict({}, {"nodes": "4", "gpus_per_node": "8"})
         self.assertEqual([row["role"] for row in rows], ["calibration", "check"])

@@ -71,6 +71,11 @@ class Train(support.Case):
         self.assertIn("--set allreduce.ctas=null", self.refused(69, *words))
         good(*words, "--set=allreduce.ctas=null")
 
+    def test_what_only_predictions_know_of_an_optimizer_is_refused(self):
+        words = ("train", TOY, "--dry-run", *NAIVE)
+        for change, way in (("name=adamw", "training.optimizer.name=sgd"), ("clip=1", "training.optimizer.clip=null")):
+            self.assertIn(f"use --set {way}", self.refused(69, *words, f"--set=training.optimizer.{change}"))
+
     def test_tells_the_memory_of_a_rank(self):
         lines = run("train", TOY, "--dry-run", *NAIVE).stdout.splitlines()
         self.assertEqual(lines[0], "memory of one rank, 4 images of which 4 at once")

@@ -172,6 +172,39 @@ TEST(the_optimizer_moves_what_is_written_down)
     assert_int_equal(step->compute.kernels, 3);
 }
 
+/* Words of four bytes that each optimizer moves for a parameter in fp32: w, its moments, u and g as
+ * core/schedule/optimizer.h lists them, and g once more to clip, which LARS reads anyway. */
+TEST(each_optimizer_moves_and_launches_what_is_written_down)
+{
+    static const struct {
+        enum optimizer_kind kind;
+        double momentum;
+        int32_t words, clipped, kernels;
+    } row[] = {
+        {OPTIMIZER_SGD, 0.9, 5, 6, 3},      {OPTIMIZER_LARS, 0.9, 7, 7, 6},
+        {OPTIMIZER_ADAMW, 0.9, 7, 8, 3},    {OPTIMIZER_LAMB, 0.9, 12, 13, 9},
+        {OPTIMIZER_ADAFACTOR, 0, 8, 9, 12}, {OPTIMIZER_RMSPROP, 0.9, 7, 8, 3},
+        {OPTIMIZER_RMSPROP, 0, 5, 6, 3},
+    };
+    struct scenario scenario = example_scenario();
+    scenario.model.compute = scenario.model.gradients = DTYPE_FP32;
+    OWN(model) *model = network("resnet50", 224);
+    struct iteration it = example_iteration(model, &scenario);
+    for (size_t i = 0; i < ARRAY_SIZE(row); i++)
+        for (int32_t clip = 0; clip < 2; clip++) {
+            scenario.training.optimizer = row[i].kind;
+            scenario.training.momentum = row[i].momentum;
+            scenario.training.clip = clip;
+            OWN(schedule) *schedule = iteration_build(&it);
+            const struct step *step = &schedule->step[schedule_find(schedule, ROLE_OPTIMIZER)];
+            int32_t words = clip ? row[i].clipped : row[i].words;
+            int32_t more = clip && words > row[i].words && row[i].kernels == 3 ? 2 : 0;
+            assert_int_equal(step->compute.bytes, INT64_C(25557032) * 4 * words);
+            assert_int_equal(step->compute.kernels, row[i].kernels + more);
+            assert_string_equal(step->compute.shape, optimizer_names[row[i].kind]);
+        }
+}
+
 TEST(a_bucket_leaves_when_its_last_gradient_is_ready)
 {
     struct scenario scenario = example_scenario();

@@ -51,6 +51,22 @@ TEST(counts_every_array_once)
     assert_int_equal(plan.activations, 10 * 128 * 2);
 }
 
+/* The convolution's 54 weights are 27 sums of inputs and 2 of outputs for adafactor. */
+TEST(keeps_the_state_of_each_optimizer)
+{
+    static const int64_t numbers[OPTIMIZER_COUNT] = {
+        [OPTIMIZER_SGD] = 58,      [OPTIMIZER_LARS] = 58,    [OPTIMIZER_ADAMW] = 2 * 58,
+        [OPTIMIZER_LAMB] = 2 * 58, [OPTIMIZER_RMSPROP] = 58, [OPTIMIZER_ADAFACTOR] = 27 + 2 + 4,
+    };
+    OWN(model) *model = two_layers();
+    for (int32_t kind = 0; kind < OPTIMIZER_COUNT; kind++) {
+        struct scenario scenario = {.training = {.optimizer = kind}};
+        assert_int_equal(memory_plan(model, &scenario, 1, 1, 1).momentum, 4 * numbers[kind]);
+    }
+    struct scenario shared = {.training = {.optimizer = OPTIMIZER_RMSPROP, .momentum = 0.9}};
+    assert_int_equal(memory_plan(model, &shared, 4, 1, 1).momentum, 4 * 2 * 15);
+}
+
 /* 58 parameters in 4 shards are at most 15 each. */
 TEST(a_shard_keeps_its_part_of_masters_and_momentum)
 {
