@@ -12,6 +12,8 @@ static int answer(const char *kind, import_reader *read, const struct import_req
         .kind = kind, .file = path, .base_name = base_copy(slash ? slash + 1 : path)};
     if (read(&import, request, err))
         return -1;
+    if (request->platform && !import.base)
+        import.base = base_copy(request->platform);
     import.nodes = request->nodes ? request->nodes : import.nodes;
     return import_finish(&import, request, out, err);
 }
@@ -31,6 +33,16 @@ static const struct option times_options[] = {TO,
                                                          NULL, "Ranks, when the file does not say"),
                                               ROW_JSON,
                                               ROW_LAST};
+static const struct option nccl_options[] = {
+    TO,
+    ROW_REPLACE(AT(overwrite), "to"),
+    NODES,
+    OPTION_ROW("ranks", 0, OPTION_INTEGER, AT(ranks), "N", NULL,
+               "Ranks, when the file does not say"),
+    OPTION_ROW("platform", 0, OPTION_TEXT, AT(platform), "NAME", NULL,
+               "Where it ran (default: the first platform with such nodes)"),
+    ROW_JSON,
+    ROW_LAST};
 static const struct option node_options[] = {TO, ROW_REPLACE(AT(overwrite), "to"), NODES, ROW_JSON,
                                              ROW_LAST};
 static const struct option network_options[] = {TO, ROW_REPLACE(AT(overwrite), "to"),
@@ -62,8 +74,8 @@ static const struct option trace_options[] = {
         .run = run_##id,                                                                           \
     }
 
-KIND(nccl_tests, import_draft, "nccl-tests", "FILE", times_options,
-     "bandwidth and latency of all_reduce_perf, text or JSON",
+KIND(nccl_tests, import_draft, "nccl-tests", "FILE", nccl_options,
+     "NCCL's times as all_reduce_perf measured them, text or JSON",
      "all_reduce_perf -b 8 -e 1G -f 2 -g 8 > all_reduce.txt\n"
      "foretrain import nccl-tests all_reduce.txt --to mine.yaml");
 

@@ -195,6 +195,7 @@ void import_release(struct import *import)
     free(import->between.source);
     free(import->nccl.bandwidth.source);
     free(import->nccl.why);
+    free(import->base);
     free(import->base_name);
     free(import->description);
     free(import->device);

@@ -34,6 +34,11 @@ struct import_nccl {
     int32_t channels; /**< 0: not known, nor anything else here */
     char *why;        /**< of channels, which is assumed; owned */
     struct quantity bandwidth;
+
+    /* Beside a base: what was measured on `nodes` nodes. */
+    struct nccl_correction correction[CURVE_ROWS]; /**< (corrections) */
+    int32_t corrections, version, nodes;
+    bool no_sharp;
 };
 
 enum {
@@ -84,6 +89,7 @@ struct import {
     char *base_name;  /**< of the file, for sources; owned */
     char *description;
     char *device; /**< a name in platforms/devices, or NULL */
+    char *base;   /**< the platform that the file extends, a name or a path; NULL: none */
     int64_t nodes;
     int32_t cards; /**< of a node, where the file knows no more of it; 0: not known */
     struct wiring wiring;
@@ -202,6 +208,13 @@ int import_fit_pair(struct import *import, struct curve *latency, struct curve *
 int import_fit_ring(struct import *import, struct curve *curve, int32_t ranks, int32_t nodes,
                     struct err *err);
 
+/** Compare @curve, the times of all-reduces of @ranks ranks on @nodes nodes, with NCCL's own model
+ * of request->platform or of one of the library whose nodes have as many of these devices; this
+ * gives the corrections of a platform that extends that one.
+ * @return 0, 1: there is none, -1: messages about request->platform. */
+int import_fit_nccl(struct import *import, const struct import_request *request,
+                    const struct curve *curve, int32_t ranks, int32_t nodes, struct err *err);
+
 /* ---- drafts ---- */
 
 /* What foretrain-read prints of a file of another tool: the draft of a platform, as JSON.
@@ -220,8 +233,8 @@ int import_fit_ring(struct import *import, struct curve *curve, int32_t ranks, i
  * | nic | {bandwidth, efficiency} of a card |
  * | tiers | smallest first: {name, nodes, uplinks (0: not known), rails, bandwidth} |
  * | nccl | {intra, channels, why, bandwidth} |
- * | times | all-reduces: {ranks, nodes, rows: [[bytes, seconds], ...]} |
- * | pair | messages of two ranks: {nodes, latency: rows, bandwidth: rows} |
+ * | times | all-reduces: {ranks, nodes, rows: [[bytes, seconds], ...]}; nccl: version, where NCCL
+ * ran | | pair | messages of two ranks: {nodes, latency: rows, bandwidth: rows} |
  *
  * The program is written in Python and optional; app/readers has its sources. */
 

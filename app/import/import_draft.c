@@ -154,13 +154,19 @@ static int read_curve(struct import *import, struct curve *curve, const struct j
 }
 
 /* The measurements that platforms are fitted to. */
-static int fit(struct import *import, const struct json *draft, struct err *err)
+static int fit(struct import *import, const struct import_request *request,
+               const struct json *draft, struct err *err)
 {
     const struct json *times = json_get(draft, "times"), *pair = json_get(draft, "pair");
     struct curve curve = {.count = 0}, bandwidth = {.count = 0};
-    if (times && !read_curve(import, &curve, json_get(times, "rows"), err))
-        return import_fit_ring(import, &curve, whole(json_get(times, "ranks"), INT32_MAX),
-                               whole(json_get(times, "nodes"), INT32_MAX), err);
+    if (times && !read_curve(import, &curve, json_get(times, "rows"), err)) {
+        int32_t ranks = whole(json_get(times, "ranks"), INT32_MAX);
+        int32_t nodes = whole(json_get(times, "nodes"), INT32_MAX), done = 1;
+        import->nccl.version = whole(json_get(times, "nccl"), 399);
+        if (json_get(times, "nccl"))
+            done = import_fit_nccl(import, request, &curve, ranks, nodes, err);
+        return done < 1 ? done : import_fit_ring(import, &curve, ranks, nodes, err);
+    }
     if (pair && !read_curve(import, &curve, json_get(pair, "latency"), err) &&
         !read_curve(import, &bandwidth, json_get(pair, "bandwidth"), err))
         return import_fit_pair(import, &curve, &bandwidth, whole(json_get(pair, "nodes"), 2), err);
@@ -174,7 +180,8 @@ static void read_lines(struct text *list, const struct json *array)
             text_add(list, "%s\n", json_as_text(json_item(array, i)));
 }
 
-static int understand(struct import *import, const struct json *draft, struct err *err)
+static int understand(struct import *import, const struct import_request *request,
+                      const struct json *draft, struct err *err)
 {
     read_lines(&import->understood, json_get(draft, "understood"));
     read_lines(&import->assumed, json_get(draft, "assumed"));
@@ -190,7 +197,7 @@ static int understand(struct import *import, const struct json *draft, struct er
     read_link(&import->nic, json_get(draft, "nic"));
     read_tiers(import, json_get(draft, "tiers"));
     read_nccl(import, json_get(draft, "nccl"));
-    return fit(import, draft, err);
+    return fit(import, request, draft, err);
 }
 
 /* The whole of @text as an open file, or -1. */
@@ -221,5 +228,5 @@ int import_draft(struct import *import, const struct import_request *request, st
     struct json *draft =
         import_run_reader(import->kind, import->file, input, request->ranks, request->nodes, err);
     close(input);
-    return draft ? understand(import, draft, err) : -1;
+    return draft ? understand(import, request, draft, err) : -1;
 }

@@ -180,6 +180,13 @@ static void print_tiers(struct import *import, struct text *out)
 static void print_nccl(struct import *import, struct text *out)
 {
     const struct import_nccl *nccl = &import->nccl;
+    if (nccl->corrections)
+        text_add(out, "\nnccl:\n  version: %d\n%s  measured_nodes: %d\n  corrections:\n",
+                 nccl->version, nccl->no_sharp ? "  sharp: false\n" : "", nccl->nodes);
+    for (int32_t i = 0; i < nccl->corrections; i++)
+        text_add(out, "    - {protocol: %s, transfer: %.6g us, factor: %.4g %%}\n",
+                 nccl_protocol_name((enum nccl_protocol)nccl->correction[i].protocol),
+                 1e6 * nccl->correction[i].transfer, 100 * nccl->correction[i].factor);
     if (!nccl->channels)
         return;
     text_add(out, "\nnccl:    # for allreduce.algorithm: nccl\n  intra: %s\n",
@@ -199,7 +206,10 @@ static void print_platform(struct import *import, const char *name, const char *
     text_add(out, IMPORT_FILE " from ");
     field_write_text(out, import->base_name);
     text_add(out, "; what was assumed says kind: assumed.\n");
-    print_lines(out, "# measured, and as this file predicts it:", "#", &import->comparison);
+    print_lines(out,
+                import->nccl.corrections ? "# measured, and by NCCL's model without corrections:"
+                                         : "# measured, and as this file predicts it:",
+                "#", &import->comparison);
     if (base)
         field_write_line(out, 0, "extends", base);
     text_add(out, "version: 1\n");
@@ -208,7 +218,8 @@ static void print_platform(struct import *import, const char *name, const char *
     text_add(out, "kind: cluster\n");
     if (!base)
         field_write_line(out, 0, "device", import->device);
-    text_add(out, "nodes: %" PRId64 "\n", import->nodes);
+    if (import->nodes)
+        text_add(out, "nodes: %" PRId64 "\n", import->nodes);
     if (!base)
         print_node(import, out);
     if (base ? import->nic.bandwidth.source || import->tier_count
@@ -223,11 +234,11 @@ static void print_platform(struct import *import, const char *name, const char *
             print_link(import, out, 4, "network.nic.", &import->nic);
     }
     print_tiers(import, out);
-    if (base)
-        return;
-    text_add(out, "\ntransport:\n");
-    print_quantity(import, out, 2, "transport.", "inside", UNIT_SECONDS, &import->inside);
-    print_quantity(import, out, 2, "transport.", "between", UNIT_SECONDS, &import->between);
+    if (!base) {
+        text_add(out, "\ntransport:\n");
+        print_quantity(import, out, 2, "transport.", "inside", UNIT_SECONDS, &import->inside);
+        print_quantity(import, out, 2, "transport.", "between", UNIT_SECONDS, &import->between);
+    }
     print_nccl(import, out);
 }
 
@@ -244,21 +255,13 @@ static int check_platform(const char *path, struct err *err)
 }
 
 /* The path of the platform to build on, or NULL with *@failed set when there is none. */
-static char *find_base(const struct import_request *request, int *failed, struct err *err)
+static char *find_base(const struct import *import, int *failed, struct err *err)
 {
-    if (!request->platform)
+    if (!import->base)
         return NULL;
-    struct platform *platform = platform_read(request->platform, err);
-    *failed = platform ? 0 : -1;
-    if (!platform)
-        return NULL;
-    platform_free(platform);
-    size_t length = strlen(request->platform);
-    if (strchr(request->platform, '/') ||
-        (length > 5 && !strcmp(request->platform + length - 5, ".yaml")))
-        return realpath(request->platform, NULL);
-    AUTOFREE char *folder = platform_directory(err);
-    return base_format("%s/%s.yaml", folder, request->platform);
+    AUTOFREE char *path = platform_find_file("", "platform", import->base, err);
+    *failed = path ? 0 : -1;
+    return path ? realpath(path, NULL) : NULL;
 }
 
 /* The default uplink: a card of the nodes below. */
@@ -335,7 +338,7 @@ static int write_platform(struct import *import, const struct import_request *re
     int failed = 0;
     if (request->to && !request->overwrite)
         failed = file_check_own(to, IMPORT_FILE, err);
-    AUTOFREE char *base = failed ? NULL : find_base(request, &failed, err);
+    AUTOFREE char *base = failed ? NULL : find_base(import, &failed, err);
     AUTORELEASE(text) struct text text = {0};
     if (!failed) {
         if (!base)
@@ -367,7 +370,9 @@ static const struct answer_columns line_columns = COLUMNS(NULL, line_rows);
 static const struct answer_column size_rows[] = {
     COLUMN("bytes", bytes, .help = "size of the message"),
     COLUMN("measured_s", measured, .help = "time in the file"),
-    COLUMN("predicted_s", predicted, .help = "time on the line that the platform has"),
+    COLUMN("predicted_s", predicted,
+           .help =
+               "time on the line that the platform has, or by NCCL's model before it is corrected"),
     COLUMN("fitted", fitted, .help = "the line was fitted to this size"),
 };
 static const struct answer_columns size_columns = COLUMNS(NULL, size_rows);
@@ -441,7 +446,10 @@ int import_finish(struct import *import, const struct import_request *request, s
         return -1;
     if (!request->head.json) {
         print_lines(out, "understood:", "  ", &import->understood);
-        print_lines(out, "measured, and as predicted:", "  ", &import->comparison);
+        print_lines(out,
+                    import->nccl.corrections ? "measured, and by NCCL's model without corrections:"
+                                             : "measured, and as predicted:",
+                    "  ", &import->comparison);
         print_lines(out, "assumed:", "  ", &import->assumed);
         print_lines(out, "warnings:", "  ", &import->warning);
         if (request->to)

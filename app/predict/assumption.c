@@ -415,12 +415,36 @@ static void add_batch(struct prediction *prediction)
                                    (long long)known));
 }
 
+/* NCCL's times on other numbers of nodes than it was measured on. */
+static void add_extrapolated(struct prediction *prediction)
+{
+    const struct job *job = &prediction->job;
+    struct result *result = &prediction->result;
+    int32_t measured = platform_measured_nodes(job->platform);
+    const struct task *last = prediction_last(prediction);
+    if (!measured || job->resolved.algorithm != ALGORITHM_NCCL || result->nodes == measured)
+        return;
+    double sum = 0;
+    for (int32_t id = 0; id < last->point.schedule->step_count; id++)
+        if (last->point.schedule->step[id].kind == STEP_COLLECTIVE)
+            sum += run_nccl(&last->point.run, &last->point.schedule->step[id]).seconds;
+    AUTOFREE char *all = base_copy(unit_text(UNIT_SECONDS, sum));
+    result_add(
+        &result->warning, &result->warning_count,
+        base_format("NCCL's times were fitted on %d node%s (nccl.corrections); those of %lld "
+                    "nodes are extrapolated: %s of all-reduces in a step, of which it waits "
+                    "for %s",
+                    measured, base_plural(measured), (long long)result->nodes, all,
+                    unit_text(UNIT_SECONDS, result->step.exposed_communication)));
+}
+
 void assumption_list(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
     char *continued = platform_continued(prediction->job.platform);
     if (continued)
         result_add(&result->warning, &result->warning_count, continued);
+    add_extrapolated(prediction);
     add_recipe(prediction);
     add_batch(prediction);
     add_measured(prediction);

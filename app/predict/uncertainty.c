@@ -18,6 +18,11 @@
  * 2025.) */
 #define MODEL_SPREAD 0.05
 
+/* Of NCCL's times on twice as many nodes as were measured, and for each doubling more as errors
+ * that do not know of each other add up: tables of 2 nodes predict those of 4 to 8.6 % and of 8 to
+ * 15 %. Source: experiments/08_two_nodes; a test compares. */
+#define DOUBLING_SPREAD 0.10
+
 /* Sometimes a machine is slower than others of its kind, hardly ever faster.  Of 180 runs on one
  * node 7.8 % take more than 5 % longer than their fit and 1.1 % take as much less; the largest
  * excess is 21 %.  With an excess of 0 to TAIL_LONGEST, all equally likely, that is a share of (7.8
@@ -129,6 +134,16 @@ static void doubt_software(struct uncertainty *u, const struct software *softwar
         u->freedom = fmax(2, (double)fit->rows - 1);
 }
 
+/* Times of NCCL that were measured, on as many nodes or on others. */
+static double doubt_nccl(const struct job *job, double fallback)
+{
+    int32_t measured = platform_measured_nodes(job->platform);
+    if (!measured || job->resolved.algorithm != ALGORITHM_NCCL)
+        return fallback;
+    double doublings = fabs(log2((double)job->resolved.cluster.nodes / measured));
+    return hypot(uncertainty_tolerance(PROVENANCE_MEASURED), DOUBLING_SPREAD * sqrt(doublings));
+}
+
 struct uncertainty uncertainty_of(const struct job *job)
 {
     struct uncertainty u = {
@@ -139,6 +154,8 @@ struct uncertainty uncertainty_of(const struct job *job)
         .seed = SEED,
     };
     platform_each_quantity(job->platform, widen_hop, &u.hop);
+    u.network = doubt_nccl(job, u.network);
+    u.hop = doubt_nccl(job, u.hop);
     for (int64_t i = 0; i < job->unknowns.count; i++)
         if (!strcmp(job->unknowns.item[i].key, "noise.compute_cv") ||
             !strcmp(job->unknowns.item[i].key, "device.jitter"))

@@ -10,6 +10,7 @@ from draft import Refused, number, plural, streams
 
 RANK = re.compile(r"#?\s*Rank\s+(\d+)\b.*?\son\s+(\S+)\s+device\s+(\d+)\s*\[([^\]]*)\]\s*(.*)")
 PROGRAM = re.compile(r"\b(\w+)_perf\b")
+VERSION = re.compile(r"(?<!R)NCCL version (\d)\.(\d+)|nccl-library=(\d+)")
 BOUNDS = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)")
 OURS = "all_reduce"
 GIVE = "give the output of all_reduce_perf"
@@ -54,6 +55,11 @@ def read_head(run, line):
     return True
 
 
+def least(found, other):
+    """The faster of two measurements of a size, out of place and in place: both do the same."""
+    return [found[0], *other] if None not in [*found, *other] and 0 < other[0] < found[1] else found
+
+
 def read_row(run, row, line):
     """A line of numbers below a head."""
     if not run.head:
@@ -63,6 +69,7 @@ def read_row(run, row, line):
     time = at.get("time", at.get("cputime"))
     found = [number(words[i]) if i is not None and i < len(words) else None
              for i in (0, time, at.get("algbw"), at.get("busbw"))]
+    found = least(found, [number(word) for word in words[-4:-1]]) if run.head.count("time") == 2 else found
     if None in found:
         raise Refused("expected a row of nccl-tests: size ... time algbw busbw; remove lines of other programs",
                       row)
@@ -133,9 +140,12 @@ def read_json(text):
             raise Refused(f"results[{index}]: expected an object with size and out_of_place")
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", str(result.get("experiment_name", ""))).lower()
         run = runs.setdefault(name, Run(name, ranks))
-        body = next((result[key] for key in ("out_of_place", "in_place") if isinstance(result.get(key), dict)), {})
-        found = [number(value) for value in (result.get("size"), body.get("time", body.get("cpu_time")),
-                                             body.get("alg_bw"), body.get("bus_bw"))]
+        bodies = [result[key] for key in ("out_of_place", "in_place") if isinstance(result.get(key), dict)] or [{}]
+        body = bodies[0]
+        found, other = ([number(value) for value in (result.get("size"), one.get("time", one.get("cpu_time")),
+                                                     one.get("alg_bw"), one.get("bus_bw"))]
+                        for one in (body, bodies[-1]))
+        found = least(found, other[1:])
         if None in found or (found[0] > 0 and found[1] <= 0):
             raise Refused(f"results[{index}]: expected size and out_of_place: {{time, alg_bw, bus_bw}} with a "
                           "time above 0, as nccl-tests writes with -J")
@@ -223,6 +233,19 @@ def count(draft, runs, ranks, nodes):
     return ranks, nodes or max(len(run.hosts), 1)
 
 
+def version(text):
+    """Of NCCL, 100 * major + minor, as the log or the report says it; 0: it does not."""
+    if found := VERSION.search(text):
+        return 100 * int(found[1]) + int(found[2]) if found[1] else short(int(found[3]))
+    found = re.search(r'"nccl_version":\s*"?(\d+)', text)
+    return short(int(found[1])) if found else 0
+
+
+def short(code):
+    """NCCL_VERSION_CODE, which had one digit less for the minor version before 2.9."""
+    return code // 100 if code >= 10000 else code // 1000 * 100 + code % 1000 // 100
+
+
 def read(draft, text, ranks, nodes):
     """Fill @draft."""
     if text.lstrip().startswith("{"):
@@ -234,17 +257,19 @@ def read(draft, text, ranks, nodes):
                           "all_reduce_perf prints", len(text.splitlines()))
     runs, others = choose(runs, ranks)
     ranks, nodes = count(draft, runs, ranks, nodes)
-    rows = []
+    times = {}
     for run in runs:
         if not run.rows:
             continue
         check_factor(run, ranks)
         unit = time_unit(run)
-        rows += [(row[0], row[1] * unit) for row in run.rows]
+        for row in run.rows:
+            times[row[0]] = min(row[1] * unit, times.get(row[0], row[1] * unit))
     wrong = sum(run.wrong for run in runs)
+    rows = sorted(times.items())
     if not rows:
         raise Refused("no row with a size and a time above 0 and right results; run the test again")
-    sizes = sorted(row[0] for row in rows)
+    sizes = sorted(times)
     draft.note(f"all-reduce of {ranks} ranks on {plural(nodes, 'node')}, {len(rows)} sizes of {sizes[0]:g} to {sizes[-1]:g} B")
     if len(runs) > 1:
         draft.note(f"{len(runs)} outputs of all_reduce_perf with these ranks, taken together")
@@ -259,4 +284,4 @@ def read(draft, text, ranks, nodes):
         draft.note(f"devices differ ({', '.join(models)}): the first counts")
     draft.put(model=models[0] if models else None,
               description=f"fitted to nccl-tests: {ranks} ranks on {nodes} nodes",
-              times={"ranks": ranks, "nodes": nodes, "rows": rows})
+              times={"ranks": ranks, "nodes": nodes, "rows": rows, "nccl": version(text)})

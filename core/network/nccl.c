@@ -17,11 +17,12 @@ const char *nccl_algorithm_name(enum nccl_algorithm algorithm)
     return name[algorithm];
 }
 
+const char *const nccl_protocol_names[] = {"LL", "LL128", "Simple", NULL};
+static_assert(ARRAY_SIZE(nccl_protocol_names) == NCCL_PROTOCOL_COUNT + 1, "one name each");
+
 const char *nccl_protocol_name(enum nccl_protocol protocol)
 {
-    static const char *const name[] = {"LL", "LL128", "Simple"};
-    static_assert(ARRAY_SIZE(name) == NCCL_PROTOCOL_COUNT, "one name each");
-    return name[protocol];
+    return nccl_protocol_names[protocol];
 }
 
 /* --- what the source says --- */
@@ -407,6 +408,37 @@ static struct nccl_choice price(const struct nccl_world *w, enum collective_op o
     }
 }
 
+/* As measured where the bytes take @transfer: 1 without a measurement of the protocol. */
+static double corrected(const struct nccl_world *w, enum nccl_protocol protocol, double transfer)
+{
+    const struct nccl_correction *below = NULL, *above = NULL;
+    for (int32_t i = 0; i < w->correction_count; i++) {
+        const struct nccl_correction *row = &w->correction[i];
+        if (row->protocol != (int32_t)protocol)
+            continue;
+        if (row->transfer <= transfer && (!below || row->transfer > below->transfer))
+            below = row;
+        if (row->transfer >= transfer && (!above || row->transfer < above->transfer))
+            above = row;
+    }
+    if (!below || !above)
+        return below ? below->factor : above ? above->factor : 1;
+    double part = above->transfer > below->transfer
+                      ? log(transfer / below->transfer) / log(above->transfer / below->transfer)
+                      : 0;
+    return below->factor * pow(above->factor / below->factor, part);
+}
+
+/* Multiply the cost as measured; no measurement makes the bytes faster than the links. */
+static void correct(const struct nccl_world *w, int64_t bytes, struct nccl_choice *c)
+{
+    double factor = corrected(w, c->protocol, (double)bytes / c->bandwidth);
+    double narrowest =
+        w->nodes > 1 ? fmin(w->intra_bandwidth, w->inter_bandwidth) : w->intra_bandwidth;
+    c->latency *= factor;
+    c->bandwidth = fmin(c->bandwidth / factor, narrowest);
+}
+
 struct nccl_choice nccl_cost(const struct nccl_world *world, enum collective_op op, int64_t bytes,
                              enum nccl_algorithm algorithm, enum nccl_protocol protocol)
 {
@@ -417,6 +449,9 @@ struct nccl_choice nccl_cost(const struct nccl_world *world, enum collective_op 
         c.latency *= 1e-6;
         c.bandwidth = fmin(c.bandwidth,
                            nccl_uplink_rate(world, op == COLLECTIVE_ALL_REDUCE ? 2 : 1, algorithm));
+        c.protocol = protocol;
+        if (world->correction_count)
+            correct(world, bytes, &c);
         c.seconds = c.latency + (double)bytes / c.bandwidth;
     } else if (world->ranks > 1) {
         c.seconds = INFINITY;
@@ -432,6 +467,7 @@ struct nccl_choice nccl_choose(const struct nccl_world *world, enum collective_o
     struct nccl_world known = *world;
     known.inside_latency = 0;
     known.level_count = 0;
+    known.correction_count = 0;
     for (enum nccl_algorithm a = 0; a < NCCL_ALGORITHM_COUNT; a++) {
         for (enum nccl_protocol p = 0; p < NCCL_PROTOCOL_COUNT; p++) {
             struct nccl_choice c = nccl_cost(&known, op, bytes, a, p);

@@ -60,7 +60,10 @@ enum nccl_protocol { NCCL_LL, NCCL_LL128, NCCL_SIMPLE, NCCL_PROTOCOL_COUNT };
 /** "ring", "tree", "collnet", "nvls". */
 const char *nccl_algorithm_name(enum nccl_algorithm algorithm);
 
-/** "LL", "LL128", "Simple". */
+/** The protocols, NULL-terminated: "LL", "LL128", "Simple". */
+extern const char *const nccl_protocol_names[];
+
+/** One of nccl_protocol_names. */
 const char *nccl_protocol_name(enum nccl_protocol protocol);
 
 enum {
@@ -81,6 +84,13 @@ struct nccl_level {
     double tree_passes; /**< the same each way for both trees together, an edge counts half */
 };
 
+/** What a measurement showed of messages whose bytes take @transfer at the model's bandwidth. */
+struct nccl_correction {
+    int32_t protocol; /**< enum nccl_protocol */
+    double transfer;  /**< [s] */
+    double factor;    /**< the time measured over the model's */
+};
+
 /** A communicator.  Every node has the same number of ranks. */
 struct nccl_world {
     int32_t version;      /**< 100 * major + minor: 204 is NCCL 2.4; the first known is 203 */
@@ -98,6 +108,11 @@ struct nccl_world {
     double inside_latency; /**< of a message between neighbours in a node [s] */
     int32_t level_count;   /**< 0: no bound */
     struct nccl_level level[NCCL_LEVEL_LIMIT];
+
+    /* Measurements, which NCCL does not know either: each protocol's times are multiplied by the
+     * factor between the two rows that are nearest, as the logarithm of the transfer goes. */
+    const struct nccl_correction *correction; /**< (correction_count) borrowed, in any order */
+    int32_t correction_count;
 };
 
 /** The communicator of one rank of each node of @world, beside which the other ranks of a node have
@@ -124,6 +139,7 @@ struct nccl_choice nccl_choose(const struct nccl_world *world, enum collective_o
 
 /** The cost of one way; seconds = INFINITY when the version does not support it.  Where the fabric
  * is slower than NCCL's tables it counts instead: each hop takes at least the latency of its route,
- * and the bytes take at least their time over the uplinks of one group. */
+ * and the bytes take at least their time over the uplinks of one group.  The corrections come last.
+ */
 struct nccl_choice nccl_cost(const struct nccl_world *world, enum collective_op op, int64_t bytes,
                              enum nccl_algorithm algorithm, enum nccl_protocol protocol);

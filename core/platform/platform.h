@@ -290,6 +290,9 @@ char *platform_find_software(const char *name, struct err *err);
 /** The rows of platform and device files, for `schema`. */
 extern const struct field_table platform_table, device_table;
 
+/** The nodes on which NCCL was measured (nccl.corrections); 0: it was not. */
+int32_t platform_measured_nodes(const struct platform *platform);
+
 /** The first cluster of the platform directory, in the order of names, whose nodes have @devices
  * devices of a kind that is @device or, if no device is called that, begins so, and @nics network
  * cards of @rate [bytes/s]; 0: any number, any rate.

@@ -104,6 +104,8 @@ static int check_keys(const struct check *check)
     if (field_origin(check->root, "nccl"))
         for (size_t i = 0; i < ARRAY_SIZE(nccl_keys); i++)
             result |= needs(check, nccl_keys[i], "section 'nccl'");
+    if (field_origin(check->root, "nccl.corrections"))
+        result |= needs(check, "nccl.measured_nodes", "the list 'nccl.corrections'");
     return result;
 }
 

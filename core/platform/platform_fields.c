@@ -75,6 +75,18 @@ static const struct field tier_rows[] = {
 };
 static const struct field_table tier_table = FIELD_TABLE("tier", tier_rows, struct tier_record);
 
+static const struct field correction_rows[] = {
+    ROW("protocol", nccl_correction, protocol, REQUIRED, "of NCCL", .kind = FIELD_WORD,
+        .words = nccl_protocol_names),
+    ROW("transfer", nccl_correction, transfer, REQUIRED,
+        "what the bytes take at the bandwidth of NCCL's model", .kind = FIELD_REAL,
+        .unit = UNIT_SECONDS, .minimum = 1e-15, .maximum = 1e6),
+    ROW("factor", nccl_correction, factor, REQUIRED, "the time measured over the model's",
+        .kind = FIELD_REAL, .unit = UNIT_FRACTION, .minimum = 1e-3, .maximum = 1e3),
+};
+static const struct field_table correction_table =
+    FIELD_TABLE("correction", correction_rows, struct nccl_correction);
+
 #define VERTICES(key, which, meaning)                                                              \
     COUNTED(key, platform, node.count[which], OPTIONAL, 256, meaning)
 
@@ -151,6 +163,14 @@ static const struct field platform_rows[] = {
              "of all of NCCL's rings inside a node together; at most the links of a device count"),
     ROW("nccl.sharp", platform, nccl.sharp, OPTIONAL, "whether the network's switches can reduce",
         .kind = FIELD_BOOLEAN),
+    ROW("nccl.version", platform, nccl.version, OPTIONAL,
+        "of NCCL where it was measured, 100 * major + minor; the default of this platform",
+        .kind = FIELD_INTEGER, .minimum = 203, .maximum = 399),
+    COUNTED("nccl.measured_nodes", platform, nccl.measured_nodes, OPTIONAL, 1e6,
+            "nodes on which the corrections were measured"),
+    ROW("nccl.corrections", platform, nccl.corrections, OPTIONAL,
+        "what a measurement showed, beside NCCL's model: 'foretrain import nccl-tests' writes them",
+        .kind = FIELD_LIST, .table = &correction_table),
 };
 const struct field_table platform_table = FIELD_TABLE("platform", platform_rows, struct platform);
 

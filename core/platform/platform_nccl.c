@@ -241,7 +241,7 @@ struct nccl_world platform_nccl(const struct platform *platform, const struct fa
     if (platform->nccl.channels == 0)
         return (struct nccl_world){0};
     struct nccl_world world = {
-        .version = NCCL_VERSION_DEFAULT,
+        .version = platform->nccl.version ? (int32_t)platform->nccl.version : NCCL_VERSION_DEFAULT,
         .ranks = fabric->ranks,
         .nodes = nodes,
         .intra = (enum nccl_intra)platform->nccl.intra,
@@ -250,6 +250,8 @@ struct nccl_world platform_nccl(const struct platform *platform, const struct fa
         .sharp = platform->nccl.sharp,
         .channels = (int32_t)platform->nccl.channels,
         .intra_bandwidth = inside_bandwidth(platform, devices_per_node),
+        .correction = platform->nccl.corrections.item,
+        .correction_count = platform->nccl.corrections.count,
     };
     if (nodes > 1)
         leave_node(platform, devices_per_node, &world);
@@ -278,6 +280,11 @@ int platform_check_nccl(const struct platform *platform, struct err *err)
                        "of device %s",
                        platform->file, platform->device.name);
     return 0;
+}
+
+int32_t platform_measured_nodes(const struct platform *platform)
+{
+    return (int32_t)platform->nccl.measured_nodes;
 }
 
 bool platform_change_sharp(struct platform *platform, bool sharp)

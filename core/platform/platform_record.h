@@ -87,6 +87,9 @@ struct platform {
         int64_t channels;                /**< 0: the file has no such section */
         struct quantity intra_bandwidth; /**< [bytes/s] */
         bool sharp;
+        int64_t version;               /**< that was measured; 0: none */
+        int64_t measured_nodes;        /**< 0: nothing was measured */
+        struct field_list corrections; /**< struct nccl_correction */
     } nccl;
     struct device device;
     struct wiring wiring;

@@ -19,7 +19,7 @@ def fixed(value, width):
     return text
 
 
-def all_reduce(ranks, seconds, hosts=1, model="NVIDIA A100-SXM4-80GB", sizes=tuple(SIZES)):
+def all_reduce(ranks, seconds, hosts=1, model="NVIDIA A40", sizes=tuple(SIZES)):
     """The text of all_reduce_perf when a size takes seconds(size)."""
     share = ranks // hosts
     lines = ["# nThread 1 nGpus 8 minBytes 8 maxBytes 1073741824 step: 2(factor) warmup iters: 5 "
@@ -61,7 +61,7 @@ def report(ranks, seconds):
     """The JSON of nccl-tests -J."""
     devices = [{"rank": rank, "group": 0, "pid": 4000 + rank, "hostname": "node00", "device": rank,
                 "device_hex": f"0000:{7 + 8 * rank:02x}:00.0",
-                "device_info": "NVIDIA H100 80GB HBM3"} for rank in range(ranks)]
+                "device_info": "NVIDIA A40"} for rank in range(ranks)]
     results = []
     for size in SIZES:
         time = seconds(size)

@@ -50,7 +50,7 @@ class Times(Found):
                 ("T1b_old_error_column_partly.log", eight, "28 sizes of 8 to", "!sizes left out"),
                 ("T5_tag_output.log", eight), ("T5b_srun_label.log", eight),
                 ("T6_all_tests_one_log.log", {**ring, "ranks": 2, "nodes": 1}, "2 tables of other programs left out"),
-                ("T11_all_types.log", {**ring, "ranks": 8, "nodes": 1}, "24 sizes")):
+                ("T11_all_types.log", {"ranks": 8, "nodes": 1}, "8 sizes", "node and network of dgx-h100")):
             self.right("nccl-tests", name, result=result, lines=lines)
 
     def test_what_is_no_all_reduce(self):
