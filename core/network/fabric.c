@@ -137,12 +137,13 @@ static void make_room(struct layout *layout, int32_t count)
                              sizeof(*layout->pool));
 }
 
-static struct way add_way(struct layout *layout, const struct cluster_plan *plan, int32_t from,
-                          int32_t to)
+/* @arrived is what wiring_explore() found from @from. */
+static struct way add_way(struct layout *layout, const struct cluster_plan *plan,
+                          const int32_t *arrived, int32_t from, int32_t to)
 {
     struct way way = {.begin = layout->pool_count};
     make_room(layout, wiring_vertices(plan->wiring));
-    way.count = wiring_path(plan->wiring, from, to, layout->pool + way.begin);
+    way.count = wiring_follow(plan->wiring, arrived, from, to, layout->pool + way.begin);
     assert(way.count >= 0);
     for (int32_t i = 0; i < way.count; i++) {
         int32_t cable = layout->pool[way.begin + i] / 2;
@@ -159,9 +160,11 @@ static int32_t nic_link(const struct wiring *wiring, int32_t nic, int32_t down)
 }
 
 static struct way add_way_out(struct layout *layout, const struct cluster_plan *plan,
-                              int32_t device, int32_t nic)
+                              int32_t *arrived, int32_t device, int32_t nic)
 {
-    struct way way = add_way(layout, plan, device, wiring_first(plan->wiring, VERTEX_NIC) + nic);
+    wiring_explore(plan->wiring, device, arrived);
+    struct way way =
+        add_way(layout, plan, arrived, device, wiring_first(plan->wiring, VERTEX_NIC) + nic);
     make_room(layout, 1);
     layout->pool[layout->pool_count++] = nic_link(plan->wiring, nic, 0);
     way.count++;
@@ -169,40 +172,46 @@ static struct way add_way_out(struct layout *layout, const struct cluster_plan *
     return way;
 }
 
-static struct way add_way_in(struct layout *layout, const struct cluster_plan *plan, int32_t device,
-                             int32_t nic)
+static struct way add_way_in(struct layout *layout, const struct cluster_plan *plan,
+                             int32_t *arrived, int32_t device, int32_t nic)
 {
+    int32_t card = wiring_first(plan->wiring, VERTEX_NIC) + nic;
+    wiring_explore(plan->wiring, card, arrived);
     make_room(layout, 1);
     layout->pool[layout->pool_count++] = nic_link(plan->wiring, nic, 1);
-    struct way way = add_way(layout, plan, wiring_first(plan->wiring, VERTEX_NIC) + nic, device);
+    struct way way = add_way(layout, plan, arrived, card, device);
     way.begin--;
     way.count++;
     way.latency += plan->nic.latency;
     return way;
 }
 
-static void add_ways_to_network(struct layout *layout, const struct cluster_plan *plan)
+static void add_ways_to_network(struct layout *layout, const struct cluster_plan *plan,
+                                int32_t *arrived)
 {
     const struct wiring *wiring = plan->wiring;
     layout->nic = base_alloc(wiring->count[VERTEX_DEVICE], sizeof(*layout->nic));
     wiring_assign_nics(wiring, layout->nic);
     for (int32_t d = 0; d < plan->devices_per_node; d++) {
-        layout->out[d] = add_way_out(layout, plan, d, layout->nic[d]);
-        layout->in[d] = add_way_in(layout, plan, d, layout->nic[d]);
+        layout->out[d] = add_way_out(layout, plan, arrived, d, layout->nic[d]);
+        layout->in[d] = add_way_in(layout, plan, arrived, d, layout->nic[d]);
     }
 }
 
 static void add_ways(struct layout *layout, const struct cluster_plan *plan)
 {
     int32_t devices = plan->devices_per_node;
+    AUTOFREE int32_t *arrived = base_alloc(wiring_vertices(plan->wiring), sizeof(*arrived));
     layout->inside = base_alloc((int64_t)devices * devices, sizeof(struct way));
     layout->out = base_alloc(devices, sizeof(struct way));
     layout->in = base_alloc(devices, sizeof(struct way));
-    for (int32_t a = 0; a < devices; a++)
+    for (int32_t a = 0; a < devices; a++) {
+        wiring_explore(plan->wiring, a, arrived);
         for (int32_t b = 0; b < devices; b++)
-            layout->inside[a * devices + b] = add_way(layout, plan, a, b);
+            layout->inside[a * devices + b] = add_way(layout, plan, arrived, a, b);
+    }
     if (plan->nodes > 1)
-        add_ways_to_network(layout, plan);
+        add_ways_to_network(layout, plan, arrived);
 }
 
 static void name_node_links(struct layout *layout, const struct wiring *wiring)

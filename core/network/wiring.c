@@ -53,39 +53,47 @@ void wiring_add(struct wiring *wiring, int32_t a, int32_t b, int32_t kind)
     wiring->cable[wiring->cable_count++] = (struct cable){.end = {a, b}, .kind = kind};
 }
 
-static bool forwards(const struct wiring *wiring, int32_t vertex)
+/* The links that leave each vertex, in order of the file: the first of vertex v is first[v], the
+ * one behind a link next[link]; -1 ends them. */
+static void list_links(const struct wiring *wiring, int32_t *first, int32_t *next)
 {
-    enum vertex_kind kind = kind_of(wiring, vertex);
-    return kind == VERTEX_SWITCH || kind == VERTEX_CPU;
+    for (int32_t v = 0; v < wiring_vertices(wiring); v++)
+        first[v] = -1;
+    for (int32_t link = 2 * wiring->cable_count - 1; link >= 0; link--) {
+        int32_t from = wiring->cable[link / 2].end[link % 2];
+        next[link] = first[from];
+        first[from] = link;
+    }
 }
 
-/* Breadth first: arrived[v] becomes the directed link by which v is first reached, or -1. */
-static void explore(const struct wiring *wiring, int32_t from, int32_t *arrived)
+/* Breadth first.  Only switches and CPUs forward, which stand between devices and NICs. */
+void wiring_explore(const struct wiring *wiring, int32_t from, int32_t *arrived)
 {
-    int32_t vertices = wiring_vertices(wiring);
+    int32_t vertices = wiring_vertices(wiring), nics = wiring_first(wiring, VERTEX_NIC);
     AUTOFREE int32_t *queue = base_alloc(vertices, sizeof(*queue));
+    AUTOFREE int32_t *first = base_alloc(vertices, sizeof(*first));
+    AUTOFREE int32_t *next = base_alloc(2 * wiring->cable_count + 1, sizeof(*next));
+    list_links(wiring, first, next);
     for (int32_t v = 0; v < vertices; v++)
         arrived[v] = -1;
     int32_t head = 0, tail = 0;
     queue[tail++] = from;
     while (head < tail) {
         int32_t at = queue[head++];
-        if (at != from && !forwards(wiring, at))
+        if (at != from && (at < wiring->count[VERTEX_DEVICE] || at >= nics))
             continue;
-        for (int32_t link = 0; link < 2 * wiring->cable_count; link++) {
-            const struct cable *cable = &wiring->cable[link / 2];
-            int32_t next = cable->end[1 - link % 2];
-            if (cable->end[link % 2] != at || next == from || arrived[next] >= 0)
+        for (int32_t link = first[at]; link >= 0; link = next[link]) {
+            int32_t to = wiring->cable[link / 2].end[1 - link % 2];
+            if (to == from || arrived[to] >= 0)
                 continue;
-            arrived[next] = link;
-            queue[tail++] = next;
+            arrived[to] = link;
+            queue[tail++] = to;
         }
     }
 }
 
-/* Follow `arrived` back from @to; the links come out in order of travel. */
-static int32_t trace_back(const struct wiring *wiring, const int32_t *arrived, int32_t from,
-                          int32_t to, int32_t *path)
+int32_t wiring_follow(const struct wiring *wiring, const int32_t *arrived, int32_t from, int32_t to,
+                      int32_t *path)
 {
     int32_t count = 0;
     for (int32_t v = to; v != from; v = wiring->cable[arrived[v] / 2].end[arrived[v] % 2]) {
@@ -102,18 +110,20 @@ static int32_t trace_back(const struct wiring *wiring, const int32_t *arrived, i
 int32_t wiring_path(const struct wiring *wiring, int32_t from, int32_t to, int32_t *path)
 {
     AUTOFREE int32_t *arrived = base_alloc(wiring_vertices(wiring), sizeof(*arrived));
-    explore(wiring, from, arrived);
-    return trace_back(wiring, arrived, from, to, path);
+    wiring_explore(wiring, from, arrived);
+    return wiring_follow(wiring, arrived, from, to, path);
 }
 
 /* The nearest NIC of @device; @load: number of devices that already use each NIC. */
 static int32_t nearest_nic(const struct wiring *wiring, int32_t device, const int32_t *load,
                            int32_t *path)
 {
+    AUTOFREE int32_t *arrived = base_alloc(wiring_vertices(wiring), sizeof(*arrived));
     int32_t best = -1, best_length = 0;
+    wiring_explore(wiring, device, arrived);
     for (int32_t nic = 0; nic < wiring->count[VERTEX_NIC]; nic++) {
         int32_t vertex = wiring_first(wiring, VERTEX_NIC) + nic;
-        int32_t length = wiring_path(wiring, device, vertex, path);
+        int32_t length = wiring_follow(wiring, arrived, device, vertex, path);
         if (length < 0)
             continue;
         if (best < 0 || length < best_length || (length == best_length && load[nic] < load[best])) {

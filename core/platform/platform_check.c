@@ -414,11 +414,14 @@ static int check_reach(const struct check *check)
     const struct wiring *wiring = &check->platform->wiring;
     int32_t vertices = wiring_vertices(wiring), devices = wiring->count[VERTEX_DEVICE];
     AUTOFREE int32_t *path = base_alloc(vertices, sizeof(*path));
+    AUTOFREE int32_t *arrived = base_alloc(vertices, sizeof(*arrived));
     int result = 0;
-    for (int32_t a = 0; a < devices && !result; a++)
+    for (int32_t a = 0; a < devices && !result; a++) {
+        wiring_explore(wiring, a, arrived);
         for (int32_t b = 0; b < devices && !result; b++)
-            if (wiring_path(wiring, a, b, path) < 0)
+            if (wiring_follow(wiring, arrived, a, b, path) < 0)
                 result = unreachable(check, a, b);
+    }
     for (int32_t v = devices; v < vertices && !result; v++)
         if (!reached_by_some_device(wiring, v, path))
             result = unreachable(check, 0, v);

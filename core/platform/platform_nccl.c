@@ -43,11 +43,13 @@ static double links_of(const struct platform *platform, int32_t device, int32_t 
     const struct wiring *wiring = &platform->wiring;
     int32_t first_nic = wiring_first(wiring, VERTEX_NIC);
     AUTOFREE bool *seen = base_alloc(wiring->cable_count, sizeof(*seen));
-    int32_t out =
-        nic >= 0 && wiring_path(wiring, device, first_nic + nic, path) > 0 ? path[0] / 2 : -1;
+    AUTOFREE int32_t *arrived = base_alloc(wiring_vertices(wiring), sizeof(*arrived));
+    wiring_explore(wiring, device, arrived);
+    bool leaves = nic >= 0 && wiring_follow(wiring, arrived, device, first_nic + nic, path) > 0;
+    int32_t out = leaves ? path[0] / 2 : -1;
     double sum = 0;
     for (int32_t other = 0; other < devices; other++) {
-        if (other == device || wiring_path(wiring, device, other, path) < 1)
+        if (other == device || wiring_follow(wiring, arrived, device, other, path) < 1)
             continue;
         int32_t cable = path[0] / 2;
         sum += cable != out && !seen[cable] ? cable_bandwidth(platform, cable) : 0;
