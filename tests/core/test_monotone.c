@@ -6,9 +6,10 @@
 #include "tests/core/own.h"
 #include "tests/test.h"
 
-/* What is better never makes a step longer: on every platform there is, under every algorithm, in
- * closed form.  That holds without exception, since a step is a maximum of sums of times each of
- * which falls.  (tests/sim/test_monotone.c asks the simulator, where links are shared.) */
+/* A machine with all its numbers better, and a network with fewer layers, are faster: on every
+ * platform there is, under every algorithm, in closed form.  That holds without exception, since a
+ * step is a maximum of sums of times each of which falls.  (test_what_if.c changes one number at a
+ * time; tests/sim/test_monotone.c asks the simulator, where links are shared.) */
 
 /* Only rounding: the same sums in the same order. */
 static const double slack = 1e-12;
@@ -65,48 +66,6 @@ static void expect_no_longer(const struct timed *timed, double seconds, const ch
     trial_print(&text, &timed->trial);
     if (seconds > timed->seconds * (1 + slack))
         fail_msg("%s: %.17g s, with %s %.17g s", text.data, timed->seconds, what, seconds);
-}
-
-/* Make each number of the device, or of the links, better by itself.  @return whether some step
- * became shorter. */
-static bool improve_each(const struct timed *timed, bool device)
-{
-    struct number_list list = trial_numbers(timed->trial.platform);
-    bool shorter = false;
-    for (int32_t i = 0; i < list.count; i++) {
-        const struct number *number = &list.number[i];
-        if (!number->value || device != !strncmp(number->path, "device.", 7))
-            continue;
-        double before = number_scale(number, number_is_rate(number) ? 1.5 : 0.5);
-        double seconds = trial_seconds(&timed->trial);
-        number_set(number, before);
-        expect_no_longer(timed, seconds, number->path);
-        shorter = shorter || seconds < timed->seconds;
-    }
-    free(list.number);
-    return shorter;
-}
-
-static void expect_links(const struct timed *timed)
-{
-    /* Under NCCL's limits of its own, no single number need help. */
-    assert_true(improve_each(timed, false) || timed->trial.algorithm == ALGORITHM_NCCL);
-}
-
-TEST(a_faster_link_never_makes_a_step_longer)
-{
-    each_trial(expect_links);
-}
-
-static void expect_device(const struct timed *timed)
-{
-    if (timed->trial.nodes == 2)
-        assert_true(improve_each(timed, true));
-}
-
-TEST(a_faster_device_never_makes_a_step_longer)
-{
-    each_trial(expect_device);
 }
 
 /* Of a step, and of each of NCCL's collectives, halves of an all-reduce among them. */

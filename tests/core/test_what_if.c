@@ -15,12 +15,16 @@
 
 static const double slack = 1e-12, jump = 0.2;
 
+/* Of platforms that are alike, each tries one algorithm in so many. */
+enum { SHARES = 4 };
+
 /* Of ResNet-50 (He et al. 2015), with the weights of batch norm. */
 static const double parameters = 25557032;
 
 /* What was found on all platforms, and the numbers of the one at hand. */
 struct findings {
     int32_t points, excused, faults;
+    int32_t alike; /* platforms before with the same numbers */
     struct number_list numbers;
 };
 
@@ -296,23 +300,42 @@ static void change_nodes(struct findings *findings, const struct point *point)
         expect(findings, point, other, "a tenth more nodes", 1 / (1 + jump), 1 + jump);
 }
 
-/* With several channels ring is another algorithm, the last. */
+static void by(struct findings *findings, struct trial trial, enum algorithm algorithm,
+               void (*change)(struct findings *findings, const struct point *point))
+{
+    trial.algorithm = algorithm;
+    if (!trial_can_run(&trial) || (trial.channels && trial.devices < 2))
+        return;
+    HELD(point) point = point_new(findings, trial);
+    change(findings, &point);
+}
+
+/* With several channels ring is another algorithm, the last.  Platforms with the same numbers share
+ * the algorithms, of which the first tries all. */
 static void each_algorithm(struct findings *findings, struct trial trial,
                            void (*change)(struct findings *findings, const struct point *point))
 {
     for (int32_t a = 0; a <= ALGORITHM_COUNT; a++) {
         trial.channels = a == ALGORITHM_COUNT;
-        trial.algorithm = trial.channels ? ALGORITHM_RING : (enum algorithm)a;
-        if (!trial_can_run(&trial) || (trial.channels && trial.devices < 2))
-            continue;
-        HELD(point) point = point_new(findings, trial);
-        change(findings, &point);
+        if (!findings->alike || (a + findings->alike) % SHARES == 0)
+            by(findings, trial, trial.channels ? ALGORITHM_RING : (enum algorithm)a, change);
     }
 }
 
+/* Also where the optimizer is sharded, and among as many nodes as fill racks. */
 static void try_numbers(void *context, struct platform *platform)
 {
-    each_algorithm(context, trial_new(platform, 2), change_numbers);
+    const struct findings *findings = context;
+    struct trial trial = trial_new(platform, 2);
+    each_algorithm(context, trial, change_numbers);
+    if (findings->alike)
+        return;
+    int32_t most = platform_nodes(platform);
+    struct trial large = trial_new(platform, most > 0 && most < 36 ? most : 36);
+    by(context, large, ALGORITHM_NCCL, change_numbers);
+    trial.sharded = true;
+    by(context, trial, ALGORITHM_TORUS2D, change_numbers);
+    by(context, trial, ALGORITHM_NCCL, change_numbers);
 }
 
 static void try_job(void *context, struct platform *platform)
@@ -411,16 +434,32 @@ static void try_effects(void *context, struct platform *platform)
     }
 }
 
-/* Who is called with each platform. */
+/* Who is called with each platform; the numbers of platforms before, by their paths. */
 struct visitor {
     void (*visit)(void *findings, struct platform *platform);
     struct findings findings;
+    uint64_t kind[256];
+    int32_t platforms;
 };
+
+static uint64_t kind_of(const struct number_list *list)
+{
+    HELD(text) paths = {0};
+    for (int32_t i = 0; i < list->count; i++)
+        text_add(&paths, "%s ", list->number[i].path);
+    return base_hash(BASE_HASH_SEED, paths.data, (size_t)paths.length);
+}
 
 static void visit(void *context, struct platform *platform)
 {
     struct visitor *visitor = context;
-    visitor->findings.numbers = trial_numbers(platform);
+    struct findings *findings = &visitor->findings;
+    findings->numbers = trial_numbers(platform);
+    visitor->kind[visitor->platforms] = kind_of(&findings->numbers);
+    findings->alike = 0;
+    for (int32_t i = 0; i < visitor->platforms; i++)
+        findings->alike += visitor->kind[i] == visitor->kind[visitor->platforms];
+    visitor->platforms++;
     visitor->visit(&visitor->findings, platform);
     free(visitor->findings.numbers.number);
 }
