@@ -203,8 +203,6 @@ static void print_json(struct text *out, const struct exec_job *job,
                      .loss_first = ran ? result->loss_first : NAN,
                      .loss_last = ran ? result->loss_last : NAN,
                      .checkpoint_s = checkpoint_seconds(result),
-                     .choice = result->choice,
-                     .choices = result->choices,
                      .step = step,
                      .steps = result->steps,
                  });

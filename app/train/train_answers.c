@@ -1,15 +1,5 @@
 #include "app/train/train_answers.h"
 
-#define DESCRIBED struct choice
-static const struct answer_column choice_rows[] = {
-    COLUMN("name", name, .help = "what convolutions do in one pass with others"),
-    COLUMN("layers", layers, .help = "layers that do it"),
-    COLUMN("of", of, .help = "layers that could"),
-    COLUMN("saved_s", saved_s, .help = "time that these layers save in an iteration"),
-};
-static const struct answer_columns choice_columns = COLUMNS(NULL, choice_rows);
-#undef DESCRIBED
-
 #define DESCRIBED struct train_step
 static const struct answer_column step_rows[] = {
     COLUMN("loss", loss, .null = true, .help = "mean over the images of the step"),
@@ -77,10 +67,9 @@ static const struct answer_column training_rows[] = {
     COLUMN_OPTIONAL(traced, &traced_columns),
     COLUMN("checkpoint_s", checkpoint_s, .null = true,
            .help = "time that training stands still for a checkpoint; null: none was written"),
-    COLUMN_ITEMS("choices", choice, choices, .table = &choice_columns),
     COLUMN_ITEMS("step", step, steps, .table = &step_columns),
 };
-const struct answer_columns training_columns = COLUMNS("training/2", training_rows);
+const struct answer_columns training_columns = COLUMNS("training/3", training_rows);
 #undef DESCRIBED
 
 #define DESCRIBED struct train_score

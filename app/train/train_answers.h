@@ -23,9 +23,7 @@ struct train_answer {
     const struct train_result *traced;          /**< the same if there is a trace, else NULL */
     double images_per_s, loss_first, loss_last; /**< NAN: no step was run */
     double checkpoint_s;                        /**< of one checkpoint; NAN: none was written */
-    const struct choice *choice;                /**< (choices) of the device */
-    int32_t choices;
-    struct train_step *step; /**< (steps) owned */
+    struct train_step *step;                    /**< (steps) owned */
     int64_t steps;
 };
 

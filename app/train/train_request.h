@@ -45,9 +45,8 @@ int train_request_check(const struct train_request *request, struct err *err);
                .help = "End training at the first image that cannot be read")
 #define ROW_TUNE                                                                                   \
     OPTION_ROW("tune", 0, OPTION_FLAG, TRAIN_AT(tune),                                             \
-               .help =                                                                             \
-                   "Also vary the settings of cuDNN's fused engines, for half a minute when a "    \
-                   "shape is new",                                                                 \
+               .help = "Also vary the settings of cuDNN's engines, for half a minute when a "      \
+                       "shape is new",                                                             \
                .needs = "device=cuda")
 #define ROW_OVERWRITE                                                                              \
     OPTION_ROW(                                                                                    \

@@ -9,7 +9,6 @@
 #include "exec/cuda/device_cuda_build.h"
 #include "exec/cuda/device_cuda_moved.h"
 #include "exec/cuda/device_cuda_pass.h"
-#include "exec/cuda/device_cuda_plans.h"
 #include "exec/cuda/device_cuda_weights.h"
 #include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/gpu.h"
@@ -299,7 +298,6 @@ const struct device_ops device_cuda_ops = {
     .shared = shared,
     .capture = &captures,
     .moved = cuda_moved,
-    .choices = cuda_plans_choices,
     .outcome = outcome,
     .score = score,
     .read = cuda_state_read,

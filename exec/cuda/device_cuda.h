@@ -4,8 +4,8 @@
  * Training on an NVIDIA GPU: convolutions by cuDNN (exec/cuda/conv/conv.h), everything else by own
  * kernels (exec/cuda/kernels/kernels.h), in fp32, fp16 or bf16 with fp32 master weights.
  *
- * Activations are NHWC with channels padded to a multiple of 8, and the padding is 0.  Images have
- * 8 channels too, or 4 where the GPU's clock shows that their convolution is then faster.  Batch
+ * Activations are NHWC with channels padded to a multiple of 8, and the padding is 0.  Images in
+ * 16 bits have 4 where convolutions alone read them.  Batch
  * norm, ReLU and residual add are applied in one pass, including those of a projection; bit masks
  * keep the ReLU. Gradients have the order of exec/step/layout.h, tensor by tensor, but inside a
  * weight they are (out, height, width, in); read() and write() transpose them.

@@ -139,8 +139,7 @@ static void lay_out_vector(struct device_state *state, struct arena *arena, int3
         return;
     }
     int64_t offset = cuda_state_master(state, &state->tensor[place->tensor + !norm]);
-    bool loose = place->derives && offset % 4 != 0; /* cuDNN reads it, too */
-    place->copied = layer->out.channels != place->channels || loose;
+    place->copied = layer->out.channels != place->channels;
     if (place->copied)
         place->vector = take(arena, (norm ? 2 : 1) * (int64_t)place->channels, sizeof(float));
     else if (arena->base)
@@ -155,9 +154,9 @@ static void lay_out_place(struct device_state *state, struct arena *arena, int32
     place->channels = cuda_state_pad(layer->out.channels);
     place->rows = (int64_t)state->micro * layer->out.height * layer->out.width;
     int64_t elements = place->rows * place->channels;
-    if (state->graph.node[index].finishes == index && !place->applied && !place->pool)
+    if (state->graph.node[index].finishes == index)
         place->y = take(arena, elements, size);
-    if (layer->relu && !place->applied && !place->derives && !place->pool)
+    if (layer->relu)
         place->mask = take(arena, (elements + 31) / 32, sizeof(uint32_t));
     if (layer->op == LAYER_MAX_POOL)
         place->winner = take(arena, elements, 1);
@@ -165,11 +164,6 @@ static void lay_out_place(struct device_state *state, struct arena *arena, int32
         place->statistics = take(arena, 2 * (int64_t)place->channels, sizeof(float));
         place->factors = take(arena, 2 * (int64_t)place->channels, sizeof(float));
         place->running = take(arena, 2 * (int64_t)place->channels, sizeof(float));
-        if (place->applied || place->ends)
-            place->halves = take(arena, 2 * (int64_t)place->channels, size);
-        if (place->derives)
-            place->derived =
-                take(arena, CONV_DERIVED_COUNT * (int64_t)place->channels, sizeof(float));
     }
     lay_out_vector(state, arena, index);
     if (!has_weights(layer) || !arena->base)
@@ -378,6 +372,20 @@ static float share_of(const struct device_job *job)
     return share;
 }
 
+/* Channels of images: in 16 bits KERNEL_IMAGES, with which convolutions of images are faster, where
+ * nothing else reads images and every micro-batch then begins on 16 bytes. */
+static int32_t image_channels(const struct device_state *state)
+{
+    const struct model *model = state->job.model;
+    int32_t channels = model->layer[0].in.channels;
+    bool narrow = state->type != DTYPE_FP32 && channels <= KERNEL_IMAGES &&
+                  state->micro * state->pixels % 2 == 0;
+    for (int32_t i = 0; i < model->layer_count; i++)
+        narrow =
+            narrow && (state->graph.node[i].reads >= 0 || model->layer[i].op == LAYER_CONVOLUTION);
+    return narrow ? KERNEL_IMAGES : cuda_state_pad(channels);
+}
+
 static void describe(struct device_state *state, const struct device_job *job)
 {
     struct shape in = job->model->layer[0].in;
@@ -388,8 +396,8 @@ static void describe(struct device_state *state, const struct device_job *job)
                                    .gradient_type = (enum dtype)job->scenario->model.gradients,
                                    .share = share_of(job),
                                    .micro = job->batch / job->micro_batches,
-                                   .image = cuda_state_pad(in.channels),
                                    .pixels = (int64_t)in.height * in.width};
+    state->image = image_channels(state);
     state->job.rate_count = job->rate ? job->rate_count : 0;
     state->plan = backward_plan_build(job->model, &state->graph);
     state->place = base_alloc(job->model->layer_count, sizeof(*state->place));

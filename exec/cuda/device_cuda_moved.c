@@ -46,13 +46,10 @@ static int64_t normalise(const struct device_state *state, int32_t index)
 {
     const struct graph_node *node = &state->graph.node[index];
     const int64_t bytes = value(state, index);
-    bool summed = conv_ops[cuda_state_op(&state->place[node->reads], PASS_FORWARD)].sums;
     bool adds = node->finishes != index || node->residual >= 0;
-    int64_t all = summed ? 0 : bytes;
-    const struct cuda_place *place = &state->place[node->finishes];
-    if (node->finish == index && !place->applied && !place->ends && !place->pool)
-        all += (adds ? 3 : 2) * bytes + mask(state, node->finishes);
-    return all;
+    if (node->finish != index)
+        return bytes;
+    return bytes + (adds ? 3 : 2) * bytes + mask(state, node->finishes);
 }
 
 static int64_t forward(const struct device_state *state, int32_t index, int32_t micro)
@@ -68,8 +65,6 @@ static int64_t forward(const struct device_state *state, int32_t index, int32_t 
         return read + value(state, index) + (place->winner ? place->rows * place->channels : 0);
     default:
         return convolution(state, index) + (micro == 0 ? receive(state, index) : 0) +
-               (conv_ops[cuda_state_op(place, PASS_FORWARD)].adds ? 2 * read
-                                                                  : 0) + /* residual and value */
                (layer->bias || layer->relu ? 2 * value(state, index) + mask(state, index) : 0);
     }
 }
@@ -80,8 +75,6 @@ static int64_t norm_backward(const struct device_state *state, int32_t index, bo
                              int64_t more, int64_t cut)
 {
     const int64_t bytes = value(state, index);
-    if (state->place[index].derives)
-        return 3 * bytes;
     return (writes ? 3 : 2) * bytes + more + cut + 3 * bytes + (writes ? 0 : cut);
 }
 
@@ -92,11 +85,6 @@ static int64_t norms_backward(const struct device_state *state, int32_t index)
     const struct cuda_place *place = &state->place[whose];
     if (node->finish != index)
         return 0;
-    if (place->pool) { /* both passes read the pool's gradient and winners, and x */
-        const struct cuda_place *pool = &state->place[place->pool];
-        return 2 * (value(state, place->pool) + pool->rows * pool->channels) +
-               3 * value(state, index);
-    }
     bool shared = place->given[1] || ((whose != index || node->residual >= 0) && place->mask);
     int64_t all = norm_backward(state, whose, shared, place->given[1] ? value(state, whose) : 0,
                                 mask(state, whose));
@@ -114,27 +102,18 @@ static int64_t settle(const struct device_state *state, int32_t index)
 static int64_t pool_backward(const struct device_state *state, int32_t index)
 {
     const struct cuda_place *place = &state->place[index];
-    int32_t from = state->graph.node[index].reads;
-    if (from >= 0 && state->place[from].pool)
-        return 0; /* batch norm does it */
-    return value(state, index) + value(state, from) +
+    return value(state, index) + value(state, state->graph.node[index].reads) +
            (place->winner ? place->rows * place->channels : 0);
 }
 
 static int64_t backward_data(const struct device_state *state, int32_t index)
 {
     const struct layer *layer = &state->job.model->layer[index];
-    const struct cuda_place *place = &state->place[index];
-    const int64_t read = value(state, state->graph.node[index].reads);
     if (layer->op == LAYER_BATCH_NORM)
         return norms_backward(state, index);
     if (layer->op == LAYER_MAX_POOL || layer->op == LAYER_AVERAGE_POOL)
         return settle(state, index) + pool_backward(state, index);
-    const enum conv_op op = cuda_state_op(place, PASS_BACKWARD_DATA);
-    int64_t more = conv_ops[op].adds    ? 3
-                   : conv_ops[op].norms ? 1
-                                        : 0; /* batch norm's input, and others */
-    return settle(state, index) + convolution(state, index) + more * read;
+    return settle(state, index) + convolution(state, index);
 }
 
 static int64_t backward_filter(const struct device_state *state, int32_t index)

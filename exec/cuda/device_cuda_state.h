@@ -16,27 +16,18 @@
 struct cuda_place {
     int32_t channels;
     int64_t rows;        /**< of its value: micro-batch * height * width */
-    void *y;             /**< (rows, channels) its value; NULL: not written while training */
+    void *y;             /**< (rows, channels) its value; NULL: it is written with another's */
     void *given[2], *dx; /**< as struct backward_plan says */
-    uint32_t *mask;      /**< of its ReLU; NULL: none, or never read */
+    uint32_t *mask;      /**< of its ReLU; NULL: none */
     uint8_t *winner;     /**< (rows, channels) of a max pool */
     float *statistics;   /**< (2, channels) of batch norm: mean, 1 / deviation of the batch */
     float *factors;      /**< (2, channels) of batch norm: scale and shift of the forward pass */
-    void *halves;        /**< (2, channels) the factors as fp16, where a convolution applies it */
     float *running;      /**< (2, channels) of batch norm: mean, variance */
     float *vector;       /**< bias, or scale and shift (2, channels) */
-    float *derived;      /**< (CONV_DERIVED_COUNT, channels) of batch norm, if its reader derives
-                              them: see conv_norm.derived */
     bool copied;         /**< vector is a copy, padded or aligned to 16 bytes, not a part of the
                               masters */
-    bool applied;        /**< of batch norm: in training its reader applies it and its ReLU */
-    bool derives;        /**< of batch norm: its reader, or the next block's first convolution, also
-                              computes its backward and its ReLU's */
-    bool ends;      /**< of batch norm that ends a block, or the projection's there: in training the
-                         next block's first convolution applies and adds them, and writes the value */
-    int32_t pool;   /**< of batch norm: the maximum pool that applies it and its ReLU; 0: none */
-    int32_t tensor; /**< its first in the model; -1: it has none */
-    void *working;  /**< weights as convolutions read them */
+    int32_t tensor;      /**< its first in the model; -1: it has none */
+    void *working;       /**< weights as convolutions read them */
     const struct conv_plan *plan[CONV_OP_COUNT]; /**< of a convolution or linear layer */
 };
 
@@ -67,13 +58,6 @@ struct scratch {
     void *workspace; /**< of convolutions */
 };
 
-/** Layers that take a chain which merges something, of those that could, and what that saves in a
- * micro-batch [s]. */
-struct merged {
-    int32_t layers, of;
-    double saved;
-};
-
 /** See exec/step/device.h. */
 struct device_state {
     struct device_job job;
@@ -81,7 +65,6 @@ struct device_state {
     struct graph graph;
     struct backward_plan plan;
     struct conv_library *library;
-    struct merged merged[CONV_CHAIN_COUNT];
     enum dtype type, gradient_type;
     float share;              /**< what gradients are multiplied by before ranks add them */
     int32_t micro;            /**< images of a micro-batch */
@@ -111,15 +94,6 @@ struct device_state {
     struct stream *stream;                 /**< for work between iterations */
     struct event *fork, *join[LANE_COUNT]; /**< of a capture */
 };
-
-/** How a convolution runs in a @pass of training. */
-static inline enum conv_op cuda_state_op(const struct cuda_place *place, enum pass pass)
-{
-    int32_t op = CONV_OP_COUNT - 1; /* those that include more come last */
-    while (op > 0 && !(conv_ops[op].pass == pass && place->plan[op]))
-        op--;
-    return (enum conv_op)op;
-}
 
 /** Padded number of channels. */
 static inline int32_t cuda_state_pad(int32_t channels)

@@ -7,7 +7,7 @@
 
 #include "exec/cuda/device_cuda_state.h"
 
-/** Where each tensor lies: fill state->tensor, once plans have decided the channels of images, and
+/** Where each tensor lies: fill state->tensor, and
  * state->chunk. */
 void cuda_state_place_tensors(struct device_state *state);
 

@@ -117,17 +117,6 @@ struct stream_ops {
     double (*when)(struct event *event);
 };
 
-/** A way to compute that a device takes only where its clock shows that it is faster. */
-struct choice {
-    const char *name;   /**< a constant */
-    int32_t layers, of; /**< how many take it, of those that could */
-    double saved_s;     /**< what these take less in an iteration than by the next best way */
-};
-
-enum {
-    DEVICE_CHOICES = 24 /**< at most */
-};
-
 /** What a device tells of itself where others may have it meanwhile. */
 struct measure_ops {
     /** Of the seconds from @from to @to those that the stream which recorded both had a processor:
@@ -202,9 +191,6 @@ struct device_ops {
     /** Bytes that the compute step @step moves between kernels and the device's memory, each array
      * once per kernel that reads or writes it, as this device was opened.  NULL: not known. */
     int64_t (*moved)(const struct device_state *state, const struct step *step);
-    /** Fill @choice (DEVICE_CHOICES) with what the clock decided so far.  NULL: there is no choice.
-     * @return how many. */
-    int32_t (*choices)(const struct device_state *state, struct choice *choice);
     /** The result of a finished @iteration, one of the last `slots`. */
     struct outcome (*outcome)(const struct device_state *state, int32_t iteration);
 

@@ -382,8 +382,6 @@ static int run_phase(struct loop *loop, int32_t index, struct err *err)
             failed = pause_here(loop, before, last, err);
     }
     loop->result->interrupted = loop->stop && !loop->result->finished;
-    if (job->device_ops->choices)
-        loop->result->choices = job->device_ops->choices(loop->device, loop->result->choice);
     loop_close_phase(loop);
     return failed;
 }

@@ -67,8 +67,6 @@ struct train_result {
     int64_t *moved; /**< (steps of traced_phase's schedule) by device_ops.moved(), 0 for steps
                          that do not compute; owned; NULL: not known */
     int32_t moved_count;
-    struct choice choice[DEVICE_CHOICES]; /**< of this rank's device, in the last phase */
-    int32_t choices;
     struct trace trace;        /**< of the traced steps, on rank 0, by the clock of rank 0 */
     int32_t traced_phase;      /**< the phase of its schedule */
     double trace_error_s;      /**< maximum difference of two ranks' clocks in it */

@@ -39,41 +39,6 @@ static void narrow(enum dtype type, int64_t count, float *from, void *to)
     free(from);
 }
 
-/* @x with batch norm's factors. */
-static void scale(const struct conv_shape *s, const void *factors, float *x)
-{
-    float *line = widened(s->type, 2 * (int64_t)s->in_channels, factors);
-    for (int64_t i = 0; i < elements_in(s); i++)
-        x[i] = x[i] * line[i % s->in_channels] + line[s->in_channels + i % s->in_channels];
-    free(line);
-}
-
-/* x as the convolution of @op reads it; the caller frees it. */
-static float *read_x(enum conv_op op, const struct conv_shape *s, const struct conv_call *call)
-{
-    float *x = widened(s->type, elements_in(s), call->x);
-    if (!conv_ops[op].applies)
-        return x;
-    scale(s, call->factors, x);
-    if (conv_ops[op].adds) {
-        float *more = widened(s->type, elements_in(s), call->residual);
-        if (conv_ops[op].pairs)
-            scale(s, call->residual_factors, more);
-        for (int64_t i = 0; i < elements_in(s); i++)
-            x[i] += more[i];
-        free(more);
-    }
-    for (int64_t i = 0; i < elements_in(s); i++)
-        x[i] = x[i] > 0 ? x[i] : 0;
-    half_round(s->type, elements_in(s), x);
-    if (conv_ops[op].adds) {
-        float *value = base_alloc(elements_in(s), sizeof *value);
-        memcpy(value, x, (size_t)elements_in(s) * sizeof *value);
-        narrow(s->type, elements_in(s), value, call->value);
-    }
-    return x;
-}
-
 /* One pixel of y, one tap of the window, and the pixel of x under it. */
 struct touch {
     int64_t x, y; /* first element of the pixel */
@@ -160,26 +125,10 @@ static void transpose_weights(const struct conv_shape *s, float **w)
     *w = to;
 }
 
-/* Sums of y as it was written, rounded, as a pass over it would form them. */
-static void sum(const struct conv_shape *s, const void *y, float *sums)
-{
-    assert(sums && (uintptr_t)sums % 16 == 0);
-    float *wide = widened(s->type, elements_out(s), y);
-    double *total = base_alloc(2 * (int64_t)s->out_channels, sizeof *total);
-    for (int64_t i = 0; i < elements_out(s); i++) {
-        total[i % s->out_channels] += (double)wide[i];
-        total[s->out_channels + i % s->out_channels] += (double)wide[i] * (double)wide[i];
-    }
-    for (int32_t c = 0; c < 2 * s->out_channels; c++)
-        sums[c] = (float)total[c];
-    free(total);
-    free(wide);
-}
-
-static void forward(enum conv_op op, const struct conv_shape *s, const struct conv_call *call)
+static void forward(const struct conv_shape *s, const struct conv_call *call)
 {
     struct arrays a = {.shape = s,
-                       .x = read_x(op, s, call),
+                       .x = widened(s->type, elements_in(s), call->x),
                        .y = base_alloc(elements_out(s), sizeof *a.y),
                        .w = widened(s->type, elements_weight(s), call->w)};
     transpose_weights(s, &a.w);
@@ -189,76 +138,7 @@ static void forward(enum conv_op op, const struct conv_shape *s, const struct co
     narrow(s->type, elements_out(s), a.y, call->y);
 }
 
-/* Add the numbers of @more, of @type, to @to. */
-static void add(enum dtype type, int64_t count, const void *more, float *to)
-{
-    float *wide = widened(type, count, more);
-    for (int64_t i = 0; i < count; i++)
-        to[i] += wide[i];
-    free(wide);
-}
-
-/* Add the result of @norm, formed again, to @to. */
-static void add_norm(const struct conv_shape *s, const struct conv_norm *norm, float *to)
-{
-    assert(norm->statistics && norm->parameter && norm->derived);
-    assert((uintptr_t)norm->statistics % 16 == 0 && (uintptr_t)norm->parameter % 16 == 0);
-    assert((uintptr_t)norm->derived % 16 == 0);
-    int32_t channels = s->in_channels;
-    const float *mean = norm->statistics, *deviation = mean + channels;
-    const float *gamma = norm->parameter, *beta = gamma + channels;
-    float *x = widened(s->type, elements_in(s), norm->x);
-    for (int64_t i = 0; i < elements_in(s); i++) {
-        int64_t c = i % channels;
-        float normal = (x[i] - mean[c]) * deviation[c];
-        to[i] += normal * gamma[c] + beta[c];
-    }
-    free(x);
-}
-
-/* What the backward of @norm needs of @dx, as it was written, and its x. */
-static void derive(const struct conv_shape *s, const struct conv_norm *norm, const float *dx)
-{
-    int64_t channels = s->in_channels, rows = elements_in(s) / channels;
-    const float *mean = norm->statistics, *deviation = mean + channels;
-    float *x = widened(s->type, elements_in(s), norm->x);
-    for (int64_t c = 0; c < channels; c++) {
-        double scale = 0, shift = 0;
-        for (int64_t i = c; i < elements_in(s); i += channels) {
-            scale += (double)dx[i] * ((double)x[i] - (double)mean[c]) * (double)deviation[c];
-            shift += (double)dx[i];
-        }
-        double of_dx = (double)norm->parameter[c] * (double)deviation[c];
-        double of_x = -of_dx * (double)deviation[c] * scale / (double)rows;
-        const double derived[] = {scale, shift, of_dx, of_x,
-                                  -of_dx * shift / (double)rows - of_x * (double)mean[c]};
-        for (int64_t i = 0; i < CONV_DERIVED_COUNT; i++)
-            norm->derived[i * channels + c] = (float)derived[i];
-    }
-    free(x);
-}
-
-/* Goes back through the batch norms before, whose operands are fp32, and the ReLU behind them. */
-static void backward_norm(enum conv_op op, const struct conv_shape *s, const struct conv_call *call,
-                          float *dx)
-{
-    float *value = base_alloc(elements_in(s), sizeof *value);
-    assert(!conv_ops[op].adds || call->other != call->dx);
-    if (conv_ops[op].adds)
-        add(s->type, elements_in(s), call->other, dx);
-    for (int32_t k = 0; k < conv_ops[op].norms; k++)
-        add_norm(s, &call->norm[k], value);
-    if (conv_ops[op].adds && !conv_ops[op].pairs)
-        add(s->type, elements_in(s), call->residual, value);
-    for (int64_t i = 0; i < elements_in(s); i++)
-        dx[i] = value[i] > 0 ? dx[i] : 0;
-    free(value);
-    half_round(s->type, elements_in(s), dx);
-    for (int32_t k = 0; k < conv_ops[op].norms; k++)
-        derive(s, &call->norm[k], dx);
-}
-
-static void backward_data(enum conv_op op, const struct conv_shape *s, const struct conv_call *call)
+static void backward_data(const struct conv_shape *s, const struct conv_call *call)
 {
     struct arrays a = {.shape = s,
                        .x = base_alloc(elements_in(s), sizeof *a.x),
@@ -267,16 +147,13 @@ static void backward_data(enum conv_op op, const struct conv_shape *s, const str
     walk(s, data_touch, &a);
     free(a.y);
     free(a.w);
-    if (conv_ops[op].norms)
-        backward_norm(op, s, call, a.x);
     narrow(s->type, elements_in(s), a.x, call->dx);
 }
 
-static void backward_filter(enum conv_op op, const struct conv_shape *s,
-                            const struct conv_call *call)
+static void backward_filter(const struct conv_shape *s, const struct conv_call *call)
 {
     struct arrays a = {.shape = s,
-                       .x = read_x(op, s, call),
+                       .x = widened(s->type, elements_in(s), call->x),
                        .y = widened(s->type, elements_out(s), call->dy),
                        .w = base_alloc(elements_weight(s), sizeof *a.w)};
     walk(s, filter_touch, &a);
@@ -289,24 +166,13 @@ void conv_loops(enum conv_op op, const struct conv_shape *shape, const struct co
 {
     switch (op) {
     case CONV_FORWARD:
-        forward(op, shape, call);
-        break;
-    case CONV_FORWARD_SUMS:
-    case CONV_FORWARD_APPLIED_SUMS:
-    case CONV_FORWARD_ADD_SUMS:
-    case CONV_FORWARD_ADD_TWO_SUMS:
-        forward(op, shape, call);
-        sum(shape, call->y, call->sums);
+        forward(shape, call);
         break;
     case CONV_BACKWARD_DATA:
-    case CONV_BACKWARD_DATA_NORM:
-    case CONV_BACKWARD_DATA_ADD_NORM:
-    case CONV_BACKWARD_DATA_ADD_NORMS:
-        backward_data(op, shape, call);
+        backward_data(shape, call);
         break;
     case CONV_BACKWARD_FILTER:
-    case CONV_BACKWARD_FILTER_APPLIED:
-        backward_filter(op, shape, call);
+        backward_filter(shape, call);
         break;
     case CONV_OP_COUNT:
         assert(0);

@@ -9,12 +9,11 @@
 /** One run's. */
 struct operands {
     void *array[CONV_ARRAY_COUNT], *workspace;
-    float *sums, *derived;
     struct conv_call call; /**< of these */
 };
 
-/** Those of @op on @shape, with @workspace bytes. */
-struct operands operands_of(enum conv_op op, const struct conv_shape *shape, size_t workspace);
+/** Those of @shape, with @workspace bytes. */
+struct operands operands_of(const struct conv_shape *shape, size_t workspace);
 
 /** Release. */
 void operands_release(struct operands *operands);

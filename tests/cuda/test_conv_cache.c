@@ -130,14 +130,14 @@ TEST_WITH(reads_what_it_wrote, enter, leave)
     conv_cache_add(cache, CONV_FORWARD, &shape, &choice, false);
     assert_choice(conv_cache_find(cache, CONV_FORWARD, &shape), &choice);
     struct conv_choice none = {.engine = -1};
-    conv_cache_add(cache, CONV_FORWARD_SUMS, &shape, &none, false);
+    conv_cache_add(cache, CONV_BACKWARD_FILTER, &shape, &none, false);
     conv_cache_close(cache);
     AUTOFREE char *before = content(place->path);
 
     cache = open_cache(place->path);
     assert_int_equal(conv_cache_damaged(cache), 0);
     assert_choice(conv_cache_find(cache, CONV_FORWARD, &shape), &choice);
-    assert_choice(conv_cache_find(cache, CONV_FORWARD_SUMS, &shape), &none);
+    assert_choice(conv_cache_find(cache, CONV_BACKWARD_FILTER, &shape), &none);
     assert_null(conv_cache_find(cache, CONV_BACKWARD_DATA, &shape));
     struct conv_shape other = shape;
     other.batch++;
@@ -182,30 +182,6 @@ TEST_WITH(what_the_file_says_counts_unless_it_is_stale, enter, leave)
     assert_choice(conv_cache_add(mine, CONV_FORWARD, &shape, &choice, true), &choice);
     later = open_cache(place->path);
     assert_choice(conv_cache_find(later, CONV_FORWARD, &shape), &choice);
-}
-
-/* What a pass takes is kept as plans are: by shape, device and version, and who is first counts. */
-TEST_WITH(seconds_of_passes_are_kept_like_plans, enter, leave)
-{
-    const struct cache_place *place = *state;
-    OWN(conv_cache) *mine = open_cache(place->path);
-    OWN(conv_cache) *other = open_cache(place->path);
-    assert_true(conv_cache_seconds(mine, CONV_CHAIN_FORWARD, &shape) < 0);
-    assert_true(conv_cache_add_seconds(mine, CONV_CHAIN_FORWARD, &shape, 0.25) == 0.25);
-    assert_true(conv_cache_add_seconds(other, CONV_CHAIN_FORWARD, &shape, 0.5) == 0.25);
-    assert_true(conv_cache_add_seconds(other, CONV_CHAIN_APPLIED, &shape, 0.125) == 0.125);
-    conv_cache_close(mine);
-    conv_cache_close(other);
-    mine = open_cache(place->path);
-    other = conv_cache_open(place->path, 91900, "NVIDIA A100");
-    struct conv_shape larger = shape;
-    larger.batch++;
-    assert_true(conv_cache_seconds(mine, CONV_CHAIN_FORWARD, &shape) == 0.25);
-    assert_true(conv_cache_seconds(mine, CONV_CHAIN_APPLIED, &shape) == 0.125);
-    assert_true(conv_cache_seconds(mine, CONV_CHAIN_APPLIED, &larger) < 0);
-    assert_true(conv_cache_seconds(other, CONV_CHAIN_APPLIED, &shape) < 0);
-    for (int32_t op = 0; op < CONV_OP_COUNT; op++)
-        assert_null(conv_cache_find(mine, (enum conv_op)op, &shape));
 }
 
 /* Whatever single byte of the file is changed, no plan comes out that was not put in. */

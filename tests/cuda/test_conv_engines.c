@@ -57,23 +57,24 @@ static struct conv_target target_of(struct conv_builder *builder, const struct d
     return target;
 }
 
-/* Channels as the device pads them. */
-static int32_t padded(int32_t channels)
+/* Channels as the device pads them, to 4 of images in 16 bits. */
+static int32_t padded(int32_t channels, bool images)
 {
-    return (channels + 7) / 8 * 8;
+    return images ? 4 : (channels + 7) / 8 * 8;
 }
 
 /* A linear layer is a convolution of one pixel. */
 static struct conv_shape shape_of(const struct layer *layer, enum dtype type, int32_t batch)
 {
-    bool linear = layer->op == LAYER_LINEAR;
+    bool linear = layer->op == LAYER_LINEAR, images = layer->first && type != DTYPE_FP32;
     int32_t pixels = layer->in.height * layer->in.width;
     return (struct conv_shape){.type = type,
                                .batch = batch,
-                               .in_channels = padded(layer->in.channels) * (linear ? pixels : 1),
+                               .in_channels =
+                                   padded(layer->in.channels, images) * (linear ? pixels : 1),
                                .in_height = linear ? 1 : layer->in.height,
                                .in_width = linear ? 1 : layer->in.width,
-                               .out_channels = padded(layer->out.channels),
+                               .out_channels = padded(layer->out.channels, false),
                                .out_height = layer->out.height,
                                .out_width = layer->out.width,
                                .kernel = linear ? 1 : layer->kernel,
@@ -117,8 +118,7 @@ static int32_t ask(const struct conv_target *target, enum conv_op op,
             cudnnBackendDescriptor_t config = conv_config(&again, target, graph, &list[i].choice);
             assert_non_null(conv_make_plan(&again, target, config, &rebuilt));
             assert_int_equal(rebuilt, workspace);
-            if (conv_ops[op].optional)
-                assert_settings_known(&again, target, graph, &list[i].choice);
+            assert_settings_known(&again, target, graph, &list[i].choice);
         }
     }
     return found ? count : 0;
@@ -126,11 +126,10 @@ static int32_t ask(const struct conv_target *target, enum conv_op op,
 
 /* What a network's convolutions and linear layers, without repetitions, were offered. */
 struct cover {
-    int32_t shapes, fewest;        /* fewest engines for the ops that training needs */
-    int32_t having[CONV_OP_COUNT]; /* shapes that have engines */
+    int32_t shapes, fewest; /* fewest engines */
 };
 
-/* Every one of them must have a plan for the three ops that training needs. */
+/* Every one of them must have a plan for each op, but for the gradient of images. */
 static struct cover cover(const struct described *device, const char *network, int32_t image,
                           enum dtype type, int32_t batch)
 {
@@ -152,100 +151,41 @@ static struct cover cover(const struct described *device, const char *network, i
             continue;
         seen[cover.shapes++] = shape;
         for (int32_t op = 0; op < CONV_OP_COUNT; op++) {
-            bool optional = conv_ops[op].optional;
-            if (optional && (type != DTYPE_FP16 || (conv_ops[op].adds && shape.stride > 1)))
-                continue; /* a block of ResNet-50 ends before a stride of 1 */
-            int32_t engines = ask(&target, (enum conv_op)op, &shape);
-            cover.having[op] += engines > 0;
-            if (optional)
+            if (op == CONV_BACKWARD_DATA && layer->first)
                 continue;
+            int32_t engines = ask(&target, (enum conv_op)op, &shape);
             cover.fewest = engines < cover.fewest ? engines : cover.fewest;
             if (!engines)
                 fail_msg("%s, %s: no engine for %s of %s in %s", device->name, network,
-                         conv_ops[op].name, layer->name, dtype_names[type]);
+                         conv_names[op], layer->name, dtype_names[type]);
         }
     }
-    print_message("%s, %s, %s: %d shapes, at least %d engines each, %d with sums, %d and %d with "
-                  "factors, %d back through batch norm, %d and %d at the end of a block, %d and %d "
-                  "forward\n",
-                  device->name, network, dtype_names[type], cover.shapes, cover.fewest,
-                  cover.having[CONV_FORWARD_SUMS], cover.having[CONV_FORWARD_APPLIED_SUMS],
-                  cover.having[CONV_BACKWARD_FILTER_APPLIED], cover.having[CONV_BACKWARD_DATA_NORM],
-                  cover.having[CONV_BACKWARD_DATA_ADD_NORM],
-                  cover.having[CONV_BACKWARD_DATA_ADD_NORMS], cover.having[CONV_FORWARD_ADD_SUMS],
-                  cover.having[CONV_FORWARD_ADD_TWO_SUMS]);
+    print_message("%s, %s, %s: %d shapes, at least %d engines each\n", device->name, network,
+                  dtype_names[type], cover.shapes, cover.fewest);
     return cover;
 }
 
-/* In fp16 every convolution but the stem's, and the classifier, can leave batch norm's sums, and
- * apply what the batch norm before it would, and go back through that; those of stride 1 also where
- * a block ends, but forward only @ends shapes. */
-static void cover_resnet50(const struct described *device, int32_t ends)
+static void cover_resnet50(const struct described *device)
 {
     for (int32_t type = 0; type < DTYPE_COUNT; type++) {
         struct cover got = cover(device, "resnet50", 224, (enum dtype)type, 256);
         assert_int_equal(got.shapes, 24); /* 23 convolutions and the classifier */
-        for (int32_t op = 0; op < CONV_OP_COUNT; op++)
-            if (conv_ops[op].adds)
-                assert_int_equal(got.having[op], type != DTYPE_FP16   ? 0
-                                                 : conv_ops[op].norms ? 17
-                                                                      : ends);
-            else if (conv_ops[op].optional)
-                assert_true(type == DTYPE_FP16 ? got.having[op] >= 23 : got.having[op] == 0);
     }
 }
 
-/* All 1 x 1 convolutions of stride 1, with which blocks begin, and the classifier. */
 TEST(every_layer_of_resnet50_has_engines_on_h200)
 {
-    cover_resnet50(&h200, 13);
+    cover_resnet50(&h200);
 }
 
 TEST(every_layer_of_resnet50_has_engines_on_h100)
 {
-    cover_resnet50(&h100, 13);
+    cover_resnet50(&h100);
 }
 
 TEST(every_layer_of_resnet50_has_engines_on_a100)
 {
-    cover_resnet50(&a100, 0);
-}
-
-/* Why conv_plan() does not ask for them in other types. */
-TEST(sums_and_factors_come_with_fp16_alone)
-{
-    static const enum conv_op op[] = {
-        CONV_FORWARD_SUMS,           CONV_FORWARD_APPLIED_SUMS,    CONV_BACKWARD_DATA_NORM,
-        CONV_BACKWARD_DATA_ADD_NORM, CONV_BACKWARD_DATA_ADD_NORMS, CONV_BACKWARD_FILTER_APPLIED};
-    static const enum dtype other[] = {DTYPE_FP32, DTYPE_BF16};
-    static const struct described *const device[] = {&h200, &a100};
-    struct conv_shape shape = {DTYPE_FP16, 256, 64, 56, 56, 64, 56, 56, 3, 1, 1};
-    for (size_t d = 0; d < ARRAY_SIZE(device); d++) {
-        HELD(conv_builder) owner = {0};
-        struct conv_target target = target_of(&owner, device[d]);
-        for (size_t k = 0; k < ARRAY_SIZE(op); k++) {
-            shape.type = DTYPE_FP16;
-            assert_int_not_equal(ask(&target, op[k], &shape), 0);
-            for (size_t i = 0; i < ARRAY_SIZE(other); i++) {
-                shape.type = other[i];
-                assert_int_equal(ask(&target, op[k], &shape), 0);
-            }
-        }
-    }
-}
-
-/* resnet50's, of images that the device may pad to 4 channels instead of 8. */
-TEST(the_stem_has_engines_for_four_channels)
-{
-    static const enum conv_op op[] = {CONV_FORWARD, CONV_BACKWARD_FILTER};
-    static const struct described *const device[] = {&h200, &a100};
-    struct conv_shape shape = {DTYPE_FP16, 256, 4, 224, 224, 64, 112, 112, 7, 2, 3};
-    for (int32_t i = 0; i < 8; i++) {
-        HELD(conv_builder) owner = {0};
-        struct conv_target target = target_of(&owner, device[i / 4]);
-        shape.type = i / 2 % 2 ? DTYPE_BF16 : DTYPE_FP16;
-        assert_int_not_equal(ask(&target, op[i % 2], &shape), 0);
-    }
+    cover_resnet50(&a100);
 }
 
 /* Among them is a linear layer of 25088 numbers. */

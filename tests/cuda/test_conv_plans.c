@@ -81,13 +81,7 @@ TEST_WITH(the_fastest_right_engine_is_found, enter, leave)
     int64_t plans = 0;
     for (int32_t i = 0; i < SHAPES; i++)
         for (enum conv_op op = 0; op < CONV_OP_COUNT; op++) {
-            if (shapes[i].in_channels < 8 && conv_ops[op].norms)
-                continue; /* images are behind no batch norm */
             const struct conv_plan *plan = plan_of(library, op, &shapes[i]);
-            if (conv_ops[op].optional && shapes[i].type != DTYPE_FP16) {
-                assert_null(plan);
-                continue;
-            }
             plans++;
             assert_string_equal(conv_engine(plan), "engine 1, Winograd");
             assert_true(conv_seconds(plan) < 1.0); /* with its knob at 4 it takes twice that */
@@ -113,13 +107,12 @@ TEST_WITH(the_search_goes_on_until_one_is_right, enter, leave)
                         "engine 0, Winograd");
 }
 
-static size_t bytes_of(enum conv_op op, const struct conv_shape *shape, enum conv_array array)
+static size_t bytes_of(const struct conv_shape *shape, enum conv_array array)
 {
-    return (size_t)conv_elements(op, shape, array) *
-           (size_t)dtype_size(conv_array_type(shape->type, array));
+    return (size_t)(conv_elements(shape, array) * dtype_size(shape->type));
 }
 
-/* What a plan computes is what the loops compute, sums and all, on any stream. */
+/* What a plan computes is what the loops compute, on any stream. */
 TEST_WITH(plans_compute_what_they_should, enter, leave)
 {
     fake_cudnn.hidden[FAKE_FAST] = true; /* leaves the one with a workspace */
@@ -128,26 +121,16 @@ TEST_WITH(plans_compute_what_they_should, enter, leave)
     assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), 0);
     for (int32_t i = 0; i < SHAPES; i++)
         for (enum conv_op op = 0; op < CONV_OP_COUNT; op++) {
-            if (shapes[i].in_channels < 8 && conv_ops[op].norms)
-                continue;
             const struct conv_plan *plan = plan_of(library, op, &shapes[i]);
-            if (!plan)
-                continue;
             assert_int_equal(conv_workspace(plan), FAKE_WORKSPACE_BYTES);
-            HELD(operands) got = operands_of(op, &shapes[i], conv_workspace(plan));
-            HELD(operands) want = operands_of(op, &shapes[i], 0);
+            HELD(operands) got = operands_of(&shapes[i], conv_workspace(plan));
+            HELD(operands) want = operands_of(&shapes[i], 0);
             conv_run(plan, stream, &got.call);
             assert_int_equal(cudaStreamSynchronize(stream), 0);
             conv_loops(op, &shapes[i], &want.call);
             for (int32_t a = 0; a < CONV_ARRAY_COUNT; a++)
                 assert_memory_equal(got.array[a], want.array[a],
-                                    bytes_of(op, &shapes[i], (enum conv_array)a));
-            if (conv_ops[op].sums)
-                assert_memory_equal(got.sums, want.sums,
-                                    2 * (size_t)shapes[i].out_channels * sizeof *got.sums);
-            size_t derived = (size_t)conv_ops[op].norms * CONV_DERIVED_COUNT;
-            assert_memory_equal(got.derived, want.derived,
-                                derived * (size_t)shapes[i].in_channels * sizeof *got.derived);
+                                    bytes_of(&shapes[i], (enum conv_array)a));
         }
     cudaStreamDestroy(stream);
 }
@@ -217,21 +200,20 @@ static void assert_seconds(struct conv_library *library, enum conv_op op, double
 
 /* Two settings together are 0.4 times as slow, one of them alone is no gain; another value is
  * faster still, and wrong.  What was found is the start, and neither is sought again. */
-TEST_WITH(settings_of_optional_engines_are_varied, enter, leave)
+TEST_WITH(settings_of_engines_are_varied, enter, leave)
 {
     OWN(conv_library) *library = open_library(cache);
-    assert_seconds(library, CONV_FORWARD_SUMS, 0.5);
-    reopen(&library, cache, true);
-    assert_seconds(library, CONV_FORWARD_SUMS, 0.2);
-    assert_int_equal(fake_cudnn.questions, 0);
-    assert_seconds(library, CONV_BACKWARD_DATA_ADD_NORMS, 0.2);
-    assert_int_equal(fake_cudnn.questions, 3); /* this one was not known */
     assert_seconds(library, CONV_FORWARD, 0.5);
     reopen(&library, cache, true);
-    assert_seconds(library, CONV_FORWARD_SUMS, 0.2);
+    assert_seconds(library, CONV_FORWARD, 0.2);
+    assert_int_equal(fake_cudnn.questions, 0);
+    assert_seconds(library, CONV_BACKWARD_DATA, 0.2);
+    assert_int_equal(fake_cudnn.questions, 3); /* this one was not known */
+    reopen(&library, cache, true);
+    assert_seconds(library, CONV_FORWARD, 0.2);
     assert_int_equal(all_runs(), 1);
     reopen(&library, cache, false); /* the other file is as it was */
-    assert_seconds(library, CONV_FORWARD_SUMS, 0.5);
+    assert_seconds(library, CONV_FORWARD, 0.5);
     assert_int_equal(all_runs(), 1);
 }
 
@@ -239,7 +221,7 @@ TEST_WITH(an_engine_without_settings_stays, enter, leave)
 {
     OWN(conv_library) *library = open_for(NULL, true);
     fake_cudnn.hidden[FAKE_FAST] = true;
-    assert_seconds(library, CONV_FORWARD_SUMS, 1);
+    assert_seconds(library, CONV_FORWARD, 1);
     assert_true(fake_cudnn.runs[FAKE_WORKSPACE] > 0);
 }
 
@@ -251,92 +233,9 @@ TEST_WITH(that_there_is_no_engine_is_no_fault, enter, leave)
     for (int32_t round = 0; round < 2; round++) {
         OWN(conv_library) *library = open_library(cache);
         fake_cudnn.questions = 0;
-        assert_null(plan_of(library, CONV_FORWARD_SUMS, &shapes[2]));
-        assert_null(plan_of(library, CONV_FORWARD_SUMS, &shapes[2]));
+        assert_null(plan_of(library, CONV_FORWARD, &shapes[2]));
+        assert_null(plan_of(library, CONV_FORWARD, &shapes[2]));
         assert_int_equal(fake_cudnn.questions, round ? 0 : 3);
-    }
-}
-
-/* Says what it was told, and counts how often it was asked. */
-struct clock {
-    double seconds;
-    int32_t asked;
-};
-
-static int look(void *context, uint32_t wanted, double seconds[CONV_CHAIN_COUNT])
-{
-    struct clock *clock = context;
-    clock->asked++;
-    for (int32_t i = 0; i < CONV_CHAIN_COUNT; i++)
-        seconds[i] = wanted >> i & 1 ? clock->seconds + i : -1;
-    return clock->seconds > 0 ? 0 : -1;
-}
-
-/* Chains are timed once, also in later runs; where they cannot be, or one is missing, again. */
-TEST_WITH(chains_are_timed_once, enter, leave)
-{
-    struct clock clock = {0, 0};
-    const uint32_t few = 1 << CONV_CHAIN_FORWARD | 1 << CONV_CHAIN_FORWARD_SUMS;
-    double got[CONV_CHAIN_COUNT];
-    for (int32_t round = 0; round < 2; round++) {
-        OWN(conv_library) *library = open_library(cache);
-        for (int32_t i = 0; i < 3; i++) {
-            clock.seconds = round == 0 && i == 0 ? 0 : 0.5 + i + round;
-            int failed = conv_chain_seconds(library, few, &shapes[2], got, look, &clock);
-            assert_int_equal(failed, round == 0 && i == 0 ? -1 : 0);
-            assert_true(failed || got[CONV_CHAIN_FORWARD_SUMS] == 2.5);
-        }
-        assert_int_equal(clock.asked, 2 + round);
-        clock.seconds = 9;
-        conv_chain_seconds(library, few | 1 << CONV_CHAIN_BACKWARD, &shapes[2], got, look, &clock);
-        assert_int_equal(clock.asked, 3);
-        assert_true(got[CONV_CHAIN_FORWARD] == 1.5 &&
-                    got[CONV_CHAIN_BACKWARD] == 9 + CONV_CHAIN_BACKWARD);
-    }
-}
-
-/* An engine that derives anything else from dx than batch norm's backward needs is not taken. */
-TEST_WITH(what_is_derived_is_looked_at, enter, leave)
-{
-    for (int32_t i = 0; i <= CONV_DERIVED_COUNT; i++) {
-        fake_cudnn.misderived = i; /* of the second batch norm where there are two */
-        OWN(conv_library) *library = open_library(NULL);
-        for (enum conv_op op = 0; op < CONV_OP_COUNT; op++)
-            if (conv_ops[op].norms)
-                assert_int_equal(plan_of(library, op, &shapes[4]) != NULL, i == 0);
-        assert_non_null(plan_of(library, CONV_BACKWARD_DATA, &shapes[4]));
-    }
-}
-
-/* Nor is one whose sums are wrong, in any channel, or differ from run to run. */
-TEST_WITH(what_is_summed_is_looked_at, enter, leave)
-{
-    const int32_t last = 2 * shapes[4].out_channels, at[] = {0, 1, 20, last / 2 + 9, last};
-    for (size_t i = 0; i < ARRAY_SIZE(at); i++) {
-        fake_cudnn.missummed = at[i];
-        OWN(conv_library) *library = open_library(NULL);
-        assert_int_equal(plan_of(library, CONV_FORWARD_SUMS, &shapes[4]) != NULL, i == 0);
-        assert_non_null(plan_of(library, CONV_FORWARD, &shapes[4]));
-    }
-    fake_cudnn.missummed = 0;
-    fake_cudnn.fickle_sums = true;
-    OWN(conv_library) *library = open_library(NULL);
-    assert_null(plan_of(library, CONV_FORWARD_SUMS, &shapes[4]));
-    assert_null(plan_of(library, CONV_BACKWARD_DATA_NORM, &shapes[4]));
-    assert_non_null(plan_of(library, CONV_BACKWARD_FILTER_APPLIED, &shapes[4]));
-}
-
-/* Nor is one that writes another value of the block, in the first element or the last. */
-TEST_WITH(what_is_written_beside_is_looked_at, enter, leave)
-{
-    const int32_t all = (int32_t)conv_elements(CONV_FORWARD_ADD_SUMS, &shapes[4], CONV_ARRAY_VALUE);
-    const int32_t at[] = {0, 1, all};
-    for (int32_t i = 0; i < 3; i++) {
-        fake_cudnn.misvalued = at[i];
-        OWN(conv_library) *library = open_library(NULL);
-        assert_int_equal(plan_of(library, CONV_FORWARD_ADD_SUMS, &shapes[4]) != NULL, i == 0);
-        assert_int_equal(plan_of(library, CONV_FORWARD_ADD_TWO_SUMS, &shapes[4]) != NULL, i == 0);
-        assert_non_null(plan_of(library, CONV_FORWARD_APPLIED_SUMS, &shapes[4]));
     }
 }
 
@@ -358,11 +257,7 @@ TEST_WITH(engines_that_are_all_wrong_are_a_fault, enter, leave)
     memset(fake_cudnn.hidden, 0, sizeof fake_cudnn.hidden);
     fake_cudnn.unwritten = true; /* wherever that is */
     for (enum conv_op op = 0; op < CONV_OP_COUNT; op++)
-        if (!conv_ops[op].optional)
-            assert_refused(library, op, &shapes[4], "give wrong results");
-    for (enum conv_op op = 0; op < CONV_OP_COUNT; op++)
-        if (conv_ops[op].optional) /* use another op */
-            assert_null(plan_of(library, op, &shapes[2]));
+        assert_refused(library, op, &shapes[4], "give wrong results");
 }
 
 /* A search for @op says both on stderr; NULL: it says nothing. */
@@ -387,30 +282,19 @@ static void assert_says(enum conv_op op, const char *first, const char *second)
 TEST_WITH(what_is_wrong_with_engines_is_told, enter, leave)
 {
     fake_cudnn.hidden[FAKE_WRONG] = true;
-    assert_says(CONV_FORWARD_SUMS, "some give wrong results", "another run's element ");
+    assert_says(CONV_FORWARD, "some give wrong results", "another run's element ");
     fake_cudnn.hidden[FAKE_WRONG] = false;
     fake_cudnn.hidden[FAKE_FICKLE] = true;
-    assert_says(CONV_FORWARD_SUMS,
-                "(forward-sums, fp16, 8 x 6 x 5 to 24 x 3 x 3, window 3, batch 2)",
+    assert_says(CONV_FORWARD, "(forward, fp16, 8 x 6 x 5 to 24 x 3 x 3, window 3, batch 2)",
                 "some give wrong results: element 431 is");
     fake_cudnn.hidden[FAKE_WRONG] = true;
-    assert_says(CONV_FORWARD_SUMS, NULL, NULL);
-    fake_cudnn.missummed = 26;
-    assert_says(CONV_FORWARD_SUMS,
-                "none gives right results: ", "the sum of squares of channel 1 is");
-    for (int32_t i = 0; i < CONV_DERIVED_COUNT; i++) {
-        fake_cudnn.misderived = i + 1;
-        assert_says(CONV_BACKWARD_DATA_ADD_NORMS, "none gives right", " of channel 0 is ");
-    }
-    fake_cudnn.misderived = fake_cudnn.missummed = 0;
-    fake_cudnn.unwritten = true;
-    assert_says(CONV_FORWARD_SUMS, "none gives right results: ", " is nan instead of ");
+    assert_says(CONV_FORWARD, NULL, NULL);
     for (int32_t i = 0; i < FAKE_ENGINES; i++)
         fake_cudnn.unrun[i] = true;
-    assert_says(CONV_FORWARD_SUMS, "none can be used: ", "cuDNN cannot run a convolution: ");
+    assert_says(CONV_FORWARD, "none can be used: ", "cuDNN cannot run a convolution: ");
     for (int32_t i = 0; i < FAKE_ENGINES; i++)
         fake_cudnn.unbuilt[i] = true;
-    assert_says(CONV_FORWARD_SUMS, "none can be used: ", "no plan can be made");
+    assert_says(CONV_FORWARD, "none can be used: ", "no plan can be made");
 }
 
 TEST_WITH(too_little_memory_is_told, enter, leave)
@@ -453,7 +337,7 @@ TEST_WITH(a_plan_that_fails_later_ends_the_process, enter, leave)
     int status;
     pid_t child = fork();
     if (child == 0) {
-        HELD(operands) o = operands_of(CONV_FORWARD, &shapes[0], conv_workspace(plan));
+        HELD(operands) o = operands_of(&shapes[0], conv_workspace(plan));
         fake_cudnn.unrun[FAKE_FAST] = true;
         conv_run(plan, NULL, &o.call);
         _exit(0);

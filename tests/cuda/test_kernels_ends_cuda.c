@@ -83,7 +83,7 @@ static void pool(const int32_t *size, enum dtype type)
     AUTOFREE double *want = base_alloc(in, sizeof(*want));
     for (int64_t i = 0; i < in; i++) /* as behind a ReLU: many maxima are equal */
         array_set(&x, i, fmaxf(x.value[i], 0));
-    kernel_pool(NULL, type, &l, BATCH, l.in.channels, x.data, NULL, winner, y.data);
+    kernel_pool(NULL, type, &l, BATCH, l.in.channels, x.data, winner, y.data);
     kernel_pool_backward(NULL, type, &l, BATCH, l.in.channels, winner, dy.data, dx.data);
     for (int64_t i = 0; i < out; i++) {
         uint8_t first = 0;
@@ -94,56 +94,6 @@ static void pool(const int32_t *size, enum dtype type)
     }
     for (int64_t i = 0; i < in; i++)
         expect(dx, i, want[i], 1e-6);
-}
-
-/* Behind a batch norm and ReLU, in kernels of their own and in merged ones. */
-static void pooled(const int32_t *size, enum dtype type)
-{
-    const struct layer l = pool_of(size);
-    const int32_t channels = l.in.channels, kept = channels - 3;
-    const int64_t in = BATCH * shape_elements(l.in), out = BATCH * shape_elements(l.out);
-    HELD(array) x = array_random(type, in, 1, 0, 1), dy = array_random(type, out, 2, 0, 1);
-    HELD(array) statistics = array_random(DTYPE_FP32, 2 * channels, 3, 1, 0.2);
-    HELD(array)
-    factors = array_random(DTYPE_FP32, 3 * channels, 4, 0, 1), z = array_blank(type, in);
-    HELD(array) dx = array_blank(type, in), dx_merged = array_blank(type, in);
-    HELD(array) y = array_blank(type, out), y_merged = array_blank(type, out);
-    HELD(array) partial = array_blank(DTYPE_FP32, 2 * KERNEL_PARTIALS * channels);
-    HELD(array) partial_merged = array_copy(&partial);
-    HELD(array) packed = array_blank(type, 2 * kept), packed_merged = array_blank(type, 2 * kept);
-    AUTOFREE uint8_t *winner = base_alloc(out, 1), *winner_merged = base_alloc(out, 1);
-    AUTOFREE uint32_t *mask = base_alloc(in / 32 + 1, sizeof(*mask));
-    const struct kernel_cut cut = {.mask = mask};
-    const struct kernel_pooled pooled = {&l, BATCH, winner, dy.data, factors.data};
-    struct kernel_packed pack = {statistics.data, kept, 0, NULL, 0.5F, type, packed.data};
-    if (l.op != LAYER_MAX_POOL)
-        return;
-    kernel_apply(NULL, type, in / channels, channels, x.data, factors.data, NULL, NULL, 1, mask,
-                 z.data);
-    kernel_pool(NULL, type, &l, BATCH, channels, z.data, NULL, winner, y.data);
-    kernel_pool_backward(NULL, type, &l, BATCH, channels, winner, dy.data, dx.data);
-    int32_t slices = kernel_backward_sums(NULL, type, in / channels, channels, dx.data, NULL, cut,
-                                          x.data, statistics.data, NULL, partial.data);
-    kernel_backward_apply(NULL, type, in / channels, channels, dx.data, cut, x.data, factors.data,
-                          dx.data, pack);
-
-    pack.gradient = packed_merged.data;
-    kernel_pool(NULL, type, &l, BATCH, channels, x.data, factors.data, winner_merged,
-                y_merged.data);
-    assert_int_equal(slices, kernel_pooled_sums(NULL, type, channels, &pooled, x.data,
-                                                statistics.data, partial_merged.data));
-    kernel_pooled_apply(NULL, type, channels, &pooled, x.data, factors.data, dx_merged.data, pack);
-    expect_same(packed_merged, packed);
-    int64_t others = 0; /* where a compiler rounds otherwise two elements may change places */
-    for (int64_t i = 0; i < out; i++) {
-        others += winner[i] != winner_merged[i];
-        expect(y_merged, i, (double)array_at(&y, i), 1e-6);
-    }
-    assert_true(others <= out / 100);
-    for (int64_t i = 0; i < in; i++)
-        expect(dx_merged, i, (double)array_at(&dx, i), 1e-5);
-    for (int64_t i = 0; i < (int64_t)2 * slices * channels; i++)
-        expect(partial_merged, i, (double)array_at(&partial, i), 1e-4);
 }
 
 /* ---- images ---- */
@@ -265,7 +215,6 @@ int main(void)
     static const struct size label[] = {SIZE(1), {0}};
     static const struct row rows[] = {
         {"pools", pool, pools, DTYPE_FP32, DTYPE_BF16},
-        {"maximum pools behind batch norm", pooled, pools, DTYPE_FP32, DTYPE_BF16},
         {"images with padding", images, widths, DTYPE_FP32, DTYPE_BF16},
         {"pictures as on the CPU", pictures, widths, DTYPE_FP32, DTYPE_BF16},
         {"loss and scores", loss, losses, DTYPE_FP32, DTYPE_BF16},

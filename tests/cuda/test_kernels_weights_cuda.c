@@ -65,8 +65,8 @@ static void pack_beside(const int32_t *size, enum dtype type)
                                          .gradient = calls[i].gradient ? beside.data : NULL};
         kernel_pack(NULL, &t, DTYPE_FP32, from.data, to.first, to.sum ? sum.data : NULL, to.share,
                     type, to.gradient ? gradient.data : NULL);
-        kernel_backward_apply(NULL, DTYPE_FP16, ROWS, channels, x.data, (struct kernel_cut){0},
-                              x.data, factors.data, x.data, to);
+        kernel_backward_apply(NULL, DTYPE_FP16, ROWS, channels, x.data, NULL, x.data, factors.data,
+                              x.data, to);
         expect_same(sum_beside, sum);
         expect_same(beside, gradient);
     }

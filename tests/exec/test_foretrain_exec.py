@@ -37,7 +37,7 @@ class ForetrainExec(training.Run):
 
     def test_learns_on_four_ranks(self):
         answer = self.answer(4, TOY)
-        self.assertEqual((answer["schema"], answer["ranks"]), ("foretrain/training/2", 4))
+        self.assertEqual((answer["schema"], answer["ranks"]), ("foretrain/training/3", 4))
         self.assertLess(answer["loss_last"], answer["loss_first"])
         self.assertGreater(answer["images_per_s"], 0)
         self.assertTrue(0 <= answer["top1"] <= answer["top5"] <= 1)

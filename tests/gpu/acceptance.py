@@ -68,7 +68,6 @@ class Acceptance:
         self.server = None
         self.rates = {}  # what copies and matrix products reach on this device
         self.measured = {}  # step times [s] by batch, of the fastest type
-        self.chosen = {}  # what the device's clock chose, by batch
 
     def wants(self, name):
         """Whether a part is to be run: a named one with what belongs to it ("name: more")."""
@@ -286,7 +285,6 @@ class Acceptance:
                 trainer, self.server, batch, steps, [kind], self.clock,
                 1 if self.tiny else throughput.WINDOWS, **self.shape)
             self.measured[batch] = batch / ours[kind]["images_per_s"]
-            self.chosen[batch] = trainer.choices
             limits = {merged: throughput.kernel_limit(self.schedule(batch, merged), **self.rates)
                       for merged in throughput.MERGED if self.rates}
             if self.rates and trainer.moved:
@@ -305,14 +303,6 @@ class Acceptance:
                 raise Skip("no throughput was measured")
             return throughput.judge_published(batch / self.measured[batch],
                                               self.options.gpu.get("name"))
-        return part
-
-    def choices(self, batch):
-        """What each way to compute that is used only where it is faster saves."""
-        def part():
-            if batch not in self.chosen:
-                raise Skip("no throughput was measured")
-            return throughput.judge_choices(self.chosen[batch])
         return part
 
     def throughput_alone(self, batch, kind, windows, *more):
@@ -373,8 +363,7 @@ class Acceptance:
         for batch in self.batches:
             timed += [(f"plans {batch}", 180, self.plans(batch, first)),
                       (f"throughput {batch}", 180, self.throughput(batch)),
-                      (f"throughput {batch}: images/s", 10, self.published(batch)),
-                      (f"throughput {batch}: choices", 10, self.choices(batch))]
+                      (f"throughput {batch}: images/s", 10, self.published(batch))]
             if batch == self.batches[0]:
                 timed += [("layers", 60, self.layers),
                           (f"tuned {batch}", 90, self.throughput_alone(batch, first, 2, "--tune"))]

@@ -30,7 +30,7 @@ SECONDS = {
     "throughput 512": (120, "likewise"),
     "throughput 256 bf16": (35, "likewise, of one way"),
     "layers": (40, "one run with steps issued one by one"),
-    "tuned 256": (45, "settings of 78 plans, 16 s by their bytes; chains once more; two windows"),
+    "tuned 256": (45, "settings of 70 plans, half a second each at most; two windows"),
     "input": (60, "limit"),
     "racecheck": (60, "limit"),
     "predicted": (113, "search for 96 images, 83 s; the other plans were found before"),

@@ -424,7 +424,7 @@ class WholeProgram(unittest.TestCase):
         said = self.parts("four ranks")
         self.assertEqual(said["four ranks"]["verdict"], "pass", said)
 
-    def test_a_run_says_what_its_steps_move_and_what_was_chosen(self):
+    def test_a_run_says_what_its_steps_move(self):
         program = BUILD / "tests/gpu/foretrain-exec-software"
         if not program.exists():
             self.skipTest("the device in software is not built")
@@ -438,13 +438,8 @@ class WholeProgram(unittest.TestCase):
             lines = throughput.schedule(runner, BUILD / "foretrain", job, 4,
                                         "convolutions with batch norm", **shape)
         self.assertEqual(len(ours.moved), max(throughput.counts(lines)) + 1)
-        # Images with 3 channels padded to 8, a window of 7 x 7 and 64 channels of 16 x 16, 2 bytes each.
-        self.assertEqual(ours.moved[1], 2 * (4 * 32 * 32 * 8 + 64 * 7 * 7 * 8 + 4 * 16 * 16 * 64))
-        chosen = {choice["name"]: choice for choice in ours.choices}
-        # The second convolution of each of the eight blocks may.
-        self.assertEqual({**chosen["chain-applied"], "saved_s": 0},
-                         {"name": "chain-applied", "layers": 8, "of": 8, "saved_s": 0})
-        self.assertGreater(chosen["chain-applied"]["saved_s"], 0)
+        # Images with 3 channels padded to 4, a window of 7 x 7 and 64 channels of 16 x 16, 2 bytes each.
+        self.assertEqual(ours.moved[1], 2 * (4 * 32 * 32 * 4 + 64 * 7 * 7 * 4 + 4 * 16 * 16 * 64))
 
 
 class Software(WholeProgram):
@@ -461,7 +456,6 @@ class Software(WholeProgram):
         self.assertEqual(set(said["throughput 4"]["data"]["ours"]), {"bf16"}, said)
         self.assertGreater(said["throughput 4"]["data"]["ratio"], 0)
         self.assertRegex(said["tuned 4"]["figure"], "times as fast as without --tune$")
-        self.assertRegex(said["throughput 4: choices"]["figure"], r"chain-pool-merged \d")
         self.assertEqual(said["layers"]["verdict"], "measured", said)
         names = {row["name"] for row in said["layers"]["data"]["steps"]}
         self.assertLessEqual({"conv1 forward", "layer4.1.bn2 backward-data", "optimizer"}, names)

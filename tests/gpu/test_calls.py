@@ -349,12 +349,6 @@ class Verdicts(Test):
                                    subprocess.CompletedProcess(words, 0, '{"loss_last": 7}', told)):
                 self.assertTrue(whole.plans(256, "fp16")().figure.endswith(end))
 
-    def test_a_window_begins_when_a_kind_of_graph_is_chosen(self):
-        header = acceptance.ROOT / "exec/cuda/device_cuda_state.h"
-        runs = int(re.search(r"SIDE_RUNS = (\d+)", header.read_text(encoding="utf-8"))[1])
-        in_flight = 2  # steps that are launched before the last of them is looked at
-        self.assertGreaterEqual(throughput.WARM, 2 + 2 * runs + in_flight)
-
     def test_a_gpu_is_judged_by_what_its_like_reached(self):
         judge = throughput.judge_published
         self.assertEqual(judge(7951, "NVIDIA H200").verdict, "pass")
@@ -362,14 +356,6 @@ class Verdicts(Test):
         self.assertEqual(judge(7949, "NVIDIA H200").limit, ">= 7950 images/s on an H200")
         self.assertEqual(judge(7161, "NVIDIA H100 80GB HBM3").verdict, "pass")
         self.assertEqual(judge(7161, "NVIDIA H100 PCIe").verdict, "measured")
-
-    def test_choices_are_told_with_what_they_save(self):
-        rows = [{"name": "a", "layers": 0, "of": 4, "saved_s": 0},
-                {"name": "b", "layers": 30, "of": 32, "saved_s": 1.2345e-3}]
-        said = throughput.judge_choices(rows)
-        self.assertEqual((said.verdict, said.figure), (
-            "measured", "ms of a step that each saves: b 1.234 (30 of 32), a 0.000 (0 of 4)"))
-        self.assertRegex(throughput.judge_choices([]).figure, "no choice$")
 
     def test_of_a_failed_link_the_name_is_told(self):
         self.assertEqual(report.gist("[1/2] Linking\nld: a.o: undefined reference to `f'\n"

@@ -11,8 +11,7 @@ import time
 from report import Failure, OutOfTime, Outcome, end_session, last_object
 
 WINDOWS = 3  # of each variant, taking turns
-# Steps of ours before a window: the first two are issued one by one, then two kinds of graph take
-# turns, 15 of each (SIDE_RUNS in exec/cuda/device_cuda_state.h), before one is chosen.
+# Steps of ours before a window, of which the first two are issued one by one.
 WARM = 40
 LEAST, AIM = 1.3, 1.8  # ours / PyTorch's
 # Images/s by the driver's name of a GPU: an eighth of 63601 and of 57284.  Source: MLPerf Training
@@ -91,8 +90,7 @@ class Ours:
 
     def __init__(self, runner, program, job, device, threads, warm):
         self.runner, self.warm = runner, warm
-        # Bytes of each step, and what the device's clock chose, as the last run says.
-        self.moved, self.choices = None, []
+        self.moved = None  # bytes of each step, as the last run says
         self.faulty = 0  # its searches in which engines of cuDNN were wrong, or none could be used
         self.words = [program, "train", job, "--device", device, "--threads", threads, "--quiet",
                       "--json"]
@@ -102,7 +100,7 @@ class Ours:
         done = self.runner.run([*self.words, "--steps", steps, *settings(batch, kind, **shape),
                                 *more])
         said = last_object(done.stdout)
-        self.moved, self.choices = said.get("step_bytes"), said.get("choices", [])
+        self.moved = said.get("step_bytes")
         self.faulty = done.stderr.count("foretrain-exec: of cuDNN's ")
         return said
 
@@ -167,8 +165,7 @@ def kernel_limit(lines, flops, bytes_per_s, moved=None):
 
 
 # What is merged, by the software that merges it; counts do not depend on the platform.  Our device
-# merges batch norm, ReLU and add into one kernel, and into convolutions what its clock chooses: what
-# it then moves its result says.
+# merges batch norm, ReLU and add into one kernel; what it then moves its result says.
 MERGED = {"plain convolutions": ["--set", "cluster.platform=abci", "--set",
                                  "cluster.software=nnl-2018"],
           "convolutions with batch norm": []}
@@ -211,16 +208,6 @@ def judge_published(images_per_s, gpu):
         return Outcome("measured", f"{figure}; nothing is published for {gpu}")
     return Outcome("pass" if images_per_s >= PUBLISHED[gpu] else "fail", figure,
                    f">= {PUBLISHED[gpu]} images/s on an {gpu.removeprefix('NVIDIA ')}")
-
-
-def judge_choices(choices):
-    """What each way to compute saves of a step, beside the next best one: what saves nothing need not
-    be kept."""
-    rows = sorted(choices, key=lambda row: -row["saved_s"])
-    told = ", ".join(f"{row['name']} {row['saved_s'] * 1e3:.3f} ({row['layers']} of {row['of']})"
-                     for row in rows)
-    return Outcome("measured", f"ms of a step that each saves: {told or 'no choice'}", "",
-                   {"choices": rows})
 
 
 # ---- where the time goes ----

@@ -14,28 +14,6 @@
 #include "core/base/base.h"
 #include "core/base/file.h"
 
-const char *const conv_chain_names[] = {"chain-forward",
-                                        "chain-forward-sums",
-                                        "chain-apply-forward",
-                                        "chain-apply-forward-sums",
-                                        "chain-applied",
-                                        "chain-images",
-                                        "chain-images-narrow",
-                                        "chain-end",
-                                        "chain-end-merged",
-                                        "chain-end-two",
-                                        "chain-end-two-merged",
-                                        "chain-backward",
-                                        "chain-backward-cut",
-                                        "chain-backward-norm",
-                                        "chain-backward-add",
-                                        "chain-backward-add-norm",
-                                        "chain-backward-add-two",
-                                        "chain-backward-add-norms",
-                                        "chain-pool",
-                                        "chain-pool-merged",
-                                        NULL};
-
 static const char title[] = "foretrain-convolutions ", version_1[] = "1";
 
 /* One line of the file. */
@@ -247,26 +225,13 @@ int64_t conv_cache_damaged(const struct conv_cache *cache)
     return cache->damaged;
 }
 
-static const struct conv_choice *find_named(const struct conv_cache *cache, const char *name,
-                                            const struct conv_shape *shape)
-{
-    char *key = conv_cache_key(cache->version, cache->device, name, shape);
-    const struct kept_plan *plan = find(&cache->plans, key);
-    free(key);
-    return plan ? &plan->choice : NULL;
-}
-
 const struct conv_choice *conv_cache_find(const struct conv_cache *cache, enum conv_op op,
                                           const struct conv_shape *shape)
 {
-    return find_named(cache, conv_ops[op].name, shape);
-}
-
-double conv_cache_seconds(const struct conv_cache *cache, enum conv_chain chain,
-                          const struct conv_shape *shape)
-{
-    const struct conv_choice *known = find_named(cache, conv_chain_names[chain], shape);
-    return known ? known->seconds : -1;
+    char *key = conv_cache_key(cache->version, cache->device, conv_names[op], shape);
+    const struct kept_plan *plan = find(&cache->plans, key);
+    free(key);
+    return plan ? &plan->choice : NULL;
 }
 
 /* ---- writing ---- */
@@ -352,33 +317,20 @@ static void keep(struct conv_cache *cache)
     }
 }
 
-static const struct conv_choice *add_named(struct conv_cache *cache, const char *name,
-                                           const struct conv_shape *shape,
-                                           const struct conv_choice *choice, bool replace)
-{
-    struct kept_plan plan = {.key = conv_cache_key(cache->version, cache->device, name, shape),
-                             .choice = *choice,
-                             .mine = true,
-                             .replaces = replace};
-    put(&cache->plans, &plan);
-    free(plan.key);
-    if (cache->path && !cache->told)
-        keep(cache);
-    return find_named(cache, name, shape);
-}
-
 const struct conv_choice *conv_cache_add(struct conv_cache *cache, enum conv_op op,
                                          const struct conv_shape *shape,
                                          const struct conv_choice *choice, bool replace)
 {
-    return add_named(cache, conv_ops[op].name, shape, choice, replace);
-}
-
-double conv_cache_add_seconds(struct conv_cache *cache, enum conv_chain chain,
-                              const struct conv_shape *shape, double seconds)
-{
-    const struct conv_choice choice = {.seconds = seconds};
-    return add_named(cache, conv_chain_names[chain], shape, &choice, false)->seconds;
+    struct kept_plan plan = {
+        .key = conv_cache_key(cache->version, cache->device, conv_names[op], shape),
+        .choice = *choice,
+        .mine = true,
+        .replaces = replace};
+    put(&cache->plans, &plan);
+    free(plan.key);
+    if (cache->path && !cache->told)
+        keep(cache);
+    return conv_cache_find(cache, op, shape);
 }
 
 bool conv_choice_same(const struct conv_choice *a, const struct conv_choice *b)

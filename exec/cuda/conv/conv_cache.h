@@ -8,8 +8,7 @@
  *
  * A line is: version of the library, device, op, type, batch, input, output, window, stride,
  * padding; the engine and its knobs; seconds, workspace [bytes] and notes; a checksum of the line.
- * Engine -1 means that the library has none, so the search is not repeated.  A chain (enum
- * conv_chain) is stored like an op, with engine 0.
+ * Engine -1 means that the library has none, so the search is not repeated.
  *
  * Several processes may use one file, also on different machines with different devices: to add a
  * line, a process reads the file again under a lock (PATH.lock) and replaces it by a complete new
@@ -64,22 +63,13 @@ const struct conv_choice *conv_cache_add(struct conv_cache *cache, enum conv_op 
                                          const struct conv_shape *shape,
                                          const struct conv_choice *choice, bool replace);
 
-/** The time of @chain on @shape [s]; negative: not known. */
-double conv_cache_seconds(const struct conv_cache *cache, enum conv_chain chain,
-                          const struct conv_shape *shape);
-
-/** Add the time @seconds of @chain on @shape, as conv_cache_add() adds a plan.  @return the time to
- * use from now on [s]. */
-double conv_cache_add_seconds(struct conv_cache *cache, enum conv_chain chain,
-                              const struct conv_shape *shape, double seconds);
-
 /** Whether @a and @b are the same engine with the same settings. */
 bool conv_choice_same(const struct conv_choice *a, const struct conv_choice *b);
 
 /** Lines of the file that were damaged. */
 int64_t conv_cache_damaged(const struct conv_cache *cache);
 
-/** The part of a line that names a plan, up to the first "="; @name: of its op, or of a chain.  The
+/** The part of a line that names a plan, up to the first "="; @name: of its op.  The
  * caller frees it. */
 char *conv_cache_key(int64_t version, const char *device, const char *name,
                      const struct conv_shape *shape);

@@ -152,7 +152,7 @@ static int find(struct conv_library *library, struct conv_plan *plan, struct err
         conv_builder_release(&plan->builder);
     else if (err->count || conv_search(target, plan->op, &plan->shape, &plan->choice, err))
         return -1;
-    if (!library->untuned || !conv_ops[plan->op].optional || plan->choice.engine < 0)
+    if (!library->untuned || plan->choice.engine < 0)
         return 0;
     return conv_tune(target, plan->op, &plan->shape, &plan->choice, err);
 }
@@ -173,8 +173,6 @@ const struct conv_plan *conv_plan(struct conv_library *library, enum conv_op op,
                                   const struct conv_shape *shape, struct err *err)
 {
     struct conv_plan *plan = library->plans;
-    if (conv_ops[op].optional && shape->type != DTYPE_FP16)
-        return NULL; /* cuDNN 9.19 has no such engine, and needs long to report it */
     while (plan && (plan->op != op || memcmp(&plan->shape, shape, sizeof *shape) != 0))
         plan = plan->next;
     if (plan)
@@ -212,34 +210,6 @@ double conv_seconds(const struct conv_plan *plan)
     return plan->choice.seconds;
 }
 
-/* seconds[] of @wanted in the cache.  @return whether it has them all. */
-static bool recall_chains(const struct conv_library *library, uint32_t wanted,
-                          const struct conv_shape *shape, double seconds[CONV_CHAIN_COUNT])
-{
-    bool all = true;
-    for (int32_t i = 0; i < CONV_CHAIN_COUNT; i++)
-        if (wanted >> i & 1) {
-            seconds[i] = conv_cache_seconds(library->cache, (enum conv_chain)i, shape);
-            all = all && seconds[i] >= 0;
-        }
-    return all;
-}
-
-int conv_chain_seconds(struct conv_library *library, uint32_t wanted,
-                       const struct conv_shape *shape, double seconds[CONV_CHAIN_COUNT],
-                       conv_measure measure, void *context)
-{
-    if (recall_chains(library, wanted, shape, seconds))
-        return 0;
-    if (measure(context, wanted, seconds))
-        return -1;
-    for (int32_t i = 0; i < CONV_CHAIN_COUNT; i++)
-        if (wanted >> i & 1)
-            seconds[i] =
-                conv_cache_add_seconds(library->cache, (enum conv_chain)i, shape, seconds[i]);
-    return 0;
-}
-
 const char *conv_engine(const struct conv_plan *plan)
 {
     return plan->name;
@@ -248,9 +218,9 @@ const char *conv_engine(const struct conv_plan *plan)
 void conv_run(const struct conv_plan *plan, cudaStream_t stream, const struct conv_call *call)
 {
     struct err err = {0};
-    if (conv_execute(plan->handle, plan->plan, plan->op, &plan->shape, stream, call, &err) ==
+    if (conv_execute(plan->handle, plan->plan, plan->op, stream, call, &err) ==
         CUDNN_STATUS_SUCCESS)
         return;
-    fprintf(stderr, "foretrain-exec: %s %s: %s", conv_ops[plan->op].name, plan->name, err.text);
+    fprintf(stderr, "foretrain-exec: %s %s: %s", conv_names[plan->op], plan->name, err.text);
     exit(70);
 }

@@ -221,82 +221,22 @@ char *conv_engine_name(const struct conv_choice *choice)
 
 /* ---- running ---- */
 
-/* The tensors of a run and where they lie. */
-struct operands {
-    int64_t id[32], count;
-    void *pointer[32];
-};
-
-/* cuDNN writes through void * arguments. */
-static void add_operand(struct operands *all, int32_t id, const void *pointer)
-{
-    all->id[all->count] = id;
-    all->pointer[all->count++] = (void *)(uintptr_t)pointer;
-}
-
-/* @second: 0, or CONV_SECOND. */
-static void add_norm(struct operands *all, int32_t channels, const struct conv_norm *norm,
-                     int32_t second)
-{
-    add_operand(all, second + CONV_SEEN, norm->x);
-    add_operand(all, second + CONV_MEAN, norm->statistics);
-    add_operand(all, second + CONV_DEVIATION, norm->statistics + channels);
-    add_operand(all, second + CONV_GAMMA, norm->parameter);
-    add_operand(all, second + CONV_BETA, norm->parameter + channels);
-    for (int32_t i = 0; i < CONV_DERIVED_COUNT; i++)
-        add_operand(all, second + CONV_DERIVED + i, norm->derived + (int64_t)i * channels);
-}
-
-/* (2, @channels) numbers of fp16. */
-static void add_factors(struct operands *all, int32_t channels, const void *factors, int32_t second)
-{
-    add_operand(all, second + CONV_SCALE, factors);
-    add_operand(all, second + CONV_SHIFT, (const uint16_t *)factors + channels);
-}
-
-/* The operands of @call, by op. */
-static struct operands operands(enum conv_op op, const struct conv_shape *shape,
-                                const struct conv_call *call)
-{
-    const bool data = conv_written(op) == CONV_ARRAY_X, filter = conv_written(op) == CONV_ARRAY_W;
-    struct operands all = {.count = 0};
-    add_operand(&all, CONV_X, data ? call->dx : call->x);
-    add_operand(&all, CONV_W, filter ? call->dw : call->w);
-    add_operand(&all, CONV_Y, data || filter ? call->dy : call->y);
-    if (conv_ops[op].applies)
-        add_factors(&all, shape->in_channels, call->factors, 0);
-    if (conv_ops[op].applies && conv_ops[op].pairs)
-        add_factors(&all, shape->in_channels, call->residual_factors, CONV_SECOND);
-    if (conv_ops[op].applies && conv_ops[op].adds)
-        add_operand(&all, CONV_VALUE, call->value);
-    if (conv_ops[op].sums) {
-        add_operand(&all, CONV_SUM, call->sums);
-        add_operand(&all, CONV_SQUARES, call->sums + shape->out_channels);
-    }
-    for (int32_t k = 0; k < conv_ops[op].norms; k++)
-        add_norm(&all, shape->in_channels, &call->norm[k], k * CONV_SECOND);
-    if (conv_ops[op].adds && conv_ops[op].norms)
-        add_operand(&all, CONV_OTHER, call->other);
-    if (conv_ops[op].adds && conv_ops[op].norms < 2)
-        add_operand(&all, CONV_RESIDUAL, call->residual);
-    return all;
-}
-
 cudnnStatus_t conv_execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, enum conv_op op,
-                           const struct conv_shape *shape, cudaStream_t stream,
-                           const struct conv_call *call, struct err *err)
+                           cudaStream_t stream, const struct conv_call *call, struct err *err)
 {
     struct conv_builder builder = {.err = err};
-    const struct operands all = operands(op, shape, call);
-    void *workspace = call->workspace;
+    const enum conv_array written = conv_written(op);
+    const int64_t id[] = {CONV_X, CONV_W, CONV_Y};
+    const void *const pointer[] = {written == CONV_ARRAY_X ? call->dx : call->x,
+                                   written == CONV_ARRAY_W ? call->dw : call->w,
+                                   written == CONV_ARRAY_Y ? call->y : call->dy};
     cudnnBackendDescriptor_t pack =
         conv_builder_new(&builder, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    conv_builder_set(&builder, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64,
-                     all.count, all.id);
-    conv_builder_set(&builder, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
-                     all.count, all.pointer);
+    conv_builder_set(&builder, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, id);
+    conv_builder_set(&builder, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3,
+                     pointer);
     conv_builder_set(&builder, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
-                     &workspace);
+                     &call->workspace);
     conv_builder_finalize(&builder, pack);
     cudnnStatus_t status = builder.status;
     if (!builder.failed) {

@@ -59,7 +59,6 @@ cudnnBackendDescriptor_t conv_make_plan(struct conv_builder *builder,
 /** "engine 47, tensor cores"; the caller frees it. */
 char *conv_engine_name(const struct conv_choice *choice);
 
-/** Issue @plan of @op on @shape on @stream; @err as conv_status(). */
+/** Issue @plan of @op on @stream; @err as conv_status(). */
 cudnnStatus_t conv_execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, enum conv_op op,
-                           const struct conv_shape *shape, cudaStream_t stream,
-                           const struct conv_call *call, struct err *err);
+                           cudaStream_t stream, const struct conv_call *call, struct err *err);

@@ -26,30 +26,7 @@ struct conv_target {
 enum conv_operand {
     CONV_X = 'x', /**< x, or dx */
     CONV_W = 'w', /**< w, or dw */
-    CONV_Y = 'y', /**< y, or dy */
-    CONV_SCALE = 'a',
-    CONV_SHIFT = 'b',
-    CONV_SUM = 's',
-    CONV_SQUARES = 'q',
-    CONV_OTHER = 'o',    /**< the gradient that is added */
-    CONV_RESIDUAL = 'r', /**< the value that is added */
-    CONV_SEEN = 'v',     /**< the input of batch norm, where dx is x */
-    CONV_MEAN = 'm',
-    CONV_DEVIATION = 'd', /**< 1 / it */
-    CONV_GAMMA = 'g',
-    CONV_BETA = 'h',
-    CONV_DERIVED = 'A', /**< and the next four: as conv_call.derived */
-    /* Between operations, in no memory. */
-    CONV_SCALED = '1',  /**< x times scale */
-    CONV_SHIFTED = '2', /**< plus shift */
-    CONV_APPLIED = '3', /**< cut at 0 */
-    CONV_UNCUT = '4',   /**< the convolution's output, before the ReLU */
-    CONV_CENTRED = '5', /**< x less mean */
-    CONV_NORMAL = '6',  /**< times 1 / deviation */
-    CONV_JOINED = '7',  /**< the convolution's output and the other gradient */
-    CONV_ENDED = '8',   /**< batch norm's result and what is added to it */
-    CONV_VALUE = 'z',   /**< CONV_APPLIED, where it is written */
-    CONV_SECOND = 256   /**< more, where it is of the second batch norm */
+    CONV_Y = 'y'  /**< y, or dy */
 };
 
 /** Descriptors made together and released together.  Start from {.err = err}; after the first
@@ -87,10 +64,7 @@ void conv_builder_release(struct conv_builder *builder);
  * NULL. */
 void conv_status(cudnnStatus_t status, const char *what, struct err *err);
 
-/** The graph of @op on @shape: multiplication, addition and ReLU if factors are applied; the
- * convolution; its statistics if it has sums.  With batch norm's backward, the convolution is
- * followed by the addition of the other gradient, if there is one, batch norm's recomputed result
- * and what is added to it, the ReLU's backward and the sums for batch norm's.
+/** The graph of @op on @shape.
  * @return a finalized descriptor that @builder owns, or NULL with @builder failed. */
 cudnnBackendDescriptor_t conv_graph(struct conv_builder *builder, const struct conv_target *target,
                                     enum conv_op op, const struct conv_shape *shape);

@@ -112,26 +112,22 @@ static int32_t try_some(struct conv_trial *trial, const struct conv_target *targ
     return verify(trial, runner, runners, wrong, err);
 }
 
-/* What is not as it should be with the engines for @op, of which @tried were tried.  A network does
- * without those of optional ops, but is slower, and the cache keeps that. */
+/* What is not as it should be with the engines for @op, of which @tried were tried. */
 static void report(enum conv_op op, const struct conv_shape *shape, int32_t tried, bool right,
                    bool wrong, const char *fault, struct err *err)
 {
     char *name = base_format("%s, %s, %d x %d x %d to %d x %d x %d, window %d, batch %d",
-                             conv_ops[op].name, dtype_names[shape->type], shape->in_channels,
+                             conv_names[op], dtype_names[shape->type], shape->in_channels,
                              shape->in_height, shape->in_width, shape->out_channels,
                              shape->out_height, shape->out_width, shape->kernel, shape->batch);
-    if (!right && wrong && !conv_ops[op].optional)
+    if (!right && wrong)
         err_add_code(err, 69,
                      "cuDNN's engines for a convolution (%s) give wrong results: %s; another "
                      "version of cuDNN may not",
                      name, fault);
     else if (!right || wrong)
         fprintf(stderr, "foretrain-exec: of cuDNN's %d engines for a convolution (%s) %s: %s\n",
-                tried, name,
-                !wrong  ? "none can be used"
-                : right ? "some give wrong results"
-                        : "none gives right results",
+                tried, name, right ? "some give wrong results" : "none can be used",
                 fault[0] ? fault : "no plan can be made in the memory that is left");
     free(name);
 }

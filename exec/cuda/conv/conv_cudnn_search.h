@@ -8,8 +8,7 @@
 #include "exec/cuda/conv/conv_cudnn_graph.h"
 
 /** Find the engine for @op on @shape; choice->engine is -1 if none is usable.
- * @return 0, or -1: the device failed, or (exit code 69) all engines for an op that cannot be
- * replaced are wrong. */
+ * @return 0, or -1: the device failed, or (exit code 69) all engines are wrong. */
 int conv_search(const struct conv_target *target, enum conv_op op, const struct conv_shape *shape,
                 struct conv_choice *choice, struct err *err);
 

@@ -40,8 +40,8 @@ enum conv_verdict conv_trial_run(struct conv_trial *trial, cudnnBackendDescripto
                                  struct err *err);
 
 /** Run @plan twice over a result of NaN: all of it must be written, samples must agree with the
- * host's, what is summed or derived with our own kernels' sums of the result, and both runs with
- * each other, bit for bit (of the result: samples and sums).  The trial must have been opened with
+ * host's, and both runs with each other, bit for bit: samples, and our own kernel's sums of it all.
+ * The trial must have been opened with
  * @checked.  An entry in @err: the device failed, and nothing further will work. */
 enum conv_verdict conv_trial_check(struct conv_trial *trial, cudnnBackendDescriptor_t plan,
                                    struct err *err);

@@ -62,17 +62,14 @@ struct kernel_running {
 int32_t kernel_sums(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
                     const void *x, float *partial);
 
-/** Finish batch norm's statistics of @rows rows from @partial (@count, 2, channels): from
- * kernel_sums(), or, with @count 1, from a convolution's epilogue.
+/** Finish batch norm's statistics of @rows rows from @partial (@count, 2, channels) of
+ * kernel_sums().
  * @param parameter scale (channels), then shift (channels).
  * @param statistics written: mean (channels), then 1 / deviation (channels).
- * @param factors written: so that y = x * factors[c] + factors[channels + c].
- * @param halves written where not NULL: the factors as fp16, for a convolution that applies them;
- * @factors are then the same numbers, with the shift that belongs to the rounded scale. */
+ * @param factors written: so that y = x * factors[c] + factors[channels + c]. */
 void kernel_statistics(cudaStream_t stream, int64_t rows, int32_t channels, double epsilon,
                        int32_t count, const float *partial, const float *parameter,
-                       struct kernel_running running, float *statistics, float *factors,
-                       void *halves);
+                       struct kernel_running running, float *statistics, float *factors);
 
 /** @factors of batch norm in inference, from running statistics. */
 void kernel_inference(cudaStream_t stream, int32_t channels, double epsilon, const float *parameter,
@@ -86,20 +83,13 @@ void kernel_apply(cudaStream_t stream, enum dtype type, int64_t rows, int32_t ch
                   const void *x, const float *factors, const void *residual,
                   const float *residual_factors, int32_t relu, uint32_t *mask, void *y);
 
-/** The mask of a ReLU after batch norm: at most one is not NULL. */
-struct kernel_cut {
-    const uint32_t *mask; /**< of kernel_apply() */
-    const float *factors; /**< (2, channels) where x * factors[c] + factors[channels + c] > 0, of a
-                             value that was never written */
-};
-
-/** First pass of batch norm's backward.  @dy, plus @more where not NULL, is cut, rounded to @type,
- * and written to @dz where not NULL (may be @dy or @more: the gradient for the residual branch).
- * Partial sums of it, and of it * normalised x, per channel: @partial as kernel_sums().  With
- * cut.factors there is neither @more nor @dz.
+/** First pass of batch norm's backward.  @dy, plus @more where not NULL, is cut by @mask where not
+ * NULL, rounded to @type, and written to @dz where not NULL (may be @dy or @more: the gradient for
+ * the residual branch). Partial sums of it, and of it * normalised x, per channel: @partial as
+ * kernel_sums().
  * @return as kernel_sums(). */
 int32_t kernel_backward_sums(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
-                             const void *dy, const void *more, struct kernel_cut cut, const void *x,
+                             const void *dy, const void *more, const uint32_t *mask, const void *x,
                              const float *statistics, void *dz, float *partial);
 
 /** Gradients of scale and shift from the partial sums.
@@ -121,10 +111,10 @@ struct kernel_packed {
     void *gradient; /**< (2, count) */
 };
 
-/** Second pass: dx = factors[0] * dz + factors[1] * x + factors[2], with @dz masked first (so the
- * first pass need not write the masked gradient).  @dx may be @dz. */
+/** Second pass: dx = factors[0] * dz + factors[1] * x + factors[2], with @dz cut by @mask first (so
+ * the first pass need not write the masked gradient).  @dx may be @dz. */
 void kernel_backward_apply(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
-                           const void *dz, struct kernel_cut cut, const void *x,
+                           const void *dz, const uint32_t *mask, const void *x,
                            const float *factors, void *dx, struct kernel_packed packed);
 
 /* ---- pointwise, pools, loss ---- */
@@ -143,36 +133,14 @@ void kernel_bias_backward(cudaStream_t stream, enum dtype type, int64_t rows, in
 
 /** A pool as @layer says (core/schedule/model.h; average pools are adaptive), on @channels padded
  * ones; maximum pools write @winner (batch, out height, out width, channels): the place in the
- * window, row by row, of the first maximum.  With @factors (else NULL) a maximum pool reads not @x
- * but its batch norm and ReLU, as kernel_apply() would have written them. */
+ * window, row by row, of the first maximum. */
 void kernel_pool(cudaStream_t stream, enum dtype type, const struct layer *layer, int32_t batch,
-                 int32_t channels, const void *x, const float *factors, uint8_t *winner, void *y);
+                 int32_t channels, const void *x, uint8_t *winner, void *y);
 
 /** dx of a pool.  Each element is gathered, not scattered: no atomics. */
 void kernel_pool_backward(cudaStream_t stream, enum dtype type, const struct layer *layer,
                           int32_t batch, int32_t channels, const uint8_t *winner, const void *dy,
                           void *dx);
-
-/** The gradient of a batch norm and ReLU that only a maximum pool reads. */
-struct kernel_pooled {
-    const struct layer *pool;
-    int32_t batch;
-    const uint8_t *winner; /**< of kernel_pool() with factors */
-    const void *dy;        /**< of the pool's output */
-    const float *factors;  /**< of the forward pass: where its ReLU passed */
-};
-
-/** kernel_pool_backward() and the first pass of batch norm's backward in one: @partial as
- * kernel_backward_sums().  @return as there. */
-int32_t kernel_pooled_sums(cudaStream_t stream, enum dtype type, int32_t channels,
-                           const struct kernel_pooled *pooled, const void *x,
-                           const float *statistics, float *partial);
-
-/** The second pass: @dx, of the pool's input, as kernel_backward_apply() with @factors (3,
- * @channels).  @dx may not be pooled->dy. */
-void kernel_pooled_apply(cudaStream_t stream, enum dtype type, int32_t channels,
-                         const struct kernel_pooled *pooled, const void *x, const float *factors,
-                         void *dx, struct kernel_packed packed);
 
 /** Mean cross-entropy of softmax of the first @classes of @channels channels of @x (batch,
  * channels), smoothed; *@loss += it * @share.  @dx (batch, channels) = its gradient * *@scale,

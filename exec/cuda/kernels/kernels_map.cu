@@ -118,14 +118,10 @@ void kernel_bias(cudaStream_t stream, enum dtype type, int64_t rows, int32_t cha
 
 /* ---- backward ---- */
 
-enum cut { CUT_NONE, CUT_MASK, CUT_AGAIN };
-
-/* @forward: factors to recompute the mask of the ReLU. */
-template <typename T, enum cut CUT>
+template <typename T, bool CUT>
 __global__ void __launch_bounds__(THREADS, 3)
-    backward_apply(int64_t rows, int32_t channels, const T *dz, const uint8_t *mask,
-                   const float *forward, const T *x, const float *__restrict__ factors, T *dx,
-                   struct kernel_packed packed)
+    backward_apply(int64_t rows, int32_t channels, const T *dz, const uint8_t *mask, const T *x,
+                   const float *__restrict__ factors, T *dx, struct kernel_packed packed)
 {
     constexpr int32_t AHEAD = 2;
     int32_t channel = my_channel();
@@ -136,11 +132,6 @@ __global__ void __launch_bounds__(THREADS, 3)
     struct span span = my_rows(rows);
     struct line by = fetch(factors + channel, 0), of_x = fetch(factors + channels + channel, 0);
     struct line shift = fetch(factors + 2 * (int64_t)channels + channel, 0);
-    struct line scale = {}, corner = {};
-    if (CUT == CUT_AGAIN) {
-        scale = fetch(forward + channel, 0);
-        corner = fetch(forward + channels + channel, 0);
-    }
     for (int64_t row = span.first; row < span.end; row += AHEAD * blockDim.y) {
         octet<T> a[AHEAD], b[AHEAD];
         uint32_t bits[AHEAD];
@@ -150,7 +141,7 @@ __global__ void __launch_bounds__(THREADS, 3)
             if (at_row < span.end) {
                 a[k] = load<WIDTH>(dz + i);
                 b[k] = load<WIDTH>(x + i);
-                bits[k] = CUT == CUT_MASK ? mask[i / WIDTH] : 0xff;
+                bits[k] = CUT ? mask[i / WIDTH] : 0xff;
             }
         }
 #pragma unroll
@@ -159,8 +150,6 @@ __global__ void __launch_bounds__(THREADS, 3)
             octet<T> out;
             if (at_row >= span.end)
                 break;
-            if (CUT == CUT_AGAIN)
-                bits[k] = let_pass(b[k], scale, corner);
 #pragma unroll
             for (int32_t i = 0; i < WIDTH; i++) {
                 float dy = bits[k] >> i & 1 ? widen(a[k].at[i]) : 0;
@@ -173,19 +162,15 @@ __global__ void __launch_bounds__(THREADS, 3)
 }
 
 void kernel_backward_apply(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
-                           const void *dz, struct kernel_cut cut, const void *x,
+                           const void *dz, const uint32_t *mask, const void *x,
                            const float *factors, void *dx, struct kernel_packed packed)
 {
-    assert(!cut.factors || !cut.mask);
     struct tiling tiling = tile(rows, channels, MAP_BLOCKS, 8);
     with_type(type, [&](auto zero) {
         using T = decltype(zero);
-        auto *kernel = cut.factors ? backward_apply<T, CUT_AGAIN>
-                       : cut.mask  ? backward_apply<T, CUT_MASK>
-                                   : backward_apply<T, CUT_NONE>;
+        auto *kernel = mask ? backward_apply<T, true> : backward_apply<T, false>;
         kernel_launch(stream, tiling.grid, tiling.block, kernel, rows, channels, (const T *)dz,
-                      (const uint8_t *)cut.mask, cut.factors, (const T *)x, factors, (T *)dx,
-                      packed);
+                      (const uint8_t *)mask, (const T *)x, factors, (T *)dx, packed);
     });
 }
 

@@ -73,14 +73,12 @@ static __device__ inline octet<T> cut(const octet<T> &dy, const octet<T> &more, 
 template <typename T> struct backward {
     const T *dy, *more;
     const uint8_t *mask;
-    const float *factors; /* in place of the mask */
     const T *x;
     T *dz;
 };
 
-/* A mask's words are little endian: WIDTH elements are a byte.  AGAIN: the mask of the ReLU is
- * recomputed from x. */
-template <typename T, bool TWO, bool AGAIN>
+/* A mask's words are little endian: WIDTH elements are a byte. */
+template <typename T, bool TWO>
 __global__ void __launch_bounds__(THREADS, 2)
     backward_sums(int64_t rows, int32_t channels, struct backward<T> at,
                   const float *__restrict__ statistics, float *__restrict__ partial)
@@ -90,14 +88,9 @@ __global__ void __launch_bounds__(THREADS, 2)
     int64_t step = (int64_t)gridDim.y * blockDim.y;
     int64_t row = rows - 1 - ((int64_t)blockIdx.y * blockDim.y + threadIdx.y);
     float sum[WIDTH] = {}, product[WIDTH] = {}, mean[WIDTH] = {};
-    struct line scale = {}, shift = {};
 #pragma unroll
     for (int32_t i = 0; i < WIDTH; i++)
         mean[i] = channel < channels ? statistics[channel + i] : 0;
-    if (AGAIN && channel < channels) {
-        scale = fetch(at.factors + channel, 0);
-        shift = fetch(at.factors + channels + channel, 0);
-    }
     for (; channel < channels && row >= 0; row -= AHEAD * step) {
         octet<T> dy[AHEAD], more[AHEAD], x[AHEAD];
         uint32_t bits[AHEAD];
@@ -108,12 +101,10 @@ __global__ void __launch_bounds__(THREADS, 2)
             dy[k] = inside ? load<WIDTH>(at.dy + i) : octet<T>{};
             more[k] = inside && TWO ? load<WIDTH>(at.more + i) : octet<T>{};
             x[k] = inside ? load<WIDTH>(at.x + i) : octet<T>{};
-            bits[k] = !AGAIN && inside && at.mask ? at.mask[i / WIDTH] : 0xff;
+            bits[k] = inside && at.mask ? at.mask[i / WIDTH] : 0xff;
         }
 #pragma unroll
         for (int32_t k = 0; k < AHEAD; k++) {
-            if (AGAIN)
-                bits[k] = let_pass(x[k], scale, shift);
             octet<T> dz = cut(dy[k], more[k], TWO, bits[k]);
             if (at.dz && row - k * step >= 0)
                 store(at.dz + (row - k * step) * channels + channel, dz);
@@ -131,20 +122,16 @@ __global__ void __launch_bounds__(THREADS, 2)
 }
 
 int32_t kernel_backward_sums(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
-                             const void *dy, const void *more, struct kernel_cut cut, const void *x,
+                             const void *dy, const void *more, const uint32_t *mask, const void *x,
                              const float *statistics, void *dz, float *partial)
 {
-    assert(!cut.factors || (!cut.mask && !more && !dz));
     struct tiling tiling = tile(rows, channels, BACKWARD_BLOCKS, 2);
     with_type(type, [&](auto zero) {
         using T = decltype(zero);
         struct backward<T> at = {
-            (const T *)dy, (const T *)more, (const uint8_t *)cut.mask, cut.factors, (const T *)x,
-                (T *)dz
+            (const T *)dy, (const T *)more, (const uint8_t *)mask, (const T *)x, (T *)dz
         };
-        auto *kernel = cut.factors ? backward_sums<T, false, true>
-                       : more      ? backward_sums<T, true, false>
-                                   : backward_sums<T, false, false>;
+        auto *kernel = more ? backward_sums<T, true> : backward_sums<T, false>;
         kernel_launch(stream, tiling.grid, tiling.block, kernel, rows, channels, at, statistics,
                       partial);
     });
@@ -191,7 +178,7 @@ static const unsigned channel_block[] = {WIDTH, LANES};
 static __global__ void statistics_kernel(int64_t rows, int32_t channels, double epsilon,
                                          int32_t count, const float *partial,
                                          const float *parameter, struct kernel_running running,
-                                         float *statistics, float *factors, __half *halves)
+                                         float *statistics, float *factors)
 {
     struct two sum = add_partial(count, channels, partial);
     if (threadIdx.y > 0)
@@ -202,16 +189,8 @@ static __global__ void statistics_kernel(int64_t rows, int32_t channels, double 
     double inverse = 1 / sqrt(variance + epsilon), scale = (double)parameter[c] * inverse;
     statistics[c] = (float)mean;
     statistics[channels + c] = (float)inverse;
-    if (halves) {
-        halves[c] = narrow<__half>((float)scale);
-        scale = (double)widen(halves[c]);
-    }
     factors[c] = (float)scale;
     factors[channels + c] = (float)((double)parameter[channels + c] - scale * mean);
-    if (halves) {
-        halves[channels + c] = narrow<__half>(factors[channels + c]);
-        factors[channels + c] = widen(halves[channels + c]);
-    }
     if (!running.mean)
         return;
     double unbiased = rows > 1 ? variance * (double)rows / (double)(rows - 1) : variance;
@@ -221,12 +200,11 @@ static __global__ void statistics_kernel(int64_t rows, int32_t channels, double 
 
 void kernel_statistics(cudaStream_t stream, int64_t rows, int32_t channels, double epsilon,
                        int32_t count, const float *partial, const float *parameter,
-                       struct kernel_running running, float *statistics, float *factors,
-                       void *halves)
+                       struct kernel_running running, float *statistics, float *factors)
 {
     kernel_launch(stream, channel_grid(channels), dim3(channel_block[0], channel_block[1]),
                   statistics_kernel, rows, channels, epsilon, count, partial, parameter, running,
-                  statistics, factors, (__half *)halves);
+                  statistics, factors);
 }
 
 /* With n = (x - mean) / deviation: dx = w / deviation * (dz - mean(dz) - n * mean(dz * n)). */

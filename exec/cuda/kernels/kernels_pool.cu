@@ -3,24 +3,59 @@
 #include <math.h>
 
 #include "exec/cuda/kernels/launch.cuh"
-#include "exec/cuda/kernels/pool.cuh"
+#include "exec/cuda/kernels/rows.cuh"
+
+/* A pool.  A thread owns WIDTH channels of one pixel of the result. */
+struct pool {
+    int32_t batch, octets; /* per pixel */
+    int32_t in_height, in_width, out_height, out_width;
+    int32_t kernel, stride, padding;
+};
+
+/* The position of a thread. */
+struct spot {
+    int64_t image; /* times height */
+    int32_t height, width, channel;
+};
+
+/* The number of a thread. */
+static __device__ inline int64_t my_index()
+{
+    return (int64_t)blockIdx.x * THREADS + threadIdx.x;
+}
+
+/* The position of thread @index. */
+static __device__ inline struct spot spot_of(int64_t index, int32_t octets, int32_t height,
+                                             int32_t width)
+{
+    int64_t pixel = index / octets, row = pixel / width;
+    return {row / height, (int32_t)(row % height), (int32_t)(pixel % width),
+            (int32_t)(index % octets) * WIDTH};
+}
+
+/* The first element of a pixel. */
+static __device__ inline int64_t element(const struct pool &pool, int64_t image, int32_t height,
+                                         int32_t width, int32_t h, int32_t w)
+{
+    return ((image * height + h) * width + w) * pool.octets * WIDTH;
+}
+
+/* The first and the last output whose window holds @position; there may be none. */
+static __device__ inline void holders(const struct pool &pool, int32_t position, int32_t outputs,
+                                      int32_t *first, int32_t *last)
+{
+    int32_t from = position + pool.padding - pool.kernel + 1;
+    *first = from <= 0 ? 0 : (from + pool.stride - 1) / pool.stride;
+    *last = (position + pool.padding) / pool.stride;
+    if (*last > outputs - 1)
+        *last = outputs - 1;
+}
 
 /* ---- maximum ---- */
 
-/* What a pool reads: x, or with APPLY its batch norm and ReLU, rounded as if it had been written.
- */
-template <typename T, bool APPLY> static __device__ inline float seen(T x, float scale, float shift)
-{
-    if (!APPLY)
-        return widen(x);
-    float y = widen(x) * scale + shift;
-    return widen(narrow<T>(y > 0 ? y : 0));
-}
-
-template <typename T, bool APPLY>
-__global__ void __launch_bounds__(THREADS)
-    maximum(struct pool pool, const T *__restrict__ x, const float *__restrict__ factors,
-            uint8_t *__restrict__ winner, T *__restrict__ y)
+template <typename T>
+__global__ void __launch_bounds__(THREADS) maximum(struct pool pool, const T *__restrict__ x,
+                                                   uint8_t *__restrict__ winner, T *__restrict__ y)
 {
     int64_t index = my_index();
     if (index >= (int64_t)pool.batch * pool.out_height * pool.out_width * pool.octets)
@@ -28,8 +63,6 @@ __global__ void __launch_bounds__(THREADS)
     struct spot at = spot_of(index, pool.octets, pool.out_height, pool.out_width);
     int32_t top = at.height * pool.stride - pool.padding;
     int32_t left = at.width * pool.stride - pool.padding;
-    struct line scale = fetch(APPLY ? factors + at.channel : NULL, 1);
-    struct line shift = fetch(APPLY ? factors + pool.octets * WIDTH + at.channel : NULL, 0);
     float best[WIDTH];
     some<uint8_t, WIDTH> place = {};
     bool first = true;
@@ -40,7 +73,7 @@ __global__ void __launch_bounds__(THREADS)
             uint8_t here = (uint8_t)((h - top) * pool.kernel + (w - left));
 #pragma unroll
             for (int32_t i = 0; i < WIDTH; i++) {
-                float value = seen<T, APPLY>(in.at[i], scale.at[i], shift.at[i]);
+                float value = widen(in.at[i]);
                 if (first || value > best[i]) {
                     best[i] = value;
                     place.at[i] = here;
@@ -65,7 +98,27 @@ __global__ void __launch_bounds__(THREADS)
     if (index >= (int64_t)pool.batch * pool.in_height * pool.in_width * pool.octets)
         return;
     struct spot at = spot_of(index, pool.octets, pool.in_height, pool.in_width);
-    store(dx + index * WIDTH, gather(pool, at, winner, dy));
+    int32_t top, bottom, left, right;
+    holders(pool, at.height, pool.out_height, &top, &bottom);
+    holders(pool, at.width, pool.out_width, &left, &right);
+    float sum[WIDTH] = {};
+    for (int32_t h = top; h <= bottom; h++)
+        for (int32_t w = left; w <= right; w++) {
+            int64_t from =
+                element(pool, at.image, pool.out_height, pool.out_width, h, w) + at.channel;
+            int32_t here = (at.height - (h * pool.stride - pool.padding)) * pool.kernel +
+                           (at.width - (w * pool.stride - pool.padding));
+            octet<T> in = load<WIDTH>(dy + from);
+            some<uint8_t, WIDTH> place = load<WIDTH>(winner + from);
+#pragma unroll
+            for (int32_t i = 0; i < WIDTH; i++)
+                sum[i] += place.at[i] == here ? widen(in.at[i]) : 0;
+        }
+    octet<T> out;
+#pragma unroll
+    for (int32_t i = 0; i < WIDTH; i++)
+        out.at[i] = narrow<T>(sum[i]);
+    store(dx + index * WIDTH, out);
 }
 
 /* ---- average ---- */
@@ -141,23 +194,29 @@ __global__ void __launch_bounds__(THREADS)
 
 /* ---- calls ---- */
 
+/* @layer on @batch images of @channels padded channels. */
+static inline struct pool pool_of(const struct layer *layer, int32_t batch, int32_t channels)
+{
+    return {batch,           channels / WIDTH,  layer->in.height,
+            layer->in.width, layer->out.height, layer->out.width,
+            layer->kernel,   layer->stride,     layer->padding};
+}
+
 static dim3 grid_of(const struct pool &pool, int32_t height, int32_t width)
 {
     return dim3((unsigned)divide_up((int64_t)pool.batch * height * width * pool.octets, THREADS));
 }
 
 void kernel_pool(cudaStream_t stream, enum dtype type, const struct layer *layer, int32_t batch,
-                 int32_t channels, const void *x, const float *factors, uint8_t *winner, void *y)
+                 int32_t channels, const void *x, uint8_t *winner, void *y)
 {
-    assert(!factors || layer->op == LAYER_MAX_POOL);
     struct pool pool = pool_of(layer, batch, channels);
     dim3 grid = grid_of(pool, pool.out_height, pool.out_width);
     with_type(type, [&](auto zero) {
         using T = decltype(zero);
         if (layer->op == LAYER_MAX_POOL)
-            kernel_launch(stream, grid, dim3(THREADS),
-                          factors ? maximum<T, true> : maximum<T, false>, pool, (const T *)x,
-                          factors, winner, (T *)y);
+            kernel_launch(stream, grid, dim3(THREADS), maximum<T>, pool, (const T *)x, winner,
+                          (T *)y);
         else
             kernel_launch(stream, grid, dim3(THREADS), average<T>, pool, (const T *)x, (T *)y);
     });

@@ -56,18 +56,6 @@ __device__ inline struct line fetch(const float *from, float otherwise)
     return line;
 }
 
-/** Bit i: a ReLU passes element i of @x * @scale + @shift. */
-template <typename T>
-__device__ inline uint32_t let_pass(const octet<T> &x, const struct line &scale,
-                                    const struct line &shift)
-{
-    uint32_t bits = 0;
-#pragma unroll
-    for (int32_t i = 0; i < WIDTH; i++)
-        bits |= (uint32_t)(widen(x.at[i]) * scale.at[i] + shift.at[i] > 0) << i;
-    return bits;
-}
-
 /** The first channel of this thread; it may be beyond the last. */
 __device__ inline int32_t my_channel()
 {

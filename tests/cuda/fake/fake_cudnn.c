@@ -361,27 +361,11 @@ struct issue {
     struct conv_call call;
 };
 
-/* Spoil what the engine sums or derives. */
-static void spoil_sums(const struct issue *issue)
-{
-    float *derived = issue->call.norm[conv_ops[issue->op].norms > 1].derived; /* of the last */
-    float *last = conv_ops[issue->op].sums ? issue->call.sums + 2 * issue->shape.out_channels - 1
-                  : conv_ops[issue->op].norms
-                      ? derived + CONV_DERIVED_COUNT * issue->shape.in_channels - 1
-                      : NULL;
-    if (last && fake_cudnn.fickle_sums && fake_cudnn.runs[issue->engine] % 2)
-        *(uint32_t *)(void *)last ^= 1;
-    if (conv_ops[issue->op].sums && fake_cudnn.missummed)
-        issue->call.sums[fake_cudnn.missummed - 1] *= -1.03125F;
-    if (conv_ops[issue->op].norms && fake_cudnn.misderived)
-        derived[(fake_cudnn.misderived - 1) * issue->shape.in_channels] *= -1.03125F;
-}
-
 /* Spoil the result as the engine does. */
 static void spoil(const struct issue *issue)
 {
     enum conv_array written = conv_written(issue->op);
-    int64_t size = conv_elements(issue->op, &issue->shape, written) * dtype_size(issue->shape.type);
+    int64_t size = conv_elements(&issue->shape, written) * dtype_size(issue->shape.type);
     unsigned char *to = written == CONV_ARRAY_X   ? issue->call.dx
                         : written == CONV_ARRAY_W ? issue->call.dw
                                                   : issue->call.y;
@@ -390,9 +374,6 @@ static void spoil(const struct issue *issue)
         to[size - 1] ^= 0x40;
     if (fake_cudnn.unwritten)
         memset(to + size / 2, 0xff, (size_t)dtype_size(issue->shape.type));
-    spoil_sums(issue);
-    if (issue->call.value && fake_cudnn.misvalued)
-        ((unsigned char *)issue->call.value)[2 * fake_cudnn.misvalued - 1] ^= 0x40;
     if (issue->engine == FAKE_FICKLE && fake_cudnn.runs[FAKE_FICKLE] % 2)
         to[0] ^= 1;
 }
@@ -436,23 +417,6 @@ static void *pointer(const struct fake_descriptor *pack, int64_t id)
     return NULL;
 }
 
-/* Operands of batch norm @k, which must lie one after the other as the loops look for them. */
-static bool find_norm(const struct fake_descriptor *pack, const struct fake_reading *reading,
-                      int32_t k, struct conv_norm *norm)
-{
-    int32_t channels = reading->shape.in_channels;
-    norm->x = pointer(pack, reading->seen[k]);
-    norm->statistics = pointer(pack, reading->norm[k][0]);
-    norm->parameter = pointer(pack, reading->norm[k][2]);
-    norm->derived = pointer(pack, reading->derived[k][0]);
-    bool good = pointer(pack, reading->norm[k][1]) == (const void *)(norm->statistics + channels) &&
-                pointer(pack, reading->norm[k][3]) == (const void *)(norm->parameter + channels);
-    for (int32_t i = 1; i < CONV_DERIVED_COUNT; i++)
-        good = good && pointer(pack, reading->derived[k][i]) ==
-                           (const void *)(norm->derived + (int64_t)i * channels);
-    return good;
-}
-
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t execution,
                                   cudnnBackendDescriptor_t variants)
 {
@@ -478,23 +442,6 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     issue.call = (struct conv_call){.x = x, .w = w, .dy = y, .y = y, .dx = x, .dw = w};
     const struct fake_attribute *workspace = fake_find(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
     issue.call.workspace = workspace ? *(void *const *)workspace->items : NULL;
-    issue.call.sums = pointer(pack, reading.sum);
-    issue.call.factors = pointer(pack, reading.scale);
-    const float *squares = pointer(pack, reading.squares);
-    const uint16_t *scale = issue.call.factors, *shift = pointer(pack, reading.shift);
-    if ((conv_ops[issue.op].sums && squares != issue.call.sums + reading.shape.out_channels) ||
-        (conv_ops[issue.op].applies && shift != scale + reading.shape.in_channels))
-        return CUDNN_STATUS_BAD_PARAM; /* the loops leave and look for them there */
-    issue.call.residual_factors = scale = pointer(pack, reading.residual_scale);
-    if (scale &&
-        pointer(pack, reading.residual_shift) != (const void *)(scale + reading.shape.in_channels))
-        return CUDNN_STATUS_BAD_PARAM;
-    issue.call.value = pointer(pack, reading.value);
-    for (int32_t k = 0; k < conv_ops[issue.op].norms; k++)
-        if (!find_norm(pack, &reading, k, &issue.call.norm[k]))
-            return CUDNN_STATUS_BAD_PARAM;
-    issue.call.other = pointer(pack, reading.other);
-    issue.call.residual = pointer(pack, reading.residual);
     fake_enqueue_c(handle->stream, run, &issue, sizeof issue);
     return CUDNN_STATUS_SUCCESS;
 }

@@ -46,10 +46,6 @@ struct fake_cudnn {
     bool unbuilt[FAKE_ENGINES]; /**< no plan can be made */
     bool unrun[FAKE_ENGINES];   /**< a plan cannot be run */
     bool no_start;              /**< cudnnCreate() fails */
-    int32_t misderived;         /**< 1 ... 5: this of what is derived for a batch norm is off */
-    int32_t missummed;          /**< 1 ...: this of the sums is off */
-    int32_t misvalued;          /**< 1 ...: this element of a block's value is off */
-    bool fickle_sums;           /**< the last bit of the last sum, or derived number, varies */
     bool unwritten;             /**< one element amid the result is left as it was */
     bool waits;                 /**< the first run takes a second and more of real time */
     int64_t questions;          /**< lists of engines asked for so far */

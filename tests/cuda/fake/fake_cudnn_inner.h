@@ -12,7 +12,7 @@
 
 #include "exec/cuda/conv/conv.h"
 
-enum { FAKE_ATTRIBUTES = 12 };
+enum { FAKE_ATTRIBUTES = 8 };
 
 /** What a descriptor was told. */
 struct fake_attribute {
@@ -51,11 +51,7 @@ const struct fake_descriptor *fake_part(const struct fake_descriptor *descriptor
 struct fake_reading {
     enum conv_op op;
     struct conv_shape shape;
-    int64_t x, w, y, scale, shift, sum, squares;
-    int64_t seen[2], norm[2][4]; /* a batch norm's input; mean, 1 / deviation, scale, shift */
-    int64_t derived[2][CONV_DERIVED_COUNT]; /* as conv_norm.derived */
-    int64_t other, residual, residual_scale, residual_shift, value;
-    bool in_memory; /* of the convolution itself: x is not between operations */
+    int64_t x, w, y;
 };
 
 /** What the operation graph @graph computes.  @return whether it is a graph for one of our ops. */
