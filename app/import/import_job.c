@@ -181,10 +181,23 @@ static int check_device(const char *path, struct err *err)
     return device_read(&device, path, err);
 }
 
-static int write_device(struct import *import, const struct import_request *request,
-                        const struct point *point, const struct side *measured, bool own,
-                        struct err *err)
+/* Of one step no spread is known: its network is as uncertain as any other. */
+static void add_profile(struct text *out, const char *network, int64_t batch,
+                        const struct profile *profile)
 {
+    if (profile->steps < 2)
+        return;
+    text_add(out, "profiles:    # as uncertain as here; other networks and batches are more so\n");
+    text_add(out, "  - network: ");
+    field_write_text(out, network);
+    text_add(out, "\n    batch: %" PRId64 "\n    spread: %.3g %%\n", batch, 100 * profile->spread);
+}
+
+static int write_device(struct import *import, const struct import_request *request,
+                        const char *network, const struct point *point, const struct side *measured,
+                        const struct profile *profile, struct err *err)
+{
+    bool own = profile->own;
     AUTORELEASE(text) struct text text = {0};
     const struct device *device = point->run.device;
     AUTOFREE char *name = request_yaml_name("--to", request->to, err);
@@ -204,6 +217,7 @@ static int write_device(struct import *import, const struct import_request *requ
         field_write_quantity(&text, 0, "iteration_overhead", PROVENANCE_MEASURED, 0,
                              "contained in kernel_overhead", "0 s");
     }
+    add_profile(&text, network, point->batch, profile);
     int failed =
         device->measured.steps.count > 0
             ? err_add_code(err, 64,
@@ -292,21 +306,23 @@ int import_compare_job(struct import *import, const struct import_request *reque
             "%s: a step takes %.4g ms, but computation and exposed communication of a "
             "device %.4g ms: kernels belong to more steps or devices than the file tells",
             import->file, 1e3 * measured.step, 1e3 * (measured.step - measured.gaps));
-    if (job_open(&job, NULL, request->job, NULL, 0, &draw_centre, &(struct wish){0}, err))
+    const char *alone[] = {"cluster.software=null"}; /* which the device file replaces */
+    if (job_open(&job, NULL, request->job, alone, request->to != NULL, &draw_centre,
+                 &(struct wish){0}, err))
         return -1;
     int failed =
         job_point(&job, JOB_LAST, &point, err) || predict(&predicted, &point, profile->own, err);
-    if (!failed) {
-        warn_of_another(import, &job, profile, &point);
-        tell(import, &measured, &predicted);
-        import->written = request->to != NULL;
-        if (request->to && job.software)
-            failed = err_add_code(err, 64,
-                                  "%s: cluster.software says how fast devices compute and would "
-                                  "replace what --to writes: leave it out",
-                                  request->job);
-        else if (request->to)
-            failed = write_device(import, request, &point, &measured, profile->own, err);
-    }
-    return failed;
+    if (failed)
+        return -1;
+    warn_of_another(import, &job, profile, &point);
+    tell(import, &measured, &predicted);
+    if (!request->to)
+        return 0;
+    import->written = true;
+    import_note(import,
+                "the device file says how fast software is, in place of cluster.software: predict "
+                "with --set platform.device=%s --set cluster.software=null",
+                request->to);
+    return write_device(import, request, job.scenario.model.network, &point, &measured, profile,
+                        err);
 }

@@ -57,6 +57,7 @@ struct profile {
     struct work_sum sum;
     double seconds;       /**< of all steps of one rank */
     int64_t steps;        /**< of one rank, at least 1 */
+    double spread;        /**< standard deviation of all steps, relative; of one: 0 */
     double convolutions;  /**< of one device, that its operations name, forward; 0: it names none */
     bool operations;      /**< whether it names convolutions or matrix products at all */
     bool own;             /**< whether foretrain wrote it */

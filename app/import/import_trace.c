@@ -447,6 +447,10 @@ static int compare_job(struct import *import, const struct import_request *reque
     for (int64_t i = 0; i < summary->steps; i++)
         profile.seconds +=
             summary->step[i].seconds * (double)summary->rank_steps / (double)summary->steps;
+    double mean = profile.seconds / (double)summary->rank_steps;
+    for (int64_t i = 0; i < summary->steps; i++)
+        profile.spread += pow(summary->step[i].seconds / mean - 1, 2);
+    profile.spread = sqrt(profile.spread / fmax(1, (double)summary->steps - 1));
     for (int64_t i = 0; i < summary->operations; i++)
         profile.operations |= work_of_event("", summary->operation[i].name) == WORK_LINEAR;
     return import_compare_job(import, request, &profile, err);

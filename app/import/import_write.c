@@ -454,6 +454,8 @@ int import_finish(struct import *import, const struct import_request *request, s
         print_lines(out, "warnings:", "  ", &import->warning);
         if (request->to)
             text_add(out, "written: %s\n", request->to);
+        else if (!import->no_platform)
+            text_add(out, "nothing is written: --to PLATFORM.yaml writes the platform\n");
         return 0;
     }
     import->written_to = request->to;

@@ -138,6 +138,13 @@ int new_device(const struct new_request *request, struct text *out, struct err *
     if (read_sheet(&sheet, err))
         return -1;
     const char *name = request->head.argument.item[0];
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    if (name[strspn(name, letters)])
+        return err_add_code(err, 64,
+                            "'%s' is no name for a device: expected letters, digits, '.', '_' and "
+                            "'-', as in b200-sxm-180gb",
+                            name);
     sheet.capability = find_capability(&sheet);
     text_add(out, "# Written by foretrain new device from the numbers of a data sheet; man 5 "
                   "foretrain-platform has all keys.\n");

@@ -9,6 +9,7 @@
 #include "core/backend/floor.h"
 #include "core/backend/steady.h"
 #include "core/base/random.h"
+#include "core/platform/device_table.h"
 
 /* Uncertainty of the spread of devices: it varies between machines by as much as itself. */
 #define JITTER_SPREAD 0.5
@@ -107,9 +108,17 @@ static double machine_scatter(const struct software *software)
     return rows > 0 ? sqrt(squares / rows) : 0;
 }
 
-/* The numbers of the device file itself, when no software profile is named. */
-static void doubt_device(struct uncertainty *u, const struct device *device)
+/* The numbers of the device file itself, when no software profile is named: where this network was
+ * profiled with this batch, its steps are as uncertain as those of the profile. */
+static void doubt_device(struct uncertainty *u, const struct job *job, const struct device *device)
 {
+    const struct plan *plan = &job->resolved.plan;
+    int64_t batch = plan->phase[plan->phase_count - 1].batch_per_device;
+    double spread = device_profiled(device, job->scenario.model.network, batch);
+    if (spread >= 0) {
+        u->residual = fmax(spread, uncertainty_tolerance(PROVENANCE_MEASURED));
+        return;
+    }
     u->efficiency = fmax(uncertainty_quantity(&device->math_efficiency),
                          uncertainty_quantity(&device->memory_efficiency));
     u->overhead = OVERHEAD_SPREAD;
@@ -167,7 +176,7 @@ struct uncertainty uncertainty_of(const struct job *job)
     if (job->software)
         doubt_software(&u, job->software, device);
     else
-        doubt_device(&u, device);
+        doubt_device(&u, job, device);
     return u;
 }
 

@@ -473,13 +473,13 @@ static void check_memory(struct question *q, int32_t index, int64_t devices, int
                         : base_format("; in parts: training.micro_batch=%lld", (long long)part);
     if (most == 0)
         blame(q, EXIT_DATA, key,
-              "%s does not fit the %s of %s, even with one image; to predict all the same: "
-              "--ignore-memory",
+              "%s does not fit the %s of %s, even with one image; 'foretrain predict "
+              "--ignore-memory' predicts it all the same",
               q->model->name, unit_text(UNIT_BYTES, device->memory.value), device->name);
     else
         blame(q, EXIT_DATA, key,
-              "%lld images at once do not fit the %s of %s, at most %lld do%s; all the same: "
-              "--ignore-memory",
+              "%lld images at once do not fit the %s of %s, at most %lld do%s; 'foretrain predict "
+              "--ignore-memory' predicts them all the same",
               (long long)micro, unit_text(UNIT_BYTES, device->memory.value), device->name,
               (long long)most, parts);
 }

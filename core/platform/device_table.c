@@ -31,6 +31,19 @@ static const struct field class_rows[] = {
 };
 const struct field_table device_class_table = FIELD_TABLE("class", class_rows, struct device_class);
 
+static const struct field profile_rows[] = {
+    {.path = "network",
+     .kind = FIELD_TEXT,
+     .offset = offsetof(struct device_profile, network),
+     .help = "as model.network of the job"},
+    NUMBER("batch", device_profile, batch, FIELD_INTEGER, UNIT_NONE, NULL, 1, 1e9,
+           "images on a device"),
+    NUMBER("spread", device_profile, spread, FIELD_REAL, UNIT_FRACTION, NULL, 0, 10,
+           "relative standard deviation of its steps"),
+};
+const struct field_table device_profile_table =
+    FIELD_TABLE("profile", profile_rows, struct device_profile);
+
 static const struct field row_rows[] = {
     WORD("op", device_row, op, compute_op_names, NULL, "which part of a training step"),
     {.path = "shape",
@@ -53,6 +66,15 @@ const struct field_table device_row_table =
 static int32_t layer_of(const struct step *step)
 {
     return step->compute.layer < 0 ? LAYER_OP_COUNT : (int32_t)step->compute.layer_op;
+}
+
+double device_profiled(const struct device *device, const char *network, int64_t batch)
+{
+    const struct device_profile *profile = device->profiles.item;
+    for (int32_t i = 0; i < device->profiles.count; i++)
+        if (profile[i].batch == batch && !strcmp(profile[i].network, network))
+            return profile[i].spread;
+    return -1;
 }
 
 const struct device_class *device_find_class(const struct device *device, const struct step *step)
@@ -113,6 +135,7 @@ static void release_list(const struct field_table *table, struct field_list *lis
 void device_forget(struct device *device)
 {
     release_list(&device_class_table, &device->classes);
+    release_list(&device_profile_table, &device->profiles);
     release_list(&device_row_table, &device->measured.steps);
 }
 

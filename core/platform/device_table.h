@@ -36,6 +36,16 @@ struct device_row {
     double spread;  /**< distance between the quartiles of its runs, relative */
 };
 
+/** A profile that the classes were fitted to. */
+struct device_profile {
+    char *network;
+    int64_t batch; /**< images on a device */
+    double spread; /**< standard deviation of its steps, relative */
+};
+
+/** The spread of the profile of @network with @batch images on @device; negative: there is none. */
+double device_profiled(const struct device *device, const char *network, int64_t batch);
+
 /** The class of @step on @device, or NULL; borrowed. */
 const struct device_class *device_find_class(const struct device *device, const struct step *step);
 
@@ -51,5 +61,6 @@ void device_forget(struct device *device);
  * @return 0, or -1: located messages below @root. */
 int device_check(const struct device *device, const struct node *root, struct err *err);
 
-/** The rows of the lists `classes` and `measured.steps`, for core/platform/platform_fields.c. */
-extern const struct field_table device_class_table, device_row_table;
+/** The rows of the lists `classes`, `profiles` and `measured.steps`, for
+ * core/platform/platform_fields.c. */
+extern const struct field_table device_class_table, device_profile_table, device_row_table;

@@ -230,6 +230,10 @@ static const struct field device_rows[] = {
         "with "
         "runs: mainloop from compute capability 90 on, else stats",
         .kind = FIELD_WORD, .words = fusion_names),
+    ROW("profiles", device, profiles, OPTIONAL,
+        "what the classes were fitted to: a step of such a network and batch is as uncertain as "
+        "the profile, others as the numbers of the device",
+        .kind = FIELD_LIST, .table = &device_profile_table),
     ROW("classes", device, classes, OPTIONAL,
         "what each class of steps reaches; others reach what the efficiencies above say",
         .kind = FIELD_LIST, .table = &device_class_table),

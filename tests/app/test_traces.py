@@ -5,7 +5,7 @@ import json
 import re
 import unittest
 
-from support import Case, answer, good, run
+from support import Case, answer, good, likely, run
 
 
 def spans_at(events, end):
@@ -202,6 +202,26 @@ class Profiles(Case):
             self.assertAlmostEqual(float(value), 0.25, 3)
         _, again = self.trace("--set", f"platform.device={second}")
         self.assertAlmostEqual(again["step_s"] / slower["step_s"], 1, 3)
+
+    def test_what_was_profiled_is_less_uncertain_than_other_batches(self):
+        mine = self.directory / "mine.yaml"
+        steps = [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{i}", "pid": 1, "tid": 1, "ts": 1e6 * i,
+                  "dur": 50e3 * (1 + 0.02 * i)} for i in range(3)]
+        events = steps + [kernel("implicit_gemm", 1e6 * i, 45e3, 1) for i in range(3)] + [operation("aten::cudnn_convolution", 1)]
+        profile = self.write("profile.json", json.dumps({"traceEvents": events}))
+        text = self.job.read_text(encoding="utf-8")
+        job = self.write("drafted.yaml", text.replace("cluster:    {", "cluster:    {software: pytorch, "))
+        told = answer("import", "trace", profile, "--job", job, "--to", mine)
+        self.assertIn("--set cluster.software=null", told["understood"][-1])
+        self.assertIn("network: resnet50\n    batch: 32\n    spread: 1.96 %\n", mine.read_text(encoding="utf-8"))
+        widths = []
+        for batch in (32, 16):
+            step = likely(answer("predict", job, "--backend", "analytic", "--nodes", 1, "--set", f"platform.device={mine}", "--set",
+                                 "cluster.software=null", "--set", "allreduce.grid=null", "--set",
+                                 f"training.phases[1].batch_per_device={batch}"), "step_s")
+            widths.append(step[1] / step[0])
+        self.assertLess(widths[0], 1.2)
+        self.assertGreater(widths[1], 1.4)
 
     def test_a_profile_with_any_name_makes_a_device(self):
         path, _ = self.trace()
