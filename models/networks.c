@@ -78,6 +78,11 @@ static const struct transformer_preset *find_transformer(const char *name)
     return NULL;
 }
 
+bool network_is_transformer(const char *name)
+{
+    return find_transformer(name);
+}
+
 static const struct picture *find_picture(const char *name)
 {
     for (const struct picture *picture = pictures; picture->name; picture++)

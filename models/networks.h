@@ -63,6 +63,9 @@ struct model *network_read_text(const char *name, const char *text, struct err *
 struct model *network_open(const struct files *files, const char *name, int32_t image,
                            int32_t classes, const struct transformer *keys, struct err *err);
 
+/** Whether @name is a built-in transformer. */
+bool network_is_transformer(const char *name);
+
 /** Whether @name is a built-in network; if not, @err says why. */
 bool network_is_known(const char *name, struct err *err);
 

@@ -22,6 +22,7 @@
 
 static void complete(struct transformer *t, const struct transformer *preset)
 {
+    OPEN(tensor, 1);
     OPEN(sequence, preset->sequence);
     OPEN(layers, preset->layers);
     OPEN(hidden, preset->hidden);
@@ -44,6 +45,30 @@ static void complete(struct transformer *t, const struct transformer *preset)
     OPEN(predicted, preset->predicted              ? preset->predicted
                     : t->head == HEAD_MASKED_TOKEN ? 0.15
                                                    : 1);
+}
+
+/* Of layers that ranks share. */
+static int check_parts(const struct transformer *t, const char *name, struct err *err)
+{
+    const struct {
+        const char *key;
+        int64_t value;
+    } split[] = {{"heads", t->heads},
+                 {"kv_heads", t->kv_heads},
+                 {"ffn", t->ffn},
+                 {"sequence", t->apart ? t->sequence : 0}};
+    for (size_t i = 0; i < ARRAY_SIZE(split); i++)
+        if (split[i].value % t->tensor)
+            return err_add(err, "%s: model.%s, %lld, cannot be split in %lld equal parts", name,
+                           split[i].key, (long long)split[i].value, (long long)t->tensor);
+    if (t->experts > 0)
+        return err_add(err, "%s: experts are not split yet", name);
+    if (t->apart && t->head != HEAD_NEXT_TOKEN)
+        return err_add(err,
+                       "%s: parallel.sequence is for networks that predict the next token; use "
+                       "parallel.tensor alone",
+                       name);
+    return 0;
 }
 
 static int check(const struct transformer *t, const char *name, int32_t image, struct err *err)
@@ -77,7 +102,7 @@ static int check(const struct transformer *t, const char *name, int32_t image, s
     if (!t->patch && t->position == POSITION_LEARNED && t->sequence > t->positions)
         return err_add(err, "%s: model.sequence may be at most model.positions, %lld", name,
                        (long long)t->positions);
-    return 0;
+    return t->tensor > 1 ? check_parts(t, name, err) : 0;
 }
 
 /* ---- layers ---- */
@@ -126,6 +151,43 @@ static int32_t dense(struct builder *b, int32_t from, int64_t features, const ch
                name);
 }
 
+/* The part of @count that one of the ranks that share a layer has; tokens are padded. */
+static int64_t part(const struct builder *b, int64_t count)
+{
+    return (count + b->t->tensor - 1) / b->t->tensor;
+}
+
+/* The ranks that share layers exchange the value of @from forward, and its gradient backward. */
+static int32_t exchange(struct builder *b, int32_t from, enum collective_op forward,
+                        enum collective_op backward, const char *name)
+{
+    struct layer layer = {.op = LAYER_OTHER, .exchanged = true, .exchange = {forward, backward}};
+    layer.out = model_shape(b->model, from);
+    if (forward == COLLECTIVE_REDUCE_SCATTER)
+        layer.out.width /= (int32_t)b->t->tensor;
+    if (forward == COLLECTIVE_ALL_GATHER)
+        layer.out.width *= (int32_t)b->t->tensor;
+    return add(b, from, -1, layer, name);
+}
+
+/* What enters layers that ranks share: each has all of it, and a part of its gradient. */
+static int32_t enter(struct builder *b, int32_t from, const char *name)
+{
+    if (b->t->tensor == 1)
+        return from;
+    return b->t->apart ? exchange(b, from, COLLECTIVE_ALL_GATHER, COLLECTIVE_REDUCE_SCATTER, name)
+                       : exchange(b, from, COLLECTIVE_OP_COUNT, COLLECTIVE_ALL_REDUCE, name);
+}
+
+/* What leaves them: each has a part of the sum, and all of its gradient. */
+static int32_t leave(struct builder *b, int32_t from, const char *name)
+{
+    if (b->t->tensor == 1)
+        return from;
+    return b->t->apart ? exchange(b, from, COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_ALL_GATHER, name)
+                       : exchange(b, from, COLLECTIVE_ALL_REDUCE, COLLECTIVE_OP_COUNT, name);
+}
+
 static int32_t norm(struct builder *b, int32_t from, const char *name)
 {
     return simple(b, b->t->norm == NORM_RMS ? LAYER_RMS_NORM : LAYER_LAYER_NORM, from, name);
@@ -139,10 +201,12 @@ static int32_t drop(struct builder *b, int32_t from, const char *name)
 static int32_t attention(struct builder *b, int32_t from)
 {
     const struct transformer *t = b->t;
-    int32_t heads = (int32_t)t->heads, each = (int32_t)(t->hidden / t->heads), S = b->length;
-    int32_t query = dense(b, from, t->hidden, "query");
-    int32_t key = dense(b, from, t->kv_heads * each, "key");
-    int32_t value = dense(b, from, t->kv_heads * each, "value");
+    int32_t heads = (int32_t)part(b, t->heads), each = (int32_t)(t->hidden / t->heads);
+    int32_t S = b->length;
+    from = enter(b, from, "attention.enter");
+    int32_t query = dense(b, from, heads * each, "query");
+    int32_t key = dense(b, from, part(b, t->kv_heads) * each, "key");
+    int32_t value = dense(b, from, part(b, t->kv_heads) * each, "value");
     if (t->position == POSITION_ROTARY) {
         query = simple(b, LAYER_OTHER, query, "query.rotary");
         key = simple(b, LAYER_OTHER, key, "key.rotary");
@@ -152,21 +216,24 @@ static int32_t attention(struct builder *b, int32_t from)
             "scores");
     at = simple(b, LAYER_SOFTMAX, at, "softmax");
     at = drop(b, at, "softmax.dropout");
-    at = add(b, at, value, (struct layer){.op = LAYER_MATMUL, .out = {b->width, 1, S}, .inner = S},
-             "context");
-    return dense(b, at, t->hidden, "output");
+    at =
+        add(b, at, value,
+            (struct layer){.op = LAYER_MATMUL, .out = {heads * each, 1, S}, .inner = S}, "context");
+    return leave(b, dense(b, at, t->hidden, "output"), "attention.leave");
 }
 
 static int32_t feed_forward(struct builder *b, int32_t from)
 {
     bool gated = b->t->gated == CHOICE_TRUE;
-    int32_t at = dense(b, from, b->t->ffn, gated ? "gate" : "up");
+    int64_t features = b->t->experts ? b->t->ffn : part(b, b->t->ffn);
+    from = b->t->experts ? from : enter(b, from, "ffn.enter");
+    int32_t at = dense(b, from, features, gated ? "gate" : "up");
     at = simple(b, gated ? LAYER_SILU : LAYER_GELU, at, "activation");
     if (gated) {
-        int32_t up = dense(b, from, b->t->ffn, "up");
+        int32_t up = dense(b, from, features, "up");
         at = add(b, at, up, (struct layer){.op = LAYER_MULTIPLY}, "product");
     }
-    return dense(b, at, b->t->hidden, "down");
+    return leave(b, dense(b, at, b->t->hidden, "down"), "ffn.leave");
 }
 
 /* A router chooses the experts of each position, which is copied to all of them. */
@@ -222,10 +289,11 @@ static int32_t embed_tokens(struct builder *b)
     b->model->input = (struct shape){1, 1, b->length};
     b->model->image = 0;
     int64_t rows = t->segments + (t->position == POSITION_LEARNED ? t->positions : 0);
-    int32_t at = b->embedding =
-        add(b, -1, -1,
-            (struct layer){.op = LAYER_EMBEDDING, .out.channels = b->width, .rows = t->vocab},
-            "embedding");
+    int32_t at = b->embedding = add(
+        b, -1, -1,
+        (struct layer){.op = LAYER_EMBEDDING, .out.channels = b->width, .rows = part(b, t->vocab)},
+        "embedding");
+    at = leave(b, at, "embedding.leave");
     if (rows > 0)
         at = add(b, at, -1, (struct layer){.op = LAYER_ADD, .constants = rows * t->hidden},
                  "positions");
@@ -263,8 +331,9 @@ static void add_words(struct builder *b, int32_t from)
         at = simple(b, LAYER_GELU, at, "transform.activation");
         at = norm(b, at, "transform.norm");
     }
+    at = enter(b, at, "words.enter");
     struct layer words = {.op = LAYER_CONVOLUTION,
-                          .out.channels = (int32_t)t->vocab,
+                          .out.channels = (int32_t)part(b, t->vocab),
                           .kernel = 1,
                           .bias = masked,
                           .weights_of = t->tied == CHOICE_TRUE ? b->embedding + 1 : 0};

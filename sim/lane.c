@@ -179,9 +179,10 @@ struct stage {
     struct meeting *meeting; /* (relations, classes) */
     struct traffic others;   /* over shared links */
     double *rate;            /* (relations, classes) of messages over links of their own, or 0 */
-    sg_bar_t together;       /* where all classes wait for each other before a step of NCCL */
-    sg_host_t home;          /* where actors start */
-    bool *awaited;           /* (steps) whether another lane depends on it */
+    sg_bar_t together[LANE_COUNT]; /* where all classes wait for each other before a step of NCCL
+                                    */
+    sg_host_t home;                /* where actors start */
+    bool *awaited;                 /* (steps) whether another lane depends on it */
     sim_progress *progress;
 };
 
@@ -460,7 +461,7 @@ static void run_collective(struct walker *walker, int32_t id)
 static void run_together(struct walker *walker, double seconds)
 {
     catch_up(walker);
-    sg_barrier_wait(walker->entity->stage->together);
+    sg_barrier_wait(walker->entity->stage->together[walker->lane]);
     walker->clock = simgrid_get_clock() + seconds;
 }
 
@@ -667,7 +668,8 @@ static void release_stage(struct stage *stage)
         pace_release(&stage->entity[c].pace);
         free(stage->entity[c].done);
     }
-    sg_barrier_destroy(stage->together);
+    for (int32_t lane = 0; lane < LANE_COUNT; lane++)
+        sg_barrier_destroy(stage->together[lane]);
     alone_release(&stage->others);
     free(stage->rate);
     free(stage->entity);
@@ -679,7 +681,8 @@ static void run_actors(struct stage *stage)
 {
     int32_t classes = stage->workload->classes;
     stage->entity = base_alloc(classes, sizeof(*stage->entity));
-    stage->together = sg_barrier_init((unsigned)classes);
+    for (int32_t lane = 0; lane < LANE_COUNT; lane++)
+        stage->together[lane] = sg_barrier_init((unsigned)classes);
     find_places(stage);
     read_steps(stage);
     for (int32_t c = 0; c < classes; c++)

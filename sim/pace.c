@@ -37,6 +37,7 @@ void pace_compute(struct pace *pace, bool computes)
     pace->computes = computes;
     wake(pace, LANE_ROW);
     wake(pace, LANE_COLUMN);
+    wake(pace, LANE_TENSOR);
 }
 
 void pace_fly(struct pace *pace, int32_t change)

@@ -96,6 +96,7 @@ static void apply(const struct trim *trim, struct result *result)
     multiply(factor, &step->time, &result->step_likely);
     step->exposed_row *= trim->exposed;
     step->exposed_column *= trim->exposed;
+    step->exposed_tensor *= trim->exposed;
     step->exposed_communication *= trim->exposed;
     multiply(1 / factor, &result->images_per_s, &result->images_likely);
     multiply(factor * trim->train, &result->time_to_train_s, &result->train_likely);

@@ -44,7 +44,8 @@ static struct sweep_plan make_plan(enum exchange_kind kind, const struct exchang
     struct sweep_plan plan = {.options = *options, .rounds = ring ? 2 * (ranks - 1) : 1};
     plan.options.pairs = !ring;
     plan.options.algorithm = ALGORITHM_RING;
-    plan.point.grid = ring ? (struct grid){ranks, 1} : (struct grid){2, ranks / 2};
+    plan.point.grid = ring ? (struct grid){.columns = ranks, .rows = 1}
+                           : (struct grid){.columns = 2, .rows = ranks / 2};
     plan.point.order = kind == EXCHANGE_FAR ? RANK_ORDER_COLUMN : RANK_ORDER_ROW;
     plan.point.devices_per_node = lab ? lab->devices : 1;
     for (int32_t i = 0; i < exchange->sizes.count; i++) {

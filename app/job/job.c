@@ -109,6 +109,25 @@ static int adopt_tokens(struct job *job, struct err *err)
     return 0;
 }
 
+/* The network of one of the ranks that share each layer. */
+static int split_network(struct job *job, struct transformer *keys, struct err *err)
+{
+    const struct scenario *s = &job->scenario;
+    AUTORELEASE(err) struct err found = {0};
+    job->part = job->model;
+    if (scenario_parts(s) == 1)
+        return 0;
+    keys->tensor = s->parallel.tensor;
+    keys->apart = s->parallel.sequence;
+    if (!network_is_transformer(s->model.network))
+        err_add(&found, "layers of %s are not split, only those of built-in transformers",
+                s->model.network);
+    else
+        job->part = network_open(job->files, s->model.network, job->model->image,
+                                 (int32_t)s->model.classes, keys, &found);
+    return found.count ? scenario_blame(s, "parallel.tensor", &found, err) : 0;
+}
+
 static int read_network(struct job *job, struct err *err)
 {
     const struct scenario *s = &job->scenario;
@@ -126,7 +145,10 @@ static int read_network(struct job *job, struct err *err)
     if (!job->model)
         return scenario_blame(s, "model.network", &found, err);
     job->scenario.model.image = job->model->image;
-    return adopt_tokens(job, err) || (is_file && adopt_sizes(job, err)) ? -1 : 0;
+    return adopt_tokens(job, err) || (is_file && adopt_sizes(job, err)) ||
+                   split_network(job, &keys, err)
+               ? -1
+               : 0;
 }
 
 int job_read(struct job *job, const struct files *files, const char *path, const char *const *set,
@@ -191,7 +213,7 @@ int job_check_value(const char *key, const char *value, struct err *err)
 
 int job_resolve(struct job *job, const struct wish *wish, struct err *err)
 {
-    return resolved_build(&job->resolved, &job->scenario, job->platform, job->software, job->model,
+    return resolved_build(&job->resolved, &job->scenario, job->platform, job->software, job->part,
                           wish, err);
 }
 
@@ -209,6 +231,8 @@ int job_open(struct job *job, const struct files *files, const char *path, const
 void job_release(struct job *job)
 {
     resolved_release(&job->resolved);
+    if (job->part != job->model)
+        model_free(job->part);
     model_free(job->model);
     platform_free(job->platform);
     software_free(job->software);
@@ -227,11 +251,11 @@ static struct iteration describe(const struct job *job, struct extent extent, in
                                  int64_t micro)
 {
     return (struct iteration){
-        .model = job->model,
+        .model = job->part,
         .scenario = &job->scenario,
         .fusion = device_fusion(platform_device(job->platform), micro),
         .grid = extent.grid,
-        .devices_per_node = extent.devices_per_node,
+        .devices_per_node = extent.devices_per_node / grid_axis_size(extent.grid, AXIS_TENSOR),
         .batch = batch,
         .micro_batch = micro,
         .bucket = job->resolved.bucket,
@@ -297,8 +321,8 @@ struct run job_run(const struct job *job)
 /* All that the fabric of @point depends on, but for what NCCL would know. */
 static uint64_t identify(const struct job *job, const struct point *point)
 {
-    const int64_t parts[] = {point->nodes, point->devices_per_node, point->grid.columns,
-                             point->grid.rows, point->order};
+    const int64_t parts[] = {point->nodes,     point->devices_per_node, point->grid.columns,
+                             point->grid.rows, point->grid.tensor,      point->order};
     return base_hash(platform_hash(job->platform), parts, sizeof(parts));
 }
 
@@ -328,7 +352,7 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
     struct extent extent = phase < 0 ? job->resolved.baseline : job->resolved.phase[index];
     struct phase counts = job->resolved.plan.phase[index];
     if (phase == JOB_STRONG) {
-        counts.batch_per_device = (counts.global_batch - 1) / extent_devices(extent) + 1;
+        counts.batch_per_device = (counts.global_batch - 1) / extent_replicas(extent) + 1;
         counts.micro_batch = phase_micro_batch(&job->scenario, counts.batch_per_device);
         if (job->resolved.most_images)
             counts.micro_batch =
@@ -343,6 +367,7 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
     point->run = job_run(job);
     point->run.fabric = fabric;
     point->run.layout = identify(job, point);
+    point->run.tensor = extent.grid.tensor;
     point->run.contention = extra_time(job, point->devices_per_node);
     point->run.contention = wait_for_host(&point->run, point->schedule);
     point->run.input_rate = input_rate(job, extent_devices(extent));
@@ -429,7 +454,8 @@ bool point_equal(const struct point *a, const struct point *b)
 {
     return a->nodes == b->nodes && a->devices_per_node == b->devices_per_node &&
            a->grid.columns == b->grid.columns && a->grid.rows == b->grid.rows &&
-           a->order == b->order && schedule_hash(a->schedule) == schedule_hash(b->schedule);
+           a->grid.tensor == b->grid.tensor && a->order == b->order &&
+           schedule_hash(a->schedule) == schedule_hash(b->schedule);
 }
 
 /* Measured evaluations over their forward passes, which do not read the images: median of 180 runs
@@ -445,7 +471,7 @@ double job_evaluation_factor(const struct scenario *scenario)
 
 double job_evaluation(const struct job *job, const struct point *point, int64_t evaluations)
 {
-    int64_t devices = grid_ranks(point->grid);
+    int64_t devices = grid_axis_size(point->grid, AXIS_WORLD);
     int64_t images = (job->scenario.training.validation_images + devices - 1) / devices;
     if (!images || !evaluations)
         return 0.0;

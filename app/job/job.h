@@ -19,6 +19,7 @@ struct job {
     struct software *software; /**< owned; NULL: the scenario names none */
     bool without_layout;       /**< it is the one that the named one names for such networks */
     struct model *model;       /**< owned */
+    struct model *part;        /**< of one of the ranks that share layers; owned unless `model` */
     struct unknowns unknowns;  /**< inputs that the files do not know; owned */
     struct resolved resolved;  /**< owned; set by job_resolve() */
 };

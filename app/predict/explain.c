@@ -20,6 +20,7 @@ const char *const cause_names[CAUSE_COUNT] = {
     [CAUSE_COLUMN_BYTES] = "bytes of the column all-reduce",
     [CAUSE_WORLD_LATENCY] = "latency of the all-reduce",
     [CAUSE_WORLD_BYTES] = "bytes of the all-reduce",
+    [CAUSE_TENSOR] = "exchange inside of layers",
     [CAUSE_BATCH] = "smaller local batch",
     [CAUSE_OTHER] = "optimizer and other",
     [CAUSE_LEFT_OUT] = "no cause in the model",
@@ -162,6 +163,7 @@ static void spend(const struct explanation *e, const struct breakdown *step,
     seconds[CAUSE_SLOWED_COMPUTE] = step->slowed;
     spend_wait(step->exposed_row, &split->row, &seconds[row], seconds);
     spend_wait(step->exposed_column, &split->column, &seconds[CAUSE_COLUMN_LATENCY], seconds);
+    seconds[CAUSE_TENSOR] = step->exposed_tensor;
     seconds[CAUSE_BATCH] = step->compute;
     seconds[CAUSE_OTHER] = step->other;
     seconds[CAUSE_LEFT_OUT] = split->left_out;

@@ -70,6 +70,7 @@ static void scale(struct spending *spending, double ratio)
     step->exposed_communication *= ratio;
     step->exposed_row *= ratio;
     step->exposed_column *= ratio;
+    step->exposed_tensor *= ratio;
     step->input_wait *= ratio;
     step->other *= ratio;
 }

@@ -92,9 +92,10 @@ static void take_outcome(struct sample *sample, const struct prediction *p, cons
     double epochs = draw_epochs(p, number), outcome[OUTCOME_COUNT + 1];
     const struct task *last = prediction_last(p);
     int32_t baseline = baseline_of(p);
-    double devices = grid_ranks(last->point.grid), work = prediction_seconds(p, step, epochs);
+    double replicas = grid_axis_size(last->point.grid, AXIS_WORLD);
+    double work = prediction_seconds(p, step, epochs);
     outcome[OUTCOME_STEP] = step[baseline - 1];
-    outcome[OUTCOME_IMAGES] = devices * (double)last->point.batch / step[baseline - 1];
+    outcome[OUTCOME_IMAGES] = replicas * (double)last->point.batch / step[baseline - 1];
     outcome[OUTCOME_WEAK] = efficiency(p, baseline, step);
     outcome[OUTCOME_STRONG] =
         baseline + 1 < p->task_count ? efficiency(p, baseline + 1, step) : NAN;

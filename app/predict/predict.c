@@ -13,7 +13,8 @@ enum { WAIT_PERCENT = 10 /* from here on the sentence says what a step waits for
 
 static double images_per_s(const struct task *task)
 {
-    return (double)grid_ranks(task->point.grid) * (double)task->point.batch / task->step;
+    return (double)grid_axis_size(task->point.grid, AXIS_WORLD) * (double)task->point.batch /
+           task->step;
 }
 
 /* Whether most of the wait on @axis is for collectives whose latencies take longer than their bytes
@@ -46,6 +47,8 @@ static char *describe_wait(const struct prediction *prediction)
     enum axis axis = !torus ? AXIS_WORLD : column ? AXIS_COLUMN : AXIS_ROW;
     AUTORELEASE(text) struct text beside = {0};
     int32_t tier = report_bottleneck(last->point.fabric, last->point.schedule, axis, &beside);
+    if (step->exposed_tensor > fmax(step->exposed_row, step->exposed_column))
+        return base_copy("the exchange inside of layers");
     const char *which = !torus ? "all-reduce" : column ? "column all-reduce" : "row exchange";
     if (tier < 0)
         return base_format("the %s", which);
@@ -205,6 +208,7 @@ static void blend(struct prediction *into, const struct prediction *one, int32_t
         {&a->step.exposed_communication, b->step.exposed_communication},
         {&a->step.exposed_row, b->step.exposed_row},
         {&a->step.exposed_column, b->step.exposed_column},
+        {&a->step.exposed_tensor, b->step.exposed_tensor},
         {&a->step.input_wait, b->step.input_wait},
         {&a->step.other, b->step.other},
         {&a->images_per_s, b->images_per_s},

@@ -12,7 +12,7 @@ static bool has_strong(const struct job *job)
     int32_t last = job_phases(job) - 1;
     const struct scenario_phase *asked = job->scenario.training.phase.item;
     const struct phase *phase = &job->resolved.plan.phase[last];
-    int64_t devices = extent_devices(job->resolved.baseline);
+    int64_t devices = extent_replicas(job->resolved.baseline);
     return asked[last].global_batch > 0 && phase->global_batch > devices * phase->batch_per_device;
 }
 

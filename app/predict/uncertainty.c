@@ -473,6 +473,7 @@ void uncertainty_spending(const struct task *task, const struct factors *factors
         step->exposed_communication += base.exposed_communication - before.exposed_communication;
         step->exposed_row += base.exposed_row - before.exposed_row;
         step->exposed_column += base.exposed_column - before.exposed_column;
+        step->exposed_tensor += base.exposed_tensor - before.exposed_tensor;
         step->input_wait += base.input_wait - before.input_wait;
         step->other += base.other - before.other;
         step->time += base.time - before.time;

@@ -11,7 +11,7 @@
 /* The rings of a node, as its platform describes it. */
 static int find_rings(struct run_measured *run, const struct job *job, struct err *err)
 {
-    struct grid grid = {run->devices_per_node, 1};
+    struct grid grid = {.columns = run->devices_per_node, .rows = 1};
     if (run->devices_per_node < 2)
         return 0;
     struct fabric *fabric = platform_fabric(job->platform, 1, run->devices_per_node, grid, err);

@@ -53,7 +53,8 @@ static void share_links(const struct fabric *fabric, struct hop *hop)
  * too fast without. */
 static bool in_step(const struct timing *timing)
 {
-    return timing->schedule->step[timing->step].collective.axis == AXIS_WORLD &&
+    enum axis axis = timing->schedule->step[timing->step].collective.axis;
+    return (axis == AXIS_WORLD || axis == AXIS_TENSOR) &&
            timing->collective.algorithm != ALGORITHM_DOUBLE_TREE;
 }
 
@@ -207,6 +208,7 @@ static uint64_t describe(uint64_t layout, const struct schedule *schedule, int32
         schedule->step[step].collective.axis,
         schedule->grid.rows,
         schedule->grid.columns,
+        schedule->grid.tensor,
     };
     return base_hash(layout, parts, sizeof(parts));
 }

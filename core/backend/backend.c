@@ -41,8 +41,13 @@ struct nccl_choice run_nccl(const struct run *run, const struct step *step)
     assert(step->kind == STEP_COLLECTIVE && step->collective.algorithm == ALGORITHM_NCCL);
     assert(run->fabric->nccl.version && run->fabric->nccl.ranks == run->fabric->ranks);
     struct nccl_world world = run->fabric->nccl;
+    int32_t each = world.ranks / world.nodes, parts = run->tensor > 1 ? run->tensor : 1;
     if (step->collective.axis == AXIS_COLUMN)
-        world = nccl_column(&world);
+        world = nccl_part(&world, 1, world.nodes);
+    else if (step->collective.axis == AXIS_TENSOR)
+        world = nccl_part(&world, parts, 1);
+    else if (parts > 1)
+        world = nccl_part(&world, each / parts, world.nodes);
     return nccl_choose(&world, step->collective.op, step->collective.bytes);
 }
 

@@ -66,6 +66,7 @@ struct run {
     int32_t traced_ranks; /**< keep spans of at most this many ranks: first, last, evenly between;
                                0: all */
 
+    int32_t tensor;        /**< ranks that share each layer, which NCCL sums apart; 0: 1 */
     uint64_t layout;       /**< equal for equal fabrics only; 0: not known */
     struct memory *memory; /**< used for collectives where `layout` is known; NULL: none */
 };
@@ -91,5 +92,5 @@ int backend_check(const struct run *run, const struct schedule *schedule, struct
 double run_local_seconds(const struct run *run, const struct step *step);
 
 /** A collective step by ALGORITHM_NCCL: what fabric->nccl would choose, in columns what
- * nccl_column() of it would.  Starts on all ranks together. */
+ * nccl_part() of it would, as where ranks share layers.  Starts on all ranks together. */
 struct nccl_choice run_nccl(const struct run *run, const struct step *step);

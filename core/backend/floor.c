@@ -67,22 +67,29 @@ static double moved_part(enum collective_op op, int32_t parts)
 }
 
 /* With any algorithm of NCCL, all bytes pass the narrowest part of a node, its links or its network
- * cards, and the uplinks of each group of nodes, each way.  Every rank of a node has a @column of
- * its own, with as many bytes each. */
+ * cards, and the uplinks of each group of nodes, each way.  So many are @beside each other in a
+ * node, with as many bytes each; those of layers stay in it. */
 static void lay_nccl(struct bounds *bounds, const struct fabric *fabric, enum collective_op op,
-                     bool column, double bytes)
+                     struct grid grid, enum axis axis, double bytes)
 {
     const struct nccl_world *world = &fabric->nccl;
-    bool between = world->nodes > 1 && (column || world->inter_bandwidth < world->intra_bandwidth);
+    bool column = axis == AXIS_COLUMN, inside = axis == AXIS_TENSOR;
+    int32_t each = world->ranks / world->nodes, parts = grid_axis_size(grid, AXIS_TENSOR);
+    int32_t beside = column ? fabric->devices_per_node : parts;
+    int32_t ranks = inside ? parts : world->ranks / parts;
+    bool alone = column || (parts > 1 && parts == each); /* one of a node */
+    bool between =
+        !inside && world->nodes > 1 && (alone || world->inter_bandwidth < world->intra_bandwidth);
     double slowest = between ? world->inter_bandwidth : world->intra_bandwidth;
-    double all = column ? bytes * fabric->devices_per_node : bytes;
+    double all = bytes * beside;
     for (int32_t i = 0; i < fabric->link_count; i++) {
         const struct link *link = &fabric->link[i];
         int32_t level = link->tier - fabric->nic_tier;
         if (link->tier == (between ? fabric->nic_tier : 0))
-            bounds->load[i] +=
-                moved_part(op, between ? world->nodes : world->ranks) * all / slowest;
-        else if (level > 0 && level < world->level_count && world->level[level].groups > 1)
+            bounds->load[i] += between ? moved_part(op, world->nodes) * all / slowest
+                                       : moved_part(op, ranks) * bytes / slowest;
+        else if (!inside && level > 0 && level < world->level_count &&
+                 world->level[level].groups > 1)
             bounds->load[i] +=
                 moved_part(op, world->level[level].groups) * all / world->level[level].bandwidth;
     }
@@ -111,9 +118,9 @@ static struct bounds bounds_build(const struct fabric *fabric, const struct sche
     struct collective c = schedule_collective(schedule, step);
     struct bounds bounds = bounds_new(fabric);
     if (c.algorithm == ALGORITHM_NCCL) {
-        bool column = schedule->step[step].collective.axis == AXIS_COLUMN;
         if (c.ranks > 1)
-            lay_nccl(&bounds, fabric, c.op, column, (double)c.elements);
+            lay_nccl(&bounds, fabric, c.op, schedule->grid, schedule->step[step].collective.axis,
+                     (double)c.elements);
         return bounds;
     }
     lay_channel(&bounds, fabric, schedule, step, &c);
@@ -213,7 +220,9 @@ static struct floor communication_floor(const struct fabric *fabric,
 {
     struct floor floor = {.tier = -1};
     AUTORELEASE(bounds) struct bounds all = bounds_new(fabric);
-    for (enum lane lane = LANE_ROW; lane <= LANE_COLUMN; lane++) {
+    for (enum lane lane = 0; lane < LANE_COUNT; lane++) {
+        if (!lane_communicates(lane))
+            continue;
         for (int32_t rank = 0; rank < fabric->ranks; rank++)
             all.latency[rank] = 0;
         all.rounds = 0;

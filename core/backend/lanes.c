@@ -76,12 +76,14 @@ static void begin_steps(struct walk *walk, double now)
 static void change_speeds(struct walk *walk, double now)
 {
     bool computes = walk->turn[LANE_COMPUTE].running;
-    bool flies = walk->turn[LANE_ROW].running || walk->turn[LANE_COLUMN].running;
+    bool flies = walk->turn[LANE_ROW].running || walk->turn[LANE_COLUMN].running ||
+                 walk->turn[LANE_TENSOR].running;
     double slower = 1 + walk->slowdown.communication;
     const double factor[LANE_COUNT] = {[LANE_COMPUTE] = flies ? 1 + walk->slowdown.compute : 1,
                                        [LANE_ROW] = computes ? slower : 1,
                                        [LANE_COLUMN] = computes ? slower : 1,
-                                       [LANE_INPUT] = 1};
+                                       [LANE_INPUT] = 1,
+                                       [LANE_TENSOR] = computes ? slower : 1};
     for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
         struct turn *turn = &walk->turn[lane];
         if (!turn->running || turn->factor == factor[lane])

@@ -1,50 +1,65 @@
 #include "core/collective/grid.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 
-const char *const axis_names[] = {"row", "column", "world"};
+const char *const axis_names[] = {"row", "column", "world", "tensor"};
 static_assert(sizeof(axis_names) / sizeof(*axis_names) == AXIS_COUNT, "one name per axis");
+
+/* From the fastest to the slowest. */
+enum factor { FACTOR_TENSOR, FACTOR_COLUMN, FACTOR_ROW, FACTOR_COUNT };
+
+/* Which of them the ranks of an axis differ in. */
+static const bool among[AXIS_COUNT][FACTOR_COUNT] = {
+    [AXIS_ROW] = {[FACTOR_COLUMN] = true},
+    [AXIS_COLUMN] = {[FACTOR_ROW] = true},
+    [AXIS_WORLD] = {[FACTOR_COLUMN] = true, [FACTOR_ROW] = true},
+    [AXIS_TENSOR] = {[FACTOR_TENSOR] = true},
+};
+
+static int32_t factor_size(struct grid grid, enum factor factor)
+{
+    const int32_t size[] = {grid.tensor > 1 ? grid.tensor : 1, grid.columns, grid.rows};
+    return size[factor];
+}
 
 int32_t grid_ranks(struct grid grid)
 {
-    return grid.columns * grid.rows;
+    return grid_axis_size(grid, AXIS_WORLD) * factor_size(grid, FACTOR_TENSOR);
 }
 
 int32_t grid_axis_size(struct grid grid, enum axis axis)
 {
-    switch (axis) {
-    case AXIS_ROW:
-        return grid.columns;
-    case AXIS_COLUMN:
-        return grid.rows;
-    default:
-        return grid_ranks(grid);
-    }
+    int32_t size = 1;
+    for (enum factor factor = 0; factor < FACTOR_COUNT; factor++)
+        size *= among[axis][factor] ? factor_size(grid, factor) : 1;
+    return size;
 }
 
 int32_t grid_axis_index(struct grid grid, enum axis axis, int32_t rank)
 {
-    switch (axis) {
-    case AXIS_ROW:
-        return rank % grid.columns;
-    case AXIS_COLUMN:
-        return rank / grid.columns;
-    default:
-        return rank;
+    int32_t index = 0, stride = 1;
+    for (enum factor factor = 0; factor < FACTOR_COUNT; factor++) {
+        int32_t size = factor_size(grid, factor);
+        index += among[axis][factor] ? rank % size * stride : 0;
+        stride *= among[axis][factor] ? size : 1;
+        rank /= size;
     }
+    return index;
 }
 
 int32_t grid_axis_rank(struct grid grid, enum axis axis, int32_t rank, int32_t index)
 {
-    switch (axis) {
-    case AXIS_ROW:
-        return rank - rank % grid.columns + index;
-    case AXIS_COLUMN:
-        return index * grid.columns + rank % grid.columns;
-    default:
-        return index;
+    int32_t other = 0, stride = 1;
+    for (enum factor factor = 0; factor < FACTOR_COUNT; factor++) {
+        int32_t size = factor_size(grid, factor);
+        other += (among[axis][factor] ? index : rank) % size * stride;
+        index /= among[axis][factor] ? size : 1;
+        stride *= size;
+        rank /= size;
     }
+    return other;
 }
 
 const char *const rank_order_names[] = {"row", "column", NULL};

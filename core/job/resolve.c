@@ -53,6 +53,11 @@ int64_t extent_devices(struct extent extent)
     return (int64_t)extent.nodes * extent.devices_per_node;
 }
 
+int64_t extent_replicas(struct extent extent)
+{
+    return extent_devices(extent) / grid_axis_size(extent.grid, AXIS_TENSOR);
+}
+
 /* ---- nodes and devices ---- */
 
 int64_t cluster_devices_per_node(const struct scenario *scenario, const struct platform *platform)
@@ -141,9 +146,12 @@ static int64_t exchanged_bytes(const struct question *q, const struct resolved *
 static struct grid_choice choose_grid(const struct question *q, const struct resolved *resolved,
                                       struct extent extent)
 {
-    if (resolved->algorithm != ALGORITHM_TORUS2D)
-        return (struct grid_choice){.grid = grid_nearest_square((int32_t)extent_devices(extent)),
-                                    .why = "nearest to a square"};
+    int32_t parts = (int32_t)scenario_parts(q->scenario), devices = (int32_t)extent_devices(extent);
+    if (resolved->algorithm != ALGORITHM_TORUS2D || parts > 1) {
+        struct grid grid = grid_nearest_square(devices / parts);
+        grid.tensor = parts > 1 ? parts : 0;
+        return (struct grid_choice){.grid = grid, .why = "nearest to a square"};
+    }
     return grid_choose(&(struct grid_question){
         .platform = q->platform,
         .nodes = extent.nodes,
@@ -160,7 +168,7 @@ static struct grid fitting_grid(int32_t devices, int64_t columns)
 {
     if (devices % columns)
         return grid_nearest_square(devices);
-    return (struct grid){(int32_t)columns, devices / (int32_t)columns};
+    return (struct grid){.columns = (int32_t)columns, .rows = devices / (int32_t)columns};
 }
 
 static void refuse_grid(struct question *q, int32_t devices)
@@ -184,12 +192,13 @@ static void refuse_grid(struct question *q, int32_t devices)
 static void find_grid(struct question *q, struct resolved *resolved)
 {
     int64_t columns = q->scenario->allreduce.columns, rows = q->scenario->allreduce.rows;
-    int64_t devices = extent_devices(resolved->cluster);
+    int32_t parts = scenario_parts(q->scenario) > 1 ? (int32_t)scenario_parts(q->scenario) : 0;
+    int64_t devices = extent_devices(resolved->cluster) / scenario_parts(q->scenario);
     resolved->baseline.grid = choose_grid(q, resolved, resolved->baseline).grid;
     if (columns && columns * rows != devices) {
         refuse_grid(q, (int32_t)devices);
     } else if (columns) {
-        resolved->cluster.grid = (struct grid){(int32_t)columns, (int32_t)rows};
+        resolved->cluster.grid = (struct grid){(int32_t)columns, (int32_t)rows, parts};
     } else {
         resolved->choice = choose_grid(q, resolved, resolved->cluster);
         resolved->cluster.grid = resolved->choice.grid;
@@ -302,7 +311,7 @@ static struct extent phase_extent(struct question *q, const struct resolved *res
     if (!phase->nodes)
         return extent;
     AUTOFREE char *key = base_format("training.phases.%d.nodes", index);
-    int64_t devices = phase->nodes * extent.devices_per_node;
+    int64_t devices = phase->nodes * extent.devices_per_node / scenario_parts(q->scenario);
     extent.nodes = (int32_t)phase->nodes;
     if (q->wish->real)
         blame(q, EXIT_UNAVAILABLE, key,
@@ -317,7 +326,7 @@ static struct extent phase_extent(struct question *q, const struct resolved *res
         blame(q, EXIT_DATA, key, "its %lld devices do not fill %lld columns of the grid",
               (long long)devices, (long long)q->scenario->allreduce.columns);
     else
-        extent.grid = fitting_grid((int32_t)devices, q->scenario->allreduce.columns);
+        extent.grid.rows = (int32_t)(devices / extent.grid.columns);
     struct err found = {0};
     if (!q->faults && platform_check_extent(q->platform, extent.nodes, extent.devices_per_node,
                                             extent.grid, &found))
@@ -404,7 +413,7 @@ static void check_interval(struct question *q, const char *key, double epochs,
     const struct scenario_phase *phase = q->scenario->training.phase.item;
     int64_t images = 0;
     for (int32_t i = 0; i < q->scenario->training.phase.count; i++) {
-        int64_t devices = extent_devices(resolved->phase[i]);
+        int64_t devices = extent_replicas(resolved->phase[i]);
         int64_t global = phase_batch(&phase[i], devices) * devices;
         images = global > images ? global : images;
     }
@@ -490,7 +499,7 @@ static void check_memory(struct question *q, int32_t index, int64_t devices, int
 static void resolving_check_phases(struct question *q, const struct resolved *resolved)
 {
     for (int32_t i = 0; i < q->scenario->training.phase.count; i++)
-        check_phase(q, i, extent_devices(resolved->phase[i]));
+        check_phase(q, i, extent_replicas(resolved->phase[i]));
     check_interval(q, "training.evaluate_every", q->scenario->training.evaluate_every, resolved);
     check_interval(q, "training.checkpoint.every", q->scenario->training.checkpoint.every,
                    resolved);
@@ -501,7 +510,7 @@ static void resolving_check_phases(struct question *q, const struct resolved *re
 static void resolving_check_memory(struct question *q, const struct resolved *resolved)
 {
     for (int32_t i = 0; i < q->scenario->training.phase.count; i++)
-        check_memory(q, i, extent_devices(resolved->phase[i]), resolved->most_images);
+        check_memory(q, i, extent_replicas(resolved->phase[i]), resolved->most_images);
 }
 
 /* ---- all together ---- */
@@ -553,6 +562,37 @@ static void count_cut(struct resolved *resolved, const struct scenario *s,
                          resolved->bucket;
 }
 
+/* Layers are shared inside of a node. */
+static void check_parallel(struct question *q, const struct resolved *resolved)
+{
+    int64_t parts = scenario_parts(q->scenario);
+    const int32_t each[] = {resolved->cluster.devices_per_node,
+                            resolved->baseline.devices_per_node};
+    static const char *const key[] = {"parallel.tensor", "baseline.devices_per_node"};
+    if (parts == 1)
+        return;
+    if (q->wish->real)
+        blame(q, EXIT_UNAVAILABLE, key[0],
+              "parallel.tensor is for predictions: devices train whole networks, each on data of "
+              "its own");
+    for (size_t i = 0; i < ARRAY_SIZE(each) && !q->faults; i++)
+        if (each[i] % parts)
+            blame(q, EXIT_DATA, key[i],
+                  "%lld devices that share layers do not fill a node of %d; parallel.tensor must "
+                  "divide that",
+                  (long long)parts, each[i]);
+    if (!q->faults && !platform_nodes(q->platform))
+        blame(q, EXIT_DATA, "parallel.tensor", "devices of %s are not in nodes, which share layers",
+              platform_name(q->platform));
+    if (resolved->order != RANK_ORDER_ROW)
+        blame(q, EXIT_USAGE, NULL, "--order has no effect where devices of a node share layers");
+    if (resolved->algorithm == ALGORITHM_TORUS2D && resolved->column_algorithm == ALGORITHM_NCCL)
+        blame(q, EXIT_DATA, "parallel.tensor",
+              "NCCL's columns take one rank of each node, which "
+              "has %lld for each layer; use allreduce.algorithm: nccl",
+              (long long)parts);
+}
+
 static void check_all(struct question *q, const struct resolved *resolved)
 {
     resolving_check_phases(q, resolved);
@@ -593,6 +633,8 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
         channel_count(scenario->allreduce.channels, resolved->cluster.devices_per_node);
     if (!q.faults)
         find_baseline(&q, resolved->cluster, &resolved->baseline);
+    if (!q.faults)
+        check_parallel(&q, resolved);
     if (!q.faults)
         find_grid(&q, resolved);
     if (!q.faults)

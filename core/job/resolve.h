@@ -76,8 +76,10 @@ struct resolved {
  * that the recipe of a target does not know, phases that reach the target before the last, groups
  * of batch norm that do not fill a node, a number format or NCCL that the platform lacks, a batch
  * that does not fit the memory of a device (core/schedule/memory.h, with the workspace that a
- * convolution on a GPU may need).  The exit code is 64 when wish->nodes is what does not fit or
- * wish->order has no effect, 69 when a target shall be trained for, else 65. */
+ * convolution on a GPU may need), devices that share layers but do not fill a node, or on a
+ * platform without nodes.  @model is that of one of them.  The exit code is 64 when wish->nodes is
+ * what does not fit or wish->order has no effect, 69 when a target shall be trained for, else 65.
+ */
 int resolved_build(struct resolved *resolved, const struct scenario *scenario,
                    const struct platform *platform, const struct software *software,
                    const struct model *model, const struct wish *wish, struct err *err);
@@ -91,6 +93,9 @@ void resolved_release(struct resolved *resolved);
 
 /** The number of devices. */
 int64_t extent_devices(struct extent extent);
+
+/** Of groups of devices that have a batch each: all, unless they share layers. */
+int64_t extent_replicas(struct extent extent);
 
 /** Devices of each node of @scenario's cluster: those it gives, or all that a node of @platform
  * has.

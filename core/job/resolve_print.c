@@ -19,6 +19,8 @@ static void print_extent(struct text *out, const char *name, struct extent exten
     if (grid)
         text_add(out, ", grid of %d column%s x %d row%s", extent.grid.columns,
                  base_plural(extent.grid.columns), extent.grid.rows, base_plural(extent.grid.rows));
+    if (extent.grid.tensor > 1)
+        text_add(out, ", %d of which share each layer", extent.grid.tensor);
     text_add(out, "\n");
 }
 

@@ -55,12 +55,14 @@ void nccl_add_level(struct nccl_world *world, int32_t nodes, double bandwidth, d
                             .tree_passes = most_tree_edges(world->nodes, nodes) / 2.};
 }
 
-struct nccl_world nccl_column(const struct nccl_world *world)
+struct nccl_world nccl_part(const struct nccl_world *world, int32_t each, int32_t nodes)
 {
     struct nccl_world column = *world;
-    int32_t beside = world->ranks / world->nodes;
-    column.ranks = world->nodes;
-    column.nvswitch = false;
+    int32_t beside = world->ranks / world->nodes / each;
+    column.ranks = each * nodes;
+    column.nodes = nodes;
+    column.nvswitch = each > 1 && world->nvswitch;
+    column.level_count = nodes > 1 ? world->level_count : 0;
     column.inter_bandwidth /= beside;
     column.inter_channels = (world->inter_channels - 1) / beside + 1;
     for (int32_t i = 0; i < column.level_count; i++)

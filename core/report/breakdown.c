@@ -7,7 +7,15 @@
 
 /* Activities of a rank; the first that applies is used: compute hides communication, and
  * communication hides waiting for input. */
-enum activity { BUSY_COMPUTE, BUSY_OPTIMIZER, BUSY_COLUMN, BUSY_ROW, BUSY_INPUT, ACTIVITY_COUNT };
+enum activity {
+    BUSY_COMPUTE,
+    BUSY_OPTIMIZER,
+    BUSY_TENSOR,
+    BUSY_COLUMN,
+    BUSY_ROW,
+    BUSY_INPUT,
+    ACTIVITY_COUNT
+};
 
 static enum activity step_activity(const struct step *step)
 {
@@ -16,6 +24,8 @@ static enum activity step_activity(const struct step *step)
         return BUSY_ROW;
     case LANE_COLUMN:
         return BUSY_COLUMN;
+    case LANE_TENSOR:
+        return BUSY_TENSOR;
     case LANE_INPUT:
         return BUSY_INPUT;
     default:
@@ -102,7 +112,8 @@ struct breakdown report_breakdown(const struct schedule *schedule, struct slowdo
             now++;
         if (now < ACTIVITY_COUNT)
             spent[now] += event[i + 1].time - event[i].time;
-        if (now == BUSY_COMPUTE && running[BUSY_ROW] + running[BUSY_COLUMN] > 0)
+        if (now == BUSY_COMPUTE &&
+            running[BUSY_ROW] + running[BUSY_COLUMN] + running[BUSY_TENSOR] > 0)
             beside += event[i + 1].time - event[i].time;
     }
     double slowed = beside * slowdown.compute / (1 + slowdown.compute);
@@ -110,9 +121,11 @@ struct breakdown report_breakdown(const struct schedule *schedule, struct slowdo
                              .slower = difference(time, to - from),
                              .compute = spent[BUSY_COMPUTE] - slowed,
                              .slowed = slowed,
-                             .exposed_communication = spent[BUSY_ROW] + spent[BUSY_COLUMN],
+                             .exposed_communication =
+                                 spent[BUSY_ROW] + spent[BUSY_COLUMN] + spent[BUSY_TENSOR],
                              .exposed_row = spent[BUSY_ROW],
                              .exposed_column = spent[BUSY_COLUMN],
+                             .exposed_tensor = spent[BUSY_TENSOR],
                              .input_wait = spent[BUSY_INPUT]};
     step.other =
         difference(to - from, spent[BUSY_COMPUTE] + step.exposed_communication + step.input_wait);

@@ -9,14 +9,14 @@
 /** Where the time of one step goes, on the rank that finishes last [s]; sums to time. */
 struct breakdown {
     double time;
-    double compute;                     /**< forward, loss and backward, of a rank that nothing
-                                             slows down */
-    double slowed;                      /**< computing longer because a collective is in flight */
-    double slower;                      /**< waiting for the slowest rank to compute */
-    double exposed_communication;       /**< waiting for a collective while not computing */
-    double exposed_row, exposed_column; /**< the same, by the axis waited for */
-    double input_wait;                  /**< waiting for input */
-    double other;                       /**< optimizer and whatever is left */
+    double compute;               /**< forward, loss and backward, of a rank that nothing
+                                       slows down */
+    double slowed;                /**< computing longer because a collective is in flight */
+    double slower;                /**< waiting for the slowest rank to compute */
+    double exposed_communication; /**< waiting for a collective while not computing */
+    double exposed_row, exposed_column, exposed_tensor; /**< the same, by the axis waited for */
+    double input_wait;                                  /**< waiting for input */
+    double other;                                       /**< optimizer and whatever is left */
 };
 
 /** Split the last iteration of @trace, which ran without noise and with @slowdown; with noise a

@@ -22,10 +22,13 @@ static struct report_exchanges last_iteration(const struct schedule *schedule,
     return list;
 }
 
-/* What hides a collective: compute hides all, and a column's hides a row's. */
+/* What hides a collective: compute hides all, and a layer's hides a
+ * bucket's, and a column's a row's. */
 static bool hides(const struct step *step, const struct step *hidden)
 {
-    return step->lane == LANE_COMPUTE || (step->lane == LANE_COLUMN && hidden->lane == LANE_ROW);
+    bool row = hidden->lane == LANE_ROW, column = hidden->lane == LANE_COLUMN;
+    return step->lane == LANE_COMPUTE || (step->lane == LANE_TENSOR && (row || column)) ||
+           (step->lane == LANE_COLUMN && row);
 }
 
 static int compare(const void *a, const void *b)
@@ -132,7 +135,7 @@ static const struct answer_column step_rows[] = {
     COLUMN("name", name, .help = "a collective, or a part of one, of the last phase's step"),
     COLUMN("bucket", collective.bucket, .help = "bucket of gradients, from 0"),
     COLUMN("axis", collective.axis, .words = axis_names,
-           .help = "row, column or world: which ranks take part"),
+           .help = "row, column, world or tensor: which ranks take part"),
     COLUMN("bytes", collective.bytes, .help = "full vector on one rank"),
 };
 static const struct answer_columns step_columns = COLUMNS(NULL, step_rows);

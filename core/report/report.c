@@ -144,6 +144,8 @@ static const struct answer_column result_rows[] = {
            .help = "waiting for a collective of a row; null if the job has no rows"),
     COLUMN("step.exposed_column_s", result.step.exposed_column, .null = true,
            .help = "waiting for a collective of a column; null if the job has no rows"),
+    COLUMN("step.exposed_tensor_s", result.step.exposed_tensor, .absent = true,
+           .help = "waiting for what devices that share layers exchange, if any do"),
     COLUMN("step.slowed_s", result.step.slowed,
            .help = "computing longer because a collective is in flight"),
     COLUMN("step.slower_ranks_s", result.step.slower,
@@ -203,6 +205,8 @@ static void leave_out(struct result *result)
     const struct interval none = {NAN, NAN};
     if (!result->grid.columns)
         result->step.exposed_row = result->step.exposed_column = NAN;
+    if (!(result->step.exposed_tensor > 0))
+        result->step.exposed_tensor = NAN;
     if (!result->strong.batch)
         result->strong = (struct scaling){.efficiency = NAN, .likely = none};
     if (!result->bill.origin)
@@ -299,6 +303,8 @@ static void print_step(struct text *out, const struct result *result)
         print_part(out, "    in rows", step->exposed_row, step->time);
         print_part(out, "    in columns", step->exposed_column, step->time);
     }
+    if (step->exposed_tensor > 0)
+        print_part(out, "    inside of layers", step->exposed_tensor, step->time);
     print_part(out, "  input wait", step->input_wait, step->time);
     print_part(out, "  optimizer and other", step->other, step->time);
 }

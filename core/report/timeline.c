@@ -65,8 +65,7 @@ static void timeline_put_name(FILE *file, const char *name)
 /* ---- Kineto ---- */
 
 enum {
-    MARK_THREAD = LANE_COUNT, /* the row of step marks, below the lanes */
-    RANKS_SHOWN = 8,          /* members of a process group that are spelled out */
+    RANKS_SHOWN = 8, /* members of a process group that are spelled out */
 };
 
 /* The least time that Chrome's format tells apart in viewers [s]. */
@@ -175,7 +174,7 @@ static void put_process(FILE *file, const struct schedule *schedule, const struc
     for (int32_t lane = 0; lane < LANE_COUNT; lane++)
         if (schedule_lane(schedule, lane))
             put_thread(file, process, lane, schedule_lane(schedule, lane));
-    put_thread(file, process, MARK_THREAD, "iterations");
+    put_thread(file, process, schedule_lanes(schedule), "iterations"); /* below the lanes */
 }
 
 static void put_arrow_end(FILE *file, const struct schedule *schedule, const struct view *view,
@@ -213,13 +212,13 @@ static void put_arrows(FILE *file, const struct schedule *schedule, struct view 
     free(of);
 }
 
-static void put_mark(FILE *file, const struct view *view, const struct span *span, double begin,
-                     double end)
+static void put_mark(FILE *file, int32_t thread, const struct view *view, const struct span *span,
+                     double begin, double end)
 {
     fprintf(file,
             ",\n{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"ProfilerStep#%d\", "
             "\"pid\": %d, \"tid\": %d, \"ts\": %.6f, \"dur\": %.6f, \"args\": {}}",
-            span->iteration, process_of(view, span->rank), MARK_THREAD, begin * 1e6,
+            span->iteration, process_of(view, span->rank), thread, begin * 1e6,
             (end - begin) * 1e6);
 }
 
@@ -251,7 +250,7 @@ static void put_marks_and_events(FILE *file, const struct schedule *schedule, st
             end = span[i].end;
         if (!next || next->rank != span[i].rank || next->iteration != span[i].iteration) {
             put_arrows(file, schedule, view, span + first, i + 1 - first);
-            put_mark(file, view, &span[i], begin, end);
+            put_mark(file, schedule_lanes(schedule), view, &span[i], begin, end);
             begin = end;
             first = i + 1;
         }
@@ -399,7 +398,7 @@ static void put_paje_containers(FILE *file, const struct schedule *schedule,
         if (i > 0 && span[i - 1].rank == rank)
             continue;
         fprintf(file, "%d 0 r%d RANK 0 \"rank%d\"\n", PAJE_CREATE, rank, rank);
-        for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
+        for (int32_t lane = 0; lane < schedule_lanes(schedule); lane++) {
             const char *name = schedule_lane(schedule, lane);
             fprintf(file, "%d 0 r%dl%d LANE r%d \"rank%d %s\"\n", PAJE_CREATE, rank, lane, rank,
                     rank, name ? name : "idle");
@@ -407,13 +406,14 @@ static void put_paje_containers(FILE *file, const struct schedule *schedule,
     }
 }
 
-static void put_paje_ends(FILE *file, const struct span *span, int64_t count, double end)
+static void put_paje_ends(FILE *file, const struct schedule *schedule, const struct span *span,
+                          int64_t count, double end)
 {
     for (int64_t i = 0; i < count; i++) {
         int32_t rank = span[i].rank;
         if (i > 0 && span[i - 1].rank == rank)
             continue;
-        for (int32_t lane = 0; lane < LANE_COUNT; lane++)
+        for (int32_t lane = 0; lane < schedule_lanes(schedule); lane++)
             fprintf(file, "%d %.12f LANE r%dl%d\n", PAJE_DESTROY, end, rank, lane);
         fprintf(file, "%d %.12f RANK r%d\n", PAJE_DESTROY, end, rank);
     }
@@ -449,7 +449,7 @@ int timeline_write_paje(FILE *file, const struct schedule *schedule, const struc
     put_paje_values(file, schedule);
     put_paje_containers(file, schedule, span, trace->span_count);
     double end = put_paje_states(file, schedule, span, trace->span_count);
-    put_paje_ends(file, span, trace->span_count, end);
+    put_paje_ends(file, schedule, span, trace->span_count, end);
     return 0;
 }
 

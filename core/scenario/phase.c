@@ -92,7 +92,8 @@ struct plan plan_build(const struct scenario *scenario, int64_t devices)
     plan.phase = base_alloc(plan.phase_count, sizeof(*plan.phase));
     for (int32_t i = 0; i < plan.phase_count; i++) {
         int64_t own = phase_devices(scenario, &wanted[i], devices);
-        int64_t batch = phase_batch(&wanted[i], own), global = batch * own;
+        int64_t replicas = own / scenario_parts(scenario);
+        int64_t batch = phase_batch(&wanted[i], replicas), global = batch * replicas;
         plan.phase[i] = (struct phase){
             .epochs = wanted[i].epochs,
             .devices = own,

@@ -54,8 +54,8 @@ int64_t phase_devices(const struct scenario *scenario, const struct scenario_pha
  * is rounded as the phase says, down when it must be exact (resolved_build() refuses that). */
 int64_t phase_batch(const struct scenario_phase *phase, int64_t devices);
 
-/** Lay out the phases of @scenario for a cluster of @devices devices, which resolved_build() has
- * checked; release with plan_release(). */
+/** Lay out the phases of @scenario for a cluster of @devices devices, of which scenario_parts()
+ * take each batch together, which resolved_build() has checked; release with plan_release(). */
 struct plan plan_build(const struct scenario *scenario, int64_t devices);
 
 void plan_release(struct plan *plan);

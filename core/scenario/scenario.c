@@ -32,6 +32,11 @@ static void resolve_phases(struct scenario *scenario)
     }
 }
 
+int64_t scenario_parts(const struct scenario *scenario)
+{
+    return scenario->parallel.tensor > 1 ? scenario->parallel.tensor : 1;
+}
+
 int64_t scenario_tokens(const struct scenario *scenario)
 {
     return scenario->model.tokens ? scenario->model.tokens : scenario->model.transformer.sequence;

@@ -103,9 +103,11 @@ struct transformer {
     int64_t layers, hidden, heads, kv_heads, ffn;
     int64_t experts, active; /**< feed-forward networks of a layer, and those a position uses */
     int64_t vocab;
-    int64_t positions, segments;        /**< rows of the learned tables */
-    int64_t patch;                      /**< of a picture [pixels]; 0: it reads tokens */
-    double predicted;                   /**< share of the positions whose token is predicted */
+    int64_t positions, segments; /**< rows of the learned tables */
+    int64_t patch;               /**< of a picture [pixels]; 0: it reads tokens */
+    int64_t tensor;   /**< ranks that share each layer, of one of which the network is; 0: 1 */
+    bool apart;       /**< between shared layers each has a part of the positions */
+    double predicted; /**< share of the positions whose token is predicted */
     int32_t gated, tied, bias, dropout; /**< enum transformer_choice */
     int32_t norm, position, head;
 };
@@ -192,6 +194,11 @@ struct scenario {
         } checkpoint;
     } training;
     struct {
+        int64_t tensor;   /**< ranks that share each layer; 0: none does */
+        bool sequence;    /**< between shared layers each has a part of the positions */
+        int64_t sharding; /**< ZeRO's stage, 1 to 3; 0: none */
+    } parallel;
+    struct {
         int32_t algorithm;        /**< enum algorithm */
         int32_t column_algorithm; /**< enum column_algorithm */
         int32_t channels;         /**< a word of channel_names */
@@ -275,6 +282,9 @@ int scenario_read_text(struct scenario *scenario, const char *name, const char *
  * assignments that change platform and device. */
 int scenario_explain(struct text *out, const char *path, const char *const *set, int32_t set_count,
                      struct err *err);
+
+/** Ranks that have one batch together, since they share its layers; at least 1. */
+int64_t scenario_parts(const struct scenario *scenario);
 
 /** Tokens of a sample without padding, as far as the job says them; 0: it does not. */
 int64_t scenario_tokens(const struct scenario *scenario);

@@ -378,6 +378,12 @@ static int check_checkpoint(const struct scenario *scenario, const struct node *
                         "no effect beside training.checkpoint.cost");
 }
 
+static int check_parallel(const struct scenario *scenario, const struct node *root, struct err *err)
+{
+    return check_pair(true, scenario->parallel.tensor > 1, "parallel.sequence", "parallel.tensor",
+                      root, err);
+}
+
 int scenario_check(const struct scenario *scenario, const struct node *root, struct err *err)
 {
     return check_grid(scenario, root, err) | check_column_algorithm(scenario, root, err) |
@@ -386,5 +392,5 @@ int scenario_check(const struct scenario *scenario, const struct node *root, str
            check_training(scenario, root, err) | check_learning_rate(scenario, root, err) |
            check_milestones(scenario, root, err) | check_execution(scenario, root, err) |
            check_noise(scenario, root, err) | check_input(scenario, root, err) |
-           check_checkpoint(scenario, root, err);
+           check_checkpoint(scenario, root, err) | check_parallel(scenario, root, err);
 }

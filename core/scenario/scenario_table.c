@@ -282,6 +282,13 @@ static const struct field scenario_rows[] = {
          "seconds from a failure until the work after the last checkpoint begins again; "
          "training.startup and the cost of a checkpoint, which is read, when not given; "
          "predictions only"),
+    INTEGER("parallel.tensor", parallel.tensor, "", 1, 1024,
+            "devices of a node that share each layer of a transformer: heads, features of the "
+            "feed-forward network and tokens are split; each batch is of so many devices "
+            "together; predictions only"),
+    SWITCH("parallel.sequence", parallel.sequence, "",
+           "between the layers that they share, each has a part of the positions: reduce-scatter "
+           "and all-gather in place of all-reduce; false when not given"),
     WORD("allreduce.algorithm", allreduce.algorithm, "ring", algorithm_names,
          "how gradients are summed over all devices"),
     WORD("allreduce.column_algorithm", allreduce.column_algorithm, "ring", column_algorithm_names,

@@ -45,6 +45,36 @@ static int64_t pass_bytes(const struct iteration *it, int32_t index, enum pass p
     return bytes + times * layer_weight_bytes(layer, filter ? gradient : compute);
 }
 
+/* The last step that what follows may need: all but gradients of weights. */
+static int32_t last_value(const struct schedule *schedule)
+{
+    int32_t id = schedule->step_count - 1;
+    while (schedule->step[id].kind != STEP_COMPUTE ||
+           schedule->step[id].compute.op == COMPUTE_BACKWARD_FILTER)
+        id--;
+    return id;
+}
+
+/* The exchange that was just added, or -1. */
+static int32_t awaited(const struct schedule *schedule)
+{
+    int32_t id = schedule->step_count - 1;
+    return id >= 0 && schedule->step[id].lane == LANE_TENSOR ? id : -1;
+}
+
+/* The ranks that share the layers around layer @index exchange its value, or its gradient. */
+static void add_exchange(struct schedule *schedule, const struct iteration *it, int32_t index,
+                         bool backward)
+{
+    const struct layer *layer = &it->model->layer[index];
+    int64_t in = shape_elements(layer->in), out = shape_elements(layer->out);
+    int64_t elements = it->batch * (in > out ? in : out);
+    if (layer->exchange[backward] != COLLECTIVE_OP_COUNT)
+        schedule_add_exchange(
+            schedule, layer->name, layer->exchange[backward], it->scenario->allreduce.algorithm,
+            elements * dtype_size(it->scenario->model.compute), last_value(schedule));
+}
+
 /* One step for the passes @from ... @to of a layer; waits for @dep (count). */
 static int32_t add_layer(struct schedule *schedule, const struct iteration *it, int32_t index,
                          enum compute_op op, enum pass from, enum pass to, const struct dep *dep,
@@ -66,15 +96,27 @@ static int32_t add_layer(struct schedule *schedule, const struct iteration *it, 
         step.compute.flops += it->batch * layer_flops(layer, pass);
         step.compute.bytes += pass_bytes(it, index, pass);
     }
-    return schedule_add(schedule, step, dep, count);
+    struct dep all[4];
+    assert(count < (int32_t)ARRAY_SIZE(all));
+    for (int32_t i = 0; i < count; i++)
+        all[i] = dep[i];
+    if (awaited(schedule) >= 0)
+        all[count++] = (struct dep){awaited(schedule), 0};
+    return schedule_add(schedule, step, all, count);
 }
 
 /* Steps of one pass forward, loss and backward, without exchanges. */
 static int32_t pass_steps(const struct model *model)
 {
     int32_t steps = 1;
-    for (int32_t i = 0; i < model->layer_count; i++)
-        steps += layer_has_arithmetic(&model->layer[i]) && !model->layer[i].first ? 3 : 2;
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        const struct layer *layer = &model->layer[i];
+        if (layer->exchanged)
+            steps += (layer->exchange[0] != COLLECTIVE_OP_COUNT) +
+                     (layer->exchange[1] != COLLECTIVE_OP_COUNT);
+        else
+            steps += layer_has_arithmetic(layer) && !layer->first ? 3 : 2;
+    }
     return steps;
 }
 
@@ -126,7 +168,10 @@ static void add_forward(struct schedule *schedule, const struct iteration *it, i
             dep[count++] = (struct dep){ready, 0};
         if (gather >= 0)
             dep[count++] = (struct dep){gather, 0};
-        add_layer(schedule, it, i, COMPUTE_FORWARD, PASS_FORWARD, PASS_FORWARD, dep, count);
+        if (it->model->layer[i].exchanged)
+            add_exchange(schedule, it, i, false);
+        else
+            add_layer(schedule, it, i, COMPUTE_FORWARD, PASS_FORWARD, PASS_FORWARD, dep, count);
     }
 }
 
@@ -329,7 +374,10 @@ static int32_t add_pass(struct schedule *schedule, const struct iteration *it, i
     add_forward(schedule, it, micro == 0 ? ready : -1, micro == 0 ? list : NULL);
     add_loss(schedule, it);
     for (int32_t layer = it->model->layer_count - 1; layer >= 0; layer--) {
-        last = add_backward(schedule, it, layer);
+        if (it->model->layer[layer].exchanged)
+            add_exchange(schedule, it, layer, true);
+        else
+            last = add_backward(schedule, it, layer);
         if (exchanges)
             add_exchanges(schedule, it, list, layer, last);
     }
@@ -347,8 +395,11 @@ __attribute__((unused)) static bool iteration_check(const struct schedule *sched
     for (int32_t i = 0; i < schedule->step_count; i++)
         if (schedule->step[i].kind == STEP_COMPUTE)
             count[schedule->step[i].compute.op]++;
-    return count[COMPUTE_FORWARD] == passes * it->model->layer_count &&
-           count[COMPUTE_LOSS] == passes && schedule_find(schedule, ROLE_OPTIMIZER) >= 0 &&
+    int32_t layers = 0;
+    for (int32_t i = 0; i < it->model->layer_count; i++)
+        layers += !it->model->layer[i].exchanged;
+    return count[COMPUTE_FORWARD] == passes * layers && count[COMPUTE_LOSS] == passes &&
+           schedule_find(schedule, ROLE_OPTIMIZER) >= 0 &&
            count[COMPUTE_BACKWARD_DATA] + count[COMPUTE_BACKWARD_FILTER] >= count[COMPUTE_FORWARD];
 }
 
@@ -367,7 +418,7 @@ struct schedule *iteration_build(const struct iteration *it)
     schedule->channels = channels_of(it);
     schedule->chunk = (int64_t)scenario->allreduce.chunk;
     struct exchange_list list = {0};
-    if (grid_ranks(it->grid) > 1)
+    if (grid_axis_size(it->grid, AXIS_WORLD) > 1)
         list.bucket = bucket_build(it->model, scenario->model.gradients, it->bucket);
     list.done = base_alloc(list.bucket.count, sizeof(*list.done));
     list.sharded = iteration_shards(scenario, it->grid) > 1;

@@ -34,6 +34,14 @@
  * Source: Rajbhandari et al. 2020, "ZeRO: Memory optimizations toward training trillion parameter
  * models" (stage 1).  Kernels are assumed to be those of whole tensors.
  *
+ * Where ranks share layers (parallel.tensor), the network is that of one of them, and a layer that
+ * they exchange is a collective forward and one backward on a lane of its own.  What reads the
+ * value waits for it; backward, gradients of weights do not.  Left out: the sum over these ranks of
+ * the gradients of norms and biases, which each has of its part of the positions, and the second
+ * all-gather of a layer's input, which is kept instead.
+ * Source: Shoeybi et al. 2019, "Megatron-LM"; Korthikanti et al. 2022, "Reducing activation
+ * recomputation in large transformer models".
+ *
  * The all-reduces of two buckets never overlap: a torus all-reduce, or what is left of it before a
  * sharded optimizer, ends before the next begins, as on one CUDA stream.
  */
@@ -48,7 +56,8 @@ struct iteration {
     const struct scenario *scenario; /**< borrowed: precision, optimizer, all-reduce, input */
     enum fusion fusion;              /**< of the device's software */
     struct grid grid;
-    int32_t devices_per_node;        /**< for hierarchical all-reduce and groups of batch norm */
+    int32_t devices_per_node;        /**< with the same parameters: for hierarchical all-reduce and
+                                          groups of batch norm */
     int64_t batch;                   /**< images per rank; a multiple of micro_batch */
     int64_t micro_batch;             /**< images that pass through the network at once */
     int64_t bucket;                  /**< gradients in one all-reduce, at most [bytes] */

@@ -9,8 +9,10 @@ static int64_t value_elements(const struct model *model)
 {
     int64_t sum = 0, first = 0, second = 0;
     for (int32_t i = 0; i < model->layer_count; i++) {
-        int64_t elements = shape_elements(model->layer[i].out);
-        sum += elements;
+        const struct layer *layer = &model->layer[i];
+        int64_t elements = shape_elements(layer->out);
+        bool gathers = elements > shape_elements(layer->in);
+        sum += elements - (layer->exchanged && !gathers ? shape_elements(layer->in) : 0);
         if (elements > first) {
             second = first;
             first = elements;

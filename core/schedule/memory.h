@@ -5,7 +5,8 @@
  *
  * The sum includes the arrays that any implementation keeps: masters of the weights, their
  * gradients, the optimizer's state, a copy of the weights in the type of the arithmetic if that
- * differs, the value of every layer (kept for backward), the gradients of the largest two values,
+ * differs, the value of every layer (kept for backward; of a sum that ranks share,
+ * what is left of it), the gradients of the largest two values,
  * and the images read ahead.  Where the optimizer is sharded, a rank keeps its part of that state
  * alone, and of the masters if there is a copy to compute with; those of biases and batch norm,
  * which every rank then keeps, are left out.  A GPU that crops pictures itself also keeps some of

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "core/base/dtype.h"
+#include "core/collective/collective.h"
 
 /** Kind of layer. */
 enum layer_op {
@@ -115,6 +116,9 @@ struct layer {
     int64_t flops;                   /**< of another kind, forward, per image */
     int64_t elements;                /**< that another kind reads and writes; 0: inputs, output */
     int64_t parameters;              /**< its own weights and biases together */
+    bool exchanged; /**< no kernel: the ranks that share the layers around it exchange its value */
+    enum collective_op exchange[2]; /**< forward, and backward of its gradient;
+                                         COLLECTIVE_OP_COUNT: nothing */
 
     /* What follows from the inputs of all layers; kept by model_add() and model_add_residual(). */
     bool residual;   /**< a residual is added before the ReLU, fused here */

@@ -12,15 +12,25 @@ static const char *const step_role_name[] = {"none", "first-forward", "last-back
                                              "optimizer"};
 static_assert(ARRAY_SIZE(step_role_name) == ROLE_COUNT, "a name each");
 
-const char *const content_names[] = {"gradients", "parameters", "norms"};
+const char *const content_names[] = {"gradients", "parameters", "norms", "activations"};
 static_assert(ARRAY_SIZE(content_names) == CONTENT_COUNT, "a name each");
 
 const char *lane_name(enum lane lane)
 {
-    static const char *const name[] = {"compute", "row", "column", "input"};
+    static const char *const name[] = {"compute", "row", "column", "input", "tensor"};
     static_assert(ARRAY_SIZE(name) == LANE_COUNT, "a name each");
     assert(lane < LANE_COUNT);
     return name[lane];
+}
+
+bool lane_communicates(enum lane lane)
+{
+    return lane == LANE_ROW || lane == LANE_COLUMN || lane == LANE_TENSOR;
+}
+
+int32_t schedule_lanes(const struct schedule *schedule)
+{
+    return grid_axis_size(schedule->grid, AXIS_TENSOR) > 1 ? LANE_COUNT : LANE_TENSOR;
 }
 
 const char *const compute_op_names[] = {"forward",         "loss",      "backward-data",
@@ -95,9 +105,24 @@ static enum algorithm scattering(enum algorithm algorithm)
     return algorithm == ALGORITHM_NCCL ? ALGORITHM_NCCL : ALGORITHM_RING;
 }
 
+int32_t schedule_add_exchange(struct schedule *schedule, const char *name, enum collective_op op,
+                              enum algorithm algorithm, int64_t bytes, int32_t after)
+{
+    struct step step = {.kind = STEP_COLLECTIVE,
+                        .lane = LANE_TENSOR,
+                        .collective = {.op = op,
+                                       .content = CONTENT_ACTIVATIONS,
+                                       .axis = AXIS_TENSOR,
+                                       .algorithm = scattering(algorithm),
+                                       .bytes = bytes}};
+    struct dep dep = {after, 0};
+    snprintf(step.name, sizeof(step.name), "%s %s", name, collective_op_names[op]);
+    return schedule_add(schedule, step, &dep, 1);
+}
+
 static void keep_bucket(struct schedule *schedule, int64_t bytes)
 {
-    if (grid_ranks(schedule->grid) == 1)
+    if (grid_axis_size(schedule->grid, AXIS_WORLD) == 1)
         return;
     int32_t count = schedule->bucket_count++;
     schedule->bucket = base_room(schedule->bucket, count, sizeof(*schedule->bucket));
@@ -171,7 +196,7 @@ int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algori
                                        .bucket = bucket,
                                        .bytes = bytes}};
     if (algorithm == ALGORITHM_RING && schedule->channels > 1 &&
-        grid_ranks(schedule->grid) > group) {
+        grid_axis_size(schedule->grid, AXIS_WORLD) > group) {
         step.collective.group = group;
         step.collective.channels = schedule->channels;
     }
@@ -244,7 +269,7 @@ static const char *step_fault(const struct schedule *schedule, const struct step
         return "unknown kind";
     if (step->lane >= LANE_COUNT)
         return "unknown lane";
-    bool communicates = step->lane == LANE_ROW || step->lane == LANE_COLUMN;
+    bool communicates = lane_communicates(step->lane);
     if (communicates != (step->kind == STEP_COLLECTIVE))
         return communicates ? "not a collective, but on a lane of collectives"
                             : "a collective on the compute or input lane";
@@ -301,7 +326,7 @@ __attribute__((unused)) static bool rounds_check(const struct schedule *schedule
 int schedule_seal(struct schedule *schedule, struct err *err)
 {
     int status = schedule->step_count > 0 ? 0 : err_add(err, "schedule: no steps");
-    if (schedule->grid.columns < 1 || schedule->grid.rows < 1)
+    if (schedule->grid.columns < 1 || schedule->grid.rows < 1 || schedule->grid.tensor < 0)
         return err_add(err, "schedule: a grid without ranks");
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
@@ -386,9 +411,12 @@ const char *schedule_lane(const struct schedule *schedule, enum lane lane)
     bool world = false, grid = false;
     for (int32_t id = 0; id < schedule->step_count; id++)
         if (schedule->step[id].kind == STEP_COLLECTIVE) {
-            world |= schedule->step[id].collective.axis == AXIS_WORLD;
-            grid |= schedule->step[id].collective.axis != AXIS_WORLD;
+            enum axis axis = schedule->step[id].collective.axis;
+            world |= axis == AXIS_WORLD;
+            grid |= axis == AXIS_ROW || axis == AXIS_COLUMN;
         }
+    if ((int32_t)lane >= schedule_lanes(schedule))
+        return NULL;
     if (!world || grid || (lane != LANE_ROW && lane != LANE_COLUMN))
         return lane_name(lane);
     return lane == LANE_ROW ? "all-reduce" : NULL;
@@ -398,6 +426,8 @@ uint64_t schedule_hash(const struct schedule *schedule)
 {
     uint64_t hash = hash_integer(BASE_HASH_SEED, schedule->grid.columns);
     hash = hash_integer(hash, schedule->grid.rows);
+    if (schedule->grid.tensor > 1)
+        hash = hash_integer(hash_word(hash, "tensor"), schedule->grid.tensor);
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
         hash = hash_step(hash, step);

@@ -34,9 +34,17 @@ enum step_kind { STEP_COMPUTE, STEP_COLLECTIVE, STEP_INPUT, STEP_KIND_COUNT };
 extern const char *const step_kind_names[];
 
 /** A queue of a rank: one CUDA stream, one communicator, one thread, one simulated actor. */
-enum lane { LANE_COMPUTE, LANE_ROW, LANE_COLUMN, LANE_INPUT, LANE_COUNT };
+enum lane {
+    LANE_COMPUTE,
+    LANE_ROW,
+    LANE_COLUMN,
+    LANE_INPUT,
+    LANE_TENSOR, /**< collectives inside of layers; for predictions only */
+    LANE_COUNT,
+    LANE_EXECUTED = LANE_TENSOR /**< lanes that devices run */
+};
 
-/** "compute", "row", "column", "input". */
+/** "compute", "row", "column", "input", "tensor". */
 const char *lane_name(enum lane lane);
 
 /** What a compute step computes. */
@@ -56,13 +64,14 @@ extern const char *const compute_op_names[];
 /** What a collective carries. */
 enum collective_content {
     CONTENT_GRADIENTS,
-    CONTENT_PARAMETERS, /**< that each rank of the axis has updated a shard of */
-    CONTENT_NORMS,      /**< sums of squares over those shards, and gradients that no shard
-                             keeps, in fp32 */
+    CONTENT_PARAMETERS,  /**< that each rank of the axis has updated a shard of */
+    CONTENT_NORMS,       /**< sums of squares over those shards, and gradients that no shard
+                              keeps, in fp32 */
+    CONTENT_ACTIVATIONS, /**< of layers that the ranks of the axis share, and their gradients */
     CONTENT_COUNT
 };
 
-/** "gradients", "parameters", "norms". */
+/** "gradients", "parameters", "norms", "activations". */
 extern const char *const content_names[];
 
 /** What a step is to its iteration, for back ends that report on it. */
@@ -168,6 +177,11 @@ int32_t schedule_add_reduce_scatter(struct schedule *schedule, enum algorithm al
 int32_t schedule_add_all_gather(struct schedule *schedule, enum algorithm algorithm, int32_t bucket,
                                 int64_t bytes, struct dep after);
 
+/** Append what the ranks that share a layer exchange of its value, or of its gradient, of @bytes,
+ * once step @after is done: by NCCL, or as a ring.  @return its id. */
+int32_t schedule_add_exchange(struct schedule *schedule, const char *name, enum collective_op op,
+                              enum algorithm algorithm, int64_t bytes, int32_t after);
+
 /** Append the all-reduce of @bytes of norms among all ranks, once step @after is done: by NCCL, or
  * by halving and doubling, of 2 log2 n rounds, because the message is small.  Several rows of a
  * torus each have all shards, but only one all-reduce of all gives all the same bits.  @return its
@@ -182,15 +196,21 @@ enum axis schedule_sharded(const struct schedule *schedule);
  * @return 0, or -1: unknown kind, lane, op, axis or algorithm; negative count; a dependency on
  * itself, on a later step at distance 0, on a missing step or at a negative distance; a role on two
  * steps, or on one that computes nothing; a collective on the compute or input lane, or another
- * step on the row or column lane; an algorithm that cannot compute its op or (NCCL) its axis, a
+ * step on a lane of collectives; an algorithm that cannot compute its op or (NCCL) its axis, a
  * group that does not divide the ranks; no steps. */
 int schedule_seal(struct schedule *schedule, struct err *err);
 
 /** The step that has @role (not ROLE_NONE), or -1. */
 int32_t schedule_find(const struct schedule *schedule, enum step_role role);
 
+/** Whether collectives run on @lane. */
+bool lane_communicates(enum lane lane);
+
+/** How many lanes @schedule has: LANE_COUNT, or, where no layer is split, LANE_TENSOR. */
+int32_t schedule_lanes(const struct schedule *schedule);
+
 /** What people call a lane: "all-reduce" in place of "row" where there are no rows and columns, and
- * NULL in place of "column". */
+ * NULL in place of "column"; NULL in place of "tensor" where no layer is split. */
 const char *schedule_lane(const struct schedule *schedule, enum lane lane);
 
 /** A hash of every field that a back end reads.  Names, shapes and amounts are not hashed: FLOP and

@@ -42,9 +42,12 @@ void schedule_print(struct text *out, const struct schedule *schedule)
     assert(schedule->sealed);
     text_add(out,
              "schedule %016" PRIx64 ": %" PRId32 " steps, grid of %" PRId32 " columns x %" PRId32
-             " rows\n",
+             " rows",
              schedule_hash(schedule), schedule->step_count, schedule->grid.columns,
              schedule->grid.rows);
+    if (schedule->grid.tensor > 1)
+        text_add(out, " x %" PRId32 " parts of layers", schedule->grid.tensor);
+    text_add(out, "\n");
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
         text_add(out, "%4" PRId32 "  %-10s  %-10s  %-40s  ", id,
@@ -100,7 +103,7 @@ static const struct answer_column collective_rows[] = {
            .help = "kind of compute, or collective"),
     COLUMN("content", collective.content, .words = content_names,
            .help = "gradients, parameters or norms of a sharded optimizer"),
-    COLUMN("axis", collective.axis, .words = axis_names, .help = "row, column or world"),
+    COLUMN("axis", collective.axis, .words = axis_names, .help = "row, column, world or tensor"),
     COLUMN("algorithm", collective.algorithm, .words = algorithm_names,
            .help = "of the collective"),
     COLUMN("bucket", collective.bucket, .help = "bucket of gradients, from 0"),

@@ -91,8 +91,8 @@ struct device_state {
     struct kernel_tensor *tensor; /**< (tensors) in the host's memory */
     struct kernel_parameters parameters;
     struct scratch scratch;
-    struct stream *stream;                 /**< for work between iterations */
-    struct event *fork, *join[LANE_COUNT]; /**< of a capture */
+    struct stream *stream;                    /**< for work between iterations */
+    struct event *fork, *join[LANE_EXECUTED]; /**< of a capture */
 };
 
 /** Padded number of channels. */

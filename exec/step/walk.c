@@ -11,7 +11,7 @@ struct walker {
     int32_t depth;
     int32_t first_forward, last_backward, optimizer; /* steps */
     int32_t norms;                                   /* the step, or -1 */
-    struct stream *stream[LANE_COUNT];
+    struct stream *stream[LANE_EXECUTED];
     struct event *origin, *gathered;
     struct event **begin, **end;  /* (depth, steps) */
     struct event **first, **last; /* (depth) around an iteration launched whole */
@@ -65,7 +65,7 @@ struct walker *walker_new(const struct walk *walk)
         walker->first[i] = ops->streams->event_new();
         walker->last[i] = ops->streams->event_new();
     }
-    for (int32_t lane = 0; lane < LANE_COUNT; lane++)
+    for (int32_t lane = 0; lane < LANE_EXECUTED; lane++)
         walker->stream[lane] = ops->streams->stream_new();
     walker->first_forward = step_with(walk->schedule, ROLE_FIRST_FORWARD);
     walker->last_backward = step_with(walk->schedule, ROLE_LAST_BACKWARD);
@@ -84,7 +84,7 @@ void walker_free(struct walker *walker)
         return;
     const struct device_ops *ops = walker->walk.device_ops;
     int64_t events = (int64_t)walker->depth * walker->walk.schedule->step_count;
-    for (int32_t lane = 0; lane < LANE_COUNT; lane++)
+    for (int32_t lane = 0; lane < LANE_EXECUTED; lane++)
         ops->streams->stream_free(walker->stream[lane]);
     for (int64_t i = 0; i < events; i++) {
         ops->streams->event_free(walker->begin[i]);

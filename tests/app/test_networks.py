@@ -180,6 +180,34 @@ class Networks(support.Case):
             self.assertGreater(answer("predict", job, "-banalytic")["step"]["compute_s"], 0, network)
             self.assertEqual("image" in job.read_text().split("precision")[0], network == "efficientnet-b0")
 
+    def test_devices_of_a_node_share_layers(self):
+        """Two nodes of 8: the simulator says what the closed form does, and what cannot be split is refused."""
+        job = self.write("shared.yaml", TRAINED.replace("global_batch: 4", "batch_per_device: 1").replace(
+            "t1-torus, nodes: 1", "dgx-a100, nodes: 2") % "gpt2" + "parallel: {tensor: 4}\n")
+        for words in ((), ("parallel.sequence=true",), ("parallel.tensor=2",), ("allreduce.algorithm=nccl",),
+                      ("allreduce.algorithm=hierarchical",), ("allreduce.algorithm=torus2d",),
+                      ("parallel.tensor=8", "model.heads=16"), ("allreduce.channels=all", "training.micro_batch=1",
+                                                                "training.phases.0.batch_per_device=3")):
+            words = ["--set=" + word for word in words]
+            closed, folded, full = (answer("predict", job, *more, *words) for more in (
+                ("-banalytic",), ("--grain=folded",), ("--grain=full",)))
+            self.assertGreater(closed["step"]["exposed_tensor_s"], 0)
+            self.assertAlmostEqual(folded["step_s"] / closed["step_s"], 1, delta=0.001, msg=words)
+            self.assertAlmostEqual(full["step_s"] / folded["step_s"], 1, delta=1e-9, msg=words)
+        self.assertEqual(closed["phases"][0]["global_batch"], 3 * 4)
+        self.assertIn("inside of layers", run("explain", job).stdout)
+        self.assertIn("4 of which share each layer", run("show", "job", job).stdout)
+        self.assertIn("tensor reduce-scatter", run("show", "schedule", job, "--set=parallel.sequence=true").stdout)
+        for *words, message in (("parallel.tensor=6", "do not fill a node of 8"),
+                               ("parallel.sequence=true", "parallel.tensor=3", "model.sequence, 1024"),
+                               ("parallel.tensor=8", "model.heads, 12, cannot be split"),
+                               ("model.network=toy", "layers of toy are not split"),
+                               ("model.network=mixtral-8x7b", "experts are not split yet"),
+                               ("parallel.tensor=null", "parallel.sequence=true", "no effect without"),
+                               ("cluster.platform=t1-torus", "do not fill a node of 1")):
+            self.assertIn(message, self.refused(65, "predict", job, *("--set=" + word for word in words)))
+        self.assertIn("parallel.tensor is for predictions", self.refused(69, "train", job, "-n1", "--dry-run"))
+
     def test_faults_are_told_where_they_are(self):
         faults = [
             ("conv2, kind: convolution", "conv1, kind: convolution", "7:12:.*two layers"),

@@ -30,6 +30,21 @@ TEST(finds_every_rank_again_at_its_place_on_every_axis)
     }
 }
 
+/* Of 4 columns and 3 rows, each rank is 2, side by side. */
+TEST(ranks_that_share_layers_are_neighbours)
+{
+    struct grid grid = {.columns = 4, .rows = 3, .tensor = 2};
+    assert_int_equal(grid_ranks(grid), 24);
+    assert_int_equal(grid_axis_size(grid, AXIS_WORLD), 12);
+    assert_int_equal(grid_axis_rank(grid, AXIS_TENSOR, 13, 0), 12);
+    assert_int_equal(grid_axis_rank(grid, AXIS_ROW, 13, 3), 15);
+    assert_int_equal(grid_axis_rank(grid, AXIS_COLUMN, 13, 2), 21);
+    assert_int_equal(grid_axis_rank(grid, AXIS_WORLD, 13, 11), 23);
+    for (int32_t rank = 0; rank < 24; rank++)
+        for (int32_t axis = 0; axis < AXIS_COUNT; axis++)
+            check_place(grid, (enum axis)axis, rank);
+}
+
 TEST(numbers_ranks_row_by_row)
 {
     struct grid grid = {.columns = 4, .rows = 3};

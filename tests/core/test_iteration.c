@@ -315,12 +315,59 @@ TEST(a_shard_moves_what_is_written_down)
     assert_int_equal(norms->compute.kernels + update->compute.kernels, 3 + 3);
 }
 
+static int64_t sum_exchanged(const struct schedule *schedule, enum collective_op op, int64_t *bytes)
+{
+    int64_t count = 0;
+    for (int32_t id = 0; id < schedule->step_count; id++)
+        if (schedule->step[id].lane == LANE_TENSOR && schedule->step[id].collective.op == op) {
+            *bytes += schedule->step[id].collective.bytes;
+            count++;
+        }
+    return count;
+}
+
+/* Four all-reduces a layer, of all values of its input, one of the tokens' values and one of the
+ * gradient of what the words are computed from; apart each is a reduce-scatter and an all-gather.
+ * Source: Korthikanti et al. 2022. */
+TEST(ranks_that_share_layers_exchange_their_values)
+{
+    struct err err = {0};
+    struct scenario scenario = example_scenario();
+    scenario.allreduce.algorithm = ALGORITHM_RING;
+    const int64_t passes = 2, each = 2 * 1024 * 768 * 2, times = passes * (4 * 12 + 2);
+    for (int apart = 0; apart < 2; apart++) {
+        const struct transformer keys = {.tensor = 4, .apart = apart};
+        OWN(model) *part = network_open(NULL, "gpt2", 224, 1000, &keys, &err);
+        assert_ok(part, err);
+        struct iteration it = example_iteration(part, &scenario);
+        it.grid = (struct grid){.columns = 2, .rows = 1, .tensor = 4};
+        it.batch = 4;
+        it.micro_batch = 2;
+        OWN(schedule) *schedule = iteration_build(&it);
+        int64_t bytes[COLLECTIVE_OP_COUNT] = {0}, count[COLLECTIVE_OP_COUNT];
+        for (enum collective_op op = 0; op < COLLECTIVE_OP_COUNT; op++) {
+            count[op] = sum_exchanged(schedule, op, &bytes[op]);
+            assert_int_equal(count[op], (op == COLLECTIVE_ALL_REDUCE) != apart ? times : 0);
+            assert_int_equal(bytes[op], count[op] * each);
+        }
+        const char *name =
+            apart ? "layer1.attention.enter reduce-scatter" : "layer1.attention.enter all-reduce";
+        int32_t exchange = require_step(schedule, name);
+        assert_true(
+            depends(schedule, exchange, require_step(schedule, "layer1.query backward-data"), 0));
+        assert_true(depends(schedule, require_step(schedule, "layer1.attention.norm backward-data"),
+                            exchange, 0));
+        assert_false(
+            depends(schedule, require_step(schedule, "layer1.query backward-filter"), exchange, 0));
+    }
+}
+
 TEST(one_rank_communicates_nothing)
 {
     struct scenario scenario = example_scenario();
     OWN(model) *model = network("resnet50", 224);
     struct iteration it = example_iteration(model, &scenario);
-    it.grid = (struct grid){1, 1};
+    it.grid = (struct grid){.columns = 1, .rows = 1};
     OWN(schedule) *schedule = iteration_build(&it);
     for (int32_t id = 0; id < schedule->step_count; id++)
         assert_int_not_equal(schedule->step[id].kind, STEP_COLLECTIVE);
@@ -344,7 +391,7 @@ TEST(columns_run_what_they_are_told)
     struct scenario scenario = example_scenario();
     OWN(model) *model = network("toy", 32);
     struct iteration it = example_iteration(model, &scenario);
-    it.grid = (struct grid){4, 2};
+    it.grid = (struct grid){.columns = 4, .rows = 2};
     scenario.allreduce.algorithm = ALGORITHM_TORUS2D;
     it.column_algorithm = ALGORITHM_DOUBLE_TREE;
     OWN(schedule) *schedule = iteration_build(&it);
@@ -420,8 +467,9 @@ TEST(evaluation_runs_forward_only)
 TEST(a_lone_all_reduce_can_be_built)
 {
     struct err err = {0};
-    OWN(schedule) *schedule = iteration_build_all_reduce(
-        (struct all_reduce){.algorithm = ALGORITHM_TORUS2D}, (struct grid){4, 2}, 4, 1000, &err);
+    OWN(schedule) *schedule =
+        iteration_build_all_reduce((struct all_reduce){.algorithm = ALGORITHM_TORUS2D},
+                                   (struct grid){.columns = 4, .rows = 2}, 4, 1000, &err);
     assert_int_equal(schedule->step_count, 3);
     assert_true(schedule->sealed);
 }
@@ -430,11 +478,11 @@ TEST(refuses_an_all_reduce_of_one_rank_or_broken_nodes)
 {
     HELD(err) err = {0};
     assert_null(iteration_build_all_reduce((struct all_reduce){.algorithm = ALGORITHM_RING},
-                                           (struct grid){1, 1}, 4, 1000, &err));
+                                           (struct grid){.columns = 1, .rows = 1}, 4, 1000, &err));
     assert_string_equal(err.text, "an all-reduce needs at least 2 ranks\n");
     err_release(&err);
     assert_null(iteration_build_all_reduce((struct all_reduce){.algorithm = ALGORITHM_HIERARCHICAL},
-                                           (struct grid){3, 2}, 4, 1000, &err));
+                                           (struct grid){.columns = 3, .rows = 2}, 4, 1000, &err));
     assert_string_equal(err.text, "a hierarchical all-reduce needs whole nodes: 6 ranks are no "
                                   "multiple of 4 devices per node\n");
 }

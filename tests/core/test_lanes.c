@@ -29,7 +29,7 @@ static void add(struct schedule *schedule, enum step_kind kind, enum lane lane, 
 static struct schedule *overlapped(void)
 {
     struct err err = {0};
-    struct schedule *schedule = schedule_new((struct grid){4, 1});
+    struct schedule *schedule = schedule_new((struct grid){.columns = 4, .rows = 1});
     add(schedule, STEP_COMPUTE, LANE_COMPUTE, -1);
     add(schedule, STEP_COLLECTIVE, LANE_ROW, FIRST);
     add(schedule, STEP_COMPUTE, LANE_COMPUTE, -1);

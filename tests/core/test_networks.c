@@ -121,6 +121,26 @@ TEST(counts_all_experts_and_computes_with_some)
     assert_near(used / 1e9, 12.9, 0.2);
 }
 
+/* Of 8 ranks each has all norms, and an eighth of all else. */
+TEST(parts_of_a_network_add_up_to_it)
+{
+    struct err err = {0};
+    const struct transformer keys[] = {
+        {0}, {.tensor = 8}, {.tensor = 8, .apart = true}, {.tensor = 8, .heads = 12}};
+    OWN(model) *whole = network_open(NULL, "llama-3-8b", 224, 1000, &keys[0], &err);
+    const int64_t norms = (2 * 32 + 1) * 4096;
+    for (int i = 1; i < 3; i++) {
+        OWN(model) *part = network_open(NULL, "llama-3-8b", 224, 1000, &keys[i], &err);
+        assert_ok(part, err);
+        assert_int_equal(8 * (model_parameters(part) - norms) + norms, model_parameters(whole));
+        for (enum pass pass = 0; pass < PASS_COUNT; pass++)
+            assert_int_equal(8 * model_flops(part, pass), model_flops(whole, pass));
+    }
+    assert_null(network_open(NULL, "gpt2", 224, 1000, &keys[3], &err));
+    assert_non_null(strstr(err.text, "model.heads, 12, cannot be split in 8"));
+    err_release(&err);
+}
+
 static int64_t forward_multiply_adds(const char *name)
 {
     OWN(model) *model = build(name, 224, 1000);

@@ -15,7 +15,7 @@ enum { FORWARD, BACKWARD, ROW, COLUMN, INPUT, OPTIMIZER };
 /* A schedule of the six steps above. */
 static struct schedule *six_steps(void)
 {
-    struct schedule *schedule = schedule_new((struct grid){2, 2});
+    struct schedule *schedule = schedule_new((struct grid){.columns = 2, .rows = 2});
     struct step step[] = {
         {.lane = LANE_COMPUTE, .compute = {.op = COMPUTE_FORWARD}},
         {.lane = LANE_COMPUTE, .compute = {.op = COMPUTE_BACKWARD_FILTER}},
@@ -173,8 +173,8 @@ TEST(any_trace_sums_to_its_time)
 TEST(names_the_links_that_limit_an_axis)
 {
     static const struct link_kind kind[] = {{"fast", 75e9, 1e-6}, {"slow", 25e9, 5e-6}};
-    OWN(fabric) *fabric = fabric_lay_torus((struct grid){4, 4}, 2, kind, 0);
-    OWN(schedule) *schedule = schedule_new((struct grid){4, 4});
+    OWN(fabric) *fabric = fabric_lay_torus((struct grid){.columns = 4, .rows = 4}, 2, kind, 0);
+    OWN(schedule) *schedule = schedule_new((struct grid){.columns = 4, .rows = 4});
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 0, 1000, -1);
     assert_string_equal(fabric->tier_name[report_bottleneck(fabric, schedule, AXIS_ROW, NULL)],
                         "fast");

@@ -110,7 +110,8 @@ TEST(hashed_routes_are_spread_over_all_uplinks)
     const char *set[] = {"platform.network.routing=hashed", "platform.network.routing_seed=5"};
     OWN(platform) *platform = platform_read_changed(NULL, "abci", set, 2, NULL, &err);
     assert_non_null(platform);
-    OWN(fabric) *fabric = platform_fabric(platform, 67, 4, (struct grid){268, 1}, &err);
+    OWN(fabric) *fabric =
+        platform_fabric(platform, 67, 4, (struct grid){.columns = 268, .rows = 1}, &err);
     assert_int_equal(fabric->link_count, 67 * 34 + 2 * 2 * 24);
     AUTOFREE int32_t *routes = base_alloc(fabric->link_count, sizeof(*routes));
     for (int32_t from = 0; from < 4 * 34; from++)
@@ -140,7 +141,8 @@ static struct nccl_world nccl_on(const char *const *set, int32_t count, int32_t 
     struct err err = {0};
     OWN(platform) *platform = platform_read_changed(NULL, "abci", set, count, NULL, &err);
     assert_ok(platform, err);
-    OWN(fabric) *fabric = platform_fabric(platform, nodes, 4, (struct grid){4 * nodes, 1}, &err);
+    OWN(fabric) *fabric =
+        platform_fabric(platform, nodes, 4, (struct grid){.columns = 4 * nodes, .rows = 1}, &err);
     return fabric->nccl;
 }
 

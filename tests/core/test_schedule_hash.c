@@ -8,7 +8,7 @@
 
 static struct schedule *one_of_each(void)
 {
-    struct schedule *schedule = schedule_new((struct grid){4, 2});
+    struct schedule *schedule = schedule_new((struct grid){.columns = 4, .rows = 2});
     struct dep before = {0, 1};
     int32_t last = schedule_add(
         schedule,
@@ -109,7 +109,7 @@ TEST(hash_ignores_names)
 /* The expected value was computed apart, from the description of the hash. */
 TEST(hash_is_the_same_on_every_machine)
 {
-    OWN(schedule) *schedule = schedule_new((struct grid){34, 32});
+    OWN(schedule) *schedule = schedule_new((struct grid){.columns = 34, .rows = 32});
     struct step step = {.lane = LANE_COMPUTE, .compute = {.flops = 1000, .bytes = 10}};
     int32_t last = schedule_add(schedule, step, NULL, 0);
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 0, 4194304, last);

@@ -28,7 +28,7 @@ static int32_t add(struct schedule *schedule, enum step_kind kind, enum lane lan
 static struct schedule *overlapped(struct trace *trace, double exchange)
 {
     struct err err = {0};
-    struct schedule *schedule = schedule_new((struct grid){RANKS, 1});
+    struct schedule *schedule = schedule_new((struct grid){.columns = RANKS, .rows = 1});
     int32_t first = add(schedule, STEP_COMPUTE, LANE_COMPUTE, -1);
     int32_t early = add(schedule, STEP_COLLECTIVE, LANE_ROW, first);
     int32_t second = add(schedule, STEP_COMPUTE, LANE_COMPUTE, first);

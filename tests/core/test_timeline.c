@@ -17,7 +17,7 @@ static int open_fixture(void **state)
     struct fixture *fixture = base_alloc(1, sizeof(*fixture));
     struct step forward = {.kind = STEP_COMPUTE, .lane = LANE_COMPUTE, .name = "conv1 forward"};
     struct err err = {0};
-    fixture->schedule = schedule_new((struct grid){2, 1});
+    fixture->schedule = schedule_new((struct grid){.columns = 2, .rows = 1});
     int32_t id = schedule_add(fixture->schedule, forward, NULL, 0);
     schedule_add_all_reduce(fixture->schedule, ALGORITHM_RING, 0, 0, 8, id);
     assert_int_equal(schedule_seal(fixture->schedule, &err), 0);

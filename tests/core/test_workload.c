@@ -11,7 +11,7 @@ static void describe(struct text *out)
     static const struct link_kind kinds[] = {{"row", 75e9, 1e-6}, {"column", 25e9, 5e-6}};
     static const struct device device = {.memory_bandwidth.value = 1e12,
                                          .memory_efficiency.value = 1};
-    struct grid grid = {4, 4};
+    struct grid grid = {.columns = 4, .rows = 4};
     struct err err = {0};
     OWN(fabric) *fabric = fabric_lay_torus(grid, 2, kinds, 0);
     OWN(schedule) *schedule = schedule_new(grid);
@@ -104,7 +104,7 @@ TEST(what_is_no_workload_is_refused)
         {"\"begin\": 0", "\"begin\": 9"},
         {"\"end\": 1", "\"end\": 4"},
         {"\"channels\": 1", "\"channels\": 4"},
-        {"\"lane\": [0", "\"lane\": [4"},
+        {"\"lane\": [0", "\"lane\": [5"},
         {"\"lane\": [0, ", "\"lane\": ["},
         {"\"program\": [-1", "\"program\": [3"},
         {"\"dep_end\": [0", "\"dep_end\": [9"},

@@ -11,7 +11,7 @@
 
 static struct schedule *build_schedule(struct err *err)
 {
-    struct schedule *schedule = schedule_new((struct grid){4, 3});
+    struct schedule *schedule = schedule_new((struct grid){.columns = 4, .rows = 3});
     struct step input = {.kind = STEP_INPUT, .lane = LANE_INPUT, .name = "input"};
     struct step forward = {.kind = STEP_COMPUTE, .lane = LANE_COMPUTE, .name = "conv1 forward"};
     struct step nasty = {

@@ -215,8 +215,8 @@ int main(int argc, char **argv)
     fake_devices(16);
     if (getenv("FORETRAIN_TEST_NO_MEMORY") && world_self().rank == world_self().ranks - 1)
         fake_nccl_refuse_memory();
-    open_fixture(&fixture, &ops, (struct grid){atoi(argv[1]), atoi(argv[2])}, argv[3], argv[4],
-                 argc == 6 ? argv[5] : "sgd", data);
+    open_fixture(&fixture, &ops, (struct grid){.columns = atoi(argv[1]), .rows = atoi(argv[2])},
+                 argv[3], argv[4], argc == 6 ? argv[5] : "sgd", data);
     train_all(&fixture.job, true, NULL, loss);
     if (folder)
         train_all(&fixture.job, true, folder, resumed);

@@ -97,10 +97,10 @@ static struct collective along(struct collective collective, struct grid grid, e
 static int64_t check_axes(struct comm_state *comm, struct collective collective, struct grid grid,
                           enum dtype payload)
 {
-    struct trial trial[AXIS_COUNT];
-    struct stream *stream[AXIS_COUNT];
+    struct trial trial[AXIS_TENSOR];
+    struct stream *stream[AXIS_TENSOR];
     int64_t wrong = 0;
-    for (enum axis axis = 0; axis < AXIS_COUNT; axis++) {
+    for (enum axis axis = 0; axis < AXIS_TENSOR; axis++) {
         trial[axis] = (struct trial){
             along(collective, grid, axis), grid, axis, payload, world_self().rank, NULL};
         fill(&trial[axis]);
@@ -108,9 +108,9 @@ static int64_t check_axes(struct comm_state *comm, struct collective collective,
         comm_mpi_ops.issue(comm, stream[axis], axis, &trial[axis].collective, payload,
                            trial[axis].data);
     }
-    for (enum axis axis = 0; axis < AXIS_COUNT; axis++)
+    for (enum axis axis = 0; axis < AXIS_TENSOR; axis++)
         cpu_stream_free(stream[axis]);
-    for (enum axis axis = 0; axis < AXIS_COUNT; axis++) {
+    for (enum axis axis = 0; axis < AXIS_TENSOR; axis++) {
         wrong += count_wrong(&trial[axis]);
         free(trial[axis].data);
     }
@@ -142,7 +142,7 @@ static int64_t check_equality(struct comm_state *comm, int32_t ranks, enum algor
     struct stream *stream = cpu_stream_new();
     for (int64_t i = 0; i < COUNT; i++)
         data[i] = (float)base_normal(1, (uint64_t)i, (uint64_t)world_self().rank, 0);
-    c = along(c, (struct grid){ranks, 1}, AXIS_WORLD);
+    c = along(c, (struct grid){.columns = ranks, .rows = 1}, AXIS_WORLD);
     if (inside)
         comm_mpi_ops.issue(comm, stream, AXIS_WORLD, &c, payload, data);
     cpu_stream_free(stream);
@@ -315,7 +315,7 @@ int main(int argc, char **argv)
     for (int32_t ranks = first; ranks <= last; ranks++)
         for (int32_t columns = 1; columns <= ranks && last <= world.ranks; columns++)
             if (ranks % columns == 0)
-                wrong += check_grid((struct grid){columns, ranks / columns});
+                wrong += check_grid((struct grid){.columns = columns, .rows = ranks / columns});
     world_max(&wrong, 1);
     world_stop();
     return wrong > 0;

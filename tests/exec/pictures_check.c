@@ -240,7 +240,8 @@ int main(int argc, char **argv)
 {
     void *state;
     world_start(&argc, &argv);
-    struct grid grid = {argc > 1 ? atoi(argv[1]) : 1, argc > 2 ? atoi(argv[2]) : 1};
+    struct grid grid = {.columns = argc > 1 ? atoi(argv[1]) : 1,
+                        .rows = argc > 2 ? atoi(argv[2]) : 1};
     const struct device_ops *naive = &device_naive_ops;
     struct device_ops cropping = device_naive_ops;
     cropping.crops = true;

@@ -130,7 +130,7 @@ static void train_alone(const char *network, int32_t steps, double rate, double 
     HELD(fixture) alone = {0};
     struct err err = {0};
     struct device_state *device = NULL;
-    open_fixture(&alone, network, (struct grid){1, 1});
+    open_fixture(&alone, network, (struct grid){.columns = 1, .rows = 1});
     struct dataset_spec spec = {.source = SOURCE_PROCEDURAL,
                                 .image = alone.model->image,
                                 .classes = CLASSES,
@@ -180,7 +180,7 @@ static void check_refusal(struct fixture *fixture, const char *network)
     HELD(err) err = {0};
     HELD(train_result) result = {0};
     HELD(fixture) larger = {0};
-    open_fixture(&larger, network, (struct grid){12, 1});
+    open_fixture(&larger, network, (struct grid){.columns = 12, .rows = 1});
     struct train_job job = fixture->job;
     job.schedule = (const struct schedule *const *)larger.schedule;
     check(train_run(&job, &result, &err) && err.exit_code == 64,
@@ -191,7 +191,8 @@ int main(int argc, char **argv)
 {
     double together[ITERATIONS] = {0}, again[ITERATIONS] = {0}, alone[ITERATIONS] = {0}, square;
     world_start(&argc, &argv);
-    struct grid grid = {argc > 1 ? atoi(argv[1]) : 1, argc > 2 ? atoi(argv[2]) : 1};
+    struct grid grid = {.columns = argc > 1 ? atoi(argv[1]) : 1,
+                        .rows = argc > 2 ? atoi(argv[2]) : 1};
     const char *network = argc > 3 ? argv[3] : "toy";
     HELD(fixture) fixture = {0};
     open_fixture(&fixture, network, grid);

@@ -19,7 +19,7 @@ struct exchange_state {
 struct exchange_state *exchange_open(void)
 {
     struct exchange_state *exchange = base_alloc(1, sizeof(*exchange));
-    struct grid grid = {world_self().ranks, 1};
+    struct grid grid = {.columns = world_self().ranks, .rows = 1};
     exchange->comm = comm_mpi_ops.open(grid, 0);
     exchange->stream = cpu_stream_new();
     exchange->event = cpu_event_new();

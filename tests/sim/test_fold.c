@@ -39,12 +39,17 @@ TEST(folded_equals_full_on_abci)
         struct grid grid;
         int32_t classes;
     } shapes[] = {
-        {"abci", {34, 8}, 136},        {"abci", {68, 4}, 8},
-        {"abci", {136, 2}, 4},         {"abci", {4, 68}, 34},
-        {"abci", {17, 16}, 136},       {"abci", {8, 34}, 68},
-        {"abci", {136, 3}, 4},         {"abci", {12, 24}, 288},
-        {"abci-routes", {68, 4}, 136}, {"abci-routes", {136, 2}, 136},
-        {"abci-routes", {34, 8}, 272},
+        {"abci", {.columns = 34, .rows = 8}, 136},
+        {"abci", {.columns = 68, .rows = 4}, 8},
+        {"abci", {.columns = 136, .rows = 2}, 4},
+        {"abci", {.columns = 4, .rows = 68}, 34},
+        {"abci", {.columns = 17, .rows = 16}, 136},
+        {"abci", {.columns = 8, .rows = 34}, 68},
+        {"abci", {.columns = 136, .rows = 3}, 4},
+        {"abci", {.columns = 12, .rows = 24}, 288},
+        {"abci-routes", {.columns = 68, .rows = 4}, 136},
+        {"abci-routes", {.columns = 136, .rows = 2}, 136},
+        {"abci-routes", {.columns = 34, .rows = 8}, 272},
     };
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i += WORLD_EVERY) {
         struct grid grid = shapes[i].grid;
@@ -58,7 +63,7 @@ TEST(folded_equals_full_on_abci)
  * treat them too differently to be folded much. */
 TEST(folded_equals_full_for_every_algorithm)
 {
-    struct grid grid = {8, 6};
+    struct grid grid = {.columns = 8, .rows = 6};
     OWN(fabric) *fabric = world_cluster(48, 4, 3, 9e9);
     for (enum algorithm a = 0; a < ALGORITHM_NCCL; a++) {
         OWN(schedule) *schedule = world_step(grid, a, 2, 10000000);
@@ -79,7 +84,7 @@ static struct fold *folded(const struct fabric *fabric, struct grid grid)
 
 TEST(all_ranks_of_a_torus_are_alike)
 {
-    struct grid grid = {7, 5};
+    struct grid grid = {.columns = 7, .rows = 5};
     OWN(fabric) *fabric = world_torus(grid);
     OWN(fold) *fold = folded(fabric, grid);
     assert_int_equal(fold->count, 1);
@@ -88,7 +93,7 @@ TEST(all_ranks_of_a_torus_are_alike)
 
 TEST(one_slow_link_tells_all_ranks_apart)
 {
-    struct grid grid = {7, 5};
+    struct grid grid = {.columns = 7, .rows = 5};
     OWN(fabric) *fabric = world_torus(grid);
     struct route route;
     fabric_route(fabric, 8, 9, &route);
@@ -99,7 +104,7 @@ TEST(one_slow_link_tells_all_ranks_apart)
 
 TEST(devices_of_one_node_are_told_apart_by_their_neighbours)
 {
-    struct grid grid = {4, 4};
+    struct grid grid = {.columns = 4, .rows = 4};
     OWN(fabric) *fabric = world_cluster(16, 4, 1, 10e9);
     OWN(fold) *fold = folded(fabric, grid);
     for (int32_t r = 0; r < 16; r++)

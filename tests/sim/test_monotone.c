@@ -84,10 +84,10 @@ static void improve_one(void *context, const struct quantity *quantity, enum uni
 TEST(without_sharing_a_faster_link_never_makes_a_step_longer)
 {
     static const struct trial trials[] = {
-        {"torus-4x4", 16, {4, 4}, ALGORITHM_TORUS2D, GRAIN_FOLDED},
-        {"torus-4x4", 16, {4, 4}, ALGORITHM_TORUS2D, GRAIN_FULL},
-        {"t1-ring", 12, {4, 3}, ALGORITHM_RING, GRAIN_FOLDED},
-        {"t1-ring", 12, {4, 3}, ALGORITHM_RING, GRAIN_FULL},
+        {"torus-4x4", 16, {.columns = 4, .rows = 4}, ALGORITHM_TORUS2D, GRAIN_FOLDED},
+        {"torus-4x4", 16, {.columns = 4, .rows = 4}, ALGORITHM_TORUS2D, GRAIN_FULL},
+        {"t1-ring", 12, {.columns = 4, .rows = 3}, ALGORITHM_RING, GRAIN_FOLDED},
+        {"t1-ring", 12, {.columns = 4, .rows = 3}, ALGORITHM_RING, GRAIN_FULL},
     };
     for (size_t i = 0; i < sizeof(trials) / sizeof(*trials); i++) {
         struct improvement improvement = {.trial = trials[i],
@@ -100,7 +100,8 @@ TEST(without_sharing_a_faster_link_never_makes_a_step_longer)
 }
 
 /* Halving the latency inside a node of PCIe switches makes ring messages meet on them. */
-static const struct trial meeting = {"dell-dss8440", 3, {6, 5}, ALGORITHM_RING, GRAIN_FOLDED};
+static const struct trial meeting = {
+    "dell-dss8440", 3, {.columns = 6, .rows = 5}, ALGORITHM_RING, GRAIN_FOLDED};
 
 TEST(where_links_are_shared_a_lower_latency_may_cost_time)
 {
@@ -117,7 +118,8 @@ TEST(a_machine_twice_as_good_throughout_is_twice_as_fast)
 {
     struct change all = {.faster = 2, .sooner = 0.5};
     for (enum algorithm a = 0; a < ALGORITHM_NCCL; a++) {
-        struct trial shared = meeting, racks = {"abci", 36, {8, 18}, a, GRAIN_FOLDED};
+        struct trial shared = meeting,
+                     racks = {"abci", 36, {.columns = 8, .rows = 18}, a, GRAIN_FOLDED};
         shared.algorithm = a;
         if (a == ALGORITHM_HIERARCHICAL)
             continue;

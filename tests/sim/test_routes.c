@@ -159,7 +159,10 @@ TEST(is_close_to_the_closed_form_where_uplinks_are_shared)
 {
     static const char *const routing[] = {"platform.network.routing=static",
                                           "platform.network.routing=hashed"};
-    static const struct grid grids[] = {{34, 8}, {32, 10}, {48, 6}, {68, 4}};
+    static const struct grid grids[] = {{.columns = 34, .rows = 8},
+                                        {.columns = 32, .rows = 10},
+                                        {.columns = 48, .rows = 6},
+                                        {.columns = 68, .rows = 4}};
     for (size_t i = 0; i < 8; i += WORLD_EVERY) {
         struct grid grid = grids[i / 2];
         OWN(fabric) *fabric = world_platform("abci-routes", routing[i % 2], grid_ranks(grid), grid);

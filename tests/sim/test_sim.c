@@ -31,7 +31,8 @@ TEST(torus_all_reduce_takes_its_closed_form)
             2 * (k - 1) * (1e8 / (k * 75e9) + 1e-6) + 2 * (k - 1) * (1e8 / (k * k * 25e9) + 5e-6);
         for (enum grain grain = GRAIN_AUTO; grain < GRAIN_COUNT; grain++) {
             if (grain != GRAIN_FULL || k <= 32)
-                assert_relative(all_reduce_seconds((struct grid){k, k}, ALGORITHM_TORUS2D, grain),
+                assert_relative(all_reduce_seconds((struct grid){.columns = k, .rows = k},
+                                                   ALGORITHM_TORUS2D, grain),
                                 expected, rounding);
         }
     }
@@ -41,7 +42,7 @@ TEST(ring_all_reduce_takes_its_closed_form)
 {
     for (int32_t n = 64; n <= 4096 / WORLD_EVERY; n *= 4) {
         double expected = 2 * (n - 1) * (1e8 / (n * 25e9) + 5e-6);
-        struct grid grid = {n, 1};
+        struct grid grid = {.columns = n, .rows = 1};
         assert_relative(all_reduce_seconds(grid, ALGORITHM_RING, GRAIN_FOLDED), expected, rounding);
         if (n <= 256 / WORLD_EVERY)
             assert_relative(all_reduce_seconds(grid, ALGORITHM_RING, GRAIN_FULL), expected,
@@ -57,8 +58,8 @@ TEST(an_overlapped_step_takes_what_other_simulators_say)
     static const double expected[][2] = {{8, 36.2890e-3}, {16, 36.3697e-3}, {32, 36.5525e-3}};
     for (int i = 0; i < 3; i += WORLD_EVERY) {
         int32_t k = (int32_t)expected[i][0];
-        OWN(fabric) *fabric = world_torus((struct grid){k, k});
-        OWN(schedule) *schedule = schedule_new((struct grid){k, k});
+        OWN(fabric) *fabric = world_torus((struct grid){.columns = k, .rows = k});
+        OWN(schedule) *schedule = schedule_new((struct grid){.columns = k, .rows = k});
         int32_t last = add_compute(schedule, 12e-3, -1);
         for (int32_t b = 0; b < 8; b++) {
             last = add_compute(schedule, 3e-3, last);
@@ -89,7 +90,7 @@ TEST(equals_analytic_where_no_link_is_shared)
 {
     static const int64_t bytes[] = {1000003, 400000000}; /* bound by compute, by communication */
     for (int32_t k = 4; k <= 16 / WORLD_EVERY; k *= 2) {
-        struct grid grid = {k, k};
+        struct grid grid = {.columns = k, .rows = k};
         OWN(fabric) *fabric = world_torus(grid);
         for (int i = 0; i < 2; i++) {
             OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 4, bytes[i]);
@@ -105,7 +106,7 @@ TEST(equals_analytic_where_no_link_is_shared)
 /* Forward waits for the input read an iteration ago; reading is the slower of the two. */
 TEST(prefetches_as_the_analytic_back_end_does)
 {
-    struct grid grid = {2, 2};
+    struct grid grid = {.columns = 2, .rows = 2};
     OWN(schedule) *schedule = schedule_new(grid);
     struct step input = {.kind = STEP_INPUT, .lane = LANE_INPUT, .input = {.images = 3}};
     struct step forward = {.lane = LANE_COMPUTE, .compute = {.flops = 2000000000}};
@@ -135,7 +136,7 @@ TEST(four_flows_on_one_uplink_take_four_times_as_long)
     const double latency = 2e-6 + 2 * 3e-6, bytes = 50e6;
     for (int32_t flows = 1; flows <= 4; flows *= 2) {
         OWN(fabric) *fabric = world_cluster(8, 1, 4, 40e9 / flows);
-        OWN(schedule) *schedule = schedule_new((struct grid){4, 2});
+        OWN(schedule) *schedule = schedule_new((struct grid){.columns = 4, .rows = 2});
         add_ring(schedule, COLLECTIVE_ALL_GATHER, AXIS_COLUMN, 100000000);
         assert_relative(seconds_on(fabric, schedule), latency + flows * bytes / 10e9, rounding);
     }
@@ -153,7 +154,7 @@ TEST(halving_near_first_keeps_the_large_messages_in_the_rack)
         2 * (far + 4 * v / 2 / nic + near + v / 4 / nic + near + v / 8 / nic)};
     OWN(fabric) *fabric = world_cluster(8, 1, 4, nic);
     for (int i = 0; i < 2; i++) {
-        OWN(schedule) *schedule = schedule_new((struct grid){8, 1});
+        OWN(schedule) *schedule = schedule_new((struct grid){.columns = 8, .rows = 1});
         schedule_add_all_reduce(schedule, order[i], 0, 0, (int64_t)v, -1);
         assert_relative(seconds_on(fabric, schedule), expected[i], rounding);
     }
@@ -174,7 +175,7 @@ TEST(flows_share_equally_whatever_their_latency)
 {
     const double near = 2e-6, far = 2e-6 + 2 * 3e-6, bytes = 50e6, nic = 10e9;
     OWN(fabric) *fabric = world_cluster(4, 1, 2, 1e12);
-    OWN(schedule) *schedule = schedule_new((struct grid){2, 2});
+    OWN(schedule) *schedule = schedule_new((struct grid){.columns = 2, .rows = 2});
     int32_t row = add_ring(schedule, COLLECTIVE_ALL_GATHER, AXIS_ROW, 100000000);
     int32_t column = add_ring(schedule, COLLECTIVE_ALL_GATHER, AXIS_COLUMN, 100000000);
     struct run run = world_run(fabric, GRAIN_FULL);
@@ -196,7 +197,7 @@ TEST(ranks_are_numbered_node_by_node)
     const double expected[] = {3 * (1e-6 + bytes / 4 / 50e9), 2e-6 + bytes / 2 / (10e9 / 4)};
     OWN(fabric) *fabric = world_cluster(8, 4, 2, 1e12);
     for (int i = 0; i < 2; i++) {
-        OWN(schedule) *schedule = schedule_new((struct grid){4, 2});
+        OWN(schedule) *schedule = schedule_new((struct grid){.columns = 4, .rows = 2});
         add_ring(schedule, COLLECTIVE_ALL_GATHER, axes[i], (int64_t)bytes);
         assert_relative(seconds_on(fabric, schedule), expected[i], rounding);
     }
@@ -205,7 +206,7 @@ TEST(ranks_are_numbered_node_by_node)
 /* One slow link of a torus delays exactly the row it is in. */
 TEST(a_slow_link_is_felt_by_its_row_alone)
 {
-    struct grid grid = {4, 3};
+    struct grid grid = {.columns = 4, .rows = 3};
     OWN(fabric) *fabric = world_torus(grid);
     struct route route;
     fabric_route(fabric, 6, 7, &route);
@@ -231,7 +232,7 @@ TEST(a_slow_link_is_felt_by_its_row_alone)
 /* ABCI, two nodes; the slowest of eight ranks keeps the others waiting. */
 TEST(a_step_of_nccl_starts_on_all_ranks_together)
 {
-    struct grid grid = {8, 1};
+    struct grid grid = {.columns = 8, .rows = 1};
     OWN(fabric) *fabric = world_platform("abci", NULL, 8, grid);
     OWN(schedule) *schedule = world_step(grid, ALGORITHM_NCCL, 1, 10000000);
     struct run run = world_run(fabric, GRAIN_AUTO);
@@ -273,7 +274,8 @@ TEST(slowed_lanes_take_what_a_replay_says)
         device.communication_slowdown.value = replays[i].communication;
         device.collective_launch.value = replays[i].launch;
         for (int ring = 0; ring < 2; ring++) {
-            struct grid grid = ring ? (struct grid){16, 1} : (struct grid){4, 4};
+            struct grid grid = ring ? (struct grid){.columns = 16, .rows = 1}
+                                    : (struct grid){.columns = 4, .rows = 4};
             OWN(fabric) *fabric = world_torus(grid);
             OWN(schedule) *schedule =
                 world_step(grid, ring ? ALGORITHM_RING : ALGORITHM_TORUS2D, 4, 100000000);
@@ -312,7 +314,7 @@ static double noisy_seconds(const struct fabric *fabric, const struct schedule *
 TEST(expected_noise_is_the_mean_of_full_runs)
 {
     enum { RUNS = 16 };
-    struct grid grid = {8, 8};
+    struct grid grid = {.columns = 8, .rows = 8};
     OWN(fabric) *fabric = world_torus(grid);
     OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 4, 100000000);
     struct run run = world_run(fabric, GRAIN_FOLDED);
@@ -336,7 +338,7 @@ TEST(expected_noise_is_the_mean_of_full_runs)
 
 TEST(same_seed_same_answer)
 {
-    struct grid grid = {4, 4};
+    struct grid grid = {.columns = 4, .rows = 4};
     OWN(fabric) *fabric = world_torus(grid);
     OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 2, 1000000);
     double first = noisy_seconds(fabric, schedule, noises[0], GRAIN_FULL);
@@ -365,7 +367,7 @@ static void assert_grain(struct grid grid, int32_t buckets, enum grain grain, st
 
 TEST(names_the_grain_it_took)
 {
-    struct grid small = {4, 4}, large = {64, 64};
+    struct grid small = {.columns = 4, .rows = 4}, large = {.columns = 64, .rows = 64};
     struct noise none = {0};
     assert_grain(small, 1, GRAIN_AUTO, none, "folded", 1);
     assert_grain(small, 1, GRAIN_FULL, none, "full", 16);
@@ -373,13 +375,13 @@ TEST(names_the_grain_it_took)
     assert_grain(small, 1, GRAIN_AUTO, noises[0], "full", 16);
     assert_grain(large, 1, GRAIN_AUTO, noises[0], "folded", 1);
     assert_grain(large, 700, GRAIN_AUTO, none, "smoothed/2", 1);
-    assert_grain((struct grid){1, 1}, 1, GRAIN_FOLDED, none, "full", 1);
+    assert_grain((struct grid){.columns = 1, .rows = 1}, 1, GRAIN_FOLDED, none, "full", 1);
 }
 
 TEST(traces_the_first_the_last_and_evenly_between)
 {
     static const int32_t expected[] = {0, 5, 10, 15};
-    struct grid grid = {4, 4};
+    struct grid grid = {.columns = 4, .rows = 4};
     OWN(fabric) *fabric = world_torus(grid);
     OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 1, 1000);
     struct run run = world_run(fabric, GRAIN_FULL);

@@ -30,8 +30,10 @@ TEST(is_close_to_full_where_racks_do_not_tile_the_grid)
         const char *platform;
         struct grid grid;
     } shape[] = {
-        {"abci", {34, 8}},  {"abci", {32, 10}}, {"abci", {48, 7}}, {"abci", {4, 70}},
-        {"abci", {10, 40}}, {"abci", {24, 12}}, {"abci", {68, 6}}, {"generic-fat-tree", {24, 12}},
+        {"abci", {.columns = 34, .rows = 8}},  {"abci", {.columns = 32, .rows = 10}},
+        {"abci", {.columns = 48, .rows = 7}},  {"abci", {.columns = 4, .rows = 70}},
+        {"abci", {.columns = 10, .rows = 40}}, {"abci", {.columns = 24, .rows = 12}},
+        {"abci", {.columns = 68, .rows = 6}},  {"generic-fat-tree", {.columns = 24, .rows = 12}},
     };
     size_t shapes = sizeof(shape) / sizeof(*shape);
     for (size_t k = 0; k < 2 * shapes; k += WORLD_EVERY) {
@@ -51,7 +53,7 @@ TEST(is_close_to_full_where_racks_do_not_tile_the_grid)
 /* 16 nodes of 4 in racks of 2, columns across racks: the uplink is what everybody waits for. */
 TEST(keeps_the_link_that_everybody_waits_for)
 {
-    struct grid grid = {8, 8};
+    struct grid grid = {.columns = 8, .rows = 8};
     OWN(fabric) *fabric = world_cluster(64, 4, 2, 5e9);
     OWN(schedule) *schedule = schedule_new(grid);
     add_ring(schedule, COLLECTIVE_ALL_REDUCE, AXIS_COLUMN, 100000000);
@@ -63,7 +65,7 @@ TEST(keeps_the_link_that_everybody_waits_for)
 
 TEST(leaves_out_wide_uplinks_only)
 {
-    struct grid grid = {8, 8};
+    struct grid grid = {.columns = 8, .rows = 8};
     OWN(schedule) *schedule = schedule_new(grid);
     add_ring(schedule, COLLECTIVE_ALL_REDUCE, AXIS_COLUMN, 1000);
     sealed(schedule);
@@ -84,7 +86,7 @@ TEST(leaves_out_wide_uplinks_only)
 
 TEST(smoothing_makes_ranks_alike)
 {
-    struct grid grid = {32, 32};
+    struct grid grid = {.columns = 32, .rows = 32};
     OWN(fabric) *fabric = world_platform("abci", NULL, 1024, grid);
     OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 1, 4194304);
     struct run run = world_run(fabric, GRAIN_SMOOTHED);

@@ -99,10 +99,10 @@ static void library_all_reduce(struct library_memory *memory, MPI_Comm comm, int
 /* ---- the communicator ---- */
 
 struct comm_state {
-    MPI_Comm comm[AXIS_COUNT];
-    int32_t place[AXIS_COUNT]; /* this rank's in each communicator */
-    struct rounds_memory memory[AXIS_COUNT];
-    struct library_memory library[AXIS_COUNT];
+    MPI_Comm comm[AXIS_TENSOR];
+    int32_t place[AXIS_TENSOR]; /* this rank's in each communicator */
+    struct rounds_memory memory[AXIS_TENSOR];
+    struct library_memory library[AXIS_TENSOR];
     atomic_llong messages;
 };
 
@@ -123,7 +123,7 @@ static struct comm_state *open_mpi(struct grid grid, int32_t ctas)
     struct comm_state *state = base_alloc(1, sizeof(*state));
     world_barrier();
     world_lock();
-    for (enum axis axis = 0; axis < AXIS_COUNT; axis++) {
+    for (enum axis axis = 0; axis < AXIS_TENSOR; axis++) {
         int32_t first = grid_axis_rank(grid, axis, rank, 0); /* names the group */
         state->place[axis] = grid_axis_index(grid, axis, rank);
         MPI_Comm_split(MPI_COMM_WORLD, inside ? first : MPI_UNDEFINED, state->place[axis],
@@ -140,13 +140,13 @@ static void close_mpi(struct comm_state *state)
         return;
     world_barrier();
     world_lock();
-    for (enum axis axis = 0; axis < AXIS_COUNT; axis++) {
+    for (enum axis axis = 0; axis < AXIS_TENSOR; axis++) {
         if (state->comm[axis] != MPI_COMM_NULL)
             MPI_Comm_free(&state->comm[axis]);
         library_release(&state->library[axis]);
     }
     world_unlock();
-    for (enum axis axis = 0; axis < AXIS_COUNT; axis++)
+    for (enum axis axis = 0; axis < AXIS_TENSOR; axis++)
         rounds_release(&state->memory[axis]);
     free(state);
 }
