@@ -22,13 +22,12 @@ enum workspace_kind { WORKSPACE_EXACT, WORKSPACE_AT_MOST, WORKSPACE_NOT_COUNTED 
 
 /* The answer; borrows from the job.  Numbers are bytes unless noted otherwise. */
 struct train_memory {
-    struct memory_plan plan;       /* its `applied` is 0 if no value can be left out */
+    struct memory_plan plan;
     int64_t batch, micro;          /* images of a rank in the largest phase, and at once */
     int32_t choice;                /* enum device_choice */
     int32_t threads;               /* of the workspace; 0: it does not depend on them */
     enum workspace_kind workspace; /* of plan.workspace */
     const struct device *device;   /* of the job's platform */
-    int64_t activations_least;     /* if all that can be applied is applied */
     int64_t total;                 /* of the plan */
     const char *device_name;       /* of `device` */
     int64_t device_bytes;          /* its memory */
@@ -163,13 +162,10 @@ static int train_memory_find(struct train_memory *memory, const struct job *job,
     if (gpu) {
         memory->workspace = WORKSPACE_AT_MOST;
         memory->plan.workspace = MEMORY_WORKSPACE_LIMIT;
-    } else {
-        memory->plan.applied = 0;
     }
     if (request->compute.device == DEVICE_CPU && ask_workspace(memory, request, ranks, &image, err))
         return -1;
     memory->largest = -1;
-    memory->activations_least = memory->plan.activations - memory->plan.applied;
     memory->total = memory_total(&memory->plan);
     memory->device_name = device->name;
     memory->device_bytes = (int64_t)device->memory.value;
@@ -212,16 +208,6 @@ static void print_row(struct text *out, const struct scale *scale, const char *w
 {
     text_add(out, "  %-16s%9.3f %s%s%s\n", what, (double)bytes / scale->bytes, scale->name,
              *note ? "   " : "", note);
-}
-
-static void print_activations(struct text *out, const struct scale *scale,
-                              const struct memory_plan *plan)
-{
-    char note[96] = "";
-    if (plan->applied)
-        snprintf(note, sizeof(note), "at most; %.3f %s where convolutions apply batch norm",
-                 (double)(plan->activations - plan->applied) / scale->bytes, scale->name);
-    print_row(out, scale, "activations", plan->activations, note);
 }
 
 static void print_workspace(struct text *out, const struct scale *scale,
@@ -279,7 +265,7 @@ static void train_memory_print(struct text *out, const struct train_memory *memo
     print_row(out, scale, "weights", plan->weights, "");
     print_row(out, scale, "gradients", plan->gradients, "");
     print_row(out, scale, "momentum", plan->momentum, "");
-    print_activations(out, scale, plan);
+    print_row(out, scale, "activations", plan->activations, "");
     print_row(out, scale, "images", plan->input, "");
     print_workspace(out, scale, memory);
     print_row(out, scale, "together", memory_total(plan), together_note(memory));
@@ -302,9 +288,6 @@ static const struct answer_column dry_run_rows[] = {
     COLUMN("memory.momentum_bytes", memory.plan.momentum, .help = "of the optimizer"),
     COLUMN("memory.activations_bytes", memory.plan.activations,
            .help = "at most: values of all layers for backward, and the gradients of two"),
-    COLUMN("memory.activations_least_bytes", memory.activations_least,
-           .help = "activations_bytes where every batch norm that a GPU's convolutions can apply "
-                   "as they read is applied, and so not written; which are, its clock decides"),
     COLUMN("memory.images_bytes", memory.plan.input, .help = "images read ahead and in use"),
     COLUMN("memory.workspace", memory.workspace, .words = workspace_words,
            .help = "what workspace_bytes is: exact (of oneDNN on this machine), at most (of "
@@ -319,7 +302,7 @@ static const struct answer_column dry_run_rows[] = {
                    "kind of device"),
     COLUMN_ITEMS("command", command, words, .help = "words of the command that would be run"),
 };
-static const struct answer_columns dry_run_columns = COLUMNS("dry-run/2", dry_run_rows);
+static const struct answer_columns dry_run_columns = COLUMNS("dry-run/3", dry_run_rows);
 
 enum {
     POINTS = 200, /* of a curve */

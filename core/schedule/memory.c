@@ -23,32 +23,6 @@ static int64_t value_elements(const struct model *model)
     return sum + first + second;
 }
 
-/* Whether layer @index is a convolution that may apply the batch norm and ReLU of its input, and
- * that forms the sums for the batch norm after it.  At the head of a block its input is also read
- * by the residual branch. */
-static bool may_apply(const struct model *model, int32_t index)
-{
-    const struct layer *layer = &model->layer[index];
-    if (layer->first || layer->reader < 0)
-        return false;
-    const struct layer *before = &model->layer[layer->input[0]];
-    const struct layer *behind = &model->layer[layer->reader];
-    return layer_has_arithmetic(layer) && layer->groups <= 1 && !layer->bias && !layer->relu &&
-           !layer->fork && !layer->projection && behind->op == LAYER_BATCH_NORM &&
-           before->op == LAYER_BATCH_NORM && before->relu && !before->residual &&
-           !before->projection && !before->apart;
-}
-
-/* Elements per image of the values that need not be written. */
-static int64_t applied_elements(const struct model *model)
-{
-    int64_t sum = 0;
-    for (int32_t i = 0; i < model->layer_count; i++)
-        if (may_apply(model, i))
-            sum += shape_elements(model->layer[i].in);
-    return sum;
-}
-
 /* Of one image, before it is cropped.  The place of decoded pixels fits any file. */
 static int64_t picture_bytes(const struct model *model, const struct scenario *scenario)
 {
@@ -68,14 +42,12 @@ struct memory_plan memory_plan(const struct model *model, const struct scenario 
     int64_t master = dtype_size((enum dtype)scenario->model.master);
     int64_t compute = dtype_size((enum dtype)scenario->model.compute);
     bool copies = scenario->model.compute != scenario->model.master;
-    bool applies = scenario->model.compute == DTYPE_FP16;
     int64_t batches = (scenario->input.prefetch > 1 ? scenario->input.prefetch : 1) + 1;
     struct memory_plan plan = {
         .weights = copies ? shard * master + parameters * compute : parameters * master,
         .gradients = parameters * dtype_size((enum dtype)scenario->model.gradients),
         .momentum = optimizer_state(model, scenario, shards) * master,
         .activations = micro * value_elements(model) * compute,
-        .applied = applies ? micro * applied_elements(model) * compute : 0,
         .input = batch * (batches * shape_elements(model->input) * compute +
                           picture_bytes(model, scenario)),
     };
@@ -86,7 +58,7 @@ struct memory_plan memory_plan(const struct model *model, const struct scenario 
 bool memory_check(const struct memory_plan *plan)
 {
     return plan->weights > 0 && plan->gradients > 0 && plan->momentum > 0 && plan->input >= 0 &&
-           plan->applied >= 0 && plan->applied <= plan->activations && plan->workspace >= 0;
+           plan->workspace >= 0;
 }
 
 int64_t memory_total(const struct memory_plan *plan)

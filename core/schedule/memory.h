@@ -28,9 +28,6 @@ struct memory_plan {
     int64_t gradients;   /**< of the weights, as they are exchanged */
     int64_t momentum;    /**< and all other state of the optimizer */
     int64_t activations; /**< values of all layers, and gradients of two, of one micro-batch */
-    int64_t applied;     /**< the part of them that a GPU need not write, in fp16 only: values of a
-                              batch norm and ReLU that one convolution reads, if it applies both
-                              itself, which it does where that is faster */
     int64_t input;       /**< local batches read ahead, the one in use, and pictures before they are
                               cropped */
     int64_t workspace;   /**< of libraries; 0 until the caller sets it */
@@ -41,10 +38,10 @@ struct memory_plan {
 struct memory_plan memory_plan(const struct model *model, const struct scenario *scenario,
                                int32_t shards, int64_t batch, int64_t micro);
 
-/** Whether nothing is negative and `applied` a part of the activations.  For assert(). */
+/** Whether nothing is negative.  For assert(). */
 bool memory_check(const struct memory_plan *plan);
 
-/** Sum of all; `applied` is a part of the activations. */
+/** Sum of all. */
 int64_t memory_total(const struct memory_plan *plan);
 
 /** The largest batch, passing through at once, that fits into @capacity bytes beside a workspace of

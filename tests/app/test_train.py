@@ -95,7 +95,7 @@ class Train(support.Case):
     def test_convolutions_of_a_gpu_take_a_bounded_workspace(self):
         out = run("train", GPU, "--dry-run", "--device", "cuda").stdout
         self.assertRegex(out, r"(?m)^  workspace +1\.074 GB +at most, of convolutions$")
-        self.assertRegex(out, r"(?m)^  activations +12\.307 GB +at most; 10\.624 GB where")
+        self.assertRegex(out, r"(?m)^  activations +12\.307 GB$")
         told = dry_run(GPU, "--device", "cuda")
         memory = told["memory"]
         self.assertEqual(memory["workspace"], "at most")
@@ -103,15 +103,10 @@ class Train(support.Case):
         self.assertEqual(memory["total_bytes"], sum(
             memory[name + "_bytes"] for name in ("weights", "gradients", "momentum", "activations",
                                                  "images", "workspace")))
-        self.assertLess(memory["activations_least_bytes"], memory["activations_bytes"])
         device = told["platform_device"]
         each = (memory["activations_bytes"] + memory["images_bytes"]) / 256
         rest = device["memory_bytes"] - memory["total_bytes"] + 256 * each
         self.assertEqual(device["largest_batch"], int(rest / each))
-        for compute in ("fp32", "bf16"):
-            memory = dry_run(GPU, "--device", "cuda", "--set",
-                             "model.precision.compute=" + compute)["memory"]
-            self.assertEqual(memory["activations_least_bytes"], memory["activations_bytes"])
 
     def test_a_cpu_holds_all_in_fp32(self):
         half = dry_run(LARS, *NAIVE, "--set", "model.precision={compute: bf16, gradients: fp16}")

@@ -99,39 +99,6 @@ TEST(counts_pictures_before_they_are_cropped)
     assert_int_equal(memory_plan(model, &scenario, 1, 10, 5).input, images + 2 * 10 * 48 * 16);
 }
 
-/* The first two batch norms of each bottleneck, by the published shapes: the first keeps the size
- * of what comes in, since v1.5 has the stride on the second convolution. */
-TEST(says_what_need_not_be_written)
-{
-    static const struct {
-        int64_t blocks, width, in, out;
-    } stage[] = {{3, 64, 56, 56}, {4, 128, 56, 28}, {6, 256, 28, 14}, {3, 512, 14, 7}};
-    struct err err = {0};
-    struct scenario scenario = half_precision();
-    OWN(model) *model = network_build("resnet50", 224, 1000, &err);
-    int64_t elements = 0;
-    for (size_t i = 0; i < sizeof(stage) / sizeof(*stage); i++) {
-        int64_t small = stage[i].out * stage[i].out;
-        elements +=
-            stage[i].width * (stage[i].in * stage[i].in + (2 * stage[i].blocks - 1) * small);
-    }
-    assert_int_equal(memory_plan(model, &scenario, 1, 10, 5).applied, 5 * elements * 2);
-    struct memory_plan plan = memory_plan(model, &scenario, 1, 10, 5), without = plan;
-    without.applied = 0;
-    assert_int_equal(memory_total(&plan), memory_total(&without)); /* a part, not a summand */
-    scenario.model.compute = DTYPE_BF16;
-    assert_int_equal(memory_plan(model, &scenario, 1, 10, 5).applied, 0);
-    scenario.model.compute = DTYPE_FP16;
-    OWN(model) *small =
-        network_build("resnet20", 32, 10, &err); /* the stem's is added to the first block, too */
-    assert_int_equal(memory_plan(small, &scenario, 1, 1, 1).applied,
-                     3 * (16 * 32 * 32 + 32 * 16 * 16 + 64 * 8 * 8) * 2);
-    OWN(model) *vgg = network_build("vgg16", 224, 1000, &err);
-    assert_int_equal(memory_plan(vgg, &scenario, 1, 10, 5).applied, 0); /* no batch norm */
-    OWN(model) *unread = two_layers();
-    assert_int_equal(memory_plan(unread, &scenario, 1, 10, 5).applied, 0); /* nobody reads it */
-}
-
 TEST(finds_the_largest_batch_that_fits)
 {
     struct err err = {0};

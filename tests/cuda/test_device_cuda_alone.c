@@ -216,7 +216,7 @@ TEST(what_is_missing_is_told_with_a_way_out)
 }
 
 /* The plan of core/schedule/memory.h knows neither bit masks (6 % of activations) nor what images
- * take while they are converted and padded from 3 to 8 channels; but it counts the values of
+ * take while they are converted and padded to 4 or 8 channels; but it counts the values of
  * projections' batch norms, which the device never writes. */
 static void never_asked(void *context, uint8_t *pixels, struct crop *crop, int32_t *label)
 {
