@@ -72,18 +72,6 @@ size_t conv_workspace(const struct conv_plan *plan)
     return WORKSPACE;
 }
 
-double conv_seconds(const struct conv_plan *plan)
-{
-    (void)plan;
-    return 1e-6;
-}
-
-const char *conv_engine(const struct conv_plan *plan)
-{
-    (void)plan;
-    return "plain loops";
-}
-
 /* What the fake stream keeps until it runs: plans outlive it, calls do not. */
 struct issue {
     enum conv_op op;

@@ -61,11 +61,6 @@ void fake_lazy(bool lazy)
     (void)lazy;
 }
 
-bool fake_watches(void)
-{
-    return false;
-}
-
 void fake_devices(int count)
 {
     pretended.no_device = count == 0;

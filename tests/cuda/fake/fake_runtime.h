@@ -63,9 +63,6 @@ void fake_pass(double seconds);
  * tests/cuda/fake/watch.hpp. */
 void fake_access(const void *place, size_t size, bool writes, const char *what);
 
-/** Whether accesses are watched: then one order in which work runs shows the races of all. */
-bool fake_watches(void);
-
 /** Whether @pointer lies in device memory. */
 bool fake_on_device(const void *pointer);
 

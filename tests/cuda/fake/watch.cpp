@@ -281,8 +281,3 @@ void fake_access(const void *place, size_t size, bool writes, const char *what)
     if (size > 0 && region.size > 0)
         fake::access(region, place, size, writes, what, nullptr);
 }
-
-bool fake_watches(void)
-{
-    return fake::watching;
-}
