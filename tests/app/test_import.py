@@ -437,19 +437,17 @@ class Slurm(Case):
         ("[0-2]", "0 1 2"),
     )
 
+    def yaml(self, names):
+        """A topology.yaml of one switch; what reads @names is that of topology.conf."""
+        return self.write("topology.yaml", f'- tree:\n    switches:\n      - switch: s0\n        nodes: "{names}"\n')
+
     def test_lists_of_names_are_read_as_slurm_reads_them(self):
-        for text, names in self.LISTS:
-            expected = len(names.split())
-            for more in ("", "," + names.replace(" ", ",")):  # the same names again are no others
-                path = self.write("topology.conf", f"SwitchName=s0 Nodes={text}{more}\n")
+        for i, (text, names) in enumerate(self.LISTS):
+            paths = [self.write(f"{len(more)}.conf", f"SwitchName=s0 Nodes={text}{more}\n")
+                     for more in ("", "," + names.replace(" ", ","))]  # the same names again are no others
+            for path in paths + [self.yaml(text)] * (HAS_YAML and i % 4 == 0):
                 said = answer("import", "slurm", path)["understood"][0]
-                self.assertEqual(said, f"{expected} nodes below 1 switches", text + more)
-            if not HAS_YAML:
-                continue
-            path = self.write("topology.yaml", "- tree:\n    switches:\n      - switch: s0\n"
-                              f"        nodes: \"{text}\"\n")
-            said = answer("import", "slurm", path)["understood"][0]
-            self.assertEqual(said, f"{expected} nodes below 1 switches", text)
+                self.assertEqual(said, f"{len(names.split())} nodes below 1 switches", (text, path))
 
     def test_a_list_that_is_none_says_where_and_why(self):
         head = "SwitchName=s0 Nodes="
@@ -467,11 +465,9 @@ class Slurm(Case):
                 ("n[0-1]," + "n" * 256, 8, "more than 255 characters")):
             self.misread("slurm", f"#\n{head}{text} # x\n", f"bad.txt:2:{len(head) + column}: ", why,
                          "such as tux[0-3,12]")
-            if not HAS_YAML:
+            if not HAS_YAML or column != 3:
                 continue
-            path = self.write("topology.yaml", "- tree:\n    switches:\n      - switch: s0\n"
-                              f"        nodes: \"{text}\"\n")
-            said = self.refused(65, "import", "slurm", path)
+            said = self.refused(65, "import", "slurm", self.yaml(text))
             self.assertIn(f"topology.yaml:4:{len('        nodes: .') + column}: ", said)
             self.assertIn(why, said)
 

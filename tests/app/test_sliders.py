@@ -83,7 +83,7 @@ class Sliders(support.Case):
                    "allreduce.grid": "null", "training.phases[1].batch_per_device": batch}
                   for nodes, bucket, algorithm, batch in itertools.product(
                       ("1", "24", "256"), ("1 MiB", "32 MiB"), ("torus2d", "ring", "double-tree"), ("8", "64"))]
-        self.assertEqual(self.compare(self.job, (), points), 36)
+        self.assertEqual(self.compare(self.job, (), points[::5]), 8)  # each pair of values of neighbours
 
     def test_groups_of_nodes_may_have_fewer_uplinks(self):
         key, job = "platform.network.tiers[0].uplinks", self.write("large.yaml", support.JOB.replace("nodes: 4", "nodes: 68").replace(
@@ -103,9 +103,7 @@ class Sliders(support.Case):
         job = self.write("<job>.yaml", EXTENDED)
         words = ("--set=platform.network.nic.bandwidth=200 Gb/s", "--set=device.memory=40 GB", "--set=training.startup=3 min",
                  "--noise=none", "--order=column")
-        for some in ((), words):
-            points = self.places(job, some)[::12]
-            self.assertGreater(self.compare(job, some, points), 3)
+        self.assertGreater(self.compare(job, words, self.places(job, words)[::12]), 3)
 
     def test_the_start_is_the_closed_form_of_the_page(self):
         path, page = self.page(self.job)
