@@ -17,27 +17,6 @@ import unittest
 import support
 from support import answer, has_simulator, likely, run
 
-NUMBER = (int, float)
-KEYS = {
-    "schema": str, "version": str, "scenario_sha256": str, "schedule_hash": str, "backend": str,
-    "platform_hash": str, "grain": str, "devices": int, "grid.columns": int, "grid.rows": int,
-    "step_s": NUMBER,
-    "step.compute_s": NUMBER, "step.slowed_s": NUMBER, "step.exposed_communication_s": NUMBER,
-    "step.input_wait_s": NUMBER, "step.other_s": NUMBER, "images_per_s": NUMBER, "scaling_efficiency": NUMBER,
-    "baseline.devices": int, "baseline.images_per_s": NUMBER, "phases": list, "epochs": NUMBER,
-    "startup_s": NUMBER, "time_to_train_s": NUMBER, "bound_by": str, "assumptions": list,
-    "warnings": list,
-}
-PHASE_KEYS = {"epochs": NUMBER, "batch_per_device": int, "global_batch": int, "steps": int,
-              "step_s": NUMBER}
-
-
-def look_up(result, path):
-    """result["a"]["b"] for "a.b"."""
-    for key in path.split("."):
-        result = result[key]
-    return result
-
 
 class Predict(support.Case):
     """On every back end this build has."""
@@ -45,17 +24,6 @@ class Predict(support.Case):
     def setUp(self):
         super().setUp()
         self.backends = ["analytic"] + (["sim"] if has_simulator() else [])
-
-    def test_every_key_is_there_and_has_its_type(self):
-        for backend in self.backends:
-            result = answer("predict", self.job, "--backend", backend)
-            for path, kind in KEYS.items():
-                self.assertIsInstance(look_up(result, path), kind, path)
-            for phase in result["phases"]:
-                for key, kind in PHASE_KEYS.items():
-                    self.assertIsInstance(phase[key], kind, key)
-            self.assertEqual(result["schema"], "foretrain/result/2")
-            self.assertEqual(result["backend"], backend)
 
     def test_the_numbers_agree_with_each_other(self):
         for backend in self.backends:
@@ -122,8 +90,8 @@ class Predict(support.Case):
         self.assertEqual(simulated["schedule_hash"], closed["schedule_hash"])
 
     def test_the_same_question_gets_the_same_bytes(self):
-        self.assertEqual(run("predict", self.job, "--json").stdout,
-                         run("predict", self.job, "--json").stdout)
+        words = ("predict", self.job, "--json", "--set=noise.compute_cv={low: 1 %, high: 9 %}")
+        self.assertEqual(run(*words).stdout, run(*words).stdout)
 
     def test_set_overrides_a_key_and_changes_the_fingerprint(self):
         words = ("predict", self.job, "-b", "analytic")
@@ -251,12 +219,6 @@ class Predict(support.Case):
             result = answer("predict", self.job, "-banalytic", *words)
             rate = f"each node is given {result['images_per_s'] / result['nodes']:.0f} images/s"
             self.assertEqual(any(rate in line for line in result["assumptions"]), told)
-
-    def test_text_tells_the_same_as_json(self):
-        done = run("predict", self.job, "-b", "analytic")
-        result = answer("predict", self.job, "-b", "analytic")
-        self.assertIn(f"{result['bound_by']}-bound", done.stdout)
-        self.assertEqual(done.stderr, "")
 
     def test_a_missing_simulator_is_said_not_hidden(self):
         result = answer("predict", self.job, FORETRAIN_LIBEXEC=str(self.directory))

@@ -102,10 +102,6 @@ class Unknown(support.Case):
         draws = answer("predict", self.job, *unknown, "--backend", "analytic")["draws"]
         self.assertEqual(draws["simulated"], 0)
 
-    def test_the_same_inputs_give_the_same_answer(self):
-        words = ("predict", self.job, "--json", "--set", "noise.compute_cv={low: 1 %, high: 9 %}")
-        self.assertEqual(run(*words).stdout, run(*words).stdout)
-
     def test_only_predictions_take_them(self):
         job = self.write("unknown.yaml", STARVED % "{low: 10 images/s, high: 30 images/s}")
         for command in (("validate", job), ("train", job, "--dry-run")):
