@@ -26,7 +26,7 @@ import foretrain  # noqa: E402 pylint: disable=wrong-import-position
 import published_mlperf  # noqa: E402 pylint: disable=wrong-import-position
 import published_networks  # noqa: E402 pylint: disable=wrong-import-position
 
-BATCH = "training.phases[*].batch_per_device"
+PASSES = "training.accumulate"
 # Each: NEEDED, TEXTS and NUMBERS (columns), SIGNED, IGNORED, BACKEND, and read(row) -> Mapped or Refused.
 MAPPERS = [published_mlperf, published_networks.Networks, published_networks.Bert]
 
@@ -179,7 +179,7 @@ def draw_ways(mapped, folder, steps, first):
 
 
 def ask(mapped, folder, backend):
-    """The answer and the step of each draw.  What each micro-batch adds is that of the third, for a step of many takes long
+    """The answer and the step of each draw.  What each pass adds is that of the third, for a step of many takes long
     to predict."""
     def step_of(values):
         result = foretrain.predict(folder / mapped.names[0], backend=backend, grain="smoothed", draws=True,
@@ -187,7 +187,7 @@ def ask(mapped, folder, backend):
         return result, result.pop("step_draws_s")
     if mapped.passes <= 3:
         return step_of({})
-    (fewer, few), (result, many) = (step_of({BATCH: count * mapped.micro}) for count in (2, 3))
+    (fewer, few), (result, many) = (step_of({PASSES: count}) for count in (2, 3))
     more = mapped.passes - 2
     result["step_s"] = fewer["step_s"] + more * (result["step_s"] - fewer["step_s"])
     return result, [a + more * (b - a) for a, b in zip(few, many)]

@@ -71,7 +71,6 @@ class Mapped:
     network: str = ""  # of other networks than resnet50
     device: str = ""
     precision: str = ""
-    micro: int = 0  # samples of each of `passes` micro-batches
     passes: int = 1
     sets: dict = dataclasses.field(default_factory=dict)  # values that no job says
 

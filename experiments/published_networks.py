@@ -339,16 +339,16 @@ def size_of(run, network):
 def job_text(run, network, device, passes):
     """The job; @passes are those that it is written with."""
     compute, gradients, master = precision_of(run, device)[1]
-    batch = int(run.batch / run.passes) * passes
+    batch = int(run.batch / run.passes)
     size = size_of(run, network)
     devices = int(run.nodes * run.each)
     out = ["version: 1",
            f"model: {{network: {json.dumps(network.name)}, {size}, precision: {{compute: {compute}, gradients: "
            f"{gradients}, master: {master}}}}}",
            f"cluster: {{platform: ./platforms/{run.line:04d}.yaml, nodes: {run.nodes:.0f}, software: {software_of(run)}}}",
-           "training:", f"  dataset: {{train_images: {max(1281167, batch * devices)}}}",
+           "training:", f"  dataset: {{train_images: {max(1281167, batch * passes * devices)}}}",
            f"  phases: [{{epochs: 1, batch_per_device: {batch}}}]", f"  optimizer: {{name: {optimizer_of(run, network)}}}"]
-    out += [f"  micro_batch: {batch // passes}"] * (passes > 1)
+    out += [f"  accumulate: {passes}"] * (passes > 1)
     out += ["allreduce: {algorithm: nccl}"] * (devices > 1)
     if run.step > 0:
         out += [f"measured: {{step: {1e3 * run.step * passes / run.passes:.9g} ms, software: {software_of(run)}}}"]
@@ -373,7 +373,7 @@ def write_run(run):
                          steps=math.nan, role=role, open=apart, nodes=int(run.nodes), devices=int(run.nodes * run.each),
                          batch=int(run.batch / run.passes) * passes, software=software_of(run), family=network.kind,
                          measured_evaluation=math.nan, measured_train=run.seconds, network=run.network, device=device,
-                         precision=precision_of(run, device)[0], micro=int(run.batch / run.passes), passes=passes,
+                         precision=precision_of(run, device)[0], passes=passes,
                          sets={"device.memory": "1000 TB"})
 
 

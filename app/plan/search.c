@@ -492,11 +492,12 @@ static int32_t devices_of(const struct job *job)
     return given ? (int32_t)given : platform_devices_per_node(job->platform);
 }
 
-/* Images of a step of a phase of @job, as far as they are known. */
+/* Images of a pass of a phase of @job, as far as they are known. */
 static double images_of(const struct job *job, const struct scenario_phase *phase)
 {
     int64_t nodes = phase->nodes ? phase->nodes : job->scenario.cluster.nodes;
-    return phase->global_batch ? (double)phase->global_batch / (double)nodes
+    double passes = (double)phase_passes(&job->scenario); /* candidates have the same */
+    return phase->global_batch ? (double)phase->global_batch / (double)nodes / passes
                                : (double)phase->batch_per_device * devices_of(job);
 }
 

@@ -347,16 +347,19 @@ static void resolving_find_phases(struct question *q, struct resolved *resolved)
 
 static void refuse_uneven(struct question *q, const char *key, int64_t batch, int64_t devices)
 {
-    int64_t below = batch / devices * devices, above = below + devices;
+    int64_t passes = phase_passes(q->scenario), each = devices * passes;
+    int64_t below = batch / each * each, above = below + each;
+    AUTOFREE char *in = passes > 1 ? base_format(" in %lld passes", (long long)passes) : NULL;
     if (below == 0)
         blame(q, ranks_code(q), key,
-              "%lld images are fewer than the %lld devices; use at least %lld", (long long)batch,
-              (long long)devices, (long long)above);
+              "%lld images are fewer than the %lld devices%s; use at least %lld", (long long)batch,
+              (long long)devices, in ? in : "", (long long)above);
     else
         blame(q, ranks_code(q), key,
-              "%lld images cannot be divided evenly among %lld devices; round: down beside it "
+              "%lld images cannot be divided evenly among %lld devices%s; round: down beside it "
               "trains %lld, round: up %lld",
-              (long long)batch, (long long)devices, (long long)below, (long long)above);
+              (long long)batch, (long long)devices, in ? in : "", (long long)below,
+              (long long)above);
 }
 
 /* Images that a device may take at once so that FLOP of a layer and bytes of all fit 64 bits. */
@@ -380,9 +383,10 @@ static void check_phase(struct question *q, int32_t index, int64_t devices)
         (const struct scenario_phase *)s->training.phase.item + index;
     AUTOFREE char *key = base_format("training.phases.%d.%s", index,
                                      phase->global_batch ? "global_batch" : "batch_per_device");
-    int64_t batch = phase_batch(phase, devices), micro = s->training.micro_batch;
+    int64_t batch = phase_batch(s, phase, devices), micro = s->training.micro_batch;
     int64_t layers = q->model->layer_count, most = RESOLVED_PASSES_MOST / layers;
-    if (phase->global_batch && phase->round == ROUND_EXACT && phase->global_batch % devices)
+    if (phase->global_batch && phase->round == ROUND_EXACT &&
+        phase->global_batch % (devices * phase_passes(s)))
         refuse_uneven(q, key, phase->global_batch, devices);
     else if (batch == 0)
         refuse_uneven(q, key, phase->global_batch, devices);
@@ -399,11 +403,11 @@ static void check_phase(struct question *q, int32_t index, int64_t devices)
               "%lld images per device are no multiple of training.micro_batch: %lld",
               (long long)batch, (long long)micro);
     else if (phase_micro_batch(s, batch) * most < batch)
-        blame(q, EXIT_DATA, "training.micro_batch",
+        blame(q, EXIT_DATA, micro ? "training.micro_batch" : "training.accumulate",
               "%lld images per device in parts of %lld are more than %lld parts, of %lld layers "
               "each; use parts of at least %lld",
-              (long long)batch, (long long)micro, (long long)most, (long long)layers,
-              (long long)((batch - 1) / most + 1));
+              (long long)batch, (long long)phase_micro_batch(s, batch), (long long)most,
+              (long long)layers, (long long)((batch - 1) / most + 1));
 }
 
 /* What is done every so many epochs is done between two steps. */
@@ -414,7 +418,7 @@ static void check_interval(struct question *q, const char *key, double epochs,
     int64_t images = 0;
     for (int32_t i = 0; i < q->scenario->training.phase.count; i++) {
         int64_t devices = extent_replicas(resolved->phase[i]);
-        int64_t global = phase_batch(&phase[i], devices) * devices;
+        int64_t global = phase_batch(q->scenario, &phase[i], devices) * devices;
         images = global > images ? global : images;
     }
     double step = (double)images / (double)q->scenario->training.train_images;
@@ -471,7 +475,7 @@ static void check_memory(struct question *q, int32_t index, int64_t devices, int
     const struct device *device = platform_device(q->platform);
     const struct scenario_phase *phase =
         (const struct scenario_phase *)s->training.phase.item + index;
-    int64_t batch = phase_batch(phase, devices), micro = phase_micro_batch(s, batch);
+    int64_t batch = phase_batch(s, phase, devices), micro = phase_micro_batch(s, batch);
     if (q->faults || micro <= most)
         return;
     AUTOFREE char *key = base_format("training.phases.%d.%s", index,
@@ -479,7 +483,12 @@ static void check_memory(struct question *q, int32_t index, int64_t devices, int
     int64_t part = most ? resolved_fitting_part(batch, most) : 0;
     AUTOFREE char *parts =
         4 * part < most ? base_copy("")
-                        : base_format("; in parts: training.micro_batch=%lld", (long long)part);
+        : phase_passes(s) == 1
+            ? base_format("; in parts: training.micro_batch=%lld", (long long)part)
+        : phase->global_batch
+            ? base_format("; in more passes: training.accumulate=%lld", (long long)(batch / part))
+            : base_format("; in more passes: batch_per_device: %lld, training.accumulate: %lld",
+                          (long long)part, (long long)(batch / part));
     if (most == 0)
         blame(q, EXIT_DATA, key,
               "%s does not fit the %s of %s, even with one image; 'foretrain predict "

@@ -17,17 +17,28 @@ int64_t phase_devices(const struct scenario *scenario, const struct scenario_pha
     return phase->nodes ? devices / scenario->cluster.nodes * phase->nodes : devices;
 }
 
-int64_t phase_batch(const struct scenario_phase *phase, int64_t devices)
+int64_t phase_passes(const struct scenario *scenario)
 {
+    return scenario->training.accumulate > 0 ? scenario->training.accumulate : 1;
+}
+
+int64_t phase_batch(const struct scenario *scenario, const struct scenario_phase *phase,
+                    int64_t devices)
+{
+    int64_t passes = phase_passes(scenario);
     if (!phase->global_batch)
-        return phase->batch_per_device;
-    int64_t rest = phase->round == ROUND_UP ? devices - 1 : 0;
-    return (phase->global_batch + rest) / devices;
+        return phase->batch_per_device * passes;
+    int64_t rest = phase->round == ROUND_UP ? devices * passes - 1 : 0;
+    return (phase->global_batch + rest) / (devices * passes) * passes;
 }
 
 int64_t phase_micro_batch(const struct scenario *scenario, int64_t images)
 {
-    int64_t micro = scenario->training.micro_batch;
+    int64_t micro = scenario->training.micro_batch, passes = phase_passes(scenario);
+    while (passes < images && images % passes)
+        passes++;
+    if (passes > 1)
+        return passes < images ? images / passes : 1;
     return micro > 0 && micro < images ? micro : images;
 }
 
@@ -93,7 +104,7 @@ struct plan plan_build(const struct scenario *scenario, int64_t devices)
     for (int32_t i = 0; i < plan.phase_count; i++) {
         int64_t own = phase_devices(scenario, &wanted[i], devices);
         int64_t replicas = own / scenario_parts(scenario);
-        int64_t batch = phase_batch(&wanted[i], replicas), global = batch * replicas;
+        int64_t batch = phase_batch(scenario, &wanted[i], replicas), global = batch * replicas;
         plan.phase[i] = (struct phase){
             .epochs = wanted[i].epochs,
             .devices = own,

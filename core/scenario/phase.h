@@ -43,16 +43,22 @@ double plan_end(const struct plan *plan, double every, double deviations, double
 int64_t plan_evaluations(double epochs, double every);
 
 /** Of a batch of @images on one device, those that pass through the network at once:
- * training.micro_batch, or all. */
+ * training.micro_batch, or all; with training.accumulate a part in as many as divide it, at least
+ * so many. */
 int64_t phase_micro_batch(const struct scenario *scenario, int64_t images);
 
 /** The devices of @phase, where the whole cluster of @scenario has @devices. */
 int64_t phase_devices(const struct scenario *scenario, const struct scenario_phase *phase,
                       int64_t devices);
 
-/** Images per device of @phase on @devices devices; a global batch that cannot be divided evenly
- * is rounded as the phase says, down when it must be exact (resolved_build() refuses that). */
-int64_t phase_batch(const struct scenario_phase *phase, int64_t devices);
+/** Passes of training.accumulate in a step. */
+int64_t phase_passes(const struct scenario *scenario);
+
+/** Images per device and step of @phase on @devices devices, in all passes; a global batch that
+ * cannot be divided evenly is rounded as the phase says, down when it must be exact
+ * (resolved_build() refuses that). */
+int64_t phase_batch(const struct scenario *scenario, const struct scenario_phase *phase,
+                    int64_t devices);
 
 /** Lay out the phases of @scenario for a cluster of @devices devices, of which scenario_parts()
  * take each batch together, which resolved_build() has checked; release with plan_release(). */

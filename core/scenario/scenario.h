@@ -43,7 +43,7 @@ enum rounding { ROUND_EXACT, ROUND_DOWN, ROUND_UP, ROUND_COUNT };
 struct scenario_phase {
     double epochs;            /**< 0: not given, as training.target decides */
     double samples, tokens;   /**< instead of epochs; 0: not given */
-    int64_t batch_per_device; /**< images per device and step; 0: global_batch is given */
+    int64_t batch_per_device; /**< images per device and pass; 0: global_batch is given */
     int64_t global_batch;     /**< images of all devices per step; 0: batch_per_device is given */
     int32_t round;            /**< enum rounding, of global_batch */
     int64_t nodes;            /**< that take part; 0: those of the cluster */
@@ -152,7 +152,7 @@ struct scenario {
         double startup;          /**< [s] before the first step runs at full speed */
         int64_t norm_group;      /**< devices of a node that share batch norm's statistics */
         int64_t micro_batch;     /**< images that pass through the network at once; 0: all */
-        int64_t accumulate;      /**< passes of batch_per_device images in a step */
+        int64_t accumulate;      /**< passes of batch_per_device images in a step; 0: one */
         bool nesterov;
         bool sharded; /**< each rank updates its shard of the parameters */
         double clip;  /**< global norm of gradients at most; 0: any */

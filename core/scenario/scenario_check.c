@@ -342,6 +342,10 @@ static int check_execution(const struct scenario *scenario, const struct node *r
                    "a source of JPEG files (imagefolder, webdataset)", root, err) |
         check_pair(true, scenario->training.batch_norm.statistics == BN_STATISTICS_RUNNING,
                    "training.batch_norm.momentum", "statistics: running", root, err);
+    if (scenario->training.accumulate > 0 && scenario->training.micro_batch > 0)
+        result = origin_error(given(root, "training.micro_batch"), err,
+                              "no effect beside training.accumulate, whose passes are of "
+                              "batch_per_device images");
     if (files && !scenario->training.data.path)
         result = origin_error(given(root, "training.dataset.source"), err,
                               "images from files need training.dataset.path");

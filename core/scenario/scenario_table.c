@@ -53,7 +53,8 @@ static const struct field phase_rows[] = {
     REAL("tokens", tokens, UNIT_NONE, "", 0, 1e18,
          "length of the phase in tokens of model.tokens or model.sequence a sample, instead of "
          "epochs"),
-    INTEGER("batch_per_device", batch_per_device, "", 1, 1e6, "images each device takes per step"),
+    INTEGER("batch_per_device", batch_per_device, "", 1, 1e6,
+            "images each device takes per step, or per pass of training.accumulate"),
     INTEGER("global_batch", global_batch, "", 1, 1e9,
             "images all devices together take per step, instead of batch_per_device"),
     WORD("round", round, "exact", rounding_names,
@@ -227,6 +228,9 @@ static const struct field scenario_rows[] = {
     INTEGER("training.micro_batch", training.micro_batch, "", 1, 1e6,
             "images a device takes through the network at once; gradients of a larger batch are "
             "accumulated"),
+    INTEGER("training.accumulate", training.accumulate, "", 1, 1e6,
+            "passes of batch_per_device images in a step, whose gradients are added up before one "
+            "exchange and one update"),
     REAL("training.learning_rate.base", training.learning_rate.base, UNIT_NONE, "0.1", 0, 1e6,
          "learning rate after the warm-up"),
     INTEGER("training.learning_rate.base_batch", training.learning_rate.base_batch, "", 1, 1e9,

@@ -59,6 +59,24 @@ TEST(a_part_of_a_step_is_a_step)
     assert_int_equal(plan.phase[0].steps, 1);
 }
 
+/* Batches per device are those of a pass, global ones of a step. */
+TEST(passes_of_a_step_share_its_batch)
+{
+    struct scenario_phase phase[] = {{.epochs = 1, .batch_per_device = 32},
+                                     {.epochs = 1, .global_batch = 8192},
+                                     {.epochs = 1, .global_batch = 8200, .round = ROUND_UP}};
+    struct scenario scenario = {.training = {.train_images = 1281167, .accumulate = 4}};
+    scenario.training.phase.item = phase;
+    scenario.training.phase.count = 3;
+    HELD(plan) plan = plan_build(&scenario, 16);
+    static const int64_t global[] = {2048, 8192, 8256}, micro[] = {32, 128, 129};
+    for (int32_t i = 0; i < 3; i++) {
+        assert_int_equal(plan.phase[i].global_batch, global[i]);
+        assert_int_equal(plan.phase[i].batch_per_device, global[i] / 16);
+        assert_int_equal(plan.phase[i].micro_batch, micro[i]);
+    }
+}
+
 TEST(evaluates_as_often_as_asked)
 {
     static const double every[] = {1, 4, 0.1, 91};
