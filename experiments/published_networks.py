@@ -214,7 +214,9 @@ def channels_last(run):
 
 
 def software_of(run):
-    """The software profile."""
+    """The software profile.  From v1.0 on nearly all BERT of MLPerf is NVIDIA's, with fused attention."""
+    if is_mlperf(run) and float(run.round[1:]) >= 1 and "bert" in run.network.lower() and framework_of(run) == "pytorch":
+        return "pytorch-mlperf"
     return "pytorch" if channels_last(run) else "pytorch-nchw"  # which has a word for networks without a layout
 
 

@@ -254,6 +254,7 @@ static struct iteration describe(const struct job *job, struct extent extent, in
         .model = job->part,
         .scenario = &job->scenario,
         .fusion = device_fusion(platform_device(job->platform), micro),
+        .merges = platform_device(job->platform)->merges,
         .grid = extent.grid,
         .devices_per_node = extent.devices_per_node / grid_axis_size(extent.grid, AXIS_TENSOR),
         .batch = batch,

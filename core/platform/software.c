@@ -129,6 +129,12 @@ static const struct field software_rows[] = {
     ROW("kinds.rates", software, kinds, "",
         "what each kind of kernels reaches; others, and all when not given, as the fit says",
         .kind = FIELD_LIST, .table = &kind_table),
+    ROW("attention", software, attention, "unfused",
+        "fused: one kernel, which keeps the weights of all positions; flash: which does not",
+        .kind = FIELD_WORD, .words = attention_names),
+    ROW("epilogues", software, epilogues, "false",
+        "whether activations, dropout and adds of transformers are part of the kernel before them",
+        .kind = FIELD_BOOLEAN),
     ROW("tf32", software, tf32, "none",
         "what it computes in tf32 where a job says fp32 and the device has peak.tf32",
         .kind = FIELD_WORD, .words = tf32_names),
@@ -292,6 +298,7 @@ void software_apply(const struct software *software, struct device *device)
     device->fusion = find_fusion(fit->fusion, device->fusion);
     device->small_fusion = find_fusion(fit->small_fusion, device->fusion);
     device->small_batch = fit->small_batch;
+    device->merges = (struct merges){(enum attention)software->attention, software->epilogues};
     software_rate(software, device);
     device_forget(device); /* measurements do not apply to other software */
 }

@@ -61,10 +61,12 @@ struct software {
     struct field_list kinds; /**< struct software_kind; empty: all kernels reach the same */
     char *kinds_source;      /**< from which networks they are known */
     double kinds_residual;   /**< relative deviation of a network, all of whose kinds are known */
-    int32_t tf32;            /**< enum tf32: what it computes in tf32 when told fp32 */
-    char *without_layout;    /**< profile of networks without one: see model_has_layout(); NULL:
-                                  this one */
-    struct field_list fits;  /**< struct software_efficiency */
+    int32_t attention;       /**< enum attention */
+    bool epilogues;         /**< activations, dropout and adds are part of the kernel before them */
+    int32_t tf32;           /**< enum tf32: what it computes in tf32 when told fp32 */
+    char *without_layout;   /**< profile of networks without one: see model_has_layout(); NULL:
+                                 this one */
+    struct field_list fits; /**< struct software_efficiency */
     struct software_efficiency rest; /**< for devices not in the list; its `device` is NULL */
 };
 

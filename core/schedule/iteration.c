@@ -38,6 +38,9 @@ static int64_t pass_bytes(const struct iteration *it, int32_t index, enum pass p
     bool filter = pass == PASS_BACKWARD_FILTER;
     int32_t compute = dtype_size(it->scenario->model.compute);
     int32_t gradient = dtype_size(it->scenario->model.gradients);
+    int64_t merged = model_merged_bytes(it->model, index, pass, it->merges, compute);
+    if (merged >= 0)
+        return it->batch * merged;
     int64_t bytes = it->batch * model_bytes(it->model, index, pass, it->fusion, compute);
     if (!filter && layer->op == LAYER_EMBEDDING)
         return bytes;                                    /* reads the rows that it needs */
@@ -91,8 +94,13 @@ static int32_t add_layer(struct schedule *schedule, const struct iteration *it, 
                                     .amount = it->batch}};
     layer_describe(layer, step.compute.shape, sizeof(step.compute.shape));
     snprintf(step.name, sizeof(step.name), "%s %s", layer->name, compute_op_names[op]);
+    bool attends = it->merges.attention && model_attends(it->model, index);
+    if (attends)
+        step.compute.kernel = KERNEL_ATTENTION;
     for (enum pass pass = from; pass <= to; pass++) {
-        step.compute.kernels += layer_kernels(layer, pass, it->fusion);
+        bool merged = model_merged_bytes(it->model, index, pass, it->merges, 1) >= 0;
+        if (!merged || (attends && layer->op == LAYER_SOFTMAX)) /* attention's own */
+            step.compute.kernels += layer_kernels(layer, pass, it->fusion);
         step.compute.flops += it->batch * layer_flops(layer, pass);
         step.compute.bytes += pass_bytes(it, index, pass);
     }

@@ -55,6 +55,7 @@ struct iteration {
     const struct model *model;       /**< borrowed */
     const struct scenario *scenario; /**< borrowed: precision, optimizer, all-reduce, input */
     enum fusion fusion;              /**< of the device's software */
+    struct merges merges;            /**< of the same */
     struct grid grid;
     int32_t devices_per_node;        /**< with the same parameters: for hierarchical all-reduce and
                                           groups of batch norm */

@@ -13,10 +13,13 @@ const char *const layer_op_names[] = {
     "embedding",   "permute",    "other",    "none",         NULL};
 static_assert(ARRAY_SIZE(layer_op_names) == LAYER_OP_COUNT + 2, "a word each, and one for none");
 
-const char *const kernel_names[] = {"gemm",        "convolution", "grouped", "depthwise",
-                                    "batch-norm",  "layer-norm",  "softmax", "gelu",
-                                    "elementwise", "optimizer",   NULL};
+const char *const kernel_names[] = {"gemm",        "convolution", "grouped",   "depthwise",
+                                    "batch-norm",  "layer-norm",  "softmax",   "gelu",
+                                    "elementwise", "optimizer",   "attention", NULL};
 static_assert(ARRAY_SIZE(kernel_names) == KERNEL_COUNT + 1, "a word each");
+
+const char *const attention_names[] = {"unfused", "fused", "flash", NULL};
+static_assert(ARRAY_SIZE(attention_names) == ATTENTION_COUNT + 1, "a word each");
 
 const char *const fusion_names[] = {
     "none", "pointwise", "bn-relu", "stats", "mainloop", "ideal", NULL,

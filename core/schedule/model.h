@@ -59,6 +59,7 @@ enum kernel_kind {
     KERNEL_GELU,
     KERNEL_ELEMENTWISE, /**< all else that reads and writes values: ReLU, add, pools, loss */
     KERNEL_OPTIMIZER,
+    KERNEL_ATTENTION, /**< both products of attention and what is between them, as one */
     KERNEL_COUNT
 };
 
@@ -79,6 +80,23 @@ enum fusion {
 
 /** Words of device files, NULL-terminated, in the order of enum fusion. */
 extern const char *const fusion_names[];
+
+/** How software computes attention. */
+enum attention {
+    ATTENTION_UNFUSED, /**< products, scale, mask, softmax, dropout: a kernel each */
+    ATTENTION_FUSED,   /**< one kernel, which keeps the weights of all positions for backward */
+    ATTENTION_FLASH,   /**< and computes those again (Dao et al. 2022, "FlashAttention") */
+    ATTENTION_COUNT
+};
+
+/** Words of software profiles, NULL-terminated, in the order of enum attention. */
+extern const char *const attention_names[];
+
+/** What software merges of layers that are for predictions only. */
+struct merges {
+    enum attention attention;
+    bool epilogues; /**< activations, dropout and adds are part of the kernel before them */
+};
 
 /** Which part of a training step. */
 enum pass { PASS_FORWARD, PASS_BACKWARD_DATA, PASS_BACKWARD_FILTER, PASS_COUNT };
@@ -225,6 +243,20 @@ int64_t layer_weight_bytes(const struct layer *layer, int32_t element_size);
 /** Kernels the layer launches in @pass at @fusion: 1 for the matrix arithmetic or the pooling, plus
  * one for each pointwise operation, reduction or coefficient update that is not merged into it. */
 int32_t layer_kernels(const struct layer *layer, enum pass pass, enum fusion fusion);
+
+/** Whether layer @index is part of attention: a product, what follows it up to a softmax and the
+ * product behind that. */
+bool model_attends(const struct model *model, int32_t index);
+
+/** Memory traffic as of model_bytes() of a layer that @by merges: 0 or more [bytes]; -1: it is not
+ * merged.
+ *
+ * Attention in one kernel reads queries, keys and values and writes its result; backward moves
+ * twice that.  Its FLOP remain those of the products: what it computes again or leaves out is part
+ * of its rate.  Behind another kernel an activation keeps its input for backward, dropout its mask,
+ * and an add reads what is added. */
+int64_t model_merged_bytes(const struct model *model, int32_t index, enum pass pass,
+                           struct merges by, int32_t element_size);
 
 /** Write the properties that decide the layer's time per image to @text (@size bytes), such as
  * "convolution 3x3/1+1 16x32x32-16x32x32 fork"; layers with equal texts cost the same. */

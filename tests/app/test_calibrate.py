@@ -17,8 +17,8 @@ import support
 
 RUNS = support.ROOT / "experiments" / "02_published_runs" / "single_node.csv"
 PROFILES = support.ROOT / "platforms" / "software"
-# Beside those that are calibrated: one that extends another.
-BY_HAND = {"mxnet-2018-11"}
+# Beside those that are calibrated: those that extend another.
+BY_HAND = {"mxnet-2018-11", "pytorch-mlperf"}
 
 WITHOUT_GSL = not support.has_gsl()
 

@@ -67,6 +67,12 @@ class Networks(support.Case):
         self.assertEqual([row["software"] for row in (last, first, none)], ["pytorch", "pytorch-nchw", "pytorch-nchw"])
         self.assertLess(last["predicted_s"], first["predicted_s"])
 
+    def test_mlperf_fuses_the_attention_of_bert(self):
+        row = self.answer({}, base=BERT)["rows"][0]
+        old = self.answer({"date": "MLPerf Training v0.7"}, base=BERT)["rows"][0]
+        self.assertEqual((row["software"], old["software"]), ("pytorch-mlperf", "pytorch"))
+        self.assertLess(row["predicted_s"], 0.9 * old["predicted_s"])
+
     def test_micro_batches_share_one_exchange(self):
         node = {"gpus_per_node": "8", "batch_per_gpu": "32", "remarks": "nhwc; accumulation 4"}
         apart, together = self.predict(node, {**node, "batch_per_gpu": "128", "remarks": "nhwc; gradient accumulation 4; "

@@ -392,3 +392,23 @@ TEST(merges_no_batch_norm_that_others_read)
     assert_int_equal(model_bytes(model, norm, PASS_FORWARD, FUSION_IDEAL, 1), 3 * 48);
     assert_int_equal(layer_kernels(&model->layer[norm], PASS_FORWARD, FUSION_IDEAL), 1);
 }
+
+/* Of 12 heads with 64 features each at 512 positions. */
+TEST(attention_in_one_kernel_moves_no_weights_of_positions)
+{
+    const int64_t value = 768 * 512, weights = 12 * 512 * 512;
+    const struct merges fused = {ATTENTION_FUSED, false}, flash = {ATTENTION_FLASH, true};
+    OWN(model) *model = network_build("bert-base", 0, 2, &(struct err){0});
+    int64_t kept = 0, moved = 0, attending = 0;
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        if (!model_attends(model, i))
+            continue;
+        attending++;
+        kept += model_merged_bytes(model, i, PASS_FORWARD, fused, FP16);
+        moved += model_merged_bytes(model, i, PASS_BACKWARD_DATA, flash, FP16);
+        assert_int_equal(model_merged_bytes(model, i, PASS_FORWARD, (struct merges){0}, 1), -1);
+    }
+    assert_int_equal(attending, 12 * 4); /* products, softmax, dropout */
+    assert_int_equal(kept, 12 * FP16 * (4 * value + weights));
+    assert_int_equal(moved, 12 * FP16 * 2 * 4 * value);
+}

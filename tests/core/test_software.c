@@ -147,7 +147,7 @@ TEST(every_profile_of_the_library_reads_and_is_named_after_its_file)
     static const char *const names[] = {
         "mlperf-v0.5", "mlperf-v0.6", "mlperf-v0.7",   "mlperf-v1.0",  "mlperf-v1.1",
         "mlperf-v2.0", "mlperf-v2.1", "mlperf-v3.0",   "mlperf-v3.1",  "mlperf-v4.0",
-        "pytorch",     "nnl-2018",    "mxnet-2018-11", "pytorch-nchw",
+        "pytorch",     "nnl-2018",    "mxnet-2018-11", "pytorch-nchw", "pytorch-mlperf",
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         struct err err = {0};
