@@ -1,11 +1,523 @@
 #include "app/answer/predict_page.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/page/html.h"
+#include "core/config/yaml.h"
 #include "core/report/picture.h"
+#include "core/report/toll.h"
+#include "models/networks.h"
+
+enum { DRAWS = 400 /* for a point: 5 % of them are 20 */ };
+
+static void put_range(struct json *row, const char *key, double value, struct interval likely)
+{
+    AUTOFREE char *low = base_format("%s_low", key), *high = base_format("%s_high", key);
+    json_put_real(row, key, value);
+    json_put_real(row, low, likely.low);
+    json_put_real(row, high, likely.high);
+}
+
+static const struct scaling *scaling_of(const struct result *result)
+{
+    return result->strong.batch ? &result->strong : &result->weak;
+}
+
+static struct json *row_of(const struct result *result, bool torus, bool own)
+{
+    const struct breakdown *step = &result->step;
+    const struct scaling *scaling = scaling_of(result);
+    struct json *row = json_new_object();
+    json_put_integer(row, "nodes", result->nodes);
+    json_put_integer(row, "devices", result->devices);
+    json_put_text(row, "own", own ? "this job" : NULL);
+    json_put_text(row, "backend", own ? result->backend : backend_words[BACKEND_ANALYTIC]);
+    put_range(row, "step_s", step->time, result->step_likely);
+    json_put_real(row, "compute_s", step->compute);
+    json_put_real(row, "slowed_s", step->slowed > 0 ? step->slowed : NAN);
+    json_put_real(row, "slower_ranks_s", step->slower);
+    json_put_real(row, "exposed_row_s", torus ? step->exposed_row : NAN);
+    json_put_real(row, "exposed_column_s", torus ? step->exposed_column : NAN);
+    json_put_real(row, "exposed_world_s", torus ? NAN : step->exposed_communication);
+    json_put_real(row, "input_wait_s", step->input_wait);
+    json_put_real(row, "other_s", step->other);
+    put_range(row, result_speed(result), result->images_per_s, result->images_likely);
+    put_range(row, "scaling_efficiency", scaling->efficiency, scaling->likely);
+    put_range(row, "time_to_train_s", result->time_to_train_s, result->train_likely);
+    return row;
+}
+
+/* ---- what the simulator makes of the job, over what the closed form makes of it ---- */
+
+struct trim {
+    double exposed; /* communication that nothing hides */
+    double train, efficiency;
+};
+
+/* By how much that makes a step of @result longer. */
+static double longer(const struct trim *trim, const struct result *result)
+{
+    return 1 + (trim->exposed - 1) * result->step.exposed_communication / result->step.time;
+}
+
+static struct trim trim_of(const struct result *result, const struct result *closed)
+{
+    double exposed = result->step.exposed_communication / closed->step.exposed_communication;
+    struct trim trim = {isfinite(exposed) ? exposed : 1, 1, 1};
+    double factor = longer(&trim, closed);
+    trim.train = result->time_to_train_s / closed->time_to_train_s / factor;
+    trim.efficiency = scaling_of(result)->efficiency / scaling_of(closed)->efficiency * factor;
+    return trim;
+}
+
+static void multiply(double factor, double *value, struct interval *likely)
+{
+    *value *= factor;
+    likely->low *= factor;
+    likely->high *= factor;
+}
+
+/* None becomes better than the baseline that was not. */
+static void limit(double *value, double before)
+{
+    *value = *value > fmax(1, before) ? fmax(1, before) : *value;
+}
+
+static void multiply_efficiency(double factor, struct scaling *scaling)
+{
+    struct scaling before = *scaling;
+    multiply(factor, &scaling->efficiency, &scaling->likely);
+    limit(&scaling->efficiency, before.efficiency);
+    limit(&scaling->likely.low, before.likely.low);
+    limit(&scaling->likely.high, before.likely.high);
+}
+
+static void apply(const struct trim *trim, struct result *result)
+{
+    struct breakdown *step = &result->step;
+    double factor = longer(trim, result);
+    multiply(factor, &step->time, &result->step_likely);
+    step->exposed_row *= trim->exposed;
+    step->exposed_column *= trim->exposed;
+    step->exposed_tensor *= trim->exposed;
+    step->exposed_communication *= trim->exposed;
+    multiply(1 / factor, &result->images_per_s, &result->images_likely);
+    multiply(factor * trim->train, &result->time_to_train_s, &result->train_likely);
+    multiply_efficiency(trim->efficiency / factor, &result->weak);
+    multiply_efficiency(trim->efficiency / factor, &result->strong);
+}
+
+/* ---- points ---- */
+
+/* The job in closed form, on @nodes; 0: as it is.  With @further settings, or NULL. */
+static int predict_at(struct prediction *prediction, int32_t nodes, const char *path,
+                      const struct predict_options *options, const char *further, struct err *err)
+{
+    struct predict_options own = *options;
+    own.set = (struct option_list){0};
+    option_list_add_all(&own.set, &options->set);
+    AUTOFREE char *set = base_format("cluster.nodes=%d", nodes);
+    if (nodes > 0) {
+        option_list_add(&own.set, set);
+        option_list_add(&own.set, "allreduce.grid=null");
+    }
+    if (further)
+        option_list_add(&own.set, further);
+    int failed = prediction_screen(prediction, path, &own, BACKEND_ANALYTIC, DRAWS, err);
+    option_list_release(&own.set);
+    return failed;
+}
+
+/* Where the recipe does not know the batch of @nodes there is a step, but no time to train. */
+static struct json *row_at(int32_t nodes, const char *path, const struct predict_options *options,
+                           const struct trim *trim, bool torus)
+{
+    struct prediction prediction = {0};
+    AUTORELEASE(err) struct err why = {0}, again = {0};
+    struct json *row;
+    int failed = predict_at(&prediction, nodes, path, options, NULL, &why);
+    if (failed) {
+        prediction_release(&prediction);
+        failed = predict_at(&prediction, nodes, path, options, "training.extrapolate=true", &again);
+        prediction.result.time_to_train_s = NAN;
+        prediction.result.train_likely = (struct interval){NAN, NAN};
+    }
+    if (failed) {
+        row = json_new_object();
+        json_put_integer(row, "nodes", nodes);
+    } else {
+        apply(trim, &prediction.result);
+        row = row_of(&prediction.result, torus, false);
+    }
+    if (why.count)
+        json_put_text(row, "reason", err_reason(&why));
+    prediction_release(&prediction);
+    return row;
+}
+
+/* @prediction of the job at @path with @options, and the same on 1, 2, 4, ... nodes, where the
+ * program chooses the grid: nodes, devices, own ("this job", or null), backend, step_s and its
+ * parts, images_per_s, scaling_efficiency, time_to_train_s, each with _low and _high where it has
+ * an interval.  A number of nodes that makes no job has a "reason" instead.
+ *
+ * Other points than the job's own are in closed form.  If the job was simulated they have the
+ * factors that make its closed form its answer: *@exposed that of the communication that nothing
+ * hides (NAN: no simulation), and constant ones of efficiency and time to train. */
+static struct json *curve_rows(const struct prediction *prediction, const char *path,
+                               const struct predict_options *options, double *exposed)
+{
+    const struct result *result = &prediction->result;
+    struct trim trim = {1, 1, 1};
+    struct prediction closed = {0};
+    AUTORELEASE(err) struct err why = {0};
+    *exposed = NAN;
+    if (result->nodes > 1 && strcmp(result->backend, backend_words[BACKEND_SIM]) == 0 &&
+        !predict_at(&closed, 0, path, options, NULL, &why)) {
+        trim = trim_of(result, &closed.result);
+        *exposed = trim.exposed;
+    }
+    prediction_release(&closed);
+    struct json *rows = json_new_array();
+    bool torus = result->grid.columns > 0, shown = false;
+    double begun = base_seconds(CLOCK_MONOTONIC);
+    for (int32_t nodes = 1; nodes < result->nodes; nodes *= 2) {
+        if (base_seconds(CLOCK_MONOTONIC) - begun > 2 && isatty(STDERR_FILENO))
+            shown = fprintf(stderr, "\r\033[Kpredicting %d nodes for the page", nodes) > 0;
+        json_append(rows, row_at(nodes, path, options, &trim, torus));
+    }
+    fputs(shown ? "\r\033[K" : "", stderr);
+    json_append(rows, row_of(result, torus, true));
+    return rows;
+}
+
+/* The expected time to train by the work between checkpoints, around the best and in this job
+ * (own): interval_s, checkpoints, time_to_train_s; none if nothing fails.  The caller releases it.
+ */
+static struct json *failing_rows(const struct toll *toll)
+{
+    struct failures f = toll->failures;
+    struct json *rows = json_new_array();
+    double own = f.interval, best = failures_daly(f.mtbf, f.cost);
+    if (!toll->any || isinf(f.mtbf))
+        return rows;
+    for (int power = -9; power <= 8; power++) { /* in halves; the first is the job's own */
+        f.interval = power < -8 ? own : best * pow(2, power / 2.0);
+        double time = failures_expected(&f, toll->work);
+        bool there = f.interval > 0 && f.interval < toll->work && time <= FAILURES_LONGEST;
+        if (!there || (power >= -8 && fabs(f.interval / own - 1) < 1e-9))
+            continue;
+        struct json *row = json_append_object(rows);
+        json_put_real(row, "interval_s", f.interval);
+        json_put_real(row, "checkpoints", failures_checkpoints(&f, toll->work));
+        json_put_real(row, "time_to_train_s", time);
+        json_put_text(row, "own", power < -8 ? "this job" : NULL);
+    }
+    return rows;
+}
+
+/* "Something fails every 5 h ..." */
+static char *words_of(const struct json *f)
+{
+    struct text out = {0};
+    if (isfinite(html_number(f, "mtbf_s", -1)))
+        text_add(&out,
+                 "Something that the job uses fails every %s on average: %.3g failures are "
+                 "expected, and a restart takes %s. ",
+                 unit_text(UNIT_SECONDS, html_number(f, "mtbf_s", -1)),
+                 html_number(f, "expected", -1),
+                 unit_text(UNIT_SECONDS, html_number(f, "restart_s", -1)));
+    double count = html_number(f, "checkpoints", -1);
+    text_add(&out, "The run saves %.0f checkpoint%s of %s", count, base_plural((int64_t)count),
+             unit_text(UNIT_SECONDS, html_number(f, "checkpoint_s", -1)));
+    if (isfinite(html_number(f, "interval_s", -1)))
+        text_add(&out, ", one every %s of work (%.3g epochs)",
+                 unit_text(UNIT_SECONDS, html_number(f, "interval_s", -1)),
+                 html_number(f, "interval_epochs", -1));
+    else
+        text_add(&out, ", at the end");
+    if (isfinite(html_number(f, "daly_s", -1)))
+        text_add(&out, ". The best interval is %s by Daly's formula, %s by Young's",
+                 unit_text(UNIT_SECONDS, html_number(f, "daly_s", -1)),
+                 unit_text(UNIT_SECONDS, html_number(f, "young_s", -1)));
+    text_add(&out, ".");
+    return out.data;
+}
+
+/* Append what failures and checkpoints add, if the job of @all, the page's JSON, has any. */
+static void failing_add(struct page *page, const struct json *all)
+{
+    static const struct page_part part = {
+        .picture = "checkpoints",
+        .rows = "checkpoints",
+        .caption = "time to train by work between checkpoints",
+        .columns = "interval_s: work between checkpoints, checkpoints, time_to_train_s, own: "};
+    const struct json *f = json_get(json_get(all, "result"), "failures");
+    if (isnan(html_number(f, "checkpoint_s", -1)))
+        return;
+    AUTOFREE char *words = words_of(f);
+    AUTORELEASE(json) struct json *rows = json_new_array();
+    json_append(rows, json_share(f));
+    html_section(page, "What do failures and checkpoints add?");
+    html_paragraph(page, NULL, words);
+    html_picture(page, "toll", -1);
+    html_table(page, "toll", "parts of the time to train", rows,
+               "without_s~: without both, saving_s: checkpoints, failing_s: failures", true);
+    html_part(page, all, &part);
+}
+
+/* ---- the files ---- */
+
+/* Takes @path, which may be NULL, and applies those of @set (or NULL) that change a scenario. */
+static bool put_file(struct json *files, const char *name, char *path,
+                     char *(*find)(const char *name, struct err *err),
+                     const struct option_list *set, struct err *err)
+{
+    struct document *document = path ? yaml_read_file(NULL, path, find, err) : NULL;
+    for (int32_t i = 0; document && set && i < set->count; i++)
+        if (scenario_takes(set->item[i]))
+            yaml_set(document, set->item[i], err);
+    if (document)
+        json_put(files, name, node_json(yaml_root(document)));
+    yaml_free(document);
+    free(path);
+    return document != NULL;
+}
+
+static bool put_named(struct json *files, const struct job *job, const struct option_list *set,
+                      struct err *err)
+{
+    const struct scenario *s = &job->scenario;
+    char *name = scenario_path_at(s, "cluster.platform", s->cluster.platform);
+    bool good = !platform_files(files, name, set->item, set->count, err);
+    free(name);
+    if (good && s->cluster.software) {
+        name = job->without_layout ? base_copy(job->software->name)
+                                   : scenario_path_at(s, "cluster.software", s->cluster.software);
+        good = put_file(files, "software", platform_find_software(name, err),
+                        platform_find_software, NULL, err);
+        free(name);
+    }
+    if (good && network_is_file(s->model.network))
+        good = put_file(files, "network", scenario_path_at(s, "model.network", s->model.network),
+                        NULL, NULL, err);
+    return good;
+}
+
+/* What the files say after the assignments; NULL: one of them cannot be read again. */
+static struct json *read_files(const struct prediction *prediction, const char *path,
+                               const struct predict_options *options)
+{
+    struct json *files = json_new_object();
+    AUTORELEASE(err) struct err err = {0};
+    bool good = put_file(files, "job", base_copy(path), NULL, &options->set, &err) &&
+                put_named(files, &prediction->job, &options->set, &err);
+    if (good)
+        return files;
+    json_free(files);
+    return NULL;
+}
+
+/* ---- what can be moved ---- */
+
+struct control {
+    struct json *json, *values; /* borrowed */
+};
+
+static struct control new_control(struct json *controls, const char *key, const char *label)
+{
+    struct control control = {json_new_object(), json_new_array()};
+    json_put_text(control.json, "key", key);
+    json_put_text(control.json, "label", label);
+    json_put(control.json, "values", control.values);
+    json_append(controls, control.json);
+    return control;
+}
+
+/* Append a value; @own: that of the job. */
+static void add_value(struct control control, const char *value, const char *words, bool own)
+{
+    if (own)
+        json_put_integer(control.json, "start", json_count_items(control.values));
+    struct json *pair = json_append_array(control.values);
+    json_append_text(pair, value);
+    json_append_text(pair, words);
+}
+
+static void add_quantity(struct control control, enum unit unit, double number, bool own)
+{
+    static const char *const suffix[UNIT_COUNT] = {
+        [UNIT_BYTES] = " B", [UNIT_BYTES_PER_SECOND] = " B/s", [UNIT_SECONDS] = " s"};
+    AUTOFREE char *value = suffix[unit] ? base_format("\"%.17g%s\"", number, suffix[unit])
+                                        : base_format("%.17g", number);
+    add_value(control, value, unit_text(unit, number), own);
+}
+
+/* @own and its products with powers of two from @least to @most. */
+static void add_scaled(struct json *controls, const char *key, const char *label, enum unit unit,
+                       double own, double least, double most)
+{
+    struct control control = new_control(controls, key, label);
+    bool whole = unit == UNIT_NONE || unit == UNIT_BYTES;
+    for (double factor = least; factor <= most; factor *= 2)
+        if (!whole || factor * own == floor(factor * own))
+            add_quantity(control, unit, factor * own, factor == 1);
+}
+
+/* Powers of two, and the job's own. */
+static void add_nodes(struct json *controls, const struct prediction *prediction)
+{
+    int32_t own = prediction->job.resolved.cluster.nodes;
+    int32_t most = platform_nodes(prediction->job.platform);
+    int64_t limit = most > 0 && most < 16 * (int64_t)own ? most : 16 * (int64_t)own;
+    struct control control = new_control(controls, "cluster.nodes", "nodes");
+    for (int64_t nodes = 1, last = 0; nodes <= limit; last = nodes, nodes *= 2) {
+        if (last < own && own < nodes)
+            add_quantity(control, UNIT_NONE, own, true);
+        add_quantity(control, UNIT_NONE, (double)nodes, nodes == own);
+        if (2 * nodes > limit && nodes < own)
+            add_quantity(control, UNIT_NONE, own, true);
+    }
+}
+
+/* A quantity of the platform, if it is one that moves. */
+static void add_link(void *context, const struct quantity *quantity, enum unit unit)
+{
+    static const struct {
+        const char *path, *label;
+    } link[] = {
+        {"network.nic.bandwidth", "network card"}, {"transport.between", "latency between nodes"},
+        {"torus.row.bandwidth", "links of rows"},  {"torus.column.bandwidth", "links of columns"},
+        {"ring.bandwidth", "links of the ring"},
+    };
+    const char *path = quantity->path, *end = strrchr(path, '.');
+    bool tier = !strncmp(path, "network.tiers", 13) && !strcmp(end, ".bandwidth");
+    const char *label = tier ? "each uplink" : NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(link); i++)
+        if (!strcmp(path, link[i].path))
+            label = link[i].label;
+    if (!label || !(quantity->value > 0))
+        return;
+    AUTOFREE char *key = base_format("platform.%s", path);
+    AUTOFREE char *words =
+        tier ? base_format("%s, %.*s", label, (int)(end - path), path) : base_copy(label);
+    add_scaled(context, key, words, unit, quantity->value, 1. / 8, 8);
+}
+
+/* Some numbers may not fit the switches of a group, which the core then says. */
+static void add_uplinks(struct json *controls, const struct platform *platform)
+{
+    for (int32_t tier = 0; platform_uplinks(platform, tier) > 0; tier++) {
+        AUTOFREE char *key = base_format("platform.network.tiers[%d].uplinks", tier);
+        AUTOFREE char *label = base_format("number of uplinks, network.tiers[%d]", tier);
+        add_scaled(controls, key, label, UNIT_NONE, (double)platform_uplinks(platform, tier),
+                   1. / 8, 8);
+    }
+}
+
+static void add_batch(struct json *controls, const struct job *job)
+{
+    int32_t last = job_phases(job) - 1;
+    const struct scenario_phase *phase =
+        (const struct scenario_phase *)job->scenario.training.phase.item + last;
+    bool global = phase->global_batch > 0;
+    AUTOFREE char *key =
+        base_format("training.phases[%d].%s", last, global ? "global_batch" : "batch_per_device");
+    AUTOFREE char *label = base_format("%s%s", global ? "global batch" : "images per device",
+                                       last > 0 ? " in the last phase" : "");
+    add_scaled(controls, key, label, UNIT_NONE,
+               (double)(global ? phase->global_batch : phase->batch_per_device), 1. / 16, 16);
+}
+
+static void add_algorithm(struct json *controls, enum algorithm own)
+{
+    struct control control = new_control(controls, "allreduce.algorithm", "algorithm");
+    for (int i = 0; algorithm_names[i]; i++) {
+        AUTOFREE char *value = base_format("\"%s\"", algorithm_names[i]);
+        add_value(control, value, algorithm_names[i], i == (int)own);
+    }
+}
+
+static void add_grid(struct json *controls, struct grid own)
+{
+    int32_t ranks = grid_ranks(own);
+    if (ranks <= 0)
+        return;
+    struct control control = new_control(controls, "allreduce.grid", "grid, columns x rows");
+    for (int32_t columns = 1; columns <= ranks; columns++) {
+        if (ranks % columns)
+            continue;
+        AUTOFREE char *value =
+            base_format("{\"columns\": %d, \"rows\": %d}", columns, ranks / columns);
+        AUTOFREE char *words = base_format("%dx%d", columns, ranks / columns);
+        add_value(control, value, words, columns == own.columns);
+    }
+}
+
+/* ---- all of it ---- */
+
+static struct json *wishes(const struct predict_options *options)
+{
+    struct json *list = json_new_array();
+    json_append_integer(list, options->order);
+    json_append_integer(list, options->noise);
+    json_append_integer(list, options->ignore_memory);
+    json_append_integer(list, options->iterations);
+    return list;
+}
+
+/* What stands behind the sliders of @prediction of the job at @path: "wishes", what @options ask
+ * beyond the files: order, noise, ignore_memory, iterations; "controls", each with a key, a label,
+ * "values": pairs of the value in JSON and in words, and "start", the index of the job's own;
+ * "files", which the job names, as they are after the assignments of @options.  The caller releases
+ * it.
+ * @return NULL: this program has no core for browsers, or a file cannot be read again. */
+static struct json *whatif_json(const struct prediction *prediction, const char *path,
+                                const struct predict_options *options)
+{
+    const struct job *job = &prediction->job;
+    struct json *files = *page_core ? read_files(prediction, path, options) : NULL;
+    if (!files)
+        return NULL;
+    struct json *whatif = json_new_object(), *controls = json_new_array();
+    add_nodes(controls, prediction);
+    platform_each_quantity(job->platform, add_link, controls);
+    add_uplinks(controls, job->platform);
+    add_batch(controls, job);
+    add_scaled(controls, "allreduce.bucket", "bucket", UNIT_BYTES, (double)job->resolved.bucket,
+               1. / 64, 64);
+    add_algorithm(controls, job->resolved.algorithm);
+    add_grid(controls, prediction->result.grid);
+    json_put(whatif, "wishes", wishes(options));
+    json_put(whatif, "controls", controls);
+    json_put(whatif, "files", files);
+    return whatif;
+}
+
+static bool fits(const struct json *whatif)
+{
+    AUTORELEASE(text) struct text line = {0};
+    json_print_line(&line, whatif, 17);
+    return line.length <= PAGE_DATA_LIMIT;
+}
+
+/* Append the section that app/page/whatif.js brings to life, unless @whatif is NULL or longer than
+ * PAGE_DATA_LIMIT; borrowed until the page is written. */
+static void whatif_section(struct page *page, const struct json *whatif)
+{
+    if (!whatif || !fits(whatif))
+        return;
+    page->whatif = whatif;
+    html_section(page, "What if?");
+    html_paragraph(page, "small",
+                   "The job in closed form, without contention and usually early, again for other "
+                   "numbers, computed in this page. Sliders start at the job; one that moves nodes "
+                   "or algorithm lets foretrain choose the grid.");
+    html_add(&page->body, "<div id=\"whatif\"></div>\n");
+}
 
 /* What is shown, and its result. */
 struct answer {

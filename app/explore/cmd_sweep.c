@@ -1,13 +1,584 @@
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
-#include "app/explore/sweep_report.h"
+#include "app/explore/sweep.h"
+#include "app/page/html.h"
+#include "app/predict/assumption.h"
 #include "app/process/child.h"
 #include "app/process/cores.h"
 #include "core/base/claim.h"
+#include "core/base/columns.h"
 #include "core/base/file.h"
+
+/* ---- what points have in common ---- */
+
+/* How the simulated steps are to those in closed form. */
+struct control {
+    int64_t count, failed;
+    double low, median, high; /* NAN: none */
+    int64_t before, after;    /* the fastest point in closed form, and in the rows; -1: none */
+};
+
+static double time_of(const struct finding *finding)
+{
+    return finding->figures.usage.seconds.value;
+}
+
+static bool faster(const struct finding *a, const struct finding *than)
+{
+    return a->status == FINDING_OK && (!than || time_of(a) < time_of(than));
+}
+
+static struct control control_of(const struct sweep *sweep)
+{
+    struct control c = {0, 0, NAN, NAN, NAN, -1, -1};
+    AUTOFREE double *ratio = base_alloc(sweep->axes.points, sizeof(*ratio));
+    struct finding best = {0};
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        struct finding row = sweep_row(sweep, i);
+        if (faster(&sweep->found[i], c.before < 0 ? NULL : &sweep->found[c.before]))
+            c.before = i;
+        if (faster(&row, c.after < 0 ? NULL : &best)) {
+            c.after = i;
+            best = row;
+        }
+        if (sweep->checked[i].status == FINDING_OK)
+            ratio[c.count++] = row.ratio;
+        else
+            c.failed += sweep->checked[i].status != FINDING_NONE;
+    }
+    if (c.count) {
+        c.median = base_median(ratio, c.count);
+        c.low = ratio[0];
+        c.high = ratio[c.count - 1];
+    }
+    return c;
+}
+
+/* Add the reason of the first point without an answer to @err if no point has one.
+ * @return 0, or -1 with that point's exit code. */
+static int sweep_verdict(const struct sweep *sweep, struct err *err)
+{
+    const struct finding *first = NULL;
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        const struct finding *found = &sweep->found[i];
+        if (found->status == FINDING_OK)
+            return 0;
+        if (!first && found->status != FINDING_NONE)
+            first = found;
+    }
+    return first ? err_add_code(err, first->code,
+                                "no point of the sweep has an answer; the first: %s", first->reason)
+                 : 0;
+}
+
+/* ---- for programs ---- */
+
+/* A whole number as one, as programs expect it of cluster.nodes. */
+static struct json *value_json(const char *text)
+{
+    char *end;
+    long long whole = strtoll(text, &end, 10);
+    return *text && !*end && llabs(whole) < (1LL << 53) ? json_new_integer(whole)
+                                                        : json_new_text(text);
+}
+
+static void put_point(struct json *row, const struct sweep *sweep, int64_t point)
+{
+    struct finding finding = sweep_row(sweep, point);
+    for (int32_t k = 0; k < sweep->axes.count; k++)
+        json_put_text(row, sweep->axes.item[k].key, axes_value(&sweep->axes, point, k));
+    answer_put(row, &finding_columns, &finding);
+}
+
+/* All points of this process, a row each: the scanned keys as they were given, then the members
+ * of a finding; in a shard last "point", as in 17/1000, by which `merge` finds its place. */
+static struct json *sweep_rows(const struct sweep *sweep)
+{
+    struct json *rows = json_new_array();
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        if (!sweep_has(sweep, i))
+            continue;
+        struct json *row = json_append_object(rows);
+        put_point(row, sweep, i);
+        if (sweep->plan.shard.count) {
+            AUTOFREE char *place =
+                base_format("%lld/%lld", (long long)i + 1, (long long)sweep->axes.points);
+            json_put_text(row, "point", place);
+        }
+    }
+    return rows;
+}
+
+struct shown_point {
+    int64_t point; /* from 1 */
+    struct json *set;
+    struct finding finding; /* borrowed */
+};
+
+struct shown_check {
+    int64_t point;
+    const char *why;
+    double closed, simulated; /* [s] */
+};
+
+struct shown {
+    struct shown_point *point; /* (points) owned, with their sets */
+    int64_t *front;            /* (fronts) owned */
+    struct shown_check *check; /* (checks) owned */
+    int64_t points, fronts, checks;
+    struct control control;
+    bool stays;
+};
+
+#define DESCRIBED struct shown_point
+static const struct answer_column point_rows[] = {
+    COLUMN("point", point, .help = "place of the point in the whole sweep, from 1"),
+    COLUMN("set", set, .help = "value of each scanned key"),
+    COLUMN_MEMBERS(finding, &finding_columns),
+};
+static const struct answer_columns point_columns = COLUMNS(NULL, point_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_check
+static const struct answer_column check_rows[] = {
+    COLUMN("point", point, .help = "a point that was simulated"),
+    COLUMN("why", why, .help = "front, neighbour (of one on the front) or random"),
+    COLUMN("closed_form_step_s", closed, .null = true, .help = "step of the point in closed form"),
+    COLUMN("simulated_step_s", simulated, .null = true, .help = "step of the point simulated"),
+};
+static const struct answer_columns check_columns = COLUMNS(NULL, check_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown
+static const struct answer_column shown_rows[] = {
+    COLUMN_ITEMS("points", point, points, .table = &point_columns),
+    COLUMN_ITEMS("front", front, fronts,
+                 .help = "points that no other one beats in both time and device-hours"),
+    COLUMN("control.simulated", control.count,
+           .help = "points that were simulated beside the closed form"),
+    COLUMN("control.failed", control.failed, .help = "points whose simulation failed"),
+    COLUMN("control.simulated_over_closed_form_low", control.low, .null = true,
+           .help = "least ratio of their steps"),
+    COLUMN("control.simulated_over_closed_form_median", control.median, .null = true,
+           .help = "median ratio of their steps"),
+    COLUMN("control.simulated_over_closed_form_high", control.high, .null = true,
+           .help = "greatest ratio of their steps"),
+    COLUMN("control.fastest_stays", stays,
+           .help = "the fastest point in closed form is the fastest with simulated ones, too"),
+    COLUMN_ITEMS("control.points", check, checks, .table = &check_columns),
+};
+static const struct answer_columns sweep_columns = COLUMNS("sweep/2", shown_rows);
+#undef DESCRIBED
+
+static struct json *set_of(const struct sweep *sweep, int64_t point)
+{
+    struct json *set = json_new_object();
+    for (int32_t k = 0; k < sweep->axes.count; k++)
+        json_put(set, sweep->axes.item[k].key, value_json(axes_value(&sweep->axes, point, k)));
+    return set;
+}
+
+static void add_point(struct shown *shown, const struct sweep *sweep, int64_t i)
+{
+    if (sweep_has(sweep, i))
+        shown->point[shown->points++] =
+            (struct shown_point){i + 1, set_of(sweep, i), sweep_row(sweep, i)};
+    if (sweep->front[i])
+        shown->front[shown->fronts++] = i + 1;
+    if (sweep->checked[i].status != FINDING_NONE)
+        shown->check[shown->checks++] = (struct shown_check){
+            i + 1, sweep_check_names[sweep->check[i]], sweep->found[i].figures.step.value,
+            sweep->checked[i].figures.step.value};
+}
+
+/* The answer. */
+static struct json *sweep_json(const struct sweep *sweep)
+{
+    int64_t count = sweep->axes.points;
+    struct shown shown = {.point = base_alloc(count, sizeof(*shown.point)),
+                          .front = base_alloc(count, sizeof(*shown.front)),
+                          .check = base_alloc(count, sizeof(*shown.check)),
+                          .control = control_of(sweep)};
+    shown.stays = shown.control.before == shown.control.after;
+    for (int64_t i = 0; i < count; i++)
+        add_point(&shown, sweep, i);
+    struct json *json = answer_json(&sweep_columns, &shown);
+    for (int64_t i = 0; i < shown.points; i++)
+        json_free(shown.point[i].set);
+    free(shown.point);
+    free(shown.front);
+    free(shown.check);
+    return json;
+}
+
+/* ---- for people ---- */
+
+/* Points of the front in the order of time. */
+static int64_t *list_front(const struct sweep *sweep, int64_t *count)
+{
+    int64_t *list = base_alloc(sweep->axes.points, sizeof(*list));
+    *count = 0;
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        if (!sweep->front[i])
+            continue;
+        struct finding row = sweep_row(sweep, i);
+        int64_t at = (*count)++;
+        for (; at > 0; at--) {
+            struct finding before = sweep_row(sweep, list[at - 1]);
+            if (!faster(&row, &before))
+                break;
+            list[at] = list[at - 1];
+        }
+        list[at] = i;
+    }
+    return list;
+}
+
+/* Begin the columns of a table of points (core/base/columns.h): the scanned keys. */
+static void sweep_list_keys(struct text *columns, const struct sweep *sweep)
+{
+    for (int32_t i = 0; i < sweep->axes.count; i++)
+        text_add(columns, "%s: %s, ", sweep->axes.item[i].key, sweep->axes.item[i].key);
+}
+
+static void print_front(struct text *out, const struct sweep *sweep, const int64_t *list,
+                        int64_t count)
+{
+    AUTORELEASE(json) struct json *rows = json_new_array();
+    AUTORELEASE(text) struct text columns = {0};
+    for (int64_t i = 0; i < count; i++)
+        put_point(json_append_object(rows), sweep, list[i]);
+    sweep_list_keys(&columns, sweep);
+    text_add(&columns, "step_s, images_per_s, samples_per_s, scaling_efficiency, time_to_train_s, "
+                       "device_hours, nccl_version: NCCL, nccl: runs, backend");
+    columns_print(out, columns.data, rows);
+}
+
+static void name_point(struct text *out, const struct sweep *sweep, int64_t point)
+{
+    for (int32_t i = 0; i < sweep->axes.count; i++)
+        text_add(out, "%s%s=%s", i ? ", " : "", sweep->axes.item[i].key,
+                 axes_value(&sweep->axes, point, i));
+}
+
+/* "12.5 min and 341.2 device-hours" */
+static void print_merit(struct text *out, const struct sweep *sweep, int64_t point)
+{
+    struct finding row = sweep_row(sweep, point);
+    text_add(out, "%s and %.1f device-hours", unit_text(UNIT_SECONDS, time_of(&row)),
+             row.figures.device_hours.value);
+}
+
+/* Of the points that differ from @best on @axis alone, that with the most epochs; or @best. */
+static int64_t most_epochs(const struct sweep *sweep, int64_t best, int32_t axis)
+{
+    int64_t stride = axes_stride(&sweep->axes, axis), most = best;
+    int32_t values = sweep->axes.item[axis].value.count;
+    for (int64_t k = 0, first = best - best / stride % values * stride; k < values; k++) {
+        struct finding row = sweep_row(sweep, first + k * stride);
+        if (row.status == FINDING_OK && row.figures.epochs > sweep_row(sweep, most).figures.epochs)
+            most = first + k * stride;
+    }
+    return most;
+}
+
+/* Images/s, or samples/s. */
+static double speed_of(const struct finding *row)
+{
+    const struct figures *f = &row->figures;
+    return isnan(f->images_per_s.value) ? f->samples_per_s.value : f->images_per_s.value;
+}
+
+/* Of a step. */
+static double images_of(const struct finding *row)
+{
+    return row->figures.step.value * speed_of(row);
+}
+
+/* Why the shortest time to a target is at a finite batch. */
+static void print_epochs(struct text *out, const struct sweep *sweep, int64_t best)
+{
+    for (int32_t i = 0; i < sweep->axes.count; i++) {
+        int64_t most = most_epochs(sweep, best, i);
+        const struct finding a = sweep_row(sweep, best), b = sweep_row(sweep, most);
+        if (most == best || images_of(&b) < 1.01 * images_of(&a)) /* another target, say */
+            continue;
+        text_add(out,
+                 "Why %s=%s and not %s: more images in a step take more epochs, %.1f instead of "
+                 "%.1f (%.2f times), and are not as much faster, %.0f images/s instead of %.0f "
+                 "(%.2f times).\n",
+                 sweep->axes.item[i].key, axes_value(&sweep->axes, best, i),
+                 axes_value(&sweep->axes, most, i), b.figures.epochs, a.figures.epochs,
+                 b.figures.epochs / a.figures.epochs, speed_of(&b), speed_of(&a),
+                 speed_of(&b) / speed_of(&a));
+    }
+}
+
+/* The fastest point with a batch that a published run converged with. */
+static void print_known(struct text *out, const struct sweep *sweep, double images)
+{
+    int64_t known = -1;
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        struct finding row = sweep_row(sweep, i), best = {0};
+        if (known >= 0)
+            best = sweep_row(sweep, known);
+        if (row.figures.batch == BATCH_CONVERGES && faster(&row, known < 0 ? NULL : &best))
+            known = i;
+    }
+    text_add(out, "No published run converged with %.0f images a step (foretrain show convergence)",
+             images);
+    text_add(out, known < 0 ? "" : "; with fewer the fastest point is ");
+    if (known >= 0) {
+        name_point(out, sweep, known);
+        text_add(out, ": ");
+        print_merit(out, sweep, known);
+    }
+    text_add(out, ".\n");
+}
+
+/* Append a sentence if the fastest point has more images in a step than another one with the same
+ * epochs: those that the job gives do not follow from the batch. */
+static void sweep_print_given(struct text *out, const struct sweep *sweep)
+{
+    int64_t fastest = control_of(sweep).after;
+    if (fastest < 0)
+        return;
+    struct finding best = sweep_row(sweep, fastest);
+    double least = images_of(&best);
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        struct finding row = sweep_row(sweep, i);
+        if (row.status == FINDING_OK && row.figures.epochs == best.figures.epochs)
+            least = fmin(least, images_of(&row));
+    }
+    if (best.figures.batch == BATCH_BEYOND)
+        print_known(out, sweep, images_of(&best));
+    if (least < 0.99 * images_of(&best))
+        text_add(out,
+                 "The epochs are those of the job: %g, with %.0f images a step as with %.0f; %s.\n",
+                 best.figures.epochs, images_of(&best), least,
+                 best.figures.batch == BATCH_NOT_KNOWN
+                     ? "which batch converges is not known for this network"
+                     : "training.target takes them from the batch");
+}
+
+/* Nothing where no point has its algorithm. */
+static void print_nccl(struct text *out, const struct sweep *sweep)
+{
+    int32_t oldest = INT32_MAX, newest = 0;
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        int32_t version = sweep_row(sweep, i).figures.nccl.version;
+        oldest = version && version < oldest ? version : oldest;
+        newest = version > newest ? version : newest;
+    }
+    if (!newest)
+        return;
+    text_add(out, "Algorithm nccl is that of NCCL %d.%d", oldest / 100, oldest % 100);
+    if (newest > oldest)
+        text_add(out, " to %d.%d", newest / 100, newest % 100);
+    text_add(out, ", as cluster.software says; another version may choose other ways.\n");
+}
+
+/* Append which NCCL the points with its algorithm are of, and what the simulator says of the
+ * closed form. */
+static void sweep_print_control(struct text *out, const struct sweep *sweep)
+{
+    struct control c = control_of(sweep);
+    print_nccl(out, sweep);
+    if (c.count + c.failed == 0) {
+        text_add(out, "No point was simulated beside the closed form.\n");
+        return;
+    }
+    text_add(out,
+             "The simulator checked %lld point%s: its steps take %.3f to %.3f times those of the "
+             "closed form, in the median %.3f; the fastest point %s.\n",
+             (long long)c.count, base_plural(c.count), c.low, c.high, c.median,
+             c.before == c.after ? "stays the same" : "is another one");
+    if (c.failed)
+        text_add(out, "%lld more could not be simulated.\n", (long long)c.failed);
+}
+
+static void print_failures(struct text *out, const struct sweep *sweep)
+{
+    int64_t failed = 0, first = -1;
+    for (int64_t i = 0; i < sweep->axes.points; i++)
+        if (sweep->found[i].status > FINDING_OK) {
+            first = first < 0 ? i : first;
+            failed++;
+        }
+    if (!failed)
+        return;
+    text_add(out, "%lld point%s no answer; the first, ", (long long)failed,
+             failed == 1 ? " has" : "s have");
+    name_point(out, sweep, first);
+    text_add(out, ": %s\n", sweep->found[first].reason);
+}
+
+/* Append the front as a table, which point is fastest, and what the simulator says of the closed
+ * form. */
+static void sweep_print(struct text *out, const struct sweep *sweep)
+{
+    enum { SHOWN = 40 };
+    int64_t count;
+    AUTOFREE int64_t *list = list_front(sweep, &count);
+    if (count) {
+        text_add(out, "Points that no other one beats in both time and device-hours:\n\n");
+        print_front(out, sweep, list, count < SHOWN ? count : SHOWN);
+        if (count > SHOWN)
+            text_add(out, "  and %lld more\n", (long long)(count - SHOWN));
+        text_add(out, "\nThe fastest point is ");
+        name_point(out, sweep, list[0]);
+        text_add(out, ": ");
+        print_merit(out, sweep, list[0]);
+        text_add(out, ".\nThe front has %lld of %lld points (--csv FILE writes all)",
+                 (long long)count, (long long)sweep->axes.points);
+        if (count > 1) {
+            text_add(out, ", from there to ");
+            name_point(out, sweep, list[count - 1]);
+            text_add(out, ": ");
+            print_merit(out, sweep, list[count - 1]);
+        }
+        text_add(out, ".\n");
+        print_epochs(out, sweep, list[0]);
+        sweep_print_given(out, sweep);
+    }
+    sweep_print_control(out, sweep);
+    print_failures(out, sweep);
+}
+
+enum {
+    NAMED = 10, /* points without an answer that are named */
+};
+
+/* "KEY VALUE, KEY VALUE" */
+static char *name_of(const struct axes *axes, int64_t point)
+{
+    struct text name = {0};
+    for (int32_t i = 0; i < axes->count; i++)
+        text_add(&name, "%s%s %s", i ? ", " : "", axes->item[i].key, axes_value(axes, point, i));
+    return name.data;
+}
+
+/* What is scanned, as a number where it is one. */
+static void put_value(struct json *row, const char *key, const char *text)
+{
+    char *end;
+    double number = strtod(text, &end);
+    if (*text && !*end)
+        json_put_real(row, key, number);
+    else
+        json_put_text(row, key, text);
+}
+
+/* All points, or only the front: what is scanned, the finding and whether it is on the front. */
+static struct json *page_rows(const struct sweep *sweep, bool front)
+{
+    struct json *rows = json_new_array();
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        if (!sweep_has(sweep, i) || (front && !sweep->front[i]))
+            continue;
+        struct json *row = json_append_object(rows);
+        struct finding finding = sweep_row(sweep, i);
+        AUTOFREE char *name = name_of(&sweep->axes, i);
+        json_put_integer(row, "point", i + 1);
+        for (int32_t k = 0; k < sweep->axes.count; k++)
+            put_value(row, sweep->axes.item[k].key, axes_value(&sweep->axes, i, k));
+        answer_put(row, &finding_columns, &finding);
+        json_put_text(row, "front", sweep->front[i] ? "yes" : NULL);
+        json_put_text(row, "name", name);
+    }
+    return rows;
+}
+
+/* ---- the answer ---- */
+
+static const struct json *fastest_of(const struct json *rows)
+{
+    const struct json *best = NULL;
+    for (int64_t i = 0; i < json_count_items(rows); i++) {
+        const struct json *row = json_item(rows, i);
+        double time = html_number(row, "time_to_train_s", -1);
+        if (isfinite(time) && (!best || time < html_number(best, "time_to_train_s", -1)))
+            best = row;
+    }
+    return best;
+}
+
+static char *answer_of(const struct json *rows)
+{
+    const struct json *best = fastest_of(rows);
+    struct text out = {0};
+    if (!best)
+        return base_copy("No point has an answer.");
+    text_add(&out, "Of %.0f points the fastest is %s: %s", (double)json_count_items(rows),
+             html_word(best, "name"),
+             unit_text(UNIT_SECONDS, html_number(best, "time_to_train_s", -1)));
+    if (isfinite(html_number(best, "time_to_train_s_low", -1)))
+        text_add(&out, " (90 %%: %s to %s)",
+                 unit_text(UNIT_SECONDS, html_number(best, "time_to_train_s_low", -1)),
+                 unit_text(UNIT_SECONDS, html_number(best, "time_to_train_s_high", -1)));
+    text_add(&out, " and %.4g device-hours.", html_number(best, "device_hours", -1));
+    return out.data;
+}
+
+/* Why points have no answer. */
+static void add_failures(struct page *page, const struct json *rows)
+{
+    AUTORELEASE(json) struct json *list = json_new_array();
+    int64_t failed = 0;
+    for (int64_t i = 0; i < json_count_items(rows); i++) {
+        const struct json *row = json_item(rows, i);
+        if (!*html_word(row, "reason") || failed++ >= NAMED)
+            continue;
+        AUTOFREE char *text =
+            base_format("%s: %s", html_word(row, "name"), html_word(row, "reason"));
+        json_append_text(list, text);
+    }
+    AUTOFREE char *words = base_format("%lld point%s without an answer%s:", (long long)failed,
+                                       base_plural(failed), failed > NAMED ? "; the first" : "");
+    html_list(page, words, list);
+}
+
+/* A table of points: the scanned keys, then what most ask for. */
+static void add_table(struct page *page, const struct sweep *sweep, const char *name,
+                      const char *words, const struct json *rows)
+{
+    AUTORELEASE(text) struct text columns = {0};
+    sweep_list_keys(&columns, sweep);
+    text_add(&columns, "time_to_train_s~, device_hours, scaling_efficiency, front, step_s, "
+                       "images_per_s, samples_per_s, cost, energy_kwh, backend");
+    html_table(page, name, words, rows, columns.data, strcmp(name, "points") == 0);
+}
+
+/* Write the answer as a page to @file: the time along the axis with most numbers, the front, all
+ * points.  @return 0, or -1: it cannot be written (exit codes 73, 74). */
+static int sweep_page(const char *file, const struct sweep *sweep, struct err *err)
+{
+    struct page page = {0};
+    AUTORELEASE(json) struct json *all = sweep_json(sweep), *rows = page_rows(sweep, false);
+    AUTORELEASE(json) struct json *front = page_rows(sweep, true);
+    AUTORELEASE(text) struct text control = {0};
+    AUTOFREE char *answer = answer_of(rows), *title = base_format("Sweep of %s", sweep->plan.job);
+    html_answer(&page, title, answer);
+    sweep_print_given(&control, sweep);
+    sweep_print_control(&control, sweep);
+    html_paragraph(&page, NULL, control.data);
+    add_failures(&page, rows);
+    html_section(&page, "How does the time change?");
+    if (fastest_of(rows))
+        html_picture(&page, "points", -1);
+    add_table(&page, sweep, "points", "all points", rows);
+    if (json_count_items(front) > 0) {
+        html_section(&page, "How much time do device-hours buy?");
+        html_picture(&page, "sweep_front", -1);
+        add_table(&page, sweep, "front", "points that no other one beats in both", front);
+    }
+    return html_write(&page, file, title, all, err);
+}
 
 struct sweep_request {
     struct request head;
@@ -133,7 +704,7 @@ const struct command command_sweep = {
                 "foretrain sweep job.yaml --scan cluster.nodes=1..512 --shard 1/4 --csv 1.csv",
     RECORD(options, struct sweep_request, &defaults),
     TAKES(1, 1),
-    .jobs = true,
     ANSWERS(&sweep_columns),
+    .jobs = true,
     .run = run,
 };

@@ -106,16 +106,6 @@ int explanation_draw(struct explanation *explanation, const struct predict_optio
 void explanation_difference_likely(const struct explanation *a, const struct explanation *b,
                                    struct cause cause[CAUSE_COUNT], struct interval *efficiency);
 
-/** Fill in the run and the baseline of @explanation, whose job is open and whose phase is set.
- * @return 0, or -1 with a message; release them with explanation_release(). */
-int explanation_build(struct explanation *explanation, const struct predict_options *options,
-                      struct err *err);
-
-/** The causes of a run that spends @run, while its baseline spends @baseline. */
-void explanation_causes(const struct explanation *explanation, const struct breakdown *run,
-                        const struct breakdown *baseline, const struct split split[2],
-                        struct cause cause[CAUSE_COUNT]);
-
 /** How much more @b loses to @cause than @a: seconds per step of @b, and points of efficiency.
  * Points add up to the difference of the efficiencies. */
 struct cause explanation_difference(const struct explanation *a, const struct explanation *b,
