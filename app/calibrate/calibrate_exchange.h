@@ -12,7 +12,7 @@
  * time.
  */
 
-#include "app/calibrate/budget.h"
+#include "app/calibrate/calibrate_run.h"
 #include "app/cli/request.h"
 #include "app/cli/sizes.h"
 #include "app/lab/lab.h"

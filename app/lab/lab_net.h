@@ -22,15 +22,8 @@ int lab_make_network(const struct cabling *cabling, struct err *err);
 /** Give every link its rate. */
 int lab_shape(const struct cabling *cabling, struct err *err);
 
-/** Send for a moment from the first host to the second and set @ceiling [bytes/s], with the same
- * packets as later, over one card of each without limits. */
-int lab_measure_ceiling(const struct cabling *cabling, double *ceiling, struct err *err);
-
 /** Sum the drops and delays of the links and the retransmissions of the hosts into @result. */
 int lab_count(const struct cabling *cabling, struct lab_result *result, struct err *err);
-
-/** Set the environment for a command: path, folder for temporary files, Open MPI's parameters. */
-void lab_set_environment(const struct cabling *cabling);
 
 /** Give the card of @host a @rate [bytes/s] in both directions. */
 int lab_set_rate(const struct cabling *cabling, int32_t host, double rate, struct err *err);

@@ -1,11 +1,460 @@
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "app/cli/command.h"
+#include "app/cli/measure_list.h"
 #include "app/job/job.h"
 #include "app/new/new.h"
 #include "core/base/file.h"
+#include "core/base/unit.h"
+#include "core/config/field_write.h"
+#include "core/convergence/convergence.h"
+#include "core/platform/platform.h"
+#include "core/platform/software.h"
+#include "core/scenario/scenario.h"
+#include "core/schedule/model.h"
+#include "models/networks.h"
+
+/* What the data sheet says. */
+struct sheet {
+    const struct new_request *request;
+    double peak[DTYPE_COUNT]; /* [FLOP/s]; 0: not given */
+    double memory, bandwidth;
+    struct new_inside inside;
+    int32_t capability;
+    struct text *out;
+};
+
+/* "bf16=2250T": the unit may be left out. */
+static int read_peak(struct sheet *sheet, const char *given, struct err *err)
+{
+    AUTOFREE char *text = base_copy(given);
+    char *number = strchr(text, '=');
+    if (number)
+        *number++ = '\0';
+    int32_t dtype = base_find_word(text, dtype_names);
+    AUTOFREE char *whole =
+        number ? base_format("%s%s", number, strchr(number, '/') ? "" : "FLOP/s") : NULL;
+    AUTORELEASE(err) struct err found = {0};
+    if (dtype < 0 || !whole || unit_parse(UNIT_FLOPS, whole, &sheet->peak[dtype], &found) ||
+        sheet->peak[dtype] < 1)
+        return err_add_code(err, 64,
+                            "--peak: expected fp32, fp16 or bf16 with its FLOP/s without sparsity, "
+                            "as in bf16=2250T, got '%s'",
+                            given);
+    return 0;
+}
+
+/* "180GB@8TB/s". */
+static int read_memory(struct sheet *sheet, struct err *err)
+{
+    AUTOFREE char *text = base_copy(sheet->request->memory);
+    char *rate = text ? strchr(text, '@') : NULL;
+    if (rate)
+        *rate++ = '\0';
+    AUTORELEASE(err) struct err found = {0};
+    if (!rate || unit_parse(UNIT_BYTES, text, &sheet->memory, &found) ||
+        unit_parse(UNIT_BYTES_PER_SECOND, rate, &sheet->bandwidth, &found) || sheet->memory < 1 ||
+        sheet->bandwidth < 1)
+        return err_add_code(err, 64,
+                            "a device needs --memory with its size and bandwidth, as in "
+                            "180GB@8TB/s%s%s",
+                            text ? ", got " : "", text ? sheet->request->memory : "");
+    return 0;
+}
+
+static int read_sheet(struct sheet *sheet, struct err *err)
+{
+    const struct new_request *request = sheet->request;
+    for (int32_t i = 0; i < request->peak.count; i++)
+        if (read_peak(sheet, request->peak.item[i], err))
+            return -1;
+    if (!request->peak.count)
+        return err_add_code(err, 64,
+                            "a device needs --peak, as in: foretrain new device b200 --peak "
+                            "bf16=2250T --memory 180GB@8TB/s --nvlink 900GB/s");
+    AUTOFREE char *nvlink = request->nvlink ? base_format("nvlink:%s", request->nvlink) : NULL;
+    const char *inside = nvlink ? nvlink : request->inside;
+    return read_memory(sheet, err) || (inside && new_read_inside(&sheet->inside, inside, err)) ? -1
+                                                                                               : 0;
+}
+
+static void add_number(const struct sheet *sheet, int32_t indent, const char *key, enum unit unit,
+                       double value)
+{
+    field_write_quantity(sheet->out, indent, key, PROVENANCE_DATASHEET, 0,
+                         "given to foretrain new: its data sheet", "%s", unit_text(unit, value));
+}
+
+/* A sheet that has one of the types of 16 bits has the same for the other; of fp32 a GPU with
+ * matrix units has about a sixteenth, as an A100 and an H100. */
+static void add_peaks(const struct sheet *sheet)
+{
+    const double *peak = sheet->peak;
+    double half = peak[DTYPE_BF16] > 0 ? peak[DTYPE_BF16] : peak[DTYPE_FP16];
+    text_add(sheet->out, "peak:    # without sparsity\n");
+    if (peak[DTYPE_FP32] > 0)
+        add_number(sheet, 2, "fp32", UNIT_FLOPS, peak[DTYPE_FP32]);
+    else
+        field_write_quantity(sheet->out, 2, "fp32", PROVENANCE_ASSUMED, 0,
+                             "a sixteenth of 16 bits, as of A100 and H100; --peak fp32 was not "
+                             "given",
+                             "%s", unit_text(UNIT_FLOPS, half / 16));
+    if (peak[DTYPE_FP16] > 0 || (half > 0 && sheet->capability))
+        add_number(sheet, 2, "fp16", UNIT_FLOPS, peak[DTYPE_FP16] > 0 ? peak[DTYPE_FP16] : half);
+    if (peak[DTYPE_BF16] > 0)
+        add_number(sheet, 2, "bf16", UNIT_FLOPS, peak[DTYPE_BF16]);
+}
+
+/* NVIDIA's of the generation whose links are as fast. */
+static int32_t find_capability(const struct sheet *sheet)
+{
+    double links =
+        sheet->inside.links == LINKS_NVLINK && !sheet->inside.mesh ? sheet->inside.bandwidth : 0;
+    return sheet->request->capability ? sheet->request->capability
+           : links >= 900e9           ? 100
+           : links >= 450e9           ? 90
+           : links >= 300e9           ? 80
+           : links > 0                ? 70
+                                      : 0;
+}
+
+static void add_links(const struct sheet *sheet)
+{
+    const struct new_request *request = sheet->request;
+    const struct new_inside *inside = &sheet->inside;
+    int64_t pcie = request->pcie ? request->pcie : inside->pcie;
+    if (sheet->capability)
+        text_add(sheet->out, "compute_capability: %d%s\n", sheet->capability,
+                 request->capability ? "" : "    # assumed: by the rate of NVLink");
+    else
+        text_add(sheet->out,
+                 "# compute_capability: 120    # of a device with CUDA: 10 * major + minor; "
+                 "without it no NCCL and no software profile\n");
+    if (pcie)
+        text_add(sheet->out, "pcie: %lld\n", (long long)pcie);
+    else
+        text_add(sheet->out, "# pcie: 5    # generation of its slot of 16 lanes\n");
+    if (inside->links == LINKS_NONE)
+        return;
+    text_add(sheet->out, "links:    # one way; data sheets of NVLink count both\n  kind: %s\n%s",
+             device_links_names[inside->links], inside->mesh ? "  mesh: true\n" : "");
+    add_number(sheet, 2, "bandwidth", UNIT_BYTES_PER_SECOND, inside->bandwidth);
+}
+
+/* Append a device with the numbers of its data sheet.
+ * @return 0, or -1: no peak or memory, numbers that are none (exit code 64). */
+static int new_device(const struct new_request *request, struct text *out, struct err *err)
+{
+    struct sheet sheet = {.request = request, .out = out};
+    if (read_sheet(&sheet, err))
+        return -1;
+    const char *name = request->head.argument.item[0];
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    if (name[strspn(name, letters)])
+        return err_add_code(err, 64,
+                            "'%s' is no name for a device: expected letters, digits, '.', '_' and "
+                            "'-', as in b200-sxm-180gb",
+                            name);
+    sheet.capability = find_capability(&sheet);
+    text_add(out, "# Written by foretrain new device from the numbers of a data sheet; man 5 "
+                  "foretrain-platform has all keys.\n");
+    field_write_line(out, 0, "name", name);
+    AUTOFREE char *description = base_format("%s, from its data sheet", name);
+    field_write_line(out, 0, "description", description);
+    text_add(out, "\n");
+    add_peaks(&sheet);
+    add_number(&sheet, 0, "memory_bandwidth", UNIT_BYTES_PER_SECOND, sheet.bandwidth);
+    add_number(&sheet, 0, "memory", UNIT_BYTES, sheet.memory);
+    add_links(&sheet);
+    text_add(out,
+             "\n# No data sheet has these: they are as of the devices with runs, with a wide "
+             "interval, or as of\n# cluster.software.  'foretrain import trace' and 'calibrate' "
+             "measure them.\n"
+             "# math_efficiency: 69 %%\n# memory_efficiency: 69 %%\n# kernel_overhead: 7.1 us\n"
+             "# fusion: %s    # none, bn-relu, stats, mainloop or ideal\n",
+             sheet.capability >= 90 ? "mainloop" : "stats");
+    return 0;
+}
+
+/* That of mixed precision; of bf16 alone, where units for matrices make it worth while. */
+static enum dtype type_for(const struct device *device)
+{
+    const struct quantity *peak = device->peak;
+    return peak[DTYPE_FP16].value > 0                            ? DTYPE_FP16
+           : peak[DTYPE_BF16].value > 4 * peak[DTYPE_FP32].value ? DTYPE_BF16
+                                                                 : DTYPE_FP32;
+}
+
+/* That in which the software's gradients travel, where the device has such a type. */
+static enum dtype gradients_for(const struct device *device, const struct software *software)
+{
+    return software && type_for(device) == DTYPE_FP16 ? (enum dtype)software->gradients
+                                                      : type_for(device);
+}
+
+static void add_model(struct text *out, const struct new_request *request,
+                      const struct measure_network *network, const struct device *device,
+                      const struct software *software)
+{
+    bool imagenet = network->image > 32, file = network_is_file(network->name);
+    bool own = file || !network->image; /* its own size */
+    AUTOFREE char *name = file ? new_reference(request, network->name) : base_copy(network->name);
+    text_add(out, "model:\n  network: ");
+    field_write_text(out, name);
+    text_add(out, "    # foretrain list networks\n");
+    if (imagenet && !own)
+        text_add(out, "  image: %d\n", network->image);
+    else if (!own)
+        text_add(out, "  image: %d\n  classes: %d\n", network->image, network->classes);
+    text_add(out, "  precision: {compute: %s, gradients: %s}\n", dtype_names[type_for(device)],
+             dtype_names[gradients_for(device, software)]);
+}
+
+/* Whether @recipe is that of a round whose @software the user names. */
+static bool is_recipe_of(const char *recipe, const char *software)
+{
+    static const char prefix[] = "mlperf-";
+    return software && !strncmp(software, prefix, strlen(prefix)) &&
+           !strcmp(software + strlen(prefix), recipe);
+}
+
+/* The recipe of @network that ended at the accuracy @text, that of @software's round or the first,
+ * or NULL with a message. */
+static const char *find_recipe(const char *text, const char *network, const char *software,
+                               struct err *err)
+{
+    if (strcmp(network, "resnet50")) {
+        err_add_code(
+            err, 64,
+            "--target %s: published runs are of resnet50, not %s; give the epochs of yours, "
+            "or its points (training.recipe.points)",
+            text, network);
+        return NULL;
+    }
+    AUTORELEASE(err) struct err why = {0};
+    double target = 0;
+    if (unit_parse(UNIT_FRACTION, text, &target, &why)) {
+        err_add_code(err, 64, "--target: %s", err_reason(&why));
+        return NULL;
+    }
+    const char *recipe = NULL;
+    for (const struct convergence_row *row = convergence_rows; row->recipe; row++)
+        if (fabs(row->target - target) < 1e-9 && (!recipe || is_recipe_of(row->recipe, software)))
+            recipe = row->recipe;
+    if (recipe)
+        return recipe;
+    if (target > 1) {
+        err_add_code(err, 64, "--target %s: an accuracy is at most 100 %%; did you mean '%s%%'?",
+                     text, text);
+        return NULL;
+    }
+    err_add_code(err, 64,
+                 "--target %s: no published runs ended there; foretrain show convergence lists "
+                 "those there are, and training.recipe.points takes points of your own",
+                 text);
+    return NULL;
+}
+
+/* What a GPU may run that is not tuned as MLPerf's submissions are. */
+static const char any_software[] = "pytorch";
+
+/* Goyal et al., arXiv 1706.02677: 90 epochs of SGD with warm-up reached 76.3 % with 8192 images a
+ * step, and (recalled) as much with 256. */
+static const struct {
+    double accuracy;
+    int64_t least, most;
+    int epochs;
+} sgd = {0.763, 256, 8192, 90};
+
+/* Whether the epochs are those of SGD: what the user names is no round of MLPerf, whose recipes are
+ * of LARS. */
+static bool takes_sgd(const struct new_request *request)
+{
+    AUTORELEASE(err) struct err ignored = {0};
+    double target = 1;
+    return request->software && !strncmp(request->software, any_software, strlen(any_software)) &&
+           !unit_parse(UNIT_FRACTION, request->target, &target, &ignored) && target <= sgd.accuracy;
+}
+
+static void add_recipe(struct text *out, const struct new_request *request, const char *recipe,
+                       int64_t global_batch)
+{
+    text_add(out, "  target: ");
+    field_write_text(out, request->target);
+    if (takes_sgd(request)) {
+        text_add(out,
+                 "\n  # SGD as in arXiv 1706.02677, which ended at 76.3 %%; runs with LARS took "
+                 "fewer: recipe: %s\n  recipe: {points: [{batch: %lld, epochs: %d}, {batch: %lld, "
+                 "epochs: %d}]}\n",
+                 recipe, (long long)sgd.least, sgd.epochs, (long long)sgd.most, sgd.epochs);
+        if (global_batch < sgd.least || global_batch > sgd.most)
+            text_add(out, "  extrapolate: true    # no run of it had %lld images a step\n",
+                     (long long)global_batch);
+        return;
+    }
+    text_add(out, "\n  recipe: %s    # epochs of its runs, with LARS; foretrain show convergence\n",
+             recipe);
+    struct convergence curve = convergence_of(recipe);
+    if (convergence_is_outside(&curve, global_batch))
+        text_add(out, "  extrapolate: true    # no run of the recipe had %lld images a step\n",
+                 (long long)global_batch);
+}
+
+/* Transformers of text and what they are trained with; pictures learn with SGD, which needs no
+ * word.
+ */
+static void add_optimizer(struct text *out, const char *network)
+{
+    bool bert = !strncmp(network, "bert-", 5) && !strstr(network, "squad");
+    text_add(out, "  optimizer: {name: %s, clip: 1}    # as usual for such a network%s\n",
+             bert ? "lamb" : "adamw",
+             bert ? ": arXiv 1904.00962; with small batches adamw" : "; lamb, adafactor, ...");
+}
+
+static void add_training(struct text *out, const struct new_request *request,
+                         const struct measure_network *network, const char *recipe,
+                         int64_t global_batch)
+{
+    text_add(out, "training:\n");
+    if (network->image > 32)
+        text_add(out, "  dataset: imagenet\n");
+    else if (!network->image)
+        text_add(out, "  dataset: {train_images: 1000000}    # samples: an example\n");
+    else
+        text_add(out, "  dataset: {train_images: 50000, validation_images: 10000}    # CIFAR-10\n");
+    if (recipe)
+        add_recipe(out, request, recipe, global_batch);
+    text_add(out, network->image ? "  evaluate_every: 4 epochs\n  phases:" : "  phases:");
+    if (recipe)
+        text_add(out, "\n    - {batch_per_device: %d}\n", request->batch);
+    else
+        text_add(out,
+                 "    # epochs are yours to decide: a larger global batch needs more of them\n"
+                 "    - {epochs: %d, batch_per_device: %d}\n",
+                 network->image ? 90 : 1, request->batch);
+    if (!network->image && !network_is_file(network->name))
+        add_optimizer(out, network->name);
+}
+
+static void add_cluster(struct text *out, const struct new_request *request,
+                        const struct software *software)
+{
+    AUTOFREE char *platform = new_reference(request, request->platform);
+    text_add(out, "cluster:\n  platform: ");
+    field_write_text(out, platform);
+    text_add(out, "\n  nodes: %d\n", request->nodes);
+    if (request->shared)
+        text_add(out, "  placement: {one_of: [contiguous, scattered]}    # which nodes it gets\n");
+    if (!software)
+        return;
+    text_add(out, "  software: ");
+    if (request->software) {
+        AUTOFREE char *name = new_reference(request, request->software);
+        field_write_text(out, name);
+    } else if (strcmp(software->name, any_software))
+        text_add(out, "{one_of: [%s, %s]}", software->name, any_software);
+    else
+        text_add(out, "%s", any_software);
+    text_add(out, "    # how fast kernels are; foretrain list software\n");
+}
+
+static void add_exchange(struct text *out, const char *algorithm, const struct software *software,
+                         int64_t bytes)
+{
+    text_add(out, "allreduce:\n  algorithm: %s    # foretrain list algorithms\n", algorithm);
+    if (!software) {
+        text_add(out, "  bucket: 16 MiB\n  overlap: backward\n");
+        return;
+    }
+    if (software->groups > 1)
+        text_add(out, "  bucket: %lld B\n", (long long)(bytes / software->groups + 1));
+    text_add(out, "  overlap: %s    # under %s, which makes %lld all-reduce%s a step\n",
+             software->overlap == OVERLAP_NONE ? "none" : "backward", software->name,
+             (long long)software->groups, base_plural(software->groups));
+}
+
+static int add_job(const struct new_request *request, const struct platform *platform,
+                   const struct measure_network *network, const struct software *software,
+                   struct text *out, struct err *err)
+{
+    int32_t devices = platform_devices_per_node(platform);
+    struct grid grid = grid_nearest_square(request->nodes * devices);
+    const char *recipe = request->target
+                             ? find_recipe(request->target, network->name, request->software, err)
+                             : NULL;
+    if (request->shared && !platform_sharing(platform).nodes)
+        return err_add_code(err, 64, "--shared has no effect: no nodes of %s share uplinks",
+                            platform_name(platform));
+    if (platform_check_extent(platform, request->nodes, devices, grid, err) ||
+        (request->target && !recipe))
+        return -1;
+    struct model *model =
+        network_open(NULL, network->name, network->image, network->classes, NULL, err);
+    if (!model)
+        return -1;
+    const struct device *device = platform_device(platform);
+    int64_t bytes = model_parameters(model) * dtype_size(gradients_for(device, software));
+    model_free(model);
+    AUTORELEASE(err) struct err lacking = {0};
+    bool nccl = !platform_check_nccl(platform, &lacking);
+    const char *algorithm = nccl ? "nccl" : platform_nodes(platform) ? "ring" : "torus2d";
+    text_add(out,
+             "# A training job, written by foretrain new job; man 5 foretrain-scenario has all "
+             "keys.\nversion: 1\n");
+    add_model(out, request, network, device, software);
+    add_cluster(out, request, software);
+    add_training(out, request, network, recipe, (int64_t)request->batch * request->nodes * devices);
+    if (software && network->image > 32 && software_startup(software, request->nodes) > 0)
+        text_add(out,
+                 "  startup: %.3g s    # beyond steps and evaluations; assumed as on one node, the "
+                 "first reading of the images shared by the nodes\n",
+                 software_startup(software, request->nodes));
+    add_exchange(out, algorithm, software, bytes);
+    if (network->image > 32)
+        text_add(out,
+                 "# input: {workers: 16, rate: 130 images/s}    # of each device: example values; "
+                 "without input, images are always ready\n");
+    return 0;
+}
+
+/* That of the request, else the newest for the device, else what any GPU may run.
+ * @return 0, with *@software NULL for other devices, or -1. */
+static int find_software(const struct new_request *request, const struct platform *platform,
+                         struct software **software, struct err *err)
+{
+    const struct device *device = platform_device(platform);
+    AUTOFREE char *name =
+        request->software ? base_copy(request->software) : platform_newest_software(device->name);
+    if (!name && device->compute_capability)
+        name = base_copy(any_software);
+    *software = name ? software_read(NULL, name, err) : NULL;
+    return name && (!*software || software_check_device(*software, device, err)) ? -1 : 0;
+}
+
+/* Append a job, which exchanges gradients and starts as its software does.
+ * @return 0, or -1: no nodes, a target at which no published runs ended (exit code 64), an unknown
+ * platform or software (66) or network, more nodes than the platform has. */
+static int new_job(const struct new_request *request, struct text *out, struct err *err)
+{
+    if (!request->platform || request->nodes < 1 || request->batch < 1)
+        return err_add_code(err, 64,
+                            "a job needs --platform NAME and --nodes N, as in: foretrain new job "
+                            "--platform dgx-h100 --nodes 16");
+    AUTORELEASE(measure_list) struct measure_list list = {0};
+    AUTORELEASE(platform) struct platform *platform = NULL;
+    int failed = measure_list_read(&list, request->network, NULL, err);
+    if (!failed)
+        platform = platform_read(request->platform, err);
+    struct software *software = NULL;
+    failed = failed || !platform || find_software(request, platform, &software, err) ||
+             add_job(request, platform, &list.network[0], software, out, err);
+    software_free(software);
+    return failed ? -1 : 0;
+}
 
 char *new_name(const struct new_request *request)
 {

@@ -40,19 +40,10 @@ struct new_request {
  * @return 0, or -1: anything else (exit code 64). */
 int new_read_inside(struct new_inside *inside, const char *given, struct err *err);
 
-/** Append a device with the numbers of its data sheet.
- * @return 0, or -1: no peak or memory, numbers that are none (exit code 64). */
-int new_device(const struct new_request *request, struct text *out, struct err *err);
-
 /** Append a platform of the machine in @request.
  * @return 0, or -1: no nodes or devices, nothing known of what joins them (exit code 64), links
  * that no platform can describe (65), an unknown device (66). */
 int new_platform(const struct new_request *request, struct text *out, struct err *err);
-
-/** Append a job, which exchanges gradients and starts as its software does.
- * @return 0, or -1: no nodes, a target at which no published runs ended (exit code 64), an unknown
- * platform or software (66) or network, more nodes than the platform has. */
-int new_job(const struct new_request *request, struct text *out, struct err *err);
 
 /** What a file that @request writes calls @name of a platform or device: a path is whole if the
  * file lies in another folder than here.  The caller frees it. */

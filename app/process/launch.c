@@ -1,19 +1,217 @@
 #include "app/process/launch.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "app/process/child.h"
 #include "app/process/cores.h"
+#include "app/process/process.h"
 #include "config.h"
 #include "core/base/base.h"
+
+/* Signals of the user to a run. */
+struct interrupt {
+    int number;    /* the last signal to end; 0: none */
+    double first;  /* when SIGINT or SIGTERM first came; 0: not yet */
+    bool at_once;  /* no step is waited for */
+    double passed; /* when it was forwarded to mpirun; 0: not yet */
+};
+
+/* Our choices. */
+static const double again = 0.2, /* [s] between one telling and the next */
+    twin = 0.5,     /* within this time two signals are one: timeout(1) sends two, to process and
+                       group */
+    patience = 5.0; /* until mpirun must have ended its ranks */
+
+static bool is_mpirun(const struct launch *launch)
+{
+    return strcmp(launch->argument[0], "mpirun") == 0;
+}
+
+/* ---- the child ---- */
+
+void launch_take_streams(const struct launch *launch)
+{
+    if (launch->input)
+        dup2(launch->input, STDIN_FILENO);
+    if (launch->output)
+        dup2(launch->output, STDOUT_FILENO);
+    if (launch->talk)
+        dup2(launch->talk, STDERR_FILENO);
+}
+
+/* In its own group, the child gets no signals of the terminal: they come here, and are forwarded.
+ * So it must not read the terminal, but may write there. */
+static _Noreturn void become(const struct launch *launch, pid_t parent, const sigset_t *mask)
+{
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(71);
+    signal(SIGTTOU, SIG_IGN);
+    signal(SIGUSR1, SIG_IGN); /* ignored until the program handles it: an early signal must not
+                                 kill */
+    setenv("OMPI_MCA_ess_base_forward_signals", "SIGURG", 1);
+    setenv("PRTE_MCA_ess_base_forward_signals", "SIGURG", 1); /* of Open MPI 5 */
+    if (!launch->hosts)
+        setenv("OMPI_MCA_orte_execute_quiet", "1", 1);
+    if (nothing >= 0)
+        dup2(nothing, STDIN_FILENO);
+    launch_take_streams(launch);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execvp(launch->argument[0], launch->argument);
+    fprintf(stderr, "cannot start %s: %s\n", launch->argument[0], strerror(errno));
+    _exit(71);
+}
+
+/* ---- the parent ---- */
+
+/* Signals are handled one by one, and none is lost.  A program under nohup ignores SIGHUP, and a
+ * shell without job control ignores SIGTSTP; both stay ignored. */
+static sigset_t watched(void)
+{
+    static const int always[] = {SIGCHLD, SIGINT, SIGTERM, SIGUSR1}, usual[] = {SIGHUP, SIGTSTP};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < ARRAY_SIZE(always); i++)
+        sigaddset(&set, always[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(usual); i++) {
+        struct sigaction now;
+        if (sigaction(usual[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaddset(&set, usual[i]);
+    }
+    return set;
+}
+
+/* The first signal requests an end with a checkpoint; a second SIGINT or SIGTERM ends at once. */
+static void take_interrupt(struct interrupt *interrupt, int number, const struct launch *launch)
+{
+    bool end = number == SIGINT || number == SIGTERM;
+    double now = base_seconds(CLOCK_MONOTONIC);
+    if (!interrupt->number && launch->saves)
+        fputs("the ranks end after the step at hand; Ctrl-C or SIGTERM once more ends them at "
+              "once\n",
+              stderr);
+    interrupt->at_once |=
+        !launch->saves || (end && interrupt->first > 0.0 && now > interrupt->first + twin);
+    if (end && !(interrupt->first > 0.0))
+        interrupt->first = now;
+    interrupt->number = number;
+}
+
+/* Ranks that do not handle a signal yet miss it, so it is sent repeatedly. mpirun catches the usual
+ * signals itself and would kill its ranks; it forwards SIGURG, whose default is to do nothing. */
+static void press(struct interrupt *interrupt, pid_t pid, const struct launch *launch)
+{
+    bool mpirun = is_mpirun(launch);
+    if (!interrupt->at_once) {
+        kill(pid, mpirun ? SIGURG : SIGUSR1);
+    } else if (mpirun && !(interrupt->passed > 0.0)) {
+        interrupt->passed = base_seconds(CLOCK_MONOTONIC);
+        kill(pid, SIGTERM);
+    } else if (!mpirun || base_seconds(CLOCK_MONOTONIC) > interrupt->passed + patience) {
+        kill(pid, SIGKILL);
+        kill(-pid, SIGTERM); /* MPI's daemon of a single rank tidies up */
+    }
+}
+
+/* Ctrl-Z: the ranks stop as long as this process does. */
+static void rest(pid_t pid)
+{
+    sigset_t stop;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    kill(pid, SIGTSTP);
+    raise(SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &stop, NULL); /* this process stops here, and later continues here */
+    sigprocmask(SIG_BLOCK, &stop, NULL);
+    kill(pid, SIGCONT);
+}
+
+/* mpirun of Open MPI 4, asked to be quiet, says nothing about a rank that was killed. */
+static int finish(const struct launch *launch, const struct interrupt *interrupt, int status,
+                  struct err *err)
+{
+    int code = process_code(status), known = process_documented(code);
+    if (interrupt->at_once)
+        return err_add_code(err, 128 + interrupt->number, "ended by a signal: %s",
+                            strsignal(interrupt->number));
+    if (known != code && !launch->talk)
+        return err_add_code(err, known, "%s ended with exit code %d: %s", launch->argument[0], code,
+                            known == 71   ? "it may need more memory than ulimit -v allows"
+                            : known == 69 ? "it could not be loaded, for the reason above"
+                                          : "the reason may stand above");
+    if (code <= 128 || launch->talk)
+        return code;
+    return err_add_code(
+        err, code, "a rank was killed by signal %d (%s)%s", code - 128, strsignal(code - 128),
+        code == 128 + SIGKILL ? ": Linux does so when memory runs out; a smaller batch takes less"
+                              : "");
+}
+
+static int supervise(const struct launch *launch, pid_t pid, const sigset_t *signals,
+                     struct err *err)
+{
+    const struct timespec soon = {.tv_nsec = (long)(1e9 * again)};
+    struct interrupt interrupt = {0};
+    for (;;) {
+        int status;
+        pid_t ended = waitpid(pid, &status, WNOHANG);
+        if (ended < 0)
+            return err_add_code(err, 71, "%s: its exit code is lost: %s", launch->argument[0],
+                                strerror(errno));
+        if (ended == pid)
+            return finish(launch, &interrupt, status, err);
+        int number = sigtimedwait(signals, NULL, interrupt.number ? &soon : NULL);
+        if (number == SIGTSTP)
+            rest(pid);
+        else if (number > 0 && number != SIGCHLD)
+            take_interrupt(&interrupt, number, launch);
+        if (interrupt.number)
+            press(&interrupt, pid, launch);
+    }
+}
+
+/* The answer will be printed: better fail before it is computed. */
+static int check_output(struct err *err)
+{
+    int flags = fcntl(STDOUT_FILENO, F_GETFL);
+    if (flags >= 0 && (flags & O_ACCMODE) != O_RDONLY)
+        return 0;
+    return err_add_code(err, 74, "cannot write to standard output");
+}
+
+int launch_run(const struct launch *launch, struct err *err)
+{
+    sigset_t signals = watched(), before;
+    if (check_output(err))
+        return -1;
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0)
+        become(launch, parent, &before);
+    int code = -1;
+    if (pid < 0) {
+        err_add_code(err, 71, "cannot start a process: %s", strerror(errno));
+    } else {
+        setpgid(pid, pid); /* the child does the same: the first one wins */
+        code = supervise(launch, pid, &signals, err);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return code;
+}
 
 #ifdef HAVE_MPI
 static const bool has_mpi = true;
