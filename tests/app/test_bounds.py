@@ -73,8 +73,8 @@ def put(record, path, value):
     copy = json.loads(json.dumps(record))
     at = copy
     keys = path.replace("[0]", ".0").split(".")
-    for key in keys[:-1]:
-        at = at[0] if key == "0" else at.setdefault(key, {})
+    for key, after in zip(keys, keys[1:]):
+        at = at[0] if key == "0" else at.setdefault(key, [{}] if after == "0" else {})
     at[keys[-1]] = value
     return copy
 
