@@ -183,10 +183,12 @@ static void add_forward(struct schedule *schedule, const struct iteration *it, i
     }
 }
 
+/* Of all that the last layer predicts: one class of a picture, or the words of many positions. */
 static void add_loss(struct schedule *schedule, const struct iteration *it)
 {
     enum dtype dtype = it->scenario->model.compute;
-    int64_t scores = it->batch * it->model->classes;
+    const struct shape out = it->model->layer[it->model->layer_count - 1].out;
+    int64_t scores = it->batch * shape_elements(out);
     struct step loss = {.kind = STEP_COMPUTE,
                         .lane = LANE_COMPUTE,
                         .name = "loss",
@@ -197,7 +199,7 @@ static void add_loss(struct schedule *schedule, const struct iteration *it)
                                     .kernels = 2,
                                     .bytes = 3 * scores * dtype_size(dtype),
                                     .amount = it->batch}};
-    snprintf(loss.compute.shape, sizeof(loss.compute.shape), "softmax %d", it->model->classes);
+    snprintf(loss.compute.shape, sizeof(loss.compute.shape), "softmax %d", out.channels);
     schedule_add(schedule, loss, NULL, 0);
 }
 

@@ -110,6 +110,15 @@ class Networks(support.Case):
         self.assertEqual(layers["scores"]["inputs"], ["q", "k"])
         self.assertEqual(model["parameters"], 600 + 24 + 12 + 3 * 42 + 144 + 7)
 
+    def test_the_loss_is_of_all_positions_and_words(self):
+        """GPT-2 has scores of 50257 words at 1024 positions; the loss passes over them three times."""
+        job = self.write("job.yaml", TRAINED % "gpt2")
+        steps = {step["name"]: step for step in answer("show", "schedule", job)["steps"]}
+        scores = steps["words forward"]["flop"] // (2 * 768)
+        self.assertEqual(scores % (1024 * 50257), 0)
+        self.assertGreater(scores, 0)
+        self.assertEqual(steps["loss"]["bytes"], 3 * 4 * scores)
+
     def test_the_layout_of_convolutions_slows_no_transformer(self):
         vit = BLOCK.replace("input: 1x1x4", "input: 3x4x4").replace(
             "{name: words, kind: embedding, channels: 6, rows: 100}",
