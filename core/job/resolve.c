@@ -482,7 +482,7 @@ static void check_memory(struct question *q, int32_t index, int64_t devices, int
                                      phase->global_batch ? "global_batch" : "batch_per_device");
     int64_t part = most ? resolved_fitting_part(batch, most) : 0;
     AUTOFREE char *parts =
-        4 * part < most ? base_copy("")
+        most == 0 || 4 * part < most ? base_copy("")
         : phase_passes(s) == 1
             ? base_format("; in parts: training.micro_batch=%lld", (long long)part)
         : phase->global_batch

@@ -217,6 +217,10 @@ class Networks(support.Case):
             self.assertIn(message, self.refused(65, "predict", job, *("--set=" + word for word in words)))
         self.assertIn("parallel.tensor is for predictions", self.refused(69, "train", job, "-n1", "--dry-run"))
 
+    def test_what_never_fits_has_no_more_passes_to_advise(self):
+        job = self.write("job.yaml", TRAINED % "llama-3-405b, sequence: 1024")
+        self.assertIn("even with one image", self.refused(65, "predict", job, "--set=training.accumulate=2"))
+
     def test_faults_are_told_where_they_are(self):
         faults = [
             ("conv2, kind: convolution", "conv1, kind: convolution", "7:12:.*two layers"),
