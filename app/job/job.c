@@ -539,12 +539,13 @@ int job_check_shards(const struct job *job, bool gpu, struct err *err)
 {
     const struct scenario *s = &job->scenario;
     struct err found = {0};
-    if (s->training.sharded && !gpu && s->model.compute != s->model.master)
+    if (scenario_sharding(s) && !gpu && s->model.compute != s->model.master)
         err_add_code(&found, 69,
                      "ranks on CPUs gather the parameters of a sharded optimizer in the type of "
                      "the masters: use --set model.precision.compute=%s",
                      dtype_names[s->model.master]);
-    return found.count ? scenario_blame(s, "training.optimizer.sharded", &found, err) : 0;
+    const char *key = s->training.sharded ? "training.optimizer.sharded" : "parallel.sharding";
+    return found.count ? scenario_blame(s, key, &found, err) : 0;
 }
 
 static int check_optimizer(const struct scenario *s, struct err *err)

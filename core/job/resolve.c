@@ -578,6 +578,10 @@ static void check_parallel(struct question *q, const struct resolved *resolved)
     const int32_t each[] = {resolved->cluster.devices_per_node,
                             resolved->baseline.devices_per_node};
     static const char *const key[] = {"parallel.tensor", "baseline.devices_per_node"};
+    if (q->wish->real && scenario_sharding(q->scenario) >= 2)
+        blame(q, EXIT_UNAVAILABLE, "parallel.sharding",
+              "devices train with whole weights and gradients; 2 and 3 are for predictions: use "
+              "--set parallel.sharding=1");
     if (parts == 1)
         return;
     if (q->wish->real)
@@ -650,6 +654,7 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
         resolving_find_phases(&q, resolved);
     if (!q.faults) {
         resolved->shards = find_shards(&q, resolved);
+        resolved->sharding = scenario_sharding(scenario);
         resolved->most_images = find_most_images(&q, resolved->shards);
         check_all(&q, resolved);
     }

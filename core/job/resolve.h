@@ -56,6 +56,7 @@ struct resolved {
     int64_t bucket;        /**< gradients in one all-reduce, at most [bytes] */
     const char *optimizer; /**< its name */
     int64_t state;         /**< that it keeps, of all shards together [bytes] */
+    int32_t sharding;      /**< its stage; 0: none */
     int32_t shards;        /**< of the optimizer, in the phase with the fewest; 1: not sharded */
     int64_t most_images;   /**< at once that fit the memory of a device */
     int32_t cut;           /**< tensors larger than a bucket */

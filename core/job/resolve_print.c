@@ -44,7 +44,10 @@ void resolved_print(struct text *out, const struct resolved *resolved, bool grid
     text_add(out, "%-10s %s, %s of state", "optimizer", resolved->optimizer,
              unit_text(UNIT_BYTES, (double)resolved->state));
     if (resolved->shards > 1)
-        text_add(out, ", sharded over %d devices", resolved->shards);
+        text_add(out, ", sharded over %d devices%s", resolved->shards,
+                 resolved->sharding == 3   ? " with gradients and weights"
+                 : resolved->sharding == 2 ? " with gradients"
+                                           : "");
     text_add(out, "\n");
     AUTOFREE char *cut = resolved_cut_text(resolved);
     if (cut)

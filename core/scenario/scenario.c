@@ -32,6 +32,11 @@ static void resolve_phases(struct scenario *scenario)
     }
 }
 
+int32_t scenario_sharding(const struct scenario *scenario)
+{
+    return scenario->training.sharded ? 1 : (int32_t)scenario->parallel.sharding;
+}
+
 int64_t scenario_parts(const struct scenario *scenario)
 {
     return scenario->parallel.tensor > 1 ? scenario->parallel.tensor : 1;

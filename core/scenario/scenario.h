@@ -283,6 +283,9 @@ int scenario_read_text(struct scenario *scenario, const char *name, const char *
 int scenario_explain(struct text *out, const char *path, const char *const *set, int32_t set_count,
                      struct err *err);
 
+/** ZeRO's stage: 1 shards the optimizer, 2 the gradients, too, 3 the weights, too; 0: none. */
+int32_t scenario_sharding(const struct scenario *scenario);
+
 /** Ranks that have one batch together, since they share its layers; at least 1. */
 int64_t scenario_parts(const struct scenario *scenario);
 

@@ -172,9 +172,13 @@ static int check_chunk(const struct scenario *scenario, const struct node *root,
 static int check_sharded(const struct scenario *scenario, const struct node *root, struct err *err)
 {
     int32_t algorithm = scenario->allreduce.algorithm;
-    const struct origin *origin = given(root, "training.optimizer.sharded");
-    if (!scenario->training.sharded)
+    const struct origin *own = given(root, "training.optimizer.sharded");
+    const struct origin *origin = given(root, "parallel.sharding");
+    if (!scenario_sharding(scenario))
         return 0;
+    if (own && origin)
+        return origin_error(own, err, "no effect beside parallel.sharding");
+    origin = origin ? origin : own;
     if (algorithm != ALGORITHM_RING && algorithm != ALGORITHM_TORUS2D &&
         algorithm != ALGORITHM_NCCL)
         return origin_error(origin, err,
@@ -188,6 +192,10 @@ static int check_sharded(const struct scenario *scenario, const struct node *roo
         return origin_error(origin, err,
                             "adafactor sums rows and columns of whole matrices, through which a "
                             "shard cuts: shard adamw or lamb, or leave adafactor whole");
+    if (scenario_sharding(scenario) >= 2 && scenario->allreduce.overlap == OVERLAP_NONE)
+        return origin_error(origin, err,
+                            "gradients and weights are sharded bucket by bucket: "
+                            "allreduce.overlap must be backward");
     return 0;
 }
 

@@ -293,6 +293,11 @@ static const struct field scenario_rows[] = {
     SWITCH("parallel.sequence", parallel.sequence, "",
            "between the layers that they share, each has a part of the positions: reduce-scatter "
            "and all-gather in place of all-reduce; false when not given"),
+    INTEGER("parallel.sharding", parallel.sharding, "", 1, 3,
+            "what each rank has a shard of (ZeRO's stage): 1 the optimizer, as "
+            "training.optimizer.sharded; 2 the gradients, too; 3 the weights, too, which each "
+            "bucket's layers gather before forward and backward (FSDP); 2 and 3 for predictions "
+            "only"),
     WORD("allreduce.algorithm", allreduce.algorithm, "ring", algorithm_names,
          "how gradients are summed over all devices"),
     WORD("allreduce.column_algorithm", allreduce.column_algorithm, "ring", column_algorithm_names,

@@ -10,7 +10,7 @@
 int32_t iteration_shards(const struct scenario *scenario, struct grid grid)
 {
     enum algorithm algorithm = (enum algorithm)scenario->allreduce.algorithm;
-    return scenario->training.sharded ? grid_axis_size(grid, schedule_shard_axis(algorithm)) : 1;
+    return scenario_sharding(scenario) ? grid_axis_size(grid, schedule_shard_axis(algorithm)) : 1;
 }
 
 int64_t iteration_norms(const struct model *model, const struct scenario *scenario)
@@ -28,7 +28,8 @@ int64_t iteration_vectors(const struct model *model, const struct scenario *scen
             !layer->weights_of && (layer_has_arithmetic(layer) || layer->op == LAYER_EMBEDDING);
         elements += weight && first ? 0 : model->tensor[t].elements;
     }
-    return scenario->model.compute != scenario->model.master ? elements : 0;
+    bool whole = scenario_sharding(scenario) < 3; /* else all that a rank computes with comes */
+    return whole && scenario->model.compute != scenario->model.master ? elements : 0;
 }
 
 /* Reads the weights in the type of the arithmetic, writes gradients in the type of the exchange. */
@@ -58,10 +59,12 @@ static int32_t last_value(const struct schedule *schedule)
     return id;
 }
 
-/* The exchange that was just added, or -1. */
+/* The exchange that was added since the last computation, or -1. */
 static int32_t awaited(const struct schedule *schedule)
 {
     int32_t id = schedule->step_count - 1;
+    while (id >= 0 && schedule->step[id].lane == LANE_ROW)
+        id--;
     return id >= 0 && schedule->step[id].lane == LANE_TENSOR ? id : -1;
 }
 
@@ -113,24 +116,9 @@ static int32_t add_layer(struct schedule *schedule, const struct iteration *it, 
     return schedule_add(schedule, step, all, count);
 }
 
-/* Steps of one pass forward, loss and backward, without exchanges. */
-static int32_t pass_steps(const struct model *model)
-{
-    int32_t steps = 1;
-    for (int32_t i = 0; i < model->layer_count; i++) {
-        const struct layer *layer = &model->layer[i];
-        if (layer->exchanged)
-            steps += (layer->exchange[0] != COLLECTIVE_OP_COUNT) +
-                     (layer->exchange[1] != COLLECTIVE_OP_COUNT);
-        else
-            steps += layer_has_arithmetic(layer) && !layer->first ? 3 : 2;
-    }
-    return steps;
-}
-
-/* A batch may be decoded once the first layer has consumed all of the batch whose place it takes,
- * @passes passes later.  Returns the step. */
-static int32_t add_input(struct schedule *schedule, const struct iteration *it, int32_t passes)
+/* A batch may be decoded once the first layer, which is the next step, has consumed the batch whose
+ * place it takes.  Returns the step. */
+static int32_t add_input(struct schedule *schedule, const struct iteration *it)
 {
     int64_t pixels = shape_elements(it->model->input);
     int32_t prefetch = (int32_t)it->scenario->input.prefetch;
@@ -140,18 +128,76 @@ static int32_t add_input(struct schedule *schedule, const struct iteration *it, 
         .name = "input",
         .input = {.images = (int32_t)it->batch,
                   .bytes = it->batch * pixels * dtype_size(it->scenario->model.compute)}};
-    struct dep place_free = {schedule->step_count + 1 + (passes - 1) * pass_steps(it->model),
-                             prefetch > 1 ? prefetch : 1};
+    struct dep place_free = {schedule->step_count + 1, prefetch > 1 ? prefetch : 1};
     return schedule_add(schedule, input, &place_free, 1);
 }
+
+/* Layers whose weights are gathered together: all that are in some buckets. */
+struct group {
+    int32_t layer;  /* the lowest */
+    int32_t bucket; /* the last of them */
+    int32_t gather; /* the last step of the latest gather */
+};
 
 /* The exchanges of one iteration. */
 struct exchange_list {
     struct bucket_list bucket;
     struct dep *done; /* (next) the last step of each one's sum */
     int32_t next;     /* the first bucket without a sum */
-    bool sharded;     /* the first steps gather the parameters, the last bucket's first */
+    bool sharded;
+    int32_t stage;       /* of sharding; 0: none */
+    struct group *group; /* (groups) if weights are sharded, in the order of forward */
+    int32_t groups;      /* 0: if sharded, the first steps gather all, the last bucket first */
 };
+
+static struct exchange_list find_exchanges(const struct iteration *it)
+{
+    struct exchange_list list = {.sharded = iteration_shards(it->scenario, it->grid) > 1};
+    if (grid_axis_size(it->grid, AXIS_WORLD) > 1)
+        list.bucket = bucket_build(it->model, it->scenario->model.gradients, it->bucket);
+    int32_t count = list.bucket.count;
+    list.done = base_alloc(count, sizeof(*list.done));
+    list.stage = list.sharded ? scenario_sharding(it->scenario) : 0;
+    list.group = base_alloc(count, sizeof(*list.group));
+    for (int32_t i = count - 1; list.stage == 3 && i >= 0; i--) {
+        int32_t layer = list.bucket.bucket[i].layer;
+        if (i == count - 1 || layer != list.bucket.bucket[i + 1].layer)
+            list.group[list.groups++] = (struct group){.layer = layer, .bucket = i};
+    }
+    return list;
+}
+
+static void exchange_list_release(struct exchange_list *list)
+{
+    bucket_list_release(&list->bucket);
+    free(list->done);
+    free(list->group);
+}
+
+static int32_t add_gather(struct schedule *schedule, const struct iteration *it,
+                          const struct exchange_list *list, int32_t bucket, struct dep after)
+{
+    int32_t gradient = dtype_size(it->scenario->model.gradients);
+    int32_t parameter = dtype_size(it->scenario->model.compute);
+    return schedule_add_all_gather(schedule, it->scenario->allreduce.algorithm, bucket,
+                                   list->bucket.bucket[bucket].bytes * parameter / gradient, after);
+}
+
+/* Gather the weights of a group, if there is one of that number, once all that was computed up to
+ * here is done; before the first computation, once an update ago. */
+static void gather_group(struct schedule *schedule, const struct iteration *it,
+                         struct exchange_list *list, int32_t number)
+{
+    if (number < 0 || number >= list->groups)
+        return;
+    struct group *group = &list->group[number];
+    int32_t id = schedule->step_count - 1;
+    while (id >= 0 && schedule->step[id].kind != STEP_COMPUTE)
+        id--;
+    struct dep after = id >= 0 ? (struct dep){id, 0} : (struct dep){0, 1};
+    for (int32_t i = group->bucket; i >= 0 && list->bucket.bucket[i].layer == group->layer; i--)
+        group->gather = add_gather(schedule, it, list, i, after);
+}
 
 /* The step that gathers the last parameters of layer @index, which no earlier layer waits for; -1:
  * there is none. */
@@ -165,13 +211,23 @@ static int32_t gathered(const struct iteration *it, const struct exchange_list *
     return bucket < count ? count - 1 - bucket : -1;
 }
 
-/* Once step @ready is done (-1: at once); with @list, each layer once its parameters are there. */
+/* Once step @ready is done (-1: at once); with @list, each layer once its parameters are there.
+ * While one group of layers runs, the weights of the next are gathered. */
 static void add_forward(struct schedule *schedule, const struct iteration *it, int32_t ready,
-                        const struct exchange_list *list)
+                        struct exchange_list *list)
 {
+    int32_t next = 0, groups = list ? list->groups : 0;
+    if (groups)
+        gather_group(schedule, it, list, next);
     for (int32_t i = 0; i < it->model->layer_count; i++) {
         struct dep dep[2];
-        int32_t count = 0, gather = list && list->sharded ? gathered(it, list, i) : -1;
+        int32_t count = 0, gather = -1;
+        if (next < groups && list->group[next].layer == i) {
+            gather = list->group[next++].gather;
+            gather_group(schedule, it, list, next);
+        } else if (list && list->sharded && !groups) {
+            gather = gathered(it, list, i);
+        }
         if (i == 0 && ready >= 0)
             dep[count++] = (struct dep){ready, 0};
         if (gather >= 0)
@@ -203,17 +259,23 @@ static void add_loss(struct schedule *schedule, const struct iteration *it)
     schedule_add(schedule, loss, NULL, 0);
 }
 
-static int32_t add_backward(struct schedule *schedule, const struct iteration *it, int32_t index)
+/* Once step @gather is done (-1: at once). */
+static int32_t add_backward(struct schedule *schedule, const struct iteration *it, int32_t index,
+                            int32_t gather)
 {
     const struct layer *layer = &it->model->layer[index];
+    const struct dep weights = {gather, 0};
+    int32_t count = gather >= 0;
     if (!layer_has_arithmetic(layer))
         return add_layer(schedule, it, index, COMPUTE_BACKWARD_DATA, PASS_BACKWARD_DATA,
-                         PASS_BACKWARD_FILTER, NULL, 0);
-    if (!layer->first)
+                         PASS_BACKWARD_FILTER, &weights, count);
+    if (!layer->first) {
         add_layer(schedule, it, index, COMPUTE_BACKWARD_DATA, PASS_BACKWARD_DATA,
-                  PASS_BACKWARD_DATA, NULL, 0);
+                  PASS_BACKWARD_DATA, &weights, count);
+        count = 0;
+    }
     return add_layer(schedule, it, index, COMPUTE_BACKWARD_FILTER, PASS_BACKWARD_FILTER,
-                     PASS_BACKWARD_FILTER, NULL, 0);
+                     PASS_BACKWARD_FILTER, &weights, count);
 }
 
 /* Whether norms of gradients are formed: of tensors, or of all against overflows or to clip. */
@@ -313,20 +375,20 @@ static int32_t add_optimizer(struct schedule *schedule, const struct iteration *
 static void add_gathers(struct schedule *schedule, const struct iteration *it,
                         const struct exchange_list *list)
 {
-    int32_t gradient = dtype_size(it->scenario->model.gradients);
-    int32_t parameter = dtype_size(it->scenario->model.compute);
     for (int32_t i = list->bucket.count - 1; i >= 0; i--)
-        schedule_add_all_gather(schedule, it->scenario->allreduce.algorithm, i,
-                                list->bucket.bucket[i].bytes * parameter / gradient,
-                                (struct dep){0, 1});
+        add_gather(schedule, it, list, i, (struct dep){0, 1});
 }
 
-/* The gathers wait for the @optimizer of the iteration before. */
-static void let_gathers_wait(struct schedule *schedule, const struct exchange_list *list,
-                             int32_t optimizer)
+/* The first gathers wait for the @optimizer of the iteration before. */
+static void let_gathers_wait(struct schedule *schedule, int32_t optimizer)
 {
-    for (int32_t i = 0; list->sharded && i < list->bucket.count; i++)
-        schedule->dep[schedule->step[i].dep_begin].step = optimizer;
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        bool gathers =
+            step->kind == STEP_COLLECTIVE && step->collective.content == CONTENT_PARAMETERS;
+        if (gathers && schedule->dep[step->dep_begin].distance == 1)
+            schedule->dep[step->dep_begin].step = optimizer;
+    }
 }
 
 /* Exchange the buckets that are complete once the layers from @layer up have run backward, ending
@@ -339,12 +401,12 @@ static void add_exchanges(struct schedule *schedule, const struct iteration *it,
         if (bucket.layer < layer)
             break;
         enum algorithm algorithm = it->scenario->allreduce.algorithm;
-        int32_t id =
-            list->sharded
-                ? schedule_add_reduce_scatter(schedule, algorithm, list->next, bucket.bytes, last,
-                                              list->next > 0 ? list->done[list->next - 1].step : -1)
-                : schedule_add_all_reduce(schedule, algorithm, it->devices_per_node, list->next,
-                                          bucket.bytes, last);
+        int32_t before = (list->next > 0 ? list->next : list->bucket.count) - 1; /* a pass ago */
+        int32_t id = list->sharded
+                         ? schedule_add_reduce_scatter(schedule, algorithm, list->next,
+                                                       bucket.bytes, last, list->done[before].step)
+                         : schedule_add_all_reduce(schedule, algorithm, it->devices_per_node,
+                                                   list->next, bucket.bytes, last);
         list->done[list->next] = (struct dep){id, 0};
     }
 }
@@ -374,23 +436,49 @@ static struct schedule *seal(struct schedule *schedule)
     return schedule;
 }
 
+/* From the last layer to the first; @exchanges gradients on the way.  While one group of layers
+ * runs, the weights of the one before it are gathered; its lowest layer waits for them, since a
+ * tensor of it may begin in their buckets.  @return the last step. */
+static int32_t add_backward_pass(struct schedule *schedule, const struct iteration *it,
+                                 bool exchanges, struct exchange_list *list)
+{
+    int32_t last = -1, group = list->groups - 1;
+    int32_t gather = group >= 0 ? list->group[group].gather : -1;
+    for (int32_t layer = it->model->layer_count - 1; layer >= 0; layer--) {
+        bool lowest = group >= 0 && list->group[group].layer == layer;
+        if (lowest && group > 0)
+            gather = list->group[group - 1].gather;
+        if (it->model->layer[layer].exchanged) {
+            add_exchange(schedule, it, layer, true);
+        } else {
+            last = add_backward(schedule, it, layer, gather);
+            gather = -1;
+        }
+        if (exchanges)
+            add_exchanges(schedule, it, list, layer, last);
+        if (lowest)
+            gather_group(schedule, it, list, --group - 1);
+    }
+    return last;
+}
+
 /* Forward, loss and backward of micro-batch @micro of @passes; the first waits for step @ready and
- * for parameters, the last exchanges gradients on the way. */
+ * for parameters, the last exchanges gradients on the way; where these or the weights are sharded,
+ * each does. */
 static int32_t add_pass(struct schedule *schedule, const struct iteration *it, int32_t micro,
                         int32_t passes, int32_t ready, struct exchange_list *list)
 {
-    int32_t first = schedule->step_count, last = -1;
-    bool exchanges = it->scenario->allreduce.overlap == OVERLAP_BACKWARD && micro == passes - 1;
-    add_forward(schedule, it, micro == 0 ? ready : -1, micro == 0 ? list : NULL);
+    int32_t first = schedule->step_count;
+    bool every = list->stage >= 2;
+    bool exchanges =
+        it->scenario->allreduce.overlap == OVERLAP_BACKWARD && (every || micro == passes - 1);
+    if (exchanges)
+        list->next = schedule->bucket_count = 0;
+    add_forward(schedule, it, micro == 0 ? ready : -1, micro == 0 || list->groups ? list : NULL);
+    gather_group(schedule, it, list, list->groups - 1);
+    gather_group(schedule, it, list, list->groups - 2);
     add_loss(schedule, it);
-    for (int32_t layer = it->model->layer_count - 1; layer >= 0; layer--) {
-        if (it->model->layer[layer].exchanged)
-            add_exchange(schedule, it, layer, true);
-        else
-            last = add_backward(schedule, it, layer);
-        if (exchanges)
-            add_exchanges(schedule, it, list, layer, last);
-    }
+    int32_t last = add_backward_pass(schedule, it, exchanges, list);
     for (int32_t id = first; id < schedule->step_count; id++)
         if (schedule->step[id].kind == STEP_COMPUTE)
             schedule->step[id].compute.micro = micro;
@@ -427,38 +515,37 @@ struct schedule *iteration_build(const struct iteration *it)
     schedule->column_algorithm = it->column_algorithm;
     schedule->channels = channels_of(it);
     schedule->chunk = (int64_t)scenario->allreduce.chunk;
-    struct exchange_list list = {0};
-    if (grid_axis_size(it->grid, AXIS_WORLD) > 1)
-        list.bucket = bucket_build(it->model, scenario->model.gradients, it->bucket);
-    list.done = base_alloc(list.bucket.count, sizeof(*list.done));
-    list.sharded = iteration_shards(scenario, it->grid) > 1;
-    if (list.sharded)
+    AUTORELEASE(exchange_list) struct exchange_list list = find_exchanges(it);
+    if (list.sharded && !list.groups)
         add_gathers(schedule, it, &list);
 
     assert(it->micro_batch > 0 && it->batch % it->micro_batch == 0);
     int32_t passes = (int32_t)(it->batch / it->micro_batch), last = -1;
-    int32_t ready = add_input(schedule, it, passes), first = schedule->step_count;
+    int32_t ready = add_input(schedule, it), first = -1;
     struct iteration part = *it;
     part.batch = it->micro_batch;
-    for (int32_t micro = 0; micro < passes; micro++)
+    for (int32_t micro = 0; micro < passes; micro++) {
+        first = schedule->step_count;
         last = add_pass(schedule, &part, micro, passes, ready, &list);
-    schedule->step[first].role = ROLE_FIRST_FORWARD;
+        while (schedule->step[first].kind != STEP_COMPUTE)
+            first++;
+        if (micro == 0)
+            schedule->step[first].role = ROLE_FIRST_FORWARD;
+    }
+    schedule->dep[schedule->step[ready].dep_begin].step = first;
     schedule->step[last].role = ROLE_LAST_BACKWARD;
     add_exchanges(schedule, it, &list, 0, last);
-    let_gathers_wait(schedule, &list, add_optimizer(schedule, it, &list));
+    let_gathers_wait(schedule, add_optimizer(schedule, it, &list));
     group_norms(schedule, it);
     assert(iteration_check(schedule, it));
     assert(list.next == list.bucket.count && list.next == schedule->bucket_count);
-
-    free(list.done);
-    bucket_list_release(&list.bucket);
     return seal(schedule);
 }
 
 struct schedule *iteration_build_forward(const struct iteration *it)
 {
     struct schedule *schedule = schedule_new(it->grid);
-    add_forward(schedule, it, add_input(schedule, it, 1), NULL);
+    add_forward(schedule, it, add_input(schedule, it), NULL);
     return seal(schedule);
 }
 

@@ -21,7 +21,7 @@
  * A batch larger than the micro-batch runs as several passes, whose gradients add up;
  * only the last one's are exchanged.
  *
- * A sharded optimizer (training.optimizer.sharded) has these steps:
+ * A sharded optimizer (training.optimizer.sharded, parallel.sharding) has these steps:
  * - a reduce-scatter of each bucket, in torus2d of rows before the all-reduce of columns;
  * - an all-reduce of the sums of squares of the ranks' shards: one fp32 number, or two per tensor
  *   for LARS and LAMB, without which no rank knows of an overflow elsewhere or of a tensor's norm.
@@ -33,6 +33,14 @@
  *   of the arithmetic, the last bucket's first, as forward needs them.
  * Source: Rajbhandari et al. 2020, "ZeRO: Memory optimizations toward training trillion parameter
  * models" (stage 1).  Kernels are assumed to be those of whole tensors.
+ *
+ * With parallel.sharding 2 gradients are kept as a shard, too, so that each pass scatters its own.
+ * With 3 so are the weights: a group of layers, those of a bucket, or of several that end in one
+ * layer, gathers them in the type of the arithmetic before it runs forward and again before it runs
+ * backward, while the group before it runs, and no earlier: two groups are there at once.  No
+ * parameter is kept whole, so that none goes with the norms.  A layer that uses another's weights
+ * is assumed to have kept them.  Left out: the gathers of evaluations.
+ * Source: Rajbhandari et al. 2020 (stages 2 and 3); Zhao et al. 2023, "PyTorch FSDP".
  *
  * Where ranks share layers (parallel.tensor), the network is that of one of them, and a layer that
  * they exchange is a collective forward and one backward on a lane of its own.  What reads the

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "core/schedule/bucket.h"
 #include "core/schedule/optimizer.h"
 
 /* Elements per image of all values together, and of the largest two. */
@@ -35,6 +36,48 @@ static int64_t picture_bytes(const struct model *model, const struct scenario *s
     return PICTURE_PLACE * pixels;
 }
 
+/* Parameters of the two groups of layers, one after the other, that have most: those of buckets
+ * that end in one layer. */
+static int64_t group_elements(const struct model *model, const struct scenario *scenario)
+{
+    enum dtype gradients = (enum dtype)scenario->model.gradients;
+    int64_t most = 0, before = 0, here = 0;
+    AUTORELEASE(bucket_list)
+    struct bucket_list list = bucket_build(model, gradients, (int64_t)scenario->allreduce.bucket);
+    for (int32_t i = 0; i < list.count; i++) {
+        if (i > 0 && list.bucket[i].layer != list.bucket[i - 1].layer) {
+            before = here;
+            here = 0;
+        }
+        here += list.bucket[i].bytes;
+        most = before + here > most ? before + here : most;
+    }
+    return most / dtype_size(gradients);
+}
+
+/* Parameters of layers that use another's, which stay gathered. */
+static int64_t reused_elements(const struct model *model)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < model->layer_count; i++)
+        sum += model->layer[i].weights_of ? layer_weight_bytes(&model->layer[i], 1) : 0;
+    return sum;
+}
+
+/* What is divided is in @plan whole. */
+static void divide(struct memory_plan *plan, const struct model *model,
+                   const struct scenario *scenario, int64_t shard)
+{
+    int64_t master = dtype_size((enum dtype)scenario->model.master);
+    int64_t compute = dtype_size((enum dtype)scenario->model.compute);
+    int64_t kept = shard * (master + (compute != master ? compute : 0));
+    int64_t group = group_elements(model, scenario), whole = model_parameters(model);
+    int64_t gathered = group + reused_elements(model);
+    plan->gradients = (shard + group) * dtype_size((enum dtype)scenario->model.gradients);
+    if (scenario_sharding(scenario) == 3)
+        plan->weights = kept + (gathered < whole ? gathered : whole) * compute;
+}
+
 struct memory_plan memory_plan(const struct model *model, const struct scenario *scenario,
                                int32_t shards, int64_t batch, int64_t micro)
 {
@@ -51,6 +94,8 @@ struct memory_plan memory_plan(const struct model *model, const struct scenario 
         .input = batch * (batches * shape_elements(model->input) * compute +
                           picture_bytes(model, scenario)),
     };
+    if (shards > 1 && scenario_sharding(scenario) >= 2)
+        divide(&plan, model, scenario, shard);
     assert(memory_check(&plan));
     return plan;
 }

@@ -9,7 +9,10 @@
  * what is left of it), the gradients of the largest two values,
  * and the images read ahead.  Where the optimizer is sharded, a rank keeps its part of that state
  * alone, and of the masters if there is a copy to compute with; those of biases and batch norm,
- * which every rank then keeps, are left out.  A GPU that crops pictures itself also keeps some of
+ * which every rank then keeps, are left out.  With parallel.sharding 2 it keeps its part of the
+ * gradients, too, beside those of two groups of layers, which are computed and sent; with 3 its
+ * part of the weights, of both types, beside those of the two groups that are gathered and those
+ * that other layers use.  A GPU that crops pictures itself also keeps some of
  * them before that, which need more room if it decodes JPEG files; a CPU keeps none.  The workspace
  * of libraries does not follow from shapes; callers add it.  The libraries' code and buffers of
  * communication are not included.

@@ -221,6 +221,35 @@ class Networks(support.Case):
         job = self.write("job.yaml", TRAINED % "llama-3-405b, sequence: 1024")
         self.assertIn("even with one image", self.refused(65, "predict", job, "--set=training.accumulate=2"))
 
+    def test_devices_keep_shards_of_gradients_and_weights(self):
+        """The simulator says what the closed form does; a shard takes less memory; refusals say where and why."""
+        job = self.write("shards.yaml", TRAINED.replace("global_batch: 4", "batch_per_device: 1").replace(
+            "t1-torus, nodes: 1", "dgx-a100, nodes: 2").replace("12}", "1200}") % "gpt2" +
+            "parallel: {sharding: 3}\nallreduce: {bucket: 25 MB}\n")
+        for words in ((), ("parallel.sharding=2",), ("allreduce.algorithm=nccl",), ("parallel.tensor=2",),
+                      ("allreduce.algorithm=nccl", "training.accumulate=3"), ("model.network=resnet50",)):
+            words = ["--set=" + word for word in words]
+            closed, folded, full = (answer("predict", job, *more, *words) for more in (
+                ("-banalytic",), ("--grain=folded",), ("--grain=full",)))
+            self.assertGreater(closed["step"]["exposed_communication_s"], 0)
+            self.assertAlmostEqual(folded["step_s"] / closed["step_s"], 1, delta=0.001, msg=words)
+            self.assertAlmostEqual(full["step_s"] / folded["step_s"], 1, delta=1e-9, msg=words)
+        fits = [int(run("show", "job", job, "--set=model.network=gpt2-xl", "--set=model.sequence=64", f"--set=parallel.sharding={stage}"
+                        ).stdout.split("at most ")[-1].split()[0])
+                for stage in ("null", 1, 2, 3)]
+        self.assertEqual(fits, sorted(set(fits)))
+        first, same = (answer("predict", job, "-banalytic", "--set=parallel.sharding=" + word, more)["step_s"]
+                       for word, more in (("1", "--set=seed=1"), ("null", "--set=training.optimizer.sharded=true")))
+        self.assertEqual(first, same)
+        self.assertIn("with gradients and weights", run("show", "job", job).stdout)
+        for *words, message in (("parallel.sharding=4", "4"),
+                                ("training.optimizer.sharded=true", "no effect beside parallel.sharding"),
+                                ("allreduce.algorithm=tree", "must be ring, torus2d or nccl"),
+                                ("training.optimizer.name=adafactor", "whole matrices"),
+                                ("allreduce.overlap=none", "allreduce.overlap must be backward")):
+            self.assertIn(message, self.refused(65, "predict", job, *("--set=" + word for word in words)))
+        self.assertIn("parallel.sharding=1", self.refused(69, "train", job, "-n1", "--dry-run"))
+
     def test_faults_are_told_where_they_are(self):
         faults = [
             ("conv2, kind: convolution", "conv1, kind: convolution", "7:12:.*two layers"),

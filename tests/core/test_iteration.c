@@ -315,6 +315,107 @@ TEST(a_shard_moves_what_is_written_down)
     assert_int_equal(norms->compute.kernels + update->compute.kernels, 3 + 3);
 }
 
+/* What a rank sends of gradients and weights [bytes]. */
+static double sent(const struct schedule *schedule)
+{
+    double bytes = 0;
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        if (step->kind != STEP_COLLECTIVE || step->collective.content == CONTENT_NORMS)
+            continue;
+        struct collective c = schedule_collective(schedule, id);
+        for (int32_t round = 0; round < collective_rounds(&c); round++)
+            bytes += collective_share(&c, round) * (double)c.elements;
+    }
+    return bytes;
+}
+
+/* Each pass of 25,557,032 parameters of 2 bytes among 8 ranks: gathered twice, and scattered; with
+ * stage 2 scattered alone, and gathered once a step.  Norms are 161 pairs, and with stage 2 there
+ * are gradients of 54,120 parameters among them. */
+TEST(sharded_weights_go_round_three_times_a_pass)
+{
+    struct scenario scenario = example_scenario();
+    scenario.allreduce.algorithm = ALGORITHM_RING;
+    OWN(model) *model = network("resnet50", 224);
+    struct iteration it = example_iteration(model, &scenario);
+    const double around = 25557032.0 * 2 * 7 / 8;
+    for (int32_t passes = 1; passes <= 2; passes++)
+        for (int32_t stage = 1; stage <= 3; stage++) {
+            scenario.parallel.sharding = stage;
+            it.micro_batch = it.batch / passes;
+            OWN(schedule) *schedule = iteration_build(&it);
+            int32_t times = stage == 3 ? 3 * passes : stage == 2 ? passes + 1 : 2;
+            assert_relative(sent(schedule), times * around, 1e-12);
+            int32_t norms = require_step(schedule, "norms world all-reduce");
+            assert_int_equal(schedule->step[norms].collective.bytes,
+                             (161 * 2 + (stage < 3 ? 54120 : 0)) * 4);
+        }
+}
+
+/* The group of layers of @layer, by the lowest layers of buckets, in the order of forward. */
+static int32_t group_of(const struct bucket_list *list, int32_t layer)
+{
+    int32_t group = -1;
+    for (int32_t i = 0; i < list->count; i++)
+        group += list->bucket[i].layer <= layer &&
+                 (i == 0 || list->bucket[i - 1].layer != list->bucket[i].layer);
+    return group;
+}
+
+/* Compute steps of one group alone run from what gather @id waits for to the first that waits for
+ * it: no third group is in memory. */
+static void check_a_group_ahead(const struct schedule *schedule, const struct bucket_list *list,
+                                int32_t id)
+{
+    const struct dep *dep = &schedule->dep[schedule->step[id].dep_begin];
+    int32_t own = group_of(list, list->bucket[schedule->step[id].collective.bucket].layer);
+    assert_int_equal(dep->distance, dep->step == schedule_find(schedule, ROLE_OPTIMIZER));
+    for (int32_t i = dep->distance ? 0 : dep->step + 1; !depends(schedule, i, id, 0); i++) {
+        const struct step *step = &schedule->step[i];
+        assert_int_not_equal(step->role, ROLE_OPTIMIZER);
+        if (step->kind == STEP_COLLECTIVE && i > id &&
+            step->collective.content == CONTENT_PARAMETERS &&
+            group_of(list, list->bucket[step->collective.bucket].layer) == own)
+            break; /* a later bucket of the group is waited for */
+        if (step->kind == STEP_COMPUTE && step->compute.layer >= 0)
+            assert_int_equal(group_of(list, step->compute.layer),
+                             step->compute.op == COMPUTE_FORWARD ? own - 1 : own + 1);
+    }
+}
+
+TEST(sharded_weights_are_gathered_a_group_ahead)
+{
+    struct scenario scenario = example_scenario();
+    scenario.allreduce.algorithm = ALGORITHM_RING;
+    scenario.parallel.sharding = 3;
+    OWN(model) *model = network("resnet50", 224);
+    struct iteration it = example_iteration(model, &scenario);
+    it.micro_batch = it.batch / 2;
+    OWN(schedule) *schedule = iteration_build(&it);
+    HELD(bucket_list) list = bucket_build(model, DTYPE_FP16, it.bucket);
+    bool there[64] = {false};
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        if (step->kind == STEP_COLLECTIVE && step->collective.content == CONTENT_PARAMETERS)
+            check_a_group_ahead(schedule, &list, id);
+        for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
+            const struct step *before = &schedule->step[schedule->dep[i].step];
+            if (step->kind == STEP_COMPUTE && before->kind == STEP_COLLECTIVE &&
+                before->collective.content == CONTENT_PARAMETERS)
+                there[group_of(&list, list.bucket[before->collective.bucket].layer)] = true;
+        }
+        if (step->kind != STEP_COMPUTE || step->compute.op == COMPUTE_OPTIMIZER)
+            continue;
+        bool forward = step->compute.op == COMPUTE_FORWARD;
+        int32_t own = step->compute.layer >= 0 ? group_of(&list, step->compute.layer) : -1;
+        for (int32_t group = 0; group < 64; group++)
+            if (forward ? group < own : own < 0 || group > own)
+                there[group] = false; /* freed */
+        assert_true(own < 0 || there[own]);
+    }
+}
+
 static int64_t sum_exchanged(const struct schedule *schedule, enum collective_op op, int64_t *bytes)
 {
     int64_t count = 0;

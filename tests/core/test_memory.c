@@ -81,6 +81,24 @@ TEST(a_shard_keeps_its_part_of_masters_and_momentum)
     assert_int_equal(plan.momentum, 15 * 4);
 }
 
+/* Two groups of layers are there whole, here one of all: there is one bucket. */
+TEST(a_shard_keeps_its_part_of_gradients_and_weights)
+{
+    OWN(model) *model = two_layers();
+    struct scenario fp16 = half_precision();
+    fp16.parallel.sharding = 2;
+    struct memory_plan plan = memory_plan(model, &fp16, 4, 10, 5);
+    assert_int_equal(plan.weights, 58 * 2 + 15 * 4);
+    assert_int_equal(plan.gradients, (15 + 58) * 2);
+    fp16.parallel.sharding = 3;
+    plan = memory_plan(model, &fp16, 4, 10, 5);
+    assert_int_equal(plan.weights, 15 * (4 + 2) + 58 * 2);
+    assert_int_equal(plan.momentum, 15 * 4);
+    plan = memory_plan(model, &fp16, 1, 10, 5);
+    assert_int_equal(plan.weights, 58 * 6);
+    assert_int_equal(plan.gradients, 58 * 2);
+}
+
 /* Images of 4 x 4, and as read: 16 pixels. */
 TEST(counts_pictures_before_they_are_cropped)
 {
