@@ -216,16 +216,16 @@ static int32_t gathered(const struct iteration *it, const struct exchange_list *
 static void add_forward(struct schedule *schedule, const struct iteration *it, int32_t ready,
                         struct exchange_list *list)
 {
-    int32_t next = 0, groups = list ? list->groups : 0;
-    if (groups)
+    int32_t next = 0;
+    if (list)
         gather_group(schedule, it, list, next);
     for (int32_t i = 0; i < it->model->layer_count; i++) {
         struct dep dep[2];
         int32_t count = 0, gather = -1;
-        if (next < groups && list->group[next].layer == i) {
+        if (list && next < list->groups && list->group[next].layer == i) {
             gather = list->group[next++].gather;
             gather_group(schedule, it, list, next);
-        } else if (list && list->sharded && !groups) {
+        } else if (list && list->sharded && !list->groups) {
             gather = gathered(it, list, i);
         }
         if (i == 0 && ready >= 0)
