@@ -14,6 +14,7 @@ import urllib.parse
 import harness
 
 NODE = shutil.which("node") or shutil.which("nodejs")
+DRAWN = unittest.skipUnless(NODE, "no node: install nodejs to test pictures")
 DRAW = pathlib.Path(__file__).with_name("draw.mjs")
 
 LIMIT_BYTES, LIMIT_ELEMENTS = 1 << 20, 5000

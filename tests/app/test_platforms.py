@@ -110,6 +110,7 @@ class WhatIf(support.Case):
                                                        "--set=allreduce.grid=null"))
 
 
+@unittest.skipUnless(support.has_simulator(), "built without SimGrid")
 class Exact(support.Case):
     """Machines of today, by hand."""
 

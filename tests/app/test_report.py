@@ -78,6 +78,7 @@ class Predict(Report):
             self.assertEqual((row["scaling_efficiency"], row["step_s"]),
                              (result["scaling_efficiency"], result["step_s"]))
 
+    @pages.DRAWN
     def test_nodes_without_an_answer_have_no_bar(self):
         page = self.report("predict", self.job, "-banalytic", "--set=allreduce.grid=null",
                            "--set=cluster.nodes=3", "--set=training.phases=[{epochs: 90, global_batch: 96}]",
@@ -111,6 +112,7 @@ class Predict(Report):
                 if row["nodes"] > 1:  # one node is the baseline, and at most 100 %
                     self.assertAlmostEqual(row[key] / (other[key] * longer**power * own), 1, places=9)
 
+    @pages.DRAWN
     def test_captions_name_what_is_drawn(self):
         page = self.report("predict", self.job, "-banalytic")
         bands = [a for _, a in page.all("polygon") if a["points"].strip()]
@@ -140,6 +142,7 @@ class Predict(Report):
         cut = max(row["scaling_efficiency_high"] for row in rows) > 1.02 * highest
         self.assertEqual(any("cut off at the top" in text for text in page.words("p")), cut)
 
+    @pages.DRAWN
     def test_a_published_efficiency_stands_in_the_curve(self):
         page = self.report("predict", self.job, "-banalytic", "--published=91.62%")
         place = next(a for _, a in page.all("svg", **{"class": "mark"}))
