@@ -535,11 +535,14 @@ int job_check_mpi(const struct job *job, struct err *err)
                         s->path);
 }
 
-int job_check_shards(const struct job *job, bool gpu, struct err *err)
+static int check_shards(const struct scenario *s, bool gpu, struct err *err)
 {
-    const struct scenario *s = &job->scenario;
     struct err found = {0};
-    if (scenario_sharding(s) && !gpu && s->model.compute != s->model.master)
+    if (scenario_sharding(s) && s->training.optimizer == OPTIMIZER_LAMB)
+        err_add_code(&found, 69,
+                     "a sharded lamb is for predictions: ranks train with it whole, or with a "
+                     "sharded adamw");
+    else if (scenario_sharding(s) && !gpu && s->model.compute != s->model.master)
         err_add_code(&found, 69,
                      "ranks on CPUs gather the parameters of a sharded optimizer in the type of "
                      "the masters: use --set model.precision.compute=%s",
@@ -548,23 +551,32 @@ int job_check_shards(const struct job *job, bool gpu, struct err *err)
     return found.count ? scenario_blame(s, key, &found, err) : 0;
 }
 
-static int check_optimizer(const struct scenario *s, struct err *err)
+static int check_optimizer(const struct scenario *s, bool gpu, struct err *err)
 {
-    bool known = s->training.optimizer <= OPTIMIZER_LARS;
+    bool known = s->training.optimizer <= (gpu ? OPTIMIZER_LARS : OPTIMIZER_LAMB);
     struct err found = {0};
-    if (optimizer_is_trained(s))
+    if (optimizer_is_trained(s, gpu))
         return 0;
     if (!known)
         err_add_code(&found, 69,
-                     "optimizer %s is for predictions; devices train with sgd and lars: use --set "
-                     "training.optimizer.name=sgd",
-                     optimizer_names[s->training.optimizer]);
+                     "optimizer %s is for predictions%s; %s: use --set "
+                     "training.optimizer.name=%s",
+                     optimizer_names[s->training.optimizer], gpu ? " and CPUs" : "",
+                     gpu ? "GPUs train with sgd and lars"
+                         : "CPUs train with sgd, lars, adamw and lamb",
+                     gpu ? "sgd" : "adamw");
     else
         err_add_code(&found, 69,
-                     "clipping is for predictions; devices train without: use --set "
+                     "clipping is for predictions and CPUs; GPUs train without: use --set "
                      "training.optimizer.clip=null");
     return scenario_blame(s, known ? "training.optimizer.clip" : "training.optimizer.name", &found,
                           err);
+}
+
+int job_check_device(const struct job *job, bool gpu, struct err *err)
+{
+    return check_optimizer(&job->scenario, gpu, err) || check_shards(&job->scenario, gpu, err) ? -1
+                                                                                               : 0;
 }
 
 struct schedule **job_training(const struct job *job, struct err *err)
@@ -577,8 +589,7 @@ struct schedule **job_training(const struct job *job, struct err *err)
                      job->scenario.path);
         return NULL;
     }
-    if (check_optimizer(&job->scenario, err) ||
-        model_check_training(job->model, job->scenario.model.network, err))
+    if (model_check_training(job->model, job->scenario.model.network, err))
         return NULL;
     struct schedule **schedule = base_alloc(plan->phase_count, sizeof(*schedule));
     for (int32_t i = 0; i < plan->phase_count; i++) {

@@ -93,9 +93,10 @@ struct run job_run(const struct job *job);
  * @return 0, or -1: algorithm nccl, several channels, a limit of NCCL's (exit code 69). */
 int job_check_mpi(const struct job *job, struct err *err);
 
-/** Whether ranks that compute, on a GPU each if @gpu, can shard the optimizer if the job says so.
- * @return 0, or -1 (exit code 69): on CPUs, masters that are not what is gathered. */
-int job_check_shards(const struct job *job, bool gpu, struct err *err);
+/** Whether ranks that compute, on a GPU each if @gpu, can train as the job says.
+ * @return 0, or -1 (exit code 69): an optimizer, or clipping, for predictions or CPUs alone; of a
+ * sharded one lamb, or on CPUs masters that are not what is gathered. */
+int job_check_device(const struct job *job, bool gpu, struct err *err);
 
 /** The schedules of a whole training run on real ranks, (phases) of them, which training_free()
  * releases.  The platform says nothing here but how kernels are merged.

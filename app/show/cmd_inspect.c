@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include "app/cli/command.h"
+#include "core/base/json.h"
 #include "exec/checkpoint/checkpoint.h"
 #include "models/networks.h"
 
@@ -11,6 +12,15 @@ static bool is_built_in(const char *network)
         if (!strcmp(*name, network))
             return true;
     return false;
+}
+
+/* Whether the optimizer of the job of checkpoint @path has second moments. */
+static bool has_squares(const char *path)
+{
+    AUTORELEASE(err) struct err err = {0};
+    AUTORELEASE(json) struct json *job = checkpoint_read_job(path, &err);
+    const char *name = job ? json_as_text(json_get(job, "training.optimizer.name")) : NULL;
+    return name && (strcmp(name, "adamw") == 0 || strcmp(name, "lamb") == 0);
 }
 
 /* Whether the tensors of checkpoint @path are those of its network; a damaged one was already
@@ -30,6 +40,7 @@ static int check_network(const char *path, struct text *out, struct err *err)
     if (!model)
         return -1;
     AUTORELEASE(layout) struct layout layout = layout_build(model);
+    layout.squares = has_squares(path);
     int failed = checkpoint_read(path, &layout, &progress, &(struct weights){0}, err);
     if (!failed && out)
         text_add(out, "\nall tensors of %s are there, with their shapes\n", model->name);

@@ -519,7 +519,7 @@ static int check(const struct train_request *request, struct job *job, struct dr
     if (!failed && strcmp(device_words[request->compute.device], "cuda") != 0)
         failed = job_check_mpi(job, err);
     if (!failed && request->compute.device != DEVICE_REPLAY)
-        failed = job_check_shards(job, request->compute.device == DEVICE_CUDA, err);
+        failed = job_check_device(job, request->compute.device == DEVICE_CUDA, err);
     struct schedule **schedule = failed ? NULL : job_training(job, err);
     failed = failed || !schedule;
     if (!failed && request->dry_run)

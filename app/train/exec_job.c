@@ -91,7 +91,7 @@ static int fill(struct exec_job *job, const struct train_request *request, bool 
     if (!ops || (trains && strcmp(ops->name, "cuda") != 0 && job_check_mpi(&job->job, err)))
         return -1;
     if (trains && !ops->rehearses &&
-        job_check_shards(&job->job, request->compute.device == DEVICE_CUDA, err))
+        job_check_device(&job->job, request->compute.device == DEVICE_CUDA, err))
         return -1;
     job->train = (struct train_job){
         .scenario = &job->job.scenario,

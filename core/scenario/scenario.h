@@ -77,9 +77,9 @@ enum column_algorithm {
 /** The words of `training.optimizer.name`. */
 enum optimizer_kind {
     OPTIMIZER_SGD,
-    OPTIMIZER_LARS, /**< the last that devices train with */
+    OPTIMIZER_LARS, /**< the last with one moment, and that GPUs train with */
     OPTIMIZER_ADAMW,
-    OPTIMIZER_LAMB,
+    OPTIMIZER_LAMB, /**< the last that devices train with */
     OPTIMIZER_ADAFACTOR,
     OPTIMIZER_RMSPROP,
     OPTIMIZER_COUNT
@@ -142,7 +142,7 @@ struct scenario {
         int64_t validation_images; /**< resolved */
         struct field_list phase;   /**< struct scenario_phase */
         int32_t optimizer;         /**< enum optimizer_kind */
-        double momentum, weight_decay, label_smoothing, warmup_epochs;
+        double momentum, beta2, weight_decay, label_smoothing, warmup_epochs;
         double evaluate_every;   /**< [epochs]; 0: never */
         double target;           /**< top-1 accuracy that ends the last phase, a fraction; 0: its
                                       epochs do */

@@ -257,6 +257,9 @@ static int check_training(const struct scenario *scenario, const struct node *ro
     if (scenario->training.momentum >= 1)
         result = origin_error(given(root, "training.optimizer.momentum"), err,
                               "momentum must be less than 1");
+    if (scenario->training.beta2 >= 1)
+        result =
+            origin_error(given(root, "training.optimizer.beta2"), err, "beta2 must be less than 1");
     int64_t group = scenario->training.norm_group;
     if (group & (group - 1))
         result = origin_error(given(root, "training.batch_norm.group"), err,
@@ -325,6 +328,12 @@ static int check_milestones(const struct scenario *scenario, const struct node *
     return 0;
 }
 
+static bool optimizer_has_beta2(const struct scenario *scenario)
+{
+    return scenario->training.optimizer == OPTIMIZER_ADAMW ||
+           scenario->training.optimizer == OPTIMIZER_LAMB;
+}
+
 static int check_execution(const struct scenario *scenario, const struct node *root,
                            struct err *err)
 {
@@ -336,6 +345,8 @@ static int check_execution(const struct scenario *scenario, const struct node *r
                    "optimizer lars", root, err) |
         check_pair(true, scenario->training.optimizer <= OPTIMIZER_LARS,
                    "training.optimizer.nesterov", "optimizer sgd or lars", root, err) |
+        check_pair(true, optimizer_has_beta2(scenario), "training.optimizer.beta2",
+                   "optimizer adamw or lamb", root, err) |
         check_pair(true, scenario->training.optimizer != OPTIMIZER_ADAFACTOR,
                    "training.optimizer.momentum", "another optimizer than adafactor", root, err) |
         check_pair(true, scenario->training.loss_scale.dynamic, "training.loss_scale.interval",

@@ -189,9 +189,12 @@ static const struct field scenario_rows[] = {
     LIST("training.phases", training.phase, REQUIRED, 1, SCENARIO_PHASE_LIMIT, &phase_table,
          "batch-size control: stretches of training, each with batch_per_device or global_batch"),
     WORD("training.optimizer.name", training.optimizer, "sgd", optimizer_names,
-         "rule that updates the weights; train knows sgd and lars, predictions all"),
+         "rule that updates the weights; train knows sgd and lars, on CPUs adamw and lamb, too; "
+         "predictions all"),
     REAL("training.optimizer.momentum", training.momentum, UNIT_NONE, "0.9", 0, 1,
-         "share of the last update that is kept, less than 1"),
+         "share of the last update that is kept, less than 1; of adamw and lamb their beta1"),
+    REAL("training.optimizer.beta2", training.beta2, UNIT_NONE, "0.999", 0, 1,
+         "share of the mean of squared gradients that is kept, less than 1"),
     REAL("training.optimizer.weight_decay", training.weight_decay, UNIT_NONE, "5e-5", 0, 1,
          "factor of the weights that is added to their gradients"),
     SWITCH("training.optimizer.nesterov", training.nesterov, "false",
@@ -200,7 +203,7 @@ static const struct field scenario_rows[] = {
            "each rank updates its shard of the parameters: reduce-scatter, update, all-gather; "
            "with ring and nccl all ranks share, with torus2d those of a row"),
     REAL("training.optimizer.clip", training.clip, UNIT_NONE, "", 0, 1e6,
-         "gradients whose global norm is larger are scaled down to it; predictions only"),
+         "gradients whose global norm is larger are scaled down to it; not on GPUs"),
     REAL("training.optimizer.trust", training.trust, UNIT_NONE, "0.001", 0, 1e3,
          "LARS: factor of the ratio of weights and gradients that sets a layer's rate"),
     REAL("training.label_smoothing", training.label_smoothing, UNIT_FRACTION, "0", 0, 1,

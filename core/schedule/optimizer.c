@@ -44,7 +44,8 @@ int64_t optimizer_state(const struct model *model, const struct scenario *scenar
     return state ? state * shard : factors(model);
 }
 
-bool optimizer_is_trained(const struct scenario *scenario)
+bool optimizer_is_trained(const struct scenario *scenario, bool gpu)
 {
-    return scenario->training.optimizer <= OPTIMIZER_LARS && !(scenario->training.clip > 0);
+    return scenario->training.optimizer <= (gpu ? OPTIMIZER_LARS : OPTIMIZER_LAMB) &&
+           !(gpu && scenario->training.clip > 0);
 }

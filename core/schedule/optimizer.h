@@ -52,5 +52,5 @@ struct optimizer_cost optimizer_cost(const struct scenario *scenario);
  * @shards of @model. */
 int64_t optimizer_state(const struct model *model, const struct scenario *scenario, int32_t shards);
 
-/** Whether devices train with it; others are for predictions. */
-bool optimizer_is_trained(const struct scenario *scenario);
+/** Whether devices train with it, GPUs if @gpu; others are for predictions. */
+bool optimizer_is_trained(const struct scenario *scenario, bool gpu);

@@ -5,7 +5,7 @@
  *
  *     DIR/ckpt-000123/model.safetensors   parameters and running statistics, torchvision's names
  *                                         and shapes; loads in PyTorch
- *                     optim.safetensors   momentum, same names
+ *                     optim.safetensors   momentum, same names; second moments: with .square
  *                     ranks.safetensors   each rank's own running statistics, with which as many
  *                                         ranks go on bit by bit
  *                     state.json          where the run stands

@@ -12,13 +12,16 @@ static struct stored_tensor *append(struct stored_list *list)
     return tensor;
 }
 
-static void add_parameter(struct stored_list *list, const struct layout *layout, int32_t index)
+/* Or, with @square, its second moments, which the optimizer's file alone has. */
+static void add_parameter(struct stored_list *list, const struct layout *layout, int32_t index,
+                          bool square)
 {
     const struct parameter *parameter = &layout->parameter[index];
     const struct layer *layer = &layout->model->layer[parameter->layer];
     struct stored_tensor *tensor = append(list);
-    snprintf(tensor->name, sizeof(tensor->name), "%s", layout->model->tensor[index].name);
-    tensor->offset = parameter->offset;
+    snprintf(tensor->name, sizeof(tensor->name), "%s%s", layout->model->tensor[index].name,
+             square ? ".square" : "");
+    tensor->offset = parameter->offset + (square ? layout->parameters : 0);
     tensor->elements = parameter->elements;
     bool weight = parameter->kind == PARAMETER_WEIGHT;
     tensor->rank = !weight ? 1 : layer->op == LAYER_LINEAR ? 2 : 4;
@@ -77,7 +80,9 @@ struct stored_list stored_tensors(const struct layout *layout, enum checkpoint_f
     for (int32_t i = 0; i < model->tensor_count; i++) {
         int32_t layer = model->tensor[i].layer;
         bool last = i + 1 == model->tensor_count || model->tensor[i + 1].layer != layer;
-        add_parameter(&list, layout, i);
+        add_parameter(&list, layout, i, false);
+        if (file == CHECKPOINT_OPTIM && layout->squares)
+            add_parameter(&list, layout, i, true);
         if (file == CHECKPOINT_MODEL && last && layout->statistics[layer] >= 0)
             add_statistics(&list, layout, layer);
     }

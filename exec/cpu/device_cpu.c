@@ -9,6 +9,7 @@
 
 #include "core/base/base.h"
 #include "core/schedule/iteration.h"
+#include "core/schedule/optimizer.h"
 #include "exec/cpu/ops_naive.h"
 #include "exec/cpu/stream.h"
 
@@ -63,14 +64,16 @@ void cpu_device_init(struct cpu_device *device, const struct device_job *job,
                                   .graph = graph_build(job->model),
                                   .micro = job->batch / job->micro_batches};
     int64_t images = job->batch * image_elements(device);
-    int64_t state = device->layout.parameters;
+    device->layout.squares = optimizer_cost(job->scenario).state > 1;
+    int64_t state = layout_moments(&device->layout);
     if (job->shard) {
-        state = slice_elements(job->shard, job->shards);
+        state = slice_elements(job->shard, job->shards) * (device->layout.squares ? 2 : 1);
         device->norms = alloc(context, iteration_norms(job->model, job->scenario));
     }
     device->optimizer =
         job->shard ? optimizer_new_shard(&device->layout, job->scenario, job->shard, job->shards)
                    : optimizer_new(&device->layout, job->scenario);
+    optimizer_continue(device->optimizer, job->updates);
     device->parameter = alloc(context, device->layout.parameters);
     device->gradient = alloc(context, device->layout.parameters);
     device->momentum = alloc(context, state);
@@ -249,14 +252,26 @@ static void copy(float *to, const float *from, int64_t count)
         memcpy(to, from, (size_t)count * sizeof(float));
 }
 
+/* Between the moments of a shard and those of all. */
+static void copy_moments(const struct cpu_device *device, bool pack, float *momentum)
+{
+    const struct device_job *job = &device->job;
+    int64_t all = device->layout.parameters, shard = slice_elements(job->shard, job->shards);
+    for (int64_t i = 0; i < 1 + device->layout.squares; i++)
+        if (pack)
+            slice_pack(job->shard, job->shards, momentum + i * all, device->momentum + i * shard);
+        else
+            slice_unpack(job->shard, job->shards, device->momentum + i * shard, momentum + i * all);
+}
+
 void cpu_device_read(const struct device_state *state, const struct weights *weights)
 {
     const struct cpu_device *device = device_of(state);
     copy(weights->parameter, device->parameter, device->layout.parameters);
     if (device->job.shard && weights->momentum)
-        slice_unpack(device->job.shard, device->job.shards, device->momentum, weights->momentum);
+        copy_moments(device, false, weights->momentum);
     else
-        copy(weights->momentum, device->momentum, device->layout.parameters);
+        copy(weights->momentum, device->momentum, layout_moments(&device->layout));
     copy(weights->statistics, device->statistics, device->layout.statistic_count);
 }
 
@@ -265,9 +280,9 @@ void cpu_device_write(struct device_state *state, const struct weights *weights)
     struct cpu_device *device = device_of(state);
     copy(device->parameter, weights->parameter, device->layout.parameters);
     if (device->job.shard && weights->momentum)
-        slice_pack(device->job.shard, device->job.shards, weights->momentum, device->momentum);
+        copy_moments(device, true, weights->momentum);
     else
-        copy(device->momentum, weights->momentum, device->layout.parameters);
+        copy(device->momentum, weights->momentum, layout_moments(&device->layout));
     copy(device->statistics, weights->statistics, device->layout.statistic_count);
     device->version++;
 }

@@ -30,7 +30,7 @@ struct cpu_device {
     struct graph graph;
     struct optimizer *optimizer;
     float *parameter, *gradient; /**< (layout.parameters) */
-    float *momentum;             /**< (layout.parameters), or of the shard alone */
+    float *momentum;             /**< (layout_moments()), or of the shard alone */
     float *norms;                /**< of a shard */
     float *statistics;           /**< (layout.statistic_count) running */
     float *raw;                  /**< (batch, height, width, channels) as read */

@@ -237,11 +237,16 @@ static void put_submission(struct mllog *log)
     put_text(log, "submission_status", "research");
 }
 
-/* A key of the optimizer: "lars_opt_momentum", "sgd_opt_momentum". */
+static bool is_adaptive(const struct mllog *log)
+{
+    return log->scenario->training.optimizer > OPTIMIZER_LARS;
+}
+
+/* A key of the optimizer: "lars_opt_momentum", "sgd_opt_momentum", "opt_adamw_beta_1". */
 static void put_option(struct mllog *log, const char *name, struct json *value)
 {
-    bool lars = log->scenario->training.optimizer == OPTIMIZER_LARS;
-    AUTOFREE char *key = base_format("%s_opt_%s", lars ? "lars" : "sgd", name);
+    const char *optimizer = optimizer_names[log->scenario->training.optimizer];
+    AUTOFREE char *key = base_format(is_adaptive(log) ? "opt_%s_%s" : "%s_opt_%s", optimizer, name);
     put_line(log, base_seconds(CLOCK_REALTIME), POINT, key, value, NULL);
 }
 
@@ -269,9 +274,11 @@ static void put_optimizer(struct mllog *log)
 {
     const struct scenario *s = log->scenario;
     bool lars = s->training.optimizer == OPTIMIZER_LARS;
-    put_text(log, "opt_name", lars ? "lars" : "sgd");
+    put_text(log, "opt_name", optimizer_names[s->training.optimizer]);
     put_option(log, "base_learning_rate", json_new_real(peak_rate(log)));
-    put_option(log, "momentum", json_new_real(s->training.momentum));
+    put_option(log, is_adaptive(log) ? "beta_1" : "momentum", json_new_real(s->training.momentum));
+    if (is_adaptive(log))
+        put_option(log, "beta_2", json_new_real(s->training.beta2));
     put_option(log, "weight_decay", json_new_real(s->training.weight_decay));
     if (s->training.learning_rate.decay == DECAY_POLYNOMIAL &&
         s->training.learning_rate.cycles == 1 && s->training.collapse.epochs == 0) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/schedule/optimizer.h"
 #include "exec/step/layout.h"
 #include "exec/step/walk.h"
 #include "exec/world/world.h"
@@ -46,6 +47,7 @@ static void next_batch(void *context, float *images, int32_t *label)
 static void write_weights(const struct measuring *m)
 {
     AUTORELEASE(layout) struct layout layout = layout_build(m->job->model);
+    layout.squares = optimizer_cost(m->job->scenario).state > 1;
     AUTORELEASE(weights) struct weights weights = weights_new(&layout, 0);
     layout_initialise(&layout, 1, false, weights.parameter, weights.statistics);
     m->job->device_ops->write(m->device, &weights);

@@ -81,6 +81,7 @@ struct device_job {
     void *gradients; /**< where they shall lie, for devices that pad: in the device's memory, at
                         least the parameters, and behind them as many in the type of the arithmetic
                         if there is a shard; NULL: open() allocates that, too */
+    int64_t updates; /**< of the weights that the run has made before */
     int32_t threads; /**< to compute with */
     bool tunes;      /**< a device that looks for its fastest kernels looks longer */
     /** Learning rate and weight decay of the iterations 0 ... rate_count - 1, the same as prepare()

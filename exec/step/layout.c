@@ -89,11 +89,16 @@ void layout_release(struct layout *layout)
     *layout = (struct layout){0};
 }
 
+int64_t layout_moments(const struct layout *layout)
+{
+    return layout->squares ? 2 * layout->parameters : layout->parameters;
+}
+
 struct weights weights_new(const struct layout *layout, int32_t ranks)
 {
     int64_t all = ranks * layout->statistic_count;
     return (struct weights){.parameter = base_alloc(layout->parameters, sizeof(float)),
-                            .momentum = base_alloc(layout->parameters, sizeof(float)),
+                            .momentum = base_alloc(layout_moments(layout), sizeof(float)),
                             .statistics = base_alloc(layout->statistic_count, sizeof(float)),
                             .rank_statistics = ranks ? base_alloc(all, sizeof(float)) : NULL};
 }

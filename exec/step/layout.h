@@ -38,19 +38,23 @@ struct layout {
     int64_t *layer;              /**< (model->layer_count) offset of each layer's first parameter */
     int64_t *statistics;     /**< (model->layer_count) offset of its mean, or -1: no batch norm */
     int64_t parameters;      /**< sum of all */
+    bool squares;            /**< the optimizer has second moments, too; set by the caller */
     int64_t statistic_count; /**< elements of the array of running statistics */
 };
 
 /** The trained state in the host's memory, packed as described above.  Owned by its creator. */
 struct weights {
     float *parameter;       /**< (layout.parameters) fp32 masters */
-    float *momentum;        /**< (layout.parameters) */
+    float *momentum;        /**< (layout_moments()) second moments behind the first */
     float *statistics;      /**< (layout.statistic_count) running mean and variance */
     float *rank_statistics; /**< (ranks, layout.statistic_count) of each rank alone; or NULL */
 };
 
 /** Lay out @model, which is borrowed.  Release with layout_release(). */
 struct layout layout_build(const struct model *model);
+
+/** Elements of the momentum of a run that has @layout. */
+int64_t layout_moments(const struct layout *layout);
 
 /** Arrays for what is trained in @layout, zero, with rank_statistics of @ranks unless that is 0.
  * Release with weights_release(). */

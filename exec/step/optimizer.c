@@ -37,16 +37,25 @@ struct coefficients {
     float gradient, parameter, keep, look, follow;
 };
 
+/* m = keep * m + take * g;  v = keep_square * v + take_square * g * g;
+ * w -= follow * m / (correct * sqrt(v) + epsilon) + decay * w */
+struct adaptive {
+    float gradient, keep, take, keep_square, take_square, correct, epsilon, follow, decay;
+};
+
 struct optimizer {
     const struct layout *layout;
     enum optimizer_kind kind;
-    double momentum, trust;
+    double momentum, beta2, trust, clip;
     bool nesterov;
+    int64_t updates;     /* that were done, over all of the run */
+    int64_t elements;    /* of this rank's moments, second ones behind the first */
     struct block *block; /* (blocks) in the order of tensors */
     int32_t blocks;
     struct squares *square;            /* (blocks) */
     struct squares *sum;               /* (tensors) */
     struct coefficients *coefficients; /* (tensors) */
+    struct adaptive *adaptive;         /* (tensors) */
 };
 
 /* Blocks of the part of tensor @t from @first to @end, whose momentum begins at @state. */
@@ -83,14 +92,23 @@ struct optimizer *optimizer_new_shard(const struct layout *layout, const struct 
     *optimizer = (struct optimizer){.layout = layout,
                                     .kind = (enum optimizer_kind)scenario->training.optimizer,
                                     .momentum = scenario->training.momentum,
+                                    .beta2 = scenario->training.beta2,
                                     .trust = scenario->training.trust,
-                                    .nesterov = scenario->training.nesterov};
+                                    .clip = scenario->training.clip,
+                                    .nesterov = scenario->training.nesterov,
+                                    .elements = slice_elements(shard, count)};
     int32_t tensors = layout->model->tensor_count;
     cut(optimizer, shard, count);
     optimizer->square = base_alloc(optimizer->blocks, sizeof(*optimizer->square));
     optimizer->sum = base_alloc(tensors, sizeof(*optimizer->sum));
     optimizer->coefficients = base_alloc(tensors, sizeof(*optimizer->coefficients));
+    optimizer->adaptive = base_alloc(tensors, sizeof(*optimizer->adaptive));
     return optimizer;
+}
+
+void optimizer_continue(struct optimizer *optimizer, int64_t updates)
+{
+    optimizer->updates = updates;
 }
 
 struct optimizer *optimizer_new(const struct layout *layout, const struct scenario *scenario)
@@ -106,6 +124,7 @@ void optimizer_free(struct optimizer *optimizer)
     free(optimizer->square);
     free(optimizer->sum);
     free(optimizer->coefficients);
+    free(optimizer->adaptive);
     free(optimizer);
 }
 
@@ -137,6 +156,40 @@ EVERY_WIDTH static void update_block(struct coefficients c, int32_t count,
     }
 }
 
+EVERY_WIDTH static void update_moments(struct adaptive c, int32_t count,
+                                       const float *restrict gradient, float *restrict moment,
+                                       float *restrict square)
+{
+#pragma omp simd
+    for (int32_t i = 0; i < count; i++) {
+        float g = c.gradient * gradient[i];
+        moment[i] = c.keep * moment[i] + c.take * g;
+        square[i] = c.keep_square * square[i] + c.take_square * g * g;
+    }
+}
+
+EVERY_WIDTH static void update_adaptively(struct adaptive c, int32_t count,
+                                          const float *restrict moment,
+                                          const float *restrict square, float *restrict parameter)
+{
+    for (int32_t i = 0; i < count; i++) {
+        float along = moment[i] / (c.correct * sqrtf(square[i]) + c.epsilon);
+        parameter[i] -= c.follow * along + c.decay * parameter[i];
+    }
+}
+
+/* Of blocks to those of tensors. */
+static void add_squares(struct optimizer *optimizer)
+{
+    for (int32_t t = 0; t < optimizer->layout->model->tensor_count; t++)
+        optimizer->sum[t] = (struct squares){0};
+    for (int32_t b = 0; b < optimizer->blocks; b++) {
+        struct squares *sum = &optimizer->sum[optimizer->block[b].tensor];
+        sum->gradient += optimizer->square[b].gradient;
+        sum->parameter += optimizer->square[b].parameter;
+    }
+}
+
 static void measure(struct optimizer *optimizer, const float *gradient, const float *parameter)
 {
     bool both = optimizer->kind == OPTIMIZER_LARS;
@@ -147,13 +200,7 @@ static void measure(struct optimizer *optimizer, const float *gradient, const fl
             .gradient = sum_of_squares(gradient + block.first, block.count),
             .parameter = both ? sum_of_squares(parameter + block.first, block.count) : 0};
     }
-    for (int32_t t = 0; t < optimizer->layout->model->tensor_count; t++)
-        optimizer->sum[t] = (struct squares){0};
-    for (int32_t b = 0; b < optimizer->blocks; b++) {
-        struct squares *sum = &optimizer->sum[optimizer->block[b].tensor];
-        sum->gradient += optimizer->square[b].gradient;
-        sum->parameter += optimizer->square[b].parameter;
-    }
+    add_squares(optimizer);
 }
 
 /* The sum of the squares of all gradients. */
@@ -194,6 +241,90 @@ static struct coefficients derive(const struct optimizer *optimizer, const struc
         .follow = (float)(optimizer->nesterov ? rate * optimizer->momentum : rate)};
 }
 
+/* ---- AdamW and LAMB ---- */
+
+/* Without LAMB's factor. */
+static struct adaptive derive_adaptive(const struct optimizer *optimizer,
+                                       const struct update *update, int32_t tensor, double scale)
+{
+    bool weight = optimizer->layout->parameter[tensor].kind == PARAMETER_WEIGHT;
+    double updates = (double)optimizer->updates;
+    return (struct adaptive){
+        .gradient = (float)scale,
+        .keep = (float)optimizer->momentum,
+        .take = (float)(1 - optimizer->momentum),
+        .keep_square = (float)optimizer->beta2,
+        .take_square = (float)(1 - optimizer->beta2),
+        .correct = (float)(1 / sqrt(1 - pow(optimizer->beta2, updates))),
+        .epsilon = optimizer->kind == OPTIMIZER_LAMB ? 1e-6F : 1e-8F,
+        .follow = (float)(update->learning_rate / (1 - pow(optimizer->momentum, updates))),
+        .decay = (float)(update->learning_rate * (weight ? update->weight_decay : 0))};
+}
+
+/* The squares of a block's step, without LAMB's factor, and of its weights. */
+static struct squares measure_step(const struct adaptive *c, int32_t count, const float *moment,
+                                   const float *square, const float *parameter)
+{
+    struct squares sum = {0};
+    for (int32_t i = 0; i < count; i++) {
+        float along = moment[i] / (c->correct * sqrtf(square[i]) + c->epsilon);
+        double w = (double)parameter[i];
+        double step = (double)c->follow * (double)along + (double)c->decay * w;
+        sum.gradient += step * step;
+        sum.parameter += w * w;
+    }
+    return sum;
+}
+
+/* Multiply the steps of weights by @rate * |w| / |step|, unless one of the norms is 0. */
+static void trust_steps(struct optimizer *optimizer, double rate, const float *moment,
+                        const float *parameter)
+{
+#pragma omp parallel for schedule(static)
+    for (int32_t b = 0; b < optimizer->blocks; b++) {
+        struct block block = optimizer->block[b];
+        optimizer->square[b] =
+            measure_step(&optimizer->adaptive[block.tensor], block.count, moment + block.state,
+                         moment + optimizer->elements + block.state, parameter + block.first);
+    }
+    add_squares(optimizer);
+    for (int32_t t = 0; t < optimizer->layout->model->tensor_count; t++) {
+        struct squares sum = optimizer->sum[t];
+        struct adaptive *c = &optimizer->adaptive[t];
+        if (optimizer->layout->parameter[t].kind != PARAMETER_WEIGHT || sum.gradient <= 0 ||
+            sum.parameter <= 0)
+            continue;
+        double trust = rate * sqrt(sum.parameter / sum.gradient);
+        c->follow = (float)(trust * (double)c->follow);
+        c->decay = (float)(trust * (double)c->decay);
+    }
+}
+
+static void apply_adaptively(struct optimizer *optimizer, const struct update *update, double scale,
+                             const float *gradient, float *momentum, float *parameter)
+{
+    float *square = momentum + optimizer->elements;
+    optimizer->updates++;
+    for (int32_t t = 0; t < optimizer->layout->model->tensor_count; t++)
+        optimizer->adaptive[t] = derive_adaptive(optimizer, update, t, scale);
+#pragma omp parallel for schedule(static)
+    for (int32_t b = 0; b < optimizer->blocks; b++) {
+        struct block block = optimizer->block[b];
+        update_moments(optimizer->adaptive[block.tensor], block.count, gradient + block.first,
+                       momentum + block.state, square + block.state);
+    }
+    if (optimizer->kind == OPTIMIZER_LAMB && update->learning_rate > 0)
+        trust_steps(optimizer, update->learning_rate, momentum, parameter);
+#pragma omp parallel for schedule(static)
+    for (int32_t b = 0; b < optimizer->blocks; b++) {
+        struct block block = optimizer->block[b];
+        update_adaptively(optimizer->adaptive[block.tensor], block.count, momentum + block.state,
+                          square + block.state, parameter + block.first);
+    }
+}
+
+/* ---- updates ---- */
+
 /* @total is the sum of the squares of all gradients, times 1 / @scaled squared. */
 static struct outcome apply(struct optimizer *optimizer, const struct update *update, double scale,
                             double scaled, double total, const float *gradient, float *momentum,
@@ -203,6 +334,13 @@ static struct outcome apply(struct optimizer *optimizer, const struct update *up
     outcome.overflow = !(outcome.norm <= (double)FLT_MAX); /* also when it is NaN */
     if (outcome.overflow)
         return outcome;
+    double clip = optimizer->clip > 0 ? fmin(1, optimizer->clip / (outcome.norm + 1e-6)) : 1;
+    scale *= clip;
+    scaled *= clip;
+    if (optimizer->kind > OPTIMIZER_LARS) {
+        apply_adaptively(optimizer, update, scale, gradient, momentum, parameter);
+        return outcome;
+    }
     for (int32_t t = 0; t < optimizer->layout->model->tensor_count; t++)
         optimizer->coefficients[t] = derive(optimizer, update, t, scale, scaled);
 #pragma omp parallel for schedule(static)

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * SGD with momentum and LARS on the flat arrays of exec/step/layout.h.
+ * SGD with momentum, LARS, AdamW and LAMB on the flat arrays of exec/step/layout.h.
  *
  * With w a weight, g its averaged gradient and v its momentum:
  *
@@ -9,11 +9,22 @@
  *   LARS  the same on trust * |w| / (|g| + decay * |w|) * (g + decay * w), per tensor, for weights;
  *         biases and batch norm as in SGD, without decay
  *
- * Biases and batch norm have no weight decay.  A tensor that is 0, or has a gradient of 0, is
+ * With m and v the moments after update t, n = m / (1 - momentum^t) and s = v / (1 - beta2^t):
+ *
+ *   AdamW m = momentum * m + (1 - momentum) * g;  v = beta2 * v + (1 - beta2) * g * g;
+ *         w -= rate * (n / (sqrt(s) + 1e-8) + decay * w)
+ *   LAMB  u = n / (sqrt(s) + 1e-6) + decay * w;  w -= rate * |w| / |u| * u, per tensor, for
+ * weights; others as in AdamW
+ *
+ * With training.optimizer.clip, gradients whose norm over all tensors is larger are first
+ * multiplied by clip / (norm + 1e-6).
+ *
+ * Biases and norms have no weight decay.  A tensor that is 0, or has a gradient of 0, is
  * updated as in SGD.  Norms are summed in fp64 in a fixed order, so the result has the same bits
  * for any number of threads and width of vectors.  Source: You, Gitman and Ginsburg 2017, "Large
  * batch training of convolutional networks"; v does not include the learning rate, as in
- * torch.optim.SGD.
+ * torch.optim.SGD; Loshchilov and Hutter 2019 (AdamW), as in torch.optim.AdamW; You et al. 2020
+ * (LAMB), as in apex; clipping as in torch.nn.utils.clip_grad_norm_.
  */
 
 #include <stdbool.h>
@@ -43,18 +54,22 @@ struct outcome {
 /** One optimizer. */
 struct optimizer;
 
-/** An optimizer for @layout with the settings of @scenario (kind, momentum, nesterov, trust); both
- * borrowed. */
+/** An optimizer for @layout with the settings of @scenario (kind, momentum, beta2, nesterov, trust,
+ * clip); both borrowed. */
 struct optimizer *optimizer_new(const struct layout *layout, const struct scenario *scenario);
 
 /** The same for a rank that updates only the elements of @shard (count), which is borrowed, too. */
 struct optimizer *optimizer_new_shard(const struct layout *layout, const struct scenario *scenario,
                                       const struct slice *shard, int32_t count);
 
+/** The run has made @updates already, which AdamW and LAMB count. */
+void optimizer_continue(struct optimizer *optimizer, int64_t updates);
+
 void optimizer_free(struct optimizer *optimizer);
 
-/** Update @parameter and @momentum (layout.parameters) from @gradient, which is first multiplied
- * by @scale (1 / (ranks * micro-batches * loss scale)); uses OpenMP threads of the caller.
+/** Update @parameter (layout.parameters) and @momentum (layout_moments()) from @gradient, which is
+ * first multiplied by @scale (1 / (ranks * micro-batches * loss scale)); uses OpenMP threads of the
+ * caller.
  * @return the result, with loss 0; with overflow set, nothing changed. */
 struct outcome optimizer_step(struct optimizer *optimizer, const struct update *update,
                               double scale, const float *gradient, float *momentum,
@@ -66,10 +81,10 @@ struct outcome optimizer_step(struct optimizer *optimizer, const struct update *
 void optimizer_measure(struct optimizer *optimizer, double scale, const float *gradient,
                        const float *parameter, float *norms);
 
-/** optimizer_step() for a shard, whose elements alone are in @momentum, one slice behind the other.
- * SGD gives the bits of the whole step.  With LARS, norms are sums in fp32: among n shards each is
- * within (1 + log2 n) 2^-24 of itself, and so is the factor of a tensor's step.  A gradient whose
- * norm is above 1.8e19 counts as an overflow, because its square is one in fp32. */
+/** optimizer_step() for a shard, whose elements alone are in @momentum, one slice behind the other;
+ * not with LAMB.  SGD gives the bits of the whole step.  With LARS, norms are sums in fp32: among n
+ * shards each is within (1 + log2 n) 2^-24 of itself, and so is the factor of a tensor's step.  A
+ * gradient whose norm is above 1.8e19 counts as an overflow, because its square is one in fp32. */
 struct outcome optimizer_update(struct optimizer *optimizer, const struct update *update,
                                 double scale, const float *norms, const float *gradient,
                                 float *momentum, float *parameter);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/schedule/optimizer.h"
 #include "exec/train/train_loop.h"
 
 /* The images that are this rank's: first ... end - 1. */
@@ -215,6 +216,7 @@ int train_evaluate(const struct train_job *job, const char *const *path, int32_t
     struct dataset_spec spec = train_dataset_spec(job->scenario);
     struct dataset *dataset = dataset_open(&spec, SPLIT_VALIDATION, err);
     AUTORELEASE(layout) struct layout layout = layout_build(job->model);
+    layout.squares = optimizer_cost(job->scenario).state > 1;
     int failed = !dataset || job->device_ops->open(&device, &device_job, err);
     if (!world_agree(failed, err)) {
         struct part own = own_range(dataset, world_self());

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/base.h"
+#include "core/schedule/optimizer.h"
 #include "exec/checkpoint/run_directory.h"
 #include "exec/train/train_loop.h"
 
@@ -78,6 +79,7 @@ static int open_data(struct loop *loop, struct err *err)
 static void open_weights(struct loop *loop)
 {
     loop->layout = layout_build(loop->job->model);
+    loop->layout.squares = optimizer_cost(loop->job->scenario).state > 1;
     loop->weights = weights_new(&loop->layout, loop->world.ranks > 1 ? loop->world.ranks : 0);
     loop->own_statistics = base_alloc(loop->layout.statistic_count, sizeof(float));
 }

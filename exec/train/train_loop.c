@@ -93,7 +93,8 @@ void loop_collect(struct loop *loop)
 {
     if (!loop->shard)
         return;
-    collect(loop, loop->weights.momentum);
+    for (int64_t i = 0; i < 1 + loop->layout.squares; i++)
+        collect(loop, loop->weights.momentum + i * loop->layout.parameters);
     if (gathers_copies(loop))
         collect(loop, loop->weights.parameter);
 }
@@ -141,7 +142,7 @@ int loop_check_finite(const struct loop *loop, struct err *err)
     const struct weights *weights = &loop->weights;
     const struct layout *layout = &loop->layout;
     if (are_finite(weights->parameter, layout->parameters) &&
-        are_finite(weights->momentum, layout->parameters) &&
+        are_finite(weights->momentum, layout_moments(layout)) &&
         are_finite(weights->statistics, layout->statistic_count))
         return 0;
     if (!tells(loop, err))
@@ -384,6 +385,7 @@ static int open_device(struct loop *loop, int32_t slots, int64_t end, struct err
         .repeats = loop->shard && loop->world.rank >= loop_shards(loop),
         .padded = loop->packing.elements,
         .gradients = loop->gradients,
+        .updates = loop->progress.step - loop->scale.skipped,
         .threads = job->threads,
         .tunes = job->tunes,
         .rate = rate,

@@ -72,9 +72,13 @@ class Train(support.Case):
         good(*words, "--set=allreduce.ctas=null")
 
     def test_what_only_predictions_know_of_an_optimizer_is_refused(self):
-        words = ("train", TOY, "--dry-run", *NAIVE)
-        for change, way in (("name=adamw", "training.optimizer.name=sgd"), ("clip=1", "training.optimizer.clip=null")):
-            self.assertIn(f"use --set {way}", self.refused(69, *words, f"--set=training.optimizer.{change}"))
+        cuda = ("--device", "cuda")
+        for device, change, way in ((NAIVE, "name=rmsprop", "name=adamw"), (cuda, "name=adamw", "name=sgd"),
+                                    (cuda, "clip=1", "clip=null")):
+            self.assertIn(f"use --set training.optimizer.{way}", self.refused(
+                69, "train", TOY, "--dry-run", *device, f"--set=training.optimizer.{change}"))
+        self.assertIn("a sharded lamb is for predictions", self.refused(
+            69, "train", TOY, "--dry-run", *NAIVE, "--set=training.optimizer={name: lamb, sharded: true}"))
 
     def test_tells_the_memory_of_a_rank(self):
         lines = run("train", TOY, "--dry-run", *NAIVE).stdout.splitlines()

@@ -5,6 +5,7 @@ import csv
 import json
 import struct
 
+import harness
 import training
 
 JOB = """version: 1
@@ -67,6 +68,17 @@ class Sharded(training.Run):
                 way += ("--set", "training.phases=[{epochs: 2, batch_per_device: 4}]")
             with self.subTest(way=way):
                 self.same_bits(self.fit(f"shards{i}", *way), self.fit(f"whole{i}", *way, *WHOLE))
+
+    def test_adamw_too_and_when_it_goes_on(self):
+        """Without clipping, whose norm is a sum of another order, and with two moments in the checkpoint."""
+        words = ("-n", "2", "--set", "training.optimizer.name=adamw", "--set", "training.learning_rate.base=0.01")
+        whole = self.fit("whole", *words, *WHOLE)
+        shards = self.fit("shards", *words, "--steps", "9")
+        self.train("--out", shards, "--resume", shards, *words)
+        for name in ("model.safetensors", "optim.safetensors"):
+            self.assertEqual((self.last(whole) / name).read_bytes(), (self.last(shards) / name).read_bytes())
+        self.assertIn("fc.bias.square", numbers(self.last(whole) / "optim.safetensors"))
+        harness.good("inspect", shards)
 
     def test_onednn_too(self):
         words = ("-n", "2", "--steps", "5")
