@@ -146,7 +146,7 @@ static void print_run(struct text *out, const char *name, const struct explanati
 {
     const struct point *run = &e->task[0].point, *baseline = &e->task[1].point;
     const struct trace *trace = task_trace(&e->task[0]);
-    const char *what = model_reads_pictures(e->job.model) ? "images" : "samples";
+    const char *what = model_inputs(e->job.model, 0);
     text_add(out, "%s: %s\n", name, scenario_name(&e->job.scenario));
     text_add(out, "   %s on %s, phase %d: %d devices with %lld %s each, %s a step\n",
              e->job.scenario.model.network, platform_name(e->job.platform), e->phase,
@@ -173,8 +173,7 @@ static void print_scale(struct text *out, const struct answer *answer)
     if (answer->count == 2 && a->batch != b->batch)
         text_add(out,
                  "\nthe times of B - A are for the %lld %s of B: those of A count %.3g times\n",
-                 (long long)b->batch,
-                 model_reads_pictures(answer->run[1].job.model) ? "images" : "samples",
+                 (long long)b->batch, model_inputs(answer->run[1].job.model, 0),
                  (double)b->batch / (double)a->batch);
 }
 

@@ -426,8 +426,9 @@ static void add_batch(struct json *controls, const struct job *job)
     bool global = phase->global_batch > 0;
     AUTOFREE char *key =
         base_format("training.phases[%d].%s", last, global ? "global_batch" : "batch_per_device");
-    AUTOFREE char *label = base_format("%s%s", global ? "global batch" : "images per device",
-                                       last > 0 ? " in the last phase" : "");
+    AUTOFREE char *label =
+        base_format("%s%s%s", global ? "global batch" : model_inputs(job->model, 0),
+                    global ? "" : " per device", last > 0 ? " in the last phase" : "");
     add_scaled(controls, key, label, UNIT_NONE,
                (double)(global ? phase->global_batch : phase->batch_per_device), 1. / 16, 16);
 }

@@ -111,8 +111,9 @@ static double find_memory(const struct prediction *prediction)
     int64_t most = 0;
     for (int32_t i = 0; i < job_phases(job); i++) {
         const struct phase *phase = &prediction->result.plan.phase[i];
-        struct memory_plan plan = memory_plan(job->part, &job->scenario, job->resolved.shards,
-                                              phase->batch_per_device, phase->micro_batch);
+        struct memory_plan plan = memory_plan(&(struct memory_case){
+            job->part, &job->scenario, platform_device(job->platform)->merges, job->resolved.shards,
+            phase->batch_per_device, phase->micro_batch});
         most = memory_total(&plan) > most ? memory_total(&plan) : most;
     }
     return (double)most;

@@ -316,9 +316,10 @@ static void add_rounding(struct prediction *prediction, int32_t index)
     if (asked && asked != phase->global_batch)
         add_assumption(&prediction->result,
                        base_format("phase %d: the global batch of %lld is rounded to %lld, %lld "
-                                   "images on each device",
+                                   "%s on each device",
                                    index + 1, (long long)asked, (long long)phase->global_batch,
-                                   (long long)phase->batch_per_device));
+                                   (long long)phase->batch_per_device,
+                                   model_inputs(prediction->job.model, 0)));
 }
 
 /* More all-reduces than tensors, which no framework that keeps tensors whole would do, is worth a
@@ -471,9 +472,9 @@ void assumption_list(struct prediction *prediction)
         return;
     double factor = job_evaluation_factor(&prediction->job.scenario);
     AUTOFREE char *longer = factor > 1 ? base_format("%g times their ", factor) : base_copy("");
-    add_assumption(result,
-                   base_format("evaluation: %lld over %lld validation images, %sforward "
-                               "passes, split evenly, without communication",
-                               (long long)result->plan.evaluations,
-                               (long long)result->scenario->training.validation_images, longer));
+    add_assumption(result, base_format("evaluation: %lld over %lld validation %s, %sforward "
+                                       "passes, split evenly, without communication",
+                                       (long long)result->plan.evaluations,
+                                       (long long)result->scenario->training.validation_images,
+                                       model_inputs(prediction->job.model, 0), longer));
 }

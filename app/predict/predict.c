@@ -79,8 +79,7 @@ static void find_bound(struct prediction *prediction)
         double percent;
     } wait[] = {
         {"communication", link, 100 * step->exposed_communication / step->time},
-        {"input", result->images_unit == UNIT_IMAGES_PER_SECOND ? "images" : "samples",
-         100 * step->input_wait / step->time},
+        {"input", model_inputs(prediction->job.model, 0), 100 * step->input_wait / step->time},
         {"slow devices", "the slowest device", 100 * step->slower / step->time},
     };
     double busy = 100 * (step->compute + step->slowed + step->other) / step->time;

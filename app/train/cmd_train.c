@@ -157,8 +157,9 @@ static int train_memory_find(struct train_memory *memory, const struct job *job,
                                     .workspace = WORKSPACE_NOT_COUNTED,
                                     .fits_kind = gpu == platform_gpu};
     find_batch(memory, &job->resolved.plan);
-    memory->plan =
-        memory_plan(job->model, &scenario, job->resolved.shards, memory->batch, memory->micro);
+    const struct memory_case of = {job->model,           &scenario,     device->merges,
+                                   job->resolved.shards, memory->batch, memory->micro};
+    memory->plan = memory_plan(&of);
     if (gpu) {
         memory->workspace = WORKSPACE_AT_MOST;
         memory->plan.workspace = MEMORY_WORKSPACE_LIMIT;
@@ -170,8 +171,7 @@ static int train_memory_find(struct train_memory *memory, const struct job *job,
     memory->device_name = device->name;
     memory->device_bytes = (int64_t)device->memory.value;
     if (memory->fits_kind)
-        memory->largest = memory_largest_batch(job->model, &scenario, job->resolved.shards,
-                                               memory->plan.workspace - image * memory->micro,
+        memory->largest = memory_largest_batch(&of, memory->plan.workspace - image * memory->micro,
                                                image, (int64_t)device->memory.value);
     return 0;
 }

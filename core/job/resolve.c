@@ -351,15 +351,15 @@ static void refuse_uneven(struct question *q, const char *key, int64_t batch, in
     int64_t below = batch / each * each, above = below + each;
     AUTOFREE char *in = passes > 1 ? base_format(" in %lld passes", (long long)passes) : NULL;
     if (below == 0)
-        blame(q, ranks_code(q), key,
-              "%lld images are fewer than the %lld devices%s; use at least %lld", (long long)batch,
-              (long long)devices, in ? in : "", (long long)above);
+        blame(q, ranks_code(q), key, "%lld %s are fewer than the %lld devices%s; use at least %lld",
+              (long long)batch, model_inputs(q->model, batch), (long long)devices, in ? in : "",
+              (long long)above);
     else
         blame(q, ranks_code(q), key,
-              "%lld images cannot be divided evenly among %lld devices%s; round: down beside it "
+              "%lld %s cannot be divided evenly among %lld devices%s; round: down beside it "
               "trains %lld, round: up %lld",
-              (long long)batch, (long long)devices, in ? in : "", (long long)below,
-              (long long)above);
+              (long long)batch, model_inputs(q->model, batch), (long long)devices, in ? in : "",
+              (long long)below, (long long)above);
 }
 
 /* Images that a device may take at once so that FLOP of a layer and bytes of all fit 64 bits. */
@@ -392,22 +392,23 @@ static void check_phase(struct question *q, int32_t index, int64_t devices)
         refuse_uneven(q, key, phase->global_batch, devices);
     else if (batch * devices > s->training.train_images)
         blame(q, phase->global_batch ? EXIT_DATA : ranks_code(q), key,
-              "a step would take %lld images, more than the %lld of an epoch",
-              (long long)(batch * devices), (long long)s->training.train_images);
+              "a step would take %lld %s, more than the %lld of an epoch",
+              (long long)(batch * devices), model_inputs(q->model, 0),
+              (long long)s->training.train_images);
     else if ((double)phase_micro_batch(s, batch) > most_at_once(q->model))
         blame(q, EXIT_DATA, key,
-              "%lld images of %s at once count beyond 64 bits; training.micro_batch divides them",
-              (long long)phase_micro_batch(s, batch), q->model->name);
+              "%lld %s of %s at once count beyond 64 bits; training.micro_batch divides them",
+              (long long)phase_micro_batch(s, batch), model_inputs(q->model, 0), q->model->name);
     else if (micro > 0 && batch > micro && batch % micro)
-        blame(q, EXIT_DATA, key,
-              "%lld images per device are no multiple of training.micro_batch: %lld",
-              (long long)batch, (long long)micro);
+        blame(q, EXIT_DATA, key, "%lld %s per device are no multiple of training.micro_batch: %lld",
+              (long long)batch, model_inputs(q->model, batch), (long long)micro);
     else if (phase_micro_batch(s, batch) * most < batch)
         blame(q, EXIT_DATA, micro ? "training.micro_batch" : "training.accumulate",
-              "%lld images per device in parts of %lld are more than %lld parts, of %lld layers "
+              "%lld %s per device in parts of %lld are more than %lld parts, of %lld layers "
               "each; use parts of at least %lld",
-              (long long)batch, (long long)phase_micro_batch(s, batch), (long long)most,
-              (long long)layers, (long long)((batch - 1) / most + 1));
+              (long long)batch, model_inputs(q->model, batch),
+              (long long)phase_micro_batch(s, batch), (long long)most, (long long)layers,
+              (long long)((batch - 1) / most + 1));
 }
 
 /* What is done every so many epochs is done between two steps. */
@@ -491,15 +492,16 @@ static void check_memory(struct question *q, int32_t index, int64_t devices, int
                           (long long)part, (long long)(batch / part));
     if (most == 0)
         blame(q, EXIT_DATA, key,
-              "%s does not fit the %s of %s, even with one image; 'foretrain predict "
+              "%s does not fit the %s of %s, even with one %s; 'foretrain predict "
               "--ignore-memory' predicts it all the same",
-              q->model->name, unit_text(UNIT_BYTES, device->memory.value), device->name);
+              q->model->name, unit_text(UNIT_BYTES, device->memory.value), device->name,
+              model_inputs(q->model, 1));
     else
         blame(q, EXIT_DATA, key,
-              "%lld images at once do not fit the %s of %s, at most %lld do%s; 'foretrain predict "
+              "%lld %s at once do not fit the %s of %s, at most %lld do%s; 'foretrain predict "
               "--ignore-memory' predicts them all the same",
-              (long long)micro, unit_text(UNIT_BYTES, device->memory.value), device->name,
-              (long long)most, parts);
+              (long long)micro, model_inputs(q->model, micro),
+              unit_text(UNIT_BYTES, device->memory.value), device->name, (long long)most, parts);
 }
 
 /* ---- all phases ---- */
@@ -539,8 +541,8 @@ static int64_t find_most_images(const struct question *q, int32_t shards)
 {
     const struct device *device = platform_device(q->platform);
     int64_t workspace = device->compute_capability > 0 ? MEMORY_WORKSPACE_LIMIT : 0;
-    return memory_largest_batch(q->model, q->scenario, shards, workspace, 0,
-                                (int64_t)device->memory.value);
+    const struct memory_case of = {q->model, q->scenario, device->merges, shards, 1, 1};
+    return memory_largest_batch(&of, workspace, 0, (int64_t)device->memory.value);
 }
 
 static struct noise find_noise(const struct scenario *s, const struct device *device)
@@ -639,6 +641,7 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
         .noise = find_noise(scenario, platform_device(platform)),
         .nccl = software ? (int32_t)software->nccl : 0,
         .software = software ? software->name : NULL,
+        .inputs = model_inputs(model, 0),
     };
     count_cut(resolved, scenario, model);
     find_cluster(&q, &resolved->cluster);

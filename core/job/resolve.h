@@ -66,6 +66,7 @@ struct resolved {
     struct noise noise;    /**< zero: every device computes as fast as every other, always */
     int32_t nccl;          /**< version that the software brings, 100 * major + minor; 0: none */
     const char *software;  /**< name of the profile; NULL: the device file's; borrowed */
+    const char *inputs;    /**< "images" or "samples" */
 };
 
 /** Decide all of @resolved (zeroed) for @scenario on @platform with @software (or NULL), training

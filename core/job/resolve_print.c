@@ -54,11 +54,10 @@ void resolved_print(struct text *out, const struct resolved *resolved, bool grid
         text_add(out, "%-10s %s\n", "bucket", cut);
     for (int32_t i = 0; i < resolved->plan.phase_count; i++) {
         const struct phase *phase = &resolved->plan.phase[i];
-        text_add(out,
-                 "phase %-4d %g epochs, %lld steps of %lld images: %lld on each device, %lld at "
-                 "once\n",
-                 i + 1, phase->epochs, (long long)phase->steps, (long long)phase->global_batch,
-                 (long long)phase->batch_per_device, (long long)phase->micro_batch);
+        text_add(
+            out, "phase %-4d %g epochs, %lld steps of %lld %s: %lld on each device, %lld at once\n",
+            i + 1, phase->epochs, (long long)phase->steps, (long long)phase->global_batch,
+            resolved->inputs, (long long)phase->batch_per_device, (long long)phase->micro_batch);
         if (phase->devices != extent_devices(resolved->cluster))
             print_extent(out, "", resolved->phase[i], grid);
         if (phase->need.epochs > 0)
@@ -67,8 +66,8 @@ void resolved_print(struct text *out, const struct resolved *resolved, bool grid
                 "%-10s the target takes %.4g epochs with this batch alone, %.3g more or less\n", "",
                 phase->need.epochs, phase->need.spread);
     }
-    text_add(out, "%-10s at most %lld images at once fit a device\n", "memory",
-             (long long)resolved->most_images);
+    text_add(out, "%-10s at most %lld %s at once fit a device\n", "memory",
+             (long long)resolved->most_images, resolved->inputs);
     text_add(out, "%-10s %s\n", "software",
              resolved->software ? resolved->software : "the device's");
     text_add(out, "%-10s compute varies by %g %%; %g %% of devices are %g %% slower\n", "noise",

@@ -5,23 +5,76 @@
 #include "core/schedule/bucket.h"
 #include "core/schedule/optimizer.h"
 
-/* Elements per image of all values together, and of the largest two. */
-static int64_t value_elements(const struct model *model)
+/* Whether backward of @layer reads its inputs.  That of sums, copies and what ranks exchange reads
+ * nothing, softmax and a ReLU what they wrote, dropout its mask. */
+static bool reads_inputs(const struct layer *layer)
 {
+    switch (layer->op) {
+    case LAYER_RELU:
+    case LAYER_DROPOUT:
+    case LAYER_ADD:
+    case LAYER_CONCAT:
+    case LAYER_SOFTMAX:
+    case LAYER_EMBEDDING:
+    case LAYER_PERMUTE:
+        return false;
+    case LAYER_OTHER:
+        return layer->input_count > 1;
+    default:
+        return true;
+    }
+}
+
+/* Whether layer @index is inside of the kernel of attention, which writes no value of it. */
+static bool is_merged(const struct memory_case *of, int32_t index)
+{
+    return of->merges.attention && of->model->layer[index].op != LAYER_MATMUL &&
+           model_attends(of->model, index);
+}
+
+/* Bytes of a sample that layer @index keeps for backward; @read: a later layer's reads its value.
+ */
+static int64_t kept_bytes(const struct memory_case *of, int32_t index, bool read)
+{
+    const struct layer *layer = &of->model->layer[index];
+    int64_t elements = shape_elements(layer->out);
+    bool value = read || layer->readers == 0 || layer->op == LAYER_RELU;
+    if (is_merged(of, index))
+        value = layer->op == LAYER_SOFTMAX && of->merges.attention == ATTENTION_FUSED;
+    else if (layer->op == LAYER_SOFTMAX)
+        value = true;
+    int64_t mask = layer->op == LAYER_DROPOUT && !is_merged(of, index) ? elements : 0;
+    return value * elements * dtype_size((enum dtype)of->scenario->model.compute) + mask;
+}
+
+/* Bytes of a sample: of all values that backward reads, and the gradients of the largest two. */
+static int64_t value_bytes(const struct memory_case *of)
+{
+    const struct model *model = of->model;
+    AUTOFREE bool *read = base_alloc(model->layer_count, sizeof(*read));
     int64_t sum = 0, first = 0, second = 0;
     for (int32_t i = 0; i < model->layer_count; i++) {
         const struct layer *layer = &model->layer[i];
-        int64_t elements = shape_elements(layer->out);
-        bool gathers = elements > shape_elements(layer->in);
-        sum += elements - (layer->exchanged && !gathers ? shape_elements(layer->in) : 0);
-        if (elements > first) {
-            second = first;
-            first = elements;
-        } else if (elements > second) {
-            second = elements;
-        }
+        for (int32_t k = 0; k < layer->input_count && reads_inputs(layer); k++)
+            if (layer->input[k] >= 0)
+                read[layer->input[k]] = true;
     }
-    return sum + first + second;
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        int64_t elements = is_merged(of, i) ? 0 : shape_elements(model->layer[i].out);
+        sum += kept_bytes(of, i, read[i]);
+        second = elements > first ? first : elements > second ? elements : second;
+        first = elements > first ? elements : first;
+    }
+    return sum + (first + second) * dtype_size((enum dtype)of->scenario->model.compute);
+}
+
+/* Bytes of a sample: of words, each score and its gradient once more in fp32. */
+static int64_t loss_bytes(const struct memory_case *of)
+{
+    const struct model *model = of->model;
+    bool words = !model_reads_pictures(model);
+    return words * 2 * shape_elements(model_shape(model, model->layer_count - 1)) *
+           dtype_size(DTYPE_FP32);
 }
 
 /* Of one image, before it is cropped.  The place of decoded pixels fits any file. */
@@ -78,10 +131,12 @@ static void divide(struct memory_plan *plan, const struct model *model,
         plan->weights = kept + (gathered < whole ? gathered : whole) * compute;
 }
 
-struct memory_plan memory_plan(const struct model *model, const struct scenario *scenario,
-                               int32_t shards, int64_t batch, int64_t micro)
+struct memory_plan memory_plan(const struct memory_case *of)
 {
-    int64_t parameters = model_parameters(model), shard = (parameters + shards - 1) / shards;
+    const struct model *model = of->model;
+    const struct scenario *scenario = of->scenario;
+    int64_t parameters = model_parameters(model);
+    int64_t shard = (parameters + of->shards - 1) / of->shards;
     int64_t master = dtype_size((enum dtype)scenario->model.master);
     int64_t compute = dtype_size((enum dtype)scenario->model.compute);
     bool copies = scenario->model.compute != scenario->model.master;
@@ -89,12 +144,13 @@ struct memory_plan memory_plan(const struct model *model, const struct scenario 
     struct memory_plan plan = {
         .weights = copies ? shard * master + parameters * compute : parameters * master,
         .gradients = parameters * dtype_size((enum dtype)scenario->model.gradients),
-        .momentum = optimizer_state(model, scenario, shards) * master,
-        .activations = micro * value_elements(model) * compute,
-        .input = batch * (batches * shape_elements(model->input) * compute +
-                          picture_bytes(model, scenario)),
+        .momentum = optimizer_state(model, scenario, of->shards) * master,
+        .activations = of->micro * value_bytes(of),
+        .loss = of->micro * loss_bytes(of),
+        .input = of->batch * (batches * shape_elements(model->input) * compute +
+                              picture_bytes(model, scenario)),
     };
-    if (shards > 1 && scenario_sharding(scenario) >= 2)
+    if (of->shards > 1 && scenario_sharding(scenario) >= 2)
         divide(&plan, model, scenario, shard);
     assert(memory_check(&plan));
     return plan;
@@ -108,16 +164,18 @@ bool memory_check(const struct memory_plan *plan)
 
 int64_t memory_total(const struct memory_plan *plan)
 {
-    return plan->weights + plan->gradients + plan->momentum + plan->activations + plan->input +
-           plan->workspace;
+    return plan->weights + plan->gradients + plan->momentum + plan->activations + plan->loss +
+           plan->input + plan->workspace;
 }
 
-int64_t memory_largest_batch(const struct model *model, const struct scenario *scenario,
-                             int32_t shards, int64_t fixed, int64_t image, int64_t capacity)
+int64_t memory_largest_batch(const struct memory_case *of, int64_t fixed, int64_t image,
+                             int64_t capacity)
 {
-    struct memory_plan none = memory_plan(model, scenario, shards, 0, 0);
-    struct memory_plan one = memory_plan(model, scenario, shards, 1, 1);
-    int64_t each = memory_total(&one) - memory_total(&none) + image;
-    int64_t left = capacity - memory_total(&none) - fixed;
+    struct memory_case none = *of, one = *of;
+    none.batch = none.micro = 0;
+    one.batch = one.micro = 1;
+    struct memory_plan less = memory_plan(&none), more = memory_plan(&one);
+    int64_t each = memory_total(&more) - memory_total(&less) + image;
+    int64_t left = capacity - memory_total(&less) - fixed;
     return left > 0 ? left / each : 0;
 }

@@ -232,6 +232,13 @@ bool model_reads_pictures(const struct model *model)
     return model->input.height > 1;
 }
 
+const char *model_inputs(const struct model *model, int64_t count)
+{
+    if (model_reads_pictures(model))
+        return count == 1 ? "image" : "images";
+    return count == 1 ? "sample" : "samples";
+}
+
 bool model_has_layout(const struct model *model)
 {
     int64_t convolutions = 0, all = 0;

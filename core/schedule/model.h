@@ -195,6 +195,9 @@ struct shape model_shape(const struct model *model, int32_t index);
 /** Whether its input has rows and columns; that of others is a sequence, or a vector. */
 bool model_reads_pictures(const struct model *model);
 
+/** What messages call @count of its inputs: "image", "images", "sample" or "samples". */
+const char *model_inputs(const struct model *model, int64_t count);
+
 /** Whether most of its multiply-adds are of convolutions whose speed depends on the order of
  * channels and pixels.  Those of one position of a sequence are linear layers, and a transformer
  * that begins with a convolution of pictures remains one. */

@@ -219,7 +219,7 @@ class Networks(support.Case):
 
     def test_what_never_fits_has_no_more_passes_to_advise(self):
         job = self.write("job.yaml", TRAINED % "llama-3-405b, sequence: 1024")
-        self.assertIn("even with one image", self.refused(65, "predict", job, "--set=training.accumulate=2"))
+        self.assertIn("even with one sample", self.refused(65, "predict", job, "--set=training.accumulate=2"))
 
     def test_devices_keep_shards_of_gradients_and_weights(self):
         """The simulator says what the closed form does; a shard takes less memory; refusals say where and why."""

@@ -15,6 +15,12 @@ static struct scenario half_precision(void)
                              .input = {.prefetch = 2}};
 }
 
+static struct memory_plan plan_of(const struct model *model, const struct scenario *scenario,
+                                  int32_t shards, int64_t batch, int64_t micro)
+{
+    return memory_plan(&(struct memory_case){model, scenario, {0}, shards, batch, micro});
+}
+
 /* A network of two layers, by hand: 3x4x4 to 2x4x4 (54 weights), batch norm (4 parameters). */
 static struct model *two_layers(void)
 {
@@ -38,14 +44,14 @@ TEST(counts_every_array_once)
 {
     OWN(model) *model = two_layers();
     struct scenario fp32 = {.input = {.prefetch = 2}}, fp16 = half_precision();
-    struct memory_plan plan = memory_plan(model, &fp32, 1, 10, 5);
+    struct memory_plan plan = plan_of(model, &fp32, 1, 10, 5);
     assert_int_equal(plan.weights, 58 * 4);
     assert_int_equal(plan.gradients, 58 * 4);
     assert_int_equal(plan.momentum, 58 * 4);
     assert_int_equal(plan.activations, 5 * (32 + 32 + 32 + 32) * 4);
     assert_int_equal(plan.input, 3 * 10 * 48 * 4);
     assert_int_equal(memory_total(&plan), 3 * 232 + 2560 + 5760);
-    plan = memory_plan(model, &fp16, 1, 10, 10);
+    plan = plan_of(model, &fp16, 1, 10, 10);
     assert_int_equal(plan.weights, 58 * 6);
     assert_int_equal(plan.gradients, 58 * 2);
     assert_int_equal(plan.activations, 10 * 128 * 2);
@@ -61,10 +67,10 @@ TEST(keeps_the_state_of_each_optimizer)
     OWN(model) *model = two_layers();
     for (int32_t kind = 0; kind < OPTIMIZER_COUNT; kind++) {
         struct scenario scenario = {.training = {.optimizer = kind}};
-        assert_int_equal(memory_plan(model, &scenario, 1, 1, 1).momentum, 4 * numbers[kind]);
+        assert_int_equal(plan_of(model, &scenario, 1, 1, 1).momentum, 4 * numbers[kind]);
     }
     struct scenario shared = {.training = {.optimizer = OPTIMIZER_RMSPROP, .momentum = 0.9}};
-    assert_int_equal(memory_plan(model, &shared, 4, 1, 1).momentum, 4 * 2 * 15);
+    assert_int_equal(plan_of(model, &shared, 4, 1, 1).momentum, 4 * 2 * 15);
 }
 
 /* 58 parameters in 4 shards are at most 15 each. */
@@ -72,11 +78,11 @@ TEST(a_shard_keeps_its_part_of_masters_and_momentum)
 {
     OWN(model) *model = two_layers();
     struct scenario fp32 = {.input = {.prefetch = 2}}, fp16 = half_precision();
-    struct memory_plan plan = memory_plan(model, &fp32, 4, 10, 5);
+    struct memory_plan plan = plan_of(model, &fp32, 4, 10, 5);
     assert_int_equal(plan.weights, 58 * 4);
     assert_int_equal(plan.gradients, 58 * 4);
     assert_int_equal(plan.momentum, 15 * 4);
-    plan = memory_plan(model, &fp16, 4, 10, 10);
+    plan = plan_of(model, &fp16, 4, 10, 10);
     assert_int_equal(plan.weights, 58 * 2 + 15 * 4);
     assert_int_equal(plan.momentum, 15 * 4);
 }
@@ -87,14 +93,14 @@ TEST(a_shard_keeps_its_part_of_gradients_and_weights)
     OWN(model) *model = two_layers();
     struct scenario fp16 = half_precision();
     fp16.parallel.sharding = 2;
-    struct memory_plan plan = memory_plan(model, &fp16, 4, 10, 5);
+    struct memory_plan plan = plan_of(model, &fp16, 4, 10, 5);
     assert_int_equal(plan.weights, 58 * 2 + 15 * 4);
     assert_int_equal(plan.gradients, (15 + 58) * 2);
     fp16.parallel.sharding = 3;
-    plan = memory_plan(model, &fp16, 4, 10, 5);
+    plan = plan_of(model, &fp16, 4, 10, 5);
     assert_int_equal(plan.weights, 15 * (4 + 2) + 58 * 2);
     assert_int_equal(plan.momentum, 15 * 4);
-    plan = memory_plan(model, &fp16, 1, 10, 5);
+    plan = plan_of(model, &fp16, 1, 10, 5);
     assert_int_equal(plan.weights, 58 * 6);
     assert_int_equal(plan.gradients, 58 * 2);
 }
@@ -109,12 +115,12 @@ TEST(counts_pictures_before_they_are_cropped)
         scenario.training.data.source = source;
         bool pictures =
             source == SOURCE_IMAGEFOLDER || source == SOURCE_WEBDATASET || source == SOURCE_PACK;
-        assert_int_equal(memory_plan(model, &scenario, 1, 10, 5).input,
+        assert_int_equal(plan_of(model, &scenario, 1, 10, 5).input,
                          images + (pictures ? 2 * 10 * 12 * 16 : 0));
     }
     scenario.training.data.source = SOURCE_IMAGEFOLDER;
     scenario.training.data.decode = DECODE_DEVICE;
-    assert_int_equal(memory_plan(model, &scenario, 1, 10, 5).input, images + 2 * 10 * 48 * 16);
+    assert_int_equal(plan_of(model, &scenario, 1, 10, 5).input, images + 2 * 10 * 48 * 16);
 }
 
 TEST(finds_the_largest_batch_that_fits)
@@ -122,18 +128,39 @@ TEST(finds_the_largest_batch_that_fits)
     struct err err = {0};
     struct scenario scenario = half_precision();
     OWN(model) *model = network_build("resnet50", 224, 1000, &err);
+    const struct memory_case of = {model, &scenario, {0}, 1, 1, 1};
     int64_t capacity = INT64_C(16) << 30;
     static const int64_t fixed[] = {0, MEMORY_WORKSPACE_LIMIT, 100000000},
                          image[] = {0, 0, 30000000};
     for (size_t i = 0; i < sizeof(fixed) / sizeof(*fixed); i++) {
-        int64_t batch = memory_largest_batch(model, &scenario, 1, fixed[i], image[i], capacity);
-        struct memory_plan fits = memory_plan(model, &scenario, 1, batch, batch);
-        struct memory_plan next = memory_plan(model, &scenario, 1, batch + 1, batch + 1);
+        int64_t batch = memory_largest_batch(&of, fixed[i], image[i], capacity);
+        struct memory_plan fits = plan_of(model, &scenario, 1, batch, batch);
+        struct memory_plan next = plan_of(model, &scenario, 1, batch + 1, batch + 1);
         fits.workspace = fixed[i] + batch * image[i];
         next.workspace = fits.workspace + image[i];
         assert_true(memory_total(&fits) <= capacity && memory_total(&next) > capacity);
         assert_true(batch > 192 || i == 2); /* NVIDIA trained with 208 on 16 GB in MLPerf v0.5 */
     }
-    assert_int_equal(memory_largest_batch(model, &scenario, 1, 0, 0, 1000), 0);
-    assert_int_equal(memory_largest_batch(model, &scenario, 1, capacity, 0, capacity), 0);
+    assert_int_equal(memory_largest_batch(&of, 0, 0, 1000), 0);
+    assert_int_equal(memory_largest_batch(&of, capacity, 0, capacity), 0);
+}
+
+/* Bytes of a layer of GPT-2 for each position and feature: 34, and 5 for each weight of attention.
+ * Source: Korthikanti et al. 2022, "Reducing activation recomputation in large transformer models",
+ * equations 1 and 2. */
+TEST(keeps_what_backward_of_a_transformer_reads)
+{
+    static const int64_t weight_bytes[ATTENTION_COUNT] = {
+        [ATTENTION_UNFUSED] = 5, [ATTENTION_FUSED] = 2, [ATTENTION_FLASH] = 0};
+    const int64_t values = 1024 * 768, weights = 12 * 1024 * 1024;
+    const struct scenario scenario = half_precision();
+    OWN(model) *one = network_open(NULL, "gpt2", 0, 2, &(struct transformer){.layers = 1}, NULL);
+    OWN(model) *two = network_open(NULL, "gpt2", 0, 2, &(struct transformer){.layers = 2}, NULL);
+    for (enum attention kind = 0; kind < ATTENTION_COUNT; kind++) {
+        struct memory_case less = {one, &scenario, {kind, false}, 1, 3, 3}, more = less;
+        more.model = two;
+        assert_int_equal(memory_plan(&more).activations - memory_plan(&less).activations,
+                         3 * (34 * values + weight_bytes[kind] * weights));
+        assert_int_equal(memory_plan(&less).loss, 3 * 2 * 4 * 1024 * 50257);
+    }
 }

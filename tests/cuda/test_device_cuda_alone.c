@@ -243,7 +243,8 @@ TEST(it_takes_the_memory_that_was_planned)
         OWN(model) *model = cuda_run_network(name[i / 3], i / 3 ? 224 : 32, 1000);
         struct device_job job = job_of(model, &scenario, 256);
         job.source = given[i % 3].source;
-        struct memory_plan plan = memory_plan(model, &scenario, 1, job.batch, job.batch);
+        struct memory_plan plan =
+            memory_plan(&(struct memory_case){model, &scenario, {0}, 1, job.batch, job.batch});
         double ratio = (double)device_cuda_bytes(&job) / (double)memory_total(&plan);
         if (!(ratio > 0.95 && ratio < 1.15))
             fail_msg("%s takes %.3f of the memory that was planned for case %zu", name[i / 3],
@@ -261,9 +262,10 @@ TEST(a_shard_takes_less)
         scenario.model.gradients = scenario.model.compute;
         const struct slice shard = {0, 25557248 / 4};
         struct device_job job = job_of(model, &scenario, 8);
-        struct memory_plan plan = memory_plan(model, &scenario, 1, 8, 8);
+        struct memory_plan plan =
+            memory_plan(&(struct memory_case){model, &scenario, {0}, 1, 8, 8});
         int64_t planned = memory_total(&plan), whole = device_cuda_bytes(&job);
-        plan = memory_plan(model, &scenario, 4, 8, 8);
+        plan = memory_plan(&(struct memory_case){model, &scenario, {0}, 4, 8, 8});
         planned -= memory_total(&plan);
         job.shard = &shard;
         job.shards = 1;
