@@ -21,7 +21,7 @@
 
 /* Of NCCL's times on twice as many nodes as were measured, and for each doubling more as errors
  * that do not know of each other add up: tables of 2 nodes predict those of 4 to 8.6 % and of 8 to
- * 15 %. Source: experiments/08_two_nodes; a test compares. */
+ * 15 %. Source: experiments/10_two_nodes; a test compares. */
 #define DOUBLING_SPREAD 0.10
 
 /* Sometimes a machine is slower than others of its kind, hardly ever faster.  Of 180 runs on one

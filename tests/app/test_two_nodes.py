@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""experiments/08_two_nodes: NCCL on 4 and 8 nodes from tables of 2, and the figures that its page and the
+"""experiments/10_two_nodes: NCCL on 4 and 8 nodes from tables of 2, and the figures that its page and the
 interval of a prediction have."""
 import csv
 import math
@@ -11,7 +11,7 @@ import support
 from support import answer, run
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HERE = ROOT / "experiments" / "08_two_nodes"
+HERE = ROOT / "experiments" / "10_two_nodes"
 ROWS = list(csv.DictReader(line for line in open(HERE / "nccl_tests.csv", encoding="utf-8") if line[0] != "#"))
 
 
