@@ -7,12 +7,439 @@
 
 #include "core/base/base.h"
 #include "exec/cuda/device_cuda_build.h"
-#include "exec/cuda/device_cuda_moved.h"
-#include "exec/cuda/device_cuda_pass.h"
+#include "exec/cuda/device_cuda_state.h"
 #include "exec/cuda/device_cuda_weights.h"
 #include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/gpu.h"
 #include "exec/cuda/runtime/stream_cuda.h"
+
+/* Forward and backward passes, layer by layer. */
+
+/* What layer @index reads. */
+static const void *source(const struct device_state *state, int32_t index, const void *images)
+{
+    int32_t from = state->graph.node[index].reads;
+    return from >= 0 ? state->place[from].y : images;
+}
+
+/* ---- forward ---- */
+
+static void run_convolution(const struct device_state *state, cudaStream_t stream, int32_t index,
+                            const void *images, bool trains)
+{
+    const struct layer *layer = &state->job.model->layer[index];
+    const struct cuda_place *place = &state->place[index];
+    struct conv_call call = {.x = source(state, index, images),
+                             .w = place->working,
+                             .y = place->y,
+                             .workspace = state->scratch.workspace};
+    conv_run(place->plan[CONV_FORWARD], stream, &call);
+    if (layer->bias || layer->relu)
+        kernel_bias(stream, state->type, place->rows, place->channels, place->y, place->vector,
+                    layer->relu, trains ? place->mask : NULL, place->y);
+}
+
+/* Fill the factors of batch norm @index from the statistics of the batch, which update the running
+ * ones. */
+static void find_statistics(const struct device_state *state, cudaStream_t stream, int32_t index,
+                            int32_t micro)
+{
+    const struct scenario *scenario = state->job.scenario;
+    const struct cuda_place *place = &state->place[index];
+    const struct cuda_place *from = &state->place[state->graph.node[index].reads];
+    double share = scenario->training.batch_norm.statistics == BN_STATISTICS_LAST
+                       ? 1
+                       : scenario->training.batch_norm.momentum;
+    struct kernel_running running = {.mean = place->running,
+                                     .variance = place->running + place->channels,
+                                     .keep = (float)(micro == 0 ? 1 - share : 1),
+                                     .take = (float)(share / state->job.micro_batches)};
+    int32_t count = kernel_sums(stream, state->type, place->rows, place->channels, from->y,
+                                state->scratch.partial);
+    kernel_statistics(stream, place->rows, place->channels, scenario->training.batch_norm.epsilon,
+                      count, state->scratch.partial, place->vector, running, place->statistics,
+                      place->factors);
+}
+
+/* Batch norm @index; once both branches are complete, with the residual add and the ReLU. */
+static void normalise(const struct device_state *state, cudaStream_t stream, int32_t index,
+                      int32_t micro)
+{
+    const struct graph_node *node = &state->graph.node[index];
+    const struct cuda_place *last = &state->place[index], *place = &state->place[node->finishes];
+    int32_t whose = node->finishes, added = node->residual;
+    bool relu = state->job.model->layer[whose].relu;
+    const void *x = state->place[state->graph.node[whose].reads].y, *residual = NULL;
+    if (micro >= 0)
+        find_statistics(state, stream, index, micro);
+    else
+        kernel_inference(stream, last->channels, state->job.scenario->training.batch_norm.epsilon,
+                         last->vector, last->running, last->running + last->channels,
+                         last->factors);
+    if (node->finish != index)
+        return; /* the projection's last layer adds both */
+    if (whose != index)
+        residual = state->place[node->reads].y;
+    else if (added >= 0)
+        residual = state->place[added].y;
+    kernel_apply(stream, state->type, place->rows, place->channels, x, place->factors, residual,
+                 whose != index ? last->factors : NULL, relu, micro >= 0 ? place->mask : NULL,
+                 place->y);
+}
+
+static void run_pool(const struct device_state *state, cudaStream_t stream, int32_t index,
+                     const void *x)
+{
+    const struct cuda_place *place = &state->place[index];
+    kernel_pool(stream, state->type, &state->job.model->layer[index], state->micro, place->channels,
+                x, place->winner, place->y);
+}
+
+/* Issue layer @index forward, on micro-batch @micro of @images (its images); with @micro of -1 in
+ * inference. */
+static void cuda_pass_forward(struct device_state *state, cudaStream_t stream, int32_t index,
+                              const void *images, int32_t micro)
+{
+    const struct layer *layer = &state->job.model->layer[index];
+    if (micro <= 0)
+        cuda_state_receive(state, stream, index);
+    switch (layer->op) {
+    case LAYER_CONVOLUTION:
+    case LAYER_LINEAR:
+        run_convolution(state, stream, index, images, micro >= 0);
+        break;
+    case LAYER_BATCH_NORM:
+        normalise(state, stream, index, micro);
+        break;
+    case LAYER_MAX_POOL:
+    case LAYER_AVERAGE_POOL:
+        run_pool(state, stream, index, source(state, index, images));
+        break;
+    default:
+        assert(!"a kind of layer");
+    }
+}
+
+/* Issue the loss of micro-batch @micro and its gradient. */
+static void cuda_pass_loss(struct device_state *state, cudaStream_t stream, struct cuda_slot *slot,
+                           int32_t micro)
+{
+    const struct device_job *job = &state->job;
+    const struct cuda_place *last = &state->place[job->model->layer_count - 1];
+    kernel_loss(stream, state->type, state->micro, job->model->classes, last->channels, last->y,
+                slot->label + (int64_t)micro * state->micro,
+                job->scenario->training.label_smoothing, &slot->words->update.loss_scale,
+                1 / (float)job->micro_batches, state->scratch.losses, &slot->words->outcome.loss,
+                last->given[0]);
+}
+
+/* ---- backward ---- */
+
+/* Where the part of micro-batch @micro of the gradient of @tensor goes, which it adds to; the last
+ * one completes it. */
+static struct kernel_packed goal(const struct device_state *state,
+                                 const struct kernel_tensor *tensor, int32_t micro)
+{
+    bool last = micro == state->job.micro_batches - 1;
+    int64_t size = dtype_size(state->gradient_type);
+    char *gradient = (char *)state->gradient + tensor->offset * size;
+    bool wanted = last && (const void *)state->sum != state->gradient;
+    return (struct kernel_packed){.first = micro == 0,
+                                  .sum = state->sum ? state->sum + tensor->offset : NULL,
+                                  .share = state->share,
+                                  .type = state->gradient_type,
+                                  .gradient = wanted ? gradient : NULL};
+}
+
+static void pack(const struct device_state *state, cudaStream_t stream,
+                 const struct kernel_tensor *tensor, enum dtype type, const void *dw, int32_t micro)
+{
+    const struct kernel_packed to = goal(state, tensor, micro);
+    kernel_pack(stream, tensor, type, dw, to.first, to.sum, to.share, to.type, to.gradient);
+}
+
+/* The same of both tensors of batch norm @index, which follow each other, from @dw. */
+static struct kernel_packed goal_of_norm(const struct device_state *state, int32_t index,
+                                         const float *dw, int32_t micro)
+{
+    const struct kernel_tensor *tensor = &state->tensor[state->place[index].tensor];
+    struct kernel_packed to = goal(state, tensor, micro);
+    to.from = dw;
+    to.count = tensor->in;
+    return to;
+}
+
+/* The gradient of the value of layer @whose, masked by its ReLU, and of batch norm @index before
+ * it. */
+struct norm_gradient {
+    int32_t index;
+    const void *dy, *more;
+    const uint32_t *mask;
+    void *dz; /* output: the masked sum of dy and more; NULL: not needed elsewhere */
+    void *dx;
+};
+
+static void run_norm(const struct device_state *state, cudaStream_t stream,
+                     const struct norm_gradient *g, int32_t micro)
+{
+    const struct cuda_place *place = &state->place[g->index];
+    const void *x = state->place[state->graph.node[g->index].reads].y;
+    const struct scratch *scratch = &state->scratch;
+    int32_t count =
+        kernel_backward_sums(stream, state->type, place->rows, place->channels, g->dy, g->more,
+                             g->mask, x, place->statistics, g->dz, scratch->partial);
+    kernel_backward_factors(stream, place->rows, place->channels, count, scratch->partial,
+                            place->vector, place->statistics, scratch->gradient, scratch->factors);
+    kernel_backward_apply(stream, state->type, place->rows, place->channels, g->dz ? g->dz : g->dy,
+                          g->dz ? NULL : g->mask, x, scratch->factors, g->dx,
+                          goal_of_norm(state, g->index, scratch->gradient, micro));
+}
+
+/* A projection's batch norm and that of its main branch get the same gradient: the main branch's
+ * pass forms it, and the projection's overwrites it. */
+static void run_norms(const struct device_state *state, cudaStream_t stream, int32_t index,
+                      int32_t micro)
+{
+    const struct graph_node *node = &state->graph.node[index];
+    int32_t whose = node->finishes;
+    const struct cuda_place *place = &state->place[whose];
+    if (node->finish != index)
+        return; /* done in the projection's last layer */
+    bool shared = place->given[1] || ((whose != index || node->residual >= 0) && place->mask);
+    void *sum = place->given[place->given[1] != NULL];
+    struct norm_gradient first = {.index = whose,
+                                  .dy = place->given[0],
+                                  .more = place->given[1],
+                                  .mask = place->mask,
+                                  .dz = shared ? sum : NULL,
+                                  .dx = place->dx};
+    run_norm(state, stream, &first, micro);
+    if (whose == index)
+        return;
+    struct norm_gradient second = {.index = index, .dy = sum, .dx = state->place[index].dx};
+    run_norm(state, stream, &second, micro);
+}
+
+/* Complete the gradient of the value of layer @index, which is no batch norm. */
+static void settle(const struct device_state *state, cudaStream_t stream, int32_t index)
+{
+    const struct cuda_place *place = &state->place[index];
+    if (place->given[1] || place->mask)
+        kernel_mask(stream, state->type, place->rows * place->channels, place->given[0],
+                    place->given[1], place->mask, place->given[0]);
+}
+
+/* Issue the gradient of layer @index's input; of batch norm that of its parameters too. */
+static void cuda_pass_backward_data(struct device_state *state, cudaStream_t stream, int32_t index,
+                                    int32_t micro)
+{
+    const struct layer *layer = &state->job.model->layer[index];
+    const struct cuda_place *place = &state->place[index];
+    if (layer->op == LAYER_BATCH_NORM) {
+        run_norms(state, stream, index, micro);
+        return;
+    }
+    settle(state, stream, index);
+    if (layer->op == LAYER_MAX_POOL || layer->op == LAYER_AVERAGE_POOL) {
+        kernel_pool_backward(stream, state->type, layer, state->micro, place->channels,
+                             place->winner, place->given[0], place->dx);
+        return;
+    }
+    struct conv_call call = {.w = place->working,
+                             .dy = place->given[0],
+                             .dx = place->dx,
+                             .workspace = state->scratch.workspace};
+    conv_run(place->plan[CONV_BACKWARD_DATA], stream, &call);
+}
+
+/* Issue the gradient of the weights of layer @index. */
+static void cuda_pass_backward_filter(struct device_state *state, cudaStream_t stream,
+                                      int32_t index, const void *images, int32_t micro)
+{
+    const struct cuda_place *place = &state->place[index];
+    const struct scratch *scratch = &state->scratch;
+    const struct kernel_tensor *weights = &state->tensor[place->tensor];
+    void *direct = cuda_state_direct(state, weights);
+    if (state->graph.node[index].reads < 0)
+        settle(state, stream, index); /* else its data step has */
+    struct conv_call call = {.x = source(state, index, images),
+                             .dy = place->given[0],
+                             .dw = direct ? direct : scratch->dw,
+                             .workspace = scratch->workspace};
+    conv_run(place->plan[CONV_BACKWARD_FILTER], stream, &call);
+    if (!direct)
+        pack(state, stream, weights, state->type, scratch->dw, micro);
+    if (!state->job.model->layer[index].bias)
+        return;
+    kernel_bias_backward(stream, state->type, place->rows, place->channels, place->given[0],
+                         scratch->partial, scratch->gradient);
+    pack(state, stream, &state->tensor[place->tensor + 1], DTYPE_FP32, scratch->gradient, micro);
+}
+
+/* ---- what a step moves, with the plans it has ---- */
+
+/* Each function follows the one above that issues the kernels. */
+
+/* The value of layer @index; -1: images. */
+static int64_t value(const struct device_state *state, int32_t index)
+{
+    int64_t size = dtype_size(state->type);
+    if (index < 0)
+        return state->micro * state->pixels * state->image * size;
+    return state->place[index].rows * state->place[index].channels * size;
+}
+
+static int64_t mask(const struct device_state *state, int32_t index)
+{
+    return state->place[index].mask ? value(state, index) / dtype_size(state->type) / 8 : 0;
+}
+
+static int64_t weights(const struct device_state *state, int32_t index)
+{
+    const struct kernel_tensor *tensor = &state->tensor[state->place[index].tensor];
+    return (int64_t)cuda_state_pad(tensor->out) * tensor->taps * tensor->padded_in *
+           dtype_size(state->type);
+}
+
+/* What brings gathered weights to the convolution. */
+static int64_t receive(const struct device_state *state, int32_t index)
+{
+    const struct kernel_tensor *tensor = &state->tensor[state->place[index].tensor];
+    if (!state->copy || cuda_state_straight(state, tensor))
+        return 0;
+    return 2 * (int64_t)tensor->out * tensor->taps * tensor->in * dtype_size(state->type);
+}
+
+static int64_t convolution(const struct device_state *state, int32_t index)
+{
+    return value(state, state->graph.node[index].reads) + weights(state, index) +
+           value(state, index);
+}
+
+static int64_t bytes_to_normalise(const struct device_state *state, int32_t index)
+{
+    const struct graph_node *node = &state->graph.node[index];
+    const int64_t bytes = value(state, index);
+    bool adds = node->finishes != index || node->residual >= 0;
+    if (node->finish != index)
+        return bytes;
+    return bytes + (adds ? 3 : 2) * bytes + mask(state, node->finishes);
+}
+
+static int64_t forward(const struct device_state *state, int32_t index, int32_t micro)
+{
+    const struct layer *layer = &state->job.model->layer[index];
+    const struct cuda_place *place = &state->place[index];
+    const int64_t read = value(state, state->graph.node[index].reads);
+    switch (layer->op) {
+    case LAYER_BATCH_NORM:
+        return bytes_to_normalise(state, index);
+    case LAYER_MAX_POOL:
+    case LAYER_AVERAGE_POOL:
+        return read + value(state, index) + (place->winner ? place->rows * place->channels : 0);
+    default:
+        return convolution(state, index) + (micro == 0 ? receive(state, index) : 0) +
+               (layer->bias || layer->relu ? 2 * value(state, index) + mask(state, index) : 0);
+    }
+}
+
+/* Batch norm @index, whose gradient is written to dz where @writes; @more: arrays and masks read
+ * beside, by the first pass, and by the second where dz is not written. */
+static int64_t norm_backward(const struct device_state *state, int32_t index, bool writes,
+                             int64_t more, int64_t cut)
+{
+    const int64_t bytes = value(state, index);
+    return (writes ? 3 : 2) * bytes + more + cut + 3 * bytes + (writes ? 0 : cut);
+}
+
+static int64_t norms_backward(const struct device_state *state, int32_t index)
+{
+    const struct graph_node *node = &state->graph.node[index];
+    const int32_t whose = node->finishes;
+    const struct cuda_place *place = &state->place[whose];
+    if (node->finish != index)
+        return 0;
+    bool shared = place->given[1] || ((whose != index || node->residual >= 0) && place->mask);
+    int64_t all = norm_backward(state, whose, shared, place->given[1] ? value(state, whose) : 0,
+                                mask(state, whose));
+    return all + (whose != index ? norm_backward(state, index, false, 0, 0) : 0);
+}
+
+static int64_t bytes_to_settle(const struct device_state *state, int32_t index)
+{
+    const struct cuda_place *place = &state->place[index];
+    if (!place->given[1] && !place->mask)
+        return 0;
+    return (place->given[1] ? 3 : 2) * value(state, index) + mask(state, index);
+}
+
+static int64_t pool_backward(const struct device_state *state, int32_t index)
+{
+    const struct cuda_place *place = &state->place[index];
+    return value(state, index) + value(state, state->graph.node[index].reads) +
+           (place->winner ? place->rows * place->channels : 0);
+}
+
+static int64_t backward_data(const struct device_state *state, int32_t index)
+{
+    const struct layer *layer = &state->job.model->layer[index];
+    if (layer->op == LAYER_BATCH_NORM)
+        return norms_backward(state, index);
+    if (layer->op == LAYER_MAX_POOL || layer->op == LAYER_AVERAGE_POOL)
+        return bytes_to_settle(state, index) + pool_backward(state, index);
+    return bytes_to_settle(state, index) + convolution(state, index);
+}
+
+static int64_t backward_filter(const struct device_state *state, int32_t index)
+{
+    const struct kernel_tensor *tensor = &state->tensor[state->place[index].tensor];
+    const int64_t elements = (int64_t)tensor->out * tensor->taps * tensor->in;
+    int64_t all = convolution(state, index);
+    if (!cuda_state_direct(state, tensor))
+        all += weights(state, index) + elements * dtype_size(state->gradient_type);
+    if (state->graph.node[index].reads < 0)
+        all += bytes_to_settle(state, index);
+    if (state->sum)
+        all += 2 * elements * (int64_t)sizeof(float);
+    return all + (state->job.model->layer[index].bias ? value(state, index) : 0);
+}
+
+/* Norms read gradients and, with LARS, weights; the update reads and writes weights and momentum,
+ * reads gradients, and writes copies.  Of a shard, norms are a step of their own. */
+static int64_t optimizer(const struct device_state *state, bool measures, bool updates)
+{
+    const int64_t size = dtype_size(state->gradient_type), real = sizeof(float);
+    bool lars = state->job.scenario->training.optimizer == OPTIMIZER_LARS;
+    bool copies = !state->copy || state->type != DTYPE_FP32;
+    int64_t all = 0, each = updates ? size + 4 * real + (copies ? dtype_size(state->type) : 0) : 0;
+    for (int32_t i = 0; i < state->parameters.chunks; i++)
+        all += state->chunk[i].elements *
+               (each + (measures && state->chunk[i].own ? size + (lars ? real : 0) : 0));
+    return all;
+}
+
+/* Bytes that @step reads and writes, as device_ops.moved says.  Numbers per channel are left out.
+ */
+static int64_t cuda_moved(const struct device_state *state, const struct step *step)
+{
+    int32_t index = step->compute.layer;
+    switch (step->compute.op) {
+    case COMPUTE_FORWARD:
+        return forward(state, index, step->compute.micro);
+    case COMPUTE_LOSS:
+        return 2 * value(state, state->job.model->layer_count - 1);
+    case COMPUTE_BACKWARD_DATA:
+        return backward_data(state, index);
+    case COMPUTE_BACKWARD_FILTER:
+        return backward_filter(state, index);
+    case COMPUTE_OPTIMIZER:
+        return optimizer(state, !state->copy || step->role == ROLE_NORMS, step->role != ROLE_NORMS);
+    case COMPUTE_OP_COUNT:
+        break;
+    }
+    assert(!"a kind of step");
+    return 0;
+}
 
 static int check_types(const struct scenario *scenario, struct err *err)
 {

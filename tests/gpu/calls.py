@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Seconds of each part with one H100 or H200 and 16 cores, at most.  measured: on an H200, 2026-11-27, rounded
 # up.  search: estimated from that run, in which 31 s found 68 plans; more plans are to be found, for each of
-# which engines are tried for at most a second (PATIENCE in exec/cuda/conv/conv_cudnn_search.c).  lanes:
+# which engines are tried for at most a second (PATIENCE in exec/cuda/conv/conv_cudnn.c).  lanes:
 # estimated, plans still to be found.  limit: what the part may take.
 SECONDS = {
     "build": (15, "measured"),

@@ -340,7 +340,7 @@ class Verdicts(Test):
                 self.assertEqual(whole.convolutions(), Outcome(verdict, "2 f", "0 faults"))
 
     def test_searches_with_engines_that_are_wrong_are_counted(self):
-        search = acceptance.ROOT / "exec/cuda/conv/conv_cudnn_search.c"
+        search = acceptance.ROOT / "exec/cuda/conv/conv_cudnn.c"
         line = "foretrain-exec: of cuDNN's "
         self.assertIn(line, search.read_text(encoding="utf-8"))
         for told, end in (("", "loss 7.000"), (f"{line}10 engines ...\n" * 3, " in 3 searches: log.txt")):

@@ -52,7 +52,7 @@ void kernel_augment(cudaStream_t stream, enum dtype type, int32_t batch, int32_t
 
 /** Running statistics of batch norm and their update. */
 struct kernel_running {
-    float *mean, *variance; /**< (channels) NULL: not kept */
+    float *mean, *variance; /**< (channels) */
     float keep, take;       /**< new = keep * old + take * batch's; variance unbiased */
 };
 

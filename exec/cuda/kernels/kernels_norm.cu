@@ -191,8 +191,6 @@ static __global__ void statistics_kernel(int64_t rows, int32_t channels, double 
     statistics[channels + c] = (float)inverse;
     factors[c] = (float)scale;
     factors[channels + c] = (float)((double)parameter[channels + c] - scale * mean);
-    if (!running.mean)
-        return;
     double unbiased = rows > 1 ? variance * (double)rows / (double)(rows - 1) : variance;
     running.mean[c] = running.keep * running.mean[c] + running.take * (float)mean;
     running.variance[c] = running.keep * running.variance[c] + running.take * (float)unbiased;
