@@ -24,7 +24,7 @@ struct picture {
     int32_t smallest, multiple; /**< of an image's side [pixels]; 0: 32, any */
     int32_t side;               /**< as published [pixels]; 0: 224 */
     const char *source;         /**< its paper; the layers' order is torchvision 0.14's */
-    const char *layers;         /**< in the notation of models/notation.h */
+    const char *layers;         /**< in the notation of models/networks.c */
 };
 
 /** Made from the CSV file of this folder. */

@@ -14,7 +14,6 @@
 #include "core/base/base.h"
 #include "core/traffic/workload.h"
 #include "sim/engine.h"
-#include "sim/platform_xml.h"
 #include "sim/sim.h"
 
 /* From when on a lane works at which speed: @factor seconds for each of its own. */

@@ -4,9 +4,12 @@
  * `calibrate device` and `calibrate cluster` on this machine.
  */
 
-#include "app/calibrate/calibrate_device.h"
+#include "app/calibrate/calibrate_run.h"
 #include "app/cli/request.h"
 #include "core/base/answer.h"
+
+/** How each file of a calibration begins. */
+#define CALIBRATE_FILE "# Written by foretrain calibrate"
 
 enum { CALIBRATE_BUDGET = 120 /**< of two minutes of patience.  Our choice [s] */ };
 

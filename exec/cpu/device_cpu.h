@@ -8,6 +8,12 @@
 #include "exec/step/device.h"
 #include "exec/step/graph.h"
 
+/* What devices on the CPU tell of themselves: how long a thread had a processor, and how fast it
+ * copies memory. */
+
+/** Copies run on the thread of a stream of its own, and count by the time it had a processor. */
+extern const struct measure_ops cpu_measure_ops;
+
 /** What each device computes in its own way.  Called on the thread of the compute stream;
  * convert_images() of read images on that of the input's. */
 struct cpu_passes {

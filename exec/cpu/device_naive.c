@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "exec/cpu/device_copy.h"
 #include "exec/cpu/device_cpu.h"
 #include "exec/cpu/ops_naive.h"
 #include "exec/cpu/stream.h"

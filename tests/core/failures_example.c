@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/report/failures.h"
+#include "core/report/toll.h"
 
 /* Prints for MTBF COST RESTART INTERVAL WORK DRAWS: the intervals of Young and Daly, the number of
  * checkpoints, the mean, and that many draws, one a line. */

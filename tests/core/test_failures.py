@@ -68,7 +68,7 @@ CASES = [
 
 
 class Failures(unittest.TestCase):
-    """core/report/failures.h"""
+    """core/report/toll.h"""
 
     def test_the_best_intervals_are_those_of_the_paper(self):
         """Captions of figures 3 to 5 of Daly 2006: mtbf and best interval, cost 5 minutes."""

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "core/backend/floor.h"
-#include "core/job/grid_choice.h"
+#include "core/job/resolve.h"
 #include "tests/core/own.h"
 #include "tests/test.h"
 

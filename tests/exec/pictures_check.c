@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "exec/cpu/device_naive.h"
+#include "exec/input/input.h"
 #include "exec/input/picture/jpeg.h"
-#include "exec/input/sampler.h"
 #include "exec/measure/devices.h"
 #include "tests/exec/input/crop_reference.h"
 #include "tests/exec/input/fixture.h"

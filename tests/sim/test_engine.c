@@ -8,7 +8,6 @@
 #include <xbt/dynar.h>
 
 #include "core/traffic/fold.h"
-#include "sim/platform_xml.h"
 #include "sim/sim.h"
 #include "tests/core/own.h"
 #include "tests/sim/world.h"

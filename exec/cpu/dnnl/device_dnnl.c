@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "exec/cpu/device_copy.h"
+#include "exec/cpu/device_cpu.h"
 #include "exec/cpu/dnnl/device_dnnl_state.h"
 #include "exec/cpu/stream.h"
 

@@ -1,18 +1,423 @@
+#include <cuda_runtime_api.h>
 #include <cudnn.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "core/base/base.h"
+#include "core/base/dtype.h"
 #include "core/schedule/memory.h"
 #include "exec/cuda/conv/conv.h"
 #include "exec/cuda/conv/conv_cache.h"
-#include "exec/cuda/conv/conv_clock.h"
+#include "exec/cuda/conv/conv_check.h"
 #include "exec/cuda/conv/conv_cudnn_engine.h"
 #include "exec/cuda/conv/conv_cudnn_graph.h"
-#include "exec/cuda/conv/conv_cudnn_trial.h"
+#include "exec/cuda/kernels/kernels.h"
+#include "exec/step/half.h"
+
+/* How long work takes on the device, and memory with numbers for it to work on.  All that is
+ * compared with each other is timed by conv_clock_time(), on the same kind of numbers. */
+
+enum {
+    CONV_CLOCK_MOST = 31,  /* runs at once */
+    CONV_CLOCK_RUNS = 15,  /* of each of those between which is decided */
+    CONV_CLOCK_ROUNDS = 3, /* of those, in turns, so that a disturbance affects all; the lowest
+                                median counts */
+};
+
+/* A stream and what times on it. */
+struct conv_clock {
+    cudaStream_t stream;
+    void *flush; /* memory that is written before, so that caches are without the operands */
+    cudaEvent_t event[CONV_CLOCK_MOST + 2];
+};
+
+enum {
+    FLUSH = 256 * 1024 * 1024 /* bytes: more than any cache, and long enough for the host to get
+                                 ahead */
+};
+
+/* Make @clock on the current device; with @flushes it also clears caches, if there is memory for
+ * that.  Release with conv_clock_close() in any case. */
+static cudaError_t conv_clock_open(struct conv_clock *clock, bool flushes)
+{
+    *clock = (struct conv_clock){0};
+    cudaError_t error = cudaStreamCreateWithFlags(&clock->stream, cudaStreamNonBlocking);
+    for (int32_t i = 0; i < CONV_CLOCK_MOST + 2 && error == cudaSuccess; i++)
+        error = cudaEventCreate(&clock->event[i]);
+    if (error == cudaSuccess && flushes && cudaMalloc(&clock->flush, FLUSH)) {
+        clock->flush = NULL; /* without it, times are a little less true */
+        cudaGetLastError();
+    }
+    return error;
+}
+
+/* Wait for the stream and release; @clock may be all zero. */
+static void conv_clock_close(struct conv_clock *clock)
+{
+    if (clock->stream)
+        cudaStreamSynchronize(clock->stream);
+    for (int32_t i = 0; i < CONV_CLOCK_MOST + 2; i++)
+        if (clock->event[i])
+            cudaEventDestroy(clock->event[i]);
+    cudaFree(clock->flush);
+    if (clock->stream)
+        cudaStreamDestroy(clock->stream);
+}
+
+/* The median of @runs (at most CONV_CLOCK_MOST) calls of @issue in a row [s], after one that is
+ * not timed.  Infinite: @issue returned false, or *@error says why. */
+static double conv_clock_time(struct conv_clock *clock, bool (*issue)(void *context), void *context,
+                              int32_t runs, cudaError_t *error)
+{
+    float taken[CONV_CLOCK_MOST] = {0}; /* ms */
+    bool ran = true;
+    *error = cudaSuccess;
+    if (clock->flush)
+        *error = cudaMemsetAsync(clock->flush, 0, FLUSH, clock->stream);
+    for (int32_t i = 0; i < runs + 1 && ran && *error == cudaSuccess; i++) {
+        ran = issue(context);
+        *error = cudaEventRecord(clock->event[i], clock->stream);
+    }
+    if (*error == cudaSuccess)
+        *error = cudaStreamSynchronize(clock->stream);
+    for (int32_t i = 0; i < runs && ran && *error == cudaSuccess; i++)
+        *error = cudaEventElapsedTime(&taken[i], clock->event[i], clock->event[i + 1]);
+    if (*error != cudaSuccess || !ran)
+        return INFINITY;
+    for (int32_t i = 1; i < runs; i++) /* by insertion: few */
+        for (int32_t j = i; j > 0 && taken[j - 1] > taken[j]; j--) {
+            float larger = taken[j - 1];
+            taken[j - 1] = taken[j];
+            taken[j] = larger;
+        }
+    return (double)taken[runs / 2] * 1e-3;
+}
+
+/* Once from the host, then doubled on the device. */
+/* Fill @size bytes at @to, on the device, with the pattern of @array in @type. */
+static cudaError_t conv_fill(void *to, int64_t size, enum dtype type, enum conv_array array)
+{
+    float *pattern = conv_pattern(type, array);
+    void *narrow = base_alloc(CONV_PATTERN, (size_t)dtype_size(type));
+    half_from_float(type, CONV_PATTERN, pattern, narrow);
+    int64_t done = CONV_PATTERN * (int64_t)dtype_size(type);
+    done = done < size ? done : size;
+    cudaError_t error = cudaMemcpy(to, narrow, (size_t)done, cudaMemcpyHostToDevice);
+    for (int64_t next; error == cudaSuccess && done < size; done += next) {
+        next = done < size - done ? done : size - done;
+        error = cudaMemcpy((char *)to + done, to, (size_t)next, cudaMemcpyDeviceToDevice);
+    }
+    free(pattern);
+    free(narrow);
+    return error;
+}
+
+/* A place to try plans on the device: operands with known contents, a stream and a clock.
+ *
+ * Operands have the size of those in training, so times are the same. */
+
+/* Operands and expected results. */
+struct conv_trial;
+
+/* What came of a run. */
+enum conv_verdict {
+    CONV_RIGHT,
+    CONV_WRONG,  /* the result is wrong, or differs from run to run */
+    CONV_REFUSED /* the library did not run it, or cannot while a stream is captured */
+};
+
+/* The array that is written is summed as rows of so many channels, whatever it has. */
+enum { SUMS = 2 * KERNEL_PARTIALS * KERNEL_CHANNELS };
+
+struct conv_trial {
+    cudnnHandle_t handle;
+    enum conv_op op;
+    struct conv_shape shape;
+    void *array[CONV_ARRAY_COUNT], *workspace;
+    float *partial; /* sums of our own kernel */
+    int64_t room;   /* of the workspace */
+    struct conv_clock clock;
+    struct conv_sample sample[CONV_SAMPLES];
+    char fault[256], refusal[256]; /* the first of a plan */
+};
+
+/* Whether @error is one; the first occurrence is reported. */
+static bool fails(cudaError_t error, const char *what, struct err *err)
+{
+    if (error != cudaSuccess)
+        err_add_code(err, 69, "cannot %s on the GPU while plans of convolutions are tried: %s",
+                     what, cudaGetErrorString(error));
+    return error != cudaSuccess;
+}
+
+static int64_t bytes(const struct conv_trial *trial, enum conv_array array)
+{
+    return conv_elements(&trial->shape, array) * dtype_size(trial->shape.type);
+}
+
+static int prepare(struct conv_trial *trial, bool checked, struct err *err)
+{
+    if (fails(conv_clock_open(&trial->clock, checked), "make a stream and events", err))
+        return -1;
+    for (int32_t i = 0; i < CONV_ARRAY_COUNT; i++)
+        if (fails(cudaMalloc(&trial->array[i], (size_t)bytes(trial, (enum conv_array)i)),
+                  "get memory for the operands", err))
+            return -1;
+    if (checked && fails(cudaMalloc((void **)&trial->partial, SUMS * sizeof(float)),
+                         "get memory for sums", err))
+        return -1;
+    for (int32_t i = 0; checked && i < CONV_ARRAY_COUNT; i++)
+        if ((enum conv_array)i != conv_written(trial->op) &&
+            fails(conv_fill(trial->array[i], bytes(trial, (enum conv_array)i), trial->shape.type,
+                            (enum conv_array)i),
+                  "fill operands", err))
+            return -1;
+    if (checked)
+        conv_samples(trial->op, &trial->shape, trial->sample);
+    /* Operands were filled on the default stream, for which this one does not wait. */
+    return fails(cudaDeviceSynchronize(), "fill operands", err) ? -1 : 0;
+}
+
+/* Release; accepts NULL. */
+static void conv_trial_close(struct conv_trial *trial)
+{
+    if (!trial)
+        return;
+    conv_clock_close(&trial->clock);
+    for (int32_t i = 0; i < CONV_ARRAY_COUNT; i++)
+        cudaFree(trial->array[i]);
+    cudaFree(trial->partial);
+    cudaFree(trial->workspace);
+    cudaGetLastError(); /* clear it: out of memory was reported, and must not be charged to the next
+                           call */
+    free(trial);
+}
+
+/* Allocate the operands of @op on @shape on the current device and, with @checked, fill them and
+ * compute samples of the result, which takes up to a second.
+ * @return 0, or -1 (exit code 69): not enough memory on the device, or it failed. */
+static int conv_trial_open(struct conv_trial **trial, cudnnHandle_t handle, enum conv_op op,
+                           const struct conv_shape *shape, bool checked, struct err *err)
+{
+    struct conv_trial *made = base_alloc(1, sizeof *made);
+    made->handle = handle;
+    made->op = op;
+    made->shape = *shape;
+    if (prepare(made, checked, err)) {
+        conv_trial_close(made);
+        return -1;
+    }
+    *trial = made;
+    return 0;
+}
+
+/* Make room for a plan that needs @workspace.  @return 0, or -1: there is no room, which is not an
+ * error.
+ */
+static int conv_trial_reserve(struct conv_trial *trial, int64_t workspace)
+{
+    if (workspace <= trial->room)
+        return 0;
+    cudaFree(trial->workspace);
+    trial->workspace = NULL;
+    trial->room = 0;
+    if (cudaMalloc(&trial->workspace, (size_t)workspace)) {
+        trial->workspace = NULL;
+        cudaGetLastError();
+        return -1;
+    }
+    trial->room = workspace;
+    return 0;
+}
+
+/* ---- running ---- */
+
+static bool issue(struct conv_trial *trial, cudnnBackendDescriptor_t plan)
+{
+    struct err err = {0};
+    struct conv_call call = conv_call_of(trial->array, trial->workspace);
+    bool ran = conv_execute(trial->handle, plan, trial->op, trial->clock.stream, &call, &err) ==
+               CUDNN_STATUS_SUCCESS;
+    if (!ran && !trial->refusal[0])
+        snprintf(trial->refusal, sizeof trial->refusal, "%s", err_reason(&err));
+    err_release(&err);
+    return ran;
+}
+
+/* Run @plan once on operands with any contents. */
+static enum conv_verdict conv_trial_run(struct conv_trial *trial, cudnnBackendDescriptor_t plan,
+                                        struct err *err)
+{
+    bool ran = issue(trial, plan);
+    if (fails(cudaStreamSynchronize(trial->clock.stream), "run a plan", err))
+        return CONV_REFUSED;
+    if (!ran)
+        cudaGetLastError(); /* clear it: a refused launch must not be charged to the next call */
+    return ran ? CONV_RIGHT : CONV_REFUSED;
+}
+
+struct run {
+    struct conv_trial *trial;
+    cudnnBackendDescriptor_t plan;
+};
+
+static bool issue_run(void *context)
+{
+    const struct run *run = context;
+    return issue(run->trial, run->plan);
+}
+
+/* conv_clock_time() of @plan.  Infinite: it was refused, or it failed, with an entry in @err. */
+static double conv_trial_time(struct conv_trial *trial, cudnnBackendDescriptor_t plan, int32_t runs,
+                              struct err *err)
+{
+    struct run run = {trial, plan};
+    cudaError_t error;
+    double seconds = conv_clock_time(&trial->clock, issue_run, &run, runs, &error);
+    if (fails(error, "time a plan", err) || !isfinite(seconds))
+        cudaGetLastError();
+    return seconds;
+}
+
+/* Whether the library can issue @plan while its stream is captured. */
+static bool can_be_captured(struct conv_trial *trial, cudnnBackendDescriptor_t plan)
+{
+    cudaGraph_t graph = NULL;
+    if (cudaStreamBeginCapture(trial->clock.stream, cudaStreamCaptureModeThreadLocal) !=
+        cudaSuccess)
+        return false;
+    bool ran = issue(trial, plan);
+    bool ended = cudaStreamEndCapture(trial->clock.stream, &graph) == cudaSuccess;
+    if (graph)
+        cudaGraphDestroy(graph);
+    if (!ran || !ended)
+        cudaGetLastError();
+    return ran && ended;
+}
+
+/* ---- results ---- */
+
+/* Element @index of @array. */
+static cudaError_t read_element(const struct conv_trial *trial, enum conv_array array,
+                                int64_t index, double *value)
+{
+    const enum dtype type = trial->shape.type;
+    const size_t size = (size_t)dtype_size(type);
+    const char *from = trial->array[array];
+    float element = 0, wide;
+    cudaError_t error =
+        cudaMemcpy(&element, from + (size_t)index * size, size, cudaMemcpyDeviceToHost);
+    half_to_float(type, 1, &element, &wide);
+    *value = (double)wide;
+    return error;
+}
+
+/* What one run left.  The array that is written is summed by our own kernel, so that all of it is
+ * looked at where it lies. */
+struct result {
+    double value[CONV_SAMPLES];
+    int32_t count;
+    float sum[SUMS];
+};
+
+/* @right, which is whether @got is near @want; the first that is not is the fault. */
+static bool expect(struct conv_trial *trial, bool right, const char *what, int64_t index,
+                   double got, double want)
+{
+    if (!right && !trial->fault[0])
+        snprintf(trial->fault, sizeof trial->fault, "%s %" PRId64 " is %.9g instead of %.9g", what,
+                 index, got, want);
+    return right;
+}
+
+/* Read what a run left. */
+static cudaError_t read_result(struct conv_trial *trial, struct result *result)
+{
+    const enum conv_array array = conv_written(trial->op);
+    const int64_t rows = conv_elements(&trial->shape, array) / KERNEL_CHANNELS;
+    cudaError_t error = cudaSuccess;
+    for (int32_t i = 0; i < CONV_SAMPLES && error == cudaSuccess; i++)
+        error = read_element(trial, array, trial->sample[i].index, &result->value[i]);
+    result->count = 2 * KERNEL_CHANNELS *
+                    kernel_sums(trial->clock.stream, trial->shape.type, rows, KERNEL_CHANNELS,
+                                trial->array[array], trial->partial);
+    if (error == cudaSuccess)
+        error = cudaGetLastError();
+    if (error == cudaSuccess)
+        error = cudaMemcpyAsync(result->sum, trial->partial,
+                                (size_t)result->count * sizeof *result->sum, cudaMemcpyDeviceToHost,
+                                trial->clock.stream);
+    cudaError_t done = cudaStreamSynchronize(trial->clock.stream);
+    return error == cudaSuccess ? done : error;
+}
+
+/* Fill the result with NaN, run, and read what it left. */
+static enum conv_verdict run_clean(struct conv_trial *trial, cudnnBackendDescriptor_t plan,
+                                   struct result *result, struct err *err)
+{
+    const enum conv_array array = conv_written(trial->op);
+    if (fails(cudaMemsetAsync(trial->array[array], 0xff, (size_t)bytes(trial, array),
+                              trial->clock.stream),
+              "clear a result", err))
+        return CONV_REFUSED;
+    enum conv_verdict verdict = conv_trial_run(trial, plan, err);
+    if (verdict == CONV_RIGHT && fails(read_result(trial, result), "read a result", err))
+        verdict = CONV_REFUSED;
+    return verdict;
+}
+
+/* Whether all of the result was written, samples are right, and another run gave the same bits. */
+static bool looks_right(struct conv_trial *trial, const struct result *first,
+                        const struct result *again)
+{
+    bool right = true;
+    for (int32_t i = 0; i < CONV_SAMPLES && right; i++) {
+        const struct conv_sample *sample = &trial->sample[i];
+        const double got = first->value[i], other = again->value[i];
+        right = expect(trial, conv_is_right(trial->shape.type, sample, got), "element",
+                       sample->index, got, sample->want) &&
+                expect(trial, memcmp(&got, &other, sizeof got) == 0, "another run's element",
+                       sample->index, other, got);
+    }
+    for (int32_t i = 0; i < first->count && right; i++) {
+        const float got = first->sum[i], other = again->sum[i];
+        right = expect(trial, isfinite(got) && memcmp(&got, &other, sizeof got) == 0,
+                       "another run's sum", i, (double)other, (double)got);
+    }
+    return right;
+}
+
+/* What first was wrong with a plan: "element 7 is 1 instead of 2"; if nothing was, why one was not
+ * run, or "". */
+static const char *conv_trial_fault(const struct conv_trial *trial)
+{
+    return trial->fault[0] ? trial->fault : trial->refusal;
+}
+
+/* Run @plan twice over a result of NaN: all of it must be written, samples must agree with the
+ * host's, and both runs with each other, bit for bit: samples, and our own kernel's sums of it all.
+ * The trial must have been opened with
+ * @checked.  An entry in @err: the device failed, and nothing further will work. */
+static enum conv_verdict conv_trial_check(struct conv_trial *trial, cudnnBackendDescriptor_t plan,
+                                          struct err *err)
+{
+    struct result *result = base_alloc(2, sizeof *result);
+    enum conv_verdict verdict = run_clean(trial, plan, &result[0], err);
+    if (verdict == CONV_RIGHT)
+        verdict = run_clean(trial, plan, &result[1], err);
+    if (verdict == CONV_RIGHT && !looks_right(trial, &result[0], &result[1]))
+        verdict = CONV_WRONG;
+    if (verdict == CONV_RIGHT && !can_be_captured(trial, plan))
+        verdict = CONV_REFUSED;
+    free(result);
+    return verdict;
+}
 
 /* The fastest correct engine for a convolution, by trying those that cuDNN offers on the device. */
 

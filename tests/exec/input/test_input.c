@@ -1,6 +1,5 @@
 #include "exec/input/input.h"
 
-#include "exec/input/sampler.h"
 #include "tests/exec/input/fixture.h"
 #include "tests/test.h"
 

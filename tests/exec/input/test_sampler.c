@@ -1,4 +1,4 @@
-#include "exec/input/sampler.h"
+#include "exec/input/input.h"
 
 #include "core/base/base.h"
 #include "tests/test.h"
