@@ -646,6 +646,22 @@ static void count_cut(struct resolved *resolved, const struct scenario *s,
                          resolved->bucket;
 }
 
+static void check_recompute(struct question *q)
+{
+    bool full = q->scenario->parallel.recompute == RECOMPUTE_FULL, any = false;
+    if (q->scenario->parallel.recompute == RECOMPUTE_NONE)
+        return;
+    for (int32_t i = 0; i < q->model->layer_count && !any; i++)
+        any = memory_again(q->model, q->scenario, i) >= 0;
+    if (q->wish->real)
+        blame(q, EXIT_UNAVAILABLE, "parallel.recompute",
+              "devices keep what backward reads; selective and full are for predictions: use --set "
+              "parallel.recompute=none");
+    else if (!any)
+        blame(q, EXIT_DATA, "parallel.recompute", "no effect: %s has no %s", q->model->name,
+              full ? "blocks" : "attention");
+}
+
 /* Layers are shared inside of a node. */
 static void check_parallel(struct question *q, const struct resolved *resolved)
 {
@@ -657,6 +673,7 @@ static void check_parallel(struct question *q, const struct resolved *resolved)
         blame(q, EXIT_UNAVAILABLE, "parallel.sharding",
               "devices train with whole weights and gradients; 2 and 3 are for predictions: use "
               "--set parallel.sharding=1");
+    check_recompute(q);
     if (parts == 1)
         return;
     if (q->wish->real)

@@ -36,6 +36,9 @@ enum overlap {
     OVERLAP_COUNT
 };
 
+/** The words of `parallel.recompute`: what runs forward again before its backward. */
+enum recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_COUNT };
+
 /** The words of `training.phases[].round`: of a global batch that devices cannot share evenly. */
 enum rounding { ROUND_EXACT, ROUND_DOWN, ROUND_UP, ROUND_COUNT };
 
@@ -194,9 +197,10 @@ struct scenario {
         } checkpoint;
     } training;
     struct {
-        int64_t tensor;   /**< ranks that share each layer; 0: none does */
-        bool sequence;    /**< between shared layers each has a part of the positions */
-        int64_t sharding; /**< ZeRO's stage, 1 to 3; 0: none */
+        int64_t tensor;    /**< ranks that share each layer; 0: none does */
+        bool sequence;     /**< between shared layers each has a part of the positions */
+        int64_t sharding;  /**< ZeRO's stage, 1 to 3; 0: none */
+        int32_t recompute; /**< enum recompute */
     } parallel;
     struct {
         int32_t algorithm;        /**< enum algorithm */

@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+static const char *const recompute_names[] = {"none", "selective", "full", NULL};
+static_assert(ARRAY_SIZE(recompute_names) == RECOMPUTE_COUNT + 1, "one word per choice");
 static const char *const dataset_names[] = {"imagenet", NULL};
 const char *const optimizer_names[] = {"sgd",       "lars",    "adamw", "lamb",
                                        "adafactor", "rmsprop", NULL};
@@ -301,6 +303,11 @@ static const struct field scenario_rows[] = {
             "training.optimizer.sharded; 2 the gradients, too; 3 the weights, too, which each "
             "bucket's layers gather before forward and backward (FSDP); 2 and 3 for predictions "
             "only"),
+    WORD(
+        "parallel.recompute", parallel.recompute, "none", recompute_names,
+        "what is computed again before backward and not kept: attention (selective), or each block "
+        "of which the input alone is kept (full), with what devices exchange in it; predictions "
+        "only"),
     WORD("allreduce.algorithm", allreduce.algorithm, "ring", algorithm_names,
          "how gradients are summed over all devices"),
     WORD("allreduce.column_algorithm", allreduce.column_algorithm, "ring", column_algorithm_names,

@@ -4,7 +4,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "core/schedule/memory.h"
 #include "core/schedule/optimizer.h"
 
 int32_t iteration_shards(const struct scenario *scenario, struct grid grid)
@@ -436,6 +438,24 @@ static struct schedule *seal(struct schedule *schedule)
     return schedule;
 }
 
+/* What was not kept, once more: the layers from @first to @last, with what ranks exchange in them.
+ */
+static void add_again(struct schedule *schedule, const struct iteration *it, int32_t first,
+                      int32_t last)
+{
+    for (int32_t i = first; i <= last && first >= 0; i++) {
+        if (it->model->layer[i].exchanged) {
+            add_exchange(schedule, it, i, false);
+            continue;
+        }
+        int32_t id =
+            add_layer(schedule, it, i, COMPUTE_FORWARD, PASS_FORWARD, PASS_FORWARD, NULL, 0);
+        struct step *step = &schedule->step[id];
+        size_t length = strlen(step->name);
+        snprintf(step->name + length, sizeof(step->name) - length, " again");
+    }
+}
+
 /* From the last layer to the first; @exchanges gradients on the way.  While one group of layers
  * runs, the weights of the one before it are gathered; its lowest layer waits for them, since a
  * tensor of it may begin in their buckets.  @return the last step. */
@@ -446,6 +466,7 @@ static int32_t add_backward_pass(struct schedule *schedule, const struct iterati
     int32_t gather = group >= 0 ? list->group[group].gather : -1;
     for (int32_t layer = it->model->layer_count - 1; layer >= 0; layer--) {
         bool lowest = group >= 0 && list->group[group].layer == layer;
+        add_again(schedule, it, memory_again(it->model, it->scenario, layer), layer);
         if (lowest && group > 0)
             gather = list->group[group - 1].gather;
         if (it->model->layer[layer].exchanged) {
@@ -496,9 +517,10 @@ __attribute__((unused)) static bool iteration_check(const struct schedule *sched
     int32_t layers = 0;
     for (int32_t i = 0; i < it->model->layer_count; i++)
         layers += !it->model->layer[i].exchanged;
-    return count[COMPUTE_FORWARD] == passes * layers && count[COMPUTE_LOSS] == passes &&
+    bool again = it->scenario->parallel.recompute != RECOMPUTE_NONE;
+    return (again || count[COMPUTE_FORWARD] == passes * layers) && count[COMPUTE_LOSS] == passes &&
            schedule_find(schedule, ROLE_OPTIMIZER) >= 0 &&
-           count[COMPUTE_BACKWARD_DATA] + count[COMPUTE_BACKWARD_FILTER] >= count[COMPUTE_FORWARD];
+           count[COMPUTE_BACKWARD_DATA] + count[COMPUTE_BACKWARD_FILTER] >= passes * layers;
 }
 
 /* A node with fewer devices than channels, as a baseline may have, has one for each. */

@@ -50,6 +50,11 @@
  * Source: Shoeybi et al. 2019, "Megatron-LM"; Korthikanti et al. 2022, "Reducing activation
  * recomputation in large transformer models".
  *
+ * With parallel.recompute the layers of a block, or its attention, run forward again before their
+ * backward, with what ranks exchange in them; weights are assumed to be gathered by blocks.  What
+ * software computes again by itself (flash attention) is part of its backward.
+ * Source: Korthikanti et al. 2022.
+ *
  * The all-reduces of two buckets never overlap: a torus all-reduce, or what is left of it before a
  * sharded optimizer, ends before the next begins, as on one CUDA stream.
  */

@@ -1,6 +1,7 @@
 #include "core/schedule/memory.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "core/schedule/bucket.h"
 #include "core/schedule/optimizer.h"
@@ -47,27 +48,6 @@ static int64_t kept_bytes(const struct memory_case *of, int32_t index, bool read
     return value * elements * dtype_size((enum dtype)of->scenario->model.compute) + mask;
 }
 
-/* Bytes of a sample: of all values that backward reads, and the gradients of the largest two. */
-static int64_t value_bytes(const struct memory_case *of)
-{
-    const struct model *model = of->model;
-    AUTOFREE bool *read = base_alloc(model->layer_count, sizeof(*read));
-    int64_t sum = 0, first = 0, second = 0;
-    for (int32_t i = 0; i < model->layer_count; i++) {
-        const struct layer *layer = &model->layer[i];
-        for (int32_t k = 0; k < layer->input_count && reads_inputs(layer); k++)
-            if (layer->input[k] >= 0)
-                read[layer->input[k]] = true;
-    }
-    for (int32_t i = 0; i < model->layer_count; i++) {
-        int64_t elements = is_merged(of, i) ? 0 : shape_elements(model->layer[i].out);
-        sum += kept_bytes(of, i, read[i]);
-        second = elements > first ? first : elements > second ? elements : second;
-        first = elements > first ? elements : first;
-    }
-    return sum + (first + second) * dtype_size((enum dtype)of->scenario->model.compute);
-}
-
 /* Bytes of a sample: of words, each score and its gradient once more in fp32. */
 static int64_t loss_bytes(const struct memory_case *of)
 {
@@ -75,6 +55,89 @@ static int64_t loss_bytes(const struct memory_case *of)
     bool words = !model_reads_pictures(model);
     return words * 2 * shape_elements(model_shape(model, model->layer_count - 1)) *
            dtype_size(DTYPE_FP32);
+}
+
+static bool is_again(const struct model *model, const struct scenario *scenario, int32_t index)
+{
+    const struct layer *layer = &model->layer[index];
+    if (scenario->parallel.recompute == RECOMPUTE_SELECTIVE)
+        return model_attends(model, index);
+    return scenario->parallel.recompute == RECOMPUTE_FULL && !strcmp(layer->role, "body") &&
+           strcmp(layer->block, "body") != 0;
+}
+
+/* Whether layers @index and @index + 1 run again together. */
+static bool goes_on(const struct model *model, const struct scenario *scenario, int32_t index)
+{
+    return index + 1 < model->layer_count && is_again(model, scenario, index + 1) &&
+           !strcmp(model->layer[index].block, model->layer[index + 1].block);
+}
+
+int32_t memory_again(const struct model *model, const struct scenario *scenario, int32_t last)
+{
+    int32_t first = last;
+    if (!is_again(model, scenario, last) || goes_on(model, scenario, last))
+        return -1;
+    while (first > 0 && is_again(model, scenario, first - 1) && goes_on(model, scenario, first - 1))
+        first--;
+    return first;
+}
+
+/* What becomes of a layer's value. */
+struct value {
+    bool read;       /* backward of another layer reads it */
+    bool across;     /* by a layer that does not run again with this one, or to run again */
+    int32_t stretch; /* 1 + the last layer of those that run again with this one; 0: it does not */
+};
+
+/* Of all layers; the caller frees them. */
+static struct value *find_values(const struct memory_case *of)
+{
+    const struct model *model = of->model;
+    struct value *value = base_alloc(model->layer_count, sizeof(*value));
+    for (int32_t last = 0; last < model->layer_count; last++) {
+        int32_t first = memory_again(model, of->scenario, last);
+        for (int32_t i = first; first >= 0 && i <= last; i++)
+            value[i].stretch = last + 1;
+    }
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        const struct layer *layer = &model->layer[i];
+        for (int32_t k = 0; k < layer->input_count; k++) {
+            struct value *in = layer->input[k] < 0 ? NULL : &value[layer->input[k]];
+            if (!in)
+                continue;
+            bool enters = value[i].stretch && value[i].stretch != in->stretch;
+            in->read = in->read || reads_inputs(layer) || enters;
+            in->across =
+                in->across || enters || (reads_inputs(layer) && value[i].stretch != in->stretch);
+        }
+    }
+    return value;
+}
+
+/* Bytes of a sample: of all values that backward reads, of the layers that run again at once what
+ * is more than the loss, which is gone by then, and the gradients of the largest two values. */
+static int64_t value_bytes(const struct memory_case *of)
+{
+    const struct model *model = of->model;
+    int32_t size = dtype_size((enum dtype)of->scenario->model.compute);
+    AUTOFREE struct value *value = find_values(of);
+    int64_t sum = 0, first = 0, second = 0, again = 0, most = loss_bytes(of);
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        int64_t elements = is_merged(of, i) ? 0 : shape_elements(model->layer[i].out);
+        if (i == 0 || value[i].stretch != value[i - 1].stretch)
+            again = 0;
+        if (!value[i].stretch)
+            sum += kept_bytes(of, i, value[i].read);
+        else if (value[i].across)
+            sum += elements * size;
+        else
+            again += kept_bytes(of, i, value[i].read);
+        most = again > most ? again : most;
+        second = elements > first ? first : elements > second ? elements : second;
+        first = elements > first ? elements : first;
+    }
+    return sum + most - loss_bytes(of) + (first + second) * size;
 }
 
 /* Of one image, before it is cropped.  The place of decoded pixels fits any file. */

@@ -49,6 +49,11 @@ struct memory_case {
     int64_t batch, micro; /**< images of a device, and those that pass through at once */
 };
 
+/** The first of the layers that run forward again before the backward of layer @last, which is the
+ * last of them: those of a block with parallel.recompute full, of its attention with selective; -1:
+ * none end there. */
+int32_t memory_again(const struct model *model, const struct scenario *scenario, int32_t last);
+
 /** What that takes, without a workspace. */
 struct memory_plan memory_plan(const struct memory_case *of);
 

@@ -194,7 +194,7 @@ class Networks(support.Case):
         job = self.write("shared.yaml", TRAINED.replace("global_batch: 4", "batch_per_device: 1").replace(
             "t1-torus, nodes: 1", "dgx-a100, nodes: 2") % "gpt2" + "parallel: {tensor: 4}\n")
         for words in ((), ("parallel.sequence=true",), ("parallel.tensor=2",), ("allreduce.algorithm=nccl",),
-                      ("allreduce.algorithm=hierarchical",), ("allreduce.algorithm=torus2d",),
+                      ("parallel.recompute=full",), ("allreduce.algorithm=hierarchical",), ("allreduce.algorithm=torus2d",),
                       ("parallel.tensor=8", "model.heads=16"), ("allreduce.channels=all", "training.micro_batch=1",
                                                                 "training.phases.0.batch_per_device=3")):
             words = ["--set=" + word for word in words]
@@ -213,9 +213,12 @@ class Networks(support.Case):
                                ("model.network=toy", "layers of toy are not split"),
                                ("model.network=mixtral-8x7b", "experts are not split yet"),
                                ("parallel.tensor=null", "parallel.sequence=true", "no effect without"),
+                               ("model.network=toy", "parallel.tensor=null", "parallel.recompute=full", "toy has no blocks"),
                                ("cluster.platform=t1-torus", "do not fill a node of 1")):
             self.assertIn(message, self.refused(65, "predict", job, *("--set=" + word for word in words)))
         self.assertIn("parallel.tensor is for predictions", self.refused(69, "train", job, "-n1", "--dry-run"))
+        self.assertIn("parallel.recompute=none", self.refused(69, "train", job, "-n1", "--dry-run",
+                                                              "--set=parallel={recompute: selective}"))
 
     def test_what_never_fits_has_no_more_passes_to_advise(self):
         job = self.write("job.yaml", TRAINED % "llama-3-405b, sequence: 1024")

@@ -463,6 +463,38 @@ TEST(ranks_that_share_layers_exchange_their_values)
     }
 }
 
+/* Full: a block's layers and two of its four exchanges more; selective: products, softmax, dropout.
+ * Source: Korthikanti et al. 2022. */
+TEST(layers_that_are_not_kept_run_again)
+{
+    static const int32_t layers[RECOMPUTE_COUNT] = {
+        [RECOMPUTE_SELECTIVE] = 4, [RECOMPUTE_FULL] = 17};
+    const struct transformer keys = {.tensor = 4};
+    OWN(model) *part = network_open(NULL, "gpt2", 224, 1000, &keys, NULL);
+    for (int32_t how = 0; how < RECOMPUTE_COUNT; how++) {
+        struct scenario scenario = example_scenario();
+        scenario.allreduce.algorithm = ALGORITHM_RING;
+        scenario.parallel.recompute = how;
+        struct iteration it = example_iteration(part, &scenario);
+        it.grid = (struct grid){.columns = 2, .rows = 1, .tensor = 4};
+        it.batch = it.micro_batch = 2;
+        OWN(schedule) *schedule = iteration_build(&it);
+        int64_t bytes = 0, again = 0;
+        assert_int_equal(sum_exchanged(schedule, COLLECTIVE_ALL_REDUCE, &bytes),
+                         (how == RECOMPUTE_FULL ? 6 : 4) * 12 + 2);
+        for (int32_t id = 0; id < schedule->step_count; id++) {
+            const char *name = schedule->step[id].name;
+            if (!strstr(name, " again"))
+                continue;
+            again++;
+            AUTOFREE char *backward =
+                base_format("%.*sbackward-data", (int)(strstr(name, "forward") - name), name);
+            assert_true(id < require_step(schedule, backward));
+        }
+        assert_int_equal(again, 12 * layers[how]);
+    }
+}
+
 TEST(one_rank_communicates_nothing)
 {
     struct scenario scenario = example_scenario();

@@ -164,3 +164,23 @@ TEST(keeps_what_backward_of_a_transformer_reads)
         assert_int_equal(memory_plan(&less).loss, 3 * 2 * 4 * 1024 * 50257);
     }
 }
+
+/* Full: of a layer its input alone, 2 bytes; selective: 34, whatever computes attention.  Source:
+ * as above, equation 6 and table 2. */
+TEST(keeps_less_where_layers_run_again)
+{
+    const int64_t values = 1024 * 768;
+    static const int64_t bytes[RECOMPUTE_COUNT] = {
+        [RECOMPUTE_SELECTIVE] = 34, [RECOMPUTE_FULL] = 2};
+    for (int32_t how = RECOMPUTE_SELECTIVE; how < RECOMPUTE_COUNT; how++) {
+        struct scenario scenario = half_precision();
+        scenario.parallel.recompute = how;
+        int64_t kept[2];
+        for (int32_t k = 0; k < 2; k++) {
+            const struct transformer keys = {.layers = 2 + k};
+            OWN(model) *model = network_open(NULL, "gpt2", 0, 2, &keys, NULL);
+            kept[k] = plan_of(model, &scenario, 1, 3, 3).activations;
+        }
+        assert_int_equal(kept[1] - kept[0], 3 * bytes[how] * values);
+    }
+}
