@@ -24,6 +24,11 @@ struct suffix {
 
 static const struct suffix suffixes[] = {
     {UNIT_NONE, "", 1, 1, ALWAYS},
+    {UNIT_AMOUNT, "", 1, 1, ALWAYS},
+    {UNIT_AMOUNT, "k", 1e3, 1, NEVER},
+    {UNIT_AMOUNT, "M", 1e6, 1, 1e6},
+    {UNIT_AMOUNT, "B", 1e9, 1, 1e9},
+    {UNIT_AMOUNT, "T", 1e12, 1, 1e12},
     {UNIT_FRACTION, "%", 1, 100, ALWAYS},
     {UNIT_FRACTION, "", 1, 1, NEVER},
     {UNIT_BYTES, "B", 1, 1, ALWAYS},
@@ -78,6 +83,7 @@ static const struct {
     const char *noun, *example;
 } units[] = {
     [UNIT_NONE] = {"a number", "0.9"},
+    [UNIT_AMOUNT] = {"an amount", "15T"},
     [UNIT_FRACTION] = {"a fraction", "90 %"},
     [UNIT_BYTES] = {"a size", "4 MiB"},
     [UNIT_BYTES_PER_SECOND] = {"a bandwidth", "25 GB/s"},

@@ -16,6 +16,7 @@
 /** What a number measures. */
 enum unit {
     UNIT_NONE,               /**< a plain number, no suffix allowed */
+    UNIT_AMOUNT,             /**< "15T", "300B" (1e9), "20M", "5k" or a plain number */
     UNIT_FRACTION,           /**< "2 %" or 0.02 */
     UNIT_BYTES,              /**< B kB MB GB TB KiB MiB GiB TiB */
     UNIT_BYTES_PER_SECOND,   /**< B/s kB/s MB/s GB/s TB/s KiB/s MiB/s GiB/s kb/s Mb/s Gb/s Tb/s */

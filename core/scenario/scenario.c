@@ -1,5 +1,6 @@
 #include "core/scenario/scenario.h"
 
+#include <math.h>
 #include <sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,18 +19,32 @@ static void resolve_dataset(struct scenario *scenario)
     scenario->training.validation_images = 50000;
 }
 
-/* Epochs of phases whose length is given in samples or tokens; 0 where those of a sample lack. */
+/* The length of @phase if it is given in samples or tokens, else 0. */
+static double phase_samples(const struct scenario *scenario, const struct scenario_phase *phase)
+{
+    double tokens = (double)scenario_tokens(scenario);
+    return phase->tokens > 0 && tokens > 0 ? phase->tokens / tokens : phase->samples;
+}
+
+/* Epochs of phases whose length is given in samples or tokens.  Where all are and no data set is
+ * given, all together are one epoch. */
 static void resolve_phases(struct scenario *scenario)
 {
     struct scenario_phase *phase = scenario->training.phase.item;
-    double images = (double)scenario->training.train_images;
-    double tokens = (double)scenario_tokens(scenario);
-    for (int32_t i = 0; i < scenario->training.phase.count && images > 0; i++) {
-        if (phase[i].samples > 0)
-            phase[i].epochs = phase[i].samples / images;
-        else if (phase[i].tokens > 0 && tokens > 0)
-            phase[i].epochs = phase[i].tokens / tokens / images;
+    double samples = 0;
+    bool all = true;
+    for (int32_t i = 0; i < scenario->training.phase.count; i++) {
+        samples += phase_samples(scenario, &phase[i]);
+        all = all && phase_samples(scenario, &phase[i]) > 0;
+        if (phase[i].micro_batch && !scenario->training.micro_batch)
+            scenario->training.micro_batch = phase[i].micro_batch;
     }
+    if (all && !scenario->training.train_images)
+        scenario->training.train_images = (int64_t)fmax(1, round(fmin(samples, 1e15)));
+    double images = (double)scenario->training.train_images;
+    for (int32_t i = 0; i < scenario->training.phase.count && images > 0; i++)
+        if (phase_samples(scenario, &phase[i]) > 0)
+            phase[i].epochs = phase_samples(scenario, &phase[i]) / images;
 }
 
 int32_t scenario_sharding(const struct scenario *scenario)

@@ -50,6 +50,7 @@ struct scenario_phase {
     int64_t global_batch;     /**< images of all devices per step; 0: batch_per_device is given */
     int32_t round;            /**< enum rounding, of global_batch */
     int64_t nodes;            /**< that take part; 0: those of the cluster */
+    int64_t micro_batch;      /**< as training.micro_batch; 0: that decides */
 };
 
 /** From an epoch on, the learning rate is this much of the start's. */

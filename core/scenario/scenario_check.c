@@ -215,6 +215,28 @@ static int check_batch(const struct scenario *scenario, int32_t index, const str
     return result;
 }
 
+/* It may be given beside the batch, but is one for all. */
+static int check_micro_batch(const struct scenario *scenario, int32_t index,
+                             const struct node *root, struct err *err)
+{
+    const struct scenario_phase *phase =
+        (const struct scenario_phase *)scenario->training.phase.item + index;
+    AUTOFREE char *key = base_format("training.phases.%d.micro_batch", index);
+    if (!phase->micro_batch)
+        return 0;
+    if (given(root, "training.micro_batch"))
+        return origin_error(given(root, key), err, "no effect beside training.micro_batch");
+    if (scenario->training.accumulate > 0)
+        return origin_error(given(root, key), err,
+                            "no effect beside training.accumulate, whose passes are of "
+                            "batch_per_device images");
+    if (phase->micro_batch != scenario->training.micro_batch)
+        return origin_error(given(root, key), err,
+                            "micro_batch must be the same in each phase, here %lld",
+                            (long long)scenario->training.micro_batch);
+    return 0;
+}
+
 static int check_phase(const struct scenario *scenario, int32_t index, const struct node *root,
                        struct err *err)
 {
@@ -234,12 +256,24 @@ static int check_phase(const struct scenario *scenario, int32_t index, const str
         result = origin_error(given(root, nodes), err,
                               "the last phase takes cluster.nodes, to which throughput and "
                               "efficiency refer; give the number there");
-    return result | check_batch(scenario, index, root, err);
+    return result | check_batch(scenario, index, root, err) |
+           check_micro_batch(scenario, index, root, err);
+}
+
+static int check_dataset(const struct scenario *scenario, const struct node *root, struct err *err)
+{
+    const struct origin *dataset = given(root, "training.dataset");
+    if (scenario->training.train_images || scenario->training.phase.count == 0)
+        return 0;
+    return origin_error(dataset ? dataset : given(root, "training"), err,
+                        "missing key 'training.dataset%s', which counts epochs; phases in samples "
+                        "or tokens do not need it",
+                        dataset ? ".train_images" : "");
 }
 
 static int check_training(const struct scenario *scenario, const struct node *root, struct err *err)
 {
-    int result = 0;
+    int result = check_dataset(scenario, root, err);
     for (int32_t i = 0; i < scenario->training.phase.count; i++)
         result |= check_phase(scenario, i, root, err);
     double epochs = total_epochs(scenario);
@@ -361,7 +395,7 @@ static int check_execution(const struct scenario *scenario, const struct node *r
                    "a source of JPEG files (imagefolder, webdataset)", root, err) |
         check_pair(true, scenario->training.batch_norm.statistics == BN_STATISTICS_RUNNING,
                    "training.batch_norm.momentum", "statistics: running", root, err);
-    if (scenario->training.accumulate > 0 && scenario->training.micro_batch > 0)
+    if (scenario->training.accumulate > 0 && given(root, "training.micro_batch"))
         result = origin_error(given(root, "training.micro_batch"), err,
                               "no effect beside training.accumulate, whose passes are of "
                               "batch_per_device images");

@@ -50,15 +50,17 @@ static const struct field phase_rows[] = {
     REAL("epochs", epochs, UNIT_EPOCHS, "", 0, 1e6,
          "length of the phase in passes over the training images, more than 0; of the last "
          "phase training.target may decide it"),
-    REAL("samples", samples, UNIT_NONE, "", 0, 1e18,
+    REAL("samples", samples, UNIT_AMOUNT, "", 0, 1e18,
          "length of the phase in samples, instead of epochs"),
-    REAL("tokens", tokens, UNIT_NONE, "", 0, 1e18,
+    REAL("tokens", tokens, UNIT_AMOUNT, "", 0, 1e18,
          "length of the phase in tokens of model.tokens or model.sequence a sample, instead of "
-         "epochs"),
+         "epochs: 15T, 300B"),
     INTEGER("batch_per_device", batch_per_device, "", 1, 1e6,
             "images each device takes per step, or per pass of training.accumulate"),
     INTEGER("global_batch", global_batch, "", 1, 1e9,
             "images all devices together take per step, instead of batch_per_device"),
+    INTEGER("micro_batch", micro_batch, "", 1, 1e6,
+            "training.micro_batch beside the batch; the same in each phase"),
     WORD("round", round, "exact", rounding_names,
          "of a global_batch that the devices cannot share evenly: exact refuses it, down and up "
          "train the nearest one below or above that they can"),
@@ -168,10 +170,11 @@ static const struct field scenario_rows[] = {
     REAL("cluster.speed", cluster.speed, UNIT_FRACTION, "1", 0.01, 10,
          "how fast devices compute, relative to what the device file and its software say; "
          "predictions only"),
-    ROW("training.dataset", training.dataset, REQUIRED,
-        "a known data set, or a mapping with its numbers of images", .kind = FIELD_TEXT,
-        .words = dataset_names),
-    INTEGER("training.dataset.train_images", training.train_images, REQUIRED, 1, 1e12,
+    ROW("training.dataset", training.dataset, "",
+        "a known data set, or a mapping with its numbers of images; not needed where the length of "
+        "each phase is given in samples or tokens, all of which are then one epoch",
+        .kind = FIELD_TEXT, .words = dataset_names),
+    INTEGER("training.dataset.train_images", training.train_images, "", 1, 1e12,
             "images in one epoch"),
     INTEGER("training.dataset.validation_images", training.validation_images, "0", 0, 1e12,
             "images in one evaluation"),

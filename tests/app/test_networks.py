@@ -181,6 +181,22 @@ class Networks(support.Case):
                                (("model.sequence=null",), "tokens need those of a sample")):
             self.assertIn(message, self.refused(65, "predict", job, *("--set=" + word for word in words)))
 
+    def test_a_length_in_tokens_needs_no_data_set(self):
+        """300M tokens of 128 in each of two phases: twice 2343750 samples, which are one epoch."""
+        job = self.write("long.yaml", TRAINED.replace("  dataset: {source: procedural, train_images: 12}\n", "").replace(
+            "{epochs: 1, global_batch: 4}", "{tokens: 300M, global_batch: 8, micro_batch: 2}, {tokens: 0.3B, global_batch: 4}")
+            % "bert-base, sequence: 128")
+        phases = answer("predict", job, "-banalytic")["phases"]
+        self.assertEqual([(phase["epochs"], phase["steps"]) for phase in phases], [(0.5, 292969), (0.5, 585938)])
+        passes = [step for step in answer("show", "schedule", job, "--phase=1")["steps"] if step["name"] == "loss"]
+        self.assertEqual(len(passes), 8 // 2)
+        for words, message in ((("training.micro_batch=2",), "no effect beside training.micro_batch"),
+                               (("training.accumulate=2",), "no effect beside training.accumulate"),
+                               (("training.phases.1.micro_batch=1",), "the same in each phase, here 2"),
+                               (("training.phases.1.tokens=null", "training.phases.1.epochs=1"),
+                                "long.yaml:5:3: error: missing key 'training.dataset', which counts epochs")):
+            self.assertIn(message, self.refused(65, "predict", job, *("--set=" + word for word in words)))
+
     def test_jobs_of_any_network_are_drafted(self):
         """Files and sequences say their own size."""
         for network in (self.write("small.yaml", SMALL), "bert-large", "efficientnet-b0"):

@@ -36,6 +36,8 @@ TEST(reads_every_unit_into_si)
     assert_true(parsed(UNIT_FLOPS, "125 TFLOP/s") == 125e12);
     assert_true(parsed(UNIT_FRACTION, "2 %") == 0.02);
     assert_true(parsed(UNIT_FRACTION, "0.02") == 0.02);
+    assert_true(parsed(UNIT_AMOUNT, "15T") == 15e12 && parsed(UNIT_AMOUNT, "300 B") == 300e9);
+    assert_true(parsed(UNIT_AMOUNT, "2.5M") == 2.5e6 && parsed(UNIT_AMOUNT, "64e3") == 64e3);
     assert_true(parsed(UNIT_EPOCHS, "1 epochs") == 1);
     assert_true(parsed(UNIT_EPOCHS, "0") == 0);
     assert_true(parsed(UNIT_IMAGES_PER_SECOND, "350 images/s") == 350);
@@ -125,6 +127,8 @@ TEST(prints_with_a_readable_prefix)
     printed(UNIT_FLOPS, 125e12, "125 TFLOP/s");
     printed(UNIT_FRACTION, 0.9162, "91.62 %");
     printed(UNIT_IMAGES_PER_SECOND, 1731482.4, "1731482 images/s");
+    printed(UNIT_AMOUNT, 15e12, "15 T");
+    printed(UNIT_AMOUNT, 64000, "64000");
     printed(UNIT_EPOCHS, 90, "90 epochs");
     printed(UNIT_NONE, NAN, "-");
 }
