@@ -89,6 +89,8 @@ struct device {
                                             at least the sum; optional */
     struct quantity jitter;            /**< coefficient of variation of its step time; optional */
     int64_t compute_capability;        /**< of CUDA: 10 * major + minor; 0: unknown or no CUDA */
+    int64_t multiprocessors;           /**< that a matrix product keeps busy if it has as many
+                                            tiles; 0: not given */
     int64_t pcie;                      /**< generation of its slot of 16 lanes; 0: not given */
     struct {
         int32_t kind;              /**< enum device_links */

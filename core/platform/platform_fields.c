@@ -213,6 +213,10 @@ static const struct field device_rows[] = {
              "coefficient of variation of its step time, where noise.compute_cv does not say one"),
     COUNTED("compute_capability", device, compute_capability, OPTIONAL, 200,
             "of a device that runs CUDA: 10 * major + minor"),
+    COUNTED(
+        "multiprocessors", device, multiprocessors, OPTIONAL, 1e5,
+        "of the device, all of which a matrix product of many tiles keeps busy; without it small "
+        "products are as fast as large ones"),
     ROW("pcie", device, pcie, OPTIONAL,
         "generation of its PCI Express slot of 16 lanes, for 'foretrain new platform'",
         .kind = FIELD_INTEGER, .minimum = 3, .maximum = 7),

@@ -102,6 +102,8 @@ static int32_t add_layer(struct schedule *schedule, const struct iteration *it, 
     bool attends = it->merges.attention && model_attends(it->model, index);
     if (attends)
         step.compute.kernel = KERNEL_ATTENTION;
+    else
+        step.compute.product = layer_product(layer, from, it->batch);
     for (enum pass pass = from; pass <= to; pass++) {
         bool merged = model_merged_bytes(it->model, index, pass, it->merges, 1) >= 0;
         if (!merged || (attends && layer->op == LAYER_SOFTMAX)) /* attention's own */

@@ -311,6 +311,28 @@ int64_t layer_flops(const struct layer *layer, enum pass pass)
     return pass == PASS_BACKWARD_DATA && layer->first ? 0 : 2 * layer_multiply_adds(layer);
 }
 
+struct matrix_product layer_product(const struct layer *layer, enum pass pass, int64_t batch)
+{
+    if (layer_kernel(layer) != KERNEL_GEMM)
+        return (struct matrix_product){0};
+    int64_t elements = shape_elements(layer->out);
+    if (layer->op == LAYER_MATMUL) {
+        int64_t width = layer->out.width, lengths = width | layer->inner;
+        return (struct matrix_product){batch * elements / width, width, layer->inner,
+                                       lengths & -lengths};
+    }
+    int64_t out = layer->out.channels, in = layer_weights(layer) / out, lengths = in | out;
+    int64_t positions = batch * (elements / out), aligned = lengths & -lengths;
+    switch (pass) {
+    case PASS_FORWARD:
+        return (struct matrix_product){positions, out, in, aligned};
+    case PASS_BACKWARD_DATA:
+        return (struct matrix_product){positions, in, out, aligned};
+    default:
+        return (struct matrix_product){out, in, positions, aligned};
+    }
+}
+
 int64_t model_flops(const struct model *model, enum pass pass)
 {
     int64_t sum = 0;

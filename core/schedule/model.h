@@ -108,6 +108,13 @@ struct shape {
 
 enum { LAYER_INPUTS = 64, LAYER_NAME = 72 };
 
+/** A matrix product of @rows x @terms by @terms x @columns. */
+struct matrix_product {
+    int64_t rows, columns, terms;
+    int64_t aligned; /**< elements: the largest power of two that divides the length of each row in
+                          memory */
+};
+
 /** One layer.  Its value is its output after the residual add and the ReLU that it carries. */
 struct layer {
     enum layer_op op;
@@ -223,6 +230,10 @@ bool layer_has_arithmetic(const struct layer *layer);
 /** FLOP of one layer and pass, per image; 0 for layers without matrix arithmetic.  A matrix product
  * has both of its gradients, and another kind twice its FLOP, in PASS_BACKWARD_DATA. */
 int64_t layer_flops(const struct layer *layer, enum pass pass);
+
+/** What it multiplies in @pass for @batch images; terms 0: it is not of KERNEL_GEMM.  Both
+ * gradients of a matrix product are as its forward. */
+struct matrix_product layer_product(const struct layer *layer, enum pass pass, int64_t batch);
 
 /** Sum of layer_flops(). */
 int64_t model_flops(const struct model *model, enum pass pass);

@@ -109,8 +109,9 @@ struct step {
             int32_t exchanges;       /**< of batch norm's sums with a device of the same node */
             int64_t flops;           /**< [FLOP] */
             int64_t bytes;           /**< memory traffic [bytes] */
-            int64_t amount;          /**< images of the pass; parameters of the optimizer */
-            char shape[64];          /**< of the layer, as layer_describe() writes it */
+            struct matrix_product product; /**< of KERNEL_GEMM; terms 0: not known */
+            int64_t amount;                /**< images of the pass; parameters of the optimizer */
+            char shape[64];                /**< of the layer, as layer_describe() writes it */
         } compute;
         struct {
             enum collective_op op;

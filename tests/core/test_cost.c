@@ -103,6 +103,38 @@ TEST(a_slower_device_never_takes_less_time)
     }
 }
 
+/* By hand, with the constants that experiments/04_gpu/products.py fits. */
+TEST(a_matrix_product_is_as_fast_as_its_shape_allows)
+{
+    struct device rated = device;
+    rated.rated = true;
+    rated.sustained.value = 1;
+    rated.multiprocessors = 100;
+    rated.compute_capability = 90;
+    rated.rate[DTYPE_FP16][KERNEL_GEMM] = (struct kind_rate){1, 1};
+    const struct {
+        struct matrix_product product;
+        int32_t capability;
+        double part;
+    } row[] = {
+        {{0}, 90, 1},
+        {{12800, 1280, 910, 8}, 90, 0.91},
+        {{12800, 1280, 910, 4}, 90, 0.91 * 0.346},
+        {{12800, 1280, 910, 2}, 90, 0.91 * 0.346},
+        {{12800, 1280, 910, 1}, 90, 0.91 * 0.166},
+        {{12800, 1280, 910, 1}, 80, 0.91}, /* not measured */
+        {{12801, 1280, 910, 8}, 90, 0.91 * 12801 / 12928},
+        {{128, 128, 910, 8}, 90, 0.91 * 4 / (100 * 1.21)},
+        {{128, 128, 409600, 8}, 90, 409600.0 / 409690},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+        struct step step = compute(0, 50000000000, 0);
+        step.compute.product = row[i].product;
+        rated.compute_capability = row[i].capability;
+        assert_same(cost_compute(&rated, &step), 1e-3 / row[i].part);
+    }
+}
+
 TEST(an_exchange_of_sums_costs_the_same_on_any_device)
 {
     struct device fast = device;

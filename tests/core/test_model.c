@@ -322,6 +322,28 @@ TEST(knows_branches_from_inputs_not_from_the_order)
     assert_int_equal(layer[last].reader, -1);
 }
 
+static void assert_product(struct matrix_product by, int64_t rows, int64_t columns, int64_t terms,
+                           int64_t aligned)
+{
+    assert_int_equal(by.rows, rows);
+    assert_int_equal(by.columns, columns);
+    assert_int_equal(by.terms, terms);
+    assert_int_equal(by.aligned, aligned);
+}
+
+TEST(knows_which_matrices_it_multiplies)
+{
+    struct layer layer = {
+        .op = LAYER_CONVOLUTION, .in = {48, 7, 7}, .out = {20, 7, 7}, .kernel = 1, .stride = 1};
+    assert_product(layer_product(&layer, PASS_FORWARD, 2), 98, 20, 48, 4);
+    assert_product(layer_product(&layer, PASS_BACKWARD_DATA, 2), 98, 48, 20, 4);
+    assert_product(layer_product(&layer, PASS_BACKWARD_FILTER, 2), 20, 48, 98, 4);
+    layer = (struct layer){.op = LAYER_MATMUL, .out = {3, 10, 10}, .inner = 16};
+    assert_product(layer_product(&layer, PASS_FORWARD, 2), 60, 10, 16, 2);
+    layer = (struct layer){.op = LAYER_GELU, .in = {48, 7, 7}, .out = {48, 7, 7}};
+    assert_product(layer_product(&layer, PASS_FORWARD, 2), 0, 0, 0, 0);
+}
+
 /* One head of attention over 4 positions of 6 features, by hand; 1 byte for each value. */
 TEST(counts_kinds_for_predictions_by_hand)
 {
