@@ -107,13 +107,9 @@ static void comparison_add(struct comparison *comparison, const char *path,
 /* Of the phase that needs most. */
 static double find_memory(const struct prediction *prediction)
 {
-    const struct job *job = &prediction->job;
     int64_t most = 0;
-    for (int32_t i = 0; i < job_phases(job); i++) {
-        const struct phase *phase = &prediction->result.plan.phase[i];
-        struct memory_plan plan = memory_plan(&(struct memory_case){
-            job->part, &job->scenario, platform_device(job->platform)->merges, job->resolved.shards,
-            phase->batch_per_device, phase->micro_batch});
+    for (int32_t i = 0; i < job_phases(&prediction->job); i++) {
+        struct memory_plan plan = prediction_memory(prediction, i);
         most = memory_total(&plan) > most ? memory_total(&plan) : most;
     }
     return (double)most;

@@ -171,6 +171,28 @@ static double least_of(const struct prediction *p)
     return prediction_seconds(p, step, 0);
 }
 
+/* FLOP of the network's layers over what devices could do; of causal attention half of the
+ * products counts. */
+static void find_use(struct prediction *prediction)
+{
+    struct result *result = &prediction->result;
+    const struct model *model = prediction->job.model;
+    double all = 0, attention = 0;
+    for (int32_t i = 0; i < model->layer_count; i++)
+        for (enum pass pass = 0; pass < PASS_COUNT; pass++) {
+            double flops = (double)layer_flops(&model->layer[i], pass);
+            bool attends = model->layer[i].op == LAYER_MATMUL && model_attends(model, i);
+            all += flops;
+            attention += attends ? flops : 0;
+        }
+    double peak = platform_device(prediction->job.platform)
+                      ->peak[prediction->job.scenario.model.compute]
+                      .value;
+    double most = (double)result->devices * peak / result->images_per_s;
+    result->use = all / most;
+    result->use_causal = (all - attention / 2) / most;
+}
+
 /* What tables of many jobs have, too. */
 static void sum_up(struct prediction *prediction)
 {
@@ -183,6 +205,10 @@ static void sum_up(struct prediction *prediction)
     result->devices = grid_ranks(last->point.grid);
     result->step = task_breakdown(last);
     result->images_per_s = images_per_s(last);
+    result->memory = prediction_memory(prediction, job_phases(job) - 1);
+    result->memory_total = memory_total(&result->memory);
+    result->device_memory = (int64_t)platform_device(job->platform)->memory.value;
+    find_use(prediction);
     compare(prediction);
     prediction->least = least_of(prediction);
 }

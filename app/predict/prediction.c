@@ -97,6 +97,18 @@ struct usage prediction_usage(const struct prediction *prediction)
         {result->train_likely.low, result->time_to_train_s, result->train_likely.high}};
 }
 
+struct memory_plan prediction_memory(const struct prediction *prediction, int32_t index)
+{
+    const struct job *job = &prediction->job;
+    const struct phase *phase = &job->resolved.plan.phase[index];
+    const struct device *device = platform_device(job->platform);
+    struct memory_plan plan = memory_plan(
+        &(struct memory_case){job->part, &job->scenario, device->merges, job->resolved.shards,
+                              phase->batch_per_device, phase->micro_batch});
+    plan.workspace = device->compute_capability > 0 ? memory_workspace(job->part) : 0;
+    return plan;
+}
+
 int prediction_open(struct prediction *prediction, const char *path,
                     const struct predict_options *options, const struct draw *draw, struct err *err)
 {

@@ -51,6 +51,9 @@ struct usage prediction_usage(const struct prediction *prediction);
 /** The task of the last phase, to which step time, images/s and the sentence refer. */
 const struct task *prediction_last(const struct prediction *prediction);
 
+/** What phase @index takes of a device's memory. */
+struct memory_plan prediction_memory(const struct prediction *prediction, int32_t index);
+
 void prediction_release(struct prediction *prediction);
 
 /* ---- failures ---- */

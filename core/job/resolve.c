@@ -613,7 +613,7 @@ static int32_t find_shards(const struct question *q, const struct resolved *reso
 static int64_t find_most_images(const struct question *q, int32_t shards)
 {
     const struct device *device = platform_device(q->platform);
-    int64_t workspace = device->compute_capability > 0 ? MEMORY_WORKSPACE_LIMIT : 0;
+    int64_t workspace = device->compute_capability > 0 ? memory_workspace(q->model) : 0;
     const struct memory_case of = {q->model, q->scenario, device->merges, shards, 1, 1};
     return memory_largest_batch(&of, workspace, 0, (int64_t)device->memory.value);
 }

@@ -98,6 +98,7 @@ struct shown {
     double samples_per_s; /* or images_per_s; the other is NAN */
     struct interval samples_likely;
     double tokens_per_s;  /* NAN: of pictures */
+    double tokens_each;   /* of a device */
     struct scaling first; /* what a scenario that fixes the global batch asks for first */
     const char *scaling, *recipe;
     struct shown_phase *phase; /* (phases) owned */
@@ -158,6 +159,28 @@ static const struct answer_column result_rows[] = {
            .help = "in place of images_per_s, where the input is no picture"),
     COLUMN("tokens_per_s", tokens_per_s, .absent = true,
            .help = "of samples without padding, where the input is no picture"),
+    COLUMN("tokens_per_s_per_device", tokens_each, .absent = true,
+           .help = "tokens_per_s over devices"),
+    COLUMN(
+        "mfu", result.use, .absent = true,
+        .help =
+            "FLOP of forward and backward, with the products of full attention, over the peak of "
+            "the devices, where the input is no picture; what is computed again does not count"),
+    COLUMN("mfu_causal", result.use_causal, .absent = true,
+           .help = "mfu with half of the products of attention"),
+    COLUMN("memory.weights_bytes", result.memory.weights,
+           .help = "of a device in the last phase: masters, and the copy to compute with"),
+    COLUMN("memory.gradients_bytes", result.memory.gradients, .help = "of the weights"),
+    COLUMN("memory.optimizer_bytes", result.memory.momentum, .help = "state of the optimizer"),
+    COLUMN("memory.activations_bytes", result.memory.activations,
+           .help = "values that backward reads, and the gradients of two"),
+    COLUMN("memory.loss_bytes", result.memory.loss,
+           .help = "scores of words and gradients in fp32"),
+    COLUMN("memory.input_bytes", result.memory.input, .help = "batches read ahead and in use"),
+    COLUMN("memory.workspace_bytes", result.memory.workspace, .help = "of libraries, at most"),
+    COLUMN("memory.total_bytes", result.memory_total,
+           .help = "together, without libraries' code and buffers of communication"),
+    COLUMN("memory.device_bytes", result.device_memory, .help = "memory of the device"),
     COLUMN("scaling_efficiency", first.efficiency, LIKELY(first.likely),
            .help = "images/s per device over the baseline's"),
     COLUMN("baseline.devices", first.devices, .help = "devices of the baseline"),
@@ -221,12 +244,13 @@ static void turn_into_samples(struct shown *shown)
     shown->samples_per_s = result->images_per_s;
     shown->samples_likely = result->images_likely;
     shown->tokens_per_s = NAN;
-    if (result->images_unit == UNIT_SAMPLES_PER_SECOND)
+    if (result->images_unit == UNIT_SAMPLES_PER_SECOND) {
         shown->tokens_per_s = result->images_per_s * (double)result->scenario->model.tokens;
-    if (result->images_unit == UNIT_SAMPLES_PER_SECOND)
         result->images_per_s = NAN;
-    else
-        shown->samples_per_s = NAN;
+    } else {
+        shown->samples_per_s = result->use = result->use_causal = NAN;
+    }
+    shown->tokens_each = shown->tokens_per_s / result->devices;
 }
 
 static void add_target(struct shown *shown)
@@ -344,14 +368,36 @@ static void print_target(struct text *out, const struct result *result)
     toll_print(out, &result->toll);
 }
 
+static void print_memory(struct text *out, const struct result *result)
+{
+    const struct memory_plan *plan = &result->memory;
+    const struct {
+        const char *name;
+        int64_t bytes;
+    } part[] = {
+        {"  weights", plan->weights},    {"  gradients", plan->gradients},
+        {"  optimizer", plan->momentum}, {"  activations", plan->activations},
+        {"  loss", plan->loss},          {"  input, workspace", plan->input + plan->workspace}};
+    AUTOFREE char *of = base_format("of %s", unit_text(UNIT_BYTES, (double)result->device_memory));
+    report_row(out, "memory of a device", UNIT_BYTES, (double)result->memory_total, of);
+    for (size_t i = 0; i < ARRAY_SIZE(part); i++)
+        report_row(out, part[i].name, UNIT_BYTES, (double)part[i].bytes, "");
+}
+
 static void print_totals(struct text *out, const struct result *result)
 {
     enum unit unit = result->images_unit;
     print_likely(out, "throughput", unit, result->images_per_s, result->images_likely, "");
     int64_t tokens = result->scenario->model.tokens;
     if (unit == UNIT_SAMPLES_PER_SECOND && tokens > 1) {
-        AUTOFREE char *each = base_format("tokens/s, %" PRId64 " a sample", tokens);
-        report_row(out, "  in tokens", UNIT_NONE, result->images_per_s * (double)tokens, each);
+        double rate = result->images_per_s * (double)tokens;
+        AUTOFREE char *each = base_format("tokens/s, %" PRId64 " a sample; %s a device", tokens,
+                                          unit_text(UNIT_NONE, rate / result->devices));
+        report_row(out, "  in tokens", UNIT_NONE, rate, each);
+        AUTOFREE char *causal = base_format("of the peak (MFU), full attention; causal %s",
+                                            unit_text(UNIT_FRACTION, result->use_causal));
+        report_row(out, "  in FLOP", UNIT_FRACTION, result->use, causal);
+        print_memory(out, result);
     }
     if (result->strong.batch)
         print_scaling(out, "scaling efficiency", "strong", &result->strong, unit);

@@ -13,6 +13,7 @@
 #include "core/report/exchanges.h"
 #include "core/report/toll.h"
 #include "core/scenario/phase.h"
+#include "core/schedule/memory.h"
 
 /** The link kind that limits collectives along @axis: highest load over bandwidth when all ranks
  * send at once.  Where another kind would limit them as soon as that one is twice as fast, @beside
@@ -54,16 +55,20 @@ struct result {
     double images_per_s;         /**< of the last phase */
     enum unit images_unit;       /**< UNIT_SAMPLES_PER_SECOND where they are no pictures */
     struct interval images_likely;
-    struct scaling weak;     /**< of the same number of images on each device */
-    struct scaling strong;   /**< of the same global batch, where the scenario fixes that; else
-                                  batch is 0 */
-    struct plan plan;        /**< (phase_count) phases; borrowed */
-    double *phase_step_time; /**< (phase_count) [s] */
-    double evaluation_s;     /**< all evaluations together */
-    double startup_s;        /**< as the scenario states it */
-    double time_to_train_s;  /**< all steps, evaluations, the start-up and the toll; with a target
-                                  of the mean epochs, with failures expected */
-    struct toll toll;        /**< of failures and checkpoints */
+    double use, use_causal;    /**< of the devices' peak (MFU), by all or causal attention */
+    struct memory_plan memory; /**< of a device in the last phase */
+    int64_t memory_total;      /**< of the same */
+    int64_t device_memory;     /**< that it has [bytes] */
+    struct scaling weak;       /**< of the same number of images on each device */
+    struct scaling strong;     /**< of the same global batch, where the scenario fixes that; else
+                                    batch is 0 */
+    struct plan plan;          /**< (phase_count) phases; borrowed */
+    double *phase_step_time;   /**< (phase_count) [s] */
+    double evaluation_s;       /**< all evaluations together */
+    double startup_s;          /**< as the scenario states it */
+    double time_to_train_s;    /**< all steps, evaluations, the start-up and the toll; with a target
+                                    of the mean epochs, with failures expected */
+    struct toll toll;          /**< of failures and checkpoints */
     struct interval train_likely;
     struct to_target to_target; /**< if the scenario has a target */
     struct bill bill;           /**< of the time to train; file NULL: not priced */

@@ -219,6 +219,14 @@ struct memory_plan memory_plan(const struct memory_case *of)
     return plan;
 }
 
+int64_t memory_workspace(const struct model *model)
+{
+    for (int32_t i = 0; i < model->layer_count; i++)
+        if (model->layer[i].op <= LAYER_TRANSPOSED && model->layer[i].kernel > 1)
+            return MEMORY_WORKSPACE_LIMIT;
+    return 32 * 1024 * 1024;
+}
+
 bool memory_check(const struct memory_plan *plan)
 {
     return plan->weights > 0 && plan->gradients > 0 && plan->momentum > 0 && plan->input >= 0 &&

@@ -54,6 +54,11 @@ struct memory_case {
  * none end there. */
 int32_t memory_again(const struct model *model, const struct scenario *scenario, int32_t last);
 
+/** Workspace of libraries on a GPU that trains @model [bytes]: the limit if a window of
+ * convolutions is wider than one value, else that of cuBLAS.  Source: PyTorch,
+ * CUBLAS_WORKSPACE_CONFIG: 8 MiB, on Hopper 32. */
+int64_t memory_workspace(const struct model *model);
+
 /** What that takes, without a workspace. */
 struct memory_plan memory_plan(const struct memory_case *of);
 

@@ -188,6 +188,9 @@ TEST(names_the_links_that_limit_an_axis)
 static struct result example(const struct scenario *scenario)
 {
     struct result result = {.scenario = scenario,
+                            .memory = {1, 2, 3, 4, 5, 6, 7},
+                            .memory_total = 28,
+                            .device_memory = 80,
                             .platform = base_copy("abci"),
                             .sha256 = "0123abcd",
                             .schedule_hash = UINT64_C(0xfedcba9876543210),
@@ -336,6 +339,11 @@ static const char *const json_parts[] = {
     "'exposed_row_s': 0.001, 'exposed_column_s': 0.029999999999999999, 'slowed_s': 0.0, ",
     "'slower_ranks_s': 0.01, 'input_wait_s': 0.0, 'other_s': 0.0089999999999999993}, ",
     "'images_per_s': 348160.0, 'images_per_s_low': 300000.0, 'images_per_s_high': 400000.0, ",
+    "'memory': {'weights_bytes': 1, 'gradients_bytes': 2, 'optimizer_bytes': 3, "
+    "'activations_bytes': "
+    "4, 'loss_bytes': 5, 'input_bytes': 6, 'workspace_bytes': 7, 'total_bytes': 28, "
+    "'device_bytes': "
+    "80}, ",
     "'scaling_efficiency': 0.91620000000000001, 'scaling_efficiency_low': 0.875, ",
     "'scaling_efficiency_high': 0.94999999999999996, ",
     "'baseline': {'devices': 4, 'batch_per_device': 32, 'images_per_s': 1397.25}, ",
