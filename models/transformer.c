@@ -212,13 +212,21 @@ static int32_t attention(struct builder *b, int32_t from)
         key = simple(b, LAYER_OTHER, key, "key.rotary");
     }
     int32_t at =
-        add(b, query, key, (struct layer){.op = LAYER_MATMUL, .out = {heads, S, S}, .inner = each},
+        add(b, query, key,
+            (struct layer){
+                .op = LAYER_MATMUL, .out = {heads, S, S}, .inner = each, .attends = ATTENDS_SCORES},
             "scores");
-    at = simple(b, LAYER_SOFTMAX, at, "softmax");
+    at = add(b, at, -1,
+             (struct layer){.op = LAYER_SOFTMAX,
+                            .attends = t->head == HEAD_NEXT_TOKEN ? ATTENDS_BEFORE : ATTENDS_ALL},
+             "softmax");
     at = drop(b, at, "softmax.dropout");
-    at =
-        add(b, at, value,
-            (struct layer){.op = LAYER_MATMUL, .out = {heads * each, 1, S}, .inner = S}, "context");
+    at = add(b, at, value,
+             (struct layer){.op = LAYER_MATMUL,
+                            .out = {heads * each, 1, S},
+                            .inner = S,
+                            .attends = ATTENDS_CONTEXT},
+             "context");
     return leave(b, dense(b, at, t->hidden, "output"), "attention.leave");
 }
 
@@ -278,8 +286,10 @@ static int32_t embed_picture(struct builder *b)
     struct layer first = {
         .op = LAYER_OTHER, .out = {b->width, 1, b->length}, .constants = b->width};
     at = add(b, at, -1, first, "class_token");
-    return add(b, at, -1, (struct layer){.op = LAYER_ADD, .constants = t->hidden * b->length},
-               "positions");
+    return add(
+        b, at, -1,
+        (struct layer){.op = LAYER_ADD, .constants = t->hidden * b->length, .rows = b->length},
+        "positions");
 }
 
 static int32_t embed_tokens(struct builder *b)
@@ -288,6 +298,8 @@ static int32_t embed_tokens(struct builder *b)
     b->length = (int32_t)t->sequence;
     b->model->input = (struct shape){1, 1, b->length};
     b->model->image = 0;
+    if (t->head == HEAD_NEXT_TOKEN)
+        b->model->classes = (int32_t)t->vocab;
     int64_t rows = t->segments + (t->position == POSITION_LEARNED ? t->positions : 0);
     int32_t at = b->embedding = add(
         b, -1, -1,
@@ -295,8 +307,11 @@ static int32_t embed_tokens(struct builder *b)
         "embedding");
     at = leave(b, at, "embedding.leave");
     if (rows > 0)
-        at = add(b, at, -1, (struct layer){.op = LAYER_ADD, .constants = rows * t->hidden},
-                 "positions");
+        at =
+            add(b, at, -1,
+                (struct layer){
+                    .op = LAYER_ADD, .constants = rows * t->hidden, .rows = t->segments ? 0 : rows},
+                "positions");
     if (t->norm == NORM_POST_LAYER)
         at = norm(b, at, "embedding.norm");
     return at;

@@ -145,6 +145,8 @@ static int read_network(struct job *job, struct err *err)
     if (!job->model)
         return scenario_blame(s, "model.network", &found, err);
     job->scenario.model.image = job->model->image;
+    if (!model_reads_pictures(job->model) && !is_file)
+        job->scenario.model.classes = job->model->classes;
     return adopt_tokens(job, err) || (is_file && adopt_sizes(job, err)) ||
                    split_network(job, &keys, err)
                ? -1
@@ -573,10 +575,24 @@ static int check_optimizer(const struct scenario *s, bool gpu, struct err *err)
                           err);
 }
 
+static int check_network(const struct job *job, bool gpu, struct err *err)
+{
+    struct err found = {0};
+    if (!gpu || !model_is_general(job->model))
+        return 0;
+    err_add_code(&found, 69,
+                 "devices on CPUs alone train %s; GPUs train convolutional networks: use "
+                 "--device cpu",
+                 job->scenario.model.network);
+    return scenario_blame(&job->scenario, "model.network", &found, err);
+}
+
 int job_check_device(const struct job *job, bool gpu, struct err *err)
 {
-    return check_optimizer(&job->scenario, gpu, err) || check_shards(&job->scenario, gpu, err) ? -1
-                                                                                               : 0;
+    return check_network(job, gpu, err) || check_optimizer(&job->scenario, gpu, err) ||
+                   check_shards(&job->scenario, gpu, err)
+               ? -1
+               : 0;
 }
 
 struct schedule **job_training(const struct job *job, struct err *err)

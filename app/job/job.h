@@ -94,8 +94,9 @@ struct run job_run(const struct job *job);
 int job_check_mpi(const struct job *job, struct err *err);
 
 /** Whether ranks that compute, on a GPU each if @gpu, can train as the job says.
- * @return 0, or -1 (exit code 69): an optimizer, or clipping, for predictions or CPUs alone; of a
- * sharded one lamb, or on CPUs masters that are not what is gathered. */
+ * @return 0, or -1 (exit code 69): a transformer on a GPU; an optimizer, or clipping, for
+ * predictions or CPUs alone; of a sharded one lamb, or on CPUs masters that are not what is
+ * gathered. */
 int job_check_device(const struct job *job, bool gpu, struct err *err);
 
 /** The schedules of a whole training run on real ranks, (phases) of them, which training_free()

@@ -6,7 +6,7 @@
 #include "core/base/base.h"
 
 const char *const dataset_source_names[] = {
-    "synthetic", "procedural", "imagefolder", "webdataset", "cifar10", "pack", NULL,
+    "synthetic", "procedural", "imagefolder", "webdataset", "cifar10", "pack", "tokens", NULL,
 };
 static_assert(ARRAY_SIZE(dataset_source_names) == SOURCE_COUNT + 1, "a word per source");
 

@@ -15,11 +15,12 @@ enum dataset_source {
     SOURCE_WEBDATASET,  /**< tar files of key.jpg and key.cls */
     SOURCE_CIFAR10,     /**< the binary files of CIFAR-10 */
     SOURCE_PACK,        /**< decoded images in one file, written by `foretrain data pack` */
+    SOURCE_TOKENS,      /**< text as a flat file of numbers of 16 bits */
     SOURCE_COUNT
 };
 
-/** "synthetic", "procedural", "imagefolder", "webdataset", "cifar10", "pack", NULL-terminated, in
- * the order of enum dataset_source. */
+/** "synthetic", "procedural", "imagefolder", "webdataset", "cifar10", "pack", "tokens",
+ * NULL-terminated, in the order of enum dataset_source. */
 extern const char *const dataset_source_names[];
 
 /** The words of decode_names: who decodes JPEG files for training. */

@@ -302,6 +302,20 @@ int64_t layer_multiply_adds(const struct layer *layer)
     return layer_has_arithmetic(layer) ? layer_weights(layer) * at.height * at.width : 0;
 }
 
+bool layer_is_dense(const struct layer *layer)
+{
+    return layer->op == LAYER_CONVOLUTION && layer->kernel == 1 && layer->kernel_width <= 1 &&
+           layer->groups <= 1 && layer->in.height == 1 && layer->in.width > 1;
+}
+
+bool model_is_general(const struct model *model)
+{
+    for (int32_t i = 0; i < model->layer_count; i++)
+        if (model->layer[i].op > LAYER_LINEAR)
+            return true;
+    return false;
+}
+
 int64_t layer_flops(const struct layer *layer, enum pass pass)
 {
     if (!layer_has_arithmetic(layer)) {

@@ -4,10 +4,10 @@
  * A network as a list of layers with exact counts: parameters, FLOPs and bytes from shapes.
  *
  * Layers are in forward order, one entry per kernel-sized operation; batch norm carries the ReLU
- * and the residual add that follow it.  Devices train the first five kinds; the others are for
- * predictions.  Counts are per image unless said otherwise and are exact
- * integers.  One multiply-add is two FLOP.  Shapes are (channels, height, width); of a sequence
- * (features, 1, positions).
+ * and the residual add that follow it.  Devices train the first five kinds, those on CPUs more
+ * (core/schedule/trainable.h); the others are for predictions.  Counts are per image unless said
+ * otherwise and are exact integers.  One multiply-add is two FLOP.  Shapes are (channels, height,
+ * width); of a sequence (features, 1, positions).
  */
 
 #include <stdbool.h>
@@ -98,6 +98,15 @@ struct merges {
     bool epilogues; /**< activations, dropout and adds are part of the kernel before them */
 };
 
+/** What a layer is to attention, for devices that compute it. */
+enum attends {
+    ATTENDS_NOT,
+    ATTENDS_SCORES,  /**< product of queries and keys, divided by the root of a head's features */
+    ATTENDS_BEFORE,  /**< softmax over the keys up to the query's own */
+    ATTENDS_ALL,     /**< softmax over all keys */
+    ATTENDS_CONTEXT, /**< product of these weights and values */
+};
+
 /** Which part of a training step. */
 enum pass { PASS_FORWARD, PASS_BACKWARD_DATA, PASS_BACKWARD_FILTER, PASS_COUNT };
 
@@ -133,7 +142,8 @@ struct layer {
     bool capped;                     /**< and stops at 6 */
     int32_t groups;                  /**< of a convolution; 0: one */
     int64_t inner;                   /**< of a matrix product: terms of each sum */
-    int64_t rows;                    /**< of an embedding's table */
+    enum attends attends;            /**< of products and softmaxes */
+    int64_t rows;                    /**< of an embedding's table; of positions that are added */
     int32_t experts;                 /**< sets of weights, one of which each position uses; 0: 1 */
     int64_t constants;               /**< parameters of an add or of another kind */
     int32_t weights_of;              /**< 1 + the earlier layer whose weights it uses, and whose
@@ -226,6 +236,13 @@ enum kernel_kind layer_kernel(const struct layer *layer);
 
 /** Whether devices time its two backward passes apart: convolutions of all kinds, linear layers. */
 bool layer_has_arithmetic(const struct layer *layer);
+
+/** Whether it is a matrix at each position of a sequence. */
+bool layer_is_dense(const struct layer *layer);
+
+/** Whether @model has kinds beyond those of residual networks, so that several layers add to the
+ * gradient of a value. */
+bool model_is_general(const struct model *model);
 
 /** FLOP of one layer and pass, per image; 0 for layers without matrix arithmetic.  A matrix product
  * has both of its gradients, and another kind twice its FLOP, in PASS_BACKWARD_DATA. */

@@ -63,16 +63,71 @@ static const char *layer_fault(const struct model *model, int32_t index)
     return fault ? fault : value_fault(model, index);
 }
 
+/* ---- transformers ---- */
+
+/* A sum of two values, or of one and a row of a table for each position. */
+static const char *sum_fault(const struct model *model, const struct layer *layer)
+{
+    struct shape other = model_shape(model, layer->input[layer->input_count - 1]);
+    if (layer->constants == 0)
+        return layer->input_count != 2 || memcmp(&other, &layer->out, sizeof(other)) != 0
+                   ? "adds values of different shapes"
+                   : NULL;
+    if (layer->input_count != 1 || layer->rows * layer->out.channels != layer->constants)
+        return "adds parameters other than a row for each position";
+    return layer->rows < layer->out.width ? "has fewer rows than positions" : NULL;
+}
+
+static const char *kind_fault(const struct model *model, const struct layer *layer)
+{
+    const struct layer *owner = layer->weights_of ? &model->layer[layer->weights_of - 1] : NULL;
+    bool products = layer->op == LAYER_MATMUL || layer->op == LAYER_SOFTMAX;
+    bool plain = layer->op == LAYER_GELU || layer->op == LAYER_LAYER_NORM;
+    if (layer->relu || layer->experts > 1)
+        return "has a ReLU, or experts";
+    if (owner && (owner->op != LAYER_EMBEDDING || layer->bias ||
+                  layer_weights(owner) != layer_weights(layer)))
+        return "uses weights of another layer that are no embedding's, or has a bias beside them";
+    if (layer->op == LAYER_ADD)
+        return sum_fault(model, layer);
+    if (products)
+        return layer->attends ? NULL : "is no part of a built-in transformer's attention";
+    return plain || layer->op == LAYER_EMBEDDING || layer_is_dense(layer)
+               ? NULL
+               : "is of a kind for predictions";
+}
+
+/* A transformer reads tokens and predicts the next one at each position. */
+static const char *general_fault(const struct model *model, int32_t index)
+{
+    const struct layer *layer = &model->layer[index];
+    struct shape read = model_shape(model, layer->input[0]);
+    bool last = index == model->layer_count - 1, table = layer->op == LAYER_EMBEDDING;
+    if (layer->out.width == 1)
+        return "has a single position";
+    if (table != (index == 0) || (layer->input[0] < 0) != table)
+        return "is not the one embedding, at the begin, that reads the tokens";
+    if (table ? layer->rows != model->classes : memcmp(&read, &layer->in, sizeof(read)) != 0)
+        return table ? "has another number of rows than the network has outputs"
+                     : "sees its input in another shape";
+    if (last ? !layer_is_dense(layer) || layer->out.channels != model->classes ||
+                   layer->out.width != model->input.width
+             : layer->readers == 0)
+        return last ? "does not predict the next token at each position" : "is read by none";
+    return kind_fault(model, layer);
+}
+
 int model_check_training(const struct model *model, const char *name, struct err *err)
 {
     struct shape in = model->input;
-    if (in.channels != 3 || in.height != in.width)
+    bool general = !model_reads_pictures(model) && model_is_general(model);
+    if (!general && (in.channels != 3 || in.height != in.width))
         return err_add_code(err, 69,
                             "%s: has inputs of %dx%dx%d, which predictions know; images for "
                             "training are square and of 3 channels",
                             name, in.channels, in.height, in.width);
     for (int32_t i = 0; i < model->layer_count; i++) {
-        const char *fault = layer_fault(model, i);
+        const char *fault = general ? general_fault(model, i) : layer_fault(model, i);
         if (fault)
             return err_add_code(err, 69,
                                 "%s: layer '%s' (%s) %s: predictions know it, devices cannot "

@@ -1,7 +1,9 @@
 #pragma once
 
 /** @file
- * Which networks devices train: convolutional ones as torchvision's ResNets and VGG are built.
+ * Which networks devices train: convolutional ones as torchvision's ResNets and VGG are built;
+ * those on CPUs also transformers that predict the next token (model_is_general()), with layer
+ * norm, GELU and learned positions.
  */
 
 #include "core/base/err.h"
@@ -12,5 +14,5 @@
  * kind than the first five, the weights of another layer, groups, a ReLU that stops at 6, an input
  * in another shape, a batch norm that reads no convolution, sums that are no residual blocks, a
  * value that more than two layers read or none; images that are not square or not of three
- * channels, an end that is no linear layer. */
+ * channels, an end that is no linear layer; of a transformer what is no part of the above. */
 int model_check_training(const struct model *model, const char *name, struct err *err);

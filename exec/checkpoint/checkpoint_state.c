@@ -28,7 +28,7 @@ struct row {
 static const struct row rows[] = {
     {"run", TEXT_AT(run)},
     {"network", TEXT_AT(network)},
-    {"image", KIND_INT32, AT(image), 0, 1, SCENARIO_IMAGE_LIMIT, false},
+    {"image", KIND_INT32, AT(image), 0, 0, SCENARIO_IMAGE_LIMIT, false}, /* 0: of sequences */
     {"classes", KIND_INT32, AT(classes), 0, 1, SCENARIO_CLASS_LIMIT, false},
     {"step", KIND_INT64, AT(step), 0, 0, SCENARIO_NUMBER_LIMIT, false},
     {"position", KIND_INT64, AT(position), 0, 0, SCENARIO_NUMBER_LIMIT, false},

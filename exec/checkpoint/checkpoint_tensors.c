@@ -24,9 +24,11 @@ static void add_parameter(struct stored_list *list, const struct layout *layout,
     tensor->offset = parameter->offset + (square ? layout->parameters : 0);
     tensor->elements = parameter->elements;
     bool weight = parameter->kind == PARAMETER_WEIGHT;
-    tensor->rank = !weight ? 1 : layer->op == LAYER_LINEAR ? 2 : 4;
-    tensor->shape[0] = layer->out.channels;
-    tensor->shape[1] = weight ? parameter->elements / layer->out.channels : 0;
+    bool window = layer->op == LAYER_CONVOLUTION && !layer_is_dense(layer);
+    bool table = layer->op == LAYER_EMBEDDING || layer->op == LAYER_ADD;
+    tensor->rank = !weight ? 1 : window ? 4 : 2;
+    tensor->shape[table] = layer->out.channels;
+    tensor->shape[!table] = weight ? parameter->elements / layer->out.channels : 0;
     if (tensor->rank == 4) {
         tensor->shape[1] = layer->in.channels;
         tensor->shape[2] = tensor->shape[3] = layer->kernel;

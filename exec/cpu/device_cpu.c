@@ -109,6 +109,18 @@ static void set_threads(const struct cpu_device *device)
 
 /* ---- memory ---- */
 
+static void open_values(struct cpu_device *device, float *(*alloc)(void *context, int64_t count),
+                        void *context)
+{
+    const struct model *model = device->job.model;
+    device->value = base_alloc(model->layer_count, sizeof(*device->value));
+    device->target = base_alloc(device->micro * target_count(model), sizeof(*device->target));
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        int64_t saved = sequence_takes(&model->layer[i]) ? sequence_saved(&model->layer[i]) : 0;
+        device->value[i].saved = saved ? alloc(context, device->micro * saved) : NULL;
+    }
+}
+
 void cpu_device_init(struct cpu_device *device, const struct device_job *job,
                      const struct cpu_passes *passes, float *(*alloc)(void *context, int64_t count),
                      void *context)
@@ -134,6 +146,7 @@ void cpu_device_init(struct cpu_device *device, const struct device_job *job,
     device->momentum = alloc(context, state);
     device->statistics = alloc(context, device->layout.statistic_count + 1);
     device->raw = alloc(context, images);
+    open_values(device, alloc, context);
     device->slot = base_alloc(job->slots, sizeof(*device->slot));
     for (int32_t i = 0; i < job->slots; i++) {
         device->slot[i].images = alloc(context, images);
@@ -146,6 +159,8 @@ void cpu_device_release(struct cpu_device *device)
     for (int32_t i = 0; i < device->job.slots; i++)
         free(device->slot[i].label);
     free(device->slot);
+    free(device->value);
+    free(device->target);
     optimizer_free(device->optimizer);
     graph_release(&device->graph);
     layout_release(&device->layout);
@@ -177,14 +192,17 @@ static void read_input(struct device_state *state, int32_t iteration)
     slot->outcome = (struct outcome){0};
 }
 
-static void run_loss(struct cpu_device *device, struct cpu_slot *slot, int32_t micro)
+static void run_loss(struct cpu_device *device, struct cpu_slot *slot, const float *images,
+                     int32_t micro)
 {
     const struct device_job *job = &device->job;
-    int64_t scores = (int64_t)device->micro * job->model->classes;
-    slot->outcome.loss += naive_loss(device->micro, job->model->classes, device->scores,
-                                     slot->label + (int64_t)micro * device->micro,
-                                     job->scenario->training.label_smoothing, device->dscores) /
-                          job->micro_batches;
+    int64_t rows = device->micro * target_count(job->model), scores = rows * job->model->classes;
+    target_fill(job->model, device->micro, images, slot->label + (int64_t)micro * device->micro,
+                device->target);
+    slot->outcome.loss +=
+        naive_loss((int32_t)rows, job->model->classes, device->scores, device->target,
+                   job->scenario->training.label_smoothing, device->dscores) /
+        job->micro_batches;
     for (int64_t i = 0; i < scores; i++)
         device->dscores[i] *= (float)slot->update.loss_scale;
 }
@@ -212,6 +230,99 @@ static void run_optimizer(struct cpu_device *device, struct cpu_slot *slot, bool
     device->version++;
 }
 
+/* ---- layers that all devices compute alike ---- */
+
+/* Without gradients. */
+static struct sequence sequence_of(const struct cpu_device *device, int32_t index,
+                                   const float *images)
+{
+    const struct layer *layer = &device->job.model->layer[index];
+    int32_t owner = layer->weights_of ? layer->weights_of - 1 : index;
+    int64_t own = layer->weights_of ? 0 : layer_weights(layer);
+    const float *bias = device->parameter + device->layout.layer[index] + own;
+    struct sequence s = {.layer = layer,
+                         .images = device->micro,
+                         .w = device->parameter + device->layout.layer[owner],
+                         .b = layer->parameters > own ? bias : NULL,
+                         .y = device->value[index].y,
+                         .saved = device->value[index].saved,
+                         .dy = device->value[index].dy,
+                         .multiply = device->passes->multiply};
+    for (int32_t i = 0; i < layer->input_count; i++)
+        s.x[i] = layer->input[i] < 0 ? images : device->value[layer->input[i]].y;
+    if (layer->input_count > 1)
+        s.features = device->job.model->layer[layer->input[1]].out.channels;
+    return s;
+}
+
+/* The gradients of its inputs, which begin with zeros in the last layer that reads them. */
+static void want_inputs(const struct cpu_device *device, int32_t index, struct sequence *s)
+{
+    const struct model *model = device->job.model;
+    for (int32_t i = 0; i < s->layer->input_count; i++) {
+        int32_t from = s->layer->input[i];
+        if (from < 0)
+            continue;
+        s->dx[i] = device->value[from].dy;
+        if (model->layer[from].last_reader == index)
+            memset(s->dx[i], 0,
+                   (size_t)(device->micro * shape_elements(model->layer[from].out)) *
+                       sizeof(float));
+    }
+}
+
+static bool is_last_user(const struct model *model, int32_t owner, int32_t index)
+{
+    for (int32_t i = index + 1; i < model->layer_count; i++)
+        if (model->layer[i].weights_of == owner + 1)
+            return false;
+    return true;
+}
+
+/* The gradients of its parameters, which begin with zeros in the last layer that uses them. */
+static void want_parameters(const struct cpu_device *device, int32_t index, int32_t micro,
+                            struct sequence *s)
+{
+    const struct layer *layer = s->layer;
+    int32_t owner = layer->weights_of ? layer->weights_of - 1 : index;
+    int64_t weights = layer_weights(&device->job.model->layer[owner]);
+    float *own = device->gradient + device->layout.layer[index];
+    s->dw = weights ? device->gradient + device->layout.layer[owner] : NULL;
+    s->db = s->b ? own + (s->b - device->parameter - device->layout.layer[index]) : NULL;
+    if (micro == 0 && s->db)
+        memset(s->db, 0, (size_t)(own + layer->parameters - s->db) * sizeof(float));
+    if (micro == 0 && s->dw && is_last_user(device->job.model, owner, index))
+        memset(s->dw, 0, (size_t)weights * sizeof(float));
+}
+
+static void run_sequence(const struct cpu_device *device, enum compute_op op, int32_t index,
+                         const float *images, int32_t micro)
+{
+    struct sequence s = sequence_of(device, index, images);
+    bool data = op == COMPUTE_BACKWARD_DATA, apart = layer_has_arithmetic(s.layer);
+    if (data)
+        want_inputs(device, index, &s);
+    if (op == COMPUTE_BACKWARD_FILTER || (data && !apart))
+        want_parameters(device, index, micro, &s);
+    if (op == COMPUTE_FORWARD)
+        sequence_forward(&s);
+    else
+        sequence_backward(&s);
+}
+
+static void run_layer(struct device_state *state, enum compute_op op, int32_t index,
+                      const float *images, int32_t micro)
+{
+    struct cpu_device *device = device_of(state);
+    const struct cpu_passes *passes = device->passes;
+    if (sequence_takes(&device->job.model->layer[index]))
+        run_sequence(device, op, index, images, micro);
+    else
+        (op == COMPUTE_FORWARD         ? passes->forward
+         : op == COMPUTE_BACKWARD_DATA ? passes->data
+                                       : passes->filter)(state, index, images, micro);
+}
+
 static void run_compute(struct device_state *state, const struct step *step, int32_t iteration)
 {
     struct cpu_device *device = device_of(state);
@@ -220,16 +331,12 @@ static void run_compute(struct device_state *state, const struct step *step, int
     const float *images = slot->images + (int64_t)micro * device->micro * image_elements(device);
     switch (step->compute.op) {
     case COMPUTE_FORWARD:
-        device->passes->forward(state, index, images, micro);
+    case COMPUTE_BACKWARD_DATA:
+    case COMPUTE_BACKWARD_FILTER:
+        run_layer(state, step->compute.op, index, images, micro);
         break;
     case COMPUTE_LOSS:
-        run_loss(device, slot, micro);
-        break;
-    case COMPUTE_BACKWARD_DATA:
-        device->passes->data(state, index, images, micro);
-        break;
-    case COMPUTE_BACKWARD_FILTER:
-        device->passes->filter(state, index, images, micro);
+        run_loss(device, slot, images, micro);
         break;
     case COMPUTE_OPTIMIZER:
         run_optimizer(device, slot, step->role == ROLE_NORMS);
@@ -289,9 +396,9 @@ static void run_score(void *argument)
     set_threads(device);
     device->passes->convert_images(call->state, call->count, call->images, images);
     for (int32_t i = 0; i < model->layer_count; i++)
-        device->passes->forward(call->state, i, images, -1);
+        run_layer(call->state, COMPUTE_FORWARD, i, images, -1);
     memcpy(call->scores, device->scores,
-           (size_t)call->count * (size_t)model->classes * sizeof(float));
+           (size_t)(call->count * target_count(model) * model->classes) * sizeof(float));
 }
 
 void cpu_device_score(struct device_state *state, struct stream *stream, const float *images,

@@ -5,6 +5,7 @@
  * issue to the layer's pass; inside exec/cpu/device_*.c alone.
  */
 
+#include "exec/cpu/sequence.h"
 #include "exec/step/device.h"
 #include "exec/step/graph.h"
 
@@ -26,6 +27,14 @@ struct cpu_passes {
     void (*data)(struct device_state *state, int32_t index, const float *images, int32_t micro);
     /** Its gradient of the parameters. */
     void (*filter)(struct device_state *state, int32_t index, const float *images, int32_t micro);
+    /** Products of matrices in layers that all devices compute alike (exec/cpu/sequence.h). */
+    multiplier *multiply;
+};
+
+/** A layer's value, as those layers see it. */
+struct cpu_value {
+    float *y, *dy; /**< (micro-batch, out) and its gradient; set by the device */
+    float *saved;  /**< (micro-batch, sequence_saved()), or NULL */
 };
 
 /** The first member of each device's struct device_state. */
@@ -41,6 +50,8 @@ struct cpu_device {
     float *statistics;           /**< (layout.statistic_count) running */
     float *raw;                  /**< (batch, height, width, channels) as read */
     float *scores, *dscores;     /**< of the last layer (micro, classes), and their gradient */
+    struct cpu_value *value;     /**< (layers) */
+    int32_t *target;             /**< (micro, target_count()) */
     struct cpu_slot *slot;       /**< (slots) */
     int64_t version;             /**< of the weights */
     int32_t micro;               /**< images of a micro-batch */

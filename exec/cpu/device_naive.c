@@ -62,6 +62,8 @@ static void open_layers(struct device_state *state)
         int64_t out = state->cpu.micro * shape_elements(layer->out);
         state->place[i].y = alloc(state, out);
         state->place[i].dy = alloc(state, out);
+        state->cpu.value[i].y = state->place[i].y;
+        state->cpu.value[i].dy = state->place[i].dy;
         if (layer->op == LAYER_BATCH_NORM)
             state->place[i].statistics = alloc(state, 2 * (int64_t)layer->out.channels);
         parameters = layer->parameters > parameters ? layer->parameters : parameters;
@@ -260,8 +262,11 @@ static void run_data(struct device_state *state, int32_t index, const float *ima
         give(state, state->cpu.graph.node[index].reads, state->dx);
 }
 
-static const struct cpu_passes passes = {
-    .convert_images = transpose, .forward = run_forward, .data = run_data, .filter = run_filter};
+static const struct cpu_passes passes = {.convert_images = transpose,
+                                         .forward = run_forward,
+                                         .data = run_data,
+                                         .filter = run_filter,
+                                         .multiply = sequence_multiply};
 
 static int open_naive(struct device_state **out, const struct device_job *job, struct err *err)
 {

@@ -2,7 +2,10 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "core/base/base.h"
 
 /* One weight of a convolution meets one row of its input and of its output. */
 struct tap {
@@ -304,19 +307,30 @@ static double log_sum_exp(int32_t count, const float *x)
     return (double)x[largest] + log1p(others);
 }
 
+static double row_loss(int32_t batch, int32_t classes, const float *x, int32_t label,
+                       double smoothing, float *dx)
+{
+    double loss = 0, total = log_sum_exp(classes, x);
+    for (int32_t i = 0; i < classes; i++) {
+        double wanted = smoothing / classes + (i == label ? 1 - smoothing : 0);
+        double log_probability = (double)x[i] - total;
+        loss -= wanted * log_probability;
+        dx[i] = (float)((exp(log_probability) - wanted) / batch);
+    }
+    return loss;
+}
+
 double naive_loss(int32_t batch, int32_t classes, const float *x, const int32_t *label,
                   double smoothing, float *dx)
 {
     double loss = 0;
-    for (int32_t image = 0; image < batch; image++, x += classes, dx += classes) {
-        double total = log_sum_exp(classes, x);
-        for (int32_t i = 0; i < classes; i++) {
-            double wanted = smoothing / classes + (i == label[image] ? 1 - smoothing : 0);
-            double log_probability = (double)x[i] - total;
-            loss -= wanted * log_probability;
-            dx[i] = (float)((exp(log_probability) - wanted) / batch);
-        }
-    }
+    AUTOFREE double *each = base_alloc(batch, sizeof(*each));
+#pragma omp parallel for schedule(static)
+    for (int32_t image = 0; image < batch; image++)
+        each[image] = row_loss(batch, classes, x + (int64_t)image * classes, label[image],
+                               smoothing, dx + (int64_t)image * classes);
+    for (int32_t image = 0; image < batch; image++)
+        loss += each[image];
     return loss / batch;
 }
 

@@ -32,6 +32,7 @@ static const struct reader_ops *const readers[] = {
     [SOURCE_SYNTHETIC] = &reader_synthetic,     [SOURCE_PROCEDURAL] = &reader_procedural,
     [SOURCE_IMAGEFOLDER] = &reader_imagefolder, [SOURCE_WEBDATASET] = &reader_webdataset,
     [SOURCE_CIFAR10] = &reader_cifar10,         [SOURCE_PACK] = &reader_pack,
+    [SOURCE_TOKENS] = &reader_tokens,
 };
 static_assert(ARRAY_SIZE(readers) == SOURCE_COUNT, "a reader per source");
 
@@ -49,10 +50,25 @@ static int check_paths(const struct dataset_spec *spec, enum split split, struct
     if (spec->source == SOURCE_CIFAR10 && spec->validation_path)
         return err_add_code(err, 64, "%s holds the validation images too: leave out %s", spec->path,
                             spec->validation_path);
-    bool two = spec->source == SOURCE_WEBDATASET || spec->source == SOURCE_PACK;
+    bool two = spec->source == SOURCE_WEBDATASET || spec->source == SOURCE_PACK ||
+               spec->source == SOURCE_TOKENS;
     if (two && split == SPLIT_VALIDATION && !spec->validation_path)
         return err_add_code(err, 64, "source %s needs a path of the validation images", name);
     return 0;
+}
+
+/* NULL: the source has no such samples. */
+static const struct reader_ops *reader_of(const struct dataset_spec *spec, struct err *err)
+{
+    bool made = spec->source <= SOURCE_PROCEDURAL;
+    if (made && spec->sequence)
+        return spec->source == SOURCE_PROCEDURAL ? &reader_made_tokens : &reader_noise_tokens;
+    if (!spec->sequence == (spec->source != SOURCE_TOKENS))
+        return readers[spec->source];
+    err_add_code(err, 64, "source %s has %s, but the network reads %s: use source %s",
+                 dataset_source_names[spec->source], spec->sequence ? "images" : "tokens",
+                 spec->sequence ? "tokens" : "images", spec->sequence ? "tokens" : "imagefolder");
+    return NULL;
 }
 
 /* Check the numbers found against the spec. */
@@ -79,9 +95,12 @@ struct dataset *dataset_open(const struct dataset_spec *spec, enum split split, 
 {
     assert(spec->source < SOURCE_COUNT && split < SPLIT_COUNT && spec->image >= 0);
     struct reader reader = {.image = spec->image,
+                            .sequence = spec->sequence,
                             .seed = base_hash(spec->seed, &split, sizeof(split))};
-    const struct reader_ops *ops = readers[spec->source];
-    if (spec->image < 1) {
+    const struct reader_ops *ops = reader_of(spec, err);
+    if (!ops)
+        return NULL;
+    if (spec->image < 1 && !spec->sequence) {
         err_add_code(err, 64, "images need a size of at least 1 pixel");
         return NULL;
     }
@@ -121,6 +140,12 @@ int64_t dataset_count(const struct dataset *dataset)
 int32_t dataset_classes(const struct dataset *dataset)
 {
     return dataset->reader.classes;
+}
+
+int64_t dataset_floats(const struct dataset *dataset)
+{
+    int64_t image = dataset->reader.image;
+    return dataset->reader.sequence ? dataset->reader.sequence : 3 * image * image;
 }
 
 int32_t dataset_image(const struct dataset *dataset)

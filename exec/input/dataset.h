@@ -15,6 +15,10 @@
  * pixels of the training images.  Source: facebook/fb.resnet.torch, datasets/cifar10.lua.
  * - synthetic, procedural: made with about zero mean and unit deviation.
  *
+ * A sequence is its tokens as floats, and its label the token that follows them.  Sequences of a
+ * file lie one behind the other; with augmentation each epoch begins at another token of the first.
+ * procedural: seven of eight tokens are the sum of the two before them, modulo the vocabulary.
+ *
  * With augmentation, JPEG sources and pack take a random crop of 8 to 100 % of the area with an
  * aspect of 3/4 to 4/3 and flip every other image; cifar10 moves the image by up to 4 pixels and
  * flips; procedural draws a new image of the same class; synthetic ignores it.  Without, JPEG
@@ -41,7 +45,8 @@ struct dataset_spec {
     const char *path;
     const char *validation_path; /**< like path; NULL with synthetic, procedural and cifar10 */
     int32_t image;               /**< height and width [pixels]; 32 with cifar10 */
-    int32_t classes;             /**< 0: as many as there are */
+    int32_t sequence;            /**< tokens of a sample; 0: samples are images */
+    int32_t classes;             /**< 0: as many as there are; of sequences the vocabulary */
     uint64_t seed;               /**< of augmentation, and of images that are made */
     int64_t train_images;        /**< required number; 0: any number */
     int64_t validation_images;   /**< the same of the other split */
@@ -66,6 +71,9 @@ int64_t dataset_count(const struct dataset *dataset);
 
 /** Classes; labels are less. */
 int32_t dataset_classes(const struct dataset *dataset);
+
+/** Floats of a sample of dataset_read(). */
+int64_t dataset_floats(const struct dataset *dataset);
 
 /** Height and width of the images of dataset_read() [pixels]. */
 int32_t dataset_image(const struct dataset *dataset);

@@ -185,7 +185,7 @@ struct input *input_new(const struct dataset *dataset, const struct input_job *j
     assert(job->form == INPUT_IMAGES || dataset_has_pictures(dataset));
     struct input *input = base_alloc(1, sizeof(*input));
     int32_t side = dataset_image(dataset);
-    int64_t image = (int64_t)(3 * sizeof(float)) * side * side;
+    int64_t image = dataset_floats(dataset) * (int64_t)sizeof(float);
     input->dataset = dataset;
     input->job = *job;
     input->size = job->form == INPUT_IMAGES ? image : crop_place(side);

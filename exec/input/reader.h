@@ -50,14 +50,16 @@ struct reader {
     int64_t count;       /**< images, at least 1 */
     int32_t classes;     /**< labels are less; at least 1 */
     int32_t image;       /**< height and width of the images [pixels] */
+    int32_t sequence;    /**< tokens of a sample; 0: samples are images */
     uint64_t seed;       /**< of this split: no other split draws the same numbers */
     struct store *store; /**< the source's data; each defines its own */
 };
 
 /** One kind of source. */
 struct reader_ops {
-    /** Fill count, classes and store; image and seed are given.  @path is that of the split; the
-     * spec's classes and counts are checked by the caller, unless the source makes its images.
+    /** Fill count, classes and store; image, sequence and seed are given.  @path is that of the
+     * split; the spec's classes and counts are checked by the caller, unless the source makes its
+     * images.
      * @return 0, or -1 with a message; nothing is kept then. */
     int (*open)(struct reader *reader, const struct dataset_spec *spec, enum split split,
                 struct err *err);
@@ -82,6 +84,15 @@ extern const struct reader_ops reader_imagefolder;
 
 /** Tar files of JPEG files. */
 extern const struct reader_ops reader_webdataset;
+
+/** Sequences that follow a rule. */
+extern const struct reader_ops reader_made_tokens;
+
+/** Sequences of noise. */
+extern const struct reader_ops reader_noise_tokens;
+
+/** Sequences of a file. */
+extern const struct reader_ops reader_tokens;
 
 /** A file of decoded images. */
 extern const struct reader_ops reader_pack;

@@ -808,12 +808,15 @@ void log_evaluation(struct log *log, const struct log_evaluation *evaluation)
 {
     struct evaluation_record record = {
         .evaluation = *evaluation, .unix_s = base_seconds(CLOCK_REALTIME), .run = log->run};
+    AUTOFREE char *perplexity =
+        evaluation->sequences ? base_format(", perplexity %.4g", exp(evaluation->loss)) : NULL;
     log->line.top1 = evaluation->top1;
     log_line_say(&log->line,
-                 "evaluation at epoch %.2f: top-1 %.2f %%, top-5 %.2f %%, loss %.4f (%" PRId64
-                 " images in %.1f s)",
+                 "evaluation at epoch %.2f: top-1 %.2f %%, top-5 %.2f %%, loss %.4f%s (%" PRId64
+                 " %s in %.1f s)",
                  evaluation->epoch, 100 * evaluation->top1, 100 * evaluation->top5,
-                 evaluation->loss, evaluation->images, evaluation->seconds);
+                 evaluation->loss, perplexity ? perplexity : "", evaluation->images,
+                 evaluation->sequences ? "sequences" : "images", evaluation->seconds);
     if (!log->files)
         return;
     log_rows_csv(&log->text, evaluation_rows, &record);

@@ -45,6 +45,7 @@ struct log_evaluation {
     int64_t step;
     double epoch, loss, top1, top5; /**< fractions */
     int64_t images;
+    bool sequences; /**< they are sequences, whose loss has a perplexity */
     double seconds;
 };
 

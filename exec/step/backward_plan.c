@@ -93,6 +93,19 @@ static void plan_layer(struct planner *p, int32_t index)
     give_back(p, place->given[1]);
 }
 
+/* All readers of a value add to one gradient, which the last of them in the list begins. */
+static void plan_sum(struct planner *p, int32_t index)
+{
+    const struct layer *layer = &p->model->layer[index];
+    for (int32_t i = 0; i < layer->input_count; i++) {
+        int32_t from = layer->input[i];
+        if (from >= 0 && p->plan.place[from].given[0] < 0)
+            give(p, from, take(p, p->model->layer[from].out));
+    }
+    p->plan.place[index].dx = layer->input[0] < 0 ? -1 : p->plan.place[layer->input[0]].given[0];
+    give_back(p, p->plan.place[index].given[0]);
+}
+
 static bool fits(const struct backward_plan *plan, int32_t buffer, struct shape shape)
 {
     return buffer < plan->buffers && (buffer < 0 || plan->size[buffer] >= shape_elements(shape));
@@ -127,7 +140,9 @@ struct backward_plan backward_plan_build(const struct model *model, const struct
     give(&p, layers - 1, take(&p, model->layer[layers - 1].out));
     for (int32_t i = layers - 1; i >= 0; i--) {
         bool norm = model->layer[i].op == LAYER_BATCH_NORM;
-        if (norm && graph->node[i].finish == i)
+        if (model_is_general(model))
+            plan_sum(&p, i);
+        else if (norm && graph->node[i].finish == i)
             plan_norm(&p, i);
         else if (!norm)
             plan_layer(&p, i);

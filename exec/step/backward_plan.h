@@ -6,7 +6,8 @@
  *
  * The plan walks the layers from last to first, as the steps of a schedule do.  A gradient that is
  * no longer needed is overwritten by the one computed from it.  Of two gradients of a batch norm's
- * value the sum goes to the place of the later one, so that what gives that one may form it.
+ * value the sum goes to the place of the later one, so that what gives that one may form it.  In
+ * networks with more kinds (model_is_general()) all readers of a value add to its first gradient.
  */
 
 #include <stdint.h>

@@ -43,9 +43,9 @@ struct device_state;
 
 /** Where batches come from. */
 struct device_source {
-    /** Fill @images (batch, height, width, channels), fp32 and normalised, and @label (batch) with
-     * the local batch of the next iteration; blocks until it is there.  Called once per iteration,
-     * in order, on the thread of the input lane. */
+    /** Fill @images (batch, height, width, channels), fp32 and normalised, or of sequences (batch,
+     * positions) tokens, and @label (batch) with the local batch of the next iteration; blocks
+     * until it is there.  Called once per iteration, in order, on the thread of the input lane. */
     void (*next)(void *context, float *images, int32_t *label);
     void *context;
     /** The same local batch before it is cropped, resized, flipped and normalised by `tint`: fill
@@ -197,8 +197,8 @@ struct device_ops {
     struct outcome (*outcome)(const struct device_state *state, int32_t iteration);
 
     /** Issue the forward pass in inference (running statistics) of @count images (at most batch /
-     * micro_batches) into @scores (count, classes), before softmax; both must live until it is
-     * done.  Nothing else may be in flight. */
+     * micro_batches) into @scores (count, target_count(), classes), before softmax; both must live
+     * until it is done.  Nothing else may be in flight. */
     void (*score)(struct device_state *state, struct stream *stream, const float *images,
                   int32_t count, float *scores);
     /** Copy the trained state from the device into arrays of the caller; members that are NULL, and

@@ -16,8 +16,9 @@ bool graph_check(const struct graph *graph, const struct model *model)
         bool paired = node->finishes == i ? graph->node[node->finish].finishes == i
                                           : graph->node[node->finishes].finish == i;
         if (node->reads >= i || read != shape_elements(layer->in) ||
-            added != shape_elements(layer->out) || node->readers > 2 || node->finish < i ||
-            !paired || (last && i < graph->layer_count - 1))
+            added != shape_elements(layer->out) ||
+            (node->readers > 2 && !model_is_general(model)) || node->finish < i || !paired ||
+            (last && i < graph->layer_count - 1))
             return false;
     }
     return true;
@@ -41,6 +42,19 @@ struct graph graph_build(const struct model *model)
             graph.node[graph.node[i].finish].finishes = i;
     assert(graph_check(&graph, model));
     return graph;
+}
+
+int64_t target_count(const struct model *model)
+{
+    return model_reads_pictures(model) ? 1 : shape_elements(model->input);
+}
+
+void target_fill(const struct model *model, int64_t images, const float *samples,
+                 const int32_t *label, int32_t *target)
+{
+    int64_t count = target_count(model);
+    for (int64_t i = 0; i < images * count; i++)
+        target[i] = i % count == count - 1 ? label[i / count] : (int32_t)samples[i + 1];
 }
 
 void graph_release(struct graph *graph)

@@ -10,7 +10,8 @@
  * order, it starts it.
  *
  * In backward, each value's gradient is the sum of its readers' gradients.  At most two readers
- * exist: the first layer of a block and its residual branch.
+ * exist, the first layer of a block and its residual branch, but for networks with more kinds
+ * (model_is_general()).
  */
 
 #include <stdbool.h>
@@ -43,3 +44,13 @@ struct graph graph_build(const struct model *model);
 bool graph_check(const struct graph *graph, const struct model *model);
 
 void graph_release(struct graph *graph);
+
+/** Predictions of a sample: the class of a picture, or at each position of a sequence its next
+ * token.
+ */
+int64_t target_count(const struct model *model);
+
+/** Fill @target (images, target_count()) from @images samples and their @label: of a picture its
+ * class, of a sequence the token that follows it. */
+void target_fill(const struct model *model, int64_t images, const float *samples,
+                 const int32_t *label, int32_t *target);

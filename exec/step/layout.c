@@ -10,7 +10,7 @@
 /* Tensors of a layer: weight first, bias second. */
 static enum parameter_kind kind_of(const struct layer *layer, int32_t index)
 {
-    if (layer->op == LAYER_BATCH_NORM)
+    if (layer->op == LAYER_BATCH_NORM || layer->op == LAYER_LAYER_NORM)
         return index == 0 ? PARAMETER_SCALE : PARAMETER_SHIFT;
     return index == 0 ? PARAMETER_WEIGHT : PARAMETER_BIAS;
 }
@@ -137,7 +137,7 @@ static void initialise_tensor(const struct layout *layout, int32_t index, uint64
 {
     struct parameter parameter = layout->parameter[index];
     const struct layer *layer = &layout->model->layer[parameter.layer];
-    bool linear = layer->op == LAYER_LINEAR;
+    bool linear = layer->op == LAYER_LINEAR, general = model_is_general(layout->model);
     double fan_in = (double)shape_elements(layer->in);
     double fan_out = (double)layer->out.channels * layer->kernel * layer->kernel;
     switch (parameter.kind) {
@@ -156,7 +156,7 @@ static void initialise_tensor(const struct layout *layout, int32_t index, uint64
         if (linear)
             fill_uniform(array, parameter.elements, 1 / sqrt(fan_in), seed, index);
         else
-            fill_normal(array, parameter.elements, sqrt(2 / fan_out), seed, index);
+            fill_normal(array, parameter.elements, general ? 0.02 : sqrt(2 / fan_out), seed, index);
         break;
     case PARAMETER_KIND_COUNT:
         assert(!"a kind of parameter");

@@ -17,10 +17,11 @@
 
 /** What a parameter tensor is. */
 enum parameter_kind {
-    PARAMETER_WEIGHT, /**< of a convolution or linear layer: the only kind with weight decay */
+    PARAMETER_WEIGHT, /**< of a convolution, linear layer or table: the only kind with weight decay
+                       */
     PARAMETER_BIAS,   /**< of a convolution or linear layer */
-    PARAMETER_SCALE,  /**< gamma of batch norm */
-    PARAMETER_SHIFT,  /**< beta of batch norm */
+    PARAMETER_SCALE,  /**< gamma of a norm */
+    PARAMETER_SHIFT,  /**< beta of a norm */
     PARAMETER_KIND_COUNT
 };
 
@@ -69,9 +70,10 @@ void layout_release(struct layout *layout);
 
 /** Fill @parameter (layout->parameters) for a new training run from @seed: He initialisation
  * (normal, variance 2 / fan-out) of convolutions, uniform within 1 / sqrt(fan-in) of linear layers,
- * batch norm 1 and 0, and with @zero_gamma 0 for the scale of the last batch norm of each residual
- * block; and @statistics (layout->statistic_count): means 0, variances 1.
- * Source: He et al. 2015, "Delving deep into rectifiers"; Goyal et al. 2017 for zero gamma; linear
- * layers as torch.nn.Linear. */
+ * norms 1 and 0, all other weights of transformers normal with deviation 0.02, and with @zero_gamma
+ * 0 for the scale of the last batch norm of each residual block; and @statistics
+ * (layout->statistic_count): means 0, variances 1. Source: He et al. 2015, "Delving deep into
+ * rectifiers"; Goyal et al. 2017 for zero gamma; linear layers as torch.nn.Linear; Radford et al.
+ * 2018 (GPT) for transformers. */
 void layout_initialise(const struct layout *layout, uint64_t seed, bool zero_gamma,
                        float *parameter, float *statistics);

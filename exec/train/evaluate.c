@@ -4,6 +4,7 @@
 
 #include "core/base/base.h"
 #include "core/schedule/optimizer.h"
+#include "exec/step/graph.h"
 #include "exec/train/train_loop.h"
 
 /* The images that are this rank's: first ... end - 1. */
@@ -22,7 +23,7 @@ struct chunk {
     float *images;  /* (chunk, image, image, 3) */
     int32_t *label; /* (chunk) */
     int64_t *index; /* (chunk) which they are */
-    float *scores;  /* (chunk, classes) */
+    float *scores;  /* (chunk, target_count(), classes) */
     int32_t count;
 };
 
@@ -30,7 +31,7 @@ struct chunk {
 static void read_chunk(const struct dataset *dataset, struct part range, int32_t threads,
                        struct chunk *chunk)
 {
-    int64_t size = 3 * (int64_t)dataset_image(dataset) * dataset_image(dataset);
+    int64_t size = dataset_floats(dataset);
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (int64_t i = range.first; i < range.end; i++) {
         int64_t place = i - range.first;
@@ -85,17 +86,22 @@ static void count_image(struct evaluation *evaluation, int32_t classes, const fl
     evaluation->loss -= log(fmax((double)probability[label], 1e-45));
 }
 
-static void take_chunk(const struct chunk *chunk, int32_t classes, struct part own,
+static void take_chunk(const struct model *model, const struct chunk *chunk, struct part own,
                        float *probability, struct evaluation *evaluation)
 {
-    for (int32_t i = 0; i < chunk->count; i++) {
-        float *score = chunk->scores + (int64_t)i * classes;
+    int32_t classes = model->classes;
+    int64_t each = target_count(model);
+    AUTOFREE int32_t *target = base_alloc(chunk->count * each, sizeof(*target));
+    target_fill(model, chunk->count, chunk->images, chunk->label, target);
+    for (int64_t i = 0; i < chunk->count * each; i++) {
+        float *score = chunk->scores + i * classes;
         softmax(classes, score);
         if (!probability) {
-            count_image(evaluation, classes, score, chunk->label[i]);
+            count_image(evaluation, classes, score, target[i]);
             continue;
         }
-        float *sum = probability + (chunk->index[i] - own.first) * classes;
+        int64_t row = (chunk->index[i / each] - own.first) * each + i % each;
+        float *sum = probability + row * classes;
         for (int32_t c = 0; c < classes; c++)
             sum[c] += score[c];
     }
@@ -118,10 +124,10 @@ struct evaluation evaluate_images(const struct train_job *job, struct device_sta
                                   int32_t size, float *probability)
 {
     const struct device_ops *ops = job->device_ops;
-    int32_t classes = job->model->classes;
+    int64_t scores = target_count(job->model) * job->model->classes;
     int64_t workers = job->scenario->input.workers;
     int32_t threads = workers > 0 ? (int32_t)workers : 1;
-    int64_t image = 3 * (int64_t)dataset_image(dataset) * dataset_image(dataset);
+    int64_t image = dataset_floats(dataset);
     struct part own = own_range(dataset, world_self());
     struct evaluation evaluation = {0};
     struct event *done = ops->streams->event_new();
@@ -130,14 +136,14 @@ struct evaluation evaluate_images(const struct train_job *job, struct device_sta
         chunk[i] = (struct chunk){.images = base_alloc(size * image, sizeof(float)),
                                   .label = base_alloc(size, sizeof(int32_t)),
                                   .index = base_alloc(size, sizeof(int64_t)),
-                                  .scores = base_alloc((int64_t)size * classes, sizeof(float))};
+                                  .scores = base_alloc(size * scores, sizeof(float))};
     int32_t turn = 0;
     for (int64_t first = own.first; first < own.end + size; first += size, turn ^= 1) {
         struct part range = {first, first + size < own.end ? first + size : own.end};
         read_chunk(dataset, range, threads, &chunk[turn]);
         if (first > own.first) {
             ops->streams->synchronize(done);
-            take_chunk(&chunk[turn ^ 1], classes, own, probability, &evaluation);
+            take_chunk(job->model, &chunk[turn ^ 1], own, probability, &evaluation);
             world_progress("evaluation");
         }
         if (chunk[turn].count > 0)
@@ -179,19 +185,23 @@ static int add_member(const struct train_job *job, const struct layout *layout, 
 }
 
 /* Count by the summed probabilities; an image that cannot be read is left out. */
-static void count_all(const struct dataset *dataset, int32_t classes, int32_t members,
+static void count_all(const struct dataset *dataset, const struct model *model, int32_t members,
                       float *probability, struct evaluation *evaluation)
 {
-    int64_t size = 3 * (int64_t)dataset_image(dataset) * dataset_image(dataset);
+    int64_t each = target_count(model), classes = model->classes;
     struct part own = own_range(dataset, world_self());
-    AUTOFREE float *image = base_alloc(size, sizeof(float));
+    AUTOFREE float *image = base_alloc(dataset_floats(dataset), sizeof(float));
+    AUTOFREE int32_t *target = base_alloc(each, sizeof(*target));
     int32_t label;
     for (int64_t i = own.first; i < own.end; i++) {
-        float *sum = probability + (i - own.first) * classes;
-        for (int32_t c = 0; c < classes; c++)
+        float *sum = probability + (i - own.first) * each * classes;
+        for (int64_t c = 0; c < each * classes; c++)
             sum[c] /= (float)members;
-        if (!dataset_read(dataset, i, 0, false, image, &label))
-            count_image(evaluation, classes, sum, label);
+        if (dataset_read(dataset, i, 0, false, image, &label))
+            continue;
+        target_fill(model, 1, image, &label, target);
+        for (int64_t p = 0; p < each; p++)
+            count_image(evaluation, model->classes, sum + p * classes, target[p]);
     }
     add_up(evaluation);
 }
@@ -213,7 +223,7 @@ int train_evaluate(const struct train_job *job, const char *const *path, int32_t
 {
     struct device_state *device = NULL;
     struct device_job device_job = scoring_job(job);
-    struct dataset_spec spec = train_dataset_spec(job->scenario);
+    struct dataset_spec spec = train_dataset_spec(job->scenario, job->model);
     struct dataset *dataset = dataset_open(&spec, SPLIT_VALIDATION, err);
     AUTORELEASE(layout) struct layout layout = layout_build(job->model);
     layout.squares = optimizer_cost(job->scenario).state > 1;
@@ -221,12 +231,13 @@ int train_evaluate(const struct train_job *job, const char *const *path, int32_t
     if (!world_agree(failed, err)) {
         struct part own = own_range(dataset, world_self());
         AUTOFREE float *probability =
-            base_alloc((own.end - own.first) * job->model->classes, sizeof(*probability));
+            base_alloc((own.end - own.first) * target_count(job->model) * job->model->classes,
+                       sizeof(*probability));
         for (int32_t i = 0; i < count && !failed; i++)
             failed = add_member(job, &layout, path[i], device, dataset, device_job.batch,
                                 probability, err);
         if (!failed)
-            count_all(dataset, job->model->classes, count, probability, evaluation);
+            count_all(dataset, job->model, count, probability, evaluation);
     }
     job->device_ops->close(device);
     dataset_close(dataset);

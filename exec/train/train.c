@@ -12,6 +12,7 @@
 #include "core/base/base.h"
 #include "core/schedule/optimizer.h"
 #include "exec/checkpoint/run_directory.h"
+#include "exec/step/graph.h"
 #include "exec/train/train_loop.h"
 
 /* ---- what all ranks must agree on ---- */
@@ -67,7 +68,7 @@ static int check_exchange(const struct train_job *job, struct err *err)
 static int open_data(struct loop *loop, struct err *err)
 {
     const struct scenario *scenario = loop->job->scenario;
-    struct dataset_spec spec = train_dataset_spec(scenario);
+    struct dataset_spec spec = train_dataset_spec(scenario, loop->job->model);
     if (loop->job->device_ops->rehearses)
         return 0;
     loop->train = dataset_open(&spec, SPLIT_TRAIN, err);
@@ -263,13 +264,15 @@ static void evaluate(struct loop *loop)
     loop->progress.top1 = (double)e.top1 / (double)e.images;
     loop->progress.top5 = (double)e.top5 / (double)e.images;
     loop->result->evaluation_loss = e.loss;
-    loop->result->skipped_images += dataset_count(loop->validation) - e.images;
+    int64_t images = e.images / target_count(loop->job->model);
+    loop->result->skipped_images += dataset_count(loop->validation) - images;
     struct log_evaluation line = {.step = loop->progress.step,
                                   .epoch = loop->progress.epoch,
                                   .loss = e.loss,
                                   .top1 = loop->progress.top1,
                                   .top5 = loop->progress.top5,
-                                  .images = e.images,
+                                  .images = images,
+                                  .sequences = !model_reads_pictures(loop->job->model),
                                   .seconds = world_now() - begin};
     if (loop->log)
         log_evaluation(loop->log, &line);

@@ -89,7 +89,8 @@ void train_result_release(struct train_result *result);
 
 /** What an evaluation says. */
 struct evaluation {
-    int64_t images; /**< readable images, each counted once */
+    int64_t images; /**< predictions for readable samples, each counted once: an image, or a
+                       position of a sequence */
     int64_t top1, top5;
     double loss; /**< mean cross-entropy, without label smoothing */
 };

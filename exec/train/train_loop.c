@@ -191,13 +191,14 @@ static struct rate rate_of(const struct loop *loop, int64_t position)
 
 /* ---- batches ---- */
 
-struct dataset_spec train_dataset_spec(const struct scenario *scenario)
+struct dataset_spec train_dataset_spec(const struct scenario *scenario, const struct model *model)
 {
     return (struct dataset_spec){
         .source = (enum dataset_source)scenario->training.data.source,
         .path = scenario->training.data.path,
         .validation_path = scenario->training.data.validation_path,
         .image = (int32_t)scenario->model.image,
+        .sequence = model_reads_pictures(model) ? 0 : model->input.width,
         .classes = (int32_t)scenario->model.classes,
         .seed = (uint64_t)scenario->seed,
         .train_images = scenario->training.train_images,

@@ -134,8 +134,8 @@ struct evaluation evaluate_images(const struct train_job *job, struct device_sta
                                   struct stream *stream, const struct dataset *dataset,
                                   int32_t chunk, float *probability);
 
-/** What @scenario says of its data. */
-struct dataset_spec train_dataset_spec(const struct scenario *scenario);
+/** What @scenario says of the data that @model reads. */
+struct dataset_spec train_dataset_spec(const struct scenario *scenario, const struct model *model);
 
 /** Request a stop at the next step that all ranks agree on; for signal handlers. */
 void loop_ask_to_stop(void);

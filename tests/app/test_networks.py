@@ -170,7 +170,7 @@ class Networks(support.Case):
             self.assertAlmostEqual(sum(phase["epochs"] * 12 for phase in result["phases"]), 64000 / tokens)
         self.assertEqual(found[0]["step"]["compute_s"], found[1]["step"]["compute_s"])
         self.assertLess(found[2]["step"]["compute_s"], found[1]["step"]["compute_s"])
-        self.assertIn("images for training", self.refused(69, "train", job, "-n1", "--dry-run"))
+        self.assertIn("another number of rows", self.refused(69, "train", job, "-n1", "--dry-run"))
         self.assertIn("beyond 64 bits", self.refused(65, "predict", job, *("--set=" + word for word in (
             "model.network=llama-3-405b", "model.sequence=8192", "training.phases.0.batch_per_device=1000000",
             "training.dataset.train_images=1000000000000"))))
@@ -379,7 +379,7 @@ class Networks(support.Case):
              .replace("add: bn1, ", ""), "'bns' .*weights of another layer"),
             (SMALL.replace("  - {name: avgpool", "  - {name: act, kind: gelu}\n  - {name: avgpool"),
              "'act' .gelu. is of a kind for predictions"),
-            (BLOCK, "inputs of 1x1x4"),
+            (BLOCK, "another number of rows than the network has outputs"),
         ]
         for text, message in refusals:
             self.write("x.yaml", text)

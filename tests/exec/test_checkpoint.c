@@ -290,7 +290,7 @@ TEST_ON_DISK(refuses_states_that_cannot_be)
         {"\"skipped_steps\": 2", "\"skipped_steps\": 124", "above 'step'"},
         {"\"position\": 31488", "\"position\": 122", "below it"},
         {"\"ranks\": 4", "\"ranks\": 2000000000", "'ranks' must be a whole number from 1"},
-        {"\"image\": 8", "\"image\": 2147483647", "'image' must be a whole number from 1 to 4096"},
+        {"\"image\": 8", "\"image\": 2147483647", "'image' must be a whole number from 0 to 4096"},
         {"\"network\": \"toy\"", "\"network\": \"\\u001b[2J\"", "'network' must be a text"},
         {"\"loss_scale\": 1024.0", "\"loss_scale\": 1e-320", "number from 1e-09 to 1099511627776"},
         {"\"loss\": 0.", "\"loss\": -0.", "or null"},

@@ -17,10 +17,10 @@ static bool multiplies_bf16(void)
     return ((int)dnnl_get_effective_cpu_isa() & needed) == needed;
 }
 
-static int check_types(const struct scenario *scenario, struct err *err)
+static int check_types(const struct device_job *job, struct err *err)
 {
-    enum dtype compute = scenario->model.compute;
-    bool masters = scenario->model.master == DTYPE_FP32; /* as on a GPU */
+    enum dtype compute = job->scenario->model.compute, master = job->scenario->model.master;
+    bool masters = master == DTYPE_FP32; /* as on a GPU */
     const char *reason = NULL;
     if (!masters)
         reason = "its master weights are fp32";
@@ -28,12 +28,14 @@ static int check_types(const struct scenario *scenario, struct err *err)
         reason = "its convolutions are in fp32 or bf16";
     else if (compute == DTYPE_BF16 && !multiplies_bf16())
         reason = "this CPU has no instructions for bf16, and emulated it is slower than fp32";
+    else if (compute == DTYPE_BF16 && model_is_general(job->model))
+        reason = "it computes transformers in fp32";
     if (!reason)
         return 0;
     return err_add_code(err, 69,
                         "the cpu device cannot compute in %s with master weights in %s: %s; use "
                         "%s--set model.precision.compute=fp32 --set model.precision.master=fp32",
-                        dtype_names[compute], dtype_names[scenario->model.master], reason,
+                        dtype_names[compute], dtype_names[master], reason,
                         masters ? "--device cuda on a GPU, or " : "");
 }
 
@@ -243,7 +245,14 @@ static void run_data(struct device_state *state, int32_t index, const float *ima
     }
 }
 
+static void multiply(const struct product *p)
+{
+    MUST(dnnl_sgemm(p->across_a ? 'T' : 'N', p->across_b ? 'T' : 'N', p->rows, p->columns, p->inner,
+                    p->scale, p->a, p->next_a, p->b, p->next_b, 1, p->c, p->next_c));
+}
+
 static const struct cpu_passes passes = {.convert_images = convert_images,
+                                         .multiply = multiply,
                                          .forward = run_forward,
                                          .data = run_data,
                                          .filter = run_filter};
@@ -251,7 +260,7 @@ static const struct cpu_passes passes = {.convert_images = convert_images,
 /* oneDNN divides the work of a primitive when it is made, by the number of threads at that time. */
 static int open_dnnl(struct device_state **out, const struct device_job *job, struct err *err)
 {
-    if (check_types(job->scenario, err))
+    if (check_types(job, err))
         return -1;
     int threads = omp_get_max_threads();
     omp_set_num_threads(job->threads);
@@ -276,7 +285,7 @@ static void close_dnnl(struct device_state *state)
 static int workspace(const struct device_job *job, int64_t *bytes, struct err *err)
 {
     struct device_state state;
-    if (check_types(job->scenario, err))
+    if (check_types(job, err))
         return -1;
     int threads = omp_get_max_threads();
     omp_set_num_threads(job->threads);

@@ -11,6 +11,8 @@ enum { BLOCK = 16 }; /* channels: those of oneDNN's kernels for AVX-512 */
  * hundreds of times slower. */
 static bool fills_blocks(const struct model *model)
 {
+    if (model_is_general(model))
+        return false;
     const int needed = dnnl_cpu_isa_avx512_core;
     if (((int)dnnl_get_effective_cpu_isa() & needed) != needed)
         return false;
@@ -77,6 +79,8 @@ static void open_gradients(struct device_state *state)
         for (int32_t k = 0; k < 2; k++)
             state->place[i].given[k] = plan.given[k] >= 0 ? buffer[plan.given[k]] : NULL;
         state->place[i].dx = plan.dx >= 0 ? buffer[plan.dx] : NULL;
+        state->cpu.value[i].y = state->place[i].y;
+        state->cpu.value[i].dy = state->place[i].given[0];
     }
     free(buffer);
 }
@@ -89,11 +93,12 @@ static float *alloc(void *context, int64_t count)
 
 /* ---- layers ---- */
 
+/* Of those that have primitives. */
 static int64_t largest_layer(const struct model *model)
 {
     int64_t parameters = 0;
     for (int32_t i = 0; i < model->layer_count; i++)
-        if (model->layer[i].parameters > parameters)
+        if (!sequence_takes(&model->layer[i]) && model->layer[i].parameters > parameters)
             parameters = model->layer[i].parameters;
     return parameters;
 }
@@ -112,6 +117,8 @@ static int open_layer(struct device_state *state, int32_t index, struct call_arr
     arrays.dx = place->dx;
     arrays.parameter = state->cpu.parameter + state->cpu.layout.layer[index];
     arrays.gradient = state->cpu.gradient + state->cpu.layout.layer[index];
+    if (sequence_takes(layer))
+        return 0;
     if (layer->op == LAYER_BATCH_NORM)
         open_norm(state, index);
     if (layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR)

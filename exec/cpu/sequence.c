@@ -1,0 +1,471 @@
+#include "exec/cpu/sequence.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/base/base.h"
+
+enum { STRIPE = 64 /* features of a thread, in sums over positions */ };
+
+#define NORM_EPSILON 1e-5
+#define ROOT_HALF    0.70710678118654752
+#define NORMAL_PEAK  0.39894228040143268 /* density of the normal distribution at 0 */
+
+typedef const struct sequence job;
+
+static int64_t features(job *s)
+{
+    return s->layer->out.channels;
+}
+
+static int64_t positions(job *s)
+{
+    return s->images * s->layer->out.height * s->layer->out.width;
+}
+
+static int64_t values(job *s)
+{
+    return s->images * shape_elements(s->layer->out);
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+void sequence_multiply(const struct product *p)
+{
+    int64_t along_a = p->across_a ? p->next_a : 1, down_a = p->across_a ? 1 : p->next_a;
+    int64_t along_b = p->across_b ? 1 : p->next_b, right_b = p->across_b ? p->next_b : 1;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < p->rows; i++)
+        for (int64_t j = 0; j < p->columns; j++) {
+            double sum = 0;
+            const float *a = p->a + i * down_a, *b = p->b + j * right_b;
+            for (int64_t k = 0; k < p->inner; k++)
+                sum += (double)a[k * along_a] * (double)b[k * along_b];
+            p->c[i * p->next_c + j] += (float)((double)p->scale * sum);
+        }
+}
+
+/* ---- a matrix at each position ---- */
+
+static void dense(job *s)
+{
+    int64_t out = features(s), in = s->layer->in.channels, rows = positions(s);
+    size_t row = (size_t)out * sizeof(float);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < rows; i++)
+        if (s->b)
+            memcpy(s->y + i * out, s->b, row);
+        else
+            memset(s->y + i * out, 0, row);
+    s->multiply(&(struct product){.across_b = true,
+                                  .rows = rows,
+                                  .columns = out,
+                                  .inner = in,
+                                  .scale = 1,
+                                  .a = s->x[0],
+                                  .b = s->w,
+                                  .c = s->y,
+                                  .next_a = in,
+                                  .next_b = in,
+                                  .next_c = out});
+}
+
+/* Add the sum of @value (rows, out) over rows, times @factor (the same shape; NULL: 1). */
+static void add_columns(int64_t rows, int64_t out, const float *value, const float *factor,
+                        float *sum)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t first = 0; first < out; first += STRIPE) {
+        double part[STRIPE] = {0};
+        int64_t count = smaller(STRIPE, out - first);
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t c = 0; c < count; c++) {
+                int64_t at = i * out + first + c;
+                part[c] += (double)value[at] * (factor ? (double)factor[at] : 1);
+            }
+        for (int64_t c = 0; c < count; c++)
+            sum[first + c] += (float)part[c];
+    }
+}
+
+static void dense_backward(job *s)
+{
+    int64_t out = features(s), in = s->layer->in.channels, rows = positions(s);
+    struct product data = {.rows = rows,
+                           .columns = in,
+                           .inner = out,
+                           .scale = 1,
+                           .a = s->dy,
+                           .b = s->w,
+                           .c = s->dx[0],
+                           .next_a = out,
+                           .next_b = in,
+                           .next_c = in};
+    struct product filter = {.across_a = true,
+                             .rows = out,
+                             .columns = in,
+                             .inner = rows,
+                             .scale = 1,
+                             .a = s->dy,
+                             .b = s->x[0],
+                             .c = s->dw,
+                             .next_a = out,
+                             .next_b = in,
+                             .next_c = in};
+    if (s->dx[0])
+        s->multiply(&data);
+    if (s->dw)
+        s->multiply(&filter);
+    if (s->db)
+        add_columns(rows, out, s->dy, NULL, s->db);
+}
+
+/* ---- tables and sums ---- */
+
+static void embedding(job *s)
+{
+    int64_t out = features(s), rows = positions(s);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(s->y + i * out, s->w + (int64_t)s->x[0][i] * out, (size_t)out * sizeof(float));
+}
+
+static void embedding_backward(job *s)
+{
+    int64_t out = features(s), rows = positions(s);
+#pragma omp parallel for schedule(static)
+    for (int64_t first = 0; first < out; first += STRIPE)
+        for (int64_t i = 0; i < rows; i++) {
+            float *row = s->dw + (int64_t)s->x[0][i] * out;
+            for (int64_t c = first; c < smaller(first + STRIPE, out); c++)
+                row[c] += s->dy[i * out + c];
+        }
+}
+
+/* Of two inputs, or of one and a row of a table for each position. */
+static void add(job *s)
+{
+    int64_t count = values(s), each = shape_elements(s->layer->out);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < count; i++)
+        s->y[i] = s->x[0][i] + (s->x[1] ? s->x[1][i] : s->w[i % each]);
+}
+
+static void add_values(int64_t count, const float *from, float *to)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < count; i++)
+        to[i] += from[i];
+}
+
+static void add_backward(job *s)
+{
+    for (int32_t i = 0; i < 2; i++)
+        if (s->dx[i])
+            add_values(values(s), s->dy, s->dx[i]);
+    if (s->dw)
+        add_columns(s->images, shape_elements(s->layer->out), s->dy, NULL, s->dw);
+}
+
+/* ---- at each value ---- */
+
+static void gelu(job *s)
+{
+    int64_t count = values(s);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < count; i++) {
+        double x = (double)s->x[0][i];
+        s->y[i] = (float)(0.5 * x * (1 + erf(ROOT_HALF * x)));
+    }
+}
+
+static void gelu_backward(job *s)
+{
+    int64_t count = values(s);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < count; i++) {
+        double x = (double)s->x[0][i];
+        double slope = 0.5 * (1 + erf(ROOT_HALF * x)) + x * NORMAL_PEAK * exp(-0.5 * x * x);
+        s->dx[0][i] += (float)(slope * (double)s->dy[i]);
+    }
+}
+
+/* ---- norms ---- */
+
+/* Saved: the normalised values, then 1 / deviation of each position. */
+static void layer_norm(job *s)
+{
+    int64_t out = features(s), rows = positions(s);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < rows; i++) {
+        const float *x = s->x[0] + i * out;
+        float *n = s->saved + i * out;
+        double sum = 0, square = 0;
+        for (int64_t c = 0; c < out; c++)
+            sum += (double)x[c];
+        double mean = sum / (double)out;
+        for (int64_t c = 0; c < out; c++)
+            square += ((double)x[c] - mean) * ((double)x[c] - mean);
+        double inverse = 1 / sqrt(square / (double)out + NORM_EPSILON);
+        for (int64_t c = 0; c < out; c++) {
+            n[c] = (float)(((double)x[c] - mean) * inverse);
+            s->y[i * out + c] = n[c] * s->w[c] + s->b[c];
+        }
+        s->saved[rows * out + i] = (float)inverse;
+    }
+}
+
+/* With n the normalised values and g = dy * w: dx = (g - mean(g) - n * mean(g * n)) / deviation. */
+static void layer_norm_backward(job *s)
+{
+    int64_t out = features(s), rows = positions(s);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < rows; i++) {
+        const float *n = s->saved + i * out, *dy = s->dy + i * out;
+        double sum = 0, along = 0, inverse = (double)s->saved[rows * out + i];
+        for (int64_t c = 0; c < out; c++) {
+            double g = (double)dy[c] * (double)s->w[c];
+            sum += g;
+            along += g * (double)n[c];
+        }
+        for (int64_t c = 0; c < out; c++)
+            s->dx[0][i * out + c] +=
+                (float)(inverse * ((double)dy[c] * (double)s->w[c] - sum / (double)out -
+                                   (double)n[c] * along / (double)out));
+    }
+    add_columns(rows, out, s->dy, s->saved, s->dw);
+    add_columns(rows, out, s->dy, NULL, s->db);
+}
+
+/* ---- attention ---- */
+
+/* Of head @head of image @image: queries times keys, both (positions, features of all heads). */
+static struct product scores_of(job *s, int64_t image, int64_t head, int64_t each, int64_t shared)
+{
+    int64_t length = s->layer->out.width, heads = s->layer->out.channels;
+    int64_t next_q = heads * each, next_k = heads / shared * each;
+    return (struct product){.across_b = true,
+                            .rows = length,
+                            .columns = length,
+                            .inner = each,
+                            .scale = (float)(1 / sqrt((double)each)),
+                            .a = s->x[0] + image * length * next_q + head * each,
+                            .b = s->x[1] + image * length * next_k + head / shared * each,
+                            .c = s->y + (image * heads + head) * length * length,
+                            .next_a = next_q,
+                            .next_b = next_k,
+                            .next_c = length};
+}
+
+/* Heads of queries that share one of keys; @heads is of queries. */
+static int64_t sharing(job *s, int64_t heads, int64_t each)
+{
+    return heads * each / s->features;
+}
+
+static void scores(job *s)
+{
+    int64_t heads = s->layer->out.channels, each = s->layer->inner;
+    int64_t shared = sharing(s, heads, each);
+    memset(s->y, 0, (size_t)values(s) * sizeof(float));
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < s->images * heads; i++) {
+        struct product p = scores_of(s, i / heads, i % heads, each, shared);
+        s->multiply(&p);
+    }
+}
+
+static void scores_backward(job *s)
+{
+    int64_t heads = s->layer->out.channels, each = s->layer->inner;
+    int64_t shared = sharing(s, heads, each), groups = heads / shared;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < s->images * groups; i++)
+        for (int64_t h = 0; h < shared; h++) {
+            struct product p = scores_of(s, i / groups, i % groups * shared + h, each, shared);
+            struct product dq = {.rows = p.rows,
+                                 .columns = each,
+                                 .inner = p.columns,
+                                 .scale = p.scale,
+                                 .a = s->dy + (p.c - s->y),
+                                 .b = p.b,
+                                 .c = s->dx[0] + (p.a - s->x[0]),
+                                 .next_a = p.next_c,
+                                 .next_b = p.next_b,
+                                 .next_c = p.next_a};
+            struct product dk = dq;
+            dk.across_a = true;
+            dk.b = p.a;
+            dk.next_b = p.next_a;
+            dk.c = s->dx[1] + (p.b - s->x[1]);
+            dk.next_c = p.next_b;
+            s->multiply(&dq);
+            s->multiply(&dk);
+        }
+}
+
+/* Keys that query @row of all rows sees. */
+static int64_t seen(job *s, int64_t row)
+{
+    int64_t length = s->layer->out.width;
+    return s->layer->attends == ATTENDS_BEFORE ? row % length + 1 : length;
+}
+
+static void softmax(job *s)
+{
+    int64_t length = s->layer->out.width, rows = values(s) / length;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < rows; i++) {
+        const float *x = s->x[0] + i * length;
+        float *y = s->y + i * length, largest = x[0];
+        int64_t count = seen(s, i);
+        double sum = 0;
+        for (int64_t k = 1; k < count; k++)
+            largest = fmaxf(largest, x[k]);
+        for (int64_t k = 0; k < count; k++) {
+            y[k] = expf(x[k] - largest);
+            sum += (double)y[k];
+        }
+        for (int64_t k = 0; k < count; k++)
+            y[k] = (float)((double)y[k] / sum);
+        memset(y + count, 0, (size_t)(length - count) * sizeof(float));
+    }
+}
+
+static void softmax_backward(job *s)
+{
+    int64_t length = s->layer->out.width, rows = values(s) / length;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < rows; i++) {
+        const float *y = s->y + i * length, *dy = s->dy + i * length;
+        float *dx = s->dx[0] + i * length;
+        int64_t count = seen(s, i);
+        double along = 0;
+        for (int64_t k = 0; k < count; k++)
+            along += (double)dy[k] * (double)y[k];
+        for (int64_t k = 0; k < count; k++)
+            dx[k] += (float)((double)y[k] * ((double)dy[k] - along));
+    }
+}
+
+/* Of head @head of image @image: weights of keys times values. */
+static struct product context_of(job *s, int64_t image, int64_t head, int64_t each, int64_t shared)
+{
+    int64_t length = s->layer->out.width, heads = s->layer->in.channels;
+    int64_t next_y = heads * each, next_v = heads / shared * each;
+    return (struct product){.rows = length,
+                            .columns = each,
+                            .inner = length,
+                            .scale = 1,
+                            .a = s->x[0] + (image * heads + head) * length * length,
+                            .b = s->x[1] + image * length * next_v + head / shared * each,
+                            .c = s->y + image * length * next_y + head * each,
+                            .next_a = length,
+                            .next_b = next_v,
+                            .next_c = next_y};
+}
+
+static void context(job *s)
+{
+    int64_t heads = s->layer->in.channels, each = features(s) / heads;
+    int64_t shared = sharing(s, heads, each);
+    memset(s->y, 0, (size_t)values(s) * sizeof(float));
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < s->images * heads; i++) {
+        struct product p = context_of(s, i / heads, i % heads, each, shared);
+        s->multiply(&p);
+    }
+}
+
+static void context_backward(job *s)
+{
+    int64_t heads = s->layer->in.channels, each = features(s) / heads;
+    int64_t shared = sharing(s, heads, each), groups = heads / shared;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < s->images * groups; i++)
+        for (int64_t h = 0; h < shared; h++) {
+            struct product p = context_of(s, i / groups, i % groups * shared + h, each, shared);
+            struct product da = {.across_b = true,
+                                 .rows = p.rows,
+                                 .columns = p.inner,
+                                 .inner = each,
+                                 .scale = 1,
+                                 .a = s->dy + (p.c - s->y),
+                                 .b = p.b,
+                                 .c = s->dx[0] + (p.a - s->x[0]),
+                                 .next_a = p.next_c,
+                                 .next_b = p.next_b,
+                                 .next_c = p.next_a};
+            struct product dv = {.across_a = true,
+                                 .rows = p.inner,
+                                 .columns = each,
+                                 .inner = p.rows,
+                                 .scale = 1,
+                                 .a = p.a,
+                                 .b = da.a,
+                                 .c = s->dx[1] + (p.b - s->x[1]),
+                                 .next_a = p.next_a,
+                                 .next_b = p.next_c,
+                                 .next_c = p.next_b};
+            s->multiply(&da);
+            s->multiply(&dv);
+        }
+}
+
+static void product(job *s)
+{
+    if (s->layer->attends == ATTENDS_SCORES)
+        scores(s);
+    else
+        context(s);
+}
+
+static void product_backward(job *s)
+{
+    if (s->layer->attends == ATTENDS_SCORES)
+        scores_backward(s);
+    else
+        context_backward(s);
+}
+
+/* ---- the table ---- */
+
+static const struct kind {
+    void (*forward)(job *), (*backward)(job *);
+} kinds[LAYER_OP_COUNT] = {
+    [LAYER_CONVOLUTION] = {dense, dense_backward},
+    [LAYER_EMBEDDING] = {embedding, embedding_backward},
+    [LAYER_ADD] = {add, add_backward},
+    [LAYER_GELU] = {gelu, gelu_backward},
+    [LAYER_LAYER_NORM] = {layer_norm, layer_norm_backward},
+    [LAYER_MATMUL] = {product, product_backward},
+    [LAYER_SOFTMAX] = {softmax, softmax_backward},
+};
+
+bool sequence_takes(const struct layer *layer)
+{
+    return kinds[layer->op].forward && (layer->op != LAYER_CONVOLUTION || layer_is_dense(layer));
+}
+
+int64_t sequence_saved(const struct layer *layer)
+{
+    return layer->op == LAYER_LAYER_NORM
+               ? shape_elements(layer->out) + layer->out.height * (int64_t)layer->out.width
+               : 0;
+}
+
+void sequence_forward(const struct sequence *sequence)
+{
+    assert(sequence_takes(sequence->layer));
+    kinds[sequence->layer->op].forward(sequence);
+}
+
+void sequence_backward(const struct sequence *sequence)
+{
+    assert(sequence_takes(sequence->layer));
+    kinds[sequence->layer->op].backward(sequence);
+}

@@ -1,0 +1,63 @@
+#pragma once
+
+/** @file
+ * Layers of transformers on CPUs: one table of kinds for all devices there.
+ *
+ * Values of a sequence are (image, position, feature); those between the two products of attention
+ * (image, head, query, key).  Everything is fp32; sums over positions and features are in fp64
+ * unless a matrix product forms them.  Parts that threads share depend only on the shapes, so that
+ * results have the same bits on any number of threads, as far as the products have.
+ *
+ * GELU is x times the normal distribution's function; attention's scores are divided by the root of
+ * a head's features; layer norm adds 1e-5 to variances: as torch.nn.functional's defaults.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/schedule/model.h"
+
+/** One product c += scale * a b, of matrices that lie in rows: a (rows, inner), or (inner, rows) if
+ * across_a; b (inner, columns), or (columns, inner) if across_b; c (rows, columns).  `next` are the
+ * elements from one row to the next. */
+struct product {
+    bool across_a, across_b;
+    int64_t rows, columns, inner;
+    float scale;
+    const float *a, *b;
+    float *c;
+    int64_t next_a, next_b, next_c;
+};
+
+/** How a device multiplies; threads may call it side by side. */
+typedef void multiplier(const struct product *product);
+
+/** One layer at work.  Gradients are added to. */
+struct sequence {
+    const struct layer *layer;
+    int64_t images;
+    const float *x[2];    /**< of both inputs; the tokens of an embedding */
+    int32_t features;     /**< of the second input */
+    const float *w, *b;   /**< weights and biases; NULL: none */
+    float *y;             /**< output */
+    float *saved;         /**< (sequence_saved()) of each image, for backward */
+    const float *dy;      /**< gradient of y */
+    float *dx[2];         /**< of the inputs; NULL: not wanted */
+    float *dw, *db;       /**< of weights and biases; NULL: not wanted */
+    multiplier *multiply; /**< of the device */
+};
+
+/** Whether this file computes @layer. */
+bool sequence_takes(const struct layer *layer);
+
+/** Floats that forward keeps of an image beside its output. */
+int64_t sequence_saved(const struct layer *layer);
+
+/** Write y. */
+void sequence_forward(const struct sequence *sequence);
+
+/** Add to the gradients that are wanted. */
+void sequence_backward(const struct sequence *sequence);
+
+/** The product in plain loops, with sums in fp64. */
+void sequence_multiply(const struct product *product);

@@ -1,0 +1,242 @@
+#!/usr/bin/python3
+"""CPUs train small transformers: as PyTorch does in fp64, on any number of ranks, and on after a stop.
+
+Usage: test_gpt.py
+"""
+import csv
+import json
+import struct
+
+import harness
+import training
+
+VOCAB, LENGTH, SEQUENCES, LAYERS, HIDDEN, HEADS = 61, 24, 8, 2, 32, 4
+JOB = f"""version: 1
+model:      {{network: transformer, layers: {LAYERS}, hidden: {HIDDEN}, heads: {HEADS}, vocab: {VOCAB}, sequence: {LENGTH}}}
+cluster:    {{platform: t1-torus, nodes: 1}}
+training:
+  dataset: {{train_images: {SEQUENCES}, source: tokens, path: words.bin, augment: false}}
+  phases:
+    - {{epochs: 50, global_batch: {SEQUENCES}}}
+  optimizer: {{name: adamw, weight_decay: 0.1, beta2: 0.95, clip: 1}}
+  learning_rate: {{base: 3e-4}}
+allreduce:  {{algorithm: ring, bucket: 20 KiB, overlap: backward}}
+"""
+# A constant that is added to all keys changes no weight of attention: the gradient is rounding alone.
+ZERO_GRADIENTS = [f"layer{i}.key.bias" for i in range(LAYERS)]
+TOLERANCE_LOSS, TOLERANCE_WEIGHTS = 1e-6, 1e-5
+DEVICES = ["cpu-naive", "cpu"]
+
+
+def words(count, vocab=VOCAB):
+    """A file's bytes: numbers that repeat themselves, but not exactly."""
+    return struct.pack(f"<{count}H", *((i * i // 7 + 3 * i + i // 5) % vocab for i in range(count)))
+
+
+def read_tensors(path):
+    """The fp32 tensors of a file of safetensors: {name: (shape, numbers)}."""
+    content = path.read_bytes()
+    length, = struct.unpack_from("<Q", content)
+    header = json.loads(content[8:8 + length])
+    found = {}
+    for name, entry in header.items():
+        if name != "__metadata__" and entry["dtype"] == "F32":
+            begin, end = entry["data_offsets"]
+            found[name] = (entry["shape"], struct.unpack(f"<{(end - begin) // 4}f",
+                                                         content[8 + length + begin:8 + length + end]))
+    return found
+
+
+class Gpt(training.Run):
+    """Runs on a file of a few sequences, all of which make each batch."""
+
+    JOB = JOB
+
+    def setUp(self):
+        super().setUp()
+        (self.directory / "words.bin").write_bytes(words(SEQUENCES * LENGTH + 1))
+        self.source = f"--set=training.dataset.path={self.directory / 'words.bin'}"
+
+    def fit(self, name, *more, **others):
+        """Train; the directory of the run."""
+        self.train("--out", self.directory / name, self.source, "--threads=1", *more, **others)
+        return self.directory / name
+
+    def losses(self, run):
+        """Of all steps."""
+        with open(run / "steps.csv", encoding="utf-8") as file:
+            return [float(row["loss"]) for row in csv.DictReader(file)]
+
+    def tensors(self, run, file="model"):
+        """Of the newest checkpoint."""
+        return read_tensors(run / self.checkpoints(run)[-1] / f"{file}.safetensors")
+
+    def same_bits(self, a, b):
+        """Weights and moments of the newest checkpoints."""
+        for file in ("model", "optim"):
+            self.assertEqual(self.tensors(a, file), self.tensors(b, file))
+
+
+class AgainstPyTorch(Gpt):
+    """Fifty steps of AdamW with clipping, from the same weights."""
+
+    def setUp(self):
+        super().setUp()
+        try:
+            import torch  # pylint: disable=import-outside-toplevel
+        except ImportError as missing:
+            self.skipTest(f"needs PyTorch (python3-torch): {missing}")
+        torch.set_num_threads(1)
+        self.torch = torch
+
+    def weights(self, run):
+        """In fp64, to be trained."""
+        return {name: self.torch.tensor(numbers, dtype=self.torch.float64).reshape(shape).requires_grad_()
+                for name, (shape, numbers) in self.tensors(run).items()}
+
+    def forward(self, w, tokens):
+        """The scores of the next tokens, written from the papers alone."""
+        function = self.torch.nn.functional
+
+        def linear(x, name):
+            return function.linear(x, w[name + ".weight"], w[name + ".bias"])
+
+        def norm(x, name):
+            return function.layer_norm(x, (HIDDEN,), w[name + ".weight"], w[name + ".bias"])
+
+        def heads(x):
+            return x.view(len(tokens), LENGTH, HEADS, -1).transpose(1, 2)
+
+        hidden = w["embedding.weight"][tokens] + w["positions.weight"]
+        later = self.torch.ones(LENGTH, LENGTH, dtype=bool).triu(1)
+        for i in range(LAYERS):
+            at = f"layer{i}."
+            x = norm(hidden, at + "attention.norm")
+            scores = heads(linear(x, at + "query")) @ heads(linear(x, at + "key")).transpose(2, 3)
+            scores = (scores / (HIDDEN // HEADS) ** 0.5).masked_fill(later, float("-inf"))
+            x = scores.softmax(3) @ heads(linear(x, at + "value"))
+            hidden = hidden + linear(x.transpose(1, 2).reshape(hidden.shape), at + "output")
+            x = linear(norm(hidden, at + "ffn.norm"), at + "up")
+            hidden = hidden + linear(function.gelu(x), at + "down")
+        return function.linear(norm(hidden, "norm"), w.get("words.weight", w["embedding.weight"]))
+
+    def their_losses(self, w):
+        """Train @w."""
+        torch = self.torch
+        numbers = torch.tensor(struct.unpack(f"<{SEQUENCES * LENGTH + 1}H", words(SEQUENCES * LENGTH + 1)))
+        tokens, wanted = numbers[:-1].view(SEQUENCES, LENGTH), numbers[1:].view(SEQUENCES, LENGTH)
+        decayed = [t for name, t in w.items() if t.dim() > 1]
+        others = [t for name, t in w.items() if t.dim() == 1]
+        optimizer = torch.optim.AdamW([{"params": decayed}, {"params": others, "weight_decay": 0}],
+                                      lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1)
+        losses = []
+        for _ in range(50):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(self.forward(w, tokens).flatten(0, 1), wanted.flatten())
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(list(w.values()), 1)
+            optimizer.step()
+            losses.append(float(loss))
+        return losses
+
+    def compare(self, device, *more):
+        """The largest differences of losses and, relative to their tensor, of weights."""
+        more = ("-n1", *more)
+        begin = self.fit(f"begin-{device}", "--set=training.learning_rate.base=0", "--steps=1", *more, device=device)
+        w = self.weights(begin)
+        theirs = self.their_losses(w)
+        run = self.fit(f"run-{device}", *more, device=device)
+        ours = self.losses(run)
+        loss = max(abs(a - b) / b for a, b in zip(ours, theirs))
+        apart = {}
+        for name, (_, numbers) in self.tensors(run).items():
+            want = w[name].detach().flatten()
+            apart[name] = float((self.torch.tensor(numbers, dtype=want.dtype) - want).norm() / want.norm())
+        worst = max((value, name) for name, value in apart.items() if name not in ZERO_GRADIENTS)
+        print(f"{device} {' '.join(more)}: losses {ours[0]:.4f} to {ours[-1]:.4f}, within {loss:.2g}; "
+              f"weights within {worst[0]:.2g} ({worst[1]})")
+        self.assertEqual(len(ours), 50)
+        self.assertLess(ours[-1], 0.9 * ours[0])
+        self.assertLessEqual(loss, TOLERANCE_LOSS)
+        self.assertLessEqual(worst[0], TOLERANCE_WEIGHTS)
+
+    def test_losses_and_weights(self):
+        for device in DEVICES:
+            with self.subTest(device=device):
+                self.compare(device)
+
+    def test_tied_weights_have_one_gradient(self):
+        self.compare("cpu-naive", "--set=model.tied=true")
+
+    def test_micro_batches_add_up(self):
+        self.compare("cpu", "--set=model.tied=true", "--set=training.micro_batch=2")
+
+
+class Ranks(Gpt):
+    """Several ranks, and runs in parts."""
+
+    def test_two_ranks_train_as_one(self):
+        one = self.fit("one", "-n1")
+        two, again = self.fit("two", "-n2"), self.fit("again", "-n2")
+        self.same_bits(two, again)
+        self.assertEqual(self.losses(two), self.losses(again))
+        for a, b in zip(self.losses(one), self.losses(two)):
+            self.assertAlmostEqual(a / b, 1, delta=1e-5)
+
+    def test_it_goes_on_bit_for_bit(self):
+        whole = self.fit("whole", "-n2", "--set=model.tied=true")
+        self.fit("parts", "-n2", "--set=model.tied=true", "--steps=17")
+        parts = self.fit("parts", "-n2", "--set=model.tied=true", "--resume", self.directory / "parts")
+        self.same_bits(whole, parts)
+        self.assertEqual(self.losses(whole), self.losses(parts))
+
+    def test_a_sharded_adamw_has_the_bits_of_the_whole(self):
+        words_ = ("-n2", "--set=training.optimizer.clip=null", "--steps=5")
+        self.same_bits(self.fit("whole", *words_), self.fit("shards", *words_, "--set=training.optimizer.sharded=true"))
+
+    def test_it_learns_a_rule(self):
+        """Seven of eight tokens follow from the two before them, where guesses are right once in eight."""
+        run = self.fit("rule", "--set=training.dataset={source: procedural, train_images: 2048, validation_images: 64}",
+                       "--set=model.vocab=8", "--set=training.phases=[{epochs: 6, global_batch: 32}]",
+                       "--set=training.learning_rate.base=0.005", "--set=training.evaluate_every=6",
+                       "--set=training.optimizer.weight_decay=0", "-n1", device=DEVICES[-1])
+        with open(run / "evaluations.csv", encoding="utf-8") as file:
+            row = list(csv.DictReader(file))[-1]
+        self.assertGreater(float(row["top1"]), 0.25)
+        self.assertEqual(row["images"], "64")
+
+
+class Refused(Gpt):
+    """What no device trains ends with a name."""
+
+    def refused(self, code, *more, device="cpu-naive"):
+        """The message."""
+        return self.train("-n1", self.source, *more, code=code, device=device).stderr
+
+    def test_bad_files(self):
+        path = self.directory / "words.bin"
+        path.write_bytes(words(100)[:-1])
+        self.assertIn("words.bin: 199 bytes are no whole number of tokens", self.refused(65))
+        path.write_bytes(words(LENGTH))
+        self.assertIn("words.bin: 24 tokens are fewer than a sequence", self.refused(65, "--set=training.dataset.train_images=8"))
+        path.write_bytes(words(SEQUENCES * LENGTH + 1, VOCAB + 9))
+        self.assertIn(f"is beyond a vocabulary of {VOCAB}", self.refused(65, "--strict-data"))
+        self.assertIn("words.bin: cannot be read", self.refused(66, "--set=training.dataset.path=/nowhere/words.bin"))
+
+    def test_kinds_and_devices(self):
+        for key, what in (("dropout: true", "(dropout) is of a kind for predictions"),
+                          ("norm: rms", "(rms-norm) is of a kind for predictions"),
+                          ("position: rotary", "(other) is of a kind for predictions"),
+                          ("gated: true", "(silu) is of a kind for predictions"),
+                          ("segments: 2", "adds parameters other than a row for each position"),
+                          ("head: span", "has another number of rows")):
+            name, value = key.split(": ")
+            with self.subTest(key=key):
+                self.assertIn(what, self.refused(69, f"--set=model.{name}={value}"))
+        message = self.refused(69, "--dry-run", device="cuda")
+        self.assertRegex(message, r"job.yaml:2:\d+: error: devices on CPUs alone train transformer")
+        self.assertIn("the network reads tokens", self.refused(64, "--set=training.dataset.source=pack"))
+
+
+if __name__ == "__main__":
+    training.main()
