@@ -208,8 +208,9 @@ static int32_t attention(struct builder *b, int32_t from)
     int32_t key = dense(b, from, part(b, t->kv_heads) * each, "key");
     int32_t value = dense(b, from, part(b, t->kv_heads) * each, "value");
     if (t->position == POSITION_ROTARY) {
-        query = simple(b, LAYER_OTHER, query, "query.rotary");
-        key = simple(b, LAYER_OTHER, key, "key.rotary");
+        struct layer rotary = {.op = LAYER_OTHER, .inner = each, .attends = ATTENDS_ROTARY};
+        query = add(b, query, -1, rotary, "query.rotary");
+        key = add(b, key, -1, rotary, "key.rotary");
     }
     int32_t at =
         add(b, query, key,

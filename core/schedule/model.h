@@ -105,6 +105,8 @@ enum attends {
     ATTENDS_BEFORE,  /**< softmax over the keys up to the query's own */
     ATTENDS_ALL,     /**< softmax over all keys */
     ATTENDS_CONTEXT, /**< product of these weights and values */
+    ATTENDS_ROTARY,  /**< queries or keys, turned by their positions; `inner` are a head's features
+                      */
 };
 
 /** Which part of a training step. */
@@ -141,8 +143,8 @@ struct layer {
     bool relu;                       /**< a ReLU follows, fused here */
     bool capped;                     /**< and stops at 6 */
     int32_t groups;                  /**< of a convolution; 0: one */
-    int64_t inner;                   /**< of a matrix product: terms of each sum */
-    enum attends attends;            /**< of products and softmaxes */
+    int64_t inner;                   /**< of a product: terms of each sum; ATTENDS_ROTARY */
+    enum attends attends;            /**< of products, softmaxes and others */
     int64_t rows;                    /**< of an embedding's table; of positions that are added */
     int32_t experts;                 /**< sets of weights, one of which each position uses; 0: 1 */
     int64_t constants;               /**< parameters of an add or of another kind */

@@ -71,7 +71,7 @@ static const char *sum_fault(const struct model *model, const struct layer *laye
     struct shape other = model_shape(model, layer->input[layer->input_count - 1]);
     if (layer->constants == 0)
         return layer->input_count != 2 || memcmp(&other, &layer->out, sizeof(other)) != 0
-                   ? "adds values of different shapes"
+                   ? "reads values of different shapes"
                    : NULL;
     if (layer->input_count != 1 || layer->rows * layer->out.channels != layer->constants)
         return "adds parameters other than a row for each position";
@@ -82,16 +82,20 @@ static const char *kind_fault(const struct model *model, const struct layer *lay
 {
     const struct layer *owner = layer->weights_of ? &model->layer[layer->weights_of - 1] : NULL;
     bool products = layer->op == LAYER_MATMUL || layer->op == LAYER_SOFTMAX;
-    bool plain = layer->op == LAYER_GELU || layer->op == LAYER_LAYER_NORM;
+    bool plain = layer->op == LAYER_GELU || layer->op == LAYER_SILU ||
+                 layer->op == LAYER_LAYER_NORM || layer->op == LAYER_RMS_NORM ||
+                 layer->attends == ATTENDS_ROTARY;
     if (layer->relu || layer->experts > 1)
         return "has a ReLU, or experts";
     if (owner && (owner->op != LAYER_EMBEDDING || layer->bias ||
                   layer_weights(owner) != layer_weights(layer)))
         return "uses weights of another layer that are no embedding's, or has a bias beside them";
-    if (layer->op == LAYER_ADD)
+    if (layer->op == LAYER_ADD || layer->op == LAYER_MULTIPLY)
         return sum_fault(model, layer);
     if (products)
         return layer->attends ? NULL : "is no part of a built-in transformer's attention";
+    if (layer->attends == ATTENDS_ROTARY && layer->inner % 2)
+        return "turns heads of an odd number of features";
     return plain || layer->op == LAYER_EMBEDDING || layer_is_dense(layer)
                ? NULL
                : "is of a kind for predictions";

@@ -2,8 +2,8 @@
 
 /** @file
  * Which networks devices train: convolutional ones as torchvision's ResNets and VGG are built;
- * those on CPUs also transformers that predict the next token (model_is_general()), with layer
- * norm, GELU and learned positions.
+ * those on CPUs also transformers that predict the next token (model_is_general()), but
+ * for dropout.
  */
 
 #include "core/base/err.h"

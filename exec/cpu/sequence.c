@@ -9,6 +9,7 @@
 enum { STRIPE = 64 /* features of a thread, in sums over positions */ };
 
 #define NORM_EPSILON 1e-5
+#define ROTARY_BASE  10000.0
 #define ROOT_HALF    0.70710678118654752
 #define NORMAL_PEAK  0.39894228040143268 /* density of the normal distribution at 0 */
 
@@ -194,9 +195,76 @@ static void gelu_backward(job *s)
     }
 }
 
+static void silu(job *s)
+{
+    int64_t count = values(s);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < count; i++)
+        s->y[i] = s->x[0][i] / (1 + expf(-s->x[0][i]));
+}
+
+static void silu_backward(job *s)
+{
+    int64_t count = values(s);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < count; i++) {
+        double x = (double)s->x[0][i], gate = 1 / (1 + exp(-x));
+        s->dx[0][i] += (float)((double)s->dy[i] * gate * (1 + x * (1 - gate)));
+    }
+}
+
+static void multiply(job *s)
+{
+    int64_t count = values(s);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < count; i++)
+        s->y[i] = s->x[0][i] * s->x[1][i];
+}
+
+static void multiply_backward(job *s)
+{
+    int64_t count = values(s);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < count; i++) {
+        s->dx[0][i] += s->dy[i] * s->x[1][i];
+        s->dx[1][i] += s->dy[i] * s->x[0][i];
+    }
+}
+
+/* Add @from, each pair of features (i, i + half of a head) turned by an angle that grows with the
+ * position, or @back. */
+static void turn(job *s, bool back, const float *from, float *to)
+{
+    int64_t out = features(s), rows = positions(s), each = s->layer->inner, half = each / 2;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; c < half; c++) {
+            double place = (double)(i % s->layer->out.width);
+            double angle = place * pow(ROTARY_BASE, -(double)c / (double)half);
+            double cosine = cos(angle), sine = back ? -sin(angle) : sin(angle);
+            for (int64_t a = i * out + c, b; a < (i + 1) * out; a += each) {
+                b = a + half;
+                to[a] += (float)((double)from[a] * cosine - (double)from[b] * sine);
+                to[b] += (float)((double)from[b] * cosine + (double)from[a] * sine);
+            }
+        }
+}
+
+static void rotary(job *s)
+{
+    memset(s->y, 0, (size_t)values(s) * sizeof(float));
+    turn(s, false, s->x[0], s->y);
+}
+
+static void rotary_backward(job *s)
+{
+    turn(s, true, s->dy, s->dx[0]);
+}
+
 /* ---- norms ---- */
 
-/* Saved: the normalised values, then 1 / deviation of each position. */
+/* Saved: the normalised values, then 1 / deviation of each position; RMS norm has no mean and no
+ * biases. */
 static void layer_norm(job *s)
 {
     int64_t out = features(s), rows = positions(s);
@@ -207,13 +275,13 @@ static void layer_norm(job *s)
         double sum = 0, square = 0;
         for (int64_t c = 0; c < out; c++)
             sum += (double)x[c];
-        double mean = sum / (double)out;
+        double mean = s->layer->op == LAYER_RMS_NORM ? 0 : sum / (double)out;
         for (int64_t c = 0; c < out; c++)
             square += ((double)x[c] - mean) * ((double)x[c] - mean);
         double inverse = 1 / sqrt(square / (double)out + NORM_EPSILON);
         for (int64_t c = 0; c < out; c++) {
             n[c] = (float)(((double)x[c] - mean) * inverse);
-            s->y[i * out + c] = n[c] * s->w[c] + s->b[c];
+            s->y[i * out + c] = n[c] * s->w[c] + (s->b ? s->b[c] : 0);
         }
         s->saved[rows * out + i] = (float)inverse;
     }
@@ -232,13 +300,15 @@ static void layer_norm_backward(job *s)
             sum += g;
             along += g * (double)n[c];
         }
+        sum = s->layer->op == LAYER_RMS_NORM ? 0 : sum;
         for (int64_t c = 0; c < out; c++)
             s->dx[0][i * out + c] +=
                 (float)(inverse * ((double)dy[c] * (double)s->w[c] - sum / (double)out -
                                    (double)n[c] * along / (double)out));
     }
     add_columns(rows, out, s->dy, s->saved, s->dw);
-    add_columns(rows, out, s->dy, NULL, s->db);
+    if (s->db)
+        add_columns(rows, out, s->dy, NULL, s->db);
 }
 
 /* ---- attention ---- */
@@ -441,7 +511,11 @@ static const struct kind {
     [LAYER_EMBEDDING] = {embedding, embedding_backward},
     [LAYER_ADD] = {add, add_backward},
     [LAYER_GELU] = {gelu, gelu_backward},
+    [LAYER_SILU] = {silu, silu_backward},
+    [LAYER_MULTIPLY] = {multiply, multiply_backward},
+    [LAYER_OTHER] = {rotary, rotary_backward},
     [LAYER_LAYER_NORM] = {layer_norm, layer_norm_backward},
+    [LAYER_RMS_NORM] = {layer_norm, layer_norm_backward},
     [LAYER_MATMUL] = {product, product_backward},
     [LAYER_SOFTMAX] = {softmax, softmax_backward},
 };
@@ -453,7 +527,7 @@ bool sequence_takes(const struct layer *layer)
 
 int64_t sequence_saved(const struct layer *layer)
 {
-    return layer->op == LAYER_LAYER_NORM
+    return layer->op == LAYER_LAYER_NORM || layer->op == LAYER_RMS_NORM
                ? shape_elements(layer->out) + layer->out.height * (int64_t)layer->out.width
                : 0;
 }

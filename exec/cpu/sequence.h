@@ -9,7 +9,9 @@
  * results have the same bits on any number of threads, as far as the products have.
  *
  * GELU is x times the normal distribution's function; attention's scores are divided by the root of
- * a head's features; layer norm adds 1e-5 to variances: as torch.nn.functional's defaults.
+ * a head's features; norms add 1e-5 to variances: as torch.nn.functional's defaults.  Rotary
+ * positions turn the features i and i + half of each head by position / 10000^(i / half) (Su et al.
+ * 2021).
  */
 
 #include <stdbool.h>

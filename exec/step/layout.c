@@ -10,7 +10,8 @@
 /* Tensors of a layer: weight first, bias second. */
 static enum parameter_kind kind_of(const struct layer *layer, int32_t index)
 {
-    if (layer->op == LAYER_BATCH_NORM || layer->op == LAYER_LAYER_NORM)
+    if (layer->op == LAYER_BATCH_NORM || layer->op == LAYER_LAYER_NORM ||
+        layer->op == LAYER_RMS_NORM)
         return index == 0 ? PARAMETER_SCALE : PARAMETER_SHIFT;
     return index == 0 ? PARAMETER_WEIGHT : PARAMETER_BIAS;
 }

@@ -99,25 +99,40 @@ class AgainstPyTorch(Gpt):
         function = self.torch.nn.functional
 
         def linear(x, name):
-            return function.linear(x, w[name + ".weight"], w[name + ".bias"])
+            return function.linear(x, w[name + ".weight"], w.get(name + ".bias"))
 
         def norm(x, name):
+            if name + ".bias" not in w:
+                return x / (x.square().mean(2, keepdim=True) + 1e-5).sqrt() * w[name + ".weight"]
             return function.layer_norm(x, (HIDDEN,), w[name + ".weight"], w[name + ".bias"])
 
         def heads(x):
-            return x.view(len(tokens), LENGTH, HEADS, -1).transpose(1, 2)
+            x = x.view(len(tokens), LENGTH, -1, HIDDEN // HEADS).transpose(1, 2)
+            return x.repeat_interleave(HEADS // x.shape[1], 1)
 
-        hidden = w["embedding.weight"][tokens] + w["positions.weight"]
+        def turned(x):
+            if "positions.weight" in w:
+                return x
+            pairs = HIDDEN // HEADS // 2
+            angle = self.torch.outer(self.torch.arange(LENGTH, dtype=x.dtype),
+                                     10000 ** (-self.torch.arange(pairs, dtype=x.dtype) / pairs))
+            a, b = x[..., :pairs], x[..., pairs:]
+            return self.torch.cat((a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()), 3)
+
+        hidden = w["embedding.weight"][tokens] + w.get("positions.weight", 0)
         later = self.torch.ones(LENGTH, LENGTH, dtype=bool).triu(1)
         for i in range(LAYERS):
             at = f"layer{i}."
             x = norm(hidden, at + "attention.norm")
-            scores = heads(linear(x, at + "query")) @ heads(linear(x, at + "key")).transpose(2, 3)
+            scores = turned(heads(linear(x, at + "query"))) @ turned(heads(linear(x, at + "key"))).transpose(2, 3)
             scores = (scores / (HIDDEN // HEADS) ** 0.5).masked_fill(later, float("-inf"))
             x = scores.softmax(3) @ heads(linear(x, at + "value"))
             hidden = hidden + linear(x.transpose(1, 2).reshape(hidden.shape), at + "output")
-            x = linear(norm(hidden, at + "ffn.norm"), at + "up")
-            hidden = hidden + linear(function.gelu(x), at + "down")
+            x = norm(hidden, at + "ffn.norm")
+            gate = at + "gate"
+            x = (function.silu(linear(x, gate)) * linear(x, at + "up") if gate + ".weight" in w
+                 else function.gelu(linear(x, at + "up")))
+            hidden = hidden + linear(x, at + "down")
         return function.linear(norm(hidden, "norm"), w.get("words.weight", w["embedding.weight"]))
 
     def their_losses(self, w):
@@ -168,6 +183,10 @@ class AgainstPyTorch(Gpt):
     def test_tied_weights_have_one_gradient(self):
         self.compare("cpu-naive", "--set=model.tied=true")
 
+    def test_gates_rotary_positions_and_shared_keys(self):
+        self.compare("cpu", *(f"--set=model.{key}" for key in (
+            "norm=rms", "gated=true", "position=rotary", "bias=false", "kv_heads=2")))
+
     def test_micro_batches_add_up(self):
         self.compare("cpu", "--set=model.tied=true", "--set=training.micro_batch=2")
 
@@ -193,6 +212,17 @@ class Ranks(Gpt):
     def test_a_sharded_adamw_has_the_bits_of_the_whole(self):
         words_ = ("-n2", "--set=training.optimizer.clip=null", "--steps=5")
         self.same_bits(self.fit("whole", *words_), self.fit("shards", *words_, "--set=training.optimizer.sharded=true"))
+
+    def test_text_becomes_tokens(self):
+        text = self.write("a.txt", "Ah! " * 300)
+        path = self.directory / "text.bin"
+        harness.good("data", "tokens", text, "--to", path)
+        self.assertEqual(path.read_bytes(), ("Ah! " * 300).encode("utf-16-le"))
+        run = self.fit("text", f"--set=training.dataset={{source: tokens, path: {path}, validation_path: {path}, "
+                       "train_images: 49, validation_images: 49, augment: false}", "--set=model.vocab=256",
+                       "--set=training.evaluate_every=50", device="cpu")
+        with open(run / "evaluations.csv", encoding="utf-8") as file:
+            self.assertGreater(float(list(csv.DictReader(file))[-1]["top1"]), 0.9)
 
     def test_it_learns_a_rule(self):
         """Seven of eight tokens follow from the two before them, where guesses are right once in eight."""
@@ -225,9 +255,6 @@ class Refused(Gpt):
 
     def test_kinds_and_devices(self):
         for key, what in (("dropout: true", "(dropout) is of a kind for predictions"),
-                          ("norm: rms", "(rms-norm) is of a kind for predictions"),
-                          ("position: rotary", "(other) is of a kind for predictions"),
-                          ("gated: true", "(silu) is of a kind for predictions"),
                           ("segments: 2", "adds parameters other than a row for each position"),
                           ("head: span", "has another number of rows")):
             name, value = key.split(": ")
