@@ -6,6 +6,7 @@
 
 #include "app/cli/command.h"
 #include "core/base/claim.h"
+#include "core/base/file.h"
 #include "exec/input/input.h"
 #include "exec/input/pack/pack.h"
 
@@ -128,6 +129,78 @@ static int check(const void *record, struct text *out, struct err *err)
         text_add(out, "all of it is what was written\n");
     return 0;
 }
+
+/* ---- tokens ---- */
+
+struct tokens_request {
+    struct request head;
+    const char *to;
+};
+
+struct tokens_answer {
+    const char *path;
+    int64_t tokens;
+    int32_t vocabulary;
+};
+
+#define DESCRIBED struct tokens_answer
+static const struct answer_column tokens_rows[] = {
+    COLUMN("path", path, .help = "of the file"),
+    COLUMN("tokens", tokens, .help = "numbers of 16 bits in it"),
+    COLUMN("vocabulary", vocabulary, .help = "numbers that a token may be: model.vocab"),
+};
+static const struct answer_columns tokens_columns = COLUMNS("data-tokens/1", tokens_rows);
+#undef DESCRIBED
+
+/* Each byte of the files is a token. */
+static int tokens(const void *record, struct text *out, struct err *err)
+{
+    const struct tokens_request *request = record;
+    const struct option_list *from = &request->head.argument;
+    AUTORELEASE(text) struct text wide = {0};
+    struct tokens_answer answer = {.path = request->to, .vocabulary = 256};
+    if (!request->to)
+        return err_add_code(err, 64, "--to is needed: the file to write, as in --to train.bin");
+    for (int32_t i = 0; i < from->count; i++) {
+        AUTORELEASE(text) struct text bytes = {0};
+        if (file_read(from->item[i], &bytes, err))
+            return -1;
+        AUTOFREE char *pair = base_alloc(2 * bytes.length, 1);
+        for (int64_t k = 0; k < bytes.length; k++)
+            pair[2 * k] = bytes.data[k];
+        text_append(&wide, pair, 2 * bytes.length);
+    }
+    answer.tokens = wide.length / 2;
+    if (answer.tokens == 0)
+        return err_add(err, "%s: no text, so no tokens", from->item[0]);
+    if (file_write(request->to, &wide, NULL, err))
+        return -1;
+    if (request->head.json)
+        answer_print(out, &tokens_columns, &answer);
+    else
+        text_add(out, "%s: %" PRId64 " tokens, each a byte: model.vocab is %d\n", request->to,
+                 answer.tokens, answer.vocabulary);
+    return 0;
+}
+
+static const struct option tokens_options[] = {
+    OPTION_ROW("to", 't', OPTION_OUTPUT, offsetof(struct tokens_request, to), "FILE", NULL,
+               "The file to write; replaced when complete"),
+    ROW_JSON, ROW_LAST};
+
+static const struct command data_tokens = {
+    .name = "tokens",
+    .synopsis = "FILE... --to FILE.bin [options]",
+    .help = "write the bytes of text files as tokens: a flat file of numbers of 16 bits",
+    .examples = "foretrain data tokens book.txt --to train.bin\n"
+                "foretrain data tokens *.txt --to train.bin",
+    RECORD(tokens_options, struct tokens_request, NULL),
+    TAKES(1, INT32_MAX),
+    ANSWERS(&tokens_columns),
+    .run = tokens,
+};
+
+/* ---- speed ---- */
 
 /* Kinds of paths: a pack, a folder of class folders, or tar files. */
 static enum dataset_source source_of(const char *path)
@@ -288,10 +361,11 @@ static const struct command data_speed = {
     .run = show_speed,
 };
 
-static const struct command *const kinds[] = {&data_pack, &data_check, &data_speed, NULL};
+static const struct command *const kinds[] = {&data_pack, &data_check, &data_speed, &data_tokens,
+                                              NULL};
 
 const struct command command_data = {
     .name = "data",
-    .help = "pack images for training, check a pack, and how fast images are read",
+    .help = "pack images for training, check a pack, how fast images are read; text as tokens",
     .sub = kinds,
 };
