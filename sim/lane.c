@@ -295,10 +295,10 @@ struct stage {
     struct meeting *meeting; /* (relations, classes) */
     struct traffic others;   /* over shared links */
     double *rate;            /* (relations, classes) of messages over links of their own, or 0 */
-    sg_bar_t together[LANE_COUNT]; /* where all classes wait for each other before a step of NCCL
-                                    */
-    sg_host_t home;                /* where actors start */
-    bool *awaited;                 /* (steps) whether another lane depends on it */
+    sg_bar_t (*together)[LANE_COUNT]; /* (stages) where its classes wait for each other before a
+                                         step of NCCL */
+    sg_host_t home;                   /* where actors start */
+    bool *awaited;                    /* (steps) whether another lane depends on it */
     sim_progress *progress;
 };
 
@@ -352,13 +352,16 @@ static int32_t dep_begin(const struct workload *workload, int32_t step)
     return step > 0 ? workload->dep_end[step - 1] : 0;
 }
 
-/* Steps of the same lane run in order, so only other lanes are ever waited for. */
+/* Steps of the same lane run in order, so only other lanes are ever waited for, and nobody knows of
+ * other stages. */
 static void wait_for_deps(struct walker *walker, int32_t step)
 {
     const struct workload *workload = walker->entity->stage->workload;
-    for (int32_t i = dep_begin(workload, step); i < workload->dep_end[step]; i++)
-        if (workload->lane[workload->dep[i]] != workload->lane[step])
+    for (int32_t i = dep_begin(workload, step); i < workload->dep_end[step]; i++) {
+        enum lane lane = workload_lane(workload, walker->entity->class, workload->dep[i]);
+        if (lane != walker->lane && lane != LANE_COUNT)
             wait_for(walker, workload->dep[i], walker->iteration - workload->distance[i]);
+    }
 }
 
 static void announce(struct walker *walker, int32_t step)
@@ -576,8 +579,10 @@ static void run_collective(struct walker *walker, int32_t id)
 /* Without messages: on all ranks at once, as NCCL. */
 static void run_together(struct walker *walker, double seconds)
 {
+    const struct stage *stage = walker->entity->stage;
     catch_up(walker);
-    sg_barrier_wait(walker->entity->stage->together[walker->lane]);
+    sg_barrier_wait(
+        stage->together[workload_stage(stage->workload, walker->entity->class)][walker->lane]);
     walker->clock = simgrid_get_clock() + seconds;
 }
 
@@ -644,7 +649,7 @@ static void run_step(struct walker *walker, int32_t id)
         walker->clock += seconds;
     else if (walker->lane == LANE_INPUT)
         walker->clock += stage->workload->seconds[id];
-    else if (walker->entity->pace.any)
+    else if (walker->entity->pace.any && walker->lane < LANE_SEND)
         fly(walker, id);
     else
         run_exchange(walker, id);
@@ -669,7 +674,7 @@ static void walk(int argc, char **argv)
         walker->iteration = i;
         walker->slowdown = slowdown(workload, walker->entity->class, i);
         for (int32_t id = 0; id < workload->steps; id++)
-            if (workload->lane[id] == (int32_t)walker->lane)
+            if (workload_lane(workload, walker->entity->class, id) == walker->lane)
                 run_step(walker, id);
         pay_work(walker);
         trace_finish(stage->trace, i, walker->clock);
@@ -680,10 +685,10 @@ static void walk(int argc, char **argv)
     walker->finished = true;
 }
 
-static bool lane_is_used(const struct workload *workload, enum lane lane)
+static bool lane_is_used(const struct workload *workload, int32_t class, enum lane lane)
 {
     int32_t id = 0;
-    while (id < workload->steps && workload->lane[id] != (int32_t)lane)
+    while (id < workload->steps && workload_lane(workload, class, id) != lane)
         id++;
     return id < workload->steps;
 }
@@ -698,10 +703,14 @@ static void start_walker(struct entity *entity, enum lane lane, sg_host_t home)
     sg_actor_start_(actor, walk, 0, NULL);
 }
 
-/* Spans are kept for the first class, the last, and evenly between. */
-static bool is_traced(int32_t class, int32_t classes, int32_t limit)
+/* Spans are kept for the first class of each stage, the last, and evenly between. */
+static bool is_traced(const struct workload *workload, int32_t class)
 {
-    if (limit == 0 || limit >= classes)
+    int32_t classes = workload->classes, limit = workload->traced;
+    int32_t stage = workload_stage(workload, class);
+    if (limit == 0 || limit >= classes ||
+        (workload->stages > 1 &&
+         workload->member[class] == stage * (workload->ranks / workload->stages)))
         return true;
     if (limit == 1)
         return class == 0;
@@ -716,13 +725,13 @@ static void start_entity(struct stage *stage, int32_t class)
     *entity = (struct entity){
         .stage = stage,
         .class = class,
-        .traced = is_traced(class, workload->classes, workload->traced),
+        .traced = is_traced(workload, class),
         .done = base_alloc(workload->steps, sizeof(*entity->done)),
     };
     pace_init(&entity->pace, workload->beside);
     for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
         entity->walker[lane] = (struct walker){.wanted = -1, .finished = true};
-        if (lane_is_used(workload, (enum lane)lane))
+        if (lane_is_used(workload, class, (enum lane)lane))
             start_walker(entity, (enum lane)lane, stage->home);
     }
 }
@@ -784,8 +793,9 @@ static void release_stage(struct stage *stage)
         pace_release(&stage->entity[c].pace);
         free(stage->entity[c].done);
     }
-    for (int32_t lane = 0; lane < LANE_COUNT; lane++)
-        sg_barrier_destroy(stage->together[lane]);
+    for (int32_t i = 0; i < stage->workload->stages * LANE_COUNT; i++)
+        sg_barrier_destroy(stage->together[i / LANE_COUNT][i % LANE_COUNT]);
+    free(stage->together);
     alone_release(&stage->others);
     free(stage->rate);
     free(stage->entity);
@@ -795,10 +805,16 @@ static void release_stage(struct stage *stage)
 
 static void run_actors(struct stage *stage)
 {
-    int32_t classes = stage->workload->classes;
+    const struct workload *workload = stage->workload;
+    int32_t classes = workload->classes;
+    AUTOFREE int32_t *members = base_alloc(workload->stages, sizeof(*members));
     stage->entity = base_alloc(classes, sizeof(*stage->entity));
-    for (int32_t lane = 0; lane < LANE_COUNT; lane++)
-        stage->together[lane] = sg_barrier_init((unsigned)classes);
+    stage->together = base_alloc(workload->stages, sizeof(*stage->together));
+    for (int32_t c = 0; c < classes; c++)
+        members[workload_stage(workload, c)]++;
+    for (int32_t i = 0; i < workload->stages * LANE_COUNT; i++)
+        stage->together[i / LANE_COUNT][i % LANE_COUNT] =
+            sg_barrier_init((unsigned)members[i / LANE_COUNT]);
     find_places(stage);
     read_steps(stage);
     for (int32_t c = 0; c < classes; c++)

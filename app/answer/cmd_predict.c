@@ -36,8 +36,9 @@ static int32_t find_width(const struct predict_request *request)
 static void print_step(struct text *out, const struct result *result,
                        const struct report_exchanges *list, int32_t width)
 {
-    text_add(out, "%s on %s: last phase, rank %d, which ends last; back end %s, grain %s\n",
-             result->scenario->model.network, result->platform, list->rank, result->backend,
+    text_add(out, "%s on %s: last phase, rank %d, which %s; back end %s, grain %s\n",
+             result->scenario->model.network, result->platform, list->rank,
+             schedule_stages(list->schedule) > 1 ? "computes most" : "ends last", result->backend,
              result->grain);
     if (result->step.slower > 1e-3 * result->step.time)
         text_add(out, "without waiting for slower ranks: %s\n",

@@ -115,7 +115,7 @@ static int split_network(struct job *job, struct transformer *keys, struct err *
     const struct scenario *s = &job->scenario;
     AUTORELEASE(err) struct err found = {0};
     job->part = job->model;
-    if (scenario_parts(s) == 1)
+    if (scenario_tensor(s) == 1)
         return 0;
     keys->tensor = s->parallel.tensor;
     keys->apart = s->parallel.sequence;
@@ -248,6 +248,14 @@ int32_t job_phases(const struct job *job)
     return job->scenario.training.phase.count;
 }
 
+/* Devices of a node that have the same parameters. */
+static int32_t devices_alike(struct extent extent)
+{
+    int64_t stage = extent_devices(extent) / grid_axis_size(extent.grid, AXIS_PIPELINE);
+    int32_t each = stage < extent.devices_per_node ? (int32_t)stage : extent.devices_per_node;
+    return each / grid_axis_size(extent.grid, AXIS_TENSOR);
+}
+
 /* An iteration in which @micro of the @batch images pass through the network at once. */
 static struct iteration describe(const struct job *job, struct extent extent, int64_t batch,
                                  int64_t micro)
@@ -258,7 +266,7 @@ static struct iteration describe(const struct job *job, struct extent extent, in
         .fusion = device_fusion(platform_device(job->platform), micro),
         .merges = platform_device(job->platform)->merges,
         .grid = extent.grid,
-        .devices_per_node = extent.devices_per_node / grid_axis_size(extent.grid, AXIS_TENSOR),
+        .devices_per_node = devices_alike(extent),
         .batch = batch,
         .micro_batch = micro,
         .bucket = job->resolved.bucket,
@@ -325,7 +333,8 @@ struct run job_run(const struct job *job)
 static uint64_t identify(const struct job *job, const struct point *point)
 {
     const int64_t parts[] = {point->nodes,     point->devices_per_node, point->grid.columns,
-                             point->grid.rows, point->grid.tensor,      point->order};
+                             point->grid.rows, point->grid.tensor,      point->grid.pipeline,
+                             point->order};
     return base_hash(platform_hash(job->platform), parts, sizeof(parts));
 }
 
@@ -371,6 +380,7 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
     point->run.fabric = fabric;
     point->run.layout = identify(job, point);
     point->run.tensor = extent.grid.tensor;
+    point->run.pipeline = extent.grid.pipeline;
     point->run.contention = extra_time(job, point->devices_per_node);
     point->run.contention = wait_for_host(&point->run, point->schedule);
     point->run.input_rate = input_rate(job, extent_devices(extent));
@@ -457,8 +467,8 @@ bool point_equal(const struct point *a, const struct point *b)
 {
     return a->nodes == b->nodes && a->devices_per_node == b->devices_per_node &&
            a->grid.columns == b->grid.columns && a->grid.rows == b->grid.rows &&
-           a->grid.tensor == b->grid.tensor && a->order == b->order &&
-           schedule_hash(a->schedule) == schedule_hash(b->schedule);
+           a->grid.tensor == b->grid.tensor && a->grid.pipeline == b->grid.pipeline &&
+           a->order == b->order && schedule_hash(a->schedule) == schedule_hash(b->schedule);
 }
 
 /* Measured evaluations over their forward passes, which do not read the images: median of 180 runs
@@ -490,6 +500,7 @@ double job_evaluation(const struct job *job, const struct point *point, int64_t 
         lane[step->lane] += run_local_seconds(&point->run, step);
         longest = fmax(longest, lane[step->lane]);
     }
+    longest /= grid_axis_size(point->grid, AXIS_PIPELINE); /* stages are alike, and all busy */
     schedule_free(forward);
     return job_evaluation_factor(&job->scenario) * (double)evaluations * (double)passes * longest;
 }

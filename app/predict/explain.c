@@ -23,6 +23,7 @@ const char *const cause_names[CAUSE_COUNT] = {
     [CAUSE_WORLD_LATENCY] = "latency of the all-reduce",
     [CAUSE_WORLD_BYTES] = "bytes of the all-reduce",
     [CAUSE_TENSOR] = "exchange inside of layers",
+    [CAUSE_BUBBLE] = "waiting for other stages",
     [CAUSE_BATCH] = "smaller local batch",
     [CAUSE_OTHER] = "optimizer and other",
     [CAUSE_LEFT_OUT] = "no cause in the model",
@@ -78,7 +79,7 @@ static double nccl_share(const struct point *point)
     double latency = 0, seconds = 0;
     for (int32_t id = 0; id < point->schedule->step_count; id++) {
         const struct step *step = &point->schedule->step[id];
-        if (step->kind != STEP_COLLECTIVE)
+        if (step->kind != STEP_COLLECTIVE || step->collective.algorithm != ALGORITHM_NCCL)
             continue;
         struct nccl_choice choice = run_nccl(&point->run, step);
         latency += choice.latency;
@@ -169,6 +170,7 @@ static void spend(const struct explanation *e, const struct breakdown *step,
     spend_wait(step->exposed_row, &split->row, &seconds[row], seconds);
     spend_wait(step->exposed_column, &split->column, &seconds[CAUSE_COLUMN_LATENCY], seconds);
     seconds[CAUSE_TENSOR] = step->exposed_tensor;
+    seconds[CAUSE_BUBBLE] = step->bubble;
     seconds[CAUSE_BATCH] = step->compute;
     seconds[CAUSE_OTHER] = step->other;
     seconds[CAUSE_LEFT_OUT] = split->left_out;
@@ -317,6 +319,7 @@ static void scale(struct spending *spending, double ratio)
     step->exposed_column *= ratio;
     step->exposed_tensor *= ratio;
     step->input_wait *= ratio;
+    step->bubble *= ratio;
     step->other *= ratio;
 }
 

@@ -81,10 +81,11 @@ static void find_bound(struct prediction *prediction)
         {"communication", link, 100 * step->exposed_communication / step->time},
         {"input", model_inputs(prediction->job.model, 0), 100 * step->input_wait / step->time},
         {"slow devices", "the slowest device", 100 * step->slower / step->time},
+        {"pipeline", "other stages", 100 * step->bubble / step->time},
     };
     double busy = 100 * (step->compute + step->slowed + step->other) / step->time;
     int most = 0;
-    for (int i = 1; i < 3; i++)
+    for (int i = 1; i < (int)ARRAY_SIZE(wait); i++)
         most = wait[most].percent < wait[i].percent ? i : most;
     bool starved =
         wait[1].percent >= WAIT_PERCENT && input_decides(prediction_last(prediction), step);
@@ -100,6 +101,7 @@ static void find_bound(struct prediction *prediction)
                                        !bound      ? "mostly compute"
                                        : most == 0 ? "communication-bound"
                                        : most == 1 ? "input-bound"
+                                       : most == 3 ? "bound by its pipeline"
                                                    : "bound by slow devices",
                                        wait[most].percent, wait[most].what);
 }
@@ -235,6 +237,7 @@ static void blend(struct prediction *into, const struct prediction *one, int32_t
         {&a->step.exposed_column, b->step.exposed_column},
         {&a->step.exposed_tensor, b->step.exposed_tensor},
         {&a->step.input_wait, b->step.input_wait},
+        {&a->step.bubble, b->step.bubble},
         {&a->step.other, b->step.other},
         {&a->images_per_s, b->images_per_s},
         {&a->weak.efficiency, b->weak.efficiency},

@@ -475,6 +475,7 @@ void uncertainty_spending(const struct task *task, const struct factors *factors
         step->exposed_column += base.exposed_column - before.exposed_column;
         step->exposed_tensor += base.exposed_tensor - before.exposed_tensor;
         step->input_wait += base.input_wait - before.input_wait;
+        step->bubble += base.bubble - before.bubble;
         step->other += base.other - before.other;
         step->time += base.time - before.time;
         spending[k].left_out = (drawn_longer(&t, &factors[k]) - 1) * step->time;

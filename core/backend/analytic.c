@@ -20,6 +20,7 @@ struct timing {
     const struct fabric *fabric;
     const struct schedule *schedule;
     int32_t step, ranks;
+    int32_t from, to; /* the ranks of the stage: from ... to - 1 */
     struct collective collective;
     struct hop **hop;     /* (patterns)(ranks), NULL until needed */
     double *ready, *next; /* (ranks) when each rank enters this and the next round */
@@ -54,7 +55,7 @@ static void share_links(const struct fabric *fabric, struct hop *hop)
 static bool in_step(const struct timing *timing)
 {
     enum axis axis = timing->schedule->step[timing->step].collective.axis;
-    return (axis == AXIS_WORLD || axis == AXIS_TENSOR) &&
+    return axis != AXIS_ROW && axis != AXIS_COLUMN &&
            timing->collective.algorithm != ALGORITHM_DOUBLE_TREE;
 }
 
@@ -84,10 +85,11 @@ static struct hop *timing_hops(struct timing *timing, int32_t pattern)
 static bool timing_price(struct timing *timing, const struct hop *hop, double bytes)
 {
     bool equal = true;
-    for (int32_t rank = 0; rank < timing->ranks; rank++) {
+    for (int32_t rank = timing->from; rank < timing->to; rank++) {
         timing->seconds[rank] =
             hop[rank].to < 0 ? 0 : hop[rank].latency + bytes / hop[rank].bandwidth;
-        equal = equal && hop[rank].to >= 0 && timing->seconds[rank] == timing->seconds[0];
+        equal =
+            equal && hop[rank].to >= 0 && timing->seconds[rank] == timing->seconds[timing->from];
     }
     return equal;
 }
@@ -96,7 +98,7 @@ static bool timing_price(struct timing *timing, const struct hop *hop, double by
 static void timing_round(struct timing *timing, const struct hop *hop)
 {
     memcpy(timing->next, timing->ready, (size_t)timing->ranks * sizeof(*timing->next));
-    for (int32_t rank = 0; rank < timing->ranks; rank++) {
+    for (int32_t rank = timing->from; rank < timing->to; rank++) {
         int32_t to = hop[rank].to;
         if (to < 0)
             continue;
@@ -121,7 +123,7 @@ static void timing_rounds(struct timing *timing, int32_t round, int32_t count)
         collective_share(&timing->collective, round) * (double)timing->collective.elements;
     bool equal = timing_price(timing, hop, bytes);
     if (timing->level && equal) {
-        for (int32_t rank = 0; rank < timing->ranks; rank++)
+        for (int32_t rank = timing->from; rank < timing->to; rank++)
             timing->ready[rank] += count * timing->seconds[rank];
         return;
     }
@@ -142,12 +144,15 @@ static int32_t equal_rounds(const struct collective *c, int32_t round, int32_t r
 static double channel_seconds(const struct fabric *fabric, const struct schedule *schedule,
                               int32_t step, const struct collective *channel)
 {
-    int32_t ranks = grid_ranks(schedule->grid);
+    int32_t ranks = grid_ranks(schedule->grid), each = ranks / schedule_stages(schedule);
+    int32_t stage = schedule->step[step].stage;
     assert(ranks == fabric->ranks);
     struct timing timing = {.fabric = fabric,
                             .schedule = schedule,
                             .step = step,
                             .ranks = ranks,
+                            .from = stage * each,
+                            .to = (stage + 1) * each,
                             .collective = *channel,
                             .ready = base_alloc(ranks, sizeof(double)),
                             .next = base_alloc(ranks, sizeof(double)),
@@ -209,6 +214,9 @@ static uint64_t describe(uint64_t layout, const struct schedule *schedule, int32
         schedule->grid.rows,
         schedule->grid.columns,
         schedule->grid.tensor,
+        schedule->grid.pipeline,
+        schedule->step[step].stage,
+        schedule->step[step].collective.to,
     };
     return base_hash(layout, parts, sizeof(parts));
 }
@@ -248,7 +256,8 @@ static double *step_seconds(const struct run *run, const struct schedule *schedu
     return seconds;
 }
 
-/* One rank stands for all: without contention and with equal compute they never differ. */
+/* One rank stands for all of a stage: without contention and with equal compute they never differ.
+ */
 static int analytic_run(const struct run *run, const struct schedule *schedule, struct trace *trace,
                         struct err *err)
 {
@@ -259,7 +268,8 @@ static int analytic_run(const struct run *run, const struct schedule *schedule, 
     snprintf(trace->grain, sizeof(trace->grain), "closed-form");
     trace->schedule_hash = schedule_hash(schedule);
     trace->ranks = grid_ranks(schedule->grid);
-    trace->entities = 1;
+    int32_t stages = schedule_stages(schedule), each = trace->ranks / stages;
+    trace->entities = stages;
 
     AUTOFREE double *seconds = step_seconds(run, schedule);
     int32_t steps = schedule->step_count;
@@ -268,7 +278,10 @@ static int analytic_run(const struct run *run, const struct schedule *schedule, 
     for (int32_t iteration = 0; iteration < run->iterations; iteration++)
         for (int32_t id = 0; id < steps; id++) {
             struct when step = when[(int64_t)iteration * steps + id];
-            trace_add(trace, (struct span){iteration, 0, id, step.begin, step.end});
+            for (int32_t stage = 0; stage < stages; stage++)
+                if (step_lane(&schedule->step[id], stage) != LANE_COUNT)
+                    trace_add(trace,
+                              (struct span){iteration, stage * each, id, step.begin, step.end});
             trace_finish(trace, iteration, step.end);
         }
     return 0;

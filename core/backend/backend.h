@@ -67,6 +67,7 @@ struct run {
                                0: all */
 
     int32_t tensor;        /**< ranks that share each layer, which NCCL sums apart; 0: 1 */
+    int32_t pipeline;      /**< stages, which NCCL sums apart; 0: 1 */
     uint64_t layout;       /**< equal for equal fabrics only; 0: not known */
     struct memory *memory; /**< used for collectives where `layout` is known; NULL: none */
 };

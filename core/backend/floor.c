@@ -14,6 +14,7 @@ struct bounds {
     double *latency; /* (ranks) [s] of the rounds of each rank, one after the other */
     double *load;    /* (links) [s] each link is busy */
     int64_t rounds;
+    int32_t times; /* of a list: how often it is paid there; 0: by an earlier, equal one */
 };
 
 static struct bounds bounds_new(const struct fabric *fabric)
@@ -30,11 +31,11 @@ static void bounds_release(struct bounds *bounds)
 
 static void bounds_add(struct bounds *sum, const struct bounds *other, const struct fabric *fabric)
 {
-    for (int32_t rank = 0; rank < fabric->ranks; rank++)
-        sum->latency[rank] += other->latency[rank];
-    for (int32_t link = 0; link < fabric->link_count; link++)
-        sum->load[link] += other->load[link];
-    sum->rounds += other->rounds;
+    for (int32_t rank = 0; rank < fabric->ranks && other->times; rank++)
+        sum->latency[rank] += other->times * other->latency[rank];
+    for (int32_t link = 0; link < fabric->link_count && other->times; link++)
+        sum->load[link] += other->times * other->load[link];
+    sum->rounds += other->times * other->rounds;
 }
 
 /* Add the bytes of @rounds rounds of pattern @pattern, in which each rank sends @bytes in total, to
@@ -51,7 +52,8 @@ static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
         struct route route;
         fabric_route(fabric, rank, to[rank], &route);
         pay[rank] = fmax(pay[rank], route.latency);
-        pay[to[rank]] = fmax(pay[to[rank]], route.latency);
+        if (schedule->step[step].lane < LANE_SEND) /* else another lane receives */
+            pay[to[rank]] = fmax(pay[to[rank]], route.latency);
         for (int32_t i = 0; i < route.count; i++)
             bounds->load[route.link[i]] += bytes / fabric->link[route.link[i]].bandwidth;
     }
@@ -66,6 +68,21 @@ static double moved_part(enum collective_op op, int32_t parts)
     return op == COLLECTIVE_ALL_REDUCE ? 1 : (parts - 1.0) / parts;
 }
 
+/* (links) Whether a message between neighbours of the first stage crosses each; NULL: there is one
+ * stage.  The caller frees it. */
+static bool *stage_links(const struct fabric *fabric, struct grid grid)
+{
+    int32_t stages = grid_axis_size(grid, AXIS_PIPELINE), ranks = fabric->ranks / stages;
+    bool *own = stages > 1 ? base_alloc(fabric->link_count, sizeof(*own)) : NULL;
+    for (int32_t rank = 0; own && ranks > 1 && rank < ranks; rank++) {
+        struct route route;
+        fabric_route(fabric, rank, (rank + 1) % ranks, &route);
+        for (int32_t i = 0; i < route.count; i++)
+            own[route.link[i]] = true;
+    }
+    return own;
+}
+
 /* With any algorithm of NCCL, all bytes pass the narrowest part of a node, its links or its network
  * cards, and the uplinks of each group of nodes, each way.  So many are @beside each other in a
  * node, with as many bytes each; those of layers stay in it. */
@@ -73,25 +90,31 @@ static void lay_nccl(struct bounds *bounds, const struct fabric *fabric, enum co
                      struct grid grid, enum axis axis, double bytes)
 {
     const struct nccl_world *world = &fabric->nccl;
+    AUTOFREE bool *own = stage_links(fabric, grid);
     bool column = axis == AXIS_COLUMN, inside = axis == AXIS_TENSOR;
     int32_t each = world->ranks / world->nodes, parts = grid_axis_size(grid, AXIS_TENSOR);
     int32_t beside = column ? fabric->devices_per_node : parts;
-    int32_t ranks = inside ? parts : world->ranks / parts;
+    int32_t stages = grid_axis_size(grid, AXIS_PIPELINE);
+    int32_t nodes = world->nodes > stages ? world->nodes / stages : 1;
+    int32_t ranks = inside ? parts : world->ranks / parts / stages;
     bool alone = column || (parts > 1 && parts == each); /* one of a node */
     bool between =
-        !inside && world->nodes > 1 && (alone || world->inter_bandwidth < world->intra_bandwidth);
+        !inside && nodes > 1 && (alone || world->inter_bandwidth < world->intra_bandwidth);
     double slowest = between ? world->inter_bandwidth : world->intra_bandwidth;
     double all = bytes * beside;
+    int32_t groups[NCCL_LEVEL_LIMIT];
+    for (int32_t i = 0; i < world->level_count; i++)
+        groups[i] = stages > 1 ? (nodes - 1) / world->level[i].nodes + 1 : world->level[i].groups;
     for (int32_t i = 0; i < fabric->link_count; i++) {
         const struct link *link = &fabric->link[i];
         int32_t level = link->tier - fabric->nic_tier;
+        if (own && !own[i])
+            continue;
         if (link->tier == (between ? fabric->nic_tier : 0))
-            bounds->load[i] += between ? moved_part(op, world->nodes) * all / slowest
+            bounds->load[i] += between ? moved_part(op, nodes) * all / slowest
                                        : moved_part(op, ranks) * bytes / slowest;
-        else if (!inside && level > 0 && level < world->level_count &&
-                 world->level[level].groups > 1)
-            bounds->load[i] +=
-                moved_part(op, world->level[level].groups) * all / world->level[level].bandwidth;
+        else if (!inside && level > 0 && level < world->level_count && groups[level] > 1)
+            bounds->load[i] += moved_part(op, groups[level]) * all / world->level[level].bandwidth;
     }
 }
 
@@ -144,8 +167,12 @@ static struct bounds *bounds_list(const struct fabric *fabric, const struct sche
     for (int32_t id = 0; id < schedule->step_count; id++) {
         if (schedule->step[id].kind != STEP_COLLECTIVE)
             continue;
+        const struct step *step = &schedule->step[id];
         int32_t like = schedule_first_like(schedule, id);
         list[id] = like < id ? list[like] : bounds_build(fabric, schedule, id);
+        list[id].times = 0;
+        /* NCCL's of other stages are on other links */
+        list[like].times += step->collective.algorithm != ALGORITHM_NCCL || step->stage == 0;
     }
     return list;
 }
@@ -261,11 +288,14 @@ static struct floor local_floor(const struct run *run, const struct schedule *sc
                                 enum lane lane)
 {
     struct floor floor = {.tier = -1};
+    int32_t stages = schedule_stages(schedule);
+    AUTOFREE double *seconds = base_alloc(stages, sizeof(*seconds));
     snprintf(floor.what, sizeof(floor.what), "all steps of the %s lane",
              schedule_lane(schedule, lane));
     for (int32_t id = 0; id < schedule->step_count; id++)
         if (schedule->step[id].lane == lane)
-            floor.seconds += run_local_seconds(run, &schedule->step[id]);
+            seconds[schedule->step[id].stage] += run_local_seconds(run, &schedule->step[id]);
+    floor.seconds = seconds[largest(seconds, stages)];
     if (run->noise.compute_cv > 0)
         floor.seconds *= lane == LANE_COMPUTE ? fastest_factor(run) : 0;
     return floor;

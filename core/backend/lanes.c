@@ -13,7 +13,7 @@ struct slowdown device_slowdown(const struct device *device)
 
 /* ---- forward: from seconds to moments ---- */
 
-/* The step that a lane runs, or waits to begin. */
+/* The step that a lane runs, or waits to begin; of what is received, its sender's lane does. */
 struct turn {
     int32_t iteration, step;
     int32_t met; /* of its dependencies: what has ended has ended */
@@ -30,16 +30,26 @@ struct walk {
     double factor;
     int32_t iterations;
     struct when *when;
-    struct turn turn[LANE_COUNT];
+    int32_t stages;
+    struct turn (*turn)[LANE_COUNT]; /* (stages) */
+    double *next;                    /* (stages) when the first of its steps ends [s] */
+    bool *stirred;                   /* (stages) whether a step ended, there or elsewhere for it */
 };
 
 /* The next step of @lane, from the one its turn names on; none: iteration is past the last. */
-static void seek(const struct walk *walk, enum lane lane, struct turn *turn)
+static void seek(const struct walk *walk, int32_t stage, enum lane lane)
 {
+    struct turn *turn = &walk->turn[stage][lane];
     for (; turn->iteration < walk->iterations; turn->iteration++, turn->step = 0)
         for (; turn->step < walk->schedule->step_count; turn->step++)
-            if (walk->schedule->step[turn->step].lane == lane)
+            if (step_lane(&walk->schedule->step[turn->step], stage) == lane)
                 return;
+}
+
+/* The turn of whoever receives what @step sends, or NULL. */
+static struct turn *receiver(const struct walk *walk, const struct step *step)
+{
+    return step->lane >= LANE_SEND ? &walk->turn[step->collective.to][step->lane + 1] : NULL;
 }
 
 static bool is_free(const struct walk *walk, struct turn *turn, double now)
@@ -52,14 +62,16 @@ static bool is_free(const struct walk *walk, struct turn *turn, double now)
         if (before >= 0 && !(walk->when[before * schedule->step_count + dep.step].end <= now))
             return false;
     }
-    return true;
+    const struct turn *other = receiver(walk, step);
+    return !other || (other->step == turn->step && other->iteration == turn->iteration);
 }
 
-static void begin_steps(struct walk *walk, double now)
+static void begin_steps(struct walk *walk, int32_t stage, double now)
 {
     for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
-        struct turn *turn = &walk->turn[lane];
-        if (turn->running || turn->iteration == walk->iterations || !is_free(walk, turn, now))
+        struct turn *turn = &walk->turn[stage][lane];
+        if (lane == LANE_RECEIVE || lane == LANE_RECEIVE_BACK || turn->running ||
+            turn->iteration == walk->iterations || !is_free(walk, turn, now))
             continue;
         double longer = walk->schedule->step[turn->step].kind == STEP_COMPUTE ? walk->factor : 1;
         *turn = (struct turn){.iteration = turn->iteration,
@@ -73,19 +85,19 @@ static void begin_steps(struct walk *walk, double now)
 }
 
 /* What runs beside what may have changed. */
-static void change_speeds(struct walk *walk, double now)
+static void change_speeds(struct walk *walk, int32_t stage, double now)
 {
-    bool computes = walk->turn[LANE_COMPUTE].running;
-    bool flies = walk->turn[LANE_ROW].running || walk->turn[LANE_COLUMN].running ||
-                 walk->turn[LANE_TENSOR].running;
+    struct turn *all = walk->turn[stage];
+    bool computes = all[LANE_COMPUTE].running;
+    bool flies = all[LANE_ROW].running || all[LANE_COLUMN].running || all[LANE_TENSOR].running;
     double slower = 1 + walk->slowdown.communication;
-    const double factor[LANE_COUNT] = {[LANE_COMPUTE] = flies ? 1 + walk->slowdown.compute : 1,
-                                       [LANE_ROW] = computes ? slower : 1,
-                                       [LANE_COLUMN] = computes ? slower : 1,
-                                       [LANE_INPUT] = 1,
-                                       [LANE_TENSOR] = computes ? slower : 1};
-    for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
-        struct turn *turn = &walk->turn[lane];
+    const double factor[LANE_SEND] = {[LANE_COMPUTE] = flies ? 1 + walk->slowdown.compute : 1,
+                                      [LANE_ROW] = computes ? slower : 1,
+                                      [LANE_COLUMN] = computes ? slower : 1,
+                                      [LANE_INPUT] = 1,
+                                      [LANE_TENSOR] = computes ? slower : 1};
+    for (int32_t lane = 0; lane < LANE_SEND; lane++) {
+        struct turn *turn = &all[lane];
         if (!turn->running || turn->factor == factor[lane])
             continue;
         turn->left -= (now - turn->since) / turn->factor;
@@ -99,16 +111,25 @@ static double end_of(const struct turn *turn)
     return turn->running ? turn->since + turn->left * turn->factor : INFINITY;
 }
 
-static void end_steps(struct walk *walk, double now)
+static void end_steps(struct walk *walk, int32_t stage, double now)
 {
     for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
-        struct turn *turn = &walk->turn[lane];
+        struct turn *turn = &walk->turn[stage][lane];
         if (!(end_of(turn) <= now))
             continue;
+        const struct step *step = &walk->schedule->step[turn->step];
+        struct turn *other = receiver(walk, step);
         walk->when[(int64_t)turn->iteration * walk->schedule->step_count + turn->step].end = now;
         turn->running = false;
         turn->step++;
-        seek(walk, (enum lane)lane, turn);
+        seek(walk, stage, (enum lane)lane);
+        walk->stirred[stage] = true;
+        if (!other)
+            continue;
+        other->step++;
+        seek(walk, step->collective.to, step->lane + 1);
+        for (int32_t s = 0; s < walk->stages; s++) /* who sends there may begin, too */
+            walk->stirred[s] = true;
     }
 }
 
@@ -117,11 +138,15 @@ static void end_steps(struct walk *walk, double now)
 static void run_freely(struct walk *walk)
 {
     const struct schedule *schedule = walk->schedule;
-    double lane_end[LANE_COUNT] = {0};
+    int32_t stages = schedule_stages(schedule);
+    double(*lane_end)[LANE_COUNT] = base_alloc(stages, sizeof(*lane_end));
     for (int32_t iteration = 0; iteration < walk->iterations; iteration++)
         for (int32_t id = 0; id < schedule->step_count; id++) {
             const struct step *step = &schedule->step[id];
-            double begin = lane_end[step->lane];
+            double *end = &lane_end[step->stage][step->lane], begin = *end;
+            double *other =
+                step->lane >= LANE_SEND ? &lane_end[step->collective.to][step->lane + 1] : NULL;
+            begin = other ? fmax(begin, *other) : begin;
             for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
                 int64_t before = iteration - schedule->dep[i].distance;
                 if (before >= 0)
@@ -130,33 +155,64 @@ static void run_freely(struct walk *walk)
                              walk->when[before * schedule->step_count + schedule->dep[i].step].end);
             }
             double longer = step->kind == STEP_COMPUTE ? walk->factor : 1;
-            lane_end[step->lane] = begin + longer * walk->seconds[id];
-            walk->when[(int64_t)iteration * schedule->step_count + id] =
-                (struct when){begin, lane_end[step->lane]};
+            *end = begin + longer * walk->seconds[id];
+            if (other)
+                *other = *end;
+            walk->when[(int64_t)iteration * schedule->step_count + id] = (struct when){begin, *end};
         }
+    free(lane_end);
+}
+
+static void run_walk(struct walk *walk)
+{
+    for (int64_t i = 0; i < (int64_t)walk->iterations * walk->schedule->step_count; i++)
+        walk->when[i].end = INFINITY;
+    for (int32_t stage = 0; stage < walk->stages; stage++) {
+        walk->stirred[stage] = true;
+        for (int32_t lane = 0; lane < LANE_COUNT; lane++)
+            seek(walk, stage, (enum lane)lane);
+    }
+    for (double now = 0; now < INFINITY;) {
+        double next = INFINITY;
+        for (int32_t stage = 0; stage < walk->stages; stage++) {
+            if (walk->stirred[stage]) {
+                begin_steps(walk, stage, now);
+                change_speeds(walk, stage, now);
+                walk->next[stage] = INFINITY;
+                for (int32_t lane = 0; lane < LANE_COUNT; lane++)
+                    walk->next[stage] = fmin(walk->next[stage], end_of(&walk->turn[stage][lane]));
+                walk->stirred[stage] = false;
+            }
+            next = fmin(next, walk->next[stage]);
+        }
+        now = next;
+        for (int32_t stage = 0; stage < walk->stages && now < INFINITY; stage++)
+            if (walk->next[stage] <= now)
+                end_steps(walk, stage, now);
+    }
 }
 
 void lanes_run(const struct schedule *schedule, struct slowdown slowdown, const double *seconds,
                double factor, int32_t iterations, struct when *when)
 {
-    struct walk walk = {schedule, seconds, slowdown, factor, iterations, when, {{0}}};
+    struct walk walk = {.schedule = schedule,
+                        .seconds = seconds,
+                        .slowdown = slowdown,
+                        .factor = factor,
+                        .iterations = iterations,
+                        .when = when,
+                        .stages = schedule_stages(schedule)};
     if (slowdown.compute == 0 && slowdown.communication == 0) {
         run_freely(&walk);
         return;
     }
-    for (int64_t i = 0; i < (int64_t)iterations * schedule->step_count; i++)
-        when[i].end = INFINITY;
-    for (int32_t lane = 0; lane < LANE_COUNT; lane++)
-        seek(&walk, (enum lane)lane, &walk.turn[lane]);
-    for (double now = 0; now < INFINITY;) {
-        begin_steps(&walk, now);
-        change_speeds(&walk, now);
-        now = INFINITY;
-        for (int32_t lane = 0; lane < LANE_COUNT; lane++)
-            now = fmin(now, end_of(&walk.turn[lane]));
-        if (now < INFINITY)
-            end_steps(&walk, now);
-    }
+    walk.turn = base_alloc(walk.stages, sizeof(*walk.turn));
+    walk.next = base_alloc(walk.stages, sizeof(*walk.next));
+    walk.stirred = base_alloc(walk.stages, sizeof(*walk.stirred));
+    run_walk(&walk);
+    free(walk.turn);
+    free(walk.next);
+    free(walk.stirred);
 }
 
 /* ---- backward: from moments to seconds ---- */
@@ -174,16 +230,26 @@ static int compare_begins(const void *a, const void *b)
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* When the rank of the first span of @trace computed, or had a collective in flight. */
+/* The first rank of @stage that @trace tells of, or -1. */
+static int32_t traced_rank(const struct schedule *schedule, const struct trace *trace,
+                           int32_t stage)
+{
+    for (int64_t i = 0; i < trace->span_count; i++)
+        if (schedule_stage(schedule, trace->span[i].rank) == stage)
+            return trace->span[i].rank;
+    return -1;
+}
+
+/* When @rank computed, or had a collective in flight that slows it down. */
 static struct busy busy_new(const struct schedule *schedule, const struct trace *trace,
-                            enum step_kind kind)
+                            int32_t rank, enum step_kind kind)
 {
     struct busy busy = {.piece = base_alloc(trace->span_count, sizeof(*busy.piece)),
                         .before = base_alloc(trace->span_count, sizeof(double))};
     int64_t spans = 0;
     for (int64_t i = 0; i < trace->span_count; i++)
-        if (trace->span[i].rank == trace->span[0].rank &&
-            schedule->step[trace->span[i].step].kind == kind)
+        if (trace->span[i].rank == rank && schedule->step[trace->span[i].step].kind == kind &&
+            schedule->step[trace->span[i].step].lane < LANE_SEND)
             busy.piece[spans++] = (struct when){trace->span[i].begin, trace->span[i].end};
     qsort(busy.piece, (size_t)spans, sizeof(*busy.piece), compare_begins);
     for (int64_t i = 0; i < spans; i++) {
@@ -222,30 +288,40 @@ static double busy_until(const struct busy *busy, double time)
     return busy->before[low - 1] + fmin(time, last.end) - last.begin;
 }
 
-double *lanes_alone(const struct schedule *schedule, struct slowdown slowdown,
-                    const struct trace *trace)
+/* Of the steps of @stage. */
+static void find_alone(const struct schedule *schedule, struct slowdown slowdown,
+                       const struct trace *trace, int32_t stage, double *seconds)
 {
-    double *seconds = base_alloc(schedule->step_count, sizeof(*seconds));
+    int32_t rank = traced_rank(schedule, trace, stage);
     const double lost[STEP_KIND_COUNT] = {
         [STEP_COMPUTE] = slowdown.compute / (1 + slowdown.compute),
         [STEP_COLLECTIVE] = slowdown.communication / (1 + slowdown.communication)};
     bool any = slowdown.compute > 0 || slowdown.communication > 0;
     struct busy other[STEP_KIND_COUNT] = {0};
     if (any) {
-        other[STEP_COMPUTE] = busy_new(schedule, trace, STEP_COLLECTIVE);
-        other[STEP_COLLECTIVE] = busy_new(schedule, trace, STEP_COMPUTE);
+        other[STEP_COMPUTE] = busy_new(schedule, trace, rank, STEP_COLLECTIVE);
+        other[STEP_COLLECTIVE] = busy_new(schedule, trace, rank, STEP_COMPUTE);
     }
     for (int64_t i = 0; i < trace->span_count; i++) {
         const struct span *span = &trace->span[i];
-        if (span->iteration != trace->iterations - 1 || span->rank != trace->span[0].rank)
+        const struct step *step = &schedule->step[span->step];
+        if (span->iteration != trace->iterations - 1 || span->rank != rank || step->stage != stage)
             continue;
         seconds[span->step] = span->end - span->begin;
-        enum step_kind kind = schedule->step[span->step].kind;
-        if (lost[kind] > 0)
+        enum step_kind kind = step->kind;
+        if (lost[kind] > 0 && step->lane < LANE_SEND)
             seconds[span->step] -= lost[kind] * (busy_until(&other[kind], span->end) -
                                                  busy_until(&other[kind], span->begin));
     }
     busy_release(&other[STEP_COMPUTE]);
     busy_release(&other[STEP_COLLECTIVE]);
+}
+
+double *lanes_alone(const struct schedule *schedule, struct slowdown slowdown,
+                    const struct trace *trace)
+{
+    double *seconds = base_alloc(schedule->step_count, sizeof(*seconds));
+    for (int32_t stage = 0; stage < schedule_stages(schedule); stage++)
+        find_alone(schedule, slowdown, trace, stage, seconds);
     return seconds;
 }

@@ -33,9 +33,11 @@ void steady_trace(const struct steady *steady, struct trace *trace)
 {
     int32_t steps = steady->schedule->step_count;
     trace->ranks = grid_ranks(steady->schedule->grid);
+    int32_t each = trace->ranks / schedule_stages(steady->schedule);
     for (int32_t i = 0; i < 2 * steps; i++) {
         struct when when = steady->when[i];
-        trace_add(trace, (struct span){i / steps, 0, i % steps, when.begin, when.end});
+        int32_t rank = steady->schedule->step[i % steps].stage * each;
+        trace_add(trace, (struct span){i / steps, rank, i % steps, when.begin, when.end});
         trace_finish(trace, i / steps, when.end);
     }
 }

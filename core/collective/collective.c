@@ -5,7 +5,7 @@
 
 #include "core/collective/ops.h"
 
-const char *const collective_op_names[] = {"all-reduce", "reduce-scatter", "all-gather"};
+const char *const collective_op_names[] = {"all-reduce", "reduce-scatter", "all-gather", "send"};
 static_assert(sizeof(collective_op_names) / sizeof(*collective_op_names) == COLLECTIVE_OP_COUNT,
               "one name per op");
 
@@ -70,20 +70,45 @@ static const struct collective_ops *const ops[] = {
 };
 static_assert(sizeof(ops) / sizeof(*ops) == ALGORITHM_COUNT, "one table per algorithm");
 
+/* Rank 0 has a vector, which rank 1 gets. */
+static int32_t send_rounds(const struct collective *c)
+{
+    return 1;
+}
+
+static struct exchange send_exchange(const struct collective *c, int32_t rank, int32_t round)
+{
+    struct message all = message_range(1 - rank, 0, c->elements, false);
+    return rank == 0 ? (struct exchange){all, MESSAGE_NONE} : (struct exchange){MESSAGE_NONE, all};
+}
+
+static double send_share(const struct collective *c, int32_t round)
+{
+    return 1;
+}
+
+static const struct collective_ops collective_send = {
+    .rounds = send_rounds, .exchange = send_exchange, .share = send_share};
+
+static const struct collective_ops *ops_of(const struct collective *c)
+{
+    return c->op == COLLECTIVE_SEND ? &collective_send : ops[c->algorithm];
+}
+
 bool algorithm_supports(enum algorithm algorithm, enum collective_op op)
 {
-    return ops[algorithm]->supports[op];
+    return op == COLLECTIVE_SEND ? algorithm == ALGORITHM_RING : ops[algorithm]->supports[op];
 }
 
 int32_t collective_rounds(const struct collective *c)
 {
     assert(c->ranks >= 1 && algorithm_supports(c->algorithm, c->op));
-    return c->ranks == 1 ? 0 : ops[c->algorithm]->rounds(c);
+    return c->ranks == 1 ? 0 : ops_of(c)->rounds(c);
 }
 
 struct exchange collective_exchange(const struct collective *c, int32_t rank, int32_t round)
 {
-    return ops[c->algorithm]->exchange(c, rank, round);
+    return ops_of(c)->exchange(c, rank, round);
 }
 
 static bool message_check(const struct collective *c, int32_t rank, int32_t round)
@@ -111,25 +136,25 @@ bool collective_check(const struct collective *c)
 
 int32_t collective_pattern(const struct collective *c, int32_t round)
 {
-    const struct collective_ops *o = ops[c->algorithm];
+    const struct collective_ops *o = ops_of(c);
     return o->pattern ? o->pattern(c, round) : round;
 }
 
 int32_t collective_pattern_count(const struct collective *c)
 {
-    const struct collective_ops *o = ops[c->algorithm];
+    const struct collective_ops *o = ops_of(c);
     return c->ranks == 1 || !o->pattern ? collective_rounds(c) : o->pattern_count(c);
 }
 
 int32_t collective_send_peer(const struct collective *c, int32_t rank, int32_t pattern)
 {
-    const struct collective_ops *o = ops[c->algorithm];
+    const struct collective_ops *o = ops_of(c);
     return o->exchange(c, rank, o->pattern ? o->pattern_round(c, pattern) : pattern).send.peer;
 }
 
 double collective_share(const struct collective *c, int32_t round)
 {
-    return ops[c->algorithm]->share(c, round);
+    return ops_of(c)->share(c, round);
 }
 
 int64_t collective_sent(const struct collective *c, int32_t rank)

@@ -24,6 +24,7 @@ enum collective_op {
     COLLECTIVE_ALL_REDUCE,
     COLLECTIVE_REDUCE_SCATTER,
     COLLECTIVE_ALL_GATHER,
+    COLLECTIVE_SEND, /**< the vector of rank 0 to rank 1, of two */
     COLLECTIVE_OP_COUNT
 };
 
@@ -58,7 +59,7 @@ enum {
     DOUBLE_TREE_CHUNKS = 16,
 };
 
-/** "all-reduce", "reduce-scatter", "all-gather". */
+/** "all-reduce", "reduce-scatter", "all-gather", "send". */
 extern const char *const collective_op_names[];
 
 /** The words of scenario files, NULL-terminated, in the order of enum algorithm: "ring", "tree",

@@ -4,11 +4,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-const char *const axis_names[] = {"row", "column", "world", "tensor"};
+const char *const axis_names[] = {"row", "column", "world", "tensor", "pipeline"};
 static_assert(sizeof(axis_names) / sizeof(*axis_names) == AXIS_COUNT, "one name per axis");
 
 /* From the fastest to the slowest. */
-enum factor { FACTOR_TENSOR, FACTOR_COLUMN, FACTOR_ROW, FACTOR_COUNT };
+enum factor { FACTOR_TENSOR, FACTOR_COLUMN, FACTOR_ROW, FACTOR_STAGE, FACTOR_COUNT };
 
 /* Which of them the ranks of an axis differ in. */
 static const bool among[AXIS_COUNT][FACTOR_COUNT] = {
@@ -16,17 +16,20 @@ static const bool among[AXIS_COUNT][FACTOR_COUNT] = {
     [AXIS_COLUMN] = {[FACTOR_ROW] = true},
     [AXIS_WORLD] = {[FACTOR_COLUMN] = true, [FACTOR_ROW] = true},
     [AXIS_TENSOR] = {[FACTOR_TENSOR] = true},
+    [AXIS_PIPELINE] = {[FACTOR_STAGE] = true},
 };
 
 static int32_t factor_size(struct grid grid, enum factor factor)
 {
-    const int32_t size[] = {grid.tensor > 1 ? grid.tensor : 1, grid.columns, grid.rows};
+    const int32_t size[] = {grid.tensor > 1 ? grid.tensor : 1, grid.columns, grid.rows,
+                            grid.pipeline > 1 ? grid.pipeline : 1};
     return size[factor];
 }
 
 int32_t grid_ranks(struct grid grid)
 {
-    return grid_axis_size(grid, AXIS_WORLD) * factor_size(grid, FACTOR_TENSOR);
+    return grid_axis_size(grid, AXIS_WORLD) * factor_size(grid, FACTOR_TENSOR) *
+           factor_size(grid, FACTOR_STAGE);
 }
 
 int32_t grid_axis_size(struct grid grid, enum axis axis)

@@ -1,36 +1,39 @@
 #pragma once
 
 /** @file
- * Ranks as an ordered list of factors: rank = (row * columns + column) * tensor + part.
+ * Ranks as an ordered list of factors: rank = ((stage * rows + row) * columns + column) * tensor
+ * + part.
  *
  * A communicator is a set of factors, an axis: ranks that agree on all others.  AXIS_ROW is
  * communication within a row (among `columns` ranks), AXIS_COLUMN within a column (among `rows`
  * ranks), AXIS_WORLD among all that hold the same parameters, which are all ranks where layers are
- * not split, AXIS_TENSOR among those that share each layer.
+ * not split, AXIS_TENSOR among those that share each layer, AXIS_PIPELINE among those that have one
+ * stage of the network each.
  */
 
 #include <stdint.h>
 
-/** Shape of the grid; columns * rows * tensor ranks. */
+/** Shape of the grid; columns * rows * tensor * pipeline ranks. */
 struct grid {
     int32_t columns, rows; /**< at least 1 each */
     int32_t tensor;        /**< ranks that share each layer; 0 like 1 */
+    int32_t pipeline;      /**< stages of the network; 0 like 1 */
 };
 
 /** Who takes part in a collective. */
-enum axis { AXIS_ROW, AXIS_COLUMN, AXIS_WORLD, AXIS_TENSOR, AXIS_COUNT };
+enum axis { AXIS_ROW, AXIS_COLUMN, AXIS_WORLD, AXIS_TENSOR, AXIS_PIPELINE, AXIS_COUNT };
 
-/** "row", "column", "world", "tensor". */
+/** "row", "column", "world", "tensor", "pipeline". */
 extern const char *const axis_names[];
 
-/** columns * rows * tensor. */
+/** columns * rows * tensor * pipeline. */
 int32_t grid_ranks(struct grid grid);
 
 /** How many ranks take part along @axis. */
 int32_t grid_axis_size(struct grid grid, enum axis axis);
 
 /** The place of @rank along @axis: its column in the row, its row in the column, its part of the
- * layers, or itself where those are not split. */
+ * layers, its stage, or itself where layers are not split. */
 int32_t grid_axis_index(struct grid grid, enum axis axis, int32_t rank);
 
 /** The rank at place @index of the group of @rank along @axis. */

@@ -4,11 +4,13 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/backend/analytic.h"
 #include "core/schedule/iteration.h"
 #include "core/schedule/memory.h"
 #include "core/schedule/optimizer.h"
+#include "core/schedule/pipeline.h"
 
 /* Of one all-reduce by the closed form. */
 static double seconds_on(const struct grid_question *q, struct fabric *fabric, struct grid grid)
@@ -128,7 +130,8 @@ int64_t extent_devices(struct extent extent)
 
 int64_t extent_replicas(struct extent extent)
 {
-    return extent_devices(extent) / grid_axis_size(extent.grid, AXIS_TENSOR);
+    return extent_devices(extent) / grid_axis_size(extent.grid, AXIS_TENSOR) /
+           grid_axis_size(extent.grid, AXIS_PIPELINE);
 }
 
 /* ---- nodes and devices ---- */
@@ -166,6 +169,9 @@ static void find_baseline(struct question *q, struct extent cluster, struct exte
     int64_t nodes = q->scenario->baseline.nodes;
     int64_t each = q->scenario->baseline.devices_per_node;
     each = each ? each : cluster.devices_per_node;
+    int64_t least = (scenario_parts(q->scenario) + each - 1) / each;
+    nodes =
+        scenario_parts(q->scenario) > scenario_tensor(q->scenario) && nodes < least ? least : nodes;
     if (nodes * each > SCENARIO_DEVICE_LIMIT) {
         blame(q, EXIT_DATA, "baseline.nodes",
               "%lld nodes with %lld devices each are more than %d devices", (long long)nodes,
@@ -215,6 +221,16 @@ static int64_t exchanged_bytes(const struct question *q, const struct resolved *
     return resolved->bucket < all ? resolved->bucket : all;
 }
 
+/* @grid of replicas, with those that have one batch together. */
+static struct grid shared_grid(const struct question *q, struct grid grid)
+{
+    int32_t tensor = (int32_t)scenario_tensor(q->scenario);
+    int32_t stages = (int32_t)scenario_parts(q->scenario) / tensor;
+    grid.tensor = tensor > 1 ? tensor : 0;
+    grid.pipeline = stages > 1 ? stages : 0;
+    return grid;
+}
+
 /* The grid of @extent where none is given. */
 static struct grid_choice choose_grid(const struct question *q, const struct resolved *resolved,
                                       struct extent extent)
@@ -222,8 +238,7 @@ static struct grid_choice choose_grid(const struct question *q, const struct res
     int32_t parts = (int32_t)scenario_parts(q->scenario), devices = (int32_t)extent_devices(extent);
     if (resolved->algorithm != ALGORITHM_TORUS2D || parts > 1) {
         struct grid grid = grid_nearest_square(devices / parts);
-        grid.tensor = parts > 1 ? parts : 0;
-        return (struct grid_choice){.grid = grid, .why = "nearest to a square"};
+        return (struct grid_choice){.grid = shared_grid(q, grid), .why = "nearest to a square"};
     }
     return grid_choose(&(struct grid_question){
         .platform = q->platform,
@@ -265,13 +280,13 @@ static void refuse_grid(struct question *q, int32_t devices)
 static void find_grid(struct question *q, struct resolved *resolved)
 {
     int64_t columns = q->scenario->allreduce.columns, rows = q->scenario->allreduce.rows;
-    int32_t parts = scenario_parts(q->scenario) > 1 ? (int32_t)scenario_parts(q->scenario) : 0;
     int64_t devices = extent_devices(resolved->cluster) / scenario_parts(q->scenario);
     resolved->baseline.grid = choose_grid(q, resolved, resolved->baseline).grid;
     if (columns && columns * rows != devices) {
         refuse_grid(q, (int32_t)devices);
     } else if (columns) {
-        resolved->cluster.grid = (struct grid){(int32_t)columns, (int32_t)rows, parts};
+        resolved->cluster.grid =
+            shared_grid(q, (struct grid){.columns = (int32_t)columns, .rows = (int32_t)rows});
     } else {
         resolved->choice = choose_grid(q, resolved, resolved->cluster);
         resolved->cluster.grid = resolved->choice.grid;
@@ -482,6 +497,12 @@ static void check_phase(struct question *q, int32_t index, int64_t devices)
               (long long)batch, model_inputs(q->model, batch),
               (long long)phase_micro_batch(s, batch), (long long)most, (long long)layers,
               (long long)((batch - 1) / most + 1));
+    else if (s->parallel.chunks > 1 && batch / phase_micro_batch(s, batch) % s->parallel.pipeline)
+        blame(
+            q, EXIT_DATA, "parallel.chunks",
+            "%lld micro-batches are no multiple of the %lld stages, which take turns with so many "
+            "of a chunk; without chunks any number can be",
+            (long long)(batch / phase_micro_batch(s, batch)), (long long)s->parallel.pipeline);
 }
 
 /* What is done every so many epochs is done between two steps. */
@@ -610,11 +631,72 @@ static int32_t find_shards(const struct question *q, const struct resolved *reso
     return shards;
 }
 
-static int64_t find_most_images(const struct question *q, int32_t shards)
+/* What one stage has, in words. */
+static char *describe_stage(const struct question *q, const struct pipeline *pipeline,
+                            int32_t stage, int64_t micros)
+{
+    struct model *own = pipeline_stage(pipeline, q->model, stage);
+    int32_t layers = 0;
+    double flops = 0, all = 0;
+    for (int32_t i = 0; i < own->layer_count; i++)
+        layers += own->layer[i].input_count > 0;
+    for (enum pass pass = 0; pass < PASS_COUNT; pass++) {
+        flops += (double)model_flops(own, pass);
+        all += (double)model_flops(q->model, pass);
+    }
+    char *text = base_format(
+        "%d layers, %.4g parameters, %.3g %% of FLOP, values of up to %lld micro-batches%s", layers,
+        (double)model_parameters(own), 100 * flops / all,
+        (long long)pipeline_in_flight(pipeline, (enum pipeline_order)q->scenario->parallel.schedule,
+                                      stage, micros),
+        pipeline->chunks > 1 ? " of a chunk" : "");
+    model_free(own);
+    return text;
+}
+
+/* A line for each run of stages that are alike; NULL: there is one stage. */
+static char *describe_stages(const struct question *q, int64_t micros)
+{
+    AUTORELEASE(pipeline) struct pipeline pipeline = {0};
+    AUTORELEASE(err) struct err err = {0};
+    struct text text = {0};
+    char *before = NULL;
+    if (q->scenario->parallel.pipeline < 2 ||
+        pipeline_build(&pipeline, q->model, q->scenario, &err))
+        return NULL;
+    for (int32_t s = 0, first = 0; s <= pipeline.stages; s++) {
+        char *here = s < pipeline.stages ? describe_stage(q, &pipeline, s, micros) : NULL;
+        bool ends = before && (!here || strcmp(here, before) != 0);
+        AUTOFREE char *name = ends && first < s - 1 ? base_format("stages %d-%d", first, s - 1)
+                                                    : base_format("stage %d", first);
+        if (ends)
+            text_add(&text, "%-12s %s\n", name, before);
+        first = ends ? s : first;
+        free(before);
+        before = here;
+    }
+    return text.data;
+}
+
+/* Micro-batches of a step, in the phase that has most. */
+static int64_t find_micros(const struct question *q, const struct resolved *resolved)
+{
+    const struct scenario_phase *phase = q->scenario->training.phase.item;
+    int64_t most = 1;
+    for (int32_t i = 0; i < q->scenario->training.phase.count; i++) {
+        int64_t batch = phase_batch(q->scenario, &phase[i], extent_replicas(resolved->phase[i]));
+        int64_t here = batch > 0 ? batch / phase_micro_batch(q->scenario, batch) : 1;
+        most = here > most ? here : most;
+    }
+    return most;
+}
+
+static int64_t find_most_images(const struct question *q, const struct resolved *resolved)
 {
     const struct device *device = platform_device(q->platform);
     int64_t workspace = device->compute_capability > 0 ? memory_workspace(q->model) : 0;
-    const struct memory_case of = {q->model, q->scenario, device->merges, shards, 1, 1};
+    const struct memory_case of = {
+        q->model, q->scenario, device->merges, resolved->shards, find_micros(q, resolved), 1};
     return memory_largest_batch(&of, workspace, 0, (int64_t)device->memory.value);
 }
 
@@ -662,10 +744,38 @@ static void check_recompute(struct question *q)
               full ? "blocks" : "attention");
 }
 
+/* Stages are whole nodes, or equal parts of one. */
+static void check_stages(struct question *q, const struct resolved *resolved)
+{
+    const struct extent extent[] = {resolved->cluster, resolved->baseline};
+    static const char *const key[] = {"parallel.pipeline", "baseline.nodes"};
+    int64_t parts = scenario_parts(q->scenario), stages = q->scenario->parallel.pipeline;
+    AUTORELEASE(pipeline) struct pipeline pipeline = {0};
+    struct err found = {0};
+    if (q->wish->real)
+        blame(q, EXIT_UNAVAILABLE, key[0],
+              "parallel.pipeline is for predictions: devices train whole networks, each on data of "
+              "its own");
+    if (pipeline_build(&pipeline, q->model, q->scenario, &found))
+        blame_found(q, key[0], &found);
+    for (size_t i = 0; i < ARRAY_SIZE(extent) && !q->faults; i++) {
+        int64_t devices = extent_devices(extent[i]), each = extent[i].devices_per_node;
+        if (devices % parts)
+            blame(q, EXIT_DATA, key[i],
+                  "%lld devices are no multiple of the %lld that have one batch together: "
+                  "parallel.tensor times parallel.pipeline",
+                  (long long)devices, (long long)parts);
+        else if (devices / stages % each && each % (devices / stages))
+            blame(q, EXIT_DATA, key[i],
+                  "%lld devices of a stage are neither whole nodes of %lld nor equal parts of one",
+                  (long long)(devices / stages), (long long)each);
+    }
+}
+
 /* Layers are shared inside of a node. */
 static void check_parallel(struct question *q, const struct resolved *resolved)
 {
-    int64_t parts = scenario_parts(q->scenario);
+    int64_t tensor = scenario_tensor(q->scenario), parts = scenario_parts(q->scenario);
     const int32_t each[] = {resolved->cluster.devices_per_node,
                             resolved->baseline.devices_per_node};
     static const char *const key[] = {"parallel.tensor", "baseline.devices_per_node"};
@@ -676,26 +786,29 @@ static void check_parallel(struct question *q, const struct resolved *resolved)
     check_recompute(q);
     if (parts == 1)
         return;
-    if (q->wish->real)
+    if (parts > tensor)
+        check_stages(q, resolved);
+    if (q->wish->real && tensor > 1)
         blame(q, EXIT_UNAVAILABLE, key[0],
               "parallel.tensor is for predictions: devices train whole networks, each on data of "
               "its own");
     for (size_t i = 0; i < ARRAY_SIZE(each) && !q->faults; i++)
-        if (each[i] % parts)
+        if (each[i] % tensor)
             blame(q, EXIT_DATA, key[i],
                   "%lld devices that share layers do not fill a node of %d; parallel.tensor must "
                   "divide that",
-                  (long long)parts, each[i]);
+                  (long long)tensor, each[i]);
     if (!q->faults && !platform_nodes(q->platform))
-        blame(q, EXIT_DATA, "parallel.tensor", "devices of %s are not in nodes, which share layers",
+        blame(q, EXIT_DATA, tensor > 1 ? "parallel.tensor" : "parallel.pipeline",
+              "devices of %s are not in nodes, which share layers or have a stage each",
               platform_name(q->platform));
     if (resolved->order != RANK_ORDER_ROW)
-        blame(q, EXIT_USAGE, NULL, "--order has no effect where devices of a node share layers");
+        blame(q, EXIT_USAGE, NULL,
+              "--order has no effect where devices share layers or have a stage each");
     if (resolved->algorithm == ALGORITHM_TORUS2D && resolved->column_algorithm == ALGORITHM_NCCL)
-        blame(q, EXIT_DATA, "parallel.tensor",
-              "NCCL's columns take one rank of each node, which "
-              "has %lld for each layer; use allreduce.algorithm: nccl",
-              (long long)parts);
+        blame(q, EXIT_DATA, tensor > 1 ? "parallel.tensor" : "parallel.pipeline",
+              "NCCL's columns take one rank of each node, and all ranks train all layers; use "
+              "allreduce.algorithm: nccl");
 }
 
 static void check_all(struct question *q, const struct resolved *resolved)
@@ -748,7 +861,8 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
     if (!q.faults) {
         resolved->shards = find_shards(&q, resolved);
         resolved->sharding = scenario_sharding(scenario);
-        resolved->most_images = find_most_images(&q, resolved->shards);
+        resolved->most_images = find_most_images(&q, resolved);
+        resolved->stages = describe_stages(&q, find_micros(&q, resolved));
         check_all(&q, resolved);
     }
     if (q.faults) {
@@ -763,5 +877,6 @@ void resolved_release(struct resolved *resolved)
 {
     plan_release(&resolved->plan);
     free(resolved->phase);
+    free(resolved->stages);
     *resolved = (struct resolved){0};
 }

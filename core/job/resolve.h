@@ -88,6 +88,7 @@ struct resolved {
     enum algorithm algorithm, column_algorithm;
     int32_t channels;      /**< rings side by side */
     int64_t bucket;        /**< gradients in one all-reduce, at most [bytes] */
+    char *stages;          /**< of a pipeline, a line for those that are alike, or NULL; owned */
     const char *optimizer; /**< its name */
     int64_t state;         /**< that it keeps, of all shards together [bytes] */
     int32_t sharding;      /**< its stage; 0: none */

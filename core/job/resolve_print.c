@@ -21,6 +21,8 @@ static void print_extent(struct text *out, const char *name, struct extent exten
                  base_plural(extent.grid.columns), extent.grid.rows, base_plural(extent.grid.rows));
     if (extent.grid.tensor > 1)
         text_add(out, ", %d of which share each layer", extent.grid.tensor);
+    if (extent.grid.pipeline > 1)
+        text_add(out, ", in %d stages", extent.grid.pipeline);
     text_add(out, "\n");
 }
 
@@ -35,6 +37,7 @@ void resolved_print(struct text *out, const struct resolved *resolved, bool grid
     if (grid)
         text_add(out, "%-10s ranks fill nodes along the %s\n", "order",
                  resolved->order == RANK_ORDER_ROW ? "rows" : "columns");
+    text_add(out, "%s", resolved->stages ? resolved->stages : "");
     text_add(out, "%-10s %s", "all-reduce", algorithm_names[resolved->algorithm]);
     if (resolved->algorithm == ALGORITHM_TORUS2D)
         text_add(out, ", %s in columns", algorithm_names[resolved->column_algorithm]);

@@ -65,8 +65,14 @@ struct nccl_world nccl_part(const struct nccl_world *world, int32_t each, int32_
     column.level_count = nodes > 1 ? world->level_count : 0;
     column.inter_bandwidth /= beside;
     column.inter_channels = (world->inter_channels - 1) / beside + 1;
-    for (int32_t i = 0; i < column.level_count; i++)
-        column.level[i].bandwidth /= beside;
+    for (int32_t i = 0; i < column.level_count; i++) {
+        struct nccl_level *level = &column.level[i];
+        level->bandwidth /= beside;
+        if (nodes == world->nodes)
+            continue;
+        level->groups = (nodes - 1) / level->nodes + 1;
+        level->tree_passes = most_tree_edges(nodes, level->nodes) / 2.;
+    }
     return column;
 }
 

@@ -47,9 +47,25 @@ static int event_compare(const void *a, const void *b)
     return (x->time > y->time) - (x->time < y->time);
 }
 
-/* The traced rank that ends the last iteration. */
-static int32_t last_rank(const struct trace *trace)
+/* The traced rank of a pipeline that computes most. */
+static int32_t busiest_rank(const struct schedule *schedule, const struct trace *trace)
 {
+    AUTOFREE double *busy = base_alloc(trace->ranks, sizeof(*busy));
+    int32_t most = 0;
+    for (int64_t i = 0; i < trace->span_count; i++) {
+        const struct span *span = &trace->span[i];
+        if (schedule->step[span->step].lane == LANE_COMPUTE)
+            busy[span->rank] += span->end - span->begin;
+    }
+    for (int32_t rank = 1; rank < trace->ranks; rank++)
+        most = busy[rank] > busy[most] ? rank : most;
+    return most;
+}
+
+int32_t breakdown_rank(const struct schedule *schedule, const struct trace *trace)
+{
+    if (schedule_stages(schedule) > 1)
+        return busiest_rank(schedule, trace);
     const struct span *last = NULL;
     for (int64_t i = 0; i < trace->span_count; i++)
         if (trace->span[i].iteration == trace->iterations - 1 &&
@@ -72,7 +88,8 @@ static struct event *event_list(const struct schedule *schedule, const struct tr
     *count = 0;
     for (int64_t i = 0; i < trace->span_count; i++) {
         const struct span *span = &trace->span[i];
-        if (span->rank != rank || span->end <= from || span->begin >= to)
+        if (span->rank != rank || schedule->step[span->step].lane >= LANE_SEND ||
+            span->end <= from || span->begin >= to)
             continue;
         enum activity activity = step_activity(&schedule->step[span->step]);
         event = base_grow(event, *count + 2, &capacity, sizeof(*event));
@@ -104,7 +121,8 @@ struct breakdown report_breakdown(const struct schedule *schedule, struct slowdo
     double spent[ACTIVITY_COUNT] = {0}, beside = 0;
     int32_t running[ACTIVITY_COUNT] = {0};
     int64_t count;
-    AUTOFREE struct event *event = event_list(schedule, trace, last_rank(trace), from, to, &count);
+    AUTOFREE struct event *event =
+        event_list(schedule, trace, breakdown_rank(schedule, trace), from, to, &count);
     for (int64_t i = 0; i + 1 < count; i++) {
         running[event[i].activity] += event[i].change;
         int32_t now = 0;
@@ -129,6 +147,10 @@ struct breakdown report_breakdown(const struct schedule *schedule, struct slowdo
                              .input_wait = spent[BUSY_INPUT]};
     step.other =
         difference(to - from, spent[BUSY_COMPUTE] + step.exposed_communication + step.input_wait);
+    if (schedule_stages(schedule) > 1) {
+        step.bubble = difference(step.other, spent[BUSY_OPTIMIZER]);
+        step.other = spent[BUSY_OPTIMIZER];
+    }
     return step;
 }
 

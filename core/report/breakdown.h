@@ -6,7 +6,8 @@
 
 #include "core/backend/lanes.h"
 
-/** Where the time of one step goes, on the rank that finishes last [s]; sums to time. */
+/** Where the time of one step goes, on the rank that finishes last, of a pipeline on one of the
+ * stage that computes most [s]; sums to time. */
 struct breakdown {
     double time;
     double compute;               /**< forward, loss and backward, of a rank that nothing
@@ -16,8 +17,12 @@ struct breakdown {
     double exposed_communication; /**< waiting for a collective while not computing */
     double exposed_row, exposed_column, exposed_tensor; /**< the same, by the axis waited for */
     double input_wait;                                  /**< waiting for input */
+    double bubble;                                      /**< waiting for other stages */
     double other;                                       /**< optimizer and whatever is left */
 };
+
+/** The traced rank that ends the last iteration, or, of a pipeline, computes most; -1: none. */
+int32_t breakdown_rank(const struct schedule *schedule, const struct trace *trace);
 
 /** Split the last iteration of @trace, which ran without noise and with @slowdown; with noise a
  * step takes @step [s]. */

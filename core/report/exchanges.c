@@ -4,22 +4,18 @@
 #include <stdlib.h>
 
 #include "core/base/unit.h"
+#include "core/report/breakdown.h"
 
 /* The last iteration, without its spans. */
 static struct report_exchanges last_iteration(const struct schedule *schedule,
                                               const struct trace *trace)
 {
-    double to = trace->iteration_end[trace->iterations - 1], latest = 0;
-    struct report_exchanges list = {schedule, -1, to - trace_step_time(trace), to, NULL, 0,
-                                    NULL,     0};
-    for (int64_t i = 0; i < trace->span_count; i++) {
-        const struct span *span = &trace->span[i];
-        if (span->iteration == trace->iterations - 1 && (list.rank < 0 || latest < span->end)) {
-            list.rank = span->rank;
-            latest = span->end;
-        }
-    }
-    return list;
+    double to = trace->iteration_end[trace->iterations - 1];
+    return (struct report_exchanges){.schedule = schedule,
+                                     .trace = trace,
+                                     .rank = breakdown_rank(schedule, trace),
+                                     .from = to - trace_step_time(trace),
+                                     .to = to};
 }
 
 /* What hides a collective: compute hides all, and a layer's hides a
@@ -90,7 +86,7 @@ struct report_exchanges exchanges_of(const struct run *run, const struct schedul
     for (int64_t i = 0; i < list.span_count; i++) {
         const struct span *span = &list.span[i];
         const struct step *step = &schedule->step[span->step];
-        if (step->kind == STEP_COLLECTIVE)
+        if (step->kind == STEP_COLLECTIVE && step->lane < LANE_SEND)
             list.exchange[list.count++] =
                 (struct report_exchange){.step = step,
                                          .way = nccl_way(run, step),

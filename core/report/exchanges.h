@@ -23,7 +23,8 @@ struct report_exchange {
 /** All of them, in the order in which they begin, and all that the rank does meanwhile. */
 struct report_exchanges {
     const struct schedule *schedule; /**< borrowed */
-    int32_t rank;                    /**< that ends the iteration */
+    const struct trace *trace;       /**< borrowed */
+    int32_t rank;                    /**< breakdown_rank() */
     double from, to;                 /**< the iteration [s], as the trace counts */
     struct span
         *span; /**< (span_count) of that rank, in or across the iteration, by begin; owned */

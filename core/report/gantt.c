@@ -20,6 +20,12 @@ struct line {
     char *letter;
 };
 
+static const char computed[] = {[COMPUTE_FORWARD] = 'f',
+                                [COMPUTE_LOSS] = 'f',
+                                [COMPUTE_BACKWARD_DATA] = 'b',
+                                [COMPUTE_BACKWARD_FILTER] = 'b',
+                                [COMPUTE_OPTIMIZER] = 'o'};
+
 /* Columns @first to @last - 1 are nearest to @span; at least one. */
 static void find_columns(const struct line *line, const struct span *span, int32_t *first,
                          int32_t *last)
@@ -45,7 +51,7 @@ static void draw(struct line *line, const struct span *span, char letter)
 /* Capitals for the columns in which more than half of it is exposed. */
 static void draw_exchange(struct line *line, const struct span *span)
 {
-    static const char letters[COLLECTIVE_OP_COUNT] = {'a', 'r', 'g'};
+    static const char letters[COLLECTIVE_OP_COUNT] = {'a', 'r', 'g', 's'};
     char letter = letters[line->list->schedule->step[span->step].collective.op];
     int32_t first, last;
     find_columns(line, span, &first, &last);
@@ -63,13 +69,25 @@ static void print_seconds(struct text *out, int32_t width, double seconds)
     text_add(out, "%*s", width, unit_text(UNIT_SECONDS, seconds));
 }
 
+/* What the first traced rank of @stage computes. */
+static void print_stage(struct text *out, struct line *line, int32_t stage)
+{
+    const struct report_exchanges *list = line->list;
+    int32_t rank = -1;
+    memset(line->letter, ' ', (size_t)line->columns);
+    for (int64_t i = 0; i < list->trace->span_count; i++) {
+        const struct span *span = &list->trace->span[i];
+        const struct step *step = &list->schedule->step[span->step];
+        rank = rank < 0 && schedule_stage(list->schedule, span->rank) == stage ? span->rank : rank;
+        if (span->rank == rank && step->lane == LANE_COMPUTE && span->end > list->from &&
+            span->begin < list->to)
+            draw(line, span, computed[step->compute.op]);
+    }
+    text_add(out, "  stage %-*d%.*s\n", LABEL - 8, stage, line->columns, line->letter);
+}
+
 static void print_lane(struct text *out, struct line *line, enum lane lane)
 {
-    static const char letters[] = {[COMPUTE_FORWARD] = 'f',
-                                   [COMPUTE_LOSS] = 'f',
-                                   [COMPUTE_BACKWARD_DATA] = 'b',
-                                   [COMPUTE_BACKWARD_FILTER] = 'b',
-                                   [COMPUTE_OPTIMIZER] = 'o'};
     const struct report_exchanges *list = line->list;
     bool works = false;
     memset(line->letter, ' ', (size_t)line->columns);
@@ -78,7 +96,7 @@ static void print_lane(struct text *out, struct line *line, enum lane lane)
         if (step->lane != lane)
             continue;
         works = true;
-        draw(line, &list->span[i], step->kind == STEP_INPUT ? 'i' : letters[step->compute.op]);
+        draw(line, &list->span[i], step->kind == STEP_INPUT ? 'i' : computed[step->compute.op]);
     }
     if (works)
         text_add(out, "  %-*s%.*s\n", LABEL - 2, schedule_lane(list->schedule, lane), line->columns,
@@ -122,7 +140,11 @@ void gantt_print(struct text *out, const struct report_exchanges *list, int32_t 
     print_seconds(out, line.columns - 3, list->to - list->from);
     text_add(out, "%*s\n", FIGURE, "exposed");
     print_lane(out, &line, LANE_INPUT);
-    print_lane(out, &line, LANE_COMPUTE);
+    int32_t stages = schedule_stages(list->schedule);
+    for (int32_t stage = 0; stage < stages && stages > 1; stage++)
+        print_stage(out, &line, stage);
+    if (stages == 1)
+        print_lane(out, &line, LANE_COMPUTE);
     for (int32_t bucket = 0; bucket < buckets; bucket++)
         print_bucket(out, &line, bucket);
     text_add(out, "\n  f forward and loss, b backward, o optimizer, i input\n"

@@ -64,6 +64,7 @@ int result_check(const struct result *result, struct err *err)
                    check_number("wait for slower ranks", step->slower, slack, err) ||
                    check_number("exposed communication", step->exposed_communication, slack, err) ||
                    check_number("input wait", step->input_wait, slack, err) ||
+                   check_number("bubble", step->bubble, slack, err) ||
                    check_number("rest of the step", step->other, slack, err) ||
                    check_number("throughput", result->images_per_s, 0, err) ||
                    check_number("scaling efficiency", result->weak.efficiency, 0, err) ||
@@ -152,6 +153,8 @@ static const struct answer_column result_rows[] = {
     COLUMN("step.slower_ranks_s", result.step.slower,
            .help = "waiting for the slowest device to compute"),
     COLUMN("step.input_wait_s", result.step.input_wait, .help = "waiting for images"),
+    COLUMN("step.bubble_s", result.step.bubble, .absent = true,
+           .help = "of the stage that computes most, waiting for others, if there is a pipeline"),
     COLUMN("step.other_s", result.step.other, .help = "optimizer and the rest"),
     COLUMN("images_per_s", result.images_per_s, LIKELY(result.images_likely), .absent = true,
            .help = "of all devices, in the last phase"),
@@ -213,7 +216,8 @@ static const struct answer_column result_rows[] = {
     COLUMN("recipe", recipe, .null = true, .help = "recipe that the epochs to the target are of"),
     COLUMN("time_to_train_median_s", result.to_target.median, .null = true,
            .help = "median of the draws, in some of which a device is slow"),
-    COLUMN("bound_by", result.bound_by, .help = "compute, communication, input or slow devices"),
+    COLUMN("bound_by", result.bound_by,
+           .help = "compute, communication, input, slow devices or pipeline"),
     COLUMN("sentence", result.sentence, .help = "the answer in words"),
     COLUMN_ITEMS("assumptions", result.assumption, result.assumption_count,
                  .help = "what nobody measured or published"),
@@ -230,6 +234,8 @@ static void leave_out(struct result *result)
         result->step.exposed_row = result->step.exposed_column = NAN;
     if (!(result->step.exposed_tensor > 0))
         result->step.exposed_tensor = NAN;
+    if (!(result->step.bubble > 0))
+        result->step.bubble = NAN;
     if (!result->strong.batch)
         result->strong = (struct scaling){.efficiency = NAN, .likely = none};
     if (!result->bill.origin)
@@ -330,6 +336,8 @@ static void print_step(struct text *out, const struct result *result)
     if (step->exposed_tensor > 0)
         print_part(out, "    inside of layers", step->exposed_tensor, step->time);
     print_part(out, "  input wait", step->input_wait, step->time);
+    if (step->bubble > 0)
+        print_part(out, "  bubble", step->bubble, step->time);
     print_part(out, "  optimizer and other", step->other, step->time);
 }
 

@@ -73,7 +73,7 @@ enum {
 
 static const char *nccl_name(enum collective_op op)
 {
-    static const char *const name[] = {"all_reduce", "reduce_scatter", "all_gather"};
+    static const char *const name[] = {"all_reduce", "reduce_scatter", "all_gather", "send"};
     static_assert(ARRAY_SIZE(name) == COLLECTIVE_OP_COUNT, "a name per operation");
     return name[op];
 }

@@ -52,9 +52,15 @@ int32_t scenario_sharding(const struct scenario *scenario)
     return scenario->training.sharded ? 1 : (int32_t)scenario->parallel.sharding;
 }
 
-int64_t scenario_parts(const struct scenario *scenario)
+int64_t scenario_tensor(const struct scenario *scenario)
 {
     return scenario->parallel.tensor > 1 ? scenario->parallel.tensor : 1;
+}
+
+int64_t scenario_parts(const struct scenario *scenario)
+{
+    int64_t stages = scenario->parallel.pipeline > 1 ? scenario->parallel.pipeline : 1;
+    return stages * scenario_tensor(scenario);
 }
 
 int64_t scenario_tokens(const struct scenario *scenario)

@@ -39,6 +39,9 @@ enum overlap {
 /** The words of `parallel.recompute`: what runs forward again before its backward. */
 enum recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_COUNT };
 
+/** The words of `parallel.schedule`: in which order a stage runs micro-batches. */
+enum pipeline_order { PIPELINE_1F1B, PIPELINE_GPIPE, PIPELINE_ORDER_COUNT };
+
 /** The words of `training.phases[].round`: of a global batch that devices cannot share evenly. */
 enum rounding { ROUND_EXACT, ROUND_DOWN, ROUND_UP, ROUND_COUNT };
 
@@ -202,6 +205,9 @@ struct scenario {
         bool sequence;     /**< between shared layers each has a part of the positions */
         int64_t sharding;  /**< ZeRO's stage, 1 to 3; 0: none */
         int32_t recompute; /**< enum recompute */
+        int64_t pipeline;  /**< stages of the network, each of other ranks; 0: one */
+        int64_t chunks;    /**< parts of the network that each stage has; 0: one */
+        int32_t schedule;  /**< enum pipeline_order */
     } parallel;
     struct {
         int32_t algorithm;        /**< enum algorithm */
@@ -291,7 +297,11 @@ int scenario_explain(struct text *out, const char *path, const char *const *set,
 /** ZeRO's stage: 1 shards the optimizer, 2 the gradients, too, 3 the weights, too; 0: none. */
 int32_t scenario_sharding(const struct scenario *scenario);
 
-/** Ranks that have one batch together, since they share its layers; at least 1. */
+/** Ranks that share each layer; at least 1. */
+int64_t scenario_tensor(const struct scenario *scenario);
+
+/** Ranks that have one batch together, since they share its layers or have a stage each; at least
+ * 1. */
 int64_t scenario_parts(const struct scenario *scenario);
 
 /** Tokens of a sample without padding, as far as the job says them; 0: it does not. */

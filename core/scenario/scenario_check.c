@@ -437,8 +437,20 @@ static int check_checkpoint(const struct scenario *scenario, const struct node *
 
 static int check_parallel(const struct scenario *scenario, const struct node *root, struct err *err)
 {
-    return check_pair(true, scenario->parallel.tensor > 1, "parallel.sequence", "parallel.tensor",
-                      root, err);
+    bool stages = scenario->parallel.pipeline > 1;
+    int result = check_pair(true, scenario->parallel.tensor > 1, "parallel.sequence",
+                            "parallel.tensor", root, err) |
+                 check_pair(true, stages, "parallel.chunks", "parallel.pipeline", root, err) |
+                 check_pair(true, stages, "parallel.schedule", "parallel.pipeline", root, err);
+    if (stages && scenario->parallel.chunks > 1 && scenario->parallel.schedule == PIPELINE_GPIPE)
+        result =
+            origin_error(given(root, "parallel.chunks"), err,
+                         "gpipe has one chunk for each stage; several are interleaved by 1f1b");
+    if (stages && scenario_sharding(scenario) >= 2)
+        result = origin_error(given(root, "parallel.sharding"), err,
+                              "between stages of a pipeline each micro-batch would gather and "
+                              "scatter; 1 shards the optimizer alone");
+    return result;
 }
 
 int scenario_check(const struct scenario *scenario, const struct node *root, struct err *err)

@@ -8,6 +8,8 @@ static const char *const dataset_names[] = {"imagenet", NULL};
 const char *const optimizer_names[] = {"sgd",       "lars",    "adamw", "lamb",
                                        "adafactor", "rmsprop", NULL};
 static_assert(ARRAY_SIZE(optimizer_names) == OPTIMIZER_COUNT + 1, "one word per optimizer");
+static const char *const pipeline_order_names[] = {"1f1b", "gpipe", NULL};
+static_assert(ARRAY_SIZE(pipeline_order_names) == PIPELINE_ORDER_COUNT + 1, "one word per order");
 static const char *const overlap_names[] = {"none", "backward", NULL};
 static_assert(ARRAY_SIZE(overlap_names) == OVERLAP_COUNT + 1, "one word per overlap");
 
@@ -311,6 +313,15 @@ static const struct field scenario_rows[] = {
         "what is computed again before backward and not kept: attention (selective), or each block "
         "of which the input alone is kept (full), with what devices exchange in it; predictions "
         "only"),
+    INTEGER("parallel.pipeline", parallel.pipeline, "", 1, 1024,
+            "stages, each of other devices, that the network is cut into: between blocks of a "
+            "transformer, else by FLOP; each batch is of so many devices together, in parts of "
+            "training.micro_batch; predictions only"),
+    INTEGER("parallel.chunks", parallel.chunks, "", 1, 1024,
+            "parts of the network that each stage has, one in each round through the stages "
+            "(interleaved 1F1B); 1 when not given"),
+    WORD("parallel.schedule", parallel.schedule, "1f1b", pipeline_order_names,
+         "order of a stage: one micro-batch forward, one backward, or all forward first"),
     WORD("allreduce.algorithm", allreduce.algorithm, "ring", algorithm_names,
          "how gradients are summed over all devices"),
     WORD("allreduce.column_algorithm", allreduce.column_algorithm, "ring", column_algorithm_names,

@@ -8,6 +8,7 @@
 
 #include "core/schedule/memory.h"
 #include "core/schedule/optimizer.h"
+#include "core/schedule/pipeline.h"
 
 int32_t iteration_shards(const struct scenario *scenario, struct grid grid)
 {
@@ -51,23 +52,26 @@ static int64_t pass_bytes(const struct iteration *it, int32_t index, enum pass p
     return bytes + times * layer_weight_bytes(layer, filter ? gradient : compute);
 }
 
-/* The last step that what follows may need: all but gradients of weights. */
-static int32_t last_value(const struct schedule *schedule)
+/* The last step of the task that what follows may need: all but gradients of weights. */
+static int32_t last_value(const struct schedule *schedule, const struct iteration *it)
 {
     int32_t id = schedule->step_count - 1;
-    while (schedule->step[id].kind != STEP_COMPUTE ||
-           schedule->step[id].compute.op == COMPUTE_BACKWARD_FILTER)
+    while (id >= it->task.first && (schedule->step[id].kind != STEP_COMPUTE ||
+                                    schedule->step[id].compute.op == COMPUTE_BACKWARD_FILTER))
         id--;
-    return id;
+    return id >= it->task.first ? id : it->task.arrived;
 }
 
-/* The exchange that was added since the last computation, or -1. */
-static int32_t awaited(const struct schedule *schedule)
+/* The exchange that was added since the last computation of the task, or what arrived before the
+ * first, or -1. */
+static int32_t awaited(const struct schedule *schedule, const struct iteration *it)
 {
     int32_t id = schedule->step_count - 1;
-    while (id >= 0 && schedule->step[id].lane == LANE_ROW)
+    while (id >= it->task.first && schedule->step[id].lane == LANE_ROW)
         id--;
-    return id >= 0 && schedule->step[id].lane == LANE_TENSOR ? id : -1;
+    if (id < it->task.first)
+        return it->task.arrived;
+    return schedule->step[id].lane == LANE_TENSOR ? id : -1;
 }
 
 /* The ranks that share the layers around layer @index exchange its value, or its gradient. */
@@ -80,7 +84,7 @@ static void add_exchange(struct schedule *schedule, const struct iteration *it, 
     if (layer->exchange[backward] != COLLECTIVE_OP_COUNT)
         schedule_add_exchange(
             schedule, layer->name, layer->exchange[backward], it->scenario->allreduce.algorithm,
-            elements * dtype_size(it->scenario->model.compute), last_value(schedule));
+            elements * dtype_size(it->scenario->model.compute), last_value(schedule, it));
 }
 
 /* One step for the passes @from ... @to of a layer; waits for @dep (count). */
@@ -115,8 +119,8 @@ static int32_t add_layer(struct schedule *schedule, const struct iteration *it, 
     assert(count < (int32_t)ARRAY_SIZE(all));
     for (int32_t i = 0; i < count; i++)
         all[i] = dep[i];
-    if (awaited(schedule) >= 0)
-        all[count++] = (struct dep){awaited(schedule), 0};
+    if (awaited(schedule, it) >= 0)
+        all[count++] = (struct dep){awaited(schedule, it), 0};
     return schedule_add(schedule, step, all, count);
 }
 
@@ -143,8 +147,11 @@ struct group {
     int32_t gather; /* the last step of the latest gather */
 };
 
-/* The exchanges of one iteration. */
+/* The exchanges of one iteration, of a stage. */
 struct exchange_list {
+    struct model *made;      /* the network of the stage where it is not the whole; owned */
+    const struct model *own; /* the network of the stage, for sums */
+    int32_t gathers;         /* first of the steps that gather all, if sharded and not by group */
     struct bucket_list bucket;
     struct dep *done; /* (next) the last step of each one's sum */
     int32_t next;     /* the first bucket without a sum */
@@ -154,13 +161,16 @@ struct exchange_list {
     int32_t groups;      /* 0: if sharded, the first steps gather all, the last bucket first */
 };
 
-static struct exchange_list find_exchanges(const struct iteration *it)
+static struct exchange_list find_exchanges(const struct iteration *it,
+                                           const struct pipeline *pipeline, int32_t stage)
 {
     struct exchange_list list = {.sharded = iteration_shards(it->scenario, it->grid) > 1};
+    list.made = pipeline->stages > 1 ? pipeline_stage(pipeline, it->model, stage) : NULL;
+    list.own = list.made ? list.made : it->model;
     if (grid_axis_size(it->grid, AXIS_WORLD) > 1)
-        list.bucket = bucket_build(it->model, it->scenario->model.gradients, it->bucket);
+        list.bucket = bucket_build(list.own, it->scenario->model.gradients, it->bucket);
     int32_t count = list.bucket.count;
-    list.done = base_alloc(count, sizeof(*list.done));
+    list.done = base_alloc(count + it->model->layer_count, sizeof(*list.done));
     list.stage = list.sharded ? scenario_sharding(it->scenario) : 0;
     list.group = base_alloc(count, sizeof(*list.group));
     for (int32_t i = count - 1; list.stage == 3 && i >= 0; i--) {
@@ -176,6 +186,7 @@ static void exchange_list_release(struct exchange_list *list)
     bucket_list_release(&list->bucket);
     free(list->done);
     free(list->group);
+    model_free(list->made);
 }
 
 static int32_t add_gather(struct schedule *schedule, const struct iteration *it,
@@ -209,10 +220,10 @@ static int32_t gathered(const struct iteration *it, const struct exchange_list *
 {
     int32_t bucket = 0, count = list->bucket.count;
     if (it->scenario->allreduce.overlap == OVERLAP_NONE)
-        return index == 0 ? count - 1 : -1;
+        return index == it->task.begin && count ? list->gathers + count - 1 : -1;
     while (bucket < count && list->bucket.bucket[bucket].layer != index)
         bucket++;
-    return bucket < count ? count - 1 - bucket : -1;
+    return bucket < count ? list->gathers + count - 1 - bucket : -1;
 }
 
 /* Once step @ready is done (-1: at once); with @list, each layer once its parameters are there.
@@ -223,7 +234,7 @@ static void add_forward(struct schedule *schedule, const struct iteration *it, i
     int32_t next = 0;
     if (list)
         gather_group(schedule, it, list, next);
-    for (int32_t i = 0; i < it->model->layer_count; i++) {
+    for (int32_t i = it->task.begin; i < it->task.end; i++) {
         struct dep dep[2];
         int32_t count = 0, gather = -1;
         if (list && next < list->groups && list->group[next].layer == i) {
@@ -312,11 +323,12 @@ static int64_t update_bytes(const struct scenario *scenario)
 }
 
 /* A step of the optimizer on a shard of the parameters; waits for @dep (count). */
-static int32_t add_update(struct schedule *schedule, const struct iteration *it, const char *name,
-                          int32_t kernels, int64_t bytes, const struct dep *dep, int32_t count)
+static int32_t add_update(struct schedule *schedule, const struct iteration *it,
+                          const struct model *own, const char *name, int32_t kernels, int64_t bytes,
+                          const struct dep *dep, int32_t count)
 {
     int32_t shards = iteration_shards(it->scenario, it->grid);
-    int64_t parameters = (model_parameters(it->model) + shards - 1) / shards;
+    int64_t parameters = (model_parameters(own) + shards - 1) / shards;
     struct step step = {.kind = STEP_COMPUTE,
                         .lane = LANE_COMPUTE,
                         .compute = {.op = COMPUTE_OPTIMIZER,
@@ -334,14 +346,14 @@ static int32_t add_update(struct schedule *schedule, const struct iteration *it,
 static struct dep add_norms(struct schedule *schedule, const struct iteration *it,
                             const struct exchange_list *list)
 {
-    int32_t id = add_update(schedule, it, "norms", norms_kernels(it) - 1, norms_bytes(it),
-                            list->done, list->next);
+    int32_t id = add_update(schedule, it, list->own, "norms", norms_kernels(it) - 1,
+                            norms_bytes(it), list->done, list->next);
     struct step *step = &schedule->step[id];
     step->role = ROLE_NORMS;
     snprintf(step->compute.shape, sizeof(step->compute.shape), "norms");
     id = schedule_add_norms(
         schedule, it->scenario->allreduce.algorithm, list->bucket.count - 1,
-        (iteration_norms(it->model, it->scenario) + iteration_vectors(it->model, it->scenario)) *
+        (iteration_norms(list->own, it->scenario) + iteration_vectors(list->own, it->scenario)) *
             dtype_size(DTYPE_FP32),
         id);
     return (struct dep){id, 0};
@@ -353,7 +365,7 @@ static int32_t add_optimizer(struct schedule *schedule, const struct iteration *
     const int32_t tensors_per_kernel = 54;
     const struct scenario *scenario = it->scenario;
     struct optimizer_cost cost = optimizer_cost(scenario);
-    int32_t lists = (it->model->tensor_count + tensors_per_kernel - 1) / tensors_per_kernel;
+    int32_t lists = (list->own->tensor_count + tensors_per_kernel - 1) / tensors_per_kernel;
     int32_t kernels = cost.launches * lists;
     int64_t bytes = update_bytes(scenario);
     struct dep norms = {-1, 0};
@@ -364,9 +376,9 @@ static int32_t add_optimizer(struct schedule *schedule, const struct iteration *
         bytes += norms_bytes(it);
         kernels += norms_kernels(it);
     }
-    int32_t id = list->sharded ? add_update(schedule, it, "optimizer", kernels, bytes, &norms, 1)
-                               : add_update(schedule, it, "optimizer", kernels, bytes, list->done,
-                                            list->next);
+    const struct dep *after = list->sharded ? &norms : list->done;
+    int32_t id = add_update(schedule, it, list->own, "optimizer", kernels, bytes, after,
+                            list->sharded ? 1 : list->next);
     struct step *step = &schedule->step[id];
     step->role = ROLE_OPTIMIZER;
     snprintf(step->compute.shape, sizeof(step->compute.shape), "%s%s",
@@ -377,8 +389,9 @@ static int32_t add_optimizer(struct schedule *schedule, const struct iteration *
 
 /* First of all, since forward needs them: an iteration ends with its update, as without shards. */
 static void add_gathers(struct schedule *schedule, const struct iteration *it,
-                        const struct exchange_list *list)
+                        struct exchange_list *list)
 {
+    list->gathers = schedule->step_count;
     for (int32_t i = list->bucket.count - 1; i >= 0; i--)
         add_gather(schedule, it, list, i, (struct dep){0, 1});
 }
@@ -388,8 +401,8 @@ static void let_gathers_wait(struct schedule *schedule, int32_t optimizer)
 {
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
-        bool gathers =
-            step->kind == STEP_COLLECTIVE && step->collective.content == CONTENT_PARAMETERS;
+        bool gathers = step->kind == STEP_COLLECTIVE && step->stage == schedule->stage &&
+                       step->collective.content == CONTENT_PARAMETERS;
         if (gathers && schedule->dep[step->dep_begin].distance == 1)
             schedule->dep[step->dep_begin].step = optimizer;
     }
@@ -466,7 +479,7 @@ static int32_t add_backward_pass(struct schedule *schedule, const struct iterati
 {
     int32_t last = -1, group = list->groups - 1;
     int32_t gather = group >= 0 ? list->group[group].gather : -1;
-    for (int32_t layer = it->model->layer_count - 1; layer >= 0; layer--) {
+    for (int32_t layer = it->task.end - 1; layer >= it->task.begin; layer--) {
         bool lowest = group >= 0 && list->group[group].layer == layer;
         add_again(schedule, it, memory_again(it->model, it->scenario, layer), layer);
         if (lowest && group > 0)
@@ -485,27 +498,159 @@ static int32_t add_backward_pass(struct schedule *schedule, const struct iterati
     return last;
 }
 
-/* Forward, loss and backward of micro-batch @micro of @passes; the first waits for step @ready and
- * for parameters, the last exchanges gradients on the way; where these or the weights are sharded,
- * each does. */
-static int32_t add_pass(struct schedule *schedule, const struct iteration *it, int32_t micro,
-                        int32_t passes, int32_t ready, struct exchange_list *list)
+/* An iteration while it is built. */
+struct build {
+    struct iteration it; /* of a micro-batch */
+    struct pipeline pipeline;
+    struct exchange_list *list; /* (stages) */
+    int32_t *last;              /* (stages) the last step backward */
+    int32_t *arrived[2];        /* (parts * passes) what brings a part its value, its gradient */
+    int32_t passes, ready;      /* micro-batches; the input */
+};
+
+static struct build build_new(const struct iteration *it)
 {
-    int32_t first = schedule->step_count;
+    AUTORELEASE(err) struct err err = {0};
+    struct build b = {.it = *it};
+    assert(it->micro_batch > 0 && it->batch % it->micro_batch == 0);
+    int failed = pipeline_build(&b.pipeline, it->model, it->scenario, &err);
+    assert(!failed);
+    (void)failed;
+    b.it.batch = it->micro_batch;
+    b.passes = (int32_t)(it->batch / it->micro_batch);
+    b.list = base_alloc(b.pipeline.stages, sizeof(*b.list));
+    b.last = base_alloc(b.pipeline.stages, sizeof(*b.last));
+    for (int32_t s = 0; s < b.pipeline.stages; s++)
+        b.list[s] = find_exchanges(it, &b.pipeline, s);
+    int64_t tasks = (int64_t)b.pipeline.parts * b.passes;
+    for (int32_t back = 0; back < 2; back++) {
+        b.arrived[back] = base_alloc(tasks, sizeof(int32_t));
+        memset(b.arrived[back], -1, (size_t)tasks * sizeof(int32_t));
+    }
+    return b;
+}
+
+static void build_release(struct build *b)
+{
+    for (int32_t s = 0; s < b->pipeline.stages; s++)
+        exchange_list_release(&b->list[s]);
+    free(b->list);
+    free(b->last);
+    free(b->arrived[0]);
+    free(b->arrived[1]);
+    pipeline_release(&b->pipeline);
+}
+
+/* Forward of a micro-batch, and loss; the first waits for its input and for parameters. */
+static void add_part_forward(struct schedule *schedule, struct build *b, int32_t micro)
+{
+    struct exchange_list *list = &b->list[schedule->stage];
+    int32_t ready = micro == 0 && schedule->stage == 0 ? b->ready : -1;
+    add_forward(schedule, &b->it, ready, micro == 0 || list->groups ? list : NULL);
+    gather_group(schedule, &b->it, list, list->groups - 1);
+    gather_group(schedule, &b->it, list, list->groups - 2);
+    if (b->it.task.end == b->it.model->layer_count)
+        add_loss(schedule, &b->it);
+}
+
+/* Backward of it; the last exchanges gradients on the way; where these or the weights are sharded,
+ * each does. */
+static void add_part_backward(struct schedule *schedule, struct build *b, int32_t micro)
+{
+    struct exchange_list *list = &b->list[schedule->stage];
     bool every = list->stage >= 2;
     bool exchanges =
-        it->scenario->allreduce.overlap == OVERLAP_BACKWARD && (every || micro == passes - 1);
-    if (exchanges)
+        b->it.scenario->allreduce.overlap == OVERLAP_BACKWARD && (every || micro == b->passes - 1);
+    if (every)
         list->next = schedule->bucket_count = 0;
-    add_forward(schedule, it, micro == 0 ? ready : -1, micro == 0 || list->groups ? list : NULL);
-    gather_group(schedule, it, list, list->groups - 1);
-    gather_group(schedule, it, list, list->groups - 2);
-    add_loss(schedule, it);
-    int32_t last = add_backward_pass(schedule, it, exchanges, list);
+    b->last[schedule->stage] = add_backward_pass(schedule, &b->it, exchanges, list);
+}
+
+/* Send what part @part computed to the part that reads it. */
+static void send_on(struct schedule *schedule, struct build *b, struct task_of_stage task)
+{
+    int32_t other = task.part + (task.back ? -1 : 1);
+    if (other < 0 || other >= b->pipeline.parts)
+        return;
+    const struct layer *layer =
+        &b->it.model->layer[b->pipeline.value[task.back ? other : task.part]];
+    int64_t bytes =
+        b->it.batch * shape_elements(layer->out) * dtype_size(b->it.scenario->model.compute);
+    b->arrived[task.back][other * b->passes + task.micro] =
+        schedule_add_send(schedule, layer->name, task.back, other % b->pipeline.stages, bytes,
+                          last_value(schedule, &b->it));
+}
+
+static void add_task(struct schedule *schedule, struct build *b, struct task_of_stage task)
+{
+    int32_t first = schedule->step_count;
+    schedule->stage = task.stage;
+    b->it.task.begin = task.part > 0 ? b->pipeline.end[task.part - 1] : 0;
+    b->it.task.end = b->pipeline.end[task.part];
+    b->it.task.first = b->pipeline.stages > 1 ? first : 0;
+    b->it.task.arrived = b->arrived[task.back][task.part * b->passes + task.micro];
+    if (task.back)
+        add_part_backward(schedule, b, task.micro);
+    else
+        add_part_forward(schedule, b, task.micro);
     for (int32_t id = first; id < schedule->step_count; id++)
         if (schedule->step[id].kind == STEP_COMPUTE)
-            schedule->step[id].compute.micro = micro;
-    return last;
+            schedule->step[id].compute.micro = task.micro;
+    send_on(schedule, b, task);
+}
+
+/* Each of two stages that use the weights of @layer sends the other its gradient, or its shard of
+ * it, once the sums of both are done; both optimizers wait. */
+static void share_weights(struct schedule *schedule, struct build *b, const struct layer *layer,
+                          const int32_t stage[2])
+{
+    int64_t shards = iteration_shards(b->it.scenario, b->it.grid);
+    int64_t bytes =
+        (layer_weights(layer) + shards - 1) / shards * dtype_size(b->it.scenario->model.gradients);
+    int32_t after[2], sent[2];
+    for (int32_t i = 0; i < 2; i++) {
+        const struct exchange_list *list = &b->list[stage[i]];
+        after[i] = list->next > 0 ? list->done[list->next - 1].step : b->last[stage[i]];
+    }
+    for (int32_t i = 0; i < 2; i++) {
+        schedule->stage = stage[i];
+        sent[i] = schedule_add_send(schedule, layer->name, i == 1, stage[1 - i], bytes, after[i]);
+    }
+    for (int32_t i = 0; i < 2; i++) {
+        struct exchange_list *list = &b->list[stage[i]];
+        list->done[list->next++] = (struct dep){sent[1 - i], 0};
+    }
+}
+
+static int32_t stage_of(const struct pipeline *pipeline, int32_t layer)
+{
+    int32_t part = 0;
+    while (pipeline->end[part] <= layer)
+        part++;
+    return part % pipeline->stages;
+}
+
+/* What follows the last task of each stage. */
+static void add_ends(struct schedule *schedule, struct build *b)
+{
+    const struct model *model = b->it.model;
+    for (int32_t s = 0; s < b->pipeline.stages; s++) {
+        schedule->stage = s;
+        schedule->step[b->last[s]].role = ROLE_LAST_BACKWARD;
+        add_exchanges(schedule, &b->it, &b->list[s], 0, b->last[s]);
+        assert(b->list[s].next == b->list[s].bucket.count);
+    }
+    for (int32_t i = 0; i < model->layer_count && b->pipeline.stages > 1; i++) {
+        int32_t other = model->layer[i].weights_of - 1;
+        const int32_t stage[] = {other < 0 ? 0 : stage_of(&b->pipeline, other),
+                                 stage_of(&b->pipeline, i)};
+        if (other >= 0 && stage[0] != stage[1])
+            share_weights(schedule, b, &model->layer[i], stage);
+    }
+    for (int32_t s = 0; s < b->pipeline.stages; s++) {
+        schedule->stage = s;
+        let_gathers_wait(schedule, add_optimizer(schedule, &b->it, &b->list[s]));
+    }
 }
 
 /* Whether all that is computed is computed once for each image; only assert() asks. */
@@ -539,37 +684,39 @@ struct schedule *iteration_build(const struct iteration *it)
     schedule->column_algorithm = it->column_algorithm;
     schedule->channels = channels_of(it);
     schedule->chunk = (int64_t)scenario->allreduce.chunk;
-    AUTORELEASE(exchange_list) struct exchange_list list = find_exchanges(it);
-    if (list.sharded && !list.groups)
-        add_gathers(schedule, it, &list);
-
-    assert(it->micro_batch > 0 && it->batch % it->micro_batch == 0);
-    int32_t passes = (int32_t)(it->batch / it->micro_batch), last = -1;
-    int32_t ready = add_input(schedule, it), first = -1;
-    struct iteration part = *it;
-    part.batch = it->micro_batch;
-    for (int32_t micro = 0; micro < passes; micro++) {
-        first = schedule->step_count;
-        last = add_pass(schedule, &part, micro, passes, ready, &list);
-        while (schedule->step[first].kind != STEP_COMPUTE)
-            first++;
-        if (micro == 0)
-            schedule->step[first].role = ROLE_FIRST_FORWARD;
+    AUTORELEASE(build) struct build b = build_new(it);
+    for (schedule->stage = 0; schedule->stage < b.pipeline.stages; schedule->stage++)
+        if (b.list->sharded && !b.list->groups)
+            add_gathers(schedule, it, &b.list[schedule->stage]);
+    schedule->stage = 0;
+    b.ready = add_input(schedule, it);
+    AUTOFREE struct task_of_stage *task =
+        pipeline_order(&b.pipeline, (enum pipeline_order)scenario->parallel.schedule, b.passes);
+    int32_t first = -1;
+    for (int32_t i = 0; i < 2 * b.pipeline.parts * b.passes; i++) {
+        int32_t id = schedule->step_count;
+        add_task(schedule, &b, task[i]);
+        while (schedule->step[id].kind != STEP_COMPUTE)
+            id++;
+        if (task[i].part == 0 && !task[i].back)
+            first = id;
+        if (i == 0)
+            schedule->step[id].role = ROLE_FIRST_FORWARD;
     }
-    schedule->dep[schedule->step[ready].dep_begin].step = first;
-    schedule->step[last].role = ROLE_LAST_BACKWARD;
-    add_exchanges(schedule, it, &list, 0, last);
-    let_gathers_wait(schedule, add_optimizer(schedule, it, &list));
+    schedule->dep[schedule->step[b.ready].dep_begin].step = first;
+    add_ends(schedule, &b);
     group_norms(schedule, it);
     assert(iteration_check(schedule, it));
-    assert(list.next == list.bucket.count && list.next == schedule->bucket_count);
     return seal(schedule);
 }
 
 struct schedule *iteration_build_forward(const struct iteration *it)
 {
     struct schedule *schedule = schedule_new(it->grid);
-    add_forward(schedule, it, add_input(schedule, it), NULL);
+    struct iteration whole = *it;
+    whole.task.end = it->model->layer_count;
+    whole.task.arrived = -1;
+    add_forward(schedule, &whole, add_input(schedule, it), NULL);
     return seal(schedule);
 }
 

@@ -55,6 +55,12 @@
  * software computes again by itself (flash attention) is part of its backward.
  * Source: Korthikanti et al. 2022.
  *
+ * Of a pipeline (core/schedule/pipeline.h) the list has the tasks of all stages, each behind what
+ * it needs.  What a stage sends is a step behind the task that computes it; the task that reads it
+ * waits for it.  Each stage has buckets of its own, exchanged while its last micro-batch runs
+ * backward, and its own optimizer.  Weights that the first and the last stage both use: each sends
+ * the other its gradient.  Left out: the sum of norms over the stages.
+ *
  * The all-reduces of two buckets never overlap: a torus all-reduce, or what is left of it before a
  * sharded optimizer, ends before the next begins, as on one CUDA stream.
  */
@@ -76,12 +82,20 @@ struct iteration {
     int64_t micro_batch;             /**< images that pass through the network at once */
     int64_t bucket;                  /**< gradients in one all-reduce, at most [bytes] */
     enum algorithm column_algorithm; /**< of the column step of TORUS2D */
+
+    /* Kept by iteration_build(): the task that is built. */
+    struct {
+        int32_t begin, end; /**< its layers */
+        int32_t first;      /**< its first step */
+        int32_t arrived;    /**< the step that brings what it reads, or -1 */
+    } task;
 };
 
 /** Build and seal: input (prefetched), forward, loss, backward from last to first layer, an
  * all-reduce per bucket (as soon as it is full, or all after backward; none for one rank),
- * optimizer.  A layer without matrix arithmetic runs backward in one backward-data step; the first
- * layer has no backward-data step.
+ * optimizer; with a pipeline, whose stages must fit the model, those of each stage.  A layer
+ * without matrix arithmetic runs backward in one backward-data step; the first layer has no
+ * backward-data step.
  * @return the schedule; never fails for a checked scenario. */
 struct schedule *iteration_build(const struct iteration *iteration);
 

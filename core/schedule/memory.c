@@ -1,10 +1,12 @@
 #include "core/schedule/memory.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/schedule/bucket.h"
 #include "core/schedule/optimizer.h"
+#include "core/schedule/pipeline.h"
 
 /* Whether backward of @layer reads its inputs.  That of sums, copies and what ranks exchange reads
  * nothing, softmax and a ReLU what they wrote, dropout its mask. */
@@ -115,9 +117,10 @@ static struct value *find_values(const struct memory_case *of)
     return value;
 }
 
-/* Bytes of a sample: of all values that backward reads, of the layers that run again at once what
- * is more than the loss, which is gone by then, and the gradients of the largest two values. */
-static int64_t value_bytes(const struct memory_case *of)
+/* Bytes of a sample: of all values that backward reads, @kept times, of the layers that run again
+ * at once what is more than the loss, which is gone by then, and the gradients of the largest two
+ * values. */
+static int64_t value_bytes(const struct memory_case *of, double kept)
 {
     const struct model *model = of->model;
     int32_t size = dtype_size((enum dtype)of->scenario->model.compute);
@@ -137,7 +140,7 @@ static int64_t value_bytes(const struct memory_case *of)
         second = elements > first ? first : elements > second ? elements : second;
         first = elements > first ? elements : first;
     }
-    return sum + most - loss_bytes(of) + (first + second) * size;
+    return (int64_t)(kept * (double)sum) + most - loss_bytes(of) + (first + second) * size;
 }
 
 /* Of one image, before it is cropped.  The place of decoded pixels fits any file. */
@@ -194,7 +197,8 @@ static void divide(struct memory_plan *plan, const struct model *model,
         plan->weights = kept + (gathered < whole ? gathered : whole) * compute;
 }
 
-struct memory_plan memory_plan(const struct memory_case *of)
+/* Of a rank that has @of's network and keeps the values of @kept micro-batches. */
+static struct memory_plan plan_of(const struct memory_case *of, double kept)
 {
     const struct model *model = of->model;
     const struct scenario *scenario = of->scenario;
@@ -208,7 +212,7 @@ struct memory_plan memory_plan(const struct memory_case *of)
         .weights = copies ? shard * master + parameters * compute : parameters * master,
         .gradients = parameters * dtype_size((enum dtype)scenario->model.gradients),
         .momentum = optimizer_state(model, scenario, of->shards) * master,
-        .activations = of->micro * value_bytes(of),
+        .activations = of->micro * value_bytes(of, kept),
         .loss = of->micro * loss_bytes(of),
         .input = of->batch * (batches * shape_elements(model->input) * compute +
                               picture_bytes(model, scenario)),
@@ -227,6 +231,52 @@ int64_t memory_workspace(const struct model *model)
     return 32 * 1024 * 1024;
 }
 
+/* A stage of a pipeline. */
+struct stage {
+    struct memory_case of; /* its network, owned */
+    double kept;           /* micro-batches whose values it keeps */
+};
+
+/* (count) Those of @of; the caller frees them with stages_free(). */
+static struct stage *find_stages(const struct memory_case *of, int32_t *count)
+{
+    AUTORELEASE(err) struct err err = {0};
+    AUTORELEASE(pipeline) struct pipeline pipeline = {0};
+    enum pipeline_order order = (enum pipeline_order)of->scenario->parallel.schedule;
+    int64_t micros = of->micro > 0 && of->batch > of->micro ? of->batch / of->micro : 1;
+    int failed = pipeline_build(&pipeline, of->model, of->scenario, &err);
+    assert(!failed);
+    (void)failed;
+    struct stage *stage = base_alloc(pipeline.stages, sizeof(*stage));
+    for (*count = 0; *count < pipeline.stages; (*count)++) {
+        struct stage *s = &stage[*count];
+        *s = (struct stage){*of, (double)pipeline_in_flight(&pipeline, order, *count, micros) /
+                                     pipeline.chunks};
+        s->of.model = pipeline_stage(&pipeline, of->model, *count);
+    }
+    return stage;
+}
+
+static void stages_free(struct stage *stage, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++)
+        model_free((struct model *)(size_t)stage[i].of.model);
+    free(stage);
+}
+
+struct memory_plan memory_plan(const struct memory_case *of)
+{
+    int32_t count;
+    struct stage *stage = find_stages(of, &count);
+    struct memory_plan most = plan_of(&stage[0].of, stage[0].kept);
+    for (int32_t i = 1; i < count; i++) {
+        struct memory_plan plan = plan_of(&stage[i].of, stage[i].kept);
+        most = memory_total(&plan) > memory_total(&most) ? plan : most;
+    }
+    stages_free(stage, count);
+    return most;
+}
+
 bool memory_check(const struct memory_plan *plan)
 {
     return plan->weights > 0 && plan->gradients > 0 && plan->momentum > 0 && plan->input >= 0 &&
@@ -242,11 +292,20 @@ int64_t memory_total(const struct memory_plan *plan)
 int64_t memory_largest_batch(const struct memory_case *of, int64_t fixed, int64_t image,
                              int64_t capacity)
 {
-    struct memory_case none = *of, one = *of;
-    none.batch = none.micro = 0;
-    one.batch = one.micro = 1;
-    struct memory_plan less = memory_plan(&none), more = memory_plan(&one);
-    int64_t each = memory_total(&more) - memory_total(&less) + image;
-    int64_t left = capacity - memory_total(&less) - fixed;
-    return left > 0 ? left / each : 0;
+    int64_t least = INT64_MAX;
+    int32_t count;
+    struct stage *stage = find_stages(of, &count);
+    for (int32_t i = 0; i < count; i++) {
+        struct memory_case none = stage[i].of, one = none;
+        none.batch = none.micro = 0;
+        one.batch = one.micro = 1;
+        struct memory_plan less = plan_of(&none, stage[i].kept),
+                           more = plan_of(&one, stage[i].kept);
+        int64_t each = memory_total(&more) - memory_total(&less) + image;
+        int64_t left = capacity - memory_total(&less) - fixed;
+        int64_t largest = left > 0 ? left / each : 0;
+        least = largest < least ? largest : least;
+    }
+    stages_free(stage, count);
+    return least;
 }

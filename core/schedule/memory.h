@@ -59,7 +59,8 @@ int32_t memory_again(const struct model *model, const struct scenario *scenario,
  * CUBLAS_WORKSPACE_CONFIG: 8 MiB, on Hopper 32. */
 int64_t memory_workspace(const struct model *model);
 
-/** What that takes, without a workspace. */
+/** What that takes, without a workspace, of a pipeline on the stage that takes most.  A stage keeps
+ * the values of several micro-batches, as many as pipeline_in_flight() says of batch / micro. */
 struct memory_plan memory_plan(const struct memory_case *of);
 
 /** Whether nothing is negative.  For assert(). */
@@ -69,6 +70,7 @@ bool memory_check(const struct memory_plan *plan);
 int64_t memory_total(const struct memory_plan *plan);
 
 /** The largest batch, passing through at once, that fits into @capacity bytes beside a workspace of
- * @fixed bytes and @image bytes for each image, with all else as of @of; 0: none does. */
+ * @fixed bytes and @image bytes for each image, with all else as of @of, also as many
+ * micro-batches; 0: none does. */
 int64_t memory_largest_batch(const struct memory_case *of, int64_t fixed, int64_t image,
                              int64_t capacity);

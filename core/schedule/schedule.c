@@ -17,7 +17,8 @@ static_assert(ARRAY_SIZE(content_names) == CONTENT_COUNT, "a name each");
 
 const char *lane_name(enum lane lane)
 {
-    static const char *const name[] = {"compute", "row", "column", "input", "tensor"};
+    static const char *const name[] = {"compute", "row",     "column",    "input",       "tensor",
+                                       "send",    "receive", "send-back", "receive-back"};
     static_assert(ARRAY_SIZE(name) == LANE_COUNT, "a name each");
     assert(lane < LANE_COUNT);
     return name[lane];
@@ -25,12 +26,36 @@ const char *lane_name(enum lane lane)
 
 bool lane_communicates(enum lane lane)
 {
-    return lane == LANE_ROW || lane == LANE_COLUMN || lane == LANE_TENSOR;
+    return lane != LANE_COMPUTE && lane != LANE_INPUT;
 }
 
 int32_t schedule_lanes(const struct schedule *schedule)
 {
-    return grid_axis_size(schedule->grid, AXIS_TENSOR) > 1 ? LANE_COUNT : LANE_TENSOR;
+    return schedule_stages(schedule) > 1                     ? LANE_COUNT
+           : grid_axis_size(schedule->grid, AXIS_TENSOR) > 1 ? LANE_SEND
+                                                             : LANE_TENSOR;
+}
+
+int32_t schedule_stages(const struct schedule *schedule)
+{
+    return grid_axis_size(schedule->grid, AXIS_PIPELINE);
+}
+
+int32_t schedule_stage(const struct schedule *schedule, int32_t rank)
+{
+    return grid_axis_index(schedule->grid, AXIS_PIPELINE, rank);
+}
+
+static bool sends(const struct step *step)
+{
+    return step->kind == STEP_COLLECTIVE && step->collective.op == COLLECTIVE_SEND;
+}
+
+enum lane step_lane(const struct step *step, int32_t stage)
+{
+    if (step->stage == stage)
+        return step->lane;
+    return sends(step) && step->collective.to == stage ? step->lane + 1 : LANE_COUNT;
 }
 
 const char *const compute_op_names[] = {"forward",         "loss",      "backward-data",
@@ -58,6 +83,7 @@ int32_t schedule_add(struct schedule *schedule, struct step step, const struct d
                      int32_t count)
 {
     assert(!schedule->sealed && count >= 0);
+    step.stage = schedule->stage;
     step.dep_begin = schedule->dep_count;
     step.dep_end = schedule->dep_count + count;
     step.name[sizeof(step.name) - 1] = '\0';
@@ -117,6 +143,22 @@ int32_t schedule_add_exchange(struct schedule *schedule, const char *name, enum 
                                        .bytes = bytes}};
     struct dep dep = {after, 0};
     snprintf(step.name, sizeof(step.name), "%s %s", name, collective_op_names[op]);
+    return schedule_add(schedule, step, &dep, 1);
+}
+
+int32_t schedule_add_send(struct schedule *schedule, const char *name, bool back, int32_t to,
+                          int64_t bytes, int32_t after)
+{
+    struct step step = {.kind = STEP_COLLECTIVE,
+                        .lane = back ? LANE_SEND_BACK : LANE_SEND,
+                        .collective = {.op = COLLECTIVE_SEND,
+                                       .content = CONTENT_ACTIVATIONS,
+                                       .axis = AXIS_PIPELINE,
+                                       .algorithm = ALGORITHM_RING,
+                                       .to = to,
+                                       .bytes = bytes}};
+    struct dep dep = {after, 0};
+    snprintf(step.name, sizeof(step.name), "%s %s", name, collective_op_names[COLLECTIVE_SEND]);
     return schedule_add(schedule, step, &dep, 1);
 }
 
@@ -237,6 +279,12 @@ static const char *collective_fault(const struct schedule *schedule, const struc
         return "unknown content";
     if (step->collective.axis >= AXIS_COUNT)
         return "unknown axis";
+    bool between = step->collective.axis == AXIS_PIPELINE;
+    if (between != sends(step) || between != (step->lane >= LANE_SEND) ||
+        (between && (step->lane == LANE_RECEIVE || step->lane == LANE_RECEIVE_BACK ||
+                     step->collective.to < 0 || step->collective.to == step->stage ||
+                     step->collective.to >= schedule_stages(schedule))))
+        return "what stages send, but not from one to another on a lane for it";
     if (algorithm >= ALGORITHM_COUNT || algorithm == ALGORITHM_TORUS2D)
         return "unknown algorithm (torus2d is three steps)";
     if (!algorithm_supports(algorithm, step->collective.op))
@@ -269,6 +317,8 @@ static const char *step_fault(const struct schedule *schedule, const struct step
         return "unknown kind";
     if (step->lane >= LANE_COUNT)
         return "unknown lane";
+    if (step->stage < 0 || step->stage >= schedule_stages(schedule))
+        return "unknown stage";
     bool communicates = lane_communicates(step->lane);
     if (communicates != (step->kind == STEP_COLLECTIVE))
         return communicates ? "not a collective, but on a lane of collectives"
@@ -291,7 +341,10 @@ static const char *role_fault(const struct schedule *schedule, int32_t id)
         return "unknown role";
     if (step->kind != STEP_COMPUTE)
         return "a role, but no computation";
-    return schedule_find(schedule, step->role) == id ? NULL : "a role that another step has";
+    for (int32_t i = 0; i < id; i++)
+        if (schedule->step[i].role == step->role && schedule->step[i].stage == step->stage)
+            return "a role that another step has";
+    return NULL;
 }
 
 static const char *dep_fault(const struct schedule *schedule, int32_t id, struct dep dep)
@@ -326,7 +379,8 @@ __attribute__((unused)) static bool rounds_check(const struct schedule *schedule
 int schedule_seal(struct schedule *schedule, struct err *err)
 {
     int status = schedule->step_count > 0 ? 0 : err_add(err, "schedule: no steps");
-    if (schedule->grid.columns < 1 || schedule->grid.rows < 1 || schedule->grid.tensor < 0)
+    struct grid grid = schedule->grid;
+    if (grid.columns < 1 || grid.rows < 1 || grid.tensor < 0 || grid.pipeline < 0)
         return err_add(err, "schedule: a grid without ranks");
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
@@ -383,6 +437,8 @@ static uint64_t hash_collective(uint64_t hash, const struct step *step)
     if (step->collective.chunks > 1)
         hash = hash_integer(hash_word(hash, "chunks"), step->collective.chunks);
     hash = hash_integer(hash, step->collective.bucket);
+    if (sends(step))
+        hash = hash_integer(hash, step->collective.to);
     return hash_integer(hash, step->collective.bytes);
 }
 
@@ -391,6 +447,8 @@ static uint64_t hash_step(uint64_t hash, const struct step *step)
     hash = hash_word(hash, step_kind_names[step->kind]);
     hash = hash_word(hash, lane_name(step->lane));
     hash = hash_word(hash, step_role_name[step->role]);
+    if (step->stage > 0)
+        hash = hash_integer(hash_word(hash, "stage"), step->stage);
     if (step->kind == STEP_COMPUTE)
         return hash_compute(hash, step);
     if (step->kind == STEP_COLLECTIVE)
@@ -428,6 +486,8 @@ uint64_t schedule_hash(const struct schedule *schedule)
     hash = hash_integer(hash, schedule->grid.rows);
     if (schedule->grid.tensor > 1)
         hash = hash_integer(hash_word(hash, "tensor"), schedule->grid.tensor);
+    if (schedule->grid.pipeline > 1)
+        hash = hash_integer(hash_word(hash, "pipeline"), schedule->grid.pipeline);
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
         hash = hash_step(hash, step);
@@ -444,20 +504,22 @@ struct collective schedule_collective(const struct schedule *schedule, int32_t s
 {
     const struct step *s = &schedule->step[step];
     assert(s->kind == STEP_COLLECTIVE);
-    return (struct collective){.op = s->collective.op,
-                               .algorithm = s->collective.algorithm,
-                               .ranks = grid_axis_size(schedule->grid, s->collective.axis),
-                               .group = s->collective.group,
-                               .channels = s->collective.channels,
-                               .chunks = s->collective.chunks,
-                               .elements = s->collective.bytes};
+    return (struct collective){
+        .op = s->collective.op,
+        .algorithm = s->collective.algorithm,
+        .ranks = sends(s) ? 2 : grid_axis_size(schedule->grid, s->collective.axis),
+        .group = s->collective.group,
+        .channels = s->collective.channels,
+        .chunks = s->collective.chunks,
+        .elements = s->collective.bytes};
 }
 
 /* Those of equal places on the axis send equally far. */
 int32_t *schedule_send_peers(const struct schedule *schedule, int32_t step, int32_t channel,
                              int32_t pattern)
 {
-    enum axis axis = schedule->step[step].collective.axis;
+    const struct step *s = &schedule->step[step];
+    enum axis axis = s->collective.axis;
     struct grid grid = schedule->grid;
     struct collective whole = schedule_collective(schedule, step);
     struct collective c = collective_channel(&whole, channel);
@@ -466,7 +528,10 @@ int32_t *schedule_send_peers(const struct schedule *schedule, int32_t step, int3
         peer[i] = collective_send_peer(&c, i, pattern);
     int32_t *to = base_alloc(grid_ranks(grid), sizeof(*to));
     for (int32_t rank = 0; rank < grid_ranks(grid); rank++) {
-        int32_t place = peer[grid_axis_index(grid, axis, rank)];
+        bool here = schedule_stage(schedule, rank) == s->stage;
+        int32_t place = !here      ? -1
+                        : sends(s) ? s->collective.to
+                                   : peer[grid_axis_index(grid, axis, rank)];
         to[rank] = place < 0 ? -1 : grid_axis_rank(grid, axis, rank, place);
     }
     return to;
@@ -479,7 +544,8 @@ bool schedule_walk_alike(const struct step *a, const struct step *b)
            a->collective.algorithm == b->collective.algorithm &&
            a->collective.group == b->collective.group &&
            a->collective.channels == b->collective.channels &&
-           a->collective.chunks == b->collective.chunks;
+           a->collective.chunks == b->collective.chunks && a->collective.to == b->collective.to &&
+           (a->stage == b->stage || a->collective.algorithm == ALGORITHM_NCCL);
 }
 
 static bool is_like(const struct step *a, const struct step *b)

@@ -3,10 +3,12 @@
 /** @file
  * A schedule is the program one rank runs in one training iteration: a list of steps.
  *
- * All ranks run the same list; a rank's place in the grid decides only its peers.  Two rules fix
- * the order completely:
+ * All ranks of a stage run the same steps of the list; a rank's place in the grid decides only its
+ * peers.  What a stage sends to another is a step of both.  Without a pipeline there is one stage.
+ * Two rules fix the order completely:
  *
- *   1. A step starts after every step it depends on has finished.
+ *   1. A step starts after every step it depends on has finished; each rank waits for those that
+ *      it runs.
  *   2. Steps of one lane run one at a time, in the order they were added.
  *
  * A dependency names a step and a distance: distance 0 is this iteration and must name an earlier
@@ -39,12 +41,18 @@ enum lane {
     LANE_ROW,
     LANE_COLUMN,
     LANE_INPUT,
-    LANE_TENSOR, /**< collectives inside of layers; for predictions only */
+    LANE_TENSOR, /**< collectives inside of layers; for predictions only, as all below */
+    LANE_SEND,   /**< values to the next stage; each lane of what is sent has its receivers' lane
+                      behind it */
+    LANE_RECEIVE,
+    LANE_SEND_BACK, /**< gradients to the stage before */
+    LANE_RECEIVE_BACK,
     LANE_COUNT,
     LANE_EXECUTED = LANE_TENSOR /**< lanes that devices run */
 };
 
-/** "compute", "row", "column", "input", "tensor". */
+/** "compute", "row", "column", "input", "tensor", "send", "receive", "send-back", "receive-back".
+ */
 const char *lane_name(enum lane lane);
 
 /** What a compute step computes. */
@@ -67,14 +75,15 @@ enum collective_content {
     CONTENT_PARAMETERS,  /**< that each rank of the axis has updated a shard of */
     CONTENT_NORMS,       /**< sums of squares over those shards, and gradients that no shard
                               keeps, in fp32 */
-    CONTENT_ACTIVATIONS, /**< of layers that the ranks of the axis share, and their gradients */
+    CONTENT_ACTIVATIONS, /**< of layers that the ranks of the axis share, or between stages, and
+                              their gradients */
     CONTENT_COUNT
 };
 
 /** "gradients", "parameters", "norms", "activations". */
 extern const char *const content_names[];
 
-/** What a step is to its iteration, for back ends that report on it. */
+/** What a step is to the iteration of its stage, for back ends that report on it. */
 enum step_role {
     ROLE_NONE,
     ROLE_FIRST_FORWARD, /**< the iteration's work begins with it, once its input is there */
@@ -95,6 +104,7 @@ struct step {
     enum step_kind kind;
     enum lane lane;
     enum step_role role;
+    int32_t stage; /**< of the ranks that run it; of COLLECTIVE_SEND, those that send */
     int32_t dep_begin, dep_end; /**< half-open range in schedule.dep; set by schedule_add() */
     char name[88];
     union {
@@ -123,6 +133,7 @@ struct step {
             int32_t chunks;           /**< of TREE; 0: one */
             int32_t bucket;           /**< which bucket, from 0; of norms the last */
             int64_t bytes;            /**< the full vector on one rank, for every op */
+            int32_t to;               /**< of COLLECTIVE_SEND: the stage that receives */
         } collective;
         struct {
             int32_t images; /**< to decode and copy */
@@ -141,6 +152,7 @@ struct schedule {
     int64_t chunk;    /**< bytes of TREE's chunks; 0: the whole vector */
     int64_t *bucket;  /**< (bucket_count) gradients that were added [bytes] */
     int32_t step_count, dep_count, bucket_count;
+    int32_t stage; /**< of the steps that are added next */
     bool sealed;
 };
 
@@ -149,7 +161,7 @@ struct schedule *schedule_new(struct grid grid);
 
 void schedule_free(struct schedule *schedule);
 
-/** Append @step, which waits for @dep (count).
+/** Append @step, of schedule->stage, which waits for @dep (count).
  * @return its id, to be named in later dependencies. */
 int32_t schedule_add(struct schedule *schedule, struct step step, const struct dep *dep,
                      int32_t count);
@@ -183,6 +195,11 @@ int32_t schedule_add_all_gather(struct schedule *schedule, enum algorithm algori
 int32_t schedule_add_exchange(struct schedule *schedule, const char *name, enum collective_op op,
                               enum algorithm algorithm, int64_t bytes, int32_t after);
 
+/** Append what schedule->stage sends to stage @to once step @after is done: a value, or @back its
+ * gradient.  @return its id. */
+int32_t schedule_add_send(struct schedule *schedule, const char *name, bool back, int32_t to,
+                          int64_t bytes, int32_t after);
+
 /** Append the all-reduce of @bytes of norms among all ranks, once step @after is done: by NCCL, or
  * by halving and doubling, of 2 log2 n rounds, because the message is small.  Several rows of a
  * torus each have all shards, but only one all-reduce of all gives all the same bits.  @return its
@@ -196,22 +213,33 @@ enum axis schedule_sharded(const struct schedule *schedule);
 /** Check every invariant and forbid further change.
  * @return 0, or -1: unknown kind, lane, op, axis or algorithm; negative count; a dependency on
  * itself, on a later step at distance 0, on a missing step or at a negative distance; a role on two
- * steps, or on one that computes nothing; a collective on the compute or input lane, or another
- * step on a lane of collectives; an algorithm that cannot compute its op or (NCCL) its axis, a
- * group that does not divide the ranks; no steps. */
+ * steps of a stage, or on one that computes nothing; a collective on the compute or input lane, or
+ * another step on a lane of collectives; an algorithm that cannot compute its op or (NCCL) its
+ * axis, a group that does not divide the ranks; no steps. */
 int schedule_seal(struct schedule *schedule, struct err *err);
 
-/** The step that has @role (not ROLE_NONE), or -1. */
+/** The first step that has @role (not ROLE_NONE), or -1. */
 int32_t schedule_find(const struct schedule *schedule, enum step_role role);
 
 /** Whether collectives run on @lane. */
 bool lane_communicates(enum lane lane);
 
-/** How many lanes @schedule has: LANE_COUNT, or, where no layer is split, LANE_TENSOR. */
+/** How many stages @schedule has, at least 1. */
+int32_t schedule_stages(const struct schedule *schedule);
+
+/** The stage of @rank. */
+int32_t schedule_stage(const struct schedule *schedule, int32_t rank);
+
+/** The lane on which ranks of @stage run @step; LANE_COUNT: they do not. */
+enum lane step_lane(const struct step *step, int32_t stage);
+
+/** How many lanes @schedule has: LANE_COUNT, without stages LANE_SEND, or, where no layer is split
+ * either, LANE_TENSOR. */
 int32_t schedule_lanes(const struct schedule *schedule);
 
 /** What people call a lane: "all-reduce" in place of "row" where there are no rows and columns, and
- * NULL in place of "column"; NULL in place of "tensor" where no layer is split. */
+ * NULL in place of "column"; NULL in place of "tensor" where no layer is split, and of lanes
+ * between stages where there is one. */
 const char *schedule_lane(const struct schedule *schedule, enum lane lane);
 
 /** A hash of every field that a back end reads.  Names, shapes and amounts are not hashed: FLOP and
@@ -237,7 +265,8 @@ struct collective schedule_collective(const struct schedule *schedule, int32_t s
 int32_t *schedule_send_peers(const struct schedule *schedule, int32_t step, int32_t channel,
                              int32_t pattern);
 
-/** Whether two STEP_COLLECTIVEs have the same rounds among the same ranks, with any bytes. */
+/** Whether two STEP_COLLECTIVEs have the same rounds among the same ranks, with any bytes.  NCCL's
+ * of any stage have. */
 bool schedule_walk_alike(const struct step *a, const struct step *b);
 
 /** The first STEP_COLLECTIVE that equals @step except for name, bucket and dependencies (perhaps

@@ -17,6 +17,8 @@ static void print_what(struct text *out, const struct step *step)
         text_add(out, "%s %s, %s, %" PRId64 " B", axis_names[step->collective.axis],
                  collective_op_names[step->collective.op],
                  algorithm_names[step->collective.algorithm], step->collective.bytes);
+        if (step->collective.op == COLLECTIVE_SEND)
+            text_add(out, " to stage %" PRId32, step->collective.to);
         if (step->collective.channels > 1)
             text_add(out, " over %" PRId32 " rings", step->collective.channels);
         if (step->collective.chunks > 1)
@@ -47,11 +49,17 @@ void schedule_print(struct text *out, const struct schedule *schedule)
              schedule->grid.rows);
     if (schedule->grid.tensor > 1)
         text_add(out, " x %" PRId32 " parts of layers", schedule->grid.tensor);
+    if (schedule->grid.pipeline > 1)
+        text_add(out, " x %" PRId32 " stages", schedule->grid.pipeline);
     text_add(out, "\n");
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
-        text_add(out, "%4" PRId32 "  %-10s  %-10s  %-40s  ", id,
-                 schedule_lane(schedule, step->lane), step_kind_names[step->kind], step->name);
+        if (schedule->grid.pipeline > 1)
+            text_add(out, "%4" PRId32 "  stage %-4" PRId32, id, step->stage);
+        else
+            text_add(out, "%4" PRId32, id);
+        text_add(out, "  %-10s  %-10s  %-40s  ", schedule_lane(schedule, step->lane),
+                 step_kind_names[step->kind], step->name);
         print_what(out, step);
         print_deps(out, schedule, step);
         text_add(out, "\n");
@@ -64,6 +72,7 @@ struct shown_step {
     int32_t id;
     const char *name, *lane;
     enum step_kind kind;
+    const struct step *staged, *sent;                /* of a pipeline, else NULL */
     const struct step *compute, *collective, *input; /* of its kind, the others NULL */
     const struct dep *dep;                           /* (deps) */
     int32_t deps;
@@ -115,6 +124,16 @@ static const struct answer_column collective_rows[] = {
 };
 static const struct answer_columns collective_columns = COLUMNS(NULL, collective_rows);
 
+static const struct answer_column staged_rows[] = {
+    COLUMN("stage", stage, .help = "of a pipeline: whose ranks run it"),
+};
+static const struct answer_columns staged_columns = COLUMNS(NULL, staged_rows);
+
+static const struct answer_column sent_rows[] = {
+    COLUMN("to_stage", collective.to, .help = "the stage that receives what is sent"),
+};
+static const struct answer_columns sent_columns = COLUMNS(NULL, sent_rows);
+
 static const struct answer_column input_rows[] = {
     COLUMN("images", input.images, .help = "to decode and copy"),
     COLUMN("bytes", input.bytes, .help = "decoded images"),
@@ -129,6 +148,8 @@ static const struct answer_column step_rows[] = {
     COLUMN("lane", lane,
            .help = "compute, row, column or input: steps of a lane run one at a time"),
     COLUMN("kind", kind, .words = step_kind_names, .help = "compute, collective or input"),
+    COLUMN_OPTIONAL(staged, &staged_columns),
+    COLUMN_OPTIONAL(sent, &sent_columns),
     COLUMN_OPTIONAL(compute, &compute_columns),
     COLUMN_OPTIONAL(collective, &collective_columns),
     COLUMN_OPTIONAL(input, &input_columns),
@@ -155,6 +176,8 @@ static struct shown_step shown(const struct schedule *schedule, int32_t id)
         .name = step->name,
         .lane = schedule_lane(schedule, step->lane),
         .kind = step->kind,
+        .staged = schedule_stages(schedule) > 1 ? step : NULL,
+        .sent = step->lane >= LANE_SEND ? step : NULL,
         .compute = step->kind == STEP_COMPUTE ? step : NULL,
         .collective = step->kind == STEP_COLLECTIVE ? step : NULL,
         .input = step->kind == STEP_INPUT ? step : NULL,

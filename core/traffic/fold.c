@@ -81,6 +81,8 @@ static void refine(struct fold *fold, const struct traffic *traffic)
     AUTOFREE uint64_t *link = base_alloc(links, sizeof(*link));
     for (int32_t l = 0; l < links; l++)
         link[l] = bits(traffic->bandwidth[l]);
+    for (int32_t r = 0; r < ranks; r++)
+        rank[r] = (uint64_t)(r / (ranks / traffic->stages));
     fold->count = classify(rank, ranks, fold->class_of);
     fold->link_count = classify(link, links, fold->link_class);
     bool split = true;

@@ -5,9 +5,9 @@
  *
  * Ranks of one class send at the same moments, to ranks of one class, over links of the same
  * classes; links of one class carry the same flows.  Such a partition is found by colour
- * refinement: start from one colour of ranks and a colour per bandwidth, split colours whose
- * members have different neighbours, until nothing splits.  With fair sharing, equal ranks then
- * stay equal, so simulating one member of each class is exact.
+ * refinement: start from one colour of ranks of a stage and a colour per bandwidth, split colours
+ * whose members have different neighbours, until nothing splits.  With fair sharing, equal ranks
+ * then stay equal, so simulating one member of each class is exact.
  *
  * The condition for exactness is checked without trusting hashes: every link of a class is crossed
  * equally often by each class of flows, that is size of the rank class / size of the link class

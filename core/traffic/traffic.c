@@ -140,6 +140,7 @@ struct traffic *traffic_build(const struct fabric *fabric, const struct schedule
     assert(fabric->ranks == grid_ranks(schedule->grid));
     struct traffic *traffic = base_alloc(1, sizeof(*traffic));
     traffic->ranks = fabric->ranks;
+    traffic->stages = schedule_stages(schedule);
     traffic->link_count = fabric->link_count;
     traffic->bandwidth = base_alloc(fabric->link_count, sizeof(*traffic->bandwidth));
     for (int32_t l = 0; l < fabric->link_count; l++)

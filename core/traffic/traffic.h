@@ -43,6 +43,7 @@ struct program {
 /** Read freely; release with traffic_free(). */
 struct traffic {
     int32_t ranks, link_count;
+    int32_t stages;    /**< of a pipeline: ranks / stages ranks run the same, one after the other */
     double *bandwidth; /**< (link_count) [bytes/s] */
     struct relation *relation;
     struct round *round;

@@ -77,6 +77,8 @@ static void add_steps(struct workload *workload, const struct run *run,
     int32_t steps = workload->steps = schedule->step_count;
     int32_t deps = workload->deps = schedule->dep_count;
     workload->lane = base_alloc(steps, sizeof(*workload->lane));
+    workload->stage = base_alloc(steps, sizeof(*workload->stage));
+    workload->to = base_alloc(steps, sizeof(*workload->to));
     workload->seconds = base_alloc(steps, sizeof(*workload->seconds));
     workload->bytes = base_alloc(steps, sizeof(*workload->bytes));
     workload->program = base_alloc(steps, sizeof(*workload->program));
@@ -88,6 +90,8 @@ static void add_steps(struct workload *workload, const struct run *run,
         bool sends = step->kind == STEP_COLLECTIVE;
         bool together = sends && step->collective.algorithm == ALGORITHM_NCCL;
         workload->lane[i] = (int32_t)step->lane;
+        workload->stage[i] = step->stage;
+        workload->to[i] = step->lane >= LANE_SEND ? step->collective.to : -1;
         workload->program[i] = together ? -1 : workload->traffic.step_program[i];
         workload->seconds[i] = together ? run_nccl(run, step).seconds
                                : sends  ? 0
@@ -122,6 +126,7 @@ int workload_build(struct workload *workload, const struct run *run,
     workload->slowest =
         fold->count == ranks ? 0 : noise_slowest(&run->noise, ranks, run->iterations - 1);
     workload->classes = fold->count;
+    workload->stages = schedule_stages(schedule);
     workload->member = base_alloc(fold->count, sizeof(*workload->member));
     memcpy(workload->member, fold->member, (size_t)fold->count * sizeof(*fold->member));
     traffic_fold(traffic, fold);
@@ -132,12 +137,26 @@ int workload_build(struct workload *workload, const struct run *run,
     return 0;
 }
 
+int32_t workload_stage(const struct workload *workload, int32_t class)
+{
+    return workload->member[class] / (workload->ranks / workload->stages);
+}
+
+enum lane workload_lane(const struct workload *workload, int32_t class, int32_t step)
+{
+    int32_t stage = workload_stage(workload, class);
+    if (workload->stage[step] == stage)
+        return (enum lane)workload->lane[step];
+    return workload->to[step] == stage ? (enum lane)workload->lane[step] + 1 : LANE_COUNT;
+}
+
 void workload_release(struct workload *workload)
 {
     traffic_release(&workload->traffic);
-    void *const owned[] = {workload->grain,   workload->member, workload->lane,
-                           workload->seconds, workload->bytes,  workload->program,
-                           workload->dep_end, workload->dep,    workload->distance};
+    void *const owned[] = {workload->grain, workload->member,  workload->lane,
+                           workload->stage, workload->to,      workload->seconds,
+                           workload->bytes, workload->program, workload->dep_end,
+                           workload->dep,   workload->distance};
     for (size_t i = 0; i < ARRAY_SIZE(owned); i++)
         free(owned[i]);
     *workload = (struct workload){0};
@@ -193,13 +212,17 @@ static const struct answer_column workload_rows[] = {
     COLUMN("noise.seed", noise.seed, .help = "of both"),
     COLUMN("slowest", slowest, .help = "factor of all compute; 0: noise decides for each class"),
     COLUMN_ITEMS("members", member, classes, .help = "rank that stands for each class"),
+    COLUMN("stages", stages, .help = "of a pipeline, of equally many ranks one after the other"),
     COLUMN_ITEMS("bandwidth_bytes_per_s", traffic.bandwidth, traffic.link_count,
                  .help = "of each link"),
     COLUMN_ITEMS("relations", traffic.relation, traffic.relation_count, .table = &relation_columns),
     COLUMN_ITEMS("rounds", traffic.round, traffic.round_count, .table = &round_columns),
     COLUMN_ITEMS("programs", traffic.program, traffic.program_count, .table = &program_columns),
     COLUMN_ITEMS("steps.lane", lane, steps,
-                 .help = "0: compute, 1: row, 2: column, 3: input, 4: tensor"),
+                 .help = "0: compute, 1: row, 2: column, 3: input, 4: tensor, 5: to the next "
+                         "stage, 7: to the one before; received on the lane behind"),
+    COLUMN_ITEMS("steps.stage", stage, steps, .help = "whose ranks run it"),
+    COLUMN_ITEMS("steps.to", to, steps, .help = "stage that receives what it sends; -1: none"),
     COLUMN_ITEMS("steps.seconds", seconds, steps, .help = "of a step that no message decides"),
     COLUMN_ITEMS("steps.bytes", bytes, steps, .help = "vector of a collective"),
     COLUMN_ITEMS("steps.program", program, steps, .help = "of a collective; -1: none"),
@@ -279,7 +302,10 @@ static bool workload_check(const struct workload *s)
            s->steps > 0 && s->grain && strlen(s->grain) < 16 &&
            traffic_check(&s->traffic, s->classes) &&
            within(s->member, s->classes, 0, s->ranks - 1) && s->lane && s->seconds && s->bytes &&
-           s->program && s->dep_end && within(s->lane, s->steps, 0, LANE_COUNT - 1) &&
+           s->stages > 0 && s->ranks % s->stages == 0 && s->stage && s->to &&
+           within(s->stage, s->steps, 0, s->stages - 1) &&
+           within(s->to, s->steps, -1, s->stages - 1) && s->program && s->dep_end &&
+           within(s->lane, s->steps, 0, LANE_COUNT - 1) &&
            within(s->program, s->steps, -1, s->traffic.program_count - 1) &&
            ascend(s->dep_end, s->steps, s->deps) && (!s->deps || (s->dep && s->distance)) &&
            within(s->dep, s->deps, 0, s->steps - 1) && within(s->distance, s->deps, 0, INT32_MAX);

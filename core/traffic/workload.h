@@ -45,9 +45,12 @@ struct workload {
     struct traffic traffic; /**< of the classes */
     int32_t *member;        /**< (classes) the rank that represents each */
     int32_t classes;
+    int32_t stages; /**< of a pipeline, of equally many ranks one after the other */
 
     /* Steps, in the order of the schedule. */
     int32_t *lane;    /**< (steps) enum lane */
+    int32_t *stage;   /**< (steps) whose ranks run it */
+    int32_t *to;      /**< (steps) the stage that receives what it sends, or -1 */
     double *seconds;  /**< (steps) of a local step, or of a collective without a program, which
                            begins on all ranks together [s] */
     double *bytes;    /**< (steps) of a collective */
@@ -70,6 +73,12 @@ int workload_build(struct workload *workload, const struct run *run,
 
 /** Append it as JSON, on one line. */
 void workload_write(struct text *out, const struct workload *workload);
+
+/** The lane on which @class runs @step; LANE_COUNT: it does not. */
+enum lane workload_lane(const struct workload *workload, int32_t class, int32_t step);
+
+/** The stage of @class. */
+int32_t workload_stage(const struct workload *workload, int32_t class);
 
 /** Both: append the run of @schedule as @run says.  @return as workload_build(). */
 int workload_describe(struct text *out, const struct run *run, const struct schedule *schedule,

@@ -53,7 +53,7 @@ static void for_each_of(enum algorithm algorithm, check *see)
     int32_t largest =
         algorithm == ALGORITHM_TORUS2D ? LARGEST_COLUMNS * LARGEST_ROWS : LARGEST_RANKS;
     struct collective c = {.algorithm = algorithm};
-    for (int32_t op = 0; op < COLLECTIVE_OP_COUNT; op++) {
+    for (int32_t op = 0; op < COLLECTIVE_SEND; op++) {
         c.op = (enum collective_op)op;
         for (c.ranks = 1; c.ranks <= largest && algorithm_supports(algorithm, c.op); c.ranks++)
             for_each_size(c, see);

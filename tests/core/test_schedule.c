@@ -30,7 +30,7 @@ static struct step random_step(struct dice *dice)
         break;
     case STEP_COLLECTIVE:
         step.lane = throw_below(dice, 2) ? LANE_ROW : LANE_COLUMN;
-        step.collective.op = throw_below(dice, COLLECTIVE_OP_COUNT);
+        step.collective.op = throw_below(dice, COLLECTIVE_SEND);
         step.collective.axis = step.lane == LANE_ROW ? AXIS_ROW : AXIS_COLUMN;
         step.collective.bucket = throw_below(dice, 10);
         step.collective.bytes = throw_below(dice, 1000000);

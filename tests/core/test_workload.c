@@ -104,7 +104,7 @@ TEST(what_is_no_workload_is_refused)
         {"\"begin\": 0", "\"begin\": 9"},
         {"\"end\": 1", "\"end\": 4"},
         {"\"channels\": 1", "\"channels\": 4"},
-        {"\"lane\": [0", "\"lane\": [5"},
+        {"\"lane\": [0", "\"lane\": [9"},
         {"\"lane\": [0, ", "\"lane\": ["},
         {"\"program\": [-1", "\"program\": [3"},
         {"\"dep_end\": [0", "\"dep_end\": [9"},

@@ -192,7 +192,7 @@ static int64_t check_sizes(struct comm_state *comm, struct grid grid, const int6
 {
     int64_t wrong = 0;
     for (enum algorithm algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++)
-        for (enum collective_op op = 0; op < COLLECTIVE_OP_COUNT; op++)
+        for (enum collective_op op = 0; op < COLLECTIVE_SEND; op++)
             for (int32_t i = 0; i < count; i++) {
                 struct collective collective = {
                     .op = op, .algorithm = algorithm, .elements = sizes[i]};

@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+"""Pipelines end to end: random meshes against a replay of their schedule by other code, and what is refused."""
+import random
+import unittest
+
+import support
+from support import answer, run
+
+JOB = """\
+version: 1
+model: {network: gpt2, layers: 12, sequence: 128, precision: {compute: bf16}}
+cluster: {platform: dgx-h100, nodes: 2}
+training:
+  dataset: {train_images: 100000, validation_images: 0}
+  optimizer: {name: adamw}
+  micro_batch: 1
+  phases: [{epochs: 1, batch_per_device: 8}]
+parallel: {pipeline: 4}
+allreduce: {algorithm: nccl}
+"""
+LANES = {"send": "receive", "send-back": "receive-back"}
+
+
+def replay(steps, seconds):
+    """When the last step ends: each waits for those before it on its lane, of what is sent also on the receiver's."""
+    lane, end = {}, {}
+    for step in steps:
+        lanes = [(step.get("stage", 0), step["lane"])]
+        if "to_stage" in step:
+            lanes.append((step["to_stage"], LANES[step["lane"]]))
+        after = [end[dep["step"]] for dep in step["after"] if dep["iterations_ago"] == 0]
+        end[step["id"]] = max(after + [lane.get(one, 0) for one in lanes]) + seconds[step["id"]]
+        lane.update((one, end[step["id"]]) for one in lanes)
+    return max(end.values())
+
+
+class Pipeline(support.Case):
+    def setUp(self):
+        super().setUp()
+        self.job = self.write("job.yaml", JOB)
+
+    def predicted(self, *words):
+        return answer("predict", self.job, "--ignore-memory", "--noise=none", *words)
+
+    def test_random_meshes_take_what_a_replay_says(self):
+        dice = random.Random(20)
+        for _ in range(6):
+            stages, chunks = dice.choice([(2, 1), (4, 1), (8, 1), (2, 3), (4, 3), (2, 2)])
+            mesh = {"parallel.pipeline": stages, "parallel.chunks": chunks, "parallel.tensor": dice.choice([1, 2]),
+                    "training.phases.0.batch_per_device": stages * dice.choice([1, 2, 3]),
+                    "parallel.sharding": dice.choice(["null", 1]), "model.layers": dice.choice([12, 13])}
+            if chunks == 1:
+                mesh["parallel.schedule"] = dice.choice(["1f1b", "gpipe"])
+            words = [f"--set={key}={value}" for key, value in mesh.items()]
+            spans = self.directory / "spans"
+            closed = self.predicted("-banalytic", "-i1", f"--spans={spans}", *words)
+            seconds = {}
+            for line in spans.read_text().splitlines():
+                if len(line.split()) == 5:
+                    _, _, step, begin, end = line.split()
+                    seconds[int(step)] = float(end) - float(begin)
+            steps = answer("show", "schedule", self.job, *words)["steps"]
+            self.assertAlmostEqual(replay(steps, seconds) / closed["step_s"], 1, delta=1e-9, msg=mesh)
+            folded, full = (self.predicted("-bsim", "-i1", f"--grain={grain}", *words) for grain in ("folded", "full"))
+            self.assertAlmostEqual(folded["step_s"] / closed["step_s"], 1, delta=0.001, msg=mesh)
+            self.assertAlmostEqual(full["step_s"] / folded["step_s"], 1, delta=1e-9, msg=mesh)
+            self.assertGreater(closed["step"]["bubble_s"], 0)
+
+    def test_tables_that_two_stages_use_travel_between_them(self):
+        """GPT-2's table of 50257 x 768 : its gradient, in fp32, goes from the first stage to the last and back."""
+        for sharding, each in (("null", 50257 * 768), (1, (50257 * 768 + 3) // 4)):
+            steps = answer("show", "schedule", self.job, f"--set=parallel.sharding={sharding}")["steps"]
+            sent = [step for step in steps if step["name"] == "words send"]
+            self.assertEqual([(s["stage"], s["to_stage"], s["bytes"]) for s in sent], [(0, 3, 4 * each), (3, 0, 4 * each)])
+            self.assertEqual([step["stage"] for step in steps if step["name"] == "optimizer"], [0, 1, 2, 3])
+
+    def test_stages_are_shown(self):
+        shown = run("show", "job", self.job).stdout
+        self.assertIn("in 4 stages", shown)
+        self.assertRegex(shown, r"stage 0 .*values of up to 4 micro-batches")
+        self.assertRegex(shown, r"stage 3 .*values of up to 1 micro-batches")
+        picture = run("show", "step", self.job, "-banalytic").stdout
+        self.assertRegex(picture, r"stage 3 +f")
+        self.assertIn("bubble", run("predict", self.job, "-banalytic").stdout)
+        self.assertIn("waiting for other stages", run("explain", self.job, "-banalytic",
+                                                      "--set=training.phases.0.batch_per_device=4").stdout)
+
+    def test_what_cannot_be_is_refused(self):
+        for *words, message in (("parallel.pipeline=3", "error: 16 devices are no multiple of the 3"),
+                                ("parallel.pipeline=16", "more than its 12 blocks"),
+                                ("parallel.chunks=4", "more than its 12 blocks"),
+                                ("parallel.chunks=3", "training.phases.0.batch_per_device=6", "6 micro-batches are no multiple"),
+                                ("parallel.chunks=3", "parallel.schedule=gpipe", "gpipe has one chunk"),
+                                ("parallel.pipeline=null", "parallel.chunks=2", "no effect without"),
+                                ("parallel.sharding=3", "1 shards the optimizer alone"),
+                                ("cluster.platform=t1-torus", "cluster.nodes=16", "are not in nodes"),
+                                ("cluster.nodes=3", "are neither whole nodes of 8")):
+            self.assertIn(message, self.refused(65, "predict", self.job, *("--set=" + word for word in words)))
+        self.assertIn("parallel.pipeline is for predictions", self.refused(69, "train", self.job, "-n1", "--dry-run"))
+
+
+if __name__ == "__main__":
+    unittest.main()
