@@ -3,11 +3,9 @@
 
 Usage: acceptance.sh [--out DIRECTORY] [--carried DIRECTORY] [--build DIRECTORY] [--seconds N]
                      [--only PART,PART]
-       acceptance.sh --calls
-       acceptance.sh --results DIRECTORY...
 
 Every part has its own limit of time and goes on after a failure; all together take at most
---seconds (540), and parts for which no time is left are skipped: --calls prints three calls that
+--seconds (540), and parts for which no time is left are skipped: docs/gpu.md has three calls that
 hold what matters.  The table is printed at the end, DIRECTORY/acceptance.json written after each
 part, log.txt there holds every command and what it said.  Plans of convolutions are kept beside the
 build, and come from --carried where there are none yet.

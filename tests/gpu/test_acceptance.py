@@ -6,14 +6,12 @@ Usage: test_acceptance.py BUILD_DIRECTORY [CASES...]; all but Software unless sa
 What finds libraries, judges and reports is tried with made-up input; what compares with PyTorch, on
 the CPU, with the device in software, on one rank and on four.
 """
-import io
 import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import unittest
 from unittest import mock
@@ -137,58 +135,6 @@ class Libraries(Test):
                                 f'#!/bin/sh\nexec {folder}/toolkit/bin/nvcc "$@"\n')
         with mock.patch.dict(os.environ, PATH=f"{folder}/bin:{os.environ['PATH']}"):
             self.assertEqual(toolchain.find_toolkit([]), folder / "toolkit")
-
-    def environment(self, own_mpi):
-        """With Open MPI carried to a machine that lacks a library."""
-        for name in ("orterun", "orted"):
-            self.package(f"{name}.deb", {f"./usr/bin/{name}": b""})
-        library = "./usr/lib/x86_64-linux-gnu"
-        self.package("mpi.deb", {f"{library}/libmpi.so.40": b"", f"{library}/libfyaml.so.0": b"",
-                                 f"{library}/openmpi/lib/openmpi3/mca_pml_ob1.so": b"",
-                                 f"{library}/pkgconfig/ompi-c.pc": b"prefix=/usr\n"})
-        with mock.patch.object(toolchain, "has_mpi", lambda: own_mpi), \
-                mock.patch.object(toolchain, "is_installed", lambda _: False), \
-                mock.patch.object(toolchain, "overlay", lambda *_: False), \
-                mock.patch.object(toolchain, "find_toolkit", lambda _: self.folder):
-            found, remarks = toolchain.environment_for(self.folder, self.folder / "work")
-            again = toolchain.environment_of(self.folder / "work")
-        return found, again, remarks
-
-    def test_open_mpi_is_carried_to_where_there_is_none(self):
-        found, again, remarks = self.environment(own_mpi=False)
-        prefix = self.folder.resolve() / "work/carried"
-        self.assertIn("and Open MPI", remarks[-1])
-        for environment in (found, again):
-            self.assertTrue(os.path.samefile(shutil.which("mpirun", path=environment["PATH"]),
-                                             prefix / "usr/bin/orterun"))
-            self.assertTrue(os.path.exists(f"{environment['OPAL_BINDIR']}/orted"))
-            self.assertEqual(os.listdir(environment["OPAL_PKGLIBDIR"]), ["mca_pml_ob1.so"])
-            # PyTorch heeds this path too.
-            self.assertEqual(os.listdir(environment["LD_LIBRARY_PATH"].split(":")[0]),
-                             ["libmpi.so.40"])
-        description = prefix / "usr/lib/x86_64-linux-gnu/pkgconfig/ompi-c.pc"
-        self.assertEqual(description.read_text(encoding="utf-8"), f"prefix={prefix}/usr\n")
-
-    def test_an_mpi_of_the_machine_is_left_alone(self):
-        found, again, _ = self.environment(own_mpi=True)
-        self.assertTrue(list((self.folder / "work").rglob("libmpi.so.40")))
-        self.assertFalse(list((self.folder / "work").rglob("ompi*.pc")))
-        for environment in (found, again):
-            self.assertNotIn("OPAL_BINDIR", environment)
-
-    def package(self, name, files):
-        """A Debian package with these files."""
-        with tarfile.open(self.folder / "data.tar.xz", "w:xz") as tar:
-            for path, text in files.items():
-                info = tarfile.TarInfo(path)
-                info.size, info.mode = len(text), 0o755
-                tar.addfile(info, io.BytesIO(text))
-        subprocess.run(["ar", "qc", name, "data.tar.xz"], cwd=self.folder, check=True)
-
-    def test_what_is_no_package_is_refused(self):
-        (self.folder / "a.deb").write_bytes(b"nothing")
-        with self.assertRaisesRegex(toolchain.Missing, "no Debian package"):
-            toolchain.unpack(self.folder / "a.deb", self.folder / "to")
 
     def test_without_packages_it_is_said_how_to_fetch_them(self):
         with self.assertRaisesRegex(toolchain.Missing, "carry.sh"):

@@ -19,10 +19,8 @@ sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
 import acceptance
-import calls
 import machine
 import report
-import results
 import throughput
 import toolchain
 from report import Clock, Failure, OutOfTime, Outcome, Report, Skip, run_part
@@ -48,85 +46,14 @@ class Test(unittest.TestCase):
 
 
 class Time:
-    """A clock that stands until a part spends from it; Lane is what is instead of a thread."""
+    """A clock that stands until a part adds to it."""
 
     def __init__(self):
-        self.at, self.begin, self.latest = 0, None, 0
+        self.at = 0
 
     def now(self):
         """Seconds."""
         return self.at
-
-    def spend(self, name, clock):
-        """A part that takes as long as is estimated."""
-        def part():
-            seconds = calls.SECONDS.get(name, (0, ""))[0]
-            if seconds > clock().left():
-                raise OutOfTime(name)
-            self.at += seconds
-            return Outcome("pass")
-        return part
-
-    def lane(self, target, args):
-        """Of a stage: start() runs it at once, from when that began; join() goes to its end."""
-        def start():
-            self.begin = self.at if self.begin is None else self.begin
-            self.at = self.begin
-            target(*args)
-            self.latest = max(self.latest, self.at)
-
-        def join():
-            self.at, self.begin = self.latest, None
-        return argparse.Namespace(start=start, join=join)
-
-
-class Calls(Test):
-    """calls.py."""
-
-    def parts(self, only, seconds):
-        """{part: verdict} of a call in which each part takes what is estimated, and its time."""
-        clock, whole = Time(), self.acceptance(only=only)
-        stages = [[[(name, limit, clock.spend(name, lambda: whole.clock))
-                    for name, limit, _ in lane] for lane in stage] for stage in whole.stages()]
-        table = Report(self.folder, {}, show=lambda _: None)
-        with mock.patch.object(whole, "stages", lambda: stages), \
-                mock.patch.object(acceptance.threading, "Thread", clock.lane):
-            acceptance.run(whole, table, Clock(seconds, clock.now))
-        return {name: outcome.verdict for name, outcome, _ in table.rows}, clock.at
-
-    def test_each_call_fits_its_time(self):
-        page = (acceptance.ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
-        for number, (what, seconds, parts) in enumerate(calls.CALLS, 1):
-            verdicts, took = self.parts(parts, 540)
-            self.assertLessEqual(set(parts), set(verdicts))
-            self.assertEqual(set(verdicts.values()), {"pass"}, verdicts)
-            self.assertEqual(took, seconds)
-            self.assertIn(f"# {what}  At most {seconds} s\ntests/gpu/acceptance.sh --out "
-                          f'call-{number} --only "{",".join(parts)}"\n', page)
-
-    def test_one_call_does_not_hold_all_and_what_is_left_out_does_not_fail(self):
-        verdicts, _ = self.parts(None, 540)
-        self.assertEqual(set(verdicts.values()), {"pass", "skip"})
-        self.assertEqual(verdicts["predicted all"], "skip")
-
-    def test_the_calls_leave_out_one_part_that_fits_none(self):
-        names = {name for stage in self.acceptance().stages() for lane in stage
-                 for name, _, _ in lane}
-        self.assertEqual(names - {name for name in names if ": " in name},
-                         set(calls.SECONDS))
-        called = {name for _, _, parts in calls.CALLS for name in parts}
-        self.assertEqual(set(calls.SECONDS) - called, {"pytorch", "predicted all"})
-
-    def test_what_is_printed_can_be_pasted(self):
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
-            calls.main()
-        lines = [line for line in said.getvalue().split("\n") if line and line[0] != "#"]
-        self.assertEqual(len(lines), 3)
-        for line in lines:
-            self.assertLess(len(line), 2000)
-            self.assertEqual(subprocess.run(["bash", "-n"], input=line, text=True,
-                                            check=False).returncode, 0)
 
 
 # Instead of pytorch_server.py: notes when it works, and answers as that does.
@@ -357,56 +284,19 @@ class Verdicts(Test):
         self.assertEqual(judge(7161, "NVIDIA H100 80GB HBM3").verdict, "pass")
         self.assertEqual(judge(7161, "NVIDIA H100 PCIe").verdict, "measured")
 
+    def test_commands_of_the_page_name_parts_of_the_acceptance(self):
+        names = {name for stage in self.acceptance().stages() for lane in stage
+                 for name, _, _ in lane}
+        page = (acceptance.ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
+        commands = re.findall(r'acceptance\.sh .*--only "([^"]*)"', page)
+        self.assertGreater(len(commands), 10)
+        for parts in commands:
+            self.assertLessEqual(set(parts.split(",")), names)
+
     def test_of_a_failed_link_the_name_is_told(self):
         self.assertEqual(report.gist("[1/2] Linking\nld: a.o: undefined reference to `f'\n"
                                      "collect2: error: ld returned 1 exit status\n"),
                          "ld: a.o: undefined reference to `f'")
-
-
-def call(date, name, **parts):
-    """What acceptance.json has of a run; each part's (verdict, figure)."""
-    return {"machine": {"date": f"2026-11-{date}T09:30:00+00:00", "name": name, "commit": "abc",
-                        "torch": "2.11.0", "cuda": None},
-            "parts": [{"name": part.replace("_", " ").replace("  ", ": "), "verdict": verdict,
-                       "figure": figure} for part, (verdict, figure) in parts.items()]}
-
-
-class Results(Test):
-    """results.py, on docs/gpu.md as it is."""
-
-    def rows(self, page):
-        """{parts: result} of the table."""
-        return {match[3]: match[0][len(match[1]):-len(match[2])]
-                for match in results.ROW.finditer(page)}
-
-    def test_every_row_names_parts_of_the_acceptance(self):
-        names = {name for stage in self.acceptance().stages() for lane in stage
-                 for name, _, _ in lane}
-        rows = self.rows(results.PAGE.read_text(encoding="utf-8"))
-        self.assertGreater(len(rows), 10)
-        for parts in rows:
-            self.assertLessEqual(set(parts.split(",")), names)
-
-    def test_results_stand_in_their_rows_with_the_machine_below(self):
-        before = results.RUN.sub("", results.PAGE.read_text(encoding="utf-8"))
-        first = call(26, "NVIDIA H200", build=("pass", "built"), losses=("fail", "9 | 8"),
-                     racecheck=("skip", "no time was left"), memcheck=("pass", "0 errors"),
-                     throughput_256=("pass", "7000 images/s"),
-                     **{"throughput_256__images/s": ("fail", "7000")})
-        later = call(27, "NVIDIA H100 80GB HBM3", losses=("pass", "6"))
-        page = results.filled(before, [later, first])
-        rows, old = self.rows(page), self.rows(before)
-        self.assertEqual(rows["build,losses"], "pass: 6 (2026-11-27 09:30)")
-        self.assertEqual(rows["build,memcheck,racecheck"], "pass: 0 errors (2026-11-26 09:30)")
-        self.assertEqual(rows["build,plans 256,throughput 256"], "pass: 7000 images/s (2026-11-26 "
-                         "09:30); fail: 7000 (2026-11-26 09:30)")
-        self.assertEqual(rows["build,four ranks"], old["build,four ranks"])
-        self.assertIn("`tests/gpu/acceptance.sh --only \"build,four ranks\"` |\n\n* 2026-11-26 "
-                      "09:30: NVIDIA H200, commit abc, driver unknown, CUDA unknown, cuDNN unknown, "
-                      "NCCL unknown, PyTorch 2.11.0\n* 2026-11-27 09:30: NVIDIA H100", page)
-        self.assertNotIn("Nothing on this page", page)
-        self.assertEqual(results.filled(page, [later, first]), page)
-        self.assertEqual(results.filled(page, [first]).count("\n* 2026-11-2"), 2)
 
 
 if __name__ == "__main__":
