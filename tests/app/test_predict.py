@@ -301,7 +301,7 @@ class Predict(support.Case):
             [row] = table["rows"]
             self.assertEqual((table["nccl_version"], row["choice"]), (version, one["nccl"]))
             launch = one["end_s"] - one["begin_s"] - row["time_s"]
-            self.assertTrue(0 <= launch <= 12e-6, launch)
+            self.assertTrue(-1e-15 < launch <= 12e-6, launch)  # one of two equal times may round
             for command in (("compare", self.job, self.job), ("explain", self.job)):
                 self.assertIn(name, run(*command, *words, f"--set=cluster.software={software}").stdout)
         self.assertIn("NCCL 2.27, as no --software", run("collective", "--platform=abci", "--nodes=4",
