@@ -125,8 +125,8 @@ class Signals(training.Run):
         return talk
 
     def test_the_first_saves_and_ends(self):
-        for ranks, number in ((1, signal.SIGINT), (2, signal.SIGINT), (2, signal.SIGHUP),
-                              (1, signal.SIGTERM)):
+        for ranks, number in ((1, signal.SIGINT), (2, signal.SIGUSR1), (2, signal.SIGHUP),
+                              (2, signal.SIGTERM)):
             shutil.rmtree(self.out, ignore_errors=True)
             process = self.start("-n", str(ranks))
             process.send_signal(number)
