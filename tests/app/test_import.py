@@ -127,7 +127,7 @@ class NcclTests(Case):
             self.assertLess(abs(line["s_per_byte"] * bandwidth - 1), 1e-3)
 
     def test_the_standard_deviations_are_those_of_the_errors(self):
-        beyond, runs = 0, 40
+        beyond, runs = 0, 20
         for seed in range(runs):
             law, noise = import_data.ring(8, 1.5e-6, 230e9), random.Random(seed)
             text = import_data.all_reduce(8, lambda size: law(size) * noise.gauss(1, 0.02))

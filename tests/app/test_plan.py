@@ -273,9 +273,9 @@ class Plan(support.Case):
         found = self.plan("--within", "620 s", *words)
         row = found["sensitivity"][0]
         self.assertEqual((row["input"], row["range"]), ("noise.compute_cv", "0.01 to 0.2"))
+        middle = self.predicted(found["best"], "--set", "noise.compute_cv=0.105")
         for end, value in (("low", 0.01), ("high", 0.2)):
             result = self.predicted(found["best"], "--set", f"noise.compute_cv={value}")
-            middle = self.predicted(found["best"], "--set", "noise.compute_cv=0.105")
             self.assertAlmostEqual(row[end]["time_to_train_s"] / found["best"]["time_to_train_s"],
                                    result["time_to_train_s"] / middle["time_to_train_s"], 9)
         self.assertGreater(row["high"]["time_to_train_s"], 1.1 * row["low"]["time_to_train_s"])
