@@ -631,7 +631,7 @@ static const struct answer_column exchange_rows[] = {
     COLUMN("spread", spread, .null = true, .help = "relative standard deviation of a time"),
     COLUMN_ITEMS("messages", time, times, .table = &time_columns),
 };
-static const struct answer_columns exchange_columns = COLUMNS(NULL, exchange_rows);
+static const struct answer_columns rounds_columns = COLUMNS(NULL, exchange_rows);
 #undef DESCRIBED
 
 #define DESCRIBED struct training_cost
@@ -665,7 +665,7 @@ static const struct answer_column shown_rows[] = {
     COLUMN_OPTIONAL(training, &training_columns),
     COLUMN("compute_spread", compute_spread, .absent = true,
            .help = "relative standard deviation of the times of computing"),
-    COLUMN_ITEMS("exchanges", exchange, exchanges, .table = &exchange_columns),
+    COLUMN_ITEMS("exchanges", exchange, exchanges, .table = &rounds_columns),
 };
 const struct answer_columns machine_cluster_columns = COLUMNS("machine-cluster/1", shown_rows);
 #undef DESCRIBED

@@ -13,8 +13,8 @@
  */
 
 #include "app/calibrate/calibrate_run.h"
+#include "app/cli/measure_list.h"
 #include "app/cli/request.h"
-#include "app/cli/sizes.h"
 #include "app/lab/lab.h"
 
 /** Kinds of exchange. */

@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
+#include "app/cli/measure_list.h"
 #include "app/cli/request.h"
-#include "app/cli/sizes.h"
 #include "app/job/job.h"
 #include "app/lab/lab.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "app/cli/csv.h"
-#include "app/cli/sizes.h"
+#include "app/cli/measure_list.h"
 #include "app/job/job.h"
 #include "app/show/show_collective.h"
 #include "core/base/answer.h"

@@ -1,6 +1,6 @@
 
 #include "app/cli/command.h"
-#include "app/cli/sizes.h"
+#include "app/cli/measure_list.h"
 #include "app/job/job.h"
 #include "app/train/exec_command.h"
 #include "core/base/json.h"

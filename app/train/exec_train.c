@@ -11,7 +11,6 @@
 #include "core/report/timeline.h"
 #include "core/scenario/scenario_change.h"
 #include "exec/checkpoint/run_directory.h"
-#include "exec/checkpoint/run_record.h"
 #include "exec/world/world.h"
 
 /* ---- the run that a command continues, and its directory ---- */

@@ -10,7 +10,7 @@
 #include "app/cli/request.h"
 #include "app/job/job.h"
 #include "app/lab/lab.h"
-#include "app/predict/options.h"
+#include "app/predict/task.h"
 
 /** What the user asked for. */
 struct validate_request {

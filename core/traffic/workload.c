@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/traffic/smooth.h"
+#include "core/traffic/fold.h"
 
 /* ---- the choice of detail ---- */
 

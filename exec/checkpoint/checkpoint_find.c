@@ -5,7 +5,7 @@
 
 #include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
-#include "exec/checkpoint/run_record.h"
+#include "exec/checkpoint/run_directory.h"
 
 static const char prefix[] = "ckpt-";
 

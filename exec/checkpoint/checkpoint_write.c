@@ -9,7 +9,7 @@
 
 #include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
-#include "exec/checkpoint/run_record.h"
+#include "exec/checkpoint/run_directory.h"
 
 #define TEMPORARY ".tmp-"
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "exec/input/files/catalog.h"
+#include "exec/input/files/file.h"
 #include "exec/input/picture/jpeg.h"
 #include "exec/input/reader.h"
 

@@ -7,7 +7,7 @@
 #include "exec/input/input.h"
 #include "exec/log/log.h"
 #include "exec/step/comm.h"
-#include "exec/step/loss_scale.h"
+#include "exec/step/optimizer.h"
 #include "exec/step/packing.h"
 #include "exec/step/walk.h"
 #include "exec/train/train.h"

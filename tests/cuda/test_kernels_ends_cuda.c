@@ -8,7 +8,6 @@
 #include "exec/cpu/ops_naive.h"
 #include "exec/input/picture/picture.h"
 #include "exec/input/picture/scratch.h"
-#include "exec/input/picture/view.h"
 #include "tests/cuda/array.h"
 
 /* ---- pools ---- */

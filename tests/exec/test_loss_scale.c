@@ -1,4 +1,4 @@
-#include "exec/step/loss_scale.h"
+#include "exec/step/optimizer.h"
 
 #include "tests/test.h"
 

@@ -5,7 +5,6 @@
 
 #include "core/base/file.h"
 #include "exec/checkpoint/run_directory.h"
-#include "exec/checkpoint/run_record.h"
 #include "tests/exec/checkpoint_fixture.h"
 #include "tests/test.h"
 

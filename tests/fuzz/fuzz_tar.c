@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "exec/input/files/catalog.h"
+#include "exec/input/files/file.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/own.h"
 

@@ -1,4 +1,4 @@
-#include "core/traffic/smooth.h"
+#include "core/traffic/fold.h"
 
 #include "tests/core/own.h"
 #include "tests/sim/world.h"

@@ -10,6 +10,13 @@
 
 #include "core/base/base.h"
 
+void catalog_close(struct catalog *catalog)
+{
+    if (catalog->listing)
+        catalog->ops->close(catalog->listing);
+    *catalog = (struct catalog){0};
+}
+
 int file_open(struct file *file, const char *path, struct err *err)
 {
     struct stat status;

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "core/base/base.h"
-#include "exec/input/files/catalog.h"
 #include "exec/input/files/file.h"
 
 /* Names of files, or of folders. */

@@ -10,7 +10,6 @@
 
 #include "core/base/base.h"
 #include "core/base/err.h"
-#include "exec/input/files/catalog.h"
 #include "exec/input/files/file.h"
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * Packs (exec/input/pack/pack_layout.h): writing, and checking.  The reader is reader_pack.
+ * Packs (exec/input/pack/pack_file.h): writing, and checking.  The reader is reader_pack.
  */
 
 #include <stdbool.h>

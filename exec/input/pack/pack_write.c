@@ -12,7 +12,7 @@
 
 #include "core/base/base.h"
 #include "core/base/file.h"
-#include "exec/input/files/catalog.h"
+#include "exec/input/files/file.h"
 #include "exec/input/pack/hash.h"
 #include "exec/input/pack/pack_file.h"
 #include "exec/input/picture/jpeg.h"
