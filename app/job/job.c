@@ -586,21 +586,22 @@ static int check_optimizer(const struct scenario *s, bool gpu, struct err *err)
                           err);
 }
 
-static int check_network(const struct job *job, bool gpu, struct err *err)
+int job_check_network(const struct job *job, bool gpu, struct err *err)
 {
     struct err found = {0};
-    if (!gpu || !model_is_general(job->model))
-        return 0;
+    bool more = model_is_general(job->model) || model_has_groups(job->model);
+    if (!gpu || !more)
+        return model_check_training(job->model, job->scenario.model.network, err);
     err_add_code(&found, 69,
-                 "devices on CPUs alone train %s; GPUs train convolutional networks: use "
-                 "--device cpu",
+                 "devices on CPUs alone train %s; GPUs train convolutional networks without "
+                 "groups: use --device cpu",
                  job->scenario.model.network);
     return scenario_blame(&job->scenario, "model.network", &found, err);
 }
 
 int job_check_device(const struct job *job, bool gpu, struct err *err)
 {
-    return check_network(job, gpu, err) || check_optimizer(&job->scenario, gpu, err) ||
+    return job_check_network(job, gpu, err) || check_optimizer(&job->scenario, gpu, err) ||
                    check_shards(&job->scenario, gpu, err)
                ? -1
                : 0;

@@ -93,8 +93,13 @@ struct run job_run(const struct job *job);
  * @return 0, or -1: algorithm nccl, several channels, a limit of NCCL's (exit code 69). */
 int job_check_mpi(const struct job *job, struct err *err);
 
+/** Whether such ranks can run the network.
+ * @return 0, or -1 (exit code 69): a layer that devices cannot train; a transformer, or groups of
+ * channels, on a GPU. */
+int job_check_network(const struct job *job, bool gpu, struct err *err);
+
 /** Whether ranks that compute, on a GPU each if @gpu, can train as the job says.
- * @return 0, or -1 (exit code 69): a transformer on a GPU; an optimizer, or clipping, for
+ * @return 0, or -1 (exit code 69): as job_check_network(); an optimizer, or clipping, for
  * predictions or CPUs alone; of a sharded one lamb, or on CPUs masters that are not what is
  * gathered. */
 int job_check_device(const struct job *job, bool gpu, struct err *err);

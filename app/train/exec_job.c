@@ -90,8 +90,8 @@ static int fill(struct exec_job *job, const struct train_request *request, bool 
     const struct device_ops *ops = exec_job_device(request->compute.device, err);
     if (!ops || (trains && strcmp(ops->name, "cuda") != 0 && job_check_mpi(&job->job, err)))
         return -1;
-    if (trains && !ops->rehearses &&
-        job_check_device(&job->job, request->compute.device == DEVICE_CUDA, err))
+    bool gpu = request->compute.device == DEVICE_CUDA;
+    if (!ops->rehearses && (trains ? job_check_device : job_check_network)(&job->job, gpu, err))
         return -1;
     job->train = (struct train_job){
         .scenario = &job->job.scenario,

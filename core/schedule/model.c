@@ -316,6 +316,14 @@ bool model_is_general(const struct model *model)
     return false;
 }
 
+bool model_has_groups(const struct model *model)
+{
+    for (int32_t i = 0; i < model->layer_count; i++)
+        if (model->layer[i].groups > 1)
+            return true;
+    return false;
+}
+
 int64_t layer_flops(const struct layer *layer, enum pass pass)
 {
     if (!layer_has_arithmetic(layer)) {

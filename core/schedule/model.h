@@ -246,6 +246,9 @@ bool layer_is_dense(const struct layer *layer);
  * gradient of a value. */
 bool model_is_general(const struct model *model);
 
+/** Whether a convolution of @model has groups of channels. */
+bool model_has_groups(const struct model *model);
+
 /** FLOP of one layer and pass, per image; 0 for layers without matrix arithmetic.  A matrix product
  * has both of its gradients, and another kind twice its FLOP, in PASS_BACKWARD_DATA. */
 int64_t layer_flops(const struct layer *layer, enum pass pass);

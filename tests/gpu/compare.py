@@ -66,6 +66,8 @@ class SmallResNet(torch.nn.Module):
 
 def build(network, classes):
     """The network called as ours is: "resnet50", "resnet8", ..."""
+    if network.startswith("resnext"):
+        return getattr(torchvision.models, network)(num_classes=classes)
     depth = int(network.replace("resnet", ""))
     if depth in (8, 20, 32, 44, 56, 110):
         return SmallResNet((depth - 2) // 6, classes)

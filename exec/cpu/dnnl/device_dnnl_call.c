@@ -109,15 +109,23 @@ static void describe_shapes(struct maker *m, struct call_layout layout)
     const int32_t axes = is_flat(l) ? 2 : 4, axes_out = linear ? 2 : 4;
     const dnnl_dims_t weight = {l->out.channels, l->in.channels, linear ? l->in.height : l->kernel,
                                 linear ? l->in.width : l->kernel};
+    const int32_t groups = l->groups > 1 ? l->groups : 0;
+    const dnnl_dims_t grouped = {groups, groups ? l->out.channels / groups : 0,
+                                 groups ? l->in.channels / groups : 0, l->kernel, l->kernel};
+    const int64_t *size = groups ? grouped : weight;
+    const int32_t axes_weight = groups ? 5 : axes;
     const dnnl_dims_t outputs = {l->out.channels};
     const dnnl_data_type_t narrow = m->arrays->narrow_x ? dnnl_bf16 : dnnl_f32;
     const dnnl_format_tag_t tag_in = axes == 2       ? dnnl_ab
                                      : layout.planar ? dnnl_abcd
                                                      : tag_of(layout);
     const dnnl_format_tag_t tag_out = linear ? dnnl_ab : tag_of(layout);
-    m->flat = engine_tensor(m->engine, axes, weight, dnnl_f32, axes == 2 ? dnnl_ab : dnnl_abcd);
-    m->any = engine_tensor(m->engine, axes, weight, dnnl_f32, dnnl_format_tag_any);
-    m->narrow_any = engine_tensor(m->engine, axes, weight, narrow, dnnl_format_tag_any);
+    m->flat = engine_tensor(m->engine, axes_weight, size, dnnl_f32,
+                            groups      ? dnnl_abcde
+                            : axes == 2 ? dnnl_ab
+                                        : dnnl_abcd);
+    m->any = engine_tensor(m->engine, axes_weight, size, dnnl_f32, dnnl_format_tag_any);
+    m->narrow_any = engine_tensor(m->engine, axes_weight, size, narrow, dnnl_format_tag_any);
     m->x = values(m, axes, l->in, layout.images, dnnl_f32, tag_in);
     m->narrow_x = values(m, axes, l->in, layout.images, narrow, tag_in);
     m->y = values(m, axes_out, l->out, layout.images, dnnl_f32, tag_out);
@@ -144,9 +152,9 @@ static bool suits_winograd(const struct maker *m)
 {
     const int32_t channels = 64, side = 7;
     const struct layer *l = m->layer;
-    return !m->arrays->narrow_x && l->op == LAYER_CONVOLUTION && l->kernel == 3 && l->stride == 1 &&
-           l->padding == 1 && l->in.channels >= channels && l->out.channels >= channels &&
-           l->out.height >= side;
+    return !m->arrays->narrow_x && l->op == LAYER_CONVOLUTION && l->groups <= 1 && l->kernel == 3 &&
+           l->stride == 1 && l->padding == 1 && l->in.channels >= channels &&
+           l->out.channels >= channels && l->out.height >= side;
 }
 
 static int describe_matrix(struct maker *m, enum pass pass, dnnl_primitive_desc_t *desc)

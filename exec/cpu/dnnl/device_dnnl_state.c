@@ -7,8 +7,8 @@
 enum { BLOCK = 16 }; /* channels: those of oneDNN's kernels for AVX-512 */
 
 /* Faster than NHWC in most convolutions of ResNet-50, above all in gradients of weights, but every
- * value with pixels must fill its blocks.  Without AVX-512 oneDNN has only its reference for them,
- * hundreds of times slower. */
+ * value with pixels must fill its blocks, and none be cut into groups of channels.  Without AVX-512
+ * oneDNN has only its reference for them, hundreds of times slower. */
 static bool fills_blocks(const struct model *model)
 {
     if (model_is_general(model))
@@ -19,7 +19,7 @@ static bool fills_blocks(const struct model *model)
     for (int32_t i = 0; i < model->layer_count; i++) {
         const struct layer *layer = &model->layer[i];
         bool linear = layer->op == LAYER_LINEAR;
-        if ((!linear && layer->out.channels % BLOCK) ||
+        if (layer->groups > 1 || (!linear && layer->out.channels % BLOCK) ||
             (i > 0 && !linear && layer->in.channels % BLOCK))
             return false;
     }
