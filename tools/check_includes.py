@@ -28,7 +28,7 @@ OWNERS = {
     "cudnn": ("exec/cuda/", "tests/cuda/"),
     "cublas": ("exec/cuda/",),
     "nccl.h": ("exec/cuda/", "tests/cuda/"),
-    "gsl/": ("app/", "tests/core/test_random.c"),
+    "gsl/": ("app/", "tests/core/test_base.c"),
     "hwloc.h": ("app/process/cores.c",),
     "cmocka.h": ("tests/",),
 }

@@ -1,5 +1,8 @@
 #include "exec/step/optimizer.h"
 
+#include <math.h>
+
+#include "exec/step/rate.h"
 #include "tests/test.h"
 
 static struct scenario scenario_of(double initial, bool dynamic, int64_t interval)
@@ -108,4 +111,219 @@ TEST(goes_on_where_it_was)
     assert_true(whole.value == resumed.value);
     assert_int_equal(whole.good_steps, resumed.good_steps);
     assert_int_equal(whole.skipped, resumed.skipped);
+}
+
+#define assert_same(value, expected) assert_near(value, expected, 1e-9 * fmax(expected, 1e-3))
+
+/* A run over 1000 images. */
+struct recipe {
+    struct scenario_phase phase[2];
+    struct scenario_milestone milestone[3];
+    struct scenario scenario;
+};
+
+/* 90 epochs at a rate of 0.4 after 5 epochs of warm-up. */
+static void set_up(struct recipe *recipe, enum decay decay)
+{
+    *recipe = (struct recipe){.phase = {{.epochs = 90, .global_batch = 100}},
+                              .milestone = {{30, 0.1}, {60, 0.01}, {80, 0.001}}};
+    struct scenario *scenario = &recipe->scenario;
+    scenario->training.train_images = 1000;
+    scenario->training.phase.item = recipe->phase;
+    scenario->training.phase.count = 1;
+    scenario->training.warmup_epochs = 5;
+    scenario->training.weight_decay = 5e-5;
+    scenario->training.data.augment = true;
+    scenario->training.learning_rate.base = 0.4;
+    scenario->training.learning_rate.decay = decay;
+    scenario->training.learning_rate.power = 2;
+    scenario->training.learning_rate.cycles = 1;
+    scenario->training.learning_rate.milestone.item = recipe->milestone;
+    scenario->training.learning_rate.milestone.count = 3;
+}
+
+static struct rate at(struct recipe *recipe, double epoch)
+{
+    HELD(plan) plan = plan_build(&recipe->scenario, 1);
+    return rate_at(&recipe->scenario, &plan, epoch, 100);
+}
+
+/* Learning rates at (epoch, rate) pairs. */
+static void expect(struct recipe *recipe, int32_t count, const double (*pair)[2])
+{
+    for (int32_t i = 0; i < count; i++)
+        assert_same(at(recipe, pair[i][0]).learning_rate, pair[i][1]);
+}
+
+TEST(rises_in_a_line_and_stays)
+{
+    static const double pairs[][2] = {{0, 0},   {1, 0.08}, {2.5, 0.2},
+                                      {5, 0.4}, {50, 0.4}, {90, 0.4}};
+    struct recipe recipe;
+    set_up(&recipe, DECAY_CONSTANT);
+    expect(&recipe, 6, pairs);
+    recipe.scenario.training.warmup_epochs = 0;
+    assert_same(at(&recipe, 0).learning_rate, 0.4);
+}
+
+/* Source: Goyal et al. 2017, a tenth at epochs 30, 60 and 80. */
+TEST(falls_at_milestones)
+{
+    static const double pairs[][2] = {{4.9, 0.392},   {5, 0.4},    {29.999, 0.4}, {30, 0.04},
+                                      {59.999, 0.04}, {60, 0.004}, {80, 0.0004},  {90, 0.0004}};
+    struct recipe recipe;
+    set_up(&recipe, DECAY_STEP);
+    expect(&recipe, 8, pairs);
+    /* a step that starts at epoch 30 but for the last bit */
+    assert_same(at(&recipe, 30 * (1 - 1e-15)).learning_rate, 0.04);
+}
+
+TEST(falls_as_a_polynomial)
+{
+    static const double square[][2] = {{5, 0.4}, {47.5, 0.1}, {68.75, 0.025}, {90, 0}};
+    static const double line_to_a_tenth[][2] = {{5, 0.4}, {47.5, 0.22}, {90, 0.04}};
+    struct recipe recipe;
+    set_up(&recipe, DECAY_POLYNOMIAL);
+    expect(&recipe, 4, square);
+    recipe.scenario.training.learning_rate.power = 1;
+    recipe.scenario.training.learning_rate.final = 0.1;
+    expect(&recipe, 3, line_to_a_tenth);
+}
+
+TEST(falls_as_a_cosine)
+{
+    /* (1 + cos(pi / 4)) / 2 = 0.853553390593 */
+    static const double pairs[][2] = {
+        {5, 0.4}, {26.25, 0.341421356237}, {47.5, 0.2}, {68.75, 0.0585786437627}, {90, 0}};
+    struct recipe recipe;
+    set_up(&recipe, DECAY_COSINE);
+    expect(&recipe, 5, pairs);
+    recipe.scenario.training.learning_rate.final = 0.5;
+    assert_same(at(&recipe, 47.5).learning_rate, 0.3);
+    assert_same(at(&recipe, 90).learning_rate, 0.2);
+}
+
+TEST(is_continuous_where_the_warm_up_ends_and_never_rises_after)
+{
+    for (enum decay decay = 0; decay < DECAY_COUNT; decay++) {
+        struct recipe recipe;
+        set_up(&recipe, decay);
+        assert_true(fabs(at(&recipe, 5 - 1e-9).learning_rate - 0.4) < 1e-9);
+        assert_true(fabs(at(&recipe, 5 + 1e-9).learning_rate - 0.4) < 1e-9);
+        double last = INFINITY;
+        for (int32_t i = 500; i <= 9000; i++) {
+            double rate = at(&recipe, i / 100.0).learning_rate;
+            assert_true(rate >= 0 && rate <= last);
+            last = rate;
+        }
+    }
+}
+
+TEST(starts_anew_in_each_cycle)
+{
+    static const double pairs[][2] = {{0, 0},  {5, 0.4},    {17.5, 0.1},    {30, 0}, {35, 0.4},
+                                      {60, 0}, {77.5, 0.1}, {89.999999, 0}, {90, 0}};
+    struct recipe recipe;
+    set_up(&recipe, DECAY_POLYNOMIAL);
+    recipe.scenario.training.learning_rate.cycles = 3;
+    expect(&recipe, 9, pairs);
+    set_up(&recipe, DECAY_STEP); /* milestones count from the start of their cycle */
+    recipe.scenario.training.learning_rate.cycles = 2;
+    assert_same(at(&recipe, 44).learning_rate, 0.04);
+    assert_same(at(&recipe, 50).learning_rate, 0.4);
+    assert_same(at(&recipe, 75).learning_rate, 0.04);
+}
+
+TEST(ends_each_cycle_in_a_collapse)
+{
+    struct recipe recipe;
+    set_up(&recipe, DECAY_POLYNOMIAL);
+    recipe.scenario.training.learning_rate.cycles = 2;
+    recipe.scenario.training.collapse.epochs = 10;
+    recipe.scenario.training.collapse.learning_rate = 0.05;
+    recipe.scenario.training.collapse.power = 1;
+    recipe.scenario.training.collapse.weight_decay = 1e-4;
+    for (int32_t cycle = 0; cycle < 2; cycle++) {
+        double start = 45 * cycle;
+        assert_same(at(&recipe, start + 20).learning_rate, 0.1); /* half of 5 ... 35, squared */
+        assert_same(at(&recipe, start + 20).weight_decay, 5e-5);
+        assert_true(at(&recipe, start + 20).augment);
+        assert_true(at(&recipe, start + 34.999).learning_rate < 1e-8);
+        assert_same(at(&recipe, start + 35).learning_rate, 0.05);
+        assert_same(at(&recipe, start + 40).learning_rate, 0.025);
+        assert_same(at(&recipe, start + 40).weight_decay, 1e-4);
+        assert_false(at(&recipe, start + 40).augment);
+    }
+    assert_same(at(&recipe, 45).learning_rate, 0);
+    assert_same(at(&recipe, 45).weight_decay, 5e-5);
+    assert_same(at(&recipe, 90).learning_rate, 0);
+}
+
+/* Batch-size control: the rate follows the batch when it has one to be relative to. */
+TEST(follows_the_batch_in_proportion)
+{
+    struct recipe recipe;
+    set_up(&recipe, DECAY_CONSTANT);
+    HELD(plan) plan = plan_build(&recipe.scenario, 1);
+    assert_same(rate_at(&recipe.scenario, &plan, 50, 34816).learning_rate, 0.4);
+    recipe.scenario.training.learning_rate.base = 0.1;
+    recipe.scenario.training.learning_rate.base_batch = 256;
+    assert_same(rate_at(&recipe.scenario, &plan, 50, 256).learning_rate, 0.1);
+    assert_same(rate_at(&recipe.scenario, &plan, 50, 8192).learning_rate, 3.2); /* Goyal et al. */
+    assert_same(rate_at(&recipe.scenario, &plan, 50, 34816).learning_rate, 13.6);
+    assert_same(rate_at(&recipe.scenario, &plan, 50, 69632).learning_rate, 27.2);
+    assert_same(rate_at(&recipe.scenario, &plan, 2.5, 8192).learning_rate, 1.6);
+}
+
+/* The decay runs over all phases together, not over each. */
+TEST(decays_across_phases)
+{
+    struct recipe recipe;
+    set_up(&recipe, DECAY_POLYNOMIAL);
+    recipe.phase[0] = (struct scenario_phase){.epochs = 30, .global_batch = 100};
+    recipe.phase[1] = (struct scenario_phase){.epochs = 60, .global_batch = 200};
+    recipe.scenario.training.phase.count = 2;
+    assert_same(at(&recipe, 47.5).learning_rate, 0.1);
+    assert_same(at(&recipe, 90).learning_rate, 0);
+}
+
+/* Source: Codreanu, Podareanu and Saletore 2017, solver files of their 448-node run (repository
+ * sara-nl/caffe, models/intel_optimized_models/multinode): 8040 iterations of 14336 images, 446 of
+ * them warm-up, rate 4.8 in a line towards 0, weight decay 5e-5; from 402 iterations before the end
+ * the collapse, rate 0.254 with power 2, weight decay 1e-4.  The collapse begins where the line has
+ * come to: 4.8 * 402 / (8040 - 446) = 0.2541.  Their warm-up starts at 0.1, ours at 0. */
+TEST(is_the_schedule_of_codreanu)
+{
+    static const struct {
+        double iteration, rate, decay;
+    } expected[] = {{446, 4.8, 5e-5},
+                    {2344.5, 3.6, 5e-5},
+                    {4243, 2.4, 5e-5},
+                    {6141.5, 1.2, 5e-5},
+                    {7637, 4.8 * 403 / 7594, 5e-5},
+                    {7638, 0.254, 1e-4},
+                    {7839, 0.0635, 1e-4},
+                    {7939.5, 0.015875, 1e-4},
+                    {8040, 0, 1e-4}};
+    const double epochs = 14336.0 / 1281167; /* of an iteration */
+    struct recipe recipe;
+    set_up(&recipe, DECAY_POLYNOMIAL);
+    struct scenario *scenario = &recipe.scenario;
+    scenario->training.train_images = 1281167;
+    recipe.phase[0] = (struct scenario_phase){.epochs = 8040 * epochs, .global_batch = 14336};
+    scenario->training.warmup_epochs = 446 * epochs;
+    scenario->training.learning_rate.base = 4.8;
+    scenario->training.learning_rate.power = 1;
+    scenario->training.learning_rate.final = 402.0 / 7594;
+    scenario->training.collapse.epochs = 402 * epochs;
+    scenario->training.collapse.learning_rate = 0.254;
+    scenario->training.collapse.power = 2;
+    scenario->training.collapse.weight_decay = 1e-4;
+    HELD(plan) plan = plan_build(scenario, 896);
+    assert_int_equal(plan.phase[0].steps, 8040);
+    for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++) {
+        struct rate rate = rate_at(scenario, &plan, expected[i].iteration * epochs, 14336);
+        assert_same(rate.learning_rate, expected[i].rate);
+        assert_same(rate.weight_decay, expected[i].decay);
+    }
 }
