@@ -133,34 +133,38 @@ static void end_steps(struct walk *walk, int32_t stage, double now)
     }
 }
 
+/* fmax() of what is a number, without a call. */
+static double later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 /* Where nothing slows anything down, a step begins when its lane and what it depends on are free,
  * and lasts as long as alone.  The walk over moments says the same in twice the time. */
 static void run_freely(struct walk *walk)
 {
     const struct schedule *schedule = walk->schedule;
-    int32_t stages = schedule_stages(schedule);
-    double(*lane_end)[LANE_COUNT] = base_alloc(stages, sizeof(*lane_end));
+    AUTOFREE double *lane_end = base_alloc(walk->stages * LANE_COUNT, sizeof(*lane_end));
     for (int32_t iteration = 0; iteration < walk->iterations; iteration++)
         for (int32_t id = 0; id < schedule->step_count; id++) {
-            const struct step *step = &schedule->step[id];
-            double *end = &lane_end[step->stage][step->lane], begin = *end;
-            double *other =
-                step->lane >= LANE_SEND ? &lane_end[step->collective.to][step->lane + 1] : NULL;
-            begin = other ? fmax(begin, *other) : begin;
-            for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
+            const struct step_turn *turn = &schedule->turn[id];
+            double begin = lane_end[turn->lane];
+            if (turn->other >= 0)
+                begin = later(begin, lane_end[turn->other]);
+            for (int32_t i = turn->dep_begin; i < turn->dep_end; i++) {
                 int64_t before = iteration - schedule->dep[i].distance;
                 if (before >= 0)
-                    begin =
-                        fmax(begin,
-                             walk->when[before * schedule->step_count + schedule->dep[i].step].end);
+                    begin = later(
+                        begin,
+                        walk->when[before * schedule->step_count + schedule->dep[i].step].end);
             }
-            double longer = step->kind == STEP_COMPUTE ? walk->factor : 1;
-            *end = begin + longer * walk->seconds[id];
-            if (other)
-                *other = *end;
-            walk->when[(int64_t)iteration * schedule->step_count + id] = (struct when){begin, *end};
+            double longer = turn->lane % LANE_COUNT == LANE_COMPUTE ? walk->factor : 1;
+            double end = begin + longer * walk->seconds[id];
+            lane_end[turn->lane] = end;
+            if (turn->other >= 0)
+                lane_end[turn->other] = end;
+            walk->when[(int64_t)iteration * schedule->step_count + id] = (struct when){begin, end};
         }
-    free(lane_end);
 }
 
 static void run_walk(struct walk *walk)

@@ -19,7 +19,9 @@ static double last_end(const struct steady *steady, int32_t iteration)
     int32_t steps = steady->schedule->step_count;
     double end = 0;
     for (int32_t id = 0; id < steps; id++)
-        end = fmax(end, steady->when[iteration * steps + id].end);
+        end = steady->when[iteration * steps + id].end > end
+                  ? steady->when[iteration * steps + id].end
+                  : end;
     return end;
 }
 

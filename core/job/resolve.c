@@ -164,14 +164,34 @@ static void find_cluster(struct question *q, struct extent *extent)
         *extent = (struct extent){.nodes = (int32_t)nodes, .devices_per_node = (int32_t)each};
 }
 
+/* Of a baseline with a pipeline, at least @nodes: all stages, and so many that its passes of the
+ * last phase's batch are not more than can be walked quickly, if the @cluster has them. */
+static int64_t enough_nodes(const struct question *q, struct extent cluster, int64_t nodes,
+                            int64_t each)
+{
+    const struct scenario *s = q->scenario;
+    const struct scenario_phase *last =
+        (const struct scenario_phase *)s->training.phase.item + s->training.phase.count - 1;
+    int64_t parts = scenario_parts(s), least = (parts + each - 1) / each;
+    nodes = nodes > least ? nodes : least;
+    while (last->global_batch && 2 * nodes <= cluster.nodes) {
+        int64_t batch = last->global_batch * parts / (nodes * each);
+        int64_t passes = batch > 0 ? batch / phase_micro_batch(s, batch) : 1;
+        if (passes * q->model->layer_count <= RESOLVED_BASELINE_PASSES_MOST)
+            break;
+        nodes *= 2;
+    }
+    return nodes;
+}
+
 static void find_baseline(struct question *q, struct extent cluster, struct extent *extent)
 {
     int64_t nodes = q->scenario->baseline.nodes;
     int64_t each = q->scenario->baseline.devices_per_node;
     each = each ? each : cluster.devices_per_node;
-    int64_t least = (scenario_parts(q->scenario) + each - 1) / each;
-    nodes =
-        scenario_parts(q->scenario) > scenario_tensor(q->scenario) && nodes < least ? least : nodes;
+    nodes = scenario_parts(q->scenario) > scenario_tensor(q->scenario)
+                ? enough_nodes(q, cluster, nodes, each)
+                : nodes;
     if (nodes * each > SCENARIO_DEVICE_LIMIT) {
         blame(q, EXIT_DATA, "baseline.nodes",
               "%lld nodes with %lld devices each are more than %d devices", (long long)nodes,

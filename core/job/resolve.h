@@ -69,6 +69,8 @@ enum {
     /** Passes of layers in a training step: the layers times the micro-batches.  Our choice: a
      * prediction then took 20 s and 250 MB on a core of 2026. */
     RESOLVED_PASSES_MOST = 200000,
+    /** The same of a baseline with a pipeline, which has more nodes where that helps. */
+    RESOLVED_BASELINE_PASSES_MOST = 50000,
 };
 
 /** Devices that work together. */

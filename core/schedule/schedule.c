@@ -74,6 +74,7 @@ void schedule_free(struct schedule *schedule)
     if (!schedule)
         return;
     free(schedule->step);
+    free(schedule->turn);
     free(schedule->dep);
     free(schedule->bucket);
     free(schedule);
@@ -376,6 +377,36 @@ __attribute__((unused)) static bool rounds_check(const struct schedule *schedule
     return true;
 }
 
+static bool is_like(const struct step *a, const struct step *b)
+{
+    return schedule_walk_alike(a, b) && a->collective.bytes == b->collective.bytes;
+}
+
+/* The collectives that are equal to no earlier one are few. */
+static void find_turns(struct schedule *schedule)
+{
+    AUTOFREE int32_t *first = base_alloc(schedule->step_count, sizeof(*first));
+    int32_t count = 0;
+    free(schedule->turn);
+    schedule->turn = base_alloc(schedule->step_count, sizeof(*schedule->turn));
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        int32_t lane = (int32_t)step->lane, like = 0;
+        bool collective = step->kind == STEP_COLLECTIVE;
+        while (collective && like < count && !is_like(step, &schedule->step[first[like]]))
+            like++;
+        if (collective && like == count)
+            first[count++] = id;
+        schedule->turn[id] = (struct step_turn){
+            .lane = step->stage * LANE_COUNT + lane,
+            .other = sends(step) ? step->collective.to * LANE_COUNT + lane + 1 : -1,
+            .dep_begin = step->dep_begin,
+            .dep_end = step->dep_end,
+            .like = collective ? first[like] : id,
+        };
+    }
+}
+
 int schedule_seal(struct schedule *schedule, struct err *err)
 {
     int status = schedule->step_count > 0 ? 0 : err_add(err, "schedule: no steps");
@@ -392,6 +423,8 @@ int schedule_seal(struct schedule *schedule, struct err *err)
             status = err_add(err, "schedule: step %" PRId32 " (%s): %s", id, step->name, fault);
     }
     schedule->sealed = status == 0;
+    if (schedule->sealed)
+        find_turns(schedule);
     assert(!schedule->sealed || rounds_check(schedule));
     return status;
 }
@@ -548,16 +581,8 @@ bool schedule_walk_alike(const struct step *a, const struct step *b)
            (a->stage == b->stage || a->collective.algorithm == ALGORITHM_NCCL);
 }
 
-static bool is_like(const struct step *a, const struct step *b)
-{
-    return b->kind == STEP_COLLECTIVE && schedule_walk_alike(a, b) &&
-           a->collective.bytes == b->collective.bytes;
-}
-
 int32_t schedule_first_like(const struct schedule *schedule, int32_t step)
 {
-    int32_t first = 0;
-    while (!is_like(&schedule->step[step], &schedule->step[first]))
-        first++;
-    return first;
+    assert(schedule->sealed);
+    return schedule->turn[step].like;
 }

@@ -142,10 +142,18 @@ struct step {
     };
 };
 
+/** What decides when a step runs, close together, since back ends read it often. */
+struct step_turn {
+    int32_t lane, other;        /**< stage * LANE_COUNT + lane, and that of the receiver, or -1 */
+    int32_t dep_begin, dep_end; /**< of the step */
+    int32_t like;               /**< of a collective: schedule_first_like() */
+};
+
 /** Read freely; write only through the functions below. */
 struct schedule {
     struct grid grid;
     struct step *step;
+    struct step_turn *turn; /**< (step_count) once it is sealed */
     struct dep *dep;
     enum algorithm column_algorithm; /**< of the column step of TORUS2D: RING until changed */
     int32_t channels; /**< rings of RING on AXIS_WORLD, at most the group; 0 like 1 */
@@ -269,6 +277,7 @@ int32_t *schedule_send_peers(const struct schedule *schedule, int32_t step, int3
  * of any stage have. */
 bool schedule_walk_alike(const struct step *a, const struct step *b);
 
-/** The first STEP_COLLECTIVE that equals @step except for name, bucket and dependencies (perhaps
+/** Of a sealed schedule: the first STEP_COLLECTIVE that equals @step except for name, bucket and
+ * dependencies (perhaps
  * @step itself), so that equal costs are computed once. */
 int32_t schedule_first_like(const struct schedule *schedule, int32_t step);

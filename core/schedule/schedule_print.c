@@ -39,6 +39,13 @@ static void print_deps(struct text *out, const struct schedule *schedule, const 
     }
 }
 
+/* What people call the lanes; asking for each step would take long. */
+static void find_lanes(const struct schedule *schedule, const char *lane[LANE_COUNT])
+{
+    for (int32_t i = 0; i < LANE_COUNT; i++)
+        lane[i] = schedule_lane(schedule, (enum lane)i);
+}
+
 void schedule_print(struct text *out, const struct schedule *schedule)
 {
     assert(schedule->sealed);
@@ -52,6 +59,8 @@ void schedule_print(struct text *out, const struct schedule *schedule)
     if (schedule->grid.pipeline > 1)
         text_add(out, " x %" PRId32 " stages", schedule->grid.pipeline);
     text_add(out, "\n");
+    const char *lane[LANE_COUNT];
+    find_lanes(schedule, lane);
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
         if (schedule->grid.pipeline > 1)
@@ -168,13 +177,13 @@ static const struct answer_column schedule_rows[] = {
 const struct answer_columns schedule_columns = COLUMNS("schedule/2", schedule_rows);
 #undef DESCRIBED
 
-static struct shown_step shown(const struct schedule *schedule, int32_t id)
+static struct shown_step shown(const struct schedule *schedule, const char *const *lane, int32_t id)
 {
     const struct step *step = &schedule->step[id];
     return (struct shown_step){
         .id = id,
         .name = step->name,
-        .lane = schedule_lane(schedule, step->lane),
+        .lane = lane[step->lane],
         .kind = step->kind,
         .staged = schedule_stages(schedule) > 1 ? step : NULL,
         .sent = step->lane >= LANE_SEND ? step : NULL,
@@ -188,9 +197,11 @@ static struct shown_step shown(const struct schedule *schedule, int32_t id)
 
 void schedule_print_json(struct text *out, const struct schedule *schedule)
 {
+    const char *lane[LANE_COUNT];
+    find_lanes(schedule, lane);
     AUTOFREE struct shown_step *step = base_alloc(schedule->step_count, sizeof(*step));
     for (int32_t id = 0; id < schedule->step_count; id++)
-        step[id] = shown(schedule, id);
+        step[id] = shown(schedule, lane, id);
     answer_print(out, &schedule_columns,
                  &(struct shown_schedule){schedule_hash(schedule), schedule->grid, step,
                                           schedule->step_count});

@@ -66,6 +66,16 @@ class Pipeline(support.Case):
             self.assertAlmostEqual(full["step_s"] / folded["step_s"], 1, delta=1e-9, msg=mesh)
             self.assertGreater(closed["step"]["bubble_s"], 0)
 
+    def test_a_baseline_has_rounds_of_chunks_and_nodes_for_its_passes(self):
+        """5 replicas of 4 stages share 48 samples: 10 each, of which 12 are whole rounds."""
+        found = self.predicted("-banalytic", "--set=parallel.chunks=3", "--set=cluster.nodes=24", "--set=baseline.nodes=20",
+                               "--set=cluster.devices_per_node=1", "--set=training.phases.0.batch_per_device=null",
+                               "--set=training.phases.0.global_batch=48")
+        self.assertEqual(found["baseline"]["batch_per_device"], 12)
+        shown = run("show", "job", self.job, "--set=training.phases.0.batch_per_device=null",
+                    "--set=training.phases.0.global_batch=4096", "--set=cluster.nodes=32").stdout
+        self.assertRegex(shown, r"baseline +128 devices in 16 nodes")
+
     def test_tables_that_two_stages_use_travel_between_them(self):
         """GPT-2's table of 50257 x 768 : its gradient, in fp32, goes from the first stage to the last and back."""
         for sharding, each in (("null", 50257 * 768), (1, (50257 * 768 + 3) // 4)):

@@ -361,6 +361,8 @@ TEST(equal_collectives_are_found_whatever_their_bucket)
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 0, 1000, -1);
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 1, 1000, 2);
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 2, 1004, 5);
+    struct err err = {0};
+    assert_int_equal(schedule_seal(schedule, &err), 0);
     static const int32_t expected[] = {0, 1, 2, 0, 1, 2, 6, 7, 8};
     for (int32_t id = 0; id < 9; id++)
         assert_int_equal(schedule_first_like(schedule, id), expected[id]);
