@@ -209,6 +209,24 @@ class Ranks(Gpt):
         self.same_bits(whole, parts)
         self.assertEqual(self.losses(whole), self.losses(parts))
 
+    def test_a_killed_run_goes_on_bit_for_bit(self):
+        words_ = ("-n1", self.source, "--threads=1", "--set=training.checkpoint.every=1",
+                  "--set=training.phases=[{epochs: 200, global_batch: 8}]")
+        process = self.start(*words_)
+        process.kill()
+        process.communicate()
+        killed = self.fit("run", *words_[2:], "-n1", "--resume", self.out)
+        whole = self.fit("whole", *words_[2:], "-n1")
+        self.same_bits(whole, killed)
+
+    def test_predict_and_train_walk_the_same_steps(self):
+        """`validate` joins them by step and refuses another schedule; how long steps take is not judged here."""
+        done = self.execute((0, 1, 75), harness.PROGRAM, "validate", self.job, self.source, "-n2", "--steps=3", "--json")
+        answer = json.loads(done.stdout)
+        planned = harness.answer("show", "schedule", self.job, self.source, "--set=cluster.nodes=2")
+        self.assertEqual(answer["schedule_hash"], planned["schedule_hash"])
+        self.assertTrue({"forward", "backward", "optimizer"} <= {row["name"] for row in answer["rows"] if row["measured_s"] > 0})
+
     def test_a_sharded_adamw_has_the_bits_of_the_whole(self):
         words_ = ("-n2", "--set=training.optimizer.clip=null", "--steps=5")
         self.same_bits(self.fit("whole", *words_), self.fit("shards", *words_, "--set=training.optimizer.sharded=true"))
