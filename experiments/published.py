@@ -23,12 +23,13 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "app" / "library"))
 import foretrain  # noqa: E402 pylint: disable=wrong-import-position
+import published_language  # noqa: E402 pylint: disable=wrong-import-position
 import published_mlperf  # noqa: E402 pylint: disable=wrong-import-position
 import published_networks  # noqa: E402 pylint: disable=wrong-import-position
 
 PASSES = "training.accumulate"
 # Each: NEEDED, TEXTS and NUMBERS (columns), SIGNED, IGNORED, BACKEND, and read(row) -> Mapped or Refused.
-MAPPERS = [published_mlperf, published_networks.Networks, published_networks.Bert]
+MAPPERS = [published_mlperf, published_networks.Networks, published_networks.Bert, published_language]
 
 
 class Fault(Exception):
