@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +10,10 @@
 #include "core/schedule/optimizer.h"
 #include "exec/cpu/ops_naive.h"
 #include "exec/cpu/stream.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 enum {
     TRIALS = 8,           /* the fastest is used */

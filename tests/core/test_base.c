@@ -1,7 +1,5 @@
 #include "core/base/base.h"
 
-#include <gsl/gsl_qrng.h>
-#include <gsl/gsl_randist.h>
 #include <math.h>
 #include <stdbool.h>
 
@@ -9,6 +7,11 @@
 #include "core/base/err.h"
 #include "core/base/random.h"
 #include "tests/test.h"
+
+#if HAVE_GSL
+#include <gsl/gsl_qrng.h>
+#include <gsl/gsl_randist.h>
+#endif
 
 TEST(allocated_memory_is_zero_and_grown_memory_keeps_its_content)
 {
@@ -163,10 +166,6 @@ TEST(messages_beyond_the_limit_are_counted)
     const char *end = "message 19\nof two lines\n... and 12 more\n";
     assert_string_equal(err.text + strlen(err.text) - strlen(end), end);
 }
-
-#if HAVE_GSL
-
-#endif
 
 /* Source: C++17, 29.6.5: the 10000th number of mt19937 with its usual seed. */
 TEST(bits_are_those_of_the_standard)
