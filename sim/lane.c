@@ -275,6 +275,7 @@ struct walker {
      * together. */
     bool works;
     double began, work; /* since when, and how much [s] */
+    double mark;        /* when what is repeated began [s] */
 };
 
 /* The state of one class: its lanes and how often each awaited step has finished. */
@@ -299,6 +300,7 @@ struct stage {
                                          step of NCCL */
     sg_host_t home;                   /* where actors start */
     bool *awaited;                    /* (steps) whether another lane depends on it */
+    bool *marked;                     /* (steps) whether what is repeated begins behind it */
     sim_progress *progress;
 };
 
@@ -328,6 +330,16 @@ static void pay_work(struct walker *walker)
         trace_add(entity->stage->trace, span);
     }
     trace_release(&entity->unpaid);
+}
+
+/* The lane computes nothing now. */
+static void end_work(struct walker *walker)
+{
+    pay_work(walker);
+    if (walker->lane != LANE_COMPUTE || !walker->entity->pace.any)
+        return;
+    catch_up(walker);
+    pace_compute(&walker->entity->pace, false);
 }
 
 static void wait_for(struct walker *walker, int32_t step, int32_t iteration)
@@ -642,8 +654,12 @@ static void run_step(struct walker *walker, int32_t id)
     double seconds = stage->workload->seconds[id] * walker->slowdown;
     walker->step = id;
     wait_for_deps(walker, id);
+    if (stage->workload->since[id] >= 0)
+        end_work(walker);
     double begin = walker->clock;
-    if (walker->lane == LANE_COMPUTE && walker->entity->pace.any)
+    if (stage->workload->since[id] >= 0)
+        walker->clock += stage->workload->again[id] * (walker->clock - walker->mark);
+    else if (walker->lane == LANE_COMPUTE && walker->entity->pace.any)
         work(walker, seconds);
     else if (walker->lane == LANE_COMPUTE)
         walker->clock += seconds;
@@ -656,6 +672,10 @@ static void run_step(struct walker *walker, int32_t id)
     if (walker->entity->traced && !walker->works)
         trace_add(stage->trace, span_of(walker, begin, walker->clock));
     announce(walker, id);
+    if (stage->marked[id]) {
+        pay_work(walker);
+        walker->mark = walker->clock;
+    }
 }
 
 static double slowdown(const struct workload *workload, int32_t class, int32_t iteration)
@@ -760,6 +780,10 @@ static void read_steps(struct stage *stage)
 {
     const struct workload *workload = stage->workload;
     stage->awaited = base_alloc(workload->steps, sizeof(*stage->awaited));
+    stage->marked = base_alloc(workload->steps, sizeof(*stage->marked));
+    for (int32_t id = 0; id < workload->steps; id++)
+        if (workload->since[id] >= 0)
+            stage->marked[workload->since[id]] = true;
     for (int32_t id = 0; id < workload->steps; id++)
         for (int32_t i = dep_begin(workload, id); i < workload->dep_end[id]; i++)
             if (workload->lane[workload->dep[i]] != workload->lane[id])
@@ -801,6 +825,7 @@ static void release_stage(struct stage *stage)
     free(stage->entity);
     free(stage->meeting);
     free(stage->awaited);
+    free(stage->marked);
 }
 
 static void run_actors(struct stage *stage)

@@ -271,6 +271,7 @@ static struct iteration describe(const struct job *job, struct extent extent, in
         .micro_batch = micro,
         .bucket = job->resolved.bucket,
         .column_algorithm = job->resolved.column_algorithm,
+        .repeat = job->resolved.repeat,
     };
 }
 
@@ -299,8 +300,9 @@ static double wait_for_host(const struct run *run, const struct schedule *schedu
     double launch = run->device->launch.value, seconds = 0, kernels = 0;
     for (int32_t id = 0; launch > 0 && id < schedule->step_count; id++)
         if (schedule->step[id].kind == STEP_COMPUTE) {
-            seconds += run_local_seconds(run, &schedule->step[id]);
-            kernels += schedule->step[id].compute.kernels;
+            int32_t times = step_runs(&schedule->step[id]);
+            seconds += times * run_local_seconds(run, &schedule->step[id]);
+            kernels += times * schedule->step[id].compute.kernels;
         }
     bool waits = kernels * launch > seconds;
     return waits ? (1 + run->contention) * kernels * launch / seconds - 1 : run->contention;

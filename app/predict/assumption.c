@@ -113,7 +113,8 @@ static void add_measured(struct prediction *prediction)
         return;
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
-        double seconds = step->kind == STEP_COMPUTE ? cost_compute(device, step) : 0;
+        double seconds =
+            step->kind == STEP_COMPUTE ? step_runs(step) * cost_compute(device, step) : 0;
         all += seconds;
         if (step->kind == STEP_COMPUTE && device_measured(device, step) >= 0)
             known += seconds;
@@ -428,7 +429,8 @@ static void add_extrapolated(struct prediction *prediction)
     double sum = 0;
     for (int32_t id = 0; id < last->point.schedule->step_count; id++)
         if (last->point.schedule->step[id].kind == STEP_COLLECTIVE)
-            sum += run_nccl(&last->point.run, &last->point.schedule->step[id]).seconds;
+            sum += step_runs(&last->point.schedule->step[id]) *
+                   run_nccl(&last->point.run, &last->point.schedule->step[id]).seconds;
     AUTOFREE char *all = base_copy(unit_text(UNIT_SECONDS, sum));
     result_add(
         &result->warning, &result->warning_count,

@@ -82,8 +82,8 @@ static double nccl_share(const struct point *point)
         if (step->kind != STEP_COLLECTIVE || step->collective.algorithm != ALGORITHM_NCCL)
             continue;
         struct nccl_choice choice = run_nccl(&point->run, step);
-        latency += choice.latency;
-        seconds += choice.seconds;
+        latency += step_runs(step) * choice.latency;
+        seconds += step_runs(step) * choice.seconds;
     }
     return seconds > 0 ? latency / seconds : 0;
 }

@@ -21,6 +21,7 @@ struct wish predict_wish(const struct predict_options *options)
 {
     return (struct wish){.order = (enum rank_order)options->order,
                          .ignore_memory = options->ignore_memory,
+                         .repeat = options->grain != GRAIN_FULL,
                          .memory = options->memory};
 }
 

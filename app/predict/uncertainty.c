@@ -217,7 +217,7 @@ static struct parts split_exchange(const struct table *t, int32_t id)
 static struct parts split(const struct run *run, const struct step *step)
 {
     double longer = 1 + run->contention;
-    if (step->kind == STEP_INPUT)
+    if (step->kind != STEP_COMPUTE)
         return (struct parts){.input = run_local_seconds(run, step)};
     double all = longer * cost_compute(run->device, step);
     double fixed = longer * cost_added(run->device, step);
@@ -327,8 +327,9 @@ static double doubt_kinds(const struct table *t)
     double part[KERNEL_COUNT] = {0}, sum = 0, apart = 0, squares = 0;
     for (int32_t id = 0; id < schedule->step_count; id++)
         if (schedule->step[id].kind == STEP_COMPUTE) {
-            part[schedule->step[id].compute.kernel] += t->parts[id].roof;
-            sum += t->parts[id].roof;
+            double roof = step_runs(&schedule->step[id]) * t->parts[id].roof;
+            part[schedule->step[id].compute.kernel] += roof;
+            sum += roof;
         }
     for (int32_t k = 0; k < KERNEL_COUNT && device->rated && sum > 0; k++) {
         double more = part[k] / sum - device->doubt[k].share;

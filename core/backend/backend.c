@@ -32,6 +32,8 @@ void memory_keep(struct memory *memory, uint64_t what, double value)
 double run_local_seconds(const struct run *run, const struct step *step)
 {
     assert(step->kind != STEP_COLLECTIVE);
+    if (step->kind == STEP_REPEAT)
+        return 0;
     return step->kind == STEP_COMPUTE ? (1 + run->contention) * cost_compute(run->device, step)
                                       : cost_input(step, run->input_workers, run->input_rate);
 }

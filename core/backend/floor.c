@@ -172,7 +172,8 @@ static struct bounds *bounds_list(const struct fabric *fabric, const struct sche
         list[id] = like < id ? list[like] : bounds_build(fabric, schedule, id);
         list[id].times = 0;
         /* NCCL's of other stages are on other links */
-        list[like].times += step->collective.algorithm != ALGORITHM_NCCL || step->stage == 0;
+        if (step->collective.algorithm != ALGORITHM_NCCL || step->stage == 0)
+            list[like].times += step_runs(step);
     }
     return list;
 }
@@ -254,7 +255,7 @@ static struct floor communication_floor(const struct fabric *fabric,
             all.latency[rank] = 0;
         all.rounds = 0;
         for (int32_t id = 0; id < schedule->step_count; id++)
-            if (schedule->step[id].lane == lane)
+            if (schedule->step[id].lane == lane && schedule->step[id].kind == STEP_COLLECTIVE)
                 bounds_add(&all, &list[id], fabric);
         struct floor lane_floor = bounds_floor(&all, fabric);
         if (floor.seconds < lane_floor.seconds)
@@ -294,7 +295,8 @@ static struct floor local_floor(const struct run *run, const struct schedule *sc
              schedule_lane(schedule, lane));
     for (int32_t id = 0; id < schedule->step_count; id++)
         if (schedule->step[id].lane == lane)
-            seconds[schedule->step[id].stage] += run_local_seconds(run, &schedule->step[id]);
+            seconds[schedule->step[id].stage] +=
+                step_runs(&schedule->step[id]) * run_local_seconds(run, &schedule->step[id]);
     floor.seconds = seconds[largest(seconds, stages)];
     if (run->noise.compute_cv > 0)
         floor.seconds *= lane == LANE_COMPUTE ? fastest_factor(run) : 0;

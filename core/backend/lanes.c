@@ -66,6 +66,22 @@ static bool is_free(const struct walk *walk, struct turn *turn, double now)
     return !other || (other->step == turn->step && other->iteration == turn->iteration);
 }
 
+/* How long a step lasts that begins @now and repeats what was before; others: 0. */
+static double repeat_seconds(const struct walk *walk, int32_t iteration, int32_t id, double now)
+{
+    const struct step *step = &walk->schedule->step[id];
+    int64_t first = (int64_t)iteration * walk->schedule->step_count;
+    return step->kind == STEP_REPEAT
+               ? step->repeat.times * (now - walk->when[first + step->repeat.since].end)
+               : 0;
+}
+
+/* Whether a lane works now; what repeats is neither slowed down nor slows anything down. */
+static bool is_busy(const struct walk *walk, const struct turn *turn)
+{
+    return turn->running && walk->schedule->step[turn->step].kind != STEP_REPEAT;
+}
+
 static void begin_steps(struct walk *walk, int32_t stage, double now)
 {
     for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
@@ -74,11 +90,13 @@ static void begin_steps(struct walk *walk, int32_t stage, double now)
             turn->iteration == walk->iterations || !is_free(walk, turn, now))
             continue;
         double longer = walk->schedule->step[turn->step].kind == STEP_COMPUTE ? walk->factor : 1;
+        double seconds =
+            walk->seconds[turn->step] + repeat_seconds(walk, turn->iteration, turn->step, now);
         *turn = (struct turn){.iteration = turn->iteration,
                               .step = turn->step,
                               .running = true,
                               .since = now,
-                              .left = longer * walk->seconds[turn->step],
+                              .left = longer * seconds,
                               .factor = 1};
         walk->when[(int64_t)turn->iteration * walk->schedule->step_count + turn->step].begin = now;
     }
@@ -88,8 +106,9 @@ static void begin_steps(struct walk *walk, int32_t stage, double now)
 static void change_speeds(struct walk *walk, int32_t stage, double now)
 {
     struct turn *all = walk->turn[stage];
-    bool computes = all[LANE_COMPUTE].running;
-    bool flies = all[LANE_ROW].running || all[LANE_COLUMN].running || all[LANE_TENSOR].running;
+    bool computes = is_busy(walk, &all[LANE_COMPUTE]);
+    bool flies = is_busy(walk, &all[LANE_ROW]) || is_busy(walk, &all[LANE_COLUMN]) ||
+                 is_busy(walk, &all[LANE_TENSOR]);
     double slower = 1 + walk->slowdown.communication;
     const double factor[LANE_SEND] = {[LANE_COMPUTE] = flies ? 1 + walk->slowdown.compute : 1,
                                       [LANE_ROW] = computes ? slower : 1,
@@ -98,7 +117,7 @@ static void change_speeds(struct walk *walk, int32_t stage, double now)
                                       [LANE_TENSOR] = computes ? slower : 1};
     for (int32_t lane = 0; lane < LANE_SEND; lane++) {
         struct turn *turn = &all[lane];
-        if (!turn->running || turn->factor == factor[lane])
+        if (!is_busy(walk, turn) || turn->factor == factor[lane])
             continue;
         turn->left -= (now - turn->since) / turn->factor;
         turn->since = now;
@@ -160,6 +179,8 @@ static void run_freely(struct walk *walk)
             }
             double longer = turn->lane % LANE_COUNT == LANE_COMPUTE ? walk->factor : 1;
             double end = begin + longer * walk->seconds[id];
+            if (turn->repeats)
+                end += repeat_seconds(walk, iteration, id, begin);
             lane_end[turn->lane] = end;
             if (turn->other >= 0)
                 lane_end[turn->other] = end;
@@ -311,8 +332,10 @@ static void find_alone(const struct schedule *schedule, struct slowdown slowdown
         const struct step *step = &schedule->step[span->step];
         if (span->iteration != trace->iterations - 1 || span->rank != rank || step->stage != stage)
             continue;
-        seconds[span->step] = span->end - span->begin;
         enum step_kind kind = step->kind;
+        if (kind == STEP_REPEAT)
+            continue;
+        seconds[span->step] = span->end - span->begin;
         if (lost[kind] > 0 && step->lane < LANE_SEND)
             seconds[span->step] -= lost[kind] * (busy_until(&other[kind], span->end) -
                                                  busy_until(&other[kind], span->begin));

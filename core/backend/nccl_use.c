@@ -43,7 +43,7 @@ static void add_way(struct text *out, const struct run *run, const struct schedu
         const struct step *step = &schedule->step[id];
         if (nccl_way(run, step) != way)
             continue;
-        count++;
+        count += step_runs(step);
         least = step->collective.bytes < least ? step->collective.bytes : least;
         most = step->collective.bytes > most ? step->collective.bytes : most;
     }

@@ -174,7 +174,7 @@ static int64_t enough_nodes(const struct question *q, struct extent cluster, int
         (const struct scenario_phase *)s->training.phase.item + s->training.phase.count - 1;
     int64_t parts = scenario_parts(s), least = (parts + each - 1) / each;
     nodes = nodes > least ? nodes : least;
-    while (last->global_batch && 2 * nodes <= cluster.nodes) {
+    while (!q->wish->repeat && last->global_batch && 2 * nodes <= cluster.nodes) {
         int64_t batch = last->global_batch * parts / (nodes * each);
         int64_t passes = batch > 0 ? batch / phase_micro_batch(s, batch) : 1;
         if (passes * q->model->layer_count <= RESOLVED_BASELINE_PASSES_MOST)
@@ -492,7 +492,8 @@ static void check_phase(struct question *q, int32_t index, int64_t devices)
     AUTOFREE char *key = base_format("training.phases.%d.%s", index,
                                      phase->global_batch ? "global_batch" : "batch_per_device");
     int64_t batch = phase_batch(s, phase, devices), micro = s->training.micro_batch;
-    int64_t layers = q->model->layer_count, most = RESOLVED_PASSES_MOST / layers;
+    int64_t layers = q->model->layer_count;
+    int64_t most = q->wish->repeat ? INT32_MAX / 2 : RESOLVED_PASSES_MOST / layers;
     if (phase->global_batch && phase->round == ROUND_EXACT &&
         phase->global_batch % (devices * phase_passes(s)))
         refuse_uneven(q, key, phase->global_batch, devices);
@@ -855,6 +856,7 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
     struct question q = {scenario, platform, model, wish, err, 0};
     *resolved = (struct resolved){
         .order = wish->order,
+        .repeat = wish->repeat,
         .algorithm = (enum algorithm)scenario->allreduce.algorithm,
         .column_algorithm =
             column_algorithm((enum column_algorithm)scenario->allreduce.column_algorithm),

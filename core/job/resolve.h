@@ -58,6 +58,8 @@ struct wish {
     int64_t nodes, devices_per_node; /**< instead of the scenario's cluster; 0: that */
     bool real; /**< the ranks are processes: neither size nor parts of the platform bind them */
     enum rank_order order;
+    bool repeat;           /**< schedules say how often alike micro-batches come instead of
+                                having them all; not what devices run */
     bool ignore_memory;    /**< batches may be larger than a device's memory holds */
     struct memory *memory; /**< of who asks again; borrowed; NULL: none */
 };
@@ -99,6 +101,7 @@ struct resolved {
     int32_t cut;           /**< tensors larger than a bucket */
     int32_t tensors;       /**< of the model */
     int64_t all_reduces;   /**< in an iteration, by torus2d of three steps each */
+    bool repeat;           /**< as wished */
     struct plan plan;      /**< phases: batches, micro-batches, steps; owned */
     struct noise noise;    /**< zero: every device computes as fast as every other, always */
     int32_t nccl;          /**< version that the software brings, 100 * major + minor; 0: none */

@@ -54,8 +54,9 @@ static int32_t busiest_rank(const struct schedule *schedule, const struct trace 
     int32_t most = 0;
     for (int64_t i = 0; i < trace->span_count; i++) {
         const struct span *span = &trace->span[i];
-        if (schedule->step[span->step].lane == LANE_COMPUTE)
-            busy[span->rank] += span->end - span->begin;
+        const struct step *step = &schedule->step[span->step];
+        if (step->kind == STEP_COMPUTE)
+            busy[span->rank] += step_runs(step) * (span->end - span->begin);
     }
     for (int32_t rank = 1; rank < trace->ranks; rank++)
         most = busy[rank] > busy[most] ? rank : most;
@@ -74,27 +75,79 @@ int32_t breakdown_rank(const struct schedule *schedule, const struct trace *trac
     return last ? last->rank : -1;
 }
 
+/* Repeats of a rank in the last iteration.  Lanes begin theirs at different times, so that only
+ * without them what runs beside each other is beside each other. */
+struct again {
+    double begin, end;      /* of what the compute lane repeats [s] */
+    int32_t times;          /* how often; 0: there are none */
+    double over[LANE_SEND]; /* when each lane's repeat ends [s]; INFINITY: no lane has one */
+    double gone[LANE_SEND]; /* its length [s] */
+};
+
+static struct again find_again(const struct schedule *schedule, const struct trace *trace,
+                               int32_t rank)
+{
+    struct again again = {0};
+    for (int32_t lane = 0; lane < LANE_SEND; lane++)
+        again.over[lane] = INFINITY;
+    for (int64_t i = 0; i < trace->span_count; i++) {
+        const struct span *span = &trace->span[i];
+        const struct step *step = &schedule->step[span->step];
+        if (span->rank != rank || span->iteration != trace->iterations - 1 ||
+            step->kind != STEP_REPEAT)
+            continue;
+        again.over[step->lane] = span->end;
+        again.gone[step->lane] = span->end - span->begin;
+        if (step->lane != LANE_COMPUTE)
+            continue;
+        again.times = step->repeat.times;
+        again.end = span->begin;
+        again.begin = span->begin - again.gone[LANE_COMPUTE] / again.times;
+    }
+    for (int32_t lane = 0; lane < LANE_SEND; lane++) { /* one without works behind the others' */
+        bool own = !isinf(again.over[lane]);
+        again.gone[lane] = again.gone[own ? lane : LANE_COMPUTE];
+        again.over[lane] = again.over[own ? lane : LANE_COMPUTE];
+    }
+    return again;
+}
+
+/* The length of @from to @to, so often as it is there. */
+static double length(const struct again *again, double from, double to)
+{
+    double within = fmin(to, again->end) - fmax(from, again->begin);
+    return to - from + (again->times && within > 0 ? again->times * within : 0);
+}
+
 static double clip(double time, double from, double to)
 {
     return time < from ? from : time > to ? to : time;
 }
 
-/* The events of @rank between @from and @to, in order of time; the caller frees them. */
+/* The events of @rank between @from and @to, all without repeats, in order of time; the caller
+ * frees them. */
 static struct event *event_list(const struct schedule *schedule, const struct trace *trace,
-                                int32_t rank, double from, double to, int64_t *count)
+                                int32_t rank, const struct again *again, double from, double to,
+                                int64_t *count)
 {
     struct event *event = NULL;
     int64_t capacity = 0;
     *count = 0;
     for (int64_t i = 0; i < trace->span_count; i++) {
         const struct span *span = &trace->span[i];
-        if (span->rank != rank || schedule->step[span->step].lane >= LANE_SEND ||
-            span->end <= from || span->begin >= to)
+        const struct step *step = &schedule->step[span->step];
+        if (span->rank != rank || step->lane >= LANE_SEND || step->kind == STEP_REPEAT)
             continue;
-        enum activity activity = step_activity(&schedule->step[span->step]);
+        bool behind =
+            span->iteration == trace->iterations - 1 && span->begin >= again->over[step->lane];
+        double gone = behind ? again->gone[step->lane] : 0;
+        double begin = span->begin - gone, end = span->end - gone;
+        if (end <= from || begin >= to)
+            continue;
+        enum activity activity = step_activity(step);
         event = base_grow(event, *count + 2, &capacity, sizeof(*event));
-        event[(*count)++] = (struct event){clip(span->begin, from, to), activity, 1};
-        event[(*count)++] = (struct event){clip(span->end, from, to), activity, -1};
+        event[(*count)++] = (struct event){clip(begin, from, to), activity, 1};
+        event[(*count)++] = (struct event){clip(end, from, to), activity, -1};
     }
     if (*count > 0)
         qsort(event, (size_t)*count, sizeof(*event), event_compare);
@@ -121,18 +174,20 @@ struct breakdown report_breakdown(const struct schedule *schedule, struct slowdo
     double spent[ACTIVITY_COUNT] = {0}, beside = 0;
     int32_t running[ACTIVITY_COUNT] = {0};
     int64_t count;
+    int32_t rank = breakdown_rank(schedule, trace);
+    struct again again = find_again(schedule, trace, rank);
     AUTOFREE struct event *event =
-        event_list(schedule, trace, breakdown_rank(schedule, trace), from, to, &count);
+        event_list(schedule, trace, rank, &again, from, to - again.gone[LANE_COMPUTE], &count);
     for (int64_t i = 0; i + 1 < count; i++) {
         running[event[i].activity] += event[i].change;
         int32_t now = 0;
         while (now < ACTIVITY_COUNT && running[now] == 0)
             now++;
         if (now < ACTIVITY_COUNT)
-            spent[now] += event[i + 1].time - event[i].time;
+            spent[now] += length(&again, event[i].time, event[i + 1].time);
         if (now == BUSY_COMPUTE &&
             running[BUSY_ROW] + running[BUSY_COLUMN] + running[BUSY_TENSOR] > 0)
-            beside += event[i + 1].time - event[i].time;
+            beside += length(&again, event[i].time, event[i + 1].time);
     }
     double slowed = beside * slowdown.compute / (1 + slowdown.compute);
     struct breakdown step = {.time = time,

@@ -96,7 +96,10 @@ static void print_lane(struct text *out, struct line *line, enum lane lane)
         if (step->lane != lane)
             continue;
         works = true;
-        draw(line, &list->span[i], step->kind == STEP_INPUT ? 'i' : computed[step->compute.op]);
+        draw(line, &list->span[i],
+             step->kind == STEP_INPUT    ? 'i'
+             : step->kind == STEP_REPEAT ? '~'
+                                         : computed[step->compute.op]);
     }
     if (works)
         text_add(out, "  %-*s%.*s\n", LABEL - 2, schedule_lane(list->schedule, lane), line->columns,

@@ -55,6 +55,8 @@ static const char *what_of(const struct step *step)
         return axis_names[step->collective.axis];
     if (step->kind == STEP_INPUT)
         return "input";
+    if (step->kind == STEP_REPEAT)
+        return "repeat";
     if (step->compute.op == COMPUTE_OPTIMIZER)
         return "optimizer";
     return step->compute.op == COMPUTE_FORWARD || step->compute.op == COMPUTE_LOSS ? "forward"

@@ -381,7 +381,8 @@ static int by_time(const void *left, const void *right)
 
 static void put_paje_values(FILE *file, const struct schedule *schedule)
 {
-    static const char *const colour[] = {"0.30 0.55 0.85", "0.90 0.55 0.20", "0.40 0.70 0.40"};
+    static const char *const colour[] = {"0.30 0.55 0.85", "0.90 0.55 0.20", "0.40 0.70 0.40",
+                                         "0.70 0.70 0.70"};
     static_assert(ARRAY_SIZE(colour) == STEP_KIND_COUNT, "a colour per kind");
     for (int32_t i = 0; i < schedule->step_count; i++) {
         fprintf(file, "2 s%d STEP \"", i);

@@ -498,6 +498,36 @@ static int32_t add_backward_pass(struct schedule *schedule, const struct iterati
     return last;
 }
 
+/* Once a stage has run so many tasks backward, the last @period of them and what is forward between
+ * them are repeated.  By then the stages are as far apart as they stay. */
+struct repeats {
+    int32_t after, period;
+    int32_t times;  /* 0: all micro-batches are there */
+    int32_t passes; /* micro-batches that are there */
+};
+
+/* Of @passes micro-batches.  The first stage has run as many more forward than backward as
+ * pipeline_in_flight() says; the order comes again after as many micro-batches as there are
+ * stages, and so, sooner or later, do the times: of two stages that share a link, every other
+ * micro-batch may be later.
+ */
+static struct repeats find_repeats(const struct iteration *it, const struct pipeline *pipeline,
+                                   int32_t passes)
+{
+    int32_t stages = pipeline->stages, chunks = pipeline->chunks;
+    enum pipeline_order order = (enum pipeline_order)it->scenario->parallel.schedule;
+    struct repeats r = {.period = stages * chunks, .passes = passes};
+    r.after = 2 * stages * chunks + r.period;
+    int32_t ahead = (int32_t)pipeline_in_flight(pipeline, order, 0, passes);
+    int32_t least = (r.after + ahead) / chunks + 1, micros = r.period / chunks;
+    least += (passes - least) % micros; /* whole periods are left out */
+    if (it->repeat && order == PIPELINE_1F1B && passes > least) {
+        r.passes = least;
+        r.times = (passes - least) / micros;
+    }
+    return r;
+}
+
 /* An iteration while it is built. */
 struct build {
     struct iteration it; /* of a micro-batch */
@@ -505,7 +535,9 @@ struct build {
     struct exchange_list *list; /* (stages) */
     int32_t *last;              /* (stages) the last step backward */
     int32_t *arrived[2];        /* (parts * passes) what brings a part its value, its gradient */
-    int32_t passes, ready;      /* micro-batches; the input */
+    int32_t passes, ready;      /* micro-batches that are there; the input */
+    struct repeats repeats;
+    int32_t *turns, *mark; /* (stages) backward tasks so far; the first step of what repeats */
 };
 
 static struct build build_new(const struct iteration *it)
@@ -517,7 +549,10 @@ static struct build build_new(const struct iteration *it)
     assert(!failed);
     (void)failed;
     b.it.batch = it->micro_batch;
-    b.passes = (int32_t)(it->batch / it->micro_batch);
+    b.repeats = find_repeats(it, &b.pipeline, (int32_t)(it->batch / it->micro_batch));
+    b.passes = b.repeats.passes;
+    b.turns = base_alloc(b.pipeline.stages, sizeof(*b.turns));
+    b.mark = base_alloc(b.pipeline.stages, sizeof(*b.mark));
     b.list = base_alloc(b.pipeline.stages, sizeof(*b.list));
     b.last = base_alloc(b.pipeline.stages, sizeof(*b.last));
     for (int32_t s = 0; s < b.pipeline.stages; s++)
@@ -536,6 +571,8 @@ static void build_release(struct build *b)
         exchange_list_release(&b->list[s]);
     free(b->list);
     free(b->last);
+    free(b->turns);
+    free(b->mark);
     free(b->arrived[0]);
     free(b->arrived[1]);
     pipeline_release(&b->pipeline);
@@ -597,6 +634,11 @@ static void add_task(struct schedule *schedule, struct build *b, struct task_of_
         if (schedule->step[id].kind == STEP_COMPUTE)
             schedule->step[id].compute.micro = task.micro;
     send_on(schedule, b, task);
+    int32_t turns = b->turns[task.stage] += task.back;
+    if (task.back && turns == b->repeats.after - b->repeats.period)
+        b->mark[task.stage] = schedule->step_count;
+    if (task.back && turns == b->repeats.after && b->repeats.times > 0)
+        schedule_add_repeats(schedule, b->mark[task.stage], b->repeats.times);
 }
 
 /* Each of two stages that use the weights of @layer sends the other its gradient, or its shard of
@@ -660,7 +702,7 @@ __attribute__((unused)) static bool iteration_check(const struct schedule *sched
     int64_t passes = it->batch / it->micro_batch, count[COMPUTE_OP_COUNT] = {0};
     for (int32_t i = 0; i < schedule->step_count; i++)
         if (schedule->step[i].kind == STEP_COMPUTE)
-            count[schedule->step[i].compute.op]++;
+            count[schedule->step[i].compute.op] += step_runs(&schedule->step[i]);
     int32_t layers = 0;
     for (int32_t i = 0; i < it->model->layer_count; i++)
         layers += !it->model->layer[i].exchanged;

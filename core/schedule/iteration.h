@@ -82,6 +82,7 @@ struct iteration {
     int64_t micro_batch;             /**< images that pass through the network at once */
     int64_t bucket;                  /**< gradients in one all-reduce, at most [bytes] */
     enum algorithm column_algorithm; /**< of the column step of TORUS2D */
+    bool repeat; /**< of many alike micro-batches in a row have some and steps that repeat them */
 
     /* Kept by iteration_build(): the task that is built. */
     struct {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const step_kind_names[] = {"compute", "collective", "input"};
+const char *const step_kind_names[] = {"compute", "collective", "input", "repeat"};
 static_assert(ARRAY_SIZE(step_kind_names) == STEP_KIND_COUNT, "a name each");
 static const char *const step_role_name[] = {"none", "first-forward", "last-backward", "norms",
                                              "optimizer"};
@@ -206,6 +206,38 @@ int32_t schedule_add_all_gather(struct schedule *schedule, enum algorithm algori
     return add_collective(schedule, gather, after);
 }
 
+int32_t step_runs(const struct step *step)
+{
+    return step->times > 1 ? step->times : 1;
+}
+
+void schedule_add_repeats(struct schedule *schedule, int32_t first, int32_t times)
+{
+    int32_t since[LANE_SEND], end = schedule->step_count;
+    bool any[LANE_SEND] = {false};
+    for (int32_t id = 0; id < end; id++) {
+        struct step *step = &schedule->step[id];
+        if (step->stage != schedule->stage)
+            continue;
+        if (id >= first)
+            step->times = 1 + times;
+        if (step->lane >= LANE_SEND)
+            continue;
+        if (id < first)
+            since[step->lane] = id;
+        else
+            any[step->lane] = true;
+    }
+    for (enum lane lane = 0; lane < LANE_SEND; lane++) {
+        struct step step = {.kind = STEP_REPEAT,
+                            .lane = lane,
+                            .repeat = {.since = any[lane] ? since[lane] : -1, .times = times}};
+        snprintf(step.name, sizeof(step.name), "%d more", times);
+        if (any[lane])
+            schedule_add(schedule, step, NULL, 0);
+    }
+}
+
 int32_t schedule_add_norms(struct schedule *schedule, enum algorithm algorithm, int32_t bucket,
                            int64_t bytes, int32_t after)
 {
@@ -312,6 +344,15 @@ static const char *collective_fault(const struct schedule *schedule, const struc
     return NULL;
 }
 
+static const char *repeat_fault(const struct schedule *schedule, const struct step *step)
+{
+    int32_t since = step->repeat.since;
+    if (step->repeat.times < 1 || since < 0 || &schedule->step[since] >= step ||
+        schedule->step[since].lane != step->lane || schedule->step[since].stage != step->stage)
+        return "repeats nothing";
+    return NULL;
+}
+
 static const char *step_fault(const struct schedule *schedule, const struct step *step)
 {
     if (step->kind >= STEP_KIND_COUNT)
@@ -320,6 +361,8 @@ static const char *step_fault(const struct schedule *schedule, const struct step
         return "unknown lane";
     if (step->stage < 0 || step->stage >= schedule_stages(schedule))
         return "unknown stage";
+    if (step->kind == STEP_REPEAT)
+        return repeat_fault(schedule, step);
     bool communicates = lane_communicates(step->lane);
     if (communicates != (step->kind == STEP_COLLECTIVE))
         return communicates ? "not a collective, but on a lane of collectives"
@@ -403,6 +446,7 @@ static void find_turns(struct schedule *schedule)
             .dep_begin = step->dep_begin,
             .dep_end = step->dep_end,
             .like = collective ? first[like] : id,
+            .repeats = step->kind == STEP_REPEAT,
         };
     }
 }
@@ -482,6 +526,10 @@ static uint64_t hash_step(uint64_t hash, const struct step *step)
     hash = hash_word(hash, step_role_name[step->role]);
     if (step->stage > 0)
         hash = hash_integer(hash_word(hash, "stage"), step->stage);
+    if (step->times > 1)
+        hash = hash_integer(hash_word(hash, "times"), step->times);
+    if (step->kind == STEP_REPEAT)
+        return hash_integer(hash_integer(hash, step->repeat.since), step->repeat.times);
     if (step->kind == STEP_COMPUTE)
         return hash_compute(hash, step);
     if (step->kind == STEP_COLLECTIVE)

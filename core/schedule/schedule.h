@@ -30,9 +30,9 @@
 #include "core/schedule/model.h"
 
 /** What a step does. */
-enum step_kind { STEP_COMPUTE, STEP_COLLECTIVE, STEP_INPUT, STEP_KIND_COUNT };
+enum step_kind { STEP_COMPUTE, STEP_COLLECTIVE, STEP_INPUT, STEP_REPEAT, STEP_KIND_COUNT };
 
-/** "compute", "collective", "input". */
+/** "compute", "collective", "input", "repeat". */
 extern const char *const step_kind_names[];
 
 /** A queue of a rank: one CUDA stream, one communicator, one thread, one simulated actor. */
@@ -105,6 +105,7 @@ struct step {
     enum lane lane;
     enum step_role role;
     int32_t stage; /**< of the ranks that run it; of COLLECTIVE_SEND, those that send */
+    int32_t times; /**< how often a repeat runs it; 0: once, without one.  Predictions only */
     int32_t dep_begin, dep_end; /**< half-open range in schedule.dep; set by schedule_add() */
     char name[88];
     union {
@@ -139,6 +140,10 @@ struct step {
             int32_t images; /**< to decode and copy */
             int64_t bytes;  /**< of the decoded batch */
         } input;
+        struct {
+            int32_t since; /**< an earlier step of the lane: what follows it up to here repeats */
+            int32_t times; /**< how often */
+        } repeat;          /**< lasts as long as so many more runs of the lane, waiting included */
     };
 };
 
@@ -147,6 +152,7 @@ struct step_turn {
     int32_t lane, other;        /**< stage * LANE_COUNT + lane, and that of the receiver, or -1 */
     int32_t dep_begin, dep_end; /**< of the step */
     int32_t like;               /**< of a collective: schedule_first_like() */
+    bool repeats;               /**< it is a STEP_REPEAT */
 };
 
 /** Read freely; write only through the functions below. */
@@ -237,6 +243,13 @@ int32_t schedule_stages(const struct schedule *schedule);
 
 /** The stage of @rank. */
 int32_t schedule_stage(const struct schedule *schedule, int32_t rank);
+
+/** How often a step runs that is there once. */
+int32_t step_runs(const struct step *step);
+
+/** Append, on each lane that runs steps of schedule->stage from step @first on, but for those
+ * between stages, a repeat of @times. */
+void schedule_add_repeats(struct schedule *schedule, int32_t first, int32_t times);
 
 /** The lane on which ranks of @stage run @step; LANE_COUNT: they do not. */
 enum lane step_lane(const struct step *step, int32_t stage);

@@ -24,6 +24,10 @@ static void print_what(struct text *out, const struct step *step)
         if (step->collective.chunks > 1)
             text_add(out, " in %" PRId32 " chunks", step->collective.chunks);
         break;
+    case STEP_REPEAT:
+        text_add(out, "%" PRId32 " times what follows step %" PRId32, step->repeat.times,
+                 step->repeat.since);
+        break;
     default:
         text_add(out, "%" PRId32 " images, %" PRId64 " B", step->input.images, step->input.bytes);
     }
@@ -81,9 +85,9 @@ struct shown_step {
     int32_t id;
     const char *name, *lane;
     enum step_kind kind;
-    const struct step *staged, *sent;                /* of a pipeline, else NULL */
-    const struct step *compute, *collective, *input; /* of its kind, the others NULL */
-    const struct dep *dep;                           /* (deps) */
+    const struct step *staged, *sent;                         /* of a pipeline, else NULL */
+    const struct step *compute, *collective, *input, *repeat; /* of its kind, the others NULL */
+    const struct dep *dep;                                    /* (deps) */
     int32_t deps;
 };
 
@@ -143,6 +147,12 @@ static const struct answer_column sent_rows[] = {
 };
 static const struct answer_columns sent_columns = COLUMNS(NULL, sent_rows);
 
+static const struct answer_column repeat_rows[] = {
+    COLUMN("since", repeat.since, .help = "the step behind which what it repeats begins"),
+    COLUMN("times", repeat.times, .help = "how often more that runs"),
+};
+static const struct answer_columns repeat_columns = COLUMNS(NULL, repeat_rows);
+
 static const struct answer_column input_rows[] = {
     COLUMN("images", input.images, .help = "to decode and copy"),
     COLUMN("bytes", input.bytes, .help = "decoded images"),
@@ -156,12 +166,13 @@ static const struct answer_column step_rows[] = {
     COLUMN("name", name, .help = "what it does"),
     COLUMN("lane", lane,
            .help = "compute, row, column or input: steps of a lane run one at a time"),
-    COLUMN("kind", kind, .words = step_kind_names, .help = "compute, collective or input"),
+    COLUMN("kind", kind, .words = step_kind_names, .help = "compute, collective, input or repeat"),
     COLUMN_OPTIONAL(staged, &staged_columns),
     COLUMN_OPTIONAL(sent, &sent_columns),
     COLUMN_OPTIONAL(compute, &compute_columns),
     COLUMN_OPTIONAL(collective, &collective_columns),
     COLUMN_OPTIONAL(input, &input_columns),
+    COLUMN_OPTIONAL(repeat, &repeat_columns),
     COLUMN_ITEMS("after", dep, deps, .table = &dep_columns),
 };
 static const struct answer_columns step_columns = COLUMNS(NULL, step_rows);
@@ -190,6 +201,7 @@ static struct shown_step shown(const struct schedule *schedule, const char *cons
         .compute = step->kind == STEP_COMPUTE ? step : NULL,
         .collective = step->kind == STEP_COLLECTIVE ? step : NULL,
         .input = step->kind == STEP_INPUT ? step : NULL,
+        .repeat = step->kind == STEP_REPEAT ? step : NULL,
         .dep = schedule->dep + step->dep_begin,
         .deps = step->dep_end - step->dep_begin,
     };

@@ -80,6 +80,8 @@ static void add_steps(struct workload *workload, const struct run *run,
     workload->stage = base_alloc(steps, sizeof(*workload->stage));
     workload->to = base_alloc(steps, sizeof(*workload->to));
     workload->seconds = base_alloc(steps, sizeof(*workload->seconds));
+    workload->since = base_alloc(steps, sizeof(*workload->since));
+    workload->again = base_alloc(steps, sizeof(*workload->again));
     workload->bytes = base_alloc(steps, sizeof(*workload->bytes));
     workload->program = base_alloc(steps, sizeof(*workload->program));
     workload->dep_end = base_alloc(steps, sizeof(*workload->dep_end));
@@ -96,6 +98,8 @@ static void add_steps(struct workload *workload, const struct run *run,
         workload->seconds[i] = together ? run_nccl(run, step).seconds
                                : sends  ? 0
                                         : run_local_seconds(run, step);
+        workload->since[i] = step->kind == STEP_REPEAT ? step->repeat.since : -1;
+        workload->again[i] = step->kind == STEP_REPEAT ? step->repeat.times : 0;
         workload->bytes[i] = sends ? (double)step->collective.bytes : 0;
         workload->dep_end[i] = step->dep_end;
     }
@@ -153,10 +157,10 @@ enum lane workload_lane(const struct workload *workload, int32_t class, int32_t 
 void workload_release(struct workload *workload)
 {
     traffic_release(&workload->traffic);
-    void *const owned[] = {workload->grain, workload->member,  workload->lane,
-                           workload->stage, workload->to,      workload->seconds,
-                           workload->bytes, workload->program, workload->dep_end,
-                           workload->dep,   workload->distance};
+    void *const owned[] = {
+        workload->grain,    workload->member, workload->lane,    workload->stage,   workload->to,
+        workload->seconds,  workload->bytes,  workload->program, workload->dep_end, workload->dep,
+        workload->distance, workload->since,  workload->again};
     for (size_t i = 0; i < ARRAY_SIZE(owned); i++)
         free(owned[i]);
     *workload = (struct workload){0};
@@ -224,6 +228,9 @@ static const struct answer_column workload_rows[] = {
     COLUMN_ITEMS("steps.stage", stage, steps, .help = "whose ranks run it"),
     COLUMN_ITEMS("steps.to", to, steps, .help = "stage that receives what it sends; -1: none"),
     COLUMN_ITEMS("steps.seconds", seconds, steps, .help = "of a step that no message decides"),
+    COLUMN_ITEMS("steps.since", since, steps,
+                 .help = "step of its lane behind which what it repeats begins; -1: nothing"),
+    COLUMN_ITEMS("steps.again", again, steps, .help = "how often it repeats that"),
     COLUMN_ITEMS("steps.bytes", bytes, steps, .help = "vector of a collective"),
     COLUMN_ITEMS("steps.program", program, steps, .help = "of a collective; -1: none"),
     COLUMN_ITEMS("steps.dep_end", dep_end, steps, .help = "end of its part of `deps`"),
@@ -304,7 +311,9 @@ static bool workload_check(const struct workload *s)
            within(s->member, s->classes, 0, s->ranks - 1) && s->lane && s->seconds && s->bytes &&
            s->stages > 0 && s->ranks % s->stages == 0 && s->stage && s->to &&
            within(s->stage, s->steps, 0, s->stages - 1) &&
-           within(s->to, s->steps, -1, s->stages - 1) && s->program && s->dep_end &&
+           within(s->to, s->steps, -1, s->stages - 1) && s->since && s->again &&
+           within(s->since, s->steps, -1, s->steps - 1) &&
+           within(s->again, s->steps, 0, INT32_MAX) && s->program && s->dep_end &&
            within(s->lane, s->steps, 0, LANE_COUNT - 1) &&
            within(s->program, s->steps, -1, s->traffic.program_count - 1) &&
            ascend(s->dep_end, s->steps, s->deps) && (!s->deps || (s->dep && s->distance)) &&

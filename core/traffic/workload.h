@@ -53,6 +53,8 @@ struct workload {
     int32_t *to;      /**< (steps) the stage that receives what it sends, or -1 */
     double *seconds;  /**< (steps) of a local step, or of a collective without a program, which
                            begins on all ranks together [s] */
+    int32_t *since;   /**< (steps) the step behind which what it repeats begins, or -1 */
+    int32_t *again;   /**< (steps) how often it repeats that */
     double *bytes;    /**< (steps) of a collective */
     int32_t *program; /**< (steps) index of its first channel, or -1 */
     int32_t

@@ -66,6 +66,21 @@ class Pipeline(support.Case):
             self.assertAlmostEqual(full["step_s"] / folded["step_s"], 1, delta=1e-9, msg=mesh)
             self.assertGreater(closed["step"]["bubble_s"], 0)
 
+    def test_alike_micro_batches_are_walked_once(self):
+        """Of 24 the closed form and the folded simulator have some, and repeat them; full has all: equal in each part."""
+        for words in (("pipeline=4",), ("pipeline=4", "chunks=3"), ("pipeline=2", "tensor=4"),
+                      ("pipeline=null", "sharding=3"), ("pipeline=null", "recompute=full")):
+            sets = [f"--set=parallel.{word}" for word in words]
+            sets += ["--set=training.phases.0.batch_per_device=24", "--set=allreduce.overlap=backward"]
+            few, folded, all_of_them = (self.predicted(*how, *sets) for how in (
+                ("-banalytic",), ("-bsim",), ("-bsim", "--grain=full")))
+            for found in (few, folded):
+                for key, value in all_of_them["step"].items():
+                    if isinstance(value, float):
+                        self.assertAlmostEqual(found["step"][key], value, delta=1e-3 * all_of_them["step_s"], msg=(words, key))
+            self.assertAlmostEqual(folded["step_s"] / all_of_them["step_s"], 1, delta=1e-9, msg=words)
+            self.assertNotEqual(folded["schedule_hash"], all_of_them["schedule_hash"])
+
     def test_a_baseline_has_rounds_of_chunks_and_nodes_for_its_passes(self):
         """5 replicas of 4 stages share 48 samples: 10 each, of which 12 are whole rounds."""
         found = self.predicted("-banalytic", "--set=parallel.chunks=3", "--set=cluster.nodes=24", "--set=baseline.nodes=20",

@@ -19,7 +19,7 @@ static int32_t throw_below(struct dice *dice, int32_t limit)
 
 static struct step random_step(struct dice *dice)
 {
-    struct step step = {.kind = throw_below(dice, STEP_KIND_COUNT), .name = "anything"};
+    struct step step = {.kind = throw_below(dice, STEP_REPEAT), .name = "anything"};
     switch (step.kind) {
     case STEP_COMPUTE:
         step.lane = LANE_COMPUTE;
@@ -127,6 +127,10 @@ TEST(refuses_dependencies_that_cannot_be)
 TEST(refuses_unknown_words)
 {
     refuses_step((struct step){.kind = STEP_KIND_COUNT}, "unknown kind");
+    refuses_step((struct step){.kind = STEP_REPEAT, .repeat = {0, 0}}, "repeats nothing");
+    refuses_step((struct step){.kind = STEP_REPEAT, .repeat = {1, 1}}, "repeats nothing");
+    refuses_step((struct step){.kind = STEP_REPEAT, .lane = LANE_ROW, .repeat = {0, 1}},
+                 "repeats nothing");
     refuses_step((struct step){.lane = LANE_COUNT}, "unknown lane");
     refuses_step(COMPUTE(.op = COMPUTE_OP_COUNT), "unknown compute operation");
     refuses_step(COMPUTE(.layer_op = LAYER_OP_COUNT), "unknown layer operation");
