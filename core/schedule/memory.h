@@ -10,15 +10,15 @@
  * values, and the images read ahead.  Fused attention keeps its weights of all positions, flash
  * attention none.  What enters layers that ranks share is kept whole.  The loss of words is
  * computed in fp32: scores and their gradients are there once more (Megatron-LM,
- * vocab_parallel_cross_entropy; fits layouts of one node, experiments/08_language_models).  Where
- * the optimizer is sharded, a rank keeps its part of that state alone, and of the masters if there
- * is a copy to compute with; those of biases and batch norm, which every rank then keeps, are left
- * out.  With parallel.sharding 2 it keeps its part of the gradients, too, beside those of two
- * groups of layers, which are computed and sent; with 3 its part of the weights, of both types,
- * beside those of the two groups that are gathered and those that other layers use.  A GPU that
- * crops pictures itself also keeps some of them before that, which need more room if it decodes
- * JPEG files; a CPU keeps none.  The workspace of libraries does not follow from shapes; callers
- * add it.  The libraries' code and buffers of communication are not included.
+ * vocab_parallel_cross_entropy).  Where the optimizer is sharded, a rank keeps its part of that
+ * state alone, and of the masters if there is a copy to compute with; those of biases and batch
+ * norm, which every rank then keeps, are left out.  With parallel.sharding 2 it keeps its part of
+ * the gradients, too, beside those of two groups of layers, which are computed and sent; with 3 its
+ * part of the weights, of both types, beside those of the two groups that are gathered and those
+ * that other layers use.  A GPU that crops pictures itself also keeps some of them before that,
+ * which need more room if it decodes JPEG files; a CPU keeps none.  The workspace of libraries does
+ * not follow from shapes; callers add it.  The libraries' code and buffers of communication are not
+ * included.
  */
 
 #include "core/scenario/scenario.h"
