@@ -213,7 +213,7 @@ int32_t step_runs(const struct step *step)
 
 void schedule_add_repeats(struct schedule *schedule, int32_t first, int32_t times)
 {
-    int32_t since[LANE_SEND], end = schedule->step_count;
+    int32_t since[LANE_SEND] = {0}, end = schedule->step_count;
     bool any[LANE_SEND] = {false};
     for (int32_t id = 0; id < end; id++) {
         struct step *step = &schedule->step[id];
@@ -229,9 +229,8 @@ void schedule_add_repeats(struct schedule *schedule, int32_t first, int32_t time
             any[step->lane] = true;
     }
     for (enum lane lane = 0; lane < LANE_SEND; lane++) {
-        struct step step = {.kind = STEP_REPEAT,
-                            .lane = lane,
-                            .repeat = {.since = any[lane] ? since[lane] : -1, .times = times}};
+        struct step step = {
+            .kind = STEP_REPEAT, .lane = lane, .repeat = {.since = since[lane], .times = times}};
         snprintf(step.name, sizeof(step.name), "%d more", times);
         if (any[lane])
             schedule_add(schedule, step, NULL, 0);
