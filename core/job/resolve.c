@@ -585,40 +585,6 @@ int64_t resolved_fitting_part(int64_t batch, int64_t most)
     return batch / parts;
 }
 
-static void check_memory(struct question *q, int32_t index, int64_t devices, int64_t most)
-{
-    const struct scenario *s = q->scenario;
-    const struct device *device = platform_device(q->platform);
-    const struct scenario_phase *phase =
-        (const struct scenario_phase *)s->training.phase.item + index;
-    int64_t batch = phase_batch(s, phase, devices), micro = phase_micro_batch(s, batch);
-    if (q->faults || micro <= most)
-        return;
-    AUTOFREE char *key = base_format("training.phases.%d.%s", index,
-                                     phase->global_batch ? "global_batch" : "batch_per_device");
-    int64_t part = most ? resolved_fitting_part(batch, most) : 0;
-    AUTOFREE char *parts =
-        most == 0 || 4 * part < most ? base_copy("")
-        : phase_passes(s) == 1
-            ? base_format("; in parts: training.micro_batch=%lld", (long long)part)
-        : phase->global_batch
-            ? base_format("; in more passes: training.accumulate=%lld", (long long)(batch / part))
-            : base_format("; in more passes: batch_per_device: %lld, training.accumulate: %lld",
-                          (long long)part, (long long)(batch / part));
-    if (most == 0)
-        blame(q, EXIT_DATA, key,
-              "%s does not fit the %s of %s, even with one %s; 'foretrain predict "
-              "--ignore-memory' predicts it all the same",
-              q->model->name, unit_text(UNIT_BYTES, device->memory.value), device->name,
-              model_inputs(q->model, 1));
-    else
-        blame(q, EXIT_DATA, key,
-              "%lld %s at once do not fit the %s of %s, at most %lld do%s; 'foretrain predict "
-              "--ignore-memory' predicts them all the same",
-              (long long)micro, model_inputs(q->model, micro),
-              unit_text(UNIT_BYTES, device->memory.value), device->name, (long long)most, parts);
-}
-
 /* ---- all phases ---- */
 
 /* Check batches and target of all phases. */
@@ -630,13 +596,6 @@ static void resolving_check_phases(struct question *q, const struct resolved *re
     check_interval(q, "training.checkpoint.every", q->scenario->training.checkpoint.every,
                    resolved);
     check_target(q, extent_devices(resolved->cluster));
-}
-
-/* Check that the batches fit the memory of a device. */
-static void resolving_check_memory(struct question *q, const struct resolved *resolved)
-{
-    for (int32_t i = 0; i < q->scenario->training.phase.count; i++)
-        check_memory(q, i, extent_replicas(resolved->phase[i]), resolved->most_images);
 }
 
 /* ---- all together ---- */
@@ -719,6 +678,101 @@ static int64_t find_most_images(const struct question *q, const struct resolved 
     const struct memory_case of = {
         q->model, q->scenario, device->merges, resolved->shards, find_micros(q, resolved), 1};
     return memory_largest_batch(&of, workspace, 0, (int64_t)device->memory.value);
+}
+
+/* Whether what @q asks may be with that stage of sharding. */
+static bool may_shard(const struct question *q, int32_t stage)
+{
+    const struct scenario *s = q->scenario;
+    enum algorithm algorithm = (enum algorithm)s->allreduce.algorithm;
+    bool opens = algorithm == ALGORITHM_RING || algorithm == ALGORITHM_TORUS2D ||
+                 algorithm == ALGORITHM_NCCL;
+    return opens && !s->allreduce.channels && !s->training.sharded &&
+           s->training.optimizer != OPTIMIZER_ADAFACTOR &&
+           (stage < 2 || (s->parallel.pipeline < 2 && s->allreduce.overlap != OVERLAP_NONE));
+}
+
+/* The least that makes a pass of one fit the memory, as --set takes it, or NULL; the caller frees
+ * it. */
+static char *find_way(const struct question *q, const struct resolved *resolved)
+{
+    static const struct {
+        int32_t sharding; /* 0: as it is */
+        enum recompute recompute;
+        const char *set;
+    } way[] = {
+        {0, RECOMPUTE_SELECTIVE, "parallel.recompute=selective"},
+        {1, RECOMPUTE_NONE, "parallel.sharding=1"},
+        {0, RECOMPUTE_FULL, "parallel.recompute=full"},
+        {1, RECOMPUTE_FULL, "parallel.sharding=1 --set parallel.recompute=full"},
+        {3, RECOMPUTE_NONE, "parallel.sharding=3"},
+        {3, RECOMPUTE_FULL, "parallel.sharding=3 --set parallel.recompute=full"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(way); i++) {
+        struct scenario other = *q->scenario;
+        struct question asked = *q;
+        struct resolved result = *resolved;
+        int32_t recompute = (int32_t)way[i].recompute;
+        if ((way[i].sharding && !may_shard(q, way[i].sharding)) ||
+            (way[i].sharding && way[i].sharding <= scenario_sharding(q->scenario)) ||
+            recompute < other.parallel.recompute)
+            continue;
+        if (way[i].sharding)
+            other.parallel.sharding = way[i].sharding;
+        other.parallel.recompute = recompute;
+        asked.scenario = &other;
+        result.shards = find_shards(&asked, resolved);
+        if (find_most_images(&asked, &result) > 0)
+            return base_copy(way[i].set);
+    }
+    return NULL;
+}
+
+static void check_memory(struct question *q, int32_t index, int64_t devices,
+                         const struct resolved *resolved)
+{
+    int64_t most = resolved->most_images;
+    const struct scenario *s = q->scenario;
+    const struct device *device = platform_device(q->platform);
+    const struct scenario_phase *phase =
+        (const struct scenario_phase *)s->training.phase.item + index;
+    int64_t batch = phase_batch(s, phase, devices), micro = phase_micro_batch(s, batch);
+    if (q->faults || micro <= most)
+        return;
+    AUTOFREE char *key = base_format("training.phases.%d.%s", index,
+                                     phase->global_batch ? "global_batch" : "batch_per_device");
+    int64_t part = most ? resolved_fitting_part(batch, most) : 0;
+    AUTOFREE char *parts =
+        most == 0 || 4 * part < most ? base_copy("")
+        : phase_passes(s) == 1
+            ? base_format("; in parts: training.micro_batch=%lld", (long long)part)
+        : phase->global_batch
+            ? base_format("; in more passes: training.accumulate=%lld", (long long)(batch / part))
+            : base_format("; in more passes: batch_per_device: %lld, training.accumulate: %lld",
+                          (long long)part, (long long)(batch / part));
+    AUTOFREE char *way = most == 0 ? find_way(q, resolved) : NULL;
+    if (most == 0)
+        blame(q, EXIT_DATA, key,
+              "%s does not fit the %s of %s, even with one %s%s%s; 'foretrain predict "
+              "--ignore-memory' predicts it all the same",
+              q->model->name, unit_text(UNIT_BYTES, device->memory.value), device->name,
+              model_inputs(q->model, 1),
+              way ? "; it does with --set "
+                  : "; parallel.pipeline gives devices a part of its layers each",
+              way ? way : "");
+    else
+        blame(q, EXIT_DATA, key,
+              "%lld %s at once do not fit the %s of %s, at most %lld do%s; 'foretrain predict "
+              "--ignore-memory' predicts them all the same",
+              (long long)micro, model_inputs(q->model, micro),
+              unit_text(UNIT_BYTES, device->memory.value), device->name, (long long)most, parts);
+}
+
+/* Check that the batches fit the memory of a device. */
+static void resolving_check_memory(struct question *q, const struct resolved *resolved)
+{
+    for (int32_t i = 0; i < q->scenario->training.phase.count; i++)
+        check_memory(q, i, extent_replicas(resolved->phase[i]), resolved);
 }
 
 static struct noise find_noise(const struct scenario *s, const struct device *device)

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Networks that are files: the same as ours, counted by hand, checked, trained or refused."""
 import os
+import re
 import subprocess
 import unittest
 
@@ -239,6 +240,18 @@ class Networks(support.Case):
     def test_what_never_fits_has_no_more_passes_to_advise(self):
         job = self.write("job.yaml", TRAINED % "llama-3-405b, sequence: 1024")
         self.assertIn("even with one sample", self.refused(65, "predict", job, "--set=training.accumulate=2"))
+
+    def test_a_refusal_for_memory_names_what_would_fit(self):
+        job = self.write("job.yaml", TRAINED.replace("t1-torus", "dgx-h200").replace("dataset: {source: procedural, train_images: 12}",
+                         "optimizer: {name: adamw}").replace("epochs: 1, global_batch: 4", "tokens: 1T, global_batch: 16, micro_batch: 1")
+                         % "llama-3-70b, sequence: 8192" + "parallel: {tensor: 8, pipeline: 2, sharding: 1}\n")
+        sets = ("--set=cluster.nodes=16", "-banalytic")
+        said = self.refused(65, "predict", job, *sets)
+        found = re.search("it does with --set ([^;]*);", said)
+        self.assertTrue(found, said)
+        answer("predict", job, *sets, f"--set={found[1]}")
+        self.assertIn("parallel.pipeline gives devices a part", self.refused(65, "predict", job, *sets, "--set=parallel=null",
+                                                                         "--set=training.phases.0.global_batch=128"))
 
     def test_devices_keep_shards_of_gradients_and_weights(self):
         """The simulator says what the closed form does; a shard takes less memory; refusals say where and why."""
