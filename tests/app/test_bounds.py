@@ -150,7 +150,7 @@ class Bounds(Case):
                              ("allreduce.bucket=1e-3B", "use at least 5112 B"),
                              ("training.micro_batch=1", "use parts of at least")):
             with self.subTest(value):
-                more = ["--batch", "8000"] if "micro" in value else []
+                more = ["--batch", "8000", "--grain", "full"] if "micro" in value else []
                 self.assertIn(where, self.refused(65, "predict", self.job, "--set", value, *more))
 
     def test_an_evaluation_after_each_step_is_predicted(self):
