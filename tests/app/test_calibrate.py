@@ -18,7 +18,7 @@ import support
 RUNS = support.ROOT / "experiments" / "02_published_runs" / "single_node.csv"
 PROFILES = support.ROOT / "platforms" / "software"
 # Beside those that are calibrated: those that extend another.
-BY_HAND = {"mxnet-2018-11", "pytorch-mlperf"}
+BY_HAND = {"megatron-2022", "mxnet-2018-11", "pytorch-flash", "pytorch-mlperf"}
 
 WITHOUT_GSL = not support.has_gsl()
 
