@@ -97,7 +97,7 @@ USUAL = (
     ("B200", False, 8, "NVLink5", 1800, 8, 400),
     ("L40S", True, 0, "PCIe4", 64, 2, 200),
     ("L40", True, 0, "PCIe4", 64, 1, 200),
-    *((family, True, 0, "PCIe4", 64, 0, 0) for family in ("A40", "A10G", "A5000", "L4", "RTX4090")))
+    *((family, True, 0, "PCIe4", 64, 0, 0) for family in ("A40", "A10G", "A5000", "L4", "RTX3090", "RTX4090")))
 
 # Whether NVLink, NCCL's figure over the data sheet's of the same link, B/s of PCIe in one direction, the PCIe beside
 # it, and the source of the figure.
@@ -125,8 +125,8 @@ DEVICES = (
     ("A100", "", "", 0, "a100-sxm4-80gb"), ("A30", "", "", 0, "a30"), ("H100", "PCIe", "", 0, "h100-pcie-80gb"),
     ("H100", "", "", 0, "h100-sxm5-80gb"), ("H200", "", "", 0, "h200-sxm-141gb"), ("L40S", "", "", 0, "l40s"),
     ("L40", "", "", 0, "l40"), ("L4", "", "", 0, "l4"), ("A40", "", "", 0, "a40"), ("A10G", "", "", 0, "a10g"),
-    ("A5000", "", "", 0, "a5000"), ("RTX4090", "", "", 0, "rtx-4090"), ("P100", "", "", 0, "p100-sxm2-16gb"),
-    ("P40", "", "", 0, "p40"))
+    ("A5000", "", "", 0, "a5000"), ("RTX3090", "", "", 0, "rtx-3090"), ("RTX4090", "", "", 0, "rtx-4090"),
+    ("P100", "", "", 0, "p100-sxm2-16gb"), ("P40", "", "", 0, "p40"))
 
 ROUNDS = (4.0, 3.1, 3.0, 2.1, 2.0, 1.1, 1.0, 0.7, 0.6, 0.5)
 

@@ -751,6 +751,12 @@ static struct layout find_layout(const struct software_fit *c, const char *softw
     return layout;
 }
 
+/* GeForce cards run above the clock of their data sheets: they say nothing of other devices. */
+static bool is_geforce(const char *device)
+{
+    return !strncmp(device, "rtx-", 4);
+}
+
 /* What a device without runs is given: as the devices that have some under @software, if it is none
  * of MLPerf's and there are two or more, else as all of MLPerf's. */
 static double fallback_efficiency(const struct software_fit *c, const char *software, bool *own)
@@ -758,7 +764,7 @@ static double fallback_efficiency(const struct software_fit *c, const char *soft
     double product = 0;
     int32_t count = 0;
     for (int32_t i = 0; i < c->groups && strncmp(software, "mlperf-", 7); i++) {
-        bool same = !strcmp(c->group[i].software, software);
+        bool same = !strcmp(c->group[i].software, software) && !is_geforce(c->group[i].device);
         product += same ? log(c->group[i].efficiency) : 0;
         count += same;
     }
@@ -819,6 +825,8 @@ static void add_kinds(struct text *out, const struct software *known)
                              "%.4g us", 1e6 * launch->value);
     if (known->tf32)
         field_write_line(out, 0, "tf32", tf32_names[known->tf32]);
+    if (known->loss)
+        field_write_line(out, 0, "loss", loss_names[known->loss]);
     if (!known->kinds.count)
         return;
     text_add(out, "kinds:\n  source: ");

@@ -61,6 +61,8 @@ static const struct field_table fit_table =
 static const char *const kind_types[] = {"all", "fp32", "fp16", "bf16", NULL};
 static_assert(ARRAY_SIZE(kind_types) == DTYPE_COUNT + 2, "one per type, and one for all");
 
+const char *const loss_names[] = {"fused", "unfused", NULL};
+
 const char *const tf32_names[] = {"none", "convolutions", "all", NULL};
 static_assert(ARRAY_SIZE(tf32_names) == TF32_COUNT + 1, "a word each");
 
@@ -135,6 +137,10 @@ static const struct field software_rows[] = {
     ROW("epilogues", software, epilogues, "false",
         "whether activations, dropout and adds of transformers are part of the kernel before them",
         .kind = FIELD_BOOLEAN),
+    ROW("loss", software, loss, "fused",
+        "fused: the loss reads the scores, writes and reads probabilities; unfused: in fp32, an "
+        "operation at a time",
+        .kind = FIELD_WORD, .words = loss_names),
     ROW("tf32", software, tf32, "none",
         "what it computes in tf32 where a job says fp32 and the device has peak.tf32",
         .kind = FIELD_WORD, .words = tf32_names),
@@ -298,7 +304,8 @@ void software_apply(const struct software *software, struct device *device)
     device->fusion = find_fusion(fit->fusion, device->fusion);
     device->small_fusion = find_fusion(fit->small_fusion, device->fusion);
     device->small_batch = fit->small_batch;
-    device->merges = (struct merges){(enum attention)software->attention, software->epilogues};
+    device->merges = (struct merges){(enum attention)software->attention, software->epilogues,
+                                     software->loss == LOSS_UNFUSED};
     software_rate(software, device);
     device_forget(device); /* measurements do not apply to other software */
 }

@@ -63,12 +63,19 @@ struct software {
     double kinds_residual;   /**< relative deviation of a network, all of whose kinds are known */
     int32_t attention;       /**< enum attention */
     bool epilogues;         /**< activations, dropout and adds are part of the kernel before them */
+    int32_t loss;           /**< enum software_loss */
     int32_t tf32;           /**< enum tf32: what it computes in tf32 when told fp32 */
     char *without_layout;   /**< profile of networks without one: see model_has_layout(); NULL:
                                  this one */
     struct field_list fits; /**< struct software_efficiency */
     struct software_efficiency rest; /**< for devices not in the list; its `device` is NULL */
 };
+
+/** How the loss of a classification is computed. */
+enum software_loss { LOSS_FUSED, LOSS_UNFUSED };
+
+/** "fused", "unfused"; NULL-terminated. */
+extern const char *const loss_names[];
 
 /** What is computed in tf32 where a job says fp32 and the device can. */
 enum tf32 { TF32_NONE, TF32_CONVOLUTIONS, TF32_ALL, TF32_COUNT };

@@ -96,6 +96,7 @@ extern const char *const attention_names[];
 struct merges {
     enum attention attention;
     bool epilogues; /**< activations, dropout and adds are part of the kernel before them */
+    bool passes;    /**< the loss is computed in fp32, operation by operation */
 };
 
 /** What a layer is to attention, for devices that compute it. */

@@ -151,6 +151,20 @@ TEST(weights_are_read_once_per_batch)
     assert_int_equal(weights, 2 * model_parameters(model));
 }
 
+/* Of 1000 classes an image: three passes in fp16, or seven in fp32 and a copy there and back. */
+TEST(the_loss_moves_what_the_software_needs)
+{
+    struct scenario scenario = example_scenario();
+    OWN(model) *model = network("resnet50", 224);
+    struct iteration it = example_iteration(model, &scenario);
+    OWN(schedule) *fused = iteration_build(&it);
+    int64_t scores = it.batch * 1000;
+    assert_int_equal(sum_bytes(fused, COMPUTE_LOSS), scores * 3 * 2);
+    it.merges.passes = true;
+    OWN(schedule) *unfused = iteration_build(&it);
+    assert_int_equal(sum_bytes(unfused, COMPUTE_LOSS), scores * (7 * 4 + 2 * 6));
+}
+
 /* 25,557,032 parameters: LARS reads weight and gradient twice and the momentum, and writes weight,
  * momentum and the fp16 copy: 4 * 5 + 2 * 3 bytes each. */
 TEST(the_optimizer_moves_what_is_written_down)

@@ -157,7 +157,7 @@ TEST(keeps_what_backward_of_a_transformer_reads)
     OWN(model) *one = network_open(NULL, "gpt2", 0, 2, &(struct transformer){.layers = 1}, NULL);
     OWN(model) *two = network_open(NULL, "gpt2", 0, 2, &(struct transformer){.layers = 2}, NULL);
     for (enum attention kind = 0; kind < ATTENTION_COUNT; kind++) {
-        struct memory_case less = {one, &scenario, {kind, false}, 1, 3, 3}, more = less;
+        struct memory_case less = {one, &scenario, {kind, false, false}, 1, 3, 3}, more = less;
         more.model = two;
         assert_int_equal(memory_plan(&more).activations - memory_plan(&less).activations,
                          3 * (34 * values + weight_bytes[kind] * weights));
