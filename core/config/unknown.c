@@ -65,6 +65,7 @@ static char *write_number(struct number number, double value)
         const char *unit;
     } forms[] = {
         [UNIT_NONE] = {1, ""},
+        [UNIT_AMOUNT] = {1, ""},
         [UNIT_FRACTION] = {1, ""},
         [UNIT_BYTES] = {1, " B"},
         [UNIT_BYTES_PER_SECOND] = {1, " B/s"},

@@ -76,6 +76,7 @@ TEST(numbers_keep_what_they_measure)
     is_number("a: {low: 1 MiB, high: 3 MiB}", NAN, UNIT_BYTES, 2 << 20);
     is_number("a: {low: 2 %, high: 0.04}", NAN, UNIT_FRACTION, 0.03);
     is_number("a: {low: 5 epochs, high: 6 epochs}", NAN, UNIT_EPOCHS, 5.5);
+    is_number("a: {low: 10T, high: 20T}", NAN, UNIT_AMOUNT, 15e12);
     is_number("a: {low: 300 images/s, high: 500 images/s}", NAN, UNIT_IMAGES_PER_SECOND, 400);
 }
 
