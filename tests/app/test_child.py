@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """foretrain-sim may die in any way: the user sees one line."""
+import contextlib
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -112,22 +112,24 @@ class Child(support.Case):
         self.assertRegex(said, r"error:\x1b\[0m interrupted while simulating phase 1 of .*v1-1088.yaml\r\n$")
 
     def on_terminal(self, until, *words, job=None, **environment):
-        """What `predict` prints on a terminal, on which Ctrl-C comes after @until; with its code."""
-        pid, terminal = pty.fork()
-        if pid == 0:
-            os.execve(PROGRAM, [PROGRAM, "predict", str(job or self.job), "-bsim", *words],
-                      {**os.environ, "TERM": "xterm", **environment})
-        said, typed = "", False
-        try:
-            while part := os.read(terminal, 4096):
-                said += part.decode()
-                if not typed and re.search(until, said):
-                    os.write(terminal, b"\3")
-                    typed = True
-        except OSError:  # the other end is closed
-            pass
-        os.close(terminal)
-        return said, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        """What `predict` prints on a terminal, all of it interrupted after @until; with its code.
+
+        The program does not lead the terminal's session: when a leader exits, Linux drops what is not yet read.
+        """
+        ours, theirs = os.openpty()
+        with subprocess.Popen([PROGRAM, "predict", str(job or self.job), "-bsim", *words], stdin=theirs, stdout=theirs,
+                              stderr=theirs, env={**os.environ, "TERM": "xterm", **environment},
+                              process_group=0) as process:
+            os.close(theirs)
+            said, interrupted = "", False
+            with contextlib.suppress(OSError):  # the other end is closed
+                while part := os.read(ours, 4096):
+                    said += part.decode()
+                    if not interrupted and re.search(until, said):
+                        os.killpg(process.pid, signal.SIGINT)
+                        interrupted = True
+        os.close(ours)
+        return said, process.returncode
 
     def wait_for(self, condition):
         """As long as only what hangs takes."""
