@@ -67,7 +67,8 @@ static int32_t last_value(const struct schedule *schedule, const struct iteratio
 static int32_t awaited(const struct schedule *schedule, const struct iteration *it)
 {
     int32_t id = schedule->step_count - 1;
-    while (id >= it->task.first && schedule->step[id].lane == LANE_ROW)
+    while (id >= it->task.first && schedule->step[id].lane != LANE_TENSOR &&
+           schedule->step[id].kind == STEP_COLLECTIVE)
         id--;
     if (id < it->task.first)
         return it->task.arrived;

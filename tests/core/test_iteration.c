@@ -477,6 +477,32 @@ TEST(ranks_that_share_layers_exchange_their_values)
     }
 }
 
+/* Also where weights are gathered in between. */
+TEST(what_reads_an_exchanged_value_waits_for_it)
+{
+    struct scenario scenario = example_scenario();
+    scenario.training.optimizer = OPTIMIZER_ADAMW;
+    scenario.parallel.sharding = 3;
+    const struct transformer keys = {.tensor = 4};
+    OWN(model) *part = network_open(NULL, "gpt2", 224, 1000, &keys, NULL);
+    struct iteration it = example_iteration(part, &scenario);
+    it.grid = (struct grid){.columns = 2, .rows = 2, .tensor = 4};
+    it.batch = it.micro_batch = 2;
+    it.bucket = 1 << 20;
+    OWN(schedule) *schedule = iteration_build(&it);
+    int32_t exchange = -1, behind = 0;
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        if (schedule->step[id].lane == LANE_TENSOR)
+            exchange = id;
+        if (schedule->step[id].kind != STEP_COMPUTE || exchange < 0)
+            continue;
+        assert_true(depends(schedule, id, exchange, 0));
+        behind += schedule->step[id - 1].lane == LANE_ROW;
+        exchange = -1;
+    }
+    assert_true(behind > 0);
+}
+
 /* Full: a block's layers and two of its four exchanges more; selective: products, softmax, dropout.
  * Source: Korthikanti et al. 2022. */
 TEST(layers_that_are_not_kept_run_again)
