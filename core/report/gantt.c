@@ -8,8 +8,9 @@
 #include "core/base/unit.h"
 
 enum {
-    LABEL = 12,  /* "bucket 123", and two columns before it */
-    FIGURE = 12, /* "123.45 ms" */
+    LABEL = 12,   /* "bucket 123", and two columns before it */
+    BUCKETS = 24, /* with a line each; more have one together */
+    FIGURE = 12,  /* "123.45 ms" */
 };
 
 /* The line in the making: @columns letters for the seconds from list->from to list->to. */
@@ -106,15 +107,26 @@ static void print_lane(struct text *out, struct line *line, enum lane lane)
                  line->letter);
 }
 
-static void print_bucket(struct text *out, struct line *line, int32_t bucket)
+/* Exchanges inside of layers are of no bucket: INT32_MAX. */
+static int32_t bucket_of(const struct step *step)
+{
+    return step->lane == LANE_ROW || step->lane == LANE_COLUMN ? step->collective.bucket
+                                                               : INT32_MAX;
+}
+
+/* Of the buckets @first to @last. */
+static void print_buckets(struct text *out, struct line *line, const char *label, int32_t first,
+                          int32_t last)
 {
     const struct report_exchanges *list = line->list;
     double exposed = 0;
+    bool works = false;
     memset(line->letter, ' ', (size_t)line->columns);
     for (int32_t i = 0; i < list->count; i++) {
         const struct report_exchange *e = &list->exchange[i];
-        if (e->step->collective.bucket != bucket)
+        if (bucket_of(e->step) < first || bucket_of(e->step) > last)
             continue;
+        works = true;
         exposed += e->exposed;
         if (e->ready < e->begin)
             draw(line, &(struct span){.begin = list->from + e->ready, .end = list->from + e->begin},
@@ -122,10 +134,13 @@ static void print_bucket(struct text *out, struct line *line, int32_t bucket)
     }
     for (int64_t i = 0; i < list->span_count; i++) {
         const struct step *step = &list->schedule->step[list->span[i].step];
-        if (step->kind == STEP_COLLECTIVE && step->collective.bucket == bucket)
+        if (step->kind == STEP_COLLECTIVE && step->lane < LANE_SEND && bucket_of(step) >= first &&
+            bucket_of(step) <= last)
             draw_exchange(line, &list->span[i]);
     }
-    text_add(out, "  bucket %-*d%.*s", LABEL - 9, bucket, line->columns, line->letter);
+    if (!works)
+        return;
+    text_add(out, "  %-*s%.*s", LABEL - 2, label, line->columns, line->letter);
     print_seconds(out, FIGURE, exposed);
     text_add(out, "\n");
 }
@@ -137,8 +152,9 @@ void gantt_print(struct text *out, const struct report_exchanges *list, int32_t 
     line.second = line.columns / (list->to - list->from);
     line.letter = base_alloc(line.columns, 1);
     for (int32_t i = 0; i < list->count; i++)
-        if (buckets <= list->exchange[i].step->collective.bucket)
-            buckets = list->exchange[i].step->collective.bucket + 1;
+        if (bucket_of(list->exchange[i].step) < INT32_MAX &&
+            buckets <= bucket_of(list->exchange[i].step))
+            buckets = bucket_of(list->exchange[i].step) + 1;
     text_add(out, "%*s0 s", LABEL, "");
     print_seconds(out, line.columns - 3, list->to - list->from);
     text_add(out, "%*s\n", FIGURE, "exposed");
@@ -148,8 +164,13 @@ void gantt_print(struct text *out, const struct report_exchanges *list, int32_t 
         print_stage(out, &line, stage);
     if (stages == 1)
         print_lane(out, &line, LANE_COMPUTE);
-    for (int32_t bucket = 0; bucket < buckets; bucket++)
-        print_bucket(out, &line, bucket);
+    print_buckets(out, &line, "in layers", INT32_MAX, INT32_MAX);
+    if (buckets > BUCKETS)
+        print_buckets(out, &line, "buckets", 0, buckets - 1);
+    for (int32_t bucket = 0; bucket < buckets && buckets <= BUCKETS; bucket++) {
+        AUTOFREE char *label = base_format("bucket %d", bucket);
+        print_buckets(out, &line, label, bucket, bucket);
+    }
     text_add(out, "\n  f forward and loss, b backward, o optimizer, i input\n"
                   "  r reduce-scatter, a all-reduce, g all-gather; capitals: nothing hides it\n"
                   "  . ready, waits for the buckets above\n");

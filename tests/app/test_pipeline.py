@@ -106,6 +106,7 @@ class Pipeline(support.Case):
         self.assertRegex(shown, r"stage 3 .*values of up to 1 micro-batches")
         picture = run("show", "step", self.job, "-banalytic").stdout
         self.assertRegex(picture, r"stage 3 +f")
+        self.assertIn("  in layers ", run("show", "step", self.job, "-banalytic", "--set=parallel.tensor=2").stdout)
         self.assertIn("bubble", run("predict", self.job, "-banalytic").stdout)
         self.assertIn("waiting for other stages", run("explain", self.job, "-banalytic",
                                                       "--set=training.phases.0.batch_per_device=4").stdout)
