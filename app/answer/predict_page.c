@@ -42,7 +42,10 @@ static struct json *row_of(const struct result *result, bool torus, bool own)
     json_put_real(row, "slower_ranks_s", step->slower);
     json_put_real(row, "exposed_row_s", torus ? step->exposed_row : NAN);
     json_put_real(row, "exposed_column_s", torus ? step->exposed_column : NAN);
-    json_put_real(row, "exposed_world_s", torus ? NAN : step->exposed_communication);
+    json_put_real(row, "exposed_world_s",
+                  torus ? NAN : step->exposed_communication - step->exposed_tensor);
+    json_put_real(row, "exposed_tensor_s", step->exposed_tensor > 0 ? step->exposed_tensor : NAN);
+    json_put_real(row, "bubble_s", step->bubble > 0 ? step->bubble : NAN);
     json_put_real(row, "input_wait_s", step->input_wait);
     json_put_real(row, "other_s", step->other);
     put_range(row, result_speed(result), result->images_per_s, result->images_likely);
@@ -565,11 +568,17 @@ static char *answer_of(const struct json *result)
     add_likely(&out, UNIT_SECONDS, result, "time_to_train_s");
     text_add(&out, ". A step takes ");
     add_likely(&out, UNIT_SECONDS, result, "step_s");
-    text_add(&out, "; each device does ");
-    add_likely(&out, UNIT_FRACTION, result, "scaling_efficiency");
-    text_add(&out, " of the work of one in a job of %.0f. It is %s.",
-             html_number(json_get(result, "baseline"), "devices", -1),
-             html_word(result, "sentence"));
+    double devices = html_number(json_get(result, "baseline"), "devices", -1);
+    if (devices != html_number(result, "devices", -1)) {
+        text_add(&out, "; each device does ");
+        add_likely(&out, UNIT_FRACTION, result, "scaling_efficiency");
+        text_add(&out, " of the work of one in a job of %.0f", devices);
+    }
+    double tokens = html_number(result, "tokens_per_s_per_device", -1);
+    if (tokens > 0)
+        text_add(&out, "; each device trains %.3g tokens/s, %.2g %% of its peak (MFU)", tokens,
+                 100 * html_number(result, "mfu", -1));
+    text_add(&out, ". It is %s.", html_word(result, "sentence"));
     return out.data;
 }
 
@@ -656,12 +665,22 @@ static void add_terms(struct page *page)
 
 /* ---- pictures and tables ---- */
 
+/* Points of the curve that make a job. */
+static int32_t count_answers(const struct answer *answer)
+{
+    const struct json *curve = json_get(answer->all, "curve");
+    int32_t count = 0;
+    for (int64_t i = 0; i < json_count_items(curve); i++)
+        count += html_number(json_item(curve, i), "step_s", -1) > 0;
+    return count;
+}
+
 /* Where the points come from. */
 static void add_curve_words(struct answer *answer)
 {
     double factor = html_number(answer->all, "curve_exposed_factor", -1);
     AUTORELEASE(text) struct text out = {0};
-    if (json_count_items(json_get(answer->all, "curve")) <= 1)
+    if (count_answers(answer) <= 1)
         return;
     text_add(&out, "The curve: ");
     if (html_number(json_get(answer->result, "draws"), "count", -1) > 0)
@@ -688,7 +707,7 @@ static void add_curve(struct answer *answer)
         .columns = "devices, scaling_efficiency~, images_per_s, samples_per_s, time_to_train_s, "
                    "backend, reason: no answer because"};
     const struct json *published = json_get(answer->all, "published");
-    if (json_count_items(json_get(answer->all, "curve")) <= 1)
+    if (count_answers(answer) <= 1)
         return;
     html_section(&answer->page, "Does it scale?");
     if (json_count_items(published) > 0) {
@@ -707,7 +726,8 @@ static const struct page_part of_a_step[] = {
      .columns = "devices, step_s, compute_s: compute, slowed_s: slowed by the all-reduce, "
                 "slower_ranks_s: waits for slower devices, exposed_row_s: waits for rows, "
                 "exposed_column_s: waits for columns, exposed_world_s: waits for the all-reduce, "
-                "input_wait_s: waits for images, other_s: optimizer and other"},
+                "exposed_tensor_s: waits inside of layers, bubble_s: waits for other stages, "
+                "input_wait_s: waits for input, other_s: optimizer and other"},
     {.heading = "What happens in one step?",
      .words = "The lanes of a few ranks in the last phase, without jitter. Lines lead from the "
               "compute that a bucket of gradients waits for to its all-reduce. Point at a piece or "
@@ -716,6 +736,14 @@ static const struct page_part of_a_step[] = {
      .rows = "lanes",
      .caption = "what the lanes do",
      .columns = "rank, lane, name: what, bucket, begin_s: begins, end_s: ends"},
+    {.heading = "What happens in one step?",
+     .words = "What a device of each stage computes in the last phase, without jitter; where it "
+              "computes nothing it waits for another stage, which is the bubble, or for messages. "
+              "Point at a piece to see its micro-batch on its way through all stages.",
+     .picture = "stages",
+     .rows = "stages",
+     .caption = "what the stages do",
+     .columns = "rank, lane: stage, name: what, micro_batch, begin_s: begins, end_s: ends"},
     {.rows = "result.exchanges",
      .table = "exchanges",
      .caption = "all-reduces of the rank that ends last",
@@ -733,6 +761,14 @@ static const struct page_part of_a_step[] = {
 };
 
 static const struct page_part of_all[] = {
+    {.heading = "Does it fit?",
+     .words = "What the last phase takes of the memory of one device.",
+     .picture = "memory",
+     .rows = "memory",
+     .caption = "parts of the memory",
+     .columns = "weights_bytes: weights, gradients_bytes: gradients, optimizer_bytes: optimizer, "
+                "activations_bytes: activations, loss_bytes: loss, input_bytes: input, "
+                "workspace_bytes: workspace, total_bytes: together, device_bytes: has"},
     {.heading = "What makes the intervals wide?",
      .words = "The part of the variance that is gone once an input is known (first-order Sobol "
               "index). To narrow an interval, measure the first ones.",
@@ -782,6 +818,16 @@ static struct json *published_rows(const struct predict_page *what)
     return rows;
 }
 
+/* Those of gradients and weights: layers may have thousands, without a bucket of their own. */
+static struct json *bucket_rows(const struct json *exchanges)
+{
+    struct json *rows = json_new_array();
+    for (int64_t i = 0; i < json_count_items(exchanges); i++)
+        if (strcmp(html_word(json_item(exchanges, i), "axis"), axis_names[AXIS_TENSOR]) != 0)
+            json_append(rows, json_share(json_item(exchanges, i)));
+    return rows;
+}
+
 int predict_page(const char *file, const struct predict_page *what, struct err *err)
 {
     const struct task *last = prediction_last(what->prediction);
@@ -789,13 +835,20 @@ int predict_page(const char *file, const struct predict_page *what, struct err *
     AUTORELEASE(json) struct json *all = json_new_object();
     json_put_text(all, "job", what->path);
     json_put_text(all, "network", what->prediction->result.scenario->model.network);
-    json_put(all, "result", result_json(&what->prediction->result, what->exchanges));
+    AUTORELEASE(json)
+    struct json *result = result_json(&what->prediction->result, what->exchanges);
+    json_put(result, "exchanges", bucket_rows(json_get(result, "exchanges")));
+    json_put(all, "result", json_share(result));
+    struct json *memory = json_new_array();
+    json_append(memory, json_share(json_get(result, "memory")));
+    json_put(all, "memory", memory);
     double exposed;
     json_put(all, "curve", curve_rows(what->prediction, what->path, what->options, &exposed));
     json_put_real(all, "curve_exposed_factor", exposed);
     json_put(all, "published", published_rows(what));
     json_put(all, "checkpoints", failing_rows(&what->prediction->result.toll));
-    json_put(all, "lanes", picture_lanes(point->schedule, last->quiet));
+    json_put(all, schedule_stages(point->schedule) > 1 ? "stages" : "lanes",
+             picture_lanes(point->schedule, last->quiet));
     json_put(all, "links",
              picture_links(point->fabric, point->schedule, trace_step_time(last->quiet)));
     AUTORELEASE(json)

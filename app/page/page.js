@@ -20,9 +20,10 @@ const numbers = (rows, key) => rows.map(row => row[key]).filter(known);
 // ---- quantities, as core/base/unit.c writes them: [from, size, name], of which the last that fits counts ----
 
 const TIMES = [[0, 1, "s"], [1e-10, 1e-9, "ns"], [1e-6, 1e-6, "us"], [1e-3, 1e-3, "ms"], [1, 1, "s"], [600, 60, "min"], [7200, 3600, "h"]];
+const SIZES = [[0, 1, "B"], [1e3, 1e3, "kB"], [1e6, 1e6, "MB"], [1e9, 1e9, "GB"], [1e12, 1e12, "TB"]];
 
 function unitOf(key, value) {
-  const units = /_s(_low|_high)?$/.test(key) ? TIMES : /(efficiency|share|top1)$/.test(key) ? [[0, 0.01, "%"]] : [[0, 1, ""]];
+  const units = /_s(_low|_high)?$/.test(key) ? TIMES : /_bytes$/.test(key) ? SIZES : /(efficiency|share|top1)$/.test(key) ? [[0, 0.01, "%"]] : [[0, 1, ""]];
   return units.findLast(([from]) => Math.abs(value) >= from);
 }
 function say(key, value, [, size, name] = unitOf(key, value)) {
@@ -245,14 +246,16 @@ function curve(figure, all) {
 
 const LANE = 22, PIECE = 16, HEAD = 22, MOST_LANES = 64; // [pixels] from a lane to the next; the line that names a rank
 const KINDS = [["forward", "forward and loss", COMPUTE], ["backward", "backward", BACKWARD], ["optimizer", "optimizer", OTHER],
-  ["world", "all-reduce", ROW], ["row", "all-reduce in rows", ROW], ["column", "all-reduce in columns", COLUMN], ["input", "input", INPUT]];
+  ["repeat", "alike micro-batches, not drawn one by one", REST], ["tensor", "exchange inside of layers", COLUMN], ["world", "all-reduce", ROW], ["row", "all-reduce in rows", ROW], ["column", "all-reduce in columns", COLUMN], ["input", "input", INPUT]];
 
-function lanes(figure, { words, rows }) {
+// @heads: a line above the lanes of each rank.
+function lanes(figure, { words, rows, heads = true }) {
   const place = new Map(), nameOf = row => `${row.rank} ${row.lane}`, seconds = Math.max(...numbers(rows, "end_s"));
   let height = 0, rank;
   for (const row of rows) {
     if (place.has(nameOf(row)) || place.size === MOST_LANES) continue;
-    place.set(nameOf(row), { ...row, y: height += row.rank === rank ? 0 : HEAD, first: row.rank !== rank });
+    const first = heads && row.rank !== rank;
+    place.set(nameOf(row), { ...row, y: height += first ? HEAD : 0, first });
     height += LANE;
     rank = row.rank;
   }
@@ -262,8 +265,9 @@ function lanes(figure, { words, rows }) {
   const shown = rows.filter(row => place.has(nameOf(row)));
   for (const row of shown)
     addMark(svg, "rect", { class: `c${KINDS.find(([what]) => what === row.what)?.[2] ?? OTHER}`, x: percent(row.begin_s / seconds),
-      y: place.get(nameOf(row)).y, width: percent((row.end_s - row.begin_s) / seconds), height: PIECE, "data-bucket": row.bucket ?? undefined },
-    row, "end_s", `rank ${row.rank}, ${row.name}${known(row.bucket) ? `, bucket ${row.bucket}` : ""}: ${say("_s", row.begin_s)} to ${say("_s", row.end_s)}`);
+      y: place.get(nameOf(row)).y, width: percent((row.end_s - row.begin_s) / seconds), height: PIECE,
+      "data-bucket": row.bucket ?? row.micro_batch ?? undefined }, row, "end_s", `rank ${row.rank}, ${row.name}${
+      known(row.bucket) ? `, bucket ${row.bucket}` : known(row.micro_batch) ? `, micro-batch ${row.micro_batch}` : ""}: ${say("_s", row.begin_s)} to ${say("_s", row.end_s)}`);
   for (const row of shown) { // from the end of a piece to where its bucket goes on, in another lane
     const later = shown.filter(other => known(row.bucket) && other.bucket === row.bucket && other.rank === row.rank && other.lane !== row.lane &&
       other.begin_s >= row.end_s - 1e-9 * seconds), next = later.sort((a, b) => a.begin_s - b.begin_s)[0];
@@ -395,7 +399,10 @@ function points() {
 
 const STEP_PARTS = [["compute_s", "compute", COMPUTE], ["slowed_s", "slowed by the all-reduce", BACKWARD],
   ["slower_ranks_s", "waits for slower devices", SLOWER], ["exposed_row_s", "waits for rows", ROW], ["exposed_column_s", "waits for columns", COLUMN],
-  ["exposed_world_s", "waits for the all-reduce", ROW], ["input_wait_s", "waits for images", INPUT], ["other_s", "optimizer and other", OTHER]];
+  ["exposed_world_s", "waits for the all-reduce", ROW], ["exposed_tensor_s", "waits inside of layers", COLUMN], ["bubble_s", "waits for other stages", REST],
+  ["input_wait_s", "waits for input", INPUT], ["other_s", "optimizer and other", OTHER]];
+const MEMORY_PARTS = [["weights_bytes", "weights", COMPUTE], ["gradients_bytes", "gradients", BACKWARD], ["optimizer_bytes", "optimizer", OTHER],
+  ["activations_bytes", "activations", INPUT], ["loss_bytes", "loss", COLUMN], ["input_bytes", "input", REST], ["workspace_bytes", "workspace", SLOWER]];
 const SPAN_PARTS = [["busy_s", "computes, and the rest", COMPUTE], ["exposed_communication_s", "waits for all-reduces", ROW],
   ["input_wait_s", "waits for images", INPUT]];
 
@@ -405,6 +412,9 @@ const pictures = {
     label: "Scaling efficiency", marked: "own", markedLabel: "this job", xLog: true, published: data.published }],
   steps: () => [bars, { words: "Parts of a step by number of devices", rows: data.curve, parts: STEP_PARTS, total: "step_s",
     label: row => `${row.devices} device${row.devices === 1 ? "" : "s"}` }],
+  stages: () => [lanes, { words: "One training step of a device of each stage", rows: data.stages, heads: false }],
+  memory: () => [bars, { words: "Parts of a device's memory", rows: data.memory, parts: MEMORY_PARTS, total: "total_bytes",
+    most: data.memory[0].device_bytes, label: row => `of ${say("device_bytes", row.device_bytes)}` }],
   lanes: () => [lanes, { words: "One training step of a few ranks", rows: data.lanes }],
   machine: () => [machine, { words: "The machine, and how busy its links are", links: data.links, nodes: data.result.nodes, devices: data.result.devices }],
   toll: () => [bars, { words: "Parts of the time to train", rows: [{ ...data.result.failures, time_to_train_s: data.result.time_to_train_s }],

@@ -54,7 +54,8 @@ const char *core_predict(char *sets, int32_t order, int32_t noise, int32_t ignor
                                       .order = order,
                                       .noise = noise,
                                       .ignore_memory = ignore_memory,
-                                      .iterations = iterations};
+                                      .iterations = iterations,
+                                      .traced_ranks = 4};
     for (char *line = strtok(sets, "\n"); line; line = strtok(NULL, "\n"))
         option_list_add(&options.set, line);
     struct prediction prediction = {0};

@@ -11,7 +11,7 @@ struct piece {
     int32_t rank;
     enum lane lane;
     const char *what, *name;
-    int32_t bucket; /* -1: none */
+    int32_t bucket, micro; /* -1: none */
     double begin, end;
 };
 
@@ -20,6 +20,7 @@ struct pieces {
     int32_t count;
     double joined; /* compute that is no further apart is one piece, whatever waits for it [s];
                       negative: what a bucket waits for ends one */
+    bool stages;   /* one rank of each, and what it computes */
 };
 
 static int compare(const void *a, const void *b)
@@ -63,34 +64,48 @@ static const char *what_of(const struct step *step)
                                                                                    : "backward";
 }
 
+/* The index of @rank in @taken (*@count), where it is put unless it is no rank for the picture: -1.
+ */
+static int32_t take_rank(const struct schedule *schedule, int32_t ranks, int32_t rank,
+                         int32_t *taken, int32_t *count)
+{
+    bool stages = schedule_stages(schedule) > 1;
+    for (int32_t k = 0; k < *count; k++)
+        if (taken[k] == rank)
+            return k;
+        else if (stages && schedule_stage(schedule, taken[k]) == schedule_stage(schedule, rank))
+            return -1;
+    if (*count == ranks)
+        return -1;
+    taken[*count] = rank;
+    return (*count)++;
+}
+
 /* All spans of the first @ranks traced ranks in the last iteration, not yet joined. */
 static void collect(struct pieces *all, const struct schedule *schedule, const struct trace *trace,
                     const int32_t *bucket, int32_t ranks)
 {
     double to = trace->iteration_end[trace->iterations - 1], from = to - trace_step_time(trace);
-    int32_t taken[PICTURE_RANKS], count = 0;
+    int32_t taken[PICTURE_STAGES], count = 0;
     for (int64_t i = 0; i < trace->span_count; i++) {
         const struct span *span = &trace->span[i];
         const struct step *step = &schedule->step[span->step];
-        int32_t k = 0;
-        if (span->end <= from || span->begin >= to || span->end <= span->begin)
+        if (span->end <= from || span->begin >= to || span->end <= span->begin ||
+            (all->stages && step->lane != LANE_COMPUTE) ||
+            take_rank(schedule, ranks, span->rank, taken, &count) < 0)
             continue;
-        while (k < count && taken[k] != span->rank)
-            k++;
-        if (k == ranks)
-            continue;
-        if (k == count)
-            taken[count++] = span->rank;
         bool collective = step->kind == STEP_COLLECTIVE;
+        bool micro = all->stages && step->kind == STEP_COMPUTE;
         all->item = base_room(all->item, all->count, sizeof(*all->item));
-        all->item[all->count++] =
-            (struct piece){span->rank,
-                           step->lane,
-                           what_of(step),
-                           collective ? step->name : what_of(step),
-                           collective ? step->collective.bucket : bucket[span->step],
-                           fmax(0, span->begin - from),
-                           fmin(to, span->end) - from};
+        all->item[all->count++] = (struct piece){
+            span->rank,
+            step->lane,
+            what_of(step),
+            collective ? step->name : what_of(step),
+            collective ? step->collective.bucket : bucket[span->step],
+            micro && step->compute.op != COMPUTE_OPTIMIZER ? step->compute.micro : -1,
+            fmax(0, span->begin - from),
+            fmin(to, span->end) - from};
     }
     if (all->count)
         qsort(all->item, (size_t)all->count, sizeof(*all->item), compare);
@@ -98,7 +113,7 @@ static void collect(struct pieces *all, const struct schedule *schedule, const s
 
 static bool joins(const struct pieces *all, const struct piece *a, const struct piece *b)
 {
-    if (a->rank != b->rank || a->lane != b->lane || a->what != b->what)
+    if (a->rank != b->rank || a->lane != b->lane || a->what != b->what || a->micro != b->micro)
         return false;
     if (all->joined >= 0)
         return b->begin - a->end <= all->joined;
@@ -124,15 +139,18 @@ static void join(struct pieces *all)
 static struct pieces gather(const struct schedule *schedule, const struct trace *trace,
                             const int32_t *bucket)
 {
-    struct pieces all = {.joined = -1};
-    for (int32_t ranks = PICTURE_RANKS; ranks > 0; ranks--) {
+    struct pieces all = {.joined = -1, .stages = schedule_stages(schedule) > 1};
+    for (int32_t ranks = all.stages ? 0 : PICTURE_RANKS; ranks > 0; ranks--) {
         all.count = 0;
         collect(&all, schedule, trace, bucket, ranks);
         join(&all);
         if (all.count <= PICTURE_PIECES)
             return all;
     }
-    for (all.joined = 1e-4 * trace_step_time(trace); all.count > PICTURE_PIECES; all.joined *= 4)
+    if (all.stages)
+        collect(&all, schedule, trace, bucket, PICTURE_STAGES);
+    all.joined = (all.stages ? 2e-3 : 1e-4) * trace_step_time(trace);
+    for (join(&all); all.count > PICTURE_PIECES; all.joined *= 4)
         join(&all);
     return all;
 }
@@ -146,11 +164,14 @@ struct json *picture_lanes(const struct schedule *schedule, const struct trace *
         const struct piece *piece = &all.item[i];
         struct json *row = json_append_object(rows);
         json_put_integer(row, "rank", piece->rank);
-        json_put_text(row, "lane", schedule_lane(schedule, piece->lane));
+        AUTOFREE char *stage = base_format("stage %d", schedule_stage(schedule, piece->rank));
+        json_put_text(row, "lane", all.stages ? stage : schedule_lane(schedule, piece->lane));
         json_put_text(row, "what", piece->what);
         json_put_text(row, "name", piece->name);
         json_put(row, "bucket",
                  piece->bucket < 0 ? json_new_text(NULL) : json_new_integer(piece->bucket));
+        if (piece->micro >= 0)
+            json_put_integer(row, "micro_batch", piece->micro);
         json_put_real(row, "begin_s", piece->begin);
         json_put_real(row, "end_s", piece->end);
     }

@@ -9,13 +9,17 @@
 
 enum {
     PICTURE_RANKS = 4,    /**< at most */
+    PICTURE_STAGES = 16,  /**< of a pipeline, at most */
     PICTURE_PIECES = 700, /**< of all ranks, at most: fewer ranks are shown, then longer pieces */
 };
 
 /** The last iteration of @trace, which ran @schedule: rank, lane, what ("forward", "backward",
  * "optimizer", "input", or the axis), name, bucket, begin_s and end_s of each piece, by rank, lane
  * and time, since the iteration began.  Compute steps that follow each other are one piece, up to
- * the one that a bucket waits for, whose number that piece has; other compute has null. */
+ * the one that a bucket waits for, whose number that piece has; other compute has null.
+ *
+ * Of a pipeline what one rank of each stage computes: lane "stage N", a piece for each micro_batch
+ * (which also tells chunks of a stage apart where others run between them) or "repeat". */
 struct json *picture_lanes(const struct schedule *schedule, const struct trace *trace);
 
 /** The links that carry bytes in an iteration: link (the kind), bandwidth of the busiest of that

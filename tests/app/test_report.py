@@ -261,6 +261,27 @@ class Predict(Report):
         self.assertIn(heading, page.words("h2"))
         self.assertEqual((len(page.marks("saving_s")), page.marks("failing_s"), page.data()["checkpoints"]), (1, [], []))
 
+    def test_stages_of_a_pipeline_are_drawn_with_their_memory(self):
+        job = self.write("language.yaml", """version: 1
+model: {network: gpt2, sequence: 1024}
+cluster: {platform: dgx-a100, nodes: 2}
+parallel: {tensor: 2, pipeline: 4}
+training: {dataset: {train_images: 1000000}, phases: [{epochs: 1, batch_per_device: 8, micro_batch: 1}], optimizer: {name: adamw}}
+allreduce: {algorithm: ring}
+""")
+        page = self.report("predict", job, "-banalytic")
+        result, stages = page.data()["result"], page.data()["stages"]
+        self.assertEqual({row["lane"] for row in stages}, {f"stage {i}" for i in range(4)})
+        for lane in ("stage 0", "stage 3"):  # eight micro-batches, forward and backward
+            self.assertEqual([len([row for row in stages if row["lane"] == lane and row["what"] == what])
+                              for what in ("forward", "backward")], [8, 8])
+        self.assertIn("(MFU)", page.words("p")[0])
+        self.assertNotIn("tensor", {row["axis"] for row in result["exchanges"]})
+        self.assertTrue(page.marks("bubble_s") and page.marks("exposed_tensor_s"))
+        for key in ("weights_bytes", "activations_bytes"):
+            mark, = page.marks(key)
+            self.assertAlmostEqual(pages.percent(mark["width"]), result["memory"][key] / result["memory"]["device_bytes"], places=4)
+
     def test_a_large_job_stays_within_the_limits(self):
         sets = ["cluster.nodes=1088", "allreduce.grid=null", "allreduce.bucket=256 KiB"]
         self.report("predict", self.job, "-banalytic", *(f"--set={word}" for word in sets))
