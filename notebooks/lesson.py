@@ -18,6 +18,12 @@ def run(*words):
     return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, check=False)
 
 
+def in_lab(platform, *words):
+    """Run a command in the network of a platform, built on this machine (tools/lab.py)."""
+    return subprocess.run([ROOT / "tools" / "lab.py", platform, *map(str, words)], capture_output=True, text=True, check=False,
+                          env={**os.environ, "FORETRAIN": PROGRAM})
+
+
 def ask(*words):
     """The JSON object that a command prints; what it complains about is an error here too."""
     done = run(*words, "--json")

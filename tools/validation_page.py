@@ -10,7 +10,7 @@ PAGE = """\
 Written by `tools/validation.py` from [validation.json](validation.json), which it measures;
 `meson test page` fails when one of them is stale. The simulator predicted all-reduces and whole training
 steps, which were then run for real in the networks of [platforms/lab](../platforms/README.md).
-`foretrain lab` builds these from network namespaces on one machine: real processes, MPI and TCP, over
+`tools/lab.py` builds these from network namespaces on one machine: real processes, MPI and TCP, over
 links with rates that the kernel shapes.
 
 {summary}
@@ -135,7 +135,7 @@ def of(data, kind, verdict=None):
 def health(record):
     """What else went on."""
     cells = [f"{100 * record['foreign']:.0f} %", f"{100 * record['steal']:.1f} %",
-             str(record["retransmits"])]
+             str(record.get("retransmits", ""))]
     return cells + [record.get("attempts", 1)]
 
 

@@ -280,21 +280,14 @@ static int training_measure(struct training_cost *cost, const struct machine *al
 /* What is measured, and of what. */
 struct cluster {
     struct calibrate_request request;
-    struct platform *base; /* of a lab; NULL: this machine */
-    struct cabling lab;
     int32_t ranks;
     int32_t cores; /* ranks that compute at once, while others wait for their turn; else 0 */
     struct exchanges exchange;
-    struct machine alone; /* without a lab, like the next */
+    struct machine alone;
     struct training_cost training;
     char *device;      /* the file of the device, as the platform names it; owned */
     char *device_path; /* the same to write it; NULL: it is not written; owned */
 };
-
-static const struct cabling *lab_of(const struct cluster *cluster)
-{
-    return cluster->base ? &cluster->lab : NULL;
-}
 
 static const char *gradients_of(const struct cluster *cluster)
 {
@@ -302,20 +295,6 @@ static const char *gradients_of(const struct cluster *cluster)
 }
 
 /* --- what is asked for --- */
-
-static int read_lab(struct cluster *cluster, struct err *err)
-{
-    cluster->base = platform_read(cluster->request.lab, err);
-    if (!cluster->base || cabling_read(cluster->base, &cluster->lab, err) ||
-        lab_check(&cluster->lab, err))
-        return -1;
-    int32_t devices = cluster->lab.nodes * cluster->lab.devices;
-    if (!cluster->ranks)
-        cluster->ranks = devices;
-    return cluster->ranks == devices
-               ? 0
-               : err_add_code(err, 64, "-n %d: the lab has %d devices", cluster->ranks, devices);
-}
 
 static int check_machine(struct cluster *cluster, struct err *err)
 {
@@ -355,9 +334,8 @@ static int name_files(struct cluster *cluster, const char *name, struct err *err
         cluster->device = base_copy(request->device ? request->device : "./device.yaml");
     } else {
         cluster->device = base_format("./%s-device.yaml", name);
-        if (!request->lab)
-            cluster->device_path =
-                base_format("%.*s%s-device.yaml", slash ? (int)(slash + 1 - out) : 0, out, name);
+        cluster->device_path =
+            base_format("%.*s%s-device.yaml", slash ? (int)(slash + 1 - out) : 0, out, name);
     }
     int failed =
         (out && calibrate_check_file(out, request, err)) ||
@@ -372,9 +350,8 @@ static int open_cluster(struct cluster *cluster, const struct calibrate_request 
     cluster->request = *request;
     cluster->ranks = request->machine.compute.started;
     if (!cluster->request.bytes)
-        cluster->request.bytes = request->lab ? "4KiB..256KiB:x4" : "1KiB..4MiB:x4";
-    if (name_files(cluster, name, err) ||
-        (request->lab ? read_lab(cluster, err) : check_machine(cluster, err)))
+        cluster->request.bytes = "1KiB..4MiB:x4";
+    if (name_files(cluster, name, err) || check_machine(cluster, err))
         return -1;
     cluster->request.machine.compute.started = cluster->ranks;
     return 0;
@@ -479,19 +456,6 @@ static void write_machine(struct text *out, const struct cluster *cluster, const
     field_write_quantity(out, 2, "between", PROVENANCE_ASSUMED, 0, "there is one node", "0 us");
 }
 
-static void write_lab(struct text *out, const struct cluster *cluster, const char *name,
-                      const char *source)
-{
-    text_add(out, CALIBRATE_FILE " cluster.\n");
-    field_write_line(out, 0, "extends", cluster->lab.file);
-    field_write_line(out, 0, "name", name);
-    text_add(out, "\nnetwork:\n  nic:\n");
-    add_link(out, cluster, 4, source);
-    text_add(out, "\n");
-    begin_transport(out, cluster);
-    add_transport(out, cluster, "between", source);
-}
-
 static int check_platform(const char *path, struct err *err)
 {
     struct platform *platform = platform_read(path, err);
@@ -504,15 +468,11 @@ static int write_platform(const struct cluster *cluster, const char *name, struc
     AUTORELEASE(text) struct text text = {0};
     const struct calibrate_request *request = &cluster->request;
     AUTOFREE char *steps = calibrate_command(request);
-    AUTOFREE char *what =
-        base_format("%s%s --bytes %s --gradients %s%s%s", steps,
-                    cluster->cores ? " --oversubscribe" : "", request->bytes, gradients_of(cluster),
-                    request->lab ? " --lab " : "", request->lab ? request->lab : "");
+    AUTOFREE char *what = base_format("%s%s --bytes %s --gradients %s", steps,
+                                      cluster->cores ? " --oversubscribe" : "", request->bytes,
+                                      gradients_of(cluster));
     AUTOFREE char *source = calibrate_source(what);
-    if (cluster->base)
-        write_lab(&text, cluster, name, source);
-    else
-        write_machine(&text, cluster, name, source);
+    write_machine(&text, cluster, name, source);
     return file_write(request->directory, &text, check_platform, err);
 }
 
@@ -558,15 +518,14 @@ static void print_people(struct text *out, const struct cluster *cluster)
                  1e6 * line->latency_sd, 1e-9 * line->bandwidth, 100 * line->bandwidth_sd,
                  100 * line->residual, apart);
     }
-    if (exchange->added > 0 && !cluster->base) /* with real links it is lost in the noise */
+    if (exchange->added > 0)
         text_add(out, "a rank adds up %.3g GB/s of what arrives\n", 1e-9 * exchange->added);
-    if (!cluster->base)
-        text_add(out,
-                 "ranks that train together compute %.1f %% longer than one alone, spread %.0f %%; "
-                 "jitter %.1f %%\neach waits %.0f us more for an all-reduce than its rounds, and "
-                 "%.0f us from an update to the next step\n",
-                 100 * training->contention, 100 * compute_spread(cluster), 100 * training->jitter,
-                 1e6 * training->launch, 1e6 * training->between);
+    text_add(out,
+             "ranks that train together compute %.1f %% longer than one alone, spread %.0f %%; "
+             "jitter %.1f %%\neach waits %.0f us more for an all-reduce than its rounds, and "
+             "%.0f us from an update to the next step\n",
+             100 * training->contention, 100 * compute_spread(cluster), 100 * training->jitter,
+             1e6 * training->launch, 1e6 * training->between);
     if (training->foreign > 0)
         text_add(out,
                  "other processes had %.0f %% of the processors meanwhile, so all of that may be "
@@ -596,8 +555,8 @@ struct shown_exchange {
 
 struct shown_cluster {
     const struct cluster *cluster;
-    const char *gradients, *lab;
-    const struct training_cost *training; /* NULL: in a lab */
+    const char *gradients;
+    const struct training_cost *training;
     double compute_spread;
     struct shown_exchange exchange[EXCHANGE_KIND_COUNT]; /* (exchanges) */
     int32_t exchanges;
@@ -661,9 +620,8 @@ static const struct answer_columns measured_columns = COLUMNS(NULL, cluster_rows
 static const struct answer_column shown_rows[] = {
     COLUMN_MEMBERS(cluster, &measured_columns),
     COLUMN("gradients", gradients, .help = "type in which they travelled"),
-    COLUMN("lab", lab, .null = true, .help = "name of the platform of the lab; null: none"),
-    COLUMN_OPTIONAL(training, &training_columns),
-    COLUMN("compute_spread", compute_spread, .absent = true,
+    COLUMN_MEMBERS(training, &training_columns),
+    COLUMN("compute_spread", compute_spread,
            .help = "relative standard deviation of the times of computing"),
     COLUMN_ITEMS("exchanges", exchange, exchanges, .table = &rounds_columns),
 };
@@ -689,9 +647,8 @@ static void print_json(struct text *out, const struct cluster *cluster)
     struct shown_cluster shown = {
         .cluster = cluster,
         .gradients = gradients_of(cluster),
-        .lab = cluster->base ? platform_name(cluster->base) : NULL,
-        .training = cluster->base ? NULL : &cluster->training,
-        .compute_spread = cluster->base ? NAN : compute_spread(cluster),
+        .training = &cluster->training,
+        .compute_spread = compute_spread(cluster),
     };
     for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++)
         if (cluster->exchange.time_s[kind])
@@ -706,10 +663,9 @@ static void print_json(struct text *out, const struct cluster *cluster)
 static int measure_all(struct cluster *cluster, struct err *err)
 {
     struct budget budget = budget_open(cluster->request.budget, cluster->request.strict);
-    int failed =
-        exchange_measure(&cluster->exchange, &cluster->request.exchange, cluster->request.bytes,
-                         cluster->ranks, lab_of(cluster), &budget, cluster->base ? 1 : 0.25, err);
-    if (!failed && !cluster->base)
+    int failed = exchange_measure(&cluster->exchange, &cluster->request.exchange,
+                                  cluster->request.bytes, cluster->ranks, &budget, 0.25, err);
+    if (!failed)
         failed = measure_training(cluster, &budget, err);
     budget_close(&budget);
     return failed ? -1 : 0;
@@ -717,7 +673,7 @@ static int measure_all(struct cluster *cluster, struct err *err)
 
 static int write_files(struct cluster *cluster, const char *name, struct err *err)
 {
-    int failed = !cluster->base && make_device(cluster, err);
+    int failed = make_device(cluster, err);
     if (!failed && cluster->request.directory)
         failed = write_platform(cluster, name, err);
     return failed ? -1 : 0;
@@ -745,7 +701,6 @@ int calibrate_cluster(const struct calibrate_request *request, struct text *out,
     }
     exchange_release(&cluster.exchange);
     machine_release(&cluster.alone);
-    platform_free(cluster.base);
     free(cluster.device);
     free(cluster.device_path);
     return failed ? -1 : 0;

@@ -11,8 +11,7 @@
 
 const char *exchange_kind_name(enum exchange_kind kind)
 {
-    static const char *const name[] = {"one pair", "all pairs", "far pairs",
-                                       "a round of an all-reduce"};
+    static const char *const name[] = {"one pair", "all pairs", "a round of an all-reduce"};
     static_assert(ARRAY_SIZE(name) == EXCHANGE_KIND_COUNT, "a name each");
     return name[kind];
 }
@@ -27,17 +26,9 @@ struct sweep_plan {
     double rounds;      /* of one run */
 };
 
-static bool takes_part(enum exchange_kind kind, int32_t ranks, const struct cabling *lab)
-{
-    bool pairs = ranks % 2 == 0 && ranks > 2;
-    return kind == EXCHANGE_PAIR || kind == EXCHANGE_ROUND || (kind == EXCHANGE_NEAR && pairs) ||
-           (kind == EXCHANGE_FAR && pairs && lab);
-}
-
 /* A message of a ring all-reduce is a part of its vector. */
 static struct sweep_plan make_plan(enum exchange_kind kind, const struct exchanges *exchange,
-                                   const struct exchange_options *options,
-                                   const struct cabling *lab)
+                                   const struct exchange_options *options)
 {
     int32_t ranks = kind == EXCHANGE_PAIR ? 2 : exchange->ranks;
     bool ring = kind == EXCHANGE_ROUND;
@@ -46,8 +37,7 @@ static struct sweep_plan make_plan(enum exchange_kind kind, const struct exchang
     plan.options.algorithm = ALGORITHM_RING;
     plan.point.grid = ring ? (struct grid){.columns = ranks, .rows = 1}
                            : (struct grid){.columns = 2, .rows = ranks / 2};
-    plan.point.order = kind == EXCHANGE_FAR ? RANK_ORDER_COLUMN : RANK_ORDER_ROW;
-    plan.point.devices_per_node = lab ? lab->devices : 1;
+    plan.point.devices_per_node = 1;
     for (int32_t i = 0; i < exchange->sizes.count; i++) {
         struct sizes *to = &plan.sizes;
         to->item = base_room(to->item, to->count, sizeof(*to->item));
@@ -57,11 +47,10 @@ static struct sweep_plan make_plan(enum exchange_kind kind, const struct exchang
 }
 
 /* One sweep over all sizes: seconds of a round into column @number of @time. */
-static int sweep(const struct sweep_plan *plan, const struct cabling *lab, int32_t number,
-                 double *time, struct err *err)
+static int sweep(const struct sweep_plan *plan, int32_t number, double *time, struct err *err)
 {
     AUTOFREE struct measured *measured = base_alloc(plan->sizes.count, sizeof(*measured));
-    int failed = measure_collective(&plan->options, &plan->point, lab, &plan->sizes, measured, err);
+    int failed = measure_collective(&plan->options, &plan->point, &plan->sizes, measured, err);
     for (int32_t i = 0; !failed && i < plan->sizes.count; i++)
         time[i * EXCHANGE_SWEEPS_MOST + number] = measured[i].time_s / plan->rounds;
     return failed;
@@ -98,10 +87,10 @@ static void conclude(struct exchanges *exchange, enum exchange_kind kind, const 
 }
 
 static int measure_kind(struct exchanges *exchange, enum exchange_kind kind,
-                        const struct exchange_options *options, const struct cabling *lab,
-                        struct budget *budget, struct err *err)
+                        const struct exchange_options *options, struct budget *budget,
+                        struct err *err)
 {
-    struct sweep_plan plan = make_plan(kind, exchange, options, lab);
+    struct sweep_plan plan = make_plan(kind, exchange, options);
     int32_t count = plan.sizes.count, sweeps = 0;
     double *time = base_alloc((int64_t)count * EXCHANGE_SWEEPS_MOST, sizeof(*time));
     double *apart = &exchange->apart[kind];
@@ -111,7 +100,7 @@ static int measure_kind(struct exchanges *exchange, enum exchange_kind kind,
            (sweeps < EXCHANGE_SWEEPS_LEAST ||
             (sweeps<EXCHANGE_SWEEPS_MOST && * apart> EXCHANGE_AGREE)) &&
            budget_next(budget)) {
-        failed = sweep(&plan, lab, sweeps, time, err);
+        failed = sweep(&plan, sweeps, time, err);
         if (!failed)
             conclude(exchange, kind, time, ++sweeps);
     }
@@ -179,7 +168,7 @@ static int fit_lines(struct exchanges *exchange, bool strict, struct err *err)
                                 exchange_kind_name(kind));
     }
     /* Half of the rounds add up what arrives. */
-    enum exchange_kind plain = exchange->time_s[EXCHANGE_NEAR] ? EXCHANGE_NEAR : EXCHANGE_PAIR;
+    enum exchange_kind plain = exchange->time_s[EXCHANGE_ALL] ? EXCHANGE_ALL : EXCHANGE_PAIR;
     double more =
         1 / exchange->line[EXCHANGE_ROUND].bandwidth - 1 / exchange->line[plain].bandwidth;
     exchange->added = more > 0 ? 1 / (2 * more) : 0;
@@ -205,19 +194,19 @@ static int check_sizes(const struct sizes *sizes, const struct exchange_options 
 }
 
 int exchange_measure(struct exchanges *exchange, const struct exchange_options *options,
-                     const char *bytes, int32_t ranks, const struct cabling *lab,
-                     struct budget *budget, double share, struct err *err)
+                     const char *bytes, int32_t ranks, struct budget *budget, double share,
+                     struct err *err)
 {
     exchange->ranks = ranks;
     int failed = sizes_read(&exchange->sizes, bytes, err);
     failed = failed || check_sizes(&exchange->sizes, options, err);
     for (enum exchange_kind kind = 0; kind < EXCHANGE_KIND_COUNT && !failed; kind++) {
-        if (!takes_part(kind, ranks, lab))
+        if (kind == EXCHANGE_ALL && (ranks % 2 || ranks == 2))
             continue;
         /* a file needs the rounds; the others are for people */
         budget_part(budget, exchange_kind_name(kind),
                     kind == EXCHANGE_ROUND ? share : share / EXCHANGE_KIND_COUNT);
-        failed = measure_kind(exchange, kind, options, lab, budget, err);
+        failed = measure_kind(exchange, kind, options, budget, err);
     }
     return failed ? -1 : fit_lines(exchange, budget->strict, err);
 }

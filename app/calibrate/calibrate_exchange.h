@@ -3,30 +3,27 @@
 /** @file
  * Times of exchanges between ranks by size, and the line fitted to them.
  *
- * Measured are messages of one pair of ranks, of all pairs at once (near: ranks side by side; far:
- * ranks half the job apart, which share uplinks where there are any), and the rounds of a ring
- * all-reduce of all ranks, which also add up what arrives.  The last is what training does, so its
- * line becomes the platform's link.  Numbers travel in the type of request.exchange.gradients, so
- * what converting them takes is in every figure.  The figure is the lower quartile of several
- * sweeps; they go on until one half of them says what the other does, within bounds of number and
- * time.
+ * Measured are messages of one pair of ranks, of all pairs of neighbours at once, and the rounds of
+ * a ring all-reduce of all ranks, which also add up what arrives.  The last is what training does,
+ * so its line becomes the platform's link.  Numbers travel in the type of
+ * request.exchange.gradients, so what converting them takes is in every figure.  The figure is the
+ * lower quartile of several sweeps; they go on until one half of them says what the other does,
+ * within bounds of number and time.
  */
 
 #include "app/calibrate/calibrate_run.h"
 #include "app/cli/measure_list.h"
 #include "app/cli/request.h"
-#include "app/lab/lab.h"
 
 /** Kinds of exchange. */
 enum exchange_kind {
     EXCHANGE_PAIR,  /**< two ranks, alone */
-    EXCHANGE_NEAR,  /**< all pairs of neighbours at once */
-    EXCHANGE_FAR,   /**< all pairs of ranks half the job apart at once; in a lab */
+    EXCHANGE_ALL,   /**< all pairs of neighbours at once */
     EXCHANGE_ROUND, /**< a round of the ring all-reduce of all ranks */
     EXCHANGE_KIND_COUNT
 };
 
-/** "one pair", "all pairs", "far pairs", "a round of an all-reduce". */
+/** "one pair", "all pairs", "a round of an all-reduce". */
 const char *exchange_kind_name(enum exchange_kind kind);
 
 /** A line: seconds = latency + bytes / bandwidth. */
@@ -59,14 +56,14 @@ struct exchanges {
 #define EXCHANGE_UNKNOWN 0.30
 enum { EXCHANGE_SWEEPS_LEAST = 4, EXCHANGE_SWEEPS_MOST = 16 };
 
-/** Measure exchanges between @ranks ranks on this machine, or on the hosts of @lab, with messages
- * of @bytes ("1KiB..4MiB:x4") and the gradients and repeats of @options, into zeroed @exchange,
+/** Measure exchanges between @ranks ranks on this machine with messages of
+ * @bytes ("1KiB..4MiB:x4") and the gradients and repeats of @options, into zeroed @exchange,
  * within the fraction @share of what @budget has left.
  * @return 0, or -1: the messages of measure_collective(), malformed sizes (exit code 64); if
  * @budget is strict, sweeps that do not agree or times that do not grow with the size (75). */
 int exchange_measure(struct exchanges *exchange, const struct exchange_options *options,
-                     const char *bytes, int32_t ranks, const struct cabling *lab,
-                     struct budget *budget, double share, struct err *err);
+                     const char *bytes, int32_t ranks, struct budget *budget, double share,
+                     struct err *err);
 
 /** The relative standard deviation of an exchange's time: what the line leaves, or what two halves
  * of the sweeps show, whichever is more. */

@@ -19,7 +19,6 @@ struct calibrate_request {
     struct machine_options machine;
     struct exchange_options exchange;
     const char *directory; /**< the file to write; NULL: none */
-    const char *lab;       /**< a platform to build; NULL: this machine */
     const char *bytes;     /**< messages to time */
     const char *device;    /**< of the cluster's file; NULL: measured too */
     const char *from, *to, *without;
@@ -39,8 +38,8 @@ extern const struct answer_columns machine_device_columns, machine_cluster_colum
  * (exit code 64), a file that cannot be written (73). */
 int calibrate_device(const struct calibrate_request *request, struct text *out, struct err *err);
 
-/** Measure how ranks on this machine, or in the lab of request->lab, exchange and disturb each
- * other, and write a platform file.  Of @request: as above, started (ranks), lab, bytes,
+/** Measure how ranks on this machine exchange and disturb each other,
+ * and write a platform file.  Of @request: as above, started (ranks), bytes,
  * gradients, oversubscribe, device (the file's).  @return as calibrate_device(). */
 int calibrate_cluster(const struct calibrate_request *request, struct text *out, struct err *err);
 

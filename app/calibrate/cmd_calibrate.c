@@ -283,14 +283,11 @@ static const struct option device_options[] = {
 static const struct option cluster_options[] = {
     ROWS_MACHINE,
     OPTION_ROW("ranks", 'n', OPTION_INTEGER, AT(machine.compute.started), "N", NULL,
-               "Ranks of the cluster (default: as many as have cores of their own; in a lab its "
-               "devices)"),
+               "Ranks of the cluster (default: as many as have cores of their own)"),
     OPTION_ROW("oversubscribe", 0, OPTION_FLAG, AT(oversubscribe),
-               .help = "Ranks may be more than the cores, which they then share by turns",
-               .bars = "lab"),
-    ROW_LAB(AT(lab)),
+               .help = "Ranks may be more than the cores, which they then share by turns"),
     OPTION_ROW("bytes", 0, OPTION_TEXT, AT(bytes), "SIZES", NULL,
-               "Messages to time: 1MB,4MB or a range 1KiB..4MiB:x4 (the default; in a lab less)"),
+               "Messages to time: 1MB,4MB or a range 1KiB..4MiB:x4 (the default)"),
     ROW_GRADIENTS(AT(exchange.gradients)),
     OPTION_ROW("platform-device", 0, OPTION_TEXT, AT(device), "DEVICE", NULL,
                "Of the cluster's file: the device, by name or path (default: measured too)"),

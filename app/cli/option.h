@@ -54,7 +54,7 @@ struct option {
     const char *help;         /**< one sentence without full stop */
 
     const char *needs; /**< "trace|spans" or "device=cuda": one that must be given, too */
-    const char *bars;  /**< "lab|ranks": those that must not be given */
+    const char *bars;  /**< "steps|ranks": those that must not be given */
     const char *holds; /**< names of what is written to the directory: see claim_output() */
 };
 

@@ -178,9 +178,6 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
 #define ROW_REPEATS(at)                                                                            \
     OPTION_ROW("repeats", 0, OPTION_INTEGER, at, "N", NULL,                                        \
                "Undisturbed runs to measure; the lower quartile counts (default: 8)")
-#define ROW_LAB(at)                                                                                \
-    OPTION_ROW("lab", 0, OPTION_TEXT, at, "PLATFORM", NULL,                                        \
-               "The platform, built on this machine for exec to run in (see `lab`)")
 #define ROW_STARTED(at)                                                                            \
     OPTION_ROW("ranks", 'n', OPTION_INTEGER, at, "N", NULL,                                        \
                "Ranks to start on this machine (default: the devices of the job)")

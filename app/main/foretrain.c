@@ -5,15 +5,20 @@
 #include <string.h>
 
 #include "app/cli/command.h"
-#include "app/lab/lab_on.h"
 #include "app/process/process.h"
 
 static const struct command *const commands[] = {
-    &command_predict,    &command_new,        &command_check, &command_compare, &command_sweep,
-    &command_plan,       &command_explain,    &command_merge, &command_train,   &command_evaluate,
-    &command_validate,   &command_inspect,    &command_data,  &command_import,  &command_calibrate,
-    &command_collective, &command_lab,        &command_show,  &command_list,    &command_schema,
-    &command_env,        &command_completion, NULL,
+    &command_predict,    &command_new,
+    &command_check,      &command_compare,
+    &command_sweep,      &command_plan,
+    &command_explain,    &command_merge,
+    &command_train,      &command_evaluate,
+    &command_validate,   &command_inspect,
+    &command_data,       &command_import,
+    &command_calibrate,  &command_collective,
+    &command_show,       &command_list,
+    &command_schema,     &command_env,
+    &command_completion, NULL,
 };
 
 const struct command command_foretrain = {
@@ -27,8 +32,6 @@ const struct command command_foretrain = {
 int main(int argc, char **argv)
 {
     process_start();
-    if (argc > 0 && lab_is_on(argv[0]))
-        return lab_on(argv);
     if (argc < 2 ||
         (strcmp(argv[1], "--version") && strcmp(argv[1], "-V") && strcmp(argv[1], "-v")))
         return command_dispatch(&command_foretrain, argc - 1, argv + 1);

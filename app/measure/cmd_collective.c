@@ -24,17 +24,15 @@ struct collective_request {
     struct predict_options predict;
     struct exchange_options exchange;
     const char *backends; /* "sim,exec" */
-    const char *bytes, *grid, *platform, *lab, *software;
+    const char *bytes, *grid, *platform, *software;
     int32_t nodes; /* 0: not given */
 };
 
 /* The parsed request. */
 struct order {
     const struct collective_request *request;
-    const char *name; /* of the platform, or NULL */
     struct platform *platform;
     struct software *software; /* or NULL */
-    struct cabling cabling;    /* of a lab */
     struct sizes sizes;
     int64_t chunk;
     enum backend_choice backend[WAYS]; /* (count); MEASURE among them */
@@ -68,7 +66,7 @@ static int add_way(struct order *order, const char *word, struct err *err)
 static int read_ways(struct order *order, struct err *err)
 {
     const char *given = order->request->backends;
-    if (!given && !order->request->lab) {
+    if (!given) {
         char *warning;
         order->backend[order->count++] = task_backend(&order->request->predict, &warning);
         if (warning)
@@ -76,7 +74,7 @@ static int read_ways(struct order *order, struct err *err)
         free(warning);
         return 0;
     }
-    char *copy = base_copy(given ? given : "sim,exec"), *rest = copy;
+    char *copy = base_copy(given), *rest = copy;
     int failed = 0;
     for (char *word; !failed && (word = strsep(&rest, ","));)
         failed = add_way(order, word, err);
@@ -95,30 +93,18 @@ static bool built_with_mpi(void)
 
 static int read_platform(struct order *order, struct err *err)
 {
-    const struct collective_request *request = order->request;
     bool predicts = order->count > order->measures;
-    order->name = request->lab ? request->lab : request->platform;
-    if (request->lab && request->platform && strcmp(request->lab, request->platform) != 0)
-        return err_add_code(err, 64, "--lab is the platform; leave --platform out");
-    if (request->lab && !order->measures)
-        return err_add_code(err, 64, "--lab has no effect without exec in --backend");
     if (order->measures && !built_with_mpi())
         return err_add_code(
             err, 69,
             "back end exec: ranks exchange over MPI, without which this foretrain was "
             "built (libopenmpi-dev)");
-    if (!order->name && predicts)
+    if (!order->request->platform && predicts)
         return err_add_code(err, 64, "--platform is needed; 'foretrain env' says where they are");
-    if (!order->name)
+    if (!order->request->platform)
         return 0;
-    order->platform = platform_read(order->name, err);
-    if (!order->platform)
-        return -1;
-    if (!request->lab)
-        return 0;
-    return cabling_read(order->platform, &order->cabling, err) || lab_check(&order->cabling, err)
-               ? -1
-               : 0;
+    order->platform = platform_read(order->request->platform, err);
+    return order->platform ? 0 : -1;
 }
 
 static int read_order(struct order *order, struct err *err)
@@ -216,8 +202,7 @@ static int answer(const struct order *order, int32_t way, struct answers *answer
         return task_run_all(answers->task, count, order->backend[way], &order->request->predict,
                             err);
     answers->measured = base_alloc(count, sizeof(*answers->measured));
-    return measure_collective(&order->request->exchange, &answers->task->point,
-                              order->request->lab ? &order->cabling : NULL, &order->sizes,
+    return measure_collective(&order->request->exchange, &answers->task->point, &order->sizes,
                               answers->measured, err);
 }
 
@@ -255,7 +240,7 @@ static struct table_row make_row(const struct order *order, int32_t way, int32_t
     };
     if (answers->measured) {
         row.measured = &answers->measured[size];
-        row.grain = order->request->lab ? "lab" : "this machine";
+        row.grain = measure_in_lab() ? "lab" : "this machine";
         row.time_s = row.measured->time_s;
     } else {
         row.grain = task->quiet->grain;
@@ -270,13 +255,13 @@ static void fill_table(struct table *table, const struct order *order,
     const struct collective_request *request = order->request;
     const struct point *point = &answers[0].task->point;
     *table = (struct table){
-        .platform = order->name,
+        .platform = order->request->platform,
         .software = order->software ? order->software->name : NULL,
         .nccl = request->exchange.algorithm == ALGORITHM_NCCL ? point->fabric->nccl.version : 0,
         .algorithm = algorithm_names[request->exchange.algorithm],
         .gradients = order->measures ? dtype_names[request->exchange.gradients] : NULL,
         .converts = order->measures && request->exchange.gradients,
-        .judged = request->lab,
+        .judged = order->measures && measure_in_lab(),
         .ranks = grid_ranks(point->grid),
         .choice = &point->choice,
         .why = point->choice.why,
@@ -322,9 +307,7 @@ static int run(const struct order *order, struct text *out, struct err *err)
     for (int32_t i = 0; i < order->count && !failed; i++)
         failed = answer(order, i, &answers[i], err);
     if (!failed) {
-        char *backends = order->request->backends
-                             ? base_copy(order->request->backends)
-                             : base_format("%s", order->request->lab ? "sim,exec" : "");
+        char *backends = base_copy(order->request->backends ? order->request->backends : "");
         fill_table(&table, order, answers);
         if (!*backends || order->count == 1) {
             free(backends);
@@ -360,10 +343,9 @@ static int collective(const void *record, struct text *out, struct err *err)
 
 static const struct option options[] = {
     ROW_PLATFORM(AT(platform)),
-    ROW_LAB(AT(lab)),
     ROW_GRID(AT(grid)),
     ROW_NODES(AT(nodes)),
-    ROW_ORDER(AT(predict.order), .needs = "platform|lab"),
+    ROW_ORDER(AT(predict.order), .needs = "platform"),
     ROW_BYTES(AT(bytes)),
     ROW_ALGORITHM(AT(exchange.algorithm)),
     ROW_CHANNELS(AT(exchange.channels)),
@@ -384,12 +366,11 @@ static const struct collective_request defaults = {.predict = {PREDICT_COMMAND},
 
 const struct command command_collective = {
     .name = "collective",
-    .synopsis = "(--platform NAME | --lab PLATFORM) (--grid CxR | --nodes N) [options]",
+    .synopsis = "[--platform NAME] (--grid CxR | --nodes N) [options]",
     .help = "time of one all-reduce, with the columns of nccl-tests",
     .examples = "foretrain collective --platform t1-torus --grid 64x64 --algorithm torus2d\n"
                 "foretrain collective --platform abci --nodes 272 --bytes 1MB..128MB:x2\n"
-                "foretrain collective --lab platforms/lab/flat-16.yaml --grid 4x4 --algorithm "
-                "torus2d --bytes 8MB --backend sim,exec",
+                "foretrain collective --grid 2x1 --bytes 8MB --backend exec",
     RECORD(options, struct collective_request, &defaults),
     ANSWERS(&collective_columns),
     .run = collective,

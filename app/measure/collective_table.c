@@ -174,8 +174,7 @@ static const struct answer_column measured_rows[] = {
     COLUMN("clean", clean, .help = "runs that nothing disturbed"),
     COLUMN("steal", steal, .help = "part of the processors' time that the host had meanwhile"),
     COLUMN("foreign", foreign, .help = "part of it that other processes of this machine had"),
-    COLUMN("retransmits", retransmits, .help = "TCP segments that a lab's hosts sent again"),
-    COLUMN("drops", drops, .help = "packets that a lab's links dropped"),
+    COLUMN("retransmits", retransmits, .help = "TCP segments that were sent again"),
     COLUMN("disturbed", disturbed, .help = "the runs cannot judge a prediction"),
     COLUMN("reason", reason, .help = "why the runs cannot judge a prediction, or empty"),
 };

@@ -1,6 +1,8 @@
 #include "app/measure/measure.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "app/process/process.h"
@@ -9,38 +11,41 @@
 
 /* --- starting --- */
 
-char *measure_hosts(const struct cabling *lab, const struct point *point)
+/* What an environment says in which tools/lab.py started this process; NULL: no lab. */
+static const char *hosts_of_lab(void)
 {
-    struct text list = {0};
-    for (int32_t rank = 0; lab && rank < grid_ranks(point->grid); rank++) {
-        char name[LAB_NAME_LIMIT];
-        int32_t place = grid_place(point->grid, point->order, rank);
-        int32_t node = place / point->devices_per_node, device = place % point->devices_per_node;
-        lab_host_name(lab, node * lab->nics + lab->nic_of[device], name);
-        text_add(&list, rank ? ",%s" : "%s", name);
+    return getenv("FORETRAIN_LAB");
+}
+
+bool measure_in_lab(void)
+{
+    return hosts_of_lab() != NULL;
+}
+
+/* Word @index of @list, which commas divide; with its length, or 0: there are fewer. */
+static const char *pick(const char *list, int32_t index, size_t *length)
+{
+    for (; index > 0 && (list = strchr(list, ',')); index--)
+        list++;
+    *length = list ? strcspn(list, ",") : 0;
+    return list;
+}
+
+int measure_hosts(const struct point *point, char **hosts, struct err *err)
+{
+    AUTORELEASE(text) struct text list = {0};
+    for (int32_t rank = 0; measure_in_lab() && rank < grid_ranks(point->grid); rank++) {
+        size_t length;
+        const char *name =
+            pick(hosts_of_lab(), grid_place(point->grid, point->order, rank), &length);
+        if (!length)
+            return err_add_code(err, 64, "%d ranks: this lab has fewer devices",
+                                grid_ranks(point->grid));
+        text_add(&list, rank ? ",%.*s" : "%.*s", (int)length, name);
     }
-    return list.data;
-}
-
-static int launch_in_lab(struct launch *launch, const struct cabling *lab,
-                         struct lab_result *result, struct err *err)
-{
-    launch->talk = launch_file(err);
-    if (launch->talk < 0)
-        return -1;
-    int failed = lab_run(lab, launch, result, err);
-    AUTORELEASE(text) struct text talk = launch_read(launch->talk);
-    if (!failed && result->exit_code && talk.length)
-        fwrite(talk.data, 1, (size_t)talk.length, stderr);
-    close(launch->talk);
-    launch->talk = 0;
-    return failed ? -1 : process_documented(result->exit_code);
-}
-
-int measure_launch(struct launch *launch, const struct cabling *lab, struct lab_result *result,
-                   struct err *err)
-{
-    return lab ? launch_in_lab(launch, lab, result, err) : launch_run(launch, err);
+    *hosts = list.data;
+    list = (struct text){0};
+    return 0;
 }
 
 static void add_words(struct launch *launch, const struct exchange_options *options,
@@ -62,20 +67,11 @@ static void add_words(struct launch *launch, const struct exchange_options *opti
     launch_add(launch, "--bytes=%s", list.data);
 }
 
-/* In a lab the line says where. */
-static int report(const struct launch *launch, const struct cabling *lab, int code, struct err *err)
+static int report(const struct launch *launch, int code, struct err *err)
 {
-    AUTORELEASE(text) struct text line = {0};
-    if (lab) {
-        text_add(&line, "foretrain lab ");
-        text_add_word(&line, lab->file);
-        text_add(&line, " -- ");
-    }
     AUTOFREE char *words = launch_line(launch);
-    err_add_code(err, code > 128 ? 70 : code,
-                 "foretrain-exec failed with exit code %d; by hand: %s%s", code,
-                 line.data ? line.data : "", words);
-    return -1;
+    return err_add_code(err, code > 128 ? 70 : code,
+                        "foretrain-exec failed with exit code %d; by hand: %s", code, words);
 }
 
 /* --- reading --- */
@@ -111,8 +107,6 @@ static void find_reason(struct measured *measured, int32_t wanted)
                  100.0 * measured->steal);
     else if (measured->spread > MEASURE_SPREAD_LIMIT)
         snprintf(measured->reason, room, "quartiles %.0f %% apart", 100.0 * measured->spread);
-    else if (measured->drops > 0)
-        snprintf(measured->reason, room, "%lld packets dropped", (long long)measured->drops);
     measured->disturbed = measured->reason[0] != '\0';
 }
 
@@ -136,7 +130,7 @@ static void sum_up(const struct told *told, int32_t wanted, struct measured *mea
     measured->spread = (base_quantile(time, count, 0.75) - measured->time_s) / measured->median_s;
 }
 
-static bool read_size(const struct json *json, int64_t bytes, int32_t wanted, int64_t drops,
+static bool read_size(const struct json *json, int64_t bytes, int32_t wanted,
                       struct measured *measured)
 {
     const struct json *samples = json_get(json, "samples");
@@ -148,7 +142,7 @@ static bool read_size(const struct json *json, int64_t bytes, int32_t wanted, in
     bool good = true;
     for (int64_t i = 0; i < count && good; i++)
         good = read_run(json_item(samples, i), &told[i]);
-    *measured = (struct measured){.runs = (int32_t)count, .drops = drops};
+    *measured = (struct measured){.runs = (int32_t)count};
     if (good) {
         sum_up(told, wanted, measured);
         find_reason(measured, wanted);
@@ -156,7 +150,7 @@ static bool read_size(const struct json *json, int64_t bytes, int32_t wanted, in
     return good;
 }
 
-static int read_answer(int output, const struct sizes *sizes, int32_t wanted, int64_t drops,
+static int read_answer(int output, const struct sizes *sizes, int32_t wanted,
                        struct measured *measured, struct err *err)
 {
     AUTORELEASE(text) struct text text = launch_read(output);
@@ -165,26 +159,26 @@ static int read_answer(int output, const struct sizes *sizes, int32_t wanted, in
     const struct json *list = json_get(json, "sizes");
     bool good = json && json_count_items(list) == sizes->count;
     for (int32_t i = 0; i < sizes->count && good; i++)
-        good = read_size(json_item(list, i), sizes->item[i], wanted, drops, &measured[i]);
+        good = read_size(json_item(list, i), sizes->item[i], wanted, &measured[i]);
     if (!good && !err->count)
         err_add_code(err, 70, "foretrain-exec did not answer with its measurements");
     return good ? 0 : -1;
 }
 
 int measure_collective(const struct exchange_options *options, const struct point *point,
-                       const struct cabling *lab, const struct sizes *sizes,
-                       struct measured *measured, struct err *err)
+                       const struct sizes *sizes, struct measured *measured, struct err *err)
 {
-    AUTOFREE char *hosts = measure_hosts(lab, point);
+    AUTOFREE char *hosts = NULL;
+    if (measure_hosts(point, &hosts, err))
+        return -1;
     AUTORELEASE(launch)
     struct launch launch = {.output = launch_file(err), .hosts = hosts, .yields = true};
-    struct lab_result result = {0};
     int failed = launch.output < 0 || launch_begin(&launch, grid_ranks(point->grid), err);
     if (!failed) {
         add_words(&launch, options, point, sizes);
-        int code = measure_launch(&launch, lab, &result, err);
-        failed = code < 0 || (code && report(&launch, lab, code, err)) ||
-                 read_answer(launch.output, sizes, options->repeats, result.drops, measured, err);
+        int code = launch_run(&launch, err);
+        failed = code < 0 || (code && report(&launch, code, err)) ||
+                 read_answer(launch.output, sizes, options->repeats, measured, err);
     }
     if (launch.output >= 0)
         close(launch.output);

@@ -1,8 +1,7 @@
 #pragma once
 
 /** @file
- * All-reduces measured by foretrain-exec: in a lab (app/lab/lab.h), or under mpirun on this
- * machine.
+ * All-reduces measured by foretrain-exec under mpirun on this machine.
  */
 
 #include <stdbool.h>
@@ -10,7 +9,7 @@
 #include "app/cli/measure_list.h"
 #include "app/cli/request.h"
 #include "app/job/job.h"
-#include "app/lab/lab.h"
+#include "app/process/launch.h"
 
 /** One size, measured. */
 struct measured {
@@ -20,7 +19,6 @@ struct measured {
     double steal,
         foreign; /**< fractions of the processors' time, mean of all runs: exec/measure/timing.h */
     int64_t retransmits; /**< retransmitted TCP segments, in all runs */
-    int64_t drops;       /**< packets dropped by a lab's links, in all runs */
     int32_t runs, clean; /**< clean: undisturbed runs; only these are used unless there are too
                               few */
     bool disturbed;      /**< the result is too uncertain for a verdict */
@@ -30,23 +28,17 @@ struct measured {
 /** A result with quartiles further apart than this is disturbed. */
 #define MEASURE_SPREAD_LIMIT 0.15
 
-/** Run @launch, which starts the ranks of a point in @lab (launch.hosts), or with NULL on this
- * machine. mpirun warns of its own races while it starts ranks in a lab, so there its messages are
- * shown only after a failure.
- * @return the exit code, with the lab's counts in @result, or -1: the messages of launch_run() and
- * lab_run(). */
-int measure_launch(struct launch *launch, const struct cabling *lab, struct lab_result *result,
-                   struct err *err);
+/** Whether this process runs in a lab, a network that tools/lab.py built. */
+bool measure_in_lab(void);
 
-/** The hosts of @lab for the ranks of @point, for launch.hosts; the caller frees it.  NULL without
- * @lab. */
-char *measure_hosts(const struct cabling *lab, const struct point *point);
+/** Set @hosts to the hosts of the ranks of @point in this lab, for launch.hosts; the caller frees
+ * it.  Outside of labs it is NULL.
+ * @return 0, or -1: the lab has fewer devices (exit code 64). */
+int measure_hosts(const struct point *point, char **hosts, struct err *err);
 
 /** Measure the all-reduce of @point with the algorithm, gradients and repeats of @options into
- * @measured (sizes->count), for each of @sizes.  Ranks run in @lab where @point places them, or,
- * when that is NULL, all on this machine.
- * @return 0, or -1: mpirun or foretrain-exec is missing (exit code 69), the messages of lab_run(),
- * foretrain-exec failed or answered with something else (its exit code, or 70). */
+ * @measured (sizes->count), for each of @sizes.  In a lab, ranks run where @point places them.
+ * @return 0, or -1: mpirun or foretrain-exec is missing (exit code 69), the messages of
+ * measure_hosts(), foretrain-exec failed or answered with something else (its exit code, or 70). */
 int measure_collective(const struct exchange_options *options, const struct point *point,
-                       const struct cabling *lab, const struct sizes *sizes,
-                       struct measured *measured, struct err *err);
+                       const struct sizes *sizes, struct measured *measured, struct err *err);

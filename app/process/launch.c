@@ -41,7 +41,7 @@ static bool is_mpirun(const struct launch *launch)
 
 /* ---- the child ---- */
 
-void launch_take_streams(const struct launch *launch)
+static void take_streams(const struct launch *launch)
 {
     if (launch->input)
         dup2(launch->input, STDIN_FILENO);
@@ -69,7 +69,7 @@ static _Noreturn void become(const struct launch *launch, pid_t parent, const si
         setenv("OMPI_MCA_orte_execute_quiet", "1", 1);
     if (nothing >= 0)
         dup2(nothing, STDIN_FILENO);
-    launch_take_streams(launch);
+    take_streams(launch);
     sigprocmask(SIG_SETMASK, mask, NULL);
     execvp(launch->argument[0], launch->argument);
     fprintf(stderr, "cannot start %s: %s\n", launch->argument[0], strerror(errno));

@@ -17,7 +17,7 @@ struct launch {
     int input;         /**< a file descriptor for its standard input; 0: an empty one */
     int output;        /**< the same for its standard output; 0: this process's own */
     int talk;          /**< the same for its standard error */
-    const char *hosts; /**< "h0,h0,h1": the host in a lab of each rank; NULL: on this machine */
+    const char *hosts; /**< "h0,h0,h1": the host of each rank; NULL: on this machine */
     bool yields;       /**< waiting ranks yield to others at once */
     bool saves;        /**< on SIGURG and SIGUSR1, ranks save and end */
 };
@@ -45,9 +45,6 @@ struct text launch_read(int file);
 
 /** The line, quoted for a shell.  The caller frees it. */
 char *launch_line(const struct launch *launch);
-
-/** Connect input, output and talk in the calling process, just before it executes the program. */
-void launch_take_streams(const struct launch *launch);
 
 /** Run it in its own process group, with empty stdin and, unless given, this process's stdout and
  * stderr, and wait.  It ends when this process ends.

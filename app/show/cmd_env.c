@@ -67,12 +67,6 @@ static char *find_gpus(const struct part *part)
     return count ? base_format("%d of NVIDIA", count) : NULL;
 }
 
-static char *find_lab(const struct part *part)
-{
-    bool found = launch_finds("ip") && (launch_finds("tc") || !access("/sbin/tc", X_OK));
-    return found ? base_copy(geteuid() ? "ip, tc, in a user namespace" : "ip, tc, as root") : NULL;
-}
-
 /* Whether Debian's Python has all modules that @names lists, divided by commas. */
 static char *find_modules(const char *names)
 {
@@ -146,7 +140,6 @@ static const struct part parts[] = {
     {"sliders", BUILD_SLIDERS, NULL,
      APT "clang lld wasi-libc libclang-rt-dev-wasm32, then ./setup.sh",
      "sliders on the pages of predict --report", NULL, NULL},
-    {"lab", "yes", find_lab, APT "iproute2", "lab, validate --lab", NULL, NULL},
     {"notebooks", "yes", find_notebooks, "./setup.sh notebooks", "the notebooks of the class", NULL,
      NULL},
     {"torch", "yes", find_torch, APT "python3-torch",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/cli/command.h"
+#include "app/measure/measure.h"
 #include "app/page/html.h"
 #include "app/predict/task.h"
 #include "app/predict/uncertainty.h"
@@ -70,8 +71,7 @@ struct validation {
     double step_s;          /* predicted */
     struct interval likely; /* its 90 % interval [s]; NAN where there is none */
     bool inside;            /* the measured step is in it */
-    bool busy;              /* other processes' share of the processors, or lost packets, may have
-                                 lengthened steps */
+    bool busy;              /* other processes' share of the processors may have lengthened steps */
     enum validate_verdict verdict;
 };
 
@@ -475,10 +475,6 @@ static const struct answer_column note_rows[] = {
     COLUMN("foreign", foreign, .negative = true,
            .help = "part of it that other processes of this machine had"),
     COLUMN("idle", idle, .negative = true, .help = "part of it that nobody had"),
-    COLUMN("drops", drops, .negative = true,
-           .help = "packets that a lab's links dropped; null: no lab"),
-    COLUMN("retransmits", retransmits, .negative = true,
-           .help = "TCP segments that a lab's hosts sent again; null: no lab"),
 };
 static const struct answer_columns note_columns = COLUMNS(NULL, note_rows);
 #undef DESCRIBED
@@ -570,12 +566,9 @@ enum {
 /* Both sides, and their origin. */
 struct trial {
     struct validate_request request; /* the user's, with more --set; its list is owned */
-    char *lab_set;                   /* the one that names the lab; owned, or NULL */
     int32_t ranks;                   /* 0: there is no job */
     struct job job;
     struct task task; /* of the phase that is compared */
-    struct platform *lab;
-    struct cabling cabling;
     struct trace predicted_file, measured;
     const struct trace *predicted;
     char *warning; /* of the back end; or NULL */
@@ -592,8 +585,8 @@ static int check_options(const struct validate_request *request, struct err *err
         return err_add_code(err, 64, "a JOB is needed, or --predicted and --measured");
     if (!job && (request->trace || request->predict.set.count))
         return err_add_code(err, 64, "--trace and --set need a JOB");
-    if (request->predicted && !request->lab && request->predict.order != RANK_ORDER_ROW)
-        return err_add_code(err, 64, "--order has no effect without a prediction or --lab");
+    if (request->predicted && !measure_in_lab() && request->predict.order != RANK_ORDER_ROW)
+        return err_add_code(err, 64, "--order has no effect without a prediction");
     return 0;
 }
 
@@ -616,16 +609,6 @@ static int copy_request(struct trial *trial, const struct validate_request *requ
     trial->request = *request;
     trial->request.predict.set = (struct option_list){0};
     option_list_add_all(&trial->request.predict.set, &request->predict.set);
-    for (int32_t i = 0; request->lab && i < request->predict.set.count; i++)
-        if (!scenario_takes(request->predict.set.item[i]))
-            return err_add_code(err, 64,
-                                "--set %s would change the prediction and not the lab: write a "
-                                "platform file for --lab",
-                                request->predict.set.item[i]);
-    if (request->lab) {
-        trial->lab_set = base_format("cluster.platform=%s", request->lab);
-        option_list_add(&trial->request.predict.set, trial->lab_set);
-    }
     return read_tolerance(trial, err);
 }
 
@@ -706,17 +689,6 @@ static int predict(struct trial *trial, struct err *err)
 
 /* ---- the measurement ---- */
 
-static int open_lab(struct trial *trial, struct err *err)
-{
-    if (!trial->request.lab)
-        return 0;
-    trial->lab = platform_read(trial->request.lab, err);
-    return !trial->lab || cabling_read(trial->lab, &trial->cabling, err) ||
-                   lab_check(&trial->cabling, err)
-               ? -1
-               : 0;
-}
-
 /* The schedule to run is known before: ranks of one machine are one group of the hierarchical
  * algorithm, and of batch norm, for any nodes of the prediction. */
 static int check_schedule(const struct trial *trial, struct err *err)
@@ -737,7 +709,7 @@ static int check_schedule(const struct trial *trial, struct err *err)
                 : err_add_code(
                       err, 65,
                       "%d ranks on this one machine run another schedule than the one predicted "
-                      "for %d nodes: predict for 1 node (--set cluster.nodes=1), or use --lab",
+                      "for %d nodes: predict for 1 node (--set cluster.nodes=1)",
                       trial->ranks, trial->task.point.nodes);
 }
 
@@ -756,17 +728,15 @@ static int count_steps(const struct trial *trial, int32_t *steps, struct err *er
 
 static int measure(struct trial *trial, struct err *err)
 {
-    struct validate_run run = {.request = &trial->request,
-                               .point = &trial->task.point,
-                               .lab = trial->lab ? &trial->cabling : NULL};
+    struct validate_run run = {.request = &trial->request, .point = &trial->task.point};
     if (trial->request.measured)
         return 0;
-    if (run.lab && trial->request.compute.device != DEVICE_REPLAY &&
-        !strcmp(platform_device(trial->lab)->name, "ideal"))
+    if (measure_in_lab() && trial->request.compute.device != DEVICE_REPLAY &&
+        !strcmp(platform_device(trial->job.platform)->name, "ideal"))
         fprintf(stderr,
                 "the device of %s computes in no time, and these ranks do not: --device "
                 "replay takes the time that is predicted\n",
-                platform_name(trial->lab));
+                platform_name(trial->job.platform));
     return count_steps(trial, &run.steps, err) ||
                    validate_measure(&run, &trial->measured, &trial->notes, err)
                ? -1
@@ -780,9 +750,9 @@ static int gather(struct trial *trial, struct err *err)
     bool job = trial->request.head.argument.count > 0;
     if (measured && validate_read_spans(measured, &trial->measured, err))
         return -1;
-    if (job && (read_job(trial, err) || open_lab(trial, err) || find_task(trial, err)))
+    if (job && (read_job(trial, err) || find_task(trial, err)))
         return -1;
-    if (job && !measured && !trial->lab && check_schedule(trial, err))
+    if (job && !measured && !measure_in_lab() && check_schedule(trial, err))
         return -1;
     return predict(trial, err) || measure(trial, err) ? -1 : 0;
 }
@@ -797,7 +767,7 @@ static void print_people(struct text *out, const struct trial *trial)
                  platform_name(trial->job.platform), trial->ranks,
                  trial->ranks > 1 ? "ranks" : "rank",
                  trial->request.measured ? trial->request.measured
-                 : trial->lab            ? "measured in its lab"
+                 : measure_in_lab()      ? "measured in its lab"
                                          : "measured on this machine");
     text_add(out, "predicted by %s, %s; measured by %s, %s; schedule %016" PRIx64 "\n\n",
              predicted->backend, predicted->grain, trial->measured.backend, trial->measured.grain,
@@ -817,9 +787,6 @@ static void print_people(struct text *out, const struct trial *trial)
                  "meanwhile other processes had %.0f %% of this machine's processors, the host "
                  "%.0f %%\n",
                  100 * trial->notes.foreign, 100 * trial->notes.steal);
-    if (trial->lab)
-        text_add(out, "the lab lost %lld packets and sent %lld TCP segments again\n",
-                 (long long)trial->notes.drops, (long long)trial->notes.retransmits);
     if (trial->warning)
         text_add(out, "warning: %s\n", trial->warning);
 }
@@ -833,7 +800,7 @@ static struct json *trial_json(const struct trial *trial)
                            .platform = trial->ranks ? platform_name(trial->job.platform) : NULL,
                            .predicted = trial->predicted,
                            .device = runs ? device_words[trial->request.compute.device] : NULL,
-                           .lab = trial->lab != NULL,
+                           .lab = trial->validation.lab,
                            .ranks = trial->measured.ranks,
                            .validation = &trial->validation,
                            .notes = &trial->notes,
@@ -878,7 +845,7 @@ static int report(struct trial *trial, struct text *out, struct err *err)
                             "disturbed: %s, which may have lengthened steps; try again when fewer "
                             "other programs run",
                             trial->validation.busy
-                                ? "other programs used the processors or packets were lost"
+                                ? "other programs used the processors"
                                 : "half of the steps are slow and a quarter is not");
     default:
         return 0;
@@ -891,23 +858,21 @@ static void release(struct trial *trial)
     trace_release(&trial->predicted_file);
     trace_release(&trial->measured);
     task_release(&trial->task);
-    platform_free(trial->lab);
     job_release(&trial->job);
     option_list_release(&trial->request.predict.set);
-    free(trial->lab_set);
     free(trial->warning);
 }
 
 static int validate(const void *record, struct text *out, struct err *err)
 {
     const struct validate_request *request = record;
-    struct trial trial = {.notes = {-1, -1, -1, -1, -1, -1, -1, -1}};
+    struct trial trial = {.notes = {-1, -1, -1, -1, -1, -1}};
     if (check_options(request, err))
         return -1;
     int failed = copy_request(&trial, request, err) || gather(&trial, err) ||
                  validate_check(trial.task.point.schedule, trial.predicted, &trial.measured, err);
     if (!failed) {
-        trial.validation.lab = trial.lab != NULL;
+        trial.validation.lab = !request->measured && measure_in_lab();
         trial.validation.busy = validate_was_disturbed(&trial.notes);
         validate_compare(trial.task.point.schedule, trial.predicted, &trial.measured,
                          &trial.validation);
@@ -922,7 +887,6 @@ static int validate(const void *record, struct text *out, struct err *err)
 static const struct option options[] = {
     ROW_STARTED(AT(compute.started)),
     ROW_SET(AT(predict.set)),
-    ROW_LAB(AT(lab)),
     OPTION_ROW("steps", 0, OPTION_INTEGER, AT(steps), "N", NULL,
                "Training steps to measure (default: 10)"),
     ROW_ORDER(AT(predict.order)),
@@ -942,7 +906,7 @@ static const struct option options[] = {
                .bars = "backend|grain|noise|ignore-memory"),
     OPTION_ROW("measured", 0, OPTION_TEXT, AT(measured), "FILE", NULL,
                "Spans of `train --spans` instead of a run",
-               .bars = "lab|ranks|steps|threads|device|timeout"),
+               .bars = "ranks|steps|threads|device|timeout"),
     OPTION_ROW("trace", 't', OPTION_OUTPUT, AT(trace), "FILE", NULL,
                "Write both, one below the other, as Chrome/Kineto JSON"),
     ROW_LAST};
@@ -956,7 +920,6 @@ const struct command command_validate = {
     .help = "predict and really run a few training steps, and compare them step by step",
     .examples =
         "foretrain validate job.yaml -n 2 --set cluster.platform=two-core\n"
-        "foretrain validate job.yaml --lab platforms/lab/flat-4.yaml --device replay\n"
         "foretrain validate job.yaml --measured spans.txt    (of `foretrain-exec train --spans`)",
     RECORD(options, struct validate_request, &defaults),
     TAKES(0, 1),

@@ -47,24 +47,21 @@ static void add_words(struct launch *launch, const struct validate_run *run)
 }
 
 /* @return the exit code, or -1 with a message. */
-static int run_ranks(const struct validate_run *run, int spans, int output,
-                     struct validate_notes *notes, struct err *err)
+static int run_ranks(const struct validate_run *run, int spans, int output, struct err *err)
 {
-    AUTOFREE char *hosts = measure_hosts(run->lab, run->point);
+    AUTOFREE char *hosts = NULL;
+    if (measure_hosts(run->point, &hosts, err))
+        return -1;
     AUTORELEASE(launch) struct launch launch = {.output = output, .hosts = hosts};
-    struct lab_result result = {0};
     int code = launch_begin(&launch, grid_ranks(run->point->grid), err);
     if (!code) {
         add_words(&launch, run);
-        /* In a lab this process is the child that is process 1. */
-        launch_add(&launch, "--spans=/proc/%d/fd/%d", run->lab ? 1 : getpid(), spans);
-        AUTOFREE char *line = run->lab || run->quiet ? NULL : launch_line(&launch);
+        launch_add(&launch, "--spans=/proc/%d/fd/%d", getpid(), spans);
+        AUTOFREE char *line = run->quiet ? NULL : launch_line(&launch);
         if (line)
             fprintf(stderr, "%s\n", line);
-        code = measure_launch(&launch, run->lab, &result, err);
+        code = launch_run(&launch, err);
     }
-    notes->drops = result.drops;
-    notes->retransmits = result.retransmits;
     return code;
 }
 
@@ -93,7 +90,7 @@ static int run_exec(const struct validate_run *run, int spans, struct validate_n
     if (output < 0)
         return -1;
     struct processors before = processors_now();
-    int code = run_ranks(run, spans, output, notes, err);
+    int code = run_ranks(run, spans, output, err);
     struct processors after = processors_now();
     struct processors_share share = processors_between(&before, &after);
     notes->steal = share.steal;
@@ -107,7 +104,7 @@ static int run_exec(const struct validate_run *run, int spans, struct validate_n
 bool validate_was_disturbed(const struct validate_notes *notes)
 {
     bool held_up = notes->foreign > TIMING_FOREIGN_LIMIT && notes->idle < TIMING_FREE_LIMIT;
-    return notes->steal > TIMING_STEAL_LIMIT || held_up || notes->drops > 0;
+    return notes->steal > TIMING_STEAL_LIMIT || held_up;
 }
 
 /* The spans are a file in memory that rank 0 finds in /proc, so nothing is left of them after this

@@ -1,15 +1,13 @@
 #pragma once
 
 /** @file
- * The measurement of `validate`: a few steps of foretrain-exec with its spans, on this machine or
- * in a lab (app/lab/lab.h).
+ * The measurement of `validate`: a few steps of foretrain-exec with its spans, on this machine.
  */
 
 #include <stdbool.h>
 
 #include "app/cli/request.h"
 #include "app/job/job.h"
-#include "app/lab/lab.h"
 #include "app/predict/task.h"
 
 /** What the user asked for. */
@@ -17,7 +15,6 @@ struct validate_request {
     struct request head;
     struct predict_options predict;
     struct compute_options compute;
-    const char *lab; /**< a platform to build */
     const char *trace, *predicted, *measured, *tolerance, *report;
     int32_t steps;   /**< to measure; 0: the usual */
     int32_t timeout; /**< of the watchdog [s]; 0: none */
@@ -27,7 +24,6 @@ struct validate_request {
 struct validate_run {
     const struct validate_request *request;
     const struct point *point; /**< where ranks are placed in the lab */
-    const struct cabling *lab; /**< NULL: all on this machine */
     int32_t steps;             /**< to measure; VALIDATE_EXTRA_STEPS more are run */
     bool quiet;                /**< without the command line on stderr */
 };
@@ -39,8 +35,6 @@ struct validate_notes {
     double steal, foreign;   /**< fractions of the processors' time used by the host, and by other
                                   processes of this machine */
     double idle;             /**< and idle */
-    int64_t drops;           /**< packets dropped by the lab's links */
-    int64_t retransmits;     /**< TCP segments retransmitted by its hosts */
 };
 
 /** Steps before the first measured one: two without a trace, and one whose end is the beginning of
@@ -48,13 +42,12 @@ struct validate_notes {
 enum { VALIDATE_EXTRA_STEPS = 3 };
 
 /** Run and read the spans into zeroed @trace.
- * @return 0, or -1: mpirun or foretrain-exec is missing (exit code 69), the messages of lab_run(),
- * or the exit code of foretrain-exec, which has reported the reason. */
+ * @return 0, or -1: mpirun or foretrain-exec is missing (exit code 69), the messages of
+ * measure_hosts(), or the exit code of foretrain-exec, which has reported the reason. */
 int validate_measure(const struct validate_run *run, struct trace *trace,
                      struct validate_notes *notes, struct err *err);
 
-/** Whether others used more of the processors than exec/measure/timing.h allows, or a lab lost
- * packets. */
+/** Whether others used more of the processors than exec/measure/timing.h allows. */
 bool validate_was_disturbed(const struct validate_notes *notes);
 
 /** Read spans that `predict --spans` or `train --spans` wrote into zeroed @trace.

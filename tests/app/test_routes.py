@@ -161,13 +161,6 @@ class Keys(support.Case):
     def test_words(self):
         self.refuse("abci", "{routing: statik}", "static")
 
-    def test_the_lab_refuses_what_it_cannot_build(self):
-        lab = ROOT / "platforms" / "lab" / "abci-mini.yaml"
-        path = self.write("mine.yaml", f"extends: {lab}\nname: mine\nnetwork: {{routing: static}}\n")
-        done = run("lab", path, "--", "true")
-        self.assertEqual(done.returncode, 69, done.stderr)
-        self.assertIn("it cannot build network.routing", done.stderr)
-
     def test_show_platform_says_how_messages_go(self):
         shown = run("show", "platform", "abci-routes").stdout
         self.assertIn("a leaf is 2 switches side by side", shown)

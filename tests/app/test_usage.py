@@ -233,8 +233,6 @@ class Usage(support.Case):
         self.assertIn("missing JOB; usage: foretrain predict JOB", self.refused(64, "predict"))
         self.assertIn("missing NAME; usage: foretrain show platform NAME",
                       self.refused(64, "show", "platform"))
-        self.assertIn("missing COMMAND; usage: foretrain lab PLATFORM",
-                      self.refused(64, "lab", "platforms/lab/flat-4.yaml"))
         self.assertIn("unexpected", self.refused(64, "predict", self.job, self.job))
 
     def test_options_may_stand_anywhere_and_end_at_two_dashes(self):
@@ -334,7 +332,7 @@ class Answers(support.Case):
         self.assertIn("to get it: apt-get install libsimgrid-dev",
                       good("env", FORETRAIN_LIBEXEC=str(self.directory)).stdout)
         bare = {part["name"]: part for part in answer("env", PATH=str(self.directory))["parts"]}
-        self.assertIsNone(bare["lab"]["found"])
+        self.assertIsNone(bare["ranks"]["found"])
 
     def test_check_reports_every_fault_with_its_place(self):
         bad = support.JOB.replace("nodes: 4", "nodez: 4").replace("4 MiB", "4")

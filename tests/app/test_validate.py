@@ -218,7 +218,7 @@ class Validate(support.Case):
         self.assertIn("at least 1 and 2",
                       self.refused(65, "validate", "--predicted", measured, "--measured",
                                    self.predicted))
-        for option in ("--lab=abci", "-n2", "--steps=3", "--threads=1", "--device=replay"):
+        for option in ("-n2", "--steps=3", "--threads=1", "--device=replay"):
             self.assertIn("--measured does not work with --", self.refused(
                 64, "validate", self.job, "--measured", measured, option))
         self.assertIn("need a JOB", self.refused(

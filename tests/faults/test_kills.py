@@ -175,10 +175,6 @@ class Kills(faults.Case):
         self.each_ends(["collective", "--backend", "exec", "--grid", "2x1", "--bytes", "1MB", "--repeats", "3"],
                        ("foretrain", "rank 0", "rank 1", "mpirun"))
 
-    def test_lab(self):
-        words = ["lab", faults.ROOT / "platforms" / "lab" / "flat-4.yaml", "--", "sleep", "0.3"]
-        self.each_ends(words, ("foretrain", "sleep"))
-
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

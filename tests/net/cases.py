@@ -80,11 +80,11 @@ def size_name(size):
     return f"{size / 1e6:g} MB"
 
 
-def ask(*words, timeout):
-    """The JSON answer of foretrain and its exit code."""
-    done = harness.execute(harness.PROGRAM, *words, "--json", timeout=timeout)
-    if done.returncode == 69 and "this machine carries" in done.stderr:
-        return None, 75, done.stderr.strip()  # too busy to carry the lab
+def ask(platform, *words, timeout):
+    """The JSON answer of foretrain in the lab of a platform and its exit code."""
+    done = harness.execute(*lab.words(platform), harness.PROGRAM, *words, "--json", timeout=timeout)
+    if done.returncode == 69 and "this machine carries" in done.stderr or "links dropped" in done.stderr:
+        return None, 75, done.stderr.strip()  # too busy to carry the lab, or packets were lost
     if not done.stdout:
         raise Broken(f"foretrain {' '.join(map(str, words))}: {done.stderr}")
     return json.loads(done.stdout), done.returncode, done.stderr.strip()
@@ -106,15 +106,15 @@ def all_reduce_record(case, predicted, measured):
         "error": predicted["error"], "tolerance": predicted["tolerance"],
         "verdict": predicted["verdict"], "reason": measured["reason"],
         "steal": measured["steal"], "foreign": measured["foreign"],
-        "drops": measured["drops"], "retransmits": measured["retransmits"],
+        "retransmits": measured["retransmits"],
     }
 
 
 def all_reduce(case, repeats=REPEATS):
     """The records of one attempt at a case, one per size; empty when the lab could not be built."""
     platform, algorithm, order, sizes = case
-    answer, _, _ = ask("collective", "--lab", lab.platform(platform), "--grid=4x4", "--algorithm",
-                       algorithm, "--order", order, "--bytes", sizes, "--backend=sim,exec",
+    answer, _, _ = ask(platform, "collective", "--platform", lab.platform(platform), "--grid=4x4", "--algorithm", algorithm,
+                       "--order", order, "--bytes", sizes, "--backend=sim,exec",
                        "--repeats", repeats, timeout=1200)
     rows = answer["rows"] if answer else []
     measured = {row["bytes"]: row for row in rows if row["backend"] == "exec"}
@@ -153,7 +153,7 @@ def step_verdict(record):
     spread = (upper - lower) / median
     if record["program_verdict"] == "disturbed":
         return "disturbed", (f"others {100 * record['foreign']:.0f} %, host "
-                             f"{100 * record['steal']:.1f} %, {record['drops']} packets lost")
+                             f"{100 * record['steal']:.1f} %")
     if spread > SPREAD_LIMIT:
         return "disturbed", f"quartiles {100 * spread:.0f} % apart"
     exposed = abs(record["exposed_error"]) <= EXPOSED_TOLERANCE
@@ -182,8 +182,7 @@ def step_record(case, answer):
         "communication_predicted_s": sum(lane["predicted_s"] for lane in lanes),
         "communication_measured_s": sum(lane["lower_quartile_s"] for lane in lanes),
         "program_verdict": answer["verdict"],
-        **{key: answer[key] for key in ("steal", "foreign", "idle", "drops", "retransmits",
-                                        "late_s", "latest_s", "trace_error_s")},
+        **{key: answer[key] for key in ("steal", "foreign", "idle", "late_s", "latest_s", "trace_error_s")},
     }
     record["verdict"], record["reason"] = step_verdict(record)
     return record
@@ -199,7 +198,7 @@ def step(case, steps=REPEATS):
     with tempfile.TemporaryDirectory() as folder:
         job = pathlib.Path(folder) / "step.yaml"
         job.write_text(text, encoding="utf-8")
-        answer, _, _ = ask("validate", job, "--lab", lab.platform(platform), "--order", order,
+        answer, _, _ = ask(platform, "validate", job, f"--set=cluster.platform={lab.platform(platform)}", "--order", order,
                            "--device=replay", "--steps", steps, "--tolerance",
                            f"{100 * STEP_TOLERANCE:g}%", "--timeout=120", timeout=1200)
     return [step_record(case, answer)] if answer else []
@@ -240,8 +239,8 @@ def control(what, steps=REPEATS):
         job = folder / "small.yaml"
         job.write_text(SMALL_JOB, encoding="utf-8")
         spans = wrong_spans(folder, job, what)
-        answer, code, talk = ask("validate", job, "--lab", platform_with(folder / "right.yaml"),
-                                 "--device=replay", "--steps", steps, "--predicted", spans,
+        right = platform_with(folder / "right.yaml")
+        answer, code, talk = ask(right, "validate", job, f"--set=cluster.platform={right}", "--device=replay", "--steps", steps, "--predicted", spans,
                                  "--tolerance=15%", "--timeout=60", timeout=170)
     if not answer:
         return []
@@ -255,7 +254,7 @@ def control(what, steps=REPEATS):
         "upper_s": quartiles(answer["step_times_s"])[2], "runs": answer["measured_steps"],
         "error": row["error"], "tolerance": answer["tolerance"],
         "exit_code": code, "expected_code": expected, "verdict": verdict, "reason": talk,
-        **{key: answer[key] for key in ("steal", "foreign", "idle", "drops", "retransmits")},
+        **{key: answer[key] for key in ("steal", "foreign", "idle")},
     }]
 
 

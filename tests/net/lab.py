@@ -6,9 +6,11 @@ import signal
 import time
 import unittest
 
-from harness import PROGRAM, ROOT, execute, run, skip
+from harness import PROGRAM, ROOT, execute, skip
 
-# What foretrain says when this machine, not the platform, is the reason for exit code 69.
+LAB = str(ROOT / "tools" / "lab.py")
+OTHERS = ("abci", "t1-torus")  # platforms that no lab builds
+# What it says when this machine, not the platform, is the reason for exit code 69.
 MISSING = ("this machine does not allow", "a lab needs the program", "this machine does not let")
 
 
@@ -17,13 +19,24 @@ def platform(name):
     return str(ROOT / "platforms" / "lab" / (name + ".yaml"))
 
 
+def words(name):
+    """The words before a command in the lab of a platform: one of ours, or a file."""
+    return ["env", f"FORETRAIN={PROGRAM}", LAB, name if "/" in str(name) or name in OTHERS else platform(name)]
+
+
+def lab(name, *command):
+    """Run a command there."""
+    return execute(*words(name), *command)
+
+
 def run_as(user, *words, **environment):
-    """Run foretrain as this user, which only root can; a skipped test where that user cannot."""
+    """Run a command in the lab flat-4 as this user, which only root can; a skipped test where that user cannot."""
     def run_words(*all_words):
         return execute(*all_words, user=user, group=user, extra_groups=[], environment=environment, cwd="/")
     if run_words("test", "-x", PROGRAM, "-a", "-r", platform("flat-4")).returncode:
         raise unittest.SkipTest("others may not enter the build directory or the sources")
-    done = run_words(PROGRAM, *words)
+    environment["FORETRAIN"] = PROGRAM
+    done = run_words(LAB, platform("flat-4"), *words)
     if any(reason in done.stderr for reason in MISSING):
         raise unittest.SkipTest(done.stderr.strip())
     return done
@@ -31,7 +44,7 @@ def run_as(user, *words, **environment):
 
 def need_lab():
     """Skip the whole program where no lab can be built."""
-    done = run("lab", platform("flat-4"), "--", "true")
+    done = lab("flat-4", "true")
     if done.returncode == 69 and any(reason in done.stderr for reason in MISSING):
         skip(done.stderr.strip().splitlines()[-1])
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`foretrain lab`: the network it builds, what it refuses, and that nothing is left behind."""
+"""tools/lab.py: the network it builds, what it refuses, and that nothing is left behind."""
 import json
 import os
 import pathlib
@@ -18,7 +18,7 @@ class Build(unittest.TestCase):
     """The network is the platform's."""
 
     def on(self, name, *command):
-        done = harness.run("lab", lab.platform(name), "--", *command)
+        done = lab.lab(name, *command)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
@@ -45,18 +45,17 @@ class Build(unittest.TestCase):
         words = ["a b", "it's", "$HOME", "a;b", "`id`", "", "*", '"q"', ")"]
         out = self.on("flat-4", "on", "h2", "printf", "%s\\n", *words)
         self.assertEqual(out.split("\n")[:-1], words)
-        for command in (("on", "h9", "true"), ("on", "h2", "no-such-program"), ("agent", "h2", "true"),
+        for command in (("on", "h9", "true"), ("on", "h2", "no-such-program"),
                         ("agent", "h2", "export", "PATH;/no/prted"), ("on",), ("on", "h2")):
-            done = harness.run("lab", lab.platform("flat-4"), "--", *command)
+            done = lab.lab("flat-4", *command)
             self.assertIn(done.returncode, (64, 127), command)
-            self.assertRegex(done.stderr, "no host h9|cannot start (no-such|/no/prted)|usage: ", command)
+            self.assertRegex(done.stderr, "no host h9|no-such-program|PATH: not found|/no/prted: not found|usage: ", command)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can become a user without a login shell")
     @unittest.skipUnless(shutil.which("mpirun"), "mpirun (package openmpi-bin) is not installed")
     def test_mpirun_starts_ranks_whatever_the_users_shell_is(self):
         for shell in ("/bin/sh", "/bin/bash", "/bin/tcsh"):
-            done = lab.run_as(54321, "lab", lab.platform("flat-4"), "--", shutil.which("mpirun"),
-                              "hostname", SHELL=shell, HOME="/")
+            done = lab.run_as(54321, shutil.which("mpirun"), "hostname", SHELL=shell, HOME="/")
             self.assertEqual((done.returncode, sorted(done.stdout.split())),
                              (0, ["h0", "h1", "h2", "h3"]), done.stderr)
 
@@ -67,10 +66,9 @@ class Build(unittest.TestCase):
                          sorted(f"h{node}n{card}" for node in range(12) for card in (0, 1)))
 
     def test_the_exit_status_is_the_commands(self):
-        flat = lab.platform("flat-4")
         for command, code in ((("false",), 1), (("sh", "-c", "exit 42"), 42),
                               (("sh", "-c", "kill -9 $$"), 137), (("no-such-program",), 127)):
-            self.assertEqual(harness.run("lab", flat, "--", *command).returncode, code, command)
+            self.assertEqual(lab.lab("flat-4", *command).returncode, code, command)
 
 
 class Refuse(harness.Case):
@@ -80,8 +78,12 @@ class Refuse(harness.Case):
         text = pathlib.Path(lab.platform("leafspine-16-4to1")).read_text(encoding="utf-8")
         text = text.replace(*also)
         self.assertIn(old, text)
-        said = self.refused(69, "lab", self.write("changed.yaml", text.replace(old, new, 1)), "--", "true")
-        self.assertRegex(said, expected)
+        self.refuse(self.write("changed.yaml", text.replace(old, new, 1)), expected)
+
+    def refuse(self, path, expected):
+        done = lab.lab(path, "true")
+        self.assertEqual((done.returncode, done.stdout), (69, ""), done.stderr)
+        self.assertRegex(done.stderr, expected)
 
     def test_latency(self):
         self.unfit("value: 0 us, source: \"the lab", "value: 5 us, source: \"the lab",
@@ -94,17 +96,19 @@ class Refuse(harness.Case):
 
     def test_rates_beyond_this_machine(self):
         self.unfit("value: 100 Mb/s", "value: 1 Tb/s",
-                     "16 cards send 2 TB/s together; this machine carries .* between two hosts",
+                     "16 cards send 2000 GB/s together; this machine carries .* between two hosts",
                      also=("value: 1 GB/s", "value: 10 TB/s"))
 
     def test_slow_cables_inside_a_node(self):
         self.unfit("value: 1 GB/s", "value: 20 MB/s", "does not shape the inside of nodes")
 
     def test_shapes_it_does_not_know(self):
-        self.assertRegex(self.refused(69, "lab", "t1-torus", "--", "true"), "this platform is a torus")
+        self.refuse("t1-torus", "this platform is a torus")
+        path = self.write("mine.yaml", f"extends: {lab.platform('abci-mini')}\nname: mine\nnetwork: {{routing: static}}\n")
+        self.refuse(path, "it cannot build network.routing")
 
     def test_more_hosts_than_it_can_serve(self):
-        self.assertRegex(self.refused(69, "lab", "abci", "--", "true"), "at most 64 hosts")
+        self.refuse("abci", "at most 64 hosts")
 
 
 class LeaveNothing(harness.Case):
@@ -119,8 +123,7 @@ class LeaveNothing(harness.Case):
 
     def start(self, script, **how):
         """A lab whose command says "up" and goes on; returned when it has."""
-        process = self.begin("env", self.mark, harness.PROGRAM, "lab", lab.platform("flat-4"), "--", "sh", "-c",
-                             "echo up; " + script, stderr=subprocess.DEVNULL, **how)
+        process = self.begin("env", self.mark, *lab.words("flat-4"), "sh", "-c", "echo up; " + script, stderr=subprocess.DEVNULL, **how)
         self.addCleanup(process.stdout.close)
         self.assertEqual(process.stdout.readline(), "up\n")
         return process
@@ -193,7 +196,7 @@ class LeaveNothing(harness.Case):
 
     def test_two_labs_at_once(self):
         script = "on h0 sh -c 'hostname; sleep 1'; ls /run/netns | wc -l"
-        both = [self.begin("env", self.mark, harness.PROGRAM, "lab", lab.platform("flat-4"), "--", "sh", "-c", script)
+        both = [self.begin("env", self.mark, *lab.words("flat-4"), "sh", "-c", script)
                 for _ in range(2)]
         for process in both:
             out, err = process.communicate(timeout=1000)
@@ -202,7 +205,7 @@ class LeaveNothing(harness.Case):
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can become somebody without privilege")
     def test_without_privilege(self):
-        done = lab.run_as(65534, "lab", lab.platform("flat-4"), "--", "on", "h3", "hostname")
+        done = lab.run_as(65534, "on", "h3", "hostname")
         self.assertEqual((done.returncode, done.stdout), (0, "h3\n"), done.stderr)
 
 
@@ -213,8 +216,8 @@ class Wires(harness.Case):
     def test_each_lab_has_its_own(self):
         """If they shared them, each all-reduce would take twice as long.  The fastest run counts:
         what else disturbs can only lengthen."""
-        both = [self.begin(harness.PROGRAM, "collective", "--lab", lab.platform("flat-4"), "--grid=4x1",
-                           "--algorithm=ring", "--bytes=4MB", "--repeats=4", "--backend=analytic,exec", "--json")
+        both = [self.begin(*lab.words("flat-4"), harness.PROGRAM, "collective", "--platform",
+                           lab.platform("flat-4"), "--grid=4x1", "--algorithm=ring", "--bytes=4MB", "--repeats=4", "--backend=analytic,exec", "--json")
                 for _ in range(2)]
         for process, (out, err) in [(process, process.communicate()) for process in both]:
             if process.returncode in (69, 75):  # the latter: others had the processors
