@@ -15,7 +15,7 @@
 struct predict_request {
     struct request head;
     struct predict_options predict;
-    const char *trace, *paje, *spans, *report, *published;
+    const char *trace, *spans, *report, *published;
     const char *prices;
     bool buckets, brief, assumptions;
     bool step;     /* nothing but the step, as `show step` */
@@ -118,7 +118,6 @@ static int predict(const void *record, struct text *out, struct err *err)
     int failed =
         print(out, request, &prediction, published, err) ||
         timeline_write_kineto_at(request->trace, schedule, task_trace(last), err) ||
-        timeline_write_file(request->paje, timeline_write_paje, schedule, task_trace(last), err) ||
         timeline_write_file(request->spans, timeline_write_spans, schedule, task_trace(last), err);
     return failed ? -1 : 0;
 }
@@ -140,8 +139,6 @@ static const struct option options[] = {
                "Write the last phase's steps as Chrome/Kineto JSON: FILE, FILE.gz, or a file for "
                "each rank in DIR/",
                .holds = "rank-*.json"),
-    OPTION_ROW("paje", 0, OPTION_OUTPUT, AT(paje), "FILE", NULL,
-               "Write the last phase's steps as a Paje trace"),
     ROW_SPANS(AT(spans)),
     ROW_REPORT(AT(report)),
     OPTION_ROW("published", 0, OPTION_TEXT, AT(published), "SHARE", NULL,

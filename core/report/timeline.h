@@ -48,9 +48,3 @@ int timeline_write_kineto(FILE *file, const struct schedule *schedule, const str
 int timeline_write_comparison(FILE *file, const struct schedule *schedule,
                               const struct trace *predicted, const struct trace *measured,
                               int32_t iteration, struct err *err);
-
-/** Write a Paje trace (ViTE, pj_dump): a container per rank and lane, a state per step, seconds.
- * @return 0, or -1: @trace is of another schedule (exit code 70).  Output errors stay with @file.
- */
-int timeline_write_paje(FILE *file, const struct schedule *schedule, const struct trace *trace,
-                        struct err *err);

@@ -8,7 +8,6 @@ import os
 import random
 import re
 import math
-import shutil
 import struct
 import subprocess
 import termios
@@ -421,13 +420,6 @@ class Predict(support.Case):
         self.assertEqual(json.loads(done.stdout)["warnings"], [said])
         text = run("predict", self.job, "-banalytic", "--platform", platform)
         self.assertEqual((text.stderr, text.stdout.count(said)), (done.stderr, 0))
-
-    def test_a_paje_trace_is_read_by_pj_dump(self):
-        path = self.directory / "trace.paje"
-        answer("predict", self.job, "--paje", path)
-        if not shutil.which("pj_dump"):
-            self.skipTest("pj_dump (package pajeng) is not installed")
-        self.assertIn("State", self.execute(0, "pj_dump", path).stdout)
 
     def test_a_trace_that_cannot_be_created_is_reported(self):
         done = run("predict", self.job, "-b", "analytic", "--trace", self.directory / "no" / "dir")

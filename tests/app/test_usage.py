@@ -103,7 +103,7 @@ class Usage(support.Case):
         self.assertIn("  hunter2\n  ^~~~~~~", self.refused(65, "predict", shown))
 
     def test_a_file_that_cannot_be_written_whole_keeps_what_it_was(self):
-        for option in "trace", "paje", "spans", "csv":
+        for option in "trace", "spans", "csv":
             with self.subTest(option):
                 path = self.write("out", "as it was\n")
                 done = self.execute(74, "sh", "-c", 'ulimit -f 1; exec "$@"', "sh", PROGRAM, "predict", self.job,
@@ -130,7 +130,7 @@ class Usage(support.Case):
                 (("show", "step", job, "--csv", self.directory / "." / ".." / self.directory.name / "job.yaml"), "csv", job),
                 (("compare", job, job, "--report", job), "report", job),
                 (("predict", job, "--platform", platform, "--trace", platform), "trace", platform),
-                (("predict", job, "--prices", prices, "--paje", prices), "paje", prices),
+                (("predict", job, "--prices", prices, "--spans", prices), "spans", prices),
                 (("predict", job, "--csv", out, "--report", out), "report", "--csv"),
                 (("predict", job, f"--trace={self.directory}/", "--csv", self.directory / "rank-0.json"), "trace", "--csv"),
                 (("sweep", job, "--scan=cluster.nodes=1..2", "--csv", job), "csv", job),

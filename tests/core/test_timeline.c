@@ -2,10 +2,6 @@
 
 #include "tests/test.h"
 
-typedef int writer(FILE *, const struct schedule *, const struct trace *, struct err *);
-
-static writer *const writers[] = {timeline_write_kineto, timeline_write_paje};
-
 /* One forward step and one collective on two ranks. */
 struct fixture {
     struct schedule *schedule;
@@ -39,70 +35,55 @@ static int close_fixture(void **state)
     return 0;
 }
 
-static char *written(writer *write, const struct fixture *fixture)
+static char *written(const struct fixture *fixture)
 {
     char *text = NULL;
     size_t size = 0;
     struct err err = {0};
     FILE *file = open_memstream(&text, &size);
-    assert_int_equal(write(file, fixture->schedule, &fixture->trace, &err), 0);
+    assert_int_equal(timeline_write_kineto(file, fixture->schedule, &fixture->trace, &err), 0);
     fclose(file);
     return text;
 }
 
 static void refuses(const struct fixture *fixture, const char *message)
 {
-    for (size_t i = 0; i < sizeof(writers) / sizeof(*writers); i++) {
-        AUTOFREE char *text = NULL;
-        size_t size = 0;
-        HELD(err) err = {0};
-        FILE *file = open_memstream(&text, &size);
-        assert_int_equal(writers[i](file, fixture->schedule, &fixture->trace, &err), -1);
-        fclose(file);
-        assert_int_equal(err.exit_code, 70);
-        assert_int_equal(size, 0);
-        assert_has(err.text, message);
-    }
+    AUTOFREE char *text = NULL;
+    size_t size = 0;
+    HELD(err) err = {0};
+    FILE *file = open_memstream(&text, &size);
+    assert_int_equal(timeline_write_kineto(file, fixture->schedule, &fixture->trace, &err), -1);
+    fclose(file);
+    assert_int_equal(err.exit_code, 70);
+    assert_int_equal(size, 0);
+    assert_has(err.text, message);
 }
 
 TEST_WITH(writes_microseconds, open_fixture, close_fixture)
 {
-    AUTOFREE char *text = written(timeline_write_kineto, *state);
+    AUTOFREE char *text = written(*state);
     assert_has(text, "\"name\": \"nccl:all_reduce\", \"pid\": 0, \"tid\": 1, "
                      "\"ts\": 1.000000, \"dur\": 2.500000");
-}
-
-TEST_WITH(writes_paje_events_in_the_order_of_time, open_fixture, close_fixture)
-{
-    AUTOFREE char *text = written(timeline_write_paje, *state);
-    const char *expected = "5 0.000000000000 STEP r0l0 s0\n5 0.000000000000 STEP r1l0 s0\n"
-                           "6 0.000001000000 STEP r0l0\n5 0.000001000000 STEP r0l1 s1\n"
-                           "6 0.000001000000 STEP r1l0\n5 0.000001000000 STEP r1l1 s1\n"
-                           "6 0.000003500000 STEP r0l1\n6 0.000003500000 STEP r1l1\n";
-    assert_has(text, expected);
 }
 
 TEST_WITH(the_order_of_spans_in_the_trace_does_not_matter, open_fixture, close_fixture)
 {
     struct fixture *fixture = *state;
-    for (size_t i = 0; i < sizeof(writers) / sizeof(*writers); i++) {
-        AUTOFREE char *first = written(writers[i], fixture);
-        for (int64_t a = 0, b = fixture->trace.span_count - 1; a < b; a++, b--) {
-            struct span swap = fixture->trace.span[a];
-            fixture->trace.span[a] = fixture->trace.span[b];
-            fixture->trace.span[b] = swap;
-        }
-        AUTOFREE char *second = written(writers[i], fixture);
-        assert_string_equal(first, second);
+    AUTOFREE char *first = written(fixture);
+    for (int64_t a = 0, b = fixture->trace.span_count - 1; a < b; a++, b--) {
+        struct span swap = fixture->trace.span[a];
+        fixture->trace.span[a] = fixture->trace.span[b];
+        fixture->trace.span[b] = swap;
     }
+    AUTOFREE char *second = written(fixture);
+    assert_string_equal(first, second);
 }
 
 TEST_WITH(writes_an_empty_trace, open_fixture, close_fixture)
 {
     struct fixture *fixture = *state;
     fixture->trace.span_count = 0;
-    for (size_t i = 0; i < sizeof(writers) / sizeof(*writers); i++)
-        free(written(writers[i], fixture));
+    free(written(fixture));
 }
 
 TEST_WITH(refuses_a_trace_of_another_schedule, open_fixture, close_fixture)
@@ -171,12 +152,10 @@ TEST_WITH(compares_two_traces_from_the_same_time_on, open_fixture, close_fixture
 TEST_WITH(reports_a_full_disk, open_fixture, close_fixture)
 {
     struct fixture *fixture = *state;
-    for (size_t i = 0; i < sizeof(writers) / sizeof(*writers); i++) {
-        HELD(err) err = {0};
-        assert_int_equal(
-            timeline_write_file("/dev/full", writers[i], fixture->schedule, &fixture->trace, &err),
-            -1);
-        assert_int_equal(err.exit_code, 74);
-        assert_non_null(strstr(err.text, "/dev/full: cannot be written"));
-    }
+    HELD(err) err = {0};
+    assert_int_equal(timeline_write_file("/dev/full", timeline_write_kineto, fixture->schedule,
+                                         &fixture->trace, &err),
+                     -1);
+    assert_int_equal(err.exit_code, 74);
+    assert_non_null(strstr(err.text, "/dev/full: cannot be written"));
 }

@@ -1,13 +1,12 @@
 #!/usr/bin/python3
-"""Reads back what the example program wrote, with the readers users have.
+"""Reads back what the example program wrote, as JSON readers do.
 
-Usage: test_timeline.py kineto|paje EXAMPLE
+Usage: test_timeline.py EXAMPLE
 """
 
 import json
 import os
 import re
-import shutil
 import sys
 import tempfile
 import unittest
@@ -21,7 +20,7 @@ RANKS = (5, 11)
 def setUpModule():
     global folder
     folder = unittest.enterModuleContext(tempfile.TemporaryDirectory())
-    harness.execute(EXAMPLE, path("kineto.json"), path("trace.paje"))
+    harness.execute(EXAMPLE, path("kineto.json"))
 
 
 def path(name):
@@ -96,25 +95,6 @@ class Kineto(unittest.TestCase):
         self.assertEqual(reduce["Collective name"], "all_reduce")
 
 
-class Paje(unittest.TestCase):
-    def test_pj_dump_reads_every_state(self):
-        if not shutil.which("pj_dump"):
-            self.skipTest("pj_dump (package pajeng) is not installed")
-        dump = harness.execute("pj_dump", path("trace.paje"))
-        self.assertEqual((dump.returncode, dump.stderr), (0, ""))
-        rows = [[field.strip() for field in line.split(",")] for line in dump.stdout.splitlines()]
-        states = [row for row in rows if row[0] == "State"]
-        self.assertEqual(len(states), len(RANKS) * 2 * 6)
-        for rank in RANKS:
-            mine = {(row[7], float(row[3]), float(row[4])) for row in states
-                    if row[1].startswith(f"rank{rank} ")}
-            self.assertIn(("input", 0.25, 0.5), mine)
-            self.assertIn(("conv1 forward", 0.25, 0.25), mine)
-            self.assertIn(("bucket 0 column all-reduce", 3.25, 6.25), mine)
-        containers = [row for row in rows if row[0] == "Container" and row[2] == "lane"]
-        self.assertEqual(len(containers), len(RANKS) * 4)
-
-
 if __name__ == "__main__":
-    KIND, EXAMPLE = sys.argv[1:3]
-    harness.main(skips=True, argv=sys.argv[:1], defaultTest=KIND.title())
+    EXAMPLE = sys.argv[1]
+    harness.main(argv=sys.argv[:1])

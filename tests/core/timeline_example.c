@@ -1,7 +1,7 @@
 /** @file
- * Writes a small trace in both formats, for test_timeline.py to read back.
+ * Writes a small trace for test_timeline.py to read back.
  *
- * Usage: example KINETO PAJE
+ * Usage: example KINETO
  */
 
 #include <stdio.h>
@@ -44,28 +44,26 @@ static void fill(struct trace *trace, const struct schedule *schedule, int32_t r
     }
 }
 
-static int write_both(const char *kineto, const char *paje, struct err *err)
+static int write_kineto(const char *kineto, struct err *err)
 {
     OWN(schedule) *schedule = build_schedule(err);
-    FILE *out[2] = {fopen(kineto, "w"), fopen(paje, "w")};
+    FILE *out = fopen(kineto, "w");
     HELD(trace) trace = {.backend = "sim", .grain = "full", .ranks = 12};
-    if (!schedule || !out[0] || !out[1])
+    if (!schedule || !out)
         return -1;
     trace.schedule_hash = schedule_hash(schedule);
     fill(&trace, schedule, 11);
     fill(&trace, schedule, 5);
-    int status = timeline_write_kineto(out[0], schedule, &trace, err) ||
-                 timeline_write_paje(out[1], schedule, &trace, err);
-    fclose(out[0]);
-    fclose(out[1]);
+    int status = timeline_write_kineto(out, schedule, &trace, err);
+    fclose(out);
     return status;
 }
 
 int main(int argc, char **argv)
 {
     struct err err = {0};
-    if (argc != 3 || write_both(argv[1], argv[2], &err)) {
-        fprintf(stderr, "%s", err.text ? err.text : "usage: example KINETO PAJE\n");
+    if (argc != 2 || write_kineto(argv[1], &err)) {
+        fprintf(stderr, "%s", err.text ? err.text : "usage: example KINETO\n");
         return 1;
     }
     return 0;
