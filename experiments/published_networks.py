@@ -20,6 +20,8 @@ Refused = mlperf.Refused
 PASSES = 32  # most micro-batches that a job is written with: what is done once a step is then below 1 % of it
 SMALL = 16  # pictures: smaller batches are bound by the host's launches, which differ from host to host
 UNPADDED = 256  # mean tokens of a sequence of at most 512 where padding is removed: assumed, about a half
+# Deviation of the tokens of a sequence over their mean: nearly a quarter of 512, others between (Krell et al. 2021); assumed.
+UNEVEN = 0.7
 
 
 # ---- networks ----
@@ -79,7 +81,7 @@ def network_of(name):
         found = re.fullmatch(pattern, plain)
         if found:
             built = found.expand(built).rstrip("_") if built else words
-            return Network(SPELLED.get(built, built), kind, SIDES.get(built, side))
+            return Network(SPELLED.get(built, built), kind, SIDES.get(built.replace("_widese", ""), side))
     if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", words) or words.endswith((".yaml", ".onnx")):
         raise Refused("is not built in")
     return Network(words, re.sub(r"[^a-z].*", "", plain) or "?", 224)
@@ -204,8 +206,9 @@ def framework_of(run):
 
 
 def channels_last(run):
-    """Whether convolutions ran in NHWC.  TensorFlow and MLPerf do with tensor cores; of NVIDIA's examples the mixed ones."""
-    if has(run, r"NHWC in mixed|PT 21\.03 NHWC|NHWC, RMSprop"):
+    """Whether convolutions ran in NHWC.  TensorFlow and MLPerf do with tensor cores; of NVIDIA's examples the mixed ones,
+    SSD's since January 2022 (its README)."""
+    if has(run, r"NHWC in mixed|PT 21\.03 NHWC|NHWC, RMSprop|DeepLearningExamples@729963dd:PyTorch/Detection/SSD"):
         return "mixed" in run.precision
     if has(run, "nchw|channels first"):
         return False
@@ -330,14 +333,17 @@ def platform_of(run, device):
     return mlperf.platform_text(row, mlperf.node_of(row), device, mlperf.Way(1, False, False, 1))
 
 
+def is_unpadded(run, network):
+    """NVIDIA's configurations of MLPerf have --unpad or --packed_samples from v0.7 on; others' are made from them."""
+    return is_mlperf(run) and network.kind == "BERT" and not framework_of(run).startswith("tensorflow")
+
+
 def size_of(run, network):
     """The keys of a sample's size."""
     if network.side:
         return f"image: {network.side if math.isnan(run.length) else int(run.length)}"
     length = 512 if math.isnan(run.length) else int(run.length)
-    # NVIDIA's configurations of MLPerf have --unpad or --packed_samples from v0.7 on; others' are made from them.
-    unpadded = is_mlperf(run) and network.kind == "BERT" and not framework_of(run).startswith("tensorflow")
-    return f"sequence: {length}" + (f", tokens: {min(length, UNPADDED)}, padded: false" if unpadded else "")
+    return f"sequence: {length}" + (f", tokens: {min(length, UNPADDED)}, padded: false" if is_unpadded(run, network) else "")
 
 
 def job_text(run, network, device, passes):
@@ -354,6 +360,8 @@ def job_text(run, network, device, passes):
            f"  phases: [{{epochs: 1, batch_per_device: {batch}}}]", f"  optimizer: {{name: {optimizer_of(run, network)}}}"]
     out += [f"  accumulate: {passes}"] * (passes > 1)
     out += ["allreduce: {algorithm: nccl}"] * (devices > 1)
+    if is_unpadded(run, network) and float(run.round[1:]) < 1:  # from v1.0 on --exchange_padding shares tokens out evenly
+        out += [f"noise: {{compute_cv: {100 * UNEVEN / math.sqrt(run.batch):.3g} %}}"]
     if run.step > 0:
         out += [f"measured: {{step: {1e3 * run.step * passes / run.passes:.9g} ms, software: {software_of(run)}}}"]
     return "\n".join(out) + "\n"
