@@ -31,8 +31,8 @@ static bool reads_inputs(const struct layer *layer)
 /* Whether layer @index is inside of the kernel of attention, which writes no value of it. */
 static bool is_merged(const struct memory_case *of, int32_t index)
 {
-    return of->merges.attention && of->model->layer[index].op != LAYER_MATMUL &&
-           model_attends(of->model, index);
+    return of->merges.attention && model_attends(of->model, index) &&
+           model_attends(of->model, of->model->layer[index].reader);
 }
 
 /* Bytes of a sample that layer @index keeps for backward; @read: a later layer's reads its value.
