@@ -23,6 +23,7 @@
 static void complete(struct transformer *t, const struct transformer *preset)
 {
     OPEN(tensor, 1);
+    OPEN(context, 1);
     OPEN(sequence, preset->sequence);
     OPEN(layers, preset->layers);
     OPEN(hidden, preset->hidden);
@@ -47,26 +48,30 @@ static void complete(struct transformer *t, const struct transformer *preset)
                                                    : 1);
 }
 
-/* Of layers that ranks share. */
+/* Of layers and sequences that ranks share.  Of a sequence each has an early and a late part, so
+ * that all attend to equally many positions. */
 static int check_parts(const struct transformer *t, const char *name, struct err *err)
 {
     const struct {
         const char *key;
-        int64_t value;
-    } split[] = {{"heads", t->heads},
-                 {"kv_heads", t->kv_heads},
-                 {"ffn", t->ffn},
-                 {"sequence", t->apart ? t->sequence : 0}};
+        int64_t value, parts;
+    } split[] = {
+        {"heads", t->heads, t->tensor},
+        {"kv_heads", t->kv_heads, t->tensor},
+        {"ffn", t->ffn, t->tensor},
+        {"sequence", t->sequence,
+         (t->context > 1 ? 2 * t->context : 1) * (t->apart ? t->tensor : 1)},
+    };
     for (size_t i = 0; i < ARRAY_SIZE(split); i++)
-        if (split[i].value % t->tensor)
+        if (split[i].value % split[i].parts)
             return err_add(err, "%s: model.%s, %lld, cannot be split in %lld equal parts", name,
-                           split[i].key, (long long)split[i].value, (long long)t->tensor);
-    if (t->experts > 0)
+                           split[i].key, (long long)split[i].value, (long long)split[i].parts);
+    if (t->experts > 0 && t->tensor > 1)
         return err_add(err, "%s: experts are not split yet", name);
-    if (t->apart && t->head != HEAD_NEXT_TOKEN)
+    if ((t->apart || t->context > 1) && t->head != HEAD_NEXT_TOKEN)
         return err_add(err,
-                       "%s: parallel.sequence is for networks that predict the next token; use "
-                       "parallel.tensor alone",
+                       "%s: parallel.sequence and parallel.context are for networks that predict "
+                       "the next token; use parallel.tensor alone",
                        name);
     return 0;
 }
@@ -102,7 +107,7 @@ static int check(const struct transformer *t, const char *name, int32_t image, s
     if (!t->patch && t->position == POSITION_LEARNED && t->sequence > t->positions)
         return err_add(err, "%s: model.sequence may be at most model.positions, %lld", name,
                        (long long)t->positions);
-    return t->tensor > 1 ? check_parts(t, name, err) : 0;
+    return t->tensor > 1 || t->context > 1 ? check_parts(t, name, err) : 0;
 }
 
 /* ---- layers ---- */
@@ -157,35 +162,36 @@ static int64_t part(const struct builder *b, int64_t count)
     return (count + b->t->tensor - 1) / b->t->tensor;
 }
 
-/* The ranks that share layers exchange the value of @from forward, and its gradient backward. */
-static int32_t exchange(struct builder *b, int32_t from, enum collective_op forward,
-                        enum collective_op backward, const char *name)
+/* The @ranks on @axis exchange the value of @from forward, and its gradient backward. */
+static int32_t exchange(struct builder *b, int32_t from, enum axis axis, int64_t ranks,
+                        enum collective_op forward, enum collective_op backward, const char *name)
 {
-    struct layer layer = {.op = LAYER_OTHER, .exchanged = true, .exchange = {forward, backward}};
+    struct layer layer = {
+        .op = LAYER_OTHER, .exchanged = true, .axis = axis, .exchange = {forward, backward}};
     layer.out = model_shape(b->model, from);
     if (forward == COLLECTIVE_REDUCE_SCATTER)
-        layer.out.width /= (int32_t)b->t->tensor;
+        layer.out.width /= (int32_t)ranks;
     if (forward == COLLECTIVE_ALL_GATHER)
-        layer.out.width *= (int32_t)b->t->tensor;
-    return add(b, from, -1, layer, name);
+        layer.out.width *= (int32_t)ranks;
+    return ranks > 1 ? add(b, from, -1, layer, name) : from;
 }
 
 /* What enters layers that ranks share: each has all of it, and a part of its gradient. */
 static int32_t enter(struct builder *b, int32_t from, const char *name)
 {
-    if (b->t->tensor == 1)
-        return from;
-    return b->t->apart ? exchange(b, from, COLLECTIVE_ALL_GATHER, COLLECTIVE_REDUCE_SCATTER, name)
-                       : exchange(b, from, COLLECTIVE_OP_COUNT, COLLECTIVE_ALL_REDUCE, name);
+    bool apart = b->t->apart;
+    return exchange(b, from, AXIS_TENSOR, b->t->tensor,
+                    apart ? COLLECTIVE_ALL_GATHER : COLLECTIVE_OP_COUNT,
+                    apart ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, name);
 }
 
 /* What leaves them: each has a part of the sum, and all of its gradient. */
 static int32_t leave(struct builder *b, int32_t from, const char *name)
 {
-    if (b->t->tensor == 1)
-        return from;
-    return b->t->apart ? exchange(b, from, COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_ALL_GATHER, name)
-                       : exchange(b, from, COLLECTIVE_ALL_REDUCE, COLLECTIVE_OP_COUNT, name);
+    bool apart = b->t->apart;
+    return exchange(b, from, AXIS_TENSOR, b->t->tensor,
+                    apart ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
+                    apart ? COLLECTIVE_ALL_GATHER : COLLECTIVE_OP_COUNT, name);
 }
 
 static int32_t norm(struct builder *b, int32_t from, const char *name)
@@ -198,11 +204,18 @@ static int32_t drop(struct builder *b, int32_t from, const char *name)
     return b->t->dropout == CHOICE_TRUE ? simple(b, LAYER_DROPOUT, from, name) : from;
 }
 
+/* The keys or values of the whole sequence. */
+static int32_t collect(struct builder *b, int32_t from, const char *name)
+{
+    return exchange(b, from, AXIS_CONTEXT, b->t->context, COLLECTIVE_ALL_GATHER,
+                    COLLECTIVE_REDUCE_SCATTER, name);
+}
+
 static int32_t attention(struct builder *b, int32_t from)
 {
     const struct transformer *t = b->t;
     int32_t heads = (int32_t)part(b, t->heads), each = (int32_t)(t->hidden / t->heads);
-    int32_t S = b->length;
+    int32_t S = b->length, all = S * (int32_t)t->context;
     from = enter(b, from, "attention.enter");
     int32_t query = dense(b, from, heads * each, "query");
     int32_t key = dense(b, from, part(b, t->kv_heads) * each, "key");
@@ -212,11 +225,13 @@ static int32_t attention(struct builder *b, int32_t from)
         query = add(b, query, -1, rotary, "query.rotary");
         key = add(b, key, -1, rotary, "key.rotary");
     }
-    int32_t at =
-        add(b, query, key,
-            (struct layer){
-                .op = LAYER_MATMUL, .out = {heads, S, S}, .inner = each, .attends = ATTENDS_SCORES},
-            "scores");
+    key = collect(b, key, "key.collect");
+    value = collect(b, value, "value.collect");
+    int32_t at = add(
+        b, query, key,
+        (struct layer){
+            .op = LAYER_MATMUL, .out = {heads, S, all}, .inner = each, .attends = ATTENDS_SCORES},
+        "scores");
     at = add(b, at, -1,
              (struct layer){.op = LAYER_SOFTMAX,
                             .attends = t->head == HEAD_NEXT_TOKEN ? ATTENDS_BEFORE : ATTENDS_ALL},
@@ -225,7 +240,7 @@ static int32_t attention(struct builder *b, int32_t from)
     at = add(b, at, value,
              (struct layer){.op = LAYER_MATMUL,
                             .out = {heads * each, 1, S},
-                            .inner = S,
+                            .inner = all,
                             .attends = ATTENDS_CONTEXT},
              "context");
     return leave(b, dense(b, at, t->hidden, "output"), "attention.leave");
@@ -296,7 +311,7 @@ static int32_t embed_picture(struct builder *b)
 static int32_t embed_tokens(struct builder *b)
 {
     const struct transformer *t = b->t;
-    b->length = (int32_t)t->sequence;
+    b->length = (int32_t)(t->sequence / t->context);
     b->model->input = (struct shape){1, 1, b->length};
     b->model->image = 0;
     if (t->head == HEAD_NEXT_TOKEN)

@@ -109,23 +109,26 @@ static int adopt_tokens(struct job *job, struct err *err)
     return 0;
 }
 
-/* The network of one of the ranks that share each layer. */
+/* The network of one of the ranks that share each layer or sequence. */
 static int split_network(struct job *job, struct transformer *keys, struct err *err)
 {
     const struct scenario *s = &job->scenario;
     AUTORELEASE(err) struct err found = {0};
     job->part = job->model;
-    if (scenario_tensor(s) == 1)
+    bool tensor = s->parallel.tensor > 1;
+    if (!tensor && s->parallel.context < 2)
         return 0;
     keys->tensor = s->parallel.tensor;
+    keys->context = s->parallel.context;
     keys->apart = s->parallel.sequence;
     if (!network_is_transformer(s->model.network))
-        err_add(&found, "layers of %s are not split, only those of built-in transformers",
-                s->model.network);
+        err_add(&found, "%s of %s are not split, only those of built-in transformers",
+                tensor ? "layers" : "sequences", s->model.network);
     else
         job->part = network_open(job->files, s->model.network, job->model->image,
                                  (int32_t)s->model.classes, keys, &found);
-    return found.count ? scenario_blame(s, "parallel.tensor", &found, err) : 0;
+    const char *key = tensor ? "parallel.tensor" : "parallel.context";
+    return found.count ? scenario_blame(s, key, &found, err) : 0;
 }
 
 static int read_network(struct job *job, struct err *err)
@@ -251,9 +254,7 @@ int32_t job_phases(const struct job *job)
 /* Devices of a node that have the same parameters. */
 static int32_t devices_alike(struct extent extent)
 {
-    int64_t stage = extent_devices(extent) / grid_axis_size(extent.grid, AXIS_PIPELINE);
-    int32_t each = stage < extent.devices_per_node ? (int32_t)stage : extent.devices_per_node;
-    return each / grid_axis_size(extent.grid, AXIS_TENSOR);
+    return grid_axis_nodes(extent.grid, AXIS_WORLD, extent.devices_per_node).each;
 }
 
 /* An iteration in which @micro of the @batch images pass through the network at once. */
@@ -334,10 +335,9 @@ struct run job_run(const struct job *job)
 /* All that the fabric of @point depends on, but for what NCCL would know. */
 static uint64_t identify(const struct job *job, const struct point *point)
 {
-    const int64_t parts[] = {point->nodes,     point->devices_per_node, point->grid.columns,
-                             point->grid.rows, point->grid.tensor,      point->grid.pipeline,
-                             point->order};
-    return base_hash(platform_hash(job->platform), parts, sizeof(parts));
+    const int64_t parts[] = {point->nodes, point->devices_per_node, point->order};
+    uint64_t hash = base_hash(platform_hash(job->platform), &point->grid, sizeof(point->grid));
+    return base_hash(hash, parts, sizeof(parts));
 }
 
 /* Lay ranks and links of @extent out for @point. */
@@ -384,8 +384,7 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
     point->run = job_run(job);
     point->run.fabric = fabric;
     point->run.layout = identify(job, point);
-    point->run.tensor = extent.grid.tensor;
-    point->run.pipeline = extent.grid.pipeline;
+    point->run.grid = extent.grid;
     point->run.contention = extra_time(job, point->devices_per_node);
     point->run.contention = wait_for_host(&point->run, point->schedule);
     point->run.input_rate = input_rate(job, extent_devices(extent));
@@ -471,9 +470,8 @@ void point_release(struct point *point)
 bool point_equal(const struct point *a, const struct point *b)
 {
     return a->nodes == b->nodes && a->devices_per_node == b->devices_per_node &&
-           a->grid.columns == b->grid.columns && a->grid.rows == b->grid.rows &&
-           a->grid.tensor == b->grid.tensor && a->grid.pipeline == b->grid.pipeline &&
-           a->order == b->order && schedule_hash(a->schedule) == schedule_hash(b->schedule);
+           grid_equal(a->grid, b->grid) && a->order == b->order &&
+           schedule_hash(a->schedule) == schedule_hash(b->schedule);
 }
 
 /* Measured evaluations over their forward passes, which do not read the images: median of 180 runs
@@ -489,7 +487,7 @@ double job_evaluation_factor(const struct scenario *scenario)
 
 double job_evaluation(const struct job *job, const struct point *point, int64_t evaluations)
 {
-    int64_t devices = grid_axis_size(point->grid, AXIS_WORLD);
+    int64_t devices = grid_replicas(point->grid);
     int64_t images = (job->scenario.training.validation_images + devices - 1) / devices;
     if (!images || !evaluations)
         return 0.0;

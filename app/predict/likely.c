@@ -92,7 +92,7 @@ static void take_outcome(struct sample *sample, const struct prediction *p, cons
     double epochs = draw_epochs(p, number), outcome[OUTCOME_COUNT + 1];
     const struct task *last = prediction_last(p);
     int32_t baseline = baseline_of(p);
-    double replicas = grid_axis_size(last->point.grid, AXIS_WORLD);
+    double replicas = grid_replicas(last->point.grid);
     double work = prediction_seconds(p, step, epochs);
     outcome[OUTCOME_STEP] = step[baseline - 1];
     outcome[OUTCOME_IMAGES] = replicas * (double)last->point.batch / step[baseline - 1];

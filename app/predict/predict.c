@@ -13,8 +13,7 @@ enum { WAIT_PERCENT = 10 /* from here on the sentence says what a step waits for
 
 static double images_per_s(const struct task *task)
 {
-    return (double)grid_axis_size(task->point.grid, AXIS_WORLD) * (double)task->point.batch /
-           task->step;
+    return (double)grid_replicas(task->point.grid) * (double)task->point.batch / task->step;
 }
 
 /* Whether most of the wait on @axis is for collectives whose latencies take longer than their bytes

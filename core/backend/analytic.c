@@ -211,13 +211,10 @@ static uint64_t describe(uint64_t layout, const struct schedule *schedule, int32
         c.chunks,
         c.elements,
         schedule->step[step].collective.axis,
-        schedule->grid.rows,
-        schedule->grid.columns,
-        schedule->grid.tensor,
-        schedule->grid.pipeline,
         schedule->step[step].stage,
         schedule->step[step].collective.to,
     };
+    layout = base_hash(layout, &schedule->grid, sizeof(schedule->grid));
     return base_hash(layout, parts, sizeof(parts));
 }
 

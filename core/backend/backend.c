@@ -43,15 +43,10 @@ struct nccl_choice run_nccl(const struct run *run, const struct step *step)
     assert(step->kind == STEP_COLLECTIVE && step->collective.algorithm == ALGORITHM_NCCL);
     assert(run->fabric->nccl.version && run->fabric->nccl.ranks == run->fabric->ranks);
     struct nccl_world world = run->fabric->nccl;
-    int32_t each = world.ranks / world.nodes, parts = run->tensor > 1 ? run->tensor : 1;
-    int32_t stages = run->pipeline > 1 ? run->pipeline : 1, ranks = world.ranks / stages;
-    int32_t nodes = ranks < each ? 1 : ranks / each; /* of a stage */
-    if (step->collective.axis == AXIS_COLUMN)
-        world = nccl_part(&world, 1, nodes);
-    else if (step->collective.axis == AXIS_TENSOR)
-        world = nccl_part(&world, parts, 1);
-    else if (parts > 1 || stages > 1)
-        world = nccl_part(&world, ranks / nodes / parts, nodes);
+    struct grid_nodes part =
+        grid_axis_nodes(run->grid, step->collective.axis, world.ranks / world.nodes);
+    if (run->grid.columns && part.each * part.nodes < world.ranks)
+        world = nccl_part(&world, part);
     return nccl_choose(&world, step->collective.op, step->collective.bytes);
 }
 

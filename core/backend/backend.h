@@ -66,8 +66,8 @@ struct run {
     int32_t traced_ranks; /**< keep spans of at most this many ranks: first, last, evenly between;
                                0: all */
 
-    int32_t tensor;        /**< ranks that share each layer, which NCCL sums apart; 0: 1 */
-    int32_t pipeline;      /**< stages, which NCCL sums apart; 0: 1 */
+    struct grid grid;      /**< of the schedules, of whose axes NCCL sums each apart; {0}: all ranks
+                                are one axis */
     uint64_t layout;       /**< equal for equal fabrics only; 0: not known */
     struct memory *memory; /**< used for collectives where `layout` is known; NULL: none */
 };
@@ -92,6 +92,6 @@ int backend_check(const struct run *run, const struct schedule *schedule, struct
 /** Seconds of a compute or input step on a rank without noise. */
 double run_local_seconds(const struct run *run, const struct step *step);
 
-/** A collective step by ALGORITHM_NCCL: what fabric->nccl would choose, in columns what
- * nccl_part() of it would, as where ranks share layers.  Starts on all ranks together. */
+/** A collective step by ALGORITHM_NCCL: what fabric->nccl would choose, on an axis of some
+ * ranks what nccl_part() of it would.  Starts on all of them together. */
 struct nccl_choice run_nccl(const struct run *run, const struct step *step);

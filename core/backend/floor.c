@@ -84,27 +84,20 @@ static bool *stage_links(const struct fabric *fabric, struct grid grid)
 }
 
 /* With any algorithm of NCCL, all bytes pass the narrowest part of a node, its links or its network
- * cards, and the uplinks of each group of nodes, each way.  So many are @beside each other in a
- * node, with as many bytes each; those of layers stay in it. */
+ * cards, and the uplinks of each group of nodes, each way.  The other ranks of a node, or of nodes
+ * between, have as many bytes at the same time. */
 static void lay_nccl(struct bounds *bounds, const struct fabric *fabric, enum collective_op op,
                      struct grid grid, enum axis axis, double bytes)
 {
     const struct nccl_world *world = &fabric->nccl;
     AUTOFREE bool *own = stage_links(fabric, grid);
-    bool column = axis == AXIS_COLUMN, inside = axis == AXIS_TENSOR;
-    int32_t each = world->ranks / world->nodes, parts = grid_axis_size(grid, AXIS_TENSOR);
-    int32_t beside = column ? fabric->devices_per_node : parts;
-    int32_t stages = grid_axis_size(grid, AXIS_PIPELINE);
-    int32_t nodes = world->nodes > stages ? world->nodes / stages : 1;
-    int32_t ranks = inside ? parts : world->ranks / parts / stages;
-    bool alone = column || (parts > 1 && parts == each); /* one of a node */
-    bool between =
-        !inside && nodes > 1 && (alone || world->inter_bandwidth < world->intra_bandwidth);
+    int32_t each = world->ranks / world->nodes;
+    struct grid_nodes part = grid_axis_nodes(grid, axis, each);
+    int32_t nodes = part.nodes, ranks = part.each * nodes;
+    bool between = nodes > 1 && (part.each == 1 || world->inter_bandwidth < world->intra_bandwidth);
     double slowest = between ? world->inter_bandwidth : world->intra_bandwidth;
-    double all = bytes * beside;
-    int32_t groups[NCCL_LEVEL_LIMIT];
-    for (int32_t i = 0; i < world->level_count; i++)
-        groups[i] = stages > 1 ? (nodes - 1) / world->level[i].nodes + 1 : world->level[i].groups;
+    double all = bytes * (each / part.each);
+    struct nccl_world own_world = ranks < world->ranks ? nccl_part(world, part) : *world;
     for (int32_t i = 0; i < fabric->link_count; i++) {
         const struct link *link = &fabric->link[i];
         int32_t level = link->tier - fabric->nic_tier;
@@ -113,8 +106,9 @@ static void lay_nccl(struct bounds *bounds, const struct fabric *fabric, enum co
         if (link->tier == (between ? fabric->nic_tier : 0))
             bounds->load[i] += between ? moved_part(op, nodes) * all / slowest
                                        : moved_part(op, ranks) * bytes / slowest;
-        else if (!inside && level > 0 && level < world->level_count && groups[level] > 1)
-            bounds->load[i] += moved_part(op, groups[level]) * all / world->level[level].bandwidth;
+        else if (level > 0 && level < own_world.level_count && own_world.level[level].groups > 1)
+            bounds->load[i] += moved_part(op, own_world.level[level].groups) * bytes /
+                               own_world.level[level].bandwidth;
     }
 }
 

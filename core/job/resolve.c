@@ -131,7 +131,7 @@ int64_t extent_devices(struct extent extent)
 int64_t extent_replicas(struct extent extent)
 {
     return extent_devices(extent) / grid_axis_size(extent.grid, AXIS_TENSOR) /
-           grid_axis_size(extent.grid, AXIS_PIPELINE);
+           grid_axis_size(extent.grid, AXIS_PIPELINE) / grid_axis_size(extent.grid, AXIS_CONTEXT);
 }
 
 /* ---- nodes and devices ---- */
@@ -244,10 +244,9 @@ static int64_t exchanged_bytes(const struct question *q, const struct resolved *
 /* @grid of replicas, with those that have one batch together. */
 static struct grid shared_grid(const struct question *q, struct grid grid)
 {
-    int32_t tensor = (int32_t)scenario_tensor(q->scenario);
-    int32_t stages = (int32_t)scenario_parts(q->scenario) / tensor;
-    grid.tensor = tensor > 1 ? tensor : 0;
-    grid.pipeline = stages > 1 ? stages : 0;
+    grid.tensor = (int32_t)q->scenario->parallel.tensor;
+    grid.context = (int32_t)q->scenario->parallel.context;
+    grid.pipeline = (int32_t)q->scenario->parallel.pipeline;
     return grid;
 }
 
@@ -819,18 +818,30 @@ static void check_recompute(struct question *q)
               full ? "blocks" : "attention");
 }
 
-/* Stages are whole nodes, or equal parts of one. */
+/* Whether @devices that do @what together are whole nodes of @each, or equal parts of one. */
+static void check_whole(struct question *q, const char *key, int64_t devices, int64_t each,
+                        const char *what)
+{
+    if (devices % each && each % devices)
+        blame(q, EXIT_DATA, key,
+              "%lld devices %s are neither whole nodes of %lld nor equal parts of one",
+              (long long)devices, what, (long long)each);
+}
+
+/* Those of a stage, and those that share a sequence. */
 static void check_stages(struct question *q, const struct resolved *resolved)
 {
     const struct extent extent[] = {resolved->cluster, resolved->baseline};
-    static const char *const key[] = {"parallel.pipeline", "baseline.nodes"};
     int64_t parts = scenario_parts(q->scenario), stages = q->scenario->parallel.pipeline;
+    int64_t slices = q->scenario->parallel.context;
+    const char *const key[] = {stages > 1 ? "parallel.pipeline" : "parallel.context",
+                               "baseline.nodes"};
     AUTORELEASE(pipeline) struct pipeline pipeline = {0};
     struct err found = {0};
     if (q->wish->real)
         blame(q, EXIT_UNAVAILABLE, key[0],
-              "parallel.pipeline is for predictions: devices train whole networks, each on data of "
-              "its own");
+              "%s is for predictions: devices train whole networks, each on data of its own",
+              key[0]);
     if (pipeline_build(&pipeline, q->model, q->scenario, &found))
         blame_found(q, key[0], &found);
     for (size_t i = 0; i < ARRAY_SIZE(extent) && !q->faults; i++) {
@@ -838,12 +849,13 @@ static void check_stages(struct question *q, const struct resolved *resolved)
         if (devices % parts)
             blame(q, EXIT_DATA, key[i],
                   "%lld devices are no multiple of the %lld that have one batch together: "
-                  "parallel.tensor times parallel.pipeline",
+                  "parallel.tensor times parallel.context times parallel.pipeline",
                   (long long)devices, (long long)parts);
-        else if (devices / stages % each && each % (devices / stages))
-            blame(q, EXIT_DATA, key[i],
-                  "%lld devices of a stage are neither whole nodes of %lld nor equal parts of one",
-                  (long long)(devices / stages), (long long)each);
+        if (!q->faults && stages > 1)
+            check_whole(q, key[i], devices / stages, each, "of a stage");
+        if (!q->faults && slices > 1)
+            check_whole(q, i ? key[i] : "parallel.context", slices * scenario_tensor(q->scenario),
+                        each, "that share a sequence");
     }
 }
 

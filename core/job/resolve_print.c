@@ -21,6 +21,8 @@ static void print_extent(struct text *out, const char *name, struct extent exten
                  base_plural(extent.grid.columns), extent.grid.rows, base_plural(extent.grid.rows));
     if (extent.grid.tensor > 1)
         text_add(out, ", %d of which share each layer", extent.grid.tensor);
+    if (extent.grid.context > 1)
+        text_add(out, ", %d of which share each sequence", extent.grid.context);
     if (extent.grid.pipeline > 1)
         text_add(out, ", in %d stages", extent.grid.pipeline);
     text_add(out, "\n");

@@ -115,10 +115,10 @@ struct nccl_world {
     int32_t correction_count;
 };
 
-/** The communicator of @each ranks of @nodes nodes of @world, 1 or all, beside which the other
- * ranks of a node have theirs: they share the node's cards and the uplinks evenly.  Inside of a
- * node each has the bandwidth of all, as switches give it. */
-struct nccl_world nccl_part(const struct nccl_world *world, int32_t each, int32_t nodes);
+/** A communicator of ranks of @world that lies in its nodes like @part, beside which the others
+ * have theirs: they share cards and uplinks evenly.  Inside of a node each has the bandwidth of
+ * all, as switches give it. */
+struct nccl_world nccl_part(const struct nccl_world *world, struct grid_nodes part);
 
 /** Add a level above those there are, with groups and passes of nodes that stand in order and
  * uplinks that are loaded evenly.  There are at most NCCL_LEVEL_LIMIT. */

@@ -55,21 +55,23 @@ void nccl_add_level(struct nccl_world *world, int32_t nodes, double bandwidth, d
                             .tree_passes = most_tree_edges(world->nodes, nodes) / 2.};
 }
 
-struct nccl_world nccl_part(const struct nccl_world *world, int32_t each, int32_t nodes)
+struct nccl_world nccl_part(const struct nccl_world *world, struct grid_nodes part)
 {
     struct nccl_world column = *world;
-    int32_t beside = world->ranks / world->nodes / each;
-    column.ranks = each * nodes;
+    int32_t beside = world->ranks / world->nodes / part.each, nodes = part.nodes;
+    column.ranks = part.each * nodes;
     column.nodes = nodes;
-    column.nvswitch = each > 1 && world->nvswitch;
+    column.nvswitch = part.each > 1 && world->nvswitch;
     column.level_count = nodes > 1 ? world->level_count : 0;
     column.inter_bandwidth /= beside;
     column.inter_channels = (world->inter_channels - 1) / beside + 1;
     for (int32_t i = 0; i < column.level_count; i++) {
         struct nccl_level *level = &column.level[i];
-        level->bandwidth /= beside;
+        int32_t between = part.apart < level->nodes ? part.apart : level->nodes;
+        level->bandwidth /= beside * between;
         if (nodes == world->nodes)
             continue;
+        level->nodes /= between;
         level->groups = (nodes - 1) / level->nodes + 1;
         level->tree_passes = most_tree_edges(nodes, level->nodes) / 2.;
     }

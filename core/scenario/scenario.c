@@ -60,7 +60,8 @@ int64_t scenario_tensor(const struct scenario *scenario)
 int64_t scenario_parts(const struct scenario *scenario)
 {
     int64_t stages = scenario->parallel.pipeline > 1 ? scenario->parallel.pipeline : 1;
-    return stages * scenario_tensor(scenario);
+    int64_t slices = scenario->parallel.context > 1 ? scenario->parallel.context : 1;
+    return stages * slices * scenario_tensor(scenario);
 }
 
 int64_t scenario_tokens(const struct scenario *scenario)

@@ -39,6 +39,9 @@ enum overlap {
 /** The words of `parallel.recompute`: what runs forward again before its backward. */
 enum recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_COUNT };
 
+/** The words of `parallel.context_by`: how ranks that share a sequence get all keys and values. */
+enum context_by { CONTEXT_RING, CONTEXT_ALL_GATHER };
+
 /** The words of `parallel.schedule`: in which order a stage runs micro-batches. */
 enum pipeline_order { PIPELINE_1F1B, PIPELINE_GPIPE, PIPELINE_ORDER_COUNT };
 
@@ -113,6 +116,7 @@ struct transformer {
     int64_t positions, segments; /**< rows of the learned tables */
     int64_t patch;               /**< of a picture [pixels]; 0: it reads tokens */
     int64_t tensor;   /**< ranks that share each layer, of one of which the network is; 0: 1 */
+    int64_t context;  /**< ranks that share each sequence, of one of which it is; 0: 1 */
     bool apart;       /**< between shared layers each has a part of the positions */
     double predicted; /**< share of the positions whose token is predicted */
     int32_t gated, tied, bias, dropout; /**< enum transformer_choice */
@@ -201,13 +205,15 @@ struct scenario {
         } checkpoint;
     } training;
     struct {
-        int64_t tensor;    /**< ranks that share each layer; 0: none does */
-        bool sequence;     /**< between shared layers each has a part of the positions */
-        int64_t sharding;  /**< ZeRO's stage, 1 to 3; 0: none */
-        int32_t recompute; /**< enum recompute */
-        int64_t pipeline;  /**< stages of the network, each of other ranks; 0: one */
-        int64_t chunks;    /**< parts of the network that each stage has; 0: one */
-        int32_t schedule;  /**< enum pipeline_order */
+        int64_t tensor;     /**< ranks that share each layer; 0: none does */
+        bool sequence;      /**< between shared layers each has a part of the positions */
+        int64_t sharding;   /**< ZeRO's stage, 1 to 3; 0: none */
+        int32_t recompute;  /**< enum recompute */
+        int64_t pipeline;   /**< stages of the network, each of other ranks; 0: one */
+        int64_t chunks;     /**< parts of the network that each stage has; 0: one */
+        int32_t schedule;   /**< enum pipeline_order */
+        int64_t context;    /**< ranks that share each sequence; 0: none do */
+        int32_t context_by; /**< enum context_by */
     } parallel;
     struct {
         int32_t algorithm;        /**< enum algorithm */
@@ -300,8 +306,8 @@ int32_t scenario_sharding(const struct scenario *scenario);
 /** Ranks that share each layer; at least 1. */
 int64_t scenario_tensor(const struct scenario *scenario);
 
-/** Ranks that have one batch together, since they share its layers or have a stage each; at least
- * 1. */
+/** Ranks that have one batch together, since they share its layers or sequences or have a stage
+ * each; at least 1. */
 int64_t scenario_parts(const struct scenario *scenario);
 
 /** Tokens of a sample without padding, as far as the job says them; 0: it does not. */

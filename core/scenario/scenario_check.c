@@ -441,7 +441,9 @@ static int check_parallel(const struct scenario *scenario, const struct node *ro
     int result = check_pair(true, scenario->parallel.tensor > 1, "parallel.sequence",
                             "parallel.tensor", root, err) |
                  check_pair(true, stages, "parallel.chunks", "parallel.pipeline", root, err) |
-                 check_pair(true, stages, "parallel.schedule", "parallel.pipeline", root, err);
+                 check_pair(true, stages, "parallel.schedule", "parallel.pipeline", root, err) |
+                 check_pair(true, scenario->parallel.context > 1, "parallel.context_by",
+                            "parallel.context", root, err);
     if (stages && scenario->parallel.chunks > 1 && scenario->parallel.schedule == PIPELINE_GPIPE)
         result =
             origin_error(given(root, "parallel.chunks"), err,

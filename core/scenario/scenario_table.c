@@ -8,6 +8,7 @@ static const char *const dataset_names[] = {"imagenet", NULL};
 const char *const optimizer_names[] = {"sgd",       "lars",    "adamw", "lamb",
                                        "adafactor", "rmsprop", NULL};
 static_assert(ARRAY_SIZE(optimizer_names) == OPTIMIZER_COUNT + 1, "one word per optimizer");
+static const char *const context_names[] = {"ring", "all-gather", NULL};
 static const char *const pipeline_order_names[] = {"1f1b", "gpipe", NULL};
 static_assert(ARRAY_SIZE(pipeline_order_names) == PIPELINE_ORDER_COUNT + 1, "one word per order");
 static const char *const overlap_names[] = {"none", "backward", NULL};
@@ -322,6 +323,13 @@ static const struct field scenario_rows[] = {
             "(interleaved 1F1B); 1 when not given"),
     WORD("parallel.schedule", parallel.schedule, "1f1b", pipeline_order_names,
          "order of a stage: one micro-batch forward, one backward, or all forward first"),
+    INTEGER("parallel.context", parallel.context, "", 1, 1024,
+            "devices that share each sequence: each has an equal part of its positions, of which "
+            "none has more to attend to; each batch is of so many devices together; predictions "
+            "only"),
+    WORD("parallel.context_by", parallel.context_by, "ring", context_names,
+         "how they get the keys and values of the whole sequence: ring passes them on beside "
+         "attention, all-gather does before it"),
     WORD("allreduce.algorithm", allreduce.algorithm, "ring", algorithm_names,
          "how gradients are summed over all devices"),
     WORD("allreduce.column_algorithm", allreduce.column_algorithm, "ring", column_algorithm_names,

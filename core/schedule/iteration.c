@@ -62,8 +62,16 @@ static int32_t last_value(const struct schedule *schedule, const struct iteratio
     return id >= it->task.first ? id : it->task.arrived;
 }
 
+/* Ranks that pass keys and values around a ring beside attention, which needs the last of as many
+ * parts at its end; 1: none do. */
+static int32_t ring_parts(const struct iteration *it)
+{
+    bool ring = it->scenario->parallel.context_by == CONTEXT_RING;
+    return ring ? grid_axis_size(it->grid, AXIS_CONTEXT) : 1;
+}
+
 /* The exchange that was added since the last computation of the task, or what arrived before the
- * first, or -1. */
+ * first, or -1: there is none, or attention runs beside it. */
 static int32_t awaited(const struct schedule *schedule, const struct iteration *it)
 {
     int32_t id = schedule->step_count - 1;
@@ -72,20 +80,58 @@ static int32_t awaited(const struct schedule *schedule, const struct iteration *
         id--;
     if (id < it->task.first)
         return it->task.arrived;
-    return schedule->step[id].lane == LANE_TENSOR ? id : -1;
+    const struct step *step = &schedule->step[id];
+    bool beside = step->lane == LANE_TENSOR && step->collective.axis == AXIS_CONTEXT;
+    return step->lane == LANE_TENSOR && !(beside && ring_parts(it) > 1) ? id : -1;
 }
 
-/* The ranks that share the layers around layer @index exchange its value, or its gradient. */
+/* The ranks on the axis of layer @index exchange its value, or its gradient.  What they gathered of
+ * a sequence is not kept, so that they gather it once more. */
 static void add_exchange(struct schedule *schedule, const struct iteration *it, int32_t index,
                          bool backward)
 {
     const struct layer *layer = &it->model->layer[index];
+    bool context = layer->axis == AXIS_CONTEXT;
+    enum algorithm algorithm =
+        context && ring_parts(it) > 1 ? ALGORITHM_RING : it->scenario->allreduce.algorithm;
     int64_t in = shape_elements(layer->in), out = shape_elements(layer->out);
-    int64_t elements = it->batch * (in > out ? in : out);
-    if (layer->exchange[backward] != COLLECTIVE_OP_COUNT)
-        schedule_add_exchange(
-            schedule, layer->name, layer->exchange[backward], it->scenario->allreduce.algorithm,
-            elements * dtype_size(it->scenario->model.compute), last_value(schedule, it));
+    int64_t bytes = it->batch * (in > out ? in : out) * dtype_size(it->scenario->model.compute);
+    int32_t after = last_value(schedule, it);
+    for (int32_t back = backward && !context; back <= backward; back++)
+        if (layer->exchange[back] != COLLECTIVE_OP_COUNT)
+            schedule_add_exchange(schedule, layer->name, layer->exchange[back], layer->axis,
+                                  algorithm, bytes, after);
+}
+
+/* Backward of attention begins: what its ranks pass around beside it. */
+static void add_ring(struct schedule *schedule, const struct iteration *it, int32_t index)
+{
+    const struct layer *layer = it->model->layer;
+    if (ring_parts(it) < 2 || layer[index].attends != ATTENDS_CONTEXT)
+        return;
+    while (layer[index].attends != ATTENDS_SCORES)
+        index--;
+    for (index--; layer[index].exchanged && layer[index].axis == AXIS_CONTEXT; index--)
+        add_exchange(schedule, it, index, true);
+}
+
+/* The last layer of attention in a pass, a part of which waits for the last that comes around. */
+static int32_t add_last_part(struct schedule *schedule, const struct iteration *it,
+                             struct step step, const struct dep *dep, int32_t count)
+{
+    int32_t parts = ring_parts(it), exchange = schedule->step_count - 1;
+    struct step before = step;
+    while (schedule->step[exchange].lane != LANE_TENSOR)
+        exchange--;
+    step.compute.flops = 2 * step.compute.flops / parts; /* this layer has half of all */
+    step.compute.bytes = 2 * step.compute.bytes / parts;
+    step.compute.kernels = 2 * step.compute.kernels / parts;
+    before.compute.flops -= step.compute.flops;
+    before.compute.bytes -= step.compute.bytes;
+    before.compute.kernels -= step.compute.kernels;
+    if (parts > 2)
+        schedule_add(schedule, before, dep, count);
+    return schedule_add(schedule, step, &(struct dep){exchange, 0}, 1);
 }
 
 /* One step for the passes @from ... @to of a layer; waits for @dep (count). */
@@ -116,12 +162,17 @@ static int32_t add_layer(struct schedule *schedule, const struct iteration *it, 
         step.compute.flops += it->batch * layer_flops(layer, pass);
         step.compute.bytes += pass_bytes(it, index, pass);
     }
+    if (model_attends(it->model, index))
+        step.compute.kernels *= ring_parts(it);
     struct dep all[4];
     assert(count < (int32_t)ARRAY_SIZE(all));
     for (int32_t i = 0; i < count; i++)
         all[i] = dep[i];
     if (awaited(schedule, it) >= 0)
         all[count++] = (struct dep){awaited(schedule, it), 0};
+    if (ring_parts(it) > 1 &&
+        layer->attends == (op == COMPUTE_FORWARD ? ATTENDS_CONTEXT : ATTENDS_SCORES))
+        return add_last_part(schedule, it, step, all, count);
     return schedule_add(schedule, step, all, count);
 }
 
@@ -497,9 +548,11 @@ static int32_t add_backward_pass(struct schedule *schedule, const struct iterati
         add_again(schedule, it, memory_again(it->model, it->scenario, layer), layer);
         if (lowest && group > 0)
             gather = list->group[group - 1].gather;
-        if (it->model->layer[layer].exchanged) {
+        add_ring(schedule, it, layer);
+        const struct layer *here = &it->model->layer[layer];
+        if (here->exchanged && (here->axis != AXIS_CONTEXT || ring_parts(it) < 2)) {
             add_exchange(schedule, it, layer, true);
-        } else {
+        } else if (!here->exchanged) {
             last = add_backward(schedule, it, layer, gather);
             gather = -1;
         }
@@ -719,7 +772,7 @@ __attribute__((unused)) static bool iteration_check(const struct schedule *sched
     int32_t layers = 0;
     for (int32_t i = 0; i < it->model->layer_count; i++)
         layers += !it->model->layer[i].exchanged;
-    bool again = it->scenario->parallel.recompute != RECOMPUTE_NONE;
+    bool again = it->scenario->parallel.recompute != RECOMPUTE_NONE || ring_parts(it) > 2;
     return (again || count[COMPUTE_FORWARD] == passes * layers) && count[COMPUTE_LOSS] == passes &&
            schedule_find(schedule, ROLE_OPTIMIZER) >= 0 &&
            count[COMPUTE_BACKWARD_DATA] + count[COMPUTE_BACKWARD_FILTER] >= passes * layers;

@@ -50,6 +50,14 @@
  * Source: Shoeybi et al. 2019, "Megatron-LM"; Korthikanti et al. 2022, "Reducing activation
  * recomputation in large transformer models".
  *
+ * Where ranks share sequences (parallel.context), the keys and values of the others are not kept:
+ * backward has them once more, and scatters their gradients.  By all-gather attention waits; by
+ * ring its last part alone does, as each part waits for its own: n parts of c s beside n - 1 rounds
+ * of r s take max(n c, (n - 1) r + c) either way.  The other parts have a kernel each.  Left out:
+ * the sums of partial results.
+ * Source: Liu et al. 2023, "Ring attention with blockwise transformers"; Grattafiori et al. 2024,
+ * "The Llama 3 herd of models", section 3.3.2.
+ *
  * With parallel.recompute the layers of a block, or its attention, run forward again before their
  * backward, with what ranks exchange in them; weights are assumed to be gathered by blocks.  What
  * software computes again by itself (flash attention) is part of its backward.

@@ -40,7 +40,8 @@ static bool is_merged(const struct memory_case *of, int32_t index)
 static int64_t kept_bytes(const struct memory_case *of, int32_t index, bool read)
 {
     const struct layer *layer = &of->model->layer[index];
-    int64_t elements = shape_elements(layer->out);
+    bool gathers = layer->exchanged && layer->axis == AXIS_CONTEXT; /* again for backward */
+    int64_t elements = shape_elements(gathers ? layer->in : layer->out);
     bool value = read || layer->readers == 0 || layer->op == LAYER_RELU;
     if (is_merged(of, index))
         value = layer->op == LAYER_SOFTMAX && of->merges.attention == ATTENTION_FUSED;
@@ -63,7 +64,7 @@ static bool is_again(const struct model *model, const struct scenario *scenario,
 {
     const struct layer *layer = &model->layer[index];
     if (scenario->parallel.recompute == RECOMPUTE_SELECTIVE)
-        return model_attends(model, index);
+        return model_attends(model, index) || (layer->exchanged && layer->axis == AXIS_CONTEXT);
     return scenario->parallel.recompute == RECOMPUTE_FULL && !strcmp(layer->role, "body") &&
            strcmp(layer->block, "body") != 0;
 }

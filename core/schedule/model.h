@@ -154,7 +154,8 @@ struct layer {
     int64_t flops;                   /**< of another kind, forward, per image */
     int64_t elements;                /**< that another kind reads and writes; 0: inputs, output */
     int64_t parameters;              /**< its own weights and biases together */
-    bool exchanged; /**< no kernel: the ranks that share the layers around it exchange its value */
+    bool exchanged;                  /**< no kernel: ranks exchange its value */
+    enum axis axis; /**< on which they share the layers around it, sequences or experts */
     enum collective_op exchange[2]; /**< forward, and backward of its gradient;
                                          COLLECTIVE_OP_COUNT: nothing */
 

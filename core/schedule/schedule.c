@@ -31,9 +31,11 @@ bool lane_communicates(enum lane lane)
 
 int32_t schedule_lanes(const struct schedule *schedule)
 {
-    return schedule_stages(schedule) > 1                     ? LANE_COUNT
-           : grid_axis_size(schedule->grid, AXIS_TENSOR) > 1 ? LANE_SEND
-                                                             : LANE_TENSOR;
+    return schedule_stages(schedule) > 1 ? LANE_COUNT
+           : grid_ranks(schedule->grid) > grid_axis_size(schedule->grid, AXIS_WORLD) ||
+                   schedule->grid.context > 1 || schedule->grid.expert > 1
+               ? LANE_SEND
+               : LANE_TENSOR;
 }
 
 int32_t schedule_stages(const struct schedule *schedule)
@@ -133,13 +135,14 @@ static enum algorithm scattering(enum algorithm algorithm)
 }
 
 int32_t schedule_add_exchange(struct schedule *schedule, const char *name, enum collective_op op,
-                              enum algorithm algorithm, int64_t bytes, int32_t after)
+                              enum axis axis, enum algorithm algorithm, int64_t bytes,
+                              int32_t after)
 {
     struct step step = {.kind = STEP_COLLECTIVE,
                         .lane = LANE_TENSOR,
                         .collective = {.op = op,
                                        .content = CONTENT_ACTIVATIONS,
-                                       .axis = AXIS_TENSOR,
+                                       .axis = axis,
                                        .algorithm = scattering(algorithm),
                                        .bytes = bytes}};
     struct dep dep = {after, 0};
@@ -454,7 +457,8 @@ int schedule_seal(struct schedule *schedule, struct err *err)
 {
     int status = schedule->step_count > 0 ? 0 : err_add(err, "schedule: no steps");
     struct grid grid = schedule->grid;
-    if (grid.columns < 1 || grid.rows < 1 || grid.tensor < 0 || grid.pipeline < 0)
+    if (grid.columns < 1 || grid.rows < 1 || grid.tensor < 0 || grid.pipeline < 0 ||
+        grid.context < 0 || grid.expert < 0)
         return err_add(err, "schedule: a grid without ranks");
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
@@ -564,10 +568,12 @@ uint64_t schedule_hash(const struct schedule *schedule)
 {
     uint64_t hash = hash_integer(BASE_HASH_SEED, schedule->grid.columns);
     hash = hash_integer(hash, schedule->grid.rows);
-    if (schedule->grid.tensor > 1)
-        hash = hash_integer(hash_word(hash, "tensor"), schedule->grid.tensor);
-    if (schedule->grid.pipeline > 1)
-        hash = hash_integer(hash_word(hash, "pipeline"), schedule->grid.pipeline);
+    const int32_t part[] = {schedule->grid.tensor, schedule->grid.pipeline, schedule->grid.context,
+                            schedule->grid.expert};
+    const enum axis axis[] = {AXIS_TENSOR, AXIS_PIPELINE, AXIS_CONTEXT, AXIS_EXPERT};
+    for (size_t i = 0; i < ARRAY_SIZE(part); i++)
+        if (part[i] > 1)
+            hash = hash_integer(hash_word(hash, axis_names[axis[i]]), part[i]);
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
         hash = hash_step(hash, step);

@@ -204,10 +204,12 @@ int32_t schedule_add_reduce_scatter(struct schedule *schedule, enum algorithm al
 int32_t schedule_add_all_gather(struct schedule *schedule, enum algorithm algorithm, int32_t bucket,
                                 int64_t bytes, struct dep after);
 
-/** Append what the ranks that share a layer exchange of its value, or of its gradient, of @bytes,
- * once step @after is done: by NCCL, or as a ring.  @return its id. */
+/** Append what the ranks on @axis, which share a layer, a sequence or experts, exchange of a value
+ * in it, or of its gradient, of @bytes, once step @after is done: by NCCL, or as a ring.  @return
+ * its id. */
 int32_t schedule_add_exchange(struct schedule *schedule, const char *name, enum collective_op op,
-                              enum algorithm algorithm, int64_t bytes, int32_t after);
+                              enum axis axis, enum algorithm algorithm, int64_t bytes,
+                              int32_t after);
 
 /** Append what schedule->stage sends to stage @to once step @after is done: a value, or @back its
  * gradient.  @return its id. */

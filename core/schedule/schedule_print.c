@@ -60,6 +60,8 @@ void schedule_print(struct text *out, const struct schedule *schedule)
              schedule->grid.rows);
     if (schedule->grid.tensor > 1)
         text_add(out, " x %" PRId32 " parts of layers", schedule->grid.tensor);
+    if (schedule->grid.context > 1)
+        text_add(out, " x %" PRId32 " parts of sequences", schedule->grid.context);
     if (schedule->grid.pipeline > 1)
         text_add(out, " x %" PRId32 " stages", schedule->grid.pipeline);
     text_add(out, "\n");

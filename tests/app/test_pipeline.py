@@ -46,7 +46,9 @@ class Pipeline(support.Case):
         dice = random.Random(20)
         for _ in range(6):
             stages, chunks = dice.choice([(2, 1), (4, 1), (8, 1), (2, 3), (4, 3), (2, 2)])
-            mesh = {"parallel.pipeline": stages, "parallel.chunks": chunks, "parallel.tensor": dice.choice([1, 2]),
+            context = dice.choice([1, 2, 2])
+            mesh = {"parallel.pipeline": stages, "parallel.chunks": chunks, "parallel.tensor": dice.choice([1, 2]), "cluster.nodes": 4,
+                    "parallel.context": context, "parallel.context_by": dice.choice(["ring", "all-gather"]) if context > 1 else "null",
                     "training.phases.0.batch_per_device": stages * dice.choice([1, 2, 3]),
                     "parallel.sharding": dice.choice(["null", 1]), "model.layers": dice.choice([12, 13])}
             if chunks == 1:

@@ -45,6 +45,33 @@ TEST(ranks_that_share_layers_are_neighbours)
             check_place(grid, (enum axis)axis, rank);
 }
 
+/* 2 parts of each layer, 2 of each sequence, 6 replicas; 4 of the 12 have all experts. */
+TEST(experts_factor_the_same_ranks_differently)
+{
+    struct grid grid = {.columns = 3, .rows = 2, .tensor = 2, .context = 2, .expert = 4};
+    const struct {
+        enum axis axis;
+        int32_t size, second, each, nodes, apart; /* in nodes of 4 */
+    } cases[] = {
+        {AXIS_TENSOR, 2, 1, 2, 1, 1},  {AXIS_CONTEXT, 2, 2, 2, 1, 1}, {AXIS_ROW, 6, 2, 2, 3, 1},
+        {AXIS_COLUMN, 2, 12, 1, 2, 3}, {AXIS_WORLD, 12, 2, 2, 6, 1},  {AXIS_EXPERT, 4, 2, 2, 2, 1},
+        {AXIS_COPIES, 3, 8, 1, 3, 2},
+    };
+    assert_int_equal(grid_ranks(grid), 24);
+    assert_int_equal(grid_replicas(grid), 6);
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct grid_nodes in = grid_axis_nodes(grid, cases[i].axis, 4);
+        assert_int_equal(grid_axis_size(grid, cases[i].axis), cases[i].size);
+        assert_int_equal(grid_axis_rank(grid, cases[i].axis, 0, 1), cases[i].second);
+        assert_int_equal(in.each, cases[i].each);
+        assert_int_equal(in.nodes, cases[i].nodes);
+        assert_int_equal(in.apart, cases[i].apart);
+    }
+    for (int32_t rank = 0; rank < 24; rank++)
+        for (int32_t axis = 0; axis < AXIS_COUNT; axis++)
+            check_place(grid, (enum axis)axis, rank);
+}
+
 TEST(numbers_ranks_row_by_row)
 {
     struct grid grid = {.columns = 4, .rows = 3};

@@ -1,7 +1,9 @@
 #include "core/schedule/iteration.h"
 
+#include <math.h>
 #include <stdio.h>
 
+#include "core/backend/lanes.h"
 #include "models/networks.h"
 #include "tests/core/own.h"
 #include "tests/test.h"
@@ -474,6 +476,81 @@ TEST(ranks_that_share_layers_exchange_their_values)
                             exchange, 0));
         assert_false(
             depends(schedule, require_step(schedule, "layer1.query backward-filter"), exchange, 0));
+    }
+}
+
+/* One layer of 8 key-value heads of 128 features, of 4 ranks with 256 positions each: keys and
+ * values of 1024 are gathered forward, and backward once more, whose gradients are scattered. */
+TEST(ranks_that_share_sequences_exchange_keys_and_values)
+{
+    struct err err = {0};
+    const struct transformer keys = {.layers = 1, .sequence = 1024, .context = 4};
+    OWN(model) *part = network_open(NULL, "llama-3-8b", 224, 1000, &keys, &err);
+    assert_ok(part, err);
+    int64_t flops[2] = {0};
+    for (int32_t by = CONTEXT_RING; by <= CONTEXT_ALL_GATHER; by++) {
+        struct scenario scenario = example_scenario();
+        scenario.allreduce.algorithm = ALGORITHM_RING;
+        scenario.parallel.context_by = by;
+        struct iteration it = example_iteration(part, &scenario);
+        it.grid = (struct grid){.columns = 2, .rows = 1, .context = 4};
+        it.batch = it.micro_batch = 1;
+        OWN(schedule) *schedule = iteration_build(&it);
+        int64_t bytes[COLLECTIVE_OP_COUNT] = {0};
+        assert_int_equal(sum_exchanged(schedule, COLLECTIVE_ALL_GATHER, &bytes[0]), 4);
+        assert_int_equal(sum_exchanged(schedule, COLLECTIVE_REDUCE_SCATTER, &bytes[1]), 2);
+        assert_int_equal(bytes[0], 4 * 8 * 128 * 1024 * 2);
+        assert_int_equal(bytes[1], 2 * 8 * 128 * 1024 * 2);
+        int32_t collect = require_step(schedule, "layer0.value.collect all-gather");
+        assert_int_equal(
+            depends(schedule, require_step(schedule, "layer0.scores forward"), collect, 0),
+            by == CONTEXT_ALL_GATHER);
+        for (int32_t id = 0; id < schedule->step_count; id++)
+            flops[by] +=
+                schedule->step[id].kind == STEP_COMPUTE ? schedule->step[id].compute.flops : 0;
+    }
+    assert_int_equal(flops[0], flops[1]);
+}
+
+/* Attention of n parts of c s, and n - 1 rounds of r s: max(n c, (n - 1) r + c), backward of 2 c
+ * and 2 r. */
+TEST(attention_runs_beside_a_ring)
+{
+    const struct transformer keys = {.layers = 1, .sequence = 1024, .context = 4};
+    OWN(model) *part = network_open(NULL, "llama-3-8b", 224, 1000, &keys, NULL);
+    struct scenario scenario = example_scenario();
+    scenario.allreduce.algorithm = ALGORITHM_RING;
+    struct iteration it = example_iteration(part, &scenario);
+    it.grid = (struct grid){.columns = 1, .rows = 1, .context = 4};
+    it.batch = it.micro_batch = 1;
+    OWN(schedule) *schedule = iteration_build(&it);
+    AUTOFREE double *seconds = base_alloc(schedule->step_count, sizeof(*seconds));
+    AUTOFREE struct when *when = base_alloc(schedule->step_count, sizeof(*when));
+    for (int32_t r = 0; r < 4; r++) {
+        int64_t all[2] = {0};
+        for (int32_t id = 0; id < schedule->step_count; id++) {
+            const struct step *step = &schedule->step[id];
+            if (step->lane == LANE_TENSOR)
+                seconds[id] = 3 * r / 2.0;
+            else if (step->kind == STEP_COMPUTE && step->compute.layer >= 0 &&
+                     part->layer[step->compute.layer].op == LAYER_MATMUL)
+                all[step->compute.op != COMPUTE_FORWARD] += step->compute.flops;
+        }
+        for (int32_t id = 0; id < schedule->step_count; id++)
+            if (schedule->step[id].kind == STEP_COMPUTE) {
+                bool back = schedule->step[id].compute.op != COMPUTE_FORWARD;
+                int32_t layer = schedule->step[id].compute.layer;
+                bool attends = layer >= 0 && part->layer[layer].op == LAYER_MATMUL;
+                seconds[id] = attends
+                                  ? (back ? 8.0 : 4.0) * (double)schedule->step[id].compute.flops /
+                                        (double)all[back]
+                                  : 0;
+            }
+        lanes_run(schedule, (struct slowdown){0}, seconds, 1, 1, when);
+        double end = 0;
+        for (int32_t id = 0; id < schedule->step_count; id++)
+            end = fmax(end, schedule->step[id].lane == LANE_COMPUTE ? when[id].end : 0);
+        assert_true(fabs(end - fmax(4, 3 * r + 1) - fmax(8, 3 * 2 * r + 2)) < 1e-9);
     }
 }
 

@@ -323,12 +323,12 @@ TEST(switches_that_add_send_the_vector_once)
 TEST(a_column_has_its_share_of_the_cards)
 {
     struct nccl_world column = in_leaves(dgx(227, 80, 16), 0, 0);
-    column = nccl_part(&column, 1, column.nodes);
+    column = nccl_part(&column, (struct grid_nodes){1, column.nodes, 1});
     assert_cost(column, NCCL_RING, NCCL_SIMPLE, 1 << 30, 1.4 * (8.4 + 30 * 14.),
                 fmin(192. / 8 * 16 / 30, 30. / 8 * 16 / 30));
     assert_int_equal(column.inter_channels, 1);
     column = dgx(227, 90, 1);
-    column = nccl_part(&column, 1, column.nodes);
+    column = nccl_part(&column, (struct grid_nodes){1, column.nodes, 1});
     assert_true(nccl_choose(&column, ALL_REDUCE, 1 << 20).seconds == 0);
 }
 
