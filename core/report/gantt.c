@@ -65,6 +65,15 @@ static void draw_exchange(struct line *line, const struct span *span)
     }
 }
 
+/* Without blanks at the end. */
+static void print_letters(struct text *out, const char *label, const struct line *line)
+{
+    int32_t columns = line->columns;
+    while (columns > 0 && line->letter[columns - 1] == ' ')
+        columns--;
+    text_add(out, "  %-*s%.*s\n", LABEL - 2, label, columns, line->letter);
+}
+
 static void print_seconds(struct text *out, int32_t width, double seconds)
 {
     text_add(out, "%*s", width, unit_text(UNIT_SECONDS, seconds));
@@ -84,7 +93,8 @@ static void print_stage(struct text *out, struct line *line, int32_t stage)
             span->begin < list->to)
             draw(line, span, computed[step->compute.op]);
     }
-    text_add(out, "  stage %-*d%.*s\n", LABEL - 8, stage, line->columns, line->letter);
+    AUTOFREE char *label = base_format("stage %d", stage);
+    print_letters(out, label, line);
 }
 
 static void print_lane(struct text *out, struct line *line, enum lane lane)
@@ -103,8 +113,7 @@ static void print_lane(struct text *out, struct line *line, enum lane lane)
                                          : computed[step->compute.op]);
     }
     if (works)
-        text_add(out, "  %-*s%.*s\n", LABEL - 2, schedule_lane(list->schedule, lane), line->columns,
-                 line->letter);
+        print_letters(out, schedule_lane(list->schedule, lane), line);
 }
 
 /* Exchanges inside of layers are of no bucket: INT32_MAX. */

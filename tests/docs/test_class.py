@@ -2,9 +2,13 @@
 """Every command of docs/class.md does what the class expects: it ends well, and prints."""
 import re
 import shlex
+import sys
 
 import harness
 from harness import ROOT
+
+sys.path.insert(0, str(ROOT / "tools"))
+import transcripts  # noqa: E402
 
 SOLUTIONS = (ROOT / "docs" / "class" / "solutions.md").read_text(encoding="utf-8")
 PAGE = (ROOT / "docs" / "class.md").read_text(encoding="utf-8")
@@ -66,12 +70,25 @@ class Class(harness.Case):
         for batch, words in ((26624, "26 600: %.1f s"), (8192, "8192 it is %.1f s"), (65536, "65 536\n   %.1f s")):
             self.assertIn(words % times[batch], SOLUTIONS)
 
+    def test_solutions_of_notebook_8(self):
+        def step(tensor, pipeline, *settings):
+            return self.predict("notebooks/language.yaml", f"parallel.tensor={tensor}", f"parallel.pipeline={pipeline}", *settings)["step_s"]
+        large, again = "training.phases.0.global_batch=1024", "parallel.recompute=full"
+        self.assertIn("takes %.1f s, the other %.1f s" % tuple(step(8, p, "cluster.platform=dgx-h100") for p in (4, 8)), SOLUTIONS)
+        self.assertIn("with %.1f s; 16 × 8 × 1, which won before, takes %.1f s" % (step(4, 2, large), step(8, 1, large)), SOLUTIONS)
+        self.assertIn("%.2f s instead\n   of %.2f s" % (step(8, 1, again), step(8, 1)), SOLUTIONS)
+        self.assertIn("32 × 4 × 1 with %.2f s" % step(4, 1, again), SOLUTIONS)
+
+    def test_what_is_shown_is_what_is_printed(self):
+        self.assertGreater(len(transcripts.PLACE.findall(PAGE)), 1)
+        self.assertEqual(transcripts.rewrite(PAGE), PAGE, "run tools/transcripts.py docs/class.md")
+
     def test_minutes_and_places(self):
         """Each minute of the plan is that of the heading it leads to."""
-        plan = re.findall(r"^\| (\d+) \| \[.*?\]\(#(\d+)-", PAGE, re.MULTILINE)
-        self.assertEqual([minute for minute, _ in plan], re.findall(r"^## (\d+):", PAGE, re.MULTILINE))
+        plan = re.findall(r"^\| ([AB]\d+) \| \[.*?\]\(#([ab]\d+)-", PAGE, re.MULTILINE)
+        self.assertEqual([minute for minute, _ in plan], re.findall(r"^## ([AB]\d+):", PAGE, re.MULTILINE))
         for minute, place in plan:
-            self.assertEqual(minute, place)
+            self.assertEqual(minute.lower(), place)
 
 
 if __name__ == "__main__":
