@@ -4,24 +4,30 @@
 Usage: tools/notebooks.py [--to DIRECTORY] [NOTEBOOK...]    (default: build/notebooks, all)
        tools/notebooks.py --strip [NOTEBOOK...]             (remove outputs, before a commit)
 
-$FORETRAIN is the program (default: build/foretrain).  A page needs nothing but itself.
+$FORETRAIN is the program (default: build/foretrain).  A page needs nothing but itself; with all notebooks the class, its
+glossary, formulas and solutions become pages, too, so that the folder can be given to whoever has no clone.
 """
 import argparse
+import base64
 import html
 import os
 import pathlib
+import re
 import sys
 import tempfile
 
 import project
 
 FOLDER = project.ROOT / "notebooks"
-STYLE = """body { max-width: 48em; margin: 2em auto; padding: 0 1em; font: 16px/1.5 sans-serif }
-pre { padding: .6em; overflow-x: auto; background: #f3f3f3; font-size: .85em }
-@media print { pre { white-space: pre-wrap } }
-pre.output { background: none; border-left: 3px solid #bbb }
-img { max-width: 100% }
-table { border-collapse: collapse; margin: 1em 0 } th, td { padding: .2em .8em; text-align: right }
+DOCS = {"index": project.ROOT / "docs" / "class.md",
+        **{path.stem: path for path in sorted((project.ROOT / "docs" / "class").glob("*.md"))}}
+STYLE = """:root { color-scheme: light dark }
+body { max-width: 48em; margin: 2em auto; padding: 0 1em; font: 16px/1.5 sans-serif }
+pre { padding: .6em; overflow-x: auto; white-space: pre-wrap; background: rgb(128 128 128 / 7%); font-size: .85em }
+pre.output { background: none; border-left: 3px solid gray }
+img { max-width: 100%; background: #fff }
+table { display: block; overflow-x: auto; border-collapse: collapse; margin: 1em 0 }
+th, td { padding: .2em .8em; text-align: right } .words td { text-align: left; vertical-align: top }
 th { border-bottom: 1px solid grey }"""
 
 
@@ -36,7 +42,10 @@ def execute(path, cache):
     first error in a cell is raised."""
     os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # else its debugger warns of itself
     from nbclient import NotebookClient
+    import nbformat
     notebook = read(path)
+    svg = nbformat.v4.new_code_cell("%config InlineBackend.figure_formats = ['svg']")
+    notebook.cells.insert(0, svg)
     with tempfile.TemporaryDirectory() as home:  # nothing of the user's is read or written
         env = {**os.environ, "HOME": home, "IPYTHONDIR": home, "JUPYTER_CONFIG_DIR": home,
                "JUPYTER_RUNTIME_DIR": home, "MPLCONFIGDIR": str(cache.resolve()), "OMP_NUM_THREADS": "1",
@@ -44,32 +53,64 @@ def execute(path, cache):
         env.pop("MPLBACKEND", None)  # the kernel chooses the one that keeps pictures
         NotebookClient(notebook, timeout=1800, kernel_name="python3",
                        resources={"metadata": {"path": str(FOLDER)}}).execute(env=env)
+    notebook.cells.remove(svg)
     return notebook
 
 
-def page_of_output(output):
-    """HTML of what a cell printed or drew."""
+def page_of_output(output, what):
+    """HTML of what a cell printed or drew; @what: the heading above it."""
     data = output.get("data", {})
-    if "image/png" in data:
-        return f'<img alt="picture" src="data:image/png;base64,{data["image/png"].strip()}">\n'
+    if "image/svg+xml" in data:
+        picture = base64.b64encode(data["image/svg+xml"].encode()).decode()
+        return f'<img alt="Picture: {html.escape(what)}" src="data:image/svg+xml;base64,{picture}">\n'
     if "text/html" in data:
         return data["text/html"]
     text = output.get("text", data.get("text/plain", ""))
     return f'<pre class="output">{html.escape(text)}</pre>\n'
 
 
-def page(title, notebook):
-    """A notebook with outputs as one page."""
+def link(found):
+    """A link as it is among the pages; what is in the clone alone becomes its words."""
+    target, words = found[1], found[2]
+    path, _, place = target.partition("#")
+    stem = {"class": "index"}.get(pathlib.Path(path).stem, pathlib.Path(path).stem)
+    if not path or "://" in target:
+        return found[0]
+    if stem in DOCS and path.endswith(".md") or path.endswith(".ipynb"):
+        return f'<a href="{stem}.html{"#" + place if place else ""}">{words}</a>'
+    return f'<span title="{html.escape(target)} in a clone">{words}</span>'
+
+
+def write(target, title, body, kind=""):
+    """A page with the way to the others."""
+    names = [*DOCS, *(path.stem for path in sorted(FOLDER.glob("*.ipynb")))]
+    ways = " &#183; ".join(f'<a href="{name}.html">{"class" if name == "index" else name.replace("_", " ")}</a>'
+                           if name != target.stem else f"<b>{name}</b>" for name in names)
+    body = re.sub(r'<a href="([^"]*)">(.*?)</a>', link, body, flags=re.DOTALL)
+    target.write_text(f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
+                      '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+                      f"<style>{STYLE}</style></head>\n<body{kind}>\n<nav>{ways}</nav>\n{body}</body></html>\n",
+                      encoding="utf-8")
+    print(target)
+
+
+def to_html(text):
+    """Of Markdown."""
     import markdown
-    body = ""
+    return markdown.markdown(text, extensions=["tables", "fenced_code", "toc"]) + "\n"
+
+
+def page(notebook):
+    """The body of a notebook with outputs."""
+    body, heading = "", ""
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            body += markdown.markdown(cell.source, extensions=["tables", "fenced_code"]) + "\n"
+            body += to_html(cell.source)
+            heading = (re.findall("^#+ (.*)", cell.source, re.MULTILINE) or [heading])[-1]
         else:
             body += f"<pre>{html.escape(cell.source)}</pre>\n"
-            body += "".join(map(page_of_output, cell.outputs))
-    return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
-            f"<style>{STYLE}</style></head>\n<body>\n{body}</body></html>\n")
+            body += "".join(page_of_output(output, heading) for output in cell.outputs)
+    return body
 
 
 def strip(path):
@@ -99,10 +140,9 @@ def main():
             strip(path)
             continue
         options.to.mkdir(parents=True, exist_ok=True)
-        target = options.to / f"{path.stem}.html"
-        notebook = execute(path, options.to / "fonts")
-        target.write_text(page(path.stem, notebook), encoding="utf-8")
-        print(target)
+        write(options.to / f"{path.stem}.html", path.stem, page(execute(path, options.to / "fonts")))
+    for name, path in DOCS.items() if not options.notebook and not options.strip else ():
+        write(options.to / f"{name}.html", name, to_html(path.read_text(encoding="utf-8")), ' class="words"')
 
 
 if __name__ == "__main__":

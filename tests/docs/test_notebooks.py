@@ -35,7 +35,7 @@ class Notebooks(unittest.TestCase):
                    if cell.cell_type == "code" for output in cell.outputs]
         print(f"{path.name}: {cpu_seconds() - before:.1f} s of CPU", flush=True)
         lines = "".join(output.get("text", "") for output in outputs).splitlines()
-        self.assertTrue(any("image/png" in output.get("data", {}) for output in outputs))
+        self.assertTrue(any("image/svg+xml" in output.get("data", {}) for output in outputs))
         for line in lines:
             if line.startswith("SKIPPED: "):
                 self.skipTest(line)
