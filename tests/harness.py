@@ -2,6 +2,7 @@
 
 `meson test` puts this folder into PYTHONPATH.  By hand: PYTHONPATH=tests python3 tests/app/test_usage.py.
 """
+import contextlib
 import functools
 import json
 import os
@@ -119,6 +120,19 @@ def wait_until(condition, seconds=HANGS):
             return bool(condition())
         time.sleep(0.05)
     return True
+
+
+def all_said(terminal):
+    """What was written to a terminal, of which @terminal is our end, until nobody has the other; ends ours.
+
+    One read gets what has arrived, which may be less.
+    """
+    said = b""
+    with contextlib.suppress(OSError):  # everybody has left
+        while part := os.read(terminal, 1 << 16):
+            said += part
+    os.close(terminal)
+    return said.decode()
 
 
 def main(skips=False, **options):

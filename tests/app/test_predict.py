@@ -13,6 +13,7 @@ import subprocess
 import termios
 import unittest
 
+import harness
 import support
 from support import answer, has_simulator, likely, run
 
@@ -394,8 +395,7 @@ class Predict(support.Case):
         subprocess.run([support.PROGRAM, "show", "step", self.job, "-banalytic"], stdout=slave,
                        check=True)
         os.close(slave)
-        line = os.read(master, 1 << 16).decode().split("bucket 0")[1].split("\r\n")[0]
-        os.close(master)
+        line = harness.all_said(master).split("bucket 0")[1].split("\r\n")[0]
         self.assertEqual(len("  bucket 0" + line), 97)
 
     def test_a_terminal_is_told_of_what_takes_long(self):

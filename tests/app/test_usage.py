@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import unittest
 
+import harness
 import import_data
 import support
 from support import PROGRAM, answer, good, run
@@ -77,8 +78,7 @@ class Usage(support.Case):
             subprocess.run([PROGRAM, "predict", "no.yaml"], stderr=theirs, env={**os.environ, **environment},
                            check=False)
             os.close(theirs)
-            said = os.read(ours, 4096).decode()
-            os.close(ours)
+            said = harness.all_said(ours)
             self.assertTrue(said.startswith("\033[1;31merror:\033[0m cannot" if colour else "error: cannot"), said)
 
     def test_help_of_check_explains_the_keys_of_a_job(self):

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """What a run tells in files, read by programs that share nothing with it: test_log.py WRITER."""
 import collections
-import contextlib
 import csv
 import json
 import math
@@ -147,11 +146,7 @@ class Log(harness.Case):
         ours, theirs = os.openpty()
         self.tell(0, 5, stderr=theirs, environment={"STEP_S": "1"})
         os.close(theirs)
-        said = ""
-        with contextlib.suppress(OSError):  # everybody has left the terminal
-            while piece := os.read(ours, 65536):
-                said += piece.decode()
-        os.close(ours)
+        said = harness.all_said(ours)
         self.assertTrue(said.startswith("\r\x1b[Kstep 1/40  epoch 0.05/2  loss 7.0000  16.0 "
                                         "images/s  ETA 39 s"), said)
         self.assertTrue(said.endswith("5 steps in 5.0 s: 16.0 images/s\r\n"), said)
