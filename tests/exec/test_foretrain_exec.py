@@ -3,6 +3,8 @@
 
 import json
 import os
+import pathlib
+import tempfile
 import time
 
 import harness
@@ -21,7 +23,14 @@ def launch(ranks, *arguments, code=0):
 
 
 class ForetrainExec(training.Run):
-    def answer(self, ranks, *arguments):
+    @classmethod
+    def setUpClass(cls):
+        """The whole toy on four ranks, with a checkpoint, which no case changes."""
+        cls.whole = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="foretrain-")), "run")
+        cls.trained = cls.answer(4, TOY, "--out", cls.whole)
+
+    @staticmethod
+    def answer(ranks, *arguments):
         return json.loads(launch(ranks, "train", *arguments, *NAIVE, "--json").stdout)
 
     def refusal(self, code, ranks, *arguments):
@@ -36,17 +45,18 @@ class ForetrainExec(training.Run):
         self.assertEqual(answer["step"][-1]["loss"], answer["loss_last"])
 
     def test_learns_on_four_ranks(self):
-        answer = self.answer(4, TOY)
+        answer = self.trained
         self.assertEqual((answer["schema"], answer["ranks"]), ("foretrain/training/3", 4))
         self.assertLess(answer["loss_last"], answer["loss_first"])
         self.assertGreater(answer["images_per_s"], 0)
         self.assertTrue(0 <= answer["top1"] <= answer["top5"] <= 1)
 
     def test_a_finished_run_that_goes_on_has_no_speed_and_no_loss(self):
-        trained = self.answer(0, TOY, *ONE, "--out", self.out)
-        self.assertEqual(trained["finished"], True)
-        again = self.answer(0, TOY, *ONE, "--resume", self.out)
-        done = launch(0, "train", TOY, *ONE, *NAIVE, "--resume", self.out)
+        short = (TOY, *ONE, "--set", "training.dataset.train_images=64")
+        trained = self.answer(0, *short, "--out", self.out)
+        self.assertEqual((trained["finished"], trained["steps"]), (True, 8))
+        again = self.answer(0, *short, "--resume", self.out)
+        done = launch(0, "train", *short, *NAIVE, "--resume", self.out)
         self.assertEqual((again["finished"], again["steps"], again["steps_here"]),
                          (True, trained["steps"], 0))
         self.assertEqual(again["loss"], trained["loss_last"])
@@ -56,12 +66,11 @@ class ForetrainExec(training.Run):
         self.assertNotIn("\nloss ", done.stdout)
 
     def test_four_ranks_follow_the_curve_of_one(self):
-        four = self.answer(4, TOY, "--steps", "8")
         one = self.answer(0, TOY, *ONE, "--steps", "8")
-        self.assertEqual(len(four["step"]), 8)
-        for a, b in zip(four["step"], one["step"]):
+        self.assertEqual(len(one["step"]), 8)
+        for a, b in zip(self.trained["step"], one["step"]):
             self.assertAlmostEqual(a["loss"], b["loss"], delta=2e-3)
-        self.assertAlmostEqual(four["loss_first"], one["loss_first"], delta=1e-6)
+        self.assertAlmostEqual(self.trained["loss_first"], one["loss_first"], delta=1e-6)
 
     def test_runs_the_schedule_that_is_predicted(self):
         path, trace = self.directory / "spans", self.directory / "trace.json"
@@ -116,12 +125,11 @@ class ForetrainExec(training.Run):
         self.assertIsNone(self.answer(0, TOY, *ONE, "--steps", "1")["checkpoint_s"])
 
     def test_evaluation_counts_every_image_once_on_any_number_of_ranks(self):
-        trained = self.answer(4, TOY, "--out", self.out)
-        answers = []
+        trained, answers = self.trained, []
         for ranks in (0, 3, 4):
             done = launch(ranks, "evaluate", trained["checkpoint"], *NAIVE, "--json")
             answers += json.loads(done.stdout)["evaluations"]
-        done = launch(2, "evaluate", "--ensemble", trained["checkpoint"], self.out, *NAIVE, "--json")
+        done = launch(2, "evaluate", "--ensemble", trained["checkpoint"], self.whole, *NAIVE, "--json")
         twice, = json.loads(done.stdout)["evaluations"]
         for answer in answers:
             self.assertEqual(answer["images"], 30)
@@ -148,12 +156,12 @@ class ForetrainExec(training.Run):
         self.assertIn("state.json", self.refusal(66, 2, "evaluate", runs[0], *NAIVE))
 
     def test_sixteen_bit_gradients_learn_as_well(self):
-        plain = self.answer(4, TOY)
+        plain = self.trained["step"][29]["loss"]
         for word in ("fp16", "bf16"):
-            half = self.answer(4, TOY, "--set", "model.precision.gradients=" + word, "--set",
+            half = self.answer(4, TOY, "--steps", "30", "--set", "model.precision.gradients=" + word, "--set",
                                "training.loss_scale={initial: 128, dynamic: true}")
-            self.assertAlmostEqual(half["loss_last"], plain["loss_last"], delta=0.05)
-            self.assertNotEqual(half["loss_last"], plain["loss_last"])
+            self.assertAlmostEqual(half["loss_last"], plain, delta=0.05)
+            self.assertNotEqual(half["loss_last"], plain)
 
     def test_refuses_a_wrong_number_of_ranks_once(self):
         message = self.refusal(64, 3, "train", TOY, *NAIVE)

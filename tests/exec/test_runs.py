@@ -43,6 +43,11 @@ class Runs(training.Run):
         """Every file below the folder with its bytes."""
         return {path: path.read_bytes() for path in self.directory.rglob("*") if path.is_file()}
 
+    @staticmethod
+    def send(number, ranks):
+        for rank in ranks:
+            os.kill(rank, number)
+
     def steps(self):
         lines = (self.out / "steps.csv").read_text(encoding="utf-8").splitlines()
         return [line.split(",")[0] for line in lines[1:]]
@@ -65,7 +70,7 @@ class Runs(training.Run):
             self.assertEqual(shlex.split(line), ["--resume", str(self.out)])
 
     def test_what_is_overwritten_is_not_gone_on_with(self):
-        self.good("--out", self.out, "--steps", "40")
+        self.good("--out", self.out, "--steps", "20")
         old = self.json("run", "run.json")["run"]
         (self.out / "notes.txt").write_text("mine", encoding="utf-8")
         self.good("--out", self.out, "--steps", "5", "--overwrite")
@@ -79,26 +84,27 @@ class Runs(training.Run):
             self.assertNotIn(old.encode(), content, path)
 
     def test_a_directory_that_is_moved_goes_on_where_it_is(self):
-        process, place = self.start("-n", "2", "--steps", "300"), self.directory / "elsewhere"
+        process, place = self.start("-n", "2", "--steps", "80"), self.directory / "elsewhere"
+        ranks = training.ranks_of(self.out)
+        self.send(signal.SIGSTOP, ranks)
         self.out.rename(place)
         self.assertIsNone(process.poll())
+        self.send(signal.SIGCONT, ranks)
         _, said = process.communicate()
         self.assertEqual(process.returncode, 0, said)
         self.assertIn(f"{self.out} has been moved; this run continues in {place}\n", said)
         self.assertFalse(self.out.exists())
         self.out = place
-        self.assertEqual(self.steps(), [str(step) for step in range(1, 301)])
-        self.assertEqual(self.checkpoints()[-1], "ckpt-000300")
+        self.assertEqual(self.steps(), [str(step) for step in range(1, 81)])
+        self.assertEqual(self.checkpoints()[-1], "ckpt-000080")
         self.good("-n", "2", "--out", place, "--resume", place, "--steps", "1")
 
     def test_a_directory_that_is_removed_is_an_error(self):
         process = self.start("-n", "1", "--steps", "100000")
         ranks = training.ranks_of(self.out)
-        for number in signal.SIGSTOP, signal.SIGCONT:
-            if number == signal.SIGCONT:
-                shutil.rmtree(self.out)
-            for rank in ranks:
-                os.kill(rank, number)
+        self.send(signal.SIGSTOP, ranks)
+        shutil.rmtree(self.out)
+        self.send(signal.SIGCONT, ranks)
         _, said = process.communicate()
         self.assertEqual(process.returncode, 73, said)
         self.assertIn("was removed during the run", said)
@@ -172,9 +178,12 @@ class Runs(training.Run):
         self.assertEqual(self.checkpoints(), ["ckpt-000005", "ckpt-000006"])
 
     def test_a_flipped_bit_falls_back_to_the_older_checkpoint(self):
+        self.good("--out", self.out, "--steps", "10")
+        self.good("--out", self.out, "--resume", self.out, "--steps", "5")
+        shutil.copytree(self.out, self.directory / "sound")
         for name in ("model.safetensors", "optim.safetensors", "state.json"):
-            self.good("--out", self.out, "--steps", "10", "--overwrite")
-            self.good("--out", self.out, "--resume", self.out, "--steps", "5")
+            shutil.rmtree(self.out)
+            shutil.copytree(self.directory / "sound", self.out)
             path = self.out / "ckpt-000015" / name
             content = bytearray(path.read_bytes())
             content[100] ^= 1
