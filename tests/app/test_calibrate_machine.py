@@ -16,7 +16,7 @@ import support
 WITHOUT_GSL = not support.has_gsl()
 
 # A message takes 10 us and carries 2 GB/s in fp32, 1 GB/s in types of 16 bits.  Convolutions reach 40 and 80 GFLOP/s, batch norm moves 8 GB/s, a kernel costs 5 us.
-FAKE = """#!{python}
+FAKE = """#!{python} -IS
 import json, os, pathlib, subprocess, sys, time
 time.sleep({sleep})
 calls = pathlib.Path(__file__).with_name("calls")
@@ -240,8 +240,7 @@ class Machine(support.Case):
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest("one core: no two ranks exchange anything")
         file = self.directory / "here.yaml"
-        for words, dtype, speed in (((), "fp32", 2.0), (("--gradients=fp16",), "fp16", 1.0),
-                                    (("--gradients=bf16",), "bf16", 1.0)):
+        for words, dtype, speed in (((), "fp32", 2.0), (("--gradients=fp16",), "fp16", 1.0)):
             result = self.answer("-n", "2", "-o", file, *words, kind="cluster")
             line, = (kind for kind in result["exchanges"]
                      if kind["kind"] == "a round of an all-reduce")
@@ -280,7 +279,7 @@ class Machine(support.Case):
 
     def test_what_other_processes_may_have_caused_is_told(self):
         burn = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
-                for _ in range(2 * os.cpu_count())]
+                for _ in range(os.cpu_count())]
         try:
             words = ("-n2", "--oversubscribe")
             result = self.answer(*words, kind="cluster")
@@ -415,7 +414,8 @@ class Machine(support.Case):
             self.assertEqual(self.rounds(), 0)
             self.assertEqual(mine.read_text(encoding="utf-8"), "# my own\n")
             self.answer("-o", self.directory / "x.yaml", "--overwrite", kind=kind)
-            self.answer("-o", self.directory / "x.yaml", kind=kind)  # its own
+            if name == "x.yaml":
+                self.answer("-o", self.directory / "x.yaml", kind=kind)  # its own
             for file in self.directory.glob("x*"):
                 self.assertIn("Written by foretrain calibrate", file.read_text(encoding="utf-8"))
                 file.unlink()
