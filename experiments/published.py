@@ -5,7 +5,7 @@ usage: published.py FILE.csv [--json] [--jobs DIR] [--backend analytic|sim]
 
 A mapper, recognised by the columns of the table, turns each row into a job with what was measured,
 and libforetrain predicts it.  --jobs DIR keeps the jobs: `foretrain predict DIR/0002.yaml` predicts
-line 2 by hand, and `foretrain calibrate device --from DIR` fits devices to them.
+line 2 by hand, and `published_fit.py DIR` fits devices to them.
 """
 import argparse
 import contextlib

@@ -447,7 +447,7 @@ def platform_text(row, node, device, way):
 
 
 def measured_text(row, step):
-    """What was measured, for `foretrain calibrate device --from`."""
+    """What was measured, for published_fit.py."""
     parts = [f"step: {1e3 * step:.9g} ms", f"software: {json.dumps(software_of(row))}"]
     if not math.isnan(row["warmup_excess_s"]):
         parts.append(f"startup: {row['warmup_excess_s']:.9g} s")

@@ -131,7 +131,7 @@ def without(submitter, jobs):
         for line, row in enumerate(read("single_node.csv"), 2):
             if row["submitter"].lower() != submitter:
                 (others / f"{line:04d}.yaml").write_bytes((jobs / f"{line:04d}.yaml").read_bytes())
-        subprocess.run([PROGRAM, "calibrate", "device", "--from", others, "--to",
+        subprocess.run([ROOT / "experiments" / "published_fit.py", others, "--to",
                         data / "platforms" / "software"], check=True, capture_output=True)
         rows = [row for row in read("runs.csv") if row["submitter"].lower() == submitter]
         with (data / "runs.csv").open("w", encoding="utf-8", newline="") as file:

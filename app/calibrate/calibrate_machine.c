@@ -9,16 +9,16 @@
 #include <unistd.h>
 
 #include "app/calibrate/calibrate_run.h"
+#include "app/calibrate/fit.h"
 #include "app/process/cores.h"
 #include "app/process/launch.h"
-#include "app/study/fit.h"
 #include "core/base/base.h"
 #include "core/base/file.h"
 #include "core/config/field_write.h"
 #include "core/platform/device_table.h"
 
 /* From measured steps to a device file: peaks, one efficiency for each class of steps, one cost per
- * kernel (app/study/fit.h), and the steps themselves. */
+ * kernel (app/calibrate/fit.h), and the steps themselves. */
 
 /* One class, fitted. */
 struct device_fit_class {

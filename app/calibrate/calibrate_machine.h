@@ -13,7 +13,7 @@
 
 enum { CALIBRATE_BUDGET = 120 /**< of two minutes of patience.  Our choice [s] */ };
 
-/** What the user asked for, of this machine or (from, to, without) of published runs. */
+/** What the user asked for. */
 struct calibrate_request {
     struct request head;
     struct machine_options machine;
@@ -21,12 +21,11 @@ struct calibrate_request {
     const char *directory; /**< the file to write; NULL: none */
     const char *bytes;     /**< messages to time */
     const char *device;    /**< of the cluster's file; NULL: measured too */
-    const char *from, *to, *without;
-    bool cluster;       /**< calibrate cluster, not device */
-    bool oversubscribe; /**< more ranks than cores may take turns */
-    int32_t budget;     /**< time to measure for [s]; negative: CALIBRATE_BUDGET */
-    bool strict;        /**< what is disturbed is an error, not a wide spread */
-    bool overwrite;     /**< files that no calibration wrote */
+    bool cluster;          /**< calibrate cluster, not device */
+    bool oversubscribe;    /**< more ranks than cores may take turns */
+    int32_t budget;        /**< time to measure for [s]; negative: CALIBRATE_BUDGET */
+    bool strict;           /**< what is disturbed is an error, not a wide spread */
+    bool overwrite;        /**< files that no calibration wrote */
 };
 
 /** The columns of the answers. */

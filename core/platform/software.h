@@ -5,7 +5,7 @@
  *
  * The same device is faster under later libraries: they merge more operations, launch kernels at
  * lower cost and choose better ones.  A profile gives the share of the roofline that each device
- * reached and the extra cost of every kernel, as fitted by `foretrain calibrate device` to runs on
+ * reached and the extra cost of every kernel, as fitted by experiments/published_fit.py to runs on
  * one node.  platforms/software/ has one file per profile.
  */
 

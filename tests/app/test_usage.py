@@ -235,6 +235,11 @@ class Usage(support.Case):
                       self.refused(64, "show", "platform"))
         self.assertIn("unexpected", self.refused(64, "predict", self.job, self.job))
 
+    @unittest.skipIf(support.has_gsl(), "of builds without GSL")
+    def test_any_words_of_calibrate_get_one_answer(self):
+        for words in (["calibrate"], ["calibrate", "cluster", "--bytes", "1MB"]):
+            self.assertIn("built without GSL", self.refused(69, *words))
+
     def test_options_may_stand_anywhere_and_end_at_two_dashes(self):
         before = answer("predict", "--backend", "analytic", self.job)
         self.assertEqual(before, answer("predict", self.job, "-banalytic"))

@@ -87,8 +87,6 @@ class Place:
         self.clear()
         self.job = self.write("job.yaml", support.JOB)
         self.training = self.write("training.yaml", JOB)
-        self.runs = self.write("runs/1.yaml", support.JOB.replace("nodes: 4", "nodes: 1").replace(
-            "columns: 4, rows: 4", "columns: 2, rows: 2") + "measured: {step: 90 ms, software: mine}\n").parent
         for name, side in ("cat/1.jpg", 16), ("cat/2.jpg", 8), ("dog/1.jpg", 16):
             path = self.root / "images" / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -94,10 +94,6 @@ class Calls(faults.Case):
         self.each_fails(["data", "pack", self.place.root / "images", "--to", "a.ftp", "--image=8",
                          "--json"])
 
-    def test_calibrate(self):
-        self.each_fails(["calibrate", "device", "--from", self.place.runs, "--to",
-                         "profiles", "--json"])
-
 
 @unittest.skipUnless(faults.HAS_MPI, "built without MPI, or mpirun is missing")
 class Training(faults.Case):

@@ -117,10 +117,6 @@ class Kills(faults.Case):
     def test_pack(self):
         self.each_round(["data", "pack", self.place.root / "images", "--to", "a.ftp", "--image=8"], 8)
 
-    def test_calibrate(self):
-        self.each_round(["calibrate", "device", "--from", self.place.runs, "--to",
-                         "profiles", "--json"], 12)
-
     @unittest.skipUnless(faults.HAS_MPI, "built without MPI, or mpirun is missing")
     def test_train(self):
         words = self.place.words()

@@ -1,4 +1,4 @@
-#include "app/study/fit.h"
+#include "app/calibrate/fit.h"
 
 #include <gsl/gsl_errno.h>
 #include <gsl/gsl_multifit_nlinear.h>

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""foretrain calibrate: profiles are what the runs say, and devices are known before they run."""
+"""experiments/published_fit.py: profiles are what the runs say, and devices are known before they run."""
 import csv
+import json
 import math
 import os
 import pathlib
@@ -16,12 +17,10 @@ import harness
 import support
 
 RUNS = support.ROOT / "experiments" / "02_published_runs" / "single_node.csv"
+FIT = support.ROOT / "experiments" / "published_fit.py"
 PROFILES = support.ROOT / "platforms" / "software"
 # Beside those that are calibrated: those that extend another.
 BY_HAND = {"megatron-2022", "mxnet-2018-11", "pytorch-flash", "pytorch-mlperf"}
-
-WITHOUT_GSL = not support.has_gsl()
-
 
 # A run on nodes with one device each.
 RUN = """\
@@ -39,18 +38,25 @@ def setUpModule():
     folder = tempfile.TemporaryDirectory()
     unittest.addModuleCleanup(folder.cleanup)
     Calibrate.runs = pathlib.Path(folder.name) / "single_node"
-    library = pathlib.Path(support.PROGRAM).parent / "libforetrain.so.0"
+    os.environ["FORETRAIN_LIBRARY"] = str(pathlib.Path(support.PROGRAM).parent / "libforetrain.so.0")
+    if harness.execute("/usr/bin/python3", "-c", "import numpy, yaml").returncode:
+        harness.skip("python3-numpy or python3-yaml is not installed")
     subprocess.run([sys.executable, support.ROOT / "experiments" / "published.py", RUNS, "--backend=analytic", "--jobs",
-                    Calibrate.runs], check=True, capture_output=True, env={**os.environ, "FORETRAIN_LIBRARY": library})
+                    Calibrate.runs], check=True, capture_output=True)
 
 
-@unittest.skipIf(WITHOUT_GSL, "built without GSL")
 class Calibrate(support.Case):
-    """The command on the published runs and on runs made up."""
+    """The script on the published runs and on runs made up."""
 
     def calibrate(self, *words):
         """What it prints."""
-        return support.good("calibrate", "device", *words).stdout
+        return self.execute(0, FIT, *words).stdout
+
+    def refuse(self, code, *words):
+        """What it says to what it refuses."""
+        done = self.execute(code, FIT, *words)
+        self.assertEqual(done.stdout, "")
+        return done.stderr
 
     def folder(self, runs, name="jobs"):
         """A folder of @runs, texts of jobs."""
@@ -62,7 +68,7 @@ class Calibrate(support.Case):
         return path
 
     def test_committed_profiles_are_what_the_command_writes(self):
-        self.calibrate("--from", self.runs, "--to", self.directory / "to")
+        self.calibrate(self.runs, "--to", self.directory / "to")
         fresh = {path.stem: path for path in (self.directory / "to").iterdir()}
         committed = {path.stem: path for path in PROFILES.glob("*.yaml")}
         self.assertEqual(set(committed) - set(fresh), BY_HAND)
@@ -71,12 +77,12 @@ class Calibrate(support.Case):
                              committed[name].read_text(encoding="utf-8"), name)
 
     def test_half_of_the_published_runs_agree_within_two_percent(self):
-        error = re.search(r"median error (\S+) %", self.calibrate("--from", self.runs))
+        error = re.search(r"median error (\S+) %", self.calibrate(self.runs))
         self.assertLessEqual(float(error[1]), 2)
 
     def test_each_family_is_predicted_from_its_data_sheet_alone(self):
         for family in ("V100", "A100", "H100"):
-            text = self.calibrate("--from", self.runs, "--without", family)
+            text = self.calibrate(self.runs, "--without", family)
             runs, error = re.search(r"(\d+) runs, median error (\S+) %\n$", text).groups()
             print(f"before buying {family}: {runs} runs, median error {error} %")
             self.assertLessEqual(float(error), 30, family)
@@ -95,7 +101,7 @@ class Calibrate(support.Case):
 
     def test_a_profile_predicts_the_runs_it_was_fitted_to(self):
         runs = self.folder([self.made_up(32, 14), self.made_up(64, 24), self.made_up(256, 84)])
-        self.calibrate("--from", runs, "--to", self.directory)
+        self.calibrate(runs, "--to", self.directory)
         profile = self.directory / "mine.yaml"
         for batch, step in ((32, 14), (64, 24), (256, 84)):
             predicted = self.predict(
@@ -106,30 +112,29 @@ class Calibrate(support.Case):
     def test_a_folder_may_have_any_name(self):
         runs = [self.made_up(32, 14), self.made_up(64, 24)]
         for name in 'a"b', "a\nb: {x} \\", "with/":
-            self.calibrate("--from", f"{self.folder(runs, name)}/", "--to", self.directory)
+            self.calibrate(f"{self.folder(runs, name)}/", "--to", self.directory)
             self.predict(f"cluster.software={self.directory}/mine.yaml", "cluster.platform=dgx-a100")
 
     def test_runs_on_several_nodes_and_in_doubt_are_left_out_and_counted(self):
-        alone = self.calibrate("--from", self.folder([self.made_up(256, 90)]))
-        mixed = self.calibrate("--from", self.folder([self.made_up(256, 90), self.made_up(256, 999, nodes=2),
+        alone = self.calibrate(self.folder([self.made_up(256, 90)]))
+        mixed = self.calibrate(self.folder([self.made_up(256, 90), self.made_up(256, 999, nodes=2),
                                                       self.made_up(256, 50, more=", doubtful: true")]))
         self.assertIn("1 on several nodes left out; 1 in doubt left out", mixed)
         self.assertEqual(mixed.split("\n")[:2], alone.split("\n")[:2])
-        doubtful = self.calibrate("--from", self.folder([self.made_up(256, 90, more=", doubtful: true")]))
+        doubtful = self.calibrate(self.folder([self.made_up(256, 90, more=", doubtful: true")]))
         self.assertEqual(doubtful, alone)  # better than none
 
     def test_one_run_held_up_by_something_else_does_not_move_the_fit(self):
         good = [self.made_up(256, 90 + i / 10) for i in range(8)]
-        clean = self.calibrate("--from", self.folder(good))
-        held_up = self.calibrate("--from", self.folder(good + [self.made_up(256, 180)]))
+        clean = self.calibrate(self.folder(good))
+        held_up = self.calibrate(self.folder(good + [self.made_up(256, 180)]))
         efficiency = [float(re.search(r"mine .*?([\d.]+) % ", text)[1]) for text in
                       (clean, held_up)]
         self.assertLess(abs(efficiency[1] / efficiency[0] - 1), 0.01)
 
     def test_json_says_what_the_table_says(self):
-        text = self.calibrate("--from", self.runs, "--without", "H100")
-        result = support.answer("calibrate", "device", "--from", self.runs, "--without", "H100")
-        self.assertEqual(result["schema"], "foretrain/calibration/2")
+        text = self.calibrate(self.runs, "--without", "H100")
+        result = json.loads(self.calibrate(self.runs, "--without", "H100", "--json"))
         self.assertIn(f"{result['runs']} runs fitted", text)
         self.assertEqual(sum(fit["runs"] for fit in result["fits"]), result["runs"])
         for fit in result["fits"]:
@@ -141,8 +146,7 @@ class Calibrate(support.Case):
         self.assertIn(f"{len(errors)} runs, median error "
                       f"{100 * statistics.median(errors):.1f} %", text)
         self.assertEqual(result["profiles_written"], 0)
-        written = support.answer("calibrate", "device", "--from", self.runs, "--to",
-                                 self.directory / "to")
+        written = json.loads(self.calibrate(self.runs, "--json", "--to", self.directory / "to"))
         self.assertEqual(written["profiles_written"], len(list((self.directory / "to").iterdir())))
 
     def test_a_profile_of_somebody_else_stays(self):
@@ -152,17 +156,17 @@ class Calibrate(support.Case):
         folder.mkdir()
         mine = folder / "mlperf-v2.0.yaml"
         mine.write_text("# by hand\n", encoding="utf-8")
-        words = "calibrate", "device", "--from", jobs, "--to", folder
-        self.assertIn(f"{mine} exists", self.refused(73, *words))
+        words = jobs, "--to", folder
+        self.assertIn(f"{mine} exists", self.refuse(73, *words))
         self.assertEqual([file.name for file in folder.iterdir()], [mine.name])
         for more in (["--overwrite"], []):  # the second time it is its own
-            self.assertEqual(support.run(*words, *more).returncode, 0)
+            self.calibrate(*words, *more)
         self.assertIn("Written by", mine.read_text(encoding="utf-8"))
 
     def test_what_another_layout_costs_comes_from_devices_that_have_both(self):
         def profile(*runs):
             jobs = self.folder([RUN % (platform, 1, 256, step, name, "") for platform, step, name in runs])
-            self.calibrate("--from", jobs, "--to", self.directory / "to", "--overwrite")
+            self.calibrate(jobs, "--to", self.directory / "to", "--overwrite")
             text, last = ((self.directory / "to" / f"{name}.yaml").read_text(encoding="utf-8")
                           for name in ("pytorch-nchw", "pytorch"))
             found = re.findall(r"efficiency: \{value: (\S+) %", text), re.findall(r"efficiency_sd: (\S+) %", text)
@@ -191,40 +195,25 @@ class Calibrate(support.Case):
                     for i, seconds in enumerate(excess)]
         jobs = self.folder(rows("mlperf-v1.0", ["9", "2", "4", ""]) + rows("mlperf-v2.0", [""]) + rows("mlperf-v0.6", ["30"]) +
                            rows("mlperf-v3.0", ["-3", "-1"]) + rows("mine", ["7"]))
-        result = support.answer("calibrate", "device", "--from", jobs, "--to",
-                                self.directory / "to")
+        result = json.loads(self.calibrate(jobs, "--json", "--to", self.directory / "to"))
         self.assertEqual(result["startup_s"], {"mlperf-v0.6": 30, "mlperf-v1.0": 4,
                                                "mlperf-v2.0": 2, "mlperf-v3.0": 0})
         profile = (self.directory / "to" / "mlperf-v2.0.yaml").read_text(encoding="utf-8")
         self.assertIn("median of 5 runs of its era", profile)
 
     def test_what_cannot_be_fitted_is_refused(self):
-        self.assertIn("--from", self.refused(64, "calibrate", "device", "--to", self.directory))
-        self.assertIn("device", self.refused(64, "calibrate", "devices", "--from", self.runs))
-        self.assertIn("B300", self.refused(64, "calibrate", "device", "--from", self.runs,
-                                           "--without", "B300"))
+        self.assertIn("B300", self.refuse(64, self.runs, "--without", "B300"))
         several = self.folder([self.made_up(256, 999, nodes=2)])
-        self.assertIn("no run on one node", self.refused(65, "calibrate", "device",
-                                                         "--from", several))
+        self.assertIn("no run on one node", self.refuse(65, several))
         for text, where in ((support.JOB, "says measured.step"), (self.made_up(256, 9).replace(", software: mine", ""), "measured.software"),
                             ("version: 1\n", "model"), (self.made_up(256, -9), r"00\.yaml:5:18: error: ")):
-            self.assertRegex(self.refused(65, "calibrate", "device", "--from", self.folder([text])), where)
-        self.assertIn("no job", self.refused(65, "calibrate", "device", "--from", self.folder([])))
-        self.refused(66, "calibrate", "device", "--from", self.directory / "none")
+            self.assertRegex(self.refuse(65, self.folder([text])), where)
+        self.assertIn("no job", self.refuse(65, self.folder([])))
+        self.refuse(66, self.directory / "none")
 
     def test_the_table_has_only_runs_on_one_node(self):
         with RUNS.open(encoding="utf-8") as lines:
             self.assertEqual({row["n_nodes"] for row in csv.DictReader(lines)}, {"1"})
-
-
-if WITHOUT_GSL:
-    class Refused(support.Case):
-        """A build that lacks the library says so, whatever it is asked."""
-
-        def test_any_words_get_the_same_answer(self):
-            for words in (["calibrate"], ["calibrate", "cluster", "--bytes", "1MB"]):
-                self.assertIn("built without GSL", self.refused(69, *words))
-            self.assertIn("not in this build", support.run("calibrate", "--help").stdout)
 
 
 if __name__ == "__main__":
