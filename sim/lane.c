@@ -786,7 +786,8 @@ static void read_steps(struct stage *stage)
             stage->marked[workload->since[id]] = true;
     for (int32_t id = 0; id < workload->steps; id++)
         for (int32_t i = dep_begin(workload, id); i < workload->dep_end[id]; i++)
-            if (workload->lane[workload->dep[i]] != workload->lane[id])
+            if (workload->lane[workload->dep[i]] != workload->lane[id] ||
+                workload->to[workload->dep[i]] >= 0) /* received on another lane */
                 stage->awaited[workload->dep[i]] = true;
 }
 

@@ -589,6 +589,40 @@ static int check_optimizer(const struct scenario *s, bool gpu, struct err *err)
                           err);
 }
 
+/* What ranks that have parts of a network cannot do yet: a key, and why. */
+static const char *part_fault(const struct job *job, bool gpu, const char **why)
+{
+    const struct scenario *s = &job->scenario;
+    bool fp32 = s->model.compute == DTYPE_FP32 && s->model.gradients == DTYPE_FP32 &&
+                s->model.master == DTYPE_FP32;
+    const char *key = s->parallel.pipeline > 1 ? "parallel.pipeline" : "parallel.tensor";
+    *why = gpu ? "GPUs train whole networks, each on data of its own: use --device cpu"
+           : !model_is_general(job->model) ? "ranks on CPUs train parts of transformers alone"
+           : !fp32 ? "ranks on CPUs train parts of a network in fp32 alone: use --set "
+                     "model.precision.compute=fp32 --set model.precision.gradients=fp32"
+                   : NULL;
+    if (*why)
+        return key;
+    if (s->training.optimizer == OPTIMIZER_LARS ||
+        (s->training.optimizer == OPTIMIZER_LAMB && s->parallel.tensor > 1)) {
+        *why = "ranks with parts of a network train with sgd and adamw, and stages with lamb, too";
+        return "training.optimizer.name";
+    }
+    *why = "ranks with parts of a network each have the whole optimizer of it: use --set "
+           "parallel.sharding=null";
+    return scenario_sharding(s) ? "parallel.sharding" : NULL;
+}
+
+static int check_parts(const struct job *job, bool gpu, struct err *err)
+{
+    struct err found = {0};
+    const char *why, *key = scenario_parts(&job->scenario) > 1 ? part_fault(job, gpu, &why) : NULL;
+    if (!key)
+        return 0;
+    err_add_code(&found, 69, "%s", why);
+    return scenario_blame(&job->scenario, key, &found, err);
+}
+
 int job_check_network(const struct job *job, bool gpu, struct err *err)
 {
     struct err found = {0};
@@ -605,7 +639,7 @@ int job_check_network(const struct job *job, bool gpu, struct err *err)
 int job_check_device(const struct job *job, bool gpu, struct err *err)
 {
     return job_check_network(job, gpu, err) || check_optimizer(&job->scenario, gpu, err) ||
-                   check_shards(&job->scenario, gpu, err)
+                   check_shards(&job->scenario, gpu, err) || check_parts(job, gpu, err)
                ? -1
                : 0;
 }

@@ -96,6 +96,7 @@ static int fill(struct exec_job *job, const struct train_request *request, bool 
     job->train = (struct train_job){
         .scenario = &job->job.scenario,
         .model = job->job.model,
+        .split = job->job.part,
         .plan = &job->job.resolved.plan,
         .schedule = (const struct schedule *const *)job->schedule,
         .run = &job->run,

@@ -838,10 +838,9 @@ static void check_stages(struct question *q, const struct resolved *resolved)
                                "baseline.nodes"};
     AUTORELEASE(pipeline) struct pipeline pipeline = {0};
     struct err found = {0};
-    if (q->wish->real)
-        blame(q, EXIT_UNAVAILABLE, key[0],
-              "%s is for predictions: devices train whole networks, each on data of its own",
-              key[0]);
+    if (q->wish->real && slices > 1)
+        blame(q, EXIT_UNAVAILABLE, "parallel.context",
+              "parallel.context is for predictions: devices train on whole sequences");
     if (pipeline_build(&pipeline, q->model, q->scenario, &found))
         blame_found(q, key[0], &found);
     for (size_t i = 0; i < ARRAY_SIZE(extent) && !q->faults; i++) {
@@ -851,7 +850,7 @@ static void check_stages(struct question *q, const struct resolved *resolved)
                   "%lld devices are no multiple of the %lld that have one batch together: "
                   "parallel.tensor times parallel.context times parallel.pipeline",
                   (long long)devices, (long long)parts);
-        if (!q->faults && stages > 1)
+        if (!q->faults && stages > 1 && !q->wish->real)
             check_whole(q, key[i], devices / stages, each, "of a stage");
         if (!q->faults && slices > 1)
             check_whole(q, i ? key[i] : "parallel.context", slices * scenario_tensor(q->scenario),
@@ -885,7 +884,7 @@ static void check_parallel(struct question *q, const struct resolved *resolved)
                   "%lld devices that share layers do not fill a node of %d; parallel.tensor must "
                   "divide that",
                   (long long)tensor, each[i]);
-    if (!q->faults && !platform_nodes(q->platform))
+    if (!q->faults && !q->wish->real && !platform_nodes(q->platform))
         blame(q, EXIT_DATA, tensor > 1 ? "parallel.tensor" : "parallel.pipeline",
               "devices of %s are not in nodes, which share layers or have a stage each",
               platform_name(q->platform));

@@ -317,7 +317,7 @@ static const struct field scenario_rows[] = {
     INTEGER("parallel.pipeline", parallel.pipeline, "", 1, 1024,
             "stages, each of other devices, that the network is cut into: between blocks of a "
             "transformer, else by FLOP; each batch is of so many devices together, in parts of "
-            "training.micro_batch; predictions only"),
+            "training.micro_batch; ranks on CPUs train transformers so"),
     INTEGER("parallel.chunks", parallel.chunks, "", 1, 1024,
             "parts of the network that each stage has, one in each round through the stages "
             "(interleaved 1F1B); 1 when not given"),

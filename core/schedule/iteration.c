@@ -98,9 +98,12 @@ static void add_exchange(struct schedule *schedule, const struct iteration *it, 
     int64_t bytes = it->batch * (in > out ? in : out) * dtype_size(it->scenario->model.compute);
     int32_t after = last_value(schedule, it);
     for (int32_t back = backward && !context; back <= backward; back++)
-        if (layer->exchange[back] != COLLECTIVE_OP_COUNT)
-            schedule_add_exchange(schedule, layer->name, layer->exchange[back], layer->axis,
-                                  algorithm, bytes, after);
+        if (layer->exchange[back] != COLLECTIVE_OP_COUNT) {
+            int32_t id = schedule_add_exchange(schedule, layer->name, layer->exchange[back],
+                                               layer->axis, algorithm, bytes, after);
+            schedule->step[id].collective.layer = index;
+            schedule->step[id].collective.back = back;
+        }
 }
 
 /* Backward of attention begins: what its ranks pass around beside it. */
@@ -222,7 +225,7 @@ static struct exchange_list find_exchanges(const struct iteration *it,
     if (grid_axis_size(it->grid, AXIS_WORLD) > 1)
         list.bucket = bucket_build(list.own, it->scenario->model.gradients, it->bucket);
     int32_t count = list.bucket.count;
-    list.done = base_alloc(count + it->model->layer_count, sizeof(*list.done));
+    list.done = base_alloc(count + 2 * it->model->layer_count, sizeof(*list.done));
     list.stage = list.sharded ? scenario_sharding(it->scenario) : 0;
     list.group = base_alloc(count, sizeof(*list.group));
     for (int32_t i = count - 1; list.stage == 3 && i >= 0; i--) {
@@ -406,25 +409,43 @@ static int32_t add_update(struct schedule *schedule, const struct iteration *it,
     return schedule_add(schedule, step, dep, count);
 }
 
-/* The sums of squares over the shard, and over all shards.  @return the last step. */
-static struct dep add_norms(struct schedule *schedule, const struct iteration *it,
-                            const struct exchange_list *list)
+/* Whether the norm of all gradients needs those of ranks that have other layers, or parts of them.
+ */
+static bool has_joint_norms(const struct iteration *it)
 {
+    return has_gradient_norms(it) && (grid_axis_size(it->grid, AXIS_TENSOR) > 1 ||
+                                      grid_axis_size(it->grid, AXIS_PIPELINE) > 1);
+}
+
+/* The sums of squares over the shard, over all shards, and over the parts of layers.  @return the
+ * last step; -1: the optimizer needs no other rank's. */
+static int32_t add_norms(struct schedule *schedule, const struct iteration *it,
+                         const struct exchange_list *list)
+{
+    if (!list->sharded && !has_joint_norms(it))
+        return -1;
     int32_t id = add_update(schedule, it, list->own, "norms", norms_kernels(it) - 1,
                             norms_bytes(it), list->done, list->next);
     struct step *step = &schedule->step[id];
     step->role = ROLE_NORMS;
     snprintf(step->compute.shape, sizeof(step->compute.shape), "norms");
-    id = schedule_add_norms(
-        schedule, it->scenario->allreduce.algorithm, list->bucket.count - 1,
-        (iteration_norms(list->own, it->scenario) + iteration_vectors(list->own, it->scenario)) *
-            dtype_size(DTYPE_FP32),
-        id);
-    return (struct dep){id, 0};
+    if (list->sharded)
+        id = schedule_add_norms(schedule, it->scenario->allreduce.algorithm, list->bucket.count - 1,
+                                (iteration_norms(list->own, it->scenario) +
+                                 iteration_vectors(list->own, it->scenario)) *
+                                    dtype_size(DTYPE_FP32),
+                                id);
+    if (has_joint_norms(it) && grid_axis_size(it->grid, AXIS_TENSOR) > 1) {
+        id = schedule_add_exchange(schedule, "norms", COLLECTIVE_ALL_REDUCE, AXIS_TENSOR,
+                                   it->scenario->allreduce.algorithm, dtype_size(DTYPE_FP32), id);
+        schedule->step[id].collective.content = CONTENT_NORMS;
+    }
+    return id;
 }
 
+/* Once step @norms is done; -1: it forms its norms itself. */
 static int32_t add_optimizer(struct schedule *schedule, const struct iteration *it,
-                             const struct exchange_list *list)
+                             const struct exchange_list *list, int32_t norms)
 {
     const int32_t tensors_per_kernel = 54;
     const struct scenario *scenario = it->scenario;
@@ -432,17 +453,15 @@ static int32_t add_optimizer(struct schedule *schedule, const struct iteration *
     int32_t lists = (list->own->tensor_count + tensors_per_kernel - 1) / tensors_per_kernel;
     int32_t kernels = cost.launches * lists;
     int64_t bytes = update_bytes(scenario);
-    struct dep norms = {-1, 0};
-    if (list->sharded) {
-        norms = add_norms(schedule, it, list);
+    const struct dep after = {norms, 0};
+    if (norms >= 0) {
         kernels += cost.norms > 0; /* the rates */
     } else {
         bytes += norms_bytes(it);
         kernels += norms_kernels(it);
     }
-    const struct dep *after = list->sharded ? &norms : list->done;
-    int32_t id = add_update(schedule, it, list->own, "optimizer", kernels, bytes, after,
-                            list->sharded ? 1 : list->next);
+    int32_t id = add_update(schedule, it, list->own, "optimizer", kernels, bytes,
+                            norms >= 0 ? &after : list->done, norms >= 0 ? 1 : list->next);
     struct step *step = &schedule->step[id];
     step->role = ROLE_OPTIMIZER;
     snprintf(step->compute.shape, sizeof(step->compute.shape), "%s%s",
@@ -665,7 +684,7 @@ static void add_part_backward(struct schedule *schedule, struct build *b, int32_
     bool exchanges =
         b->it.scenario->allreduce.overlap == OVERLAP_BACKWARD && (every || micro == b->passes - 1);
     if (every)
-        list->next = schedule->bucket_count = 0;
+        list->next = 0;
     b->last[schedule->stage] = add_backward_pass(schedule, &b->it, exchanges, list);
 }
 
@@ -675,13 +694,14 @@ static void send_on(struct schedule *schedule, struct build *b, struct task_of_s
     int32_t other = task.part + (task.back ? -1 : 1);
     if (other < 0 || other >= b->pipeline.parts)
         return;
-    const struct layer *layer =
-        &b->it.model->layer[b->pipeline.value[task.back ? other : task.part]];
+    int32_t index = b->pipeline.value[task.back ? other : task.part];
+    const struct layer *layer = &b->it.model->layer[index];
     int64_t bytes =
         b->it.batch * shape_elements(layer->out) * dtype_size(b->it.scenario->model.compute);
-    b->arrived[task.back][other * b->passes + task.micro] =
-        schedule_add_send(schedule, layer->name, task.back, other % b->pipeline.stages, bytes,
-                          last_value(schedule, &b->it));
+    int32_t id = schedule_add_send(schedule, layer->name, task.back, other % b->pipeline.stages,
+                                   bytes, last_value(schedule, &b->it), -1);
+    schedule->step[id].collective.layer = index;
+    b->arrived[task.back][other * b->passes + task.micro] = id;
 }
 
 static void add_task(struct schedule *schedule, struct build *b, struct task_of_stage task)
@@ -696,10 +716,12 @@ static void add_task(struct schedule *schedule, struct build *b, struct task_of_
         add_part_backward(schedule, b, task.micro);
     else
         add_part_forward(schedule, b, task.micro);
+    send_on(schedule, b, task);
     for (int32_t id = first; id < schedule->step_count; id++)
         if (schedule->step[id].kind == STEP_COMPUTE)
             schedule->step[id].compute.micro = task.micro;
-    send_on(schedule, b, task);
+        else if (schedule->step[id].kind == STEP_COLLECTIVE)
+            schedule->step[id].collective.micro = task.micro;
     int32_t turns = b->turns[task.stage] += task.back;
     if (task.back && turns == b->repeats.after - b->repeats.period)
         b->mark[task.stage] = schedule->step_count;
@@ -709,9 +731,10 @@ static void add_task(struct schedule *schedule, struct build *b, struct task_of_
 
 /* Each of two stages that use the weights of @layer sends the other its gradient, or its shard of
  * it, once the sums of both are done; both optimizers wait. */
-static void share_weights(struct schedule *schedule, struct build *b, const struct layer *layer,
+static void share_weights(struct schedule *schedule, struct build *b, int32_t index,
                           const int32_t stage[2])
 {
+    const struct layer *layer = &b->it.model->layer[index];
     int64_t shards = iteration_shards(b->it.scenario, b->it.grid);
     int64_t bytes =
         (layer_weights(layer) + shards - 1) / shards * dtype_size(b->it.scenario->model.gradients);
@@ -722,11 +745,15 @@ static void share_weights(struct schedule *schedule, struct build *b, const stru
     }
     for (int32_t i = 0; i < 2; i++) {
         schedule->stage = stage[i];
-        sent[i] = schedule_add_send(schedule, layer->name, i == 1, stage[1 - i], bytes, after[i]);
+        sent[i] =
+            schedule_add_send(schedule, layer->name, i == 1, stage[1 - i], bytes, after[i], -1);
+        schedule->step[sent[i]].collective.layer = index;
+        schedule->step[sent[i]].collective.micro = -1;
     }
-    for (int32_t i = 0; i < 2; i++) {
+    for (int32_t i = 0; i < 2; i++) { /* nothing adds to what is still being sent */
         struct exchange_list *list = &b->list[stage[i]];
         list->done[list->next++] = (struct dep){sent[1 - i], 0};
+        list->done[list->next++] = (struct dep){sent[i], 0};
     }
 }
 
@@ -736,6 +763,27 @@ static int32_t stage_of(const struct pipeline *pipeline, int32_t layer)
     while (pipeline->end[part] <= layer)
         part++;
     return part % pipeline->stages;
+}
+
+/* Each stage sends its sum and those of the stages before it to the next one, and the last one
+ * sends all of them back.  @norms (stages): what the optimizers wait for. */
+static void join_norms(struct schedule *schedule, const struct build *b, int32_t *norms)
+{
+    int32_t stages = b->pipeline.stages, before = -1, first = schedule->step_count;
+    int64_t each = dtype_size(DTYPE_FP32);
+    for (int32_t s = 0; s + 1 < stages; s++) {
+        schedule->stage = s;
+        before =
+            schedule_add_send(schedule, "norms", false, s + 1, (s + 1) * each, norms[s], before);
+    }
+    for (int32_t s = stages - 1; s > 0; s--) {
+        schedule->stage = s;
+        norms[s - 1] = schedule_add_send(schedule, "norms", true, s - 1, stages * each, norms[s],
+                                         s == stages - 1 ? before : -1);
+        norms[s] = s == stages - 1 ? norms[s - 1] : norms[s];
+    }
+    for (int32_t id = first; id < schedule->step_count; id++)
+        schedule->step[id].collective.content = CONTENT_NORMS;
 }
 
 /* What follows the last task of each stage. */
@@ -753,11 +801,18 @@ static void add_ends(struct schedule *schedule, struct build *b)
         const int32_t stage[] = {other < 0 ? 0 : stage_of(&b->pipeline, other),
                                  stage_of(&b->pipeline, i)};
         if (other >= 0 && stage[0] != stage[1])
-            share_weights(schedule, b, &model->layer[i], stage);
+            share_weights(schedule, b, i, stage);
     }
+    AUTOFREE int32_t *norms = base_alloc(b->pipeline.stages, sizeof(*norms));
     for (int32_t s = 0; s < b->pipeline.stages; s++) {
         schedule->stage = s;
-        let_gathers_wait(schedule, add_optimizer(schedule, &b->it, &b->list[s]));
+        norms[s] = add_norms(schedule, &b->it, &b->list[s]);
+    }
+    if (has_joint_norms(&b->it))
+        join_norms(schedule, b, norms);
+    for (int32_t s = 0; s < b->pipeline.stages; s++) {
+        schedule->stage = s;
+        let_gathers_wait(schedule, add_optimizer(schedule, &b->it, &b->list[s], norms[s]));
     }
 }
 

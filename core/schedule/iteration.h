@@ -67,7 +67,10 @@
  * it needs.  What a stage sends is a step behind the task that computes it; the task that reads it
  * waits for it.  Each stage has buckets of its own, exchanged while its last micro-batch runs
  * backward, and its own optimizer.  Weights that the first and the last stage both use: each sends
- * the other its gradient.  Left out: the sum of norms over the stages.
+ * the other its gradient.
+ *
+ * Where the optimizer needs the norm of all gradients, the ranks that share layers add their
+ * squares; stages send theirs on to the last one, which sends all of them back.
  *
  * The all-reduces of two buckets never overlap: a torus all-reduce, or what is left of it before a
  * sharded optimizer, ends before the next begins, as on one CUDA stream.

@@ -78,7 +78,6 @@ void schedule_free(struct schedule *schedule)
     free(schedule->step);
     free(schedule->turn);
     free(schedule->dep);
-    free(schedule->bucket);
     free(schedule);
 }
 
@@ -151,7 +150,7 @@ int32_t schedule_add_exchange(struct schedule *schedule, const char *name, enum 
 }
 
 int32_t schedule_add_send(struct schedule *schedule, const char *name, bool back, int32_t to,
-                          int64_t bytes, int32_t after)
+                          int64_t bytes, int32_t after, int32_t also)
 {
     struct step step = {.kind = STEP_COLLECTIVE,
                         .lane = back ? LANE_SEND_BACK : LANE_SEND,
@@ -160,19 +159,11 @@ int32_t schedule_add_send(struct schedule *schedule, const char *name, bool back
                                        .axis = AXIS_PIPELINE,
                                        .algorithm = ALGORITHM_RING,
                                        .to = to,
+                                       .back = back,
                                        .bytes = bytes}};
-    struct dep dep = {after, 0};
+    struct dep dep[] = {{after, 0}, {also, 0}};
     snprintf(step.name, sizeof(step.name), "%s %s", name, collective_op_names[COLLECTIVE_SEND]);
-    return schedule_add(schedule, step, &dep, 1);
-}
-
-static void keep_bucket(struct schedule *schedule, int64_t bytes)
-{
-    if (grid_axis_size(schedule->grid, AXIS_WORLD) == 1)
-        return;
-    int32_t count = schedule->bucket_count++;
-    schedule->bucket = base_room(schedule->bucket, count, sizeof(*schedule->bucket));
-    schedule->bucket[count] = bytes;
+    return schedule_add(schedule, step, dep, also >= 0 ? 2 : 1);
 }
 
 int32_t schedule_add_reduce_scatter(struct schedule *schedule, enum algorithm algorithm,
@@ -189,7 +180,6 @@ int32_t schedule_add_reduce_scatter(struct schedule *schedule, enum algorithm al
                                          .algorithm = schedule->column_algorithm,
                                          .bucket = bucket,
                                          .bytes = (bytes + columns - 1) / columns}};
-    keep_bucket(schedule, bytes);
     bool waits = before >= 0 && schedule->step[before].lane == LANE_COLUMN;
     after = add_collective_after(schedule, scatter, (struct dep){after, 0}, waits ? before : -1);
     if (algorithm != ALGORITHM_TORUS2D)
@@ -279,10 +269,8 @@ int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algori
     }
     if (algorithm == ALGORITHM_TREE && schedule->chunk > 0 && bytes > schedule->chunk)
         step.collective.chunks = (int32_t)((bytes + schedule->chunk - 1) / schedule->chunk);
-    if (algorithm != ALGORITHM_TORUS2D) {
-        keep_bucket(schedule, bytes);
+    if (algorithm != ALGORITHM_TORUS2D)
         return add_collective(schedule, step, (struct dep){after, 0});
-    }
     after = schedule_add_reduce_scatter(schedule, algorithm, bucket, bytes, after, -1);
     step.collective.op = COLLECTIVE_ALL_GATHER;
     step.collective.axis = AXIS_ROW;

@@ -41,14 +41,14 @@ enum lane {
     LANE_ROW,
     LANE_COLUMN,
     LANE_INPUT,
-    LANE_TENSOR, /**< collectives inside of layers; for predictions only, as all below */
+    LANE_TENSOR, /**< collectives inside of layers */
     LANE_SEND,   /**< values to the next stage; each lane of what is sent has its receivers' lane
                       behind it */
     LANE_RECEIVE,
     LANE_SEND_BACK, /**< gradients to the stage before */
     LANE_RECEIVE_BACK,
     LANE_COUNT,
-    LANE_EXECUTED = LANE_TENSOR /**< lanes that devices run */
+    LANE_CAPTURED = LANE_TENSOR /**< lanes that devices run which capture iterations */
 };
 
 /** "compute", "row", "column", "input", "tensor", "send", "receive", "send-back", "receive-back".
@@ -73,8 +73,8 @@ extern const char *const compute_op_names[];
 enum collective_content {
     CONTENT_GRADIENTS,
     CONTENT_PARAMETERS,  /**< that each rank of the axis has updated a shard of */
-    CONTENT_NORMS,       /**< sums of squares over those shards, and gradients that no shard
-                              keeps, in fp32 */
+    CONTENT_NORMS,       /**< sums of squares over those shards, parts of layers or stages, and
+                              gradients that no shard keeps, in fp32 */
     CONTENT_ACTIVATIONS, /**< of layers that the ranks of the axis share, or between stages, and
                               their gradients */
     CONTENT_COUNT
@@ -135,6 +135,9 @@ struct step {
             int32_t bucket;           /**< which bucket, from 0; of norms the last */
             int64_t bytes;            /**< the full vector on one rank, for every op */
             int32_t to;               /**< of COLLECTIVE_SEND: the stage that receives */
+            int32_t layer, micro;     /**< of activations: whose value, of which micro-batch; -1:
+                                           the gradient of its weights */
+            bool back;                /**< of activations: the gradient of that value */
         } collective;
         struct {
             int32_t images; /**< to decode and copy */
@@ -164,8 +167,7 @@ struct schedule {
     enum algorithm column_algorithm; /**< of the column step of TORUS2D: RING until changed */
     int32_t channels; /**< rings of RING on AXIS_WORLD, at most the group; 0 like 1 */
     int64_t chunk;    /**< bytes of TREE's chunks; 0: the whole vector */
-    int64_t *bucket;  /**< (bucket_count) gradients that were added [bytes] */
-    int32_t step_count, dep_count, bucket_count;
+    int32_t step_count, dep_count;
     int32_t stage; /**< of the steps that are added next */
     bool sealed;
 };
@@ -211,10 +213,10 @@ int32_t schedule_add_exchange(struct schedule *schedule, const char *name, enum 
                               enum axis axis, enum algorithm algorithm, int64_t bytes,
                               int32_t after);
 
-/** Append what schedule->stage sends to stage @to once step @after is done: a value, or @back its
- * gradient.  @return its id. */
+/** Append what schedule->stage sends to stage @to once steps @after and @also (-1: nothing) are
+ * done: a value, or @back its gradient.  @return its id. */
 int32_t schedule_add_send(struct schedule *schedule, const char *name, bool back, int32_t to,
-                          int64_t bytes, int32_t after);
+                          int64_t bytes, int32_t after, int32_t also);
 
 /** Append the all-reduce of @bytes of norms among all ranks, once step @after is done: by NCCL, or
  * by halving and doubling, of 2 log2 n rounds, because the message is small.  Several rows of a

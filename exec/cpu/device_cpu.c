@@ -98,7 +98,19 @@ static struct cpu_slot *slot_of(const struct cpu_device *device, int32_t iterati
 
 static int64_t image_elements(const struct cpu_device *device)
 {
-    return shape_elements(device->job.model->layer[0].in);
+    return shape_elements(device->job.model->input);
+}
+
+static int32_t stages_of(const struct device_job *job)
+{
+    return job->part ? job->part->stages : 1;
+}
+
+/* The layer whose weights another stage has, too, or NULL. */
+static const struct layer *shared_of(const struct device_job *job)
+{
+    int32_t shared = job->part ? job->part->shared : -1;
+    return shared >= 0 ? &job->model->layer[shared] : NULL;
 }
 
 /* Of the calling thread, a stream's. */
@@ -116,11 +128,51 @@ static void open_values(struct cpu_device *device, float *(*alloc)(void *context
                         void *context)
 {
     const struct model *model = device->job.model;
-    device->value = base_alloc(model->layer_count, sizeof(*device->value));
+    int64_t values = (int64_t)device->flights * model->layer_count;
+    device->value = base_alloc(values, sizeof(*device->value));
     device->target = base_alloc(device->micro * target_count(model), sizeof(*device->target));
-    for (int32_t i = 0; i < model->layer_count; i++) {
-        int64_t saved = sequence_takes(&model->layer[i]) ? sequence_saved(&model->layer[i]) : 0;
+    for (int64_t i = 0; i < values; i++) {
+        const struct layer *layer = &model->layer[i % model->layer_count];
+        int64_t saved = sequence_takes(layer) ? sequence_saved(layer) : 0;
         device->value[i].saved = saved ? alloc(context, device->micro * saved) : NULL;
+    }
+}
+
+/* Of micro-batch @micro; -1: of inference. */
+static struct cpu_value *value_of(const struct cpu_device *device, int32_t layer, int32_t micro)
+{
+    int32_t flight = micro > 0 ? micro % device->flights : 0;
+    return &device->value[flight * device->job.model->layer_count + layer];
+}
+
+/* Whether the gradient of layer @index's value comes from another stage or goes there, or waits
+ * until other micro-batches have run forward. */
+static bool is_kept(const struct cpu_device *device, int32_t index)
+{
+    const struct model *model = device->job.model;
+    const struct layer *layer = &model->layer[index];
+    if (layer->input_count == 0)
+        return true;
+    return index + 1 == model->layer_count ? device->flights > 1
+                                           : model->layer[layer->last_reader].input_count == 0;
+}
+
+void cpu_device_complete(struct cpu_device *device, float *(*alloc)(void *context, int64_t count),
+                         void *context)
+{
+    const struct model *model = device->job.model;
+    for (int64_t i = 0; i < (int64_t)device->flights * model->layer_count; i++) {
+        int32_t index = (int32_t)(i % model->layer_count);
+        int64_t count = device->micro * shape_elements(model->layer[index].out);
+        struct cpu_value *value = &device->value[i];
+        if (count == 0)
+            continue;
+        if (i >= model->layer_count) {
+            value->y = alloc(context, count);
+            value->dy = device->value[index].dy;
+        }
+        if (is_kept(device, index))
+            value->dy = alloc(context, count);
     }
 }
 
@@ -132,18 +184,23 @@ void cpu_device_init(struct cpu_device *device, const struct device_job *job,
                                   .passes = passes,
                                   .layout = layout_build(job->model),
                                   .graph = graph_build(job->model),
-                                  .micro = job->batch / job->micro_batches};
+                                  .micro = job->batch / job->micro_batches,
+                                  .flights = job->flights > 1 ? job->flights : 1};
     int64_t images = job->batch * image_elements(device);
     device->layout.squares = optimizer_cost(job->scenario).state > 1;
     int64_t state = layout_moments(&device->layout);
     if (job->shard) {
         state = slice_elements(job->shard, job->shards) * (device->layout.squares ? 2 : 1);
-        device->norms = alloc(context, iteration_norms(job->model, job->scenario));
     }
+    if (job->shard || job->joint_norms)
+        device->norms = alloc(context, iteration_norms(job->model, job->scenario) + stages_of(job));
+    if (shared_of(job))
+        device->received = alloc(context, layer_weights(shared_of(job)));
     device->optimizer =
         job->shard ? optimizer_new_shard(&device->layout, job->scenario, job->shard, job->shards)
                    : optimizer_new(&device->layout, job->scenario);
     optimizer_continue(device->optimizer, job->updates);
+    optimizer_count_once(device->optimizer, job->part);
     device->parameter = alloc(context, device->layout.parameters);
     device->gradient = alloc(context, device->layout.parameters);
     device->momentum = alloc(context, state);
@@ -195,39 +252,69 @@ static void read_input(struct device_state *state, int32_t iteration)
     slot->outcome = (struct outcome){0};
 }
 
-static void run_loss(struct cpu_device *device, struct cpu_slot *slot, const float *images,
+static void run_loss(struct device_state *state, int32_t iteration, const float *images,
                      int32_t micro)
 {
+    struct cpu_device *device = device_of(state);
+    struct cpu_slot *slot = slot_of(device, iteration);
     const struct device_job *job = &device->job;
     int64_t rows = device->micro * target_count(job->model), scores = rows * job->model->classes;
+    struct cpu_value *last = value_of(device, job->model->layer_count - 1, micro);
+    if (micro == 0 && stages_of(job) > 1) /* the input step is the first stage's */
+        read_input(state, iteration);
     target_fill(job->model, device->micro, images, slot->label + (int64_t)micro * device->micro,
                 device->target);
-    slot->outcome.loss +=
-        naive_loss((int32_t)rows, job->model->classes, device->scores, device->target,
-                   job->scenario->training.label_smoothing, device->dscores) /
-        job->micro_batches;
+    slot->outcome.loss += naive_loss((int32_t)rows, job->model->classes, last->y, device->target,
+                                     job->scenario->training.label_smoothing, last->dy) /
+                          job->micro_batches;
     for (int64_t i = 0; i < scores; i++)
-        device->dscores[i] *= (float)slot->update.loss_scale;
+        last->dy[i] *= (float)slot->update.loss_scale;
+}
+
+/* The gradient that another stage has of weights that both use. */
+static void add_received(struct cpu_device *device)
+{
+    const struct part *part = device->job.part;
+    if (device->received)
+        naive_add(layer_weights(shared_of(&device->job)), device->received,
+                  device->gradient + device->layout.layer[part->shared]);
+}
+
+/* The norms that all stages have sent, as one, behind them: they may be on their way still. */
+static float *join_norms(const struct cpu_device *device)
+{
+    int32_t stages = stages_of(&device->job);
+    if (!device->job.joint_norms)
+        return device->norms;
+    float *sum = device->norms + stages;
+    *sum = 0;
+    for (int32_t s = 0; s < stages; s++)
+        *sum += device->norms[s];
+    return sum;
 }
 
 static void run_optimizer(struct cpu_device *device, struct cpu_slot *slot, bool norms)
 {
+    const struct part *part = device->job.part;
     double scale = 1.0 / device->job.ranks / device->job.micro_batches / slot->update.loss_scale;
     int64_t count = iteration_norms(device->job.model, device->job.scenario);
+    if (norms || !device->norms)
+        add_received(device);
     if (norms && device->job.repeats) {
         memset(device->norms, 0, (size_t)count * sizeof(float));
         return;
     }
     if (norms) {
         optimizer_measure(device->optimizer, scale, device->gradient, device->parameter,
-                          device->norms);
+                          device->norms + (part ? part->stage : 0));
         return;
     }
     struct outcome outcome =
-        device->norms ? optimizer_update(device->optimizer, &slot->update, scale, device->norms,
-                                         device->gradient, device->momentum, device->parameter)
-                      : optimizer_step(device->optimizer, &slot->update, scale, device->gradient,
-                                       device->momentum, device->parameter);
+        device->norms
+            ? optimizer_update(device->optimizer, &slot->update, scale, join_norms(device),
+                               device->gradient, device->momentum, device->parameter)
+            : optimizer_step(device->optimizer, &slot->update, scale, device->gradient,
+                             device->momentum, device->parameter);
     outcome.loss = slot->outcome.loss;
     slot->outcome = outcome;
     device->version++;
@@ -237,8 +324,9 @@ static void run_optimizer(struct cpu_device *device, struct cpu_slot *slot, bool
 
 /* Without gradients. */
 static struct sequence sequence_of(const struct cpu_device *device, int32_t index,
-                                   const float *images)
+                                   const float *images, int32_t micro)
 {
+    const struct cpu_value *value = value_of(device, index, micro);
     const struct layer *layer = &device->job.model->layer[index];
     int32_t owner = layer->weights_of ? layer->weights_of - 1 : index;
     int64_t own = layer->weights_of ? 0 : layer_weights(layer);
@@ -247,26 +335,27 @@ static struct sequence sequence_of(const struct cpu_device *device, int32_t inde
                          .images = device->micro,
                          .w = device->parameter + device->layout.layer[owner],
                          .b = layer->parameters > own ? bias : NULL,
-                         .y = device->value[index].y,
-                         .saved = device->value[index].saved,
-                         .dy = device->value[index].dy,
+                         .y = value->y,
+                         .saved = value->saved,
+                         .dy = value->dy,
                          .multiply = device->passes->multiply};
     for (int32_t i = 0; i < layer->input_count; i++)
-        s.x[i] = layer->input[i] < 0 ? images : device->value[layer->input[i]].y;
+        s.x[i] = layer->input[i] < 0 ? images : value_of(device, layer->input[i], micro)->y;
     if (layer->input_count > 1)
         s.features = device->job.model->layer[layer->input[1]].out.channels;
     return s;
 }
 
 /* The gradients of its inputs, which begin with zeros in the last layer that reads them. */
-static void want_inputs(const struct cpu_device *device, int32_t index, struct sequence *s)
+static void want_inputs(const struct cpu_device *device, int32_t index, int32_t micro,
+                        struct sequence *s)
 {
     const struct model *model = device->job.model;
     for (int32_t i = 0; i < s->layer->input_count; i++) {
         int32_t from = s->layer->input[i];
         if (from < 0)
             continue;
-        s->dx[i] = device->value[from].dy;
+        s->dx[i] = value_of(device, from, micro)->dy;
         if (model->layer[from].last_reader == index)
             memset(s->dx[i], 0,
                    (size_t)(device->micro * shape_elements(model->layer[from].out)) *
@@ -301,10 +390,10 @@ static void want_parameters(const struct cpu_device *device, int32_t index, int3
 static void run_sequence(const struct cpu_device *device, enum compute_op op, int32_t index,
                          const float *images, int32_t micro)
 {
-    struct sequence s = sequence_of(device, index, images);
+    struct sequence s = sequence_of(device, index, images, micro);
     bool data = op == COMPUTE_BACKWARD_DATA, apart = layer_has_arithmetic(s.layer);
     if (data)
-        want_inputs(device, index, &s);
+        want_inputs(device, index, micro, &s);
     if (op == COMPUTE_BACKWARD_FILTER || (data && !apart))
         want_parameters(device, index, micro, &s);
     if (op == COMPUTE_FORWARD)
@@ -339,7 +428,7 @@ static void run_compute(struct device_state *state, const struct step *step, int
         run_layer(state, step->compute.op, index, images, micro);
         break;
     case COMPUTE_LOSS:
-        run_loss(device, slot, images, micro);
+        run_loss(state, iteration, images, micro);
         break;
     case COMPUTE_OPTIMIZER:
         run_optimizer(device, slot, step->role == ROLE_NORMS);
@@ -383,6 +472,17 @@ void *cpu_device_shared(struct device_state *state, enum collective_content cont
     return content == CONTENT_NORMS ? device->norms : device->parameter;
 }
 
+void *cpu_device_activation(struct device_state *state, const struct step *step, bool receives)
+{
+    struct cpu_device *device = device_of(state);
+    int32_t layer = step->collective.layer, micro = step->collective.micro;
+    if (micro < 0)
+        return receives ? device->received
+                        : device->gradient + device->layout.layer[device->job.part->shared];
+    const struct cpu_value *value = value_of(device, layer, micro);
+    return step->collective.back ? value->dy : value->y;
+}
+
 struct outcome cpu_device_outcome(const struct device_state *state, int32_t iteration)
 {
     return slot_of(device_of(state), iteration)->outcome;
@@ -400,7 +500,7 @@ static void run_score(void *argument)
     device->passes->convert_images(call->state, call->count, call->images, images);
     for (int32_t i = 0; i < model->layer_count; i++)
         run_layer(call->state, COMPUTE_FORWARD, i, images, -1);
-    memcpy(call->scores, device->scores,
+    memcpy(call->scores, device->value[model->layer_count - 1].y,
            (size_t)(call->count * target_count(model) * model->classes) * sizeof(float));
 }
 

@@ -49,12 +49,13 @@ struct cpu_device {
     float *norms;                /**< of a shard */
     float *statistics;           /**< (layout.statistic_count) running */
     float *raw;                  /**< (batch, height, width, channels) as read */
-    float *scores, *dscores;     /**< of the last layer (micro, classes), and their gradient */
-    struct cpu_value *value;     /**< (layers) */
+    float *received;             /**< gradient of weights that another stage shares, or NULL */
+    struct cpu_value *value;     /**< (flights, layers) */
     int32_t *target;             /**< (micro, target_count()) */
     struct cpu_slot *slot;       /**< (slots) */
     int64_t version;             /**< of the weights */
     int32_t micro;               /**< images of a micro-batch */
+    int32_t flights;             /**< micro-batches whose values are kept at a time */
 };
 
 /** What belongs to one iteration in flight. */
@@ -66,10 +67,15 @@ struct cpu_slot {
 };
 
 /** Prepare @device for @job.  Its arrays of floats come from @alloc, zeros of at least @count that
- * the caller releases; `scores` and `dscores` stay NULL.  Release with cpu_device_release(). */
+ * the caller releases; y and dy of `value` stay NULL.  Release with cpu_device_release(). */
 void cpu_device_init(struct cpu_device *device, const struct device_job *job,
                      const struct cpu_passes *passes, float *(*alloc)(void *context, int64_t count),
                      void *context);
+
+/** Once y and dy of the first `layers` values are set: make those of further micro-batches, and
+ * what other ranks write while this one computes. */
+void cpu_device_complete(struct cpu_device *device, float *(*alloc)(void *context, int64_t count),
+                         void *context);
 
 /** Release all but the arrays of floats. */
 void cpu_device_release(struct cpu_device *device);
@@ -92,6 +98,9 @@ void *cpu_device_gradients(struct device_state *state);
 /** See device_ops.shared. */
 void *cpu_device_shared(struct device_state *state, enum collective_content content);
 
+/** See device_ops.activation. */
+void *cpu_device_activation(struct device_state *state, const struct step *step, bool receives);
+
 /** See device_ops.outcome. */
 struct outcome cpu_device_outcome(const struct device_state *state, int32_t iteration);
 
@@ -109,5 +118,5 @@ void cpu_device_write(struct device_state *state, const struct weights *weights)
 #define CPU_DEVICE_OPS                                                                             \
     .streams = &cpu_stream_ops, .measure = &cpu_measure_ops, .prepare = cpu_device_prepare,        \
     .issue = cpu_device_issue, .gradients = cpu_device_gradients, .shared = cpu_device_shared,     \
-    .outcome = cpu_device_outcome, .score = cpu_device_score, .read = cpu_device_read,             \
-    .write = cpu_device_write
+    .activation = cpu_device_activation, .outcome = cpu_device_outcome, .score = cpu_device_score, \
+    .read = cpu_device_read, .write = cpu_device_write

@@ -68,8 +68,7 @@ static void open_layers(struct device_state *state)
             state->place[i].statistics = alloc(state, 2 * (int64_t)layer->out.channels);
         parameters = layer->parameters > parameters ? layer->parameters : parameters;
     }
-    state->cpu.scores = state->place[model->layer_count - 1].y;
-    state->cpu.dscores = state->place[model->layer_count - 1].dy;
+    cpu_device_complete(&state->cpu, alloc, state);
     state->dx = alloc(state, largest(state));
     state->dw = alloc(state, parameters);
 }
@@ -91,7 +90,7 @@ static void close_naive(struct device_state *state)
 /* (height, width, channels) to (channels, height, width). */
 static void transpose(const struct device_state *state, int32_t count, const float *from, float *to)
 {
-    struct shape in = state->cpu.job.model->layer[0].in;
+    struct shape in = state->cpu.job.model->input;
     int64_t pixels = (int64_t)in.height * in.width;
     for (int64_t n = 0; n < count; n++)
         for (int64_t p = 0; p < pixels; p++)

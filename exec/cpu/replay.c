@@ -16,11 +16,10 @@
 struct device_state {
     struct device_job job;
     int64_t parameters;
-    float *gradient; /* (parameters) */
-    float *norms;    /* of a sharded optimizer */
-    bool summed;     /* gradients, where the next iteration gathers them like parameters */
-    double
-        free[LANE_EXECUTED]; /* when each lane's last step should have ended; on its thread only */
+    float *gradient;         /* (parameters) */
+    float *norms;            /* of a sharded optimizer */
+    bool summed;             /* gradients, where the next iteration gathers them like parameters */
+    double free[LANE_COUNT]; /* when each lane's last step should have ended; on its thread only */
     struct outcome *outcome; /* (slots) of the compute lane */
     int32_t compute_steps;   /* of the iteration that runs, so far; on the compute lane only */
 };

@@ -669,7 +669,7 @@ static void capture(struct device_state *state, struct stream *const *lane, int3
     CUDA_CHECK(cudaStreamBeginCapture(cuda_stream_handle(lane[LANE_COMPUTE]),
                                       cudaStreamCaptureModeThreadLocal));
     cuda_stream_record(lane[LANE_COMPUTE], state->fork);
-    for (int32_t i = 0; i < LANE_EXECUTED; i++)
+    for (int32_t i = 0; i < LANE_CAPTURED; i++)
         if (captured_beside((enum lane)i))
             cuda_stream_wait(lane[i], state->fork);
 }
@@ -678,7 +678,7 @@ static void capture_end(struct device_state *state, struct stream *const *lane, 
 {
     struct cuda_slot *slot = slot_of(state, iteration);
     cudaGraph_t graph;
-    for (int32_t i = 0; i < LANE_EXECUTED; i++) {
+    for (int32_t i = 0; i < LANE_CAPTURED; i++) {
         if (!captured_beside((enum lane)i))
             continue;
         cuda_stream_record(lane[i], state->join[i]);

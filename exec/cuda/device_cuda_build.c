@@ -482,7 +482,7 @@ int cuda_state_init(struct device_state *state, const struct device_job *job, co
     describe(state, job);
     state->stream = cuda_stream_new();
     state->fork = cuda_event_new();
-    for (int32_t i = 0; i < LANE_EXECUTED; i++)
+    for (int32_t i = 0; i < LANE_CAPTURED; i++)
         state->join[i] = cuda_event_new();
     if (conv_open(&state->library, cache, job->tunes, err) || cuda_plans_find(state, err))
         return -1;
@@ -506,7 +506,7 @@ static void release_cuda(struct device_state *state)
     feed_close(state->feed);
     cuda_stream_free(state->stream);
     cuda_event_free(state->fork);
-    for (int32_t i = 0; i < LANE_EXECUTED; i++)
+    for (int32_t i = 0; i < LANE_CAPTURED; i++)
         cuda_event_free(state->join[i]);
     conv_close(state->library);
     for (int32_t i = 0; i < state->job.slots; i++)

@@ -92,7 +92,7 @@ struct device_state {
     struct kernel_parameters parameters;
     struct scratch scratch;
     struct stream *stream;                    /**< for work between iterations */
-    struct event *fork, *join[LANE_EXECUTED]; /**< of a capture */
+    struct event *fork, *join[LANE_CAPTURED]; /**< of a capture */
 };
 
 /** Padded number of channels. */

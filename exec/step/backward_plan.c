@@ -97,12 +97,15 @@ static void plan_layer(struct planner *p, int32_t index)
 static void plan_sum(struct planner *p, int32_t index)
 {
     const struct layer *layer = &p->model->layer[index];
+    if (p->plan.place[index].given[0] < 0) /* read by another stage */
+        give(p, index, take(p, layer->out));
     for (int32_t i = 0; i < layer->input_count; i++) {
         int32_t from = layer->input[i];
         if (from >= 0 && p->plan.place[from].given[0] < 0)
             give(p, from, take(p, p->model->layer[from].out));
     }
-    p->plan.place[index].dx = layer->input[0] < 0 ? -1 : p->plan.place[layer->input[0]].given[0];
+    if (layer->input_count > 0 && layer->input[0] >= 0)
+        p->plan.place[index].dx = p->plan.place[layer->input[0]].given[0];
     give_back(p, p->plan.place[index].given[0]);
 }
 

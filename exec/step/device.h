@@ -29,6 +29,7 @@
 #include "exec/input/picture/crop.h"
 #include "exec/step/layout.h"
 #include "exec/step/optimizer.h"
+#include "exec/step/part.h"
 #include "exec/step/rate.h"
 
 /** Work in order; each device defines its own. */
@@ -70,9 +71,12 @@ struct device_job {
     struct device_source source;
     int32_t batch; /**< images of one iteration: micro_batches passes of batch / micro_batches */
     int32_t micro_batches;
-    int32_t slots; /**< iterations in flight: iteration i uses slot i % slots */
-    int32_t ranks; /**< over which gradients are summed */
-    int32_t rank;  /**< this one of them */
+    int32_t slots;           /**< iterations in flight: iteration i uses slot i % slots */
+    int32_t ranks;           /**< over which gradients are summed */
+    const struct part *part; /**< of the network that `model` is, borrowed; NULL: all of it */
+    int32_t flights;         /**< micro-batches whose values are kept at a time; 0 like 1 */
+    bool joint_norms; /**< steps form the norm of all gradients with other stages and parts */
+    int32_t rank;     /**< this one of them */
     /** The parts of the flat arrays that this rank updates (shards), borrowed; NULL: all. */
     const struct slice *shard;
     int32_t shards;
@@ -134,7 +138,7 @@ struct capture_ops {
      * for its slot.  @return false when nothing was noted yet. */
     bool (*launch)(struct device_state *state, struct stream *compute, int32_t iteration);
     /** From now on note what is issued, recorded and waited for on the streams @lane
-     * (LANE_EXECUTED), instead of doing it, until end(); for iterations with the slot of
+     * (LANE_CAPTURED), instead of doing it, until end(); for iterations with the slot of
      * @iteration.  Only events recorded meanwhile may be waited for, and the input lane is left
      * out. */
     void (*begin)(struct device_state *state, struct stream *const *lane, int32_t iteration);
@@ -190,6 +194,11 @@ struct device_ops {
      * or, of a device that exchanges_payload, in the type of the arithmetic; or the norms of a
      * ROLE_NORMS step (iteration_norms(), then iteration_vectors()), as fp32. */
     void *(*shared)(struct device_state *state, enum collective_content content);
+    /** What @step, which moves activations, moves: the value of its layer and micro-batch, or the
+     * gradient of that; for micro-batch -1 the gradient of the weights, or, where it @receives, a
+     * place for that of another stage, which the optimizer adds.  fp32; NULL: the device runs no
+     * part of a network. */
+    void *(*activation)(struct device_state *state, const struct step *step, bool receives);
     /** Bytes that the compute step @step moves between kernels and the device's memory, each array
      * once per kernel that reads or writes it, as this device was opened.  NULL: not known. */
     int64_t (*moved)(const struct device_state *state, const struct step *step);

@@ -11,6 +11,8 @@ bool graph_check(const struct graph *graph, const struct model *model)
         const struct graph_node *node = &graph->node[i];
         const struct layer *layer = &model->layer[i];
         int64_t read = shape_elements(model_shape(model, node->reads));
+        if (layer->input_count == 0) /* another stage's */
+            continue;
         int64_t added = shape_elements(model->layer[node->residual < 0 ? i : node->residual].out);
         bool last = node->readers == 0 && graph->node[node->finishes].readers == 0;
         bool paired = node->finishes == i ? graph->node[node->finish].finishes == i
@@ -31,7 +33,7 @@ struct graph graph_build(const struct model *model)
     for (int32_t i = 0; i < model->layer_count; i++) {
         const struct layer *layer = &model->layer[i];
         struct graph_node *node = &graph.node[i];
-        node->reads = layer->input[0];
+        node->reads = layer->input_count > 0 ? layer->input[0] : -1;
         node->residual = layer->residual ? layer->input[1] : -1;
         node->finish = node->residual > i ? node->residual : i;
         node->finishes = i;

@@ -80,6 +80,7 @@ struct adaptive {
 
 struct optimizer {
     const struct layout *layout;
+    const struct part *part; /* NULL: all tensors count */
     enum optimizer_kind kind;
     double momentum, beta2, trust, clip;
     bool nesterov;
@@ -139,6 +140,11 @@ struct optimizer *optimizer_new_shard(const struct layout *layout, const struct 
     optimizer->coefficients = base_alloc(tensors, sizeof(*optimizer->coefficients));
     optimizer->adaptive = base_alloc(tensors, sizeof(*optimizer->adaptive));
     return optimizer;
+}
+
+void optimizer_count_once(struct optimizer *optimizer, const struct part *part)
+{
+    optimizer->part = part;
 }
 
 void optimizer_continue(struct optimizer *optimizer, int64_t updates)
@@ -243,7 +249,8 @@ static double sum_of_gradients(const struct optimizer *optimizer)
 {
     double total = 0;
     for (int32_t t = 0; t < optimizer->layout->model->tensor_count; t++)
-        total += optimizer->sum[t].gradient;
+        if (!optimizer->part || !optimizer->part->place[t].repeated)
+            total += optimizer->sum[t].gradient;
     return total;
 }
 

@@ -33,6 +33,7 @@
 #include "core/scenario/scenario.h"
 #include "exec/step/layout.h"
 #include "exec/step/packing.h"
+#include "exec/step/part.h"
 
 /* Loss scaling: the factor of the loss that keeps small gradients from vanishing in 16 bits.
  *
@@ -90,6 +91,10 @@ struct optimizer *optimizer_new(const struct layout *layout, const struct scenar
 /** The same for a rank that updates only the elements of @shard (count), which is borrowed, too. */
 struct optimizer *optimizer_new_shard(const struct layout *layout, const struct scenario *scenario,
                                       const struct slice *shard, int32_t count);
+
+/** In norms of all gradients, leave out the tensors that another rank has, too, and counts by
+ * @part, which is borrowed; NULL: none. */
+void optimizer_count_once(struct optimizer *optimizer, const struct part *part);
 
 /** The run has made @updates already, which AdamW and LAMB count. */
 void optimizer_continue(struct optimizer *optimizer, int64_t updates);

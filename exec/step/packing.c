@@ -18,19 +18,35 @@ bool packing_check(const struct packing *packing, int64_t unit)
     return end == packing->elements && packing->exchanged <= end && end - packing->exchanged < unit;
 }
 
-struct packing packing_build(const struct schedule *schedule, enum dtype payload, int64_t alignment)
+/* Whether @step begins the exchange of bucket @index of @stage. */
+static bool begins(const struct step *step, int32_t stage, int32_t index)
 {
-    struct packing packing = {.buckets = schedule->bucket_count};
+    return step->kind == STEP_COLLECTIVE && step->stage == stage &&
+           step->collective.content == CONTENT_GRADIENTS && step->collective.bucket == index;
+}
+
+struct packing packing_build(const struct schedule *schedule, int32_t stage, enum dtype payload,
+                             int64_t alignment)
+{
+    struct packing packing = {0};
     enum axis axis = schedule_sharded(schedule);
     int64_t blocks = grid_axis_size(schedule->grid, axis == AXIS_COUNT ? AXIS_ROW : axis);
     int64_t unit = alignment > 0 ? alignment * blocks : 1;
-    packing.bucket = base_alloc(packing.buckets, sizeof(*packing.bucket));
-    for (int32_t i = 0; i < packing.buckets; i++) {
-        bool last = i == packing.buckets - 1;
-        packing.exchanged += schedule->bucket[i] / dtype_size(payload);
-        int64_t end = (packing.exchanged + (last ? unit - 1 : 0)) / unit * unit;
-        packing.bucket[i] = (struct slice){packing.elements, end - packing.elements};
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        if (!begins(step, stage, packing.buckets))
+            continue;
+        packing.bucket = base_room(packing.bucket, packing.buckets, sizeof(*packing.bucket));
+        packing.exchanged += step->collective.bytes / dtype_size(payload);
+        int64_t end = packing.exchanged / unit * unit;
+        packing.bucket[packing.buckets++] =
+            (struct slice){packing.elements, end - packing.elements};
         packing.elements = end;
+    }
+    if (packing.buckets > 0) {
+        int64_t rest = (packing.exchanged + unit - 1) / unit * unit - packing.elements;
+        packing.bucket[packing.buckets - 1].elements += rest;
+        packing.elements += rest;
     }
     assert(packing_check(&packing, unit));
     return packing;

@@ -34,9 +34,9 @@ struct packing {
     int64_t elements;  /**< covered by the buckets, with padding */
 };
 
-/** Pack the buckets of @schedule, whose bytes are of type @payload.  @alignment: see comm_ops; 0:
- * borders stay, and nothing is padded.  Release with packing_release(). */
-struct packing packing_build(const struct schedule *schedule, enum dtype payload,
+/** Pack the buckets of @stage of @schedule, whose bytes are of type @payload.  @alignment: see
+ * comm_ops; 0: borders stay, and nothing is padded.  Release with packing_release(). */
+struct packing packing_build(const struct schedule *schedule, int32_t stage, enum dtype payload,
                              int64_t alignment);
 
 /** Whether the buckets lie behind one another on multiples of @unit elements, and the padding is

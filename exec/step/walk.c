@@ -9,9 +9,10 @@
 struct walker {
     struct walk walk;
     int32_t depth;
+    int32_t stage;
     int32_t first_forward, last_backward, optimizer; /* steps */
     int32_t norms;                                   /* the step, or -1 */
-    struct stream *stream[LANE_EXECUTED];
+    struct stream *stream[LANE_COUNT];               /* NULL: it runs no steps */
     struct event *origin, *gathered;
     struct event **begin, **end;  /* (depth, steps) */
     struct event **first, **last; /* (depth) around an iteration launched whole */
@@ -36,11 +37,48 @@ static struct event *event_of(const struct walker *walker, struct event **events
     return events[iteration % walker->depth * walker->walk.schedule->step_count + step];
 }
 
-static int32_t step_with(const struct schedule *schedule, enum step_role role)
+/* The lane on which this rank runs @step; LANE_COUNT: it does not. */
+static enum lane lane_of(const struct walker *walker, const struct step *step)
 {
-    int32_t step = schedule_find(schedule, role);
-    assert(step >= 0);
-    return step;
+    return step_lane(step, walker->stage);
+}
+
+/* The step of this rank that has @role, or -1. */
+static int32_t step_with(const struct walker *walker, enum step_role role)
+{
+    const struct schedule *schedule = walker->walk.schedule;
+    for (int32_t id = 0; id < schedule->step_count; id++)
+        if (schedule->step[id].role == role && schedule->step[id].stage == walker->stage)
+            return id;
+    return -1;
+}
+
+/* The iteration of the first stage has a step with that role; others begin with what they receive.
+ */
+static int32_t first_forward(const struct walker *walker)
+{
+    const struct step *step = walker->walk.schedule->step;
+    int32_t id = step_with(walker, ROLE_FIRST_FORWARD);
+    if (id >= 0)
+        return id;
+    for (id = 0; step[id].kind != STEP_COMPUTE || step[id].stage != walker->stage;)
+        id++;
+    return id;
+}
+
+static void open_lanes(struct walker *walker)
+{
+    const struct schedule *schedule = walker->walk.schedule;
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        enum lane lane = lane_of(walker, &schedule->step[id]);
+        if (lane < LANE_COUNT && !walker->stream[lane])
+            walker->stream[lane] = walker->walk.device_ops->streams->stream_new();
+    }
+    walker->first_forward = first_forward(walker);
+    walker->last_backward = step_with(walker, ROLE_LAST_BACKWARD);
+    walker->optimizer = step_with(walker, ROLE_OPTIMIZER);
+    walker->norms = step_with(walker, ROLE_NORMS);
+    assert(walker->last_backward >= 0 && walker->optimizer >= 0);
 }
 
 struct walker *walker_new(const struct walk *walk)
@@ -65,12 +103,8 @@ struct walker *walker_new(const struct walk *walk)
         walker->first[i] = ops->streams->event_new();
         walker->last[i] = ops->streams->event_new();
     }
-    for (int32_t lane = 0; lane < LANE_EXECUTED; lane++)
-        walker->stream[lane] = ops->streams->stream_new();
-    walker->first_forward = step_with(walk->schedule, ROLE_FIRST_FORWARD);
-    walker->last_backward = step_with(walk->schedule, ROLE_LAST_BACKWARD);
-    walker->optimizer = step_with(walk->schedule, ROLE_OPTIMIZER);
-    walker->norms = schedule_find(walk->schedule, ROLE_NORMS);
+    walker->stage = schedule_stage(walk->schedule, walk->rank);
+    open_lanes(walker);
     walker->before = world_now();
     ops->streams->record(walker->stream[LANE_COMPUTE], walker->origin);
     ops->streams->synchronize(walker->origin);
@@ -84,8 +118,9 @@ void walker_free(struct walker *walker)
         return;
     const struct device_ops *ops = walker->walk.device_ops;
     int64_t events = (int64_t)walker->depth * walker->walk.schedule->step_count;
-    for (int32_t lane = 0; lane < LANE_EXECUTED; lane++)
-        ops->streams->stream_free(walker->stream[lane]);
+    for (int32_t lane = 0; lane < LANE_COUNT; lane++)
+        if (walker->stream[lane])
+            ops->streams->stream_free(walker->stream[lane]);
     for (int64_t i = 0; i < events; i++) {
         ops->streams->event_free(walker->begin[i]);
         ops->streams->event_free(walker->end[i]);
@@ -116,19 +151,43 @@ struct stream *walker_stream(struct walker *walker)
     return walker->stream[LANE_COMPUTE];
 }
 
+/* Numbers that @step moves between stages, or the ranks that share a layer. */
+static int64_t exchanged(const struct walk *walk, const struct step *step)
+{
+    bool weights = step->collective.micro < 0;
+    return step->collective.bytes / dtype_size(weights ? walk->payload : walk->gathered);
+}
+
+/* What one stage sends and another receives. */
+static void issue_send(struct walker *walker, const struct step *step, struct stream *stream)
+{
+    const struct walk *walk = &walker->walk;
+    bool receives = step->collective.to == walker->stage;
+    bool norms = step->collective.content == CONTENT_NORMS;
+    int64_t count = norms ? step->collective.bytes / (int64_t)sizeof(float) : exchanged(walk, step);
+    walk->comm_ops->send(walk->comm, stream, receives ? step->stage : step->collective.to, receives,
+                         step->collective.back, count,
+                         norms ? walk->device_ops->shared(walk->device, CONTENT_NORMS)
+                               : walk->device_ops->activation(walk->device, step, receives));
+}
+
 static void issue_collective(struct walker *walker, int32_t id, struct stream *stream,
                              int64_t number)
 {
     const struct walk *walk = &walker->walk;
     const struct step *step = &walk->schedule->step[id];
     enum collective_content content = step->collective.content;
-    struct slice slice = walk->packing->bucket[step->collective.bucket];
+    struct slice slice = {0};
+    if (content == CONTENT_GRADIENTS || content == CONTENT_PARAMETERS)
+        slice = walk->packing->bucket[step->collective.bucket];
     if (step->collective.axis == AXIS_COLUMN)
         slice = packing_block(slice, walk->schedule->grid, AXIS_ROW, walk->rank);
     if (content == CONTENT_NORMS)
-        slice = (struct slice){0, step->collective.bytes / (int64_t)sizeof(float)};
+        slice = (struct slice){walker->stage, step->collective.bytes / (int64_t)sizeof(float)};
     struct collective collective = schedule_collective(walk->schedule, id);
     collective.elements = slice.elements;
+    if (content == CONTENT_ACTIVATIONS)
+        slice = (struct slice){0, exchanged(walk, step)};
     if (walk->comm_ops->note)
         walk->comm_ops->note(stream, number, step->collective.bucket);
     enum dtype payload = content == CONTENT_NORMS        ? DTYPE_FP32
@@ -137,7 +196,9 @@ static void issue_collective(struct walker *walker, int32_t id, struct stream *s
     int32_t size =
         walk->device_ops->exchanges_payload ? dtype_size(payload) : (int32_t)sizeof(float);
     char *data = content == CONTENT_GRADIENTS ? walk->device_ops->gradients(walk->device)
-                                              : walk->device_ops->shared(walk->device, content);
+                 : content == CONTENT_ACTIVATIONS
+                     ? walk->device_ops->activation(walk->device, step, false)
+                     : walk->device_ops->shared(walk->device, content);
     walk->comm_ops->issue(walk->comm, stream, step->collective.axis, &collective, payload,
                           data + slice.offset * size);
 }
@@ -147,10 +208,11 @@ void walker_gather(struct walker *walker, int64_t number)
     const struct schedule *schedule = walker->walk.schedule;
     const struct stream_ops *streams = walker->walk.device_ops->streams;
     struct stream *stream = walker->stream[LANE_ROW];
-    if (walker->norms < 0)
+    if (schedule_sharded(schedule) == AXIS_COUNT)
         return;
     for (int32_t id = 0; id < schedule->step_count; id++)
         if (schedule->step[id].kind == STEP_COLLECTIVE &&
+            lane_of(walker, &schedule->step[id]) < LANE_COUNT &&
             schedule->step[id].collective.content == CONTENT_PARAMETERS)
             issue_collective(walker, id, stream, number);
     streams->record(stream, walker->gathered);
@@ -173,7 +235,8 @@ static void wait_for_dependencies(struct walker *walker, const struct step *step
     const struct walk *walk = &walker->walk;
     for (int32_t i = step->dep_begin; i < step->dep_end; i++) {
         struct dep dep = walk->schedule->dep[i];
-        if (dep.distance > iteration)
+        bool elsewhere = lane_of(walker, &walk->schedule->step[dep.step]) == LANE_COUNT;
+        if (dep.distance > iteration || elsewhere)
             continue;
         walk->device_ops->streams->wait(stream, over(walker, iteration - dep.distance, dep.step));
     }
@@ -183,9 +246,11 @@ static void issue_work(struct walker *walker, int32_t id, int32_t iteration, int
 {
     const struct walk *walk = &walker->walk;
     const struct step *step = &walk->schedule->step[id];
-    struct stream *stream = walker->stream[step->lane];
+    struct stream *stream = walker->stream[lane_of(walker, step)];
     walk->device_ops->streams->record(stream, event_of(walker, walker->begin, iteration, id));
-    if (step->kind == STEP_COLLECTIVE)
+    if (step->kind == STEP_COLLECTIVE && step->collective.op == COLLECTIVE_SEND)
+        issue_send(walker, step, stream);
+    else if (step->kind == STEP_COLLECTIVE)
         issue_collective(walker, id, stream, number);
     else
         walk->device_ops->issue(walk->device, stream, step, iteration);
@@ -197,7 +262,10 @@ static void issue_steps(struct walker *walker, int32_t iteration, int64_t number
     const struct schedule *schedule = walker->walk.schedule;
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
-        wait_for_dependencies(walker, step, walker->stream[step->lane], iteration);
+        enum lane lane = lane_of(walker, step);
+        if (lane == LANE_COUNT)
+            continue;
+        wait_for_dependencies(walker, step, walker->stream[lane], iteration);
         issue_work(walker, id, iteration, number);
     }
 }
@@ -283,6 +351,8 @@ static void add_spans(const struct walker *walker, int32_t iteration, struct tra
 {
     int32_t number = trace->iterations;
     for (int32_t id = 0; id < walker->walk.schedule->step_count; id++) {
+        if (lane_of(walker, &walker->walk.schedule->step[id]) == LANE_COUNT)
+            continue;
         struct span span = {.iteration = number,
                             .rank = walker->walk.rank,
                             .step = id,
@@ -297,7 +367,7 @@ struct walk_step walker_step(const struct walker *walker, int32_t iteration, int
 {
     const struct device_ops *ops = walker->walk.device_ops;
     int32_t before = step - 1;
-    while (before >= 0 && walker->walk.schedule->step[before].lane != LANE_COMPUTE)
+    while (before >= 0 && lane_of(walker, &walker->walk.schedule->step[before]) != LANE_COMPUTE)
         before--;
     struct event *from = before < 0 ? event_of(walker, walker->begin, iteration, step)
                                     : event_of(walker, walker->end, iteration, before);
@@ -315,7 +385,8 @@ static double gather_wait(const struct walker *walker, int32_t iteration, int32_
     double wait = 0;
     for (int32_t i = schedule->step[step].dep_begin; i < schedule->step[step].dep_end; i++) {
         int32_t needed = schedule->dep[i].step;
-        if (schedule->step[needed].kind == STEP_COLLECTIVE)
+        if (schedule->step[needed].kind == STEP_COLLECTIVE &&
+            lane_of(walker, &schedule->step[needed]) < LANE_COUNT)
             wait = fmax(wait,
                         fmin(end_of(walker, iteration, needed), begin_of(walker, iteration, step)) -
                             since);
@@ -323,18 +394,20 @@ static double gather_wait(const struct walker *walker, int32_t iteration, int32_
     return wait;
 }
 
-/* Where the optimizer is sharded, forward waits for parameters, not only for input, and the norms
- * are no wait. */
-static void add_gathers(const struct walker *walker, int32_t iteration, struct walk_times *times)
+/* Forward may wait for parameters of a sharded optimizer or for another stage, not only for input,
+ * backward for another stage, and norms are no wait. */
+static void add_waits(const struct walker *walker, int32_t iteration, struct walk_times *times)
 {
     const struct schedule *schedule = walker->walk.schedule;
     double first = gather_wait(walker, iteration, walker->first_forward, walker->previous_end);
     double before = end_of(walker, iteration, walker->first_forward);
     times->input_wait_s -= first;
-    times->exposed_communication_s += first + begin_of(walker, iteration, walker->norms) -
-                                      end_of(walker, iteration, walker->norms);
+    times->exposed_communication_s += first;
+    if (walker->norms >= 0)
+        times->exposed_communication_s -=
+            end_of(walker, iteration, walker->norms) - begin_of(walker, iteration, walker->norms);
     for (int32_t id = walker->first_forward + 1; id < walker->last_backward; id++) {
-        if (schedule->step[id].lane != LANE_COMPUTE)
+        if (lane_of(walker, &schedule->step[id]) != LANE_COMPUTE)
             continue;
         times->exposed_communication_s += gather_wait(walker, iteration, id, before);
         before = end_of(walker, iteration, id);
@@ -348,8 +421,7 @@ static struct walk_times measure(struct walker *walker, int32_t iteration)
     times.exposed_communication_s = begin_of(walker, iteration, walker->optimizer) -
                                     end_of(walker, iteration, walker->last_backward);
     times.input_wait_s = times.begin - walker->previous_end;
-    if (walker->norms >= 0)
-        add_gathers(walker, iteration, &times);
+    add_waits(walker, iteration, &times);
     walker->previous_end = times.end;
     walker->exposed_comm = times.exposed_communication_s;
     return times;
@@ -378,7 +450,9 @@ struct walk_times walker_finish(struct walker *walker, int32_t iteration, struct
     /* Wait for the last step first: waiting step by step would wake this thread once per step, on a
      * core that is computing. */
     for (int32_t id = schedule->step_count - 1; id >= 0; id--)
-        walker->walk.device_ops->streams->synchronize(event_of(walker, walker->end, iteration, id));
+        if (lane_of(walker, &schedule->step[id]) < LANE_COUNT)
+            walker->walk.device_ops->streams->synchronize(
+                event_of(walker, walker->end, iteration, id));
     double begin = world_now();
     if (trace)
         add_spans(walker, iteration, trace);

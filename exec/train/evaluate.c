@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +9,14 @@
 #include "exec/train/train_loop.h"
 
 /* The images that are this rank's: first ... end - 1. */
-struct part {
+struct share {
     int64_t first, end;
 };
 
-static struct part own_range(const struct dataset *dataset, struct exec_world world)
+static struct share own_range(const struct dataset *dataset, struct exec_world world)
 {
     int64_t count = dataset_count(dataset);
-    return (struct part){count * world.rank / world.ranks, count * (world.rank + 1) / world.ranks};
+    return (struct share){count * world.rank / world.ranks, count * (world.rank + 1) / world.ranks};
 }
 
 /* One chunk in progress: readable images are first. */
@@ -28,7 +29,7 @@ struct chunk {
 };
 
 /* By @threads threads; gaps of unreadable images are closed afterwards. */
-static void read_chunk(const struct dataset *dataset, struct part range, int32_t threads,
+static void read_chunk(const struct dataset *dataset, struct share range, int32_t threads,
                        struct chunk *chunk)
 {
     int64_t size = dataset_floats(dataset);
@@ -86,7 +87,7 @@ static void count_image(struct evaluation *evaluation, int32_t classes, const fl
     evaluation->loss -= log(fmax((double)probability[label], 1e-45));
 }
 
-static void take_chunk(const struct model *model, const struct chunk *chunk, struct part own,
+static void take_chunk(const struct model *model, const struct chunk *chunk, struct share own,
                        float *probability, struct evaluation *evaluation)
 {
     int32_t classes = model->classes;
@@ -128,7 +129,7 @@ struct evaluation evaluate_images(const struct train_job *job, struct device_sta
     int64_t workers = job->scenario->input.workers;
     int32_t threads = workers > 0 ? (int32_t)workers : 1;
     int64_t image = dataset_floats(dataset);
-    struct part own = own_range(dataset, world_self());
+    struct share own = own_range(dataset, world_self());
     struct evaluation evaluation = {0};
     struct event *done = ops->streams->event_new();
     struct chunk chunk[2]; /* one is scored while the other is read */
@@ -139,7 +140,7 @@ struct evaluation evaluate_images(const struct train_job *job, struct device_sta
                                   .scores = base_alloc(size * scores, sizeof(float))};
     int32_t turn = 0;
     for (int64_t first = own.first; first < own.end + size; first += size, turn ^= 1) {
-        struct part range = {first, first + size < own.end ? first + size : own.end};
+        struct share range = {first, first + size < own.end ? first + size : own.end};
         read_chunk(dataset, range, threads, &chunk[turn]);
         if (first > own.first) {
             ops->streams->synchronize(done);
@@ -189,7 +190,7 @@ static void count_all(const struct dataset *dataset, const struct model *model, 
                       float *probability, struct evaluation *evaluation)
 {
     int64_t each = target_count(model), classes = model->classes;
-    struct part own = own_range(dataset, world_self());
+    struct share own = own_range(dataset, world_self());
     AUTOFREE float *image = base_alloc(dataset_floats(dataset), sizeof(float));
     AUTOFREE int32_t *target = base_alloc(each, sizeof(*target));
     int32_t label;
@@ -218,6 +219,26 @@ static struct device_job scoring_job(const struct train_job *job)
                                .threads = job->threads};
 }
 
+/* The type was checked when ranks opened their devices. */
+struct evaluation evaluate_whole(const struct train_job *job, const struct weights *weights,
+                                 const struct dataset *dataset)
+{
+    AUTORELEASE(err) struct err err = {0};
+    const struct device_ops *ops = job->device_ops;
+    struct device_job scoring = scoring_job(job);
+    struct device_state *device = NULL;
+    int failed = ops->open(&device, &scoring, &err);
+    assert(!failed);
+    (void)failed;
+    ops->write(device, &(struct weights){.parameter = weights->parameter});
+    struct stream *stream = ops->streams->stream_new();
+    struct evaluation evaluation =
+        evaluate_images(job, device, stream, dataset, scoring.batch, NULL);
+    ops->streams->stream_free(stream);
+    ops->close(device);
+    return evaluation;
+}
+
 int train_evaluate(const struct train_job *job, const char *const *path, int32_t count,
                    struct evaluation *evaluation, struct err *err)
 {
@@ -229,7 +250,7 @@ int train_evaluate(const struct train_job *job, const char *const *path, int32_t
     layout.squares = optimizer_cost(job->scenario).state > 1;
     int failed = !dataset || job->device_ops->open(&device, &device_job, err);
     if (!world_agree(failed, err)) {
-        struct part own = own_range(dataset, world_self());
+        struct share own = own_range(dataset, world_self());
         AUTOFREE float *probability =
             base_alloc((own.end - own.first) * target_count(job->model) * job->model->classes,
                        sizeof(*probability));

@@ -47,14 +47,15 @@ static int check_decoding(const struct train_job *job, struct err *err)
                         ops->name);
 }
 
-static int check_exchange(const struct train_job *job, struct err *err)
+static int check_exchange(const struct loop *loop, struct err *err)
 {
+    const struct train_job *job = loop->job;
     enum dtype payload = (enum dtype)job->scenario->model.gradients;
-    int64_t gradients = model_parameters(job->model);
-    struct packing packing = packing_build(job->schedule[0], payload, 0);
+    int64_t gradients = loop->part.layout.parameters;
+    struct packing packing = packing_build(job->schedule[0], loop->part.stage, payload, 0);
     int64_t exchanged = packing.exchanged;
     packing_release(&packing);
-    if (world_self().ranks == 1 || exchanged == gradients)
+    if (loop->replicas == 1 || exchanged == gradients)
         return 0;
     return err_add_code(err, 69,
                         "the buckets hold %" PRId64 " whole %s numbers, but %s has %" PRId64
@@ -79,8 +80,16 @@ static int open_data(struct loop *loop, struct err *err)
 
 static void open_weights(struct loop *loop)
 {
-    loop->layout = layout_build(loop->job->model);
-    loop->layout.squares = optimizer_cost(loop->job->scenario).state > 1;
+    const struct train_job *job = loop->job;
+    struct grid grid = job->schedule[0]->grid;
+    loop->layout = layout_build(job->model);
+    loop->layout.squares = optimizer_cost(job->scenario).state > 1;
+    loop->part = part_build(&loop->layout, job->split ? job->split : job->model, job->scenario,
+                            job->schedule[0], loop->world.rank);
+    loop->replica = grid_axis_index(grid, AXIS_WORLD, loop->world.rank);
+    loop->replicas = grid_axis_size(grid, AXIS_WORLD);
+    if (part_is_split(&loop->part))
+        loop->own = weights_new(&loop->part.layout, 0);
     loop->weights = weights_new(&loop->layout, loop->world.ranks > 1 ? loop->world.ranks : 0);
     loop->own_statistics = base_alloc(loop->layout.statistic_count, sizeof(float));
 }
@@ -166,7 +175,7 @@ static int open_loop(struct loop *loop, struct err *err)
 {
     open_weights(loop);
     int failed = check_ranks(loop->job, err) || check_transport(loop->job, err) ||
-                 check_exchange(loop->job, err) || check_decoding(loop->job, err) ||
+                 check_exchange(loop, err) || check_decoding(loop->job, err) ||
                  open_data(loop, err) || open_start(loop, err) || open_log(loop, err);
     if (world_agree(failed, err))
         return -1;
@@ -183,6 +192,8 @@ static void close_loop(struct loop *loop)
     dataset_close(loop->train);
     dataset_close(loop->validation);
     weights_release(&loop->weights);
+    weights_release(&loop->own);
+    part_release(&loop->part);
     free(loop->own_statistics);
     straggler_release(&loop->straggler);
     layout_release(&loop->layout);
@@ -258,8 +269,11 @@ static void evaluate(struct loop *loop)
     double begin = world_now();
     int32_t chunk = (int32_t)loop->counts.micro_batch;
     loop_use_statistics(loop, true);
-    struct evaluation e = evaluate_images(loop->job, loop->device, walker_stream(loop->walker),
-                                          loop->validation, chunk, NULL);
+    struct evaluation e =
+        part_is_split(&loop->part)
+            ? evaluate_whole(loop->job, &loop->weights, loop->validation)
+            : evaluate_images(loop->job, loop->device, walker_stream(loop->walker),
+                              loop->validation, chunk, NULL);
     loop_use_statistics(loop, false);
     loop->progress.top1 = (double)e.top1 / (double)e.images;
     loop->progress.top5 = (double)e.top5 / (double)e.images;

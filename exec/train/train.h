@@ -25,7 +25,8 @@
 struct train_job {
     const struct scenario *scenario;
     const struct model *model;
-    const struct plan *plan;                /**< with one device per rank */
+    const struct model *split; /**< what one of the ranks that share layers has of it; NULL: all */
+    const struct plan *plan;   /**< for all ranks */
     const struct schedule *const *schedule; /**< (plan->phase_count) sealed, one per phase */
     const struct device_ops *device_ops;
     const struct comm_ops *comm_ops;

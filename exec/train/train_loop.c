@@ -12,6 +12,44 @@
 #include "exec/step/rate.h"
 #include "exec/world/clock.h"
 
+/* ---- parts ---- */
+
+/* Whether the steps of this phase form the norm of all gradients with other stages and parts. */
+static bool loop_has_joint_norms(const struct loop *loop)
+{
+    const struct schedule *schedule = loop->job->schedule[loop->phase];
+    return part_is_split(&loop->part) && schedule_find(schedule, ROLE_NORMS) >= 0;
+}
+
+/* Of the whole network what this rank has. */
+static void take_part(struct loop *loop)
+{
+    const struct part *part = &loop->part;
+    part_copy(part, false, loop->weights.parameter, loop->own.parameter);
+    for (int64_t i = 0; i < 1 + loop->layout.squares; i++)
+        part_copy(part, false, loop->weights.momentum + i * loop->layout.parameters,
+                  loop->own.momentum + i * part->layout.parameters);
+}
+
+/* Into @whole of rank 0, what each rank has in @own, of which each part has one of several. */
+static void join_parts(const struct loop *loop, float *own, float *whole)
+{
+    const struct train_job *job = loop->job;
+    int64_t bytes = loop->replica == 0 ? loop->part.layout.parameters * (int64_t)sizeof(*own) : 0;
+    void *all;
+    float *next = world_gather(own, bytes, &all) > 0 ? all : NULL;
+    for (int32_t rank = 0; next && rank < loop->world.ranks; rank++) {
+        if (grid_axis_index(job->schedule[0]->grid, AXIS_WORLD, rank) > 0)
+            continue;
+        AUTORELEASE(part)
+        struct part part = part_build(&loop->layout, job->split ? job->split : job->model,
+                                      job->scenario, job->schedule[0], rank);
+        part_copy(&part, true, whole, next);
+        next += part.layout.parameters;
+    }
+    free(all);
+}
+
 /* ---- shards ---- */
 
 /* The ranks that share the optimizer's work in this phase, which are the first ones; other ranks
@@ -91,10 +129,15 @@ static void collect(struct loop *loop, float *flat)
 
 void loop_collect(struct loop *loop)
 {
-    if (!loop->shard)
+    if (!loop->shard && !part_is_split(&loop->part))
         return;
-    for (int64_t i = 0; i < 1 + loop->layout.squares; i++)
-        collect(loop, loop->weights.momentum + i * loop->layout.parameters);
+    for (int64_t i = 0; i < 1 + loop->layout.squares; i++) {
+        float *whole = loop->weights.momentum + i * loop->layout.parameters;
+        if (loop->shard)
+            collect(loop, whole);
+        else
+            join_parts(loop, loop->own.momentum + i * loop->part.layout.parameters, whole);
+    }
     if (gathers_copies(loop))
         collect(loop, loop->weights.parameter);
 }
@@ -139,11 +182,15 @@ static bool are_finite(const float *value, int64_t count)
 
 int loop_check_finite(const struct loop *loop, struct err *err)
 {
-    const struct weights *weights = &loop->weights;
-    const struct layout *layout = &loop->layout;
-    if (are_finite(weights->parameter, layout->parameters) &&
-        are_finite(weights->momentum, layout_moments(layout)) &&
-        are_finite(weights->statistics, layout->statistic_count))
+    bool split = part_is_split(&loop->part);
+    const struct weights *weights = split ? &loop->own : &loop->weights;
+    const struct layout *layout = split ? &loop->part.layout : &loop->layout;
+    int64_t infinite = !are_finite(weights->parameter, layout->parameters) ||
+                       !are_finite(weights->momentum, layout_moments(layout)) ||
+                       !are_finite(weights->statistics, layout->statistic_count);
+    if (split)
+        world_max(&infinite, 1);
+    if (!infinite)
         return 0;
     if (!tells(loop, err))
         return -1;
@@ -219,12 +266,13 @@ static enum input_form form_of(const struct loop *loop)
 static void open_input(struct loop *loop)
 {
     const struct scenario *scenario = loop->job->scenario;
-    if (!loop->train)
+    bool reads = loop->part.stage == 0 || loop->part.stage == loop->part.stages - 1;
+    if (!loop->train || !reads)
         return;
     int64_t workers = scenario->input.workers;
     struct input_job job = {
-        .rank = loop->world.rank,
-        .ranks = loop->world.ranks,
+        .rank = loop->replica,
+        .ranks = loop->replicas,
         .local = (int32_t)loop->counts.batch_per_device,
         .threads = (int32_t)(workers > 0 ? workers : 1),
         .prefetch = (int32_t)scenario->input.prefetch,
@@ -337,7 +385,8 @@ static void take_buckets(struct loop *loop)
     const struct train_job *job = loop->job;
     enum dtype payload = (enum dtype)job->scenario->model.gradients;
     assert(job->comm_ops->alignment == 0 || job->device_ops->pads);
-    loop->packing = packing_build(job->schedule[loop->phase], payload, job->comm_ops->alignment);
+    loop->packing = packing_build(job->schedule[loop->phase], loop->part.stage, payload,
+                                  job->comm_ops->alignment);
     loop->shard = packing_shard(&loop->packing, job->schedule[loop->phase], loop->world.rank);
     if (loop->comm && job->comm_ops->allocate)
         loop->gradients = job->comm_ops->allocate(loop->comm, loop_exchanged(loop));
@@ -372,14 +421,18 @@ static int open_device(struct loop *loop, int32_t slots, int64_t end, struct err
     int32_t rate_count;
     AUTOFREE struct rate *rate = rates_until(loop, end, &rate_count);
     const struct phase *counts = &loop->counts;
+    const struct schedule *schedule = job->schedule[loop->phase];
     struct device_job device_job = {
-        .model = job->model,
+        .model = loop->part.model,
+        .part = &loop->part,
+        .flights = part_flights(schedule, loop->part.model->layer_count),
+        .joint_norms = loop_has_joint_norms(loop),
         .scenario = job->scenario,
         .source = source_of(loop),
         .batch = (int32_t)counts->batch_per_device,
         .micro_batches = (int32_t)(counts->batch_per_device / counts->micro_batch),
         .slots = slots,
-        .ranks = loop->world.ranks,
+        .ranks = loop->replicas,
         .rank = loop->world.rank,
         .shard = loop->shard,
         .shards = loop->packing.buckets,
@@ -413,7 +466,9 @@ int loop_open_phase(struct loop *loop, int32_t index, int64_t end, struct err *e
         return -1;
     }
     attach_gradients(loop, true);
-    job->device_ops->write(loop->device, &loop->weights);
+    if (part_is_split(&loop->part))
+        take_part(loop);
+    job->device_ops->write(loop->device, part_is_split(&loop->part) ? &loop->own : &loop->weights);
     loop_use_statistics(loop, false);
     world_barrier();
     struct walk walk = {.schedule = job->schedule[index],
@@ -495,8 +550,10 @@ static void finish(struct loop *loop)
     loop->previous_end = step->times.end;
     loop->over++;
     if (loss_scale_update(&loop->scale, step->outcome.overflow, loop->job->scenario) &&
-        !loop->diverged)
-        loop->diverged = loop->progress.step + loop->over - loop->told;
+        !loop->suspected)
+        loop->suspected = loop->progress.step + loop->over - loop->told;
+    if (!part_is_split(&loop->part))
+        loop->diverged = loop->suspected; /* all ranks find the same */
     world_progress("step");
 }
 
@@ -545,29 +602,37 @@ static void tell_straggling(struct loop *loop, const struct straggling *slow)
 }
 
 /* Losses of finished steps are averaged over the ranks and reported, and ranks agree whether to
- * stop.  The slowest rank decides the time until the next report: about a quarter of a second. */
+ * stop.  The slowest rank decides the time until the next report: about a quarter of a second.
+ * Only the last stage of a pipeline has losses, and ranks that share layers have the same; norms
+ * are of the part, unless steps have joined them. */
 static void synchronise(struct loop *loop)
 {
-    double loss[LOOP_SYNC_STEPS], longest = 1e-9, wait = 0, seconds = 0;
+    double loss[2 * LOOP_SYNC_STEPS], longest = 1e-9, wait = 0, seconds = 0;
     int32_t count = loop->over - loop->told;
+    bool joins = part_is_split(&loop->part) && !loop_has_joint_norms(loop);
     for (int32_t i = 0; i < count; i++) {
         const struct loop_step *step = step_of(loop, loop->told + i);
-        loss[i] = step->outcome.loss / loop->world.ranks;
+        loss[i] = loop->part.index == 0 ? step->outcome.loss / loop->replicas : 0;
+        loss[count + i] = step->outcome.norm * step->outcome.norm / loop->replicas;
         longest = fmax(longest, step->seconds);
         wait += step->times.exposed_communication_s;
         seconds += step->seconds;
     }
     if (loop->world.ranks > 1)
-        world_sum(loss, count);
-    for (int32_t i = 0; i < count; i++, loop->told++)
-        tell(loop, step_of(loop, loop->told), loss[i]);
+        world_sum(loss, joins ? 2 * count : count);
+    for (int32_t i = 0; i < count; i++, loop->told++) {
+        struct loop_step *step = step_of(loop, loop->told);
+        step->outcome.norm = joins ? sqrt(loss[count + i]) : step->outcome.norm;
+        tell(loop, step, loss[i]);
+    }
     struct straggling straggling = straggler_add(&loop->straggler, wait, seconds);
     if (loop->log && straggling.rank >= 0)
         tell_straggling(loop, &straggling);
-    int64_t agreed[] = {asked_to_stop, (int64_t)(1e9 * longest)};
+    int64_t agreed[] = {asked_to_stop, (int64_t)(1e9 * longest), loop->suspected};
     if (loop->world.ranks > 1)
-        world_max(agreed, 2);
+        world_max(agreed, 3);
     loop->stop = agreed[0] != 0;
+    loop->diverged = agreed[2];
     double steps = fmin(0.25e9 / (double)agreed[1], LOOP_SYNC_STEPS - LOOP_IN_FLIGHT);
     loop->sync_steps = steps < 1 ? 1 : (int32_t)steps;
 }
@@ -598,11 +663,20 @@ void loop_run(struct loop *loop, int64_t steps)
 
 /* ---- between steps ---- */
 
+/* Whether this rank has other parameters than those that were collected of its part. */
+static bool differs(const struct loop *loop)
+{
+    int64_t count = loop->part.layout.parameters;
+    AUTOFREE float *same = base_alloc(count, sizeof(*same));
+    part_copy(&loop->part, false, loop->weights.parameter, same);
+    return memcmp(same, loop->own.parameter, (size_t)count * sizeof(*same)) != 0;
+}
+
 static int check_replicas(const struct loop *loop, struct err *err)
 {
     if (loop->world.ranks == 1)
         return 0;
-    uint64_t hash = loop_hash(loop) >> 2;
+    uint64_t hash = part_is_split(&loop->part) ? differs(loop) : loop_hash(loop) >> 2;
     int64_t extremes[] = {(int64_t)hash, -(int64_t)hash};
     world_max(extremes, 2);
     if (extremes[0] == -extremes[1])
@@ -634,7 +708,13 @@ static void average_statistics(struct loop *loop)
 
 int loop_average(struct loop *loop, struct err *err)
 {
-    loop->job->device_ops->read(loop->device, &loop->weights);
+    bool split = part_is_split(&loop->part);
+    loop->job->device_ops->read(loop->device, split ? &loop->own : &loop->weights);
+    if (split) {
+        join_parts(loop, loop->own.parameter, loop->weights.parameter);
+        world_broadcast(loop->weights.parameter, loop->layout.parameters * (int64_t)sizeof(float),
+                        0);
+    }
     if (loop->world.ranks > 1 && loop->layout.statistic_count > 0)
         average_statistics(loop);
     loop->progress.loss_scale = loop->scale.value;

@@ -55,6 +55,10 @@ struct loop {
     struct train_result *result;
     struct exec_world world;
     struct layout layout;
+    struct part part;   /**< of the network that this rank trains, in its first phase's grid */
+    struct weights own; /**< of a part that is not the whole, without statistics; owned */
+    int32_t replica,
+        replicas;           /**< ranks that have the same part, and this one's place among them */
     struct weights weights; /**< owned; as of the last loop_average(), statistics averaged */
     float *own_statistics;  /**< owned; of this rank alone, as of that call */
     struct dataset *train, *validation; /**< validation may be NULL */
@@ -90,6 +94,7 @@ struct loop {
     double shift;                           /**< from the walker's clock to the trace's */
     bool stop;                              /**< agreed, after a request to any rank */
     int64_t diverged;                       /**< the step that showed divergence; 0: none */
+    int64_t suspected;                      /**< the same on this rank, before all know of it */
 };
 
 /** Open device, walker and input for phase @index at the loop's position; the phase ends when the
@@ -103,12 +108,12 @@ void loop_close_phase(struct loop *loop);
 void loop_run(struct loop *loop, int64_t steps);
 
 /** With nothing in flight: copy the device's state into loop->weights, statistics averaged over all
- * ranks.  The device's own do not change.
+ * ranks; where each rank has a part, parameters of all of them.  The device's own do not change.
  * @return 0, or -1 (exit code 70) on all ranks: the weights of two ranks differ. */
 int loop_average(struct loop *loop, struct err *err);
 
-/** After loop_average(), on all ranks together: collect the parts of a sharded momentum, and of
- * parameters of which ranks have copies, in loop->weights of rank 0. */
+/** After loop_average(), on all ranks together: collect the momentum that is sharded or of parts,
+ * and parameters of which ranks have copies, in loop->weights of rank 0. */
 void loop_collect(struct loop *loop);
 
 /** Give the device the averaged statistics, for evaluation, or its own again. */
@@ -133,6 +138,11 @@ int loop_check_end(const struct loop *loop, struct err *err);
 struct evaluation evaluate_images(const struct train_job *job, struct device_state *device,
                                   struct stream *stream, const struct dataset *dataset,
                                   int32_t chunk, float *probability);
+
+/** The same with a device of its own, for the whole network with @weights, where ranks train parts
+ * of it. */
+struct evaluation evaluate_whole(const struct train_job *job, const struct weights *weights,
+                                 const struct dataset *dataset);
 
 /** What @scenario says of the data that @model reads. */
 struct dataset_spec train_dataset_spec(const struct scenario *scenario, const struct model *model);

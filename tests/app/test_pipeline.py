@@ -124,7 +124,7 @@ class Pipeline(support.Case):
                                 ("cluster.platform=t1-torus", "cluster.nodes=16", "are not in nodes"),
                                 ("cluster.nodes=3", "are neither whole nodes of 8")):
             self.assertIn(message, self.refused(65, "predict", self.job, *("--set=" + word for word in words)))
-        self.assertIn("parallel.pipeline is for predictions", self.refused(69, "train", self.job, "-n1", "--dry-run"))
+        self.assertIn("1 devices are no multiple of the 4", self.refused(65, "train", self.job, "-n1", "--dry-run"))
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ static struct packing pack(const struct rank *rank, int64_t elements, int64_t mo
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 1, 0, elements * size, -1);
     if (more > 0)
         schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 1, 1, more * size, -1);
-    return packing_build(schedule, rank->type, comm_nccl_ops.alignment);
+    return packing_build(schedule, 0, rank->type, comm_nccl_ops.alignment);
 }
 
 /* As exec/step/walk.c does it. */

@@ -23,7 +23,7 @@ static struct packing pack(struct grid grid, int64_t alignment, const int64_t *e
                            int32_t count)
 {
     OWN(schedule) *schedule = schedule_of(grid, ALGORITHM_TORUS2D, elements, count);
-    struct packing packing = packing_build(schedule, DTYPE_FP16, alignment);
+    struct packing packing = packing_build(schedule, 0, DTYPE_FP16, alignment);
     assert_int_equal(packing.buckets, count);
     return packing;
 }
@@ -79,9 +79,9 @@ TEST(buckets_have_their_size_with_every_algorithm)
     for (size_t i = 0; i < sizeof(algorithms) / sizeof(*algorithms); i++) {
         OWN(schedule) *schedule = schedule_of((struct grid){.columns = 2, .rows = 3}, algorithms[i],
                                               (int64_t[]){90, 11}, 2);
-        HELD(packing) packing = packing_build(schedule, DTYPE_FP16, 0);
+        HELD(packing) packing = packing_build(schedule, 0, DTYPE_FP16, 0);
         expect_buckets(&packing, (int64_t[]){0, 90, 101});
-        HELD(packing) wide = packing_build(schedule, DTYPE_FP32, 0);
+        HELD(packing) wide = packing_build(schedule, 0, DTYPE_FP32, 0);
         expect_buckets(&wide, (int64_t[]){0, 45, 50}); /* 5.5 of fp32 are no whole number */
     }
 }
@@ -90,7 +90,7 @@ TEST(one_rank_has_nothing_to_pack)
 {
     OWN(schedule) *schedule =
         schedule_of((struct grid){.columns = 1, .rows = 1}, ALGORITHM_TORUS2D, (int64_t[]){90}, 1);
-    HELD(packing) packing = packing_build(schedule, DTYPE_FP16, ALIGNMENT);
+    HELD(packing) packing = packing_build(schedule, 0, DTYPE_FP16, ALIGNMENT);
     assert_int_equal(packing.buckets, 0);
     assert_int_equal(packing.elements, 0);
 }
@@ -128,8 +128,8 @@ static void check_job(const struct model *model, struct grid grid, int64_t limit
                                   .micro_batch = 1,
                                   .bucket = limit};
     OWN(schedule) *schedule = iteration_build(&iteration);
-    HELD(packing) cut = packing_build(schedule, DTYPE_FP16, 0);
-    HELD(packing) packing = packing_build(schedule, DTYPE_FP16, ALIGNMENT);
+    HELD(packing) cut = packing_build(schedule, 0, DTYPE_FP16, 0);
+    HELD(packing) packing = packing_build(schedule, 0, DTYPE_FP16, ALIGNMENT);
     int64_t unit = (int64_t)ALIGNMENT * grid.columns, gradients = model_parameters(model);
     assert_int_equal(cut.elements, gradients);
     assert_int_equal(packing.exchanged, gradients);

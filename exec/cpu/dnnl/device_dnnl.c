@@ -45,7 +45,7 @@ static int check_types(const struct device_job *job, struct err *err)
 static void convert_images(const struct device_state *state, int32_t count, const float *from,
                            float *to)
 {
-    struct shape in = state->cpu.job.model->layer[0].in;
+    struct shape in = state->cpu.job.model->input;
     int64_t pixels = (int64_t)in.height * in.width;
     if (state->kind.blocks)
         kernel_transpose(count, pixels, in.channels, from, to);

@@ -179,8 +179,7 @@ static int init(struct device_state *state, const struct device_job *job,
     state->place = base_alloc(job->model->layer_count, sizeof(*state->place));
     open_values(state);
     open_gradients(state);
-    state->cpu.scores = state->place[job->model->layer_count - 1].y;
-    state->cpu.dscores = state->place[job->model->layer_count - 1].given[0];
+    cpu_device_complete(&state->cpu, alloc, &state->engine);
     int64_t before = state->engine.bytes;
     int status = open_layers(state, err);
     state->workspace = state->engine.bytes - before;

@@ -98,11 +98,12 @@ static void library_all_reduce(struct library_memory *memory, MPI_Comm comm, int
 
 /* ---- the communicator ---- */
 
+/* Axes from AXIS_CONTEXT on are for predictions. */
 struct comm_state {
-    MPI_Comm comm[AXIS_TENSOR];
-    int32_t place[AXIS_TENSOR]; /* this rank's in each communicator */
-    struct rounds_memory memory[AXIS_TENSOR];
-    struct library_memory library[AXIS_TENSOR];
+    MPI_Comm comm[AXIS_CONTEXT];
+    int32_t place[AXIS_CONTEXT]; /* this rank's in each communicator */
+    struct rounds_memory memory[AXIS_CONTEXT];
+    struct library_memory library[AXIS_CONTEXT];
     atomic_llong messages;
 };
 
@@ -123,7 +124,7 @@ static struct comm_state *open_mpi(struct grid grid, int32_t ctas)
     struct comm_state *state = base_alloc(1, sizeof(*state));
     world_barrier();
     world_lock();
-    for (enum axis axis = 0; axis < AXIS_TENSOR; axis++) {
+    for (enum axis axis = 0; axis < AXIS_CONTEXT; axis++) {
         int32_t first = grid_axis_rank(grid, axis, rank, 0); /* names the group */
         state->place[axis] = grid_axis_index(grid, axis, rank);
         MPI_Comm_split(MPI_COMM_WORLD, inside ? first : MPI_UNDEFINED, state->place[axis],
@@ -140,13 +141,13 @@ static void close_mpi(struct comm_state *state)
         return;
     world_barrier();
     world_lock();
-    for (enum axis axis = 0; axis < AXIS_TENSOR; axis++) {
+    for (enum axis axis = 0; axis < AXIS_CONTEXT; axis++) {
         if (state->comm[axis] != MPI_COMM_NULL)
             MPI_Comm_free(&state->comm[axis]);
         library_release(&state->library[axis]);
     }
     world_unlock();
-    for (enum axis axis = 0; axis < AXIS_TENSOR; axis++)
+    for (enum axis axis = 0; axis < AXIS_CONTEXT; axis++)
         rounds_release(&state->memory[axis]);
     free(state);
 }
@@ -171,6 +172,41 @@ static void issue(struct comm_state *state, struct stream *stream, enum axis axi
 {
     struct call call = {state, axis, *collective, payload, data};
     cpu_stream_issue(stream, run_collective, &call, sizeof(call));
+}
+
+/* What one stage sends another, on its way through a stream. */
+struct sending {
+    struct comm_state *state;
+    int32_t peer;
+    bool receives, back;
+    int64_t count;
+    float *data;
+};
+
+static void run_send(void *argument)
+{
+    const struct sending *s = argument;
+    MPI_Comm comm = s->state->comm[AXIS_PIPELINE];
+    for (int64_t offset = 0; offset < s->count; offset += AT_ONCE) {
+        int part = (int)(s->count - offset < AT_ONCE ? s->count - offset : AT_ONCE);
+        MPI_Request request;
+        world_lock();
+        if (s->receives)
+            MPI_Irecv(s->data + offset, part, MPI_FLOAT, s->peer, s->back, comm, &request);
+        else
+            MPI_Isend(s->data + offset, part, MPI_FLOAT, s->peer, s->back, comm, &request);
+        world_unlock();
+        world_wait(1, &request, s->receives ? "receiving" : "sending");
+    }
+    if (!s->receives)
+        atomic_fetch_add(&s->state->messages, 1);
+}
+
+static void send_mpi(struct comm_state *state, struct stream *stream, int32_t peer, bool receives,
+                     bool back, int64_t count, void *data)
+{
+    struct sending sending = {state, peer, receives, back, count, data};
+    cpu_stream_issue(stream, run_send, &sending, sizeof(sending));
 }
 
 /* Where a stream has come to. */
@@ -200,5 +236,6 @@ const struct comm_ops comm_mpi_ops = {.name = "mpi",
                                       .open = open_mpi,
                                       .close = close_mpi,
                                       .issue = issue,
+                                      .send = send_mpi,
                                       .note = note,
                                       .messages = messages};

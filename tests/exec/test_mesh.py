@@ -1,0 +1,116 @@
+#!/usr/bin/python3
+"""Ranks on CPUs that have parts of a small transformer train as one rank does.
+
+Usage: test_mesh.py
+"""
+import random
+
+import harness
+import training
+from test_gpt import Gpt
+
+DEVICE = "cpu"
+BASE = ("--set=model.layers=4", "--set=model.tied=true", "--set=training.micro_batch=2")
+NEAR = 1e-5
+
+
+def words(**keys):
+    """parallel.KEY=VALUE for each."""
+    return [f"--set=parallel.{key}={value}" for key, value in keys.items()]
+
+
+class Mesh(Gpt):
+    """Runs of four blocks in four micro-batches, with tied weights and clipping."""
+
+    def fit_on(self, name, ranks, *more, **keys):
+        """Train on so many ranks; the directory."""
+        return self.fit(name, f"-n{ranks}", *BASE, *words(**keys), *more, device=DEVICE)
+
+    def near(self, one, other):
+        """The losses, of the last steps if the other run has fewer."""
+        a, b = self.losses(one), self.losses(other)
+        self.assertTrue(b)
+        for x, y in zip(a[-len(b):], b, strict=True):
+            self.assertAlmostEqual(x / y, 1, delta=NEAR)
+
+    def same_run(self, one, other):
+        """All bits of losses, weights and moments."""
+        self.assertEqual(self.losses(one), self.losses(other))
+        self.same_bits(one, other)
+
+
+class Equal(Mesh):
+    """One rank and a mesh."""
+
+    def test_a_pipeline_of_two(self):
+        one, two = self.fit_on("one", 1), self.fit_on("two", 2, pipeline=2)
+        self.near(one, two)
+        self.same_run(two, self.fit_on("again", 2, pipeline=2))
+
+    def test_random_meshes_end_and_are_equal(self):
+        """Nothing waits for ever: every order of a stage, chunks, other micro-batches, data beside stages."""
+        draw, ones = random.Random(7), {}
+        for turn in range(6):
+            stages, replicas = draw.choice([(2, 1), (2, 2), (3, 1), (4, 1)])
+            micro, order = draw.choice([1, 2, 4]), draw.choice(["1f1b", "gpipe"])
+            micros = 8 // replicas // min(micro, 8 // replicas)
+            chunks = 2 if stages == 2 and order == "1f1b" and micros % 2 == 0 and draw.random() < 0.5 else 1
+            clip = draw.choice(["1", "null"])
+            more = ("--steps=3", f"--set=training.micro_batch={micro}", f"--set=training.optimizer.clip={clip}")
+            with self.subTest(stages=stages, replicas=replicas, micro=micro, order=order, chunks=chunks, clip=clip):
+                if clip not in ones:
+                    ones[clip] = self.fit_on(f"one-{clip}", 1, *more)
+                keys = {"pipeline": stages, "schedule": order, **({"chunks": chunks} if chunks > 1 else {})}
+                self.near(ones[clip], self.fit_on(f"mesh{turn}", stages * replicas, *more, **keys))
+
+    def test_evaluation_and_norms(self):
+        more = ("--steps=2", "--set=training.phases=[{epochs: 2, global_batch: 8}]", "--set=training.optimizer.clip=null",
+                f"--set=training.dataset.validation_path={self.directory / 'words.bin'}",
+                "--set=training.dataset.validation_images=8", "--set=training.evaluate_every=1")
+        found = []
+        for ranks, keys in ((1, {}), (2, {"pipeline": 2})):
+            run = self.fit_on(f"run{ranks}", ranks, *more, **keys)
+            rows = (run / "evaluations.csv").read_text().splitlines()
+            norms = [line.split(",") for line in (run / "steps.csv").read_text().splitlines()]
+            at = norms[0].index("gradient_norm")
+            found.append(([row.split(",")[3:7] for row in rows[1:]], [float(row[at]) for row in norms[1:]]))
+        self.assertEqual(len(found[0][0]), 2)
+        for a, b in zip(found[0][0], found[1][0]):
+            self.assertEqual(a[1:], b[1:])
+            self.assertAlmostEqual(float(a[0]) / float(b[0]), 1, delta=NEAR)
+        for a, b in zip(found[0][1], found[1][1]):
+            self.assertAlmostEqual(a / b, 1, delta=NEAR)
+
+
+class Resumed(Mesh):
+    """Checkpoints hold whole tensors."""
+
+    def test_on_the_same_mesh_and_on_another(self):
+        short = ("--set=training.phases=[{epochs: 8, global_batch: 8}]",)
+        whole = self.fit_on("whole", 2, *short, pipeline=2)
+        part = self.directory / "part"
+        self.fit_on("part", 2, "--steps=4", *short, pipeline=2)
+        self.near(whole, self.fit_on("elsewhere", 1, *short, "--resume", part / "ckpt-000004"))
+        self.same_run(whole, self.fit_on("part", 2, *short, "--resume", part, pipeline=2))
+
+
+class Refused(Mesh):
+    """What does not work has a name and a place."""
+
+    def refused(self, code, ranks, *more, device=DEVICE, **keys):
+        """The message."""
+        return self.train(f"-n{ranks}", self.source, *BASE, *words(**keys), *more, code=code, device=device).stderr
+
+    def test_meshes(self):
+        for code, ranks, more, keys, message in (
+                (65, 3, (), {"pipeline": 2}, "3 devices are no multiple of the 2"),
+                (65, 8, (), {"pipeline": 8}, "more than its 4 blocks"),
+                (69, 2, ("--set=training.optimizer={name: lars}",), {"pipeline": 2}, "train with sgd and adamw"),
+                (69, 2, (), {"pipeline": 2, "sharding": 1}, "the whole optimizer"),
+                (69, 2, ("--set=model.precision.gradients=bf16",), {"pipeline": 2}, "in fp32 alone")):
+            with self.subTest(message=message):
+                self.assertIn(message, self.refused(code, ranks, *more, **keys))
+
+
+if __name__ == "__main__":
+    training.main()
