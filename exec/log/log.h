@@ -7,13 +7,11 @@
  *     evaluations.csv       one line an evaluation
  *     steps.jsonl           both, checkpoints and slow ranks: a JSON object a line; "event" says
  *                           which
- *     mllog.txt             MLPerf's ":::MLLOG" lines (exec/log/mllog.h)
  *
- * Each names its run: in a column, in a key, as foretrain_run.
+ * Each names its run, in a column or a key.
  *
- * A resumed run appends.  Steps after the checkpoint are lost, and their lines are removed from
- * steps.csv, evaluations.csv and steps.jsonl, so that every step occurs once. mllog.txt is a
- * history: there they stay, followed by "foretrain_resumed".
+ * A resumed run appends.  Steps after the checkpoint are lost, and their lines are removed, so that
+ * every step occurs once.
  *
  * Lines reach the system within a second, unless a single step takes longer, and at every
  * evaluation and checkpoint.  A file that cannot be written does not stop training: it is reported
@@ -57,11 +55,10 @@ bool log_is_name(const char *name);
 
 /** Open the files of run @run in @directory (made when missing; NULL: no files), and the progress
  * line on stderr when @progress.  @total_steps is the number of steps at the end of the run.
- * Borrows @run, @scenario and @plan.
+ * Borrows @run and @plan.
  * @return 0, or -1 (exit code 73): a file that cannot be made. */
 int log_open(struct log **log, const char *directory, const char *run, bool progress,
-             const struct scenario *scenario, const struct plan *plan, int64_t total_steps,
-             int32_t ranks, struct err *err);
+             const struct plan *plan, int64_t total_steps, struct err *err);
 
 /** Report that training starts or continues at @step (from 0). */
 void log_start(struct log *log, int64_t step);
@@ -81,6 +78,6 @@ void log_checkpoint(struct log *log, int64_t step, const char *path);
 void log_straggler(struct log *log, int64_t step, int32_t rank, const char *who, double wait_s,
                    double seconds);
 
-/** Write the buffers and close; @status is MLPerf's word: "success" or "aborted".  @return 0, or -1
- * (exit code 74) with the file that could not be written. */
-int log_close(struct log *log, const char *status, struct err *err);
+/** Write the buffers and close.  @return 0, or -1 (exit code 74) with the file that could not be
+ * written. */
+int log_close(struct log *log, struct err *err);

@@ -163,8 +163,8 @@ static int open_log(struct loop *loop, struct err *err)
     const struct train_job *job = loop->job;
     if (loop->world.rank != 0)
         return 0;
-    if (log_open(&loop->log, job->directory, loop->progress.run, job->progress, job->scenario,
-                 job->plan, total_steps(job->plan), loop->world.ranks, err))
+    if (log_open(&loop->log, job->directory, loop->progress.run, job->progress, job->plan,
+                 total_steps(job->plan), err))
         return -1;
     log_start(loop->log, loop->progress.step);
     loop->folder = job->directory ? open(job->directory, O_PATH | O_CLOEXEC) : -1;
@@ -508,7 +508,7 @@ int train_run(const struct train_job *job, struct train_result *result, struct e
         gather_trace(&loop);
         conclude(&loop);
     }
-    if (loop.log && log_close(loop.log, failed || !result->finished ? "aborted" : "success", err))
+    if (loop.log && log_close(loop.log, err))
         failed = -1;
     close_loop(&loop);
     return world_agree(failed, err);

@@ -1,7 +1,7 @@
 /** @file
- * Tells a run that never was, for tests of what is told: write_log JOB RANKS DIRECTORY FROM TO END
+ * Tells a run that never was, for tests of what is told: write_log JOB DIRECTORY FROM TO END
  * does steps FROM + 1 ... TO, evaluates every 10 steps, writes a checkpoint every 20, and ends with
- * "success", "aborted" or "killed", which closes nothing.  Each step is said to take $STEP_S.
+ * "success" or "killed", which closes nothing.  Each step is said to take $STEP_S.
  * Prints CPU time per step.
  */
 
@@ -57,11 +57,10 @@ static int tell_run(const struct scenario *scenario, const struct plan *plan, ch
                     struct err *err)
 {
     struct log *log;
-    int64_t total = 0, from = atoll(argv[4]), to = atoll(argv[5]);
+    int64_t total = 0, from = atoll(argv[3]), to = atoll(argv[4]);
     for (int32_t i = 0; i < plan->phase_count; i++)
         total += plan->phase[i].steps;
-    if (log_open(&log, argv[3], "0123456789abcdef", true, scenario, plan, total, atoi(argv[2]),
-                 err))
+    if (log_open(&log, argv[2], "0123456789abcdef", true, plan, total, err))
         return -1;
     log_start(log, from);
     double begin = cpu_seconds();
@@ -70,19 +69,19 @@ static int tell_run(const struct scenario *scenario, const struct plan *plan, ch
     if (to > from)
         printf("step_cpu_us %.2f\n", (cpu_seconds() - begin) * 1e6 / (double)(to - from));
     fflush(stdout);
-    if (strcmp(argv[6], "killed") == 0)
+    if (strcmp(argv[5], "killed") == 0)
         _exit(0);
-    return log_close(log, argv[6], err);
+    return log_close(log, err);
 }
 
 int main(int argc, char **argv)
 {
     HELD(err) err = {0};
     struct scenario scenario;
-    if (argc != 7)
+    if (argc != 6)
         return 64;
     if (scenario_read(&scenario, NULL, argv[1], NULL, 0, NULL, &err) == 0) {
-        HELD(plan) plan = plan_build(&scenario, atoi(argv[2]));
+        HELD(plan) plan = plan_build(&scenario, 4);
         tell_run(&scenario, &plan, argv, &err);
         scenario_release(&scenario);
     }
