@@ -246,7 +246,7 @@ class Published(support.Case):
     def test_no_change_of_a_cell_crashes(self):
         luck = random.Random(7)
         values = ("", "0", "-1", "1e308", "nan", "x", "NVLink9", "99999999", "v9.9", "'\"[{", "4")
-        for _ in range(40):
+        for _ in range(15):
             row = dict(luck.choice(self.all))
             for column in luck.sample(sorted(row), 3):
                 row[column] = luck.choice(values)

@@ -18,7 +18,7 @@ sys.dont_write_bytecode = True
 
 try:
     import numpy  # pylint: disable=unused-import
-    import torch  # pylint: disable=unused-import
+    import torch
     import torchvision  # pylint: disable=unused-import
 except ImportError as missing:
     harness.skip(f"needs PyTorch and torchvision (python3-torch, python3-torchvision): {missing}")
@@ -29,16 +29,19 @@ PROGRAM = sys.argv[1] if len(sys.argv) > 1 else "build/tests/exec/device_step"
 
 
 class Step:
-    """One training step of both, from the same weights on the same batch; PyTorch's in fp64."""
+    """One training step of both, from the same weights on the same batch; PyTorch's in fp64, or that of @other."""
 
-    def __init__(self, seed, network="resnet50", device="cpu"):
+    def __init__(self, seed, network="resnet50", device="cpu", other=None):
         options = compare.read_options([
             "gradients", "--program", PROGRAM, "--device", device, "--torch", "cpu", "--type", "fp32",
             "--network", network, "--image", "64", "--batch", "4", "--scale", "4", "--seed", str(seed)])
         with tempfile.TemporaryDirectory() as directory:
             self.ours = compare.Ours(options, directory)
-        self.scores, self.loss, self.gradients, self.statistics = compare.their_step(
-            self.ours, options, "fp64")
+        if other:
+            assert torch.equal(self.ours.images, other.ours.images)
+            assert all(map(torch.equal, self.ours.network.parameters(), other.ours.network.parameters()))
+        self.theirs = other.theirs if other else compare.their_step(self.ours, options, "fp64")
+        self.scores, self.loss, self.gradients, self.statistics = self.theirs
 
     def worst_gradient(self):
         """(difference relative to the gradient, name) of the tensor where it is largest."""
@@ -85,16 +88,16 @@ class Groups(unittest.TestCase):
     """ResNeXt-50, whose convolutions have 32 groups of channels."""
 
     def test_every_gradient(self):
-        for device in ("cpu", "cpu-naive"):
+        for seed in range(3):  # as above
+            fast = Step(seed, "resnext50_32x4d")
             worst = []
-            for seed in range(3):  # as above
-                step = Step(seed, "resnext50_32x4d", device)
+            for step in (fast, Step(seed, "resnext50_32x4d", "cpu-naive", fast)):
                 self.assertLessEqual(abs(step.ours.losses[0] - step.loss), 1e-4)
                 worst.append(step.worst_gradient())
-                print(f"{device}: largest difference of a gradient of ResNeXt: {worst[-1]}")
-                if worst[-1][0] <= 1e-3:
-                    break
-            self.assertLessEqual(min(worst)[0], 1e-3)
+            print(f"largest differences of a gradient of ResNeXt: {worst}")
+            if max(worst)[0] <= 1e-3:
+                return
+        self.fail("no seed within 1e-3")
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ TEST(known_networks_train_as_on_the_naive_device)
     static const char *const name[] = {"toy", "resnet8"};
     for (size_t i = 0; i < ARRAY_SIZE(name); i++) {
         struct err err = {0};
-        OWN(model) *model = network_build(name[i], 32, 10, &err);
+        OWN(model) *model = network_build(name[i], 16, 10, &err);
         assert_trains(model, i);
     }
 }

@@ -16,7 +16,7 @@
 #include "exec/step/walk.h"
 #include "tests/exec/train_fixture.h"
 
-enum { GLOBAL = 24, ITERATIONS = 12, TRACED = ITERATIONS - 2, CLASSES = 4 };
+enum { GLOBAL = 24, ITERATIONS = 8, TRACED = ITERATIONS - 2, CLASSES = 4 };
 
 static const char *const text =
     "version: 1\n"
@@ -24,9 +24,9 @@ static const char *const text =
     "cluster: {platform: none, nodes: 1, devices_per_node: 1}\n"
     "training:\n"
     "  dataset: {source: procedural, train_images: 96, validation_images: 10}\n"
-    "  phases: [{epochs: 3, global_batch: 24}]\n"
+    "  phases: [{epochs: 2, global_batch: 24}]\n"
     "  micro_batch: 2\n"
-    "  evaluate_every: 3\n"
+    "  evaluate_every: 2\n"
     "  learning_rate: {base: 0.02}\n"
     "allreduce: {algorithm: torus2d, bucket: 20 kB, overlap: backward}\n";
 

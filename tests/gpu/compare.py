@@ -13,6 +13,7 @@ Prints one JSON object; acceptance.py judges it.
 """
 import argparse
 import contextlib
+import copy
 import itertools
 import json
 import pathlib
@@ -127,9 +128,7 @@ def can_mix(options):
 
 def copy_of(ours, options, dtype=torch.float32):
     """PyTorch's network with our weights."""
-    network = build(options.network, options.classes).to(dtype)
-    network.load_state_dict(ours.network.state_dict())
-    return network.to(options.torch)
+    return copy.deepcopy(ours.network).to(options.torch, dtype)
 
 
 def criterion(scores, labels):
