@@ -24,13 +24,19 @@ static void complete(struct transformer *t, const struct transformer *preset)
 {
     OPEN(tensor, 1);
     OPEN(context, 1);
+    OPEN(expert, 1);
+    OPEN(imbalance, 1);
     OPEN(sequence, preset->sequence);
     OPEN(layers, preset->layers);
     OPEN(hidden, preset->hidden);
     OPEN(heads, preset->heads);
     OPEN(kv_heads, preset->kv_heads ? preset->kv_heads : t->heads);
     OPEN(ffn, preset->ffn ? preset->ffn : 4 * t->hidden);
+    OPEN(head_size, preset->head_size ? preset->head_size : t->heads ? t->hidden / t->heads : 0);
     OPEN(experts, preset->experts);
+    OPEN(expert_ffn, preset->expert_ffn ? preset->expert_ffn : t->ffn);
+    OPEN(shared, preset->shared);
+    OPEN(dense_layers, preset->dense_layers);
     OPEN(active, preset->active ? preset->active : t->experts > 0 ? 2 : 0);
     OPEN(vocab, preset->vocab);
     OPEN(positions, preset->positions ? preset->positions : t->sequence);
@@ -59,6 +65,8 @@ static int check_parts(const struct transformer *t, const char *name, struct err
         {"heads", t->heads, t->tensor},
         {"kv_heads", t->kv_heads, t->tensor},
         {"ffn", t->ffn, t->tensor},
+        {"expert_ffn", t->experts ? t->expert_ffn : 0, t->tensor},
+        {"experts", t->experts, t->expert},
         {"sequence", t->sequence,
          (t->context > 1 ? 2 * t->context : 1) * (t->apart ? t->tensor : 1)},
     };
@@ -66,8 +74,8 @@ static int check_parts(const struct transformer *t, const char *name, struct err
         if (split[i].value % split[i].parts)
             return err_add(err, "%s: model.%s, %lld, cannot be split in %lld equal parts", name,
                            split[i].key, (long long)split[i].value, (long long)split[i].parts);
-    if (t->experts > 0 && t->tensor > 1)
-        return err_add(err, "%s: experts are not split yet", name);
+    if (t->expert > 1 && !t->experts)
+        return err_add(err, "%s has no experts: parallel.expert has no effect", name);
     if ((t->apart || t->context > 1) && t->head != HEAD_NEXT_TOKEN)
         return err_add(err,
                        "%s: parallel.sequence and parallel.context are for networks that predict "
@@ -89,11 +97,14 @@ static int check(const struct transformer *t, const char *name, int32_t image, s
     for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
         if (!needed[i].value)
             return err_add(err, "%s needs the key model.%s", name, needed[i].key);
-    if (t->hidden % t->heads || t->heads % t->kv_heads)
+    if ((t->head_size == t->hidden / t->heads && t->hidden % t->heads) || t->heads % t->kv_heads)
         return err_add(err,
                        "%s: model.heads must divide model.hidden, and model.kv_heads model.heads; "
                        "%lld features, %lld heads and %lld of keys do not",
                        name, (long long)t->hidden, (long long)t->heads, (long long)t->kv_heads);
+    if (!t->experts && (t->shared || t->dense_layers))
+        return err_add(err, "%s has no experts: model.%s has no effect", name,
+                       t->shared ? "shared_experts" : "dense_layers");
     if (t->active > t->experts)
         return err_add(err, "%s: model.active has no effect beyond model.experts, %lld", name,
                        (long long)t->experts);
@@ -107,7 +118,7 @@ static int check(const struct transformer *t, const char *name, int32_t image, s
     if (!t->patch && t->position == POSITION_LEARNED && t->sequence > t->positions)
         return err_add(err, "%s: model.sequence may be at most model.positions, %lld", name,
                        (long long)t->positions);
-    return t->tensor > 1 || t->context > 1 ? check_parts(t, name, err) : 0;
+    return t->tensor > 1 || t->context > 1 || t->expert > 1 ? check_parts(t, name, err) : 0;
 }
 
 /* ---- layers ---- */
@@ -118,8 +129,9 @@ struct builder {
     const struct transformer *t;
     int32_t width, length; /* features, positions */
     int32_t at;            /* the last layer of the main path */
+    int32_t layer;         /* the block */
     int32_t embedding;     /* the layer that has the table of tokens */
-    int32_t experts;       /* sets of weights of a matrix */
+    int32_t experts;       /* sets of weights of a matrix; 0: it is of no expert */
     char block[16];
 };
 
@@ -152,6 +164,7 @@ static int32_t dense(struct builder *b, int32_t from, int64_t features, const ch
                               .out.channels = (int32_t)features,
                               .kernel = 1,
                               .experts = b->experts,
+                              .axis = b->experts && b->t->expert > 1 ? AXIS_COPIES : 0,
                               .bias = b->t->bias == CHOICE_TRUE},
                name);
 }
@@ -214,7 +227,7 @@ static int32_t collect(struct builder *b, int32_t from, const char *name)
 static int32_t attention(struct builder *b, int32_t from)
 {
     const struct transformer *t = b->t;
-    int32_t heads = (int32_t)part(b, t->heads), each = (int32_t)(t->hidden / t->heads);
+    int32_t heads = (int32_t)part(b, t->heads), each = (int32_t)t->head_size;
     int32_t S = b->length, all = S * (int32_t)t->context;
     from = enter(b, from, "attention.enter");
     int32_t query = dense(b, from, heads * each, "query");
@@ -246,18 +259,35 @@ static int32_t attention(struct builder *b, int32_t from)
     return leave(b, dense(b, at, t->hidden, "output"), "attention.leave");
 }
 
-static int32_t feed_forward(struct builder *b, int32_t from)
+static int32_t feed_forward(struct builder *b, int32_t from, int64_t features, const char *prefix)
 {
     bool gated = b->t->gated == CHOICE_TRUE;
-    int64_t features = b->t->experts ? b->t->ffn : part(b, b->t->ffn);
-    from = b->t->experts ? from : enter(b, from, "ffn.enter");
-    int32_t at = dense(b, from, features, gated ? "gate" : "up");
-    at = simple(b, gated ? LAYER_SILU : LAYER_GELU, at, "activation");
-    if (gated) {
-        int32_t up = dense(b, from, features, "up");
-        at = add(b, at, up, (struct layer){.op = LAYER_MULTIPLY}, "product");
-    }
-    return leave(b, dense(b, at, b->t->hidden, "down"), "ffn.leave");
+    AUTOFREE char *enters = base_format("%sffn.enter", prefix),
+                  *leaves = base_format("%sffn.leave", prefix),
+                  *gate = base_format("%sgate", prefix), *up = base_format("%sup", prefix),
+                  *down = base_format("%sdown", prefix),
+                  *activation = base_format("%sactivation", prefix),
+                  *product = base_format("%sproduct", prefix);
+    features = part(b, features);
+    from = enter(b, from, enters);
+    int32_t at = dense(b, from, features, gated ? gate : up);
+    at = simple(b, gated ? LAYER_SILU : LAYER_GELU, at, activation);
+    if (gated)
+        at =
+            add(b, at, dense(b, from, features, up), (struct layer){.op = LAYER_MULTIPLY}, product);
+    return leave(b, dense(b, at, b->t->hidden, down), leaves);
+}
+
+/* Positions go to the ranks of their experts, or back; the busiest rank gets more than it sends. */
+static int32_t travel(struct builder *b, int32_t from, int32_t width, const char *name)
+{
+    struct layer layer = {.op = LAYER_OTHER,
+                          .exchanged = true,
+                          .axis = AXIS_EXPERT,
+                          .exchange = {COLLECTIVE_ALL_TO_ALL, COLLECTIVE_ALL_TO_ALL}};
+    layer.out = model_shape(b->model, from);
+    layer.out.width = width;
+    return b->t->expert > 1 ? add(b, from, -1, layer, name) : from;
 }
 
 /* A router chooses the experts of each position, which is copied to all of them. */
@@ -269,10 +299,16 @@ static int32_t mixture(struct builder *b, int32_t from)
     int32_t router = dense(b, from, t->experts, "router");
     router = simple(b, LAYER_SOFTMAX, router, "router.softmax");
     int32_t at = add(b, from, -1, (struct layer){.op = LAYER_PERMUTE, .out = copies}, "dispatch");
-    b->experts = (int32_t)t->experts;
-    at = feed_forward(b, at);
+    at = travel(b, at, (int32_t)ceil(t->imbalance * copies.width), "dispatch.travel");
+    b->experts = (int32_t)(t->experts / t->expert);
+    at = feed_forward(b, at, t->expert_ffn, "");
     b->experts = 0;
-    return add(b, at, router, (struct layer){.op = LAYER_OTHER, .out = shape}, "combine");
+    at = travel(b, at, copies.width, "combine.travel");
+    at = add(b, at, router, (struct layer){.op = LAYER_OTHER, .out = shape}, "combine");
+    if (!t->shared)
+        return at;
+    int32_t shared = feed_forward(b, from, t->shared * t->expert_ffn, "shared.");
+    return add(b, at, shared, (struct layer){.op = LAYER_ADD}, "shared.add");
 }
 
 static int32_t branch(struct builder *b, int32_t from, const char *name)
@@ -281,7 +317,9 @@ static int32_t branch(struct builder *b, int32_t from, const char *name)
     AUTOFREE char *normal = base_format("%s.norm", name),
                   *dropped = base_format("%s.dropout", name), *sum = base_format("%s.add", name);
     int32_t at = post ? from : norm(b, from, normal);
-    at = attends ? attention(b, at) : b->t->experts ? mixture(b, at) : feed_forward(b, at);
+    at = attends                                           ? attention(b, at)
+         : b->t->experts && b->layer >= b->t->dense_layers ? mixture(b, at)
+                                                           : feed_forward(b, at, b->t->ffn, "");
     at = drop(b, at, dropped);
     at = add(b, at, from, (struct layer){.op = LAYER_ADD}, sum);
     return post ? norm(b, at, normal) : at;
@@ -400,6 +438,7 @@ struct model *transformer_build(const struct transformer_preset *preset, int32_t
     int32_t at = drop(&b, t.patch ? embed_picture(&b) : embed_tokens(&b), "embedding.dropout");
     for (int32_t i = 0; i < t.layers; i++) {
         snprintf(b.block, sizeof(b.block), "layer%d", i);
+        b.layer = i;
         at = branch(&b, branch(&b, at, "attention"), "ffn");
     }
     b.block[0] = '\0';

@@ -115,19 +115,24 @@ static int split_network(struct job *job, struct transformer *keys, struct err *
     const struct scenario *s = &job->scenario;
     AUTORELEASE(err) struct err found = {0};
     job->part = job->model;
-    bool tensor = s->parallel.tensor > 1;
-    if (!tensor && s->parallel.context < 2)
+    bool tensor = s->parallel.tensor > 1, context = s->parallel.context > 1;
+    if (!tensor && !context && s->parallel.expert < 2)
         return 0;
     keys->tensor = s->parallel.tensor;
     keys->context = s->parallel.context;
+    keys->expert = s->parallel.expert;
+    keys->imbalance = s->parallel.imbalance;
     keys->apart = s->parallel.sequence;
     if (!network_is_transformer(s->model.network))
         err_add(&found, "%s of %s are not split, only those of built-in transformers",
-                tensor ? "layers" : "sequences", s->model.network);
+                tensor    ? "layers"
+                : context ? "sequences"
+                          : "experts",
+                s->model.network);
     else
         job->part = network_open(job->files, s->model.network, job->model->image,
                                  (int32_t)s->model.classes, keys, &found);
-    const char *key = tensor ? "parallel.tensor" : "parallel.context";
+    const char *key = tensor ? "parallel.tensor" : context ? "parallel.context" : "parallel.expert";
     return found.count ? scenario_blame(s, key, &found, err) : 0;
 }
 

@@ -5,7 +5,8 @@
 
 #include "core/collective/ops.h"
 
-const char *const collective_op_names[] = {"all-reduce", "reduce-scatter", "all-gather", "send"};
+const char *const collective_op_names[] = {"all-reduce", "reduce-scatter", "all-gather", "send",
+                                           "all-to-all"};
 static_assert(sizeof(collective_op_names) / sizeof(*collective_op_names) == COLLECTIVE_OP_COUNT,
               "one name per op");
 
@@ -90,14 +91,53 @@ static double send_share(const struct collective *c, int32_t round)
 static const struct collective_ops collective_send = {
     .rounds = send_rounds, .exchange = send_exchange, .share = send_share};
 
+/* The rank that is @round + 1 further on: first of its node, then of those behind. */
+static int32_t pair_rank(const struct collective *c, int32_t rank, int32_t round)
+{
+    int32_t group = c->group > 0 ? c->group : c->ranks;
+    int32_t node = (rank / group + round / group) % (c->ranks / group);
+    return node * group + (rank + round) % group;
+}
+
+static int32_t pair_rounds(const struct collective *c)
+{
+    return c->ranks - 1;
+}
+
+static struct message block_message(const struct collective *c, int32_t peer, int32_t block)
+{
+    return message_range(peer, block_offset(c->elements, c->ranks, block),
+                         block_offset(c->elements, c->ranks, block + 1), false);
+}
+
+static struct exchange pair_exchange(const struct collective *c, int32_t rank, int32_t round)
+{
+    int32_t group = c->group > 0 ? c->group : c->ranks, step = round + 1;
+    int32_t to = pair_rank(c, rank, step);
+    int32_t back = (c->ranks / group - step / group) % (c->ranks / group) * group;
+    int32_t from = pair_rank(c, rank, back + (group - step % group) % group);
+    return (struct exchange){.send = block_message(c, to, to),
+                             .receive = block_message(c, from, rank)};
+}
+
+static double pair_share(const struct collective *c, int32_t round)
+{
+    return 1.0 / c->ranks;
+}
+
+static const struct collective_ops collective_pairs = {
+    .rounds = pair_rounds, .exchange = pair_exchange, .share = pair_share};
+
 static const struct collective_ops *ops_of(const struct collective *c)
 {
-    return c->op == COLLECTIVE_SEND ? &collective_send : ops[c->algorithm];
+    return c->op == COLLECTIVE_SEND         ? &collective_send
+           : c->op == COLLECTIVE_ALL_TO_ALL ? &collective_pairs
+                                            : ops[c->algorithm];
 }
 
 bool algorithm_supports(enum algorithm algorithm, enum collective_op op)
 {
-    return op == COLLECTIVE_SEND ? algorithm == ALGORITHM_RING : ops[algorithm]->supports[op];
+    return op >= COLLECTIVE_SEND ? algorithm == ALGORITHM_RING : ops[algorithm]->supports[op];
 }
 
 int32_t collective_rounds(const struct collective *c)

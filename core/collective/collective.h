@@ -24,7 +24,10 @@ enum collective_op {
     COLLECTIVE_ALL_REDUCE,
     COLLECTIVE_REDUCE_SCATTER,
     COLLECTIVE_ALL_GATHER,
-    COLLECTIVE_SEND, /**< the vector of rank 0 to rank 1, of two */
+    COLLECTIVE_SEND,       /**< the vector of rank 0 to rank 1, of two */
+    COLLECTIVE_ALL_TO_ALL, /**< block r of each rank's vector to rank r, in pairs: `group` ranks
+                                first among each other, then with those of one other group after
+                                the other.  Messages name their block as the sender does */
     COLLECTIVE_OP_COUNT
 };
 
@@ -59,7 +62,7 @@ enum {
     DOUBLE_TREE_CHUNKS = 16,
 };
 
-/** "all-reduce", "reduce-scatter", "all-gather", "send". */
+/** "all-reduce", "reduce-scatter", "all-gather", "send", "all-to-all". */
 extern const char *const collective_op_names[];
 
 /** The words of scenario files, NULL-terminated, in the order of enum algorithm: "ring", "tree",
@@ -83,7 +86,8 @@ struct collective {
     enum collective_op op;
     enum algorithm algorithm;
     int32_t ranks;    /**< at least 1 */
-    int32_t group;    /**< HIERARCHICAL and several channels: ranks per node, divides ranks */
+    int32_t group;    /**< HIERARCHICAL, several channels, all-to-all: ranks per node, divides
+                           ranks; of the last 0: all */
     struct grid grid; /**< TORUS2D: columns * rows = ranks; else ignored */
     int32_t channels; /**< RING, all-reduce only: rings that run side by side, each with an equal
                          part of the vector, at most group; 0 like 1 */

@@ -164,15 +164,18 @@ static void find_cluster(struct question *q, struct extent *extent)
         *extent = (struct extent){.nodes = (int32_t)nodes, .devices_per_node = (int32_t)each};
 }
 
-/* Of a baseline with a pipeline, at least @nodes: all stages, and so many that its passes of the
- * last phase's batch are not more than can be walked quickly, if the @cluster has them. */
+/* Of a baseline with a pipeline, at least @nodes: all stages, sequences and experts, and so many
+ * that its passes of the last phase's batch are not more than can be walked quickly, if the
+ * @cluster has them. */
 static int64_t enough_nodes(const struct question *q, struct extent cluster, int64_t nodes,
                             int64_t each)
 {
     const struct scenario *s = q->scenario;
     const struct scenario_phase *last =
         (const struct scenario_phase *)s->training.phase.item + s->training.phase.count - 1;
-    int64_t parts = scenario_parts(s), least = (parts + each - 1) / each;
+    int64_t parts = scenario_parts(s), slices = s->parallel.context > 1 ? s->parallel.context : 1;
+    int64_t most = slices > s->parallel.expert ? slices : s->parallel.expert;
+    int64_t least = (parts / slices * most + each - 1) / each;
     nodes = nodes > least ? nodes : least;
     while (!q->wish->repeat && last->global_batch && 2 * nodes <= cluster.nodes) {
         int64_t batch = last->global_batch * parts / (nodes * each);
@@ -189,9 +192,9 @@ static void find_baseline(struct question *q, struct extent cluster, struct exte
     int64_t nodes = q->scenario->baseline.nodes;
     int64_t each = q->scenario->baseline.devices_per_node;
     each = each ? each : cluster.devices_per_node;
-    nodes = scenario_parts(q->scenario) > scenario_tensor(q->scenario)
-                ? enough_nodes(q, cluster, nodes, each)
-                : nodes;
+    bool apart = scenario_parts(q->scenario) > scenario_tensor(q->scenario);
+    nodes =
+        apart || q->scenario->parallel.expert > 1 ? enough_nodes(q, cluster, nodes, each) : nodes;
     if (nodes * each > SCENARIO_DEVICE_LIMIT) {
         blame(q, EXIT_DATA, "baseline.nodes",
               "%lld nodes with %lld devices each are more than %d devices", (long long)nodes,
@@ -246,6 +249,7 @@ static struct grid shared_grid(const struct question *q, struct grid grid)
 {
     grid.tensor = (int32_t)q->scenario->parallel.tensor;
     grid.context = (int32_t)q->scenario->parallel.context;
+    grid.expert = (int32_t)q->scenario->parallel.expert;
     grid.pipeline = (int32_t)q->scenario->parallel.pipeline;
     return grid;
 }
@@ -828,19 +832,22 @@ static void check_whole(struct question *q, const char *key, int64_t devices, in
               (long long)devices, what, (long long)each);
 }
 
-/* Those of a stage, and those that share a sequence. */
+/* Those of a stage, and those that share a sequence or experts. */
 static void check_stages(struct question *q, const struct resolved *resolved)
 {
     const struct extent extent[] = {resolved->cluster, resolved->baseline};
-    int64_t parts = scenario_parts(q->scenario), stages = q->scenario->parallel.pipeline;
-    int64_t slices = q->scenario->parallel.context;
-    const char *const key[] = {stages > 1 ? "parallel.pipeline" : "parallel.context",
+    const struct scenario *s = q->scenario;
+    int64_t parts = scenario_parts(s), stages = s->parallel.pipeline, slices = s->parallel.context;
+    const char *const key[] = {stages > 1   ? "parallel.pipeline"
+                               : slices > 1 ? "parallel.context"
+                                            : "parallel.expert",
                                "baseline.nodes"};
     AUTORELEASE(pipeline) struct pipeline pipeline = {0};
     struct err found = {0};
-    if (q->wish->real && slices > 1)
-        blame(q, EXIT_UNAVAILABLE, "parallel.context",
-              "parallel.context is for predictions: devices train on whole sequences");
+    if (q->wish->real && (slices > 1 || s->parallel.expert > 1))
+        blame(q, EXIT_UNAVAILABLE, slices > 1 ? "parallel.context" : "parallel.expert",
+              "parallel.context and expert are for predictions: devices train on whole sequences, "
+              "with all experts");
     if (pipeline_build(&pipeline, q->model, q->scenario, &found))
         blame_found(q, key[0], &found);
     for (size_t i = 0; i < ARRAY_SIZE(extent) && !q->faults; i++) {
@@ -852,9 +859,18 @@ static void check_stages(struct question *q, const struct resolved *resolved)
                   (long long)devices, (long long)parts);
         if (!q->faults && stages > 1 && !q->wish->real)
             check_whole(q, key[i], devices / stages, each, "of a stage");
+        int64_t alike = devices / parts * (slices > 1 ? slices : 1), expert = s->parallel.expert;
+        if (!q->faults && expert > 1 && alike % expert)
+            blame(q, EXIT_DATA, i ? key[i] : "parallel.expert",
+                  "%lld devices hold the same layers, and %lld that share their experts do not "
+                  "divide them",
+                  (long long)alike, (long long)expert);
+        if (!q->faults && expert > 1)
+            check_whole(q, i ? key[i] : "parallel.expert", expert * scenario_tensor(s), each,
+                        "that share experts");
         if (!q->faults && slices > 1)
-            check_whole(q, i ? key[i] : "parallel.context", slices * scenario_tensor(q->scenario),
-                        each, "that share a sequence");
+            check_whole(q, i ? key[i] : "parallel.context", slices * scenario_tensor(s), each,
+                        "that share a sequence");
     }
 }
 
@@ -870,9 +886,10 @@ static void check_parallel(struct question *q, const struct resolved *resolved)
               "devices train with whole weights and gradients; 2 and 3 are for predictions: use "
               "--set parallel.sharding=1");
     check_recompute(q);
-    if (parts == 1)
+    bool experts = q->scenario->parallel.expert > 1;
+    if (parts == 1 && !experts)
         return;
-    if (parts > tensor)
+    if (parts > tensor || experts)
         check_stages(q, resolved);
     if (q->wish->real && tensor > 1)
         blame(q, EXIT_UNAVAILABLE, key[0],

@@ -23,6 +23,8 @@ static void print_extent(struct text *out, const char *name, struct extent exten
         text_add(out, ", %d of which share each layer", extent.grid.tensor);
     if (extent.grid.context > 1)
         text_add(out, ", %d of which share each sequence", extent.grid.context);
+    if (extent.grid.expert > 1)
+        text_add(out, ", %d of which share experts", extent.grid.expert);
     if (extent.grid.pipeline > 1)
         text_add(out, ", in %d stages", extent.grid.pipeline);
     text_add(out, "\n");

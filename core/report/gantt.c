@@ -52,7 +52,7 @@ static void draw(struct line *line, const struct span *span, char letter)
 /* Capitals for the columns in which more than half of it is exposed. */
 static void draw_exchange(struct line *line, const struct span *span)
 {
-    static const char letters[COLLECTIVE_OP_COUNT] = {'a', 'r', 'g', 's'};
+    static const char letters[COLLECTIVE_OP_COUNT] = {'a', 'r', 'g', 's', 't'};
     char letter = letters[line->list->schedule->step[span->step].collective.op];
     int32_t first, last;
     find_columns(line, span, &first, &last);

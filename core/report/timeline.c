@@ -73,7 +73,8 @@ enum {
 
 static const char *nccl_name(enum collective_op op)
 {
-    static const char *const name[] = {"all_reduce", "reduce_scatter", "all_gather", "send"};
+    static const char *const name[] = {"all_reduce", "reduce_scatter", "all_gather", "send",
+                                       "all_to_all"};
     static_assert(ARRAY_SIZE(name) == COLLECTIVE_OP_COUNT, "a name per operation");
     return name[op];
 }

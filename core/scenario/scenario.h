@@ -111,12 +111,17 @@ enum transformer_head { HEAD_AUTO, HEAD_NEXT_TOKEN, HEAD_MASKED_TOKEN, HEAD_SPAN
 struct transformer {
     int64_t sequence; /**< positions of a sample */
     int64_t layers, hidden, heads, kv_heads, ffn;
-    int64_t experts, active; /**< feed-forward networks of a layer, and those a position uses */
+    int64_t experts, active;    /**< feed-forward networks of a layer, and those a position uses */
+    int64_t expert_ffn, shared; /**< features inside of each; those that all positions use beside */
+    int64_t dense_layers;       /**< that come first and have no experts */
+    int64_t head_size;          /**< features of a head */
     int64_t vocab;
     int64_t positions, segments; /**< rows of the learned tables */
     int64_t patch;               /**< of a picture [pixels]; 0: it reads tokens */
     int64_t tensor;   /**< ranks that share each layer, of one of which the network is; 0: 1 */
     int64_t context;  /**< ranks that share each sequence, of one of which it is; 0: 1 */
+    int64_t expert;   /**< ranks that share the experts of a layer, of one of which it is; 0: 1 */
+    double imbalance; /**< positions of the busiest of them over the mean; 0: 1 */
     bool apart;       /**< between shared layers each has a part of the positions */
     double predicted; /**< share of the positions whose token is predicted */
     int32_t gated, tied, bias, dropout; /**< enum transformer_choice */
@@ -214,6 +219,8 @@ struct scenario {
         int32_t schedule;   /**< enum pipeline_order */
         int64_t context;    /**< ranks that share each sequence; 0: none do */
         int32_t context_by; /**< enum context_by */
+        int64_t expert;     /**< ranks that share the experts of a layer; 0: none do */
+        double imbalance;   /**< positions of the busiest of them over the mean */
     } parallel;
     struct {
         int32_t algorithm;        /**< enum algorithm */

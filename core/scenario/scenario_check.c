@@ -444,6 +444,15 @@ static int check_parallel(const struct scenario *scenario, const struct node *ro
                  check_pair(true, stages, "parallel.schedule", "parallel.pipeline", root, err) |
                  check_pair(true, scenario->parallel.context > 1, "parallel.context_by",
                             "parallel.context", root, err);
+    result |= check_pair(true, scenario->parallel.expert > 1, "parallel.imbalance",
+                         "parallel.expert", root, err);
+    enum algorithm algorithm = (enum algorithm)scenario->allreduce.algorithm;
+    if (scenario->parallel.expert > 1 &&
+        (algorithm == ALGORITHM_TORUS2D || algorithm == ALGORITHM_HIERARCHICAL ||
+         scenario->allreduce.channels || scenario_sharding(scenario) == 3))
+        result = origin_error(given(root, "parallel.expert"), err,
+                              "gradients of experts are summed over fewer devices; by rings, trees "
+                              "or nccl, without channels, and with parallel.sharding up to 2");
     if (stages && scenario->parallel.chunks > 1 && scenario->parallel.schedule == PIPELINE_GPIPE)
         result =
             origin_error(given(root, "parallel.chunks"), err,

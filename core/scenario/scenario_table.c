@@ -127,6 +127,16 @@ static const struct field scenario_rows[] = {
             "feed-forward networks side by side, between which a router chooses"),
     INTEGER("model.active", model.transformer.active, "", 1, 65536,
             "experts that compute a position; 2 when not given"),
+    INTEGER("model.expert_ffn", model.transformer.expert_ffn, "", 1, 1 << 22,
+            "features inside an expert; model.ffn when not given"),
+    INTEGER("model.shared_experts", model.transformer.shared, "", 0, 65536,
+            "experts that compute all positions, beside those that the router chooses; none when "
+            "not given"),
+    INTEGER("model.dense_layers", model.transformer.dense_layers, "", 0, 4096,
+            "first layers, which have one feed-forward network in place of experts; none when not "
+            "given"),
+    INTEGER("model.head_size", model.transformer.head_size, "", 1, 1 << 16,
+            "features of a head of attention; model.hidden / model.heads when not given"),
     INTEGER("model.vocab", model.transformer.vocab, "", 1, 1 << 24,
             "tokens that the network knows"),
     WORD("model.tied", model.transformer.tied, "auto", choice_names,
@@ -330,6 +340,11 @@ static const struct field scenario_rows[] = {
     WORD("parallel.context_by", parallel.context_by, "ring", context_names,
          "how they get the keys and values of the whole sequence: ring passes them on beside "
          "attention, all-gather does before it"),
+    INTEGER("parallel.expert", parallel.expert, "", 1, 1024,
+            "devices that share the experts of a layer, of those that hold the same other weights; "
+            "positions go to their experts and back, all to all; predictions only"),
+    REAL("parallel.imbalance", parallel.imbalance, UNIT_NONE, "1", 1, 1024,
+         "positions that the busiest of these devices computes, over the mean; all wait for it"),
     WORD("allreduce.algorithm", allreduce.algorithm, "ring", algorithm_names,
          "how gradients are summed over all devices"),
     WORD("allreduce.column_algorithm", allreduce.column_algorithm, "ring", column_algorithm_names,

@@ -5,20 +5,24 @@
 
 #include "core/base/base.h"
 
-static struct bucket *open_bucket(struct bucket_list *list)
+static struct bucket *open_bucket(struct bucket_list *list, bool experts)
 {
     list->bucket = base_room(list->bucket, list->count, sizeof(*list->bucket));
-    list->bucket[list->count] = (struct bucket){0};
+    list->bucket[list->count] = (struct bucket){.experts = experts};
     return &list->bucket[list->count++];
 }
 
-/* Append @bytes of @layer to the last bucket, opening new ones as they fill. */
-static void pack(struct bucket_list *list, int32_t layer, int64_t bytes, int64_t limit)
+/* Append @bytes of @layer to the last bucket of its kind, opening new ones as they fill. */
+static void pack(struct bucket_list *list, int32_t layer, bool experts, int64_t bytes,
+                 int64_t limit)
 {
-    struct bucket *last = list->count > 0 ? &list->bucket[list->count - 1] : NULL;
+    int32_t at = list->count - 1;
+    while (at >= 0 && list->bucket[at].experts != experts)
+        at--;
+    struct bucket *last = at >= 0 ? &list->bucket[at] : NULL;
     while (bytes > 0) {
         if (!last || last->bytes == limit)
-            last = open_bucket(list);
+            last = open_bucket(list, experts);
         int64_t room = limit - last->bytes;
         int64_t part = bytes < room ? bytes : room;
         last->bytes += part;
@@ -31,13 +35,23 @@ bool bucket_check(const struct bucket_list *list, const struct model *model, enu
                   int64_t limit)
 {
     int64_t bytes = 0;
+    bool open[2] = {false};
     for (int32_t i = 0; i < list->count; i++) {
         bytes += list->bucket[i].bytes;
-        if ((limit > 0 && i < list->count - 1 && list->bucket[i].bytes != limit) ||
+        if (open[list->bucket[i].experts] ||
             (i > 0 && list->bucket[i].layer > list->bucket[i - 1].layer))
             return false;
+        open[list->bucket[i].experts] = limit > 0 && list->bucket[i].bytes != limit;
     }
     return bytes == model_parameters(model) * dtype_size(dtype);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct bucket *x = a, *y = b;
+    if (x->layer != y->layer || x->experts != y->experts)
+        return x->layer != y->layer ? y->layer - x->layer : x->experts - y->experts;
+    return (y->bytes > x->bytes) - (y->bytes < x->bytes);
 }
 
 struct bucket_list bucket_build(const struct model *model, enum dtype dtype, int64_t limit)
@@ -45,8 +59,10 @@ struct bucket_list bucket_build(const struct model *model, enum dtype dtype, int
     assert(limit >= 0);
     struct bucket_list list = {0};
     for (int32_t layer = model->layer_count - 1; layer >= 0; layer--)
-        pack(&list, layer, model->layer[layer].parameters * dtype_size(dtype),
-             limit > 0 ? limit : INT64_MAX);
+        pack(&list, layer, model->layer[layer].axis == AXIS_COPIES,
+             model->layer[layer].parameters * dtype_size(dtype), limit > 0 ? limit : INT64_MAX);
+    if (list.count > 1)
+        qsort(list.bucket, (size_t)list.count, sizeof(*list.bucket), compare);
     assert(bucket_check(&list, model, dtype, limit));
     return list;
 }

@@ -92,8 +92,9 @@ static void add_exchange(struct schedule *schedule, const struct iteration *it, 
 {
     const struct layer *layer = &it->model->layer[index];
     bool context = layer->axis == AXIS_CONTEXT;
-    enum algorithm algorithm =
-        context && ring_parts(it) > 1 ? ALGORITHM_RING : it->scenario->allreduce.algorithm;
+    bool experts = layer->axis == AXIS_EXPERT, ring = context && ring_parts(it) > 1;
+    enum algorithm algorithm = ring || experts ? ALGORITHM_RING : it->scenario->allreduce.algorithm;
+    int32_t node = it->devices_per_node * grid_axis_size(it->grid, AXIS_TENSOR);
     int64_t in = shape_elements(layer->in), out = shape_elements(layer->out);
     int64_t bytes = it->batch * (in > out ? in : out) * dtype_size(it->scenario->model.compute);
     int32_t after = last_value(schedule, it);
@@ -103,6 +104,9 @@ static void add_exchange(struct schedule *schedule, const struct iteration *it, 
                                                layer->axis, algorithm, bytes, after);
             schedule->step[id].collective.layer = index;
             schedule->step[id].collective.back = back;
+            if (experts)
+                schedule->step[id].collective.group =
+                    grid_axis_nodes(it->grid, AXIS_EXPERT, node).each;
         }
 }
 
@@ -206,7 +210,8 @@ struct group {
 struct exchange_list {
     struct model *made;      /* the network of the stage where it is not the whole; owned */
     const struct model *own; /* the network of the stage, for sums */
-    int32_t gathers;         /* first of the steps that gather all, if sharded and not by group */
+    int32_t *gathered; /* (buckets) the steps that gather all, if sharded and not by group; -1:
+                          only this rank has it */
     struct bucket_list bucket;
     struct dep *done; /* (next) the last step of each one's sum */
     int32_t next;     /* the first bucket without a sum */
@@ -226,6 +231,7 @@ static struct exchange_list find_exchanges(const struct iteration *it,
         list.bucket = bucket_build(list.own, it->scenario->model.gradients, it->bucket);
     int32_t count = list.bucket.count;
     list.done = base_alloc(count + 2 * it->model->layer_count, sizeof(*list.done));
+    list.gathered = base_alloc(count, sizeof(*list.gathered));
     list.stage = list.sharded ? scenario_sharding(it->scenario) : 0;
     list.group = base_alloc(count, sizeof(*list.group));
     for (int32_t i = count - 1; list.stage == 3 && i >= 0; i--) {
@@ -240,6 +246,7 @@ static void exchange_list_release(struct exchange_list *list)
 {
     bucket_list_release(&list->bucket);
     free(list->done);
+    free(list->gathered);
     free(list->group);
     model_free(list->made);
 }
@@ -249,8 +256,12 @@ static int32_t add_gather(struct schedule *schedule, const struct iteration *it,
 {
     int32_t gradient = dtype_size(it->scenario->model.gradients);
     int32_t parameter = dtype_size(it->scenario->model.compute);
-    return schedule_add_all_gather(schedule, it->scenario->allreduce.algorithm, bucket,
-                                   list->bucket.bucket[bucket].bytes * parameter / gradient, after);
+    schedule->experts = list->bucket.bucket[bucket].experts;
+    int32_t id =
+        schedule_add_all_gather(schedule, it->scenario->allreduce.algorithm, bucket,
+                                list->bucket.bucket[bucket].bytes * parameter / gradient, after);
+    schedule->experts = false;
+    return id;
 }
 
 /* Gather the weights of a group, if there is one of that number, once all that was computed up to
@@ -275,10 +286,10 @@ static int32_t gathered(const struct iteration *it, const struct exchange_list *
 {
     int32_t bucket = 0, count = list->bucket.count;
     if (it->scenario->allreduce.overlap == OVERLAP_NONE)
-        return index == it->task.begin && count ? list->gathers + count - 1 : -1;
+        return index == it->task.begin && count ? list->gathered[0] : -1;
     while (bucket < count && list->bucket.bucket[bucket].layer != index)
         bucket++;
-    return bucket < count ? list->gathers + count - 1 - bucket : -1;
+    return bucket < count ? list->gathered[bucket] : -1;
 }
 
 /* Once step @ready is done (-1: at once); with @list, each layer once its parameters are there.
@@ -394,8 +405,8 @@ static int32_t add_update(struct schedule *schedule, const struct iteration *it,
                           const struct model *own, const char *name, int32_t kernels, int64_t bytes,
                           const struct dep *dep, int32_t count)
 {
-    int32_t shards = iteration_shards(it->scenario, it->grid);
-    int64_t parameters = (model_parameters(own) + shards - 1) / shards;
+    int64_t parameters =
+        optimizer_shard(own, it->scenario, iteration_shards(it->scenario, it->grid));
     struct step step = {.kind = STEP_COMPUTE,
                         .lane = LANE_COMPUTE,
                         .compute = {.op = COMPUTE_OPTIMIZER,
@@ -474,9 +485,11 @@ static int32_t add_optimizer(struct schedule *schedule, const struct iteration *
 static void add_gathers(struct schedule *schedule, const struct iteration *it,
                         struct exchange_list *list)
 {
-    list->gathers = schedule->step_count;
-    for (int32_t i = list->bucket.count - 1; i >= 0; i--)
-        add_gather(schedule, it, list, i, (struct dep){0, 1});
+    for (int32_t i = list->bucket.count - 1; i >= 0; i--) {
+        int32_t before = schedule->step_count;
+        int32_t id = add_gather(schedule, it, list, i, (struct dep){0, 1});
+        list->gathered[i] = schedule->step_count > before ? id : -1;
+    }
 }
 
 /* The first gathers wait for the @optimizer of the iteration before. */
@@ -501,6 +514,7 @@ static void add_exchanges(struct schedule *schedule, const struct iteration *it,
         if (bucket.layer < layer)
             break;
         enum algorithm algorithm = it->scenario->allreduce.algorithm;
+        schedule->experts = bucket.experts;
         int32_t before = (list->next > 0 ? list->next : list->bucket.count) - 1; /* a pass ago */
         int32_t id = list->sharded
                          ? schedule_add_reduce_scatter(schedule, algorithm, list->next,
@@ -509,6 +523,7 @@ static void add_exchanges(struct schedule *schedule, const struct iteration *it,
                                                    list->next, bucket.bytes, last);
         list->done[list->next] = (struct dep){id, 0};
     }
+    schedule->experts = false;
 }
 
 /* Statistics of a group are summed by recursive doubling.  A node with fewer devices than a group,

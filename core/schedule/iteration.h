@@ -58,6 +58,11 @@
  * Source: Liu et al. 2023, "Ring attention with blockwise transformers"; Grattafiori et al. 2024,
  * "The Llama 3 herd of models", section 3.3.2.
  *
+ * Where ranks share experts (parallel.expert), positions go to them and back, all to all in pairs;
+ * nothing runs beside that.  Every rank is as busy as the busiest (parallel.imbalance), which waits
+ * for nobody.  Gradients of experts are in buckets of their own, over the ranks that have the same.
+ * Source: Lepikhin et al. 2020, "GShard"; Megatron-LM's order of ranks.
+ *
  * With parallel.recompute the layers of a block, or its attention, run forward again before their
  * backward, with what ranks exchange in them; weights are assumed to be gathered by blocks.  What
  * software computes again by itself (flash attention) is part of its backward.

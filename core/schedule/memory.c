@@ -204,7 +204,7 @@ static struct memory_plan plan_of(const struct memory_case *of, double kept)
     const struct model *model = of->model;
     const struct scenario *scenario = of->scenario;
     int64_t parameters = model_parameters(model);
-    int64_t shard = (parameters + of->shards - 1) / of->shards;
+    int64_t shard = optimizer_shard(model, scenario, of->shards);
     int64_t master = dtype_size((enum dtype)scenario->model.master);
     int64_t compute = dtype_size((enum dtype)scenario->model.compute);
     bool copies = scenario->model.compute != scenario->model.master;

@@ -37,9 +37,20 @@ static int64_t factors(const struct model *model)
     return sum;
 }
 
+int64_t optimizer_shard(const struct model *model, const struct scenario *scenario, int32_t shards)
+{
+    int32_t expert = scenario->parallel.expert > 1 ? (int32_t)scenario->parallel.expert : 1;
+    int32_t copies = shards > expert ? shards / expert : 1;
+    int64_t experts = 0;
+    for (int32_t i = 0; i < model->layer_count; i++)
+        experts += model->layer[i].axis == AXIS_COPIES ? model->layer[i].parameters : 0;
+    return (model_parameters(model) - experts + shards - 1) / shards +
+           (experts + copies - 1) / copies;
+}
+
 int64_t optimizer_state(const struct model *model, const struct scenario *scenario, int32_t shards)
 {
-    int64_t parameters = model_parameters(model), shard = (parameters + shards - 1) / shards;
+    int64_t shard = optimizer_shard(model, scenario, shards);
     int32_t state = optimizer_cost(scenario).state;
     return state ? state * shard : factors(model);
 }

@@ -127,6 +127,12 @@ enum axis schedule_shard_axis(enum algorithm algorithm)
     return algorithm == ALGORITHM_TORUS2D ? AXIS_ROW : AXIS_WORLD;
 }
 
+/* Of what is added next; @axis where it is of no experts. */
+static enum axis own_axis(const struct schedule *schedule, enum axis axis)
+{
+    return schedule->experts ? AXIS_COPIES : axis;
+}
+
 /* What scatters and gathers where @algorithm sums. */
 static enum algorithm scattering(enum algorithm algorithm)
 {
@@ -170,11 +176,12 @@ int32_t schedule_add_reduce_scatter(struct schedule *schedule, enum algorithm al
                                     int32_t bucket, int64_t bytes, int32_t after, int32_t before)
 {
     int64_t columns = schedule->grid.columns;
-    struct step scatter = {.collective = {.op = COLLECTIVE_REDUCE_SCATTER,
-                                          .axis = schedule_shard_axis(algorithm),
-                                          .algorithm = scattering(algorithm),
-                                          .bucket = bucket,
-                                          .bytes = bytes}};
+    struct step scatter = {
+        .collective = {.op = COLLECTIVE_REDUCE_SCATTER,
+                       .axis = own_axis(schedule, schedule_shard_axis(algorithm)),
+                       .algorithm = scattering(algorithm),
+                       .bucket = bucket,
+                       .bytes = bytes}};
     struct step reduce = {.collective = {.op = COLLECTIVE_ALL_REDUCE,
                                          .axis = AXIS_COLUMN,
                                          .algorithm = schedule->column_algorithm,
@@ -192,7 +199,7 @@ int32_t schedule_add_all_gather(struct schedule *schedule, enum algorithm algori
 {
     struct step gather = {.collective = {.op = COLLECTIVE_ALL_GATHER,
                                          .content = CONTENT_PARAMETERS,
-                                         .axis = schedule_shard_axis(algorithm),
+                                         .axis = own_axis(schedule, schedule_shard_axis(algorithm)),
                                          .algorithm = scattering(algorithm),
                                          .bucket = bucket,
                                          .bytes = bytes}};
@@ -257,7 +264,7 @@ int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algori
                                 int32_t bucket, int64_t bytes, int32_t after)
 {
     struct step step = {.collective = {.op = COLLECTIVE_ALL_REDUCE,
-                                       .axis = AXIS_WORLD,
+                                       .axis = own_axis(schedule, AXIS_WORLD),
                                        .algorithm = algorithm,
                                        .group = algorithm == ALGORITHM_HIERARCHICAL ? group : 0,
                                        .bucket = bucket,
@@ -542,7 +549,7 @@ const char *schedule_lane(const struct schedule *schedule, enum lane lane)
     for (int32_t id = 0; id < schedule->step_count; id++)
         if (schedule->step[id].kind == STEP_COLLECTIVE) {
             enum axis axis = schedule->step[id].collective.axis;
-            world |= axis == AXIS_WORLD;
+            world |= axis == AXIS_WORLD || axis == AXIS_COPIES;
             grid |= axis == AXIS_ROW || axis == AXIS_COLUMN;
         }
     if ((int32_t)lane >= schedule_lanes(schedule))

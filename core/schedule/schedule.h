@@ -169,6 +169,7 @@ struct schedule {
     int64_t chunk;    /**< bytes of TREE's chunks; 0: the whole vector */
     int32_t step_count, dep_count;
     int32_t stage; /**< of the steps that are added next */
+    bool experts;  /**< what is added next is of experts: AXIS_COPIES in place of AXIS_WORLD */
     bool sealed;
 };
 

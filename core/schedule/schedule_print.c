@@ -62,6 +62,8 @@ void schedule_print(struct text *out, const struct schedule *schedule)
         text_add(out, " x %" PRId32 " parts of layers", schedule->grid.tensor);
     if (schedule->grid.context > 1)
         text_add(out, " x %" PRId32 " parts of sequences", schedule->grid.context);
+    if (schedule->grid.expert > 1)
+        text_add(out, " (experts in %" PRId32 " parts)", schedule->grid.expert);
     if (schedule->grid.pipeline > 1)
         text_add(out, " x %" PRId32 " stages", schedule->grid.pipeline);
     text_add(out, "\n");

@@ -228,7 +228,6 @@ class Networks(support.Case):
                                ("parallel.sequence=true", "parallel.tensor=3", "model.sequence, 1024"),
                                ("parallel.tensor=8", "model.heads, 12, cannot be split"),
                                ("model.network=toy", "layers of toy are not split"),
-                               ("model.network=mixtral-8x7b", "experts are not split yet"),
                                ("parallel.tensor=null", "parallel.sequence=true", "no effect without"),
                                ("model.network=toy", "parallel.tensor=null", "parallel.recompute=full", "toy has no blocks"),
                                ("cluster.platform=t1-torus", "do not fill a node of 1")):

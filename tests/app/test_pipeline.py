@@ -46,9 +46,10 @@ class Pipeline(support.Case):
         dice = random.Random(20)
         for _ in range(6):
             stages, chunks = dice.choice([(2, 1), (4, 1), (8, 1), (2, 3), (4, 3), (2, 2)])
-            context = dice.choice([1, 2, 2])
+            context, expert = dice.choice([1, 2, 2]), dice.choice([1, 2, 4])
             mesh = {"parallel.pipeline": stages, "parallel.chunks": chunks, "parallel.tensor": dice.choice([1, 2]), "cluster.nodes": 4,
-                    "parallel.context": context, "parallel.context_by": dice.choice(["ring", "all-gather"]) if context > 1 else "null",
+                    "model.experts": 4 if expert > 1 else "null", "parallel.expert": expert,
+                    "parallel.imbalance": dice.choice([1, 1.5]) if expert > 1 else "null", "parallel.context": context, "parallel.context_by": dice.choice(["ring", "all-gather"]) if context > 1 else "null",
                     "training.phases.0.batch_per_device": stages * dice.choice([1, 2, 3]),
                     "parallel.sharding": dice.choice(["null", 1]), "model.layers": dice.choice([12, 13])}
             if chunks == 1:
@@ -121,6 +122,17 @@ class Pipeline(support.Case):
                                 ("parallel.chunks=3", "parallel.schedule=gpipe", "gpipe has one chunk"),
                                 ("parallel.pipeline=null", "parallel.chunks=2", "no effect without"),
                                 ("parallel.sharding=3", "1 shards the optimizer alone"),
+                                ("parallel.context=3", "model.sequence=120", "16 devices are no multiple of the 12"),
+                                ("parallel.context=4", "model.sequence=132", "model.sequence, 132, cannot be split in 8 equal parts"),
+                                ("parallel.pipeline=null", "parallel.context=2", "cluster.nodes=3", "cluster.devices_per_node=3",
+                                 "baseline.devices_per_node=3", "9 devices are no multiple of the 2"),
+                                ("parallel.context_by=ring", "no effect without"),
+                                ("parallel.expert=2", "gpt2 has no experts"),
+                                ("parallel.expert=3", "model.experts=4", "model.experts, 4, cannot be split in 3 equal parts"),
+                                ("parallel.expert=8", "model.experts=8", "4 devices hold the same layers, and 8"),
+                                ("parallel.expert=2", "model.experts=8", "parallel.pipeline=null", "parallel.sharding=3",
+                                 "with parallel.sharding up to 2"),
+                                ("model.network=deepseek-v3", "model.sequence=null", "model.layers=null", "latent attention"),
                                 ("cluster.platform=t1-torus", "cluster.nodes=16", "are not in nodes"),
                                 ("cluster.nodes=3", "are neither whole nodes of 8")):
             self.assertIn(message, self.refused(65, "predict", self.job, *("--set=" + word for word in words)))

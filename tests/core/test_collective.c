@@ -66,6 +66,32 @@ static void for_each(check *see)
         for_each_of((enum algorithm)algorithm, see);
 }
 
+/* Each rank has a block for each other one, and nobody leaves its node before all of it is done. */
+TEST(all_to_all_takes_each_block_to_its_rank_once)
+{
+    for (int32_t group = 1; group <= 5; group++)
+        for (int32_t nodes = 1; nodes <= 4; nodes++) {
+            struct collective c = {.op = COLLECTIVE_ALL_TO_ALL,
+                                   .ranks = group * nodes,
+                                   .group = group,
+                                   .elements = 10 * group * nodes};
+            bool met[20][20] = {{false}};
+            for (int32_t round = 0; round < collective_rounds(&c); round++)
+                for (int32_t rank = 0; rank < c.ranks; rank++) {
+                    struct exchange exchange = collective_exchange(&c, rank, round);
+                    int32_t peer = exchange.send.peer, from = exchange.receive.peer;
+                    assert_false(met[rank][peer]);
+                    met[rank][peer] = true;
+                    assert_int_equal(exchange.send.offset, 10 * peer);
+                    assert_int_equal(exchange.send.count, 10);
+                    assert_int_equal(collective_exchange(&c, from, round).send.peer, rank);
+                    assert_int_equal(peer / group == rank / group, round < group - 1);
+                }
+            assert_int_equal(collective_rounds(&c), c.ranks - 1);
+            assert_true(collective_check(&c));
+        }
+}
+
 /* --- running the rounds in memory --------------------------------------------------------------
  */
 

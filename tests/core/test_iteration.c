@@ -513,6 +513,43 @@ TEST(ranks_that_share_sequences_exchange_keys_and_values)
     assert_int_equal(flops[0], flops[1]);
 }
 
+/* One layer of 8 experts, 2 for each of 1024 positions of 4096 features in 16 bits, on 4 ranks of
+ * which the busiest has a quarter more: to the experts and back, forward and backward.  Their
+ * gradients are summed over the 2 ranks that have the same, all others over 8. */
+TEST(ranks_that_share_experts_send_positions_to_them)
+{
+    struct err err = {0};
+    const struct transformer keys = {.layers = 1, .sequence = 1024, .expert = 4, .imbalance = 1.25};
+    OWN(model) *part = network_open(NULL, "mixtral-8x7b", 224, 1000, &keys, &err);
+    assert_ok(part, err);
+    for (int32_t sharding = 0; sharding < 3; sharding++) {
+        struct scenario scenario = example_scenario();
+        scenario.training.optimizer = OPTIMIZER_ADAMW;
+        scenario.allreduce.algorithm = ALGORITHM_RING;
+        scenario.parallel.sharding = sharding;
+        scenario.parallel.expert = 4;
+        struct iteration it = example_iteration(part, &scenario);
+        it.grid = (struct grid){.columns = 8, .rows = 1, .expert = 4};
+        it.batch = it.micro_batch = 1;
+        OWN(schedule) *schedule = iteration_build(&it);
+        int64_t bytes = 0, summed[AXIS_COUNT] = {0};
+        assert_int_equal(sum_exchanged(schedule, COLLECTIVE_ALL_TO_ALL, &bytes), 4);
+        assert_int_equal(bytes, 4 * 1024 * 2 * 4096 * 2 * 5 / 4);
+        for (int32_t id = 0; id < schedule->step_count; id++) {
+            const struct step *step = &schedule->step[id];
+            if (step->kind == STEP_COLLECTIVE && step->collective.content == CONTENT_GRADIENTS)
+                summed[step->collective.axis] += step->collective.bytes;
+        }
+        const int64_t experts = 2LL * 3 * 4096 * 14336;
+        assert_int_equal(summed[AXIS_COPIES], 2 * experts);
+        assert_int_equal(summed[AXIS_WORLD], 2 * (model_parameters(part) - experts));
+        int64_t others = model_parameters(part) - experts;
+        const struct step *update = &schedule->step[schedule_find(schedule, ROLE_OPTIMIZER)];
+        assert_int_equal(update->compute.amount,
+                         sharding ? experts / 2 + others / 8 : experts + others);
+    }
+}
+
 /* Attention of n parts of c s, and n - 1 rounds of r s: max(n c, (n - 1) r + c), backward of 2 c
  * and 2 r. */
 TEST(attention_runs_beside_a_ring)

@@ -109,16 +109,48 @@ TEST(counts_the_heads_of_bert)
                      77 * d * (d + words) + d * (d + 2) - 512 * d * 2);
 }
 
-/* Jiang et al. 2024: 47 billion parameters, of which a token uses 13 billion. */
+/* Parameters, and those that a token uses, as published: Jiang et al. 2024, Mistral AI 2024, Yang
+ * et al. 2025.  Of 8 ranks each has an eighth of the experts. */
 TEST(counts_all_experts_and_computes_with_some)
 {
+    static const struct {
+        const char *name;
+        double all, used; /* billions */
+        int64_t experts;  /* parameters of all, by hand */
+    } cases[] = {{"mixtral-8x7b", 46.7, 12.9, 32LL * 8 * 3 * 4096 * 14336},
+                 {"mixtral-8x22b", 141, 39, 56LL * 8 * 3 * 6144 * 16384},
+                 {"qwen3-30b-a3b", 30.5, 3.3, 48LL * 128 * 3 * 2048 * 768},
+                 {"qwen3-235b-a22b", 235, 22, 94LL * 128 * 3 * 4096 * 1536}};
+    const struct transformer few = {.sequence = 64}, eighth = {.sequence = 64, .expert = 8};
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct err err = {0};
+        OWN(model) *model = network_open(NULL, cases[i].name, 224, 1000, &few, &err);
+        OWN(model) *part = network_open(NULL, cases[i].name, 224, 1000, &eighth, &err);
+        assert_ok(part, err);
+        double used = (double)model_flops(model, PASS_FORWARD) / 2 / 64;
+        assert_near((double)model_parameters(model) / 1e9 / cases[i].all, 1, 0.005);
+        assert_near(used / 1e9 / cases[i].used, 1, 0.1); /* without the embedding */
+        assert_int_equal(model_parameters(model) - model_parameters(part),
+                         cases[i].experts / 8 * 7);
+        assert_int_equal(model_flops(model, PASS_FORWARD), model_flops(part, PASS_FORWARD));
+    }
+}
+
+TEST(some_layers_and_experts_are_for_all_positions)
+{
     struct err err = {0};
-    const struct transformer few = {.sequence = 64};
-    OWN(model) *model = network_open(NULL, "mixtral-8x7b", 224, 1000, &few, &err);
-    assert_ok(model, err);
-    assert_int_equal(model_parameters(model), 46702792704);
-    double used = (double)model_flops(model, PASS_FORWARD) / 2 / 64;
-    assert_near(used / 1e9, 12.9, 0.2);
+    const struct transformer keys[] = {{.layers = 4, .sequence = 64},
+                                       {.layers = 4, .sequence = 64, .dense_layers = 1},
+                                       {.layers = 4, .sequence = 64, .shared = 2}};
+    int64_t parameters[3];
+    for (int i = 0; i < 3; i++) {
+        OWN(model) *model = network_open(NULL, "qwen3-30b-a3b", 224, 1000, &keys[i], &err);
+        assert_ok(model, err);
+        parameters[i] = model_parameters(model);
+    }
+    assert_int_equal(parameters[1] - parameters[0],
+                     3 * 2048 * 6144 - 128 * 3 * 2048 * 768 - 2048 * 128);
+    assert_int_equal(parameters[2] - parameters[0], 4 * 3 * 2048 * 2 * 768);
 }
 
 /* Of 8 ranks each has all norms, and an eighth of all else. */
