@@ -369,7 +369,7 @@ static int measure_training(struct cluster *cluster, struct budget *budget, stru
     budget_part(budget, "training with all ranks", 1);
     return training_measure(&cluster->training, &cluster->alone, request,
                             cluster->cores ? cluster->cores : cluster->ranks,
-                            &cluster->exchange.line[EXCHANGE_ROUND], budget, err);
+                            &cluster->exchange.line, budget, err);
 }
 
 /* Also of the ranks that compute at once. */
@@ -398,14 +398,14 @@ static int make_device(struct cluster *cluster, struct err *err)
 static void add_link(struct text *out, const struct cluster *cluster, int32_t indent,
                      const char *source)
 {
-    const struct exchange_line *line = &cluster->exchange.line[EXCHANGE_ROUND];
+    const struct exchange_line *line = &cluster->exchange.line;
     AUTOFREE char *whole =
         base_format("rounds of a ring all-reduce of %d ranks in %s with their sums, standard "
                     "deviation %.0f %%, residual %.0f %%, %s",
                     cluster->ranks, gradients_of(cluster), 100 * line->bandwidth_sd,
                     100 * line->residual, source);
     field_write_quantity(out, indent, "bandwidth", PROVENANCE_MEASURED,
-                         exchange_spread(&cluster->exchange, EXCHANGE_ROUND), whole, "%.5g GB/s",
+                         exchange_spread(&cluster->exchange), whole, "%.5g GB/s",
                          1e-9 * line->bandwidth);
     field_write_quantity(out, indent, "efficiency", PROVENANCE_MEASURED, 0,
                          "the bandwidth is what ranks reached", "100 %%");
@@ -421,7 +421,7 @@ static void begin_transport(struct text *out, const struct cluster *cluster)
 static void add_transport(struct text *out, const struct cluster *cluster, const char *key,
                           const char *source)
 {
-    const struct exchange_line *line = &cluster->exchange.line[EXCHANGE_ROUND];
+    const struct exchange_line *line = &cluster->exchange.line;
     AUTOFREE char *whole =
         base_format("the same line at 0 bytes, standard deviation %.2g us, correlation "
                     "with the seconds per byte %.2f, %s",
@@ -481,45 +481,29 @@ static int write_platform(const struct cluster *cluster, const char *name, struc
 /* Times by size, and those that the file's line gives to the rounds. */
 static void print_times(struct text *out, const struct exchanges *exchange)
 {
-    const struct exchange_line *line = &exchange->line[EXCHANGE_ROUND];
-    text_add(out, "%-12s", "message");
-    for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++)
-        if (exchange->time_s[kind])
-            text_add(out, " %26s", exchange_kind_name((enum exchange_kind)kind));
-    text_add(out, " %26s", "by its line");
+    const struct exchange_line *line = &exchange->line;
+    text_add(out, "%-12s %26s %26s", "message", "a round of an all-reduce", "by its line");
     for (int32_t i = 0; i < exchange->sizes.count; i++) {
-        double bytes = (double)exchange->sizes.item[i];
-        double predicted = line->latency + bytes / line->bandwidth;
-        text_add(out, "\n%-12s", unit_text(UNIT_BYTES, bytes));
-        for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++)
-            if (exchange->time_s[kind])
-                text_add(out, " %23.1f us", 1e6 * exchange->time_s[kind][i]);
-        text_add(out, " %12.1f us, %+6.1f %%", 1e6 * predicted,
-                 100 * (predicted / exchange->time_s[EXCHANGE_ROUND][i] - 1));
+        const struct exchange_time *time = &exchange->time[i];
+        double bytes = (double)time->bytes, predicted = line->latency + bytes / line->bandwidth;
+        text_add(out, "\n%-12s %23.1f us %12.1f us, %+6.1f %%", unit_text(UNIT_BYTES, bytes),
+                 1e6 * time->seconds, 1e6 * predicted, 100 * (predicted / time->seconds - 1));
     }
 }
 
 static void print_people(struct text *out, const struct cluster *cluster)
 {
     const struct exchanges *exchange = &cluster->exchange;
+    const struct exchange_line *line = &exchange->line;
     const struct training_cost *training = &cluster->training;
+    AUTOFREE char *apart =
+        isfinite(exchange->apart)
+            ? base_format("two halves of the sweeps at most %.0f %% apart", 100 * exchange->apart)
+            : base_copy("one sweep: no spread known");
     print_times(out, exchange);
-    text_add(out, "\n\n");
-    for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++) {
-        const struct exchange_line *line = &exchange->line[kind];
-        if (!exchange->time_s[kind])
-            continue;
-        AUTOFREE char *apart = isfinite(exchange->apart[kind])
-                                   ? base_format("two halves of the sweeps at most %.0f %% apart",
-                                                 100 * exchange->apart[kind])
-                                   : base_copy("one sweep: no spread known");
-        text_add(out, "%-26s %8.2f us +- %.2f, and %.4g GB/s +- %.0f %%; residual %.0f %%, %s\n",
-                 exchange_kind_name((enum exchange_kind)kind), 1e6 * line->latency,
-                 1e6 * line->latency_sd, 1e-9 * line->bandwidth, 100 * line->bandwidth_sd,
-                 100 * line->residual, apart);
-    }
-    if (exchange->added > 0)
-        text_add(out, "a rank adds up %.3g GB/s of what arrives\n", 1e-9 * exchange->added);
+    text_add(out, "\n\n%8.2f us +- %.2f, and %.4g GB/s +- %.0f %%; residual %.0f %%, %s\n",
+             1e6 * line->latency, 1e6 * line->latency_sd, 1e-9 * line->bandwidth,
+             100 * line->bandwidth_sd, 100 * line->residual, apart);
     text_add(out,
              "ranks that train together compute %.1f %% longer than one alone, spread %.0f %%; "
              "jitter %.1f %%\neach waits %.0f us more for an all-reduce than its rounds, and "
@@ -534,35 +518,21 @@ static void print_people(struct text *out, const struct cluster *cluster)
     if (cluster->cores)
         text_add(out, "they take turns: %d compute at once, which is not in that\n",
                  cluster->cores);
-    text_add(out, "gradients travelled in %s; lower quartiles of up to %d sweeps\n",
+    text_add(out, "gradients travelled in %s; lower quartiles of %d sweeps\n",
              gradients_of(cluster), exchange->sweeps);
     if (cluster->request.directory)
         text_add(out, "written to %s\n", cluster->request.directory);
 }
 
-struct shown_time {
-    int64_t bytes;
-    double seconds;
-};
-
-struct shown_exchange {
-    const char *kind;
-    const struct exchange_line *line;
-    double apart, spread;
-    struct shown_time *time; /* (times) owned */
-    int32_t times;
-};
-
 struct shown_cluster {
     const struct cluster *cluster;
+    const struct exchanges *exchange;
     const char *gradients;
     const struct training_cost *training;
-    double compute_spread;
-    struct shown_exchange exchange[EXCHANGE_KIND_COUNT]; /* (exchanges) */
-    int32_t exchanges;
+    double compute_spread, spread;
 };
 
-#define DESCRIBED struct shown_time
+#define DESCRIBED struct exchange_time
 static const struct answer_column time_rows[] = {
     COLUMN("bytes", bytes, .help = "size of a message"),
     COLUMN("time_s", seconds, .help = "lower quartile of the sweeps"),
@@ -581,14 +551,13 @@ static const struct answer_column line_rows[] = {
 static const struct answer_columns line_columns = COLUMNS(NULL, line_rows);
 #undef DESCRIBED
 
-#define DESCRIBED struct shown_exchange
+#define DESCRIBED struct exchanges
 static const struct answer_column exchange_rows[] = {
-    COLUMN("kind", kind, .help = "which ranks exchange at once"),
     COLUMN_MEMBERS(line, &line_columns),
     COLUMN("apart", apart, .null = true,
            .help = "how far two halves of the sweeps are apart; null: one sweep"),
-    COLUMN("spread", spread, .null = true, .help = "relative standard deviation of a time"),
-    COLUMN_ITEMS("messages", time, times, .table = &time_columns),
+    COLUMN("sweeps", sweeps, .help = "sweeps over all sizes"),
+    COLUMN_ITEMS("messages", time, sizes.count, .table = &time_columns),
 };
 static const struct answer_columns rounds_columns = COLUMNS(NULL, exchange_rows);
 #undef DESCRIBED
@@ -609,8 +578,6 @@ static const struct answer_column cluster_rows[] = {
     COLUMN("ranks", ranks, .help = "ranks that were measured"),
     COLUMN("cores", cores, .zero = true, .absent = true,
            .help = "ranks that compute at once, where they take turns"),
-    COLUMN("added", exchange.added, .help = "bytes per second that a rank adds up; 0: no cost"),
-    COLUMN("sweeps", exchange.sweeps, .help = "sweeps of the kind that needed most"),
     COLUMN("written", request.directory, .null = true, .help = "the platform file; null: none"),
 };
 static const struct answer_columns measured_columns = COLUMNS(NULL, cluster_rows);
@@ -623,39 +590,23 @@ static const struct answer_column shown_rows[] = {
     COLUMN_MEMBERS(training, &training_columns),
     COLUMN("compute_spread", compute_spread,
            .help = "relative standard deviation of the times of computing"),
-    COLUMN_ITEMS("exchanges", exchange, exchanges, .table = &rounds_columns),
+    COLUMN("spread", spread, .null = true, .help = "relative standard deviation of a round's time"),
+    COLUMN_MEMBERS(exchange, &rounds_columns),
 };
-const struct answer_columns machine_cluster_columns = COLUMNS("machine-cluster/1", shown_rows);
+const struct answer_columns machine_cluster_columns = COLUMNS("machine-cluster/2", shown_rows);
 #undef DESCRIBED
-
-static void add_exchange(struct shown_cluster *shown, const struct exchanges *all,
-                         enum exchange_kind kind)
-{
-    struct shown_exchange *exchange = &shown->exchange[shown->exchanges++];
-    *exchange = (struct shown_exchange){exchange_kind_name(kind),
-                                        &all->line[kind],
-                                        all->apart[kind],
-                                        exchange_spread(all, kind),
-                                        base_alloc(all->sizes.count, sizeof(struct shown_time)),
-                                        all->sizes.count};
-    for (int32_t i = 0; i < all->sizes.count; i++)
-        exchange->time[i] = (struct shown_time){all->sizes.item[i], all->time_s[kind][i]};
-}
 
 static void print_json(struct text *out, const struct cluster *cluster)
 {
     struct shown_cluster shown = {
         .cluster = cluster,
+        .exchange = &cluster->exchange,
         .gradients = gradients_of(cluster),
         .training = &cluster->training,
         .compute_spread = compute_spread(cluster),
+        .spread = exchange_spread(&cluster->exchange),
     };
-    for (int32_t kind = 0; kind < EXCHANGE_KIND_COUNT; kind++)
-        if (cluster->exchange.time_s[kind])
-            add_exchange(&shown, &cluster->exchange, (enum exchange_kind)kind);
     answer_print(out, &machine_cluster_columns, &shown);
-    for (int32_t i = 0; i < shown.exchanges; i++)
-        free(shown.exchange[i].time);
 }
 
 /* --- the whole --- */

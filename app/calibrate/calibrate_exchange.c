@@ -1,6 +1,5 @@
 #include "app/calibrate/calibrate_exchange.h"
 
-#include <assert.h>
 #include <gsl/gsl_fit.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,39 +8,26 @@
 #include "app/measure/measure.h"
 #include "core/base/base.h"
 
-const char *exchange_kind_name(enum exchange_kind kind)
-{
-    static const char *const name[] = {"one pair", "all pairs", "a round of an all-reduce"};
-    static_assert(ARRAY_SIZE(name) == EXCHANGE_KIND_COUNT, "a name each");
-    return name[kind];
-}
-
-/* --- one kind --- */
-
-/* What is run for a kind. */
+/* What is run: a ring all-reduce, whose messages are parts of its vector. */
 struct sweep_plan {
     struct exchange_options options;
     struct point point;
-    struct sizes sizes; /* as foretrain-exec takes them; owned */
+    struct sizes sizes; /* of the vectors; owned */
     double rounds;      /* of one run */
 };
 
-/* A message of a ring all-reduce is a part of its vector. */
-static struct sweep_plan make_plan(enum exchange_kind kind, const struct exchanges *exchange,
+static struct sweep_plan make_plan(const struct exchanges *exchange,
                                    const struct exchange_options *options)
 {
-    int32_t ranks = kind == EXCHANGE_PAIR ? 2 : exchange->ranks;
-    bool ring = kind == EXCHANGE_ROUND;
-    struct sweep_plan plan = {.options = *options, .rounds = ring ? 2 * (ranks - 1) : 1};
-    plan.options.pairs = !ring;
+    int32_t ranks = exchange->ranks;
+    struct sweep_plan plan = {.options = *options, .rounds = 2 * (ranks - 1)};
     plan.options.algorithm = ALGORITHM_RING;
-    plan.point.grid = ring ? (struct grid){.columns = ranks, .rows = 1}
-                           : (struct grid){.columns = 2, .rows = ranks / 2};
+    plan.point.grid = (struct grid){.columns = ranks, .rows = 1};
     plan.point.devices_per_node = 1;
     for (int32_t i = 0; i < exchange->sizes.count; i++) {
         struct sizes *to = &plan.sizes;
         to->item = base_room(to->item, to->count, sizeof(*to->item));
-        to->item[to->count++] = exchange->sizes.item[i] * (ring ? ranks : 1);
+        to->item[to->count++] = exchange->sizes.item[i] * ranks;
     }
     return plan;
 }
@@ -68,57 +54,52 @@ static double lower_quartile(const double *time, int32_t sweeps, int32_t first, 
 
 /* The lower quartile of each size over @sweeps, and how far those of even and of odd sweeps are
  * apart.  The mean of two that differ by d has a standard deviation of d / 2. */
-static void conclude(struct exchanges *exchange, enum exchange_kind kind, const double *time,
-                     int32_t sweeps)
+static void conclude(struct exchanges *exchange, const double *time, int32_t sweeps)
 {
     double most = 0, squares = 0;
     int32_t count = exchange->sizes.count;
+    exchange->sweeps = sweeps;
     for (int32_t i = 0; i < count; i++) {
         const double *of_size = &time[i * EXCHANGE_SWEEPS_MOST];
-        exchange->time_s[kind][i] = lower_quartile(of_size, sweeps, 0, 1);
+        exchange->time[i] =
+            (struct exchange_time){exchange->sizes.item[i], lower_quartile(of_size, sweeps, 0, 1)};
         if (sweeps < 2)
             continue;
         double a = lower_quartile(of_size, sweeps, 0, 2), b = lower_quartile(of_size, sweeps, 1, 2);
         most = fmax(most, fmax(a, b) / fmin(a, b) - 1);
         squares += log(a / b) * log(a / b) / 4;
     }
-    exchange->apart[kind] = sweeps < 2 ? INFINITY : most;
-    exchange->unsure[kind] = sweeps < 2 ? EXCHANGE_UNKNOWN : sqrt(squares / count);
+    exchange->apart = sweeps < 2 ? INFINITY : most;
+    exchange->unsure = sweeps < 2 ? EXCHANGE_UNKNOWN : sqrt(squares / count);
 }
 
-static int measure_kind(struct exchanges *exchange, enum exchange_kind kind,
-                        const struct exchange_options *options, struct budget *budget,
-                        struct err *err)
+static int measure_rounds(struct exchanges *exchange, const struct exchange_options *options,
+                          struct budget *budget, struct err *err)
 {
-    struct sweep_plan plan = make_plan(kind, exchange, options);
+    struct sweep_plan plan = make_plan(exchange, options);
     int32_t count = plan.sizes.count, sweeps = 0;
-    double *time = base_alloc((int64_t)count * EXCHANGE_SWEEPS_MOST, sizeof(*time));
-    double *apart = &exchange->apart[kind];
-    exchange->time_s[kind] = base_alloc(count, sizeof(double));
+    AUTOFREE double *time = base_alloc((int64_t)count * EXCHANGE_SWEEPS_MOST, sizeof(*time));
+    exchange->time = base_alloc(count, sizeof(*exchange->time));
     int failed = 0;
     while (!failed &&
            (sweeps < EXCHANGE_SWEEPS_LEAST ||
-            (sweeps<EXCHANGE_SWEEPS_MOST && * apart> EXCHANGE_AGREE)) &&
+            (sweeps < EXCHANGE_SWEEPS_MOST && exchange->apart > EXCHANGE_AGREE)) &&
            budget_next(budget)) {
         failed = sweep(&plan, sweeps, time, err);
         if (!failed)
-            conclude(exchange, kind, time, ++sweeps);
+            conclude(exchange, time, ++sweeps);
     }
-    exchange->sweeps = sweeps > exchange->sweeps ? sweeps : exchange->sweeps;
-    free(time);
     sizes_release(&plan.sizes);
-    /* For the other kinds the answer shows this difference; only this kind goes into a file. */
-    bool judged = !failed && budget->strict && kind == EXCHANGE_ROUND;
-    if (judged && sweeps < 2)
-        failed =
-            err_add_code(err, 75, "%s: one sweep took all of its time: give more with --budget",
-                         exchange_kind_name(kind));
-    else if (judged && *apart > EXCHANGE_DISTURBED)
-        failed = err_add_code(err, 75,
-                              "disturbed: %s: two halves of %d sweeps are %.0f %% apart; try again "
+    if (failed || !budget->strict)
+        return failed;
+    if (sweeps < 2)
+        return err_add_code(err, 75, "one sweep took all of its time: give more with --budget");
+    return exchange->apart <= EXCHANGE_DISTURBED
+               ? 0
+               : err_add_code(err, 75,
+                              "disturbed: two halves of %d sweeps are %.0f %% apart; try again "
                               "when fewer other programs run",
-                              exchange_kind_name(kind), sweeps, 100 * *apart);
-    return failed;
+                              sweeps, 100 * exchange->apart);
 }
 
 /* --- the line --- */
@@ -126,12 +107,13 @@ static int measure_kind(struct exchanges *exchange, enum exchange_kind kind,
 enum { SIZES_MOST = 64 /* our choice */ };
 
 /* Errors of timing are relative. */
-static struct exchange_line fit_line(const struct sizes *sizes, const double *time, bool *grows)
+static struct exchange_line fit_line(const struct exchange_time *measured, int32_t n, bool *grows)
 {
-    double x[SIZES_MOST] = {0}, weight[SIZES_MOST] = {0}, latency, per_byte, c00, c01, c11, chi2;
-    int32_t n = sizes->count;
+    double x[SIZES_MOST] = {0}, time[SIZES_MOST] = {0}, weight[SIZES_MOST] = {0}, latency, per_byte;
+    double c00, c01, c11, chi2;
     for (int32_t i = 0; i < n; i++) {
-        x[i] = (double)sizes->item[i];
+        x[i] = (double)measured[i].bytes;
+        time[i] = measured[i].seconds;
         weight[i] = 1 / (time[i] * time[i]);
     }
     gsl_fit_wlinear(x, 1, weight, 1, time, 1, (size_t)n, &latency, &per_byte, &c00, &c01, &c11,
@@ -152,27 +134,6 @@ static struct exchange_line fit_line(const struct sizes *sizes, const double *ti
                                  .correlation = c01 / sqrt(c00 * c11),
                                  .residual = sqrt(chi2 / n)};
     return line;
-}
-
-static int fit_lines(struct exchanges *exchange, bool strict, struct err *err)
-{
-    for (enum exchange_kind kind = 0; kind < EXCHANGE_KIND_COUNT; kind++) {
-        if (!exchange->time_s[kind])
-            continue;
-        bool grows;
-        exchange->line[kind] = fit_line(&exchange->sizes, exchange->time_s[kind], &grows);
-        if (strict && !grows)
-            return err_add_code(err, 75,
-                                "disturbed: the times of %s do not grow with the size; try again "
-                                "when fewer other programs run",
-                                exchange_kind_name(kind));
-    }
-    /* Half of the rounds add up what arrives. */
-    enum exchange_kind plain = exchange->time_s[EXCHANGE_ALL] ? EXCHANGE_ALL : EXCHANGE_PAIR;
-    double more =
-        1 / exchange->line[EXCHANGE_ROUND].bandwidth - 1 / exchange->line[plain].bandwidth;
-    exchange->added = more > 0 ? 1 / (2 * more) : 0;
-    return 0;
 }
 
 static int check_sizes(const struct sizes *sizes, const struct exchange_options *options,
@@ -197,30 +158,30 @@ int exchange_measure(struct exchanges *exchange, const struct exchange_options *
                      const char *bytes, int32_t ranks, struct budget *budget, double share,
                      struct err *err)
 {
+    bool grows;
     exchange->ranks = ranks;
-    int failed = sizes_read(&exchange->sizes, bytes, err);
-    failed = failed || check_sizes(&exchange->sizes, options, err);
-    for (enum exchange_kind kind = 0; kind < EXCHANGE_KIND_COUNT && !failed; kind++) {
-        if (kind == EXCHANGE_ALL && (ranks % 2 || ranks == 2))
-            continue;
-        /* a file needs the rounds; the others are for people */
-        budget_part(budget, exchange_kind_name(kind),
-                    kind == EXCHANGE_ROUND ? share : share / EXCHANGE_KIND_COUNT);
-        failed = measure_kind(exchange, kind, options, budget, err);
-    }
-    return failed ? -1 : fit_lines(exchange, budget->strict, err);
+    if (sizes_read(&exchange->sizes, bytes, err) || check_sizes(&exchange->sizes, options, err))
+        return -1;
+    budget_part(budget, "a round of an all-reduce", share);
+    if (measure_rounds(exchange, options, budget, err))
+        return -1;
+    exchange->line = fit_line(exchange->time, exchange->sizes.count, &grows);
+    return grows || !budget->strict
+               ? 0
+               : err_add_code(err, 75,
+                              "disturbed: the times of a round do not grow with the size; try "
+                              "again when fewer other programs run");
 }
 
-double exchange_spread(const struct exchanges *exchange, enum exchange_kind kind)
+double exchange_spread(const struct exchanges *exchange)
 {
     double n = exchange->sizes.count;
-    return fmax(exchange->line[kind].residual * sqrt(n / (n - 2)), exchange->unsure[kind]);
+    return fmax(exchange->line.residual * sqrt(n / (n - 2)), exchange->unsure);
 }
 
 void exchange_release(struct exchanges *exchange)
 {
-    for (int32_t i = 0; i < EXCHANGE_KIND_COUNT; i++)
-        free(exchange->time_s[i]);
+    free(exchange->time);
     sizes_release(&exchange->sizes);
     *exchange = (struct exchanges){0};
 }

@@ -1,30 +1,24 @@
 #pragma once
 
 /** @file
- * Times of exchanges between ranks by size, and the line fitted to them.
+ * Times of a round of an all-reduce by size, and the line fitted to them.
  *
- * Measured are messages of one pair of ranks, of all pairs of neighbours at once, and the rounds of
- * a ring all-reduce of all ranks, which also add up what arrives.  The last is what training does,
- * so its line becomes the platform's link.  Numbers travel in the type of
- * request.exchange.gradients, so what converting them takes is in every figure.  The figure is the
- * lower quartile of several sweeps; they go on until one half of them says what the other does,
- * within bounds of number and time.
+ * Measured are the rounds of a ring all-reduce of all ranks, which exchange messages and add up
+ * what arrives.  That is what training does, so the line becomes the platform's link.  Numbers
+ * travel in the type of request.exchange.gradients, so what converting them takes is in every
+ * figure.  The figure is the lower quartile of several sweeps; they go on until one half of them
+ * says what the other does, within bounds of number and time.
  */
 
 #include "app/calibrate/calibrate_run.h"
 #include "app/cli/measure_list.h"
 #include "app/cli/request.h"
 
-/** Kinds of exchange. */
-enum exchange_kind {
-    EXCHANGE_PAIR,  /**< two ranks, alone */
-    EXCHANGE_ALL,   /**< all pairs of neighbours at once */
-    EXCHANGE_ROUND, /**< a round of the ring all-reduce of all ranks */
-    EXCHANGE_KIND_COUNT
+/** One size. */
+struct exchange_time {
+    int64_t bytes;  /**< of a message */
+    double seconds; /**< of a round, the lower quartile of the sweeps */
 };
-
-/** "one pair", "all pairs", "a round of an all-reduce". */
-const char *exchange_kind_name(enum exchange_kind kind);
 
 /** A line: seconds = latency + bytes / bandwidth. */
 struct exchange_line {
@@ -36,15 +30,14 @@ struct exchange_line {
 
 /** The answer.  Start from {0}; release with exchange_release(). */
 struct exchanges {
-    struct sizes sizes;                  /**< of one message [bytes] */
-    double *time_s[EXCHANGE_KIND_COUNT]; /**< (sizes.count) or NULL: not measured; owned */
-    struct exchange_line line[EXCHANGE_KIND_COUNT]; /**< of those */
-    int32_t ranks, sweeps;                          /**< sweeps of the kind that needed most */
-    double apart[EXCHANGE_KIND_COUNT];  /**< the largest relative difference between two halves of
-                                           the sweeps; INFINITY: there was one */
-    double unsure[EXCHANGE_KIND_COUNT]; /**< standard deviation of the log of a time, from those two
-                                           halves; EXCHANGE_UNKNOWN of one sweep */
-    double added; /**< speed of additions during an exchange [bytes/s]; 0: no measurable cost */
+    struct sizes sizes;         /**< of one message [bytes] */
+    struct exchange_time *time; /**< (sizes.count) owned */
+    struct exchange_line line;  /**< through those */
+    int32_t ranks, sweeps;
+    double apart;  /**< the largest relative difference between two halves of the sweeps; INFINITY:
+                        there was one */
+    double unsure; /**< standard deviation of the log of a time, from those two halves;
+                        EXCHANGE_UNKNOWN of one sweep */
 };
 
 /** Maximum relative difference of lower quartiles, at every size, for two halves of the sweeps to
@@ -56,7 +49,7 @@ struct exchanges {
 #define EXCHANGE_UNKNOWN 0.30
 enum { EXCHANGE_SWEEPS_LEAST = 4, EXCHANGE_SWEEPS_MOST = 16 };
 
-/** Measure exchanges between @ranks ranks on this machine with messages of
+/** Measure rounds between @ranks ranks on this machine with messages of
  * @bytes ("1KiB..4MiB:x4") and the gradients and repeats of @options, into zeroed @exchange,
  * within the fraction @share of what @budget has left.
  * @return 0, or -1: the messages of measure_collective(), malformed sizes (exit code 64); if
@@ -65,8 +58,8 @@ int exchange_measure(struct exchanges *exchange, const struct exchange_options *
                      const char *bytes, int32_t ranks, struct budget *budget, double share,
                      struct err *err);
 
-/** The relative standard deviation of an exchange's time: what the line leaves, or what two halves
+/** The relative standard deviation of a time: what the line leaves, or what two halves
  * of the sweeps show, whichever is more. */
-double exchange_spread(const struct exchanges *exchange, enum exchange_kind kind);
+double exchange_spread(const struct exchanges *exchange);
 
 void exchange_release(struct exchanges *exchange);

@@ -62,7 +62,6 @@ struct exchange_options {
     const char *chunk; /**< size of a tree's chunks, or NULL */
     int32_t gradients; /**< enum dtype, that they travel in */
     int32_t repeats;   /**< of what is measured */
-    bool pairs;        /**< neighbours exchange instead of all ranks reducing */
 };
 
 /** Before any option is read. */

@@ -60,8 +60,6 @@ static void add_words(struct launch *launch, const struct exchange_options *opti
         launch_add(launch, "--chunk=%s", options->chunk);
     launch_add(launch, "--repeats=%d", options->repeats);
     launch_add(launch, "--gradients=%s", dtype_names[options->gradients]);
-    if (options->pairs)
-        launch_add(launch, "--pairs");
     for (int32_t i = 0; i < sizes->count; i++)
         text_add(&list, "%s%lldB", i ? "," : "", (long long)sizes->item[i]);
     launch_add(launch, "--bytes=%s", list.data);

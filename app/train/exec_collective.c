@@ -28,29 +28,6 @@ static void add_samples(struct json *row, const struct timing_sample *sample, in
     }
 }
 
-/* The two ranks of each row send each other @bytes, all rows at once: an all-gather of twice as
- * much is one message each way. */
-static struct schedule *build_pairs(struct grid grid, int64_t bytes, struct err *err)
-{
-    if (grid.columns != 2) {
-        err_add_code(err, 64, "--pairs needs a grid of 2 columns, not %d", grid.columns);
-        return NULL;
-    }
-    struct schedule *schedule = schedule_new(grid);
-    struct step step = {.kind = STEP_COLLECTIVE,
-                        .lane = LANE_ROW,
-                        .name = "pairs",
-                        .collective = {.op = COLLECTIVE_ALL_GATHER,
-                                       .axis = AXIS_ROW,
-                                       .algorithm = ALGORITHM_RING,
-                                       .bytes = 2 * bytes}};
-    schedule_add(schedule, step, NULL, 0);
-    if (!schedule_seal(schedule, err))
-        return schedule;
-    schedule_free(schedule);
-    return NULL;
-}
-
 /* Only rank 0 has @rows. */
 static int time_size(const struct exec_collective_request *request, struct grid grid, int64_t bytes,
                      struct json *rows, struct err *err)
@@ -59,9 +36,7 @@ static int time_size(const struct exec_collective_request *request, struct grid 
     if (chunk_read(&how.chunk, request->exchange.chunk, err))
         return -1;
     struct schedule *schedule =
-        request->exchange.pairs ? build_pairs(grid, bytes, err)
-                                : iteration_build_all_reduce(
-                                      how, grid, request->group ? request->group : 1, bytes, err);
+        iteration_build_all_reduce(how, grid, request->group ? request->group : 1, bytes, err);
     if (!schedule)
         return -1;
     AUTOFREE struct timing_sample *sample =
@@ -119,9 +94,6 @@ static int collective(const void *record, struct text *out, struct err *err)
 
 static const struct option options[] = {
     ROW_GRID(AT(grid)),
-    OPTION_ROW(
-        "pairs", 0, OPTION_FLAG, AT(exchange.pairs),
-        .help = "The two ranks of each row exchange, all rows at once, instead of an all-reduce"),
     ROW_ALGORITHM(AT(exchange.algorithm)),
     ROW_CHUNK(AT(exchange.chunk)),
     ROW_BYTES(AT(bytes)),
