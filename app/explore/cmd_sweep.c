@@ -96,20 +96,14 @@ static void put_point(struct json *row, const struct sweep *sweep, int64_t point
 }
 
 /* All points of this process, a row each: the scanned keys as they were given, then the members
- * of a finding; in a shard last "point", as in 17/1000, by which `merge` finds its place. */
+ * of a finding. */
 static struct json *sweep_rows(const struct sweep *sweep)
 {
     struct json *rows = json_new_array();
     for (int64_t i = 0; i < sweep->axes.points; i++) {
         if (!sweep_has(sweep, i))
             continue;
-        struct json *row = json_append_object(rows);
-        put_point(row, sweep, i);
-        if (sweep->plan.shard.count) {
-            AUTOFREE char *place =
-                base_format("%lld/%lld", (long long)i + 1, (long long)sweep->axes.points);
-            json_put_text(row, "point", place);
-        }
+        put_point(json_append_object(rows), sweep, i);
     }
     return rows;
 }
@@ -683,9 +677,8 @@ static const struct option options[] = {
     OPTION_ROW("journal", 0, OPTION_OUTPUT, AT(journal), "FILE", NULL,
                "Keep finished points there and go on from it (default: FILE.journal beside --csv "
                "FILE, until FILE is written)"),
-    OPTION_ROW(
-        "shard", 0, OPTION_TEXT, AT(shard), "I/N", NULL,
-        "Only each N-th point, from the I-th on, in closed form; `merge` joins the CSV files"),
+    OPTION_ROW("shard", 0, OPTION_TEXT, AT(shard), "I/N", NULL,
+               "Only each N-th point, from the I-th on, in closed form; their journals join"),
     ROW_PRICES(AT(prices)),
     ROW_REPORT(AT(report)),
     ROW_JSON,

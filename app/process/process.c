@@ -32,15 +32,6 @@ void process_start(void)
     open_streams();
 }
 
-int process_wait(pid_t pid)
-{
-    int status;
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return -1;
-    return process_code(status);
-}
-
 int process_code(int status)
 {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

@@ -13,10 +13,6 @@
  * descriptor cannot be opened. */
 void process_start(void);
 
-/** Wait for the child @pid, also through signals.  @return its exit code, 128 + N when signal N
- * ended it, or -1 with errno: its status was already taken. */
-int process_wait(pid_t pid);
-
 /** The exit code of a status of waitpid(): 128 + N when signal N ended it. */
 int process_code(int status);
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`sweep` and `merge`: every point as `predict` has it, journals, shards, what cannot be."""
+"""`sweep`: every point as `predict` has it, journals, shards, what cannot be."""
 import csv
 import io
 import itertools
@@ -261,17 +261,16 @@ class Sweep(support.Case):
         whole = self.directory / "whole.csv"
         self.assertEqual(run("sweep", self.job, "--backend", "analytic", *words, "--csv",
                              whole).returncode, 0)
-        shards = []
+        merged, journal = self.directory / "merged.csv", self.directory / "journal"
         for shard in (3, 1, 2):
-            shards.append(self.directory / f"{shard}.csv")
-            self.assertEqual(run("sweep", self.job, *words, "--shard", f"{shard}/3", "--csv",
-                                 shards[-1]).returncode, 0)
-        merged = self.directory / "merged.csv"
-        self.assertEqual(run("merge", *shards, "-o", merged).returncode, 0)
-        self.assertEqual(merged.read_bytes(), whole.read_bytes())
-        self.assertIn("missing", self.refused(65, "merge", *shards[:2]))
-        self.assertIn("once", self.refused(65, "merge", *shards, shards[0]))
-        self.assertIn("no CSV of a shard", self.refused(65, "merge", whole))
+            table = self.directory / f"{shard}.csv"
+            self.assertEqual(run("sweep", self.job, *words, "--shard", f"{shard}/3", "--csv", table).returncode, 0)
+            with journal.open("ab") as file:
+                file.write((self.directory / f"{table}.journal").read_bytes())
+        before = journal.read_bytes()
+        self.assertEqual(run("sweep", self.job, "--backend", "analytic", *words, "--journal", journal, "--csv",
+                             merged).returncode, 0)
+        self.assertEqual((merged.read_bytes(), journal.read_bytes()), (whole.read_bytes(), before))
 
     # ---- the journal ----
 

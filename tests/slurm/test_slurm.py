@@ -34,7 +34,9 @@ class Slurm(unittest.TestCase):
         shards = sorted(self.dir.glob("shard-*.csv"))
         self.assertEqual(len(shards), 3, [path.read_text() for path in self.dir.glob("shard-*.txt")])
         whole, merged = self.dir / "whole.csv", self.dir / "merged.csv"
-        harness.good("merge", *shards, "-o", merged)
+        journal = self.dir / "all.journal"
+        journal.write_bytes(b"".join(self.dir.joinpath(f"{path}.journal").read_bytes() for path in shards))
+        harness.good(*SWEEP, "--journal", journal, "--csv", merged)
         harness.good(*SWEEP, "--csv", whole)
         self.assertEqual(merged.read_bytes(), whole.read_bytes())
 
