@@ -282,34 +282,6 @@ static double last_end(const struct run *run, const struct schedule *schedule)
     return trace.iteration_end[trace.iterations - 1];
 }
 
-TEST(a_faster_device_is_never_later)
-{
-    OWN(fabric) *fabric = anchor_torus(3, 2);
-    for (uint64_t seed = 0; seed < 100; seed++) {
-        OWN(schedule) *schedule = random_schedule(seed, false);
-        struct device slow = picosecond_device(), fast = picosecond_device();
-        fast.peak[DTYPE_FP32].value *= 1.5;
-        struct run run = {.fabric = fabric, .device = &slow, .iterations = 3};
-        double late = last_end(&run, schedule);
-        run.device = &fast;
-        assert_true(last_end(&run, schedule) <= late);
-    }
-}
-
-TEST(a_faster_link_is_never_later)
-{
-    OWN(fabric) *slow = anchor_torus(3, 2), *fast = anchor_torus(3, 2);
-    struct device device = picosecond_device();
-    for (uint64_t seed = 0; seed < 100; seed++) {
-        OWN(schedule) *schedule = random_schedule(seed, false);
-        struct run run = {.fabric = slow, .device = &device, .iterations = 3};
-        fast->link[(int32_t)seed % fast->link_count].bandwidth *= 2;
-        double late = last_end(&run, schedule);
-        run.fabric = fast;
-        assert_true(last_end(&run, schedule) <= late);
-    }
-}
-
 TEST(a_further_dependency_is_never_earlier)
 {
     OWN(fabric) *fabric = anchor_torus(3, 2);

@@ -145,13 +145,13 @@ static void receive(const struct collective *c, struct memory *memory, int32_t r
     }
 }
 
-static void run(const struct collective *c, struct memory *memory)
+static void run(const struct collective *c, struct memory *memory, const struct collective *channel)
 {
-    int32_t rounds = collective_rounds(c);
+    int32_t rounds = collective_rounds(channel);
     for (int32_t round = 0; round < rounds; round++) {
         memcpy(memory->before, memory->value, (size_t)memory->cells * sizeof(int64_t));
         for (int32_t rank = 0; rank < c->ranks; rank++) {
-            struct message message = collective_exchange(c, rank, round).receive;
+            struct message message = collective_exchange(channel, rank, round).receive;
             if (message.peer >= 0)
                 receive(c, memory, rank, message);
         }
@@ -178,7 +178,10 @@ static void check_result(const struct collective *c, const struct memory *memory
 static void check_sums(const struct collective *c)
 {
     struct memory memory = fill(c);
-    run(c, &memory);
+    for (int32_t k = 0; k < collective_channels(c); k++) {
+        struct collective channel = collective_channel(c, k);
+        run(c, &memory, &channel);
+    }
     for (int32_t rank = 0; rank < c->ranks; rank++)
         check_result(c, &memory, rank);
     free(memory.value);
@@ -235,7 +238,7 @@ TEST(receives_exactly_what_is_sent)
 static void check_patterns(const struct collective *c)
 {
     int32_t rounds = collective_rounds(c), patterns = collective_pattern_count(c);
-    assert_in_range(patterns, rounds > 0, rounds);
+    assert_in_range(patterns, rounds > 0, c->chunks > 1 ? INT32_MAX : rounds);
     for (int32_t round = 0; round < rounds; round++) {
         int32_t pattern = collective_pattern(c, round);
         assert_in_range(pattern, 0, patterns - 1);
@@ -481,34 +484,6 @@ TEST(the_order_of_halving_decides_who_gets_the_large_messages)
     }
 }
 
-/* Every rank holds rank + 1 times the element's number; @return whether all have the sums after the
- * rounds of all channels. */
-static bool sums_are_right(const struct collective *c)
-{
-    enum { RANKS = 24, ELEMENTS = 101 };
-    static int64_t value[RANKS][ELEMENTS], before[RANKS][ELEMENTS];
-    assert_true(c->ranks <= RANKS && c->elements == ELEMENTS);
-    for (int32_t rank = 0; rank < c->ranks; rank++)
-        for (int32_t i = 0; i < ELEMENTS; i++)
-            value[rank][i] = (rank + 1) * (i + 1);
-    for (int32_t k = 0; k < collective_channels(c); k++) {
-        struct collective channel = collective_channel(c, k);
-        for (int32_t round = 0; round < collective_rounds(&channel); round++) {
-            memcpy(before, value, sizeof(value));
-            for (int32_t rank = 0; rank < c->ranks; rank++) {
-                struct message got = collective_exchange(&channel, rank, round).receive;
-                for (int64_t i = got.offset; got.peer >= 0 && i < got.offset + got.count; i++)
-                    value[rank][i] = before[got.peer][i] + (got.reduce ? value[rank][i] : 0);
-            }
-        }
-    }
-    for (int32_t rank = 0; rank < c->ranks; rank++)
-        for (int32_t i = 0; i < ELEMENTS; i++)
-            if (value[rank][i] != (int64_t)c->ranks * (c->ranks + 1) / 2 * (i + 1))
-                return false;
-    return true;
-}
-
 TEST(rings_side_by_side_add_up_every_element)
 {
     for (int32_t group = 1; group <= 8; group++)
@@ -519,7 +494,7 @@ TEST(rings_side_by_side_add_up_every_element)
                                        .group = group,
                                        .channels = channels,
                                        .elements = 101};
-                assert_true(sums_are_right(&c));
+                check_sums(&c);
                 for (int32_t k = 0; k < channels; k++) {
                     struct collective channel = collective_channel(&c, k);
                     assert_true(collective_check(&channel));
@@ -560,16 +535,9 @@ TEST(chunks_through_a_tree_add_up_every_element)
         for (int32_t chunks = 2; chunks <= 9; chunks++) {
             struct collective c = {
                 .algorithm = ALGORITHM_TREE, .ranks = ranks, .chunks = chunks, .elements = 101};
-            assert_true(sums_are_right(&c));
+            check_sums(&c);
+            check_patterns(&c);
             assert_true(collective_check(&c));
-            for (int32_t round = 0; round < collective_rounds(&c); round++) {
-                int32_t pattern = collective_pattern(&c, round);
-                assert_in_range(pattern, 0, collective_pattern_count(&c) - 1);
-                for (int32_t rank = 0; rank < ranks; rank++) {
-                    struct exchange e = collective_exchange(&c, rank, round);
-                    assert_int_equal(collective_send_peer(&c, rank, pattern), e.send.peer);
-                }
-            }
         }
 }
 
