@@ -197,52 +197,6 @@ TEST(steps_as_worked_out_by_hand)
     }
 }
 
-TEST(decays_weights_alone)
-{
-    for (enum optimizer_kind kind = 0; kind <= OPTIMIZER_LAMB; kind++) {
-        HELD(setup) s;
-        set_up(&s, kind, false);
-        memset(s.gradient, 0, TOTAL * sizeof(*s.gradient));
-        memset(s.momentum, 0, MOMENTS * sizeof(*s.momentum));
-        double decay =
-            kind == OPTIMIZER_LAMB ? 0.1 : 1e-4; /* LAMB's step is as long as its weight */
-        OWN(optimizer) *optimizer = optimizer_new(&s.layout, &s.scenario);
-        AUTOFREE float *before = random_numbers(3, 1);
-        step(&s, optimizer);
-        for (int32_t t = 0; t < TENSORS; t++)
-            for (int64_t i = s.parameter[t].offset; i < s.parameter[t].offset + sizes[t]; i++)
-                if (kinds[t] == PARAMETER_WEIGHT)
-                    assert_near((double)s.weight[i], (double)before[i] * (1 - decay), 1e-7);
-                else
-                    assert_true(s.weight[i] == before[i]);
-    }
-}
-
-/* LARS looks at directions: a weight's step does not depend on how large its gradient is, a bias's
- * step does. */
-TEST(lars_ignores_the_size_of_gradients)
-{
-    struct setup s[2];
-    for (int i = 0; i < 2; i++) {
-        set_up(&s[i], OPTIMIZER_LARS, false);
-        memset(s[i].momentum, 0, TOTAL * sizeof(*s[i].momentum));
-        s[i].update.weight_decay = 0;
-        s[i].scale = i == 0 ? 1 : 1024;
-        OWN(optimizer) *optimizer = optimizer_new(&s[i].layout, &s[i].scenario);
-        step(&s[i], optimizer);
-    }
-    double size = norm_of(s[0].momentum + s[0].parameter[0].offset, sizes[0]);
-    float *before = random_numbers(3, 1);
-    double weight = norm_of(before + s[0].parameter[0].offset, sizes[0]);
-    assert_near(size, 0.02 * weight, 1e-6 * size);
-    int64_t first = s[0].parameter[0].offset, bias = s[0].parameter[2].offset;
-    assert_memory_equal(s[0].weight + first, s[1].weight + first, sizeof(float) * sizes[0]);
-    assert_true(s[1].momentum[bias] == 1024 * s[0].momentum[bias]);
-    free(before);
-    setup_release(&s[0]);
-    setup_release(&s[1]);
-}
-
 TEST(lars_moves_a_tensor_of_zeros)
 {
     HELD(setup) s;
