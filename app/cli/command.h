@@ -52,10 +52,10 @@ struct command {
 
 /** The commands of foretrain, each in its own file. */
 extern const struct command command_predict, command_show, command_check, command_collective,
-    command_schema, command_env, command_completion, command_calibrate, command_explain,
-    command_train, command_evaluate, command_inspect, command_data, command_validate,
-    command_import, command_list, command_new, command_compare, command_show_step, command_sweep,
-    command_plan, command_import_onnx;
+    command_schema, command_env, command_calibrate, command_explain, command_train,
+    command_evaluate, command_inspect, command_data, command_validate, command_import, command_list,
+    command_new, command_compare, command_show_step, command_sweep, command_plan,
+    command_import_onnx;
 
 /** Append its version, the commit unless that is a release, and the parts it was built with and
  * without. */

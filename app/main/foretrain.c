@@ -8,13 +8,10 @@
 #include "app/process/process.h"
 
 static const struct command *const commands[] = {
-    &command_predict,  &command_new,        &command_check,
-    &command_compare,  &command_sweep,      &command_plan,
-    &command_explain,  &command_train,      &command_evaluate,
-    &command_validate, &command_inspect,    &command_data,
-    &command_import,   &command_calibrate,  &command_collective,
-    &command_show,     &command_list,       &command_schema,
-    &command_env,      &command_completion, NULL,
+    &command_predict, &command_new,     &command_check,  &command_compare,   &command_sweep,
+    &command_plan,    &command_explain, &command_train,  &command_evaluate,  &command_validate,
+    &command_inspect, &command_data,    &command_import, &command_calibrate, &command_collective,
+    &command_show,    &command_list,    &command_schema, &command_env,       NULL,
 };
 
 const struct command command_foretrain = {

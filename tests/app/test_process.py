@@ -175,7 +175,7 @@ class Descriptors(support.Case):
             self.assertEqual((done.returncode, done.stdout), (74, ""))
             self.assertIn("cannot store the workload: File too large", done.stderr)
         with open(self.directory / "out", "wb") as out:
-            done = run("completion", "bash", stdout=out, env=env,
+            done = run("predict", "--help", stdout=out, env=env,
                        before=limiting(resource.RLIMIT_FSIZE, 100))
         self.assertEqual(done.returncode, 74, done.stderr)
 
