@@ -43,8 +43,9 @@ static struct json *row_of(const struct result *result, bool torus, bool own)
     json_put_real(row, "exposed_row_s", torus ? step->exposed_row : NAN);
     json_put_real(row, "exposed_column_s", torus ? step->exposed_column : NAN);
     json_put_real(row, "exposed_world_s",
-                  torus ? NAN : step->exposed_communication - step->exposed_tensor);
-    json_put_real(row, "exposed_tensor_s", step->exposed_tensor > 0 ? step->exposed_tensor : NAN);
+                  torus ? NAN : step->exposed_communication - breakdown_inside(step));
+    double inside = breakdown_inside(step);
+    json_put_real(row, "exposed_tensor_s", inside > 0 ? inside : NAN);
     json_put_real(row, "bubble_s", step->bubble > 0 ? step->bubble : NAN);
     json_put_real(row, "input_wait_s", step->input_wait);
     json_put_real(row, "other_s", step->other);
@@ -107,6 +108,8 @@ static void apply(const struct trim *trim, struct result *result)
     step->exposed_row *= trim->exposed;
     step->exposed_column *= trim->exposed;
     step->exposed_tensor *= trim->exposed;
+    step->exposed_context *= trim->exposed;
+    step->exposed_expert *= trim->exposed;
     step->exposed_communication *= trim->exposed;
     multiply(1 / factor, &result->images_per_s, &result->images_likely);
     multiply(factor * trim->train, &result->time_to_train_s, &result->train_likely);

@@ -23,6 +23,8 @@ const char *const cause_names[CAUSE_COUNT] = {
     [CAUSE_WORLD_LATENCY] = "latency of the all-reduce",
     [CAUSE_WORLD_BYTES] = "bytes of the all-reduce",
     [CAUSE_TENSOR] = "exchange inside of layers",
+    [CAUSE_CONTEXT] = "exchange of keys and values",
+    [CAUSE_EXPERT] = "positions on their way to experts",
     [CAUSE_BUBBLE] = "waiting for other stages",
     [CAUSE_BATCH] = "smaller local batch",
     [CAUSE_OTHER] = "optimizer and other",
@@ -170,6 +172,8 @@ static void spend(const struct explanation *e, const struct breakdown *step,
     spend_wait(step->exposed_row, &split->row, &seconds[row], seconds);
     spend_wait(step->exposed_column, &split->column, &seconds[CAUSE_COLUMN_LATENCY], seconds);
     seconds[CAUSE_TENSOR] = step->exposed_tensor;
+    seconds[CAUSE_CONTEXT] = step->exposed_context;
+    seconds[CAUSE_EXPERT] = step->exposed_expert;
     seconds[CAUSE_BUBBLE] = step->bubble;
     seconds[CAUSE_BATCH] = step->compute;
     seconds[CAUSE_OTHER] = step->other;
@@ -308,19 +312,8 @@ static void take(const struct drawing *d, const struct explanation *own,
 
 static void scale(struct spending *spending, double ratio)
 {
-    struct breakdown *step = &spending->step;
     spending->left_out *= ratio;
-    step->time *= ratio;
-    step->compute *= ratio;
-    step->slowed *= ratio;
-    step->slower *= ratio;
-    step->exposed_communication *= ratio;
-    step->exposed_row *= ratio;
-    step->exposed_column *= ratio;
-    step->exposed_tensor *= ratio;
-    step->input_wait *= ratio;
-    step->bubble *= ratio;
-    step->other *= ratio;
+    breakdown_scale(&spending->step, ratio);
 }
 
 static void take_draws(const struct draw_loop *loop, const struct job *job,

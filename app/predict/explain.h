@@ -42,9 +42,11 @@ enum cause_kind {
     CAUSE_COLUMN_BYTES,
     CAUSE_WORLD_LATENCY, /**< of every other algorithm */
     CAUSE_WORLD_BYTES,
-    CAUSE_TENSOR, /**< inside of layers that ranks share */
-    CAUSE_BUBBLE, /**< of a pipeline: a stage waits for others */
-    CAUSE_BATCH,  /**< computing an image takes longer in a smaller batch */
+    CAUSE_TENSOR,  /**< inside of layers that ranks share */
+    CAUSE_CONTEXT, /**< of sequences that ranks share */
+    CAUSE_EXPERT,  /**< to experts that ranks share, and back */
+    CAUSE_BUBBLE,  /**< of a pipeline: a stage waits for others */
+    CAUSE_BATCH,   /**< computing an image takes longer in a smaller batch */
     CAUSE_OTHER,
     CAUSE_LEFT_OUT, /**< of draws alone: what the model leaves out, and what is slower than usual */
     CAUSE_COUNT

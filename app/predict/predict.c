@@ -46,7 +46,7 @@ static char *describe_wait(const struct prediction *prediction)
     enum axis axis = !torus ? AXIS_WORLD : column ? AXIS_COLUMN : AXIS_ROW;
     AUTORELEASE(text) struct text beside = {0};
     int32_t tier = report_bottleneck(last->point.fabric, last->point.schedule, axis, &beside);
-    if (step->exposed_tensor > fmax(step->exposed_row, step->exposed_column))
+    if (breakdown_inside(step) > fmax(step->exposed_row, step->exposed_column))
         return base_copy("the exchange inside of layers");
     const char *which = !torus ? "all-reduce" : column ? "column all-reduce" : "row exchange";
     if (tier < 0)
@@ -227,17 +227,6 @@ static void blend(struct prediction *into, const struct prediction *one, int32_t
         double *mean;
         double value;
     } parts[] = {
-        {&a->step.time, b->step.time},
-        {&a->step.compute, b->step.compute},
-        {&a->step.slowed, b->step.slowed},
-        {&a->step.slower, b->step.slower},
-        {&a->step.exposed_communication, b->step.exposed_communication},
-        {&a->step.exposed_row, b->step.exposed_row},
-        {&a->step.exposed_column, b->step.exposed_column},
-        {&a->step.exposed_tensor, b->step.exposed_tensor},
-        {&a->step.input_wait, b->step.input_wait},
-        {&a->step.bubble, b->step.bubble},
-        {&a->step.other, b->step.other},
         {&a->images_per_s, b->images_per_s},
         {&a->weak.efficiency, b->weak.efficiency},
         {&a->weak.images_per_s, b->weak.images_per_s},
@@ -252,6 +241,7 @@ static void blend(struct prediction *into, const struct prediction *one, int32_t
     };
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
         *parts[i].mean += (parts[i].value - *parts[i].mean) / (count + 1);
+    breakdown_add(&a->step, &b->step, &a->step, count + 1);
     for (int32_t i = 0; i < a->plan.phase_count; i++)
         a->phase_step_time[i] += (b->phase_step_time[i] - a->phase_step_time[i]) / (count + 1);
 }

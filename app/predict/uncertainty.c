@@ -468,17 +468,7 @@ void uncertainty_spending(const struct task *task, const struct factors *factors
     for (int32_t k = 0; k < count; k++) {
         spending[k] = closed_spending(&t, &factors[k]);
         struct breakdown *step = &spending[k].step;
-        step->compute += base.compute - before.compute;
-        step->slowed += base.slowed - before.slowed;
-        step->slower += base.slower - before.slower;
-        step->exposed_communication += base.exposed_communication - before.exposed_communication;
-        step->exposed_row += base.exposed_row - before.exposed_row;
-        step->exposed_column += base.exposed_column - before.exposed_column;
-        step->exposed_tensor += base.exposed_tensor - before.exposed_tensor;
-        step->input_wait += base.input_wait - before.input_wait;
-        step->bubble += base.bubble - before.bubble;
-        step->other += base.other - before.other;
-        step->time += base.time - before.time;
+        breakdown_add(step, &base, &before, 1);
         spending[k].left_out = (drawn_longer(&t, &factors[k]) - 1) * step->time;
         step->time += spending[k].left_out;
     }

@@ -11,6 +11,8 @@ enum activity {
     BUSY_COMPUTE,
     BUSY_OPTIMIZER,
     BUSY_TENSOR,
+    BUSY_CONTEXT,
+    BUSY_EXPERT,
     BUSY_COLUMN,
     BUSY_ROW,
     BUSY_INPUT,
@@ -25,7 +27,10 @@ static enum activity step_activity(const struct step *step)
     case LANE_COLUMN:
         return BUSY_COLUMN;
     case LANE_TENSOR:
-        return BUSY_TENSOR;
+        return step->kind != STEP_COLLECTIVE           ? BUSY_TENSOR
+               : step->collective.axis == AXIS_CONTEXT ? BUSY_CONTEXT
+               : step->collective.axis == AXIS_EXPERT  ? BUSY_EXPERT
+                                                       : BUSY_TENSOR;
     case LANE_INPUT:
         return BUSY_INPUT;
     default:
@@ -154,6 +159,26 @@ static struct event *event_list(const struct schedule *schedule, const struct tr
     return event;
 }
 
+enum { PARTS = sizeof(struct breakdown) / sizeof(double) };
+
+void breakdown_add(struct breakdown *step, const struct breakdown *a, const struct breakdown *b,
+                   double count)
+{
+    for (int32_t i = 0; i < PARTS; i++)
+        (&step->time)[i] += ((&a->time)[i] - (&b->time)[i]) / count;
+}
+
+void breakdown_scale(struct breakdown *step, double ratio)
+{
+    for (int32_t i = 0; i < PARTS; i++)
+        (&step->time)[i] *= ratio;
+}
+
+double breakdown_inside(const struct breakdown *step)
+{
+    return step->exposed_tensor + step->exposed_context + step->exposed_expert;
+}
+
 double breakdown_difference(double a, double b, double whole)
 {
     return fabs(a - b) <= 1e-12 * whole ? 0 : a - b;
@@ -185,8 +210,10 @@ struct breakdown report_breakdown(const struct schedule *schedule, struct slowdo
             now++;
         if (now < ACTIVITY_COUNT)
             spent[now] += length(&again, event[i].time, event[i + 1].time);
-        if (now == BUSY_COMPUTE &&
-            running[BUSY_ROW] + running[BUSY_COLUMN] + running[BUSY_TENSOR] > 0)
+        int32_t others = 0;
+        for (int32_t busy = BUSY_TENSOR; busy <= BUSY_ROW; busy++)
+            others += running[busy];
+        if (now == BUSY_COMPUTE && others > 0)
             beside += length(&again, event[i].time, event[i + 1].time);
     }
     double slowed = beside * slowdown.compute / (1 + slowdown.compute);
@@ -194,12 +221,13 @@ struct breakdown report_breakdown(const struct schedule *schedule, struct slowdo
                              .slower = difference(time, to - from),
                              .compute = spent[BUSY_COMPUTE] - slowed,
                              .slowed = slowed,
-                             .exposed_communication =
-                                 spent[BUSY_ROW] + spent[BUSY_COLUMN] + spent[BUSY_TENSOR],
                              .exposed_row = spent[BUSY_ROW],
                              .exposed_column = spent[BUSY_COLUMN],
                              .exposed_tensor = spent[BUSY_TENSOR],
+                             .exposed_context = spent[BUSY_CONTEXT],
+                             .exposed_expert = spent[BUSY_EXPERT],
                              .input_wait = spent[BUSY_INPUT]};
+    step.exposed_communication = step.exposed_row + step.exposed_column + breakdown_inside(&step);
     step.other =
         difference(to - from, spent[BUSY_COMPUTE] + step.exposed_communication + step.input_wait);
     if (schedule_stages(schedule) > 1) {

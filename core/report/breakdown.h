@@ -10,16 +10,27 @@
  * stage that computes most [s]; sums to time. */
 struct breakdown {
     double time;
-    double compute;               /**< forward, loss and backward, of a rank that nothing
-                                       slows down */
-    double slowed;                /**< computing longer because a collective is in flight */
-    double slower;                /**< waiting for the slowest rank to compute */
-    double exposed_communication; /**< waiting for a collective while not computing */
-    double exposed_row, exposed_column, exposed_tensor; /**< the same, by the axis waited for */
-    double input_wait;                                  /**< waiting for input */
-    double bubble;                                      /**< waiting for other stages */
-    double other;                                       /**< optimizer and whatever is left */
+    double compute;                     /**< forward, loss and backward, of a rank that nothing
+                                             slows down */
+    double slowed;                      /**< computing longer because a collective is in flight */
+    double slower;                      /**< waiting for the slowest rank to compute */
+    double exposed_communication;       /**< waiting for a collective while not computing */
+    double exposed_row, exposed_column; /**< the same, by the axis waited for */
+    double exposed_tensor, exposed_context, exposed_expert;
+    double input_wait; /**< waiting for input */
+    double bubble;     /**< waiting for other stages */
+    double other;      /**< optimizer and whatever is left */
 };
+
+/** Add (@a - @b) / @count to each part of @step, which may be one of them. */
+void breakdown_add(struct breakdown *step, const struct breakdown *a, const struct breakdown *b,
+                   double count);
+
+/** Multiply each part of @step. */
+void breakdown_scale(struct breakdown *step, double ratio);
+
+/** Waiting for what is exchanged inside of layers: tensor, context and expert. */
+double breakdown_inside(const struct breakdown *step);
 
 /** The traced rank that ends the last iteration, or, of a pipeline, computes most; -1: none. */
 int32_t breakdown_rank(const struct schedule *schedule, const struct trace *trace);

@@ -148,6 +148,10 @@ static const struct answer_column result_rows[] = {
            .help = "waiting for a collective of a column; null if the job has no rows"),
     COLUMN("step.exposed_tensor_s", result.step.exposed_tensor, .absent = true,
            .help = "waiting for what devices that share layers exchange, if any do"),
+    COLUMN("step.exposed_context_s", result.step.exposed_context, .absent = true,
+           .help = "waiting for keys and values of others that share sequences, if any do"),
+    COLUMN("step.exposed_expert_s", result.step.exposed_expert, .absent = true,
+           .help = "waiting for positions on their way to experts and back, if devices share some"),
     COLUMN("step.slowed_s", result.step.slowed,
            .help = "computing longer because a collective is in flight"),
     COLUMN("step.slower_ranks_s", result.step.slower,
@@ -232,10 +236,11 @@ static void leave_out(struct result *result)
     const struct interval none = {NAN, NAN};
     if (!result->grid.columns)
         result->step.exposed_row = result->step.exposed_column = NAN;
-    if (!(result->step.exposed_tensor > 0))
-        result->step.exposed_tensor = NAN;
-    if (!(result->step.bubble > 0))
-        result->step.bubble = NAN;
+    double *part[] = {&result->step.exposed_tensor, &result->step.exposed_context,
+                      &result->step.exposed_expert, &result->step.bubble};
+    for (size_t i = 0; i < ARRAY_SIZE(part); i++)
+        if (!(*part[i] > 0))
+            *part[i] = NAN;
     if (!result->strong.batch)
         result->strong = (struct scaling){.efficiency = NAN, .likely = none};
     if (!result->bill.origin)
@@ -335,6 +340,10 @@ static void print_step(struct text *out, const struct result *result)
     }
     if (step->exposed_tensor > 0)
         print_part(out, "    inside of layers", step->exposed_tensor, step->time);
+    if (step->exposed_context > 0)
+        print_part(out, "    for keys and values", step->exposed_context, step->time);
+    if (step->exposed_expert > 0)
+        print_part(out, "    to and from experts", step->exposed_expert, step->time);
     print_part(out, "  input wait", step->input_wait, step->time);
     if (step->bubble > 0)
         print_part(out, "  bubble", step->bubble, step->time);

@@ -68,6 +68,9 @@ class Pipeline(support.Case):
             self.assertAlmostEqual(folded["step_s"] / closed["step_s"], 1, delta=0.001, msg=mesh)
             self.assertAlmostEqual(full["step_s"] / folded["step_s"], 1, delta=1e-9, msg=mesh)
             self.assertGreater(closed["step"]["bubble_s"], 0)
+            for axis in ("tensor", "expert"):
+                self.assertEqual(mesh[f"parallel.{axis}"] > 1, f"exposed_{axis}_s" in closed["step"], mesh)
+            self.assertEqual("exposed_context_s" in closed["step"], mesh["parallel.context_by"] == "all-gather", mesh)
 
     def test_alike_micro_batches_are_walked_once(self):
         """Of 24 the closed form and the folded simulator have some, and repeat them; full has all: equal in each part."""
