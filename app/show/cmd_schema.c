@@ -77,78 +77,6 @@ static void print_answer_schema(struct text *out, const struct row *row, int32_t
     json_print(out, json);
 }
 
-/* scdoc: an underscore would start underlined text. */
-static void add_escaped(struct text *out, const char *text)
-{
-    for (; *text; text++)
-        text_add(out, strchr("_*\\#", *text) ? "\\%c" : "%c", *text);
-}
-
-static void add_entry(struct text *out, const char *prefix, const char *path, const char *type,
-                      const char *fallback, const char *help)
-{
-    text_add(out, "*");
-    add_escaped(out, prefix);
-    add_escaped(out, path);
-    text_add(out, "* (");
-    add_escaped(out, type);
-    text_add(out, "%s", fallback && *fallback ? ", default " : "");
-    add_escaped(out, fallback ? fallback : ", required");
-    text_add(out, ")\n\t");
-    add_escaped(out, help);
-    text_add(out, ".\n\n");
-}
-
-/* "ring | tree", "quantity such as 25 GB/s"; the caller frees it. */
-static char *type_name(const struct field *field)
-{
-    static const char *const names[FIELD_KIND_COUNT] = {
-        [FIELD_INTEGER] = "whole number",
-        [FIELD_REAL] = "number",
-        [FIELD_TEXT] = "text",
-        [FIELD_WORD] = "word",
-        [FIELD_BOOLEAN] = "true or false",
-        [FIELD_QUANTITY] = "quantity",
-        [FIELD_TEXTS] = "list of texts",
-        [FIELD_LIST] = "list",
-    };
-    struct text type = {0};
-    for (const char *const *word = field->words; word && *word; word++)
-        text_add(&type, "%s%s", type.length ? " | " : "", *word);
-    if (!field->words)
-        text_add(&type, "%s", names[field->kind]);
-    if (field->unit != UNIT_NONE)
-        text_add(&type, " such as %s", unit_example(field->unit));
-    return type.data;
-}
-
-static void print_table_manual(struct text *out, const struct field_table *table,
-                               const char *prefix)
-{
-    for (int32_t i = 0; i < table->count; i++) {
-        const struct field *field = &table->field[i];
-        AUTOFREE char *type = type_name(field);
-        add_entry(out, prefix, field->path, type, field->fallback, field->help);
-        if (field->kind != FIELD_LIST)
-            continue;
-        AUTOFREE char *inner = base_format("%s%s[].", prefix, field->path);
-        print_table_manual(out, field->table, inner);
-    }
-}
-
-static void print_answer_manual(struct text *out, const struct row *row, int32_t count)
-{
-    for (int32_t i = 0; i < count; i++, row++) {
-        AUTOFREE char *type = base_format("%.*s%s%s", (int)strcspn(row->type, "?"), row->type,
-                                          strchr(row->type, '?') ? " or null" : "",
-                                          strchr(row->path, '?') ? ", may be missing" : "");
-        AUTORELEASE(text) struct text path = {0};
-        for (const char *c = row->path; *c; c++)
-            text_append(&path, c, *c != '?');
-        add_entry(out, "", path.data, type, "", row->help);
-    }
-}
-
 /* ---- kinds by name ---- */
 
 /* What has a schema: a file, or an answer as rows. */
@@ -224,7 +152,7 @@ static void kinds_release(struct kinds *kinds)
 
 struct schema_request {
     struct request head;
-    bool manual;
+    bool keys;
 };
 
 static int unknown(const struct kinds *kinds, const char *given, struct err *err)
@@ -235,15 +163,11 @@ static int unknown(const struct kinds *kinds, const char *given, struct err *err
     return option_unknown(err, "schema", given, words);
 }
 
-static void print(struct text *out, const struct kind *kind, bool manual)
+static void print(struct text *out, const struct kind *kind)
 {
-    if (kind->file && manual)
-        print_table_manual(out, kind->file, "");
-    else if (kind->file)
+    if (kind->file)
         field_schema(out, kind->file,
                      kind->file != &software_table && kind->file != &network_table);
-    else if (manual)
-        print_answer_manual(out, kind->row, kind->count);
     else
         print_answer_schema(out, kind->row, kind->count);
 }
@@ -258,15 +182,19 @@ static int schema(const void *record, struct text *out, struct err *err)
         i++;
     if (i == kinds.count)
         return unknown(&kinds, given, err);
-    print(out, &kinds.kind[i], request->manual);
+    if (request->keys && !kinds.kind[i].file)
+        return err_add_code(err, 64, "--keys: '%s' is an answer, which nobody writes", given);
+    if (request->keys)
+        field_help(out, kinds.kind[i].file);
+    else
+        print(out, &kinds.kind[i]);
     return 0;
 }
 
 #define AT(member) offsetof(struct schema_request, member)
 
 static const struct option options[] = {
-    OPTION_ROW("man", 0, OPTION_FLAG, AT(manual),
-               .help = "Print the keys as text for a manual page"),
+    OPTION_ROW("keys", 0, OPTION_FLAG, AT(keys), .help = "Print the keys of a file as text"),
     ROW_LAST};
 
 const struct command command_schema = {

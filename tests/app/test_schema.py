@@ -107,7 +107,7 @@ class Manual(unittest.TestCase):
     """The same tables as text for the manual pages."""
 
     def test_every_key_of_the_schema_is_in_the_manual(self):
-        manual = run("schema", "scenario", "--man").stdout
+        manual = run("schema", "scenario", "--keys").stdout
         for word in ("cluster.nodes", "training.phases", "allreduce.bucket"):
             self.assertIn(word, manual)
 
@@ -122,17 +122,17 @@ class Manual(unittest.TestCase):
                 self.assertIn(f"@literal {name} --help\n", page)
 
     def test_payload_is_in_the_manual(self):
-        self.assertRegex(run("schema", "platform", "--man").stdout,
-                         r"(?m)^\*transport\.payload\* \(fp32 \| fp16 \| bf16\)\n\tthe type in which")
+        self.assertRegex(run("schema", "platform", "--keys").stdout,
+                         r"(?m)^transport\.payload\n    the type in which .* \(fp32 \| fp16 \| bf16\)$")
 
     def test_keys_list_their_words_and_name_a_unit(self):
-        platform, device = (run("schema", kind, "--man").stdout for kind in ("platform", "device"))
-        for line in ("*kind* (cluster | torus | ring, required)", "*nccl.intra* (nvlink | pci)",
-                     "*network.nic.bandwidth* (quantity such as 25 GB/s)",
-                     "*node.contention* (quantity such as 90 %)"):
-            self.assertIn(line + "\n", platform)
-        self.assertIn("*fusion* (none | pointwise | ", device)
-        self.assertRegex(device, r"\*classes\[\]\.op\w*\* \(\w+[\w-]* \| ")
+        platform, device = (run("schema", kind, "--keys").stdout for kind in ("platform", "device"))
+        for key, kind in (("kind", "cluster | torus | ring; required"), ("nccl.intra", "nvlink | pci"),
+                          ("network.nic.bandwidth", "number, alone or with its source, such as 25 GB/s"),
+                          ("node.contention", "number, alone or with its source, such as 90 %")):
+            self.assertRegex(platform, rf"(?m)^{re.escape(key)}\n    .* \({re.escape(kind)}\)$")
+        self.assertRegex(device, r"(?m)^fusion\n    .* \(none \| pointwise \| ")
+        self.assertRegex(device, r"(?m)^classes\[\]\.op\w*\n    .* \(\w+[\w-]* \| ")
 
     def test_the_example_and_the_units_of_the_page_are_accepted(self):
         page = (support.ROOT / "docs/man/foretrain-platform.5.scd").read_text(encoding="utf-8")
