@@ -87,6 +87,14 @@ struct search {
  * all (the exit code of the first candidate), candidates_predict(). */
 int search_make(struct search *search, struct err *err);
 
+/** Fill search->doubt, of a plan with a best candidate.  @return 0, or -1 with a message. */
+int search_doubt(struct search *search, struct err *err);
+
+/** Whether @a is better than @b: a plan that keeps the limits than one that does not; of two that
+ * do, the one with less of what is aimed for; of two that do not, the one that misses by less. */
+bool search_better(const struct search *search, const struct candidate *a,
+                   const struct candidate *b);
+
 /** Whether @candidate keeps the limits. */
 bool search_keeps(const struct search *search, const struct candidate *candidate);
 
