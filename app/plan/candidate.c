@@ -9,7 +9,18 @@ const char *const decision_keys[DECISION_COUNT] = {
     [DECISION_BATCH] = "training.phases[*].batch_per_device",
     [DECISION_ALGORITHM] = "allreduce.algorithm",
     [DECISION_BUCKET] = "allreduce.bucket",
+    [DECISION_TENSOR] = "parallel.tensor",
+    [DECISION_CONTEXT] = "parallel.context",
+    [DECISION_PIPELINE] = "parallel.pipeline",
+    [DECISION_CHUNKS] = "parallel.chunks",
+    [DECISION_MICRO_BATCH] = "training.micro_batch",
+    [DECISION_SHARDING] = "parallel.sharding",
+    [DECISION_RECOMPUTE] = "parallel.recompute",
 };
+
+const char *const decision_options[DECISION_COUNT] = {
+    "platforms", "nodes",    "batch",  "algorithms",  "buckets",  "tensor",
+    "context",   "pipeline", "chunks", "micro-batch", "sharding", "recompute"};
 
 static void add(struct option_list *set, char *text)
 {
@@ -22,6 +33,50 @@ int64_t candidate_batch(const struct question *q, const struct candidate *c, int
     return llround(fmax(1, (double)c->batch * q->share[index]));
 }
 
+char *candidate_mesh(const struct candidate *c)
+{
+    const int64_t *part = c->mesh;
+    int64_t data =
+        c->figures.devices / part[MESH_TENSOR] / part[MESH_CONTEXT] / part[MESH_PIPELINE];
+    AUTOFREE char *context = part[MESH_CONTEXT] > 1
+                                 ? base_format(", context %lld", (long long)part[MESH_CONTEXT])
+                                 : base_copy("");
+    AUTOFREE char *chunks = part[MESH_CHUNKS] > 1
+                                ? base_format(" x %lld chunks", (long long)part[MESH_CHUNKS])
+                                : base_copy("");
+    return base_format(
+        "tensor %lld%s, pipeline %lld%s, data %lld, micro-batch %lld, sharding %lld, "
+        "recompute %s",
+        (long long)part[MESH_TENSOR], context, (long long)part[MESH_PIPELINE], chunks,
+        (long long)data, (long long)part[MESH_MICRO], (long long)part[MESH_SHARDING],
+        recompute_names[part[MESH_AGAIN]]);
+}
+
+/* What stands beside a key that has no effect has none, either. */
+static void add_mesh(struct option_list *set, const struct question *q, const struct candidate *c)
+{
+    static const char *const none[] = {
+        "training.phases[*].batch_per_device=null", "training.phases[*].micro_batch=null",
+        "training.accumulate=null", "training.optimizer.sharded=null"};
+    for (size_t i = 0; i < ARRAY_SIZE(none); i++)
+        option_list_add(set, none[i]);
+    for (int32_t i = 0; i < q->phases; i++)
+        add(set, base_format("training.phases[%d].global_batch=%lld", i, (long long)q->global[i]));
+    if (c->mesh[MESH_TENSOR] == 1)
+        option_list_add(set, "parallel.sequence=null");
+    if (c->mesh[MESH_CONTEXT] == 1)
+        option_list_add(set, "parallel.context_by=null");
+    if (c->mesh[MESH_PIPELINE] == 1)
+        option_list_add(set, "parallel.schedule=null");
+    for (int i = 0; i < MESH_PARTS; i++) {
+        long long value = c->mesh[i];
+        const char *key = decision_keys[DECISION_TENSOR + i];
+        add(set, i == MESH_AGAIN ? base_format("%s=%s", key, recompute_names[value])
+                 : value > 1 || (value && i >= MESH_MICRO) ? base_format("%s=%lld", key, value)
+                                                           : base_format("%s=null", key));
+    }
+}
+
 struct option_list candidate_set(const struct question *q, const struct candidate *c)
 {
     struct option_list set =
@@ -30,16 +85,20 @@ struct option_list candidate_set(const struct question *q, const struct candidat
         add(&set, base_format("training.target=%s", q->target));
     add(&set, base_format("cluster.platform=%s", c->platform));
     add(&set, base_format("cluster.nodes=%lld", (long long)c->nodes));
-    for (const char *const *key = batch_keys; key[1]; key++)
+    if (q->global)
+        add_mesh(&set, q, c);
+    for (const char *const *key = batch_keys; key[1] && !q->global; key++)
         option_list_add(&set, *key);
-    for (int32_t i = 0; i < q->phases; i++)
+    for (int32_t i = 0; i < q->phases && !q->global; i++)
         add(&set, base_format("training.phases[%d].batch_per_device=%lld", i,
                               (long long)candidate_batch(q, c, i)));
     if (q->phases > 1)
         option_list_add(&set, "training.phases[*].nodes=null");
     option_list_add(&set, "allreduce.grid=null");
-    add(&set, base_format("allreduce.algorithm=%s", c->algorithm));
-    add(&set, base_format("allreduce.bucket=%s", c->bucket));
+    if (c->algorithm)
+        add(&set, base_format("allreduce.algorithm=%s", c->algorithm));
+    if (c->bucket)
+        add(&set, base_format("allreduce.bucket=%s", c->bucket));
     return set;
 }
 
@@ -50,12 +109,15 @@ struct round {
     const struct question *question;
     struct candidate *list;
     const int64_t *at;
-    bool final;
+    enum depth depth;
 };
 
-static int32_t draws_of(const struct question *question, bool final)
+static int32_t draws_of(const struct question *question, enum depth depth)
 {
-    return !question->unknown ? CANDIDATE_DRAWS : final ? UNKNOWN_FINALIST_DRAWS : UNKNOWN_DRAWS;
+    return depth == DEPTH_MESH   ? 0
+           : !question->unknown  ? CANDIDATE_DRAWS
+           : depth == DEPTH_PLAN ? UNKNOWN_DRAWS
+                                 : UNKNOWN_FINALIST_DRAWS;
 }
 
 static struct option_list set_of(const void *context, int64_t index)
@@ -70,7 +132,7 @@ static int take(void *context, int64_t index, struct finding found, bool lost, s
     const struct round *round = context;
     struct candidate *c = &round->list[round->at[index]];
     bool known = c->status == FINDING_OK, good = found.status == FINDING_OK;
-    if (good && isnan(found.figures.usage.seconds.high)) {
+    if (good && round->depth != DEPTH_MESH && isnan(found.figures.usage.seconds.high)) {
         good = false;
         found.status = FINDING_REFUSED;
         found.code = 65;
@@ -78,26 +140,27 @@ static int take(void *context, int64_t index, struct finding found, bool lost, s
     }
     free(c->reason);
     c->reason = found.reason;
-    c->final = round->final && (good || known);
+    c->final = round->depth == DEPTH_FINAL && (good || known);
     if (!good && known)
         return 0;
     c->status = found.status;
     c->code = found.code;
     c->backend = found.backend;
     c->figures = found.figures;
-    if (!round->final)
+    if (round->depth != DEPTH_FINAL)
         c->closed = c->figures.usage.seconds.value;
     return 0;
 }
 
 int candidates_predict(const struct question *question, struct candidate *list, const int64_t *at,
-                       int64_t chosen, enum backend_choice backend, bool final, struct err *err)
+                       int64_t chosen, enum backend_choice backend, enum depth depth,
+                       struct err *err)
 {
-    struct round round = {question, list, at, final};
+    struct round round = {question, list, at, depth};
     return findings_find(&(struct findings){.job = question->path,
                                             .options = question->options,
                                             .backend = backend,
-                                            .draws = draws_of(question, final),
+                                            .draws = draws_of(question, depth),
                                             .workers = question->workers,
                                             .noun = "plans",
                                             .context = &round,

@@ -19,16 +19,47 @@ enum decision {
     DECISION_BATCH, /**< images per device in the last phase */
     DECISION_ALGORITHM,
     DECISION_BUCKET,
-    DECISION_COUNT
+    DECISION_TENSOR, /**< of meshes alone, from here on */
+    DECISION_CONTEXT,
+    DECISION_PIPELINE,
+    DECISION_CHUNKS,
+    DECISION_MICRO_BATCH,
+    DECISION_SHARDING,
+    DECISION_RECOMPUTE,
+    DECISION_COUNT,
+    MESH_PARTS = DECISION_COUNT - DECISION_TENSOR
+};
+
+/** What a mesh decides: DECISION_TENSOR is the first. */
+enum mesh_part {
+    MESH_TENSOR,
+    MESH_CONTEXT,
+    MESH_PIPELINE,
+    MESH_CHUNKS,
+    MESH_MICRO,
+    MESH_SHARDING,
+    MESH_AGAIN
+};
+
+/** How prediction of a candidate ends. */
+enum depth {
+    DEPTH_MESH,  /**< with its time: no interval */
+    DEPTH_PLAN,  /**< with a rough interval */
+    DEPTH_FINAL, /**< as `predict` has it */
 };
 
 /** The keys that --set takes for them. */
 extern const char *const decision_keys[DECISION_COUNT];
 
+/** And the options, without dashes. */
+extern const char *const decision_options[DECISION_COUNT];
+
 /** One way to run the job. */
 struct candidate {
-    const char *platform, *algorithm, *bucket; /**< as --set takes them; borrowed */
+    const char *platform;           /**< as --set takes it; borrowed */
+    const char *algorithm, *bucket; /**< the same, or NULL: as the job says */
     int64_t nodes, batch;
+    int64_t mesh[MESH_PARTS]; /**< all 0: as the job says */
     enum finding_status status;
     int32_t code;           /**< the exit code that `predict` would have */
     char *reason;           /**< NULL: it was predicted as it should be; owned */
@@ -45,7 +76,8 @@ struct question {
     const struct predict_options *options; /**< borrowed */
     const struct tariffs *tariffs;         /**< borrowed; NULL: none */
     const char *target;                    /**< an accuracy, or NULL: as the job says; borrowed */
-    double *share; /**< (phases) images of a step over those of the last phase's; owned */
+    double *share;   /**< (phases) images of a step over those of the last phase's; owned */
+    int64_t *global; /**< (phases) of meshes: images of a step; owned; NULL: no mesh is searched */
     int32_t phases;
     bool unknown;    /**< the job has unknown inputs */
     int32_t workers; /**< at least 1 */
@@ -55,12 +87,17 @@ struct question {
 struct option_list candidate_set(const struct question *question,
                                  const struct candidate *candidate);
 
+/** "tensor 8, pipeline 4, data 32, micro-batch 1, sharding 1, recompute full"; the caller frees it.
+ */
+char *candidate_mesh(const struct candidate *candidate);
+
 /** Images per device of phase @index of @candidate. */
 int64_t candidate_batch(const struct question *question, const struct candidate *candidate,
                         int32_t index);
 
-/** Predict those of @list that @at (@chosen) names on @backend, as a @final answer or not.  Those
- * that were predicted before keep their numbers where that fails.
+/** Predict those of @list that @at (@chosen) names on @backend to @depth.  Those that were
+ * predicted before keep their numbers where that fails.
  * @return 0, or -1 with a message: SIGINT (exit code 130), no process can be started (71). */
 int candidates_predict(const struct question *question, struct candidate *list, const int64_t *at,
-                       int64_t chosen, enum backend_choice backend, bool final, struct err *err);
+                       int64_t chosen, enum backend_choice backend, enum depth depth,
+                       struct err *err);

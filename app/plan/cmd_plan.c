@@ -24,8 +24,17 @@ static char *label(const struct search *search, int64_t candidate)
 {
     const struct candidate *c = &search->list[candidate];
     struct text text = {0};
-    text_add(&text, "%lld node%s of %s, %s, bucket %s, ", (long long)c->nodes,
-             base_plural(c->nodes), c->platform, c->algorithm, c->bucket);
+    text_add(&text, "%lld node%s of %s, ", (long long)c->nodes, base_plural(c->nodes), c->platform);
+    if (c->algorithm)
+        text_add(&text, "%s, ", c->algorithm);
+    if (c->bucket)
+        text_add(&text, "bucket %s, ", c->bucket);
+    if (c->mesh[MESH_TENSOR]) {
+        AUTOFREE char *mesh = candidate_mesh(c);
+        text_add(&text, "%s", mesh);
+    }
+    if (search->question.global)
+        return text.data;
     for (int32_t i = 0; i < search->question.phases; i++)
         text_add(&text, "%s%lld", i ? ", then " : "",
                  (long long)candidate_batch(&search->question, c, i));
@@ -98,6 +107,16 @@ struct shown_doubt {
     bool changes;
 };
 
+/* Beside the best one. */
+struct shown_mesh {
+    const struct candidate *candidate;
+    const char *recompute;
+    struct figures figures;
+    struct range step;
+    double data, other;
+    char *difference; /* owned */
+};
+
 /* How many candidates came to what. */
 struct tally {
     int64_t count, refused, simulated, beyond;
@@ -115,6 +134,9 @@ struct shown {
     int32_t plans, fronts;
     struct shown_doubt *doubt; /* (doubts) owned */
     int32_t doubts;
+    struct shown_mesh *mesh; /* (meshes) the shortest step first; owned */
+    int32_t meshes;
+    struct mesh_tally mesh_tally;
     struct tally tally;
 };
 
@@ -126,9 +148,15 @@ static const struct answer_column candidate_rows[] = {
     COLUMN("columns", figures.grid.columns, .zero = true,
            .help = "ranks in a row; null if the job has no rows"),
     COLUMN("rows", figures.grid.rows, .zero = true, .help = "ranks in a column"),
-    COLUMN("algorithm", algorithm, .help = "of the all-reduce"),
-    COLUMN("bucket", bucket, .help = "bytes of gradients that are exchanged together"),
+    COLUMN("algorithm", algorithm, .null = true,
+           .help = "of the all-reduce; null: that of the job, which is not searched"),
+    COLUMN("bucket", bucket, .null = true,
+           .help = "bytes of gradients that are exchanged together; null: those of the job"),
     COLUMN_MEMBERS(figures, &figures_columns),
+    COLUMN("mfu", figures.use, .null = true,
+           .help = "FLOP of the network over the peak of the devices; null of pictures"),
+    COLUMN("tokens_per_s_per_device", figures.tokens, .null = true,
+           .help = "without padding; null of pictures"),
     COLUMN("currency", figures.bill.currency, .null = true, .help = "of the cost"),
     COLUMN("prices", figures.bill.origin, .null = true, .help = "price file: name, date and path"),
     COLUMN("backend", backend, .words = backend_words,
@@ -156,6 +184,50 @@ static const struct answer_column whole_rows[] = {
     COLUMN_ITEMS("set", set.item, set.count, .help = "assignments that make the job this plan's"),
 };
 static const struct answer_columns whole_columns = COLUMNS(NULL, whole_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct candidate
+static const struct answer_column mesh_rows[] = {
+    COLUMN("tensor", mesh[MESH_TENSOR], .help = "devices that share each layer"),
+    COLUMN("context", mesh[MESH_CONTEXT], .help = "devices that share each sequence"),
+    COLUMN("pipeline", mesh[MESH_PIPELINE], .help = "stages"),
+    COLUMN("chunks", mesh[MESH_CHUNKS], .help = "parts of the network that each stage has"),
+    COLUMN("micro_batch", mesh[MESH_MICRO], .help = "samples that pass through a stage at once"),
+    COLUMN("sharding", mesh[MESH_SHARDING], .help = "stage of ZeRO; 0: nothing is sharded"),
+};
+static const struct answer_columns mesh_columns = COLUMNS(NULL, mesh_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct shown_mesh
+static const struct answer_column shown_mesh_rows[] = {
+    COLUMN_MEMBERS(candidate, &mesh_columns),
+    COLUMN("recompute", recompute, .help = "none, selective or full"),
+    COLUMN("step_s", step, .help = "one training step of the last phase"),
+    COLUMN("mfu", figures.use, .null = true,
+           .help = "FLOP of the network over the peak of the devices"),
+    COLUMN("tokens_per_s_per_device", figures.tokens, .null = true, .help = "without padding"),
+    COLUMN("compute_s", figures.parts.compute, .help = "with what is computed again"),
+    COLUMN("bubble_s", figures.parts.bubble, .help = "waiting for other stages"),
+    COLUMN("exposed_tensor_s", figures.parts.exposed_tensor,
+           .help = "waiting for what devices that share layers exchange"),
+    COLUMN("exposed_data_s", data, .help = "waiting for gradients and weights"),
+    COLUMN("other_s", other, .help = "slowed and slower computing, optimizer and the rest"),
+    COLUMN("difference", difference,
+           .help = "what is longer than in the best mesh by most; of that: best"),
+};
+static const struct answer_columns shown_mesh_columns = COLUMNS(NULL, shown_mesh_rows);
+#undef DESCRIBED
+
+#define DESCRIBED struct mesh_tally
+static const struct answer_column tally_rows[] = {
+    COLUMN("considered", considered, .help = "meshes of all platforms and numbers of nodes"),
+    COLUMN("divided", divided,
+           .help = "meshes that do not share heads, blocks, devices and samples evenly"),
+    COLUMN("memory", memory, .help = "meshes that do not fit the memory of a device"),
+    COLUMN("slower", slower, .help = "meshes whose least possible step is longer than the best"),
+    COLUMN("predicted", predicted, .help = "meshes that were predicted"),
+};
+static const struct answer_columns tally_columns = COLUMNS(NULL, tally_rows);
 #undef DESCRIBED
 
 #define DESCRIBED struct swing
@@ -200,6 +272,8 @@ static const struct answer_column shown_rows[] = {
     COLUMN_INSIDE("next", next, &whole_columns, true),
     COLUMN_ITEMS("front", front, fronts, .table = &whole_columns),
     COLUMN_ITEMS("sensitivity", doubt, doubts, .table = &doubt_columns),
+    COLUMN_ITEMS("meshes", mesh, meshes, .table = &shown_mesh_columns),
+    COLUMN_OBJECT("mesh_search", mesh_tally, &tally_columns),
     COLUMN("candidates", tally.count, .help = "plans that were tried"),
     COLUMN("refused", tally.refused, .help = "plans that make no job"),
     COLUMN("simulated", tally.simulated, .help = "plans that were simulated, too"),
@@ -273,6 +347,53 @@ static void add_doubts(struct shown *shown)
     }
 }
 
+static int by_step(const void *a, const void *b)
+{
+    const struct shown_mesh *x = a, *y = b;
+    return (x->step.value > y->step.value) - (x->step.value < y->step.value);
+}
+
+/* What makes the step of @mesh longer than that of @best, in words. */
+static char *difference_of(const struct shown_mesh *mesh, const struct shown_mesh *best)
+{
+    const struct breakdown *a = &mesh->figures.parts, *b = &best->figures.parts;
+    bool again = mesh->candidate->mesh[MESH_AGAIN] > best->candidate->mesh[MESH_AGAIN];
+    const struct {
+        const char *name;
+        double more;
+    } part[] = {
+        {again ? "recompute" : "compute", a->compute - b->compute},
+        {"bubble", a->bubble - b->bubble},
+        {"tensor exchange", a->exposed_tensor - b->exposed_tensor},
+        {"data exchange", mesh->data - best->data},
+        {"other", mesh->other - best->other},
+    };
+    size_t most = 0;
+    for (size_t i = 1; i < ARRAY_SIZE(part); i++)
+        most = part[i].more > part[most].more ? i : most;
+    return base_format("%s +%s", part[most].name, unit_text(UNIT_SECONDS, part[most].more));
+}
+
+static void add_meshes(struct shown *shown)
+{
+    const struct search *search = shown->search;
+    shown->mesh = base_alloc(search->count, sizeof(*shown->mesh));
+    for (int64_t i = 0; i < search->count; i++) {
+        const struct candidate *c = &search->list[i];
+        const struct breakdown *b = &c->figures.parts;
+        double data = b->exposed_communication - b->exposed_tensor;
+        if (search_beside(search, i))
+            shown->mesh[shown->meshes++] = (struct shown_mesh){
+                c,    recompute_names[c->mesh[MESH_AGAIN]], c->figures, c->figures.step,
+                data, b->slowed + b->slower + b->other,     NULL};
+    }
+    if (shown->meshes)
+        qsort(shown->mesh, (size_t)shown->meshes, sizeof(*shown->mesh), by_step);
+    for (int32_t i = 0; i < shown->meshes; i++)
+        shown->mesh[i].difference =
+            i ? difference_of(&shown->mesh[i], shown->mesh) : base_copy("best");
+}
+
 static struct shown shown_of(const struct search *search)
 {
     struct shown shown = {.search = search,
@@ -283,9 +404,11 @@ static struct shown shown_of(const struct search *search)
                           .budget = search->budget,
                           .images = search->images,
                           .met = search_keeps(search, &search->list[search->best]),
+                          .mesh_tally = search->tally,
                           .tally = tally_of(search)};
     add_plans(&shown);
     add_doubts(&shown);
+    add_meshes(&shown);
     return shown;
 }
 
@@ -300,8 +423,11 @@ static void shown_release(struct shown *shown)
         free(shown->doubt[i].low.best);
         free(shown->doubt[i].high.best);
     }
+    for (int32_t i = 0; i < shown->meshes; i++)
+        free(shown->mesh[i].difference);
     free(shown->plan);
     free(shown->doubt);
+    free(shown->mesh);
 }
 
 /* The answer. */
@@ -330,9 +456,11 @@ static void print_question(struct text *out, const struct search *search, bool k
         text_add(out, " to %s", search->question.target);
     print_limit(out, UNIT_SECONDS, search->within, " within ", "");
     print_limit(out, UNIT_NONE, search->budget, " for at most ", price_unit(search));
-    text_add(out, ".  It %s that in 95 of 100\nruns: the upper end of its 90 %% interval %s.%s\n",
-             kept ? "keeps" : "would have to keep", kept ? "does" : "would",
-             search->currency ? "" : "  Nothing is priced: no --prices are given.");
+    text_add(out, ".");
+    if (isfinite(search->within) || isfinite(search->budget))
+        text_add(out, "  It %s that in 95 of 100\nruns: the upper end of its 90 %% interval %s.",
+                 kept ? "keeps" : "would have to keep", kept ? "does" : "would");
+    text_add(out, "%s\n", search->currency ? "" : "  Nothing is priced: no --prices are given.");
     if (!kept)
         text_add(out, "The nearest is the plan whose upper end misses a limit by the least.\n");
 }
@@ -353,7 +481,10 @@ static void print_phases(struct text *out, const struct question *question)
 static void print_batches(struct text *out, const struct search *search, int64_t beyond)
 {
     const struct candidate *best = &search->list[search->best];
-    if (search->images)
+    if (search->question.global)
+        text_add(out, "All meshes have the %lld samples of a step that the job has.\n",
+                 (long long)search->question.global[search->question.phases - 1]);
+    else if (search->images)
         text_add(out,
                  "Which batch converges is not known for this network: all plans have the job's "
                  "%lld images\na step and its epochs.  --batch gives batches to choose from.\n",
@@ -399,9 +530,32 @@ static void print_candidate(struct text *out, const struct search *search, const
     text_add(out, "\n");
 }
 
+static const char mesh_words[] =
+    "tensor, context, pipeline, chunks, micro_batch: micro, sharding, recompute, step_s~, mfu, "
+    "tokens_per_s_per_device: tokens/s each, bubble_s, exposed_tensor_s: tensor, exposed_data_s: "
+    "data, difference";
+
+static void print_meshes(struct text *out, const struct search *search)
+{
+    const struct mesh_tally *t = &search->tally;
+    AUTORELEASE(json) struct json *all = plan_json(search);
+    if (!search->question.global)
+        return;
+    text_add(out,
+             "\nThe best meshes of these nodes; difference: what is longer than in the best\n\n");
+    columns_print(out, mesh_words, json_get(all, "meshes"));
+    text_add(out,
+             "\n%lld meshes: %lld share something unevenly, %lld do not fit a device, %lld are "
+             "slower even at best, %lld were predicted.\n",
+             (long long)t->considered, (long long)t->divided, (long long)t->memory,
+             (long long)t->slower, (long long)t->predicted);
+}
+
 static void print_front(struct text *out, const struct search *search)
 {
     AUTORELEASE(json) struct json *all = plan_json(search);
+    if (search->question.global && search->front_count < 2)
+        return;
     AUTOFREE char *columns =
         search->currency
             ? base_format("time_to_train_s~: time, cost~: %s, keeps: in limits, name: plan",
@@ -469,6 +623,7 @@ static void plan_print(struct text *out, const struct search *search)
                             ? "Best with other nodes"
                             : "Best on another platform",
                         search->next);
+    print_meshes(out, search);
     print_front(out, search);
     print_doubts(out, search);
     text_add(out, "\n%lld plan%s in closed form, of them %lld on the simulator, too.\n",
@@ -633,6 +788,11 @@ static int plan_page(const char *file, const struct search *search, struct err *
                     html_number(all, "candidates", -1), html_number(all, "refused", -1),
                     html_number(all, "simulated", -1));
     html_paragraph(&page, "small", tried);
+    if (json_count_items(json_get(all, "meshes")) > 0) {
+        html_section(&page, "Which meshes are nearly as good?");
+        html_table(&page, "meshes", "best meshes of these nodes", json_get(all, "meshes"),
+                   mesh_words, false);
+    }
     add_front(&page, all);
     add_swings(&page, all);
     html_section(&page, "The best plan as a prediction");
@@ -696,11 +856,6 @@ static int run(const void *record, struct text *out, struct err *err)
                      .workers = request->workers ? request->workers : cores_available()},
         .prices = &request->prices,
     };
-    if (!request->within && !request->budget)
-        return err_add_code(
-            err, 64,
-            "a plan needs a limit: --within \"10 min\" for the cheapest, or --budget "
-            "500 for the fastest");
     for (int i = 0; i < DECISION_COUNT; i++)
         search.given[i] = request->given[i];
     int failed =
@@ -733,6 +888,20 @@ static const struct option options[] = {
     ROW_GIVEN("algorithms", DECISION_ALGORITHM, "NAMES",
               "To choose from (default: nccl,torus2d,ring,hierarchical)"),
     ROW_GIVEN("buckets", DECISION_BUCKET, "SIZES", "To choose from (default: 4MiB..256MiB:x4)"),
+    ROW_GIVEN("tensor", DECISION_TENSOR, "NUMBERS",
+              "Of transformers, devices that share layers: 1..8:x2 (default: all that can be)"),
+    ROW_GIVEN("context", DECISION_CONTEXT, "NUMBERS",
+              "Of transformers, devices that share sequences (default: as in the job)"),
+    ROW_GIVEN("pipeline", DECISION_PIPELINE, "NUMBERS",
+              "Of transformers, stages to choose from (default: all that can be)"),
+    ROW_GIVEN("chunks", DECISION_CHUNKS, "NUMBERS",
+              "Parts of the network that each stage has (default: all that can be)"),
+    ROW_GIVEN("micro-batch", DECISION_MICRO_BATCH, "NUMBERS",
+              "Samples that pass through a stage at once (default: all that can be)"),
+    ROW_GIVEN("sharding", DECISION_SHARDING, "NUMBERS",
+              "What ranks have a shard of, 0 for nothing (default: 0..3)"),
+    ROW_GIVEN("recompute", DECISION_RECOMPUTE, "WORDS",
+              "What is computed again (default: none,selective,full)"),
     OPTION_ROW(
         "prices", 0, OPTION_TEXTS, AT(prices), "[PLATFORM=]NAME", NULL,
         "A name in prices/ or a file, of all platforms or of one: the plan is by cost; may be "

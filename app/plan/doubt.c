@@ -137,7 +137,8 @@ static int try_rival(struct study *study, struct rival *rival, struct err *err)
         for (int e = 0; e < ENDS; e++)
             rival->time[i][e] = rival->price[i][e] = 1;
     options.set = candidate_set(q, &search->list[rival->candidate]);
-    int failed = prediction_screen(&p, q->path, &options, BACKEND_ANALYTIC, CANDIDATE_DRAWS, err);
+    int32_t draws = study->epochs < 0 ? 0 : CANDIDATE_DRAWS; /* for the epochs alone */
+    int failed = prediction_screen(&p, q->path, &options, BACKEND_ANALYTIC, draws, err);
     if (!failed) {
         try_factors(study, rival, &p);
         try_epochs(study, rival, &p);

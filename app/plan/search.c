@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/job/job.h"
+#include "app/plan/mesh.h"
 #include "app/predict/assumption.h"
 #include "app/predict/predict.h"
 #include "core/platform/platform.h"
@@ -26,7 +27,7 @@ struct range search_price(const struct search *search, const struct candidate *c
     return search->currency ? c->figures.bill.cost : c->figures.device_hours;
 }
 
-/* By how much it misses a limit, as a factor; 1: by nothing. */
+/* By how much it misses a limit, as a factor; 1: by nothing, as far as it is known. */
 static double miss(const struct search *search, const struct candidate *c)
 {
     double late = c->figures.usage.seconds.high / search->within;
@@ -109,17 +110,24 @@ static void add_group(struct search *search, int32_t platform, int64_t nodes, in
     search->group[search->group_count++] = (struct group){platform, nodes, batch, -1};
 }
 
-static void add_candidate(struct search *search, const struct group *group, int32_t algorithm,
-                          int32_t bucket)
+static struct candidate candidate_of(const struct search *search, const struct group *group,
+                                     int32_t algorithm, int32_t bucket)
 {
-    search->list = base_room(search->list, search->count, sizeof(*search->list));
-    search->list[search->count++] = (struct candidate){
+    const char *words[] = {values(search, DECISION_ALGORITHM)->item[algorithm],
+                           values(search, DECISION_BUCKET)->item[bucket]};
+    return (struct candidate){
         .platform = values(search, DECISION_PLATFORM)->item[group->platform],
-        .algorithm = values(search, DECISION_ALGORITHM)->item[algorithm],
-        .bucket = values(search, DECISION_BUCKET)->item[bucket],
+        .algorithm = strcmp(words[0], mesh_open) ? words[0] : NULL,
+        .bucket = strcmp(words[1], mesh_open) ? words[1] : NULL,
         .nodes = group->nodes,
         .batch = group->batch,
     };
+}
+
+static void add_candidate(struct search *search, struct candidate candidate)
+{
+    search->list = base_room(search->list, search->count, sizeof(*search->list));
+    search->list[search->count++] = candidate;
 }
 
 /* Predict those from @first on in closed form. */
@@ -129,7 +137,7 @@ static int predict_from(struct search *search, int64_t first, struct err *err)
     for (int64_t i = 0; i < count; i++)
         at[i] = first + i;
     int failed = candidates_predict(&search->question, search->list, at, count, BACKEND_ANALYTIC,
-                                    false, err);
+                                    DEPTH_PLAN, err);
     for (int64_t i = first; i < search->count; i++)
         price(search, &search->list[i]);
     free(at);
@@ -150,7 +158,7 @@ static int find_heads(struct search *search, int64_t first, struct err *err)
         int64_t begin = search->count, at = begin;
         for (int64_t g = 0; g < count; g++)
             if (search->group[first + g].head == -1)
-                add_candidate(search, &search->group[first + g], a, largest);
+                add_candidate(search, candidate_of(search, &search->group[first + g], a, largest));
         failed = predict_from(search, begin, err);
         for (int64_t g = 0; g < count && !failed; g++) {
             struct group *group = &search->group[first + g];
@@ -202,9 +210,129 @@ static int search_groups(struct search *search, int64_t first, struct err *err)
         for (int32_t a = 0; a < algorithms->count; a++)
             for (int32_t b = 0; b < buckets; b++)
                 if (b < buckets - 1 || strcmp(algorithms->item[a], own) != 0)
-                    add_candidate(search, &group, a, b);
+                    add_candidate(search, candidate_of(search, &group, a, b));
     }
     return predict_from(search, begin, err);
+}
+
+/* ---- meshes ---- */
+
+enum { MESHES_AT_ONCE = 4 };
+
+/* Meshes of some nodes while they are searched. */
+struct hunt {
+    struct search *search;
+    struct meshes meshes;
+    struct group group;
+    struct candidate *tried;  /* (count) owned */
+    int64_t count, next;      /* next: of meshes */
+    double kept[MESHES_KEPT]; /* the shortest steps so far, in order [s] */
+};
+
+static void hunt_release(struct hunt *hunt)
+{
+    for (int64_t i = 0; i < hunt->count; i++)
+        free(hunt->tried[i].reason);
+    free(hunt->tried);
+    meshes_release(&hunt->meshes);
+}
+
+/* The next meshes that fit and may be among those that are kept, with each algorithm and bucket. */
+static void hunt_choose(struct hunt *hunt)
+{
+    struct search *search = hunt->search;
+    int64_t most = hunt->count + MESHES_AT_ONCE;
+    for (; hunt->next < hunt->meshes.count && hunt->count < most; hunt->next++) {
+        const struct mesh *mesh = &hunt->meshes.item[hunt->next];
+        if (mesh->least >= hunt->kept[MESHES_KEPT - 1])
+            return;
+        if (!mesh_fits(&hunt->meshes, mesh))
+            continue;
+        for (int32_t a = 0; a < values(search, DECISION_ALGORITHM)->count; a++)
+            for (int32_t b = 0; b < values(search, DECISION_BUCKET)->count; b++) {
+                struct candidate c = candidate_of(search, &hunt->group, a, b);
+                memcpy(c.mesh, mesh->part, sizeof(c.mesh));
+                hunt->tried = base_room(hunt->tried, hunt->count, sizeof(c));
+                hunt->tried[hunt->count++] = c;
+            }
+    }
+}
+
+/* Predict those from @first on, without an interval. */
+static int hunt_predict(struct hunt *hunt, int64_t first, struct err *err)
+{
+    int64_t count = hunt->count - first;
+    AUTOFREE int64_t *at = base_alloc(count, sizeof(*at));
+    for (int64_t i = 0; i < count; i++)
+        at[i] = first + i;
+    if (candidates_predict(&hunt->search->question, hunt->tried, at, count, BACKEND_ANALYTIC,
+                           DEPTH_MESH, err))
+        return -1;
+    for (int64_t i = first; i < hunt->count; i++) {
+        double step = hunt->tried[i].figures.step.value;
+        for (int k = 0; k < MESHES_KEPT && hunt->tried[i].status == FINDING_OK; k++)
+            if (step < hunt->kept[k]) {
+                double other = hunt->kept[k];
+                hunt->kept[k] = step;
+                step = other;
+            }
+    }
+    return 0;
+}
+
+static int by_step(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    double one = x->status == FINDING_OK ? x->figures.step.value : INFINITY;
+    double other = y->status == FINDING_OK ? y->figures.step.value : INFINITY;
+    int order = (one > other) - (one < other);
+    return order ? order : memcmp(x->mesh, y->mesh, sizeof(x->mesh));
+}
+
+/* Add the shortest of those that were tried, or one that says @why there is none. */
+static void hunt_end(struct hunt *hunt, const char *why)
+{
+    struct search *search = hunt->search;
+    struct mesh_tally *all = &search->tally, *own = &hunt->meshes.tally;
+    if (hunt->count)
+        qsort(hunt->tried, (size_t)hunt->count, sizeof(*hunt->tried), by_step);
+    for (int64_t i = 0; i < hunt->count && i < MESHES_KEPT; i++) {
+        add_candidate(search, hunt->tried[i]);
+        hunt->tried[i].reason = NULL;
+        price(search, &search->list[search->count - 1]);
+    }
+    all->considered += own->considered;
+    all->divided += own->divided;
+    all->memory += own->memory;
+    all->slower += hunt->meshes.count - hunt->next;
+    all->predicted += hunt->count;
+    if (hunt->count)
+        return;
+    struct candidate none = candidate_of(search, &hunt->group, 0, 0);
+    none.status = FINDING_REFUSED;
+    none.code = 65;
+    none.figures = figures_none();
+    none.reason = why ? base_copy(why) : meshes_nearest(&hunt->meshes);
+    add_candidate(search, none);
+}
+
+/* The meshes of @group that may be the best. */
+static int search_meshes(struct search *search, const struct group *group, struct err *err)
+{
+    AUTORELEASE(err) struct err why = {0};
+    AUTORELEASE(hunt) struct hunt hunt = {.search = search, .group = *group};
+    struct candidate like = candidate_of(search, group, 0, 0);
+    for (int k = 0; k < MESHES_KEPT; k++)
+        hunt.kept[k] = INFINITY;
+    int found = meshes_find(&hunt.meshes, &search->question, &like, &search->axes, &why);
+    for (int64_t before = -1; !found && before < hunt.count;) {
+        before = hunt.count;
+        hunt_choose(&hunt);
+        if (hunt_predict(&hunt, before, err))
+            return -1;
+    }
+    hunt_end(&hunt, found ? err_reason(&why) : NULL);
+    return 0;
 }
 
 /* ---- around the best ---- */
@@ -374,6 +502,13 @@ static void find_next(struct search *search)
     }
 }
 
+bool search_beside(const struct search *search, int64_t i)
+{
+    const struct candidate *c = &search->list[i], *best = &search->list[search->best];
+    return search->question.global && c->status == FINDING_OK && c->platform == best->platform &&
+           c->nodes == best->nodes;
+}
+
 static void want(const struct search *search, int64_t candidate, int64_t *at, int64_t *count)
 {
     for (int64_t i = 0; i < *count; i++)
@@ -403,7 +538,11 @@ static int predict_finalists(struct search *search, struct err *err)
         want(search, search->next, at, &count);
         for (int64_t i = 0; i < search->front_count; i++)
             want(search, search->front[i], at, &count);
-        failed = candidates_predict(&search->question, search->list, at, count, backend, true, err);
+        for (int64_t i = 0; i < search->count; i++)
+            if (search_beside(search, i))
+                want(search, i, at, &count);
+        failed = candidates_predict(&search->question, search->list, at, count, backend,
+                                    DEPTH_FINAL, err);
         for (int64_t i = 0; i < count; i++)
             price(search, &search->list[at[i]]);
     }
@@ -430,10 +569,11 @@ static void add_batches(struct search *search, int32_t platform, int64_t nodes)
 {
     if (nodes > search->size[platform] && !search->given[DECISION_NODES])
         return;
-    int64_t fixed = search->images ? fixed_batch(search, platform, nodes) : 0;
+    bool meshes = search->question.global;
+    int64_t fixed = meshes ? 1 : search->images ? fixed_batch(search, platform, nodes) : 0;
     if (fixed)
         add_group(search, platform, nodes, fixed);
-    if (!search->images)
+    if (!search->images && !meshes)
         for (int32_t b = 0; b < values(search, DECISION_BATCH)->count; b++)
             add_group(search, platform, nodes, number(search, DECISION_BATCH, b));
 }
@@ -444,7 +584,7 @@ static int find(struct search *search, struct err *err)
         int64_t size = search->size[p];
         for (int32_t n = 0; n < values(search, DECISION_NODES)->count; n++)
             add_batches(search, p, number(search, DECISION_NODES, n));
-        if (!search->given[DECISION_NODES])
+        if (!search->given[DECISION_NODES] && !search->question.global)
             add_batches(search, p, size);
     }
     if (!search->group_count)
@@ -452,9 +592,14 @@ static int find(struct search *search, struct err *err)
                             "no number of nodes divides the job's %lld images a step; which other "
                             "batch converges is not known: --batch gives those to choose from",
                             (long long)search->images);
-    if (search_groups(search, 0, err) || check_any(search, err))
+    bool meshes = search->question.global;
+    for (int64_t g = 0; g < search->group_count && meshes; g++)
+        if (search_meshes(search, &search->group[g], err))
+            return -1;
+    if ((!meshes && search_groups(search, 0, err)) || check_any(search, err) ||
+        (!meshes && refine_platforms(search, err)))
         return -1;
-    return refine_platforms(search, err) || predict_finalists(search, err) ? -1 : 0;
+    return predict_finalists(search, err);
 }
 
 /* Where the user gives no values.  Our choice. */
@@ -469,8 +614,9 @@ static const char *const usual[DECISION_COUNT] = {
 static int check_set(const struct search *search, struct err *err)
 {
     const struct option_list *set = &search->question.options->set;
+    int count = search->question.global ? DECISION_COUNT : DECISION_TENSOR;
     for (int32_t i = 0; i < set->count; i++)
-        for (int k = 0; k < DECISION_COUNT; k++) {
+        for (int k = 0; k < count; k++) {
             size_t length = strlen(decision_keys[k]);
             if (!strncmp(set->item[i], decision_keys[k], length) && set->item[i][length] == '=')
                 return err_add_code(err, 64,
@@ -484,8 +630,7 @@ static int check_set(const struct search *search, struct err *err)
 /* Of a node. */
 static int32_t devices_of(const struct job *job)
 {
-    int64_t given = job->scenario.cluster.devices_per_node;
-    return given ? (int32_t)given : platform_devices_per_node(job->platform);
+    return (int32_t)cluster_devices_per_node(&job->scenario, job->platform);
 }
 
 /* Images of a pass of a phase of @job, as far as they are known. */
@@ -497,20 +642,55 @@ static double images_of(const struct job *job, const struct scenario_phase *phas
                                : (double)phase->batch_per_device * devices_of(job);
 }
 
+/* Whether meshes are searched: images of a step of each phase stay as the job has them. */
+static int take_mesh(struct search *search, const struct job *job, struct err *err)
+{
+    struct question *q = &search->question;
+    const struct scenario *s = &job->scenario;
+    const struct scenario_phase *phase = s->training.phase.item;
+    const char *asked = NULL;
+    for (int i = DECISION_TENSOR; i < DECISION_COUNT; i++)
+        asked = search->given[i] ? decision_keys[i] : asked;
+    if (!meshes_wanted(job, asked))
+        return asked ? err_add_code(err, 64,
+                                    "%s is not searched: only built-in transformers have meshes, "
+                                    "not %s",
+                                    asked, s->model.network)
+                     : 0;
+    if (search->given[DECISION_BATCH])
+        return err_add_code(err, 64,
+                            "--batch has no effect where meshes are searched: each has the job's "
+                            "samples a step; --micro-batch gives those that pass at once");
+    q->global = base_alloc(job_phases(job), sizeof(*q->global));
+    for (int32_t i = 0; i < job_phases(job); i++) {
+        int64_t nodes = phase[i].nodes ? phase[i].nodes : s->cluster.nodes;
+        int64_t replicas = nodes * devices_of(job) / scenario_parts(s);
+        q->global[i] = phase[i].global_batch ? phase[i].global_batch
+                                             : phase_batch(s, &phase[i], replicas) * replicas;
+    }
+    search->nodes = (int32_t)s->cluster.nodes;
+    search->context = (int32_t)(s->parallel.context > 1 ? s->parallel.context : 1);
+    return 0;
+}
+
 /* What candidates keep of the job: how its phases' batches are to each other. */
-static void take_job(struct search *search, const struct job *job)
+static int take_job(struct search *search, const struct job *job, struct err *err)
 {
     struct question *q = &search->question;
     const struct scenario_phase *phase = job->scenario.training.phase.item;
     q->unknown = job->unknowns.count > 0;
+    q->phases = job_phases(job);
+    if (take_mesh(search, job, err))
+        return -1;
     int64_t nodes = phase[job_phases(job) - 1].nodes;
-    if (!q->target && !search->given[DECISION_BATCH] && !batch_has_runs(&job->scenario))
+    if (!q->global && !q->target && !search->given[DECISION_BATCH] &&
+        !batch_has_runs(&job->scenario))
         search->images = llround(images_of(job, &phase[job_phases(job) - 1]) *
                                  (double)(nodes ? nodes : job->scenario.cluster.nodes));
-    q->phases = job_phases(job);
     q->share = base_alloc(q->phases, sizeof(*q->share));
     for (int32_t i = 0; i < q->phases; i++)
         q->share[i] = images_of(job, &phase[i]) / images_of(job, &phase[q->phases - 1]);
+    return 0;
 }
 
 /* The job with @platform, or its own for NULL, and with @value of @decision unless NULL. */
@@ -562,29 +742,48 @@ static char *platforms_of(const struct search *search, const struct job *job, st
     return strcmp(given, "all") ? base_copy(given) : library(err);
 }
 
+static int check_number(const struct search *search, int decision, const char *text,
+                        struct err *err)
+{
+    char *end;
+    int64_t number = strtoll(text, &end, 10);
+    bool sharding = decision == DECISION_SHARDING;
+    if (!search->given[decision] || decision == DECISION_ALGORITHM || decision == DECISION_BUCKET)
+        return 0;
+    if (decision == DECISION_RECOMPUTE && base_find_word(text, recompute_names) < 0)
+        return err_add_code(err, 64, "--recompute: expected none, selective or full, got '%s'",
+                            text);
+    if (decision != DECISION_RECOMPUTE && (number < !sharding || *end || (sharding && number > 3)))
+        return err_add_code(err, 64, "--%s: '%s' is no number from %s", decision_options[decision],
+                            text, sharding ? "0 to 3" : "1 on");
+    return 0;
+}
+
 static int read_axes(struct search *search, const char *platforms, struct err *err)
 {
-    struct option_list texts = {0};
-    char *nodes = base_format("1..%d:x2", NODES_MOST);
+    AUTORELEASE(option_list) struct option_list texts = {0};
+    bool meshes = search->question.global;
+    AUTOFREE char *nodes =
+        meshes ? base_format("%d", search->nodes) : base_format("1..%d:x2", NODES_MOST);
+    AUTOFREE char *context = base_format("%d", search->context);
     for (int i = 0; i < DECISION_COUNT; i++) {
-        const char *value = search->given[i] ? search->given[i] : usual[i];
-        value = i == DECISION_PLATFORM ? platforms : value ? value : nodes;
+        bool open = i >= DECISION_TENSOR || (meshes && i >= DECISION_ALGORITHM);
+        const char *value = i == DECISION_PLATFORM  ? platforms
+                            : search->given[i]      ? search->given[i]
+                            : i == DECISION_NODES   ? nodes
+                            : i == DECISION_CONTEXT ? context
+                            : open                  ? mesh_open
+                                                    : usual[i];
         AUTOFREE char *text = base_format("%s=%s", decision_keys[i], value);
         option_list_add(&texts, text);
     }
-    int failed = axes_read(&search->axes, "plan", &texts, err);
-    option_list_release(&texts);
-    free(nodes);
-    for (int i = DECISION_NODES; i <= DECISION_BATCH && !failed; i++) {
-        const struct option_list *value = &search->axes.item[i].value;
-        for (int32_t k = 0; k < value->count && !failed; k++) {
-            char *end;
-            if (strtoll(value->item[k], &end, 10) < 1 || *end)
-                failed = err_add_code(err, 64, "%s: '%s' is no number from 1 on",
-                                      i == DECISION_NODES ? "--nodes" : "--batch", value->item[k]);
-        }
-    }
-    return failed;
+    if (axes_read(&search->axes, "plan", &texts, err))
+        return -1;
+    for (int i = DECISION_NODES; i < DECISION_COUNT; i++)
+        for (int32_t k = 0; k < values(search, i)->count; k++)
+            if (check_number(search, i, values(search, i)->item[k], err))
+                return -1;
+    return 0;
 }
 
 /* A misspelt algorithm or size would only be one more candidate that makes no job. */
@@ -665,14 +864,18 @@ static int read_prices(struct search *search, struct err *err)
 static int search_ask(struct search *search, struct err *err)
 {
     struct job job = {0};
-    if (check_set(search, err) || read_job(search, NULL, &job, err))
+    if (read_job(search, NULL, &job, err))
         return -1;
-    take_job(search, &job);
-    AUTOFREE char *platforms = platforms_of(search, &job, err);
+    int failed = take_job(search, &job, err) || check_set(search, err);
+    AUTOFREE char *platforms = failed ? NULL : platforms_of(search, &job, err);
     job_release(&job);
-    int failed = !platforms || read_axes(search, platforms, err) || check_given(search, err) ||
-                 read_prices(search, err) || read_sizes(search, err) ||
-                 tariffs_check(&search->tariffs, err);
+    if (!failed && !search->question.global && isinf(search->within) && isinf(search->budget))
+        failed = err_add_code(err, 64,
+                              "a plan needs a limit: --within \"10 min\" for the cheapest, or "
+                              "--budget 500 for the fastest");
+    failed = failed || !platforms || read_axes(search, platforms, err) ||
+             check_given(search, err) || read_prices(search, err) || read_sizes(search, err) ||
+             tariffs_check(&search->tariffs, err);
     return failed ? -1 : 0;
 }
 
@@ -698,5 +901,6 @@ void search_release(struct search *search)
     free(search->group);
     free(search->list);
     free(search->question.share);
+    free(search->question.global);
     axes_release(&search->axes);
 }

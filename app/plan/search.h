@@ -14,11 +14,16 @@
  * run of the network is known and the user names no batches, all plans have the job's images a
  * step.
  *
+ * Of a transformer whose job says something of `parallel`, all meshes that its samples a step allow
+ * are searched on each platform and number of nodes, those with the least possible step first
+ * (app/plan/mesh.h), until none of the others can be among the MESHES_KEPT best.  Algorithm, bucket
+ * and nodes then are the job's where the user gives none.
+ *
  * A plan keeps a limit if the upper end of its 90 % interval does: the 95th percentile, so one run
  * in 20 is later.
  */
 
-#include "app/plan/candidate.h"
+#include "app/plan/mesh.h"
 #include "core/price/price.h"
 
 /** What a plan on the front may be worse by, in time, cost and energy, than one that is not:
@@ -28,6 +33,8 @@
 /** By how much other algorithms and buckets must promise to be better in one of them to be tried,
  * but for the best plan.  Our choice. */
 #define PLAN_MISSED 0.02
+
+enum { MESHES_KEPT = 5 /**< of the nodes of the best plan, which are shown.  Our choice */ };
 
 /** Prices that differ by less are equal.  Our choice. */
 #define PLAN_EQUAL 0.005
@@ -58,13 +65,15 @@ extern const char *const aim_names[];
 struct search {
     struct question question;          /**< what the user asks */
     const char *given[DECISION_COUNT]; /**< values as an axis has them, or NULL: of our choice */
-    double within;                     /**< [s]; INFINITY: any time */
+    double within;                     /**< [s]; INFINITY: any time; only meshes need no limit */
     double budget;                    /**< of cost, or without prices device-hours; INFINITY: any */
     const struct option_list *prices; /**< "FILE" or "PLATFORM=FILE" */
     struct tariffs tariffs;           /**< owned */
     enum aim aim;                     /**< what the plan is the least of, within the limits */
     const char *currency;   /**< of cost; NULL: budget and front count device-hours; borrowed */
     struct axes axes;       /**< in the order of enum decision */
+    int32_t nodes, context; /**< of the job, which meshes take where none are given */
+    struct mesh_tally tally;
     int32_t *size;          /**< (platforms) their nodes; owned */
     int32_t *devices;       /**< (platforms) of one of these nodes; owned */
     int64_t images;         /**< a step of every plan, where no run says which batch converges; 0:
@@ -94,6 +103,9 @@ int search_doubt(struct search *search, struct err *err);
  * do, the one with less of what is aimed for; of two that do not, the one that misses by less. */
 bool search_better(const struct search *search, const struct candidate *a,
                    const struct candidate *b);
+
+/** Whether candidate @i, which has a mesh, is on the nodes of the best. */
+bool search_beside(const struct search *search, int64_t i);
 
 /** Whether @candidate keeps the limits. */
 bool search_keeps(const struct search *search, const struct candidate *candidate);

@@ -375,6 +375,15 @@ static const struct answer_column basis_rows[] = {
     COLUMN("mean_nodes", usage.nodes, .null = true, .help = "over the run"),
     COLUMN("mean_devices", usage.devices, .null = true, .help = "over the run"),
     COLUMN("least_s", least, .null = true, .help = "time if no step waited for communication"),
+    COLUMN("mfu", use, .null = true, .help = "of the devices' peak"),
+    COLUMN("tokens_per_s_per_device", tokens, .null = true, .help = "of the last phase"),
+    COLUMN("compute_s", parts.compute, .help = "of a step"),
+    COLUMN("slowed_s", parts.slowed, .help = "computing longer beside collectives"),
+    COLUMN("slower_ranks_s", parts.slower, .help = "waiting for slower devices"),
+    COLUMN("exposed_s", parts.exposed_communication, .help = "waiting for collectives"),
+    COLUMN("exposed_tensor_s", parts.exposed_tensor, .help = "of them inside of layers"),
+    COLUMN("bubble_s", parts.bubble, .help = "waiting for other stages"),
+    COLUMN("other_s", parts.other, .help = "optimizer and the rest"),
 };
 const struct answer_columns figures_basis_columns = COLUMNS(NULL, basis_rows);
 #undef DESCRIBED
@@ -392,6 +401,8 @@ struct figures figures_none(void)
                               .samples_per_s = none,
                               .efficiency = none,
                               .batch = BATCH_NOT_KNOWN,
+                              .use = NAN,
+                              .tokens = NAN,
                               .epochs = NAN,
                               .usage = {NAN, NAN, none},
                               .least = NAN};
@@ -420,6 +431,12 @@ struct figures figures_of(const struct prediction *prediction, const struct pric
     figures.step = range_of(result->step.time, result->step_likely);
     *(pictures ? &figures.images_per_s : &figures.samples_per_s) =
         range_of(result->images_per_s, result->images_likely);
+    if (!pictures) {
+        figures.use = result->use;
+        figures.tokens =
+            result->images_per_s / result->devices * (double)prediction->job.scenario.model.tokens;
+    }
+    figures.parts = result->step;
     figures.efficiency = range_of(scaling->efficiency, scaling->likely);
     const struct point *last = &prediction_last(prediction)->point;
     figures.nccl = nccl_use_of(&last->run, last->schedule);

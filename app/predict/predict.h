@@ -35,6 +35,10 @@ struct figures {
     struct range efficiency; /**< scaling: strong where the last phase gives a global batch */
     int32_t batch;           /**< enum batch_known */
     struct nccl_use nccl;    /**< in the last phase */
+    double use;              /**< of the peak of the devices (MFU), by all of attention; of pictures
+                                  NAN */
+    double tokens;           /**< of a device, without padding [1/s]; of pictures NAN */
+    struct breakdown parts;  /**< of a step of the last phase */
     double epochs;           /**< of all phases; to a target those expected */
     struct usage usage;      /**< bounds of the time: its 90 % interval */
     double least;            /**< the time if no step waited for communication [s] */

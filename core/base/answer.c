@@ -57,6 +57,7 @@ static const struct ending {
     {"share", "share", UNIT_FRACTION},
     {"efficiency", "efficiency", UNIT_FRACTION},
     {"error", "error", UNIT_FRACTION},
+    {"mfu", "MFU", UNIT_FRACTION},
     {"top1", "top-1", UNIT_FRACTION},
     {"top5", "top-5", UNIT_FRACTION},
     {"_kwh", ", kWh", UNIT_NONE},

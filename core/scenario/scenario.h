@@ -39,6 +39,9 @@ enum overlap {
 /** The words of `parallel.recompute`: what runs forward again before its backward. */
 enum recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_COUNT };
 
+/** "none", "selective", "full". */
+extern const char *const recompute_names[];
+
 /** The words of `parallel.context_by`: how ranks that share a sequence get all keys and values. */
 enum context_by { CONTEXT_RING, CONTEXT_ALL_GATHER };
 

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-static const char *const recompute_names[] = {"none", "selective", "full", NULL};
+const char *const recompute_names[] = {"none", "selective", "full", NULL};
 static_assert(ARRAY_SIZE(recompute_names) == RECOMPUTE_COUNT + 1, "one word per choice");
 static const char *const dataset_names[] = {"imagenet", NULL};
 const char *const optimizer_names[] = {"sgd",       "lars",    "adamw", "lamb",

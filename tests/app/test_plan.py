@@ -45,6 +45,20 @@ KEYS = ("cluster.platform", "cluster.nodes", "training.phases[*].batch_per_devic
 
 
 ALL = tuple(itertools.chain(*((f"--{name}", values) for name, values in SPACE.items())))
+GPT = """\
+version: 1
+model: {network: transformer, layers: 4, hidden: 384, heads: 6, vocab: 8000, sequence: 512, precision: {compute: bf16}}
+cluster: {platform: dgx-a100, nodes: 2, software: pytorch-flash}
+parallel: {sharding: 1}
+training:
+  optimizer: {name: adamw}
+  phases: [{global_batch: 64, tokens: 1B}]
+allreduce: {algorithm: nccl}
+"""
+MESH = {"parallel.tensor": "1,2,3,4", "parallel.pipeline": "1,2,4", "training.micro_batch": "1,2,4",
+        "parallel.sharding": "1,3", "parallel.recompute": "none,full"}
+
+
 FEW = ("--algorithms", "nccl", "--buckets", "64MiB")
 
 
@@ -143,6 +157,62 @@ class Plan(support.Case):
             found = self.plan("--within", f"{within} s", *FEW)["best"]
             self.assertEqual((found["nodes"], found["batch_per_device"]),
                              (int(row["cluster.nodes"]), [int(row[keys[3]])]))
+
+    # ---- meshes ----
+
+    def test_the_best_meshes_are_those_of_brute_force(self):
+        """Tensor 4 cuts heads, 3 is no part of a node, sharding 3 has no pipeline: what remains, all of it."""
+        self.job = self.write("job.yaml", GPT)
+        for key, values in (("", ""), ("parallel.chunks", "2")):
+            axes = MESH | ({key: values, "parallel.pipeline": "2,4"} if key else {})
+            lists = itertools.chain(*(("--list", f"{name}={listed}") for name, listed in axes.items()))
+            done = run("sweep", self.job, "--backend", "analytic", "--csv", "-", *lists)
+            rows = sorted((float(row["step_s"]), *(row[name] for name in axes))
+                          for row in csv.DictReader(io.StringIO(done.stdout)) if row["status"] == "ok")
+            self.assertGreater(len(rows), 5)
+            words = itertools.chain(*((f"--{name.split('.')[1].replace('_', '-')}", listed)
+                                      for name, listed in axes.items()))
+            found = self.plan(*words, *(() if key else ("--chunks", "1")))
+            self.assertEqual([mesh["step_s"] for mesh in found["meshes"]], [row[0] for row in rows[:5]])
+            best = found["meshes"][0]
+            self.assertEqual([str(best[name.split(".")[1]]) for name in axes], list(rows[0][1:]))
+            searched = found["mesh_search"]
+            self.assertEqual(searched["considered"], sum(searched[why] for why in (
+                "divided", "memory", "slower", "predicted")))
+            self.assertLess(searched["predicted"], len(rows))
+
+    def test_a_mesh_is_predicted_as_it_is_shown(self):
+        self.job = self.write("job.yaml", GPT)
+        found = self.plan("--tensor", "2", "--pipeline", "1,2", "--micro-batch", "2")
+        result = self.predicted(found["best"])
+        for key in ("time_to_train_s", "mfu", "tokens_per_s_per_device"):
+            self.assertEqual(found["best"][key], result[key])
+        self.assertEqual(found["meshes"][0]["bubble_s"], result["step"].get("bubble_s", 0))
+        self.assertEqual([mesh["tensor"] for mesh in found["meshes"]], [2] * len(found["meshes"]))
+        described = self.conforms(found, "plan")
+        self.assertEqual(set(found["meshes"][0]), set(described["meshes"]["items"]["properties"]))
+        self.assertIn("\nThe best meshes of these nodes", run("plan", self.job, "--tensor=2", "--backend=analytic",
+                                                            "--pipeline=1,2", "--micro-batch=2").stdout)
+
+    def test_where_no_mesh_fits_the_nearest_is_named(self):
+        self.job = self.write("job.yaml", GPT.replace("layers: 4, hidden: 384", "layers: 40, hidden: 12288"))
+        message = self.refused(65, "plan", self.job, "--backend=analytic", "--nodes=1", "--micro-batch=1,2")
+        self.assertRegex(message, r"none of \d+ meshes fits the 80 GB of a100\S*; the nearest, tensor 2, "
+                                  r"pipeline \d.*recompute full, needs \d+\.?\d* GB")
+
+    def test_meshes_have_prime_and_single_devices_and_no_other_networks(self):
+        self.job = self.write("job.yaml", GPT)
+        one = self.plan("--set", "cluster.devices_per_node=1", "--nodes=1", "--micro-batch", "4")
+        self.assertEqual({mesh["tensor"] * mesh["pipeline"] for mesh in one["meshes"]}, {1})
+        message = self.refused(65, "plan", self.job, "--backend=analytic", "--nodes=7")
+        self.assertRegex(message, "none of .* shares heads, blocks, devices and samples evenly")
+        for words, said in ((("--batch=8",), "--micro-batch gives"), (("--tensor=two",), "'two' is no number"),
+                            (("--sharding=4",), "0 to 3"), (("--recompute=some",), "none, selective or full"),
+                            (("--set", "parallel.tensor=2"), "has no effect")):
+            self.assertIn(said, self.refused(64, "plan", self.job, *words), words)
+        self.job = self.write("job.yaml", JOB)
+        self.assertIn("only built-in transformers have meshes, not resnet50",
+                      self.refused(64, "plan", self.job, "--within=1h", "--tensor=2"))
 
     # ---- the limits ----
 
