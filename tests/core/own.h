@@ -31,3 +31,16 @@ static inline struct platform *platform_of(const char *name)
     assert_ok(platform, err);
     return platform;
 }
+
+/** A step behind step @after, or behind none if that is -1; collectives are of 1000 bytes. */
+static inline int32_t add_step(struct schedule *schedule, enum step_kind kind, enum lane lane,
+                               int32_t after)
+{
+    struct dep dep = {.step = after};
+    struct step step = {.kind = kind, .lane = lane, .name = "step"};
+    if (kind == STEP_COLLECTIVE) {
+        step.collective.axis = AXIS_WORLD;
+        step.collective.bytes = 1000;
+    }
+    return schedule_add(schedule, step, &dep, after >= 0);
+}

@@ -14,27 +14,16 @@ enum { FIRST, EXCHANGE, SECOND, THIRD, UPDATE, STEPS, ITERATIONS = 2 };
 
 static const double exact = 1e-12;
 
-static void add(struct schedule *schedule, enum step_kind kind, enum lane lane, int32_t after)
-{
-    struct dep dep = {.step = after};
-    struct step step = {.kind = kind, .lane = lane, .name = "step"};
-    if (kind == STEP_COLLECTIVE) {
-        step.collective.axis = AXIS_WORLD;
-        step.collective.bytes = 1000;
-    }
-    schedule_add(schedule, step, &dep, after >= 0);
-}
-
 /* Three steps of compute, the first one's exchange beside the others, and the update after it. */
 static struct schedule *overlapped(void)
 {
     struct err err = {0};
     struct schedule *schedule = schedule_new((struct grid){.columns = 4, .rows = 1});
-    add(schedule, STEP_COMPUTE, LANE_COMPUTE, -1);
-    add(schedule, STEP_COLLECTIVE, LANE_ROW, FIRST);
-    add(schedule, STEP_COMPUTE, LANE_COMPUTE, -1);
-    add(schedule, STEP_COMPUTE, LANE_COMPUTE, -1);
-    add(schedule, STEP_COMPUTE, LANE_COMPUTE, EXCHANGE);
+    add_step(schedule, STEP_COMPUTE, LANE_COMPUTE, -1);
+    add_step(schedule, STEP_COLLECTIVE, LANE_ROW, FIRST);
+    add_step(schedule, STEP_COMPUTE, LANE_COMPUTE, -1);
+    add_step(schedule, STEP_COMPUTE, LANE_COMPUTE, -1);
+    add_step(schedule, STEP_COMPUTE, LANE_COMPUTE, EXCHANGE);
     assert_int_equal(schedule_seal(schedule, &err), 0);
     return schedule;
 }

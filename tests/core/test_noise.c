@@ -132,28 +132,17 @@ TEST(stragglers_are_expected_with_their_probability)
 
 enum { RANKS = 64, DRAWS = 10000 };
 
-static int32_t add(struct schedule *schedule, enum step_kind kind, enum lane lane, int32_t after)
-{
-    struct dep dep = {.step = after};
-    struct step step = {.kind = kind, .lane = lane, .name = "step"};
-    if (kind == STEP_COLLECTIVE) {
-        step.collective.axis = AXIS_WORLD;
-        step.collective.bytes = 1000;
-    }
-    return schedule_add(schedule, step, &dep, after >= 0);
-}
-
 /* Forward, two halves of backward, of which the first one's all-reduce is hidden by the second, and
  * the optimizer.  @exchange is the time of each all-reduce; everything else takes 1 s. */
 static struct schedule *overlapped(struct trace *trace, double exchange)
 {
     struct err err = {0};
     struct schedule *schedule = schedule_new((struct grid){.columns = RANKS, .rows = 1});
-    int32_t first = add(schedule, STEP_COMPUTE, LANE_COMPUTE, -1);
-    int32_t early = add(schedule, STEP_COLLECTIVE, LANE_ROW, first);
-    int32_t second = add(schedule, STEP_COMPUTE, LANE_COMPUTE, first);
-    int32_t late = add(schedule, STEP_COLLECTIVE, LANE_ROW, second);
-    add(schedule, STEP_COMPUTE, LANE_COMPUTE, late);
+    int32_t first = add_step(schedule, STEP_COMPUTE, LANE_COMPUTE, -1);
+    int32_t early = add_step(schedule, STEP_COLLECTIVE, LANE_ROW, first);
+    int32_t second = add_step(schedule, STEP_COMPUTE, LANE_COMPUTE, first);
+    int32_t late = add_step(schedule, STEP_COLLECTIVE, LANE_ROW, second);
+    add_step(schedule, STEP_COMPUTE, LANE_COMPUTE, late);
     assert_int_equal(schedule_seal(schedule, &err), 0);
     for (int32_t id = 0; id < schedule->step_count; id++)
         trace_add(trace, (struct span){0, 0, id, 0, id == early || id == late ? exchange : 1});

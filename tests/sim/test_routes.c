@@ -1,4 +1,3 @@
-#include "core/backend/analytic.h"
 
 #include <math.h>
 
@@ -133,14 +132,6 @@ TEST(one_round_has_max_min_fair_shares)
 }
 
 /* --- the closed form --- */
-
-static double analytic_seconds(const struct run *run, const struct schedule *schedule)
-{
-    HELD(trace) trace = {0};
-    struct err err = {0};
-    assert_int_equal(backend_analytic.run(run, schedule, &trace, &err), 0);
-    return trace_step_time(&trace);
-}
 
 /* A ring of 9 nodes: the next nodes of a leaf have uplinks of their own. */
 TEST(equals_the_closed_form_where_no_uplink_is_shared)

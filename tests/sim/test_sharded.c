@@ -1,16 +1,7 @@
 #include "tests/sim/world.h"
 
-#include "core/backend/analytic.h"
 #include "tests/core/own.h"
 #include "tests/test.h"
-
-static double analytic_seconds(const struct run *run, const struct schedule *schedule)
-{
-    HELD(trace) trace = {0};
-    struct err err = {0};
-    assert_int_equal(backend_analytic.run(run, schedule, &trace, &err), 0);
-    return trace.iteration_end[trace.iterations - 1];
-}
 
 /* A sharded optimizer: gathers, 1 ms forward after each, 1 ms backward before each bucket, norms,
  * update. */

@@ -77,14 +77,6 @@ TEST(an_overlapped_step_takes_what_other_simulators_say)
 
 /* --- the analytic back end, where no link is shared --- */
 
-static double analytic_seconds(const struct run *run, const struct schedule *schedule)
-{
-    HELD(trace) trace = {0};
-    struct err err = {0};
-    assert_int_equal(backend_analytic.run(run, schedule, &trace, &err), 0);
-    return trace.iteration_end[trace.iterations - 1];
-}
-
 /* Rows and columns of a torus have links of their own, and a lane sends one message at a time. */
 TEST(equals_analytic_where_no_link_is_shared)
 {

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/backend/analytic.h"
 #include "sim/sim.h"
 #include "tests/core/own.h"
 
@@ -82,6 +83,14 @@ struct trace simulate(const struct run *run, const struct schedule *schedule)
 double simulated_seconds(const struct run *run, const struct schedule *schedule)
 {
     HELD(trace) trace = simulate(run, schedule);
+    return trace.iteration_end[trace.iterations - 1];
+}
+
+double analytic_seconds(const struct run *run, const struct schedule *schedule)
+{
+    HELD(trace) trace = {0};
+    struct err err = {0};
+    assert_int_equal(backend_analytic.run(run, schedule, &trace, &err), 0);
     return trace.iteration_end[trace.iterations - 1];
 }
 

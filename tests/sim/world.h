@@ -26,6 +26,9 @@ struct trace simulate(const struct run *run, const struct schedule *schedule);
 /** The end of the last iteration of simulate() [s]. */
 double simulated_seconds(const struct run *run, const struct schedule *schedule);
 
+/** The same in closed form. */
+double analytic_seconds(const struct run *run, const struct schedule *schedule);
+
 /** An ideal torus, or ring where rows = 1, of 75 GB/s and 1 us along rows, 25 GB/s and 5 us along
  * columns. */
 struct fabric *world_torus(struct grid grid);
