@@ -2,9 +2,7 @@
 // The rounds of all-reduces, played; the page says the same in text without this.
 const SVG = "http://www.w3.org/2000/svg", BEAT = 900; // [ms] of a round where none has a time
 const data = JSON.parse(document.getElementById("data").textContent);
-// Of many ranks a few are shown, with a letter for several chunks, as show_fold.c has them.
-const folded = "shown" in data, ranks = data.columns * data.rows, cells = folded ? data.algorithms[0].start[0].length : ranks;
-const letters = { ".": ["c0", 0.12], "+": ["c0", 0.6], "*": ["c4", 0.45], "#": ["c4", 1] };
+const ranks = data.columns * data.rows, cells = ranks;
 const timed = data.algorithms[0].rounds.some(round => "seconds" in round);
 const across = Math.ceil(Math.sqrt(cells)), cell = Math.max(3, Math.min(12, Math.floor(72 / across))), box = across * cell, step = box + 26;
 
@@ -19,12 +17,12 @@ function make(name, attributes, parent, text) {
 
 // What every rank holds of every chunk before each round, as sets of ranks, and when each round begins.
 for (const algorithm of data.algorithms) {
-  let held = folded ? algorithm.start.map(word => [...word]) : Array.from({length: ranks}, (_, rank) => Array(ranks).fill(1n << BigInt(rank))), at = 0;
+  let held = Array.from({length: ranks}, (_, rank) => Array(ranks).fill(1n << BigInt(rank))), at = 0;
   algorithm.held = [held];
   algorithm.begin = [0];
   for (const round of algorithm.rounds) {
-    const next = folded ? round.states.map(word => [...word]) : held.map(row => row.slice());
-    for (const [from, to, offset, count, adds] of folded ? [] : round.messages)
+    const next = held.map(row => row.slice());
+    for (const [from, to, offset, count, adds] of round.messages)
       for (let i = offset; i < offset + count; i++) next[to][i] = adds ? next[to][i] | held[from][i] : held[from][i];
     algorithm.held.push(held = next);
     algorithm.begin.push(at += timed ? round.seconds : 1);
@@ -33,7 +31,6 @@ for (const algorithm of data.algorithms) {
 
 // Class and strength of what is held of a chunk.
 function look(set) {
-  if (folded) return letters[set];
   let count = 0;
   for (; set; set &= set - 1n) count++;
   return count === ranks ? ["c4", 1] : ["c0", 0.12 + 0.75 * (count - 1) / Math.max(1, ranks - 2)];
@@ -61,7 +58,7 @@ class Panel {
     for (let rank = 0; rank < ranks; rank++) {
       const [x, y] = this.corner(rank);
       make("rect", {x: x - 2, y: y - 2, width: box + 4, height: box + 4, rx: 3, class: "frame"}, this.picture);
-      make("text", {x, y: y - 5, class: "soft"}, this.picture, folded ? data.shown[rank] : rank);
+      make("text", {x, y: y - 5, class: "soft"}, this.picture, rank);
       for (let i = 0; i < cells; i++)
         this.cells.push(make("rect", {x: x + i % across * cell, y: y + Math.floor(i / across) * cell, width: cell - 1, height: cell - 1}, this.picture));
     }
@@ -97,12 +94,9 @@ class Panel {
       }) : [];
       for (const dot of this.dots) dot.push(make("circle", {r: 4, class: "c2"}, this.flow));
       const round = rounds[now];
-      const all = folded && rounds.length ? rounds[rounds.length - 1].last + 1 : rounds.length;
-      const which = folded && round && round.last > round.first ? `rounds ${round.first + 1} to ${round.last + 1}` :
-        `round ${(round && folded ? round.first : now) + 1}`;
-      this.words.textContent = !round ? `${name}: done after ${all} rounds${timed ? `, ${seconds(this.end)}` : ""}` :
-        `${name}: ${which} of ${all}, ${round.phase}` + (timed ? `; messages of ${bytes(round.largest_bytes)}, ` +
-          `${bytes(round.busiest_bytes)} on ${round.busiest_link}, ${round.last > round.first ? "together " : ""}${seconds(round.seconds)}` : "");
+      this.words.textContent = !round ? `${name}: done after ${rounds.length} rounds${timed ? `, ${seconds(this.end)}` : ""}` :
+        `${name}: round ${now + 1} of ${rounds.length}, ${round.phase}` + (timed ? `; messages of ${bytes(round.largest_bytes)}, ` +
+          `${bytes(round.busiest_bytes)} on ${round.busiest_link}, ${seconds(round.seconds)}` : "");
       this.title.textContent = this.words.textContent;
     }
     const part = now < rounds.length ? (time - begin[now]) / (begin[now + 1] - begin[now]) : 1;

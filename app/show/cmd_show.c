@@ -675,11 +675,10 @@ static void show_rounds(const struct show_collective_request *request, const str
                  c->grid.columns, c->grid.rows);
     else if (by_grid && !request->grid)
         text_add(out, "grid %d x %d\n", c->grid.columns, c->grid.rows);
-    bool folded = c->ranks > SHOW_COLLECTIVE_RANKS;
     if (request->text)
-        (folded ? folded_holdings : show_holdings)(out, c, point->fabric, bytes);
+        show_holdings(out, c, point->fabric, bytes);
     else if (!request->motion)
-        (folded ? folded_messages : show_messages)(out, c);
+        show_messages(out, c);
 }
 
 /* With one element per rank, blocks and elements are the same. */
@@ -693,10 +692,10 @@ static int show_collective(const void *record, struct text *out, struct err *err
         return err_add_code(err, 64, "--ranks %d: --grid %s has %d", request->ranks, request->grid,
                             grid_ranks(grid));
     int32_t ranks = grid_ranks(grid);
-    if (ranks < 1 || ranks > SHOW_FOLDED_RANKS)
+    if (ranks < 1 || ranks > SHOW_COLLECTIVE_RANKS)
         return err_add_code(err, 64,
                             "%s: must be 1 to %d ranks; 'foretrain collective' times any number",
-                            request->grid ? "--grid" : "--ranks", SHOW_FOLDED_RANKS);
+                            request->grid ? "--grid" : "--ranks", SHOW_COLLECTIVE_RANKS);
     if (request->algorithm == ALGORITHM_MPI)
         return err_add_code(
             err, 64,

@@ -10,7 +10,7 @@
 #include "core/collective/collective.h"
 #include "core/network/fabric.h"
 
-/** The most ranks that are all shown: a set of ranks is 64 bits.  More: folded_new(). */
+/** The most ranks: a set of them is 64 bits. */
 enum { SHOW_COLLECTIVE_RANKS = 64 };
 
 /** What one round costs when each link is shared evenly by what crosses it. */
@@ -31,43 +31,6 @@ void show_messages(struct text *out, const struct collective *c);
  * crosses it in the round. */
 void show_holdings(struct text *out, const struct collective *c, const struct fabric *fabric,
                    int64_t bytes);
-
-/* ---- many ranks, folded ---- */
-
-/* An all-reduce of many ranks, folded: all rounds of all ranks are played, a few ranks are shown,
- * and rounds that are alike are shown once. */
-
-enum {
-    SHOW_FOLDED_RANKS = 8192, /**< at most: what they hold is two bytes for each pair of ranks */
-    SHOW_CELLS = 64,          /**< letters of a rank, each for as many chunks */
-};
-
-/** What all ranks hold.  From folded_new() to folded_free(). */
-struct folded {
-    const struct collective *c;  /**< with one element a rank; borrowed */
-    const struct fabric *fabric; /**< or NULL; borrowed */
-    int64_t bytes;               /**< of the vector, with a fabric */
-    int32_t shown[16], count;    /**< first and last ranks of first and last rows */
-    int32_t across;              /**< of them in a row */
-    uint16_t *held;              /**< (ranks x ranks) summands of each chunk; owned */
-    double *load;                /**< (link_count) [bytes] so far, with a fabric; owned */
-    int32_t round;               /**< the next one */
-};
-
-/** Rounds that are alike: same peers, same part of the vector, same phase. */
-struct folded_rounds {
-    int32_t first, last;
-    double seconds;         /**< of all of them, with a fabric */
-    struct show_round cost; /**< of the last one */
-};
-
-/** show_messages() with one line for messages of a round that go equally far. */
-void folded_messages(struct text *out, const struct collective *c);
-
-/** show_holdings() of the ranks that are shown, with how many chunks of all ranks are complete, and
- * at the end the busiest link of each kind. */
-void folded_holdings(struct text *out, const struct collective *c, const struct fabric *fabric,
-                     int64_t bytes);
 
 /* ---- in motion ---- */
 

@@ -388,8 +388,9 @@ static const struct field scenario_rows[] = {
     REAL("input.image_bytes", input.image_bytes, UNIT_BYTES, "115 kB", 1, 1e12,
          "of an image in that file system, mean; ImageNet: 148 GB over 1,281,167 (recalled)"),
     INTEGER("input.prefetch", input.prefetch, "2", 1, 1000, "batches kept ready for each device"),
-    REAL("measured.step", measured.step, UNIT_SECONDS, "", 1e-9, 1e6,
-         "a step of this job that ran, for `calibrate device --from`; predictions do not use it"),
+    REAL(
+        "measured.step", measured.step, UNIT_SECONDS, "", 1e-9, 1e6,
+        "a step of this job that ran, for experiments/published_fit.py; predictions do not use it"),
     REAL("measured.startup", measured.startup, UNIT_SECONDS, "", -1e6, 1e6,
          "seconds of that run beside its epochs and evaluations, which a difference may make less "
          "than 0"),

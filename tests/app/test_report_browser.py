@@ -226,12 +226,6 @@ class Browser(support.Case):
             self.assertIn(said, self.browser.run("document.body.textContent"))
             self.assertEqual(self.browser.run("document.querySelectorAll('circle').length"), 16)  # a message of each rank, twice
             self.silent()
-        run("show", "collective", "--algorithm=torus2d", "--grid=16x8", "--platform=torus-4x4", "--animate", path)
-        self.browser.open(path, place="#2")
-        self.assertIn("torus2d: rounds 2 to 15 of 44, reduce-scatter in rows; ", self.browser.run("document.body.textContent"))
-        boxes = "[...document.querySelector('svg.motion').querySelectorAll('text')].map(e => e.textContent).join(' ')"
-        self.assertEqual(self.browser.run(boxes), "0 1 2 15 16 17 18 31 32 33 34 47 112 113 114 127")
-        self.silent()
 
     def test_it_has_text_and_tables_without_scripts_and_on_paper(self):
         for command, path in self.made.items():
