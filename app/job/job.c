@@ -594,6 +594,15 @@ static int check_optimizer(const struct scenario *s, bool gpu, struct err *err)
                           err);
 }
 
+/* Whether what ranks exchange is read by nothing but its exchange. */
+static bool reads_alone(const struct model *part)
+{
+    for (int32_t i = 0; i < part->layer_count; i++)
+        if (part->layer[i].exchanged && part->layer[part->layer[i].input[0]].readers > 1)
+            return false;
+    return true;
+}
+
 /* What ranks that have parts of a network cannot do yet: a key, and why. */
 static const char *part_fault(const struct job *job, bool gpu, const char **why)
 {
@@ -603,6 +612,12 @@ static const char *part_fault(const struct job *job, bool gpu, const char **why)
     const char *key = s->parallel.pipeline > 1 ? "parallel.pipeline" : "parallel.tensor";
     *why = gpu ? "GPUs train whole networks, each on data of its own: use --device cpu"
            : !model_is_general(job->model) ? "ranks on CPUs train parts of transformers alone"
+           : s->parallel.sequence
+               ? "ranks on CPUs share layers, and each has all positions between them: use --set "
+                 "parallel.sequence=false"
+           : !reads_alone(job->part)
+               ? "ranks on CPUs share layers behind norms that nothing else reads: use --set "
+                 "model.norm=layer"
            : !fp32 ? "ranks on CPUs train parts of a network in fp32 alone: use --set "
                      "model.precision.compute=fp32 --set model.precision.gradients=fp32"
                    : NULL;

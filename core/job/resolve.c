@@ -891,10 +891,6 @@ static void check_parallel(struct question *q, const struct resolved *resolved)
         return;
     if (parts > tensor || experts)
         check_stages(q, resolved);
-    if (q->wish->real && tensor > 1)
-        blame(q, EXIT_UNAVAILABLE, key[0],
-              "parallel.tensor is for predictions: devices train whole networks, each on data of "
-              "its own");
     for (size_t i = 0; i < ARRAY_SIZE(each) && !q->faults; i++)
         if (each[i] % tensor)
             blame(q, EXIT_DATA, key[i],

@@ -310,10 +310,10 @@ static const struct field scenario_rows[] = {
     INTEGER("parallel.tensor", parallel.tensor, "", 1, 1024,
             "devices of a node that share each layer of a transformer: heads, features of the "
             "feed-forward network and tokens are split; each batch is of so many devices "
-            "together; predictions only"),
+            "together; ranks on CPUs train so, too"),
     SWITCH("parallel.sequence", parallel.sequence, "",
            "between the layers that they share, each has a part of the positions: reduce-scatter "
-           "and all-gather in place of all-reduce; false when not given"),
+           "and all-gather in place of all-reduce; false when not given; predictions only"),
     INTEGER("parallel.sharding", parallel.sharding, "", 1, 3,
             "what each rank has a shard of (ZeRO's stage): 1 the optimizer, as "
             "training.optimizer.sharded; 2 the gradients, too; 3 the weights, too, which each "

@@ -332,6 +332,14 @@ static int64_t loss_bytes(const struct iteration *it)
     return it->merges.passes ? 7 * 4 + copies : 3 * size;
 }
 
+/* Whether each rank has the scores of some words. */
+static bool shares_words(const struct iteration *it)
+{
+    int32_t from = it->model->layer[it->model->layer_count - 1].input[0];
+    return grid_axis_size(it->grid, AXIS_TENSOR) > 1 && from >= 0 &&
+           it->model->layer[from].exchanged;
+}
+
 /* Of all that the last layer predicts: one class of a picture, or the words of many positions. */
 static void add_loss(struct schedule *schedule, const struct iteration *it)
 {
@@ -349,7 +357,14 @@ static void add_loss(struct schedule *schedule, const struct iteration *it)
                                     .bytes = scores * loss_bytes(it),
                                     .amount = it->batch}};
     snprintf(loss.compute.shape, sizeof(loss.compute.shape), "softmax %d", out.channels);
-    schedule_add(schedule, loss, NULL, 0);
+    int32_t id = schedule_add(schedule, loss, NULL, 0);
+    if (!shares_words(it))
+        return;
+    int64_t bytes = grid_axis_size(it->grid, AXIS_TENSOR) * it->batch * out.height * out.width *
+                    LOSS_SUMS * dtype_size(DTYPE_FP32);
+    id = schedule_add_exchange(schedule, "loss", COLLECTIVE_ALL_GATHER, AXIS_TENSOR,
+                               it->scenario->allreduce.algorithm, bytes, id);
+    schedule->step[id].collective.layer = it->model->layer_count - 1;
 }
 
 /* Once step @gather is done (-1: at once). */
@@ -731,6 +746,10 @@ static void add_task(struct schedule *schedule, struct build *b, struct task_of_
         add_part_backward(schedule, b, task.micro);
     else
         add_part_forward(schedule, b, task.micro);
+    int32_t last = schedule->step_count - 1;
+    if (!task.back && task.part + 1 == b->pipeline.parts &&
+        schedule->step[last].lane == LANE_TENSOR)
+        b->arrived[1][task.part * b->passes + task.micro] = last; /* the loss */
     send_on(schedule, b, task);
     for (int32_t id = first; id < schedule->step_count; id++)
         if (schedule->step[id].kind == STEP_COMPUTE)

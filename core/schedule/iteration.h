@@ -74,6 +74,11 @@
  * backward, and its own optimizer.  Weights that the first and the last stage both use: each sends
  * the other its gradient.
  *
+ * Where ranks share the words, the last layer's scores are of some words each.  For each position
+ * and rank four numbers in fp32 are gathered: the largest score, the sum of exponentials relative
+ * to it, the sum of scores, and the score of what follows.  Megatron-LM adds up three numbers, one
+ * after the other.
+ *
  * Where the optimizer needs the norm of all gradients, the ranks that share layers add their
  * squares; stages send theirs on to the last one, which sends all of them back.
  *
@@ -84,6 +89,8 @@
 #include "core/scenario/scenario.h"
 #include "core/schedule/bucket.h"
 #include "core/schedule/schedule.h"
+
+enum { LOSS_SUMS = 4 /**< numbers for each position that ranks which share the words gather */ };
 
 /** What an iteration looks like. */
 struct iteration {

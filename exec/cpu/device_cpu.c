@@ -145,6 +145,18 @@ static struct cpu_value *value_of(const struct cpu_device *device, int32_t layer
     return &device->value[flight * device->job.model->layer_count + layer];
 }
 
+/* Whether ranks share the words, as they do all that is split. */
+static bool shares_words(const struct cpu_device *device)
+{
+    return device->job.part && device->job.part->parts > 1;
+}
+
+/* Numbers that these gather of a micro-batch. */
+static int64_t sums_of(const struct cpu_device *device)
+{
+    return device->job.part->parts * device->micro * target_count(device->job.model) * LOSS_SUMS;
+}
+
 /* Whether the gradient of layer @index's value comes from another stage or goes there, or waits
  * until other micro-batches have run forward. */
 static bool is_kept(const struct cpu_device *device, int32_t index)
@@ -174,6 +186,16 @@ void cpu_device_complete(struct cpu_device *device, float *(*alloc)(void *contex
         if (is_kept(device, index))
             value->dy = alloc(context, count);
     }
+    for (int64_t i = 0; i < (int64_t)device->flights * model->layer_count; i++) {
+        const struct layer *layer = &model->layer[i % model->layer_count];
+        const struct cpu_value *from = &device->value[i - i % model->layer_count + layer->input[0]];
+        if (!layer->exchanged) /* else in its place */
+            continue;
+        device->value[i].y = from->y;
+        device->value[i].dy = from->dy;
+    }
+    if (shares_words(device))
+        device->sums = alloc(context, device->flights * sums_of(device));
 }
 
 void cpu_device_init(struct cpu_device *device, const struct device_job *job,
@@ -252,23 +274,66 @@ static void read_input(struct device_state *state, int32_t iteration)
     slot->outcome = (struct outcome){0};
 }
 
+static struct some_scores scores_of(const struct cpu_device *device, int32_t micro)
+{
+    const struct model *model = device->job.model;
+    int32_t columns = model->layer[model->layer_count - 1].out.channels;
+    int32_t first = device->job.part ? device->job.part->index * columns : 0;
+    int32_t left = model->classes - first;
+    return (struct some_scores){.rows = (int32_t)(device->micro * target_count(model)),
+                                .columns = columns,
+                                .first = first,
+                                .count = left < columns ? left : columns,
+                                .classes = model->classes,
+                                .x = value_of(device, model->layer_count - 1, micro)->y,
+                                .label = device->target};
+}
+
+static float *sums_at(const struct cpu_device *device, int32_t micro)
+{
+    return device->sums + micro % device->flights * sums_of(device);
+}
+
+static void fill_targets(const struct cpu_device *device, const struct cpu_slot *slot,
+                         const float *images, int32_t micro)
+{
+    target_fill(device->job.model, device->micro, images,
+                slot->label + (int64_t)micro * device->micro, device->target);
+}
+
+/* Loss and gradient of a micro-batch, once the sums of all ranks that share the words are there. */
+static void end_loss(struct cpu_device *device, struct cpu_slot *slot, const float *images,
+                     int32_t micro)
+{
+    const struct device_job *job = &device->job;
+    struct some_scores scores = scores_of(device, micro);
+    double loss, smoothing = job->scenario->training.label_smoothing;
+    float *dy = value_of(device, job->model->layer_count - 1, micro)->dy;
+    fill_targets(device, slot, images, micro);
+    if (shares_words(device))
+        loss = naive_loss_shared(&scores, smoothing, job->part->parts, sums_at(device, micro), dy);
+    else
+        loss = naive_loss(scores.rows, scores.classes, scores.x, scores.label, smoothing, dy);
+    slot->outcome.loss += loss / job->micro_batches;
+    for (int64_t i = 0; i < (int64_t)scores.rows * scores.columns; i++)
+        dy[i] *= (float)slot->update.loss_scale;
+}
+
 static void run_loss(struct device_state *state, int32_t iteration, const float *images,
                      int32_t micro)
 {
     struct cpu_device *device = device_of(state);
     struct cpu_slot *slot = slot_of(device, iteration);
-    const struct device_job *job = &device->job;
-    int64_t rows = device->micro * target_count(job->model), scores = rows * job->model->classes;
-    struct cpu_value *last = value_of(device, job->model->layer_count - 1, micro);
-    if (micro == 0 && stages_of(job) > 1) /* the input step is the first stage's */
+    if (micro == 0 && stages_of(&device->job) > 1) /* the input step is the first stage's */
         read_input(state, iteration);
-    target_fill(job->model, device->micro, images, slot->label + (int64_t)micro * device->micro,
-                device->target);
-    slot->outcome.loss += naive_loss((int32_t)rows, job->model->classes, last->y, device->target,
-                                     job->scenario->training.label_smoothing, last->dy) /
-                          job->micro_batches;
-    for (int64_t i = 0; i < scores; i++)
-        last->dy[i] *= (float)slot->update.loss_scale;
+    if (!shares_words(device)) {
+        end_loss(device, slot, images, micro);
+        return;
+    }
+    struct some_scores scores = scores_of(device, micro);
+    int64_t own = device->job.part->index * (int64_t)scores.rows * LOSS_SUMS;
+    fill_targets(device, slot, images, micro);
+    naive_loss_sums(&scores, sums_at(device, micro) + own);
 }
 
 /* The gradient that another stage has of weights that both use. */
@@ -339,6 +404,8 @@ static struct sequence sequence_of(const struct cpu_device *device, int32_t inde
                          .saved = value->saved,
                          .dy = value->dy,
                          .multiply = device->passes->multiply};
+    if (layer->op == LAYER_EMBEDDING && device->job.part)
+        s.first = device->job.part->index * layer->rows;
     for (int32_t i = 0; i < layer->input_count; i++)
         s.x[i] = layer->input[i] < 0 ? images : value_of(device, layer->input[i], micro)->y;
     if (layer->input_count > 1)
@@ -387,6 +454,15 @@ static void want_parameters(const struct cpu_device *device, int32_t index, int3
         memset(s->dw, 0, (size_t)weights * sizeof(float));
 }
 
+/* Whether another rank adds the bias to the sum of what ranks have of the value. */
+static bool adds_no_bias(const struct cpu_device *device, int32_t index)
+{
+    const struct model *model = device->job.model;
+    const struct layer *reader = &model->layer[model->layer[index].last_reader];
+    return device->job.part && device->job.part->index > 0 && model->layer[index].readers > 0 &&
+           reader->exchanged && reader->exchange[0] == COLLECTIVE_ALL_REDUCE;
+}
+
 static void run_sequence(const struct cpu_device *device, enum compute_op op, int32_t index,
                          const float *images, int32_t micro)
 {
@@ -396,6 +472,8 @@ static void run_sequence(const struct cpu_device *device, enum compute_op op, in
         want_inputs(device, index, micro, &s);
     if (op == COMPUTE_BACKWARD_FILTER || (data && !apart))
         want_parameters(device, index, micro, &s);
+    if (op == COMPUTE_FORWARD && adds_no_bias(device, index))
+        s.b = NULL;
     if (op == COMPUTE_FORWARD)
         sequence_forward(&s);
     else
@@ -425,6 +503,9 @@ static void run_compute(struct device_state *state, const struct step *step, int
     case COMPUTE_FORWARD:
     case COMPUTE_BACKWARD_DATA:
     case COMPUTE_BACKWARD_FILTER:
+        if (shares_words(device) && index == device->job.model->layer_count - 1 &&
+            step->compute.op == COMPUTE_BACKWARD_DATA)
+            end_loss(device, slot, images, micro);
         run_layer(state, step->compute.op, index, images, micro);
         break;
     case COMPUTE_LOSS:
@@ -479,6 +560,8 @@ void *cpu_device_activation(struct device_state *state, const struct step *step,
     if (micro < 0)
         return receives ? device->received
                         : device->gradient + device->layout.layer[device->job.part->shared];
+    if (layer == device->job.model->layer_count - 1)
+        return sums_at(device, micro);
     const struct cpu_value *value = value_of(device, layer, micro);
     return step->collective.back ? value->dy : value->y;
 }

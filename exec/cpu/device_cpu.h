@@ -49,6 +49,7 @@ struct cpu_device {
     float *norms;                /**< of a shard */
     float *statistics;           /**< (layout.statistic_count) running */
     float *raw;                  /**< (batch, height, width, channels) as read */
+    float *sums;                 /**< (flights, parts, rows, LOSS_SUMS) of words that ranks share */
     float *received;             /**< gradient of weights that another stage shares, or NULL */
     struct cpu_value *value;     /**< (flights, layers) */
     int32_t *target;             /**< (micro, target_count()) */

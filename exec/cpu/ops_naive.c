@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/schedule/iteration.h"
 
 /* One weight of a convolution meets one row of its input and of its output. */
 struct tap {
@@ -334,6 +335,69 @@ double naive_loss(int32_t batch, int32_t classes, const float *x, const int32_t 
     for (int32_t image = 0; image < batch; image++)
         loss += each[image];
     return loss / batch;
+}
+
+void naive_loss_sums(const struct some_scores *scores, float *sums)
+{
+#pragma omp parallel for schedule(static)
+    for (int32_t row = 0; row < scores->rows; row++) {
+        const float *x = scores->x + (int64_t)row * scores->columns;
+        int32_t wanted = scores->label[row] - scores->first;
+        float largest = -INFINITY;
+        double sum = 0, all = 0;
+        for (int32_t i = 0; i < scores->count; i++)
+            largest = fmaxf(largest, x[i]);
+        for (int32_t i = 0; i < scores->count; i++) {
+            sum += exp((double)x[i] - (double)largest);
+            all += (double)x[i];
+        }
+        float *to = sums + (int64_t)row * LOSS_SUMS;
+        to[0] = largest;
+        to[1] = (float)sum;
+        to[2] = (float)all;
+        to[3] = wanted >= 0 && wanted < scores->count ? x[wanted] : 0;
+    }
+}
+
+/* The sums of @row over all ranks: of exponentials as their logarithm. */
+static void join_sums(const struct some_scores *scores, int32_t parts, const float *sums,
+                      int32_t row, double joint[LOSS_SUMS])
+{
+    const float *first = sums + (int64_t)row * LOSS_SUMS;
+    int64_t next = (int64_t)scores->rows * LOSS_SUMS;
+    double largest = -INFINITY, sum = 0;
+    joint[2] = joint[3] = 0;
+    for (int32_t p = 0; p < parts; p++)
+        largest = fmax(largest, (double)first[p * next]);
+    for (int32_t p = 0; p < parts; p++) {
+        sum += (double)first[p * next + 1] * exp((double)first[p * next] - largest);
+        joint[2] += (double)first[p * next + 2];
+        joint[3] += (double)first[p * next + 3];
+    }
+    joint[1] = largest + log(sum);
+}
+
+double naive_loss_shared(const struct some_scores *scores, double smoothing, int32_t parts,
+                         const float *sums, float *dx)
+{
+    AUTOFREE double *each = base_alloc(scores->rows, sizeof(*each));
+    double loss = 0;
+#pragma omp parallel for schedule(static)
+    for (int32_t row = 0; row < scores->rows; row++) {
+        const float *x = scores->x + (int64_t)row * scores->columns;
+        float *to = dx + (int64_t)row * scores->columns;
+        double joint[LOSS_SUMS], share = smoothing / scores->classes;
+        join_sums(scores, parts, sums, row, joint);
+        for (int32_t i = 0; i < scores->columns; i++) {
+            double wanted = share + (scores->first + i == scores->label[row] ? 1 - smoothing : 0);
+            double found = exp((double)x[i] - joint[1]);
+            to[i] = i < scores->count ? (float)((found - wanted) / scores->rows) : 0;
+        }
+        each[row] = joint[1] - share * joint[2] - (1 - smoothing) * joint[3];
+    }
+    for (int32_t row = 0; row < scores->rows; row++)
+        loss += each[row];
+    return loss / scores->rows;
 }
 
 void naive_add(int64_t count, const float *x, float *y)

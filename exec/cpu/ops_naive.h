@@ -50,6 +50,24 @@ void naive_relu(int64_t count, float *y);
 /** dy = 0 where the output @y of a ReLU is 0. */
 void naive_relu_backward(int64_t count, const float *y, float *dy);
 
+/** The scores of some classes, of which other ranks have the others. */
+struct some_scores {
+    int32_t rows, columns; /**< x is (rows, columns) */
+    int32_t first, count;  /**< the classes of its first columns; the others are padding */
+    int32_t classes;       /**< of all ranks */
+    const float *x;
+    const int32_t *label; /**< (rows) */
+};
+
+/** Write what other ranks need of these scores to @sums (rows, LOSS_SUMS), as
+ * core/schedule/iteration.h says. */
+void naive_loss_sums(const struct some_scores *scores, float *sums);
+
+/** naive_loss() by the @sums (parts, rows, LOSS_SUMS) of all ranks; @dx (rows, columns) is written,
+ * 0 for padding.  @return the loss. */
+double naive_loss_shared(const struct some_scores *scores, double smoothing, int32_t parts,
+                         const float *sums, float *dx);
+
 /** Mean cross-entropy of softmax(x) (batch, classes) against @label (batch), smoothed.
  * @param dx written.
  * @return the loss. */

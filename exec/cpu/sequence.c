@@ -127,12 +127,23 @@ static void dense_backward(job *s)
 
 /* ---- tables and sums ---- */
 
+/* The row of the token at position @i of all; -1: another rank has it. */
+static int64_t row_of(job *s, int64_t i)
+{
+    int64_t row = (int64_t)s->x[0][i] - s->first;
+    return row >= 0 && row < s->layer->rows ? row : -1;
+}
+
 static void embedding(job *s)
 {
     int64_t out = features(s), rows = positions(s);
+    size_t bytes = (size_t)out * sizeof(float);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < rows; i++)
-        memcpy(s->y + i * out, s->w + (int64_t)s->x[0][i] * out, (size_t)out * sizeof(float));
+        if (row_of(s, i) >= 0)
+            memcpy(s->y + i * out, s->w + row_of(s, i) * out, bytes);
+        else
+            memset(s->y + i * out, 0, bytes);
 }
 
 static void embedding_backward(job *s)
@@ -141,8 +152,8 @@ static void embedding_backward(job *s)
 #pragma omp parallel for schedule(static)
     for (int64_t first = 0; first < out; first += STRIPE)
         for (int64_t i = 0; i < rows; i++) {
-            float *row = s->dw + (int64_t)s->x[0][i] * out;
-            for (int64_t c = first; c < smaller(first + STRIPE, out); c++)
+            float *row = s->dw + row_of(s, i) * out;
+            for (int64_t c = first; row_of(s, i) >= 0 && c < smaller(first + STRIPE, out); c++)
                 row[c] += s->dy[i * out + c];
         }
 }

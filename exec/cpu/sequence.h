@@ -40,6 +40,7 @@ struct sequence {
     int64_t images;
     const float *x[2];    /**< of both inputs; the tokens of an embedding */
     int32_t features;     /**< of the second input */
+    int64_t first;        /**< the token of the table's first row; other ranks have others */
     const float *w, *b;   /**< weights and biases; NULL: none */
     float *y;             /**< output */
     float *saved;         /**< (sequence_saved()) of each image, for backward */

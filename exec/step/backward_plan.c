@@ -99,6 +99,11 @@ static void plan_sum(struct planner *p, int32_t index)
     const struct layer *layer = &p->model->layer[index];
     if (p->plan.place[index].given[0] < 0) /* read by another stage */
         give(p, index, take(p, layer->out));
+    if (layer->exchanged) { /* in its place */
+        p->plan.place[index].dx = p->plan.place[index].given[0];
+        give(p, layer->input[0], p->plan.place[index].dx);
+        return;
+    }
     for (int32_t i = 0; i < layer->input_count; i++) {
         int32_t from = layer->input[i];
         if (from >= 0 && p->plan.place[from].given[0] < 0)
@@ -125,7 +130,7 @@ bool backward_plan_check(const struct backward_plan *plan, const struct model *m
             !fits(plan, place->dx, layer->in) || (valued && place->given[0] < 0) ||
             (place->dx < 0) != (graph->node[i].reads < 0) ||
             (place->given[1] >= 0 && place->given[1] == place->given[0]) ||
-            (!norm && place->dx >= 0 && place->dx == place->given[0]))
+            (!norm && !layer->exchanged && place->dx >= 0 && place->dx == place->given[0]))
             return false;
     }
     return true;

@@ -184,10 +184,10 @@ static void issue_collective(struct walker *walker, int32_t id, struct stream *s
         slice = packing_block(slice, walk->schedule->grid, AXIS_ROW, walk->rank);
     if (content == CONTENT_NORMS)
         slice = (struct slice){walker->stage, step->collective.bytes / (int64_t)sizeof(float)};
-    struct collective collective = schedule_collective(walk->schedule, id);
-    collective.elements = slice.elements;
     if (content == CONTENT_ACTIVATIONS)
         slice = (struct slice){0, exchanged(walk, step)};
+    struct collective collective = schedule_collective(walk->schedule, id);
+    collective.elements = slice.elements;
     if (walk->comm_ops->note)
         walk->comm_ops->note(stream, number, step->collective.bucket);
     enum dtype payload = content == CONTENT_NORMS        ? DTYPE_FP32

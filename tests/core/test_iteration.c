@@ -437,7 +437,8 @@ static int64_t sum_exchanged(const struct schedule *schedule, enum collective_op
     int64_t count = 0;
     for (int32_t id = 0; id < schedule->step_count; id++)
         if (schedule->step[id].lane == LANE_TENSOR && schedule->step[id].collective.op == op &&
-            schedule->step[id].collective.content == CONTENT_ACTIVATIONS) {
+            schedule->step[id].collective.content == CONTENT_ACTIVATIONS &&
+            strncmp(schedule->step[id].name, "loss", 4) != 0) {
             *bytes += schedule->step[id].collective.bytes;
             count++;
         }

@@ -47,28 +47,42 @@ class Equal(Mesh):
         self.near(one, two)
         self.same_run(two, self.fit_on("again", 2, pipeline=2))
 
+    def test_layers_of_two(self):
+        one, two = self.fit_on("one", 1), self.fit_on("two", 2, tensor=2)
+        self.near(one, two)
+        self.same_run(two, self.fit_on("again", 2, tensor=2))
+
+    def test_eight_ranks(self):
+        more = ("--steps=2", "--set=training.label_smoothing=0.1")
+        self.near(self.fit_on("one", 1, *more), self.fit_on("eight", 8, *more, pipeline=2, tensor=2))
+
+    def test_gates_rotary_positions_and_shared_keys(self):
+        more = ("--steps=5", *(f"--set=model.{key}" for key in (
+            "norm=rms", "gated=true", "position=rotary", "bias=false", "kv_heads=2", "tied=false")))
+        self.near(self.fit_on("one", 1, *more), self.fit_on("four", 4, *more, pipeline=2, tensor=2))
+
     def test_random_meshes_end_and_are_equal(self):
-        """Nothing waits for ever: every order of a stage, chunks, other micro-batches, data beside stages."""
+        """Nothing waits for ever: every order of a stage, chunks, parts of layers, other micro-batches, data beside."""
         draw, ones = random.Random(7), {}
         for turn in range(6):
-            stages, replicas = draw.choice([(2, 1), (2, 2), (3, 1), (4, 1)])
+            stages, tensor, replicas = draw.choice([(2, 1, 1), (2, 1, 2), (3, 1, 1), (4, 1, 1), (2, 2, 1), (1, 2, 2), (1, 4, 1)])
             micro, order = draw.choice([1, 2, 4]), draw.choice(["1f1b", "gpipe"])
             micros = 8 // replicas // min(micro, 8 // replicas)
             chunks = 2 if stages == 2 and order == "1f1b" and micros % 2 == 0 and draw.random() < 0.5 else 1
             clip = draw.choice(["1", "null"])
             more = ("--steps=3", f"--set=training.micro_batch={micro}", f"--set=training.optimizer.clip={clip}")
-            with self.subTest(stages=stages, replicas=replicas, micro=micro, order=order, chunks=chunks, clip=clip):
+            with self.subTest(stages=stages, tensor=tensor, replicas=replicas, micro=micro, order=order, chunks=chunks, clip=clip):
                 if clip not in ones:
                     ones[clip] = self.fit_on(f"one-{clip}", 1, *more)
-                keys = {"pipeline": stages, "schedule": order, **({"chunks": chunks} if chunks > 1 else {})}
-                self.near(ones[clip], self.fit_on(f"mesh{turn}", stages * replicas, *more, **keys))
+                keys = {"pipeline": stages, "schedule": order, **({"chunks": chunks} if chunks > 1 else {})} if stages > 1 else {}
+                self.near(ones[clip], self.fit_on(f"mesh{turn}", stages * tensor * replicas, *more, tensor=tensor, **keys))
 
     def test_evaluation_and_norms(self):
         more = ("--steps=2", "--set=training.phases=[{epochs: 2, global_batch: 8}]", "--set=training.optimizer.clip=null",
                 f"--set=training.dataset.validation_path={self.directory / 'words.bin'}",
                 "--set=training.dataset.validation_images=8", "--set=training.evaluate_every=1")
         found = []
-        for ranks, keys in ((1, {}), (2, {"pipeline": 2})):
+        for ranks, keys in ((1, {}), (4, {"pipeline": 2, "tensor": 2})):
             run = self.fit_on(f"run{ranks}", ranks, *more, **keys)
             rows = (run / "evaluations.csv").read_text().splitlines()
             norms = [line.split(",") for line in (run / "steps.csv").read_text().splitlines()]
@@ -90,7 +104,7 @@ class Resumed(Mesh):
         whole = self.fit_on("whole", 2, *short, pipeline=2)
         part = self.directory / "part"
         self.fit_on("part", 2, "--steps=4", *short, pipeline=2)
-        self.near(whole, self.fit_on("elsewhere", 1, *short, "--resume", part / "ckpt-000004"))
+        self.near(whole, self.fit_on("elsewhere", 2, *short, "--resume", part / "ckpt-000004", tensor=2))
         self.same_run(whole, self.fit_on("part", 2, *short, "--resume", part, pipeline=2))
 
 
@@ -105,6 +119,12 @@ class Refused(Mesh):
         for code, ranks, more, keys, message in (
                 (65, 3, (), {"pipeline": 2}, "3 devices are no multiple of the 2"),
                 (65, 8, (), {"pipeline": 8}, "more than its 4 blocks"),
+                (65, 3, (), {"tensor": 3}, "model.heads, 4, cannot be split in 3 equal parts"),
+                (65, 3, (), {"tensor": 2}, "do not fill a node of 3"),
+                (69, 2, ("--set=training.optimizer={name: lamb}",), {"tensor": 2}, "train with sgd and adamw"),
+                (69, 2, (), {"tensor": 2, "sequence": "true"}, "each has all positions between them"),
+                (69, 2, ("--set=model.norm=post-layer",), {"tensor": 2}, "behind norms that nothing else reads"),
+                (69, 2, (), {"pipeline": 2, "recompute": "full"}, "devices keep what backward reads"),
                 (69, 2, ("--set=training.optimizer={name: lars}",), {"pipeline": 2}, "train with sgd and adamw"),
                 (69, 2, (), {"pipeline": 2, "sharding": 1}, "the whole optimizer"),
                 (69, 2, ("--set=model.precision.gradients=bf16",), {"pipeline": 2}, "in fp32 alone")):
