@@ -78,7 +78,7 @@ class Gpt(training.Run):
 
 
 class AgainstPyTorch(Gpt):
-    """Fifty steps of AdamW with clipping, from the same weights."""
+    """Steps of AdamW with clipping, from the same weights: fifty of the job, fewer of its variants."""
 
     def setUp(self):
         super().setUp()
@@ -135,7 +135,7 @@ class AgainstPyTorch(Gpt):
             hidden = hidden + linear(x, at + "down")
         return function.linear(norm(hidden, "norm"), w.get("words.weight", w["embedding.weight"]))
 
-    def their_losses(self, w):
+    def their_losses(self, w, steps):
         """Train @w."""
         torch = self.torch
         numbers = torch.tensor(struct.unpack(f"<{SEQUENCES * LENGTH + 1}H", words(SEQUENCES * LENGTH + 1)))
@@ -145,7 +145,7 @@ class AgainstPyTorch(Gpt):
         optimizer = torch.optim.AdamW([{"params": decayed}, {"params": others, "weight_decay": 0}],
                                       lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1)
         losses = []
-        for _ in range(50):
+        for _ in range(steps):
             optimizer.zero_grad()
             loss = torch.nn.functional.cross_entropy(self.forward(w, tokens).flatten(0, 1), wanted.flatten())
             loss.backward()
@@ -154,13 +154,13 @@ class AgainstPyTorch(Gpt):
             losses.append(float(loss))
         return losses
 
-    def compare(self, device, *more):
+    def compare(self, device, *more, steps=10):
         """The largest differences of losses and, relative to their tensor, of weights."""
         more = ("-n1", *more)
         begin = self.fit(f"begin-{device}", "--set=training.learning_rate.base=0", "--steps=1", *more, device=device)
         w = self.weights(begin)
-        theirs = self.their_losses(w)
-        run = self.fit(f"run-{device}", *more, device=device)
+        theirs = self.their_losses(w, steps)
+        run = self.fit(f"run-{device}", f"--steps={steps}", *more, device=device)
         ours = self.losses(run)
         loss = max(abs(a - b) / b for a, b in zip(ours, theirs))
         apart = {}
@@ -170,15 +170,15 @@ class AgainstPyTorch(Gpt):
         worst = max((value, name) for name, value in apart.items() if name not in ZERO_GRADIENTS)
         print(f"{device} {' '.join(more)}: losses {ours[0]:.4f} to {ours[-1]:.4f}, within {loss:.2g}; "
               f"weights within {worst[0]:.2g} ({worst[1]})")
-        self.assertEqual(len(ours), 50)
-        self.assertLess(ours[-1], 0.9 * ours[0])
+        self.assertEqual(len(ours), steps)
+        self.assertLess(ours[-1], ours[0] * (0.9 if steps == 50 else 1))
         self.assertLessEqual(loss, TOLERANCE_LOSS)
         self.assertLessEqual(worst[0], TOLERANCE_WEIGHTS)
 
     def test_losses_and_weights(self):
         for device in DEVICES:
             with self.subTest(device=device):
-                self.compare(device)
+                self.compare(device, steps=50)
 
     def test_tied_weights_have_one_gradient(self):
         self.compare("cpu-naive", "--set=model.tied=true")
@@ -195,28 +195,28 @@ class Ranks(Gpt):
     """Several ranks, and runs in parts."""
 
     def test_two_ranks_train_as_one(self):
-        one = self.fit("one", "-n1")
-        two, again = self.fit("two", "-n2"), self.fit("again", "-n2")
+        one = self.fit("one", "-n1", device=DEVICES[-1])
+        two, again = (self.fit(name, "-n2", device=DEVICES[-1]) for name in ("two", "again"))
         self.same_bits(two, again)
         self.assertEqual(self.losses(two), self.losses(again))
         for a, b in zip(self.losses(one), self.losses(two)):
             self.assertAlmostEqual(a / b, 1, delta=1e-5)
 
     def test_it_goes_on_bit_for_bit(self):
-        whole = self.fit("whole", "-n2", "--set=model.tied=true")
-        self.fit("parts", "-n2", "--set=model.tied=true", "--steps=17")
-        parts = self.fit("parts", "-n2", "--set=model.tied=true", "--resume", self.directory / "parts")
+        words_ = ("-n2", "--set=model.tied=true", "--set=training.phases=[{epochs: 12, global_batch: 8}]")
+        whole = self.fit("whole", *words_)
+        self.fit("parts", *words_, "--steps=5")
+        parts = self.fit("parts", *words_, "--resume", self.directory / "parts")
         self.same_bits(whole, parts)
         self.assertEqual(self.losses(whole), self.losses(parts))
 
     def test_a_killed_run_goes_on_bit_for_bit(self):
-        words_ = ("-n1", self.source, "--threads=1", "--set=training.checkpoint.every=1",
-                  "--set=training.phases=[{epochs: 200, global_batch: 8}]")
-        process = self.start(*words_)
+        words_ = ("-n1", "--set=training.phases=[{epochs: 100, global_batch: 8}]")
+        process = self.start(*words_, self.source, "--threads=1", "--set=training.checkpoint.every=1")
         process.kill()
         process.communicate()
-        killed = self.fit("run", *words_[2:], "-n1", "--resume", self.out)
-        whole = self.fit("whole", *words_[2:], "-n1")
+        killed = self.fit("run", *words_, "--resume", self.out)
+        whole = self.fit("whole", *words_)
         self.same_bits(whole, killed)
 
     def test_predict_and_train_walk_the_same_steps(self):
