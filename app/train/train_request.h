@@ -13,7 +13,7 @@ struct train_request {
     struct compute_options compute;
     struct option_list set;          /**< "key=value", over the scenario */
     struct option_list allow_change; /**< keys that may differ from those of the resumed run */
-    const char *directory, *resume, *trace, *spans, *time_scale, *job, *report;
+    const char *directory, *resume, *trace, *spans, *time_scale, *job;
     int32_t steps;   /**< 0: to the end */
     int32_t traced;  /**< training steps to trace */
     int32_t timeout; /**< of the watchdog [s]; 0: none */

@@ -381,10 +381,6 @@ class Foreign(Report):
         spans = self.directory / "spans"
         run("predict", self.evil, "-banalytic", "--iterations=4", "--spans", spans)
         self.shown("validate", self.evil, "--predicted", spans, "--measured", spans)
-        job = support.ROOT / "experiments" / "03_learning" / "procedural.yaml"
-        mine = self.write(self.EVIL + ".procedural.yaml", job.read_text(encoding="utf-8"))
-        self.shown("train", mine, "-n1", "--device=cpu-naive", "--steps=1", "--set=training.phases[0].global_batch=8",
-                   "--set=training.dataset.validation_images=8", "--quiet", "--out", self.directory / "out")
 
 
 class Others(Report):
@@ -469,21 +465,6 @@ class Others(Report):
     def test_a_negative_verdict_has_a_page_and_its_exit_code(self):
         page = self.report(*self.spans("none", "drawn"), "--tolerance=0.0001%", codes=(1, 75))
         self.assertIn(page.data()["verdict"], ("fail", "disturbed"))
-
-    def test_a_training_run_shows_its_log(self):
-        job = support.ROOT / "experiments" / "03_learning" / "procedural.yaml"
-        out = self.directory / "out"
-        page = self.report("train", job, "-n", 1, "--device=cpu-naive", "--steps=3", "--set",
-                           "training.dataset.validation_images=8", "--set=training.phases[0].global_batch=8",
-                           "--quiet", "--out", out)
-        log = list(csv.DictReader((out / "steps.csv").read_text(encoding="utf-8").splitlines()))
-        self.assertEqual([float(mark["data-value"]) for mark in page.marks("loss")],
-                         [float(row["loss"]) for row in log])
-        for row, mean in zip(log, page.data()["steps"], strict=True):
-            parts = mean["busy_s"] + mean["input_wait_s"] + mean["exposed_communication_s"]
-            self.assertAlmostEqual(parts, float(row["seconds"]), places=9)
-        self.assertIn("without --out", self.refused(64, "train", job, "--report", "x.html"))
-        self.assertIn("--dry-run", self.refused(64, "train", job, "--report=x", "--out", out, "--dry-run"))
 
 
 if __name__ == "__main__":

@@ -141,11 +141,10 @@ class Usage(support.Case):
                 (("validate", job, "--measured", spans, "--report", spans), "report", spans),
                 (("import", "onnx", table, "--to", table, "--overwrite"), "to", table),
                 (("data", "pack", image.parent, "--to", image), "to", image),
-                ((*train, f"--report={train[1]}"), "report", train[1]),
-                ((*train, f"--report={out}/steps.csv"), "report", "--out"),
+                ((*train, f"--trace={train[1]}"), "trace", train[1]),
                 ((*train, f"--trace={out}/ckpt-000001/MANIFEST"), "trace", "--out"),
                 ((*train, "--set=training.dataset.source=imagefolder", f"--set=training.dataset.path={image.parent}",
-                  f"--report={image}"), "report", image)):
+                  f"--spans={image}"), "spans", image)):
             with self.subTest(words):
                 said = self.refused(64, *words)
                 self.assertRegex(said, f"--{option} .* would replace")
