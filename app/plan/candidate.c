@@ -157,8 +157,10 @@ int candidates_predict(const struct question *question, struct candidate *list, 
                        struct err *err)
 {
     struct round round = {question, list, at, depth};
+    struct predict_options options = *question->options;
+    options.alone = depth == DEPTH_MESH;
     return findings_find(&(struct findings){.job = question->path,
-                                            .options = question->options,
+                                            .options = &options,
                                             .backend = backend,
                                             .draws = draws_of(question, depth),
                                             .workers = question->workers,

@@ -21,10 +21,13 @@ static int make_tasks(struct prediction *prediction, const struct predict_option
                       struct err *err)
 {
     int32_t phases = job_phases(&prediction->job);
-    prediction->task_count = phases + 1 + has_strong(&prediction->job);
+    prediction->task_count = phases + 1 + (!options->alone && has_strong(&prediction->job));
     prediction->task = base_alloc(prediction->task_count, sizeof(*prediction->task));
     for (int32_t i = 0; i < prediction->task_count; i++) {
-        int32_t phase = i < phases ? i + 1 : i == phases ? JOB_BASELINE : JOB_STRONG;
+        int32_t phase = i < phases       ? i + 1
+                        : options->alone ? JOB_LAST
+                        : i == phases    ? JOB_BASELINE
+                                         : JOB_STRONG;
         if (task_build(&prediction->task[i], &prediction->job, phase, options, err))
             return -1;
     }

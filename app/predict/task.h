@@ -26,6 +26,7 @@ struct predict_options {
     int32_t iterations;     /**< to simulate, or PREDICT_CHOOSE */
     int32_t traced_ranks;   /**< number with spans kept; 0: all */
     int32_t noise;          /**< enum noise_choice */
+    bool alone;             /**< without a baseline: efficiencies mean nothing */
     bool ignore_memory;     /**< predict batches that no device can hold */
 
     const struct files *files;         /**< of the job and what it names; borrowed; NULL: on disk */
