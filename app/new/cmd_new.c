@@ -196,6 +196,29 @@ static enum dtype gradients_for(const struct device *device, const struct softwa
                                                       : type_for(device);
 }
 
+/* How devices share a language model that does not fit one of them. */
+struct share {
+    int32_t tensor, pipeline;
+    enum recompute recompute;
+    int64_t sequence; /* positions of a sample */
+    double tokens;    /* that it is trained on */
+};
+
+/* The model and the mesh of such a job. */
+static void add_share(struct text *out, const char *network, const struct share *share)
+{
+    text_add(out,
+             "model: {network: %s, sequence: %lld, precision: {compute: bf16}}\n"
+             "# The first mesh that fits; foretrain plan searches all.\n"
+             "parallel: {sharding: 1, recompute: %s",
+             network, (long long)share->sequence, recompute_names[share->recompute]);
+    if (share->tensor > 1)
+        text_add(out, ", tensor: %d, sequence: true", share->tensor);
+    if (share->pipeline > 1)
+        text_add(out, ", pipeline: %d", share->pipeline);
+    text_add(out, "}\n");
+}
+
 static void add_model(struct text *out, const struct new_request *request,
                       const struct measure_network *network, const struct device *device,
                       const struct software *software)
@@ -317,9 +340,17 @@ static void add_optimizer(struct text *out, const char *network)
 
 static void add_training(struct text *out, const struct new_request *request,
                          const struct measure_network *network, const char *recipe,
-                         int64_t global_batch)
+                         int64_t global_batch, const struct share *share)
 {
     text_add(out, "training:\n");
+    if (share) {
+        text_add(out,
+                 "  phases:    # 20 tokens a parameter: yours to decide\n"
+                 "    - {tokens: %.4g, batch_per_device: %d, micro_batch: 1}\n",
+                 share->tokens, request->batch);
+        add_optimizer(out, network->name);
+        return;
+    }
     if (network->image > 32)
         text_add(out, "  dataset: imagenet\n");
     else if (!network->image)
@@ -379,7 +410,7 @@ static void add_exchange(struct text *out, const char *algorithm, const struct s
 
 static int add_job(const struct new_request *request, const struct platform *platform,
                    const struct measure_network *network, const struct software *software,
-                   struct text *out, struct err *err)
+                   struct share *share, struct text *out, struct err *err)
 {
     int32_t devices = platform_devices_per_node(platform);
     struct grid grid = grid_nearest_square(request->nodes * devices);
@@ -398,6 +429,10 @@ static int add_job(const struct new_request *request, const struct platform *pla
         return -1;
     const struct device *device = platform_device(platform);
     int64_t bytes = model_parameters(model) * dtype_size(gradients_for(device, software));
+    if (share) {
+        share->sequence = shape_elements(model->input);
+        share->tokens = 20 * (double)model_parameters(model);
+    }
     model_free(model);
     AUTORELEASE(err) struct err lacking = {0};
     bool nccl = !platform_check_nccl(platform, &lacking);
@@ -405,9 +440,13 @@ static int add_job(const struct new_request *request, const struct platform *pla
     text_add(out,
              "# A training job, written by foretrain new job; man 5 foretrain-scenario has all "
              "keys.\nversion: 1\n");
-    add_model(out, request, network, device, software);
+    if (share)
+        add_share(out, network->name, share);
+    else
+        add_model(out, request, network, device, software);
     add_cluster(out, request, software);
-    add_training(out, request, network, recipe, (int64_t)request->batch * request->nodes * devices);
+    add_training(out, request, network, recipe, (int64_t)request->batch * request->nodes * devices,
+                 share);
     if (software && network->image > 32 && software_startup(software, request->nodes) > 0)
         text_add(out,
                  "  startup: %.3g s    # beyond steps and evaluations; assumed as on one node, the "
@@ -435,6 +474,61 @@ static int find_software(const struct new_request *request, const struct platfor
     return name && (!*software || software_check_device(*software, device, err)) ? -1 : 0;
 }
 
+static const char draft_name[] = "./draft.yaml";
+
+static char *read_draft(void *context, const char *name, size_t *length)
+{
+    const struct text *draft = context;
+    *length = (size_t)draft->length;
+    return strcmp(name, draft_name) == 0 ? base_copy(draft->data) : NULL;
+}
+
+/* Whether @draft is a job, whose memory its devices have. */
+static bool is_job(struct text *draft)
+{
+    AUTORELEASE(job) struct job job = {0};
+    AUTORELEASE(err) struct err ignored = {0};
+    struct files files = {.read = read_draft, .context = draft};
+    return !job_open(&job, &files, draft_name, NULL, 0, &draw_centre,
+                     &(struct wish){.repeat = true}, &ignored);
+}
+
+/* Append the job with the first mesh that fits: few devices with a batch together before many, and
+ * all values kept before some computed again.  @return 0, or -1: there is none. */
+static int add_shared(const struct new_request *request, const struct platform *platform,
+                      const struct measure_network *network, const struct software *software,
+                      struct text *out)
+{
+    int64_t each = platform_devices_per_node(platform), most = each & -each;
+    for (int64_t parts = 1; parts <= each * request->nodes; parts *= 2)
+        for (enum recompute r = RECOMPUTE_NONE; r < RECOMPUTE_COUNT; r++) {
+            AUTORELEASE(text) struct text draft = {0};
+            AUTORELEASE(err) struct err ignored = {0};
+            int32_t tensor = (int32_t)(parts < most ? parts : most);
+            struct share share = {tensor, (int32_t)parts / tensor, r, 0, 0};
+            if (!add_job(request, platform, network, software, &share, &draft, &ignored) &&
+                is_job(&draft)) {
+                text_append(out, draft.data, draft.length);
+                return 0;
+            }
+        }
+    return -1;
+}
+
+/* Append the job; of a language model that fits no device alone with a mesh. */
+static int add_any(const struct new_request *request, const struct platform *platform,
+                   const struct measure_network *network, const struct software *software,
+                   struct text *out, struct err *err)
+{
+    AUTORELEASE(text) struct text draft = {0};
+    if (add_job(request, platform, network, software, NULL, &draft, err))
+        return -1;
+    if (!network_is_transformer(network->name) || network->image || is_job(&draft) ||
+        add_shared(request, platform, network, software, out))
+        text_append(out, draft.data, draft.length);
+    return 0;
+}
+
 /* Append a job, which exchanges gradients and starts as its software does.
  * @return 0, or -1: no nodes, a target at which no published runs ended (exit code 64), an unknown
  * platform or software (66) or network, more nodes than the platform has. */
@@ -451,7 +545,7 @@ static int new_job(const struct new_request *request, struct text *out, struct e
         platform = platform_read(request->platform, err);
     struct software *software = NULL;
     failed = failed || !platform || find_software(request, platform, &software, err) ||
-             add_job(request, platform, &list.network[0], software, out, err);
+             add_any(request, platform, &list.network[0], software, out, err);
     software_free(software);
     return failed ? -1 : 0;
 }

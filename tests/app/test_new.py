@@ -357,6 +357,19 @@ class New(support.Case):
             draft = self.write("job.yaml", run("new", "job", "--platform=dgx-h100", "--nodes=2", f"--network={network}").stdout)
             self.assertRegex(run("show", "job", draft).stdout, f"\noptimizer  {name}, ")
 
+    def test_what_does_not_fit_a_device_is_drafted_with_a_mesh(self):
+        draft = self.directory / "drafted.yaml"
+        self.assertIn("written", run("new", "job", "--platform=dgx-h200", "--nodes=4", "--network=llama-3-70b", "--to", draft).stdout)
+        text = draft.read_text()
+        self.assertRegex(text, "parallel: {sharding: 1, recompute: [a-z]+, tensor: [48], sequence: true")
+        self.assertIn("name: adamw", text)
+        result = answer("predict", draft, "-banalytic")
+        self.assertLess(result["memory"]["total_bytes"], result["memory"]["device_bytes"])
+        small = run("new", "job", "--platform=dgx-h200", "--nodes=1", "--network=gpt2", "--batch=4").stdout
+        self.assertNotIn("parallel:", small)
+        self.assertIn("does not fit", self.refused(65, "new", "job", "--platform=dgx-a100", "--nodes=1",
+                                                   "--network=llama-3-405b", "--to", self.directory / "no.yaml"))
+
     def test_a_network_may_be_a_file(self):
         network = self.write("mine.yaml", run("show", "model", "resnet18", "--yaml").stdout)
         draft = self.write("job.yaml", run("new", "job", "--platform=dgx-h100", "--nodes=2", f"--network={network}").stdout)
