@@ -50,7 +50,7 @@ def check(row):
     for key in ("layers", "hidden", "heads", "seq_len", "global_batch", "micro_batch", "dp"):
         if not row[key] > 0:
             raise Refused(f"the row does not give {key}")
-    for key, name in (("pp", "pipeline"), ("cp", "context"), ("ep", "expert")):
+    for key, name in (("cp", "context"), ("ep", "expert")):
         if row[key] > 1:
             raise Refused(f"{name} parallelism cannot be expressed")
     if row["precision"].lower() not in PRECISIONS:
@@ -59,7 +59,7 @@ def check(row):
         raise Refused(f"sharding '{row['zero_fsdp']}' is not known")
     if "lora" in row["network"].lower():
         raise Refused("frozen weights cannot be expressed")
-    if row["tp"] * row["dp"] != row["gpus"] or row["global_batch"] % (row["dp"] * row["micro_batch"]):
+    if row["tp"] * row["pp"] * row["dp"] != row["gpus"] or row["global_batch"] % (row["dp"] * row["micro_batch"]):
         raise Refused("devices or batch do not divide evenly")
 
 
@@ -99,13 +99,14 @@ def cards_of(text):
     return f"8x IB {found[1]} Gb" if found else ""
 
 
-def job_text(row, source, passes):
+def job_text(row, source):
     """The job."""
     compute, gradients = PRECISIONS[row["precision"].lower()]
     sharding, tp = SHARDING[row["zero_fsdp"]], int(max(row["tp"], 1))
     keys = {"recompute": RECOMPUTE.get(row["recompute"], "none")}
     apart = tp > 1 and (source.software != "megatron-2022" or "seqparallel" in row["recompute"])
     keys.update({"tensor": tp} if tp > 1 else {}, **({"sequence": "true"} if apart else {}))
+    keys.update({key: int(row[name]) for key, name in (("pipeline", "pp"), ("chunks", "vp")) if row["pp"] > 1 and row[name] > 1})
     keys.update({"sharding": sharding} if sharding and row["dp"] > 1 else {})
     exchange = ["algorithm: nccl"] + ["overlap: none"] * source.after
     if sharding >= 2:
@@ -114,8 +115,8 @@ def job_text(row, source, passes):
         "version: 1", f"model: {{{network_text(row)}, precision: {{compute: {compute}, gradients: {gradients}, master: fp32}}}}",
         f"cluster: {{platform: ./platforms/{row['line']:04d}.yaml, nodes: {row['nodes']:.0f}, software: {source.software}}}",
         "training:", f"  dataset: {{train_images: {max(1000000, int(row['global_batch']))}}}",
-        f"  phases: [{{epochs: 1, batch_per_device: {row['micro_batch']:.0f}}}]", "  optimizer: {name: adamw, clip: 1}",
-        *[f"  accumulate: {passes}"] * (passes > 1),
+        f"  phases: [{{epochs: 1, global_batch: {row['global_batch']:.0f}, micro_batch: {row['micro_batch']:.0f}}}]",
+        "  optimizer: {name: adamw, clip: 1}", f"baseline: {{nodes: {row['nodes']:.0f}}}",
         f"parallel: {{{', '.join(f'{key}: {value}' for key, value in keys.items())}}}",
         *[f"allreduce: {{{', '.join(exchange)}}}"] * (row["dp"] > 1)]) + "\n"
 
@@ -136,12 +137,12 @@ def write(row):
              None if row["recompute"] in RECOMPUTE else f"recompute '{row['recompute']}'")
     slow = {"device.memory_bandwidth": "2.4 TB/s"} if "HBM2e" in row["device"] else {}
     return mlperf.Mapped(
-        files={name: job_text(row, source, passes), f"platforms/{name}": networks.platform_of(hardware, device)}, names=[name],
+        files={name: job_text(row, source), f"platforms/{name}": networks.platform_of(hardware, device)}, names=[name],
         refused=None, without_extra={}, measured=step, steps=math.nan,
         role="apart" if apart else "check" if row["nodes"] > 1 else "calibration", open=apart, nodes=int(row["nodes"]),
         devices=int(row["gpus"]), batch=int(row["micro_batch"]) * passes, software=source.software, family=source.name,
         measured_evaluation=math.nan, measured_train=math.nan, network=row["network"], device=device,
-        precision=row["precision"], passes=passes, sets={"device.memory": "1000 TB", **slow})
+        precision=row["precision"], sets={"device.memory": "1000 TB", **slow})
 
 
 def read(row):
