@@ -67,19 +67,36 @@ static double peak_of(const struct device *device, const struct step *step)
     bool rounded = dtype == DTYPE_FP32 && device->tf32[kernel] && device->peak_tf32.value > 0;
     double rate = device->rate[dtype][kernel].math;
     double peak = rounded ? device->peak_tf32.value : device->peak[dtype].value;
+    enum products products = step->compute.products;
+    if (products)
+        peak = device->peak_products[products].value;
     if (rate == 0)
         return peak;
     if (kernel == KERNEL_DEPTHWISE || (dtype == DTYPE_FP32 && !rounded))
         return rate * device->peak[DTYPE_FP32].value;
     double sustained = device->sustained.value;
+    if (products && device->sustained_fp8.value > 0)
+        sustained = device->sustained_fp8.value;
     return rate * peak * (sustained > 0 ? sustained : USUAL_SUSTAINED) *
-           product_part(device, step, dtype_size(dtype));
+           product_part(device, step, products ? 1 : dtype_size(dtype));
+}
+
+/* What narrows a product's inputs moves bytes as other kernels of single values do [s]. */
+static double converted(const struct device *device, const struct step *step)
+{
+    if (step->compute.converted == 0)
+        return 0;
+    const struct kind_rate *rate = &device->rate[step->compute.dtype][KERNEL_ELEMENTWISE];
+    return (double)step->compute.converted /
+           (device->memory_bandwidth.value * device->memory_efficiency.value *
+            (device->rated ? rate->memory : 1));
 }
 
 double cost_roof(const struct device *device, const struct step *step)
 {
     if (device->rated)
-        return fmax((double)step->compute.flops /
+        return converted(device, step) +
+               fmax((double)step->compute.flops /
                         (peak_of(device, step) * device->math_efficiency.value),
                     (double)step->compute.bytes /
                         (device->memory_bandwidth.value * device->memory_efficiency.value *
@@ -87,10 +104,10 @@ double cost_roof(const struct device *device, const struct step *step)
     const struct device_class *class = device_find_class(device, step);
     double of_peak = class ? class->efficiency.value : device->math_efficiency.value;
     double of_bandwidth = class ? class->efficiency.value : device->memory_efficiency.value;
-    double rate = device->peak[step->compute.dtype].value * of_peak;
+    double rate = peak_of(device, step) * of_peak;
     double bandwidth = device->memory_bandwidth.value * of_bandwidth;
     double math = step->compute.flops > 0 ? (double)step->compute.flops / rate : 0.0;
-    return fmax(math, (double)step->compute.bytes / bandwidth);
+    return converted(device, step) + fmax(math, (double)step->compute.bytes / bandwidth);
 }
 
 double cost_compute(const struct device *device, const struct step *step)

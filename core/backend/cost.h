@@ -6,10 +6,11 @@
  * seconds = kernels * overhead + max(flops / (peak * math efficiency), bytes / (bandwidth * memory
  * efficiency)) + exchanges * COST_NORM_EXCHANGE.  Under software that knows kinds of kernels, each
  * kind reaches its own part of both efficiencies, of the sustained peak; depthwise convolutions, of
- * the peak of fp32; matrix products with tensor cores, a part by their shape. The efficiencies are
- * those of the step's class where the device file has them.  A step of a measured shape costs its
- * measured time (core/platform/device_table.h) plus the exchanges.  Monotone: more work or a slower
- * device never takes less time, but for products whose rows are better aligned with more elements.
+ * the peak of fp32; matrix products with tensor cores, a part by their shape.  What makes the
+ * inputs of a product narrow takes its bytes before that.  The efficiencies are those of the step's
+ * class where the device file has them.  A step of a measured shape costs its measured time
+ * (core/platform/device_table.h) plus the exchanges.  Monotone: more work or a slower device never
+ * takes less time, but for products whose rows are better aligned with more elements.
  */
 
 #include "core/platform/platform.h"

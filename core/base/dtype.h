@@ -14,3 +14,10 @@ extern const char *const dtype_names[];
 
 /** Size of one element [bytes]. */
 int32_t dtype_size(enum dtype dtype);
+
+/** What a product of matrices reads its inputs in, with a scale for each or for each few of them,
+ * where that is narrower than the arithmetic of all else. */
+enum products { PRODUCTS_COMPUTE, PRODUCTS_FP8, PRODUCTS_FP4, PRODUCTS_COUNT };
+
+/** "compute", "fp8", "fp4", NULL-terminated, in the order of enum products. */
+extern const char *const product_names[];

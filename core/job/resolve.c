@@ -341,6 +341,15 @@ static void check_parts(struct question *q, const struct resolved *resolved)
     struct err found = {0};
     if (platform_check_dtype(q->platform, (enum dtype)q->scenario->model.compute, &found))
         blame_found(q, "model.precision.compute", &found);
+    enum products products = (enum products)q->scenario->model.products;
+    if (products && q->wish->real)
+        blame(q, EXIT_DATA, "model.precision.products",
+              "model.precision.products is for predictions: devices compute in "
+              "model.precision.compute");
+    else if (products && platform_device(q->platform)->peak_products[products].value == 0)
+        blame(q, EXIT_DATA, "model.precision.products",
+              "device %s has no %s arithmetic, or its file does not say peak.%s",
+              platform_device(q->platform)->name, product_names[products], product_names[products]);
     bool columns =
         resolved->algorithm == ALGORITHM_TORUS2D && resolved->column_algorithm == ALGORITHM_NCCL;
     if ((columns || resolved->algorithm == ALGORITHM_NCCL) &&

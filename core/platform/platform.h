@@ -70,10 +70,12 @@ struct kind_doubt {
 struct device {
     char *name;
     char *description;
-    struct quantity peak[DTYPE_COUNT];  /**< matrix arithmetic on inputs of that type [FLOP/s] */
-    struct quantity peak_tf32;          /**< of fp32 that is rounded to tf32; optional [FLOP/s] */
+    struct quantity peak[DTYPE_COUNT]; /**< matrix arithmetic on inputs of that type [FLOP/s] */
+    struct quantity peak_tf32;         /**< of fp32 that is rounded to tf32; optional [FLOP/s] */
+    struct quantity peak_products[PRODUCTS_COUNT]; /**< on fp8 and fp4; optional [FLOP/s] */
     struct quantity sustained;          /**< fraction of the peak that its best matrix product
                                              reaches: the ceiling of kinds of kernels; optional */
+    struct quantity sustained_fp8;      /**< the same on fp8 and fp4; as of others if not given */
     struct quantity memory_bandwidth;   /**< [bytes/s] */
     struct quantity memory;             /**< [bytes] */
     struct quantity math_efficiency;    /**< fraction of the peak a large kernel reaches */

@@ -185,9 +185,17 @@ static const struct field device_rows[] = {
              "matrix arithmetic on bf16; without it the device has none"),
     QUANTITY("peak.tf32", device, peak_tf32, OPTIONAL, UNIT_FLOPS, 1, 1e21,
              "matrix arithmetic on fp32 that is rounded to tf32, where the software does so"),
+    QUANTITY("peak.fp8", device, peak_products[PRODUCTS_FP8], OPTIONAL, UNIT_FLOPS, 1, 1e21,
+             "matrix arithmetic on fp8; without it the device has none"),
+    QUANTITY("peak.fp4", device, peak_products[PRODUCTS_FP4], OPTIONAL, UNIT_FLOPS, 1, 1e21,
+             "matrix arithmetic on fp4; without it the device has none"),
     QUANTITY("sustained", device, sustained, OPTIONAL, UNIT_FRACTION, 1e-3, 1,
              "the part of the peak that its best matrix product reaches for a second: the ceiling "
              "under software that knows kinds of kernels"),
+    QUANTITY(
+        "sustained_fp8", device, sustained_fp8, OPTIONAL, UNIT_FRACTION, 1e-3, 1,
+        "the part of peak.fp8 and peak.fp4 that the best product on fp8 reaches; sustained when "
+        "not given"),
     QUANTITY("memory_bandwidth", device, memory_bandwidth, REQUIRED, UNIT_BYTES_PER_SECOND, 1, 1e18,
              "of the device's own memory"),
     QUANTITY("memory", device, memory, REQUIRED, UNIT_BYTES, 1, 1e15, "of the device"),

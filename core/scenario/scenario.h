@@ -145,6 +145,7 @@ struct scenario {
         int64_t tokens;                     /**< mean of a sample, without padding; 0: all */
         bool padded;                        /**< padding is computed */
         int32_t compute, gradients, master; /**< enum dtype */
+        int32_t products; /**< enum products: what linear layers inside of blocks multiply */
     } model;
     struct {
         char *platform; /**< a name in platforms/ or a path */

@@ -164,6 +164,9 @@ static const struct field scenario_rows[] = {
             "network reads tokens"),
     WORD("model.precision.compute", model.compute, "fp32", dtype_names,
          "number format of weights and activations in forward and backward"),
+    WORD("model.precision.products", model.products, "compute", product_names,
+         "number format in which linear layers of a transformer's blocks read what they multiply, "
+         "forward and backward: converted before each product; predictions only"),
     WORD("model.precision.gradients", model.gradients, "fp32", dtype_names,
          "number format in which gradients are exchanged"),
     WORD("model.precision.master", model.master, "fp32", dtype_names,

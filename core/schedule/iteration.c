@@ -52,6 +52,26 @@ static int64_t pass_bytes(const struct iteration *it, int32_t index, enum pass p
     return bytes + times * layer_weight_bytes(layer, filter ? gradient : compute);
 }
 
+/* A kernel before the product reads what it multiplies and writes it narrow, in the order of rows
+ * and of columns, for this product and that of the weights' gradient (Transformer Engine 2,
+ * cast_transpose); weights are converted once a step, which is left out.  What is narrow has a byte
+ * here, fp4 with its scales almost that. */
+static void narrow(const struct iteration *it, const struct layer *layer, enum pass pass,
+                   struct step *step)
+{
+    int64_t size = dtype_size(it->scenario->model.compute), narrower = size - 1;
+    int64_t in = it->batch * shape_elements(layer->in),
+            out = it->batch * shape_elements(layer->out);
+    step->compute.products = (enum products)it->scenario->model.products;
+    step->compute.bytes -=
+        narrower * ((pass != PASS_BACKWARD_DATA ? in : 0) + (pass != PASS_FORWARD ? out : 0) +
+                    (pass != PASS_BACKWARD_FILTER ? layer_weights(layer) : 0));
+    if (pass == PASS_BACKWARD_FILTER)
+        return;
+    step->compute.converted += (size + 2) * (pass == PASS_FORWARD ? in : out);
+    step->compute.kernels++;
+}
+
 /* The last step of the task that what follows may need: all but gradients of weights. */
 static int32_t last_value(const struct schedule *schedule, const struct iteration *it)
 {
@@ -168,6 +188,8 @@ static int32_t add_layer(struct schedule *schedule, const struct iteration *it, 
             step.compute.kernels += layer_kernels(layer, pass, it->fusion);
         step.compute.flops += it->batch * layer_flops(layer, pass);
         step.compute.bytes += pass_bytes(it, index, pass);
+        if (it->scenario->model.products && layer_is_narrow(layer))
+            narrow(it, layer, pass, &step);
     }
     if (model_attends(it->model, index))
         step.compute.kernels *= ring_parts(it);

@@ -35,20 +35,29 @@ static bool is_merged(const struct memory_case *of, int32_t index)
            model_attends(of->model, of->model->layer[index].reader);
 }
 
-/* Bytes of a sample that layer @index keeps for backward; @read: a later layer's reads its value.
- */
-static int64_t kept_bytes(const struct memory_case *of, int32_t index, bool read)
+/* What becomes of a layer's value. */
+struct value {
+    bool read;       /* backward of another layer reads it */
+    bool wide;       /* of one that does not read it as a narrow product does */
+    bool across;     /* by a layer that does not run again with this one, or to run again */
+    int32_t stretch; /* 1 + the last layer of those that run again with this one; 0: it does not */
+};
+
+/* Bytes of a sample that layer @index keeps of its value for backward. */
+static int64_t kept_bytes(const struct memory_case *of, int32_t index, const struct value *kept)
 {
     const struct layer *layer = &of->model->layer[index];
     bool gathers = layer->exchanged && layer->axis == AXIS_CONTEXT; /* again for backward */
     int64_t elements = shape_elements(gathers ? layer->in : layer->out);
-    bool value = read || layer->readers == 0 || layer->op == LAYER_RELU;
+    bool value = kept->read || layer->readers == 0 || layer->op == LAYER_RELU;
     if (is_merged(of, index))
         value = layer->op == LAYER_SOFTMAX && of->merges.attention == ATTENTION_FUSED;
     else if (layer->op == LAYER_SOFTMAX)
         value = true;
     int64_t mask = layer->op == LAYER_DROPOUT && !is_merged(of, index) ? elements : 0;
-    return value * elements * dtype_size((enum dtype)of->scenario->model.compute) + mask;
+    bool narrow = of->scenario->model.products && kept->read && !kept->wide;
+    int32_t size = narrow ? 1 : dtype_size((enum dtype)of->scenario->model.compute);
+    return value * elements * size + mask;
 }
 
 /* Bytes of a sample: of words, each score and its gradient once more in fp32. */
@@ -86,13 +95,6 @@ int32_t memory_again(const struct model *model, const struct scenario *scenario,
     return first;
 }
 
-/* What becomes of a layer's value. */
-struct value {
-    bool read;       /* backward of another layer reads it */
-    bool across;     /* by a layer that does not run again with this one, or to run again */
-    int32_t stretch; /* 1 + the last layer of those that run again with this one; 0: it does not */
-};
-
 /* Of all layers; the caller frees them. */
 static struct value *find_values(const struct memory_case *of)
 {
@@ -111,6 +113,7 @@ static struct value *find_values(const struct memory_case *of)
                 continue;
             bool enters = value[i].stretch && value[i].stretch != in->stretch;
             in->read = in->read || reads_inputs(layer) || enters;
+            in->wide = in->wide || (reads_inputs(layer) && !layer_is_narrow(layer)) || enters;
             in->across =
                 in->across || enters || (reads_inputs(layer) && value[i].stretch != in->stretch);
         }
@@ -132,11 +135,11 @@ static int64_t value_bytes(const struct memory_case *of, double kept)
         if (i == 0 || value[i].stretch != value[i - 1].stretch)
             again = 0;
         if (!value[i].stretch)
-            sum += kept_bytes(of, i, value[i].read);
+            sum += kept_bytes(of, i, &value[i]);
         else if (value[i].across)
             sum += elements * size;
         else
-            again += kept_bytes(of, i, value[i].read);
+            again += kept_bytes(of, i, &value[i]);
         most = again > most ? again : most;
         second = elements > first ? first : elements > second ? elements : second;
         first = elements > first ? elements : first;

@@ -7,9 +7,10 @@
  * gradients, the optimizer's state, a copy of the weights in the type of the arithmetic if that
  * differs, every value that backward reads (sums, copies and what is inside of one kernel of
  * attention it does not; dropout keeps a byte for each value), the gradients of the largest two
- * values, and the images read ahead.  Fused attention keeps its weights of all positions, flash
- * attention none.  What enters layers that ranks share is kept whole.  The loss of words is
- * computed in fp32: scores and their gradients are there once more (Megatron-LM,
+ * values, and the images read ahead.  What only narrow products read (precision.products) is kept
+ * narrow; narrow copies of weights are not counted.  Fused attention keeps its weights of all
+ * positions, flash attention none.  What enters layers that ranks share is kept whole.  The loss of
+ * words is computed in fp32: scores and their gradients are there once more (Megatron-LM,
  * vocab_parallel_cross_entropy).  Where the optimizer is sharded, a rank keeps its part of that
  * state alone, and of the masters if there is a copy to compute with; those of biases and batch
  * norm, which every rank then keeps, are left out.  With parallel.sharding 2 it keeps its part of

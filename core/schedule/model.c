@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/base.h"
 
@@ -306,6 +307,11 @@ bool layer_is_dense(const struct layer *layer)
 {
     return layer->op == LAYER_CONVOLUTION && layer->kernel == 1 && layer->kernel_width <= 1 &&
            layer->groups <= 1 && layer->in.height == 1 && layer->in.width > 1;
+}
+
+bool layer_is_narrow(const struct layer *layer)
+{
+    return layer_is_dense(layer) && !strcmp(layer->role, "body");
 }
 
 bool model_is_general(const struct model *model)

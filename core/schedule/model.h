@@ -234,6 +234,9 @@ int64_t layer_weights(const struct layer *layer);
 /** Multiply-adds of one layer, forward, per image. */
 int64_t layer_multiply_adds(const struct layer *layer);
 
+/** Whether it multiplies what precision.products says: linear layers of a transformer's blocks. */
+bool layer_is_narrow(const struct layer *layer);
+
 /** The kind of its kernels; what follows a matrix product in the same layer is of that kind, too.
  */
 enum kernel_kind layer_kernel(const struct layer *layer);

@@ -294,7 +294,7 @@ static const char *compute_fault(const struct step *step)
     if (step->compute.dtype >= DTYPE_COUNT)
         return "unknown number format";
     if (step->compute.kernels < 0 || step->compute.exchanges < 0 || step->compute.flops < 0 ||
-        step->compute.bytes < 0)
+        step->compute.bytes < 0 || step->compute.converted < 0)
         return "negative count of kernels, exchanges, FLOP or bytes";
     return NULL;
 }
@@ -492,6 +492,9 @@ static uint64_t hash_compute(uint64_t hash, const struct step *step)
     hash = hash_word(hash, compute_op_names[step->compute.op]);
     hash = hash_word(hash, layer_op_names[step->compute.layer_op]);
     hash = hash_word(hash, dtype_names[step->compute.dtype]);
+    if (step->compute.products)
+        hash = hash_integer(hash_word(hash, product_names[step->compute.products]),
+                            step->compute.converted);
     if (step->compute.kernel == KERNEL_GROUPED || step->compute.kernel == KERNEL_DEPTHWISE)
         hash = hash_word(hash, kernel_names[step->compute.kernel]); /* others follow */
     for (size_t i = 0; i < ARRAY_SIZE(number); i++)

@@ -115,11 +115,13 @@ struct step {
             int32_t layer;           /**< index in the model, or -1 */
             enum kernel_kind kernel; /**< kind of its kernels */
             enum dtype dtype;        /**< of the arithmetic's inputs */
+            enum products products;  /**< if those of a product are narrower */
             int32_t micro;           /**< index of its micro-batch in the local batch */
             int32_t kernels;         /**< kernels launched */
             int32_t exchanges;       /**< of batch norm's sums with a device of the same node */
             int64_t flops;           /**< [FLOP] */
             int64_t bytes;           /**< memory traffic [bytes] */
+            int64_t converted;       /**< before that, to make a product's inputs narrow [bytes] */
             struct matrix_product product; /**< of KERNEL_GEMM; terms 0: not known */
             int64_t amount;                /**< images of the pass; parameters of the optimizer */
             char shape[64];                /**< of the layer, as layer_describe() writes it */

@@ -8,7 +8,9 @@ static void print_what(struct text *out, const struct step *step)
     switch (step->kind) {
     case STEP_COMPUTE:
         text_add(out, "%s %s, %" PRId64 " FLOP, %" PRId64 " B, %" PRId32 " kernels",
-                 compute_op_names[step->compute.op], dtype_names[step->compute.dtype],
+                 compute_op_names[step->compute.op],
+                 step->compute.products ? product_names[step->compute.products]
+                                        : dtype_names[step->compute.dtype],
                  step->compute.flops, step->compute.bytes, step->compute.kernels);
         if (step->compute.exchanges)
             text_add(out, ", %" PRId32 " exchanges", step->compute.exchanges);

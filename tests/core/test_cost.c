@@ -61,6 +61,18 @@ TEST(the_peak_is_that_of_the_number_format)
     }
 }
 
+/* 200 GFLOP at half of 400 TFLOP/s take 1 ms, as do 800 MB at 0.8 TB/s before them. */
+TEST(narrow_products_have_a_peak_of_their_own_and_are_converted_before)
+{
+    struct device narrow = device;
+    narrow.peak_products[PRODUCTS_FP8].value = 400e12;
+    struct step step = compute(0, 200000000000, 800);
+    step.compute.products = PRODUCTS_FP8;
+    assert_same(cost_compute(&narrow, &step), 1e-3);
+    step.compute.converted = 800000000;
+    assert_same(cost_compute(&narrow, &step), 2e-3);
+}
+
 TEST(memory_traffic_needs_no_arithmetic_of_its_format)
 {
     struct device plain = device;

@@ -163,6 +163,11 @@ TEST(keeps_what_backward_of_a_transformer_reads)
                          3 * (34 * values + weight_bytes[kind] * weights));
         assert_int_equal(memory_plan(&less).loss, 3 * 2 * 4 * 1024 * 50257);
     }
+    struct scenario narrow = scenario; /* half of what four linear layers alone read: 14 of 34 */
+    narrow.model.products = PRODUCTS_FP8;
+    struct memory_case less = {one, &narrow, {ATTENTION_FLASH, false, false}, 1, 1, 1}, more = less;
+    more.model = two;
+    assert_int_equal(memory_plan(&more).activations - memory_plan(&less).activations, 27 * values);
 }
 
 /* Full: of a layer its input alone, 2 bytes; selective: 34, whatever computes attention.  Source:
