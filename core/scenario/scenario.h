@@ -48,6 +48,9 @@ enum context_by { CONTEXT_RING, CONTEXT_ALL_GATHER };
 /** The words of `parallel.schedule`: in which order a stage runs micro-batches. */
 enum pipeline_order { PIPELINE_1F1B, PIPELINE_GPIPE, PIPELINE_ORDER_COUNT };
 
+/** The words of `parallel.balance`: of what stages have equally much. */
+enum balance { BALANCE_BLOCKS, BALANCE_FLOP, BALANCE_COUNT };
+
 /** The words of `training.phases[].round`: of a global batch that devices cannot share evenly. */
 enum rounding { ROUND_EXACT, ROUND_DOWN, ROUND_UP, ROUND_COUNT };
 
@@ -221,6 +224,7 @@ struct scenario {
         int64_t pipeline;   /**< stages of the network, each of other ranks; 0: one */
         int64_t chunks;     /**< parts of the network that each stage has; 0: one */
         int32_t schedule;   /**< enum pipeline_order */
+        int32_t balance;    /**< enum balance */
         int64_t context;    /**< ranks that share each sequence; 0: none do */
         int32_t context_by; /**< enum context_by */
         int64_t expert;     /**< ranks that share the experts of a layer; 0: none do */

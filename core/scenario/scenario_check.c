@@ -442,6 +442,7 @@ static int check_parallel(const struct scenario *scenario, const struct node *ro
                             "parallel.tensor", root, err) |
                  check_pair(true, stages, "parallel.chunks", "parallel.pipeline", root, err) |
                  check_pair(true, stages, "parallel.schedule", "parallel.pipeline", root, err) |
+                 check_pair(true, stages, "parallel.balance", "parallel.pipeline", root, err) |
                  check_pair(true, scenario->parallel.context > 1, "parallel.context_by",
                             "parallel.context", root, err);
     result |= check_pair(true, scenario->parallel.expert > 1, "parallel.imbalance",

@@ -136,7 +136,7 @@ int pipeline_build(struct pipeline *pipeline, const struct model *model,
                        cuts.count + 1,
                        cuts.blocks ? "blocks" : "parts between which one value crosses");
     AUTOFREE int32_t *cut = base_alloc(parts, sizeof(*cut));
-    if (cuts.blocks)
+    if (cuts.blocks && scenario->parallel.balance == BALANCE_BLOCKS)
         cut_blocks(&cuts, parts, cut);
     else if (parts > 1)
         cut_flops(&cuts, parts, cut);

@@ -66,6 +66,20 @@ TEST(blocks_are_shared_evenly_and_the_ends_have_one_fewer)
     }
 }
 
+/* GPT-2's words are 5.4 of its blocks. */
+TEST(stages_of_equal_flop_have_fewer_blocks_before_the_words)
+{
+    struct err err = {0};
+    OWN(model) *model = network("gpt2", 12);
+    struct scenario scenario = scenario_of(3, 1, PIPELINE_1F1B);
+    scenario.parallel.balance = BALANCE_FLOP;
+    HELD(pipeline) pipeline = {0};
+    assert_int_equal(pipeline_build(&pipeline, model, &scenario, &err), 0);
+    for (int32_t part = 0; part < 3; part++)
+        assert_int_equal(blocks_of(model, part ? pipeline.end[part - 1] : 0, pipeline.end[part]),
+                         ((const int32_t[]){6, 5, 1})[part]);
+}
+
 static double flops_of(const struct model *model)
 {
     double flops = 0;
