@@ -29,7 +29,8 @@ import published_networks  # noqa: E402 pylint: disable=wrong-import-position
 
 PASSES = "training.accumulate"
 # Each: NEEDED, TEXTS and NUMBERS (columns), SIGNED, IGNORED, BACKEND, and read(row) -> Mapped or Refused.
-MAPPERS = [published_mlperf, published_networks.Networks, published_networks.Bert, published_language]
+MAPPERS = [published_mlperf, published_networks.Networks, published_networks.Bert, published_language,
+           published_language.Layouts]
 
 
 class Fault(Exception):
@@ -255,6 +256,7 @@ def row_json(answer):
             "batch_per_device": mapped.batch, "software": mapped.software, "family": mapped.family,
             "device": mapped.device, "precision": mapped.precision,
             **{key: result[key] for key in ("backend", "grain", "startup_s", "evaluation_s")},
+            "memory_bytes": result["memory"]["total_bytes"], "measured_memory_bytes": known(mapped.memory),
             "exposed_communication_s": result["step"]["exposed_communication_s"],
             "measured_evaluation_s": known(mapped.measured_evaluation),
             "time_to_train_s": known(steps + result["evaluation_s"] + result["startup_s"]),

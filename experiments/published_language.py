@@ -1,8 +1,8 @@
-"""Published runs of transformers with tensor parallelism and sharded weights as jobs.
+"""Published runs of transformers on a mesh of tensor, context, pipeline and data parallelism as jobs.
 
 The columns are those of experiments/08_language_models/runs.csv.  Rows of one node are for calibration, of
-several for checks.  What a job cannot say is refused by name; where a row does not state what is computed
-again, it is scored apart.
+several for checks.  What a job cannot say is refused by name.  Scored apart: a row that does not state what is
+computed again, and is predicted as if nothing were, as recipes for speed do; and one whose shape is looked up.
 """
 import dataclasses
 import math
@@ -21,14 +21,30 @@ SIGNED, IGNORED, BACKEND = (), ("params", "tflops_per_gpu", "mfu"), "analytic"
 
 # What column `source` contains, the source's name, its software profile, and whether gradients wait for the end of
 # backward.  Attention: Megatron-DeepSpeed of 2022 and Megatron-LM of arXiv 2205.05198 have a kernel for each product.
-SOURCES = (("vTrain", "vTrain", "megatron-2022", True), ("calculon", "Selene", "megatron-2022", True),
+SOURCES = (("mlcommons", "MLPerf", "pytorch-flash", False), ("Megatron-LM@", "Megatron-LM", "pytorch-flash", False),
+           ("vTrain", "vTrain", "megatron-2022", True), ("calculon", "Selene", "megatron-2022", True),
            ("llm-foundry", "llm-foundry", "pytorch-flash", False), ("torchtitan", "torchtitan", "pytorch-flash", False),
+           ("nanotron", "nanotron", "pytorch-flash", False),
            ("Megatron-Bridge", "Megatron-Bridge", "pytorch-flash", False), ("nemo", "NeMo", "pytorch-flash", False),
            ("", "others", "pytorch-flash", False))
-SHARDING = {"FULL_SHARD": 3, "FSDP2 (ZeRO-3)": 3, "FSDP2": 3, "FSDP": 3, "SHARD_GRAD_OP": 2, "ZeRO-1": 1,
-            "distributed optimizer": 1, "0": 0, "": 0}
-PRECISIONS = {"fp16": ("fp16", "fp16"), "bf16": ("bf16", "fp32"), "bf16/pure": ("bf16", "bf16"),
-              "amp_bf16/default": ("bf16", "fp32")}  # compute, gradients
+# Patterns of column zero_fsdp and the stage of ZeRO; MLPerf's NeMo shards its optimizer (distributed_fused_adam).
+SHARDING = ((r"full_shard|fsdp.*|.*zero-3.*", 3), (r"shard_grad_op|zero-2", 2), (r"zero-1|distributed optimizer|see config", 1),
+            (r"0?|none|ddp", 0))
+# Patterns of column precision: compute, products, gradients.  Recipes of fp8 and fp4 of NVIDIA exchange bf16.
+PRECISIONS = ((r"fp16", "fp16", "compute", "fp16"), (r"bf16/pure", "bf16", "compute", "bf16"),
+              (r"bf16|amp_bf16/default", "bf16", "compute", "fp32"),
+              (r"amp_fp8/default|fp8 (tensor|row)wise", "bf16", "fp8", "fp32"),
+              (r".*fp8.*", "bf16", "fp8", "bf16"), (r".*fp4.*", "bf16", "fp4", "bf16"))
+# What published names begin with, without case and separators, and networks of that shape.  Sliding windows of gpt-oss
+# (OpenAI 2025, model card) are left out.
+OSS = ("hidden: 2880, heads: 64, kv_heads: 8, head_size: 64, ffn: 2880, active: 4, vocab: 201088, norm: rms, position: rotary, "
+       "gated: true")
+SHAPES = ((r"gpt3175b", "gpt3-175b"), (r"llama3\d?8b", "llama-3-8b"), (r"llama3\d?70b", "llama-3-70b"),
+          (r"llama3\d?405b", "llama-3-405b"), (r"mixtral8x7b", "mixtral-8x7b"), (r"mixtral8x22b", "mixtral-8x22b"),
+          (r"qwen330ba3b", "qwen3-30b-a3b"), (r"qwen3moe30b", "qwen3-30b-a3b"), (r"qwen3235ba22b", "qwen3-235b-a22b"),
+          (r"gptoss120b", f"transformer, layers: 36, experts: 128, {OSS}"),
+          (r"gptoss20b", f"transformer, layers: 24, experts: 32, {OSS}"))
+LLAMAS = "llama|mi[sx]tral|qwen|deepseek"  # RMS norms, rotary positions, gates, no biases
 RECOMPUTE = {"none": "none", "full": "full", "selective": "selective", "selective+seqparallel": "selective"}
 
 
@@ -45,33 +61,63 @@ def source_of(row):
     return next(Source(*rest) for words, *rest in SOURCES if words.lower() in row["source"].lower())
 
 
+def shape_of(row):
+    """The network that foretrain builds where a row does not give its shape, or None."""
+    plain = re.sub(r"[^a-z0-9]", "", row["network"].lower())
+    return next((name for pattern, name in SHAPES if re.match(pattern, plain)), None)
+
+
+def find(rules, text, what):
+    """The values of the first rule whose pattern is the whole text."""
+    found = next((values for pattern, *values in rules if re.fullmatch(pattern, text.strip().lower())), None)
+    if not found:
+        raise Refused(f"{what} '{text}' is not known")
+    return found
+
+
+def fill(row):
+    """Parts that are not given are one, the rest of the devices has data of its own, and racks of 72 are nodes of those in use."""
+    for key in ("tp", "pp", "vp", "cp", "ep"):
+        row[key] = max(1, row[key]) if row[key] > 0 else 1
+    if not row["dp"] > 0:
+        row["dp"] = row["gpus"] // (row["tp"] * row["pp"] * row["cp"])
+    if row["device"].startswith("GB") and row["gpus_per_node"] < 8:
+        each = next((size for size in (72, 64, 36, 32, 18, 16, 8, 4, 2, 1)
+                     if row["gpus"] % size == 0 and size % row["tp"] == 0), row["gpus_per_node"])
+        card = 800 if "300" in row["device"] else 400
+        row.update(nodes=row["gpus"] / each, gpus_per_node=each, interconnect=f"{each:.0f}x{card} Gb/s")
+
+
 def check(row):
     """Refuse what no job can say."""
-    for key in ("layers", "hidden", "heads", "seq_len", "global_batch", "micro_batch", "dp"):
+    for key in ("layers", "hidden", "heads"):
+        if not row[key] > 0 and not shape_of(row):
+            raise Refused(f"the row does not give {key}")
+    for key in ("seq_len", "global_batch", "micro_batch"):
         if not row[key] > 0:
             raise Refused(f"the row does not give {key}")
-    for key, name in (("cp", "context"), ("ep", "expert")):
-        if row[key] > 1:
-            raise Refused(f"{name} parallelism cannot be expressed")
-    if row["precision"].lower() not in PRECISIONS:
-        raise Refused(f"precision '{row['precision']}' is not known")
-    if row["zero_fsdp"] not in SHARDING:
-        raise Refused(f"sharding '{row['zero_fsdp']}' is not known")
     if "lora" in row["network"].lower():
         raise Refused("frozen weights cannot be expressed")
-    if row["tp"] * row["pp"] * row["dp"] != row["gpus"] or row["global_batch"] % (row["dp"] * row["micro_batch"]):
+    if row["tp"] * row["pp"] * row["cp"] * row["dp"] != row["gpus"] or row["global_batch"] % (row["dp"] * row["micro_batch"]):
         raise Refused("devices or batch do not divide evenly")
 
 
 def network_text(row):
     """The keys of the network: Llama and its kin by name, MPT without biases and learned positions, otherwise GPT."""
-    name, tp = row["network"].lower(), max(row["tp"], 1)
+    name, tp = row["network"].lower(), row["tp"]
+    if not row["layers"] > 0:
+        return f"network: {shape_of(row)}, sequence: {row['seq_len']:.0f}"
     words = 128 * tp * math.ceil((row["vocab"] if row["vocab"] > 0 else 50257) / (128 * tp))
     keys = {"network": "transformer", "layers": int(row["layers"]), "hidden": int(row["hidden"]), "heads": int(row["heads"]),
             "vocab": int(words), "sequence": int(row["seq_len"])}
     keys.update({key: int(row[key]) for key in ("kv_heads", "ffn") if row[key] > 0})
-    if re.match("llama|mi[sx]tral|qwen|deepseek", name):
+    found = re.match(r"mixtral\D*(\d+)x", name)
+    keys.update({"experts": int(found[1]), "active": 2} if found else {})
+    if re.search(LLAMAS, name):
         keys.update(norm="rms", position="rotary", gated="true", bias="false")
+        keys.update({"tied": "true"} if row["source"] == "nanotron" else {})
+    elif name.startswith("nemotron"):
+        keys.update(position="rotary", bias="false")
     elif name.startswith("mpt"):
         keys.update(position="none", bias="false", tied="true")
     else:
@@ -79,16 +125,19 @@ def network_text(row):
     return ", ".join(f"{key}: {value}" for key, value in keys.items())
 
 
-def block_bytes(row, size):
-    """Parameters of a layer on a device, times @size."""
-    gated = 3 if re.match("llama|mi[sx]tral|qwen", row["network"].lower()) else 2
+def bucket_bytes(row, sharding, size):
+    """Gradients of one exchange, of @size bytes each: of a layer where these are sharded, else Megatron Core's bucket_size."""
+    if sharding < 2 or not row["layers"] > 0:
+        return int(max(40e6, 1e6 * row["dp"]) * size)
+    gated = 3 if re.search(LLAMAS, row["network"].lower()) else 2
     kv_heads = row["kv_heads"] if row["kv_heads"] > 0 else row["heads"]
     ffn = row["ffn"] if row["ffn"] > 0 else 4 * row["hidden"]
-    return int((2 * row["hidden"] ** 2 * (1 + kv_heads / row["heads"]) + gated * row["hidden"] * ffn) / max(row["tp"], 1) * size)
+    return int((2 * row["hidden"] ** 2 * (1 + kv_heads / row["heads"]) + gated * row["hidden"] * ffn) / row["tp"] * size)
 
 
-def cards_of(text):
+def cards_of(row):
     """Cards of a node as words that published_networks reads: of 200 Gb/s where a row gives their sum alone."""
+    text = row["interconnect"].replace("400/800", "800" if "300" in row["device"] else "400")
     found = re.search(r"(\d+)x(\d+) Gb/s", text)
     if found:
         return f"{found[1]}x IB {found[2]} Gb"
@@ -96,24 +145,28 @@ def cards_of(text):
     if found:
         return f"{int(found[1]) // 200}x IB 200 Gb"
     found = re.search(r"(\d+) Gb/s (?:RDMA )?per GPU", text)
-    return f"8x IB {found[1]} Gb" if found else ""
+    return f"8x IB {found[1]} Gb" if found else text
 
 
 def job_text(row, source):
     """The job."""
-    compute, gradients = PRECISIONS[row["precision"].lower()]
-    sharding, tp = SHARDING[row["zero_fsdp"]], int(max(row["tp"], 1))
+    compute, products, gradients = find(PRECISIONS, row["precision"], "precision")
+    sharding, tp = find(SHARDING, row["zero_fsdp"], "sharding")[0], int(row["tp"])
     keys = {"recompute": RECOMPUTE.get(row["recompute"], "none")}
     apart = tp > 1 and (source.software != "megatron-2022" or "seqparallel" in row["recompute"])
     keys.update({"tensor": tp} if tp > 1 else {}, **({"sequence": "true"} if apart else {}))
-    keys.update({key: int(row[name]) for key, name in (("pipeline", "pp"), ("chunks", "vp")) if row["pp"] > 1 and row[name] > 1})
+    keys.update({key: int(row[name]) for key, name in (("pipeline", "pp"), ("chunks", "vp"), ("context", "cp"),
+                                               ("expert", "ep"))
+                 if row[name] > 1 and (name != "vp" or row["pp"] > 1)})
+    keys.update({"balance": "flop"} if row["pp"] > 1 and source.name == "nanotron" else {})
     keys.update({"sharding": sharding} if sharding and row["dp"] > 1 else {})
     exchange = ["algorithm: nccl"] + ["overlap: none"] * source.after
-    if sharding >= 2:
-        exchange += [f"bucket: {block_bytes(row, 4 if gradients == 'fp32' else 2)} B"]
+    if sharding >= 2 or not source.after:
+        exchange += [f"bucket: {bucket_bytes(row, sharding, 4 if gradients == 'fp32' else 2)} B"]
     return "\n".join([
-        "version: 1", f"model: {{{network_text(row)}, precision: {{compute: {compute}, gradients: {gradients}, master: fp32}}}}",
-        f"cluster: {{platform: ./platforms/{row['line']:04d}.yaml, nodes: {row['nodes']:.0f}, software: {source.software}}}",
+        "version: 1", f"model: {{{network_text(row)}, precision: {{compute: {compute}, products: {products}, "
+        f"gradients: {gradients}, master: fp32}}}}", f"cluster: {{platform: ./platforms/{row['line']:04d}.yaml, "
+        f"nodes: {row['nodes']:.0f}, software: {source.software}}}",
         "training:", f"  dataset: {{train_images: {max(1000000, int(row['global_batch']))}}}",
         f"  phases: [{{epochs: 1, global_batch: {row['global_batch']:.0f}, micro_batch: {row['micro_batch']:.0f}}}]",
         "  optimizer: {name: adamw, clip: 1}", f"baseline: {{nodes: {row['nodes']:.0f}}}",
@@ -123,7 +176,8 @@ def job_text(row, source):
 
 def write(row):
     """The row as a job."""
-    source = source_of(row)
+    source, several = source_of(row), row["nodes"] > 1
+    fill(row)
     check(row)
     device = networks.device_of(re.sub(r"-96GB.*", "", row["device"]), row["system"], "80")
     if row["gpus"] > 1 and not networks.is_gpu(device):
@@ -131,15 +185,17 @@ def write(row):
     passes = int(row["global_batch"] / (row["dp"] * row["micro_batch"]))
     step = row["iteration_s"] if row["iteration_s"] > 0 else row["global_batch"] * row["seq_len"] / row["tokens_per_s"]
     hardware = networks.Run(row["line"], "", row["submitter"], row["system"], row["nodes"], row["gpus_per_node"], device,
-                            row["network"], 0, 0, "", 0, step, 0, cards_of(row["interconnect"]), "")
+                            row["network"], 0, 0, "", 0, step, 0, cards_of(row), "")
     name = f"{row['line']:04d}.yaml"
     apart = (row["split"] if row["split"] not in ("calibration", "check", "check-1node") else
+             "shape looked up" if not row["layers"] > 0 else
              None if row["recompute"] in RECOMPUTE else f"recompute '{row['recompute']}'")
     slow = {"device.memory_bandwidth": "2.4 TB/s"} if "HBM2e" in row["device"] else {}
     return mlperf.Mapped(
         files={name: job_text(row, source), f"platforms/{name}": networks.platform_of(hardware, device)}, names=[name],
+        memory=1e9 * row.get("memory_gb", math.nan),
         refused=None, without_extra={}, measured=step, steps=math.nan,
-        role="apart" if apart else "check" if row["nodes"] > 1 else "calibration", open=apart, nodes=int(row["nodes"]),
+        role="apart" if apart else "check" if several else "calibration", open=apart, nodes=int(row["nodes"]),
         devices=int(row["gpus"]), batch=int(row["micro_batch"]) * passes, software=source.software, family=source.name,
         measured_evaluation=math.nan, measured_train=math.nan, network=row["network"], device=device,
         precision=row["precision"], sets={"device.memory": "1000 TB", **slow})
@@ -151,3 +207,27 @@ def read(row):
         return write(row)
     except Refused as refused:
         raise Refused(f"network '{row['network'] or '?'}': {refused}") from refused
+
+
+class Layouts:
+    """layouts_h100.csv: meshes that nanotron ran, or that crashed or did not fit; sequences of 4096 tokens, one global batch."""
+    NEEDED = {"model", "gpu", "dp", "pp", "tp", "zero", "micro_batch", "memory_gb", "outcome"}
+    TEXTS = ("model", "gpu", "outcome", "consistent")
+    NUMBERS = ("nodes", "gpus", "dp", "pp", "tp", "zero", "micro_batch", "grad_accumulation", "global_batch", "sequence",
+               "iteration_s", "memory_gb")
+    SIGNED, IGNORED, BACKEND, Refused = (), ("mfu_percent", "tokens_per_s_gpu", "tokens_per_s"), "analytic", Refused
+    # Layers, hidden, heads and inner features, derived from their FLOP; no grouped heads.  Words are tied: what ZeRO-1 saves on
+    # one stage is 12 bytes of 1.1 to 1.3, 3.5 to 3.8 and 7.8 to 8.3 billion parameters where many ranks have data of their own.
+    SHAPES = {"1B": (16, 2048, 32, 8192), "3B": (28, 3072, 24, 8192), "8B": (32, 4096, 32, 14336)}
+
+    @staticmethod
+    def read(row):
+        """The row as a job."""
+        if row["model"] not in Layouts.SHAPES:
+            raise Refused(f"network '{row['model']}' is not known")
+        shape = dict(zip(("layers", "hidden", "heads", "ffn"), Layouts.SHAPES[row["model"]]))
+        return read({**dict.fromkeys(TEXTS, ""), **dict.fromkeys(NUMBERS, math.nan), **row, **shape, "source": "nanotron",
+                     "device": row["gpu"].replace(" ", "-"), "system": "nanotron", "gpus_per_node": row["gpus"] / row["nodes"],
+                     "interconnect": "400 Gb/s RDMA per GPU", "network": f"llama {row['model']}", "vocab": 131072,
+                     "seq_len": row["sequence"], "precision": "bf16", "zero_fsdp": "ZeRO-1" if row["zero"] else "0",
+                     "recompute": "none", "split": "check" if row["consistent"] == "yes" else "not consistent"})

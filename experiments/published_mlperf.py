@@ -72,6 +72,7 @@ class Mapped:
     device: str = ""
     precision: str = ""
     passes: int = 1
+    memory: float = math.nan  # [bytes] of a device, measured
     sets: dict = dataclasses.field(default_factory=dict)  # values that no job says
 
 

@@ -125,6 +125,8 @@ def fit_device(name, words, hints, memory):
     wanted = next((FORM.fullmatch(word)[0] for word in words if FORM.fullmatch(word)), "")
     if wanted and form and not wanted.startswith(form):
         return None
+    if not wanted and form == "nvl" and "nvl" not in hints:
+        return None
     if not wanted and form and (form == "pcie") != ("pcie" in hints):
         return None
     exact = not wanted or wanted in parts or wanted in ("sxm", "pcie")

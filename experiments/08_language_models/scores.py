@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 """Predict the runs of this folder, and score what was predicted before.
 
-usage: scores.py predict    write predictions.csv, without what was measured
-       scores.py            join it with runs.csv: the tables and the picture of README.md
+usage: scores.py predict    write predictions.csv and layouts_predicted.csv, without what was measured
+       scores.py            join them with runs.csv and layouts.csv: the tables and the picture of README.md
 """
 import csv
+import itertools
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
 
@@ -16,26 +18,31 @@ import report  # noqa: E402 pylint: disable=wrong-import-position
 
 KEPT = ("line", "role", "family", "network", "device", "precision", "software", "nodes", "devices", "batch_per_device",
         "predicted_s", "low_s", "high_s", "left_open", "refused")
+DEVICE = 80e9  # [bytes] of memory
 
 
-def predict():
-    """Write predictions.csv."""
-    done = subprocess.run([sys.executable, HERE.parent / "published.py", HERE / "runs.csv", "--json"], capture_output=True,
+def predict(table, name, kept):
+    """Write the columns @kept of what is predicted for a table."""
+    done = subprocess.run([sys.executable, HERE.parent / "published.py", HERE / table, "--json"], capture_output=True,
                           text=True, check=True)
-    with (HERE / "predictions.csv").open("w", encoding="utf-8", newline="") as file:
-        out = csv.DictWriter(file, KEPT, extrasaction="ignore", lineterminator="\n")
+    with (HERE / name).open("w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, kept, extrasaction="ignore", lineterminator="\n")
         out.writeheader()
         for row in json.loads(done.stdout)["rows"]:
             row["low_s"], row["high_s"] = row["interval_s"] or ("", "")
             out.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()})
 
 
+def table(name):
+    """The rows of a table by line."""
+    with (HERE / name).open(encoding="utf-8", newline="") as file:
+        return dict(enumerate(csv.DictReader(file), 2))
+
+
 def read():
     """The rows that were predicted, with what was measured."""
-    with (HERE / "runs.csv").open(encoding="utf-8", newline="") as file:
-        runs = dict(enumerate(csv.DictReader(file), 2))
-    with (HERE / "predictions.csv").open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if not row["refused"]]
+    runs = table("runs.csv")
+    rows = [row for row in table("predictions.csv").values() if not row["refused"]]
     for row in rows:
         run = runs[int(row["line"])]
         row["measured_s"] = float(run["iteration_s"] or 0) or (
@@ -50,17 +57,70 @@ def read():
     return rows
 
 
+def read_layouts():
+    """Layouts that are predicted, with what was measured."""
+    runs = table("layouts.csv")
+    rows = [{**runs[int(row["line"])], **row} for row in table("layouts_predicted.csv").values() if not row["refused"]]
+    for row in rows:
+        row["ran"] = row["outcome"] == "measured"
+        row["fits"] = float(row["memory_bytes"]) <= DEVICE
+        row["step"] = float(row["predicted_s"])
+        row["measured"] = float(row["iteration_s"] or "nan")
+    return rows
+
+
+def cell_of(row):
+    """What a layout is chosen for."""
+    return row["model"], int(row["nodes"])
+
+
+def choices(rows):
+    """Of the layouts of each model and number of nodes: how much longer the one that is chosen took than the best, and
+    which pairs are ranked right."""
+    longer, right = [], []
+    for cell in itertools.groupby(sorted(rows, key=cell_of), cell_of):
+        ran = list(cell[1])
+        chosen = min(ran, key=lambda row: row["step"])
+        longer.append(chosen["measured"] / min(row["measured"] for row in ran) - 1)
+        right += [(a["step"] < b["step"]) == (a["measured"] < b["measured"]) for a, b in itertools.combinations(ran, 2)
+                  if max(a["measured"], b["measured"]) > 1.05 * min(a["measured"], b["measured"])]
+    return longer, right
+
+
+def errors_of(ratios):
+    """Median and 90th percentile of how far ratios are from 1, and their median with sign."""
+    errors = [abs(ratio - 1) for ratio in ratios]
+    return [f"{100 * value:{form}} %" for value, form in ((statistics.median(errors), ".1f"), (report.quantile(errors, 0.9), ".0f"),
+                                                           (statistics.median(ratios) - 1, "+.1f"))]
+
+
+def layouts_table(rows):
+    """What is known of layouts."""
+    ran = [row for row in rows if row["ran"] and row["consistent"] == "yes"]
+    lines = []
+    for model in ("1B", "3B", "8B", ""):
+        here, all_here = ([row for row in group if model in ("", row["model"])] for group in (ran, rows))
+        longer, right = choices(here)
+        lines.append([model or "all", str(len(here)), *errors_of([row["step"] / row["measured"] for row in here])[:2],
+                      *errors_of([float(row["memory_bytes"]) / 1e9 / float(row["memory_gb"]) for row in here]),
+                      f"{100 * statistics.mean(row['ran'] == row['fits'] for row in all_here):.0f} % of {len(all_here)}",
+                      f"{sum(value <= 0.05 for value in longer)} of {len(longer)}", f"{100 * statistics.mean(right):.0f} % of {len(right)}"])
+    return report.markdown(["layouts", "ran", "step: median error", "90th percentile", "memory: median error", "90th percentile",
+                            "with sign", "fits or not, right", "chosen within 5 % of the best", "pairs ranked right"], lines)
+
+
 def main():
     """Predict, or score."""
     if sys.argv[1:] == ["predict"]:
-        predict()
+        predict("runs.csv", "predictions.csv", KEPT)
+        predict("layouts.csv", "layouts_predicted.csv", ("line", "predicted_s", "memory_bytes", "refused"))
         return
     rows = read()
     scored = {"one node": [row for row in rows if row["role"] == "calibration"],
               "several nodes": [row for row in rows if row["role"] == "check"],
               "apart": [row for row in rows if row["role"] == "apart"]}
     report.replace(HERE / "README.md", {name: report.markdown([name, *report.HEAD], report.by(group, "group"))
-                                        for name, group in scored.items()})
+                                        for name, group in scored.items()} | {"layouts": layouts_table(read_layouts())})
     (HERE / "errors.svg").write_text(report.families_picture(rows), encoding="utf-8")
 
 

@@ -17,6 +17,14 @@ BERT = {"source": "made up", "date": "MLPerf Training v2.0", "submitter": "NVIDI
         "precision": "", "micro_batch": "56", "grad_accum": "1", "global_batch": "448", "seq_s_from_ttt": "2400",
         "config": "", "remarks": ""}
 
+LANGUAGE = {"source": "made up", "device": "H100-80GB", "nodes": "2", "gpus_per_node": "8", "gpus": "16", "interconnect": "",
+            "network": "LLAMA3-8B", "layers": "32", "hidden": "4096", "heads": "32", "kv_heads": "8", "ffn": "14336", "vocab": "128256",
+            "seq_len": "8192", "precision": "bf16", "tp": "2", "pp": "2", "vp": "2", "cp": "1", "dp": "4", "ep": "1",
+            "zero_fsdp": "distributed optimizer", "micro_batch": "1", "global_batch": "32", "recompute": "none", "iteration_s": "2",
+            "split": "check", "remarks": ""}
+LAYOUT = {"model": "1B", "gpu": "H100 80GB", "nodes": "1", "gpus": "8", "dp": "8", "pp": "1", "tp": "1", "zero": "0", "micro_batch": "2",
+          "global_batch": "256", "sequence": "4096", "iteration_s": "3.3", "memory_gb": "50.2", "outcome": "measured", "consistent": "yes"}
+
 
 def table(*changes, base=None):
     """A table of rows like one, but for some cells."""
@@ -130,6 +138,31 @@ class Networks(support.Case):
             done = run(self.write("table.csv", text), "--json")
             self.assertEqual((done.returncode, done.stdout), (65, ""))
             self.assertIn(message, done.stderr)
+
+    def test_a_mesh_of_a_language_model_is_a_job(self):
+        whole, narrow, full, unknown = self.answer({}, {"precision": "FP8-CS"}, {"recompute": "full"}, {"recompute": "see recipe"},
+                                                   base=LANGUAGE)["rows"]
+        self.assertLess(narrow["predicted_s"], 0.9 * whole["predicted_s"])
+        self.assertGreater(full["predicted_s"], 1.1 * whole["predicted_s"])
+        self.assertEqual((unknown["role"], unknown["predicted_s"]), ("apart", whole["predicted_s"]))
+
+    def test_racks_of_72_are_nodes(self):
+        rack = {"device": "GB200", "nodes": "16", "gpus_per_node": "4", "gpus": "64", "dp": "16", "global_batch": "128"}
+        row, experts = self.answer(rack, {**rack, "network": "Qwen3_30B_a3B", "layers": "", "ep": "8"}, base=LANGUAGE)["rows"]
+        self.assertEqual((row["nodes"], row["devices"], row["role"], experts["role"]), (1, 64, "check", "apart"))
+
+    def test_a_layout_has_memory(self):
+        ran, crashed = self.answer({}, {"pp": "2", "dp": "4", "micro_batch": "32", "outcome": "crashed/oom", "iteration_s": "",
+                                        "memory_gb": ""}, base=LAYOUT)["rows"]
+        self.assertAlmostEqual(ran["memory_bytes"] / ran["measured_memory_bytes"], 1, delta=0.05)
+        self.assertGreater(crashed["memory_bytes"], 80e9)
+        self.assertIsNone(crashed["measured_s"])
+
+    def test_a_language_model_that_no_job_says_is_refused_by_name(self):
+        for change, reason in (({"network": "LLAMA2-70B LoRA"}, "frozen weights"), ({"precision": "int8"}, "precision 'int8'"),
+                               ({"layers": "", "network": "DeepSeekV3"}, "does not give layers"), ({"dp": "3"}, "divide evenly"),
+                               ({"zero_fsdp": "ZeRO-9"}, "sharding 'ZeRO-9'"), ({"device": "A100-80GB", "precision": "fp8"}, "fp8")):
+            self.assertIn(reason, self.refusals(change, base=LANGUAGE)[0])
 
     def test_no_words_of_a_row_crash(self):
         luck = random.Random(31)
