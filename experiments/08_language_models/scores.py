@@ -21,9 +21,9 @@ KEPT = ("line", "role", "family", "network", "device", "precision", "software", 
 DEVICE = 80e9  # [bytes] of memory
 
 
-def predict(table, name, kept):
+def predict(runs, name, kept):
     """Write the columns @kept of what is predicted for a table."""
-    done = subprocess.run([sys.executable, HERE.parent / "published.py", HERE / table, "--json"], capture_output=True,
+    done = subprocess.run([sys.executable, HERE.parent / "published.py", HERE / runs, "--json"], capture_output=True,
                           text=True, check=True)
     with (HERE / name).open("w", encoding="utf-8", newline="") as file:
         out = csv.DictWriter(file, kept, extrasaction="ignore", lineterminator="\n")
@@ -90,8 +90,8 @@ def choices(rows):
 def errors_of(ratios):
     """Median and 90th percentile of how far ratios are from 1, and their median with sign."""
     errors = [abs(ratio - 1) for ratio in ratios]
-    return [f"{100 * value:{form}} %" for value, form in ((statistics.median(errors), ".1f"), (report.quantile(errors, 0.9), ".0f"),
-                                                           (statistics.median(ratios) - 1, "+.1f"))]
+    values = ((statistics.median(errors), ".1f"), (report.quantile(errors, 0.9), ".0f"), (statistics.median(ratios) - 1, "+.1f"))
+    return [f"{100 * value:{form}} %" for value, form in values]
 
 
 def layouts_table(rows):
@@ -101,10 +101,11 @@ def layouts_table(rows):
     for model in ("1B", "3B", "8B", ""):
         here, all_here = ([row for row in group if model in ("", row["model"])] for group in (ran, rows))
         longer, right = choices(here)
+        fits = f"{100 * statistics.mean(row['ran'] == row['fits'] for row in all_here):.0f} % of {len(all_here)}"
         lines.append([model or "all", str(len(here)), *errors_of([row["step"] / row["measured"] for row in here])[:2],
                       *errors_of([float(row["memory_bytes"]) / 1e9 / float(row["memory_gb"]) for row in here]),
-                      f"{100 * statistics.mean(row['ran'] == row['fits'] for row in all_here):.0f} % of {len(all_here)}",
-                      f"{sum(value <= 0.05 for value in longer)} of {len(longer)}", f"{100 * statistics.mean(right):.0f} % of {len(right)}"])
+                      fits, f"{sum(value <= 0.05 for value in longer)} of {len(longer)}",
+                      f"{100 * statistics.mean(right):.0f} % of {len(right)}"])
     return report.markdown(["layouts", "ran", "step: median error", "90th percentile", "memory: median error", "90th percentile",
                             "with sign", "fits or not, right", "chosen within 5 % of the best", "pairs ranked right"], lines)
 
