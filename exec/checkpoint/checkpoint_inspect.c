@@ -181,10 +181,13 @@ static int tell_progress(struct answer *answer, const char *path, const struct t
         answer->progress = json_read(path, content->data, content->length, err);
         return answer->progress ? 0 : -1;
     }
-    text_add(text, "%-20s %s, %d x %d pixels, %d classes\n", "network", p.network, p.image, p.image,
-             p.classes);
-    text_add(text, "%-20s %" PRId64 " (%.3f epochs, %" PRId64 " images), seed %" PRId64 "\n",
-             "step", p.step, p.epoch, p.position, p.seed);
+    text_add(text, "%-20s %s, ", "network", p.network);
+    if (p.image > 0)
+        text_add(text, "%d x %d pixels, %d classes\n", p.image, p.image, p.classes);
+    else
+        text_add(text, "a vocabulary of %d tokens\n", p.classes);
+    text_add(text, "%-20s %" PRId64 " (%.3f epochs, %" PRId64 " %s), seed %" PRId64 "\n", "step",
+             p.step, p.epoch, p.position, p.image > 0 ? "images" : "samples", p.seed);
     text_add(text, "%-20s %.5g", "loss", p.loss);
     if (p.top1 >= 0)
         text_add(text, "; last evaluation: top-1 %.2f %%, top-5 %.2f %%", 100 * p.top1,
