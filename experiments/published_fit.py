@@ -518,6 +518,20 @@ def fallback_lines(fit, software, layout):
             f"  residual: {100 * fit.residual:.3g} %\n  rows: 0\n")
 
 
+def geforce_lines(fit, software):
+    """What a GeForce card without runs is given: as those that have some under the software, if it is none of MLPerf's."""
+    era = era_of(software)
+    same = [math.log(group.efficiency) for group in fit.groups
+            if group.software == software and group.device.startswith("rtx-") and not software.startswith("mlperf-")]
+    if not same:
+        return ""
+    cost, cost_sd = fit.costs[era.graph]
+    source = f"published_fit.py: mean of {len(same)} such card{'s' * (len(same) != 1)} in {fit.folder}"
+    return (f"  - device: rtx-*\n    fusion: {era.fusion}\n" + numbers(4, math.exp(statistics.fmean(same)), cost, source) +
+            f"    efficiency_sd: {100 * fit.pool[1]:.3g} %\n    overhead_sd: {100 * cost_sd:.3g} %\n"
+            f"    residual: {100 * fit.residual:.3g} %\n    rows: 0\n")
+
+
 def profile(fit, software):
     """The text of a file of platforms/software."""
     era, layout, startup = era_of(software), find_layout(fit, software), startup_of(fit, software)
@@ -537,7 +551,7 @@ def profile(fit, software):
             lines.append(group_lines(fit, group, software, None))
         elif layout.devices and (group := nearest(fit, device, LAST)):
             lines.append(group_lines(fit, group, software, layout))
-    return "".join(lines)
+    return "".join([*lines, geforce_lines(fit, software)])
 
 
 def write_profiles(fit, folder, overwrite):

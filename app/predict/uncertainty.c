@@ -337,7 +337,8 @@ static double doubt_kinds(const struct table *t)
         squares += pow(more * device->doubt[k].spread, 2);
     }
     double own = fmin(1, apart / 0.1) * device->other_networks;
-    return sqrt(squares + own * own);
+    double node = grid_ranks(t->task->point.grid) > 1 ? device->whole_nodes : 0;
+    return sqrt(squares + own * own + node * node);
 }
 
 static struct table table_new(const struct task *task)

@@ -108,6 +108,7 @@ struct device {
     struct kind_rate rate[DTYPE_COUNT][KERNEL_COUNT];
     struct kind_doubt doubt[KERNEL_COUNT];
     double other_networks;      /**< standard deviation of the logarithm from network to network */
+    double whole_nodes;         /**< the same of several devices about one */
     bool tf32[KERNEL_COUNT];    /**< it computes in tf32 what is said to be fp32 */
     struct field_list classes;  /**< struct device_class of core/platform/device_table.h */
     struct field_list profiles; /**< struct device_profile: what the classes were fitted to */

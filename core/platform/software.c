@@ -51,7 +51,10 @@
             .minimum = 0, .maximum = 1e9)
 
 static const struct field fit_rows[] = {
-    ROW("device", software_efficiency, device, NULL, "a file of platforms/devices without .yaml",
+    ROW("device", software_efficiency, device, NULL,
+        "a file of platforms/devices without .yaml; with * at its end all that begin so and have "
+        "no "
+        "fit of their own",
         .kind = FIELD_TEXT),
     FIT_ROWS("", software_efficiency, ),
 };
@@ -128,6 +131,8 @@ static const struct field software_rows[] = {
         .kind = FIELD_TEXT),
     DEVIATION("kinds.residual", software, kinds_residual,
               "relative standard deviation of other networks about what their kinds say"),
+    DEVIATION("kinds.node", software, kinds_node,
+              "the same of several devices of a node, where the rates come from single ones"),
     ROW("kinds.rates", software, kinds, "",
         "what each kind of kernels reaches; others, and all when not given, as the fit says",
         .kind = FIELD_LIST, .table = &kind_table),
@@ -230,6 +235,12 @@ const struct software_efficiency *software_find_fit(const struct software *softw
                                                     const char *device)
 {
     const struct software_efficiency *fit = find(software, software->fits.count, device);
+    const struct software_efficiency *all = software->fits.item;
+    for (int32_t i = 0; i < software->fits.count && !fit; i++) {
+        size_t length = strcspn(all[i].device, "*");
+        if (all[i].device[length] && !strncmp(all[i].device, device, length))
+            fit = &all[i];
+    }
     return fit ? fit : &software->rest;
 }
 
@@ -273,6 +284,7 @@ void software_rate(const struct software *software, struct device *device)
     const struct software_kind *kind = software->kinds.item;
     device->rated = software->kinds.count > 0 || software->tf32;
     device->other_networks = software->kinds_residual;
+    device->whole_nodes = software->kinds_node;
     for (int32_t k = 0; k < KERNEL_COUNT; k++) {
         device->tf32[k] = is_tf32(software, (enum kernel_kind)k);
         device->doubt[k] = (struct kind_doubt){0};

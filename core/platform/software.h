@@ -61,6 +61,7 @@ struct software {
     struct field_list kinds; /**< struct software_kind; empty: all kernels reach the same */
     char *kinds_source;      /**< from which networks they are known */
     double kinds_residual;   /**< relative deviation of a network, all of whose kinds are known */
+    double kinds_node;       /**< the same of several devices of a node */
     int32_t attention;       /**< enum attention */
     bool epilogues;         /**< activations, dropout and adds are part of the kernel before them */
     int32_t loss;           /**< enum software_loss */

@@ -100,6 +100,15 @@ TEST(gives_other_devices_the_fallback_and_their_own_fusion)
     assert_int_equal(device.fusion, FUSION_MAINLOOP);
 }
 
+TEST(gives_a_family_of_devices_what_one_entry_says)
+{
+    OWN(software) *software = read_valid(HEAD "fits:\n" FIT("rtx-*") FIT("rtx-4090"));
+    const struct software_efficiency *fit = software->fits.item;
+    assert_ptr_equal(software_find_fit(software, "rtx-3090"), &fit[0]);
+    assert_ptr_equal(software_find_fit(software, "rtx-4090"), &fit[1]);
+    assert_ptr_equal(software_find_fit(software, "rt"), &software->rest);
+}
+
 TEST(refuses_two_fits_for_one_device)
 {
     HELD(err) err = {0};
