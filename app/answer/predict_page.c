@@ -824,10 +824,16 @@ static struct json *published_rows(const struct predict_page *what)
 /* Those of gradients and weights: layers may have thousands, without a bucket of their own. */
 static struct json *bucket_rows(const struct json *exchanges)
 {
+    static const enum axis of_layers[] = {AXIS_TENSOR, AXIS_CONTEXT, AXIS_EXPERT};
     struct json *rows = json_new_array();
-    for (int64_t i = 0; i < json_count_items(exchanges); i++)
-        if (strcmp(html_word(json_item(exchanges, i), "axis"), axis_names[AXIS_TENSOR]) != 0)
-            json_append(rows, json_share(json_item(exchanges, i)));
+    for (int64_t i = 0; i < json_count_items(exchanges); i++) {
+        const struct json *row = json_item(exchanges, i);
+        bool inside = false;
+        for (size_t k = 0; k < ARRAY_SIZE(of_layers); k++)
+            inside = inside || !strcmp(html_word(row, "axis"), axis_names[of_layers[k]]);
+        if (!inside)
+            json_append(rows, json_share(row));
+    }
     return rows;
 }
 

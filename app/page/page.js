@@ -246,7 +246,8 @@ function curve(figure, all) {
 
 const LANE = 22, PIECE = 16, HEAD = 22, MOST_LANES = 64; // [pixels] from a lane to the next; the line that names a rank
 const KINDS = [["forward", "forward and loss", COMPUTE], ["backward", "backward", BACKWARD], ["optimizer", "optimizer", OTHER],
-  ["repeat", "alike micro-batches, not drawn one by one", REST], ["tensor", "exchange inside of layers", COLUMN], ["world", "all-reduce", ROW], ["row", "all-reduce in rows", ROW], ["column", "all-reduce in columns", COLUMN], ["input", "input", INPUT]];
+  ["repeat", "alike micro-batches, not drawn one by one", REST], ["tensor", "exchange inside of layers", COLUMN],
+  ["context", "exchange of keys and values", SLOWER], ["expert", "exchange with experts", SLOWER], ["copies", "all-reduce of experts", ROW], ["world", "all-reduce", ROW], ["row", "all-reduce in rows", ROW], ["column", "all-reduce in columns", COLUMN], ["input", "input", INPUT]];
 
 // @heads: a line above the lanes of each rank.
 function lanes(figure, { words, rows, heads = true }) {
