@@ -113,6 +113,8 @@ static int check(const struct transformer *t, const char *name, int32_t image, s
                        "%s: positions are squares of %lld pixels, so model.image is a multiple of "
                        "that, and model.sequence is not given",
                        name, (long long)t->patch);
+    if (t->patch && t->lora)
+        return err_add(err, "%s: model.lora is for networks that read tokens", name);
     if (t->patch && t->head != HEAD_CLASSES)
         return err_add(err, "%s: of a picture model.head predicts classes", name);
     if (!t->patch && t->position == POSITION_LEARNED && t->sequence > t->positions)
@@ -130,6 +132,7 @@ struct builder {
     int32_t width, length; /* features, positions */
     int32_t at;            /* the last layer of the main path */
     int32_t layer;         /* the block */
+    bool adapts;           /* what is added is trained beside what is not */
     int32_t embedding;     /* the layer that has the table of tokens */
     int32_t experts;       /* sets of weights of a matrix; 0: it is of no expert */
     char block[16];
@@ -140,6 +143,7 @@ static int32_t add(struct builder *b, int32_t from, int32_t other, struct layer 
                    const char *name)
 {
     bool apart = b->block[0];
+    layer.frozen = b->t->lora > 0 && !b->adapts;
     snprintf(layer.name, sizeof(layer.name), "%s%s%s", b->block, apart ? "." : "", name);
     snprintf(layer.block, sizeof(layer.block), "%s", apart ? b->block : name);
     snprintf(layer.role, sizeof(layer.role), "%s", apart ? "body" : "head");
@@ -165,8 +169,22 @@ static int32_t dense(struct builder *b, int32_t from, int64_t features, const ch
                               .kernel = 1,
                               .experts = b->experts,
                               .axis = b->experts && b->t->expert > 1 ? AXIS_COPIES : 0,
-                              .bias = b->t->bias == CHOICE_TRUE},
+                              .bias = b->t->bias == CHOICE_TRUE && !b->adapts},
                name);
+}
+
+/* The same, with an adapter beside it where one is asked for. */
+static int32_t adapted(struct builder *b, int32_t from, int64_t features, const char *name)
+{
+    AUTOFREE char *narrow = base_format("%s.lora_a", name), *wide = base_format("%s.lora_b", name),
+                  *sum = base_format("%s.lora", name);
+    int32_t at = dense(b, from, features, name);
+    if (!b->t->lora)
+        return at;
+    b->adapts = true;
+    int32_t beside = dense(b, dense(b, from, b->t->lora, narrow), features, wide);
+    b->adapts = false;
+    return add(b, at, beside, (struct layer){.op = LAYER_ADD}, sum);
 }
 
 /* The part of @count that one of the ranks that share a layer has; tokens are padded. */
@@ -230,9 +248,9 @@ static int32_t attention(struct builder *b, int32_t from)
     int32_t heads = (int32_t)part(b, t->heads), each = (int32_t)t->head_size;
     int32_t S = b->length, all = S * (int32_t)t->context;
     from = enter(b, from, "attention.enter");
-    int32_t query = dense(b, from, heads * each, "query");
-    int32_t key = dense(b, from, part(b, t->kv_heads) * each, "key");
-    int32_t value = dense(b, from, part(b, t->kv_heads) * each, "value");
+    int32_t query = adapted(b, from, heads * each, "query");
+    int32_t key = adapted(b, from, part(b, t->kv_heads) * each, "key");
+    int32_t value = adapted(b, from, part(b, t->kv_heads) * each, "value");
     if (t->position == POSITION_ROTARY) {
         struct layer rotary = {.op = LAYER_OTHER, .inner = each, .attends = ATTENDS_ROTARY};
         query = add(b, query, -1, rotary, "query.rotary");
@@ -256,7 +274,7 @@ static int32_t attention(struct builder *b, int32_t from)
                             .inner = all,
                             .attends = ATTENDS_CONTEXT},
              "context");
-    return leave(b, dense(b, at, t->hidden, "output"), "attention.leave");
+    return leave(b, adapted(b, at, t->hidden, "output"), "attention.leave");
 }
 
 static int32_t feed_forward(struct builder *b, int32_t from, int64_t features, const char *prefix)

@@ -454,6 +454,10 @@ static int check_parallel(const struct scenario *scenario, const struct node *ro
         result = origin_error(given(root, "parallel.expert"), err,
                               "gradients of experts are summed over fewer devices; by rings, trees "
                               "or nccl, without channels, and with parallel.sharding up to 2");
+    if (scenario->model.transformer.lora && scenario_sharding(scenario) == 3)
+        result = origin_error(given(root, "parallel.sharding"), err,
+                              "weights that are not trained are whole on each device; with "
+                              "model.lora up to 2");
     if (stages && scenario->parallel.chunks > 1 && scenario->parallel.schedule == PIPELINE_GPIPE)
         result =
             origin_error(given(root, "parallel.chunks"), err,

@@ -139,6 +139,9 @@ static const struct field scenario_rows[] = {
             "given"),
     INTEGER("model.head_size", model.transformer.head_size, "", 1, 1 << 16,
             "features of a head of attention; model.hidden / model.heads when not given"),
+    INTEGER("model.lora", model.transformer.lora, "", 1, 65536,
+            "rank of adapters (LoRA) beside the four matrices of attention, which alone are "
+            "trained; without it all weights are; predictions only"),
     INTEGER("model.vocab", model.transformer.vocab, "", 1, 1 << 24,
             "tokens that the network knows"),
     WORD("model.tied", model.transformer.tied, "auto", choice_names,

@@ -400,8 +400,10 @@ static int32_t add_backward(struct schedule *schedule, const struct iteration *i
         return add_layer(schedule, it, index, COMPUTE_BACKWARD_DATA, PASS_BACKWARD_DATA,
                          PASS_BACKWARD_FILTER, &weights, count);
     if (!layer->first) {
-        add_layer(schedule, it, index, COMPUTE_BACKWARD_DATA, PASS_BACKWARD_DATA,
-                  PASS_BACKWARD_DATA, &weights, count);
+        int32_t id = add_layer(schedule, it, index, COMPUTE_BACKWARD_DATA, PASS_BACKWARD_DATA,
+                               PASS_BACKWARD_DATA, &weights, count);
+        if (layer->frozen)
+            return id;
         count = 0;
     }
     return add_layer(schedule, it, index, COMPUTE_BACKWARD_FILTER, PASS_BACKWARD_FILTER,
@@ -856,7 +858,7 @@ static void add_ends(struct schedule *schedule, struct build *b)
         int32_t other = model->layer[i].weights_of - 1;
         const int32_t stage[] = {other < 0 ? 0 : stage_of(&b->pipeline, other),
                                  stage_of(&b->pipeline, i)};
-        if (other >= 0 && stage[0] != stage[1])
+        if (other >= 0 && stage[0] != stage[1] && !model->layer[i].frozen)
             share_weights(schedule, b, i, stage);
     }
     AUTOFREE int32_t *norms = base_alloc(b->pipeline.stages, sizeof(*norms));
@@ -876,11 +878,10 @@ static void add_ends(struct schedule *schedule, struct build *b)
 __attribute__((unused)) static bool iteration_check(const struct schedule *schedule,
                                                     const struct iteration *it)
 {
-    int64_t passes = it->batch / it->micro_batch, count[COMPUTE_OP_COUNT] = {0};
+    int64_t passes = it->batch / it->micro_batch, layers = 0, count[COMPUTE_OP_COUNT] = {0};
     for (int32_t i = 0; i < schedule->step_count; i++)
         if (schedule->step[i].kind == STEP_COMPUTE)
             count[schedule->step[i].compute.op] += step_runs(&schedule->step[i]);
-    int32_t layers = 0;
     for (int32_t i = 0; i < it->model->layer_count; i++)
         layers += !it->model->layer[i].exchanged;
     bool again = it->scenario->parallel.recompute != RECOMPUTE_NONE || ring_parts(it) > 2;

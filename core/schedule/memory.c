@@ -12,6 +12,8 @@
  * nothing, softmax and a ReLU what they wrote, dropout its mask. */
 static bool reads_inputs(const struct layer *layer)
 {
+    if (layer->frozen && layer_has_arithmetic(layer))
+        return false;
     switch (layer->op) {
     case LAYER_RELU:
     case LAYER_DROPOUT:
@@ -211,9 +213,10 @@ static struct memory_plan plan_of(const struct memory_case *of, double kept)
     int64_t master = dtype_size((enum dtype)scenario->model.master);
     int64_t compute = dtype_size((enum dtype)scenario->model.compute);
     bool copies = scenario->model.compute != scenario->model.master;
+    int64_t weights = copies ? shard * master + parameters * compute : parameters * master;
     int64_t batches = (scenario->input.prefetch > 1 ? scenario->input.prefetch : 1) + 1;
     struct memory_plan plan = {
-        .weights = copies ? shard * master + parameters * compute : parameters * master,
+        .weights = weights + model_frozen(model) * compute,
         .gradients = parameters * dtype_size((enum dtype)scenario->model.gradients),
         .momentum = optimizer_state(model, scenario, of->shards) * master,
         .activations = of->micro * value_bytes(of, kept),

@@ -19,7 +19,7 @@
  * that other layers use.  A GPU that crops pictures itself also keeps some of them before that,
  * which need more room if it decodes JPEG files; a CPU keeps none.  The workspace of libraries does
  * not follow from shapes; callers add it.  The libraries' code and buffers of communication are not
- * included.
+ * included.  Weights that are not trained are there in the type of the arithmetic alone.
  */
 
 #include "core/scenario/scenario.h"

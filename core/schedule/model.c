@@ -147,7 +147,7 @@ static int64_t biases(const struct layer *layer)
 
 static void add_tensor(struct model *model, int32_t index, const char *part, int64_t elements)
 {
-    if (elements == 0)
+    if (elements == 0 || model->layer[index].frozen)
         return;
     model->tensor = base_room(model->tensor, model->tensor_count, sizeof(*model->tensor));
     struct tensor *tensor = &model->tensor[model->tensor_count++];
@@ -261,6 +261,15 @@ int64_t model_parameters(const struct model *model)
     return sum;
 }
 
+int64_t model_frozen(const struct model *model)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < model->layer_count; i++)
+        if (model->layer[i].frozen && !model->layer[i].weights_of)
+            sum += layer_weight_bytes(&model->layer[i], 1);
+    return sum;
+}
+
 enum kernel_kind layer_kernel(const struct layer *layer)
 {
     switch (layer->op) {
@@ -336,7 +345,9 @@ int64_t layer_flops(const struct layer *layer, enum pass pass)
         int64_t forward = layer->flops + 2 * layer_multiply_adds(layer);
         return pass == PASS_FORWARD ? forward : pass == PASS_BACKWARD_DATA ? 2 * forward : 0;
     }
-    return pass == PASS_BACKWARD_DATA && layer->first ? 0 : 2 * layer_multiply_adds(layer);
+    bool none = (pass == PASS_BACKWARD_DATA && layer->first) ||
+                (pass == PASS_BACKWARD_FILTER && layer->frozen);
+    return none ? 0 : 2 * layer_multiply_adds(layer);
 }
 
 struct matrix_product layer_product(const struct layer *layer, enum pass pass, int64_t batch)

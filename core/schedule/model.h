@@ -154,6 +154,7 @@ struct layer {
     int64_t flops;                   /**< of another kind, forward, per image */
     int64_t elements;                /**< that another kind reads and writes; 0: inputs, output */
     int64_t parameters;              /**< its own weights and biases together */
+    bool frozen;                     /**< its weights are not trained, and no parameters here */
     bool exchanged;                  /**< no kernel: ranks exchange its value */
     enum axis axis; /**< on which they share the layers around it, sequences or experts */
     enum collective_op exchange[2]; /**< forward, and backward of its gradient;
@@ -224,8 +225,11 @@ const char *model_inputs(const struct model *model, int64_t count);
  * that begins with a convolution of pictures remains one. */
 bool model_has_layout(const struct model *model);
 
-/** Sum of parameters. */
+/** Sum of parameters, which are trained. */
 int64_t model_parameters(const struct model *model);
+
+/** Weights of layers that are frozen. */
+int64_t model_frozen(const struct model *model);
 
 /** Weights that @layer computes a value with, its own or another's, without a bias: of one expert.
  */

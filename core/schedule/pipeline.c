@@ -183,8 +183,10 @@ struct model *pipeline_stage(const struct pipeline *pipeline, const struct model
             layer->out = model->layer[i].out;
         if (!here[i] || !layer->weights_of || here[layer->weights_of - 1])
             continue;
-        layer->parameters += layer_weights(layer);
         layer->weights_of = 0;
+        if (layer->frozen)
+            continue;
+        layer->parameters += layer_weights(layer);
         struct tensor *tensor = &own->tensor[own->tensor_count++];
         *tensor = (struct tensor){.layer = i, .elements = layer_weights(layer)};
         snprintf(tensor->name, sizeof(tensor->name), "%s.weight", layer->name);

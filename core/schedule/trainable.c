@@ -83,6 +83,8 @@ static const char *kind_fault(const struct model *model, const struct layer *lay
     bool plain = layer->op == LAYER_GELU || layer->op == LAYER_SILU ||
                  layer->op == LAYER_LAYER_NORM || layer->op == LAYER_RMS_NORM ||
                  layer->attends == ATTENDS_ROTARY;
+    if (layer->frozen)
+        return "is not trained, but adapters beside it";
     if (layer->relu || layer->experts > 1)
         return "has a ReLU, or experts";
     if (owner && (owner->op != LAYER_EMBEDDING || layer->bias ||

@@ -51,7 +51,7 @@ class Pipeline(support.Case):
                     "model.experts": 4 if expert > 1 else "null", "parallel.expert": expert,
                     "parallel.imbalance": dice.choice([1, 1.5]) if expert > 1 else "null", "parallel.context": context, "parallel.context_by": dice.choice(["ring", "all-gather"]) if context > 1 else "null",
                     "training.phases.0.batch_per_device": stages * dice.choice([1, 2, 3]),
-                    "parallel.sharding": dice.choice(["null", 1]), "model.layers": dice.choice([12, 13])}
+                    "parallel.sharding": dice.choice(["null", 1]), "model.lora": dice.choice(["null", 8]), "model.layers": dice.choice([12, 13])}
             if chunks == 1:
                 mesh["parallel.schedule"] = dice.choice(["1f1b", "gpipe"])
             words = [f"--set={key}={value}" for key, value in mesh.items()]

@@ -136,6 +136,23 @@ TEST(counts_all_experts_and_computes_with_some)
     }
 }
 
+/* Rank 16 beside query and output of 8192 x 8192 and keys and values of 8192 x 1024, 80 layers. */
+TEST(adapters_alone_are_trained)
+{
+    struct err err = {0};
+    const struct transformer keys[] = {{.sequence = 64}, {.sequence = 64, .lora = 16}};
+    OWN(model) *whole = network_open(NULL, "llama-3-70b", 224, 1000, &keys[0], &err);
+    OWN(model) *model = network_open(NULL, "llama-3-70b", 224, 1000, &keys[1], &err);
+    assert_ok(model, err);
+    const int64_t adapters = 80 * 16 * (2 * (8192 + 8192) + 2 * (8192 + 1024));
+    assert_int_equal(model_parameters(model), adapters);
+    assert_int_equal(model_frozen(model), model_parameters(whole));
+    assert_int_equal(model_frozen(whole), 0);
+    assert_int_equal(model_flops(model, PASS_BACKWARD_FILTER), 2 * 64 * adapters);
+    assert_int_equal(model_flops(model, PASS_FORWARD) - model_flops(whole, PASS_FORWARD),
+                     2 * 64 * adapters);
+}
+
 TEST(some_layers_and_experts_are_for_all_positions)
 {
     struct err err = {0};
