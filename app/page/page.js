@@ -19,7 +19,7 @@ const numbers = (rows, key) => rows.map(row => row[key]).filter(known);
 
 // ---- quantities, as core/base/unit.c writes them: [from, size, name], of which the last that fits counts ----
 
-const TIMES = [[0, 1, "s"], [1e-10, 1e-9, "ns"], [1e-6, 1e-6, "us"], [1e-3, 1e-3, "ms"], [1, 1, "s"], [600, 60, "min"], [7200, 3600, "h"]];
+const TIMES = [[0, 1, "s"], [1e-10, 1e-9, "ns"], [1e-6, 1e-6, "us"], [1e-3, 1e-3, "ms"], [1, 1, "s"], [600, 60, "min"], [7200, 3600, "h"], [360000, 86400, "days"]];
 const SIZES = [[0, 1, "B"], [1e3, 1e3, "kB"], [1e6, 1e6, "MB"], [1e9, 1e9, "GB"], [1e12, 1e12, "TB"]];
 
 function unitOf(key, value) {

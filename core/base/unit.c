@@ -61,6 +61,7 @@ static const struct suffix suffixes[] = {
     {UNIT_SECONDS, "s", 1, 1, 1},
     {UNIT_SECONDS, "min", 60, 1, 600},
     {UNIT_SECONDS, "h", 3600, 1, 7200},
+    {UNIT_SECONDS, "days", 86400, 1, 360000},
     {UNIT_FLOPS, "GFLOP/s", 1e9, 1, ALWAYS},
     {UNIT_FLOPS, "TFLOP/s", 1e12, 1, 1e12},
     {UNIT_FLOPS, "PFLOP/s", 1e15, 1, 1e15},
