@@ -202,8 +202,8 @@ struct building {
     struct meshes *meshes;
     const struct axes *axes;
     struct mesh mesh;
-    const struct pipeline *pipeline;
-    int64_t replicas, batch; /* groups of devices that have a batch each, and what each has */
+    struct pipeline pipeline; /* owned */
+    int64_t replicas, batch;  /* groups of devices that have a batch each, and what each has */
 };
 
 /* Whether what stands in the scenario allows it (core/scenario/scenario_check.c). */
@@ -233,7 +233,7 @@ static void add_micro(struct building *b)
                 meshes->tally.divided++;
                 continue;
             }
-            b->mesh.least = least_of(find_passes(meshes, &b->mesh), b->pipeline, micros);
+            b->mesh.least = least_of(find_passes(meshes, &b->mesh), &b->pipeline, micros);
             meshes->item = base_room(meshes->item, meshes->count, sizeof(*meshes->item));
             meshes->item[meshes->count++] = b->mesh;
         }
@@ -258,20 +258,19 @@ static void add_stages(struct building *b)
     int64_t *part = b->mesh.part, most = part[MESH_PIPELINE] > 1 ? job->part->layer_count : 1;
     for (part[MESH_CHUNKS] = 0; next_value(b->axes, MESH_CHUNKS, most, &part[MESH_CHUNKS]);) {
         AUTORELEASE(err) struct err why = {0};
-        AUTORELEASE(pipeline) struct pipeline pipeline = {0};
         struct job one = job_with(job, &b->mesh, NULL);
+        pipeline_release(&b->pipeline);
         bool several = part[MESH_CHUNKS] > 1;
         if ((several &&
              (part[MESH_PIPELINE] == 1 || one.scenario.parallel.schedule == PIPELINE_GPIPE)) ||
-            pipeline_build(&pipeline, job->part, &one.scenario, &why)) {
+            pipeline_build(&b->pipeline, job->part, &one.scenario, &why)) {
             meshes->tally.considered++;
             meshes->tally.divided++;
             if (!is_given(b->axes, MESH_CHUNKS))
                 break; /* more are no better */
             continue;
         }
-        b->pipeline = &pipeline;
-        if (is_given(b->axes, MESH_CHUNKS) || is_even(job->part, &pipeline))
+        if (is_given(b->axes, MESH_CHUNKS) || is_even(job->part, &b->pipeline))
             for (part[MESH_MICRO] = 0;
                  next_value(b->axes, MESH_MICRO, b->batch, &part[MESH_MICRO]);)
                 add_micro(b);
@@ -291,6 +290,7 @@ static void add_job(struct meshes *meshes, const struct axes *axes, int64_t glob
         b.batch = b.replicas ? global / b.replicas : 0;
         if (meshes->devices % (parts * *stages) == 0 && b.batch && global % b.replicas == 0) {
             add_stages(&b);
+            pipeline_release(&b.pipeline);
         } else {
             meshes->tally.considered++;
             meshes->tally.divided++;

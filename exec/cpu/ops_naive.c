@@ -374,6 +374,7 @@ static void join_sums(const struct some_scores *scores, int32_t parts, const flo
         joint[2] += (double)first[p * next + 2];
         joint[3] += (double)first[p * next + 3];
     }
+    assert(sum > 0); /* of the largest it is 1 */
     joint[1] = largest + log(sum);
 }
 

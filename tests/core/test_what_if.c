@@ -411,7 +411,9 @@ static bool is_idle(struct platform *platform, const struct number *number)
         return true;
     static const char *const elsewhere[] = {
         /* read by drafts of platforms, or by profiles of software */
-        "device.memory", "device.links.bandwidth", "device.peak.tf32", "device.sustained"};
+        "device.memory", "device.links.bandwidth", "device.peak.tf32", "device.sustained",
+        /* of jobs that say model.precision.products */
+        "device.peak.fp8", "device.peak.fp4", "device.sustained_fp8"};
     for (size_t i = 0; i < sizeof(elsewhere) / sizeof(*elsewhere); i++)
         if (!strcmp(number->path, elsewhere[i]))
             return true;
