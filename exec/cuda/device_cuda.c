@@ -658,9 +658,9 @@ static bool launch(struct device_state *state, struct stream *compute, int32_t i
     return true;
 }
 
-static bool captured_beside(enum lane lane)
+static bool captured_beside(struct stream *const *lane, int32_t i)
 {
-    return lane != LANE_COMPUTE && lane != LANE_INPUT;
+    return lane[i] && i != LANE_COMPUTE && i != LANE_INPUT;
 }
 
 static void capture(struct device_state *state, struct stream *const *lane, int32_t iteration)
@@ -670,7 +670,7 @@ static void capture(struct device_state *state, struct stream *const *lane, int3
                                       cudaStreamCaptureModeThreadLocal));
     cuda_stream_record(lane[LANE_COMPUTE], state->fork);
     for (int32_t i = 0; i < LANE_CAPTURED; i++)
-        if (captured_beside((enum lane)i))
+        if (captured_beside(lane, i))
             cuda_stream_wait(lane[i], state->fork);
 }
 
@@ -679,7 +679,7 @@ static void capture_end(struct device_state *state, struct stream *const *lane, 
     struct cuda_slot *slot = slot_of(state, iteration);
     cudaGraph_t graph;
     for (int32_t i = 0; i < LANE_CAPTURED; i++) {
-        if (!captured_beside((enum lane)i))
+        if (!captured_beside(lane, i))
             continue;
         cuda_stream_record(lane[i], state->join[i]);
         cuda_stream_wait(lane[LANE_COMPUTE], state->join[i]);

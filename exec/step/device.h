@@ -138,9 +138,9 @@ struct capture_ops {
      * for its slot.  @return false when nothing was noted yet. */
     bool (*launch)(struct device_state *state, struct stream *compute, int32_t iteration);
     /** From now on note what is issued, recorded and waited for on the streams @lane
-     * (LANE_CAPTURED), instead of doing it, until end(); for iterations with the slot of
-     * @iteration.  Only events recorded meanwhile may be waited for, and the input lane is left
-     * out. */
+     * (LANE_CAPTURED; NULL: it has no steps), instead of doing it, until end(); for iterations with
+     * the slot of @iteration.  Only events recorded meanwhile may be waited for, and the input lane
+     * is left out. */
     void (*begin)(struct device_state *state, struct stream *const *lane, int32_t iteration);
     /** See begin(). */
     void (*end)(struct device_state *state, struct stream *const *lane, int32_t iteration);
