@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +18,15 @@
 #include "core/schedule/model.h"
 #include "models/networks.h"
 
+/* Those of enum dtype, and what only products are computed in. */
+static const char *const peak_names[] = {"fp32", "fp16", "bf16", "fp8", "fp4", NULL};
+enum { PEAK_COUNT = ARRAY_SIZE(peak_names) - 1 };
+static_assert(PEAK_COUNT == DTYPE_COUNT + 2, "a name each");
+
 /* What the data sheet says. */
 struct sheet {
     const struct new_request *request;
-    double peak[DTYPE_COUNT]; /* [FLOP/s]; 0: not given */
+    double peak[PEAK_COUNT]; /* [FLOP/s]; 0: not given */
     double memory, bandwidth;
     struct new_inside inside;
     int32_t capability;
@@ -34,15 +40,15 @@ static int read_peak(struct sheet *sheet, const char *given, struct err *err)
     char *number = strchr(text, '=');
     if (number)
         *number++ = '\0';
-    int32_t dtype = base_find_word(text, dtype_names);
+    int32_t dtype = base_find_word(text, peak_names);
     AUTOFREE char *whole =
         number ? base_format("%s%s", number, strchr(number, '/') ? "" : "FLOP/s") : NULL;
     AUTORELEASE(err) struct err found = {0};
     if (dtype < 0 || !whole || unit_parse(UNIT_FLOPS, whole, &sheet->peak[dtype], &found) ||
         sheet->peak[dtype] < 1)
         return err_add_code(err, 64,
-                            "--peak: expected fp32, fp16 or bf16 with its FLOP/s without sparsity, "
-                            "as in bf16=2250T, got '%s'",
+                            "--peak: expected fp32, fp16, bf16, fp8 or fp4 with its FLOP/s without "
+                            "sparsity, as in bf16=2250T, got '%s'",
                             given);
     return 0;
 }
@@ -104,8 +110,9 @@ static void add_peaks(const struct sheet *sheet)
                              "%s", unit_text(UNIT_FLOPS, half / 16));
     if (peak[DTYPE_FP16] > 0 || (half > 0 && sheet->capability))
         add_number(sheet, 2, "fp16", UNIT_FLOPS, peak[DTYPE_FP16] > 0 ? peak[DTYPE_FP16] : half);
-    if (peak[DTYPE_BF16] > 0)
-        add_number(sheet, 2, "bf16", UNIT_FLOPS, peak[DTYPE_BF16]);
+    for (int32_t i = DTYPE_BF16; i < PEAK_COUNT; i++)
+        if (peak[i] > 0)
+            add_number(sheet, 2, peak_names[i], UNIT_FLOPS, peak[i]);
 }
 
 /* NVIDIA's of the generation whose links are as fast. */
@@ -644,8 +651,9 @@ static int run_job(const void *record, struct text *out, struct err *err)
                "pcie5" missing)
 
 static const struct option device_options[] = {
-    OPTION_ROW("peak", 0, OPTION_TEXTS, AT(peak), "TYPE=RATE", NULL,
-               "FLOP/s of fp32, fp16 or bf16 without sparsity: bf16=2250T; may be repeated"),
+    OPTION_ROW(
+        "peak", 0, OPTION_TEXTS, AT(peak), "TYPE=RATE", NULL,
+        "FLOP/s of fp32, fp16, bf16, fp8 or fp4 without sparsity: bf16=2250T; may be repeated"),
     OPTION_ROW("memory", 0, OPTION_TEXT, AT(memory), "SIZE@RATE", NULL,
                "Size and bandwidth of its memory: 180GB@8TB/s"),
     OPTION_ROW("nvlink", 0, OPTION_TEXT, AT(nvlink), "RATE", NULL,
