@@ -19,10 +19,10 @@ DRAW = pathlib.Path(__file__).with_name("draw.mjs")
 
 LIMIT_BYTES, LIMIT_ELEMENTS = 1 << 20, 5000
 VOID = {"meta", "link", "br", "hr", "img", "input"}
-UNITS = {"%": 0.01, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "B": 1, "kB": 1e3, "MB": 1e6,
+UNITS = {"%": 0.01, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "days": 86400, "B": 1, "kB": 1e3, "MB": 1e6,
          "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "B/s": 1, "kB/s": 1e3, "MB/s": 1e6,
          "GB/s": 1e9, "TB/s": 1e12, "images/s": 1, "kWh": 1, "kg": 1}
-BREAKS = re.compile(r"\d (?:%|[nmu]?s|min|h|[kMGT]i?B(?:/s)?|B(?:/s)?|images/s)(?![\w/])")
+BREAKS = re.compile(r"\d (?:%|[nmu]?s|min|h|days|[kMGT]i?B(?:/s)?|B(?:/s)?|images/s)(?![\w/])")
 
 
 class Page(html.parser.HTMLParser):
