@@ -35,6 +35,10 @@ struct call {
 
 static int open_replay(struct device_state **out, const struct device_job *job, struct err *err)
 {
+    if (job->part && part_is_split(job->part))
+        return err_add_code(err, 69,
+                            "--device replay trains whole networks, each rank on data of its own: "
+                            "use --device cpu");
     struct device_state *state = base_alloc(1, sizeof(*state));
     *state = (struct device_state){.job = *job, .parameters = model_parameters(job->model)};
     state->gradient = base_alloc(state->parameters, sizeof(float));
