@@ -451,7 +451,7 @@ static void add_algorithm(struct json *controls, enum algorithm own)
 static void add_grid(struct json *controls, struct grid own)
 {
     int32_t ranks = grid_ranks(own);
-    if (ranks <= 0)
+    if (own.columns <= 0)
         return;
     struct control control = new_control(controls, "allreduce.grid", "grid, columns x rows");
     for (int32_t columns = 1; columns <= ranks; columns++) {
@@ -579,7 +579,7 @@ static char *answer_of(const struct json *result)
     }
     double tokens = html_number(result, "tokens_per_s_per_device", -1);
     if (tokens > 0)
-        text_add(&out, "; each device trains %.3g tokens/s, %.2g %% of its peak (MFU)", tokens,
+        text_add(&out, "; each device trains %.0f tokens/s, %.2g %% of its peak (MFU)", tokens,
                  100 * html_number(result, "mfu", -1));
     text_add(&out, ". It is %s.", html_word(result, "sentence"));
     return out.data;
