@@ -30,7 +30,7 @@ enum validate_group {
     VALIDATE_KIND,       /* all steps of one kind, mean over the ranks */
     VALIDATE_LANE,       /* busy time of one lane, mean over the ranks */
     VALIDATE_PART,       /* a part of the step, on the rank that ends last: core/report/report.h */
-    VALIDATE_COLLECTIVE, /* one collective: from the entry of the last rank to the exit of the
+    VALIDATE_COLLECTIVE, /* all of one name: from the entry of the last rank to the exit of the
                               last rank */
     VALIDATE_GROUP_COUNT
 };
@@ -193,27 +193,29 @@ static enum kind kind_of(const struct step *step)
 }
 
 /* The parts of a step, from its breakdown. */
-enum part { PART_COMPUTE, PART_COMMUNICATION, PART_INPUT, PART_OTHER, PART_COUNT };
+enum part { PART_COMPUTE, PART_DATA, PART_LAYERS, PART_STAGES, PART_INPUT, PART_OTHER, PART_COUNT };
 
-static const char *const part_names[] = {"computing", "waiting for communication",
+static const char *const part_names[] = {"computing",         "waiting for gradients, parameters",
+                                         "waiting in layers", "waiting for stages (bubble)",
                                          "waiting for input", "optimizer, and idle"};
 static_assert(ARRAY_SIZE(part_names) == PART_COUNT, "a name each");
 
 /* What a row is the sum of. */
 struct subject {
     enum validate_group group;
-    int32_t index; /* a kind, a lane, a part or a step */
+    int32_t index; /* a kind, a lane, a part, or the first step of a name */
 };
 
-static bool belongs(const struct subject *subject, const struct step *step, int32_t id)
+static bool belongs(const struct subject *subject, const struct schedule *schedule, int32_t id)
 {
+    const struct step *step = &schedule->step[id];
     switch (subject->group) {
     case VALIDATE_KIND:
         return step->kind != STEP_COLLECTIVE && (int32_t)kind_of(step) == subject->index;
     case VALIDATE_LANE:
         return (int32_t)step->lane == subject->index;
     case VALIDATE_COLLECTIVE:
-        return id == subject->index;
+        return strcmp(step->name, schedule->step[subject->index].name) == 0;
     default:
         return false;
     }
@@ -228,7 +230,9 @@ static double part_seconds(const struct joined *joined, int32_t iteration, enum 
         report_breakdown(joined->schedule, (struct slowdown){0}, &until, trace_step_time(&until));
     const double seconds[PART_COUNT] = {
         step.compute,
-        step.exposed_communication,
+        step.exposed_row + step.exposed_column,
+        breakdown_inside(&step),
+        step.bubble,
         step.input_wait,
         step.other,
     };
@@ -242,9 +246,10 @@ static double seconds_of(const struct joined *joined, int32_t iteration,
     if (subject->group == VALIDATE_PART)
         return part_seconds(joined, iteration, (enum part)subject->index);
     for (int32_t id = 0; id < joined->schedule->step_count; id++)
-        if (belongs(subject, &joined->schedule->step[id], id))
+        if (belongs(subject, joined->schedule, id))
             seconds += step_seconds(joined, iteration, id);
-    return seconds;
+    return subject->group == VALIDATE_COLLECTIVE ? seconds
+                                                 : seconds / schedule_stages(joined->schedule);
 }
 
 /* Sorts @value (@count). */
@@ -301,6 +306,15 @@ static void add_subject(struct validation *validation, const struct joined *pred
     free(time);
 }
 
+/* Micro-batches repeat what they exchange under one name. */
+static bool is_first(const struct schedule *schedule, int32_t id)
+{
+    int32_t same = 0;
+    while (strcmp(schedule->step[same].name, schedule->step[id].name) != 0)
+        same++;
+    return same == id;
+}
+
 static void add_subjects(struct validation *validation, const struct schedule *schedule,
                          const struct trace *predicted, const struct trace *measured)
 {
@@ -316,7 +330,7 @@ static void add_subjects(struct validation *validation, const struct schedule *s
         add_subject(validation, &expected, &found, (struct subject){VALIDATE_PART, i},
                     part_names[i]);
     for (int32_t i = 0; i < schedule->step_count; i++)
-        if (schedule->step[i].kind == STEP_COLLECTIVE)
+        if (schedule->step[i].kind == STEP_COLLECTIVE && is_first(schedule, i))
             add_subject(validation, &expected, &found, (struct subject){VALIDATE_COLLECTIVE, i},
                         schedule->step[i].name);
     free(expected.at);

@@ -107,7 +107,7 @@ class Validate(support.Case):
             self.assertAlmostEqual(rows["kind", kind]["error"], -0.2, places=6)
         for lane in ("compute", "row", "column"):
             self.assertAlmostEqual(rows["lane", lane]["error"], -0.2, places=6)
-        self.assertAlmostEqual(rows["part", "waiting for communication"]["error"], -0.2,
+        self.assertAlmostEqual(rows["part", "waiting for gradients, parameters"]["error"], -0.2,
                                places=6)
         parts = sum(row["predicted_s"] for row in result["rows"] if row["group"] == "part")
         self.assertAlmostEqual(parts, rows["step", "step"]["predicted_s"], places=9)

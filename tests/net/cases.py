@@ -163,7 +163,7 @@ def step_verdict(record):
 def step_record(case, answer):
     """What is told of a whole step."""
     platform, order, _ = case
-    step, exposed = row_of(answer, "step"), row_of(answer, "waiting for communication")
+    step, exposed = row_of(answer, "step"), row_of(answer, "waiting for gradients, parameters")
     computing = row_of(answer, "computing")
     lanes = [row_of(answer, lane) for lane in ("row", "column")]
     record = {
