@@ -10,18 +10,22 @@
 
 #include "core/base/base.h"
 #include "core/schedule/iteration.h"
+#include "exec/cpu/ops_naive.h"
 #include "exec/cpu/stream.h"
+#include "exec/step/graph.h"
 #include "exec/world/world.h"
 
 struct device_state {
     struct device_job job;
     int64_t parameters;
-    float *gradient;         /* (parameters) */
-    float *norms;            /* of a sharded optimizer */
-    bool summed;             /* gradients, where the next iteration gathers them like parameters */
-    double free[LANE_COUNT]; /* when each lane's last step should have ended; on its thread only */
-    struct outcome *outcome; /* (slots) of the compute lane */
-    int32_t compute_steps;   /* of the iteration that runs, so far; on the compute lane only */
+    float *gradient;          /* (parameters) */
+    float *norms;             /* of a sharded optimizer, and of all stages */
+    float *moved[LANE_COUNT]; /* what each lane brings from rank to rank, of a part of a network */
+    bool summed;              /* gradients, where the next iteration gathers them like parameters */
+    bool probed;              /* the gradients of this iteration begin with probes */
+    double free[LANE_COUNT];  /* when each lane's last step should have ended; on its thread only */
+    struct outcome *outcome;  /* (slots) of the compute lane */
+    int32_t compute_steps;    /* of the iteration that runs, so far; on the compute lane only */
 };
 
 /* A step on its way through a stream. */
@@ -33,21 +37,35 @@ struct call {
     double issued; /* when */
 };
 
+/* The most numbers that one collective or message brings of activations: those of a value, of
+ * weights that two stages use, or of a softmax over words that ranks share. */
+static int64_t most_moved(const struct device_job *job)
+{
+    int64_t micro = job->batch / job->micro_batches;
+    int64_t most = job->part->parts * micro * target_count(job->model) * LOSS_SUMS;
+    for (int32_t i = 0; i < job->model->layer_count; i++) {
+        const struct layer *layer = &job->model->layer[i];
+        int64_t count = micro * shape_elements(layer->out), weights = layer_weights(layer);
+        count = count > weights ? count : weights;
+        most = most > count ? most : count;
+    }
+    return most;
+}
+
 static int open_replay(struct device_state **out, const struct device_job *job, struct err *err)
 {
-    if (job->part && part_is_split(job->part))
-        return err_add_code(err, 69,
-                            "--device replay trains whole networks, each rank on data of its own: "
-                            "use --device cpu");
     struct device_state *state = base_alloc(1, sizeof(*state));
     *state = (struct device_state){.job = *job, .parameters = model_parameters(job->model)};
     state->gradient = base_alloc(state->parameters, sizeof(float));
     for (int64_t i = 0; i < state->parameters; i++)
         ((volatile float *)state->gradient)[i] = 0; /* pages that were never written are shared */
-    if (job->shard)
-        state->norms = base_alloc(iteration_norms(job->model, job->scenario) +
-                                      iteration_vectors(job->model, job->scenario),
-                                  sizeof(float));
+    for (int32_t i = 0; i < LANE_COUNT && job->part && part_is_split(job->part); i++)
+        state->moved[i] = base_alloc(most_moved(job), sizeof(float));
+    if (job->shard || job->joint_norms)
+        state->norms =
+            base_alloc(iteration_norms(job->model, job->scenario) +
+                           iteration_vectors(job->model, job->scenario) + job->part->stages,
+                       sizeof(float));
     state->outcome = base_alloc(job->slots, sizeof(*state->outcome));
     *out = state;
     return 0;
@@ -59,6 +77,8 @@ static void close_replay(struct device_state *state)
         return;
     free(state->gradient);
     free(state->norms);
+    for (int32_t i = 0; i < LANE_COUNT; i++)
+        free(state->moved[i]);
     free(state->outcome);
     free(state);
 }
@@ -133,13 +153,15 @@ static void note_late(struct device_state *state, const struct step *step, int32
 
 static void work(struct device_state *state, const struct step *step)
 {
-    if (step->compute.op == COMPUTE_LOSS && step->compute.micro == 0) {
+    bool ends = step->compute.op == COMPUTE_OPTIMIZER;
+    if (step->compute.op != COMPUTE_FORWARD && !ends && !state->probed) {
         if (state->summed)
             check_probes(state);
         put_probes(state);
     }
-    if (step->compute.op == COMPUTE_OPTIMIZER && !state->job.shard)
+    if (ends && !state->job.shard)
         check_probes(state);
+    state->probed = !ends && (state->probed || step->compute.op != COMPUTE_FORWARD);
     state->summed |= step->role == ROLE_OPTIMIZER && state->job.shard;
 }
 
@@ -180,6 +202,12 @@ static void *shared(struct device_state *state, enum collective_content content)
     return content == CONTENT_NORMS ? state->norms : state->gradient;
 }
 
+/* Of the lane, where one thing moves at a time. */
+static void *activation(struct device_state *state, const struct step *step, bool receives)
+{
+    return state->moved[step->lane + receives];
+}
+
 static struct outcome outcome(const struct device_state *state, int32_t iteration)
 {
     return *outcome_of(state, iteration);
@@ -212,6 +240,7 @@ const struct device_ops device_replay_ops = {
     .issue = issue,
     .gradients = gradients,
     .shared = shared,
+    .activation = activation,
     .outcome = outcome,
     .score = score,
     .read = read_weights,

@@ -12,7 +12,7 @@
  *
  * Gradients are exchanged for real, and it is checked that they were: before backward one number in
  * REPLAY_PROBE_STRIDE is set to 1, and after the all-reduces it must be the number of ranks.  Else
- * the job ends with exit code 70.
+ * the job ends with exit code 70.  What stages and ranks that share layers exchange has no value.
  */
 
 #include "exec/step/device.h"

@@ -19,6 +19,7 @@ CHECK = ""
 TOLERANCE = 0.03    # of the compute lane
 LATE = 0.015        # of a step that threads may wake late, on average, for times to mean anything:
                     # two times are subtracted, each as late as that
+MESH_TOLERANCE = 0.05
 ATTEMPTS = 3
 
 RESNET = """\
@@ -33,6 +34,26 @@ training:
   evaluate_every: 1
 allreduce:  {algorithm: torus2d, grid: {columns: 1, rows: 1}, bucket: 16 MiB, overlap: backward}
 """
+
+
+GPT = """\
+version: 1
+model:      {network: transformer, layers: 8, hidden: 256, heads: 8, vocab: 1024, sequence: 64, tied: true}
+cluster:    {platform: two-core, nodes: 4}
+training:
+  dataset: {train_images: 4096, source: procedural, augment: false}
+  phases: [{epochs: 1, global_batch: 16}]
+  micro_batch: 1
+  optimizer: {name: adamw, clip: 1}
+  learning_rate: {base: 3e-4}
+allreduce:  {algorithm: ring, bucket: 4 MiB, overlap: backward}
+"""
+MESHES = [(1, 1), (2, 1), (4, 1), (1, 2), (2, 2), (4, 2)]  # stages, ranks that share layers; the rest of eight are replicas
+
+
+def mesh(stages, tensor):
+    """A mesh, as options."""
+    return [f"--set=parallel.pipeline={stages}", f"--set=parallel.tensor={tensor}"]
 
 
 def shape(ranks, columns=None):
@@ -61,6 +82,7 @@ class Job(harness.Case):
     def setUp(self):
         super().setUp()
         self.resnet = self.write("resnet.yaml", RESNET)
+        self.gpt = self.write("gpt.yaml", GPT)
 
     def train(self, job, ranks, *options):
         return harness.answer("train", job, "-n", ranks, "--quiet", "--timeout=120", *options)
@@ -115,6 +137,31 @@ class Times(Job):
             with self.subTest(ranks=ranks):
                 self.check_compute(self.resnet, ranks, 10 * ranks, shape(ranks))
 
+    def validate_mesh(self, stages, tensor):
+        """Predicted and measured seconds of a step and of its bubble, on a device of slow kernels."""
+        rows = {}
+        for _ in range(ATTEMPTS):
+            done = self.execute((0, 1, 75), harness.PROGRAM, "validate", self.gpt, "-n8", "--device=replay", "--steps=3",
+                                "--set=device.kernel_overhead=1 ms", "--json", *mesh(stages, tensor), timeout=300)
+            rows = {row["name"]: row for row in json.loads(done.stdout)["rows"]}
+            if abs(rows["step"]["error"]) < MESH_TOLERANCE:
+                break
+        step, bubble = rows["step"], rows.get("waiting for stages (bubble)", {"predicted_s": 0, "measured_s": 0})
+        print(f"{stages} stages, tensor {tensor}: step {step['predicted_s']:.4f} predicted, {step['measured_s']:.4f} measured; "
+              f"bubble {bubble['predicted_s']:.4f}, {bubble['measured_s']:.4f}")
+        return step, bubble
+
+    def test_meshes_take_their_predicted_time_and_rank_as_predicted(self):
+        steps = []
+        for stages, tensor in MESHES:
+            with self.subTest(stages=stages, tensor=tensor):
+                step, bubble = self.validate_mesh(stages, tensor)
+                self.assertAlmostEqual(step["error"], 0, delta=MESH_TOLERANCE)
+                self.assertAlmostEqual(bubble["measured_s"], bubble["predicted_s"], delta=MESH_TOLERANCE * step["predicted_s"])
+                steps.append(step)
+        measured = [step["measured_s"] for step in sorted(steps, key=lambda step: step["predicted_s"])]
+        self.assertEqual(measured, sorted(measured))
+
     def test_lateness_does_not_add_up(self):
         self.execute(0, CHECK)
 
@@ -128,15 +175,16 @@ class Replay(Job):
         self.assertIn("where 2 ranks had a 1 each", done.stderr)
 
     def test_as_many_messages_travel_as_in_real_training(self):
-        counts = []
-        for device in ("replay", "cpu-naive"):
-            path = self.directory / device
-            self.train(TOY, 4, f"--device={device}", "--steps=4", "--traced-steps=1",
-                       f"--spans={path}", *shape(4, 2))
-            spans, head = read_spans(path)
-            counts.append((head["messages"], head["schedule_hash"], sorted(spans)))
-        self.assertEqual(counts[0], counts[1])
-        self.assertGreater(int(counts[0][0]), 0)
+        for job, words, real in ((TOY, shape(4, 2), "cpu-naive"), (self.gpt, mesh(2, 2), "cpu")):
+            counts = []
+            for device in ("replay", real):
+                path = self.directory / device
+                self.train(job, 4, f"--device={device}", "--steps=4", "--traced-steps=1",
+                           f"--spans={path}", *words)
+                spans, head = read_spans(path)
+                counts.append((head["messages"], head["schedule_hash"], sorted(spans)))
+            self.assertEqual(counts[0], counts[1])
+            self.assertGreater(int(counts[0][0]), 0)
 
     def test_fp16_and_data_that_do_not_exist_are_no_obstacle_and_nothing_is_learnt(self):
         out = self.directory / "run"
