@@ -28,7 +28,11 @@ import subprocess
 import sys
 import time
 
-import yaml  # package python3-yaml
+try:
+    import yaml
+except ImportError:
+    print("error: a lab needs Python's module yaml (package python3-yaml)", file=sys.stderr)
+    sys.exit(69)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = os.environ.get("FORETRAIN", ROOT / "build" / "foretrain")
