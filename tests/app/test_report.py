@@ -276,8 +276,8 @@ allreduce: {algorithm: ring}
             self.assertEqual([len([row for row in stages if row["lane"] == lane and row["what"] == what])
                               for what in ("forward", "backward")], [8, 8])
         self.assertIn("(MFU)", page.words("p")[0])
-        controls = page.data("whatif-data")
-        self.assertNotIn("allreduce.grid", [control["key"] for control in controls["controls"]] if controls else [])
+        if support.part("sliders"):
+            self.assertNotIn("allreduce.grid", [control["key"] for control in page.data("whatif-data")["controls"]])
         self.assertNotIn("tensor", {row["axis"] for row in result["exchanges"]})
         self.assertTrue(page.marks("bubble_s") and page.marks("exposed_tensor_s"))
         for key in ("weights_bytes", "activations_bytes"):
