@@ -153,14 +153,14 @@ static int write_job(const struct measure_network *network, int64_t batch,
     if (file >= 0)
         dprintf(file,
                 "version: 1\n"
-                "model: {network: '%s', image: %d, classes: %d,\n"
+                "model: {%s,\n"
                 "        precision: {compute: %s, gradients: %s}}\n"
                 "cluster: {platform: two-core, nodes: 1}\n"
                 "training: {dataset: {train_images: 1000000000, validation_images: 1},\n"
-                "           phases: [{epochs: 1, batch_per_device: %lld}]}\n",
-                network->name, network->image, network->classes,
-                dtype_names[request->machine.dtype], dtype_names[request->exchange.gradients],
-                (long long)batch);
+                "           phases: [{epochs: 1, batch_per_device: %lld}],\n"
+                "           optimizer: {name: %s}, learning_rate: {base: 1e-4}}\n",
+                network->keys, dtype_names[request->machine.dtype],
+                dtype_names[request->exchange.gradients], (long long)batch, network->optimizer);
     return file;
 }
 

@@ -111,13 +111,38 @@ static int64_t number(const char *text)
     return *text && !*end && value > 0 && value < INT32_MAX ? value : 0;
 }
 
+/* transformer:layers=2:hidden=64 */
+static int add_transformer(struct measure_list *list, char *word, struct err *err)
+{
+    char *name = strchr(word, ':') ? base_format("%.*s", (int)strcspn(word, ":"), word) : NULL;
+    bool known = network_is_transformer(name);
+    free(name);
+    if (!known)
+        return err_add_code(err, 64, "--networks: '%s': transformers alone have keys", word);
+    struct text keys = {0};
+    text_add(&keys, "network: ");
+    for (const char *at = word; *at; at++)
+        text_add(&keys, "%c%s",
+                 *at == ':'   ? ','
+                 : *at == '=' ? ':'
+                              : *at,
+                 strchr(":=", *at) ? " " : "");
+    list->network = base_room(list->network, list->networks, sizeof(*list->network));
+    list->network[list->networks++] =
+        (struct measure_network){.name = base_copy(word), .optimizer = "adamw", .keys = keys.data};
+    return 0;
+}
+
 static int add_network(struct measure_list *list, char *word, struct err *err)
 {
     bool file = network_is_file(word);
     char *at = file ? NULL : strchr(word, '@');
+    if (!file && strchr(word, ':'))
+        return add_transformer(list, word, err);
     if (at)
         *at++ = '\0';
     struct measure_network network = {
+        .optimizer = "sgd",
         .image = at               ? (int32_t)number(at)
                  : is_small(word) ? 32
                                   : 0,
@@ -132,6 +157,8 @@ static int add_network(struct measure_list *list, char *word, struct err *err)
     network.image = model->image;
     model_free(model);
     network.name = base_copy(word);
+    network.keys =
+        base_format("network: '%s', image: %d, classes: %d", word, network.image, network.classes);
     list->network = base_room(list->network, list->networks, sizeof(*list->network));
     list->network[list->networks++] = network;
     return 0;
@@ -172,7 +199,7 @@ int measure_list_read(struct measure_list *list, const char *networks, const cha
 void measure_list_release(struct measure_list *list)
 {
     for (int32_t i = 0; i < list->networks; i++)
-        free(list->network[i].name);
+        free(list->network[i].name), free(list->network[i].keys);
     free(list->network);
     free(list->batch);
     *list = (struct measure_list){0};

@@ -30,9 +30,11 @@ void sizes_release(struct sizes *sizes);
 
 /** A network at one size. */
 struct measure_network {
-    char *name;      /**< owned */
-    int32_t image;   /**< [pixels]; 0: no square image */
-    int32_t classes; /**< usual number for a classifier of this size */
+    char *name;            /**< owned */
+    const char *optimizer; /**< that trains such networks: "sgd", "adamw" */
+    char *keys;            /**< of the scenario's model, as YAML: "network: toy, image: 8"; owned */
+    int32_t image;         /**< [pixels]; 0: no square image */
+    int32_t classes;       /**< usual number for a classifier of this size */
 };
 
 /** Several.  Start from {0}; release with measure_list_release(). */
@@ -42,9 +44,10 @@ struct measure_list {
     int32_t networks, batches;
 };
 
-/** Read "resnet20,resnet50@64" and "8,32": without pixels a network has its usual size, and a file
- * its own.  Either
- * text may be NULL. @return 0, or -1 with exit code 64: no network, an unknown network, no
+/** Read "resnet20,resnet50@64,transformer:layers=2:hidden=64" and "8,32": without pixels a network
+ * has its usual size, and a file its own; the keys of a transformer are those of the scenario's
+ * model, and checked with it.  Either text may be NULL.
+ * @return 0, or -1 with exit code 64: no network, an unknown network, keys of another one, no
  * batch. */
 int measure_list_read(struct measure_list *list, const char *networks, const char *batches,
                       struct err *err);

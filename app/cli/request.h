@@ -192,7 +192,8 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
                "End the job when a rank does not answer for so long; 0: never (default: 30)")
 #define ROW_NETWORKS(at)                                                                           \
     OPTION_ROW("networks", 0, OPTION_TEXT, at, "LIST", NULL,                                       \
-               "What to train while steps are timed: resnet20,resnet50@64 (with 64 pixels)")
+               "What to train while steps are timed: resnet20,resnet50@64 (with 64 pixels), "      \
+               "transformer:layers=2:hidden=64:heads=4:vocab=512:sequence=64")
 #define ROW_BATCHES(at)                                                                            \
     OPTION_ROW("batch", 0, OPTION_TEXT, at, "LIST", NULL, "Images per step: 8,32")
 #define ROW_DTYPE(at)                                                                              \

@@ -37,23 +37,25 @@ static enum fusion fusion_of(const struct machine_options *options)
 static int open_trial(struct trial *trial, const struct machine_options *options, struct err *err)
 {
     const char *dtype = dtype_names[options->dtype];
-    AUTOFREE char *text =
-        base_format("version: 1\n"
-                    "model: {network: %s, image: %d, classes: %d, precision: "
-                    "{compute: %s, gradients: fp32}}\n"
-                    "cluster: {platform: measured, nodes: 1, devices_per_node: 1}\n"
-                    "training:\n"
-                    "  dataset: {source: procedural, train_images: %d, "
-                    "validation_images: 1}\n"
-                    "  phases: [{epochs: 1, batch_per_device: %d}]\n"
-                    "  learning_rate: {base: 1e-4}\n",
-                    trial->network->name, trial->network->image, trial->network->classes, dtype,
-                    trial->batch, trial->batch);
+    AUTOFREE char *text = base_format(
+        "version: 1\n"
+        "model: {%s, precision: "
+        "{compute: %s, gradients: fp32}}\n"
+        "cluster: {platform: measured, nodes: 1, devices_per_node: 1}\n"
+        "training:\n"
+        "  dataset: {source: procedural, train_images: %d, "
+        "validation_images: 1}\n"
+        "  phases: [{epochs: 1, batch_per_device: %d}]\n"
+        "  optimizer: {name: %s}\n"
+        "  learning_rate: {base: 1e-4}\n",
+        trial->network->keys, dtype, trial->batch, trial->batch, trial->network->optimizer);
     int failed = scenario_read_text(&trial->scenario, "measured", text, err);
     if (failed)
         return -1;
-    trial->model =
-        network_build(trial->network->name, trial->network->image, trial->network->classes, err);
+    const struct scenario *s = &trial->scenario;
+    struct transformer keys = s->model.transformer;
+    trial->model = network_open(NULL, s->model.network, trial->network->image,
+                                (int32_t)s->model.classes, &keys, err);
     if (!trial->model || model_check_training(trial->model, trial->network->name, err))
         return -1;
     struct iteration iteration = {.model = trial->model,

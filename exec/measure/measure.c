@@ -69,7 +69,8 @@ static int open_device(struct measuring *m, struct err *err)
     m->pixels = job->batch * shape_elements(job->model->layer[0].in);
     m->image = base_alloc(m->pixels, sizeof(*m->image));
     for (int64_t i = 0; i < m->pixels; i++)
-        m->image[i] = (float)base_normal(1, 0, (uint64_t)i, 0);
+        m->image[i] = model_reads_pictures(job->model) ? (float)base_normal(1, 0, (uint64_t)i, 0)
+                                                       : (float)(i % job->model->classes);
     return job->device_ops->open(&m->device, &device_job, err);
 }
 

@@ -84,15 +84,16 @@ class Measure(harness.Case):
     """foretrain-exec measure."""
 
     def test_steps_add_up_to_the_iteration(self):
-        trial = measure("toy", 8)
-        self.assertAlmostEqual(sum(s["time_s"] for s in trial["steps"]), trial["time_s"],
-                               delta=1e-9)
-        self.assertEqual({s["op"] for s in trial["steps"]},
-                         {"forward", "loss", "backward-data", "backward-filter", "optimizer"})
-        self.assertGreater(trial["between_s"], 0)
-        for step in trial["steps"]:
-            self.assertGreater(step["time_s"], 0, step)
-            self.assertEqual(step["amount"], 8 if step["op"] != "optimizer" else step["amount"])
+        for network in ("toy", "transformer:layers=1:hidden=16:heads=2:vocab=32:sequence=8"):
+            trial = measure(network, 8)
+            self.assertAlmostEqual(sum(s["time_s"] for s in trial["steps"]), trial["time_s"],
+                                   delta=1e-9)
+            self.assertEqual({s["op"] for s in trial["steps"]},
+                             {"forward", "loss", "backward-data", "backward-filter", "optimizer"})
+            self.assertGreater(trial["between_s"], 0)
+            for step in trial["steps"]:
+                self.assertGreater(step["time_s"], 0, step)
+                self.assertEqual(step["amount"], 8 if step["op"] != "optimizer" else step["amount"])
 
     def test_iterations_end_when_the_time_is_over(self):
         for ranks in (0, 2):
@@ -130,6 +131,7 @@ class Measure(harness.Case):
 
     def test_what_cannot_be_measured_is_refused(self):
         for words, code in ((["--repeats", "3"], 64), (["--networks", "resnet9"], 64),
+                            (["--networks", "toy:layers=2"], 64), (["--networks", "transformer:layers=2"], 65),
                             (["--batch", "x"], 64), (["--device", "replay"], 64),
                             (["--precision", "fp16"], 69)):
             self.assertEqual(self.execute(code, EXECUTOR, "measure", *words).stdout, "")
