@@ -404,8 +404,6 @@ const STEP_PARTS = [["compute_s", "compute", COMPUTE], ["slowed_s", "slowed by t
   ["input_wait_s", "waits for input", INPUT], ["other_s", "optimizer and other", OTHER]];
 const MEMORY_PARTS = [["weights_bytes", "weights", COMPUTE], ["gradients_bytes", "gradients", BACKWARD], ["optimizer_bytes", "optimizer", OTHER],
   ["activations_bytes", "activations", INPUT], ["loss_bytes", "loss", COLUMN], ["input_bytes", "input", REST], ["workspace_bytes", "workspace", SLOWER]];
-const SPAN_PARTS = [["busy_s", "computes, and the rest", COMPUTE], ["exposed_communication_s", "waits for all-reduces", ROW],
-  ["input_wait_s", "waits for images", INPUT]];
 
 const pictures = {
   // predict
@@ -463,12 +461,6 @@ const pictures = {
   rows: () => [bars, { words: "Predicted and measured times of one step", label: row => row.name, beside: true,
     rows: data.rows.filter(row => Math.max(row.predicted_s, row.measured_s) >= 0.01 * data.rows[0].measured_s),
     parts: [["predicted_s", "predicted", COMPUTE], ["measured_s", "measured (median)", ROW], ["lower_quartile_s", "measured (lower quartile)", OTHER]] }],
-  // train
-  loss: () => [curve, { words: "Loss over the steps of the run", rows: data.steps, x: "step", key: "loss", label: "Training loss" }],
-  accuracy: () => [curve, { words: "Top-1 accuracy of each evaluation", rows: data.evaluations, x: "step", key: "top1",
-    label: "Top-1 accuracy of evaluations", colour: INPUT }],
-  step_times: () => [curve, { words: "Time of a step over the run", rows: data.steps, x: "step", key: "step_s", label: "Time of a step", dots: true }],
-  spans: () => [bars, { words: "Parts of a step over the run", rows: data.spans, label: row => String(row.step), parts: SPAN_PARTS, total: "step_s" }],
 };
 
 for (const figure of data ? document.querySelectorAll("figure[data-picture]") : []) {

@@ -7,7 +7,7 @@
 #include "app/page/html.h"
 #include "core/base/unit.h"
 
-enum { LINE = 96 /* letters */, SUMMANDS_SHOWN = 9 };
+enum { LINE = 96 /* letters */ };
 
 /* What the rounds of an algorithm do that add, that leave a row of the grid, and that copy. */
 static const char *const phase_names[ALGORITHM_COUNT][3] = {
@@ -26,21 +26,20 @@ static bool follows_grid(const struct collective *c)
     return c->algorithm == ALGORITHM_TORUS2D || c->algorithm == ALGORITHM_HIERARCHICAL;
 }
 
-/* Append what rank @from sends, as a line. */
+/* Append what rank @from sends, as a line; messages without elements keep trees in step alone. */
 static void show_message(struct text *out, int32_t from, const struct message *message)
 {
-    text_add(out, "  %d -> %d", from, message->peer);
     if (message->count)
-        text_add(out, "  elements %lld ... %lld%s", (long long)message->offset,
-                 (long long)(message->offset + message->count - 1), message->reduce ? ", add" : "");
-    text_add(out, "\n");
+        text_add(out, "  %d -> %d  elements %lld ... %lld%s\n", from, message->peer,
+                 (long long)message->offset, (long long)(message->offset + message->count - 1),
+                 message->reduce ? ", add" : "");
 }
 
 void show_messages(struct text *out, const struct collective *c)
 {
     int32_t rounds = collective_rounds(c);
     for (int32_t round = 0; round < rounds; round++) {
-        text_add(out, "round %d\n", round);
+        text_add(out, "round %d\n", round + 1);
         for (int32_t rank = 0; rank < c->ranks; rank++) {
             struct exchange exchange = collective_exchange(c, rank, round);
             if (exchange.send.peer >= 0)
@@ -127,17 +126,16 @@ static void show_tell_round(struct text *out, const struct fabric *fabric,
                             const struct show_round *cost)
 {
     AUTOFREE char *name = fabric_link_name(fabric, cost->busiest);
-    text_add(out, "; messages of %s, %s on %s, %s", unit_text(UNIT_BYTES, (double)cost->largest),
-             unit_text(UNIT_BYTES, cost->load), name, unit_text(UNIT_SECONDS, cost->seconds));
+    text_add(out, "; each message %s; busiest link: %s (%s); %s",
+             unit_text(UNIT_BYTES, (double)cost->largest), unit_text(UNIT_BYTES, cost->load), name,
+             unit_text(UNIT_SECONDS, cost->seconds));
 }
 
 static char letter(const struct collective *c, uint64_t summands)
 {
-    int32_t count = __builtin_popcountll(summands);
-    return (char)(count == c->ranks         ? '#'
-                  : count == 1              ? '.'
-                  : count <= SUMMANDS_SHOWN ? '0' + count
-                                            : '+');
+    static const char counts[] = "..23456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    size_t count = (size_t)__builtin_popcountll(summands);
+    return (char)((int32_t)count == c->ranks ? '#' : count < strlen(counts) ? counts[count] : '+');
 }
 
 static void draw(struct text *out, const struct collective *c, const uint64_t *held)
@@ -166,13 +164,14 @@ void show_holdings(struct text *out, const struct collective *c, const struct fa
     AUTOFREE uint64_t *held = base_alloc((size_t)size, sizeof(*held));
     for (int64_t i = 0; i < size; i++)
         held[i] = (uint64_t)1 << i / c->elements;
-    text_add(out, "a letter for each chunk of a rank: . its own, 2 ... 9 and + the sum of so many, "
-                  "# of all\nat first (in front: the first rank of the line)\n");
+    text_add(out,
+             "a letter for each chunk of a rank: . its own, 2 ... 9, A for 10, B for 11 ... the "
+             "sum of so many, # of all\nat first (in front: the first rank of the line)\n");
     draw(out, c, held);
     int32_t rounds = collective_rounds(c);
     for (int32_t round = 0; round < rounds; round++) {
         do_round(c, round, held);
-        text_add(out, "after round %d, %s", round, show_phase_name(c, round));
+        text_add(out, "after round %d of %d, %s", round + 1, rounds, show_phase_name(c, round));
         if (fabric) {
             struct show_round cost = show_time_round(&sized, fabric, round);
             show_tell_round(out, fabric, &cost);
@@ -274,8 +273,8 @@ int show_motion(const char *path, const struct collective *c, int32_t group,
     html_answer(
         &page, title,
         "Each box is a rank, each cell in it a chunk of its vector: faint at first, stronger "
-        "with every rank whose values are added, green when it is the sum of all. Dots are "
-        "messages.");
+        "with every rank whose values are added, green when it is the sum of all. Orange "
+        "chunks are on their way.");
     html_add(&page.body, "<div id=\"motion\"></div>\n");
     html_section(&page, "What each rank holds after every round");
     json_put_text(data, "schema", "foretrain/motion/1");

@@ -95,7 +95,6 @@ class Browser(support.Case):
         """A page of each command, by its name."""
         job, spans, made = directory / "job.yaml", directory / "spans", {}
         job.write_text(support.JOB, encoding="utf-8")
-        learning = support.ROOT / "experiments" / "03_learning" / "procedural.yaml"
         run("predict", job, "-banalytic", "--iterations=4", "--spans", spans)
         unknown = ("--set=allreduce.bucket={low: 1 MiB, high: 16 MiB}", "--set=allreduce.grid=null")
         for command, words in (
@@ -106,9 +105,7 @@ class Browser(support.Case):
                            "--list=allreduce.algorithm=torus2d,ring,tree")),
                 ("plan", (job, "-banalytic", "--within=10 h", "--platforms=abci,dgx-a100", "--nodes=2..64:x2",
                           "--batch=32", "--buckets=4MiB", "--prices=example-v100")),
-                ("validate", (job, "--predicted", spans, "--measured", spans)),
-                ("train", (learning, "-n1", "--device=cpu-naive", "--steps=5", "-q", "--out", directory / "out",
-                           "--set=training.dataset.validation_images=8", "--set=training.phases[0].global_batch=8"))):
+                ("validate", (job, "--predicted", spans, "--measured", spans))):
             if command == "plan" and "not in this build" in run("plan", "--help").stdout:
                 continue
             made[command] = directory / f"{command}.html"
@@ -119,6 +116,15 @@ class Browser(support.Case):
     def silent(self):
         """Nothing was said and asked for."""
         self.assertEqual(self.browser.heard(), ([], []))
+
+    def controls(self):
+        """How many controls assistive technology finds; each must have a name, and a slider a value in words."""
+        found = [node for node in self.browser.ask("Accessibility.getFullAXTree")["nodes"] if not node["ignored"] and
+                 node["role"]["value"] in ("button", "slider", "combobox", "link", "textbox", "checkbox", "DisclosureTriangle")]
+        for node in found:
+            self.assertTrue(node["name"]["value"].strip(), node)
+            self.assertTrue(node["role"]["value"] != "slider" or node["value"]["value"] != "", node)
+        return len(found)
 
     def measure(self, path, dark=False, script=True):
         """What is found at each width, which is yielded."""
@@ -142,6 +148,7 @@ class Browser(support.Case):
                         self.assertEqual(result["hidden"], [], told)
                     self.assertEqual(result["paper"] == "rgb(255, 255, 255)", not dark)
                     self.assertEqual(result["figures"], path.read_text(encoding="utf-8").count("<figure "), told)
+                self.assertGreater(self.controls(), 1, command)
 
     def test_a_bucket_lights_up_in_all_lanes(self):
         self.browser.open(self.made["predict"])
@@ -224,7 +231,12 @@ class Browser(support.Case):
                             ("#5", "torus2d: round 5 of 8, all-reduce in columns")):
             self.browser.open(path, place=after)
             self.assertIn(said, self.browser.run("document.body.textContent"))
-            self.assertEqual(self.browser.run("document.querySelectorAll('circle').length"), 16)  # a message of each rank, twice
+            self.assertEqual(self.browser.run("document.querySelectorAll('path.way').length"), 16)  # a message of each rank, twice
+            self.assertGreater(self.controls(), 5)
+            self.browser.run("document.querySelectorAll('button')[2].click()")  # next
+            while self.browser.run("document.querySelectorAll('button')[1].textContent") == "pause":
+                pass
+            self.assertIn(f"torus2d: round {int(after[1:] or 1) + 1} of 8", self.browser.run("document.querySelector('input').ariaValueText"))
             self.silent()
 
     def test_it_has_text_and_tables_without_scripts_and_on_paper(self):
