@@ -24,7 +24,7 @@ Written by `tools/reliability.py` from [reliability.json](reliability.json), whi
 The n-th call of a class fails, for every n: write (no space), fsync, close (I/O error), rename, creation of a
 file (read-only), pipe and memfd (too many files), mmap, fork, thread; once, from then on, and, for writes, in part
 (of training each fourth of the last two). The command must give the right answer, or end with 71, 73 or 74 ([DESIGN.md](DESIGN.md), section 11) and a reason. Files
-are whole or not there, no process and no temporary file is left, and `sweep` and `train` go on to the same end.
+are whole or not there, no process and no temporary file is left, and `train` goes on to the same end.
 Only a command that runs out of memory, which ends at once, may leave a whole file as FILE and 16 digits.
 A library loaded before libc makes the calls fail, also those that libc makes itself (`tests/faults/fail.c`).
 
@@ -38,7 +38,7 @@ Requests for memory fail likewise: the right answer, or 71.
 
 One process of the command, by a random time, or the command itself at a random call that changes files. Nobody is
 left, what is there is whole, and the next run ends as one that nothing disturbed: the same bits of `train`,
-each point once in `sweep`. When `mpirun` itself is killed with SIGKILL, Open MPI leaves its session directory and
+the same table of `sweep`. When `mpirun` itself is killed with SIGKILL, Open MPI leaves its session directory and
 its shared memory, which `orte-clean` removes.
 
 {kills}

@@ -1,5 +1,4 @@
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +9,7 @@
 #include "app/predict/assumption.h"
 #include "app/process/child.h"
 #include "app/process/cores.h"
-#include "core/base/claim.h"
 #include "core/base/columns.h"
-#include "core/base/file.h"
 
 /* ---- what points have in common ---- */
 
@@ -95,14 +92,12 @@ static void put_point(struct json *row, const struct sweep *sweep, int64_t point
     answer_put(row, &finding_columns, &finding);
 }
 
-/* All points of this process, a row each: the scanned keys as they were given, then the members
+/* All points, a row each: the scanned keys as they were given, then the members
  * of a finding. */
 static struct json *sweep_rows(const struct sweep *sweep)
 {
     struct json *rows = json_new_array();
     for (int64_t i = 0; i < sweep->axes.points; i++) {
-        if (!sweep_has(sweep, i))
-            continue;
         put_point(json_append_object(rows), sweep, i);
     }
     return rows;
@@ -179,9 +174,8 @@ static struct json *set_of(const struct sweep *sweep, int64_t point)
 
 static void add_point(struct shown *shown, const struct sweep *sweep, int64_t i)
 {
-    if (sweep_has(sweep, i))
-        shown->point[shown->points++] =
-            (struct shown_point){i + 1, set_of(sweep, i), sweep_row(sweep, i)};
+    shown->point[shown->points++] =
+        (struct shown_point){i + 1, set_of(sweep, i), sweep_row(sweep, i)};
     if (sweep->front[i])
         shown->front[shown->fronts++] = i + 1;
     if (sweep->checked[i].status != FINDING_NONE)
@@ -473,7 +467,7 @@ static struct json *page_rows(const struct sweep *sweep, bool front)
 {
     struct json *rows = json_new_array();
     for (int64_t i = 0; i < sweep->axes.points; i++) {
-        if (!sweep_has(sweep, i) || (front && !sweep->front[i]))
+        if (front && !sweep->front[i])
             continue;
         struct json *row = json_append_object(rows);
         struct finding finding = sweep_row(sweep, i);
@@ -579,23 +573,8 @@ struct sweep_request {
     struct predict_options predict;
     struct option_list axis;
     int32_t workers; /* 0: the cores */
-    const char *journal, *shard, *prices, *report;
+    const char *prices, *report;
 };
-
-static int read_shard(const char *text, struct shard *shard, struct err *err)
-{
-    int number, count, length = 0;
-    if (!text)
-        return 0;
-    if (sscanf(text, "%9d/%9d%n", &number, &count, &length) != 2 || text[length] || number < 1 ||
-        number > count)
-        return err_add_code(err, 64,
-                            "--shard: expected two whole numbers as in 2/8, the second of eight, "
-                            "got '%s'",
-                            text);
-    *shard = (struct shard){number - 1, count};
-    return 0;
-}
 
 static int print(struct text *out, const struct sweep_request *request, const struct sweep *sweep,
                  struct err *err)
@@ -610,17 +589,6 @@ static int print(struct text *out, const struct sweep_request *request, const st
                    (request->report && sweep_page(request->report, sweep, err))
                ? -1
                : 0;
-}
-
-/* The table has all that the journal beside it has, unless points can still be put together with
- * those of other shards, or tried again. */
-static int end_journal(struct sweep *sweep, struct err *err)
-{
-    bool needed = sweep->plan.shard.count;
-    for (int64_t i = 0; i < sweep->axes.points; i++)
-        needed |=
-            sweep->found[i].status == FINDING_FAILED || sweep->checked[i].status == FINDING_FAILED;
-    return needed ? 0 : journal_remove(&sweep->journal, err);
 }
 
 static int run(const void *record, struct text *out, struct err *err)
@@ -639,20 +607,12 @@ static int run(const void *record, struct text *out, struct err *err)
         return err_add_code(err, 64,
                             "a sweep needs an axis, as in --scan cluster.nodes=8..1024:x2 or "
                             "--list allreduce.algorithm=nccl,torus2d");
-    const char *csv = request->head.csv;
-    bool table = csv && !csv_is_answer(&request->head) && !file_is_stream(csv);
-    AUTOFREE char *beside = table ? base_format("%s.journal", csv) : NULL;
-    plan.journal = request->journal ? request->journal : beside;
-    if ((plan.journal == beside && claim_output("journal", beside, NULL, err)) ||
-        read_shard(request->shard, &plan.shard, err) ||
-        (request->prices && price_read(&prices, request->prices, err)))
+    if (request->prices && price_read(&prices, request->prices, err))
         return -1;
     plan.prices = request->prices ? &prices : NULL;
     options.set = set = predict_set(&request->predict, plan.prices);
     int failed = sweep_run(&sweep, &plan, &request->axis, err) ||
-                 print(out, request, &sweep, err) ||
-                 (beside && beside == plan.journal && end_journal(&sweep, err)) ||
-                 sweep_verdict(&sweep, err);
+                 print(out, request, &sweep, err) || sweep_verdict(&sweep, err);
     return failed ? -1 : 0;
 }
 
@@ -674,11 +634,6 @@ static const struct option options[] = {
     ROW_IGNORE_MEMORY(AT(predict.ignore_memory)),
     OPTION_ROW("jobs", 0, OPTION_INTEGER, AT(workers), "N", NULL,
                "Points at a time (default: the cores of the machine)"),
-    OPTION_ROW("journal", 0, OPTION_OUTPUT, AT(journal), "FILE", NULL,
-               "Keep finished points there and go on from it (default: FILE.journal beside --csv "
-               "FILE, until FILE is written)"),
-    OPTION_ROW("shard", 0, OPTION_TEXT, AT(shard), "I/N", NULL,
-               "Only each N-th point, from the I-th on, in closed form; their journals join"),
     ROW_PRICES(AT(prices)),
     ROW_REPORT(AT(report)),
     ROW_JSON,
@@ -693,8 +648,7 @@ const struct command command_sweep = {
     .help = "many predictions: every combination of values, the best ones simulated",
     .examples = "foretrain sweep job.yaml --scan cluster.nodes=8..1024:x2 --list "
                 "allreduce.algorithm=nccl,torus2d\n"
-                "foretrain sweep job.yaml --list cluster.platform=dgx-h100,dgx-a100 --csv all.csv\n"
-                "foretrain sweep job.yaml --scan cluster.nodes=1..512 --shard 1/4 --csv 1.csv",
+                "foretrain sweep job.yaml --list cluster.platform=dgx-h100,dgx-a100 --csv all.csv",
     RECORD(options, struct sweep_request, &defaults),
     TAKES(1, 1),
     ANSWERS(&sweep_columns),

@@ -31,9 +31,8 @@ struct crew {
      * @return 0, or -1 with a message: the crew ends. */
     int (*take)(void *context, const char *lines, int64_t length, struct err *err);
 
-    /* Here: the worker of item @index died; @how is "it was ended by signal 11".
-     * @return as take. */
-    int (*lose)(void *context, int64_t index, const char *how, struct err *err);
+    /* Here: the worker of item @index died; @how is "it was ended by signal 11". */
+    void (*lose)(void *context, int64_t index, const char *how);
 
     /* Here, once a second. */
     void (*tick)(void *context);
@@ -42,11 +41,6 @@ struct crew {
 enum {
     CREW_LINE = 4000, /* a pipe takes 4096 at once: lines of two workers never mix */
 };
-
-/* Do the items 0 to @count - 1.
- * @return 0, or -1 with a message: what take or lose says, SIGINT came (exit code 130), no process
- * can be started (71).  Then no worker runs any more. */
-int crew_run(const struct crew *crew, int64_t count, struct err *err);
 
 /* What all processes see. */
 struct shared {
@@ -188,7 +182,7 @@ static char *tell_end(int status)
 }
 
 /* All workers to their end, by force if the shift has @failed. */
-static int gather(struct shift *shift, bool failed, struct err *err)
+static void gather(struct shift *shift, bool failed)
 {
     const struct crew *crew = shift->crew;
     for (int32_t i = 0; i < crew->workers; i++) {
@@ -204,16 +198,15 @@ static int gather(struct shift *shift, bool failed, struct err *err)
         if (failed || lost < 0)
             continue;
         AUTOFREE char *how = tell_end(status);
-        failed = crew->lose(crew->context, lost, how, err);
+        crew->lose(crew->context, lost, how);
     }
-    return failed ? -1 : 0;
 }
 
 static int work_all(struct shift *shift, struct err *err)
 {
     while (atomic_load(&shift->shared->next) < shift->count) {
         int failed = start(shift, err) || listen_to_all(shift, err);
-        failed = gather(shift, failed, err);
+        gather(shift, failed);
         text_release(&shift->early); /* a torn line is its worker's, which is lost */
         if (shift->input >= 0)
             close(shift->input);
@@ -224,7 +217,10 @@ static int work_all(struct shift *shift, struct err *err)
     return 0;
 }
 
-int crew_run(const struct crew *crew, int64_t count, struct err *err)
+/* Do the items 0 to @count - 1.
+ * @return 0, or -1 with a message: what take says, SIGINT came (exit code 130), no process can be
+ * started (71).  Then no worker runs any more. */
+static int crew_run(const struct crew *crew, int64_t count, struct err *err)
 {
     size_t size = sizeof(struct shared) + (size_t)crew->workers * sizeof(atomic_llong);
     struct shift shift = {
@@ -254,7 +250,7 @@ enum {
     WARNING = CREW_LINE / 8, /* a character may take six in JSON */
 };
 
-const char *const finding_status_names[] = {"", "ok", "refused", "failed", NULL};
+static const char *const finding_status_names[] = {"", "ok", "refused", "failed", NULL};
 
 #define DESCRIBED struct finding
 static const struct answer_column finding_rows[] = {
@@ -278,18 +274,6 @@ static const struct answer_column whole_rows[] = {
 };
 static const struct answer_columns whole_columns = COLUMNS(NULL, whole_rows);
 #undef DESCRIBED
-
-struct json *finding_json(const struct finding *finding)
-{
-    struct json *json = json_new_object();
-    answer_put(json, &whole_columns, finding);
-    return json;
-}
-
-bool finding_read(struct finding *finding, const struct json *json)
-{
-    return answer_read(&whole_columns, json, finding) && finding->status != FINDING_NONE;
-}
 
 /* Zeroed @finding becomes one that failed; of the messages of @err the first line stays. */
 static void fail(struct finding *finding, enum backend_choice backend, struct err *err)
@@ -356,7 +340,7 @@ static void work(void *context, int64_t index, struct text *lines)
         json_put_text(json, "warning", text);
         say(lines, json);
     }
-    struct json *json = finding_json(&finding);
+    struct json *json = answer_json(&whole_columns, &finding);
     json_put_integer(json, "index", index);
     say(lines, json);
     option_list_release(&options.set);
@@ -379,9 +363,10 @@ static int take_line(struct round *round, const char *line, int64_t length, stru
         return 0;
     }
     json_as_integer(json_get(json, "index"), &index);
-    finding_read(&finding, json);
+    answer_read(&whole_columns, json, &finding);
     round->done++;
-    return what->take(what->context, index, finding, false, err);
+    what->take(what->context, index, finding);
+    return 0;
 }
 
 static int take(void *context, const char *lines, int64_t length, struct err *err)
@@ -395,14 +380,14 @@ static int take(void *context, const char *lines, int64_t length, struct err *er
     return 0;
 }
 
-static int lose(void *context, int64_t index, const char *how, struct err *err)
+static void lose(void *context, int64_t index, const char *how)
 {
     const struct findings *what = ((const struct round *)context)->what;
     AUTORELEASE(err) struct err why = {0};
     struct finding finding = {0};
     err_add_code(&why, 70, "the process that predicted it did not end well: %s", how);
     fail(&finding, what->backend, &why);
-    return what->take(what->context, index, finding, true, err);
+    what->take(what->context, index, finding);
 }
 
 static void clear_line(struct round *round)

@@ -16,9 +16,6 @@ enum finding_status {
     FINDING_FAILED,  /**< something broke */
 };
 
-/** "", "ok", "refused", "failed". */
-extern const char *const finding_status_names[];
-
 /** One point.  Start from {0}; release with finding_release(). */
 struct finding {
     enum finding_status status;
@@ -31,12 +28,6 @@ struct finding {
 
 /** Its columns: figures, ratio, back end, status and reason. */
 extern const struct answer_columns finding_columns;
-
-/** All of it. */
-struct json *finding_json(const struct finding *finding);
-
-/** Read it into zeroed @finding.  @return whether it is complete. */
-bool finding_read(struct finding *finding, const struct json *json);
 
 void finding_release(struct finding *finding);
 
@@ -55,11 +46,10 @@ struct findings {
     /** The assignments of job @index. */
     struct option_list (*set)(const void *context, int64_t index);
 
-    /** What it comes to, which this takes over; @lost: its process died, so it is FINDING_FAILED.
-     * @return 0, or -1 with a message: no more are found. */
-    int (*take)(void *context, int64_t index, struct finding finding, bool lost, struct err *err);
+    /** What it comes to, which this takes over; if its process died it is FINDING_FAILED. */
+    void (*take)(void *context, int64_t index, struct finding finding);
 };
 
 /** Find jobs 0 to @count - 1.
- * @return 0, or -1 with the message of take or of crew_run(). */
+ * @return 0, or -1 with a message: interrupted (exit code 130), no process can be started (71). */
 int findings_find(const struct findings *findings, int64_t count, struct err *err);

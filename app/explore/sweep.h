@@ -8,31 +8,13 @@
  * device-hours, their neighbours in the grid of points and a random part, and, until nothing moves,
  * the points that come onto the front because a simulated one has left it.  So each point on the
  * front is simulated, and the others say what the screening is worth.  Which points are checked
- * depends on the answers alone, not on how many workers there are or what a journal has.
+ * depends on the answers alone, not on how many workers there are.
  */
 
 #include "app/explore/axes.h"
 #include "app/explore/finding.h"
 #include "core/base/err.h"
 #include "core/base/json.h"
-
-/* The journal of a sweep: one line of JSON per finished point, so that a sweep that was killed goes
- * on instead of beginning again.
- *
- * The first line says which sweep it is.  The same line may stand again further on, so journals of
- * the shards of one sweep can be put together with cat(1).  A line without its end is one that was
- * being written, and is dropped. */
-
-/** An open journal, which no other process writes.  Start from {0}. */
-struct journal {
-    char *path;    /**< owned; NULL: there is none, and nothing is kept */
-    int fd;        /**< with a path; -1: not open */
-    double synced; /**< base_seconds(CLOCK_MONOTONIC) when it was last brought to the disk [s] */
-};
-
-/** Remove it, which nobody needs any more, and release.
- * @return 0, or -1 (exit code 74) with the system's reason. */
-int journal_remove(struct journal *journal, struct err *err);
 
 enum {
     SWEEP_DRAWS = 100, /**< behind an interval; `predict` has 400, at four times the cost */
@@ -47,20 +29,12 @@ enum sweep_check { CHECK_NONE, CHECK_FRONT, CHECK_NEIGHBOUR, CHECK_RANDOM, CHECK
 /** "", "front", "neighbour", "random". */
 extern const char *const sweep_check_names[];
 
-/** Which points a process has: those whose number is @index modulo @count. */
-struct shard {
-    int32_t index; /**< from 0 */
-    int32_t count; /**< 0: it has all */
-};
-
 /** What to do. */
 struct sweep_plan {
     const char *job;                       /**< borrowed */
     const struct predict_options *predict; /**< whose backend is -1: closed form, then checks;
                                                 borrowed */
     const struct price_file *prices;       /**< or NULL; borrowed */
-    const char *journal;                   /**< or NULL; borrowed */
-    struct shard shard;                    /**< a shard has no checks: no process knows the front */
     int32_t workers;                       /**< at least 1 */
 };
 
@@ -68,7 +42,6 @@ struct sweep_plan {
 struct sweep {
     struct sweep_plan plan;
     struct axes axes;
-    struct journal journal;  /**< open and locked */
     struct finding *found;   /**< (axes.points) by the screening back end; owned */
     struct finding *checked; /**< (axes.points) by the simulator; owned */
     enum sweep_check *check; /**< (axes.points) owned */
@@ -76,14 +49,11 @@ struct sweep {
 };
 
 /** Do all points of @plan with the @given axes.
- * @return 0, or -1 with a message: as axes_read(), journal_open(), crew_run(); a key that --set
+ * @return 0, or -1 with a message: as axes_read(), findings_find(); a key that --set
  * gives, too, what axes_check() refuses (exit code 64).  Points that make no job are
  * no failure. */
 int sweep_run(struct sweep *sweep, const struct sweep_plan *plan, const struct option_list *given,
               struct err *err);
-
-/** Whether @point belongs to this process. */
-bool sweep_has(const struct sweep *sweep, int64_t point);
 
 /** What stands in the row of @point: the simulator's finding where there is one, with the ratio of
  * both; a point whose check failed has the reason of that.  Borrows from @sweep. */

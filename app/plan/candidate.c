@@ -127,7 +127,7 @@ static struct option_list set_of(const void *context, int64_t index)
 }
 
 /* One that fails keeps the numbers that it had, if it had some. */
-static int take(void *context, int64_t index, struct finding found, bool lost, struct err *err)
+static void take(void *context, int64_t index, struct finding found)
 {
     const struct round *round = context;
     struct candidate *c = &round->list[round->at[index]];
@@ -142,14 +142,13 @@ static int take(void *context, int64_t index, struct finding found, bool lost, s
     c->reason = found.reason;
     c->final = round->depth == DEPTH_FINAL && (good || known);
     if (!good && known)
-        return 0;
+        return;
     c->status = found.status;
     c->code = found.code;
     c->backend = found.backend;
     c->figures = found.figures;
     if (round->depth != DEPTH_FINAL)
         c->closed = c->figures.usage.seconds.value;
-    return 0;
 }
 
 int candidates_predict(const struct question *question, struct candidate *list, const int64_t *at,

@@ -1,18 +1,13 @@
 #!/usr/bin/python3
-"""`sweep`: every point as `predict` has it, journals, shards, what cannot be."""
+"""`sweep`: every point as `predict` has it, what cannot be."""
 import csv
 import io
 import itertools
-import json
-import os
 import random
-import signal
-import subprocess
-import time
 import unittest
 
 import support
-from support import PROGRAM, answer, good, has_simulator, run
+from support import answer, good, has_simulator, run
 
 NODES = ("--scan", "cluster.nodes=2..8:x2")
 NUMBERS = {"step_s": ("step_s",), "images_per_s": ("images_per_s",),
@@ -147,8 +142,6 @@ class Sweep(support.Case):
             64, "sweep", self.job, "--scan", "a=1..1001", "--scan", "b=1..1000"))
         self.assertIn("has no effect", self.refused(64, "sweep", self.job, *NODES, "--nodes", "4"))
         self.assertIn("needs an axis", self.refused(64, "sweep", self.job))
-        for shard in ("3/2", f"{2**32 + 1}/2"):
-            self.assertIn("--shard", self.refused(64, "sweep", self.job, *NODES, "--shard", shard))
 
     def test_a_target_has_its_shortest_time_at_a_finite_batch(self):
         """More images at once need more epochs: beyond some batch the whole run is longer."""
@@ -211,10 +204,6 @@ class Sweep(support.Case):
         self.assertEqual(float(rows[2]["cost"]), bill["cost"])
         self.assertEqual(float(rows[2]["energy_kwh"]), bill["energy_kwh"])
         self.assertEqual(self.sweep(*NODES)[2]["cost"], "")
-        journal = self.directory / "journal"
-        words = ("sweep", self.job, "--backend", "analytic", "--journal", journal, *NODES)
-        self.assertEqual(run(*words, "--prices", "example-h100").returncode, 0)
-        self.assertIn("other prices", self.refused(65, *words))
 
     def test_workers_do_not_matter(self):
         words = (*NODES, "--list", "allreduce.algorithm=nccl,torus2d,ring")
@@ -238,159 +227,6 @@ class Sweep(support.Case):
         one = points[result["front"][0]]
         self.expect_prediction(one, "sim", *itertools.chain(
             *(("--set", f"{key}={value}") for key, value in one["set"].items())))
-
-    def test_shards_put_together_need_only_the_checks(self):
-        whole = self.directory / "whole.csv"
-        together = self.directory / "together.csv"
-        self.assertEqual(run("sweep", self.job, *NODES, "--csv", whole).returncode, 0)
-        lines = []
-        for shard in (1, 2):
-            path = self.directory / f"{shard}.csv"
-            self.assertEqual(run("sweep", self.job, *NODES, "--shard", f"{shard}/2", "--csv",
-                                 path).returncode, 0)
-            lines += (self.directory / f"{shard}.csv.journal").read_text().splitlines(True)
-        journal = self.write("together.csv.journal", "".join(lines))
-        self.assertEqual(run("sweep", self.job, *NODES, "--csv", together).returncode, 0)
-        self.assertEqual(together.read_bytes(), whole.read_bytes())
-        self.assertFalse(journal.exists())
-
-    # ---- shards ----
-
-    def test_merged_shards_are_one_run(self):
-        words = ("--scan", "cluster.nodes=1..7", "--list", "allreduce.algorithm=nccl,ring")
-        whole = self.directory / "whole.csv"
-        self.assertEqual(run("sweep", self.job, "--backend", "analytic", *words, "--csv",
-                             whole).returncode, 0)
-        merged, journal = self.directory / "merged.csv", self.directory / "journal"
-        for shard in (3, 1, 2):
-            table = self.directory / f"{shard}.csv"
-            self.assertEqual(run("sweep", self.job, *words, "--shard", f"{shard}/3", "--csv", table).returncode, 0)
-            with journal.open("ab") as file:
-                file.write((self.directory / f"{table}.journal").read_bytes())
-        before = journal.read_bytes()
-        self.assertEqual(run("sweep", self.job, "--backend", "analytic", *words, "--journal", journal, "--csv",
-                             merged).returncode, 0)
-        self.assertEqual((merged.read_bytes(), journal.read_bytes()), (whole.read_bytes(), before))
-
-    # ---- the journal ----
-
-    def test_a_killed_sweep_goes_on_and_does_nothing_twice(self):
-        words = ["sweep", self.job, "--backend", "analytic", "--jobs", "2", "--scan",
-                 "cluster.nodes=1..60", "--list", "allreduce.algorithm=nccl,ring"]
-        journal = self.directory / "journal"
-        chance = random.Random(7)
-        begin = time.monotonic()
-        expected = run(*words, "--csv", "-").stdout
-        whole_time = time.monotonic() - begin
-        kills = 0
-        for _ in range(8):
-            with subprocess.Popen([PROGRAM, *map(str, words), "--journal", str(journal)],
-                                  stdout=subprocess.DEVNULL) as process:
-                limit = time.monotonic() + chance.uniform(0.1, 0.9) * whole_time
-                while process.poll() is None and time.monotonic() < limit:
-                    time.sleep(0.005)
-                kills += process.poll() is None
-                process.send_signal(signal.SIGKILL)
-            if journal.exists() and chance.random() < 0.5:  # as if the disk had lost the end
-                os.truncate(journal, max(0, journal.stat().st_size - chance.randrange(40)))
-        self.assertGreater(kills, 0)
-        before = journal.read_text() if journal.exists() else ""
-        whole = before[:before.rfind("\n") + 1]
-        done = good(*words, "--journal", journal, "--csv", "-")
-        self.assertEqual(done.stdout, expected)
-        after = journal.read_text()
-        self.assertTrue(after.startswith(whole))
-        points = [json.loads(line)["point"] for line in after.splitlines()[1:]]
-        self.assertEqual(sorted(points), list(range(120)))
-
-    def test_a_journal_that_is_being_written_is_left_alone(self):
-        table, journal = self.directory / "all.csv", self.directory / "all.csv.journal"
-        words = ["sweep", self.job, "--backend", "analytic", "--jobs", "1", "--scan",
-                 "cluster.nodes=1..200", "--csv", table]
-        with subprocess.Popen([PROGRAM, *map(str, words)], stdout=subprocess.DEVNULL) as first:
-            while not journal.exists() or journal.read_text().count("\n") < 3:
-                self.assertIsNone(first.poll())
-                time.sleep(0.01)
-            first.send_signal(signal.SIGSTOP)
-            with open(journal, "a", encoding="utf-8") as file:
-                file.write("{")  # as if it was in the middle of a line
-            before = journal.read_bytes()
-            second, after = run(*words), journal.read_bytes()
-            os.truncate(journal, len(before) - 1)
-            first.send_signal(signal.SIGCONT)
-            self.assertEqual(first.wait(timeout=1000), 0)
-        self.assertEqual((second.returncode, second.stdout, after), (75, "", before))
-        self.assertIn(f"another sweep is writing {journal}", second.stderr)
-        self.assertEqual(len(table.read_text().splitlines()), 201)
-        self.assertFalse(journal.exists())
-
-    def test_what_is_no_file_has_no_journal_beside_it(self):
-        full = self.directory / "full"
-        full.symlink_to("/dev/full")
-        done = run("sweep", self.job, "--backend", "analytic", *NODES, "--csv", full)
-        self.assertEqual(done.returncode, 74, done.stderr)
-        self.assertFalse((self.directory / "full.journal").exists())
-
-    def test_a_journal_belongs_to_one_sweep(self):
-        journal = self.directory / "journal"
-        words = ("sweep", self.job, "--backend", "analytic", "--journal", journal)
-        self.assertEqual(run(*words, *NODES).returncode, 0)
-        first = journal.read_bytes()
-        self.assertEqual(run(*words, *NODES).returncode, 0)
-        self.assertEqual(journal.read_bytes(), first)
-        self.assertIn("other axes", self.refused(65, *words, "--scan", "cluster.nodes=2..4"))
-        self.assertIn("other options", self.refused(65, *words, *NODES, "--ignore-memory"))
-        platform = self.write("own.yaml", "extends: abci\n")
-        self.job = self.write("job.yaml", self.job.read_text() + "# changed\n")
-        self.assertIn("another job", self.refused(65, *words, *NODES))
-        self.assertEqual(journal.read_bytes(), first)
-        journal.write_bytes(first.replace(b"sweep-journal/3", b"sweep-journal/9"))
-        self.assertIn("another version", self.refused(65, *words, *NODES))
-        journal.write_text("nothing\n", encoding="utf-8")
-        self.assertIn("no journal of a sweep", self.refused(65, *words, *NODES))
-        journal.unlink()
-        own = ("--platform", platform)
-        self.assertEqual(run(*words, *NODES, *own).returncode, 0)
-        platform.write_text("extends: abci\nnetwork: {nic: {bandwidth: 1 GB/s}}\n",
-                            encoding="utf-8")
-        self.assertIn("other numbers in a platform", self.refused(65, *words, *NODES, *own))
-
-    def test_the_journal_beside_the_table_goes_when_the_table_is_whole(self):
-        table = self.directory / "all.csv"
-        words = ("sweep", self.job, "--backend", "analytic", "--csv", table)
-        self.assertEqual(run(*words, *NODES, "--shard", "1/1").returncode, 0)
-        beside = self.directory / "all.csv.journal"
-        kept = beside.read_bytes()
-        self.assertIn("remove this one", self.refused(65, *words, "--scan", "cluster.nodes=2..4"))
-        beside.write_bytes(kept[:-40])  # killed in the last point
-        self.assertEqual(run(*words, *NODES).returncode, 0)
-        self.assertFalse(beside.exists())
-        self.assertEqual(run(*words, "--scan", "cluster.nodes=2..4").returncode, 0)
-        self.assertEqual(len(table.read_text().splitlines()), 4)
-        self.assertFalse(beside.exists())
-
-    def test_a_damaged_line_is_named(self):
-        journal = self.directory / "journal"
-        words = ("sweep", self.job, "--backend", "analytic", "--journal", journal, *NODES)
-        self.assertEqual(run(*words).returncode, 0)
-        lines = journal.read_text().splitlines(True)
-        journal.write_text("".join([lines[0], lines[1][:30] + "\n", *lines[2:]]), encoding="utf-8")
-        self.assertIn(f"{journal}:2:1: error", self.refused(65, *words))
-
-    def test_ctrl_c_keeps_the_journal_and_says_so(self):
-        journal = self.directory / "journal"
-        words = [PROGRAM, "sweep", str(self.job), "--backend", "analytic", "--jobs", "1", "--journal",
-                 str(journal), "--scan", "cluster.nodes=1..1000"]
-        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True) as process:
-            while not journal.exists() or journal.read_text().count("\n") < 3:
-                self.assertIsNone(process.poll())
-                time.sleep(0.01)
-            process.send_signal(signal.SIGINT)
-            out, said = process.communicate(timeout=1000)
-        self.assertEqual((process.returncode, out), (130, ""))
-        self.assertIn("interrupted", said)
-        self.assertIn(f"{journal} keeps what is done", said)
 
 
 if __name__ == "__main__":

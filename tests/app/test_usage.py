@@ -135,8 +135,6 @@ class Usage(support.Case):
                 (("predict", job, "--csv", out, "--report", out), "report", "--csv"),
                 (("predict", job, f"--trace={self.directory}/", "--csv", self.directory / "rank-0.json"), "trace", "--csv"),
                 (("sweep", job, "--scan=cluster.nodes=1..2", "--csv", job), "csv", job),
-                (("sweep", job, "--scan=cluster.nodes=1..2", "--csv", out, "--journal", out), "journal", "--csv"),
-                (("sweep", job, "--scan=cluster.nodes=1..2", "--csv", out, f"--report={out}.journal"), "report", "--journal"),
                 (("plan", job, "--report", job), "report", job),
                 (("validate", job, "--measured", spans, "--report", spans), "report", spans),
                 (("import", "onnx", table, "--to", table, "--overwrite"), "to", table),

@@ -31,16 +31,6 @@ def name_of(pid):
         return None
 
 
-def normal(files):
-    """Files without what may differ: two workers write a journal in any order, and a sweep that goes on
-    says again which it is."""
-    found = dict(files)
-    for name in [name for name in files if name.endswith(".journal")]:
-        head, *lines = found[name].decode().splitlines()
-        found[name] = [head] + sorted(line for line in lines if line != head)
-    return found
-
-
 class Kills(faults.Case):
     """In each round one process dies."""
 
@@ -96,11 +86,10 @@ class Kills(faults.Case):
                 what = self.kill_at_a_time(words, seconds, names)
             self.nobody_is_left(what)
             for name, content in faults.files_below(self.place.out).items():
-                whole = name.endswith(".journal") or content == files[name]
-                self.expect(whole, what, name, "is not whole")
+                self.expect(content == files[name], what, name, "is not whole")
             self.expect(self.place.run(words)[:2] == (0, answer), what, "another answer")
             found = faults.files_below(self.place.out)
-            self.expect(normal(found) == normal(files), what, "other files", sorted(found))
+            self.expect(found == files, what, "other files", sorted(found))
             left = self.place.leftovers()
             self.expect(not left, what, "leaves", left)
         self.finish(self.title(words), ROUNDS, faults.SEED)
