@@ -180,8 +180,8 @@ int job_read(struct job *job, const struct files *files, const char *path, const
     err_warn_all(err, &found);
     if (!job->platform)
         scenario_blame(s, "cluster.platform", &found, err);
-    else if (scenario_is_assigned(s, "cluster.nodes") && strpbrk(s->cluster.platform, "/."))
-        platform_continue(job->platform, s->cluster.nodes); /* one's own, not a cluster that is */
+    else if (strpbrk(s->cluster.platform, "/.")) /* one's own, not a cluster that is */
+        platform_continue(job->platform, s->cluster.nodes);
     int failed = read_network(job, err);
     if (!failed && !check_overruled(s, set, set_count, err) && !apply_software(job, err) &&
         job->platform && job->model && !place(job, err))

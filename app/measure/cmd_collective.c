@@ -103,7 +103,7 @@ static int read_platform(struct order *order, struct err *err)
         return err_add_code(err, 64, "--platform is needed; 'foretrain env' says where they are");
     if (!order->request->platform)
         return 0;
-    order->platform = platform_read(order->request->platform, err);
+    order->platform = platform_read_for(order->request->platform, order->request->nodes, err);
     return order->platform ? 0 : -1;
 }
 

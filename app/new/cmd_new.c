@@ -549,7 +549,7 @@ static int new_job(const struct new_request *request, struct text *out, struct e
     AUTORELEASE(platform) struct platform *platform = NULL;
     int failed = measure_list_read(&list, request->network, NULL, err);
     if (!failed)
-        platform = platform_read(request->platform, err);
+        platform = platform_read_for(request->platform, request->nodes, err);
     struct software *software = NULL;
     failed = failed || !platform || find_software(request, platform, &software, err) ||
              add_any(request, platform, &list.network[0], software, out, err);

@@ -85,6 +85,18 @@ char *platform_continued(const struct platform *platform)
                        platform->described_nodes && platform->tiers.count ? " of groups" : "");
 }
 
+struct platform *platform_read_for(const char *name, int64_t nodes, struct err *err)
+{
+    struct platform *platform = platform_read(name, err);
+    if (!platform || !strpbrk(name, "/."))
+        return platform;
+    platform_continue(platform, nodes);
+    AUTOFREE char *continued = platform_continued(platform);
+    if (continued)
+        err_warn(err, "warning: %s", continued);
+    return platform;
+}
+
 int64_t platform_uplinks(const struct platform *platform, int32_t tier)
 {
     const struct tier_record *record = platform->tiers.item;

@@ -190,6 +190,10 @@ void platform_continue(struct platform *platform, int64_t nodes);
  * NULL: none. */
 char *platform_continued(const struct platform *platform);
 
+/** platform_read() for @nodes nodes: those of a file continue its pattern, with a warning, those of
+ * the library are what was built. */
+struct platform *platform_read_for(const char *name, int64_t nodes, struct err *err);
+
 /** How many uplinks a group of network.tiers[@tier] has; 0: there is no such tier. */
 int64_t platform_uplinks(const struct platform *platform, int32_t tier);
 

@@ -71,7 +71,7 @@ def leave_out(device, jobs, folder):
 
 def predict(job, data):
     """The step, the ends of its interval, and the measured step [s]."""
-    answer = json.loads(foretrain("predict", job, "--json", "-banalytic", data=data))
+    answer = json.loads(foretrain("predict", job, "--json", "-banalytic", "--ignore-memory", data=data))
     measured = float(re.search(r"^measured: {step: ([\d.]+) ms", job.read_text(encoding="utf-8"), re.M)[1])
     return answer["step_s"], answer["step_s_low"], answer["step_s_high"], measured / 1e3
 
