@@ -95,17 +95,21 @@ static int adopt_tokens(struct job *job, struct err *err)
     struct scenario *s = &job->scenario;
     struct err found = {0};
     if (model_reads_pictures(job->model)) {
-        if (!s->model.tokens)
+        const char *key = s->model.tokens ? "model.tokens" : NULL;
+        for (int32_t i = 0; i < s->training.phase.count; i++)
+            if (((struct scenario_phase *)s->training.phase.item)[i].tokens > 0)
+                key = "training.phases";
+        if (!key)
             return 0;
         err_add(&found, "%s reads pictures, which have no tokens", s->model.network);
-        return scenario_blame(s, "model.tokens", &found, err);
+        return scenario_blame(s, key, &found, err);
     }
     int64_t positions = shape_elements(job->model->input);
     if (s->model.tokens > positions) {
         err_add(&found, "a sample has %lld positions", (long long)positions);
         return scenario_blame(s, "model.tokens", &found, err);
     }
-    s->model.tokens = s->model.tokens ? s->model.tokens : positions;
+    scenario_set_tokens(s, s->model.tokens ? s->model.tokens : positions);
     return 0;
 }
 

@@ -19,11 +19,12 @@ static void resolve_dataset(struct scenario *scenario)
     scenario->training.validation_images = 50000;
 }
 
-/* The length of @phase if it is given in samples or tokens, else 0. */
+/* The length of @phase if it is given in samples or tokens, else 0; one token a sample as long as
+ * nobody says how many. */
 static double phase_samples(const struct scenario *scenario, const struct scenario_phase *phase)
 {
-    double tokens = (double)scenario_tokens(scenario);
-    return phase->tokens > 0 && tokens > 0 ? phase->tokens / tokens : phase->samples;
+    double tokens = fmax(1, (double)scenario_tokens(scenario));
+    return phase->tokens > 0 ? phase->tokens / tokens : phase->samples;
 }
 
 /* Epochs of phases whose length is given in samples or tokens.  Where all are and no data set is
@@ -45,6 +46,14 @@ static void resolve_phases(struct scenario *scenario)
     for (int32_t i = 0; i < scenario->training.phase.count && images > 0; i++)
         if (phase_samples(scenario, &phase[i]) > 0)
             phase[i].epochs = phase_samples(scenario, &phase[i]) / images;
+}
+
+void scenario_set_tokens(struct scenario *scenario, int64_t tokens)
+{
+    scenario->model.tokens = tokens;
+    if (!scenario_is_given(scenario, "training.dataset"))
+        scenario->training.train_images = 0;
+    resolve_phases(scenario);
 }
 
 int32_t scenario_sharding(const struct scenario *scenario)

@@ -329,6 +329,10 @@ int64_t scenario_parts(const struct scenario *scenario);
 /** Tokens of a sample without padding, as far as the job says them; 0: it does not. */
 int64_t scenario_tokens(const struct scenario *scenario);
 
+/** Let a sample have @tokens tokens, as its network says: phases given in tokens have so many
+ * samples. */
+void scenario_set_tokens(struct scenario *scenario, int64_t tokens);
+
 /** What messages call the file: @scenario->path, or "stdin". */
 const char *scenario_name(const struct scenario *scenario);
 

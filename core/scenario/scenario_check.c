@@ -25,10 +25,6 @@ static int check_epochs(const struct scenario *scenario, int32_t index, const st
         if (origin && other)
             return origin_error(other, err, "give a phase's epochs, samples or tokens, not two");
         origin = other ? other : origin;
-        if (other && i == 2 && !scenario_tokens(scenario))
-            return origin_error(other, err,
-                                "tokens need those of a sample: model.sequence or "
-                                "model.tokens");
     }
     if (open && origin)
         return origin_error(origin, err,

@@ -179,7 +179,7 @@ class Networks(support.Case):
         for words, message in ((("training.phases.0.samples=5",), "epochs, samples or tokens, not two"),
                                (("model.tokens=129",), "128 positions"),
                                (("model.padded=false",), "no effect without model.tokens"),
-                               (("model.sequence=null",), "tokens need those of a sample")):
+                               (("model.network=resnet50", "model.sequence=null"), "pictures, which have no tokens")):
             self.assertIn(message, self.refused(65, "predict", job, *("--set=" + word for word in words)))
 
     def test_a_length_in_tokens_needs_no_data_set(self):
