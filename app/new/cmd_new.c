@@ -187,38 +187,33 @@ static int new_device(const struct new_request *request, struct text *out, struc
     return 0;
 }
 
-/* That of mixed precision; of bf16 alone, where units for matrices make it worth while. */
-static enum dtype type_for(const struct device *device)
+/* That of mixed precision; bf16 of text, and where units for matrices make it worth while. */
+static enum dtype type_for(const struct device *device, bool text)
 {
     const struct quantity *peak = device->peak;
-    return peak[DTYPE_FP16].value > 0                            ? DTYPE_FP16
-           : peak[DTYPE_BF16].value > 4 * peak[DTYPE_FP32].value ? DTYPE_BF16
-                                                                 : DTYPE_FP32;
+    bool half = peak[DTYPE_FP16].value > 0;
+    bool brain = peak[DTYPE_BF16].value > 4 * peak[DTYPE_FP32].value;
+    return brain && (text || !half) ? DTYPE_BF16 : half ? DTYPE_FP16 : DTYPE_FP32;
 }
 
-/* That in which the software's gradients travel, where the device has such a type. */
-static enum dtype gradients_for(const struct device *device, const struct software *software)
+/* That in which the software's gradients travel, where it computes in 16 bits. */
+static enum dtype gradients_for(enum dtype compute, const struct software *software)
 {
-    return software && type_for(device) == DTYPE_FP16 ? (enum dtype)software->gradients
-                                                      : type_for(device);
+    return software && compute != DTYPE_FP32 ? (enum dtype)software->gradients : compute;
 }
 
 /* How devices share a language model that does not fit one of them. */
 struct share {
     int32_t tensor, pipeline;
     enum recompute recompute;
-    int64_t sequence; /* positions of a sample */
-    double tokens;    /* that it is trained on */
 };
 
-/* The model and the mesh of such a job. */
-static void add_share(struct text *out, const char *network, const struct share *share)
+static void add_share(struct text *out, const struct share *share)
 {
     text_add(out,
-             "model: {network: %s, sequence: %lld, precision: {compute: bf16}}\n"
              "# The first mesh that fits; foretrain plan searches all.\n"
              "parallel: {sharding: 1, recompute: %s",
-             network, (long long)share->sequence, recompute_names[share->recompute]);
+             recompute_names[share->recompute]);
     if (share->tensor > 1)
         text_add(out, ", tensor: %d, sequence: true", share->tensor);
     if (share->pipeline > 1)
@@ -227,21 +222,22 @@ static void add_share(struct text *out, const char *network, const struct share 
 }
 
 static void add_model(struct text *out, const struct new_request *request,
-                      const struct measure_network *network, const struct device *device,
-                      const struct software *software)
+                      const struct measure_network *network, const struct model *model,
+                      enum dtype compute, enum dtype gradients)
 {
-    bool imagenet = network->image > 32, file = network_is_file(network->name);
-    bool own = file || !network->image; /* its own size */
+    bool file = network_is_file(network->name); /* says its own size */
     AUTOFREE char *name = file ? new_reference(request, network->name) : base_copy(network->name);
     text_add(out, "model:\n  network: ");
     field_write_text(out, name);
     text_add(out, "    # foretrain list networks\n");
-    if (imagenet && !own)
+    if (!model_reads_pictures(model) && !file)
+        text_add(out, "  sequence: %lld\n", (long long)shape_elements(model->input));
+    else if (network->image && !file)
         text_add(out, "  image: %d\n", network->image);
-    else if (!own)
-        text_add(out, "  image: %d\n  classes: %d\n", network->image, network->classes);
-    text_add(out, "  precision: {compute: %s, gradients: %s}\n", dtype_names[type_for(device)],
-             dtype_names[gradients_for(device, software)]);
+    if (network->image && network->image <= 32 && !file)
+        text_add(out, "  classes: %d\n", network->classes);
+    text_add(out, "  precision: {compute: %s, gradients: %s}\n", dtype_names[compute],
+             dtype_names[gradients]);
 }
 
 /* Whether @recipe is that of a round whose @software the user names. */
@@ -289,8 +285,9 @@ static const char *find_recipe(const char *text, const char *network, const char
     return NULL;
 }
 
-/* What a GPU may run that is not tuned as MLPerf's submissions are. */
-static const char any_software[] = "pytorch";
+/* What a GPU may run that is not tuned as MLPerf's submissions are; and language models, where
+ * their attention is in one kernel, from A100 on. */
+static const char any_software[] = "pytorch", text_software[] = "pytorch-flash";
 
 /* Goyal et al., arXiv 1706.02677: 90 epochs of SGD with warm-up reached 76.3 % with 8192 images a
  * step, and (recalled) as much with 256. */
@@ -300,43 +297,49 @@ static const struct {
     int epochs;
 } sgd = {0.763, 256, 8192, 90};
 
-/* Whether the epochs are those of SGD: what the user names is no round of MLPerf, whose recipes are
- * of LARS. */
-static bool takes_sgd(const struct new_request *request)
+/* Whether the epochs are those of SGD: no software of MLPerf, whose runs had LARS, may be there,
+ * and SGD reached the target with such a batch. */
+static bool takes_sgd(const struct new_request *request, const struct software *software,
+                      int64_t global_batch)
 {
     AUTORELEASE(err) struct err ignored = {0};
     double target = 1;
-    return request->software && !strncmp(request->software, any_software, strlen(any_software)) &&
-           !unit_parse(UNIT_FRACTION, request->target, &target, &ignored) && target <= sgd.accuracy;
+    return (!software || strncmp(software->name, "mlperf-", 7)) &&
+           !unit_parse(UNIT_FRACTION, request->target, &target, &ignored) &&
+           target <= sgd.accuracy && global_batch <= sgd.most;
 }
 
-static void add_recipe(struct text *out, const struct new_request *request, const char *recipe,
-                       int64_t global_batch)
+static void add_recipe(struct text *out, const struct new_request *request,
+                       const struct software *software, const char *recipe, int64_t global_batch)
 {
     text_add(out, "  target: ");
     field_write_text(out, request->target);
-    if (takes_sgd(request)) {
-        text_add(out,
-                 "\n  # SGD as in arXiv 1706.02677, which ended at 76.3 %%; runs with LARS took "
-                 "fewer: recipe: %s\n  recipe: {points: [{batch: %lld, epochs: %d}, {batch: %lld, "
-                 "epochs: %d}]}\n",
-                 recipe, (long long)sgd.least, sgd.epochs, (long long)sgd.most, sgd.epochs);
-        if (global_batch < sgd.least || global_batch > sgd.most)
-            text_add(out, "  extrapolate: true    # no run of it had %lld images a step\n",
-                     (long long)global_batch);
-        return;
-    }
-    text_add(out, "\n  recipe: %s    # epochs of its runs, with LARS; foretrain show convergence\n",
-             recipe);
     struct convergence curve = convergence_of(recipe);
-    if (convergence_is_outside(&curve, global_batch))
+    bool outside = convergence_is_outside(&curve, global_batch);
+    if (takes_sgd(request, software, global_batch)) {
+        text_add(out,
+                 "\n  # SGD as in arXiv 1706.02677, which ended at 76.3 %%; fewer with LARS:\n"
+                 "  # {recipe: %s, optimizer: {name: lars}}\n"
+                 "  recipe: {points: [{batch: %lld, epochs: %d}, {batch: %lld, epochs: %d}]}\n",
+                 recipe, (long long)sgd.least, sgd.epochs, (long long)sgd.most, sgd.epochs);
+        outside = global_batch < sgd.least;
+    } else
+        text_add(out, "\n  recipe: %s    # epochs of its runs; foretrain show convergence\n%s",
+                 recipe,
+                 convergence_is_lars(recipe)
+                     ? "  optimizer: {name: lars}    # as in those runs; SGD took 90 epochs\n"
+                     : "");
+    if (outside)
         text_add(out, "  extrapolate: true    # no run of the recipe had %lld images a step\n",
                  (long long)global_batch);
 }
 
-/* Transformers of text and what they are trained with; pictures learn with SGD, which needs no
- * word.
- */
+static bool is_text(const struct measure_network *network)
+{
+    return network_is_transformer(network->name) && !network->image;
+}
+
+/* What text is trained with; pictures learn with SGD, which needs no word. */
 static void add_optimizer(struct text *out, const char *network)
 {
     bool bert = !strncmp(network, "bert-", 5) && !strstr(network, "squad");
@@ -345,37 +348,36 @@ static void add_optimizer(struct text *out, const char *network)
              bert ? ": arXiv 1904.00962; with small batches adamw" : "; lamb, adafactor, ...");
 }
 
-static void add_training(struct text *out, const struct new_request *request,
-                         const struct measure_network *network, const char *recipe,
-                         int64_t global_batch, const struct share *share)
+/* How long a text model is trained. */
+static void add_tokens(struct text *out, const struct new_request *request,
+                       const struct measure_network *network, const struct model *model, bool parts)
 {
-    text_add(out, "training:\n");
-    if (share) {
-        text_add(out,
-                 "  phases:    # 20 tokens a parameter: yours to decide\n"
-                 "    - {tokens: %.4g, batch_per_device: %d, micro_batch: 1}\n",
-                 share->tokens, request->batch);
-        add_optimizer(out, network->name);
-        return;
-    }
-    if (network->image > 32)
-        text_add(out, "  dataset: imagenet\n");
-    else if (!network->image)
-        text_add(out, "  dataset: {train_images: 1000000}    # samples: an example\n");
-    else
-        text_add(out, "  dataset: {train_images: 50000, validation_images: 10000}    # CIFAR-10\n");
+    text_add(out,
+             "training:\n  phases:    # 20 tokens a parameter: yours to decide\n"
+             "    - {tokens: %.4g, batch_per_device: %d%s}\n",
+             20 * (double)model_parameters(model), request->batch, parts ? ", micro_batch: 1" : "");
+    add_optimizer(out, network->name);
+}
+
+static void add_training(struct text *out, const struct new_request *request,
+                         const struct measure_network *network, const struct software *software,
+                         const char *recipe, int64_t global_batch)
+{
+    text_add(out, network->image > 32 ? "training:\n  dataset: imagenet\n"
+                  : network->image    ? "training:\n  dataset: {train_images: 50000, "
+                                        "validation_images: 10000}    # CIFAR-10\n"
+                                      : "training:\n  dataset: {train_images: 1000000}    # an "
+                                        "example\n");
     if (recipe)
-        add_recipe(out, request, recipe, global_batch);
+        add_recipe(out, request, software, recipe, global_batch);
     text_add(out, network->image ? "  evaluate_every: 4 epochs\n  phases:" : "  phases:");
     if (recipe)
         text_add(out, "\n    - {batch_per_device: %d}\n", request->batch);
     else
         text_add(out,
                  "    # epochs are yours to decide: a larger global batch needs more of them\n"
-                 "    - {epochs: %d, batch_per_device: %d}\n",
-                 network->image ? 90 : 1, request->batch);
-    if (!network->image && !network_is_file(network->name))
-        add_optimizer(out, network->name);
+                 "    - {epochs: 90, batch_per_device: %d}\n",
+                 request->batch);
 }
 
 static void add_cluster(struct text *out, const struct new_request *request,
@@ -393,13 +395,14 @@ static void add_cluster(struct text *out, const struct new_request *request,
     if (request->software) {
         AUTOFREE char *name = new_reference(request, request->software);
         field_write_text(out, name);
-    } else if (strcmp(software->name, any_software))
+    } else if (strcmp(software->name, any_software) && strcmp(software->name, text_software))
         text_add(out, "{one_of: [%s, %s]}", software->name, any_software);
     else
-        text_add(out, "%s", any_software);
+        text_add(out, "%s", software->name);
     text_add(out, "    # how fast kernels are; foretrain list software\n");
 }
 
+/* @bytes 0: parts of them. */
 static void add_exchange(struct text *out, const char *algorithm, const struct software *software,
                          int64_t bytes)
 {
@@ -408,7 +411,7 @@ static void add_exchange(struct text *out, const char *algorithm, const struct s
         text_add(out, "  bucket: 16 MiB\n  overlap: backward\n");
         return;
     }
-    if (software->groups > 1)
+    if (software->groups > 1 && bytes)
         text_add(out, "  bucket: %lld B\n", (long long)(bytes / software->groups + 1));
     text_add(out, "  overlap: %s    # under %s, which makes %lld all-reduce%s a step\n",
              software->overlap == OVERLAP_NONE ? "none" : "backward", software->name,
@@ -417,7 +420,7 @@ static void add_exchange(struct text *out, const char *algorithm, const struct s
 
 static int add_job(const struct new_request *request, const struct platform *platform,
                    const struct measure_network *network, const struct software *software,
-                   struct share *share, struct text *out, struct err *err)
+                   const struct share *share, struct text *out, struct err *err)
 {
     int32_t devices = platform_devices_per_node(platform);
     struct grid grid = grid_nearest_square(request->nodes * devices);
@@ -434,49 +437,54 @@ static int add_job(const struct new_request *request, const struct platform *pla
         network_open(NULL, network->name, network->image, network->classes, NULL, err);
     if (!model)
         return -1;
-    const struct device *device = platform_device(platform);
-    int64_t bytes = model_parameters(model) * dtype_size(gradients_for(device, software));
-    if (share) {
-        share->sequence = shape_elements(model->input);
-        share->tokens = 20 * (double)model_parameters(model);
-    }
-    model_free(model);
+    bool text = is_text(network);
+    enum dtype compute = type_for(platform_device(platform), text);
+    enum dtype gradients = gradients_for(compute, software);
     AUTORELEASE(err) struct err lacking = {0};
     bool nccl = !platform_check_nccl(platform, &lacking);
     const char *algorithm = nccl ? "nccl" : platform_nodes(platform) ? "ring" : "torus2d";
     text_add(out,
              "# A training job, written by foretrain new job; man 5 foretrain-scenario has all "
              "keys.\nversion: 1\n");
+    add_model(out, request, network, model, compute, gradients);
     if (share)
-        add_share(out, network->name, share);
-    else
-        add_model(out, request, network, device, software);
+        add_share(out, share);
     add_cluster(out, request, software);
-    add_training(out, request, network, recipe, (int64_t)request->batch * request->nodes * devices,
-                 share);
+    if (text)
+        add_tokens(out, request, network, model, share);
+    else
+        add_training(out, request, network, software, recipe,
+                     (int64_t)request->batch * request->nodes * devices);
     if (software && network->image > 32 && software_startup(software, request->nodes) > 0)
         text_add(out,
                  "  startup: %.3g s    # beyond steps and evaluations; assumed as on one node, the "
                  "first reading of the images shared by the nodes\n",
                  software_startup(software, request->nodes));
-    add_exchange(out, algorithm, software, bytes);
+    add_exchange(out, algorithm, software,
+                 share ? 0 : model_parameters(model) * dtype_size(gradients));
     if (network->image > 32)
         text_add(out,
                  "# input: {workers: 16, rate: 130 images/s}    # of each device: example values; "
                  "without input, images are always ready\n");
+    model_free(model);
     return 0;
 }
 
-/* That of the request, else the newest for the device, else what any GPU may run.
+/* That of the request, else the newest for the device and the network, else what any GPU may run.
  * @return 0, with *@software NULL for other devices, or -1. */
 static int find_software(const struct new_request *request, const struct platform *platform,
-                         struct software **software, struct err *err)
+                         const struct measure_network *network, struct software **software,
+                         struct err *err)
 {
     const struct device *device = platform_device(platform);
-    AUTOFREE char *name =
-        request->software ? base_copy(request->software) : platform_newest_software(device->name);
+    bool transformer = network_is_transformer(network->name);
+    AUTOFREE char *name = request->software ? base_copy(request->software)
+                          : transformer     ? NULL
+                                            : platform_newest_software(device->name);
     if (!name && device->compute_capability)
-        name = base_copy(any_software);
+        name = base_copy(!is_text(network) || device->compute_capability < 80 ? any_software
+                         : strncmp(network->name, "bert-", 5)                 ? text_software
+                                                                              : "pytorch-mlperf");
     *software = name ? software_read(NULL, name, err) : NULL;
     return name && (!*software || software_check_device(*software, device, err)) ? -1 : 0;
 }
@@ -512,7 +520,7 @@ static int add_shared(const struct new_request *request, const struct platform *
             AUTORELEASE(text) struct text draft = {0};
             AUTORELEASE(err) struct err ignored = {0};
             int32_t tensor = (int32_t)(parts < most ? parts : most);
-            struct share share = {tensor, (int32_t)parts / tensor, r, 0, 0};
+            struct share share = {tensor, (int32_t)parts / tensor, r};
             if (!add_job(request, platform, network, software, &share, &draft, &ignored) &&
                 is_job(&draft)) {
                 text_append(out, draft.data, draft.length);
@@ -530,7 +538,7 @@ static int add_any(const struct new_request *request, const struct platform *pla
     AUTORELEASE(text) struct text draft = {0};
     if (add_job(request, platform, network, software, NULL, &draft, err))
         return -1;
-    if (!network_is_transformer(network->name) || network->image || is_job(&draft) ||
+    if (!is_text(network) || is_job(&draft) ||
         add_shared(request, platform, network, software, out))
         text_append(out, draft.data, draft.length);
     return 0;
@@ -551,7 +559,8 @@ static int new_job(const struct new_request *request, struct text *out, struct e
     if (!failed)
         platform = platform_read_for(request->platform, request->nodes, err);
     struct software *software = NULL;
-    failed = failed || !platform || find_software(request, platform, &software, err) ||
+    failed = failed || !platform ||
+             find_software(request, platform, &list.network[0], &software, err) ||
              add_any(request, platform, &list.network[0], software, out, err);
     software_free(software);
     return failed ? -1 : 0;

@@ -128,6 +128,11 @@ void convergence_add(struct convergence *curve, struct convergence_point point)
     curve->point[curve->count++] = point;
 }
 
+bool convergence_is_lars(const char *recipe)
+{
+    return strcmp(recipe, "v0.5");
+}
+
 struct convergence convergence_of(const char *recipe)
 {
     struct convergence curve = {.count = 0};

@@ -82,6 +82,9 @@ struct convergence {
  * reference points. */
 void convergence_add(struct convergence *curve, struct convergence_point point);
 
+/** Whether the runs of @recipe trained with LARS, which MLPerf allows from v0.6 on, and not SGD. */
+bool convergence_is_lars(const char *recipe);
+
 /** The curve of @recipe, which is one of convergence_recipes. */
 struct convergence convergence_of(const char *recipe);
 

@@ -344,14 +344,16 @@ class New(support.Case):
         self.assertEqual(self.job.read_text(encoding="utf-8"), support.JOB)
 
     def test_sgd_does_not_take_the_epochs_of_lars(self):
-        """90 with PyTorch, as in arXiv 1706.02677; MLPerf's recipe otherwise."""
-        words = ("new", "job", "--platform=dgx-h100", "--nodes=2", "--batch=64", "--target=75.9%")
-        for software, epochs in (("pytorch", {90}), ("mlperf-v4.0", set(range(30, 40)))):
-            draft = self.write(f"{software}.yaml", run(*words, f"--software={software}").stdout)
+        """90 with PyTorch, as in arXiv 1706.02677, up to its batch; else a recipe of MLPerf, with its optimizer."""
+        for platform, batch, words, lars, epochs in (
+                ("dgx-h100", 64, ("--software=pytorch",), 0, {90}), ("dgx-h100", 64, ("--software=mlperf-v4.0",), 1, range(30, 40)),
+                ("dgx-h100", 64, (), 1, range(30, 40)), ("dgx-b200", 64, (), 0, {90}), ("dgx-b200", 640, (), 1, range(40, 50)),
+                ("stampede2-skx", 256, (), 0, {90})):
+            draft = self.write("draft.yaml", run("new", "job", f"--platform={platform}", "--nodes=2", f"--batch={batch}",
+                                                 "--target=75.9%", *words).stdout)
             found = answer("predict", draft, "-banalytic")
             self.assertIn(int(found["epochs"]), epochs)
-            lars = [text for text in found["assumptions"] if "with LARS; the optimizer of this job is sgd" in text]
-            self.assertEqual(len(lars), software != "pytorch")
+            self.assertEqual([sum(word in text for text in found["assumptions"]) for word in ("with LARS", "of this job is")], [lars, 0])
 
     def test_text_is_not_trained_with_sgd(self):
         for network, name in (("bert-large", "lamb"), ("bert-large-squad", "adamw"), ("gpt2", "adamw"), ("resnet50", "sgd")):
