@@ -347,8 +347,9 @@ static void sweep_print_given(struct text *out, const struct sweep *sweep)
         print_known(out, sweep, images_of(&best));
     if (least < 0.99 * images_of(&best))
         text_add(out,
-                 "The epochs are those of the job: %g, with %.0f images a step as with %.0f; %s.\n",
-                 best.figures.epochs, images_of(&best), least,
+                 "The epochs are those of the job: %g, with %.0f %s a step as with %.0f; %s.\n",
+                 best.figures.epochs, images_of(&best),
+                 isnan(best.figures.tokens) ? "images" : "samples", least,
                  best.figures.batch == BATCH_NOT_KNOWN
                      ? "which batch converges is not known for this network"
                      : "training.target takes them from the batch");

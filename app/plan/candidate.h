@@ -80,6 +80,7 @@ struct question {
     int64_t *global; /**< (phases) of meshes: images of a step; owned; NULL: no mesh is searched */
     int32_t phases;
     bool unknown;    /**< the job has unknown inputs */
+    bool pictures;   /**< the network reads them */
     int32_t workers; /**< at least 1 */
 };
 

@@ -38,7 +38,7 @@ static char *label(const struct search *search, int64_t candidate)
     for (int32_t i = 0; i < search->question.phases; i++)
         text_add(&text, "%s%lld", i ? ", then " : "",
                  (long long)candidate_batch(&search->question, c, i));
-    text_add(&text, " image%s a device", base_plural(c->batch));
+    text_add(&text, " %s%s a device", search_input(search), base_plural(c->batch));
     return text.data;
 }
 
@@ -172,7 +172,8 @@ static const struct answer_column plan_rows_of[] = {
     COLUMN("plan", role, .null = true, .help = "best, next (best); null: another of the front"),
     COLUMN("name", name, .help = "platform, nodes, algorithm, bucket and batches in words"),
     COLUMN_MEMBERS(candidate, &candidate_columns),
-    COLUMN_ITEMS("batch_per_device", batch, phases, .help = "images per device of each phase"),
+    COLUMN_ITEMS("batch_per_device", batch, phases,
+                 .help = "images or samples per device of each phase"),
     COLUMN("keeps", keeps, .help = "the upper ends of its time and price keep the limits"),
     COLUMN("time_over_closed_form", over_closed,
            .help = "time_to_train_s over that of the first search"),
@@ -279,9 +280,11 @@ static const struct answer_column shown_rows[] = {
     COLUMN("simulated", tally.simulated, .help = "plans that were simulated, too"),
     COLUMN("beyond", tally.beyond,
            .help = "plans with a batch that no published run converged with"),
-    COLUMN("fixed_batch", images, .zero = true,
-           .help = "images a step of all plans, since no run says which batch converges; null: "
-                   "batches were searched"),
+    COLUMN(
+        "fixed_batch", images, .zero = true,
+        .help =
+            "images or samples a step of all plans, since no run says which batch converges; null: "
+            "batches were searched"),
 };
 static const struct answer_columns plan_columns = COLUMNS("plan/2", shown_rows);
 #undef DESCRIBED
@@ -487,8 +490,8 @@ static void print_batches(struct text *out, const struct search *search, int64_t
     else if (search->images)
         text_add(out,
                  "Which batch converges is not known for this network: all plans have the job's "
-                 "%lld images\na step and its epochs.  --batch gives batches to choose from.\n",
-                 (long long)search->images);
+                 "%lld %ss\na step and its epochs.  --batch gives batches to choose from.\n",
+                 (long long)search->images, search_input(search));
     else if (best->figures.batch == BATCH_NOT_KNOWN)
         text_add(out, "Which batch converges is not known for this network: the epochs are the "
                       "job's with every batch.\n");

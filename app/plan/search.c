@@ -39,6 +39,11 @@ bool search_keeps(const struct search *search, const struct candidate *c)
     return miss(search, c) <= 1;
 }
 
+const char *search_input(const struct search *search)
+{
+    return search->question.pictures ? "image" : "sample";
+}
+
 bool search_beyond(const struct candidate *c)
 {
     return c->figures.batch == BATCH_BEYOND;
@@ -589,9 +594,9 @@ static int find(struct search *search, struct err *err)
     }
     if (!search->group_count)
         return err_add_code(err, 65,
-                            "no number of nodes divides the job's %lld images a step; which other "
+                            "no number of nodes divides the job's %lld %ss a step; which other "
                             "batch converges is not known: --batch gives those to choose from",
-                            (long long)search->images);
+                            (long long)search->images, search_input(search));
     bool meshes = search->question.global;
     for (int64_t g = 0; g < search->group_count && meshes; g++)
         if (search_meshes(search, &search->group[g], err))
@@ -680,6 +685,7 @@ static int take_job(struct search *search, const struct job *job, struct err *er
     const struct scenario_phase *phase = job->scenario.training.phase.item;
     q->unknown = job->unknowns.count > 0;
     q->phases = job_phases(job);
+    q->pictures = model_reads_pictures(job->model);
     if (take_mesh(search, job, err))
         return -1;
     int64_t nodes = phase[job_phases(job) - 1].nodes;

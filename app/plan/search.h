@@ -117,4 +117,7 @@ struct range search_price(const struct search *search, const struct candidate *c
 /** Whether no published run converged with its batch. */
 bool search_beyond(const struct candidate *candidate);
 
+/** What an input of the network is called: "image" or "sample". */
+const char *search_input(const struct search *search);
+
 void search_release(struct search *search);

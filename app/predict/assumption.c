@@ -372,11 +372,14 @@ static void add_recipe(struct prediction *prediction)
         return;
     const char *recipe = scenario->training.recipe;
     struct convergence curve = scenario_convergence(scenario);
-    bool lars = scenario->training.optimizer == OPTIMIZER_LARS;
+    bool lars = recipe && convergence_is_lars(recipe);
+    bool same = lars == (scenario->training.optimizer == OPTIMIZER_LARS);
     add_assumption(result,
                    recipe ? base_format("epochs to the target: as runs of recipe %s needed "
-                                        "them, with LARS%s (foretrain show convergence)",
-                                        recipe, lars ? "" : "; the optimizer of this job is sgd")
+                                        "them, with %s%s%s (foretrain show convergence)",
+                                        recipe, lars ? "LARS" : "SGD",
+                                        same ? "" : "; the optimizer of this job is ",
+                                        same ? "" : optimizer_names[scenario->training.optimizer])
                           : base_copy("epochs to the target: by the job's own points"));
     if (result->plan.phase_count > 1)
         add_assumption(
@@ -391,30 +394,41 @@ static void add_recipe(struct prediction *prediction)
                                    curve.fit.batch));
 }
 
-/* Epochs that the job gives, with more images in a step than any run is known to have learned with.
+/* Tokens a step of DeepSeek-V3, 15360 sequences of 4096, the most of a published run that we know.
+ * Source: arXiv 2412.19437, section 4.2. */
+enum { MOST_TOKENS = 15360 * 4096 };
+
+/* The most inputs in a step of any published run of pictures, or of text of such a length. */
+static int64_t most_published(const struct scenario *scenario)
+{
+    int64_t tokens = scenario->model.tokens;
+    return tokens ? MOST_TOKENS / tokens : convergence_largest();
+}
+
+/* Epochs that the job gives, with more inputs in a step than any run is known to have learned with.
  */
 static void add_batch(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
     const struct scenario *scenario = result->scenario;
-    int64_t known = convergence_largest();
-    if (scenario->training.target > 0 || !scenario->training.dataset)
+    int64_t known = most_published(scenario);
+    if (scenario->training.target > 0)
         return;
-    if (batch_known(prediction) == BATCH_NOT_KNOWN)
+    if (batch_known(prediction) == BATCH_NOT_KNOWN && scenario->training.dataset)
         add_assumption(result, base_format("epochs are as the job gives them, whatever its batch: "
                                            "which batch converges is not known for %s with %s",
                                            scenario->model.network,
                                            optimizer_names[scenario->training.optimizer]));
-    if (batch_known(prediction) != BATCH_BEYOND)
-        return;
     for (int32_t i = 0; i < result->plan.phase_count; i++)
         if (result->plan.phase[i].global_batch > known)
             result_add(&result->warning, &result->warning_count,
                        base_format("phase %d: its epochs are as the job gives them, with %lld "
-                                   "images a step; the runs of 'foretrain show convergence' had at "
-                                   "most %lld, and training.target takes epochs from the batch",
+                                   "%s a step; published runs had at most %lld%s",
                                    i + 1, (long long)result->plan.phase[i].global_batch,
-                                   (long long)known));
+                                   prediction->job.resolved.inputs, (long long)known,
+                                   batch_has_runs(scenario)
+                                       ? ", and training.target takes epochs from the batch"
+                                       : ""));
 }
 
 /* NCCL's times on other numbers of nodes than it was measured on. */

@@ -22,7 +22,8 @@ enum workspace_kind { WORKSPACE_EXACT, WORKSPACE_AT_MOST, WORKSPACE_NOT_COUNTED 
 /* The answer; borrows from the job.  Numbers are bytes unless noted otherwise. */
 struct train_memory {
     struct memory_plan plan;
-    int64_t batch, micro;          /* images of a rank in the largest phase, and at once */
+    int64_t batch, micro;          /* samples of a rank in the largest phase, and at once */
+    const char *inputs;            /* what they are called */
     int32_t choice;                /* enum device_choice */
     int32_t threads;               /* of the workspace; 0: it does not depend on them */
     enum workspace_kind workspace; /* of plan.workspace */
@@ -152,6 +153,7 @@ static int train_memory_find(struct train_memory *memory, const struct job *job,
         request->compute.device != DEVICE_REPLAY) /* rounds on the way into products and messages */
         scenario.model.compute = scenario.model.gradients = DTYPE_FP32;
     *memory = (struct train_memory){.choice = request->compute.device,
+                                    .inputs = model_inputs(job->model, 0),
                                     .device = device,
                                     .workspace = WORKSPACE_NOT_COUNTED,
                                     .fits_kind = gpu == platform_gpu};
@@ -244,8 +246,8 @@ static void print_device(struct text *out, const struct train_memory *memory)
     print_row(out, scale_for(bytes), "device", bytes, note);
     if (!memory->fits_kind)
         return;
-    text_add(out, "  %-16s%5lld image%s at once", "largest batch", (long long)memory->largest,
-             memory->largest == 1 ? "" : "s");
+    text_add(out, "  %-16s%5lld %.*s at once", "largest batch", (long long)memory->largest,
+             (int)strlen(memory->inputs) - (memory->largest == 1), memory->inputs);
     if (memory->largest == 0)
         text_add(out, ": the network does not fit\n");
     else if (memory->largest < memory->micro)
@@ -259,13 +261,13 @@ static void train_memory_print(struct text *out, const struct train_memory *memo
 {
     const struct memory_plan *plan = &memory->plan;
     const struct scale *scale = common_scale(plan);
-    text_add(out, "memory of one rank, %lld images of which %lld at once\n",
-             (long long)memory->batch, (long long)memory->micro);
+    text_add(out, "memory of one rank, %lld %s of which %lld at once\n", (long long)memory->batch,
+             memory->inputs, (long long)memory->micro);
     print_row(out, scale, "weights", plan->weights, "");
     print_row(out, scale, "gradients", plan->gradients, "");
     print_row(out, scale, "momentum", plan->momentum, "");
     print_row(out, scale, "activations", plan->activations, "");
-    print_row(out, scale, "images", plan->input, "");
+    print_row(out, scale, memory->inputs, plan->input, "");
     print_workspace(out, scale, memory);
     print_row(out, scale, "together", memory_total(plan), together_note(memory));
     print_device(out, memory);
@@ -278,16 +280,16 @@ static const struct answer_column dry_run_rows[] = {
     COLUMN("device", device,
            .help = "that each rank would compute on: cpu, cpu-naive, cuda or replay"),
     COLUMN("ranks", ranks, .help = "ranks that would be started"),
-    COLUMN("memory.batch", memory.batch, .help = "images of one rank, in the phase that has most"),
+    COLUMN("memory.batch", memory.batch, .help = "samples of one rank, in the phase that has most"),
     COLUMN("memory.micro_batch", memory.micro,
-           .help = "images that pass through the network at once"),
+           .help = "samples that pass through the network at once"),
     COLUMN("memory.weights_bytes", memory.plan.weights,
            .help = "masters, and the copy to compute with"),
     COLUMN("memory.gradients_bytes", memory.plan.gradients, .help = "of the weights"),
     COLUMN("memory.momentum_bytes", memory.plan.momentum, .help = "of the optimizer"),
     COLUMN("memory.activations_bytes", memory.plan.activations,
            .help = "at most: values of all layers for backward, and the gradients of two"),
-    COLUMN("memory.images_bytes", memory.plan.input, .help = "images read ahead and in use"),
+    COLUMN("memory.images_bytes", memory.plan.input, .help = "samples read ahead and in use"),
     COLUMN("memory.workspace", memory.workspace, .words = workspace_words,
            .help = "what workspace_bytes is: exact (of oneDNN on this machine), at most (of "
                    "convolutions on a GPU; engines that need more are not used) or not counted"),

@@ -110,10 +110,11 @@ struct shown {
 
 #define DESCRIBED struct shown_phase
 static const struct answer_column phase_rows[] = {
-    COLUMN("epochs", phase.epochs, .help = "passes over the training images"),
-    COLUMN("batch_per_device", phase.batch_per_device, .help = "images per device and step"),
+    COLUMN("epochs", phase.epochs, .help = "passes over the training data"),
+    COLUMN("batch_per_device", phase.batch_per_device,
+           .help = "images or samples per device and step"),
     COLUMN("devices", phase.devices, .help = "devices that take part"),
-    COLUMN("global_batch", phase.global_batch, .help = "images per step"),
+    COLUMN("global_batch", phase.global_batch, .help = "images or samples per step"),
     COLUMN("steps", phase.steps, .help = "training steps"),
     COLUMN("step_s", step, .help = "time of one training step"),
 };
@@ -156,7 +157,7 @@ static const struct answer_column result_rows[] = {
            .help = "computing longer because a collective is in flight"),
     COLUMN("step.slower_ranks_s", result.step.slower,
            .help = "waiting for the slowest device to compute"),
-    COLUMN("step.input_wait_s", result.step.input_wait, .help = "waiting for images"),
+    COLUMN("step.input_wait_s", result.step.input_wait, .help = "waiting for input"),
     COLUMN("step.bubble_s", result.step.bubble, .absent = true,
            .help = "of the stage that computes most, waiting for others, if there is a pipeline"),
     COLUMN("step.other_s", result.step.other, .help = "optimizer and the rest"),

@@ -53,17 +53,18 @@ static const char *const cluster_placement_names[] = {"platform", "contiguous", 
 
 static const struct field phase_rows[] = {
     REAL("epochs", epochs, UNIT_EPOCHS, "", 0, 1e6,
-         "length of the phase in passes over the training images, more than 0; of the last "
+         "length of the phase in passes over the training data, more than 0; of the last "
          "phase training.target may decide it"),
     REAL("samples", samples, UNIT_AMOUNT, "", 0, 1e18,
          "length of the phase in samples, instead of epochs"),
     REAL("tokens", tokens, UNIT_AMOUNT, "", 0, 1e18,
-         "length of the phase in tokens of model.tokens or model.sequence a sample, instead of "
+         "length of the phase in tokens, model.tokens or model.sequence a sample, instead of "
          "epochs: 15T, 300B"),
     INTEGER("batch_per_device", batch_per_device, "", 1, 1e6,
-            "images each device takes per step, or per pass of training.accumulate"),
+            "samples (images, sequences) each device takes per step, or per pass of "
+            "training.accumulate"),
     INTEGER("global_batch", global_batch, "", 1, 1e9,
-            "images all devices together take per step, instead of batch_per_device"),
+            "samples all devices together take per step, instead of batch_per_device"),
     INTEGER("micro_batch", micro_batch, "", 1, 1e6,
             "training.micro_batch beside the batch; the same in each phase"),
     WORD("round", round, "exact", rounding_names,
@@ -88,7 +89,7 @@ static const struct field_table milestone_table =
 
 #define RECORD convergence_point
 static const struct field point_rows[] = {
-    INTEGER("batch", batch, REQUIRED, 1, 1e9, "images all devices together take per step"),
+    INTEGER("batch", batch, REQUIRED, 1, 1e9, "samples all devices together take per step"),
     REAL("epochs", epochs, UNIT_EPOCHS, REQUIRED, 1, 1e6,
          "epochs to the target with this batch, mean of several runs"),
     REAL("spread", spread, UNIT_EPOCHS, "", 0, 1e6,
@@ -192,19 +193,20 @@ static const struct field scenario_rows[] = {
          "how fast devices compute, relative to what the device file and its software say; "
          "predictions only"),
     ROW("training.dataset", training.dataset, "",
-        "a known data set, or a mapping with its numbers of images; not needed where the length of "
+        "a known data set, or a mapping with its numbers of samples; not needed where the length "
+        "of "
         "each phase is given in samples or tokens, all of which are then one epoch",
         .kind = FIELD_TEXT, .words = dataset_names),
     INTEGER("training.dataset.train_images", training.train_images, "", 1, 1e12,
-            "images in one epoch"),
+            "samples in one epoch: images or sequences"),
     INTEGER("training.dataset.validation_images", training.validation_images, "0", 0, 1e12,
-            "images in one evaluation"),
+            "samples in one evaluation"),
     WORD("training.dataset.source", training.data.source, "synthetic", dataset_source_names,
-         "what train reads: images made up (synthetic, procedural) or files"),
+         "what train reads: samples made up (synthetic, procedural) or files"),
     TEXT("training.dataset.path", training.data.path, "",
-         "folder or file of the training images; of a folder with train and val both"),
+         "folder or file of the training data; of a folder with train and val both"),
     TEXT("training.dataset.validation_path", training.data.validation_path, "",
-         "folder or file of the validation images"),
+         "folder or file of the validation data"),
     SWITCH("training.dataset.augment", training.data.augment, "true",
            "crop and flip training images at random"),
     SWITCH("training.dataset.strict", training.data.strict, "false",
@@ -237,7 +239,7 @@ static const struct field scenario_rows[] = {
     REAL("training.warmup_epochs", training.warmup_epochs, UNIT_EPOCHS, "0", 0, 1e6,
          "epochs over which the learning rate rises from 0"),
     REAL("training.evaluate_every", training.evaluate_every, UNIT_EPOCHS, "0", 0, 1e6,
-         "epochs between evaluations on the validation images; 0 is never"),
+         "epochs between evaluations on the validation data; 0 is never"),
     REAL("training.target", training.target, UNIT_FRACTION, "", 0.01, 1,
          "top-1 accuracy that ends the last phase, instead of its epochs; predictions only"),
     ROW("training.recipe", training.recipe, "",
@@ -255,10 +257,10 @@ static const struct field scenario_rows[] = {
             "devices of a node that normalise with common statistics, a power of two: each batch "
             "norm layer exchanges its sums among so many, forward and backward"),
     INTEGER("training.micro_batch", training.micro_batch, "", 1, 1e6,
-            "images a device takes through the network at once; gradients of a larger batch are "
+            "samples a device takes through the network at once; gradients of a larger batch are "
             "accumulated"),
     INTEGER("training.accumulate", training.accumulate, "", 1, 1e6,
-            "passes of batch_per_device images in a step, whose gradients are added up before one "
+            "passes of batch_per_device samples in a step, whose gradients are added up before one "
             "exchange and one update"),
     REAL("training.learning_rate.base", training.learning_rate.base, UNIT_NONE, "0.1", 0, 1e6,
          "learning rate after the warm-up"),
