@@ -1,15 +1,16 @@
 #include "exec/step/half.h"
 
-#include <assert.h>
-#include <stdatomic.h>
-#include <stddef.h>
+#include <stdbool.h>
 #include <string.h>
 
-#include "core/base/base.h"
-#include "exec/step/half_kernels.h"
-
-const char *const half_isa_names[] = {"portable", "avx2"};
-static_assert(ARRAY_SIZE(half_isa_names) == HALF_ISA_COUNT, "one name each");
+/* One source, compiled for several instruction sets, which give the same bits.  Under the thread
+ * sanitizer there is one: a program that chooses between several does not start. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
+#pragma GCC optimize("O3", "no-trapping-math")
+#define EVERY_WIDTH __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define EVERY_WIDTH
+#endif
 
 static uint32_t bits_of(float value)
 {
@@ -32,40 +33,33 @@ static uint32_t shift_rounded(uint32_t bits, uint32_t drop)
     return (bits + half - 1 + odd) >> drop;
 }
 
+/* Without branches, so that loops become vectors.  To 0.5 a number below 2^-14 adds multiples of
+ * 2^-24, rounded as subnormals are. */
 static uint16_t fp16_of(float value)
 {
     uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
-    if (magnitude > 0x7f800000)
-        return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
-    if (magnitude >= 0x47800000) /* 2^16 */
-        return (uint16_t)(sign | 0x7c00);
-    if (magnitude >= 0x38800000) /* 2^-14: normal; a carry into the exponent is right */
-        return (uint16_t)(sign | shift_rounded(magnitude - 0x38000000, 13));
-    if (magnitude < 0x33000000) /* 2^-25 */
-        return (uint16_t)sign;
-    uint32_t exponent = magnitude >> 23, mantissa = (magnitude & 0x7fffff) | 0x800000;
-    return (uint16_t)(sign | shift_rounded(mantissa, 126 - exponent));
+    uint32_t normal = shift_rounded(magnitude - 0x38000000, 13); /* a carry is right */
+    uint32_t subnormal = bits_of(float_of(magnitude) + 0.5F) - 0x3f000000;
+    uint32_t nan = 0x7e00 | (magnitude >> 13 & 0x3ff);
+    uint32_t half = magnitude < 0x38800000 ? subnormal : normal; /* 2^-14 */
+    half = magnitude >= 0x47800000 ? 0x7c00 : half;              /* 2^16 */
+    return (uint16_t)(sign | (magnitude > 0x7f800000 ? nan : half));
 }
 
 static float float_of_fp16(uint16_t half)
 {
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 0x1f;
-    uint32_t mantissa = half & 0x3ff;
-    if (exponent == 0x1f)
-        return float_of(sign | 0x7f800000 | mantissa << 13 | (mantissa ? 0x400000 : 0));
-    if (exponent == 0) {
-        float magnitude = (float)mantissa * 0x1p-24F;
-        return float_of(sign | bits_of(magnitude));
-    }
-    return float_of(sign | (exponent + 112) << 23 | mantissa << 13);
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16, magnitude = half & 0x7fffU;
+    uint32_t normal = (magnitude << 13) + 0x38000000, nan = magnitude > 0x7c00 ? 0x400000 : 0;
+    uint32_t subnormal = bits_of((float)(int32_t)magnitude * 0x1p-24F);
+    uint32_t bits = magnitude < 0x400 ? subnormal : normal;
+    return float_of(sign | (magnitude >= 0x7c00 ? 0x7f800000 | magnitude << 13 | nan : bits));
 }
 
 static uint16_t bf16_of(float value)
 {
     uint32_t bits = bits_of(value);
-    if ((bits & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)shift_rounded(bits, 16);
+    bool nan = (bits & 0x7fffffff) > 0x7f800000;
+    return (uint16_t)(nan ? bits >> 16 | 0x40 : shift_rounded(bits, 16));
 }
 
 static float float_of_bf16(uint16_t half)
@@ -77,25 +71,28 @@ static float float_of_bf16(uint16_t half)
 
 /* The loops of one type, which differ in two functions only. */
 #define CONVERSIONS(type)                                                                          \
-    static void type##_from(int64_t count, const float *from, uint16_t *to)                        \
+    EVERY_WIDTH static void type##_from(int64_t count, const float *restrict from,                 \
+                                        uint16_t *restrict to)                                     \
     {                                                                                              \
         for (int64_t i = 0; i < count; i++)                                                        \
             to[i] = type##_of(from[i]);                                                            \
     }                                                                                              \
                                                                                                    \
-    static void type##_to(int64_t count, const uint16_t *from, float *to)                          \
+    EVERY_WIDTH static void type##_to(int64_t count, const uint16_t *restrict from,                \
+                                      float *restrict to)                                          \
     {                                                                                              \
         for (int64_t i = 0; i < count; i++)                                                        \
             to[i] = float_of_##type(from[i]);                                                      \
     }                                                                                              \
                                                                                                    \
-    static void type##_add(int64_t count, const uint16_t *from, float *to)                         \
+    EVERY_WIDTH static void type##_add(int64_t count, const uint16_t *restrict from,               \
+                                       float *restrict to)                                         \
     {                                                                                              \
         for (int64_t i = 0; i < count; i++)                                                        \
             to[i] += float_of_##type(from[i]);                                                     \
     }                                                                                              \
                                                                                                    \
-    static void type##_round(int64_t count, float *values)                                         \
+    EVERY_WIDTH static void type##_round(int64_t count, float *values)                             \
     {                                                                                              \
         for (int64_t i = 0; i < count; i++)                                                        \
             values[i] = float_of_##type(type##_of(values[i]));                                     \
@@ -104,69 +101,10 @@ static float float_of_bf16(uint16_t half)
 CONVERSIONS(fp16)
 CONVERSIONS(bf16)
 
-static void add(int64_t count, const float *from, float *to)
+EVERY_WIDTH static void add(int64_t count, const float *restrict from, float *restrict to)
 {
     for (int64_t i = 0; i < count; i++)
         to[i] += from[i];
-}
-
-static const struct half_kernels half_portable = {
-    .fp16 = {fp16_from, fp16_to, fp16_add, fp16_round},
-    .bf16 = {bf16_from, bf16_to, bf16_add, bf16_round},
-    .add = add,
-};
-
-#ifdef __x86_64__
-#include <cpuid.h>
-
-static const struct half_kernels *const kernels[] = {&half_portable, &half_avx2};
-
-/* Not all compilers know its name in __builtin_cpu_supports(). */
-static bool has_f16c(void)
-{
-    unsigned a, b, c = 0, d;
-    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
-}
-
-bool half_isa_supported(enum half_isa isa)
-{
-    return isa == HALF_PORTABLE ||
-           (isa == HALF_AVX2 && __builtin_cpu_supports("avx2") && has_f16c());
-}
-#else
-static const struct half_kernels *const kernels[] = {&half_portable, NULL};
-
-bool half_isa_supported(enum half_isa isa)
-{
-    return isa == HALF_PORTABLE;
-}
-#endif
-
-static _Atomic(const struct half_kernels *) used;
-
-void half_use(enum half_isa isa)
-{
-    assert(half_isa_supported(isa));
-    atomic_store(&used, kernels[isa]);
-}
-
-static const struct half_kernels *chosen(void)
-{
-    const struct half_kernels *choice = atomic_load_explicit(&used, memory_order_acquire);
-    if (!choice) {
-        enum half_isa isa = HALF_ISA_COUNT - 1;
-        while (!half_isa_supported(isa))
-            isa--;
-        half_use(isa);
-        choice = kernels[isa];
-    }
-    return choice;
-}
-
-static const struct half_conversions *conversions(enum dtype dtype)
-{
-    assert(dtype == DTYPE_FP16 || dtype == DTYPE_BF16);
-    return dtype == DTYPE_FP16 ? &chosen()->fp16 : &chosen()->bf16;
 }
 
 void half_from_float(enum dtype dtype, int64_t count, const float *from, void *to)
@@ -174,7 +112,7 @@ void half_from_float(enum dtype dtype, int64_t count, const float *from, void *t
     if (dtype == DTYPE_FP32)
         memcpy(to, from, (size_t)count * sizeof(*from));
     else
-        conversions(dtype)->from(count, from, to);
+        (dtype == DTYPE_FP16 ? fp16_from : bf16_from)(count, from, to);
 }
 
 void half_to_float(enum dtype dtype, int64_t count, const void *from, float *to)
@@ -182,19 +120,19 @@ void half_to_float(enum dtype dtype, int64_t count, const void *from, float *to)
     if (dtype == DTYPE_FP32)
         memcpy(to, from, (size_t)count * sizeof(*to));
     else
-        conversions(dtype)->to(count, from, to);
+        (dtype == DTYPE_FP16 ? fp16_to : bf16_to)(count, from, to);
 }
 
 void half_add(enum dtype dtype, int64_t count, const void *from, float *accumulator)
 {
     if (dtype == DTYPE_FP32)
-        chosen()->add(count, from, accumulator);
+        add(count, from, accumulator);
     else
-        conversions(dtype)->add(count, from, accumulator);
+        (dtype == DTYPE_FP16 ? fp16_add : bf16_add)(count, from, accumulator);
 }
 
 void half_round(enum dtype dtype, int64_t count, float *values)
 {
     if (dtype != DTYPE_FP32)
-        conversions(dtype)->round(count, values);
+        (dtype == DTYPE_FP16 ? fp16_round : bf16_round)(count, values);
 }

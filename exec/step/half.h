@@ -10,23 +10,9 @@
  * arrays of one call do not overlap.
  */
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/dtype.h"
-
-/** Sets of instructions with kernels; a later one is faster. */
-enum half_isa { HALF_PORTABLE, HALF_AVX2, HALF_ISA_COUNT };
-
-/** "portable", "avx2", in the order of enum half_isa. */
-extern const char *const half_isa_names[];
-
-/** Whether this machine and this build have @isa (AVX2 with F16C). */
-bool half_isa_supported(enum half_isa isa);
-
-/** Use @isa from now on, which must be supported; without this call the best one is used.  For
- * tests; nothing else here may be running. */
-void half_use(enum half_isa isa);
 
 /** Round @count numbers of @from to @dtype. */
 void half_from_float(enum dtype dtype, int64_t count, const float *from, void *to);
