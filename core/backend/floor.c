@@ -46,13 +46,15 @@ static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
 {
     AUTOFREE double *pay = base_alloc(fabric->ranks, sizeof(*pay));
     AUTOFREE int32_t *to = schedule_send_peers(schedule, step, channel, pattern);
+    bool sends = schedule->step[step].lane >= LANE_SEND; /* and another lane receives */
+    bool eager = sends && bytes <= rounds * fabric->eager;
     for (int32_t rank = 0; rank < fabric->ranks; rank++) {
         if (to[rank] < 0)
             continue;
         struct route route;
         fabric_route(fabric, rank, to[rank], &route);
-        pay[rank] = fmax(pay[rank], route.latency);
-        if (schedule->step[step].lane < LANE_SEND) /* else another lane receives */
+        pay[rank] = eager ? pay[rank] : fmax(pay[rank], route.latency);
+        if (!sends)
             pay[to[rank]] = fmax(pay[to[rank]], route.latency);
         for (int32_t i = 0; i < route.count; i++)
             bounds->load[route.link[i]] += bytes / fabric->link[route.link[i]].bandwidth;
