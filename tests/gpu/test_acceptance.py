@@ -3,18 +3,19 @@
 
 Usage: test_acceptance.py BUILD_DIRECTORY [CASES...]; all but Software unless said
 
-What finds libraries, judges and reports is tried with made-up input; what compares with PyTorch, on
+What judges is tried with made-up measurements; what compares with PyTorch, on
 the CPU, with the device in software, on one rank and on four.
 """
+import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
-from unittest import mock
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
@@ -25,13 +26,9 @@ sys.dont_write_bytecode = True
 import acceptance
 import machine
 import pictures
-import ranks
-import report
 import sanitize
 import throughput
-import toolchain
-from report import Clock, Failure, Outcome, Report, Runner, Skip, run_part
-from test_calls import Test
+from report import Clock, Runner, Skip
 
 BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build").resolve()
 
@@ -43,140 +40,6 @@ def torch_python():
                           check=False).returncode == 0:
             return python
     return None
-
-
-class Reports(Test):
-    """Parts, their time, the table and the file."""
-
-    def setUp(self):
-        super().setUp()
-        self.report = Report(self.folder, {"name": "a GPU"}, show=lambda line: None)
-
-    def written(self):
-        """The file."""
-        return json.loads(pathlib.Path(self.report.path).read_text(encoding="utf-8"))
-
-    def test_the_file_has_every_part_as_soon_as_it_is_done(self):
-        self.report.add("one", Outcome("pass", "1", "2", {"x": 3}), 4.04)
-        self.assertEqual(self.written()["verdict"], "pass")
-        self.report.add("two", Outcome("fail", "5"), 6)
-        said = self.written()
-        self.assertEqual((said["schema"], said["verdict"], said["machine"]["name"]),
-                         (report.SCHEMA, "fail", "a GPU"))
-        self.assertEqual(said["parts"][0], {"name": "one", "verdict": "pass", "figure": "1",
-                                            "limit": "2", "data": {"x": 3}, "seconds": 4.0})
-
-    def test_nothing_done_is_no_success(self):
-        self.assertTrue(self.report.failed())
-
-    def test_what_is_skipped_or_measured_does_not_fail(self):
-        self.report.add("one", Outcome("skip"), 1)
-        self.report.add("two", Outcome("measured"), 1)
-        self.assertFalse(self.report.failed())
-
-    def test_the_table_has_a_line_for_each(self):
-        self.report.add("one", Outcome("pass", "figure", "limit"), 1.4)
-        lines = self.report.table().split("\n")
-        self.assertEqual(lines[0].split(), ["part", "verdict", "figure", "limit", "seconds"])
-        self.assertEqual(lines[1].split(), ["one", "pass", "figure", "limit", "1"])
-
-    def test_whatever_happens_in_a_part_is_an_outcome(self):
-        def raising(error):
-            def part():
-                raise error
-            return part
-        clock = Clock(100)
-        self.assertEqual(run_part(raising(Skip("why")), clock), Outcome("skip", "why"))
-        self.assertEqual(run_part(raising(Failure("why")), clock), Outcome("fail", "why"))
-        self.assertEqual(run_part(raising(KeyError("x")), clock).figure, "KeyError: 'x'")
-        self.assertEqual(run_part(lambda: Outcome("pass"), clock), Outcome("pass"))
-        self.assertEqual(run_part(lambda: Outcome("pass"), Clock(1)).figure, "no time was left")
-
-    def test_a_part_has_no_more_time_than_is_left(self):
-        now = [100.0]
-        clock = Clock(50, lambda: now[0])
-        self.assertEqual(clock.part(20).left(), 20)
-        now[0] += 45
-        self.assertEqual(clock.part(20).left(), 5)
-
-    def test_a_command_beyond_its_time_ends_with_all_it_started(self):
-        runner = Runner(Clock(0.5), self.folder)
-        mark = str(self.folder / "mark")
-        with self.assertRaisesRegex(Failure, "out of time"):
-            # One of a process group of its own, as mpirun starts ranks.
-            runner.run([sys.executable, "-c", "import os, time\nif not os.fork():\n"
-                        f" os.setpgid(0, 0); time.sleep(2); open({mark!r}, 'w')\ntime.sleep(60)"])
-        subprocess.run(["sleep", "2.2"], check=True)
-        self.assertFalse(os.path.exists(mark))
-
-    def test_a_failing_command_is_told_by_its_error(self):
-        runner = Runner(Clock(20), self.folder)
-        with self.assertRaisesRegex(Failure, "sh: exit 3: error: told"):
-            runner.run(["sh", "-c", "echo begun; echo error: told >&2; echo '   ^' >&2; exit 3"])
-        with open(runner.log, encoding="utf-8") as file:
-            self.assertIn("[3]", file.read())
-
-    def test_the_last_object_is_found_behind_other_lines(self):
-        self.assertEqual(report.last_object('{"a": 1}\nand\n{\n "b": 2\n}\n'), {"b": 2})
-        with self.assertRaises(Failure):
-            report.last_object("nothing")
-
-
-class Libraries(Test):
-    """What toolchain.py finds and unpacks."""
-
-    def test_nvcc_says_where_its_toolkit_is(self):
-        folder = self.folder.resolve()
-        for name in ("bin", "toolkit/bin"):
-            (folder / name).mkdir(parents=True)
-        toolchain.write_program(folder / "toolkit/bin/nvcc", "#!/bin/sh\necho '#$ TOP="
-                                f"{folder}/toolkit/bin/..' >&2\n")
-        toolchain.write_program(folder / "bin/nvcc",
-                                f'#!/bin/sh\nexec {folder}/toolkit/bin/nvcc "$@"\n')
-        with mock.patch.dict(os.environ, PATH=f"{folder}/bin:{os.environ['PATH']}"):
-            self.assertEqual(toolchain.find_toolkit([]), folder / "toolkit")
-
-    def test_without_packages_it_is_said_how_to_fetch_them(self):
-        with self.assertRaisesRegex(toolchain.Missing, "carry.sh"):
-            toolchain.unpack_carried(self.folder, self.folder / "to")
-
-    def test_every_package_of_the_list_has_a_reason(self):
-        lines = [line for line in (FOLDER / "packages.txt").read_text(encoding="utf-8").split("\n")
-                 if line and not line.startswith("#")]
-        self.assertTrue(all("#" in line for line in lines))
-
-    def python_packages(self):
-        """cuDNN and NCCL as PyTorch brings them."""
-        for name, files in {"cudnn": ["include/cudnn.h", "lib/libcudnn.so.9",
-                                      "lib/libcudnn_graph.so.9"],
-                            "nccl": ["include/nccl.h", "lib/libnccl.so.2"]}.items():
-            for file in files:
-                path = self.folder / name / file
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text("", encoding="utf-8")
-        return [str(self.folder / "cudnn"), str(self.folder / "nccl")]
-
-    def toolkit(self):
-        """A toolkit without them."""
-        root = self.folder / "toolkit"
-        for file in ("include/cuda_runtime_api.h", "lib64/libcudart.so"):
-            (root / file).parent.mkdir(parents=True, exist_ok=True)
-            (root / file).write_text("", encoding="utf-8")
-        return root
-
-    @mock.patch.object(toolchain, "system_has", lambda *_: False)
-    def test_libraries_of_python_packages_get_the_names_that_linkers_look_for(self):
-        target = self.folder / "overlay"
-        self.assertTrue(toolchain.overlay(self.toolkit(), self.python_packages(), target))
-        found = {str(path.relative_to(target)) for path in target.rglob("*.*")}
-        self.assertLessEqual({"include/cudnn.h", "include/nccl.h", "lib/libcudnn.so",
-                              "lib/libcudnn.so.9", "lib/libcudnn_graph.so.9", "lib/libnccl.so"},
-                             found)
-
-    @mock.patch.object(toolchain, "system_has", lambda *_: False)
-    def test_what_is_nowhere_is_named(self):
-        with self.assertRaisesRegex(toolchain.Missing, "cudnn.h"):
-            toolchain.overlay(self.toolkit(), [], self.folder / "overlay")
 
 
 class Judging(unittest.TestCase):
@@ -259,51 +122,18 @@ class Judging(unittest.TestCase):
         self.assertEqual(sanitize.judge(bad, "memcheck", ours), (1, 0))
 
 
-# Instead of foretrain-exec: losses that depend on the ranks.
-FAKE_EXEC = """#!{python}
-import json, os, sys
-steps = int(sys.argv[sys.argv.index("--steps") + 1])
-rank, ranks = (int(os.environ.get("OMPI_COMM_WORLD_" + n, d)) for n, d in (("RANK", 0), ("SIZE", 1)))
-if "fail" in sys.argv[2] and rank == 2:
-    sys.exit("error: told by rank 2")
-if ranks > 1 and os.environ["NCCL_SOCKET_IFNAME"] != "lo":
-    sys.exit("error: not over loopback")
-off = 0.01 if "off" in sys.argv[2] and ranks > 1 else 1e-5 * ranks
-if rank == 0:
-    print("NCCL version 2.28.9")
-    print(json.dumps({{"step": [{{"loss": 2.0 / (i + 1) * (1 + off)}} for i in range(steps)]}}))
-"""
-
-
-class Ranks(Test):
-    """Four processes against one."""
-
-    def setUp(self):
-        super().setUp()
-        self.program = self.folder / "exec"
-        if not shutil.which("mpirun"):
-            self.skipTest("mpirun (package openmpi-bin) is not installed")
-        toolchain.write_program(self.program, FAKE_EXEC.format(python=sys.executable))
-        self.runner = Runner(Clock(60), self.folder)
-
-    def compare(self, job):
-        """Of the fake."""
-        return ranks.compare(self.runner, str(self.program), job, "cuda", 5, 1)
-
-    def test_losses_that_agree_pass(self):
-        said = self.compare("good.yaml")
-        self.assertEqual((said.verdict, len(said.data["four"])), ("pass", 5))
-
-    def test_losses_that_differ_fail(self):
-        self.assertEqual(self.compare("off.yaml").verdict, "fail")
-
-    def test_a_rank_that_fails_is_named(self):
-        with self.assertRaisesRegex(Failure, "mpirun: exit 1: error: told by rank 2"):
-            self.compare("fail.yaml")
-
-
 class WholeProgram(unittest.TestCase):
     """acceptance.sh itself."""
+
+    def test_commands_of_the_page_name_parts_of_the_acceptance(self):
+        options = argparse.Namespace(build="build", tiny=False, torch="cuda", only=None, software=False,
+                                     gpu={"name": "NVIDIA H200"})
+        names = {name for stage in acceptance.Acceptance(options, {}).stages() for lane in stage for name, _, _ in lane}
+        page = (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
+        commands = re.findall(r'acceptance\.sh .*--only "([^"]*)"', page)
+        self.assertGreater(len(commands), 10)
+        for parts in commands:
+            self.assertLessEqual(set(parts.split(",")), names)
 
     def test_without_a_gpu_it_says_so(self):
         try:
