@@ -340,7 +340,8 @@ static void work(void *context, int64_t index, struct text *lines)
         json_put_text(json, "warning", text);
         say(lines, json);
     }
-    struct json *json = answer_json(&whole_columns, &finding);
+    struct json *json = json_new_object();
+    answer_put(json, &whole_columns, &finding);
     json_put_integer(json, "index", index);
     say(lines, json);
     option_list_release(&options.set);
