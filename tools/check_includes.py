@@ -12,7 +12,7 @@ import rooms
 OWNERS = {
     "libfyaml.h": ("core/config/yaml.c",),
     "jansson.h": ("core/base/json.c",),
-    "sha2.h": ("core/", "app/wasm/host.c"),
+    "sha2.h": ("core/", "app/page/html.c", "app/wasm/host.c"),
     "xxhash.h": ("core/base/checksum.c", "exec/input/pack/hash.c"),
     "jpeglib.h": ("exec/input/picture/jpeg.c", "tests/exec/input/", "tests/cuda/fake/fake_nvjpeg.c"),
     "png.h": ("exec/input/picture/other.c",),

@@ -3,12 +3,12 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
+#include <sha2.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "config.h"
-#include "core/base/checksum.h"
 #include "core/base/file.h"
 
 /* For an element and for an attribute in double quotes. */
@@ -247,13 +247,15 @@ void html_part(struct page *page, const struct json *data, const struct page_par
 static void add_hash(struct text *out, const char *text)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char hex[CHECKSUM_DIGITS + 1];
-    checksum_of(CHECKSUM_SHA256, text, strlen(text), hex);
+    uint8_t digest[SHA256_DIGEST_LENGTH + 1] = {0};
+    SHA2_CTX state;
+    SHA256Init(&state);
+    SHA256Update(&state, (const uint8_t *)text, strlen(text));
+    SHA256Final(digest, &state);
     text_add(out, "'sha256-");
-    for (int i = 0; i < 33; i += 3) {
-        char three[7] = "000000";
-        memcpy(three, hex + 2 * i, i < 30 ? 6 : 4);
-        unsigned long bits = strtoul(three, NULL, 16);
+    for (int i = 0; i < SHA256_DIGEST_LENGTH; i += 3) {
+        uint32_t bits =
+            (uint32_t)digest[i] << 16 | digest[i + 1] << 8 | (i < 30 ? digest[i + 2] : 0);
         for (int k = 0; k < (i < 30 ? 4 : 3); k++)
             text_add(out, "%c", digits[bits >> (18 - 6 * k) & 63]);
     }

@@ -135,8 +135,6 @@ static const struct part parts[] = {
      NULL},
     {"webp", BUILD_WEBP, NULL, APT "libwebp-dev, then ./setup.sh", "training on WebP files", NULL,
      NULL},
-    {"packs", BUILD_XXHASH, NULL, APT "libxxhash-dev, then ./setup.sh",
-     "data pack, training on packs, and fast checksums of checkpoints", NULL, NULL},
     {"sliders", BUILD_SLIDERS, NULL,
      APT "clang lld wasi-libc libclang-rt-dev-wasm32, then ./setup.sh",
      "sliders on the pages of predict --report", NULL, NULL},

@@ -54,7 +54,7 @@ static int64_t read_all(int fd, char *data, int64_t size)
     return done;
 }
 
-int file_read_open(int fd, const char *path, struct text *content, struct err *err)
+static int file_read_open(int fd, const char *path, struct text *content, struct err *err)
 {
     struct stat found;
     if (fstat(fd, &found) != 0 || !S_ISREG(found.st_mode))
@@ -97,10 +97,10 @@ int file_read(const char *path, struct text *content, struct err *err)
     return failed;
 }
 
-struct file_sink file_sink_open(const char *directory, const char *name, enum checksum_kind kind)
+struct file_sink file_sink_open(const char *directory, const char *name)
 {
     struct file_sink sink = {.path = base_format("%s/%s", directory, name),
-                             .checksum = checksum_new(kind)};
+                             .checksum = checksum_new()};
     sink.fd = open(sink.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     sink.error = sink.fd < 0 ? errno : 0;
     return sink;

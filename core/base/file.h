@@ -21,9 +21,6 @@ int file_make_directory(const char *path, struct err *err);
  * (64, see claim.h). */
 int file_read(const char *path, struct text *content, struct err *err);
 
-/** The same of @path that is open as @fd, from its beginning. */
-int file_read_open(int fd, const char *path, struct text *content, struct err *err);
-
 /** A file without a name that holds @content, which messages call @name; its offset is 0.
  * @return its descriptor, or -1: none is free (exit code 71), it cannot be written (74). */
 int file_in_memory(const char *name, const struct text *content, struct err *err);
@@ -38,7 +35,7 @@ struct file_sink {
 };
 
 /** Start a new file @directory/@name; end it with file_sink_close(). */
-struct file_sink file_sink_open(const char *directory, const char *name, enum checksum_kind kind);
+struct file_sink file_sink_open(const char *directory, const char *name);
 
 /** Write @size bytes. */
 void file_sink_put(struct file_sink *sink, const void *data, int64_t size);

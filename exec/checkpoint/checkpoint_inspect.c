@@ -159,7 +159,7 @@ static int tell_tensors(struct answer *answer, const char *file, const char *pat
 static void tell_file(struct answer *answer, const char *file, int64_t bytes,
                       const struct manifest_entry *entry, bool right)
 {
-    const char *kind = entry ? checksum_names[entry->kind] : NULL;
+    const char *kind = entry ? CHECKSUM_NAME : NULL;
     const char *verdict = !entry ? "no checksum" : right ? "right" : "WRONG";
     if (answer->text) {
         text_add(answer->text, "%-20s %12" PRId64 " bytes  %s%s%s\n", file, bytes, kind ? kind : "",

@@ -23,10 +23,9 @@ struct line {
     struct manifest_entry entry;
 };
 
-static void print_line(struct text *out, enum checksum_kind kind, const char *digits, int64_t bytes,
-                       const char *name)
+static void print_line(struct text *out, const char *digits, int64_t bytes, const char *name)
 {
-    text_add(out, "%s %s %" PRId64 " %s\n", checksum_names[kind], digits, bytes, name);
+    text_add(out, CHECKSUM_NAME " %s %" PRId64 " %s\n", digits, bytes, name);
 }
 
 void manifest_print(struct text *out, const struct manifest *manifest)
@@ -35,25 +34,23 @@ void manifest_print(struct text *out, const struct manifest *manifest)
     for (int32_t i = 0; i < CHECKPOINT_FILE_COUNT; i++) {
         const struct manifest_entry *entry = &manifest->entry[i];
         if (entry->present)
-            print_line(&lines, entry->kind, entry->digits, entry->bytes, checkpoint_file_names[i]);
+            print_line(&lines, entry->digits, entry->bytes, checkpoint_file_names[i]);
     }
     char digits[CHECKSUM_DIGITS + 1];
-    checksum_of(checksum_preferred(), lines.data, (size_t)lines.length, digits);
-    print_line(&lines, checksum_preferred(), digits, lines.length,
-               checkpoint_file_names[CHECKPOINT_FILE_COUNT]);
+    checksum_of(lines.data, (size_t)lines.length, digits);
+    print_line(&lines, digits, lines.length, checkpoint_file_names[CHECKPOINT_FILE_COUNT]);
     text_append(out, lines.data, lines.length);
 }
 
-/* Split "KIND DIGITS BYTES NAME\n" at @text.  @return whether it is such a line. */
+/* Split CHECKSUM_NAME and " DIGITS BYTES NAME\n" at @text.  @return whether it is such a line. */
 static bool split_line(struct line *line, const char *text)
 {
-    AUTOFREE char *kind = base_format("%.*s", (int)strcspn(text, " \n"), text);
-    int32_t index = base_find_word(kind, checksum_names);
-    if (index < 0 || text[strlen(kind)] != ' ')
+    static const char begins[] = CHECKSUM_NAME " ";
+    if (strncmp(text, begins, strlen(begins)) != 0)
         return false;
-    const char *digits = text + strlen(kind) + 1;
+    const char *digits = text + strlen(begins);
     size_t count = strspn(digits, "0123456789abcdef");
-    if (count < 1 || count > CHECKSUM_DIGITS || digits[count] != ' ')
+    if (count != CHECKSUM_DIGITS || digits[count] != ' ')
         return false;
     const char *number = digits + count + 1;
     size_t figures = strspn(number, "0123456789");
@@ -62,8 +59,7 @@ static bool split_line(struct line *line, const char *text)
     const char *begin = number + figures + 1, *end = strchrnul(begin, '\n');
     AUTOFREE char *name = base_format("%.*s", (int)(end - begin), begin);
     line->file = base_find_word(name, checkpoint_file_names);
-    line->entry = (struct manifest_entry){
-        .present = true, .bytes = strtoll(number, NULL, 10), .kind = (enum checksum_kind)index};
+    line->entry = (struct manifest_entry){.present = true, .bytes = strtoll(number, NULL, 10)};
     memcpy(line->entry.digits, digits, count);
     return line->file >= 0 && *end == '\n';
 }
@@ -75,12 +71,7 @@ static int check_last_line(const struct line *line, const char *name, const char
     char digits[CHECKSUM_DIGITS + 1];
     if (strchr(text + at, '\n') + 1 != text + length)
         return err_add(err, "%s: there is text after its last line", name);
-    if (!checksum_available(line->entry.kind))
-        return err_add_code(err, 69,
-                            "%s: this foretrain was built without xxHash and cannot check %s "
-                            "checksums; build it with libxxhash-dev",
-                            name, checksum_names[line->entry.kind]);
-    checksum_of(line->entry.kind, text, (size_t)at, digits);
+    checksum_of(text, (size_t)at, digits);
     if (line->entry.bytes != at || strcmp(digits, line->entry.digits) != 0)
         return err_add(err, "%s: damaged: its last line does not match the lines before", name);
     return 0;
@@ -135,14 +126,9 @@ int manifest_check(const struct manifest_entry *entry, const char *path, const s
     if (content->length != entry->bytes)
         return err_add(err, "%s: damaged: it has %" PRId64 " bytes, MANIFEST says %" PRId64 ADVICE,
                        path, content->length, entry->bytes);
-    if (!checksum_available(entry->kind))
-        return err_add_code(err, 69,
-                            "%s: this foretrain was built without xxHash and cannot check its %s "
-                            "checksum; build it with libxxhash-dev",
-                            path, checksum_names[entry->kind]);
-    checksum_of(entry->kind, content->data, (size_t)content->length, digits);
+    checksum_of(content->data, (size_t)content->length, digits);
     if (strcmp(digits, entry->digits) != 0)
-        return err_add(err, "%s: damaged: its %s is %s, MANIFEST says %s" ADVICE, path,
-                       checksum_names[entry->kind], digits, entry->digits);
+        return err_add(err, "%s: damaged: its " CHECKSUM_NAME " is %s, MANIFEST says %s" ADVICE,
+                       path, digits, entry->digits);
     return 0;
 }

@@ -31,7 +31,6 @@ extern const char *const checkpoint_file_names[];
 struct manifest_entry {
     bool present;
     int64_t bytes;
-    enum checksum_kind kind;
     char digits[CHECKSUM_DIGITS + 1];
 };
 

@@ -118,8 +118,7 @@ static int end_file(struct writing *writing, struct file_sink *sink, enum checkp
                     struct err *err)
 {
     struct manifest_entry *entry = &writing->manifest.entry[file];
-    *entry = (struct manifest_entry){
-        .present = true, .bytes = sink->bytes, .kind = checksum_preferred()};
+    *entry = (struct manifest_entry){.present = true, .bytes = sink->bytes};
     return file_sink_close(sink, entry->digits, err);
 }
 
@@ -130,8 +129,7 @@ static int write_tensors(struct writing *writing, enum checkpoint_file file, con
     struct stored_list list = stored_tensors(writing->layout, file, writing->progress->ranks);
     struct safetensors header = {0};
     AUTORELEASE(text) struct text text = {0};
-    struct file_sink sink =
-        file_sink_open(writing->path, checkpoint_file_names[file], checksum_preferred());
+    struct file_sink sink = file_sink_open(writing->path, checkpoint_file_names[file]);
     for (int32_t integers = 1; integers >= 0; integers--)
         for (int64_t i = 0; i < list.count; i++)
             if ((list.item[i].in == STORED_IN_PROGRESS) == integers)
@@ -152,8 +150,7 @@ static int write_tensors(struct writing *writing, enum checkpoint_file file, con
 static int write_text(struct writing *writing, enum checkpoint_file file, const char *text,
                       struct err *err)
 {
-    struct file_sink sink =
-        file_sink_open(writing->path, checkpoint_file_names[file], checksum_preferred());
+    struct file_sink sink = file_sink_open(writing->path, checkpoint_file_names[file]);
     file_sink_put(&sink, text, (int64_t)strlen(text));
     return end_file(writing, &sink, file, err);
 }
@@ -169,8 +166,8 @@ static int write_manifest(const struct writing *writing, struct err *err)
 {
     char digits[CHECKSUM_DIGITS + 1];
     AUTORELEASE(text) struct text text = {0};
-    struct file_sink sink = file_sink_open(
-        writing->path, checkpoint_file_names[CHECKPOINT_FILE_COUNT], checksum_preferred());
+    struct file_sink sink =
+        file_sink_open(writing->path, checkpoint_file_names[CHECKPOINT_FILE_COUNT]);
     manifest_print(&text, &writing->manifest);
     file_sink_put(&sink, text.data, text.length);
     return file_sink_close(&sink, digits, err);

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Checkpoints of another job, another number of ranks or another version are taken, or refused by the
 name of what differs."""
-import hashlib
+import ctypes
 import json
 import shutil
 import unittest
@@ -29,6 +29,15 @@ SETTINGS = (
     ("bucket", "allreduce.bucket=8 KiB", "taken", "allreduce.bucket"),
     ("interval of checkpoints", "training.checkpoint.keep=7", "taken", "training.checkpoint.keep"),
 )
+
+
+class Hash(ctypes.Structure):
+    """XXH128_hash_t."""
+    _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
+
+
+XXH3 = ctypes.CDLL("libxxhash.so.0").XXH3_128bits
+XXH3.restype = Hash
 ENDS = {"refused": (65, 66), "taken": (0,)}  # data, or no input
 
 
@@ -91,7 +100,8 @@ class Checkpoints(faults.Case):
     @staticmethod
     def line(content, name):
         """Of MANIFEST."""
-        return f"sha256 {hashlib.sha256(content).hexdigest()} {len(content)} {name}"
+        digest = XXH3(content, ctypes.c_size_t(len(content)))
+        return f"xxh3-128 {digest.high:016x}{digest.low:016x} {len(content)} {name}"
 
     def test_other_versions(self):
         state = json.loads((self.checkpoint / "state.json").read_text(encoding="utf-8"))

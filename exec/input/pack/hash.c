@@ -2,11 +2,6 @@
 
 #include <xxhash.h>
 
-bool hash_present(void)
-{
-    return true;
-}
-
 uint64_t hash_bytes(const void *data, int64_t size)
 {
     return XXH3_64bits(data, (size_t)size);

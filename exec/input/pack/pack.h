@@ -9,7 +9,7 @@
 
 #include "exec/input/dataset.h"
 
-/** Whether this build supports packs: xxHash is needed for all, and libjpeg to write them. */
+/** Whether this build can write packs, for which it needs libjpeg. */
 bool pack_present(void);
 
 /** What to pack. */
@@ -37,9 +37,9 @@ struct pack_summary {
  * nothing behind.  The bytes do not depend on the number of threads.
  * @return 0, or -1: as catalog_open_folder() and catalog_open_shards(), a corrupt image with
  * `strict`, no readable image (exit code 65), cannot be created (73), the disk is full or fails
- * (74), a build without libjpeg or xxHash (69). */
+ * (74), a build without libjpeg (69). */
 int pack_write(const struct pack_job *job, struct pack_summary *summary, struct err *err);
 
 /** Read all of the pack @path and compare the hashes.  Each damaged image is a message.
- * @return 0, or -1: not readable (66), not a pack, damaged (65), a build without xxHash (69). */
+ * @return 0, or -1: not readable (66), not a pack, damaged (65). */
 int pack_check(const char *path, struct pack_summary *summary, struct err *err);

@@ -64,8 +64,7 @@ struct pack_file {
 };
 
 /** Open @path and check header and index, with their hashes.
- * @return 0, or -1: not readable (exit code 66), not a pack, damaged (65), a build without xxHash
- * (69). */
+ * @return 0, or -1: not readable (exit code 66), not a pack, damaged (65). */
 int pack_file_open(struct pack_file *pack, const char *path, struct err *err);
 
 /** Read the pixels of image @number into @pixels.

@@ -45,7 +45,7 @@ struct worker {
 
 bool pack_present(void)
 {
-    return hash_present() && decoder_present();
+    return decoder_present();
 }
 
 static void to_bytes(const float *from, uint8_t *to, int64_t count)
@@ -260,8 +260,8 @@ int pack_write(const struct pack_job *job, struct pack_summary *summary, struct 
     struct pack_writer writer = {0};
     struct catalog catalog = {0};
     if (!pack_present())
-        return err_add_code(err, 69, "this build cannot pack: it was made without %s",
-                            hash_present() ? "libjpeg (libjpeg-dev)" : "xxHash (libxxhash-dev)");
+        return err_add_code(err, 69,
+                            "this build cannot pack: it was made without libjpeg (libjpeg-dev)");
     if (open_catalog(&catalog, job->from, err))
         return -1;
     pack_header_init(&writer.header);
