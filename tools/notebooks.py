@@ -5,7 +5,8 @@ Usage: tools/notebooks.py [--to DIRECTORY] [NOTEBOOK...]    (default: build/note
        tools/notebooks.py --strip [NOTEBOOK...]             (remove outputs, before a commit)
 
 $FORETRAIN is the program (default: build/foretrain).  A page needs nothing but itself; with all notebooks the class, its
-glossary, formulas and solutions become pages, too, so that the folder can be given to whoever has no clone.
+glossary, formulas and solutions become pages, too, as well as slides and all that the commands of the class draw, so that the
+folder can be given to whoever has no clone.
 """
 import argparse
 import base64
@@ -17,6 +18,7 @@ import sys
 import tempfile
 
 import project
+import slides
 
 FOLDER = project.ROOT / "notebooks"
 DOCS = {"index": project.ROOT / "docs" / "class.md",
@@ -27,8 +29,9 @@ pre { padding: .6em; overflow-x: auto; white-space: pre-wrap; background: rgb(12
 pre.output { background: none; border-left: 3px solid gray }
 img { max-width: 100%; background: #fff }
 table { display: block; overflow-x: auto; border-collapse: collapse; margin: 1em 0 }
-th, td { padding: .2em .8em; text-align: right } .words td { text-align: left; vertical-align: top }
+th, td { padding: .2em .8em; text-align: right }
 th { border-bottom: 1px solid grey }"""
+WORDS = "td { text-align: left; vertical-align: top }"
 
 
 def read(path):
@@ -74,22 +77,22 @@ def link(found):
     target, words = found[1], found[2]
     path, _, place = target.partition("#")
     stem = {"class": "index"}.get(pathlib.Path(path).stem, pathlib.Path(path).stem)
-    if not path or "://" in target:
+    if not path or "://" in target or path.endswith(".html"):
         return found[0]
     if stem in DOCS and path.endswith(".md") or path.endswith(".ipynb"):
         return f'<a href="{stem}.html{"#" + place if place else ""}">{words}</a>'
     return f'<span title="{html.escape(target)} in a clone">{words}</span>'
 
 
-def write(target, title, body, kind=""):
+def write(target, title, body, style=""):
     """A page with the way to the others."""
-    names = [*DOCS, *(path.stem for path in sorted(FOLDER.glob("*.ipynb")))]
+    names = [*DOCS, "slides_a", "slides_b", *(path.stem for path in sorted(FOLDER.glob("*.ipynb")))]
     ways = " &#183; ".join(f'<a href="{name}.html">{"class" if name == "index" else name.replace("_", " ")}</a>'
                            if name != target.stem else f"<b>{name}</b>" for name in names)
     body = re.sub(r'<a href="([^"]*)">(.*?)</a>', link, body, flags=re.DOTALL)
     target.write_text(f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
                       '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-                      f"<style>{STYLE}</style></head>\n<body{kind}>\n<nav>{ways}</nav>\n{body}</body></html>\n",
+                      f"<style>{STYLE}{style}</style></head>\n<body>\n<nav>{ways}</nav>\n{body}</body></html>\n",
                       encoding="utf-8")
     print(target)
 
@@ -135,14 +138,21 @@ def main():
     parser.add_argument("--strip", action="store_true", help="remove outputs instead")
     parser.add_argument("notebook", nargs="*", type=pathlib.Path)
     options = parser.parse_args()
+    pictures = {}
     for path in options.notebook or sorted(FOLDER.glob("*.ipynb")):
         if options.strip:
             strip(path)
             continue
         options.to.mkdir(parents=True, exist_ok=True)
-        write(options.to / f"{path.stem}.html", path.stem, page(execute(path, options.to / "fonts")))
-    for name, path in DOCS.items() if not options.notebook and not options.strip else ():
-        write(options.to / f"{name}.html", name, to_html(path.read_text(encoding="utf-8")), ' class="words"')
+        body = page(execute(path, options.to / "fonts"))
+        pictures[path.stem] = [found[::-1] for found in re.findall('(<img alt="Picture: (.*?)".*?>)', body)]
+        write(options.to / f"{path.stem}.html", path.stem, body)
+    if options.notebook or options.strip:
+        return
+    for name, path in DOCS.items():
+        write(options.to / f"{name}.html", name, to_html(path.read_text(encoding="utf-8")), WORDS)
+    for key, body in slides.bodies(DOCS["index"].read_text(encoding="utf-8"), pictures, options.to, to_html).items():
+        write(options.to / f"slides_{key}.html", f"slides {key}", body, slides.STYLE)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import harness
 from harness import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
+import slides  # noqa: E402
 import transcripts  # noqa: E402
 
 SOLUTIONS = (ROOT / "docs" / "class" / "solutions.md").read_text(encoding="utf-8")
@@ -82,6 +83,15 @@ class Class(harness.Case):
     def test_what_is_shown_is_what_is_printed(self):
         self.assertGreater(len(transcripts.PLACE.findall(PAGE)), 1)
         self.assertEqual(transcripts.rewrite(PAGE), PAGE, "run tools/transcripts.py docs/class.md")
+
+    def test_slides_have_all_commands_and_no_answers(self):
+        slides.prints = lambda line, folder: ""
+        made = slides.bodies(PAGE, {"05_sony_curve": [("The curve", "<img>")]}, ROOT, str)
+        for line in COMMANDS:
+            self.assertIn(f"$ {line}", made["a"] + made["b"])
+        self.assertIn("## The curve<img>", made["b"])
+        self.assertEqual(slides.shown("Why is it first? (The last, of 12 layers.) It is.\nWait for *all* of them."),
+                         ["Why is it first?", "Wait for *all* of them."])
 
     def test_minutes_and_places(self):
         """Each minute of the plan is that of the heading it leads to."""
