@@ -211,7 +211,7 @@ static void print_platform(struct import *import, const char *name, const char *
                                          : "# measured, and as this file predicts it:",
                 "#", &import->comparison);
     if (base)
-        field_write_line(out, 0, "extends", base);
+        field_write_line(out, 0, "extends", strpbrk(import->base, "/.") ? base : import->base);
     text_add(out, "version: 1\n");
     field_write_line(out, 0, "name", name);
     field_write_line(out, 0, "description", import->description ? import->description : "imported");
