@@ -117,7 +117,7 @@ static void print_row(struct text *out, const struct table_row *row)
 static void print_narrow(struct text *out, const struct table *table)
 {
     text_add(out, "#%12s %14s %12s %12s %7s\n", "bytes", "time", "algbw", "busbw", "steps");
-    text_add(out, "#%12s %14s %12s %12s %7s\n", "(B)", "(us)", "(GB/s)", "(GB/s)", "");
+    text_add(out, "#%12s %14s %12s %12s\n", "(B)", "(us)", "(GB/s)", "(GB/s)");
     for (int32_t i = 0; i < table->count; i++) {
         const struct table_row *row = &table->row[i];
         print_row(out, row);
