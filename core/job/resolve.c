@@ -883,14 +883,16 @@ static void check_stages(struct question *q, const struct resolved *resolved)
     }
 }
 
-/* Layers are shared inside of a node. */
+/* Layers are shared inside of a node; ranks that train share them wherever they are. */
 static void check_parallel(struct question *q, const struct resolved *resolved)
 {
     int64_t tensor = scenario_tensor(q->scenario), parts = scenario_parts(q->scenario);
-    const int32_t each[] = {resolved->cluster.devices_per_node,
+    bool real = q->wish->real;
+    const int32_t each[] = {real ? (int32_t)extent_devices(resolved->cluster)
+                                 : resolved->cluster.devices_per_node,
                             resolved->baseline.devices_per_node};
     static const char *const key[] = {"parallel.tensor", "baseline.devices_per_node"};
-    if (q->wish->real && scenario_sharding(q->scenario) >= 2)
+    if (real && scenario_sharding(q->scenario) >= 2)
         blame(q, EXIT_UNAVAILABLE, "parallel.sharding",
               "devices train with whole weights and gradients; 2 and 3 are for predictions: use "
               "--set parallel.sharding=1");
@@ -900,13 +902,13 @@ static void check_parallel(struct question *q, const struct resolved *resolved)
         return;
     if (parts > tensor || experts)
         check_stages(q, resolved);
-    for (size_t i = 0; i < ARRAY_SIZE(each) && !q->faults; i++)
+    for (size_t i = 0; i < (real ? 1 : ARRAY_SIZE(each)) && !q->faults; i++)
         if (each[i] % tensor)
             blame(q, EXIT_DATA, key[i],
-                  "%lld devices that share layers do not fill a node of %d; parallel.tensor must "
+                  "%lld devices that share layers do not fill a %s of %d; parallel.tensor must "
                   "divide that",
-                  (long long)tensor, each[i]);
-    if (!q->faults && !q->wish->real && !platform_nodes(q->platform))
+                  (long long)tensor, real ? "job" : "node", each[i]);
+    if (!q->faults && !real && !platform_nodes(q->platform))
         blame(q, EXIT_DATA, tensor > 1 ? "parallel.tensor" : "parallel.pipeline",
               "devices of %s are not in nodes, which share layers or have a stage each",
               platform_name(q->platform));

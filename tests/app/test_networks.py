@@ -232,7 +232,7 @@ class Networks(support.Case):
                                ("model.network=toy", "parallel.tensor=null", "parallel.recompute=full", "toy has no blocks"),
                                ("cluster.platform=t1-torus", "do not fill a node of 1")):
             self.assertIn(message, self.refused(65, "predict", job, *("--set=" + word for word in words)))
-        self.assertIn("do not fill a node of 1", self.refused(65, "train", job, "-n1", "--dry-run"))
+        self.assertIn("do not fill a job of 1", self.refused(65, "train", job, "-n1", "--dry-run"))
         self.assertIn("parallel.recompute=none", self.refused(69, "train", job, "-n1", "--dry-run",
                                                               "--set=parallel={recompute: selective}"))
 

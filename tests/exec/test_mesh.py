@@ -123,7 +123,7 @@ class Refused(Mesh):
                 (65, 3, (), {"pipeline": 2}, "3 devices are no multiple of the 2"),
                 (65, 8, (), {"pipeline": 8}, "more than its 4 blocks"),
                 (65, 3, (), {"tensor": 3}, "model.heads, 4, cannot be split in 3 equal parts"),
-                (65, 3, (), {"tensor": 2}, "do not fill a node of 3"),
+                (65, 3, (), {"tensor": 2}, "do not fill a job of 3"),
                 (69, 2, ("--set=training.optimizer={name: lamb}",), {"tensor": 2}, "train with sgd and adamw"),
                 (69, 2, (), {"tensor": 2, "sequence": "true"}, "each has all positions between them"),
                 (69, 2, ("--set=model.norm=post-layer",), {"tensor": 2}, "behind norms that nothing else reads"),
