@@ -80,7 +80,7 @@ static const char *kind_fault(const struct model *model, const struct layer *lay
 {
     const struct layer *owner = layer->weights_of ? &model->layer[layer->weights_of - 1] : NULL;
     bool products = layer->op == LAYER_MATMUL || layer->op == LAYER_SOFTMAX;
-    bool plain = layer->op == LAYER_GELU || layer->op == LAYER_SILU ||
+    bool plain = layer->op == LAYER_GELU || layer->op == LAYER_SILU || layer->op == LAYER_DROPOUT ||
                  layer->op == LAYER_LAYER_NORM || layer->op == LAYER_RMS_NORM ||
                  layer->attends == ATTENDS_ROTARY;
     if (layer->frozen)

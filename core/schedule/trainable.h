@@ -3,7 +3,7 @@
 /** @file
  * Which networks devices train: convolutional ones as torchvision's ResNets and VGG are built,
  * those on CPUs also with groups of channels, as ResNeXt; those on CPUs also transformers that
- * predict the next token (model_is_general()), but for dropout.
+ * predict the next token (model_is_general()).
  */
 
 #include "core/base/err.h"

@@ -387,6 +387,22 @@ static void run_optimizer(struct cpu_device *device, struct cpu_slot *slot, bool
 
 /* ---- layers that all devices compute alike ---- */
 
+/* Heads are the outermost axis of what a softmax writes, and of ranks that share layers each has
+ * some; all have all of other values. */
+static struct draw draw_of(const struct cpu_device *device, int32_t index, int32_t micro)
+{
+    const struct device_job *job = &device->job;
+    const struct layer *layer = &job->model->layer[index];
+    bool heads = job->part && job->model->layer[layer->input[0]].op == LAYER_SOFTMAX;
+    int64_t own = shape_elements(layer->out), each = own * (heads ? job->part->parts : 1);
+    int64_t sample = (job->replica * (int64_t)job->micro_batches + micro) * device->micro;
+    return (struct draw){.seed = (uint64_t)job->scenario->seed,
+                         .step = (uint64_t)device->step,
+                         .layer = base_hash(BASE_HASH_SEED, layer->name, strlen(layer->name)),
+                         .first = sample * each + (heads ? job->part->index * own : 0),
+                         .each = each};
+}
+
 /* Without gradients. */
 static struct sequence sequence_of(const struct cpu_device *device, int32_t index,
                                    const float *images, int32_t micro)
@@ -404,6 +420,8 @@ static struct sequence sequence_of(const struct cpu_device *device, int32_t inde
                          .saved = value->saved,
                          .dy = value->dy,
                          .multiply = device->passes->multiply};
+    if (layer->op == LAYER_DROPOUT && micro >= 0)
+        s.draw = draw_of(device, index, micro);
     if (layer->op == LAYER_EMBEDDING && device->job.part)
         s.first = device->job.part->index * layer->rows;
     for (int32_t i = 0; i < layer->input_count; i++)
@@ -498,6 +516,7 @@ static void run_compute(struct device_state *state, const struct step *step, int
     struct cpu_device *device = device_of(state);
     struct cpu_slot *slot = slot_of(device, iteration);
     int32_t index = step->compute.layer, micro = step->compute.micro;
+    device->step = device->job.updates + iteration;
     const float *images = slot->images + (int64_t)micro * device->micro * image_elements(device);
     switch (step->compute.op) {
     case COMPUTE_FORWARD:

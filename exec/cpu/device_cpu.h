@@ -55,6 +55,7 @@ struct cpu_device {
     int32_t *target;             /**< (micro, target_count()) */
     struct cpu_slot *slot;       /**< (slots) */
     int64_t version;             /**< of the weights */
+    int64_t step;                /**< updates before the iteration that is computed */
     int32_t micro;               /**< images of a micro-batch */
     int32_t flights;             /**< micro-batches whose values are kept at a time */
 };

@@ -10,6 +10,7 @@ enum { STRIPE = 64 /* features of a thread, in sums over positions */ };
 
 #define NORM_EPSILON 1e-5
 #define ROTARY_BASE  10000.0
+#define DROPPED      0.1 /* Vaswani et al. 2017, section 5.4; Radford et al. 2019 */
 #define ROOT_HALF    0.70710678118654752
 #define NORMAL_PEAK  0.39894228040143268 /* density of the normal distribution at 0 */
 
@@ -240,6 +241,30 @@ static void multiply_backward(job *s)
         s->dx[0][i] += s->dy[i] * s->x[1][i];
         s->dx[1][i] += s->dy[i] * s->x[0][i];
     }
+}
+
+/* Write @from without what is dropped, or add it. */
+static void drop(job *s, bool adds, const float *from, float *to)
+{
+    int64_t count = values(s), each = shape_elements(s->layer->out);
+    float kept = s->draw.each ? (float)(1 / (1 - DROPPED)) : 1;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t number = (uint64_t)(s->draw.first + i / each * s->draw.each + i % each);
+        bool drops = s->draw.each &&
+                     base_uniform(s->draw.seed, s->draw.step, s->draw.layer, number) < DROPPED;
+        to[i] = (adds ? to[i] : 0) + (drops ? 0 : kept * from[i]);
+    }
+}
+
+static void dropout(job *s)
+{
+    drop(s, false, s->x[0], s->y);
+}
+
+static void dropout_backward(job *s)
+{
+    drop(s, true, s->dy, s->dx[0]);
 }
 
 /* Add @from, each pair of features (i, i + half of a head) turned by an angle that grows with the
@@ -522,6 +547,7 @@ static const struct kind {
     [LAYER_EMBEDDING] = {embedding, embedding_backward},
     [LAYER_ADD] = {add, add_backward},
     [LAYER_GELU] = {gelu, gelu_backward},
+    [LAYER_DROPOUT] = {dropout, dropout_backward},
     [LAYER_SILU] = {silu, silu_backward},
     [LAYER_MULTIPLY] = {multiply, multiply_backward},
     [LAYER_OTHER] = {rotary, rotary_backward},

@@ -34,6 +34,13 @@ struct product {
 /** How a device multiplies; threads may call it side by side. */
 typedef void multiplier(const struct product *product);
 
+/** What a dropout drops: a function of these numbers alone, never of a rank. */
+struct draw {
+    uint64_t seed, step, layer;
+    int64_t first, each; /**< the number of the first value of all samples of a step that an image
+                              has, and from one image to the next; each 0: nothing is dropped */
+};
+
 /** One layer at work.  Gradients are added to. */
 struct sequence {
     const struct layer *layer;
@@ -47,6 +54,7 @@ struct sequence {
     const float *dy;      /**< gradient of y */
     float *dx[2];         /**< of the inputs; NULL: not wanted */
     float *dw, *db;       /**< of weights and biases; NULL: not wanted */
+    struct draw draw;     /**< of a dropout */
     multiplier *multiply; /**< of the device */
 };
 

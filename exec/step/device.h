@@ -77,6 +77,7 @@ struct device_job {
     int32_t flights;         /**< micro-batches whose values are kept at a time; 0 like 1 */
     bool joint_norms; /**< steps form the norm of all gradients with other stages and parts */
     int32_t rank;     /**< this one of them */
+    int32_t replica;  /**< and of those that train on other data */
     /** The parts of the flat arrays that this rank updates (shards), borrowed; NULL: all. */
     const struct slice *shard;
     int32_t shards;

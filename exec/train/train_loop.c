@@ -434,6 +434,7 @@ static int open_device(struct loop *loop, int32_t slots, int64_t end, struct err
         .slots = slots,
         .ranks = loop->replicas,
         .rank = loop->world.rank,
+        .replica = loop->replica,
         .shard = loop->shard,
         .shards = loop->packing.buckets,
         .repeats = loop->shard && loop->world.rank >= loop_shards(loop),

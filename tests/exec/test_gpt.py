@@ -7,6 +7,11 @@ import csv
 import json
 import struct
 
+try:
+    import numpy as np
+except ImportError:  # nor is there PyTorch
+    np = None
+
 import harness
 import training
 
@@ -31,6 +36,25 @@ DEVICES = ["cpu-naive", "cpu"]
 def words(count, vocab=VOCAB):
     """A file's bytes: numbers that repeat themselves, but not exactly."""
     return struct.pack(f"<{count}H", *((i * i // 7 + 3 * i + i // 5) % vocab for i in range(count)))
+
+
+def mix(x):
+    """Scramble 64-bit numbers: splitmix64."""
+    x = x + np.uint64(0x9e3779b97f4a7c15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xbf58476d1ce4e5b9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94d049bb133111eb)
+    return x ^ (x >> np.uint64(31))
+
+
+def kept(name, step, count):
+    """Factors of the values that the dropout @name has in a step: a function of their numbers."""
+    layer = 0xcbf29ce484222325
+    for byte in name.encode():
+        layer = (layer ^ byte) * 1099511628211 % 2**64
+    x = mix(np.ones(count, np.uint64))  # the seed
+    for number in (np.uint64(step), np.uint64(layer), np.arange(count, dtype=np.uint64)):
+        x = mix(x ^ number)
+    return np.where(x >> np.uint64(12) < 0.1 * 2**52, 0, 1 / 0.9)
 
 
 def read_tensors(path):
@@ -94,9 +118,12 @@ class AgainstPyTorch(Gpt):
         return {name: self.torch.tensor(numbers, dtype=self.torch.float64).reshape(shape).requires_grad_()
                 for name, (shape, numbers) in self.tensors(run).items()}
 
-    def forward(self, w, tokens):
-        """The scores of the next tokens, written from the papers alone."""
+    def forward(self, w, tokens, step):
+        """The scores of the next tokens, written from the papers alone; with no step nothing is dropped."""
         function = self.torch.nn.functional
+
+        def drop(x, name):
+            return x if step is None else x * self.torch.tensor(kept(name + ".dropout", step, x.numel())).view(x.shape)
 
         def linear(x, name):
             return function.linear(x, w[name + ".weight"], w.get(name + ".bias"))
@@ -119,35 +146,36 @@ class AgainstPyTorch(Gpt):
             a, b = x[..., :pairs], x[..., pairs:]
             return self.torch.cat((a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()), 3)
 
-        hidden = w["embedding.weight"][tokens] + w.get("positions.weight", 0)
+        hidden = drop(w["embedding.weight"][tokens] + w.get("positions.weight", 0), "embedding")
         later = self.torch.ones(LENGTH, LENGTH, dtype=bool).triu(1)
         for i in range(LAYERS):
             at = f"layer{i}."
             x = norm(hidden, at + "attention.norm")
             scores = turned(heads(linear(x, at + "query"))) @ turned(heads(linear(x, at + "key"))).transpose(2, 3)
             scores = (scores / (HIDDEN // HEADS) ** 0.5).masked_fill(later, float("-inf"))
-            x = scores.softmax(3) @ heads(linear(x, at + "value"))
-            hidden = hidden + linear(x.transpose(1, 2).reshape(hidden.shape), at + "output")
+            x = drop(scores.softmax(3), at + "softmax") @ heads(linear(x, at + "value"))
+            hidden = hidden + drop(linear(x.transpose(1, 2).reshape(hidden.shape), at + "output"), at + "attention")
             x = norm(hidden, at + "ffn.norm")
             gate = at + "gate"
             x = (function.silu(linear(x, gate)) * linear(x, at + "up") if gate + ".weight" in w
                  else function.gelu(linear(x, at + "up")))
-            hidden = hidden + linear(x, at + "down")
+            hidden = hidden + drop(linear(x, at + "down"), at + "ffn")
         return function.linear(norm(hidden, "norm"), w.get("words.weight", w["embedding.weight"]))
 
-    def their_losses(self, w, steps):
+    def their_losses(self, w, steps, drops):
         """Train @w."""
         torch = self.torch
-        numbers = torch.tensor(struct.unpack(f"<{SEQUENCES * LENGTH + 1}H", words(SEQUENCES * LENGTH + 1)))
+        numbers = torch.tensor(struct.unpack(f"<{SEQUENCES * LENGTH + 1}H", (self.directory / "words.bin").read_bytes()))
         tokens, wanted = numbers[:-1].view(SEQUENCES, LENGTH), numbers[1:].view(SEQUENCES, LENGTH)
         decayed = [t for name, t in w.items() if t.dim() > 1]
         others = [t for name, t in w.items() if t.dim() == 1]
         optimizer = torch.optim.AdamW([{"params": decayed}, {"params": others, "weight_decay": 0}],
                                       lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1)
         losses = []
-        for _ in range(steps):
+        for step in range(steps):
             optimizer.zero_grad()
-            loss = torch.nn.functional.cross_entropy(self.forward(w, tokens).flatten(0, 1), wanted.flatten())
+            scores = self.forward(w, tokens, step if drops else None)
+            loss = torch.nn.functional.cross_entropy(scores.flatten(0, 1), wanted.flatten())
             loss.backward()
             torch.nn.utils.clip_grad_norm_(list(w.values()), 1)
             optimizer.step()
@@ -159,7 +187,7 @@ class AgainstPyTorch(Gpt):
         more = ("-n1", *more)
         begin = self.fit(f"begin-{device}", "--set=training.learning_rate.base=0", "--steps=1", *more, device=device)
         w = self.weights(begin)
-        theirs = self.their_losses(w, steps)
+        theirs = self.their_losses(w, steps, "--set=model.dropout=true" in more)
         run = self.fit(f"run-{device}", f"--steps={steps}", *more, device=device)
         ours = self.losses(run)
         loss = max(abs(a - b) / b for a, b in zip(ours, theirs))
@@ -186,6 +214,11 @@ class AgainstPyTorch(Gpt):
     def test_gates_rotary_positions_and_shared_keys(self):
         self.compare("cpu", *(f"--set=model.{key}" for key in (
             "norm=rms", "gated=true", "position=rotary", "bias=false", "kv_heads=2")))
+
+    def test_what_is_dropped_follows_from_its_numbers(self):
+        every = words(LENGTH)  # each sequence the same, so that their order does not matter
+        (self.directory / "words.bin").write_bytes(every * SEQUENCES + every[:2])
+        self.compare("cpu", "--set=model.dropout=true", "--set=training.micro_batch=4")
 
     def test_micro_batches_add_up(self):
         self.compare("cpu", "--set=model.tied=true", "--set=training.micro_batch=2")
@@ -272,8 +305,7 @@ class Refused(Gpt):
         self.assertIn("words.bin: cannot be read", self.refused(66, "--set=training.dataset.path=/nowhere/words.bin"))
 
     def test_kinds_and_devices(self):
-        for key, what in (("dropout: true", "(dropout) is of a kind for predictions"),
-                          ("segments: 2", "adds parameters other than a row for each position"),
+        for key, what in (("segments: 2", "adds parameters other than a row for each position"),
                           ("head: span", "has another number of rows")):
             name, value = key.split(": ")
             with self.subTest(key=key):

@@ -56,7 +56,7 @@ class Equal(Mesh):
         self.same_run(two, self.fit_on("again", 2, tensor=2))
 
     def test_eight_ranks(self):
-        more = ("--steps=2", "--set=training.label_smoothing=0.1")
+        more = ("--steps=2", "--set=training.label_smoothing=0.1", "--set=model.dropout=true")
         self.near(self.fit_on("one", 1, *more), self.fit_on("eight", 8, *more, pipeline=2, tensor=2))
 
     def test_gates_rotary_positions_and_shared_keys(self):
