@@ -534,29 +534,14 @@ struct answer {
 
 /* ---- the answer ---- */
 
-/* @value in digits that an interval of that @width leaves certain: a tenth of it. */
-static void add_rounded(struct text *out, enum unit unit, double value, double width)
-{
-    char text[UNIT_ROOM], *rest;
-    double number = strtod(unit_write(text, unit, value), &rest);
-    double place = pow(10, floor(log10(fmin(width / 10 * number / value, number))));
-    if (place > 0)
-        text_add(out, "%.10g%s", place * round(number / place), rest);
-    else
-        text_add(out, "%s", text);
-}
-
 static void add_likely(struct text *out, enum unit unit, const struct json *object, const char *key)
 {
+    double value = html_number(object, key, -1);
     double low = html_end(object, key, false), high = html_end(object, key, true);
-    add_rounded(out, unit, html_number(object, key, -1), high - low);
-    if (isnan(low))
-        return;
-    text_add(out, " (90 %%: ");
-    add_rounded(out, unit, low, high - low);
-    text_add(out, " to ");
-    add_rounded(out, unit, high, high - low);
-    text_add(out, ")");
+    text_add(out, "%s", unit_likely(unit, value, value, low, high));
+    if (!isnan(low))
+        text_add(out, " (90 %%: %s to %s)", unit_likely(unit, low, value, low, high),
+                 unit_likely(unit, high, value, low, high));
 }
 
 /* A sentence without a table. */

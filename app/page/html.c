@@ -208,8 +208,8 @@ void html_figures(struct page *page, const struct json *object, const char *colu
         AUTOFREE char *low = base_format("%s_low", c->key), *high = base_format("%s_high", c->key);
         html_add(out, "<tr><td>%s</td>", c->label);
         html_cell(out, c, object);
-        html_cell(out, &(struct columns_item){.key = low}, object);
-        html_cell(out, &(struct columns_item){.key = high}, object);
+        html_cell(out, &(struct columns_item){.key = low, .end = true}, object);
+        html_cell(out, &(struct columns_item){.key = high, .end = true}, object);
         html_add(out, "</tr>\n");
     }
     html_add(out, "</tbody></table></div>\n");
