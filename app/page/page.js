@@ -249,9 +249,16 @@ const KINDS = [["forward", "forward and loss", COMPUTE], ["backward", "backward"
   ["repeat", "alike micro-batches, not drawn one by one", REST], ["tensor", "exchange inside of layers", COLUMN],
   ["context", "exchange of keys and values", SLOWER], ["expert", "exchange with experts", SLOWER], ["copies", "all-reduce of experts", ROW], ["world", "all-reduce", ROW], ["row", "all-reduce in rows", ROW], ["column", "all-reduce in columns", COLUMN], ["input", "input", INPUT]];
 
-// @heads: a line above the lanes of each rank.
-function lanes(figure, { words, rows, heads = true }) {
-  const place = new Map(), nameOf = row => `${row.rank} ${row.lane}`, seconds = Math.max(...numbers(rows, "end_s"));
+// @heads: a line above the lanes of each rank; ranks that do the same at the same time are drawn once.
+function lanes(figure, { words, rows: all, heads = true }) {
+  const alike = new Map(), seconds = Math.max(...numbers(all, "end_s"));
+  const doing = rank => all.filter(row => row.rank === rank).map(row => [row.lane, row.name, Math.round(300 * row.end_s / seconds)]).join();
+  for (const rank of new Set(all.map(row => row.rank))) {
+    const key = heads ? doing(rank) : rank;
+    alike.set(key, [...alike.get(key) ?? [], rank]);
+  }
+  const groups = [...alike.values()], rows = all.filter(row => groups.some(([first]) => first === row.rank));
+  const place = new Map(), nameOf = row => `${row.rank} ${row.lane}`;
   let height = 0, rank;
   for (const row of rows) {
     if (place.has(nameOf(row)) || place.size === MOST_LANES) continue;
@@ -280,7 +287,8 @@ function lanes(figure, { words, rows, heads = true }) {
   const names = add(svg, "g", { class: "names" }); // on paper of their own, in sight while the pieces move below
   add(names, "rect", { class: "paper", x: -74, width: 74, height });
   for (const { y, first, rank, lane } of place.values()) {
-    if (first) add(names, "text", { x: -72, y: y - 7 }, `rank ${rank}`);
+    const same = groups.find(([one]) => one === rank);
+    if (first) add(names, "text", { x: -72, y: y - 7 }, same.length > 1 ? `ranks ${same.join(", ")}, which are alike` : `rank ${rank}`);
     add(names, "text", { class: "soft end", x: -6, y: y + 13 }, lane);
   }
   zoomable(svg, ticks, names, seconds, height);
@@ -468,6 +476,21 @@ for (const figure of data ? document.querySelectorAll("figure[data-picture]") : 
   draw(figure, spec);
 }
 
+// A word that the page explains says so where it is met first.
+for (const word of document.querySelectorAll("dt")) {
+  for (const name of word.textContent.split(", ")) {
+    const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT), pattern = new RegExp(`(?<![-\\w])${name}(?![-\\w])`, "i");
+    let text;
+    while ((text = texts.nextNode()) && (!text.parentElement.matches("h2, p, li, td, th, caption, label") || !pattern.test(text.data)));
+    if (!text || text.parentElement.closest("dl")) continue;
+    const found = text.splitText(text.data.search(pattern)), rest = found.splitText(name.length), mark = document.createElement("abbr");
+    mark.title = word.nextElementSibling.textContent;
+    mark.tabIndex = 0;
+    mark.append(found);
+    rest.before(mark);
+  }
+}
+
 function show(target) {
   const item = target.closest("[data-bucket]"), mark = target.closest("svg.chart [data-value]");
   const tip = target.closest("figure")?.querySelector(".tip");
@@ -475,6 +498,7 @@ function show(target) {
   document.body.classList.toggle("marked", item !== null);
   if (item)
     for (const same of document.querySelectorAll(`[data-bucket="${CSS.escape(item.dataset.bucket)}"]`)) same.classList.add("on");
+  if (target.matches("abbr")) target.classList.add("on");
   if (tip && mark) tip.textContent = mark.querySelector("title").textContent;
 }
 for (const kind of ["pointerover", "click"]) document.addEventListener(kind, event => show(event.target));
