@@ -114,62 +114,16 @@ void import_connect(struct import *import, int32_t a, int32_t b, int32_t link)
         wiring_add(&import->wiring, a, b, link);
 }
 
-/* Drivers' names of the devices of platforms/devices.  All words must be in the model's name; the
- * first row that fits is used. */
-static const struct {
-    const char *word[3];
-    const char *device;
-} known_devices[] = {
-    {{"A100", "SXM", "80GB"}, "a100-sxm4-80gb"},
-    {{"A100", "SXM", "40GB"}, "a100-sxm4-40gb"},
-    {{"A100", "PCI", "80GB"}, "a100-pcie-80gb"},
-    {{"A100", "PCI", "40GB"}, "a100-pcie-40gb"},
-    {{"A100", "SXM", "64GB"}, "a100-sxm4-64gb"},
-    {{"GB300", NULL, NULL}, "gb300-288gb"},
-    {{"GB200", NULL, NULL}, "gb200-186gb"},
-    {{"B300", NULL, NULL}, "b300-sxm-288gb"},
-    {{"B200", NULL, NULL}, "b200-sxm-180gb"},
-    {{"GH200", "480GB", NULL}, "gh200-96gb"},
-    {{"H200", "NVL", NULL}, "h200-nvl-141gb"},
-    {{"H200", NULL, NULL}, "h200-sxm-141gb"},
-    {{"H100", "NVL", NULL}, "h100-nvl-94gb"},
-    {{"H100", "PCI", NULL}, "h100-pcie-80gb"},
-    {{"H100", "80GB", "HBM3"}, "h100-sxm5-80gb"},
-    {{"H100", "SXM", NULL}, "h100-sxm5-80gb"},
-    {{"V100", "SXM3", NULL}, "v100-sxm3-32gb"},
-    {{"V100", "SXM2", NULL}, "v100-sxm2-16gb"},
-    {{"V100S", "PCI", NULL}, "v100s-pcie-32gb"},
-    {{"V100", "PCI", NULL}, "v100-pcie-16gb"},
-    {{"P100", "SXM2", NULL}, "p100-sxm2-16gb"},
-    {{"P40", NULL, NULL}, "p40"},
-    {{"L40S", NULL, NULL}, "l40s"},
-    {{"L40", NULL, NULL}, "l40"},
-    {{"A10G", NULL, NULL}, "a10g"},
-    {{"A30", NULL, NULL}, "a30"},
-    {{"A40", NULL, NULL}, "a40"},
-    {{"RTX A5000", NULL, NULL}, "a5000"},
-    {{"RTX 3090", NULL, NULL}, "rtx-3090"},
-    {{"RTX 4090", NULL, NULL}, "rtx-4090"},
-    {{"RTX 5090", NULL, NULL}, "rtx-5090"},
-    {{"RTX PRO 6000", NULL, NULL}, "rtx-pro-6000"},
-    {{"RTX 6000 Ada", NULL, NULL}, "rtx-6000-ada"},
-    {{"MI250X", NULL, NULL}, "mi250x-gcd"},
-    {{"MI300X", NULL, NULL}, "mi300x"},
-    {{"MI325X", NULL, NULL}, "mi325x"},
-    {{"MI355X", NULL, NULL}, "mi355x"},
-    {{"NVIDIA L4", NULL, NULL}, "l4"},
-};
-
 void import_set_device(struct import *import, const char *model)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(known_devices); i++) {
+    for (const struct driver *driver = known_drivers; driver->device; driver++) {
         bool all = true;
-        for (int32_t k = 0; k < 3 && known_devices[i].word[k]; k++)
-            all = all && strcasestr(model, known_devices[i].word[k]);
+        for (int32_t k = 0; k < 3 && driver->word[k]; k++)
+            all = all && strcasestr(model, driver->word[k]);
         if (!all)
             continue;
         free(import->device);
-        import->device = base_copy(known_devices[i].device);
+        import->device = base_copy(driver->device);
         import_note(import, "device '%s': %s of platforms/devices", model, import->device);
         return;
     }

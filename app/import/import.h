@@ -135,6 +135,15 @@ int32_t import_add_link(struct import *import, const char *name);
 /** Connect two vertices by a cable of kind @link, unless they are already connected or the same. */
 void import_connect(struct import *import, int32_t a, int32_t b, int32_t link);
 
+/** What a driver calls a device of platforms/devices: all words are in the model's name. */
+struct driver {
+    const char *device;
+    const char *word[3]; /**< in any case; NULL: no more */
+};
+
+/** The rows of drivers.csv, of which the first that fits counts; ends with device NULL. */
+extern const struct driver known_drivers[];
+
 /** Set the device that a driver calls @model ("NVIDIA A100-SXM4-80GB"), or warn that we have no
  * such device. */
 void import_set_device(struct import *import, const char *model);

@@ -25,6 +25,15 @@ enum work {
 /** "convolutions", "matrix products" and so on, in the order of enum work. */
 extern const char *const work_names[WORK_COUNT];
 
+/** A part of a name, in any case, that tells the kind. */
+struct hint {
+    const char *part;
+    enum work work;
+};
+
+/** The rows of the CSV files, of which the first whose part occurs counts; end with part NULL. */
+extern const struct hint known_operations[], known_kernels[];
+
 /** The kind of the device's event @name, launched by the operation @op of PyTorch (NULL: not
  * known).  Source: operations of torch 2's profiler, kernels of cuDNN, cuBLAS and NCCL as they
  * appear in its traces; names are recognised by parts. */

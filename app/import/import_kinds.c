@@ -17,44 +17,6 @@ const char *const work_names[WORK_COUNT] = {
     [WORK_COMMUNICATION] = "communication",
 };
 
-/* A part of a name, in lower case, that tells the kind; the first that occurs does. */
-struct hint {
-    const char *part;
-    enum work work;
-};
-
-static const struct hint operations[] = {
-    {"conv", WORK_CONVOLUTION},    {"norm", WORK_POINTWISE},     {"pool", WORK_POOL},
-    {"loss", WORK_LOSS},           {"log_softmax", WORK_LOSS},   {"softmax", WORK_POINTWISE},
-    {"optimizer", WORK_OPTIMIZER}, {"_foreach", WORK_OPTIMIZER}, {"_fused_", WORK_OPTIMIZER},
-    {"addmm", WORK_LINEAR},        {"::mm", WORK_LINEAR},        {"bmm", WORK_LINEAR},
-    {"linear", WORK_LINEAR},       {"matmul", WORK_LINEAR},      {"relu", WORK_POINTWISE},
-    {"threshold", WORK_POINTWISE}, {"::add", WORK_POINTWISE},    {NULL, WORK_OTHER},
-};
-
-static const struct hint kernels[] = {
-    {"multi_tensor", WORK_OPTIMIZER},
-    {"conv", WORK_CONVOLUTION},
-    {"wgrad", WORK_CONVOLUTION},
-    {"dgrad", WORK_CONVOLUTION},
-    {"fprop", WORK_CONVOLUTION},
-    {"winograd", WORK_CONVOLUTION},
-    {"norm", WORK_POINTWISE},
-    {"bn_fw", WORK_POINTWISE},
-    {"bn_bw", WORK_POINTWISE},
-    {"pool", WORK_POOL},
-    {"loss", WORK_LOSS},
-    {"log_softmax", WORK_LOSS},
-    {"softmax", WORK_POINTWISE},
-    {"gemm", WORK_LINEAR},
-    {"gemv", WORK_LINEAR},
-    {"cutlass", WORK_LINEAR},
-    {"relu", WORK_POINTWISE},
-    {"threshold", WORK_POINTWISE},
-    {"elementwise", WORK_POINTWISE},
-    {NULL, WORK_OTHER},
-};
-
 /* Parts of names of kernels that communicate: NCCL, RCCL, MSCCL and MSCCL++, NVSHMEM, oneCCL, and
  * the all-reduce of vLLM and TensorRT-LLM. */
 static const char *const collectives[] = {"nccl",    "rccl",   "msccl",
@@ -64,8 +26,8 @@ static enum work look_up(const struct hint *hint, const char *name)
 {
     for (; hint->part; hint++)
         if (strcasestr(name, hint->part))
-            break;
-    return hint->work;
+            return hint->work;
+    return WORK_OTHER;
 }
 
 enum work work_of_event(const char *name, const char *op)
@@ -75,8 +37,8 @@ enum work work_of_event(const char *name, const char *op)
             return WORK_COMMUNICATION;
     if (!strncmp(name, "Memcpy", 6) || !strncmp(name, "Memset", 6))
         return WORK_COPY;
-    enum work work = op ? look_up(operations, op) : WORK_OTHER;
-    return work == WORK_OTHER ? look_up(kernels, name) : work;
+    enum work work = op ? look_up(known_operations, op) : WORK_OTHER;
+    return work == WORK_OTHER ? look_up(known_kernels, name) : work;
 }
 
 enum work work_of_step(const struct step *step)
