@@ -240,12 +240,11 @@ static void add_model(struct text *out, const struct new_request *request,
              dtype_names[gradients]);
 }
 
-/* Whether @recipe is that of a round whose @software the user names. */
-static bool is_recipe_of(const char *recipe, const char *software)
+static const char round_prefix[] = "mlperf-";
+
+static bool is_round(const char *software)
 {
-    static const char prefix[] = "mlperf-";
-    return software && !strncmp(software, prefix, strlen(prefix)) &&
-           !strcmp(software + strlen(prefix), recipe);
+    return software && !strncmp(software, round_prefix, strlen(round_prefix));
 }
 
 /* The recipe of @network that ended at the accuracy @text, that of @software's round or the first,
@@ -269,7 +268,9 @@ static const char *find_recipe(const char *text, const char *network, const char
     }
     const char *recipe = NULL;
     for (const struct convergence_row *row = convergence_rows; row->recipe; row++)
-        if (fabs(row->target - target) < 1e-9 && (!recipe || is_recipe_of(row->recipe, software)))
+        if (fabs(row->target - target) < 1e-9 &&
+            (!recipe ||
+             (is_round(software) && !strcmp(software + strlen(round_prefix), row->recipe))))
             recipe = row->recipe;
     if (recipe)
         return recipe;
@@ -304,7 +305,7 @@ static bool takes_sgd(const struct new_request *request, const struct software *
 {
     AUTORELEASE(err) struct err ignored = {0};
     double target = 1;
-    return (!software || strncmp(software->name, "mlperf-", 7)) &&
+    return !(software && is_round(software->name)) &&
            !unit_parse(UNIT_FRACTION, request->target, &target, &ignored) &&
            target <= sgd.accuracy && global_batch <= sgd.most;
 }
@@ -620,29 +621,18 @@ static int deliver(const struct new_request *request, struct text *text, const c
     return 0;
 }
 
-static int run_device(const void *record, struct text *out, struct err *err)
-{
-    AUTORELEASE(text) struct text text = {0};
-    int failed = new_device(record, &text, err) ||
-                 deliver(record, &text, "show device", check_device, out, err);
-    return failed ? -1 : 0;
-}
-
-static int run_platform(const void *record, struct text *out, struct err *err)
-{
-    AUTORELEASE(text) struct text text = {0};
-    int failed = new_platform(record, &text, err) ||
-                 deliver(record, &text, "show platform", check_platform, out, err);
-    return failed ? -1 : 0;
-}
-
-static int run_job(const void *record, struct text *out, struct err *err)
-{
-    AUTORELEASE(text) struct text text = {0};
-    int failed =
-        new_job(record, &text, err) || deliver(record, &text, "predict", check_job, out, err);
-    return failed ? -1 : 0;
-}
+/* What each kind of draft is made and checked by, and what to do next. */
+#define RUN(kind, next)                                                                            \
+    static int run_##kind(const void *record, struct text *out, struct err *err)                   \
+    {                                                                                              \
+        AUTORELEASE(text) struct text text = {0};                                                  \
+        int failed = new_##kind(record, &text, err) ||                                             \
+                     deliver(record, &text, next, check_##kind, out, err);                         \
+        return failed ? -1 : 0;                                                                    \
+    }
+RUN(device, "show device")
+RUN(platform, "show platform")
+RUN(job, "predict")
 
 #define AT(member) offsetof(struct new_request, member)
 #define ROW_TO                                                                                     \
