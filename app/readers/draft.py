@@ -43,17 +43,19 @@ def plural(count, word):
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
-# What mpirun --tag-output, srun --label and hydra's -l put before each line.
-LABEL = re.compile(r"\[[^\]\s]*\d\]<std(?:out|err|diag)>: ?|\[\d+\] |\d+: ")
+# What mpirun --tag-output, srun --label, hydra's -l and kubectl's --prefix put before each line of a process; and colours and
+# times of day, as kubectl's --timestamps.
+LABEL = re.compile(r"(?:\[[^\]\s]*\d\]<std(?:out|err|diag)>: ?|\[\d+\] |\d+: |\[pod/[^\]\s]+\] )?")
+NOISE = re.compile(r"\x1b\[[\d;]*m|^\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d) ")
 
 
 def streams(text):
     """[(number, line)] of each process whose lines are marked, and of those that are not, in order."""
     found = {}
     for row, line in enumerate(text.splitlines(), 1):
-        label = LABEL.match(line)
-        key = label.group() if label else ""
-        found.setdefault(key.rstrip(), []).append((row, line[len(key):].strip()))
+        line = NOISE.sub("", line)
+        key = LABEL.match(line).group()
+        found.setdefault(key.rstrip(), []).append((row, NOISE.sub("", line[len(key):]).strip()))
     return list(found.values())
 
 

@@ -36,6 +36,8 @@ class Topology:
         """A switch with lists of what is below; each is None, or (text, line, column)."""
         self.network.switch(name)
         self.defined.add(name)
+        if nodes and nodes[0].upper() == "ALL":
+            raise Refused("ALL does not say how many nodes there are: list them, as in Nodes=tux[0-63]", *nodes[1:])
         for host in self.expand(*nodes) if nodes else ():
             self.network.host(host, name)
         for child in self.expand(*switches) if switches else ():

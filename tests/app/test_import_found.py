@@ -52,6 +52,10 @@ class Times(Found):
                 ("T6_all_tests_one_log.log", {**ring, "ranks": 2, "nodes": 1}, "2 tables of other programs left out"),
                 ("T11_all_types.log", {"ranks": 8, "nodes": 1}, "8 sizes", "node and network of dgx-h100")):
             self.right("nccl-tests", name, result=result, lines=lines)
+        lines = (DATA / "T1_old_error_column.log").read_text(encoding="utf-8").splitlines()
+        for before in ("\x1b[0m", "[pod/nccl-x7k2p/launcher] ", "[pod/a/b] 2025-05-01T12:00:00.123Z \x1b[1m"):
+            told = answer("import", "nccl-tests", self.write("marked.log", "".join(f"{before}{line}\n" for line in lines)))
+            self.assertAlmostEqual(told["result"]["bus_bandwidth_bytes_per_s"] / 20e9, 1, delta=0.01, msg=before)
 
     def test_what_is_no_all_reduce(self):
         for name, *texts in (
@@ -273,6 +277,7 @@ class Networks(Found):
             self.right("slurm", name, lines=lines, platform=("nodes: 8\n",))
         for name, *texts in (
                 ("L2_include.conf", ":1:1: Include is not followed"), ("L5_undefined_child.conf", ":1: 'root' has the child 'unknown'"),
+                ("L9_all.conf", ":1:21: ALL does not say how many"),
                 ("L7_self.conf", ":5: the switches above 'bad' form a circle")):
             self.wrong("slurm", name, *texts)
 
