@@ -192,7 +192,8 @@ static void find_baseline(struct question *q, struct extent cluster, struct exte
     int64_t nodes = q->scenario->baseline.nodes;
     int64_t each = q->scenario->baseline.devices_per_node;
     each = each ? each : cluster.devices_per_node;
-    bool apart = scenario_parts(q->scenario) > scenario_tensor(q->scenario);
+    int64_t tensor = scenario_tensor(q->scenario);
+    bool apart = scenario_parts(q->scenario) > tensor || tensor > each;
     nodes =
         apart || q->scenario->parallel.expert > 1 ? enough_nodes(q, cluster, nodes, each) : nodes;
     if (nodes * each > SCENARIO_DEVICE_LIMIT) {
@@ -847,9 +848,10 @@ static void check_stages(struct question *q, const struct resolved *resolved)
     const struct extent extent[] = {resolved->cluster, resolved->baseline};
     const struct scenario *s = q->scenario;
     int64_t parts = scenario_parts(s), stages = s->parallel.pipeline, slices = s->parallel.context;
-    const char *const key[] = {stages > 1   ? "parallel.pipeline"
-                               : slices > 1 ? "parallel.context"
-                                            : "parallel.expert",
+    const char *const key[] = {stages > 1               ? "parallel.pipeline"
+                               : slices > 1             ? "parallel.context"
+                               : s->parallel.expert > 1 ? "parallel.expert"
+                                                        : "parallel.tensor",
                                "baseline.nodes"};
     AUTORELEASE(pipeline) struct pipeline pipeline = {0};
     struct err found = {0};
@@ -883,7 +885,8 @@ static void check_stages(struct question *q, const struct resolved *resolved)
     }
 }
 
-/* Layers are shared inside of a node; ranks that train share them wherever they are. */
+/* Layers are shared inside of a node or by whole ones; ranks that train share them wherever they
+ * are. */
 static void check_parallel(struct question *q, const struct resolved *resolved)
 {
     int64_t tensor = scenario_tensor(q->scenario), parts = scenario_parts(q->scenario);
@@ -900,14 +903,15 @@ static void check_parallel(struct question *q, const struct resolved *resolved)
     bool experts = q->scenario->parallel.expert > 1;
     if (parts == 1 && !experts)
         return;
-    if (parts > tensor || experts)
+    if (parts > tensor || experts || (!real && (tensor > each[0] || tensor > each[1])))
         check_stages(q, resolved);
     for (size_t i = 0; i < (real ? 1 : ARRAY_SIZE(each)) && !q->faults; i++)
-        if (each[i] % tensor)
+        if (each[i] % tensor && (real || tensor % each[i]))
             blame(q, EXIT_DATA, key[i],
                   "%lld devices that share layers do not fill a %s of %d; parallel.tensor must "
-                  "divide that",
-                  (long long)tensor, real ? "job" : "node", each[i]);
+                  "divide that%s",
+                  (long long)tensor, real ? "job" : "node", each[i],
+                  real ? "" : ", or be a multiple of it");
     if (!q->faults && !real && !platform_nodes(q->platform))
         blame(q, EXIT_DATA, tensor > 1 ? "parallel.tensor" : "parallel.pipeline",
               "devices of %s are not in nodes, which share layers or have a stage each",

@@ -212,8 +212,9 @@ class Networks(support.Case):
             "t1-torus, nodes: 1", "dgx-a100, nodes: 2") % "gpt2" + "parallel: {tensor: 4}\n")
         for words in ((), ("parallel.sequence=true",), ("parallel.tensor=2",), ("allreduce.algorithm=nccl",),
                       ("parallel.recompute=full",), ("allreduce.algorithm=hierarchical",), ("allreduce.algorithm=torus2d",),
-                      ("parallel.tensor=8", "model.heads=16"), ("allreduce.channels=all", "training.micro_batch=1",
-                                                                "training.phases.0.batch_per_device=3")):
+                      ("parallel.tensor=8", "model.heads=16"), ("parallel.tensor=16", "model.heads=16"),
+                      ("parallel.tensor=16", "model.heads=16", "allreduce.algorithm=nccl"),
+                      ("allreduce.channels=all", "training.micro_batch=1", "training.phases.0.batch_per_device=3")):
             words = ["--set=" + word for word in words]
             closed, folded, full = (answer("predict", job, *more, *words) for more in (
                 ("-banalytic",), ("--grain=folded",), ("--grain=full",)))
@@ -230,7 +231,7 @@ class Networks(support.Case):
                                ("model.network=toy", "layers of toy are not split"),
                                ("parallel.tensor=null", "parallel.sequence=true", "no effect without"),
                                ("model.network=toy", "parallel.tensor=null", "parallel.recompute=full", "toy has no blocks"),
-                               ("cluster.platform=t1-torus", "do not fill a node of 1")):
+                               ("cluster.platform=t1-torus", "2 devices are no multiple of the 4")):
             self.assertIn(message, self.refused(65, "predict", job, *("--set=" + word for word in words)))
         self.assertIn("do not fill a job of 1", self.refused(65, "train", job, "-n1", "--dry-run"))
         self.assertIn("parallel.recompute=none", self.refused(69, "train", job, "-n1", "--dry-run",
