@@ -142,6 +142,9 @@ static const struct field software_rows[] = {
     ROW("epilogues", software, epilogues, "false",
         "whether activations, dropout and adds of transformers are part of the kernel before them",
         .kind = FIELD_BOOLEAN),
+    ROW("parts_of_sends", software, parts_of_sends, "false",
+        "whether devices that share layers and have whole values send the next stage a part each",
+        .kind = FIELD_BOOLEAN),
     ROW("loss", software, loss, "fused",
         "fused: the loss reads the scores, writes and reads probabilities; unfused: in fp32, an "
         "operation at a time",
@@ -317,7 +320,7 @@ void software_apply(const struct software *software, struct device *device)
     device->small_fusion = find_fusion(fit->small_fusion, device->fusion);
     device->small_batch = fit->small_batch;
     device->merges = (struct merges){(enum attention)software->attention, software->epilogues,
-                                     software->loss == LOSS_UNFUSED};
+                                     software->loss == LOSS_UNFUSED, software->parts_of_sends};
     software_rate(software, device);
     device_forget(device); /* measurements do not apply to other software */
 }

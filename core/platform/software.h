@@ -64,6 +64,7 @@ struct software {
     double kinds_node;       /**< the same of several devices of a node */
     int32_t attention;       /**< enum attention */
     bool epilogues;         /**< activations, dropout and adds are part of the kernel before them */
+    bool parts_of_sends;    /**< ranks that share layers send a part each, and gather */
     int32_t loss;           /**< enum software_loss */
     int32_t tf32;           /**< enum tf32: what it computes in tf32 when told fp32 */
     char *without_layout;   /**< profile of networks without one: see model_has_layout(); NULL:

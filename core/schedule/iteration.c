@@ -1,7 +1,6 @@
 #include "core/schedule/iteration.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -742,6 +741,36 @@ static void add_part_backward(struct schedule *schedule, struct build *b, int32_
     b->last[schedule->stage] = add_backward_pass(schedule, &b->it, exchanges, list);
 }
 
+/* Of the value that part @part hands on, or of its gradient, on each rank. */
+static int64_t sent_bytes(const struct build *b, int32_t part)
+{
+    const struct layer *layer = &b->it.model->layer[b->pipeline.value[part]];
+    return b->it.batch * shape_elements(layer->out) * dtype_size(b->it.scenario->model.compute);
+}
+
+/* Into how many parts a value is cut that is sent; 1: each rank sends all that it has. */
+static int64_t sent_parts(const struct build *b)
+{
+    bool whole = b->it.merges.sends && !b->it.scenario->parallel.sequence;
+    return whole ? grid_axis_size(b->it.grid, AXIS_TENSOR) : 1;
+}
+
+/* The step that brings @task what it reads of another part, or -1. */
+static int32_t receive(struct schedule *schedule, const struct build *b, struct task_of_stage task)
+{
+    int32_t id = b->arrived[task.back][task.part * b->passes + task.micro];
+    int32_t from = task.back ? task.part : task.part - 1; /* the part that hands on */
+    if (id < 0 || from < 0 || from + 1 >= b->pipeline.parts || sent_parts(b) == 1)
+        return id;
+    int32_t index = b->pipeline.value[from];
+    id = schedule_add_exchange(schedule, b->it.model->layer[index].name, COLLECTIVE_ALL_GATHER,
+                               AXIS_TENSOR, b->it.scenario->allreduce.algorithm,
+                               sent_bytes(b, from), id);
+    schedule->step[id].collective.layer = index;
+    schedule->step[id].collective.back = task.back;
+    return id;
+}
+
 /* Send what part @part computed to the part that reads it. */
 static void send_on(struct schedule *schedule, struct build *b, struct task_of_stage task)
 {
@@ -750,8 +779,8 @@ static void send_on(struct schedule *schedule, struct build *b, struct task_of_s
         return;
     int32_t index = b->pipeline.value[task.back ? other : task.part];
     const struct layer *layer = &b->it.model->layer[index];
-    int64_t bytes =
-        b->it.batch * shape_elements(layer->out) * dtype_size(b->it.scenario->model.compute);
+    int64_t parts = sent_parts(b);
+    int64_t bytes = (sent_bytes(b, task.back ? other : task.part) + parts - 1) / parts;
     int32_t id = schedule_add_send(schedule, layer->name, task.back, other % b->pipeline.stages,
                                    bytes, last_value(schedule, &b->it), -1);
     schedule->step[id].collective.layer = index;
@@ -764,8 +793,8 @@ static void add_task(struct schedule *schedule, struct build *b, struct task_of_
     schedule->stage = task.stage;
     b->it.task.begin = task.part > 0 ? b->pipeline.end[task.part - 1] : 0;
     b->it.task.end = b->pipeline.end[task.part];
-    b->it.task.first = b->pipeline.stages > 1 ? first : 0;
-    b->it.task.arrived = b->arrived[task.back][task.part * b->passes + task.micro];
+    b->it.task.arrived = receive(schedule, b, task);
+    b->it.task.first = b->pipeline.stages > 1 ? schedule->step_count : 0;
     if (task.back)
         add_part_backward(schedule, b, task.micro);
     else
@@ -937,64 +966,5 @@ struct schedule *iteration_build_forward(const struct iteration *it)
     whole.task.end = it->model->layer_count;
     whole.task.arrived = -1;
     add_forward(schedule, &whole, add_input(schedule, it), NULL);
-    return seal(schedule);
-}
-
-static int check_channels(struct all_reduce how, int32_t devices_per_node, struct err *err)
-{
-    int32_t count = channel_count(how.channels, devices_per_node);
-    if (how.channels == 0)
-        return 0;
-    if (how.algorithm != ALGORITHM_RING)
-        return err_add_code(err, 64,
-                            "--channels has no effect on algorithm %s: only a ring has some",
-                            algorithm_names[how.algorithm]);
-    if (count > devices_per_node)
-        return err_add_code(err, 64,
-                            "%" PRId32 " rings need as many devices in a node, which has %" PRId32
-                            ": --channels=all",
-                            count, devices_per_node);
-    return 0;
-}
-
-static int check_chunk(struct all_reduce how, int64_t bytes, struct err *err)
-{
-    if (how.chunk == 0)
-        return 0;
-    if (how.algorithm != ALGORITHM_TREE)
-        return err_add_code(err, 64,
-                            "--chunk has no effect on algorithm %s: only a tree has chunks",
-                            algorithm_names[how.algorithm]);
-    if (bytes > how.chunk * CHUNK_LIMIT)
-        return err_add_code(err, 64,
-                            "%" PRId64 " B in chunks of %" PRId64
-                            " B are more than %d: use --chunk=%" PRId64 "B or more",
-                            bytes, how.chunk, CHUNK_LIMIT, (bytes + CHUNK_LIMIT - 1) / CHUNK_LIMIT);
-    return 0;
-}
-
-struct schedule *iteration_build_all_reduce(struct all_reduce how, struct grid grid,
-                                            int32_t devices_per_node, int64_t bytes,
-                                            struct err *err)
-{
-    bool by_node = how.algorithm == ALGORITHM_HIERARCHICAL || how.channels > 0;
-    if (grid_ranks(grid) < 2) {
-        err_add(err, "an all-reduce needs at least 2 ranks");
-        return NULL;
-    }
-    if (check_channels(how, devices_per_node, err) || check_chunk(how, bytes, err))
-        return NULL;
-    if (by_node && grid_ranks(grid) % devices_per_node != 0) {
-        err_add(err,
-                "a %s all-reduce needs whole nodes: %" PRId32 " ranks are no multiple of %" PRId32
-                " devices per node",
-                how.channels > 0 ? "multi-ring" : "hierarchical", grid_ranks(grid),
-                devices_per_node);
-        return NULL;
-    }
-    struct schedule *schedule = schedule_new(grid);
-    schedule->chunk = how.chunk;
-    schedule->channels = channel_count(how.channels, devices_per_node);
-    schedule_add_all_reduce(schedule, how.algorithm, devices_per_node, 0, bytes, -1);
     return seal(schedule);
 }

@@ -97,6 +97,8 @@ struct merges {
     enum attention attention;
     bool epilogues; /**< activations, dropout and adds are part of the kernel before them */
     bool passes;    /**< the loss is computed in fp32, operation by operation */
+    bool sends;     /**< ranks that share layers send the next stage a part each, and gather what
+                         they receive */
 };
 
 /** What a layer is to attention, for devices that compute it. */

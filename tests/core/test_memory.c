@@ -157,7 +157,8 @@ TEST(keeps_what_backward_of_a_transformer_reads)
     OWN(model) *one = network_open(NULL, "gpt2", 0, 2, &(struct transformer){.layers = 1}, NULL);
     OWN(model) *two = network_open(NULL, "gpt2", 0, 2, &(struct transformer){.layers = 2}, NULL);
     for (enum attention kind = 0; kind < ATTENTION_COUNT; kind++) {
-        struct memory_case less = {one, &scenario, {kind, false, false}, 1, 3, 3}, more = less;
+        struct memory_case less = {one, &scenario, {kind, false, false, false}, 1, 3, 3},
+                           more = less;
         more.model = two;
         assert_int_equal(memory_plan(&more).activations - memory_plan(&less).activations,
                          3 * (34 * values + weight_bytes[kind] * weights));
@@ -165,7 +166,8 @@ TEST(keeps_what_backward_of_a_transformer_reads)
     }
     struct scenario narrow = scenario; /* half of what four linear layers alone read: 14 of 34 */
     narrow.model.products = PRODUCTS_FP8;
-    struct memory_case less = {one, &narrow, {ATTENTION_FLASH, false, false}, 1, 1, 1}, more = less;
+    struct memory_case less = {one, &narrow, {ATTENTION_FLASH, false, false, false}, 1, 1, 1},
+                       more = less;
     more.model = two;
     assert_int_equal(memory_plan(&more).activations - memory_plan(&less).activations, 27 * values);
 }

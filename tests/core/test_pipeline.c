@@ -263,3 +263,39 @@ TEST(the_bubble_of_equal_stages_is_that_of_the_formula)
         }
     }
 }
+
+/* By hand: 2 ranks share each block and have whole values of 16 positions, 4096 features and 2
+ * bytes.  Each sends half; of 3 micro-batches, 3 go on and 3 gradients come back. */
+TEST(ranks_that_share_layers_send_a_part_each_and_gather)
+{
+    const int64_t whole = 16 * 4096 * 2;
+    for (int32_t apart = 0; apart < 3; apart++) { /* not; sends; whose values are apart anyway */
+        OWN(model) *model = network("llama-3-8b", 2);
+        struct scenario scenario = scenario_of(2, 1, PIPELINE_1F1B);
+        scenario.parallel.sequence = apart == 2;
+        scenario.allreduce.algorithm = ALGORITHM_NCCL;
+        struct iteration it = {.model = model,
+                               .scenario = &scenario,
+                               .grid = {.columns = 1, .rows = 1, .tensor = 2, .pipeline = 2},
+                               .devices_per_node = 2,
+                               .batch = 3,
+                               .micro_batch = 1,
+                               .merges = {.sends = apart > 0}};
+        OWN(schedule) *schedule = iteration_build(&it);
+        int32_t sends = 0, gathers = 0;
+        for (int32_t id = 0; id < schedule->step_count; id++) {
+            const struct step *step = &schedule->step[id];
+            if (step->kind != STEP_COLLECTIVE || step->collective.content != CONTENT_ACTIVATIONS)
+                continue;
+            bool gather = step->collective.op == COLLECTIVE_ALL_GATHER;
+            gathers += gather;
+            sends += step->collective.op == COLLECTIVE_SEND;
+            assert_int_equal(step->collective.bytes, gather || apart != 1 ? whole : whole / 2);
+            if (gather) /* on the receiving stage, behind what was sent */
+                assert_int_equal(schedule->step[schedule->dep[step->dep_begin].step].collective.to,
+                                 step->stage);
+        }
+        assert_int_equal(sends, 6);
+        assert_int_equal(gathers, apart == 1 ? 6 : 0);
+    }
+}
