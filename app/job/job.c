@@ -20,6 +20,17 @@ static char *path_at(const struct job *job, const char *key, const char *name)
                                            : scenario_path_at(&job->scenario, key, name);
 }
 
+/* Device files say how fast ResNet-50 was: other networks need a profile, unless the device was
+ * measured. */
+static void assume_software(struct job *job)
+{
+    const struct device *device = job->platform ? platform_device(job->platform) : NULL;
+    if (device && device->compute_capability && device->measured.steps.count == 0 &&
+        device->math_efficiency.provenance != PROVENANCE_MEASURED && job->model &&
+        !model_has_layout(job->model) && !job->scenario.cluster.software)
+        job->scenario.cluster.software = base_copy("pytorch-flash");
+}
+
 static int apply_software(struct job *job, struct err *err)
 {
     const char *name = job->scenario.cluster.software;
@@ -187,6 +198,7 @@ int job_read(struct job *job, const struct files *files, const char *path, const
     else if (strpbrk(s->cluster.platform, "/.")) /* one's own, not a cluster that is */
         platform_continue(job->platform, s->cluster.nodes);
     int failed = read_network(job, err);
+    assume_software(job);
     if (!failed && !check_overruled(s, set, set_count, err) && !apply_software(job, err) &&
         job->platform && job->model && !place(job, err))
         return 0;

@@ -167,6 +167,10 @@ static void add_software(struct prediction *prediction)
         add_earlier(prediction, software);
     else
         add_no_software(prediction, known);
+    if (software && !scenario_is_given(&prediction->job.scenario, "cluster.software"))
+        add_assumption(&prediction->result,
+                       base_format("no cluster.software is given: kernels are as fast as under %s",
+                                   software->name));
     if (prediction->job.without_layout)
         add_assumption(&prediction->result,
                        base_format("software %s is of convolutions' layout: kernels of this "

@@ -230,7 +230,8 @@ bool scenario_is_assigned(const struct scenario *scenario, const char *key)
 
 char *scenario_path_at(const struct scenario *scenario, const char *key, const char *path)
 {
-    const char *file = field_origin(yaml_root(scenario->document), key)->origin.file;
+    const struct node *node = field_origin(yaml_root(scenario->document), key);
+    const char *file = node ? node->origin.file : "";
     const char *slash = strrchr(file, '/');
     bool relative = strchr(path, '/') ? path[0] != '/' : strstr(path, ".yaml") != NULL;
     char *beside = slash && relative ? base_format("%.*s%s", (int)(slash - file) + 1, file, path)

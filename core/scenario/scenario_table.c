@@ -185,7 +185,8 @@ static const struct field scenario_rows[] = {
             "devices used in each node; all of the platform's when not given"),
     TEXT("cluster.software", cluster.software, "",
          "name of a software profile, such as mlperf-v0.6, or path of one: how fast kernels "
-         "are; as the device file says when not given"),
+         "are; when not given, as the device file says, or pytorch-flash for networks of few "
+         "convolutions on a GPU that nobody measured"),
     WORD("cluster.placement", cluster.placement, "platform", cluster_placement_names,
          "the nodes that a job gets of a larger cluster: neighbours, or any, as where users share "
          "it; as the platform says when not given"),

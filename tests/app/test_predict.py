@@ -206,6 +206,21 @@ class Predict(support.Case):
             self.assertEqual(early in notes(", software: mlperf-v4.0", exchange), told, exchange)
         self.assertNotIn(early, notes(", software: pytorch", "bucket: 4 MiB"))
 
+    def test_a_transformer_has_the_software_of_transformers_unless_its_device_was_measured(self):
+        job = self.write("text.yaml", """version: 1
+model: {network: gpt2}
+cluster: {platform: dgx-h100, nodes: 1}
+training: {optimizer: {name: adamw}, phases: [{tokens: 1B, batch_per_device: 4}]}
+""")
+        words = ("predict", job, "-banalytic", "--set=allreduce.algorithm=ring")
+        named = answer(*words, "--set=cluster.software=pytorch-flash")
+        found = answer(*words)
+        self.assertEqual(found["step_s"], named["step_s"])
+        self.assertEqual(set(found["assumptions"]) - set(named["assumptions"]),
+                         {"no cluster.software is given: kernels are as fast as under pytorch-flash"})
+        own = self.write("own.yaml", "extends: h100-sxm5-80gb\nmath_efficiency: {value: 54 %, source: here, kind: measured}\n")
+        self.assertNotIn("flash", str(answer(*words, f"--set=platform.device={own}")["assumptions"]))
+
     def test_fp32_is_said_to_be_no_tf32(self):
         for platform, told in (("dgx-a100", True), ("dgx-1", False)):
             said = answer("predict", self.job, "-banalytic", "--set", f"cluster.platform={platform}",
