@@ -38,12 +38,12 @@ def loss(stages, tensor):
     """Of the third step of real training on eight ranks, which share the processors of this machine."""
     return answer(PROGRAM, "train", HERE / "job.yaml", "-n8", "--device=cpu", "--threads=1", "--steps=3", "--json", "--quiet",
                   "--timeout=0", "--set=training.phases=[{epochs: 1, global_batch: 8}]", "--set=training.micro_batch=1",
-                  "--set=cluster.platform=" + str(HERE / "nodes.yaml"), "--set=cluster.nodes=2", *mesh(stages, tensor))["loss_last"]
+                  "--set=cluster.platform=" + str(HERE / "platforms/nodes.yaml"), "--set=cluster.nodes=2", *mesh(stages, tensor))["loss_last"]
 
 
 def measure(network, stages, tensor, found):
     """A row of meshes.csv."""
-    platform = HERE / f"{network}.yaml"
+    platform = HERE / f"platforms/{network}.yaml"
     result = answer(sys.executable, ROOT / "tools/lab.py", platform, PROGRAM, "validate", HERE / "job.yaml", "--device=replay",
                     f"--steps={STEPS}", "--timeout=300", f"--set=cluster.platform={platform}",
                     f"--set=cluster.nodes={NETWORKS[network][0]}", "--json", *mesh(stages, tensor))
