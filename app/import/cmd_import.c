@@ -25,37 +25,26 @@ static int answer(const char *kind, import_reader *read, const struct import_req
 #define NODES                                                                                      \
     OPTION_ROW("nodes", 'n', OPTION_INTEGER, AT(nodes), "N", NULL,                                 \
                "Nodes, when the file does not say")
+#define RANKS                                                                                      \
+    OPTION_ROW("ranks", 0, OPTION_INTEGER, AT(ranks), "N", NULL,                                   \
+               "Ranks, when the file does not say")
+#define PLATFORM(meaning)                                                                          \
+    OPTION_ROW("platform", 0, OPTION_TEXT, AT(platform), "NAME", NULL, meaning)
+#define REPLACE ROW_REPLACE(AT(overwrite), "to")
 
-static const struct option times_options[] = {TO,
-                                              ROW_REPLACE(AT(overwrite), "to"),
-                                              NODES,
-                                              OPTION_ROW("ranks", 0, OPTION_INTEGER, AT(ranks), "N",
-                                                         NULL, "Ranks, when the file does not say"),
-                                              ROW_JSON,
-                                              ROW_LAST};
+static const struct option times_options[] = {TO, REPLACE, NODES, RANKS, ROW_JSON, ROW_LAST};
 static const struct option nccl_options[] = {
-    TO,
-    ROW_REPLACE(AT(overwrite), "to"),
-    NODES,
-    OPTION_ROW("ranks", 0, OPTION_INTEGER, AT(ranks), "N", NULL,
-               "Ranks, when the file does not say"),
-    OPTION_ROW("platform", 0, OPTION_TEXT, AT(platform), "NAME", NULL,
-               "Where it ran (default: the first platform with such nodes)"),
-    ROW_JSON,
-    ROW_LAST};
-static const struct option node_options[] = {TO, ROW_REPLACE(AT(overwrite), "to"), NODES, ROW_JSON,
-                                             ROW_LAST};
-static const struct option network_options[] = {TO, ROW_REPLACE(AT(overwrite), "to"),
-                                                OPTION_ROW("platform", 0, OPTION_TEXT, AT(platform),
-                                                           "NAME", NULL,
-                                                           "Take the nodes of this platform"),
-                                                ROW_JSON, ROW_LAST};
+    TO,       REPLACE, NODES, RANKS, PLATFORM("Where it ran (default: the first with such nodes)"),
+    ROW_JSON, ROW_LAST};
+static const struct option node_options[] = {TO, REPLACE, NODES, ROW_JSON, ROW_LAST};
+static const struct option network_options[] = {
+    TO, REPLACE, PLATFORM("Take the nodes of this platform"), ROW_JSON, ROW_LAST};
 static const struct option trace_options[] = {
     OPTION_ROW("job", 0, OPTION_TEXT, AT(job), "JOB.yaml", NULL,
                "Compare a step with the one predicted for this job"),
     OPTION_ROW("to", 0, OPTION_OUTPUT, AT(to), "DEVICE.yaml", NULL,
                "The device file to write, whose steps take as long as here", "job"),
-    ROW_REPLACE(AT(overwrite), "to"), ROW_JSON, ROW_LAST};
+    REPLACE, ROW_JSON, ROW_LAST};
 
 /* A kind of file: its function and its command. */
 #define KIND(id, reader, title, of, rows, meaning, shown)                                          \
