@@ -178,8 +178,9 @@ static char *describe_missing(const char *what, const char *given, const char *f
                                  : " or ",
                  near[i], i < count - 1 ? "" : "?");
     if (!count)
-        text_add(&text, "; 'foretrain list %s%s' lists those there are", what,
-                 strcmp(what, "software") ? "s" : "");
+        text_add(&text, "; 'foretrain list %s%s' lists those there are%s", what,
+                 strcmp(what, "software") ? "s" : "",
+                 strcmp(what, "device") ? "" : ", 'foretrain new device' takes a data sheet's");
     return text.data;
 }
 
