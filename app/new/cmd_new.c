@@ -403,13 +403,16 @@ static void add_cluster(struct text *out, const struct new_request *request,
     text_add(out, "    # how fast kernels are; foretrain list software\n");
 }
 
-/* @bytes 0: parts of them. */
+/* @bytes 0: parts of them; @cards: a ring alone would leave cards of a node idle. */
 static void add_exchange(struct text *out, const char *algorithm, const struct software *software,
-                         int64_t bytes)
+                         int64_t bytes, bool cards)
 {
     text_add(out, "allreduce:\n  algorithm: %s    # foretrain list algorithms\n", algorithm);
     if (!software) {
-        text_add(out, "  bucket: 16 MiB\n  overlap: backward\n");
+        text_add(out, "%s  overlap: backward\n",
+                 cards ? "  channels: all    # a ring by each device, as RCCL has\n"
+                         "  bucket: 25 MiB    # as of PyTorch\n"
+                       : "  bucket: 16 MiB\n");
         return;
     }
     if (software->groups > 1 && bytes)
@@ -461,8 +464,10 @@ static int add_job(const struct new_request *request, const struct platform *pla
                  "  startup: %.3g s    # beyond steps and evaluations; assumed as on one node, the "
                  "first reading of the images shared by the nodes\n",
                  software_startup(software, request->nodes));
+    enum device_links links = (enum device_links)platform_device(platform)->links.kind;
     add_exchange(out, algorithm, software,
-                 share ? 0 : model_parameters(model) * dtype_size(gradients));
+                 share ? 0 : model_parameters(model) * dtype_size(gradients),
+                 !nccl && request->nodes > 1 && (links == LINKS_XGMI || links == LINKS_ROCE));
     if (network->image > 32)
         text_add(out,
                  "# input: {workers: 16, rate: 130 images/s}    # of each device: example values; "
