@@ -439,6 +439,17 @@ static void add_batch(struct json *controls, const struct job *job)
                (double)(global ? phase->global_batch : phase->batch_per_device), 1. / 16, 16);
 }
 
+/* How layers are shared and divided, of a job that does so. */
+static void add_mesh(struct json *controls, const struct scenario *s)
+{
+    if (s->parallel.tensor > 1)
+        add_scaled(controls, "parallel.tensor", "ranks that share a layer", UNIT_NONE,
+                   (double)s->parallel.tensor, 1. / 8, 8);
+    if (s->parallel.pipeline > 1)
+        add_scaled(controls, "parallel.pipeline", "stages", UNIT_NONE, (double)s->parallel.pipeline,
+                   1. / 8, 8);
+}
+
 static void add_algorithm(struct json *controls, enum algorithm own)
 {
     struct control control = new_control(controls, "allreduce.algorithm", "algorithm");
@@ -494,6 +505,7 @@ static struct json *whatif_json(const struct prediction *prediction, const char 
     platform_each_quantity(job->platform, add_link, controls);
     add_uplinks(controls, job->platform);
     add_batch(controls, job);
+    add_mesh(controls, &job->scenario);
     add_scaled(controls, "allreduce.bucket", "bucket", UNIT_BYTES, (double)job->resolved.bucket,
                1. / 64, 64);
     add_algorithm(controls, job->resolved.algorithm);

@@ -104,7 +104,7 @@ async function startSliders() {
     for (const heading of ["quantity", "this job", "with the sliders"]) add(line, "th", { scope: "col" }, heading);
     for (const key of Object.keys(first).filter(key => key !== "devices" && key !== "grid")) {
       const line = add(table, "tr");
-      add(line, "th", { scope: "row" }, key.replace(/_s$/, "").replaceAll("_", " ").replace(/^(images|samples) per$/, "throughput"));
+      add(line, "th", { scope: "row" }, key.replace(/_(s|bytes)$/, "").replaceAll("_", " ").replace(/^(images|samples) per$/, "throughput"));
       add(line, "td", { "data-value": first[key].value }, first[key].words);
       add(line, "td", { "data-now": key });
     }

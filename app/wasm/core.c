@@ -33,6 +33,7 @@ static void say_all(struct text *out, const struct result *result)
 {
     const struct scaling *scaling = result->strong.batch ? &result->strong : &result->weak;
     say(out, "devices", UNIT_NONE, result->devices);
+    say(out, "memory_bytes", UNIT_BYTES, (double)result->memory_total);
     say(out, "step_s", UNIT_SECONDS, result->step.time);
     say(out, "compute_s", UNIT_SECONDS, result->step.compute);
     say(out, "exposed_communication_s", UNIT_SECONDS, result->step.exposed_communication);
