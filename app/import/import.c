@@ -49,35 +49,19 @@ int import_load(const char *path, struct text *out, struct err *err)
     return failed;
 }
 
-static void add_line(struct text *list, const char *format, va_list arguments)
-{
-    AUTOFREE char *line = base_format_list(format, arguments);
-    text_add(list, "%s\n", line);
-}
-
-void import_note(struct import *import, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    add_line(&import->understood, format, arguments);
-    va_end(arguments);
-}
-
-void import_assume(struct import *import, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    add_line(&import->assumed, format, arguments);
-    va_end(arguments);
-}
-
-void import_warn(struct import *import, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    add_line(&import->warning, format, arguments);
-    va_end(arguments);
-}
+/* Append a line to one list of what the answer says. */
+#define SAY(name, list)                                                                            \
+    void import_##name(struct import *import, const char *format, ...)                             \
+    {                                                                                              \
+        va_list arguments;                                                                         \
+        va_start(arguments, format);                                                               \
+        AUTOFREE char *line = base_format_list(format, arguments);                                 \
+        va_end(arguments);                                                                         \
+        text_add(&import->list, "%s\n", line);                                                     \
+    }
+SAY(note, understood)
+SAY(assume, assumed)
+SAY(warn, warning)
 
 void import_set(struct quantity *quantity, double value, enum provenance provenance,
                 const char *format, ...)
