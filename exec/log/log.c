@@ -13,7 +13,6 @@
 #include "core/base/base.h"
 #include "core/base/err.h"
 #include "core/base/file.h"
-#include "core/base/json.h"
 #include "core/scenario/phase.h"
 #include "core/scenario/scenario.h"
 #include <stdbool.h>
@@ -57,10 +56,16 @@ static bool log_file_is_empty(const struct log_file *file)
     return stat(file->path, &found) != 0 || found.st_size == 0;
 }
 
-/* Truncate the file before its first line that is incomplete or lost according to @is_lost (with
- * @step). */
-static void log_file_cut(struct log_file *file, bool (*is_lost)(const char *line, int64_t step),
-                         int64_t step)
+/* The heading has no number. */
+static bool is_lost(const char *line, int64_t step)
+{
+    char *end;
+    int64_t found = strtoll(line, &end, 10);
+    return end != line && found > step;
+}
+
+/* Truncate the file before its first line that is incomplete or of a step after @step. */
+static void log_file_cut(struct log_file *file, int64_t step)
 {
     FILE *old = fopen(file->path, "re");
     AUTOFREE char *line = NULL;
@@ -114,7 +119,7 @@ static int log_file_close(struct log_file *file, struct err *err)
     return failed;
 }
 
-/* ---- records as lines of CSV and of JSON, by one table of members ---- */
+/* ---- records as lines of CSV, by a table of members ---- */
 
 /* Type of a member. */
 enum log_kind {
@@ -127,34 +132,26 @@ enum log_kind {
 
 /* One member; a table ends with name NULL. */
 struct log_row {
-    const char *name; /**< column and key */
+    const char *name; /**< column */
     enum log_kind kind;
     size_t offset; /**< in the record */
 };
 
-static void print_value(struct text *out, const struct log_row *row, const void *record, bool json)
+/* Booleans are 0 and 1, numbers that are not finite "nan", "inf" and "-inf"; others have 9 digits.
+ */
+static void print_value(struct text *out, const struct log_row *row, const void *record)
 {
     const void *member = (const char *)record + row->offset;
-    if (row->kind == LOG_INTEGER) {
+    if (row->kind == LOG_INTEGER)
         text_add(out, "%" PRId64, *(const int64_t *)member);
-        return;
-    }
-    if (row->kind == LOG_WORD) {
-        text_add(out, json ? "\"%s\"" : "%s", *(const char *const *)member);
-        return;
-    }
-    if (row->kind == LOG_BOOLEAN) {
-        bool set = *(const bool *)member;
-        text_add(out, "%s", json ? (set ? "true" : "false") : (set ? "1" : "0"));
-        return;
-    }
-    double value = *(const double *)member;
-    if (isfinite(value))
-        text_add(out, row->kind == LOG_TIME ? "%.3f" : "%.9g", value);
-    else if (json)
-        text_add(out, "null");
+    else if (row->kind == LOG_WORD)
+        text_add(out, "%s", *(const char *const *)member);
+    else if (row->kind == LOG_BOOLEAN)
+        text_add(out, "%d", *(const bool *)member);
+    else if (isnan(*(const double *)member))
+        text_add(out, "nan"); /* without its sign */
     else
-        text_add(out, "%s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+        text_add(out, row->kind == LOG_TIME ? "%.3f" : "%.9g", *(const double *)member);
 }
 
 /* Append the names as the first line of a CSV file. */
@@ -165,32 +162,16 @@ static void log_rows_header(struct text *out, const struct log_row *rows)
     text_append(out, "\n", 1);
 }
 
-/* Append @record as a line of CSV: booleans are 0 and 1, numbers that are not finite "nan", "inf"
- * and "-inf". */
+/* Append @record as a line of CSV. */
 static void log_rows_csv(struct text *out, const struct log_row *rows, const void *record)
 {
     for (const struct log_row *row = rows; row->name; row++) {
         if (row != rows)
             text_append(out, ",", 1);
-        print_value(out, row, record, false);
+        print_value(out, row, record);
     }
     text_append(out, "\n", 1);
 }
-
-/* Append @record as a line of JSON whose first member is "event": @event; numbers that are not
- * finite are null.  Other numbers have the same digits as in CSV: 9 of them. */
-static void log_rows_json(struct text *out, const struct log_row *rows, const void *record,
-                          const char *event)
-{
-    text_add(out, "{\"event\": \"%s\"", event);
-    for (const struct log_row *row = rows; row->name; row++) {
-        text_add(out, ", \"%s\": ", row->name);
-        print_value(out, row, record, true);
-    }
-    text_append(out, "}\n", 2);
-}
-
-/* ---- log ---- */
 
 /* ---- the line for people on stderr ---- */
 
@@ -353,7 +334,7 @@ struct evaluation_record {
 struct log {
     bool files; /* false: only the line */
     const char *run;
-    struct log_file csv, jsonl, evaluations;
+    struct log_file steps, evaluations;
     struct log_line line;
     struct text text; /* of a line being made */
     double flushed_s;
@@ -396,26 +377,20 @@ static const struct log_row evaluation_rows[] = {
 
 bool log_is_name(const char *name)
 {
-    static const char *const names[] = {"steps.csv", "evaluations.csv", "steps.jsonl"};
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    return false;
+    return !strcmp(name, "steps.csv") || !strcmp(name, "evaluations.csv");
 }
 
 static void close_files(struct log *log, struct err *err)
 {
-    log_file_close(&log->csv, err);
+    log_file_close(&log->steps, err);
     log_file_close(&log->evaluations, err);
-    log_file_close(&log->jsonl, err);
 }
 
 static int open_files(struct log *log, const char *directory, struct err *err)
 {
     return file_make_directory(directory, err) ||
-                   log_file_open(&log->csv, directory, "steps.csv", err) ||
-                   log_file_open(&log->evaluations, directory, "evaluations.csv", err) ||
-                   log_file_open(&log->jsonl, directory, "steps.jsonl", err)
+                   log_file_open(&log->steps, directory, "steps.csv", err) ||
+                   log_file_open(&log->evaluations, directory, "evaluations.csv", err)
                ? -1
                : 0;
 }
@@ -436,25 +411,11 @@ int log_open(struct log **log, const char *directory, const char *run, bool prog
     return 0;
 }
 
-static bool csv_is_lost(const char *line, int64_t step)
-{
-    char *end;
-    int64_t found = strtoll(line, &end, 10);
-    return end != line && found > step; /* the header has no number */
-}
-
-static bool json_is_lost(const char *line, int64_t step)
-{
-    static const char key[] = "\"step\": ";
-    const char *place = strstr(line, key);
-    return place && csv_is_lost(place + strlen(key), step);
-}
-
 static void start_rows(struct log *log, struct log_file *file, const struct log_row *rows,
                        int64_t step)
 {
-    log_file_cut(file, rows ? csv_is_lost : json_is_lost, step);
-    if (rows && log_file_is_empty(file)) {
+    log_file_cut(file, step);
+    if (log_file_is_empty(file)) {
         log_rows_header(&log->text, rows);
         log_file_take(file, &log->text);
     }
@@ -462,9 +423,8 @@ static void start_rows(struct log *log, struct log_file *file, const struct log_
 
 static void flush(struct log *log)
 {
-    log_file_flush(&log->csv);
+    log_file_flush(&log->steps);
     log_file_flush(&log->evaluations);
-    log_file_flush(&log->jsonl);
     log->flushed_s = base_seconds(CLOCK_MONOTONIC);
 }
 
@@ -473,9 +433,8 @@ void log_start(struct log *log, int64_t step)
     log->line.first_step = log->line.last.step = step;
     if (!log->files)
         return;
-    start_rows(log, &log->csv, step_rows, step);
+    start_rows(log, &log->steps, step_rows, step);
     start_rows(log, &log->evaluations, evaluation_rows, step);
-    start_rows(log, &log->jsonl, NULL, step);
     flush(log);
 }
 
@@ -491,9 +450,7 @@ void log_step(struct log *log, const struct log_step *step)
         .run = log->run,
         .images_per_s = step->seconds > 0 ? (double)step->global_batch / step->seconds : NAN};
     log_rows_csv(&log->text, step_rows, &record);
-    log_file_take(&log->csv, &log->text);
-    log_rows_json(&log->text, step_rows, &record, "step");
-    log_file_take(&log->jsonl, &log->text);
+    log_file_take(&log->steps, &log->text);
     if (now_s + step->seconds - log->flushed_s >= 1) /* the next step may come too late */
         flush(log);
 }
@@ -515,51 +472,21 @@ void log_evaluation(struct log *log, const struct log_evaluation *evaluation)
         return;
     log_rows_csv(&log->text, evaluation_rows, &record);
     log_file_take(&log->evaluations, &log->text);
-    log_rows_json(&log->text, evaluation_rows, &record, "evaluation");
-    log_file_take(&log->jsonl, &log->text);
     flush(log);
 }
 
-/* Releases @line. */
-static void take_line(struct log *log, struct json *line)
-{
-    json_put_text(line, "run", log->run);
-    json_print_line(&log->text, line, 9);
-    text_append(&log->text, "\n", 1);
-    log_file_take(&log->jsonl, &log->text);
-    json_free(line);
-    flush(log);
-}
-
-void log_checkpoint(struct log *log, int64_t step, const char *path)
+void log_checkpoint(struct log *log, const char *path)
 {
     log_line_say(&log->line, "checkpoint %s", path);
-    if (!log->files)
-        return;
-    struct json *line = json_new_object();
-    json_put_text(line, "event", "checkpoint");
-    json_put_integer(line, "step", step);
-    json_put_text(line, "path", path);
-    take_line(log, line);
 }
 
-void log_straggler(struct log *log, int64_t step, int32_t rank, const char *who, double wait_s,
-                   double seconds)
+void log_straggler(struct log *log, const char *who, double wait_s, double seconds)
 {
     bool on = log->line.on;
     log->line.on = true; /* no matter of progress */
     log_line_say(&log->line, "%s holds up the others: they waited %.1f s of %.1f s for it", who,
                  wait_s, seconds);
     log->line.on = on;
-    if (!log->files)
-        return;
-    struct json *line = json_new_object();
-    json_put_text(line, "event", "straggler");
-    json_put_integer(line, "step", step);
-    json_put_integer(line, "rank", rank);
-    json_put_real(line, "wait_s", wait_s);
-    json_put_real(line, "seconds", seconds);
-    take_line(log, line);
 }
 
 int log_close(struct log *log, struct err *err)

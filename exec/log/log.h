@@ -5,10 +5,8 @@
  *
  *     steps.csv             one line a step
  *     evaluations.csv       one line an evaluation
- *     steps.jsonl           both, checkpoints and slow ranks: a JSON object a line; "event" says
- *                           which
  *
- * Each names its run, in a column or a key.
+ * Each names its run, in a column.
  *
  * A resumed run appends.  Steps after the checkpoint are lost, and their lines are removed, so that
  * every step occurs once.
@@ -71,12 +69,11 @@ void log_step(struct log *log, const struct log_step *step);
 /** Tell an evaluation. */
 void log_evaluation(struct log *log, const struct log_evaluation *evaluation);
 
-/** Report a checkpoint in @path. */
-void log_checkpoint(struct log *log, int64_t step, const char *path);
+/** Report a checkpoint in @path, to people alone. */
+void log_checkpoint(struct log *log, const char *path);
 
-/** Report that the others waited for @rank, which is @who, for @wait_s of the last @seconds. */
-void log_straggler(struct log *log, int64_t step, int32_t rank, const char *who, double wait_s,
-                   double seconds);
+/** Report that the others waited for @who for @wait_s of the last @seconds, to people alone. */
+void log_straggler(struct log *log, const char *who, double wait_s, double seconds);
 
 /** Write the buffers and close.  @return 0, or -1 (exit code 74) with the file that could not be
  * written. */

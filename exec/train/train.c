@@ -328,7 +328,7 @@ static int write_checkpoint(struct loop *loop, const char *name, struct err *err
         result->checkpoint_bytes = checkpoint_bytes(result->checkpoint);
     world_progress("checkpoint");
     if (loop->log)
-        log_checkpoint(loop->log, loop->progress.step, result->checkpoint);
+        log_checkpoint(loop->log, result->checkpoint);
     return 0;
 }
 

@@ -598,8 +598,7 @@ static void tell_straggling(struct loop *loop, const struct straggling *slow)
 {
     AUTORELEASE(text) struct text who = {0};
     world_describe(&who, slow->rank);
-    log_straggler(loop->log, loop->progress.step, slow->rank, who.data, slow->wait_s,
-                  slow->seconds);
+    log_straggler(loop->log, who.data, slow->wait_s, slow->seconds);
 }
 
 /* Losses of finished steps are averaged over the ranks and reported, and ranks agree whether to

@@ -143,8 +143,8 @@ TEST_ON_DISK(what_holds_a_run_is_not_given_to_a_new_one)
 
 TEST_ON_DISK(logs_alone_and_checkpoints_without_run_json_are_a_run_too)
 {
-    static const char *const names[] = {"steps.csv", "evaluations.csv", "steps.jsonl",
-                                        "ckpt-7",    "snapshot-1",      ".tmp-ckpt-7"};
+    static const char *const names[] = {"steps.csv", "evaluations.csv", "ckpt-7", "snapshot-1",
+                                        ".tmp-ckpt-7"};
     struct run_directory untouched = closed(f);
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         struct err err = {0};
@@ -177,7 +177,7 @@ TEST_ON_DISK(overwriting_removes_what_a_run_wrote_and_nothing_else)
 {
     static const char *const mine[] = {"notes.txt", "job.yaml",      "trace.json",
                                        "ckpt-best", "steps.csv.bak", ".tmp-mine"};
-    static const char *const theirs[] = {"steps.csv", "steps.jsonl", "evaluations.csv"};
+    static const char *const theirs[] = {"steps.csv", "evaluations.csv"};
     struct err err = {0};
     char run[RUN_ID_SIZE];
     leave_run(f, 3, run);

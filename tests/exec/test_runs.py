@@ -122,7 +122,7 @@ class Runs(training.Run):
         self.assertEqual(self.json("run", "ckpt-000005", "state.json")["run"], run)
         logs = [path for path in self.out.iterdir()
                 if path.name not in ("run.json", "job.yaml", "job.set", "ckpt-000005")]
-        self.assertEqual(len(logs), 3)
+        self.assertEqual(len(logs), 2)
         for path in logs:
             self.assertIn(run.encode(), path.read_bytes(), path)
 

@@ -50,7 +50,7 @@ static void tell(struct log *log, const struct scenario *scenario, const struct 
                                                      .images = 50,
                                                      .seconds = 0.01});
     if (step % 20 == 0)
-        log_checkpoint(log, step, "a \"quoted\" path/ckpt");
+        log_checkpoint(log, "a \"quoted\" path/ckpt");
 }
 
 static int tell_run(const struct scenario *scenario, const struct plan *plan, char **argv,
