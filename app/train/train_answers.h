@@ -27,10 +27,9 @@ struct train_answer {
     int64_t steps;
 };
 
-/** The score of a checkpoint, or of an ensemble. */
+/** The score of a checkpoint. */
 struct train_score {
-    const char *const *checkpoint; /**< (checkpoints) borrowed */
-    int32_t checkpoints;
+    const char *checkpoint; /**< borrowed */
     struct evaluation evaluation;
     double top1, top5; /**< fractions */
 };
