@@ -17,7 +17,7 @@ struct predict_request {
     struct predict_options predict;
     const char *trace, *spans, *report, *published;
     const char *prices;
-    bool buckets, brief, assumptions;
+    bool brief, assumptions;
     bool step;     /* nothing but the step, as `show step` */
     int32_t width; /* [columns]; 0: the terminal's */
 };
@@ -66,8 +66,6 @@ static int print(struct text *out, const struct predict_request *request,
                      request->brief         ? REPORT_BRIEF
                      : request->assumptions ? REPORT_WHOLE
                                             : REPORT_USUAL);
-        if (request->buckets)
-            exchanges_print(out, &list);
     }
     const struct predict_page page = {prediction, request->head.argument.item[0], &request->predict,
                                       &list, published};
@@ -144,10 +142,7 @@ static const struct option options[] = {
     OPTION_ROW("published", 0, OPTION_TEXT, AT(published), "SHARE", NULL,
                "A scaling efficiency that somebody measured, to draw beside the curve: 91.6%",
                "report"),
-    OPTION_ROW("buckets", 0, OPTION_FLAG, AT(buckets),
-               .help =
-                   "Print each all-reduce of the last phase's step: ready, begin, end, exposed"),
-    ROW_CSV("the same"),
+    ROW_CSV("when each all-reduce of the last phase's step is ready, begins, ends and is exposed"),
     OPTION_ROW("brief", 0, OPTION_FLAG, AT(brief),
                .help = "Print the answer alone: 12 lines, and the bill"),
     OPTION_ROW("assumptions", 0, OPTION_FLAG, AT(assumptions),

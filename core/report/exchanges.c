@@ -1,9 +1,7 @@
 #include "core/report/exchanges.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
-#include "core/base/unit.h"
 #include "core/report/breakdown.h"
 
 /* The last iteration, without its spans. */
@@ -103,27 +101,6 @@ void exchanges_release(struct report_exchanges *list)
     free(list->span);
     free(list->exchange);
     *list = (struct report_exchanges){0};
-}
-
-static void print_seconds(struct text *out, double seconds)
-{
-    text_add(out, "%12s", unit_text(UNIT_SECONDS, seconds));
-}
-
-void exchanges_print(struct text *out, const struct report_exchanges *list)
-{
-    text_add(out, "\n  %-28s%8s%14s%12s%12s%12s%12s\n", "all-reduce", "bucket", "bytes", "ready",
-             "begin", "end", "exposed");
-    for (int32_t i = 0; i < list->count; i++) {
-        const struct report_exchange *e = &list->exchange[i];
-        text_add(out, "  %-28s%8" PRId32 "%14" PRId64, e->step->name, e->step->collective.bucket,
-                 e->step->collective.bytes);
-        print_seconds(out, e->ready);
-        print_seconds(out, e->begin);
-        print_seconds(out, e->end);
-        print_seconds(out, e->exposed);
-        text_add(out, "%s%s\n", e->way ? "  " : "", nccl_way_words[e->way]);
-    }
 }
 
 #define DESCRIBED struct step

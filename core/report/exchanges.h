@@ -42,8 +42,5 @@ double exchanges_exposed(const struct report_exchanges *list, const struct span 
 
 void exchanges_release(struct report_exchanges *list);
 
-/** Append a table for people. */
-void exchanges_print(struct text *out, const struct report_exchanges *list);
-
 /** The columns of a report_exchange. */
 extern const struct answer_columns exchange_columns;

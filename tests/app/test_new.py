@@ -260,7 +260,7 @@ class New(support.Case):
             self.assertIn(f"\n  software: {written} ", told)
             self.assertIn("\n  overlap: none ", told)
             groups = int(re.search(r"^groups: (\d+)$", profiles[name], re.M)[1])
-            self.assertEqual(len(answer("predict", job, "-banalytic", "--buckets")["exchanges"]),
+            self.assertEqual(len(answer("predict", job, "-banalytic")["exchanges"]),
                              groups)
             once = float(re.search(r"^startup: {value: (\S+) s", profiles[name], re.M)[1])
             self.assertAlmostEqual(answer("predict", job, "-banalytic")["startup_s"],
@@ -291,7 +291,7 @@ class New(support.Case):
         """25,557,032 parameters of 4 bytes, in buckets of about 25 MiB."""
         job = self.directory / "pytorch.yaml"
         run("new", "job", "--platform=dgx-1", "--nodes=8", "--software=pytorch", "--to", job)
-        buckets = answer("predict", job, "-banalytic", "--buckets")["exchanges"]
+        buckets = answer("predict", job, "-banalytic")["exchanges"]
         self.assertEqual(len(buckets), 4)
         self.assertEqual(sum(bucket["bytes"] for bucket in buckets), 4 * 25557032)
 

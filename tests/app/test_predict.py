@@ -351,8 +351,6 @@ training: {optimizer: {name: adamw}, phases: [{tokens: 1B, batch_per_device: 4}]
                     self.assertAlmostEqual(float(one[key]), value, 9)
         alone = run("predict", self.job, "--csv", "-", "--nodes=1", "--set=cluster.devices_per_node=1", "--set=allreduce.grid=null")
         self.assertEqual(alone.stdout.strip().split(","), list(rows[0]))
-        text = run("predict", self.job, "--buckets").stdout
-        self.assertEqual(len(re.findall(r"^  bucket \d+ ", text, re.MULTILINE)), len(rows))
 
     def picture(self, *words, width=80):
         """The lines of `show step`: label, letters and figure."""
