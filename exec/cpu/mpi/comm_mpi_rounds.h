@@ -21,7 +21,7 @@
 #include "core/collective/collective.h"
 
 enum {
-    /** Size of a piece [bytes].  Our choice, like the windows, from tests/bench/all_reduce.py:
+    /** Size of a piece [bytes].  Our choice, like the windows, by trial:
      * incoming pieces should fit into a core's own cache. */
     ROUNDS_PIECE = 256 << 10,
     /** Pieces that are received at once. */
