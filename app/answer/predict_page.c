@@ -615,7 +615,7 @@ static void add_assumptions(struct answer *answer)
 {
     const struct json *r = answer->result, *assumed = json_get(r, "assumptions");
     AUTORELEASE(json) struct json *unknown = unknown_texts(r);
-    html_section(&answer->page, "What it rests on");
+    html_section(&answer->page, "Assumptions");
     html_list(&answer->page, "Unknown, and drawn from a range:", unknown);
     html_add(&answer->page.body,
              "<details><summary>Assumed, for nobody measured or published it: "

@@ -83,7 +83,7 @@ static const struct option cluster_options[] = {
     OPTION_ROW("ranks", 'n', OPTION_INTEGER, AT(machine.compute.started), "N", NULL,
                "Ranks of the cluster (default: as many as have cores of their own)"),
     OPTION_ROW("oversubscribe", 0, OPTION_FLAG, AT(oversubscribe),
-               .help = "Ranks may be more than the cores, which they then share by turns"),
+               .help = "Allow more ranks than cores"),
     OPTION_ROW("bytes", 0, OPTION_TEXT, AT(bytes), "SIZES", NULL,
                "Messages to time: 1MB,4MB or a range 1KiB..4MiB:x4 (the default)"),
     ROW_GRADIENTS(AT(exchange.gradients)),

@@ -114,7 +114,7 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
                "Closed form, or simulation (default when installed)")
 #define ROW_GRAIN(at)                                                                              \
     OPTION_ROW("grain", 'g', OPTION_WORD, at, NULL, grain_names,                                   \
-               "How finely the simulator looks (default: auto)")
+               "Granularity of the simulation (default: auto)")
 #define ROW_ORDER(...)                                                                             \
     OPTION_ROW("order", 0, OPTION_WORD, .words = rank_order_names,                                 \
                .help = "Ranks fill nodes along rows or columns of the grid (default: row)",        \
@@ -172,7 +172,7 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
         "bytes, and K, M, G alone are powers of 1024: 8..1G:x2")
 #define ROW_GRADIENTS(at)                                                                          \
     OPTION_ROW("gradients", 0, OPTION_WORD, at, NULL, dtype_names,                                 \
-               "What they travel in while they are measured; --bytes are those that travel "       \
+               "Type of the numbers on the wire; --bytes counts bytes on the wire "                \
                "(default: fp32)")
 #define ROW_REPEATS(at)                                                                            \
     OPTION_ROW("repeats", 0, OPTION_INTEGER, at, "N", NULL,                                        \
@@ -189,7 +189,7 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
                "Threads per rank (default: the cores of the machine, shared out)")
 #define ROW_TIMEOUT(at)                                                                            \
     OPTION_ROW("timeout", 0, OPTION_INTEGER, at, "SECONDS", NULL,                                  \
-               "End the job when a rank does not answer for so long; 0: never (default: 30)")
+               "Abort if a rank is silent this long; 0: never (default: 30)")
 #define ROW_NETWORKS(at)                                                                           \
     OPTION_ROW("networks", 0, OPTION_TEXT, at, "LIST", NULL,                                       \
                "What to train while steps are timed: resnet20,resnet50@64 (with 64 pixels), "      \

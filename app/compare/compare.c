@@ -820,7 +820,7 @@ const struct command command_compare = {
     .name = "compare",
     .heading = "decide",
     .synopsis = "JOB JOB [JOB [JOB]] [options]",
-    .help = "jobs beside each other: which is faster, by how much, how surely and why",
+    .help = "jobs beside each other: which is faster, by how much, how certain, and why",
     .examples =
         "foretrain compare job.yaml job.yaml --set-b cluster.nodes=64 --prices example-h100\n"
         "foretrain compare a.yaml b.yaml --json",

@@ -386,7 +386,7 @@ static void lose(void *context, int64_t index, const char *how)
     const struct findings *what = ((const struct round *)context)->what;
     AUTORELEASE(err) struct err why = {0};
     struct finding finding = {0};
-    err_add_code(&why, 70, "the process that predicted it did not end well: %s", how);
+    err_add_code(&why, 70, "the process that predicted it failed: %s", how);
     fail(&finding, what->backend, &why);
     what->take(what->context, index, finding);
 }

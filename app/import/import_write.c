@@ -11,7 +11,7 @@
 
 static void complete_link(struct import_link *link, bool measured)
 {
-    import_set(&link->bandwidth, 12.5e9, PROVENANCE_ASSUMED, "nobody said: a usual 100 Gb/s");
+    import_set(&link->bandwidth, 12.5e9, PROVENANCE_ASSUMED, "not given; assumed 100 Gb/s");
     measured = measured || link->bandwidth.provenance == PROVENANCE_MEASURED;
     import_set(&link->efficiency, measured ? 1 : 0.9, PROVENANCE_ASSUMED,
                measured ? "the bandwidth is what was measured"
@@ -30,7 +30,7 @@ static void complete_node(struct import *import)
     int32_t link = import_add_link(import, "inside");
     int32_t nic = wiring_first(&import->wiring, VERTEX_NIC);
     import_set(&import->link[link].bandwidth, 100e9, PROVENANCE_ASSUMED,
-               "nobody said: enough never to decide");
+               "not given; assumed too large to matter");
     for (int32_t i = 0; i < cards; i++) {
         import_connect(import, i, nic + i, link);
         if (cards > 1)
@@ -251,7 +251,7 @@ static int check_platform(const char *path, struct err *err)
     platform_free(platform);
     if (platform && !err->count)
         return 0;
-    return err_add(err, "what the file tells is not a whole platform, so it is not written");
+    return err_add(err, "the file does not describe a complete platform; nothing written");
 }
 
 /* The path of the platform to build on, or NULL with *@failed set when there is none. */
@@ -320,10 +320,10 @@ static void complete_tiers(struct import *import, const char *base)
         }
         if (card.bandwidth > 0)
             import_set(&tier->uplink.bandwidth, card.bandwidth, PROVENANCE_ASSUMED,
-                       "nobody said: as a card");
+                       "not given; assumed as fast as a card");
         if (card.efficiency > 0)
             import_set(&tier->uplink.efficiency, card.efficiency, PROVENANCE_ASSUMED,
-                       "nobody said: as a card");
+                       "not given; assumed as fast as a card");
         complete_link(&tier->uplink, false);
     }
 }
@@ -445,7 +445,7 @@ int import_finish(struct import *import, const struct import_request *request, s
     if (!import->no_platform && write_platform(import, request, err))
         return -1;
     if (!request->head.json) {
-        print_lines(out, "understood:", "  ", &import->understood);
+        print_lines(out, "found:", "  ", &import->understood);
         print_lines(out,
                     import->nccl.corrections ? "measured, and by NCCL's model without corrections:"
                                              : "measured, and as predicted:",

@@ -78,9 +78,8 @@ static void add_assumed(void *context, const struct quantity *quantity, enum uni
         return;
     if (!plays_a_part(listing, quantity, unit)) {
         if (quantity->source && !strcmp(quantity->source, "--set"))
-            result_add(
-                &result->warning, &result->warning_count,
-                base_format("%s, which --set changes, plays no part in this job", quantity->path));
+            result_add(&result->warning, &result->warning_count,
+                       base_format("--set %s has no effect on this job", quantity->path));
         return;
     }
     struct text text = {0};
@@ -384,7 +383,7 @@ static void add_recipe(struct prediction *prediction)
                                         recipe, lars ? "LARS" : "SGD",
                                         same ? "" : "; the optimizer of this job is ",
                                         same ? "" : optimizer_names[scenario->training.optimizer])
-                          : base_copy("epochs to the target: by the job's own points"));
+                          : base_copy("epochs to target: fitted to the points in the job"));
     if (result->plan.phase_count > 1)
         add_assumption(
             result, base_copy("an epoch with batch B is 1 / E(B) of the way to a target that "

@@ -129,9 +129,10 @@ static void list_warnings(struct prediction *prediction)
                    base_copy("smoothed grain: links that cannot be filled left out, small "
                              "differences in latency rounded up; --grain folded is exact"));
     if (last->drawn)
-        result_add(&result->warning, &result->warning_count,
-                   base_format("one draw of the noise, with seed %llu, not what is expected",
-                               (unsigned long long)last->noise.seed));
+        result_add(
+            &result->warning, &result->warning_count,
+            base_format("a single random sample of the noise (seed %llu), not the expected value",
+                        (unsigned long long)last->noise.seed));
 }
 
 static struct scaling scale(const struct prediction *prediction, int32_t baseline)

@@ -879,6 +879,6 @@ static const struct command *const kinds[] = {
 const struct command command_show = {
     .name = "show",
     .heading = "look",
-    .help = "what stands between the scenario and the result, as text",
+    .help = "the intermediate stages between scenario and result, as text",
     .sub = kinds,
 };

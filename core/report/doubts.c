@@ -122,7 +122,7 @@ void doubts_print(struct text *out, const struct doubts *doubts)
     if (doubts->unknown)
         print_table(out, doubts, order);
     else if (most(first) > 0)
-        text_add(out, "most of the intervals' width: %s\n", first->key);
+        text_add(out, "largest source of uncertainty: %s\n", first->key);
 }
 
 void doubts_print_brief(struct text *out, const struct doubts *doubts)

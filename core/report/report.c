@@ -371,11 +371,10 @@ static void print_target(struct text *out, const struct result *result)
     print_likely(out, "epochs", UNIT_NONE, result->plan.epochs, to->epochs, "mean");
     text_add(out, "  %-24s%16s   mean epochs, %s\n", label,
              unit_likely(UNIT_SECONDS, whole, whole, likely.low, likely.high),
-             isfinite(result->toll.failures.mtbf) && result->toll.any
-                 ? "failures as expected"
-                 : "nothing slower than usual");
+             isfinite(result->toll.failures.mtbf) && result->toll.any ? "failures as expected"
+                                                                      : "no slow node");
     if (!isnan(to->median))
-        text_add(out, "  %-24s%16s   of draws; in some, something is slower\n", "  median",
+        text_add(out, "  %-24s%16s   of samples, some with a slow node\n", "  median",
                  unit_likely(UNIT_SECONDS, to->median, whole, likely.low, likely.high));
     report_interval(out, likely_row, UNIT_SECONDS, whole, likely);
     if (to->epochs_share > 0) /* above the noise of the draws */

@@ -111,13 +111,12 @@ class Overlap(support.Case):
         alone = ("--set", "allreduce.overlap=none", "--backend", "analytic")
         for key in ("compute_slowdown=10 %", "communication_slowdown=10 %"):
             warnings = answer("predict", self.job, *alone, "--set", f"device.{key}")["warnings"]
-            self.assertIn(f"device.{key.split('=', maxsplit=1)[0]}, which --set changes, plays no "
-                          "part in this job", warnings)
+            self.assertIn(f"--set device.{key.split('=', maxsplit=1)[0]} has no effect on this job", warnings)
         self.assertEqual(answer("predict", self.job, *alone, "--set",
                                 "device.collective_launch=10 us")["warnings"], [])
         # jitter is the job's, where it says one, else the device's
         for noise, said in (("seed=1", []), ("noise.compute_cv=2 %", [
-                "device.jitter, which --set changes, plays no part in this job"])):
+                "--set device.jitter has no effect on this job"])):
             self.assertEqual(answer("predict", self.job, "--backend", "analytic", "--set", noise,
                                     "--set", "device.jitter=3 %")["warnings"], said)
         steps = [answer("predict", self.job, "--backend", "analytic", "--set", key)["time_to_train_s"]

@@ -92,7 +92,7 @@ class Usage(support.Case):
     def test_a_file_or_an_option_in_place_of_the_command(self):
         self.assertIn("foretrain predict job.yaml", self.refused(64, "job.yaml"))
         self.assertIn("foretrain show scenario job.yaml", self.refused(64, "show", "job.yaml"))
-        self.assertIn("'--json' stands before the command", self.refused(64, "--json", "predict"))
+        self.assertIn("'--json' precedes the command", self.refused(64, "--json", "predict"))
 
     def test_lines_of_a_file_that_is_none_of_ours_are_not_shown(self):
         secret = self.write("secret.key", "hunter2\n")

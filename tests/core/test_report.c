@@ -315,10 +315,8 @@ TEST(prints_the_time_to_a_target_with_its_parts)
     assert_has(text.data,
                "  epochs                              90.0   mean\n"
                "    90 % interval                     84.0 to 96.0\n"
-               "  time to 75.9 %                     370 s   mean epochs, nothing slower than "
-               "usual\n"
-               "    median                           360 s   of draws; in some, something is "
-               "slower\n"
+               "  time to 75.9 %                     370 s   mean epochs, no slow node\n"
+               "    median                           360 s   of samples, some with a slow node\n"
                "    90 % interval                    300 s to 500 s\n"
                "    by the epochs                     25 %   of its variance\n"
                "    steps                          351.1 s    96.0 %\n"
