@@ -418,14 +418,14 @@ class Answers(support.Case):
         8948 of 9014 bytes carry data, 20 us a message, and one uplink for four hosts."""
         words = ("show", "collective", "--text", "--grid=4x4")
         said = run(*words, "--algorithm=torus2d", "--platform=torus-4x4").stdout
-        self.assertEqual(said.count("25 MB, 25 MB on rank0.row.next, 2.51 ms"), 6)
-        self.assertEqual(said.count("6.25 MB, 6.25 MB on rank0.column.next, 635 us"), 6)
+        self.assertEqual(said.count("busiest link: 25 MB (rank0.row.next); 2.51 ms"), 6)
+        self.assertEqual(said.count("busiest link: 6.25 MB (rank0.column.next); 635 us"), 6)
         self.assertTrue(said.endswith(": 18.87 ms\n"))
         said = run(*words, "--algorithm=ring", "--platform=torus-4x4").stdout
         self.assertTrue(said.endswith(": 19.35 ms\n"))  # the last hop of a row takes two links
         leaves = support.ROOT / "platforms" / "lab" / "leafspine-16-4to1.yaml"
         said = run(*words, "--algorithm=halving-doubling-far", "--platform", leaves, "--bytes=1MB").stdout
-        self.assertEqual(said.count("500 kB, 2 MB on leaf0.up, 161.2 ms"), 2)
+        self.assertEqual(said.count("each message 500 kB; busiest link: 2 MB (leaf0.up); 161.2 ms"), 2)
         self.assertTrue(said.endswith(": 513.9 ms\n"))
 
     def test_show_collective_takes_a_grid_of_the_same_ranks(self):
