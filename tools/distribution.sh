@@ -56,7 +56,7 @@ if [ "$bare" ]; then
     chown -R "$user" foretrain
     enter root 'apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y \
         --no-install-recommends gcc libc6-dev meson pkgconf python3 git libfyaml-dev libjansson-dev \
-        zlib1g-dev libmd-dev libcmocka-dev'
+        zlib1g-dev libmd-dev libxxhash-dev libcmocka-dev'
 fi
 enter "$user" './setup.sh && build/foretrain predict experiments/01_sony_abci/v1-1088.yaml'
 enter "$user" ./test.sh
