@@ -205,4 +205,4 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
 #define ROW_DIRECTORY(at)                                                                          \
     OPTION_ROW("out", 'o', OPTION_FOLDER, at, "DIR", NULL,                                         \
                "Directory for checkpoints and log files",                                          \
-               .holds = "@(run.json|job.*|steps.*|evaluations.csv|*ckpt-*)")
+               .holds = "@(run.json|job.*|steps.*|evaluations.csv|*ckpt-*|*snapshot-*)")

@@ -470,6 +470,7 @@ const struct command command_train = {
 
 static const struct option evaluate_options[] = {ROW_STARTED(TRAIN_AT(compute.started)),
                                                  ROW_JOB,
+                                                 ROW_ENSEMBLE,
                                                  ROW_SET(TRAIN_AT(set)),
                                                  ROW_JSON,
                                                  ROW_THREADS(TRAIN_AT(compute.threads)),
@@ -482,7 +483,8 @@ const struct command command_evaluate = {
     .synopsis = "PATH... [options]",
     .help = "top-1 and top-5 of checkpoints, or of the newest of runs",
     .examples = "foretrain evaluate run1\n"
-                "foretrain evaluate run1/ckpt-000400 run2",
+                "foretrain evaluate run1/ckpt-000400 run2\n"
+                "foretrain evaluate --ensemble run1/snapshot-1 run1/snapshot-2 run1/snapshot-3",
     RECORD(evaluate_options, struct train_request, &train_defaults),
     TAKES(1, 1000),
     ANSWERS(&evaluation_columns),

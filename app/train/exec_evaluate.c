@@ -9,7 +9,7 @@
 #include "app/train/train_answers.h"
 #include "exec/world/world.h"
 
-/* A request with the job and the assignments from a checkpoint's directory. */
+/* A request with the job and the assignments from the first checkpoint's directory. */
 struct found {
     struct train_request request;
     char *job;   /* owned */
@@ -84,39 +84,58 @@ static char *find_checkpoint(const char *path, struct err *err)
     return exec_job_share(found);
 }
 
-static void print(struct text *out, const char *path, const struct evaluation *evaluation)
+static void print(struct text *out, const char *const *path, int32_t members,
+                  const struct evaluation *evaluation)
 {
     double images = (double)evaluation->images;
-    text_add(out, "%s, %" PRId64 " images: top-1 %.2f %%, top-5 %.2f %%, loss %.4f\n", path,
+    if (members > 1)
+        text_add(out, "ensemble of %d", members);
+    else
+        text_add(out, "%s", path[0]);
+    text_add(out, ", %" PRId64 " images: top-1 %.2f %%, top-5 %.2f %%, loss %.4f\n",
              evaluation->images, 100 * (double)evaluation->top1 / images,
              100 * (double)evaluation->top5 / images, evaluation->loss);
 }
 
-static void add_score(struct train_scores *scores, const char *path, struct evaluation evaluation)
+static void add_score(struct train_scores *scores, const char *const *path, int32_t members,
+                      struct evaluation evaluation)
 {
     double images = (double)evaluation.images;
     scores->item = base_room(scores->item, scores->count, sizeof(*scores->item));
-    scores->item[scores->count++] = (struct train_score){
-        path, evaluation, (double)evaluation.top1 / images, (double)evaluation.top5 / images};
+    scores->item[scores->count++] =
+        (struct train_score){path, members, evaluation, (double)evaluation.top1 / images,
+                             (double)evaluation.top5 / images};
 }
 
-/* The checkpoint @path, with the job from its directory. */
-static int score(const struct train_request *request, const char *path, struct train_scores *scores,
-                 struct text *out, struct err *err)
+/* The checkpoints @path (count) vote, with the job from the first one's directory. */
+static int score(const struct train_request *request, const char *const *path, int32_t count,
+                 struct train_scores *scores, struct text *out, struct err *err)
 {
     struct exec_job job = {0};
     struct found found = {0};
     struct evaluation evaluation = {0};
-    int failed = find_job(&found, request, path, err) ||
+    int failed = find_job(&found, request, path[0], err) ||
                  exec_job_open(&job, &found.request, false, err) ||
-                 train_evaluate(&job.train, path, &evaluation, err);
+                 train_evaluate(&job.train, path, count, &evaluation, err);
     if (!failed && request->head.json)
-        add_score(scores, path, evaluation);
+        add_score(scores, path, count, evaluation);
     else if (!failed && world_self().rank == 0)
-        print(out, path, &evaluation);
+        print(out, path, count, &evaluation);
     exec_job_close(&job);
     release_job(&found);
     return failed ? -1 : 0;
+}
+
+static int evaluate_paths(const struct train_request *request, const char *const *path,
+                          struct train_scores *scores, struct text *out, struct err *err)
+{
+    int32_t count = request->head.argument.count;
+    if (request->ensemble)
+        return score(request, path, count, scores, out, err);
+    for (int32_t i = 0; i < count; i++)
+        if (score(request, path + i, 1, scores, out, err))
+            return -1;
+    return 0;
 }
 
 static int evaluate(const void *record, struct text *out, struct err *err)
@@ -130,8 +149,7 @@ static int evaluate(const void *record, struct text *out, struct err *err)
     int failed = 0;
     for (int32_t i = 0; i < count && !failed; i++)
         failed = !(path[i] = find_checkpoint(request->head.argument.item[i], err));
-    for (int32_t i = 0; i < count && !failed; i++)
-        failed = score(request, path[i], &scores, out, err);
+    failed = failed || evaluate_paths(request, (const char *const *)path, &scores, out, err);
     if (!failed && request->head.json && world_self().rank == 0)
         answer_print(out, &evaluation_columns, &scores);
     free(scores.item);
@@ -142,6 +160,7 @@ static int evaluate(const void *record, struct text *out, struct err *err)
 }
 
 static const struct option options[] = {ROW_JOB,
+                                        ROW_ENSEMBLE,
                                         ROW_SET(TRAIN_AT(set)),
                                         ROW_JSON,
                                         ROW_THREADS(TRAIN_AT(compute.threads)),
@@ -152,7 +171,8 @@ const struct command exec_evaluate = {
     .name = "evaluate",
     .synopsis = "PATH... [options]",
     .help = "top-1 and top-5 on the validation images, of checkpoints or the newest of runs",
-    .examples = "foretrain-exec evaluate run1",
+    .examples = "foretrain-exec evaluate run1\n"
+                "foretrain-exec evaluate --ensemble run1/snapshot-1 run1/snapshot-2",
     RECORD(options, struct train_request, &train_defaults),
     TAKES(1, 1000),
     .run = evaluate,

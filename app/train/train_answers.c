@@ -74,7 +74,7 @@ const struct answer_columns training_columns = COLUMNS("training/3", training_ro
 
 #define DESCRIBED struct train_score
 static const struct answer_column score_rows[] = {
-    COLUMN("checkpoint", checkpoint, .help = "path of the checkpoint"),
+    COLUMN_ITEMS("checkpoints", checkpoint, checkpoints, .help = "whose mean is scored"),
     COLUMN("images", evaluation.images, .help = "validation images that could be read"),
     COLUMN("top1_images", evaluation.top1, .help = "images whose first guess is right"),
     COLUMN("top5_images", evaluation.top5, .help = "images with a right one in five guesses"),
@@ -89,4 +89,4 @@ static const struct answer_columns score_columns = COLUMNS(NULL, score_rows);
 static const struct answer_column evaluation_rows[] = {
     COLUMN_ITEMS("evaluations", item, count, .table = &score_columns),
 };
-const struct answer_columns evaluation_columns = COLUMNS("evaluation/4", evaluation_rows);
+const struct answer_columns evaluation_columns = COLUMNS("evaluation/3", evaluation_rows);

@@ -27,9 +27,10 @@ struct train_answer {
     int64_t steps;
 };
 
-/** The score of a checkpoint. */
+/** The score of a checkpoint, or of an ensemble. */
 struct train_score {
-    const char *checkpoint; /**< borrowed */
+    const char *const *checkpoint; /**< (checkpoints) borrowed */
+    int32_t checkpoints;
     struct evaluation evaluation;
     double top1, top5; /**< fractions */
 };

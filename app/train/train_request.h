@@ -7,7 +7,7 @@
 
 #include "app/cli/command.h"
 
-/** Of both.  `job` is of `evaluate` alone; it has neither directory nor steps. */
+/** Of both.  `job` and `ensemble` are of `evaluate` alone; it has neither directory nor steps. */
 struct train_request {
     struct request head;
     struct compute_options compute;
@@ -17,7 +17,7 @@ struct train_request {
     int32_t steps;   /**< 0: to the end */
     int32_t traced;  /**< training steps to trace */
     int32_t timeout; /**< of the watchdog [s]; 0: none */
-    bool quiet, dry_run, strict_data, overwrite, tune;
+    bool quiet, dry_run, strict_data, overwrite, ensemble, tune;
 };
 
 /** Before any option is read. */
@@ -68,9 +68,12 @@ int train_request_check(const struct train_request *request, struct err *err);
         "Write the traced steps of all ranks as Chrome/Kineto JSON: FILE, FILE.gz, or a file "     \
         "for each rank in DIR/",                                                                   \
         .holds = "rank-*.json")
+#define ROW_ENSEMBLE                                                                               \
+    OPTION_ROW("ensemble", 0, OPTION_FLAG, TRAIN_AT(ensemble),                                     \
+               .help = "All that are named vote: their class probabilities are averaged")
 #define ROW_JOB                                                                                    \
     OPTION_ROW("job", 0, OPTION_TEXT, TRAIN_AT(job), "JOB", NULL,                                  \
-               "The scenario (default: job.yaml beside the checkpoint)")
+               "The scenario (default: job.yaml beside the first checkpoint)")
 
 /** What `train` and its ranks both take, in the order of --help. */
 #define ROWS_TRAIN                                                                                 \

@@ -187,9 +187,10 @@ struct scenario {
             int32_t decay;               /**< enum decay */
             double power, final;         /**< of polynomial decay; rate at the end */
             struct field_list milestone; /**< struct scenario_milestone, for DECAY_STEP */
+            int64_t cycles;
         } learning_rate;
         struct {
-            double epochs; /**< at the end; 0: none */
+            double epochs; /**< at the end of each cycle; 0: none */
             double learning_rate, power, weight_decay;
             bool augment;
         } collapse;

@@ -332,11 +332,11 @@ static int check_learning_rate(const struct scenario *scenario, const struct nod
                    root, err) |
         check_pair(true, collapses, "training.collapse.augment", "training.collapse.epochs", root,
                    err);
-    double epochs = total_epochs(scenario);
-    if (scenario->training.collapse.epochs + scenario->training.warmup_epochs > epochs)
+    double cycle = total_epochs(scenario) / (double)scenario->training.learning_rate.cycles;
+    if (scenario->training.collapse.epochs + scenario->training.warmup_epochs > cycle)
         result = origin_error(
             given(root, collapses ? "training.collapse.epochs" : "training.warmup_epochs"), err,
-            "warm-up and collapse last longer than all %g epochs", epochs);
+            "warm-up and collapse last longer than a cycle of %g epochs", cycle);
     if (collapses && scenario->training.collapse.learning_rate <= 0)
         result = origin_error(given(root, "training.collapse.epochs"), err,
                               "a collapse needs training.collapse.learning_rate");

@@ -58,7 +58,7 @@ struct progress {
  * without rank_statistics no ranks.safetensors) into directory @name ("ckpt-000123") of @directory,
  * which is made if missing; an older one of that name is replaced.  Then remove the ckpt-* of the
  * same run there, except the @keep with the highest numbers (0: keep all).  Never remove @name
- * itself, other names ("best"), an unreadable checkpoint, or a directory with other files;
+ * itself, other names ("snapshot-1"), an unreadable checkpoint, or a directory with other files;
  * failures to remove are ignored.  On one rank only.
  * @return 0, or -1 (exit code 73 or 74): a file or directory that cannot be made or written, with
  * the system's reason; a directory that another run took over.  Then nothing of the new checkpoint
@@ -70,7 +70,7 @@ int checkpoint_write(const char *directory, const char *name, int32_t keep,
 /** What the files of checkpoint @path have together [bytes]. */
 int64_t checkpoint_bytes(const char *path);
 
-/** Whether @name is that of a run's checkpoint ("ckpt-000123") or of its remains. */
+/** Whether @name is that of a run's checkpoint ("ckpt-000123", "snapshot-1") or of its remains. */
 bool checkpoint_is_name(const char *name);
 
 /** Whether checkpoint @name of @directory is a directory with only files of a checkpoint. */

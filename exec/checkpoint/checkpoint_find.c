@@ -32,7 +32,7 @@ bool checkpoint_is_name(const char *name)
     const char *temporary = after(name, ".tmp-");
     const char *gone = after(temporary, "gone-");
     name = gone ? gone : temporary ? temporary : name;
-    return is_numbered(name);
+    return is_numbered(name) || is_number(after(name, "snapshot-"));
 }
 
 static int64_t number_of(const char *name)

@@ -2,6 +2,27 @@
 
 #include <math.h>
 
+/* The place of a step in its cycle. */
+struct cycle_point {
+    double epoch;  /* since the cycle began */
+    double length; /* of the cycle without its collapse */
+};
+
+static double cycle_length(const struct scenario *scenario, const struct plan *plan)
+{
+    return plan->epochs / (double)scenario->training.learning_rate.cycles;
+}
+
+static struct cycle_point find_point(const struct scenario *scenario, const struct plan *plan,
+                                     double epoch)
+{
+    double cycle = cycle_length(scenario, plan);
+    double last = (double)scenario->training.learning_rate.cycles - 1;
+    double number = fmin(floor(epoch / cycle * (1 + 1e-12)), last);
+    return (struct cycle_point){fmax(epoch - number * cycle, 0),
+                                cycle - scenario->training.collapse.epochs};
+}
+
 static double milestone_factor(const struct scenario *scenario, double epoch)
 {
     const struct field_list *list = &scenario->training.learning_rate.milestone;
@@ -42,17 +63,18 @@ static struct rate collapse_rate(const struct scenario *scenario, double epoch)
 struct rate rate_at(const struct scenario *scenario, const struct plan *plan, double epoch,
                     int64_t global_batch)
 {
-    double length = plan->epochs - scenario->training.collapse.epochs;
-    if (scenario->training.collapse.epochs > 0 && epoch >= length * (1 - 1e-12))
-        return collapse_rate(scenario, epoch - length);
+    struct cycle_point at = find_point(scenario, plan, epoch);
+    if (scenario->training.collapse.epochs > 0 && at.epoch >= at.length * (1 - 1e-12))
+        return collapse_rate(scenario, at.epoch - at.length);
     double warmup = scenario->training.warmup_epochs;
     double rate = scenario->training.learning_rate.base;
     if (scenario->training.learning_rate.base_batch)
         rate *= (double)global_batch / (double)scenario->training.learning_rate.base_batch;
-    if (epoch < warmup)
-        rate *= epoch / warmup;
+    if (at.epoch < warmup)
+        rate *= at.epoch / warmup;
     else
-        rate *= decay_factor(scenario, epoch, fmin((epoch - warmup) / (length - warmup), 1));
+        rate *=
+            decay_factor(scenario, at.epoch, fmin((at.epoch - warmup) / (at.length - warmup), 1));
     return (struct rate){.learning_rate = rate,
                          .weight_decay = scenario->training.weight_decay,
                          .augment = scenario->training.data.augment};

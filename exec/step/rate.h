@@ -7,9 +7,10 @@
  *
  *     base * (global batch / base batch, when given) * warm-up * decay
  *
- * where warm-up rises linearly from 0 to 1 over the first epochs and decay covers the rest.  With a
- * collapse, the run ends in a short second decay with its own rate and weight decay.  Source: Goyal
- * et al. 2017 (linear scaling, warm-up); Codreanu et al. 2017 (collapse).
+ * where warm-up rises linearly from 0 to 1 over the first epochs and decay covers the rest of the
+ * cycle.  Each of several cycles restarts decay (and warm-up).  With a collapse, each cycle ends in
+ * a short second decay with its own rate and weight decay.  Source: Goyal et al. 2017 (linear
+ * scaling, warm-up); Codreanu et al. 2017 (collapse).
  */
 
 #include <stdbool.h>

@@ -22,7 +22,8 @@ static struct share own_range(const struct dataset *dataset, struct exec_world w
 /* One chunk in progress: readable images are first. */
 struct chunk {
     float *images;  /* (chunk, image, image, 3) */
-    int32_t *label; /* (chunk) -1: unreadable */
+    int32_t *label; /* (chunk) */
+    int64_t *index; /* (chunk) which they are */
     float *scores;  /* (chunk, target_count(), classes) */
     int32_t count;
 };
@@ -35,18 +36,20 @@ static void read_chunk(const struct dataset *dataset, struct share range, int32_
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (int64_t i = range.first; i < range.end; i++) {
         int64_t place = i - range.first;
-        if (dataset_read(dataset, i, 0, false, chunk->images + place * size, &chunk->label[place]))
-            chunk->label[place] = -1;
+        bool bad = dataset_read(dataset, i, 0, false, chunk->images + place * size,
+                                &chunk->label[place]) != 0;
+        chunk->index[place] = bad ? -1 : i;
     }
     chunk->count = 0;
     for (int64_t place = 0; place < range.end - range.first; place++) {
         int32_t to = chunk->count;
-        if (chunk->label[place] < 0)
+        if (chunk->index[place] < 0)
             continue;
         if (to < place)
             memcpy(chunk->images + to * size, chunk->images + place * size,
                    (size_t)size * sizeof(float));
         chunk->label[to] = chunk->label[place];
+        chunk->index[to] = chunk->index[place];
         chunk->count++;
     }
 }
@@ -84,16 +87,24 @@ static void count_image(struct evaluation *evaluation, int32_t classes, const fl
     evaluation->loss -= log(fmax((double)probability[label], 1e-45));
 }
 
-static void take_chunk(const struct model *model, const struct chunk *chunk,
-                       struct evaluation *evaluation)
+static void take_chunk(const struct model *model, const struct chunk *chunk, struct share own,
+                       float *probability, struct evaluation *evaluation)
 {
-    int64_t count = chunk->count * target_count(model);
-    AUTOFREE int32_t *target = base_alloc(count, sizeof(*target));
+    int32_t classes = model->classes;
+    int64_t each = target_count(model);
+    AUTOFREE int32_t *target = base_alloc(chunk->count * each, sizeof(*target));
     target_fill(model, chunk->count, chunk->images, chunk->label, target);
-    for (int64_t i = 0; i < count; i++) {
-        float *score = chunk->scores + i * model->classes;
-        softmax(model->classes, score);
-        count_image(evaluation, model->classes, score, target[i]);
+    for (int64_t i = 0; i < chunk->count * each; i++) {
+        float *score = chunk->scores + i * classes;
+        softmax(classes, score);
+        if (!probability) {
+            count_image(evaluation, classes, score, target[i]);
+            continue;
+        }
+        int64_t row = (chunk->index[i / each] - own.first) * each + i % each;
+        float *sum = probability + row * classes;
+        for (int32_t c = 0; c < classes; c++)
+            sum[c] += score[c];
     }
 }
 
@@ -111,7 +122,7 @@ static void add_up(struct evaluation *evaluation)
 
 struct evaluation evaluate_images(const struct train_job *job, struct device_state *device,
                                   struct stream *stream, const struct dataset *dataset,
-                                  int32_t size)
+                                  int32_t size, float *probability)
 {
     const struct device_ops *ops = job->device_ops;
     int64_t scores = target_count(job->model) * job->model->classes;
@@ -125,6 +136,7 @@ struct evaluation evaluate_images(const struct train_job *job, struct device_sta
     for (int32_t i = 0; i < 2; i++)
         chunk[i] = (struct chunk){.images = base_alloc(size * image, sizeof(float)),
                                   .label = base_alloc(size, sizeof(int32_t)),
+                                  .index = base_alloc(size, sizeof(int64_t)),
                                   .scores = base_alloc(size * scores, sizeof(float))};
     int32_t turn = 0;
     for (int64_t first = own.first; first < own.end + size; first += size, turn ^= 1) {
@@ -132,7 +144,7 @@ struct evaluation evaluate_images(const struct train_job *job, struct device_sta
         read_chunk(dataset, range, threads, &chunk[turn]);
         if (first > own.first) {
             ops->streams->synchronize(done);
-            take_chunk(job->model, &chunk[turn ^ 1], &evaluation);
+            take_chunk(job->model, &chunk[turn ^ 1], own, probability, &evaluation);
             world_progress("evaluation");
         }
         if (chunk[turn].count > 0)
@@ -144,10 +156,55 @@ struct evaluation evaluate_images(const struct train_job *job, struct device_sta
     for (int32_t i = 0; i < 2; i++) {
         free(chunk[i].images);
         free(chunk[i].label);
+        free(chunk[i].index);
         free(chunk[i].scores);
     }
     add_up(&evaluation);
     return evaluation;
+}
+
+/* ---- an ensemble ---- */
+
+/* Add the probabilities of the checkpoint @path for this rank's images. */
+static int add_member(const struct train_job *job, const struct layout *layout, const char *path,
+                      struct device_state *device, const struct dataset *dataset, int32_t chunk,
+                      float *probability, struct err *err)
+{
+    struct progress progress;
+    struct weights weights = {.parameter = base_alloc(layout->parameters, sizeof(float)),
+                              .statistics = base_alloc(layout->statistic_count, sizeof(float))};
+    int failed = checkpoint_read(path, layout, &progress, &weights, err);
+    if (!failed) {
+        struct stream *stream = job->device_ops->streams->stream_new();
+        job->device_ops->write(device, &weights);
+        evaluate_images(job, device, stream, dataset, chunk, probability);
+        job->device_ops->streams->stream_free(stream);
+    }
+    free(weights.parameter);
+    free(weights.statistics);
+    return world_agree(failed, err);
+}
+
+/* Count by the summed probabilities; an image that cannot be read is left out. */
+static void count_all(const struct dataset *dataset, const struct model *model, int32_t members,
+                      float *probability, struct evaluation *evaluation)
+{
+    int64_t each = target_count(model), classes = model->classes;
+    struct share own = own_range(dataset, world_self());
+    AUTOFREE float *image = base_alloc(dataset_floats(dataset), sizeof(float));
+    AUTOFREE int32_t *target = base_alloc(each, sizeof(*target));
+    int32_t label;
+    for (int64_t i = own.first; i < own.end; i++) {
+        float *sum = probability + (i - own.first) * each * classes;
+        for (int64_t c = 0; c < each * classes; c++)
+            sum[c] /= (float)members;
+        if (dataset_read(dataset, i, 0, false, image, &label))
+            continue;
+        target_fill(model, 1, image, &label, target);
+        for (int64_t p = 0; p < each; p++)
+            count_image(evaluation, model->classes, sum + p * classes, target[p]);
+    }
+    add_up(evaluation);
 }
 
 static struct device_job scoring_job(const struct train_job *job)
@@ -162,19 +219,6 @@ static struct device_job scoring_job(const struct train_job *job)
                                .threads = job->threads};
 }
 
-/* With @device open. */
-static struct evaluation score(const struct train_job *job, struct device_state *device,
-                               const struct weights *weights, const struct dataset *dataset,
-                               int32_t size)
-{
-    const struct device_ops *ops = job->device_ops;
-    struct stream *stream = ops->streams->stream_new();
-    ops->write(device, weights);
-    struct evaluation evaluation = evaluate_images(job, device, stream, dataset, size);
-    ops->streams->stream_free(stream);
-    return evaluation;
-}
-
 /* The type was checked when ranks opened their devices. */
 struct evaluation evaluate_whole(const struct train_job *job, const struct weights *weights,
                                  const struct dataset *dataset)
@@ -186,14 +230,17 @@ struct evaluation evaluate_whole(const struct train_job *job, const struct weigh
     int failed = ops->open(&device, &scoring, &err);
     assert(!failed);
     (void)failed;
-    struct weights parameters = {.parameter = weights->parameter};
-    struct evaluation evaluation = score(job, device, &parameters, dataset, scoring.batch);
+    ops->write(device, &(struct weights){.parameter = weights->parameter});
+    struct stream *stream = ops->streams->stream_new();
+    struct evaluation evaluation =
+        evaluate_images(job, device, stream, dataset, scoring.batch, NULL);
+    ops->streams->stream_free(stream);
     ops->close(device);
     return evaluation;
 }
 
-int train_evaluate(const struct train_job *job, const char *path, struct evaluation *evaluation,
-                   struct err *err)
+int train_evaluate(const struct train_job *job, const char *const *path, int32_t count,
+                   struct evaluation *evaluation, struct err *err)
 {
     struct device_state *device = NULL;
     struct device_job device_job = scoring_job(job);
@@ -201,16 +248,18 @@ int train_evaluate(const struct train_job *job, const char *path, struct evaluat
     struct dataset *dataset = dataset_open(&spec, SPLIT_VALIDATION, err);
     AUTORELEASE(layout) struct layout layout = layout_build(job->model);
     layout.squares = optimizer_cost(job->scenario).state > 1;
-    struct progress progress;
-    struct weights weights = {.parameter = base_alloc(layout.parameters, sizeof(float)),
-                              .statistics = base_alloc(layout.statistic_count, sizeof(float))};
-    int failed = !dataset || job->device_ops->open(&device, &device_job, err) ||
-                 checkpoint_read(path, &layout, &progress, &weights, err);
-    failed = world_agree(failed, err);
-    if (!failed)
-        *evaluation = score(job, device, &weights, dataset, device_job.batch);
-    free(weights.parameter);
-    free(weights.statistics);
+    int failed = !dataset || job->device_ops->open(&device, &device_job, err);
+    if (!world_agree(failed, err)) {
+        struct share own = own_range(dataset, world_self());
+        AUTOFREE float *probability =
+            base_alloc((own.end - own.first) * target_count(job->model) * job->model->classes,
+                       sizeof(*probability));
+        for (int32_t i = 0; i < count && !failed; i++)
+            failed = add_member(job, &layout, path[i], device, dataset, device_job.batch,
+                                probability, err);
+        if (!failed)
+            count_all(dataset, job->model, count, probability, evaluation);
+    }
     job->device_ops->close(device);
     dataset_close(dataset);
     return failed || err->exit_code > 0 ? -1 : 0;

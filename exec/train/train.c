@@ -229,6 +229,11 @@ static int64_t multiples(const struct loop *loop, double every, int64_t position
     return (int64_t)floor(epoch / every * (1 + 1e-12));
 }
 
+static double cycle_epochs(const struct loop *loop)
+{
+    return loop->job->plan->epochs / (double)loop->job->scenario->training.learning_rate.cycles;
+}
+
 static int64_t steps_to_multiple(const struct loop *loop, double every)
 {
     if (every <= 0)
@@ -250,8 +255,10 @@ static int64_t steps_to_boundary(const struct loop *loop)
     int64_t steps = steps_to(loop, (double)end);
     if (loop->validation)
         steps = smaller(steps, steps_to_multiple(loop, scenario->training.evaluate_every));
-    if (loop->job->directory)
+    if (loop->job->directory) {
         steps = smaller(steps, steps_to_multiple(loop, scenario->training.checkpoint.every));
+        steps = smaller(steps, steps_to_multiple(loop, cycle_epochs(loop)));
+    }
     if (loop->job->steps)
         steps = smaller(steps, loop->job->steps - loop->result->steps);
     return steps;
@@ -266,7 +273,7 @@ static void evaluate(struct loop *loop)
         part_is_split(&loop->part)
             ? evaluate_whole(loop->job, &loop->weights, loop->validation)
             : evaluate_images(loop->job, loop->device, walker_stream(loop->walker),
-                              loop->validation, chunk);
+                              loop->validation, chunk, NULL);
     loop_use_statistics(loop, false);
     loop->progress.top1 = (double)e.top1 / (double)e.images;
     loop->progress.top5 = (double)e.top5 / (double)e.images;
@@ -329,9 +336,16 @@ static int save(struct loop *loop, int64_t before, bool last, struct err *err)
 {
     int64_t position = loop->progress.position;
     double every = loop->job->scenario->training.checkpoint.every;
+    int64_t cycles = multiples(loop, cycle_epochs(loop), position);
     char name[32];
     if (!loop->job->directory || loop->job->device_ops->rehearses)
         return 0;
+    if (cycles > multiples(loop, cycle_epochs(loop), before) &&
+        loop->job->scenario->training.learning_rate.cycles > 1) {
+        snprintf(name, sizeof(name), "snapshot-%d", (int)cycles);
+        if (write_checkpoint(loop, name, err))
+            return -1;
+    }
     if (!last && multiples(loop, every, position) == multiples(loop, every, before))
         return 0;
     snprintf(name, sizeof(name), "ckpt-%06" PRId64, loop->progress.step);

@@ -96,8 +96,9 @@ struct evaluation {
     double loss; /**< mean cross-entropy, without label smoothing */
 };
 
-/** Score the checkpoint @path on the validation images, on all ranks together, with any number of
- * ranks.  Of @job only scenario, model, device and threads are used.
+/** Average the class probabilities of the checkpoints @path (count) over the validation images, on
+ * all ranks together, with any number of ranks.  Of @job only scenario, model, device and threads
+ * are used.
  * @return 0, or -1 as train_run(). */
-int train_evaluate(const struct train_job *job, const char *path, struct evaluation *evaluation,
-                   struct err *err);
+int train_evaluate(const struct train_job *job, const char *const *path, int32_t count,
+                   struct evaluation *evaluation, struct err *err);

@@ -132,10 +132,12 @@ int loop_check_finite(const struct loop *loop, struct err *err);
  * one, were all skipped, and no signal ended the run. */
 int loop_check_end(const struct loop *loop, struct err *err);
 
-/** Score validation images, @size at once, on the ranks of @job together. */
+/** Score the images of @dataset that are this rank's on @device and count on all ranks together;
+ * @probability (this rank's images, classes), if not NULL, is added to instead of counting.
+ * @chunk images go through the device at once. */
 struct evaluation evaluate_images(const struct train_job *job, struct device_state *device,
                                   struct stream *stream, const struct dataset *dataset,
-                                  int32_t size);
+                                  int32_t chunk, float *probability);
 
 /** The same with a device of its own, for the whole network with @weights, where ranks train parts
  * of it. */

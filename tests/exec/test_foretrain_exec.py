@@ -129,23 +129,29 @@ class ForetrainExec(training.Run):
         for ranks in (0, 3, 4):
             done = launch(ranks, "evaluate", trained["checkpoint"], *NAIVE, "--json")
             answers += json.loads(done.stdout)["evaluations"]
+        done = launch(2, "evaluate", "--ensemble", trained["checkpoint"], self.whole, *NAIVE, "--json")
+        twice, = json.loads(done.stdout)["evaluations"]
         for answer in answers:
             self.assertEqual(answer["images"], 30)
             self.assertEqual(answer["top1_images"], answers[0]["top1_images"])
             self.assertAlmostEqual(answer["loss"], answers[0]["loss"], delta=1e-6)
         self.assertAlmostEqual(trained["top1"], answers[0]["top1"])
+        self.assertEqual(twice["top5_images"], answers[0]["top5_images"])
+        self.assertEqual(twice["checkpoints"], [trained["checkpoint"]] * 2)
 
     def test_evaluates_runs_by_their_newest_checkpoint_one_after_the_other(self):
         runs = [str(self.directory / name) for name in "ab"]
         trained = [self.answer(0, TOY, *ONE, "--steps", "2", "--set", f"seed={i}", "--out",
                                run)["checkpoint"] for i, run in enumerate(runs)]
-        for words in (runs[:1], runs, trained):
+        for words in (runs[:1], runs, trained, [runs[0], "--ensemble"]):
             done = launch(2, "evaluate", *words, *NAIVE, "--json")
-            paths = [told["checkpoint"] for told in json.loads(done.stdout)["evaluations"]]
-            self.assertEqual(paths, [path for path in trained
+            paths = [told["checkpoints"] for told in json.loads(done.stdout)["evaluations"]]
+            self.assertEqual(paths, [[path] for path in trained
                                      if path in words or os.path.dirname(path) in words])
         lines = launch(0, "evaluate", *runs, *NAIVE).stdout.splitlines()
         self.assertEqual([line.split(", ")[0] for line in lines], trained)
+        both = launch(0, "evaluate", *runs, "--ensemble", *NAIVE).stdout
+        self.assertTrue(both.startswith("ensemble of 2, 30 images: "), both)
         os.remove(os.path.join(trained[0], "state.json"))
         self.assertIn("state.json", self.refusal(66, 2, "evaluate", runs[0], *NAIVE))
 

@@ -137,6 +137,7 @@ static void set_up(struct recipe *recipe, enum decay decay)
     scenario->training.learning_rate.base = 0.4;
     scenario->training.learning_rate.decay = decay;
     scenario->training.learning_rate.power = 2;
+    scenario->training.learning_rate.cycles = 1;
     scenario->training.learning_rate.milestone.item = recipe->milestone;
     scenario->training.learning_rate.milestone.count = 3;
 }
@@ -218,22 +219,43 @@ TEST(is_continuous_where_the_warm_up_ends_and_never_rises_after)
     }
 }
 
-TEST(ends_in_a_collapse)
+TEST(starts_anew_in_each_cycle)
+{
+    static const double pairs[][2] = {{0, 0},  {5, 0.4},    {17.5, 0.1},    {30, 0}, {35, 0.4},
+                                      {60, 0}, {77.5, 0.1}, {89.999999, 0}, {90, 0}};
+    struct recipe recipe;
+    set_up(&recipe, DECAY_POLYNOMIAL);
+    recipe.scenario.training.learning_rate.cycles = 3;
+    expect(&recipe, 9, pairs);
+    set_up(&recipe, DECAY_STEP); /* milestones count from the start of their cycle */
+    recipe.scenario.training.learning_rate.cycles = 2;
+    assert_same(at(&recipe, 44).learning_rate, 0.04);
+    assert_same(at(&recipe, 50).learning_rate, 0.4);
+    assert_same(at(&recipe, 75).learning_rate, 0.04);
+}
+
+TEST(ends_each_cycle_in_a_collapse)
 {
     struct recipe recipe;
     set_up(&recipe, DECAY_POLYNOMIAL);
+    recipe.scenario.training.learning_rate.cycles = 2;
     recipe.scenario.training.collapse.epochs = 10;
     recipe.scenario.training.collapse.learning_rate = 0.05;
     recipe.scenario.training.collapse.power = 1;
     recipe.scenario.training.collapse.weight_decay = 1e-4;
-    assert_same(at(&recipe, 42.5).learning_rate, 0.1); /* half of 5 ... 80, squared */
-    assert_same(at(&recipe, 42.5).weight_decay, 5e-5);
-    assert_true(at(&recipe, 42.5).augment);
-    assert_true(at(&recipe, 79.999).learning_rate < 1e-8);
-    assert_same(at(&recipe, 80).learning_rate, 0.05);
-    assert_same(at(&recipe, 85).learning_rate, 0.025);
-    assert_same(at(&recipe, 85).weight_decay, 1e-4);
-    assert_false(at(&recipe, 85).augment);
+    for (int32_t cycle = 0; cycle < 2; cycle++) {
+        double start = 45 * cycle;
+        assert_same(at(&recipe, start + 20).learning_rate, 0.1); /* half of 5 ... 35, squared */
+        assert_same(at(&recipe, start + 20).weight_decay, 5e-5);
+        assert_true(at(&recipe, start + 20).augment);
+        assert_true(at(&recipe, start + 34.999).learning_rate < 1e-8);
+        assert_same(at(&recipe, start + 35).learning_rate, 0.05);
+        assert_same(at(&recipe, start + 40).learning_rate, 0.025);
+        assert_same(at(&recipe, start + 40).weight_decay, 1e-4);
+        assert_false(at(&recipe, start + 40).augment);
+    }
+    assert_same(at(&recipe, 45).learning_rate, 0);
+    assert_same(at(&recipe, 45).weight_decay, 5e-5);
     assert_same(at(&recipe, 90).learning_rate, 0);
 }
 

@@ -143,7 +143,8 @@ TEST_ON_DISK(what_holds_a_run_is_not_given_to_a_new_one)
 
 TEST_ON_DISK(logs_alone_and_checkpoints_without_run_json_are_a_run_too)
 {
-    static const char *const names[] = {"steps.csv", "evaluations.csv", "ckpt-7", ".tmp-ckpt-7"};
+    static const char *const names[] = {"steps.csv", "evaluations.csv", "ckpt-7", "snapshot-1",
+                                        ".tmp-ckpt-7"};
     struct run_directory untouched = closed(f);
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         struct err err = {0};
@@ -180,7 +181,7 @@ TEST_ON_DISK(overwriting_removes_what_a_run_wrote_and_nothing_else)
     struct err err = {0};
     char run[RUN_ID_SIZE];
     leave_run(f, 3, run);
-    assert_int_equal(write_named(f, "ckpt-7", 0, &err), 0);
+    assert_int_equal(write_named(f, "snapshot-1", 0, &err), 0);
     assert_int_equal(write_named(f, "ckpt-9", 0, &err), 0);
     AUTOFREE char *from = base_format("%s/ckpt-9", f->directory);
     AUTOFREE char *to = base_format("%s/.tmp-gone-ckpt-9", f->directory);
@@ -208,9 +209,9 @@ TEST_ON_DISK(overwriting_is_refused_before_it_harms_what_no_run_wrote)
     assert_refused(run_directory_check(&taken, NULL, true, &err), &err, 73, "ckpt-1");
     put(f, "ckpt-5", "a file");
     assert_refused(run_directory_check(&taken, NULL, true, &err), &err, 73, "ckpt-5");
-    char *link = base_format("%s/ckpt-13", f->directory);
+    char *link = base_format("%s/snapshot-3", f->directory);
     assert_int_equal(symlink("ckpt-2", link), 0);
-    assert_refused(run_directory_check(&taken, NULL, true, &err), &err, 73, "ckpt-13");
+    assert_refused(run_directory_check(&taken, NULL, true, &err), &err, 73, "snapshot-3");
     free(link);
     run_directory_close(&taken);
     assert_true(holds(f, "ckpt-2", 0));
