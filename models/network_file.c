@@ -16,7 +16,7 @@ struct entry {
     struct field_list inputs;
     int64_t channels, kernel, kernel_width, stride, padding, groups, inner, rows, experts;
     int64_t parameters, flops, elements;
-    bool bias;
+    bool bias, frozen;
 };
 
 /* The whole file. */
@@ -73,6 +73,8 @@ static const struct field layer_rows[] = {
     WORDS("bias", FIELD_BOOLEAN, bias, "false", "of a convolution or linear"),
     WORDS("weights_of", FIELD_TEXT, weights_of, "",
           "a layer above whose weights it uses, and whose bias if both have one"),
+    WORDS("frozen", FIELD_BOOLEAN, frozen, "false",
+          "its weights are not trained; a batch-norm's statistics stay as they are, too"),
     ROW("relu", relu, "false", "a ReLU follows, which 6 stops there", .kind = FIELD_WORD,
         .words = relu_words),
     NUMBER("inner", inner, NETWORK_SIDE, "of a matmul: terms that each value of it sums"),
@@ -118,6 +120,7 @@ const struct key_kinds network_keys[] = {
     {"experts", KIND(CONVOLUTION), 0},
     {"bias", CONVOLVE | KIND(LINEAR), 0},
     {"weights_of", CONVOLVE | KIND(LINEAR) | NORMS | KIND(EMBEDDING), 0},
+    {"frozen", CONVOLVE | KIND(LINEAR) | NORMS | KIND(EMBEDDING), 0},
     {"relu", KIND(CONVOLUTION) | KIND(LINEAR) | KIND(BATCH_NORM), 0},
     {"inner", KIND(MATMUL), KIND(MATMUL)},
     {"rows", KIND(EMBEDDING), KIND(EMBEDDING)},
@@ -366,6 +369,8 @@ static int find_owner(const struct reader *r, struct layer *layer)
     if (layer_weights(owner) != layer_weights(layer))
         return refuse(r, "weights_of", "'%s' has %lld weights, not %lld", name,
                       (long long)layer_weights(owner), (long long)layer_weights(layer));
+    if (owner->frozen != layer->frozen)
+        return refuse(r, "weights_of", "the weights of '%s' are either trained or frozen", name);
     layer->weights_of = index + 1;
     return 0;
 }
@@ -446,6 +451,7 @@ static int add_layer(struct reader *r)
         .padding = (int32_t)e->padding,
         .groups = e->groups ? (int32_t)e->groups : 1,
         .bias = e->bias,
+        .frozen = e->frozen,
         .relu = e->relu > 0,
         .capped = e->relu == 2,
         .inner = e->inner,

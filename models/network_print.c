@@ -59,7 +59,8 @@ static void put_layer(struct text *out, const struct model *model, const struct 
     put_number(out, "elements", layer->elements, 0);
     if (layer->weights_of)
         text_add(out, ", weights_of: %s", name_of(model, layer->weights_of - 1));
-    text_add(out, "%s%s}\n", layer->bias ? ", bias: true" : "",
+    text_add(out, "%s%s%s}\n", layer->bias ? ", bias: true" : "",
+             layer->frozen ? ", frozen: true" : "",
              layer->capped ? ", relu: 6"
              : layer->relu ? ", relu: true"
                            : "");

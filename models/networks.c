@@ -23,6 +23,8 @@
  * the whole, or of windows of 2; avg3s1: around each value.  fc4096, fc: a linear layer with bias;
  * without a number it gives the classes.  se8: squeeze and excitation by 8 channels.
  *
+ * freeze: from here no weights are trained, norms: batch norms are not, up to the end.
+ *
  * bn ln relu gelu drop shuffle scale; cut64: the first 64 channels; up2: twice the sides;
  * fold2: squares of 2 become channels; att3w7: 3 heads of attention inside windows of 7;
  * roi7x512: 512 boxes with sides of 7, beside each other.
@@ -39,6 +41,7 @@ struct notation {
     const char *text;       /* what is left of it */
     int32_t shared[SHARED]; /* 1 + the layer that has the weights of each tag; 0: none yet */
     int32_t tag;            /* of the convolution that is read; 0: none */
+    bool frozen, norms;     /* no weights, or none of batch norms, are trained */
 };
 
 static struct shape shape_at(const struct notation *n, int32_t at)
@@ -49,6 +52,7 @@ static struct shape shape_at(const struct notation *n, int32_t at)
 static int32_t add(struct notation *n, int32_t from, struct layer layer)
 {
     layer.stride = layer.stride ? layer.stride : 1;
+    layer.frozen = n->frozen || (n->norms && layer.op == LAYER_BATCH_NORM);
     return build_layer(n->model, from, "body", "body", layer, "%s%d", layer_op_names[layer.op],
                        n->model->layer_count);
 }
@@ -218,6 +222,11 @@ static int32_t layer_of(struct notation *n, int32_t at, char *word)
 {
     int32_t value = atoi(word + strcspn(word, "0123456789"));
     char *tag = strchr(word, '@');
+    bool freeze = !strcmp(word, "freeze"), norms = !strcmp(word, "norms");
+    n->frozen = freeze || (n->frozen && !norms);
+    n->norms = n->norms || norms;
+    if (freeze || norms)
+        return at;
     n->tag = tag ? atoi(tag + 1) : 0;
     if (tag)
         *tag = '\0';

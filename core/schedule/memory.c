@@ -12,7 +12,8 @@
  * nothing, softmax and a ReLU what they wrote, dropout its mask. */
 static bool reads_inputs(const struct layer *layer)
 {
-    if (layer->frozen && layer_has_arithmetic(layer))
+    bool norm = layer->op == LAYER_BATCH_NORM;
+    if (layer->still || (layer->frozen && (norm || layer_has_arithmetic(layer))))
         return false;
     switch (layer->op) {
     case LAYER_RELU:
@@ -49,6 +50,8 @@ struct value {
 static int64_t kept_bytes(const struct memory_case *of, int32_t index, const struct value *kept)
 {
     const struct layer *layer = &of->model->layer[index];
+    if (layer->still && !kept->read)
+        return 0;
     bool gathers = layer->exchanged && layer->axis == AXIS_CONTEXT; /* again for backward */
     int64_t elements = shape_elements(gathers ? layer->in : layer->out);
     bool value = kept->read || layer->readers == 0 || layer->op == LAYER_RELU;

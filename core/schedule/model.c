@@ -195,6 +195,19 @@ static void connect(struct model *model, int32_t index, int32_t from, bool adds)
     }
 }
 
+/* Whether layer @index has a gradient, once its inputs are settled. */
+static void settle(struct model *model, int32_t index)
+{
+    struct layer *layer = &model->layer[index];
+    bool still = layer->frozen || (layer->parameters == 0 && !layer->weights_of);
+    for (int32_t i = 0; i < layer->input_count; i++) {
+        int32_t from = layer->input[i];
+        still = still && (from < 0 ? layer->frozen : model->layer[from].still);
+    }
+    layer->first = layer->input[0] < 0 || model->layer[layer->input[0]].still;
+    layer->still = still;
+}
+
 void model_add_residual(struct model *model, int32_t index, int32_t added)
 {
     struct layer *layer = &model->layer[index];
@@ -203,6 +216,8 @@ void model_add_residual(struct model *model, int32_t index, int32_t added)
     layer->input[layer->input_count++] = added;
     layer->residual = true;
     connect(model, index, added, true);
+    for (int32_t i = index; i < model->layer_count; i++)
+        settle(model, i);
 }
 
 int32_t model_add(struct model *model, struct layer layer)
@@ -212,10 +227,9 @@ int32_t model_add(struct model *model, struct layer layer)
         layer.in = model_shape(model, layer.input[0]);
     layer.out = model_output(model, &layer);
     layer.parameters = 0;
-    layer.first = layer.input[0] < 0;
     layer.reader = layer.last_reader = -1;
     layer.apart = layer.op == LAYER_BATCH_NORM &&
-                  (layer.first || !layer_has_arithmetic(&model->layer[layer.input[0]]));
+                  (layer.input[0] < 0 || !layer_has_arithmetic(&model->layer[layer.input[0]]));
     assert(shape_elements(layer.in) > 0 && shape_elements(layer.out) > 0);
     model->layer = base_room(model->layer, model->layer_count, sizeof(*model->layer));
     int32_t index = model->layer_count++;
@@ -225,6 +239,7 @@ int32_t model_add(struct model *model, struct layer layer)
     const struct layer *owner = layer.weights_of ? &model->layer[layer.weights_of - 1] : NULL;
     add_tensor(model, index, "weight", owner ? 0 : all_weights(&layer));
     add_tensor(model, index, "bias", owner && biases(owner) ? 0 : biases(&layer));
+    settle(model, index);
     return index;
 }
 
@@ -339,15 +354,21 @@ bool model_has_groups(const struct model *model)
     return false;
 }
 
+bool layer_has_pass(const struct layer *layer, enum pass pass)
+{
+    return pass == PASS_FORWARD ||
+           !(layer->still || (layer->frozen && pass == PASS_BACKWARD_FILTER));
+}
+
 int64_t layer_flops(const struct layer *layer, enum pass pass)
 {
+    if (!layer_has_pass(layer, pass))
+        return 0;
     if (!layer_has_arithmetic(layer)) {
         int64_t forward = layer->flops + 2 * layer_multiply_adds(layer);
         return pass == PASS_FORWARD ? forward : pass == PASS_BACKWARD_DATA ? 2 * forward : 0;
     }
-    bool none = (pass == PASS_BACKWARD_DATA && layer->first) ||
-                (pass == PASS_BACKWARD_FILTER && layer->frozen);
-    return none ? 0 : 2 * layer_multiply_adds(layer);
+    return pass == PASS_BACKWARD_DATA && layer->first ? 0 : 2 * layer_multiply_adds(layer);
 }
 
 struct matrix_product layer_product(const struct layer *layer, enum pass pass, int64_t batch)
@@ -397,10 +418,13 @@ void layer_describe(const struct layer *layer, char *text, size_t size)
     else if (layer->kernel > 0 && layer->op != LAYER_LINEAR)
         snprintf(window, sizeof(window), " %dx%d/%d+%d", layer->kernel, width, layer->stride,
                  layer->padding);
-    snprintf(text, size, "%s%s %dx%dx%d-%dx%dx%d%s%s%s%s%s%s", layer_op_names[layer->op], window,
+    snprintf(text, size, "%s%s %dx%dx%d-%dx%dx%d%s%s%s%s%s%s%s", layer_op_names[layer->op], window,
              layer->in.channels, layer->in.height, layer->in.width, layer->out.channels,
              layer->out.height, layer->out.width, layer->bias ? " bias" : "",
              layer->relu ? " relu" : "", layer->residual ? " add" : "",
              layer->first ? " first" : "", layer->fork ? " fork" : "",
-             layer->projection ? " side" : "");
+             layer->projection ? " side" : "",
+             layer->still    ? " still"
+             : layer->frozen ? " frozen"
+                             : "");
 }

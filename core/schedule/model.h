@@ -164,7 +164,9 @@ struct layer {
 
     /* What follows from the inputs of all layers; kept by model_add() and model_add_residual(). */
     bool residual;   /**< a residual is added before the ReLU, fused here */
-    bool first;      /**< reads the images: needs no gradient with respect to its input */
+    bool first;      /**< needs no gradient with respect to its input: the images, or a value that
+                          is still */
+    bool still;      /**< neither its own parameters nor any before it are trained: no backward */
     bool fork;       /**< a later layer reads the same value: two gradients are added */
     bool projection; /**< a batch norm whose value is only added by another, or the layer before it
                       */
@@ -260,6 +262,9 @@ bool model_is_general(const struct model *model);
 /** Whether a convolution of @model has groups of channels. */
 bool model_has_groups(const struct model *model);
 
+/** Whether @layer computes something in @pass: without a gradient nothing is backward. */
+bool layer_has_pass(const struct layer *layer, enum pass pass);
+
 /** FLOP of one layer and pass, per image; 0 for layers without matrix arithmetic.  A matrix product
  * has both of its gradients, and another kind twice its FLOP, in PASS_BACKWARD_DATA. */
 int64_t layer_flops(const struct layer *layer, enum pass pass);
@@ -301,7 +306,7 @@ bool model_attends(const struct model *model, int32_t index);
  * Attention in one kernel reads queries, keys and values and writes its result; backward moves
  * twice that.  Its FLOP remain those of the products: what it computes again or leaves out is part
  * of its rate.  Behind another kernel an activation keeps its input for backward, dropout its mask,
- * and an add reads what is added. */
+ * and an add reads what is added.  A pass in which the layer has nothing to do has no bytes. */
 int64_t model_merged_bytes(const struct model *model, int32_t index, enum pass pass,
                            struct merges by, int32_t element_size);
 

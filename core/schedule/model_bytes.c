@@ -18,10 +18,10 @@ struct neighbours {
     int32_t size; /* of an element [bytes] */
 };
 
-/* A batch norm that stands apart is merged with its ReLU and add at most. */
+/* A batch norm that stands apart, or is not trained, is merged with its ReLU and add at most. */
 static enum fusion norm_fusion(const struct layer *layer, enum fusion fusion)
 {
-    return layer->apart && fusion > FUSION_BN_RELU ? FUSION_BN_RELU : fusion;
+    return (layer->apart || layer->frozen) && fusion > FUSION_BN_RELU ? FUSION_BN_RELU : fusion;
 }
 
 static int64_t bytes(const struct neighbours *p, struct shape shape)
@@ -106,7 +106,8 @@ static int64_t matrix_bytes(const struct neighbours *p)
         int64_t added = layer->fork ? in : 0; /* in place, read first */
         if (p->fusion == FUSION_NONE)         /* counted with a batch norm, if one follows */
             added = is(p->after, LAYER_BATCH_NORM) ? 0 : 3 * added;
-        return gradient_bytes(p) + in + added + reduction_bytes(p);
+        int64_t relu = layer->frozen ? relu_backward_bytes(p) : 0;
+        return gradient_bytes(p) + in + added + reduction_bytes(p) + relu;
     }
     default:
         return gradient_bytes(p) + in + relu_backward_bytes(p);
@@ -158,8 +159,24 @@ static int64_t batch_norm_backward_bytes(const struct neighbours *p)
     }
 }
 
+/* Factor and shift of each channel: y from x; dx from dy, once the ReLU is undone. */
+static int64_t fixed_norm_bytes(const struct neighbours *p)
+{
+    const struct layer *layer = p->layer;
+    bool none = p->fusion == FUSION_NONE, forward = p->pass == PASS_FORWARD;
+    int64_t out = bytes(p, layer->out);
+    int64_t fork = p->before && p->before->fork ? 3 * bytes(p, p->before->in) : 0;
+    if (forward) /* alone: a product, a sum, a residual add and a ReLU */
+        return (none ? 4 + 3 * layer->residual + 2 * layer->relu : 2 + layer->residual) * out;
+    if (none)
+        return (2 + 3 * layer->relu) * out + fork;
+    return (2 + layer->residual) * out + layer->relu * mask_bytes(layer->out);
+}
+
 static int64_t batch_norm_bytes(const struct neighbours *p)
 {
+    if (p->layer->frozen)
+        return p->pass == PASS_BACKWARD_FILTER ? 0 : fixed_norm_bytes(p);
     switch (p->pass) {
     case PASS_FORWARD:
         return batch_norm_forward_tensors(p) * bytes(p, p->layer->out);
@@ -207,7 +224,7 @@ static int64_t accumulated_bytes(const struct neighbours *p)
     int32_t index = (int32_t)(p->layer - p->model->layer);
     for (int32_t i = 0; i < p->layer->input_count; i++) {
         int32_t from = p->layer->input[i];
-        if (from >= 0 && p->model->layer[from].last_reader > index)
+        if (from >= 0 && p->model->layer[from].last_reader > index && !p->model->layer[from].still)
             sum += bytes(p, p->model->layer[from].out);
     }
     return sum * (p->fusion == FUSION_NONE ? 3 : 1);
@@ -269,6 +286,8 @@ int64_t model_bytes(const struct model *model, int32_t index, enum pass pass, en
         .size = element_size,
     };
     int64_t more = pass == PASS_BACKWARD_DATA ? accumulated_bytes(&among) : 0;
+    if (!layer_has_pass(layer, pass))
+        return 0;
     switch (layer->op) {
     case LAYER_CONVOLUTION:
     case LAYER_LINEAR:
@@ -291,7 +310,7 @@ static int32_t matrix_kernels(const struct layer *layer, enum pass pass, enum fu
     case PASS_FORWARD:
         return 1 + (none && layer->relu);
     case PASS_BACKWARD_DATA:
-        return layer->first ? 0 : 1 + (none && layer->fork);
+        return layer->first ? 0 : 1 + (none && layer->fork) + (layer->frozen && layer->relu);
     default:
         return 1 + layer->relu + (none && layer->bias);
     }
@@ -300,6 +319,8 @@ static int32_t matrix_kernels(const struct layer *layer, enum pass pass, enum fu
 static int32_t batch_norm_kernels(const struct layer *layer, enum pass pass, enum fusion fusion)
 {
     bool forward = pass == PASS_FORWARD;
+    if (layer->frozen)
+        return fusion != FUSION_NONE ? 1 : 1 + forward + layer->relu + (forward && layer->residual);
     switch (norm_fusion(layer, fusion)) {
     case FUSION_NONE: /* reduce, apply, and each pointwise operation */
         return 2 + layer->relu + (forward && layer->residual);
@@ -318,6 +339,8 @@ static int32_t batch_norm_kernels(const struct layer *layer, enum pass pass, enu
 
 int32_t layer_kernels(const struct layer *layer, enum pass pass, enum fusion fusion)
 {
+    if (!layer_has_pass(layer, pass))
+        return 0;
     if (layer_has_arithmetic(layer))
         return matrix_kernels(layer, pass, fusion);
     if (pass == PASS_BACKWARD_FILTER)

@@ -68,9 +68,11 @@ int64_t model_merged_bytes(const struct model *model, int32_t index, enum pass p
     const struct layer *layer = &model->layer[index];
     int64_t out = shape_elements(layer->out);
     bool filter = pass == PASS_BACKWARD_FILTER;
+    if (!layer_has_pass(layer, pass))
+        return 0;
     if (by.attention && model_attends(model, index))
         return filter ? 0 : attention_elements(model, layer, pass, by.attention) * element_size;
-    if (!by.epilogues || layer->first || model->layer[layer->input[0]].readers != 1)
+    if (!by.epilogues || layer->input[0] < 0 || model->layer[layer->input[0]].readers != 1)
         return -1;
     switch (layer->op) {
     case LAYER_GELU:

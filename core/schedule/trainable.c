@@ -44,6 +44,8 @@ static const char *layer_fault(const struct model *model, int32_t index)
     bool images = layer->input[0] < 0;
     if (layer->op > LAYER_LINEAR)
         return "is of a kind for predictions";
+    if (layer->frozen)
+        return "is frozen: its weights are not trained";
     if (layer->weights_of)
         return "uses the weights of another layer";
     if (layer->kernel_width)
@@ -84,7 +86,7 @@ static const char *kind_fault(const struct model *model, const struct layer *lay
                  layer->op == LAYER_LAYER_NORM || layer->op == LAYER_RMS_NORM ||
                  layer->attends == ATTENDS_ROTARY;
     if (layer->frozen)
-        return "is not trained, but adapters beside it";
+        return "is frozen: its weights are not trained";
     if (layer->relu || layer->experts > 1)
         return "has a ReLU, or experts";
     if (owner && (owner->op != LAYER_EMBEDDING || layer->bias ||

@@ -153,6 +153,36 @@ TEST(adapters_alone_are_trained)
                      2 * 64 * adapters);
 }
 
+/* 4x8x8 to 6 channels, then 6 to 6 twice, of which the last batch norm alone is not trained. */
+TEST(what_is_frozen_has_no_gradient)
+{
+    static const char text[] =
+        "version: 1\nname: x\ninput: 4x8x8\nlayers:\n"
+        "- {name: a, kind: convolution, channels: 6, kernel: 1, frozen: true}\n"
+        "- {name: b, kind: batch-norm, relu: true, frozen: true}\n"
+        "- {name: c, kind: convolution, channels: 6, kernel: 1}\n"
+        "- {name: d, kind: convolution, channels: 6, kernel: 1}\n"
+        "- {name: e, kind: batch-norm, frozen: true}\n";
+    struct err err = {0};
+    OWN(model) *model = network_read_text("x", text, &err);
+    assert_ok(model, err);
+    assert_int_equal(model_parameters(model), 2 * 36);
+    assert_int_equal(model_frozen(model), 24 + 4 * 6);
+    assert_int_equal(model_flops(model, PASS_FORWARD), 2 * 64 * (24 + 2 * 36));
+    assert_int_equal(model_flops(model, PASS_BACKWARD_FILTER), 2 * 64 * 2 * 36);
+    assert_int_equal(model_flops(model, PASS_BACKWARD_DATA), 2 * 64 * 36); /* none behind c */
+    for (int32_t i = 0; i < 2; i++)
+        for (enum pass pass = PASS_BACKWARD_DATA; pass < PASS_COUNT; pass++) {
+            assert_int_equal(model_bytes(model, i, pass, FUSION_NONE, 2), 0);
+            assert_int_equal(layer_kernels(&model->layer[i], pass, FUSION_NONE), 0);
+        }
+    /* A product and a sum, each in and out; of the gradient the product alone. */
+    const int64_t value = 2 * 6 * 64;
+    assert_int_equal(model_bytes(model, 4, PASS_FORWARD, FUSION_NONE, 2), 4 * value);
+    assert_int_equal(model_bytes(model, 4, PASS_BACKWARD_DATA, FUSION_NONE, 2), 2 * value);
+    assert_int_equal(model_bytes(model, 4, PASS_FORWARD, FUSION_BN_RELU, 2), 2 * value);
+}
+
 TEST(some_layers_and_experts_are_for_all_positions)
 {
     struct err err = {0};
