@@ -207,7 +207,7 @@ def predict(answer, folder, backend):
 def reason(mapped, fault):
     """Why foretrain refused a job: its first message, without the place in the job."""
     text = re.sub(r"^.*?error: ", "", str(fault).splitlines()[0])
-    unknown = re.match("unknown network '[^']*'", text)
+    unknown = re.match("unknown network '[^']*'|keys of transformers, as", text)
     return f"network '{mapped.network}' is not built in" if unknown else f"network '{mapped.network}': {text}"
 
 

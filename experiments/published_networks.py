@@ -63,9 +63,11 @@ NETWORKS = (
     (r"ssd300resnet50", "ssd300_resnet50", "detection", 300),
     (r"ssdresnet34", "ssd_resnet34", "detection", 300),
     (r"retinanetresnext5032x4d", "retinanet_resnext50_32x4d", "detection", 800),
-    (r"maskrcnnr(?:esnet)?50(?:fpn)?", "maskrcnn_r50_fpn", "detection", 1024),
+    (r"maskrcnn(?:r(?:esnet)?50)?(?:fpn)?", "maskrcnn_r50_fpn", "detection", 1024),
+    (r"unet", "unet", "U-Net", 256),
     (r"bert(base|large).*squad.*", r"bert-\1-squad", "BERT", 0),
     (r"bert(base|large).*", r"bert-\1", "BERT", 0),
+    (r"gpt2(medium|large|xl)?", r"gpt2-\1", "GPT", 0),
     (r"(gpt\d.*|llama.*|mixtral.*)", None, "GPT", 0),
 )
 SIDES = {"efficientnet_b1": 240, "efficientnet_b2": 260, "efficientnet_b3": 300, "efficientnet_b4": 380,
@@ -80,7 +82,7 @@ def network_of(name):
     for pattern, built, kind, side in NETWORKS:
         found = re.fullmatch(pattern, plain)
         if found:
-            built = found.expand(built).rstrip("_") if built else words
+            built = found.expand(built).rstrip("_-") if built else re.sub(r"\s+", "-", words)
             return Network(SPELLED.get(built, built), kind, SIDES.get(built.replace("_widese", ""), side))
     if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", words) or words.endswith((".yaml", ".onnx")):
         raise Refused("is not built in")
@@ -208,9 +210,9 @@ def framework_of(run):
 
 
 def channels_last(run):
-    """Whether convolutions ran in NHWC.  TensorFlow and MLPerf do with tensor cores; of NVIDIA's examples the mixed ones,
-    SSD's since January 2022 (its README)."""
-    if has(run, r"NHWC in mixed|PT 21\.03 NHWC|NHWC, RMSprop|DeepLearningExamples@729963dd:PyTorch/Detection/SSD"):
+    """Whether convolutions ran in NHWC.  TensorFlow and MLPerf do with tensor cores; of NVIDIA's examples the mixed ones
+    (configs.yml of ConvNets), SSD's since January 2022 (its README)."""
+    if has(run, r"NHWC in mixed|DeepLearningExamples@729963dd:PyTorch/(Detection/SSD|Classification)"):
         return "mixed" in run.precision
     if has(run, "nchw|channels first"):
         return False
@@ -218,9 +220,19 @@ def channels_last(run):
         (is_mlperf(run) or framework_of(run) != "pytorch") and run.precision.startswith("mixed"))
 
 
+def is_fused(run):
+    """Whether layers are fused and CUDA graphs launch them: NVIDIA's code for MLPerf.  Nearly all BERT is that from v1.0 on,
+    and Baidu's in Paddle does the same; RetinaNet came with v2.0, so others could run it in v2.1."""
+    if not is_mlperf(run):
+        return False
+    if "bert" in run.network.lower():
+        return float(run.round[1:]) >= 1 and framework_of(run) in ("pytorch", "paddle")
+    return "retinanet" in run.network.lower() and float(run.round[1:]) >= (2.0 if run.submitter == "NVIDIA" else 2.1)
+
+
 def software_of(run):
-    """The software profile.  From v1.0 on nearly all BERT of MLPerf is NVIDIA's, with fused attention."""
-    if is_mlperf(run) and float(run.round[1:]) >= 1 and "bert" in run.network.lower() and framework_of(run) == "pytorch":
+    """The software profile."""
+    if is_fused(run):
         return "pytorch-mlperf"
     return "pytorch" if channels_last(run) else "pytorch-nchw"  # which has a word for networks without a layout
 
@@ -244,7 +256,7 @@ def precision_of(run, device):
     if text == "pure fp16":
         return "fp16", ("fp16", "fp16", "fp16")
     if text == "fp32/tf32":
-        text = "tf32" if device.split("-")[0] in TF32 and device != "rtx-8000" else "fp32"
+        text = "tf32" if device.split("-")[0] in TF32 else "fp32"
     if text == "fp32" or (text == "tf32" and profile_says_tf32(software_of(run))):
         return text, ("fp32", "fp32", "fp32")
     if text == "tf32":
@@ -258,16 +270,27 @@ OPTIMIZERS = (("lars", "lars"), ("lamb", "lamb"), ("adafactor", "adafactor"), ("
               ("rmsprop", "rmsprop"))
 
 
+def is_sharded(run, network):
+    """MLPerf's BERT in PyTorch shares the update among the devices of a node: --distributed_lamb of NVIDIA's
+    run_and_time.sh, v0.7 to v2.1, which others and Paddle follow."""
+    return is_unpadded(run, network) and run.each > 1
+
+
 def optimizer_of(run, network):
     """The optimizer and its numbers: transformers of text clip gradients, and have AdamW where a row does not say it."""
     usual = "sgd" if network.side else "lamb" if is_mlperf(run) and network.kind == "BERT" else "adamw"
     name = next((name for pattern, name in OPTIMIZERS if has(run, pattern)), usual)
-    return name if network.side else f"{name}, clip: 1"
+    return name if network.side else f"{name}, clip: 1" + ", sharded: true" * is_sharded(run, network)
+
+
+HANDED_IN = {}  # the first round of each run of MLPerf, which a later one may repeat
 
 
 def apart_of(run, network, passes):
     """Why a row is scored apart from others; None: it is not.  These were named before anything was predicted."""
     if has(run, "duplicate"):
+        return "the same run is in another round"
+    if is_mlperf(run) and HANDED_IN.setdefault((run.submitter, run.system, run.network, run.step), run.round) != run.round:
         return "the same run is in another round"
     if has(run, "LDDL"):
         return "sequences of less tokens than the length says"
@@ -308,8 +331,8 @@ def check_run(run, device):
 
 
 def cards_of(text):
-    """Network cards of a node and Gb/s of each: "8x ConnectX-6 IB HDR 200Gb/Sec"; NAN: not given."""
-    compute = text.split("Compute:")[-1]
+    """Network cards of a node and Gb/s of each: "8x ConnectX-6 IB HDR 200Gb/Sec", but none for storage; NAN: not given."""
+    compute = re.sub("(Storage|Management):[^,;]*", "", text.split("Compute:")[-1])
     found = re.search(r"(\d+) ?x [^,;]*?(?:HDR|EDR|NDR|IB)\b[^,;]*?(\d+) ?Gb", compute)
     if found:
         return float(found[1]), float(found[2])
@@ -332,7 +355,9 @@ def hardware_row(run, device):
 def platform_of(run, device):
     """The text of the platform."""
     row = hardware_row(run, device)
-    return mlperf.platform_text(row, mlperf.node_of(row), device, mlperf.Way(1, False, False, 1))
+    node = mlperf.node_of(row)
+    staged = run.nodes > 1 and mlperf.staged_part(row, node) < mlperf.NET_PART  # as of ResNet-50's runs
+    return mlperf.platform_text(row, node, device, mlperf.Way(1, staged, mlperf.has_sharp(row), 1))
 
 
 def is_unpadded(run, network):
@@ -361,7 +386,8 @@ def job_text(run, network, device, passes):
            "training:", f"  dataset: {{train_images: {max(1281167, batch * passes * devices)}}}",
            f"  phases: [{{epochs: 1, batch_per_device: {batch}}}]", f"  optimizer: {{name: {optimizer_of(run, network)}}}"]
     out += [f"  accumulate: {passes}"] * (passes > 1)
-    out += ["allreduce: {algorithm: nccl}"] * (devices > 1)
+    rows = is_sharded(run, network) and run.nodes > 1  # reduced and gathered in a node, summed over nodes
+    out += [f"allreduce: {{algorithm: {'torus2d' if rows else 'nccl'}}}"] * (devices > 1)
     if is_unpadded(run, network) and float(run.round[1:]) < 1:  # from v1.0 on --exchange_padding shares tokens out evenly
         out += [f"noise: {{compute_cv: {100 * UNEVEN / math.sqrt(run.batch):.3g} %}}"]
     if run.step > 0:

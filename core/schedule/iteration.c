@@ -40,15 +40,16 @@ static int64_t pass_bytes(const struct iteration *it, int32_t index, enum pass p
     const struct layer *layer = &it->model->layer[index];
     bool filter = pass == PASS_BACKWARD_FILTER;
     int32_t compute = dtype_size(it->scenario->model.compute);
-    int32_t gradient = dtype_size(it->scenario->model.gradients);
     int64_t merged = model_merged_bytes(it->model, index, pass, it->merges, compute);
     if (merged >= 0)
         return it->batch * merged;
-    int64_t bytes = it->batch * model_bytes(it->model, index, pass, it->fusion, compute);
+    enum fusion fusion = model_fusion(layer, it->fusion, it->merges);
+    int64_t bytes = it->batch * model_bytes(it->model, index, pass, fusion, compute);
     if (!filter && layer->op == LAYER_EMBEDDING)
         return bytes;                                    /* reads the rows that it needs */
     int32_t times = filter && layer->weights_of ? 2 : 1; /* one of two layers adds to the other's */
-    return bytes + times * layer_weight_bytes(layer, filter ? gradient : compute);
+    int32_t size = filter ? dtype_size(it->scenario->model.gradients) : compute;
+    return bytes + times * layer_weight_bytes(layer, size);
 }
 
 /* A kernel before the product reads what it multiplies and writes it narrow, in the order of rows
@@ -166,25 +167,24 @@ static int32_t add_layer(struct schedule *schedule, const struct iteration *it, 
                          int32_t count)
 {
     const struct layer *layer = &it->model->layer[index];
+    bool attends = it->merges.attention && model_attends(it->model, index);
     struct step step = {.kind = STEP_COMPUTE,
                         .lane = LANE_COMPUTE,
                         .compute = {.op = op,
                                     .layer_op = layer->op,
                                     .layer = index,
-                                    .kernel = layer_kernel(layer),
+                                    .kernel = attends ? KERNEL_ATTENTION : layer_kernel(layer),
                                     .dtype = it->scenario->model.compute,
                                     .amount = it->batch}};
     layer_describe(layer, step.compute.shape, sizeof(step.compute.shape));
     snprintf(step.name, sizeof(step.name), "%s %s", layer->name, compute_op_names[op]);
-    bool attends = it->merges.attention && model_attends(it->model, index);
-    if (attends)
-        step.compute.kernel = KERNEL_ATTENTION;
-    else
+    if (!attends)
         step.compute.product = layer_product(layer, from, it->batch);
     for (enum pass pass = from; pass <= to; pass++) {
         bool merged = model_merged_bytes(it->model, index, pass, it->merges, 1) >= 0;
         if (!merged || (attends && layer->op == LAYER_SOFTMAX)) /* attention's own */
-            step.compute.kernels += layer_kernels(layer, pass, it->fusion);
+            step.compute.kernels +=
+                layer_kernels(layer, pass, model_fusion(layer, it->fusion, it->merges));
         step.compute.flops += it->batch * layer_flops(layer, pass);
         step.compute.bytes += pass_bytes(it, index, pass);
         if (it->scenario->model.products && layer_is_narrow(layer))

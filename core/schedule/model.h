@@ -310,6 +310,11 @@ bool model_attends(const struct model *model, int32_t index);
 int64_t model_merged_bytes(const struct model *model, int32_t index, enum pass pass,
                            struct merges by, int32_t element_size);
 
+/** The fusion of @layer where that of the software is @fusion: with @by.epilogues the ReLU of a
+ * convolution or linear layer is part of its kernel, as are bias and adds there, and a batch norm
+ * that is not trained is one kernel with its ReLU and add. */
+enum fusion model_fusion(const struct layer *layer, enum fusion fusion, struct merges by);
+
 /** Write the properties that decide the layer's time per image to @text (@size bytes), such as
  * "convolution 3x3/1+1 16x32x32-16x32x32 fork"; layers with equal texts cost the same. */
 void layer_describe(const struct layer *layer, char *text, size_t size);

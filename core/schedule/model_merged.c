@@ -62,6 +62,12 @@ static int64_t attention_elements(const struct model *model, const struct layer 
     return times * sum;
 }
 
+enum fusion model_fusion(const struct layer *layer, enum fusion fusion, struct merges by)
+{
+    bool own = by.epilogues && (layer->frozen || (layer->relu && layer_has_arithmetic(layer)));
+    return own && fusion < FUSION_POINTWISE ? FUSION_POINTWISE : fusion;
+}
+
 int64_t model_merged_bytes(const struct model *model, int32_t index, enum pass pass,
                            struct merges by, int32_t element_size)
 {

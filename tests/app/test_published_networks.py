@@ -75,11 +75,25 @@ class Networks(support.Case):
         self.assertEqual([row["software"] for row in (last, first, none)], ["pytorch", "pytorch-nchw", "pytorch-nchw"])
         self.assertLess(last["predicted_s"], first["predicted_s"])
 
-    def test_mlperf_fuses_the_attention_of_bert(self):
+    def test_nvidia_fuses_layers_for_mlperf(self):
         row = self.answer({}, base=BERT)["rows"][0]
         old = self.answer({"date": "MLPerf Training v0.7"}, base=BERT)["rows"][0]
         self.assertEqual((row["software"], old["software"]), ("pytorch-mlperf", "pytorch"))
         self.assertLess(row["predicted_s"], 0.9 * old["predicted_s"])
+        detector = {"network": "retinanet-resnext50-32x4d", "batch_per_gpu": "32", "precision": "mixed (submission)"}
+        rows = self.predict(*({**detector, "round": number, "submitter": name} for number, name in (
+            ("v2.0", "Dell"), ("v2.0", "NVIDIA"), ("v2.1", "Dell"))))
+        self.assertLess(rows[1]["predicted_s"], rows[0]["predicted_s"])
+        self.assertEqual(rows[2]["predicted_s"], rows[1]["predicted_s"])
+
+    def test_cards_of_storage_are_not_those_of_collectives(self):
+        several = {"nodes": "8", "gpus": "64", "global_batch": "2048"}
+        cards = ("", "Storage: 2x ConnectX-6 IB HDR 200Gb/sec, Management: 1x Ethernet 1Gb/Sec,", "8x ConnectX-6 IB HDR 200Gb/Sec",
+                 "2x ConnectX-6 IB HDR 200Gb/Sec")
+        usual, storage, many, few = (self.answer({**several, "interconnect": text}, base=BERT)["rows"][0]["predicted_s"]
+                                     for text in cards)
+        self.assertEqual((storage, many), (usual, usual))
+        self.assertLess(usual, few)
 
     def test_micro_batches_share_one_exchange(self):
         node = {"gpus_per_node": "8", "batch_per_gpu": "32", "remarks": "nhwc; accumulation 4"}
@@ -101,14 +115,16 @@ class Networks(support.Case):
         self.assertGreater(rows[1]["exposed_communication_s"], 0)
 
     def test_what_is_another_thing_is_scored_apart(self):
-        rows = self.predict({}, {"batch_per_gpu": "8"}, {"remarks": "TF 20.06 XLA"}, {"remarks": "nhwc; DUPLICATE of v2.0"})
-        self.assertEqual([row["role"] for row in rows], ["calibration", "apart", "apart", "apart"])
+        rows = self.predict({}, {"batch_per_gpu": "8"}, {"remarks": "TF 20.06 XLA"}, {"remarks": "nhwc; DUPLICATE of v2.0"},
+                            {"round": "v2.0"}, {"round": "v2.1"}, {"round": "v2.1", "samples_per_second": "2561"})
+        self.assertEqual([row["role"] for row in rows], ["calibration", "apart", "apart", "apart", "calibration", "apart",
+                                                         "calibration"])
 
     def test_what_cannot_be_expressed_is_refused_by_name(self):
         cases = (({"network": "3d-unet"}, "network '3d-unet' is not built in"),
                  ({"network": ""}, "network '?' is not built in"),
                  ({"device": "Graphcore IPU GC200"}, "device 'Graphcore IPU GC200' is not in platforms/devices"),
-                 ({"device": "Quadro RTX 8000"}, "device 'Quadro RTX 8000'"),
+                 ({"device": "GeForce GTX 1080"}, "device 'GeForce GTX 1080'"),
                  ({"device": "TPU v3", "gpus_per_node": "8"}, "the collectives of tpu-v3 are not known"),
                  ({"precision": "int4"}, "precision 'int4' is not known"),
                  ({"remarks": "parameter server on the CPU", "gpus_per_node": "2"}, "parameter servers"),
