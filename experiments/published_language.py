@@ -24,7 +24,7 @@ SIGNED, IGNORED, BACKEND = (), ("params", "tflops_per_gpu", "mfu"), "analytic"
 SOURCES = (("mlcommons", "MLPerf", "pytorch-flash", False), ("Megatron-LM@", "Megatron-LM", "pytorch-flash", False),
            ("vTrain", "vTrain", "megatron-2022", True), ("calculon", "Selene", "megatron-2022", True),
            ("llm-foundry", "llm-foundry", "pytorch-flash", False), ("torchtitan", "torchtitan", "pytorch-flash", False),
-           ("nanotron", "nanotron", "pytorch-flash", False),
+           ("nanotron", "nanotron", "nanotron", False),
            ("Megatron-Bridge", "Megatron-Bridge", "pytorch-flash", False), ("nemo", "NeMo", "pytorch-flash", False),
            ("", "others", "pytorch-flash", False))
 # Patterns of column zero_fsdp and the stage of ZeRO; MLPerf's NeMo shards its optimizer (distributed_fused_adam).
@@ -115,7 +115,7 @@ def network_text(row):
     keys.update({"experts": int(found[1]), "active": 2} if found else {})
     if re.search(LLAMAS, name):
         keys.update(norm="rms", position="rotary", gated="true", bias="false")
-        keys.update({"tied": "true"} if row["source"] == "nanotron" else {})
+        keys.update({"tied": "true"} if row["source"] == "nanotron" and row["ffn"] < 10000 else {})
     elif name.startswith("nemotron"):
         keys.update(position="rotary", bias="false")
     elif name.startswith("mpt"):
@@ -193,7 +193,7 @@ def write(row):
     slow = {"device.memory_bandwidth": "2.4 TB/s"} if "HBM2e" in row["device"] else {}
     return mlperf.Mapped(
         files={name: job_text(row, source), f"platforms/{name}": networks.platform_of(hardware, device)}, names=[name],
-        memory=1e9 * row.get("memory_gb", math.nan),
+        memory=2**30 * row.get("memory_gb", math.nan),
         refused=None, without_extra={}, measured=step, steps=math.nan,
         role="apart" if apart else "check" if several else "calibration", open=apart, nodes=int(row["nodes"]),
         devices=int(row["gpus"]), batch=int(row["micro_batch"]) * passes, software=source.software, family=source.name,

@@ -768,7 +768,8 @@ static const struct page_part of_all[] = {
      .caption = "parts of the memory",
      .columns = "weights_bytes: weights, gradients_bytes: gradients, optimizer_bytes: optimizer, "
                 "activations_bytes: activations, loss_bytes: loss, input_bytes: input, "
-                "workspace_bytes: workspace, total_bytes: together, device_bytes: has"},
+                "workspace_bytes: workspace, reserve_bytes: allocator, total_bytes: together, "
+                "device_bytes: has, fits: fits"},
     {.heading = "What makes the intervals wide?",
      .words = "The part of the variance that is gone once an input is known (first-order Sobol "
               "index). To narrow an interval, measure the first ones.",

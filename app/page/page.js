@@ -411,7 +411,8 @@ const STEP_PARTS = [["compute_s", "compute", COMPUTE], ["slowed_s", "slowed by t
   ["exposed_world_s", "waits for the all-reduce", ROW], ["exposed_tensor_s", "waits inside of layers", COLUMN], ["bubble_s", "waits for other stages", REST],
   ["input_wait_s", "waits for input", INPUT], ["other_s", "optimizer and other", OTHER]];
 const MEMORY_PARTS = [["weights_bytes", "weights", COMPUTE], ["gradients_bytes", "gradients", BACKWARD], ["optimizer_bytes", "optimizer", OTHER],
-  ["activations_bytes", "activations", INPUT], ["loss_bytes", "loss", COLUMN], ["input_bytes", "input", REST], ["workspace_bytes", "workspace", SLOWER]];
+  ["activations_bytes", "activations", INPUT], ["loss_bytes", "loss", COLUMN], ["input_bytes", "input", REST], ["workspace_bytes", "workspace", SLOWER],
+  ["reserve_bytes", "allocator", ROW]];
 
 const pictures = {
   // predict

@@ -201,6 +201,7 @@ static void sum_up(struct prediction *prediction)
     struct result *result = &prediction->result;
     const struct job *job = &prediction->job;
     const struct task *last = prediction_last(prediction);
+    const struct device *device = platform_device(job->platform);
     if (grid_matters(job->resolved.algorithm, job->resolved.order, job->platform))
         result->grid = last->point.grid;
     result->nodes = last->point.nodes;
@@ -209,7 +210,12 @@ static void sum_up(struct prediction *prediction)
     result->images_per_s = images_per_s(last);
     result->memory = prediction_memory(prediction, job_phases(job) - 1);
     result->memory_total = memory_total(&result->memory);
-    result->device_memory = (int64_t)platform_device(job->platform)->memory.value;
+    result->device_memory = (int64_t)device->memory.value;
+    result->fits = device->memory_sd > 0
+                       ? erfc(log((double)result->memory_total / device->memory.value) /
+                              (sqrt(2) * device->memory_sd)) /
+                             2
+                       : NAN;
     find_use(prediction);
     compare(prediction);
     prediction->least = least_of(prediction);

@@ -104,6 +104,7 @@ struct device {
     int32_t small_fusion; /**< the same where a device has few images */
     int64_t small_batch;  /**< up to this number of images; 0: never */
     struct merges merges; /**< of the same */
+    double memory_sd;     /**< of the same: standard deviation of log memory in use; 0: unknown */
     bool rated;           /**< the software knows kinds of kernels: */
     struct kind_rate rate[DTYPE_COUNT][KERNEL_COUNT];
     struct kind_doubt doubt[KERNEL_COUNT];

@@ -149,6 +149,17 @@ static const struct field software_rows[] = {
         "fused: the loss reads the scores, writes and reads probabilities; unfused: in fp32, an "
         "operation at a time",
         .kind = FIELD_WORD, .words = loss_names),
+    ROW("memory.gathered", software, gathered, "false",
+        "whether what ranks gather to share a layer stays for backward; else it is gathered again",
+        .kind = FIELD_BOOLEAN),
+    ROW("memory.copies", software, copies, "false",
+        "whether gradients of a micro-batch are in the type of the arithmetic until all are added "
+        "to those that are exchanged",
+        .kind = FIELD_BOOLEAN),
+    DEVIATION("memory.reserve", software, reserve,
+              "what the allocator holds beyond the values, over these"),
+    DEVIATION("memory.spread", software, memory_sd,
+              "relative standard deviation of the memory in use about what is predicted"),
     ROW("tf32", software, tf32, "none",
         "what it computes in tf32 where a job says fp32 and the device has peak.tf32",
         .kind = FIELD_WORD, .words = tf32_names),
@@ -319,8 +330,14 @@ void software_apply(const struct software *software, struct device *device)
     device->fusion = find_fusion(fit->fusion, device->fusion);
     device->small_fusion = find_fusion(fit->small_fusion, device->fusion);
     device->small_batch = fit->small_batch;
-    device->merges = (struct merges){(enum attention)software->attention, software->epilogues,
-                                     software->loss == LOSS_UNFUSED, software->parts_of_sends};
+    device->merges = (struct merges){(enum attention)software->attention,
+                                     software->epilogues,
+                                     software->loss == LOSS_UNFUSED,
+                                     software->parts_of_sends,
+                                     software->gathered,
+                                     software->copies,
+                                     software->reserve};
+    device->memory_sd = software->memory_sd;
     software_rate(software, device);
     device_forget(device); /* measurements do not apply to other software */
 }

@@ -66,6 +66,9 @@ struct software {
     bool epilogues;         /**< activations, dropout and adds are part of the kernel before them */
     bool parts_of_sends;    /**< ranks that share layers send a part each, and gather */
     int32_t loss;           /**< enum software_loss */
+    bool gathered, copies;  /**< of struct merges */
+    double reserve;         /**< of struct merges */
+    double memory_sd;       /**< standard deviation of log memory in use; 0: not known */
     int32_t tf32;           /**< enum tf32: what it computes in tf32 when told fp32 */
     char *without_layout;   /**< profile of networks without one: see model_has_layout(); NULL:
                                  this one */

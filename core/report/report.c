@@ -186,9 +186,13 @@ static const struct answer_column result_rows[] = {
            .help = "scores of words and gradients in fp32"),
     COLUMN("memory.input_bytes", result.memory.input, .help = "batches read ahead and in use"),
     COLUMN("memory.workspace_bytes", result.memory.workspace, .help = "of libraries, at most"),
+    COLUMN("memory.reserve_bytes", result.memory.reserve,
+           .help = "that the allocator holds beyond all these, where the software's is known"),
     COLUMN("memory.total_bytes", result.memory_total,
            .help = "together, without libraries' code and buffers of communication"),
     COLUMN("memory.device_bytes", result.device_memory, .help = "memory of the device"),
+    COLUMN("memory.fits", result.fits, .null = true,
+           .help = "the probability that the device has enough, by the spread of the software"),
     COLUMN("scaling_efficiency", first.efficiency, LIKELY(first.likely),
            .help = "images/s per device over the baseline's"),
     COLUMN("baseline.devices", first.devices, .help = "devices of the baseline"),
@@ -394,10 +398,14 @@ static void print_memory(struct text *out, const struct result *result)
     } part[] = {
         {"  weights", plan->weights},    {"  gradients", plan->gradients},
         {"  optimizer", plan->momentum}, {"  activations", plan->activations},
-        {"  loss", plan->loss},          {"  input, workspace", plan->input + plan->workspace}};
+        {"  loss", plan->loss},          {"  input, workspace", plan->input + plan->workspace},
+        {"  allocator", plan->reserve}};
     AUTOFREE char *of = base_format("of %s", unit_text(UNIT_BYTES, (double)result->device_memory));
-    report_row(out, "memory of a device", UNIT_BYTES, (double)result->memory_total, of);
-    for (size_t i = 0; i < ARRAY_SIZE(part); i++)
+    AUTOFREE char *sure = isnan(result->fits)
+                              ? base_copy(of)
+                              : base_format("%s: fits with %.0f %%", of, 100 * result->fits);
+    report_row(out, "memory of a device", UNIT_BYTES, (double)result->memory_total, sure);
+    for (size_t i = 0; i < ARRAY_SIZE(part) - !plan->reserve; i++)
         report_row(out, part[i].name, UNIT_BYTES, (double)part[i].bytes, "");
 }
 

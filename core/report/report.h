@@ -59,6 +59,7 @@ struct result {
     struct memory_plan memory; /**< of a device in the last phase */
     int64_t memory_total;      /**< of the same */
     int64_t device_memory;     /**< that it has [bytes] */
+    double fits;               /**< the probability that it fits; NAN: not known */
     struct scaling weak;       /**< of the same number of images on each device */
     struct scaling strong;     /**< of the same global batch, where the scenario fixes that; else
                                     batch is 0 */

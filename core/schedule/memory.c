@@ -46,14 +46,20 @@ struct value {
     int32_t stretch; /* 1 + the last layer of those that run again with this one; 0: it does not */
 };
 
+/* Whether ranks that share the next layers collect their parts of a value. */
+static bool gathers(const struct layer *layer)
+{
+    return layer->exchanged && layer->exchange[0] == COLLECTIVE_ALL_GATHER;
+}
+
 /* Bytes of a sample that layer @index keeps of its value for backward. */
 static int64_t kept_bytes(const struct memory_case *of, int32_t index, const struct value *kept)
 {
     const struct layer *layer = &of->model->layer[index];
     if (layer->still && !kept->read)
         return 0;
-    bool gathers = layer->exchanged && layer->axis == AXIS_CONTEXT; /* again for backward */
-    int64_t elements = shape_elements(gathers ? layer->in : layer->out);
+    bool again = gathers(layer) && (layer->axis == AXIS_CONTEXT || !of->merges.gathered);
+    int64_t elements = shape_elements(again ? layer->in : layer->out);
     bool value = kept->read || layer->readers == 0 || layer->op == LAYER_RELU;
     if (is_merged(of, index))
         value = layer->op == LAYER_SOFTMAX && of->merges.attention == ATTENTION_FUSED;
@@ -112,12 +118,13 @@ static struct value *find_values(const struct memory_case *of)
     }
     for (int32_t i = 0; i < model->layer_count; i++) {
         const struct layer *layer = &model->layer[i];
+        bool stays = gathers(layer) && layer->axis == AXIS_TENSOR && of->merges.gathered;
         for (int32_t k = 0; k < layer->input_count; k++) {
             struct value *in = layer->input[k] < 0 ? NULL : &value[layer->input[k]];
             if (!in)
                 continue;
             bool enters = value[i].stretch && value[i].stretch != in->stretch;
-            in->read = in->read || reads_inputs(layer) || enters;
+            in->read = in->read || reads_inputs(layer) || enters || stays;
             in->wide = in->wide || (reads_inputs(layer) && !layer_is_narrow(layer)) || enters;
             in->across =
                 in->across || enters || (reads_inputs(layer) && value[i].stretch != in->stretch);
@@ -229,6 +236,10 @@ static struct memory_plan plan_of(const struct memory_case *of, double kept)
     };
     if (of->shards > 1 && scenario_sharding(scenario) >= 2)
         divide(&plan, model, scenario, shard);
+    bool beside = kept > 1; /* values of other micro-batches, else they take the place of values */
+    if (of->merges.copies && beside && scenario->model.gradients != scenario->model.compute)
+        plan.gradients += parameters * compute;
+    plan.reserve = (int64_t)(of->merges.reserve * (double)memory_total(&plan));
     assert(memory_check(&plan));
     return plan;
 }
@@ -296,7 +307,7 @@ bool memory_check(const struct memory_plan *plan)
 int64_t memory_total(const struct memory_plan *plan)
 {
     return plan->weights + plan->gradients + plan->momentum + plan->activations + plan->loss +
-           plan->input + plan->workspace;
+           plan->input + plan->workspace + plan->reserve;
 }
 
 int64_t memory_largest_batch(const struct memory_case *of, int64_t fixed, int64_t image,

@@ -9,8 +9,9 @@
  * attention it does not; dropout keeps a byte for each value), the gradients of the largest two
  * values, and the images read ahead.  What only narrow products read (precision.products) is kept
  * narrow; narrow copies of weights are not counted.  Fused attention keeps its weights of all
- * positions, flash attention none.  What enters layers that ranks share is kept whole.  The loss of
- * words is computed in fp32: scores and their gradients are there once more (Megatron-LM,
+ * positions, flash attention none.  Of what ranks gather to share a layer each keeps its part and
+ * gathers it again (Megatron-LM), unless the software keeps the whole, too.  The loss of words is
+ * computed in fp32: scores and their gradients are there once more (Megatron-LM,
  * vocab_parallel_cross_entropy).  Where the optimizer is sharded, a rank keeps its part of that
  * state alone, and of the masters if there is a copy to compute with; those of biases and batch
  * norm, which every rank then keeps, are left out.  With parallel.sharding 2 it keeps its part of
@@ -39,6 +40,7 @@ struct memory_plan {
     int64_t input;       /**< local batches read ahead, the one in use, and pictures before they are
                               cropped */
     int64_t workspace;   /**< of libraries; 0 until the caller sets it */
+    int64_t reserve;     /**< that the allocator holds beyond all these */
 };
 
 /** What is trained, and how. */

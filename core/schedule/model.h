@@ -92,13 +92,18 @@ enum attention {
 /** Words of software profiles, NULL-terminated, in the order of enum attention. */
 extern const char *const attention_names[];
 
-/** What software merges of layers that are for predictions only. */
+/** What software merges of layers that are for predictions only, and what it keeps of them. */
 struct merges {
     enum attention attention;
     bool epilogues; /**< activations, dropout and adds are part of the kernel before them */
     bool passes;    /**< the loss is computed in fp32, operation by operation */
     bool sends;     /**< ranks that share layers send the next stage a part each, and gather what
                          they receive */
+    bool gathered;  /**< what ranks gather to share a layer stays for backward, else it is gathered
+                         again */
+    bool copies;    /**< gradients of a micro-batch are in the type of the arithmetic until all are
+                         added to those that are exchanged */
+    double reserve; /**< what the allocator holds beyond the values, over these */
 };
 
 /** What a layer is to attention, for devices that compute it. */

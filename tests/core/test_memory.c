@@ -157,8 +157,7 @@ TEST(keeps_what_backward_of_a_transformer_reads)
     OWN(model) *one = network_open(NULL, "gpt2", 0, 2, &(struct transformer){.layers = 1}, NULL);
     OWN(model) *two = network_open(NULL, "gpt2", 0, 2, &(struct transformer){.layers = 2}, NULL);
     for (enum attention kind = 0; kind < ATTENTION_COUNT; kind++) {
-        struct memory_case less = {one, &scenario, {kind, false, false, false}, 1, 3, 3},
-                           more = less;
+        struct memory_case less = {one, &scenario, {.attention = kind}, 1, 3, 3}, more = less;
         more.model = two;
         assert_int_equal(memory_plan(&more).activations - memory_plan(&less).activations,
                          3 * (34 * values + weight_bytes[kind] * weights));
@@ -166,10 +165,23 @@ TEST(keeps_what_backward_of_a_transformer_reads)
     }
     struct scenario narrow = scenario; /* half of what four linear layers alone read: 14 of 34 */
     narrow.model.products = PRODUCTS_FP8;
-    struct memory_case less = {one, &narrow, {ATTENTION_FLASH, false, false, false}, 1, 1, 1},
-                       more = less;
+    struct memory_case less = {one, &narrow, {.attention = ATTENTION_FLASH}, 1, 1, 1}, more = less;
     more.model = two;
     assert_int_equal(memory_plan(&more).activations - memory_plan(&less).activations, 27 * values);
+}
+
+/* Both inputs of a layer's shared parts, whole, of 2 bytes. */
+TEST(gathers_again_unless_the_software_keeps_it)
+{
+    const struct scenario scenario = half_precision();
+    int64_t kept[2][2];
+    for (int32_t k = 0; k < 4; k++) {
+        const struct transformer keys = {.layers = 1 + k / 2, .tensor = 4, .apart = true};
+        OWN(model) *model = network_open(NULL, "gpt2", 0, 2, &keys, NULL);
+        struct memory_case of = {model, &scenario, {.gathered = k % 2}, 1, 3, 3};
+        kept[k / 2][k % 2] = memory_plan(&of).activations;
+    }
+    assert_int_equal(kept[1][1] - kept[0][1] - (kept[1][0] - kept[0][0]), 3 * 2 * 2 * 1024 * 768);
 }
 
 /* Full: of a layer its input alone, 2 bytes; selective: 34, whatever computes attention.  Source:

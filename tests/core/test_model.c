@@ -419,8 +419,8 @@ TEST(merges_no_batch_norm_that_others_read)
 TEST(attention_in_one_kernel_moves_no_weights_of_positions)
 {
     const int64_t value = 768 * 512, weights = 12 * 512 * 512;
-    const struct merges fused = {ATTENTION_FUSED, false, false, false},
-                        flash = {ATTENTION_FLASH, true, false, false};
+    const struct merges fused = {.attention = ATTENTION_FUSED},
+                        flash = {.attention = ATTENTION_FLASH, .epilogues = true};
     OWN(model) *model = network_build("bert-base", 0, 2, &(struct err){0});
     int64_t kept = 0, moved = 0, attending = 0;
     for (int32_t i = 0; i < model->layer_count; i++) {

@@ -339,9 +339,8 @@ static const char *const json_parts[] = {
     "'images_per_s': 348160.0, 'images_per_s_low': 300000.0, 'images_per_s_high': 400000.0, ",
     "'memory': {'weights_bytes': 1, 'gradients_bytes': 2, 'optimizer_bytes': 3, "
     "'activations_bytes': "
-    "4, 'loss_bytes': 5, 'input_bytes': 6, 'workspace_bytes': 7, 'total_bytes': 28, "
-    "'device_bytes': "
-    "80}, ",
+    "4, 'loss_bytes': 5, 'input_bytes': 6, 'workspace_bytes': 7, "
+    "'reserve_bytes': 0, 'total_bytes': 28, 'device_bytes': 80, 'fits': 0.0}, ",
     "'scaling_efficiency': 0.91620000000000001, 'scaling_efficiency_low': 0.875, ",
     "'scaling_efficiency_high': 0.94999999999999996, ",
     "'baseline': {'devices': 4, 'batch_per_device': 32, 'images_per_s': 1397.25}, ",
