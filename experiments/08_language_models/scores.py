@@ -18,7 +18,7 @@ import report  # noqa: E402 pylint: disable=wrong-import-position
 
 KEPT = ("line", "role", "family", "network", "device", "precision", "software", "nodes", "devices", "batch_per_device",
         "predicted_s", "low_s", "high_s", "left_open", "refused")
-DEVICE = 80e9  # [bytes] of memory
+DEVICE = 79.1 * 2**30  # [bytes] of memory: what PyTorch reports of an H100 of 80 GB
 
 
 def predict(runs, name, kept):
@@ -61,6 +61,7 @@ def read_layouts():
     """Layouts that are predicted, with what was measured."""
     runs = table("layouts.csv")
     rows = [{**runs[int(row["line"])], **row} for row in table("layouts_predicted.csv").values() if not row["refused"]]
+    rows = [row for row in rows if int(row["grad_accumulation"]) >= int(row["pp"]) - 1]  # nanotron asserts it
     for row in rows:
         row["ran"] = row["outcome"] == "measured"
         row["fits"] = float(row["memory_bytes"]) <= DEVICE
@@ -103,7 +104,7 @@ def layouts_table(rows):
         longer, right = choices(here)
         fits = f"{100 * statistics.mean(row['ran'] == row['fits'] for row in all_here):.0f} % of {len(all_here)}"
         lines.append([model or "all", str(len(here)), *errors_of([row["step"] / row["measured"] for row in here])[:2],
-                      *errors_of([float(row["memory_bytes"]) / 1e9 / float(row["memory_gb"]) for row in here]),
+                      *errors_of([float(row["memory_bytes"]) / 2**30 / float(row["memory_gb"]) for row in here]),
                       fits, f"{sum(value <= 0.05 for value in longer)} of {len(longer)}",
                       f"{100 * statistics.mean(right):.0f} % of {len(right)}"])
     return report.markdown(["layouts", "ran", "step: median error", "90th percentile", "memory: median error", "90th percentile",
