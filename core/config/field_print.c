@@ -172,7 +172,7 @@ static void put_types(struct json *schema, const char *type, const char *pattern
     json_put_text(schema, "pattern", pattern);
 }
 
-/* YAML reads a word of digits as a number. */
+/* YAML reads a word of digits as a number, and true as a truth value. */
 static void put_text(struct json *schema, const char *const *words)
 {
     if (!words) {
@@ -185,6 +185,8 @@ static void put_text(struct json *schema, const char *const *words)
         json_append_text(list, *words);
         if (!(*words)[strspn(*words, "0123456789")])
             json_append_integer(list, atoi(*words));
+        if (!strcmp(*words, "true") || !strcmp(*words, "false"))
+            json_append(list, json_new_boolean(**words == 't'));
     }
 }
 
