@@ -92,7 +92,7 @@ class Failures(support.Case):
         one = self.predict(*failing("40h", cost="1s"), *words(
             platform__network__mtbf="30h", cluster__nodes=1, allreduce__grid="null"))
         self.assertAlmostEqual(one["failures"]["mtbf_s"], 40 * HOUR)
-        self.assertRegex(" ".join(one["warnings"]), "network.mtbf, which --set .* plays no part")
+        self.assertRegex(" ".join(one["warnings"]), "network.mtbf has no effect on this job")
         self.assertRegex(" ".join(one["assumptions"]), r"node.mtbf = 40 h \(--set\)")
 
     def test_negligible_for_a_minute_and_decisive_for_a_month(self):
