@@ -20,6 +20,7 @@ struct pieces {
     int32_t count;
     double joined; /* compute that is no further apart is one piece, whatever waits for it [s];
                       negative: what a bucket waits for ends one */
+    bool absorb;   /* what is shorter than @joined, too */
     bool stages;   /* one rank of each, and what it computes */
 };
 
@@ -111,12 +112,25 @@ static void collect(struct pieces *all, const struct schedule *schedule, const s
         qsort(all->item, (size_t)all->count, sizeof(*all->item), compare);
 }
 
+static bool repeats(const struct piece *piece)
+{
+    return !strcmp(piece->what, "repeat");
+}
+
+/* What is computed again is drawn as the backward pass that needs it, and what is shorter than the
+ * gaps that are closed, where too much is left, as what is before it. */
 static bool joins(const struct pieces *all, const struct piece *a, const struct piece *b)
 {
-    if (a->rank != b->rank || a->lane != b->lane || a->what != b->what || a->micro != b->micro)
+    bool again = all->joined >= 0 && ((repeats(a) && !strcmp(b->what, "backward")) ||
+                                      (repeats(b) && !strcmp(a->what, "backward")));
+    bool alike = a->micro == b->micro && (a->what == b->what || again);
+    if (a->rank != b->rank || a->lane != b->lane)
         return false;
     if (all->joined >= 0)
-        return b->begin - a->end <= all->joined;
+        return b->begin - a->end <= all->joined &&
+               (alike || (all->absorb && b->end - b->begin <= all->joined));
+    if (!alike)
+        return false;
     return a->lane == LANE_COMPUTE && a->bucket < 0 && b->begin - a->end <= 1e-6;
 }
 
@@ -129,6 +143,8 @@ static void join(struct pieces *all)
             all->item[count++] = all->item[i];
             continue;
         }
+        if (repeats(last))
+            last->what = all->item[i].what;
         last->end = all->item[i].end;
         last->bucket = all->joined < 0 ? all->item[i].bucket : -1;
     }
@@ -150,8 +166,10 @@ static struct pieces gather(const struct schedule *schedule, const struct trace 
     if (all.stages)
         collect(&all, schedule, trace, bucket, PICTURE_STAGES);
     all.joined = (all.stages ? 2e-3 : 1e-4) * trace_step_time(trace);
-    for (join(&all); all.count > PICTURE_PIECES; all.joined *= 4)
+    for (join(&all); all.count > PICTURE_PIECES; all.joined *= 4) {
+        all.absorb = all.joined > 0.01 * trace_step_time(trace);
         join(&all);
+    }
     return all;
 }
 

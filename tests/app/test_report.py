@@ -284,6 +284,20 @@ allreduce: {algorithm: ring}
             mark, = page.marks(key)
             self.assertAlmostEqual(pages.percent(mark["width"]), result["memory"][key] / result["memory"]["device_bytes"], places=4)
 
+    def test_a_thousand_parts_of_lanes_are_drawn_as_fewer(self):
+        """Each block is computed again before its backward pass, in 64 micro-batches, on one stage and on two."""
+        job = self.write("again.yaml", """version: 1
+model: {network: gpt2, sequence: 1024}
+cluster: {platform: dgx-a100, nodes: 1}
+parallel: {tensor: 2, recompute: full}
+training: {phases: [{tokens: 1B, batch_per_device: 64, micro_batch: 1}], optimizer: {name: adamw}}
+allreduce: {algorithm: ring}
+""")
+        for stages, rows in ((1, "lanes"), (2, "stages")):
+            page = self.report("predict", job, "-banalytic", f"--set=parallel.pipeline={stages}")
+            self.assertLess(len(page.data()[rows]), 4000, stages)
+            self.assertLessEqual({"forward", "backward"}, {row["what"] for row in page.data()[rows]}, stages)
+
     def test_a_large_job_stays_within_the_limits(self):
         sets = ["cluster.nodes=1088", "allreduce.grid=null", "allreduce.bucket=256 KiB"]
         self.report("predict", self.job, "-banalytic", *(f"--set={word}" for word in sets))
