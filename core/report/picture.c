@@ -121,8 +121,8 @@ static bool repeats(const struct piece *piece)
  * gaps that are closed, where too much is left, as what is before it. */
 static bool joins(const struct pieces *all, const struct piece *a, const struct piece *b)
 {
-    bool again = all->joined >= 0 && ((repeats(a) && !strcmp(b->what, "backward")) ||
-                                      (repeats(b) && !strcmp(a->what, "backward")));
+    bool again = all->joined >= 0 && ((repeats(a) && strcmp(b->what, "forward") != 0) ||
+                                      (repeats(b) && strcmp(a->what, "forward") != 0));
     bool alike = a->micro == b->micro && (a->what == b->what || again);
     if (a->rank != b->rank || a->lane != b->lane)
         return false;

@@ -296,7 +296,9 @@ allreduce: {algorithm: ring}
         for stages, rows in ((1, "lanes"), (2, "stages")):
             page = self.report("predict", job, "-banalytic", f"--set=parallel.pipeline={stages}")
             self.assertLess(len(page.data()[rows]), 4000, stages)
-            self.assertLessEqual({"forward", "backward"}, {row["what"] for row in page.data()[rows]}, stages)
+            for what in ("forward", "backward"):
+                drawn = [row for row in page.data()[rows] if row["what"] == what]
+                self.assertGreaterEqual(len(drawn), 64, (stages, what))
 
     def test_a_large_job_stays_within_the_limits(self):
         sets = ["cluster.nodes=1088", "allreduce.grid=null", "allreduce.bucket=256 KiB"]
