@@ -395,9 +395,9 @@ static void add_link(void *context, const struct quantity *quantity, enum unit u
     static const struct {
         const char *path, *label;
     } link[] = {
-        {"network.nic.bandwidth", "network card"}, {"transport.between", "latency between nodes"},
-        {"torus.row.bandwidth", "links of rows"},  {"torus.column.bandwidth", "links of columns"},
-        {"ring.bandwidth", "links of the ring"},
+        {"network.nic.bandwidth", "network card"},   {"transport.between", "latency between nodes"},
+        {"torus.row.bandwidth", "links of rows"},    {"torus.column.bandwidth", "links of columns"},
+        {"torus.depth.bandwidth", "links of depth"}, {"ring.bandwidth", "links of the ring"},
     };
     const char *path = quantity->path, *end = strrchr(path, '.');
     bool tier = !strncmp(path, "network.tiers", 13) && !strcmp(end, ".bandwidth");

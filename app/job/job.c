@@ -422,7 +422,7 @@ static struct grid choose_grid(struct placement placement, const struct platform
                                enum algorithm algorithm, struct point *point)
 {
     if (algorithm != ALGORITHM_TORUS2D)
-        return grid_nearest_square(point->nodes * point->devices_per_node);
+        return platform_grid(platform, point->nodes * point->devices_per_node);
     point->choice = grid_choose(&(struct grid_question){
         .platform = platform,
         .nodes = point->nodes,

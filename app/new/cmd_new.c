@@ -192,7 +192,7 @@ static enum dtype type_for(const struct device *device, bool text)
 {
     const struct quantity *peak = device->peak;
     bool half = peak[DTYPE_FP16].value > 0;
-    bool brain = peak[DTYPE_BF16].value > 4 * peak[DTYPE_FP32].value;
+    bool brain = peak[DTYPE_BF16].value > 3 * peak[DTYPE_FP32].value;
     return brain && (text || !half) ? DTYPE_BF16 : half ? DTYPE_FP16 : DTYPE_FP32;
 }
 
@@ -410,7 +410,7 @@ static void add_exchange(struct text *out, const char *algorithm, const struct s
     text_add(out, "allreduce:\n  algorithm: %s    # foretrain list algorithms\n", algorithm);
     if (!software) {
         text_add(out, "%s  overlap: backward\n",
-                 cards ? "  channels: all    # a ring by each device, as RCCL has\n"
+                 cards ? "  channels: all    # a ring by each device\n"
                          "  bucket: 25 MiB    # as of PyTorch\n"
                        : "  bucket: 16 MiB\n");
         return;
@@ -427,7 +427,7 @@ static int add_job(const struct new_request *request, const struct platform *pla
                    const struct share *share, struct text *out, struct err *err)
 {
     int32_t devices = platform_devices_per_node(platform);
-    struct grid grid = grid_nearest_square(request->nodes * devices);
+    struct grid grid = platform_grid(platform, request->nodes * devices);
     const char *recipe = request->target
                              ? find_recipe(request->target, network->name, request->software, err)
                              : NULL;
@@ -467,7 +467,8 @@ static int add_job(const struct new_request *request, const struct platform *pla
     enum device_links links = (enum device_links)platform_device(platform)->links.kind;
     add_exchange(out, algorithm, software,
                  share ? 0 : model_parameters(model) * dtype_size(gradients),
-                 !nccl && request->nodes > 1 && (links == LINKS_XGMI || links == LINKS_ROCE));
+                 !nccl && request->nodes > 1 &&
+                     (links == LINKS_XGMI || links == LINKS_ROCE || links == LINKS_NEURON));
     if (network->image > 32)
         text_add(out,
                  "# input: {workers: 16, rate: 130 images/s}    # of each device: example values; "

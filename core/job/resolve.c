@@ -50,11 +50,17 @@ static double grid_seconds(const struct grid_question *q, struct grid grid)
     return seconds;
 }
 
+static struct grid_choice nearest(const struct platform *platform, int32_t ranks)
+{
+    return (struct grid_choice){.grid = platform_grid(platform, ranks),
+                                .why = platform_dimensions(platform) == 3 ? "nearest to a cube"
+                                                                          : "nearest to a square"};
+}
+
 struct grid_choice grid_choose(const struct grid_question *q)
 {
     bool rows = q->order == RANK_ORDER_ROW;
-    struct grid_choice square = {.grid = grid_nearest_square(q->nodes * q->devices_per_node),
-                                 .why = "nearest to a square"};
+    struct grid_choice square = nearest(q->platform, q->nodes * q->devices_per_node);
     struct grid_choice node = {
         .grid = {rows ? q->devices_per_node : q->nodes, rows ? q->nodes : q->devices_per_node},
         .why = rows ? "a row is a node" : "a column is a node"};
@@ -261,8 +267,9 @@ static struct grid_choice choose_grid(const struct question *q, const struct res
 {
     int32_t parts = (int32_t)scenario_parts(q->scenario), devices = (int32_t)extent_devices(extent);
     if (resolved->algorithm != ALGORITHM_TORUS2D || parts > 1) {
-        struct grid grid = grid_nearest_square(devices / parts);
-        return (struct grid_choice){.grid = shared_grid(q, grid), .why = "nearest to a square"};
+        struct grid_choice choice = nearest(q->platform, devices / parts);
+        choice.grid = shared_grid(q, choice.grid);
+        return choice;
     }
     return grid_choose(&(struct grid_question){
         .platform = q->platform,
@@ -275,18 +282,12 @@ static struct grid_choice choose_grid(const struct question *q, const struct res
     });
 }
 
-/* @columns wide if that divides @devices, else nearest to a square. */
-static struct grid fitting_grid(int32_t devices, int64_t columns)
-{
-    if (devices % columns)
-        return grid_nearest_square(devices);
-    return (struct grid){.columns = (int32_t)columns, .rows = devices / (int32_t)columns};
-}
-
 static void refuse_grid(struct question *q, int32_t devices)
 {
     int64_t columns = q->scenario->allreduce.columns, rows = q->scenario->allreduce.rows;
-    struct grid fits = fitting_grid(devices, columns);
+    struct grid fits = platform_grid(q->platform, devices);
+    if (devices % columns == 0)
+        fits = (struct grid){.columns = (int32_t)columns, .rows = devices / (int32_t)columns};
     if (q->wish->nodes)
         blame(q, ranks_code(q), grid_key(q),
               "the grid of %lld x %lld needs %lld ranks, not %d; use -n %lld, or --set "

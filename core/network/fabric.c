@@ -21,10 +21,11 @@ struct level {
 };
 
 struct layout {
-    struct grid grid;      /* torus and ring; of a cluster: for the order */
+    struct grid grid;      /* of a cluster: for the order */
     enum rank_order order; /* of a cluster */
     int32_t dimensions;    /* 0: a cluster */
-    double hop_latency[2]; /* of each dimension */
+    int32_t extent[FABRIC_DIMENSION_LIMIT];
+    double hop_latency[FABRIC_DIMENSION_LIMIT];
     double latency_inside, latency_between;
     int32_t node_links;    /* links of one node */
     char **node_link_name; /* (node_links) */
@@ -42,11 +43,10 @@ struct layout {
     int32_t level_count;
 };
 
-/* The four links of a rank; a ring has the first two. */
-enum direction { ROW_NEXT, ROW_PREVIOUS, COLUMN_NEXT, COLUMN_PREVIOUS };
-
-static const char *const direction_names[] = {"row.next", "row.previous", "column.next",
-                                              "column.previous"};
+/* The links of a rank: two of each dimension. */
+static const char *const direction_names[] = {"row.next",        "row.previous", "column.next",
+                                              "column.previous", "depth.next",   "depth.previous"};
+static_assert(ARRAY_SIZE(direction_names) == 2 * FABRIC_DIMENSION_LIMIT, "one name each");
 
 const char *const routing_names[] = {"ideal", "static", "hashed", NULL};
 static_assert(ARRAY_SIZE(routing_names) == ROUTING_COUNT + 1, "one name each");
@@ -73,15 +73,25 @@ static int32_t add_tier(struct fabric *fabric, const char *name)
 
 /* --- torus and ring --- */
 
+void fabric_torus_extents(struct grid grid, int32_t dimensions, int32_t *extent)
+{
+    struct grid planes = {.columns = grid.rows, .rows = 1};
+    if (dimensions == 3)
+        planes = grid_nearest_square(grid.rows);
+    extent[0] = dimensions == 1 ? grid_ranks(grid) : grid.columns;
+    for (int32_t d = 1; d < dimensions; d++)
+        extent[d] = d == 1 ? planes.columns : planes.rows;
+}
+
 struct fabric *fabric_lay_torus(struct grid grid, int32_t dimensions, const struct link_kind *kind,
                                 double latency)
 {
     int32_t ranks = grid_ranks(grid), per_rank = 2 * dimensions;
     struct fabric *fabric = new_fabric(ranks, 1, ranks * per_rank);
     struct layout *layout = fabric->layout;
-    layout->grid = dimensions == 1 ? (struct grid){.columns = ranks, .rows = 1} : grid;
     layout->dimensions = dimensions;
     layout->latency_between = latency;
+    fabric_torus_extents(grid, dimensions, layout->extent);
     for (int32_t d = 0; d < dimensions; d++) {
         layout->hop_latency[d] = kind[d].latency;
         add_tier(fabric, kind[d].name);
@@ -101,32 +111,24 @@ static int32_t turn(int32_t a, int32_t b, int32_t size)
     return 2 * forward <= size ? forward : forward - size;
 }
 
-/* Go along one axis of the torus from rank @at.  @return the last rank. */
-static int32_t walk(const struct layout *layout, enum axis axis, int32_t at, int32_t to,
-                    struct route *route)
-{
-    int32_t dimension = axis == AXIS_COLUMN;
-    int32_t size = grid_axis_size(layout->grid, axis);
-    int32_t place = grid_axis_index(layout->grid, axis, at);
-    int32_t hops = turn(place, grid_axis_index(layout->grid, axis, to), size);
-    int32_t step = hops < 0 ? -1 : 1;
-    enum direction direction = (enum direction)(2 * dimension + (hops < 0));
-    for (; hops != 0; hops -= step) {
-        assert(route->count < FABRIC_ROUTE_LIMIT);
-        route->link[route->count++] = at * 2 * layout->dimensions + (int32_t)direction;
-        route->latency += layout->hop_latency[dimension];
-        place = (place + step + size) % size;
-        at = grid_axis_rank(layout->grid, axis, at, place);
-    }
-    return at;
-}
-
+/* Dimension after dimension, of which ranks @stride apart are neighbours. */
 static void route_torus(const struct layout *layout, int32_t from, int32_t to, struct route *route)
 {
+    int32_t at = from, stride = 1;
     route->latency = layout->latency_between;
-    int32_t at = walk(layout, AXIS_ROW, from, to, route);
-    if (layout->dimensions == 2)
-        walk(layout, AXIS_COLUMN, at, to, route);
+    for (int32_t d = 0; d < layout->dimensions; d++) {
+        int32_t size = layout->extent[d], place = at / stride % size;
+        int32_t hops = turn(place, to / stride % size, size), step = hops < 0 ? -1 : 1;
+        for (; hops != 0; hops -= step) {
+            assert(route->count < FABRIC_ROUTE_LIMIT);
+            route->link[route->count++] = at * 2 * layout->dimensions + 2 * d + (step < 0);
+            route->latency += layout->hop_latency[d];
+            int32_t next = (place + step + size) % size;
+            at += (next - place) * stride;
+            place = next;
+        }
+        stride *= size;
+    }
 }
 
 /* --- cluster --- */

@@ -16,9 +16,10 @@
 #include "core/network/wiring.h"
 
 enum {
-    FABRIC_ROUTE_LIMIT = 2048, /**< links on one route, at most: half-way round a ring of 4096 */
-    FABRIC_TIER_LIMIT = 16,    /**< kinds of link in one fabric, at most */
-    FABRIC_NAME_LIMIT = 32,    /**< characters of a tier's name, with the NUL */
+    FABRIC_ROUTE_LIMIT = 2048,  /**< links on one route, at most: half-way round a ring of 4096 */
+    FABRIC_TIER_LIMIT = 16,     /**< kinds of link in one fabric, at most */
+    FABRIC_NAME_LIMIT = 32,     /**< characters of a tier's name, with the NUL */
+    FABRIC_DIMENSION_LIMIT = 3, /**< of a torus */
 };
 
 /** One directed link. */
@@ -106,8 +107,12 @@ struct cluster_plan {
  * The caller owns the result: fabric_free(). */
 struct fabric *fabric_lay_cluster(const struct cluster_plan *plan);
 
-/** Lay out a ring (one @dimension: rank order) or a torus (two: along rows, along columns) on
- * @grid.  Each rank has a link to the next and to the previous rank of each dimension, of
+/** Write the size of each of @dimensions to @extent: one has all ranks of @grid, two have its
+ * columns and rows, three its columns and its rows as the planes nearest to a square. */
+void fabric_torus_extents(struct grid grid, int32_t dimensions, int32_t *extent);
+
+/** Lay out a ring (one @dimension: rank order) or a torus (two: along rows, along columns; three)
+ * on @grid.  Each rank has a link to the next and to the previous rank of each dimension, of
  * kind[dimension].  Routes go along the row first, then along the column, in the shorter direction,
  * forwards when both are equal.  No route may be longer than FABRIC_ROUTE_LIMIT. The caller owns
  * the result: fabric_free(). */

@@ -4,9 +4,9 @@
  * A cluster and its devices as described in platforms/: every number with unit, source and kind.
  *
  * Three shapes: `cluster` (nodes with an inner graph of devices, switches, CPUs and NICs; racks;
- * tiers of uplinks), `torus` (each rank linked to its four neighbours on the logical grid) and
- * `ring` (each rank linked to the next in rank order).  torus and ring take any size: the grid of
- * the job is their shape.
+ * tiers of uplinks), `torus` (each rank linked to its four or six neighbours on the logical grid)
+ * and `ring` (each rank linked to the next in rank order).  torus and ring take any size: the grid
+ * of the job is their shape.
  */
 
 #include <stdint.h>
@@ -215,6 +215,13 @@ int platform_check_nccl(const struct platform *platform, struct err *err);
  * @return 0, or -1: more nodes or devices than there are, a grid that does not fit. */
 int platform_check_extent(const struct platform *platform, int32_t nodes, int32_t devices_per_node,
                           struct grid grid, struct err *err);
+
+/** How many a torus has; of a ring 1, of a cluster 0. */
+int32_t platform_dimensions(const struct platform *platform);
+
+/** The grid of @ranks ranks that nobody chose: nearest to a square, or on a torus of three
+ * dimensions to a cube, whose columns are one side. */
+struct grid platform_grid(const struct platform *platform, int32_t ranks);
 
 /** Lay out this number of nodes and devices, with the checks of platform_check_extent().
  * @return the fabric, or NULL. */

@@ -15,6 +15,12 @@ enum {
 
 enum { NAME_LIMIT = FABRIC_NAME_LIMIT - 8 }; /* "rack uplink" must fit a tier's name */
 
+#define LINK(path, shapes)                                                                         \
+    {path ".bandwidth", shapes, ANY}, {path ".efficiency", shapes, ANY},                           \
+    {                                                                                              \
+        path ".latency", shapes, ANY                                                               \
+    }
+
 /* The shapes that need a key, and those for which it has an effect. */
 static const struct rule {
     const char *path;
@@ -28,16 +34,11 @@ static const struct rule {
     {"transport.between", CLUSTER, ANY},
     {"transport.eager", 0, CLUSTER},
     {"torus", 0, TORUS},
-    {"torus.row.bandwidth", TORUS, ANY},
-    {"torus.row.efficiency", TORUS, ANY},
-    {"torus.row.latency", TORUS, ANY},
-    {"torus.column.bandwidth", TORUS, ANY},
-    {"torus.column.efficiency", TORUS, ANY},
-    {"torus.column.latency", TORUS, ANY},
+    LINK("torus.row", TORUS),
+    LINK("torus.column", TORUS),
+    LINK("torus.depth", 0),
     {"ring", 0, RING},
-    {"ring.bandwidth", RING, ANY},
-    {"ring.efficiency", RING, ANY},
-    {"ring.latency", RING, ANY},
+    LINK("ring", RING),
     {"nccl", 0, CLUSTER},
 };
 
@@ -46,6 +47,8 @@ static const char *const network_keys[] = {"node.nics", "network.nic.bandwidth",
                                            "network.nic.efficiency", "network.nic.latency"};
 
 /* Needed as soon as there is one of them. */
+static const char *const depth_keys[] = {"torus.depth.bandwidth", "torus.depth.efficiency",
+                                         "torus.depth.latency"};
 static const char *const nccl_keys[] = {"nccl.intra", "nccl.channels", "nccl.intra_bandwidth"};
 
 /* What every check needs. */
@@ -104,6 +107,8 @@ static int check_keys(const struct check *check)
     if (field_origin(check->root, "nccl"))
         for (size_t i = 0; i < ARRAY_SIZE(nccl_keys); i++)
             result |= needs(check, nccl_keys[i], "section 'nccl'");
+    for (size_t i = 0; i < ARRAY_SIZE(depth_keys) && field_origin(check->root, "torus.depth"); i++)
+        result |= needs(check, depth_keys[i], "a torus of three dimensions");
     if (field_origin(check->root, "nccl.corrections"))
         result |= needs(check, "nccl.measured_nodes", "the list 'nccl.corrections'");
     return result;

@@ -16,6 +16,24 @@ static struct link_kind link_kind(const char *name, const struct link_record *re
     return kind;
 }
 
+int32_t platform_dimensions(const struct platform *platform)
+{
+    if (platform->kind != PLATFORM_TORUS)
+        return platform->kind == PLATFORM_RING;
+    return platform->depth.bandwidth.value > 0 ? 3 : 2;
+}
+
+struct grid platform_grid(const struct platform *platform, int32_t ranks)
+{
+    if (platform_dimensions(platform) < 3)
+        return grid_nearest_square(ranks);
+    int32_t columns = 1;
+    for (int32_t divisor = 2; (int64_t)divisor * divisor * divisor <= ranks; divisor++)
+        if (ranks % divisor == 0)
+            columns = divisor;
+    return (struct grid){.columns = columns, .rows = ranks / columns};
+}
+
 bool platform_is_even(const struct platform *platform)
 {
     const struct tier_record *tier = platform->tiers.item;
@@ -133,16 +151,15 @@ static int check_cluster(const struct platform *platform, int32_t nodes, int32_t
 
 static struct fabric *lay_torus(const struct platform *platform, struct grid grid)
 {
-    double latency = platform->transport.between.value;
-    if (platform->kind == PLATFORM_RING) {
-        struct link_kind ring = link_kind("ring link", &platform->ring, 1);
-        return fabric_lay_torus(grid, 1, &ring, latency);
-    }
-    struct link_kind both[2] = {
+    struct link_kind kind[FABRIC_DIMENSION_LIMIT] = {
         link_kind("row link", &platform->row, 1),
         link_kind("column link", &platform->column, 1),
+        link_kind("depth link", &platform->depth, 1),
     };
-    return fabric_lay_torus(grid, 2, both, latency);
+    if (platform->kind == PLATFORM_RING)
+        kind[0] = link_kind("ring link", &platform->ring, 1);
+    return fabric_lay_torus(grid, platform_dimensions(platform), kind,
+                            platform->transport.between.value);
 }
 
 static int check_torus(const struct platform *platform, int32_t nodes, int32_t devices_per_node,
@@ -155,8 +172,11 @@ static int check_torus(const struct platform *platform, int32_t nodes, int32_t d
     if ((int64_t)grid.columns * grid.rows != nodes)
         return err_add(err, "a grid of %d x %d does not lay out the %d nodes of platform %s",
                        grid.columns, grid.rows, nodes, platform->name);
-    int32_t longest =
-        platform->kind == PLATFORM_RING ? nodes / 2 : grid.columns / 2 + grid.rows / 2;
+    int32_t longest = 0, dimensions = platform_dimensions(platform);
+    int32_t extent[FABRIC_DIMENSION_LIMIT];
+    fabric_torus_extents(grid, dimensions, extent);
+    for (int32_t d = 0; d < dimensions; d++)
+        longest += extent[d] / 2;
     if (longest > FABRIC_ROUTE_LIMIT)
         return err_add(err, "a %s of %d nodes has routes of %d links; at most %d are supported",
                        shape, nodes, longest, FABRIC_ROUTE_LIMIT);

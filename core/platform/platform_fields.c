@@ -87,6 +87,10 @@ static const struct field correction_rows[] = {
 static const struct field_table correction_table =
     FIELD_TABLE("correction", correction_rows, struct nccl_correction);
 
+#define LINK(key, member)                                                                          \
+    BANDWIDTH(key ".bandwidth", platform, member.bandwidth, OPTIONAL),                             \
+        EFFICIENCY(key ".efficiency", platform, member.efficiency, OPTIONAL),                      \
+        LATENCY(key ".latency", platform, member.latency, OPTIONAL)
 #define VERTICES(key, which, meaning)                                                              \
     COUNTED(key, platform, node.count[which], OPTIONAL, 256, meaning)
 
@@ -118,9 +122,7 @@ static const struct field platform_rows[] = {
     ROW("network.fabric", platform, fabric, "unknown",
         "what the network is; switches can reduce (nccl.sharp) on InfiniBand alone",
         .kind = FIELD_WORD, .words = fabric_names),
-    BANDWIDTH("network.nic.bandwidth", platform, nic.bandwidth, OPTIONAL),
-    EFFICIENCY("network.nic.efficiency", platform, nic.efficiency, OPTIONAL),
-    LATENCY("network.nic.latency", platform, nic.latency, OPTIONAL),
+    LINK("network.nic", nic),
     ROW("network.tiers", platform, tiers, OPTIONAL, "groups of nodes with uplinks, smallest first",
         .kind = FIELD_LIST, .table = &tier_table),
     ROW("network.routing", platform, routing, "ideal",
@@ -145,15 +147,10 @@ static const struct field platform_rows[] = {
     ROW("transport.payload", platform, transport.payload, OPTIONAL,
         "the type in which gradients travelled while the links were measured", .kind = FIELD_WORD,
         .words = dtype_names),
-    BANDWIDTH("torus.row.bandwidth", platform, row.bandwidth, OPTIONAL),
-    EFFICIENCY("torus.row.efficiency", platform, row.efficiency, OPTIONAL),
-    LATENCY("torus.row.latency", platform, row.latency, OPTIONAL),
-    BANDWIDTH("torus.column.bandwidth", platform, column.bandwidth, OPTIONAL),
-    EFFICIENCY("torus.column.efficiency", platform, column.efficiency, OPTIONAL),
-    LATENCY("torus.column.latency", platform, column.latency, OPTIONAL),
-    BANDWIDTH("ring.bandwidth", platform, ring.bandwidth, OPTIONAL),
-    EFFICIENCY("ring.efficiency", platform, ring.efficiency, OPTIONAL),
-    LATENCY("ring.latency", platform, ring.latency, OPTIONAL),
+    LINK("torus.row", row),
+    LINK("torus.column", column),
+    LINK("torus.depth", depth),
+    LINK("ring", ring),
     ROW("nccl.intra", platform, nccl.intra, OPTIONAL, "how NCCL's rings run inside a node",
         .kind = FIELD_WORD, .words = nccl_intra_names),
     COUNTED("nccl.channels", platform, nccl.channels, OPTIONAL, 64,

@@ -154,6 +154,8 @@ static void print_torus(struct text *out, const struct platform *platform)
     }
     print_link(out, "row link", "2 a rank", &platform->row);
     print_link(out, "column link", "2 a rank", &platform->column);
+    if (platform_dimensions(platform) == 3)
+        print_link(out, "depth link", "2 a rank", &platform->depth);
 }
 
 /* What print_quantity() needs. */

@@ -80,7 +80,7 @@ struct platform {
         struct quantity eager;           /**< [bytes] see struct fabric */
         int32_t payload;                 /**< see platform_payload() */
     } transport;
-    struct link_record row, column; /**< of a torus */
+    struct link_record row, column, depth; /**< of a torus; depth 0: it has two dimensions */
     struct link_record ring;
     struct {
         int32_t intra;                   /**< enum nccl_intra */

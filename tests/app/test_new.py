@@ -179,7 +179,6 @@ class New(support.Case):
         words = ("new", "platform", "--nodes=4", "--nics=8x400Gb/s")
         self.write("bare.yaml", "name: bare\ndescription: bare\npeak: {fp32: 1 TFLOP/s}\n"
                    "memory: 1 GB\nmemory_bandwidth: 1 GB/s\n")
-        self.assertIn("torus of three dimensions", self.refused(65, *words, "--gpus=4xtpu-v4"))
         self.assertIn("torus inside a node", self.refused(65, *words, "--gpus=16xtrainium-2"))
         self.assertIn("as in --inside nvlink:900GB/s", self.refused(
             64, *words, f"--gpus=4x{self.directory / 'bare.yaml'}"))
@@ -193,7 +192,7 @@ class New(support.Case):
     def test_amd_has_rccl_and_no_profile_of_nvidia(self):
         _, job = self.draft(2, "8xmi300x", "8x400Gb/s", [])
         self.assertIn("algorithm: ring", job.read_text(encoding="utf-8"))
-        self.assertIn("RCCL", self.refused(65, "predict", job, "-a", "nccl"))
+        self.assertIn("RCCL", self.refused(65, "predict", job, "--set=allreduce={algorithm: nccl}"))
         self.assertIn("fitted on GPUs with CUDA", self.refused(
             65, "predict", job, "--set=cluster.software=pytorch"))
         self.assertIn("fitted on GPUs with CUDA", self.refused(
@@ -213,8 +212,12 @@ class New(support.Case):
     def test_jobs_of_other_platforms_and_networks(self):
         chips = self.directory / "chips.yaml"  # a torus of the job's grid, without cards
         run("new", "platform", "--nodes=64", "--gpus=1xtpu-v5e", "--to", chips)
+        cubes = self.directory / "cubes.yaml"
+        run("new", "platform", "--nodes=64", "--gpus=1xtpu-v4", "--to", cubes)
         for platform, network, algorithm in (("torus-4x4", "resnet50", "torus2d"),
                                              (chips, "resnet50", "torus2d"),
+                                             (cubes, "resnet50", "torus2d"),
+                                             ("trn2", "resnet50", "ring"),
                                              ("stampede2-knl", "vgg16", "ring"),
                                              ("abci", "resnet20", "nccl"),
                                              ("dgx-h200", "bert-base", "nccl"),

@@ -270,6 +270,16 @@ TEST(torus_routes_go_along_the_row_first)
     expect_route(fabric, 0, 10, "rank0.column.next rank5.column.next"); /* both ways round equal */
 }
 
+TEST(torus_of_three_dimensions)
+{
+    OWN(fabric) *fabric = lay("tpu-v4-pod", 60, 1, (struct grid){.columns = 3, .rows = 20});
+    check_some_pairs(fabric); /* 3 x 5 x 4 */
+    expect_route(fabric, 0, 15, "rank0.depth.next");
+    expect_route(fabric, 0, 45, "rank0.depth.previous");
+    expect_route(fabric, 14, 15, "rank14.row.next rank12.column.next rank0.depth.next");
+    expect_unique_names(lay("tpu-v4-pod", 8, 1, (struct grid){.columns = 2, .rows = 4}));
+}
+
 TEST(a_torus_of_width_two_has_two_links_each_way)
 {
     OWN(fabric) *fabric = lay("t1-torus", 4, 1, (struct grid){.columns = 2, .rows = 2});
