@@ -84,21 +84,20 @@ static struct json *value_json(const char *text)
                                                         : json_new_text(text);
 }
 
-static void put_point(struct json *row, const struct sweep *sweep, int64_t point)
-{
-    struct finding finding = sweep_row(sweep, point);
-    for (int32_t k = 0; k < sweep->axes.count; k++)
-        json_put_text(row, sweep->axes.item[k].key, axes_value(&sweep->axes, point, k));
-    answer_put(row, &finding_columns, &finding);
-}
-
-/* All points, a row each: the scanned keys as they were given, then the members
- * of a finding. */
-static struct json *sweep_rows(const struct sweep *sweep)
+/* A row for each of the points at @list (count), or of all: its number from 1, the scanned keys as
+ * they were given, the members of a finding, whether it is on the front. */
+static struct json *rows_of(const struct sweep *sweep, const int64_t *list, int64_t count)
 {
     struct json *rows = json_new_array();
-    for (int64_t i = 0; i < sweep->axes.points; i++) {
-        put_point(json_append_object(rows), sweep, i);
+    for (int64_t i = 0; i < count; i++) {
+        struct json *row = json_append_object(rows);
+        int64_t point = list ? list[i] : i;
+        struct finding finding = sweep_row(sweep, point);
+        json_put_integer(row, "point", point + 1);
+        for (int32_t k = 0; k < sweep->axes.count; k++)
+            json_put_text(row, sweep->axes.item[k].key, axes_value(&sweep->axes, point, k));
+        answer_put(row, &finding_columns, &finding);
+        json_put_text(row, "front", sweep->front[point] ? "yes" : NULL);
     }
     return rows;
 }
@@ -227,24 +226,15 @@ static int64_t *list_front(const struct sweep *sweep, int64_t *count)
     return list;
 }
 
-/* Begin the columns of a table of points (core/base/columns.h): the scanned keys. */
-static void sweep_list_keys(struct text *columns, const struct sweep *sweep)
+/* The columns of a table of points (core/base/columns.h). */
+static char *point_words(const struct sweep *sweep)
 {
+    struct text words = {0};
     for (int32_t i = 0; i < sweep->axes.count; i++)
-        text_add(columns, "%s: %s, ", sweep->axes.item[i].key, sweep->axes.item[i].key);
-}
-
-static void print_front(struct text *out, const struct sweep *sweep, const int64_t *list,
-                        int64_t count)
-{
-    AUTORELEASE(json) struct json *rows = json_new_array();
-    AUTORELEASE(text) struct text columns = {0};
-    for (int64_t i = 0; i < count; i++)
-        put_point(json_append_object(rows), sweep, list[i]);
-    sweep_list_keys(&columns, sweep);
-    text_add(&columns, "step_s, images_per_s, samples_per_s, scaling_efficiency, time_to_train_s, "
-                       "device_hours, nccl_version: NCCL, nccl: runs, backend");
-    columns_print(out, columns.data, rows);
+        text_add(&words, "%s: %s, ", sweep->axes.item[i].key, sweep->axes.item[i].key);
+    text_add(&words, "step_s, images_per_s, samples_per_s, scaling_efficiency, time_to_train_s, "
+                     "device_hours, front, cost, energy_kwh, nccl: NCCL, backend");
+    return words.data;
 }
 
 static void name_point(struct text *out, const struct sweep *sweep, int64_t point)
@@ -254,12 +244,16 @@ static void name_point(struct text *out, const struct sweep *sweep, int64_t poin
                  axes_value(&sweep->axes, point, i));
 }
 
-/* "12.5 min and 341.2 device-hours" */
+/* "12.5 min (90 %: 11.8 min to 14 min) and 341.2 device-hours" */
 static void print_merit(struct text *out, const struct sweep *sweep, int64_t point)
 {
     struct finding row = sweep_row(sweep, point);
-    text_add(out, "%s and %.1f device-hours", unit_text(UNIT_SECONDS, time_of(&row)),
-             row.figures.device_hours.value);
+    const struct range *time = &row.figures.usage.seconds;
+    text_add(out, "%s", unit_text(UNIT_SECONDS, time->value));
+    if (isfinite(time->low))
+        text_add(out, " (90 %%: %s to %s)", unit_text(UNIT_SECONDS, time->low),
+                 unit_text(UNIT_SECONDS, time->high));
+    text_add(out, " and %.4g device-hours", row.figures.device_hours.value);
 }
 
 /* Of the points that differ from @best on @axis alone, that with the most epochs; or @best. */
@@ -391,21 +385,49 @@ static void sweep_print_control(struct text *out, const struct sweep *sweep)
         text_add(out, "%lld more could not be simulated.\n", (long long)c.failed);
 }
 
+/* Which points have no answer, and why. */
 static void print_failures(struct text *out, const struct sweep *sweep)
 {
-    int64_t failed = 0, first = -1;
-    for (int64_t i = 0; i < sweep->axes.points; i++)
-        if (sweep->found[i].status > FINDING_OK) {
-            first = first < 0 ? i : first;
-            failed++;
-        }
-    if (!failed)
-        return;
-    text_add(out, "%lld point%s no answer; the first, ", (long long)failed,
-             failed == 1 ? " has" : "s have");
-    name_point(out, sweep, first);
-    text_add(out, ": %s\n", sweep->found[first].reason);
+    enum { NAMED = 10 };
+    int64_t failed = 0;
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        if (sweep->found[i].status <= FINDING_OK || failed++ >= NAMED)
+            continue;
+        text_add(out, "No answer to ");
+        name_point(out, sweep, i);
+        text_add(out, ": %s\n", sweep->found[i].reason);
+    }
+    if (failed > NAMED)
+        text_add(out, "No answer to %lld more points.\n", (long long)failed - NAMED);
 }
+
+/* "The fastest of 12 points is ...", the front being @list (count). */
+static char *answer_of(const struct sweep *sweep, const int64_t *list, int64_t count)
+{
+    struct text out = {0};
+    if (!count)
+        return base_copy("No point has an answer.");
+    text_add(&out, "The fastest of %lld points is ", (long long)sweep->axes.points);
+    name_point(&out, sweep, list[0]);
+    text_add(&out, ": ");
+    print_merit(&out, sweep, list[0]);
+    text_add(&out, ".");
+    return out.data;
+}
+
+/* What to know of the answer: a line each. */
+static void print_notes(struct text *out, const struct sweep *sweep, const int64_t *list,
+                        int64_t count)
+{
+    if (count) {
+        print_epochs(out, sweep, list[0]);
+        sweep_print_given(out, sweep);
+    }
+    sweep_print_control(out, sweep);
+    print_failures(out, sweep);
+}
+
+static const char front_title[] = "Points that no other one beats in both time and device-hours";
 
 /* Append the front as a table, which point is fastest, and what the simulator says of the closed
  * form. */
@@ -414,133 +436,16 @@ static void sweep_print(struct text *out, const struct sweep *sweep)
     enum { SHOWN = 40 };
     int64_t count;
     AUTOFREE int64_t *list = list_front(sweep, &count);
+    AUTOFREE char *answer = answer_of(sweep, list, count), *words = point_words(sweep);
+    AUTORELEASE(json) struct json *rows = rows_of(sweep, list, count < SHOWN ? count : SHOWN);
+    text_add(out, "%s\n", answer);
     if (count) {
-        text_add(out, "Points that no other one beats in both time and device-hours:\n\n");
-        print_front(out, sweep, list, count < SHOWN ? count : SHOWN);
-        if (count > SHOWN)
-            text_add(out, "  and %lld more\n", (long long)(count - SHOWN));
-        text_add(out, "\nThe fastest point is ");
-        name_point(out, sweep, list[0]);
-        text_add(out, ": ");
-        print_merit(out, sweep, list[0]);
-        text_add(out, ".\nThe front has %lld of %lld points (--csv FILE writes all)",
+        text_add(out, "\n%s (%lld of %lld; --csv FILE writes all):\n\n", front_title,
                  (long long)count, (long long)sweep->axes.points);
-        if (count > 1) {
-            text_add(out, ", from there to ");
-            name_point(out, sweep, list[count - 1]);
-            text_add(out, ": ");
-            print_merit(out, sweep, list[count - 1]);
-        }
-        text_add(out, ".\n");
-        print_epochs(out, sweep, list[0]);
-        sweep_print_given(out, sweep);
+        columns_print(out, words, rows);
+        text_add(out, "\n");
     }
-    sweep_print_control(out, sweep);
-    print_failures(out, sweep);
-}
-
-enum {
-    NAMED = 10, /* points without an answer that are named */
-};
-
-/* "KEY VALUE, KEY VALUE" */
-static char *name_of(const struct axes *axes, int64_t point)
-{
-    struct text name = {0};
-    for (int32_t i = 0; i < axes->count; i++)
-        text_add(&name, "%s%s %s", i ? ", " : "", axes->item[i].key, axes_value(axes, point, i));
-    return name.data;
-}
-
-/* What is scanned, as a number where it is one. */
-static void put_value(struct json *row, const char *key, const char *text)
-{
-    char *end;
-    double number = strtod(text, &end);
-    if (*text && !*end)
-        json_put_real(row, key, number);
-    else
-        json_put_text(row, key, text);
-}
-
-/* All points, or only the front: what is scanned, the finding and whether it is on the front. */
-static struct json *page_rows(const struct sweep *sweep, bool front)
-{
-    struct json *rows = json_new_array();
-    for (int64_t i = 0; i < sweep->axes.points; i++) {
-        if (front && !sweep->front[i])
-            continue;
-        struct json *row = json_append_object(rows);
-        struct finding finding = sweep_row(sweep, i);
-        AUTOFREE char *name = name_of(&sweep->axes, i);
-        json_put_integer(row, "point", i + 1);
-        for (int32_t k = 0; k < sweep->axes.count; k++)
-            put_value(row, sweep->axes.item[k].key, axes_value(&sweep->axes, i, k));
-        answer_put(row, &finding_columns, &finding);
-        json_put_text(row, "front", sweep->front[i] ? "yes" : NULL);
-        json_put_text(row, "name", name);
-    }
-    return rows;
-}
-
-/* ---- the answer ---- */
-
-static const struct json *fastest_of(const struct json *rows)
-{
-    const struct json *best = NULL;
-    for (int64_t i = 0; i < json_count_items(rows); i++) {
-        const struct json *row = json_item(rows, i);
-        double time = html_number(row, "time_to_train_s", -1);
-        if (isfinite(time) && (!best || time < html_number(best, "time_to_train_s", -1)))
-            best = row;
-    }
-    return best;
-}
-
-static char *answer_of(const struct json *rows)
-{
-    const struct json *best = fastest_of(rows);
-    struct text out = {0};
-    if (!best)
-        return base_copy("No point has an answer.");
-    text_add(&out, "Of %.0f points the fastest is %s: %s", (double)json_count_items(rows),
-             html_word(best, "name"),
-             unit_text(UNIT_SECONDS, html_number(best, "time_to_train_s", -1)));
-    if (isfinite(html_number(best, "time_to_train_s_low", -1)))
-        text_add(&out, " (90 %%: %s to %s)",
-                 unit_text(UNIT_SECONDS, html_number(best, "time_to_train_s_low", -1)),
-                 unit_text(UNIT_SECONDS, html_number(best, "time_to_train_s_high", -1)));
-    text_add(&out, " and %.4g device-hours.", html_number(best, "device_hours", -1));
-    return out.data;
-}
-
-/* Why points have no answer. */
-static void add_failures(struct page *page, const struct json *rows)
-{
-    AUTORELEASE(json) struct json *list = json_new_array();
-    int64_t failed = 0;
-    for (int64_t i = 0; i < json_count_items(rows); i++) {
-        const struct json *row = json_item(rows, i);
-        if (!*html_word(row, "reason") || failed++ >= NAMED)
-            continue;
-        AUTOFREE char *text =
-            base_format("%s: %s", html_word(row, "name"), html_word(row, "reason"));
-        json_append_text(list, text);
-    }
-    AUTOFREE char *words = base_format("%lld point%s without an answer%s:", (long long)failed,
-                                       base_plural(failed), failed > NAMED ? "; the first" : "");
-    html_list(page, words, list);
-}
-
-/* A table of points: the scanned keys, then what most ask for. */
-static void add_table(struct page *page, const struct sweep *sweep, const char *name,
-                      const char *words, const struct json *rows)
-{
-    AUTORELEASE(text) struct text columns = {0};
-    sweep_list_keys(&columns, sweep);
-    text_add(&columns, "time_to_train_s~, device_hours, scaling_efficiency, front, step_s, "
-                       "images_per_s, samples_per_s, cost, energy_kwh, backend");
-    html_table(page, name, words, rows, columns.data, strcmp(name, "points") == 0);
+    print_notes(out, sweep, list, count);
 }
 
 /* Write the answer as a page to @file: the time along the axis with most numbers, the front, all
@@ -548,23 +453,24 @@ static void add_table(struct page *page, const struct sweep *sweep, const char *
 static int sweep_page(const char *file, const struct sweep *sweep, struct err *err)
 {
     struct page page = {0};
-    AUTORELEASE(json) struct json *all = sweep_json(sweep), *rows = page_rows(sweep, false);
-    AUTORELEASE(json) struct json *front = page_rows(sweep, true);
-    AUTORELEASE(text) struct text control = {0};
-    AUTOFREE char *answer = answer_of(rows), *title = base_format("Sweep of %s", sweep->plan.job);
+    int64_t count;
+    AUTOFREE int64_t *list = list_front(sweep, &count);
+    AUTORELEASE(json) struct json *all = sweep_json(sweep), *front = rows_of(sweep, list, count);
+    AUTORELEASE(json) struct json *rows = rows_of(sweep, NULL, sweep->axes.points);
+    AUTORELEASE(text) struct text notes = {0};
+    AUTOFREE char *answer = answer_of(sweep, list, count), *words = point_words(sweep);
+    AUTOFREE char *title = base_format("Sweep of %s", sweep->plan.job);
+    print_notes(&notes, sweep, list, count);
     html_answer(&page, title, answer);
-    sweep_print_given(&control, sweep);
-    sweep_print_control(&control, sweep);
-    html_paragraph(&page, NULL, control.data);
-    add_failures(&page, rows);
+    html_paragraph(&page, NULL, notes.data);
     html_section(&page, "How does the time change?");
-    if (fastest_of(rows))
+    if (count)
         html_picture(&page, "points", -1);
-    add_table(&page, sweep, "points", "all points", rows);
-    if (json_count_items(front) > 0) {
+    html_table(&page, "points", "all points", rows, words, true);
+    if (count) {
         html_section(&page, "How much time do device-hours buy?");
         html_picture(&page, "sweep_front", -1);
-        add_table(&page, sweep, "front", "points that no other one beats in both", front);
+        html_table(&page, "front", front_title, front, words, false);
     }
     return html_write(&page, file, title, all, err);
 }
@@ -586,7 +492,7 @@ static int print(struct text *out, const struct sweep_request *request, const st
     } else if (!csv_is_answer(&request->head)) {
         sweep_print(out, sweep);
     }
-    return csv_write(&request->head, sweep_rows(sweep), NULL, out, err) ||
+    return csv_write(&request->head, rows_of(sweep, NULL, sweep->axes.points), NULL, out, err) ||
                    (request->report && sweep_page(request->report, sweep, err))
                ? -1
                : 0;

@@ -61,7 +61,7 @@ class Sweep(support.Case):
         keys = ("cluster.nodes", "allreduce.algorithm", "platform.transport.between")
         self.assertEqual([[row[key] for key in keys] for row in rows],
                          [[str(value) for value in point] for point in axes])
-        self.assertEqual(list(rows[0]), [*keys, *HEADER])
+        self.assertEqual(list(rows[0]), ["point", *keys, *HEADER, "front"])
         for row in random.Random(1).sample(rows, 4):
             sets = itertools.chain(*(("--set", f"{key}={row[key]}") for key in keys))
             self.expect_prediction(row, "analytic", *sets)
