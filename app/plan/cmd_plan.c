@@ -42,23 +42,6 @@ static char *label(const struct search *search, int64_t candidate)
     return text.data;
 }
 
-/* "429.5 s (382.7 s to 517.9 s)" */
-static void print_range(struct text *out, enum unit unit, struct range range, const char *word)
-{
-    double low = range.low, high = range.high;
-    text_add(out, "%s%s%s (%s to %s)", unit_likely(unit, range.value, range.value, low, high),
-             word ? " " : "", word ? word : "", unit_likely(unit, low, range.value, low, high),
-             unit_likely(unit, high, range.value, low, high));
-}
-
-static void print_limit(struct text *out, enum unit unit, double limit, const char *before,
-                        const char *after)
-{
-    if (isinf(limit))
-        return;
-    text_add(out, "%s%s%s%s", before, unit_text(unit, limit), *after ? " " : "", after);
-}
-
 /* Add a message with exit code 1 to @err if no plan keeps the limits: by how much the nearest
  * misses them.  @return 0, or -1. */
 static int plan_verdict(const struct search *search, struct err *err)
@@ -70,13 +53,14 @@ static int plan_verdict(const struct search *search, struct err *err)
         return 0;
     if (time.high > search->within) {
         text_add(&why, "; of 100 runs 95 end within %s", unit_text(UNIT_SECONDS, time.high));
-        print_limit(&why, UNIT_SECONDS, search->within, ", not within ", "");
+        if (isfinite(search->within))
+            text_add(&why, ", not within %s", unit_text(UNIT_SECONDS, search->within));
         text_add(&why, ", and without any waiting for communication one would take %s",
                  unit_text(UNIT_SECONDS, best->figures.least));
     }
     if (price.high > search->budget) {
-        text_add(&why, "; it takes up to %.4g", price.high);
-        print_limit(&why, UNIT_NONE, search->budget, ", not ", price_unit(search));
+        text_add(&why, "; it takes up to %.4g, not %.4g %s", price.high, search->budget,
+                 price_unit(search));
     }
     AUTOFREE char *name = label(search, search->best);
     err_add_code(err, 1, "no plan keeps the limits; the nearest is %s%s", name, why.data);
@@ -449,25 +433,6 @@ static struct json *plan_rows(const struct search *search)
 
 /* ---- for people ---- */
 
-static void print_question(struct text *out, const struct search *search, bool kept)
-{
-    if (kept)
-        text_add(out, "The plan with the least %s", aim_names[search->aim]);
-    else
-        text_add(out, "No plan was found");
-    if (search->question.target)
-        text_add(out, " to %s", search->question.target);
-    print_limit(out, UNIT_SECONDS, search->within, " within ", "");
-    print_limit(out, UNIT_NONE, search->budget, " for at most ", price_unit(search));
-    text_add(out, ".");
-    if (isfinite(search->within) || isfinite(search->budget))
-        text_add(out, "  It %s that in 95 of 100\nruns: the upper end of its 90 %% interval %s.",
-                 kept ? "keeps" : "would have to keep", kept ? "does" : "would");
-    text_add(out, "%s\n", search->currency ? "" : "  Nothing is priced: no --prices are given.");
-    if (!kept)
-        text_add(out, "The nearest is the plan whose upper end misses a limit by the least.\n");
-}
-
 /* What is not searched of a job with several phases. */
 static void print_phases(struct text *out, const struct question *question)
 {
@@ -505,145 +470,31 @@ static void print_batches(struct text *out, const struct search *search, int64_t
                  (long long)beyond, beyond == 1 ? " has" : "s have");
 }
 
-static void print_candidate(struct text *out, const struct search *search, const char *what,
-                            int64_t candidate)
-{
-    const struct candidate *c = &search->list[candidate];
-    AUTOFREE char *name = label(search, candidate);
-    text_add(out, "\n%s: %s\n  %d devices", what, name, c->figures.devices);
-    if (c->figures.grid.columns)
-        text_add(out, " in %d columns x %d rows", c->figures.grid.columns, c->figures.grid.rows);
-    text_add(out, ", %.4g epochs; back end %s", c->figures.epochs, backend_words[c->backend]);
-    struct nccl_use nccl = c->figures.nccl;
-    if (nccl.version)
-        text_add(out, "; NCCL %d.%d, %s", nccl.version / 100, nccl.version % 100,
-                 nccl_way_words[nccl.way]);
-    text_add(out, "\n  ");
-    print_range(out, UNIT_SECONDS, c->figures.usage.seconds, NULL);
-    text_add(out, ", ");
-    print_range(out, UNIT_NONE, c->figures.device_hours, aim_names[AIM_DEVICE_HOURS]);
-    if (search->currency) {
-        text_add(out, ", ");
-        print_range(out, UNIT_NONE, c->figures.bill.cost, search->currency);
-    }
-    if (!isnan(c->figures.bill.energy.value)) {
-        text_add(out, ", ");
-        print_range(out, UNIT_NONE, c->figures.bill.energy, "kWh");
-    }
-    text_add(out, "\n");
-}
-
-static const char mesh_words[] =
-    "tensor, context, pipeline, chunks, micro_batch: micro, sharding, recompute, step_s~, mfu, "
-    "tokens_per_s_per_device: tokens/s each, bubble_s, exposed_tensor_s: tensor, exposed_data_s: "
-    "data, difference";
-
-static void print_meshes(struct text *out, const struct search *search)
-{
-    const struct mesh_tally *t = &search->tally;
-    AUTORELEASE(json) struct json *all = plan_json(search);
-    if (!search->question.global)
-        return;
-    text_add(out,
-             "\nThe best meshes of these nodes; difference: what is longer than in the best\n\n");
-    columns_print(out, mesh_words, json_get(all, "meshes"));
-    text_add(out,
-             "\n%lld meshes: %lld share something unevenly, %lld do not fit a device, %lld are "
-             "slower even at best, %lld were predicted.\n",
-             (long long)t->considered, (long long)t->divided, (long long)t->memory,
-             (long long)t->slower, (long long)t->predicted);
-}
-
-static void print_front(struct text *out, const struct search *search)
-{
-    AUTORELEASE(json) struct json *all = plan_json(search);
-    if (search->question.global && search->front_count < 2)
-        return;
-    AUTOFREE char *columns =
-        search->currency
-            ? base_format("time_to_train_s~: time, cost~: %s, keeps: in limits, name: plan",
-                          search->currency)
-            : base_copy(
-                  "time_to_train_s~: time, device_hours~: hours, keeps: in limits, name: plan");
-    text_add(
-        out,
-        "\nThe front: no other plan is more than %g %% better in all of time, %s and energy\n\n",
-        100 * PLAN_NEAR, search->currency ? "cost" : "device-hours");
-    columns_print(out, columns, json_get(all, "front"));
-}
-
-static void print_end(struct text *out, const struct search *search, const char *end,
-                      const struct swing *swing)
-{
-    AUTOFREE char *name = label(search, swing->best);
-    if (swing->best != search->best)
-        text_add(out, "      %s: the best is %s\n", end, name);
-    if (!swing->kept && search_keeps(search, &search->list[search->best]))
-        text_add(out, "      %s: no plan of the front keeps the limits\n", end);
-}
-
-static void print_swing(struct text *out, const struct swing *swing)
-{
-    if (isnan(swing->time)) {
-        text_add(out, "  %12s  %9s", "no job", "");
-        return;
-    }
-    text_add(out, "  %12s  %9.4g", unit_text(UNIT_SECONDS, swing->time), swing->price);
-}
-
-static void print_doubts(struct text *out, const struct search *search)
-{
-    const char *price = search->currency ? search->currency : "hours";
-    text_add(out,
-             "\nThe best plan with one uncertain input at either end, all else in the middle\n\n"
-             "  %-30s  %-22s  %12s  %9s  %12s  %9s\n",
-             "input", "ends", "low: time", price, "high: time", price);
-    for (int32_t i = 0; i < search->doubt_count; i++) {
-        const struct doubtful *row = &search->doubt[i];
-        text_add(out, "  %-30s  %-22s", row->input, row->range);
-        print_swing(out, &row->low);
-        print_swing(out, &row->high);
-        text_add(out, "\n");
-        print_end(out, search, "low", &row->low);
-        print_end(out, search, "high", &row->high);
-    }
-}
-
-/* Append all of it for people, and the `predict` that answers the same of the best. */
-static void plan_print(struct text *out, const struct search *search)
+/* What to know of the answer: a line each. */
+static void print_notes(struct text *out, const struct search *search)
 {
     const struct tally t = tally_of(search);
-    AUTORELEASE(option_list)
-    struct option_list set = candidate_set(&search->question, &search->list[search->best]);
-    bool kept = search_keeps(search, &search->list[search->best]);
-    print_question(out, search, kept);
+    const struct mesh_tally *m = &search->tally;
+    if (isfinite(search->within) || isfinite(search->budget))
+        text_add(out, "A plan keeps a limit if 95 of 100 runs do: if the upper end of its 90 %% "
+                      "interval does.\n");
+    text_add(out, "%s", search->currency ? "" : "Nothing is priced: no --prices are given.\n");
     print_phases(out, &search->question);
     print_batches(out, search, t.beyond);
-    print_candidate(out, search, kept ? "Best" : "Nearest", search->best);
-    if (search->next >= 0)
-        print_candidate(out, search,
-                        search->list[search->next].platform == search->list[search->best].platform
-                            ? "Best with other nodes"
-                            : "Best on another platform",
-                        search->next);
-    print_meshes(out, search);
-    print_front(out, search);
-    print_doubts(out, search);
-    text_add(out, "\n%lld plan%s in closed form, of them %lld on the simulator, too.\n",
+    if (search->question.global)
+        text_add(out,
+                 "%lld meshes: %lld share something unevenly, %lld do not fit a device, %lld are "
+                 "slower even at best, %lld were predicted.\n",
+                 (long long)m->considered, (long long)m->divided, (long long)m->memory,
+                 (long long)m->slower, (long long)m->predicted);
+    text_add(out, "%lld plan%s in closed form, %lld of them simulated, too.\n",
              (long long)(search->count - t.refused), base_plural(search->count - t.refused),
              (long long)t.simulated);
     if (t.refused) {
         AUTOFREE char *name = label(search, t.first);
-        text_add(out, "%lld more make%s no job; the first, %s:\n  %s\n", (long long)t.refused,
+        text_add(out, "%lld more make%s no job; the first, %s: %s\n", (long long)t.refused,
                  t.refused == 1 ? "s" : "", name, search->list[t.first].reason);
     }
-    text_add(out, "The %s alone:\n  foretrain predict ", kept ? "best" : "nearest");
-    text_add_word(out, search->question.path);
-    for (int32_t i = 0; i < set.count; i++) {
-        text_add(out, " --set ");
-        text_add_word(out, set.item[i]);
-    }
-    text_add(out, "\n");
 }
 
 /* The key of what a plan costs. */
@@ -706,14 +557,15 @@ static struct json *plans_of(const struct json *all, bool front)
     return rows;
 }
 
-/* END_time_s, END_price, and END_best if it is not @best. */
+/* END_time_s, END_price, END_keeps, and END_best if it is not @best. */
 static void put_swing(struct json *row, const char *end, const struct json *swing, const char *best)
 {
     const char *other = html_word(swing, "best");
     AUTOFREE char *time = base_format("%s_time_s", end), *price = base_format("%s_price", end);
-    AUTOFREE char *plan = base_format("%s_best", end);
+    AUTOFREE char *plan = base_format("%s_best", end), *keeps = base_format("%s_keeps", end);
     json_put_real(row, time, html_number(swing, "time_to_train_s", -1));
     json_put_real(row, price, html_number(swing, "price", -1));
+    json_put_boolean(row, keeps, json_truth(json_get(swing, "keeps")));
     json_put_text(row, plan, strcmp(other, best) ? other : NULL);
 }
 
@@ -733,43 +585,65 @@ static struct json *swings_of(const struct json *all)
     return rows;
 }
 
-/* ---- pictures ---- */
+/* ---- tables ---- */
 
-static void add_table(struct page *page, const struct json *all, const char *name,
-                      const char *words, const struct json *rows, bool folded)
+static const char mesh_words[] =
+    "tensor, context, pipeline, chunks, micro_batch: micro, sharding, recompute, step_s~, mfu, "
+    "tokens_per_s_per_device: tokens/s each, bubble_s, exposed_tensor_s: tensor, exposed_data_s: "
+    "data, difference";
+static const char mesh_title[] =
+    "The best meshes of these nodes; difference: what is longer than in the best";
+static const char front_title[] = "Best, next best and the front of time, cost and energy";
+static const char swing_title[] =
+    "The best plan with one uncertain input at either end, all else in the middle";
+
+/* The columns of plans. */
+static char *plan_words(const struct json *all)
 {
-    AUTOFREE char *columns =
-        base_format("plan: , time_to_train_s~, %s~: %s, keeps: in limits, name: plan, energy_kwh, "
-                    "devices, epochs, backend",
-                    price_key(all), html_word(all, "price_unit"));
-    html_table(page, name, words, rows, columns, folded);
+    return base_format("plan: , time_to_train_s~: time, %s~: %s, keeps: in limits, energy_kwh, "
+                       "devices, columns, rows, epochs, nccl: NCCL, backend, name",
+                       price_key(all), html_word(all, "price_unit"));
 }
 
-static void add_front(struct page *page, const struct json *all)
-{
-    AUTORELEASE(json) struct json *rows = plans_of(all, true);
-    html_section(page, "What does less time cost?");
-    html_picture(page, "front", -1);
-    add_table(page, all, "front", "best, next best and front", rows, true);
-}
-
-static void add_swings(struct page *page, const struct json *all)
+/* The columns of what each uncertain input moves. */
+static char *swing_words(const struct json *all)
 {
     const char *unit = html_word(all, "price_unit");
-    AUTOFREE char *columns =
-        base_format("input: uncertain input, range: ends, low_time_s: low: time, low_price: %s, "
-                    "high_time_s: high: time, high_price: %s, low_best: low: the best is, "
-                    "high_best: high: the best is",
-                    unit, unit);
-    AUTORELEASE(json) struct json *rows = swings_of(all);
+    return base_format("input: uncertain input, range: ends, low_time_s: low: time, low_price: %s, "
+                       "high_time_s: high: time, high_price: %s, low_keeps: low: in limits, "
+                       "high_keeps: high: in limits, low_best: low: the best is, high_best: high: "
+                       "the best is",
+                       unit, unit);
+}
+
+static void print_table(struct text *out, const char *title, const char *words,
+                        const struct json *rows)
+{
     if (json_count_items(rows) <= 0)
         return;
-    html_section(page, "What would change it?");
-    html_paragraph(page, NULL,
-                   "The best plan with one uncertain input at either end, all else in the middle "
-                   "(line).");
-    html_picture(page, "sensitivity", -1);
-    html_table(page, "sensitivity", "what each uncertain input moves", rows, columns, true);
+    text_add(out, "\n%s\n\n", title);
+    columns_print(out, words, rows);
+}
+
+/* Append all of it for people, and the `predict` that answers the same of the best. */
+static void plan_print(struct text *out, const struct search *search)
+{
+    AUTORELEASE(json) struct json *all = plan_json(search), *plans = plans_of(all, true);
+    AUTORELEASE(json) struct json *swings = swings_of(all);
+    AUTOFREE char *answer = answer_of(all), *plan = plan_words(all), *swing = swing_words(all);
+    const struct json *set = json_get(json_get(all, "best"), "set");
+    text_add(out, "%s\n", answer);
+    print_notes(out, search);
+    print_table(out, front_title, plan, plans);
+    print_table(out, mesh_title, mesh_words, json_get(all, "meshes"));
+    print_table(out, swing_title, swing, swings);
+    text_add(out, "\nThe best plan as a prediction:\n  foretrain predict ");
+    text_add_word(out, search->question.path);
+    for (int64_t i = 0; i < json_count_items(set); i++) {
+        text_add(out, " --set ");
+        text_add_word(out, json_as_text(json_item(set, i)));
+    }
+    text_add(out, "\n");
 }
 
 /* Write the answer as a page to @file: the sentence, the best and the next best, the front of time
@@ -779,25 +653,26 @@ static int plan_page(const char *file, const struct search *search, struct err *
 {
     struct page page = {0};
     AUTORELEASE(json) struct json *all = plan_json(search), *two = plans_of(all, false);
-    AUTOFREE char *answer = answer_of(all),
-                  *title = base_format("Plan of %s", search->question.path);
+    AUTORELEASE(json) struct json *plans = plans_of(all, true), *swings = swings_of(all);
+    AUTORELEASE(text) struct text notes = {0};
+    AUTOFREE char *answer = answer_of(all), *plan = plan_words(all), *swing = swing_words(all);
+    AUTOFREE char *title = base_format("Plan of %s", search->question.path);
+    print_notes(&notes, search);
     html_answer(&page, title, answer);
-    html_paragraph(&page, NULL,
-                   "A plan keeps a limit if 95 of 100 runs do: if the upper end of its 90 % "
-                   "interval does.");
-    add_table(&page, all, "best", "best and next best", two, false);
-    AUTOFREE char *tried =
-        base_format("Tried: %.0f plans, of which %.0f make no job, and %.0f were simulated.",
-                    html_number(all, "candidates", -1), html_number(all, "refused", -1),
-                    html_number(all, "simulated", -1));
-    html_paragraph(&page, "small", tried);
+    html_paragraph(&page, NULL, notes.data);
+    html_table(&page, "best", "best and next best", two, plan, false);
     if (json_count_items(json_get(all, "meshes")) > 0) {
         html_section(&page, "Which meshes are nearly as good?");
-        html_table(&page, "meshes", "best meshes of these nodes", json_get(all, "meshes"),
-                   mesh_words, false);
+        html_table(&page, "meshes", mesh_title, json_get(all, "meshes"), mesh_words, false);
     }
-    add_front(&page, all);
-    add_swings(&page, all);
+    html_section(&page, "What does less time cost?");
+    html_picture(&page, "front", -1);
+    html_table(&page, "front", front_title, plans, plan, true);
+    if (json_count_items(swings) > 0) {
+        html_section(&page, "What would change it?");
+        html_picture(&page, "sensitivity", -1);
+        html_table(&page, "sensitivity", swing_title, swings, swing, true);
+    }
     html_section(&page, "The best plan as a prediction");
     html_list(&page, "With foretrain predict, the job and these words, each after --set:",
               json_get(json_get(all, "best"), "set"));
