@@ -1,4 +1,3 @@
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -553,131 +552,55 @@ static struct json *comparison_json(const struct comparison *c)
     return answer_json(&compare_columns, &shown);
 }
 
-/* ---- text ---- */
+/* ---- text, and the same on a page ---- */
 
-static void print_jobs(struct text *out, const struct comparison *c)
-{
-    for (int32_t i = 0; i < c->count; i++) {
-        const struct column *column = &c->column[i];
-        const struct result *result = &column->prediction.result;
-        text_add(out, "%s: %s", compare_names[i], column->path);
-        for (int32_t k = 0; k < column->own->count; k++)
-            text_add(out, "%s%s", k ? ", " : " with ", column->own->item[k]);
-        text_add(out,
-                 "\n   %s on %s, %" PRId32 " device%s in %" PRId32 " node%s (back end %s, "
-                 "grain %s)\n",
-                 result->scenario->model.network, result->platform, result->devices,
-                 base_plural(result->devices), result->nodes, base_plural(result->nodes),
-                 result->backend, result->grain);
-        if (result->nccl)
-            text_add(out, "   %s\n", result->nccl);
-    }
-}
-
-/* A line for each number and each end of its interval. */
-static void print_table(struct text *out, const struct comparison *c)
-{
-    AUTORELEASE(json) struct json *all = comparison_json(c);
-    const struct json *jobs = json_get(all, "jobs");
-    AUTORELEASE(columns) struct columns lines = columns_of(COMPARE_FIGURES, jobs);
-    text_add(out, "\n  %-22s", "");
-    for (int32_t i = 0; i < c->count; i++)
-        text_add(out, "%20s", compare_names[i]);
-    text_add(out, "\n");
-    for (const struct columns_item *l = lines.item; l < lines.item + lines.count; l++) {
-        text_add(out, l->end ? "    %-20s" : "  %-22s", l->label);
-        for (int32_t i = 0; i < c->count; i++) {
-            AUTOFREE char *cell = columns_cell(l, json_item(jobs, i));
-            text_add(out, "%20s", cell);
-        }
-        text_add(out, "\n");
-    }
-    for (int32_t i = 0; i < c->count; i++)
-        if (c->column[i].prices)
-            text_add(out, "  prices of %s: %s\n", compare_names[i], c->column[i].prices->origin);
-}
-
-static void print_pair(struct text *out, const struct pair *pair)
-{
-    const char *a = compare_names[pair->a], *b = compare_names[pair->b];
-    text_add(out, "\n%s over %s: ", b, a);
-    if (compare_differs(pair->ratio))
-        text_add(out, "%.4g times the time", pair->ratio);
-    else
-        text_add(out, "the same time");
-    if (!isnan(pair->faster)) {
-        text_add(out, ", 90 %% interval %.4g to %.4g; %s is faster with a probability of ",
-                 pair->likely.low, pair->likely.high, a);
-        compare_print_probability(out, pair->faster);
-    }
-    text_add(out, "\n");
-    for (int i = 0; i < DIFFERENCE_COUNT; i++)
-        if (compare_differs(pair->factor[i].factor))
-            text_add(out, "  x %-8.4g by the %s\n", pair->factor[i].factor, pair->factor[i].name);
-    if (pair->cause)
-        text_add(out, "  most of the difference: %s\n", pair->cause);
-}
-
-/* Append everything as text. */
-static void comparison_print(struct text *out, const struct comparison *comparison)
-{
-    text_add(out, "%s\n\n", comparison->sentence);
-    print_jobs(out, comparison);
-    print_table(out, comparison);
-    for (int32_t i = 0; i < comparison->pair_count; i++)
-        print_pair(out, &comparison->pair[i]);
-    for (int32_t i = 0; i < comparison->warning_count; i++)
-        text_add(out, "%swarning: %s\n", i ? "" : "\n", comparison->warning[i]);
-}
-
-/* ---- page ---- */
-
-/* A line for each number and each end of its interval. */
-static void add_figures(struct page *page, const struct json *jobs)
-{
-    struct html *out = &page->body;
-    AUTORELEASE(columns) struct columns lines = columns_of(COMPARE_FIGURES, jobs);
-    html_begin_table(out, "figures", "Figures of each job");
-    html_add(out, "<th scope=\"col\">quantity</th>");
-    for (int64_t i = 0; i < json_count_items(jobs); i++)
-        html_add(out, "<th scope=\"col\">%s</th>", html_word(json_item(jobs, i), "name"));
-    html_add(out, "</tr></thead>\n<tbody>\n");
-    for (const struct columns_item *l = lines.item; l < lines.item + lines.count; l++) {
-        html_add(out, "<tr><th scope=\"row\" class=\"%s\">%s</th>", l->end ? "end" : "", l->label);
-        for (int64_t i = 0; i < json_count_items(jobs); i++)
-            html_cell(out, l, json_item(jobs, i));
-        html_add(out, "</tr>\n");
-    }
-    html_add(out, "</tbody></table></div>\n");
-}
-
-/* "A: job.yaml with KEY=VALUE; resnet50 on 16 devices of abci" */
+/* "A: job.yaml with KEY=VALUE; resnet50 on 16 devices in 4 nodes of abci; back end sim, grain
+ * full" */
 static struct json *job_texts(const struct json *jobs)
 {
     struct json *list = json_new_array();
     for (int64_t i = 0; i < json_count_items(jobs); i++) {
         const struct json *job = json_item(jobs, i), *set = json_get(job, "set");
         AUTORELEASE(text) struct text text = {0};
+        const char *nccl = html_word(job, "nccl"), *prices = html_word(job, "prices");
         text_add(&text, "%s: %s", html_word(job, "name"), html_word(job, "scenario"));
         for (int64_t k = 0; k < json_count_items(set); k++)
             text_add(&text, "%s%s", k ? ", " : " with ", json_as_text(json_item(set, k)));
-        double devices = html_number(job, "devices", -1);
-        text_add(&text, "; %s on %.0f device%s of %s; back end %s, grain %s",
-                 html_word(job, "network"), devices, base_plural((int64_t)devices),
-                 html_word(job, "platform"), html_word(job, "backend"), html_word(job, "grain"));
+        double devices = html_number(job, "devices", -1), nodes = html_number(job, "nodes", -1);
+        text_add(&text, "; %s on %.0f device%s in %.0f node%s of %s; back end %s, grain %s%s%s",
+                 html_word(job, "network"), devices, base_plural((int64_t)devices), nodes,
+                 base_plural((int64_t)nodes), html_word(job, "platform"), html_word(job, "backend"),
+                 html_word(job, "grain"), *nccl ? "; " : "", nccl);
+        text_add(&text, "%s%s", *prices ? "; prices " : "", prices);
         json_append_text(list, text.data);
     }
     return list;
 }
 
-static void add_times(struct page *page, const struct json *jobs)
+/* A row for each number and each end of its interval, with the cell of each job by its name. */
+static struct json *figure_rows(const struct json *jobs)
 {
-    html_section(page, "How long does each take?");
-    html_picture(page, "times", -1);
-    add_figures(page, jobs);
+    struct json *rows = json_new_array();
+    AUTORELEASE(columns) struct columns lines = columns_of(COMPARE_FIGURES, jobs);
+    for (const struct columns_item *l = lines.item; l < lines.item + lines.count; l++) {
+        struct json *row = json_append_object(rows);
+        AUTOFREE char *label = base_format("%s%s", l->end ? "  " : "", l->label);
+        json_put_text(row, "quantity", label);
+        for (int64_t i = 0; i < json_count_items(jobs); i++) {
+            AUTOFREE char *cell = columns_cell(l, json_item(jobs, i));
+            json_put_text(row, html_word(json_item(jobs, i), "name"), cell);
+        }
+    }
+    return rows;
 }
 
-/* Pairs with a label, and their probability in words. */
+/* "B over A" */
+static char *pair_name(const struct json *pair)
+{
+    return base_format("%s over %s", html_word(pair, "b"), html_word(pair, "a"));
+}
+
+/* Pairs with their names, and their probability in words. */
 static struct json *ratio_rows(const struct json *pairs)
 {
     static const char *const keys[] = {"ratio", "ratio_low", "ratio_high"};
@@ -685,8 +608,7 @@ static struct json *ratio_rows(const struct json *pairs)
     for (int64_t i = 0; i < json_count_items(pairs); i++) {
         const struct json *pair = json_item(pairs, i);
         struct json *row = json_append_object(rows);
-        AUTOFREE char *label =
-            base_format("%s over %s", html_word(pair, "b"), html_word(pair, "a"));
+        AUTOFREE char *label = pair_name(pair);
         double faster = html_number(pair, "faster_probability", -1);
         AUTORELEASE(text) struct text probability = {0};
         if (!isnan(faster)) {
@@ -702,51 +624,100 @@ static struct json *ratio_rows(const struct json *pairs)
     return rows;
 }
 
-static void add_pairs(struct page *page, const struct json *pairs)
+/* A row for each factor, with that of each pair by its name. */
+static struct json *rows_of_factors(const struct json *pairs)
 {
-    AUTORELEASE(json) struct json *rows = ratio_rows(pairs);
-    html_section(page, "Which is faster, and how surely?");
-    html_paragraph(
-        page, NULL,
-        "The time of one job over that of another. What is uncertain in both in the same "
-        "way cancels. An interval that does not cross 1 settles which is faster.");
-    html_picture(page, "ratios", -1);
-    html_table(page, "pairs", "ratios of times", rows,
-               "times, ratio~, faster, cause: most of the difference", false);
+    struct json *rows = json_new_array();
+    for (int i = 0; i < DIFFERENCE_COUNT; i++) {
+        struct json *row = json_append_object(rows);
+        json_put_text(row, "name", difference_names[i]);
+        for (int64_t k = 0; k < json_count_items(pairs); k++) {
+            const struct json *pair = json_item(pairs, k);
+            AUTOFREE char *label = pair_name(pair);
+            json_put_real(row, label,
+                          html_number(json_item(json_get(pair, "factors"), i), "factor", -1));
+        }
+    }
+    return rows;
 }
 
-/* What makes the difference of each pair: factors whose product is the ratio. */
-static void add_factors(struct page *page, const struct json *pairs)
+/* A table, and on a page the picture above it, one for each of @pictures rows. */
+struct table {
+    const char *name, *heading, *words, *columns, *picture;
+    struct json *rows; /* owned */
+    int64_t pictures;  /* 0: one for all */
+};
+
+enum { TABLES = 3 };
+
+static void list_tables(const struct json *all, struct table table[TABLES])
 {
-    html_section(page, "What makes the difference?");
-    html_paragraph(page, NULL,
-                   "The factors of each pair; their product is the ratio of the times.");
-    for (int64_t i = 0; i < json_count_items(pairs); i++) {
-        const struct json *pair = json_item(pairs, i), *factors = json_get(pair, "factors");
-        AUTOFREE char *title =
-            base_format("Factors of %s over %s", html_word(pair, "b"), html_word(pair, "a"));
-        AUTOFREE char *name =
-            base_format("factors-%s-%s", html_word(pair, "b"), html_word(pair, "a"));
-        html_picture(page, "factors", i);
-        html_table(page, name, title, factors, "name: because of the, factor: times", false);
+    const struct json *jobs = json_get(all, "jobs"), *pairs = json_get(all, "pairs");
+    table[0] = (struct table){"pairs",
+                              "Which is faster, and how surely?",
+                              "The time of one job over that of another. What is uncertain in both "
+                              "in the same way cancels. An interval that does not cross 1 settles "
+                              "which is faster.",
+                              "times, ratio~, faster, cause: most of the difference",
+                              "ratios",
+                              ratio_rows(pairs),
+                              0};
+    table[1] = (struct table){"figures",
+                              "How long does each take?",
+                              "The figures of each job.",
+                              "quantity: , A, B, C, D",
+                              "times",
+                              figure_rows(jobs),
+                              0};
+    table[2] = (struct table){"factors",
+                              "What makes the difference?",
+                              "The factors of each pair; their product is the ratio of the times.",
+                              "name: because of the, B over A, C over A, D over A, C over B, "
+                              "D over B, D over C",
+                              "factors",
+                              rows_of_factors(pairs),
+                              json_count_items(pairs)};
+}
+
+/* Append everything as text. */
+static void comparison_print(struct text *out, const struct json *all)
+{
+    AUTORELEASE(json) struct json *texts = job_texts(json_get(all, "jobs"));
+    const struct json *warnings = json_get(all, "warnings");
+    struct table table[TABLES];
+    list_tables(all, table);
+    text_add(out, "%s\n\n", html_word(all, "sentence"));
+    for (int64_t i = 0; i < json_count_items(texts); i++)
+        text_add(out, "%s\n", json_as_text(json_item(texts, i)));
+    for (int i = 0; i < TABLES; i++) {
+        text_add(out, "\n%s\n\n", table[i].words);
+        columns_print(out, table[i].columns, table[i].rows);
+        json_free(table[i].rows);
     }
+    for (int64_t i = 0; i < json_count_items(warnings); i++)
+        text_add(out, "%swarning: %s\n", i ? "" : "\n", json_as_text(json_item(warnings, i)));
 }
 
 /* Write it as a page to @file.  @return 0, or -1: it cannot be written (exit codes 73, 74). */
-static int comparison_page(const char *file, const struct comparison *comparison, struct err *err)
+static int comparison_page(const char *file, const struct json *all, struct err *err)
 {
     struct page page = {0};
-    AUTORELEASE(json) struct json *all = comparison_json(comparison);
-    const struct json *jobs = json_get(all, "jobs"), *pairs = json_get(all, "pairs");
-    AUTORELEASE(json) struct json *texts = job_texts(jobs);
+    struct table table[TABLES];
+    AUTORELEASE(json) struct json *texts = job_texts(json_get(all, "jobs"));
     AUTOFREE char *title =
-        base_format("%.0f jobs beside each other", (double)json_count_items(jobs));
+        base_format("%.0f jobs beside each other", (double)json_count_items(texts));
+    list_tables(all, table);
     html_answer(&page, title, html_word(all, "sentence"));
     html_list(&page, "The jobs:", texts);
     html_list(&page, "Warnings:", json_get(all, "warnings"));
-    add_pairs(&page, pairs);
-    add_times(&page, jobs);
-    add_factors(&page, pairs);
+    for (int i = 0; i < TABLES; i++) {
+        html_section(&page, table[i].heading);
+        html_paragraph(&page, NULL, table[i].words);
+        for (int64_t k = table[i].pictures ? 0 : -1; k < table[i].pictures; k++)
+            html_picture(&page, table[i].picture, k);
+        html_table(&page, table[i].name, table[i].name, table[i].rows, table[i].columns, false);
+        json_free(table[i].rows);
+    }
     return html_write(&page, file, title, all, err);
 }
 
@@ -782,9 +753,9 @@ static int compare(const void *record, struct text *out, struct err *err)
         if (request->head.json)
             json_print(out, json);
         else if (!csv_is_answer(&request->head))
-            comparison_print(out, &comparison);
+            comparison_print(out, json);
         failed = csv_write(&request->head, json_share(json_get(json, "jobs")), NULL, out, err) ||
-                 (request->report && comparison_page(request->report, &comparison, err));
+                 (request->report && comparison_page(request->report, json, err));
     }
     return failed ? -1 : 0;
 }

@@ -140,7 +140,7 @@ static void add_csv(struct html *out, const char *name, const struct json *rows)
     html_add(out, "\">Download CSV</a></p>\n");
 }
 
-void html_cell(struct html *out, const struct columns_item *column, const struct json *row)
+static void add_cell(struct html *out, const struct columns_item *column, const struct json *row)
 {
     AUTOFREE char *cell = columns_cell(column, row);
     double value = html_number(row, column->key, -1);
@@ -158,11 +158,11 @@ static void add_row(struct html *out, const struct columns *columns, const struc
         html_add(out, " data-bucket=\"%.0f\"", bucket);
     html_add(out, ">");
     for (const struct columns_item *c = columns->item; c < columns->item + columns->count; c++)
-        html_cell(out, c, row);
+        add_cell(out, c, row);
     html_add(out, "</tr>\n");
 }
 
-void html_begin_table(struct html *out, const char *name, const char *words)
+static void begin_table(struct html *out, const char *name, const char *words)
 {
     html_add(out,
              "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"%s\"><table "
@@ -178,7 +178,7 @@ void html_table(struct page *page, const char *name, const char *words, const st
     AUTORELEASE(columns) struct columns shown = columns_of(columns, rows);
     if (folded)
         html_add(out, "<details><summary>Table and CSV: %s</summary>\n", words);
-    html_begin_table(out, name, words);
+    begin_table(out, name, words);
     for (const struct columns_item *c = shown.item; c < shown.item + shown.count; c++)
         html_add(out, "<th scope=\"col\" class=\"%s\">%s</th>", c->text ? "text" : "", c->label);
     html_add(out, "</tr></thead>\n<tbody>\n");
@@ -199,7 +199,7 @@ void html_figures(struct page *page, const struct json *object, const char *colu
     json_append(row, json_share(object));
     AUTORELEASE(columns) struct columns shown = columns_of(columns, row);
     const struct columns_item *end = shown.item + shown.count;
-    html_begin_table(out, "figures", "The answer, from and to: its 90 % interval");
+    begin_table(out, "figures", "The answer, from and to: its 90 % interval");
     html_add(out, "<th scope=\"col\">quantity</th><th scope=\"col\">value</th>"
                   "<th scope=\"col\">from</th><th scope=\"col\">to</th></tr></thead>\n<tbody>\n");
     for (const struct columns_item *c = shown.item; c < end; c++) {
@@ -207,9 +207,9 @@ void html_figures(struct page *page, const struct json *object, const char *colu
             continue;
         AUTOFREE char *low = base_format("%s_low", c->key), *high = base_format("%s_high", c->key);
         html_add(out, "<tr><td>%s</td>", c->label);
-        html_cell(out, c, object);
-        html_cell(out, &(struct columns_item){.key = low, .end = true}, object);
-        html_cell(out, &(struct columns_item){.key = high, .end = true}, object);
+        add_cell(out, c, object);
+        add_cell(out, &(struct columns_item){.key = low, .end = true}, object);
+        add_cell(out, &(struct columns_item){.key = high, .end = true}, object);
         html_add(out, "</tr>\n");
     }
     html_add(out, "</tbody></table></div>\n");

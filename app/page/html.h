@@ -92,12 +92,6 @@ void html_paragraph(struct page *page, const char *class, const char *text);
 /** Append @list, an array of texts, under a few words; nothing if it is empty or NULL. */
 void html_list(struct page *page, const char *words, const struct json *list);
 
-/** Begin a table with that id and @words above it; its headings come next. */
-void html_begin_table(struct html *out, const char *name, const char *words);
-
-/** Append @row's cell of a column. */
-void html_cell(struct html *out, const struct columns_item *column, const struct json *row);
-
 /** Append the figure of the picture called @name in page_js, of row @row of a list unless that is
  * negative. */
 void html_picture(struct page *page, const char *name, int64_t row);

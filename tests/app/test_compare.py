@@ -168,7 +168,7 @@ class Compare(support.Case):
         self.assertLess(pair["ratio"], 1.0005)
         self.assertIsNone(pair["cause"])
         self.assertTrue(result["sentence"].startswith("A and B take equally long"))
-        self.assertIn("B over A: the same time", run(*words, "--set-b", "training.startup=200ms").stdout)
+        self.assertIn("  1.000  1.000  1.000  A with", run(*words, "--set-b", "training.startup=200ms").stdout)
         self.assertIn("start-up", answer(*words, "--set-b", "training.startup=2h")["pairs"][0]["cause"])
 
     def test_jobs_of_another_kind_are_compared_with_a_warning(self):
