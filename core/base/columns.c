@@ -103,9 +103,10 @@ static void print_line(struct text *out, const struct columns *columns, const in
     for (int32_t i = 0; i < columns->count; i++) {
         const struct columns_item *item = &columns->item[i];
         AUTOFREE char *cell = row ? columns_cell(item, row) : base_copy(item->label);
-        text_add(out, item->text ? "  %-*s" : "  %*s",
-                 item->text && i + 1 == columns->count ? 0 : width[i], cell);
+        text_add(out, item->text ? "  %-*s" : "  %*s", width[i], cell);
     }
+    while (out->length && out->data[out->length - 1] == ' ')
+        out->data[--out->length] = '\0';
     text_add(out, "\n");
 }
 
