@@ -5,24 +5,24 @@
 
 #include "core/base/base.h"
 
-static struct bucket *open_bucket(struct bucket_list *list, bool experts)
+static struct bucket *open_bucket(struct bucket_list *list, struct bucket kind)
 {
     list->bucket = base_room(list->bucket, list->count, sizeof(*list->bucket));
-    list->bucket[list->count] = (struct bucket){.experts = experts};
+    list->bucket[list->count] = kind;
     return &list->bucket[list->count++];
 }
 
-/* Append @bytes of @layer to the last bucket of its kind, opening new ones as they fill. */
-static void pack(struct bucket_list *list, int32_t layer, bool experts, int64_t bytes,
+/* Append @bytes of @layer to the last bucket of its @kind, opening new ones as they fill. */
+static void pack(struct bucket_list *list, int32_t layer, struct bucket kind, int64_t bytes,
                  int64_t limit)
 {
     int32_t at = list->count - 1;
-    while (at >= 0 && list->bucket[at].experts != experts)
+    while (at >= 0 && (list->bucket[at].experts != kind.experts || list->bucket[at].apart))
         at--;
-    struct bucket *last = at >= 0 ? &list->bucket[at] : NULL;
+    struct bucket *last = at >= 0 && !kind.apart ? &list->bucket[at] : NULL;
     while (bytes > 0) {
         if (!last || last->bytes == limit)
-            last = open_bucket(list, experts);
+            last = open_bucket(list, kind);
         int64_t room = limit - last->bytes;
         int64_t part = bytes < room ? bytes : room;
         last->bytes += part;
@@ -38,8 +38,11 @@ bool bucket_check(const struct bucket_list *list, const struct model *model, enu
     bool open[2] = {false};
     for (int32_t i = 0; i < list->count; i++) {
         bytes += list->bucket[i].bytes;
-        if (open[list->bucket[i].experts] ||
-            (i > 0 && list->bucket[i].layer > list->bucket[i - 1].layer))
+        if (i > 0 && list->bucket[i].layer > list->bucket[i - 1].layer)
+            return false;
+        if (list->bucket[i].apart)
+            continue;
+        if (open[list->bucket[i].experts])
             return false;
         open[list->bucket[i].experts] = limit > 0 && list->bucket[i].bytes != limit;
     }
@@ -54,13 +57,16 @@ static int compare(const void *a, const void *b)
     return (y->bytes > x->bytes) - (y->bytes < x->bytes);
 }
 
-struct bucket_list bucket_build(const struct model *model, enum dtype dtype, int64_t limit)
+struct bucket_list bucket_build(const struct model *model, enum dtype dtype, int64_t limit,
+                                int32_t apart)
 {
     assert(limit >= 0);
     struct bucket_list list = {0};
-    for (int32_t layer = model->layer_count - 1; layer >= 0; layer--)
-        pack(&list, layer, model->layer[layer].axis == AXIS_COPIES,
-             model->layer[layer].parameters * dtype_size(dtype), limit > 0 ? limit : INT64_MAX);
+    for (int32_t i = model->layer_count - 1; i >= 0; i--) {
+        struct bucket kind = {.experts = model->layer[i].axis == AXIS_COPIES, .apart = i == apart};
+        pack(&list, i, kind, model->layer[i].parameters * dtype_size(dtype),
+             limit > 0 && i != apart ? limit : INT64_MAX);
+    }
     if (list.count > 1)
         qsort(list.bucket, (size_t)list.count, sizeof(*list.bucket), compare);
     assert(bucket_check(&list, model, dtype, limit));

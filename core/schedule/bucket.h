@@ -6,8 +6,10 @@
  * Backward visits the layers from last to first.  Gradients are packed in that order into buckets
  * of at most `limit` bytes; a tensor may span two buckets, so all buckets but the last are full.
  * Gradients of experts that ranks share are summed over other ranks, and have buckets of their own.
- * Weights that several layers use are ready after the first of them in the list, which has them.
- * Source: the fixed-size packing of Sony's nnabla-ext-cuda all_reduce_callback.
+ * So have weights that two stages use where an optimizer is sharded, since a rank must have the
+ * same shard of them in both (as Megatron-LM's distributed optimizer). Weights that several layers
+ * use are ready after the first of them in the list, which has them. Source: the fixed-size packing
+ * of Sony's nnabla-ext-cuda all_reduce_callback.
  */
 
 #include <stdbool.h>
@@ -20,6 +22,7 @@ struct bucket {
     int64_t bytes; /**< payload */
     int32_t layer; /**< ready once this layer's gradient is: the lowest layer index inside */
     bool experts;  /**< of those that ranks share */
+    bool apart;    /**< of one layer alone, of any size */
 };
 
 /** Buckets in the order they become ready. */
@@ -28,9 +31,11 @@ struct bucket_list {
     int32_t count;
 };
 
-/** Cut the gradients of @model in @dtype.  @limit [bytes] of 0: one bucket of everything.
- * Never fails; release with bucket_list_release(). */
-struct bucket_list bucket_build(const struct model *model, enum dtype dtype, int64_t limit);
+/** Cut the gradients of @model in @dtype.  @limit [bytes] of 0: one bucket of everything.  Layer
+ * @apart has a bucket of its own; -1: none has.  Never fails; release with bucket_list_release().
+ */
+struct bucket_list bucket_build(const struct model *model, enum dtype dtype, int64_t limit,
+                                int32_t apart);
 
 /** Whether the buckets hold every gradient once, all but the last of each kind full.  For assert().
  */

@@ -249,7 +249,8 @@ static struct exchange_list find_exchanges(const struct iteration *it,
     list.made = pipeline->stages > 1 ? pipeline_stage(pipeline, it->model, stage) : NULL;
     list.own = list.made ? list.made : it->model;
     if (grid_axis_size(it->grid, AXIS_WORLD) > 1)
-        list.bucket = bucket_build(list.own, it->scenario->model.gradients, it->bucket);
+        list.bucket = bucket_build(list.own, it->scenario->model.gradients, it->bucket,
+                                   list.sharded ? pipeline_shared(list.own, it->model) : -1);
     int32_t count = list.bucket.count;
     list.done = base_alloc(count + 2 * it->model->layer_count, sizeof(*list.done));
     list.gathered = base_alloc(count, sizeof(*list.gathered));

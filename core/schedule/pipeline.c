@@ -197,6 +197,17 @@ struct model *pipeline_stage(const struct pipeline *pipeline, const struct model
     return own;
 }
 
+int32_t pipeline_shared(const struct model *own, const struct model *all)
+{
+    for (int32_t i = 0; i < all->layer_count; i++) {
+        int32_t other = all->layer[i].weights_of - 1;
+        bool here = own->layer[i].input_count > 0;
+        if (other >= 0 && here != (own->layer[other].input_count > 0))
+            return here ? i : other;
+    }
+    return -1;
+}
+
 /* ---- order ---- */
 
 /* Tasks forward before the first one backward. */

@@ -41,6 +41,10 @@ void pipeline_release(struct pipeline *pipeline);
 struct model *pipeline_stage(const struct pipeline *pipeline, const struct model *model,
                              int32_t stage);
 
+/** The layer of a stage, @own, of network @all whose weights a layer of another stage uses, too, or
+ * that uses another's; -1: none. */
+int32_t pipeline_shared(const struct model *own, const struct model *all);
+
 /** A part of the network, forward or @back, of a micro-batch. */
 struct task_of_stage {
     int32_t stage, part, micro;

@@ -28,7 +28,7 @@ static int32_t completing_layer(const struct model *model, enum dtype dtype, int
 static void check_buckets(const struct model *model, enum dtype dtype, int64_t limit,
                           int32_t expected)
 {
-    struct bucket_list list = bucket_build(model, dtype, limit);
+    struct bucket_list list = bucket_build(model, dtype, limit, -1);
     assert_int_equal(list.count, expected);
     int64_t sum = 0;
     for (int32_t i = 0; i < list.count; i++) {
@@ -57,9 +57,18 @@ TEST(fills_8_equal_buckets_where_the_limit_divides)
 {
     OWN(model) *model = resnet50();
     check_buckets(model, DTYPE_FP16, ALL / 8, 8);
-    HELD(bucket_list) list = bucket_build(model, DTYPE_FP16, ALL / 8);
+    HELD(bucket_list) list = bucket_build(model, DTYPE_FP16, ALL / 8, -1);
     assert_int_equal(list.bucket[7].bytes, 6389258);
     assert_int_equal(list.bucket[7].layer, 0);
+}
+
+TEST(gives_a_layer_apart_a_bucket_of_its_own)
+{
+    OWN(model) *model = resnet50(); /* fc is layer 108 of 0 ... 108 */
+    HELD(bucket_list) list = bucket_build(model, DTYPE_FP16, MIB, 108);
+    assert_int_equal(list.bucket[0].bytes, 4098000);
+    assert_int_equal(list.bucket[1].bytes, MIB);
+    assert_true(list.bucket[1].layer < 108);
 }
 
 TEST(puts_everything_into_one_bucket_without_a_limit)
@@ -73,7 +82,7 @@ TEST(puts_everything_into_one_bucket_without_a_limit)
 TEST(names_the_layer_of_a_tensor_in_each_bucket_it_spans)
 {
     struct model *model = resnet50(); /* fc alone is 4,098,000 bytes: layer 108 of 0 ... 108 */
-    HELD(bucket_list) list = bucket_build(model, DTYPE_FP16, MIB);
+    HELD(bucket_list) list = bucket_build(model, DTYPE_FP16, MIB, -1);
     assert_int_equal(list.count, 49);
     for (int32_t i = 0; i < 3; i++)
         assert_int_equal(list.bucket[i].layer, 108);

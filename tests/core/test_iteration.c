@@ -227,7 +227,7 @@ TEST(a_bucket_leaves_when_its_last_gradient_is_ready)
     OWN(model) *model = network("resnet50", 224);
     struct iteration it = example_iteration(model, &scenario);
     OWN(schedule) *schedule = iteration_build(&it);
-    HELD(bucket_list) list = bucket_build(model, DTYPE_FP16, 4194304);
+    HELD(bucket_list) list = bucket_build(model, DTYPE_FP16, 4194304, -1);
     int32_t optimizer = schedule->step_count - 1;
     assert_int_equal(list.count, 13);
     for (int32_t bucket = 0; bucket < list.count; bucket++) {
@@ -305,7 +305,7 @@ TEST(a_shard_moves_what_is_written_down)
     OWN(model) *model = network("resnet50", 224);
     struct iteration it = example_iteration(model, &scenario);
     OWN(schedule) *schedule = iteration_build(&it);
-    HELD(bucket_list) list = bucket_build(model, DTYPE_FP32, 4194304);
+    HELD(bucket_list) list = bucket_build(model, DTYPE_FP32, 4194304, -1);
     int64_t bytes[COLLECTIVE_OP_COUNT] = {0};
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
@@ -409,7 +409,7 @@ TEST(sharded_weights_are_gathered_a_group_ahead)
     struct iteration it = example_iteration(model, &scenario);
     it.micro_batch = it.batch / 2;
     OWN(schedule) *schedule = iteration_build(&it);
-    HELD(bucket_list) list = bucket_build(model, DTYPE_FP16, it.bucket);
+    HELD(bucket_list) list = bucket_build(model, DTYPE_FP16, it.bucket, -1);
     bool there[64] = {false};
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
