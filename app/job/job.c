@@ -644,9 +644,7 @@ static const char *part_fault(const struct job *job, bool gpu, const char **why)
         *why = "ranks with parts of a network train with sgd and adamw, and stages with lamb, too";
         return "training.optimizer.name";
     }
-    *why = "ranks with parts of a network each have the whole optimizer of it: use --set "
-           "parallel.sharding=null";
-    return scenario_sharding(s) ? "parallel.sharding" : NULL;
+    return NULL;
 }
 
 static int check_parts(const struct job *job, bool gpu, struct err *err)

@@ -106,13 +106,6 @@ static int32_t stages_of(const struct device_job *job)
     return job->part ? job->part->stages : 1;
 }
 
-/* The layer whose weights another stage has, too, or NULL. */
-static const struct layer *shared_of(const struct device_job *job)
-{
-    int32_t shared = job->part ? job->part->shared : -1;
-    return shared >= 0 ? &job->model->layer[shared] : NULL;
-}
-
 /* Of the calling thread, a stream's. */
 static void set_threads(const struct cpu_device *device)
 {
@@ -216,8 +209,8 @@ void cpu_device_init(struct cpu_device *device, const struct device_job *job,
     }
     if (job->shard || job->joint_norms)
         device->norms = alloc(context, iteration_norms(job->model, job->scenario) + stages_of(job));
-    if (shared_of(job))
-        device->received = alloc(context, layer_weights(shared_of(job)));
+    if (job->shared.elements)
+        device->received = alloc(context, job->shared.elements);
     device->optimizer =
         job->shard ? optimizer_new_shard(&device->layout, job->scenario, job->shard, job->shards)
                    : optimizer_new(&device->layout, job->scenario);
@@ -339,10 +332,9 @@ static void run_loss(struct device_state *state, int32_t iteration, const float 
 /* The gradient that another stage has of weights that both use. */
 static void add_received(struct cpu_device *device)
 {
-    const struct part *part = device->job.part;
+    struct slice shared = device->job.shared;
     if (device->received)
-        naive_add(layer_weights(shared_of(&device->job)), device->received,
-                  device->gradient + device->layout.layer[part->shared]);
+        naive_add(shared.elements, device->received, device->gradient + shared.offset);
 }
 
 /* The norms that all stages have sent, as one, behind them: they may be on their way still. */
@@ -363,15 +355,15 @@ static void run_optimizer(struct cpu_device *device, struct cpu_slot *slot, bool
     const struct part *part = device->job.part;
     double scale = 1.0 / device->job.ranks / device->job.micro_batches / slot->update.loss_scale;
     int64_t count = iteration_norms(device->job.model, device->job.scenario);
+    float *own = device->norms ? device->norms + (part ? part->stage : 0) : NULL;
     if (norms || !device->norms)
         add_received(device);
     if (norms && device->job.repeats) {
-        memset(device->norms, 0, (size_t)count * sizeof(float));
+        memset(own, 0, (size_t)count * sizeof(float));
         return;
     }
     if (norms) {
-        optimizer_measure(device->optimizer, scale, device->gradient, device->parameter,
-                          device->norms + (part ? part->stage : 0));
+        optimizer_measure(device->optimizer, scale, device->gradient, device->parameter, own);
         return;
     }
     struct outcome outcome =
@@ -577,8 +569,7 @@ void *cpu_device_activation(struct device_state *state, const struct step *step,
     struct cpu_device *device = device_of(state);
     int32_t layer = step->collective.layer, micro = step->collective.micro;
     if (micro < 0)
-        return receives ? device->received
-                        : device->gradient + device->layout.layer[device->job.part->shared];
+        return receives ? device->received : device->gradient + device->job.shared.offset;
     if (layer == device->job.model->layer_count - 1)
         return sums_at(device, micro);
     const struct cpu_value *value = value_of(device, layer, micro);

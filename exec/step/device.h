@@ -74,6 +74,7 @@ struct device_job {
     int32_t slots;           /**< iterations in flight: iteration i uses slot i % slots */
     int32_t ranks;           /**< over which gradients are summed */
     const struct part *part; /**< of the network that `model` is, borrowed; NULL: all of it */
+    struct slice shared;     /**< this rank's part of the gradients that another stage has, too */
     int32_t flights;         /**< micro-batches whose values are kept at a time; 0 like 1 */
     bool joint_norms; /**< steps form the norm of all gradients with other stages and parts */
     int32_t rank;     /**< this one of them */

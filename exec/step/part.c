@@ -18,18 +18,6 @@ static void keep_readers(struct model *own, const struct model *all)
             own->layer[i].last_reader = all->layer[i].last_reader;
 }
 
-/* The layer of @own whose weights a layer of another stage uses, too, or that uses another's. */
-static int32_t find_shared(const struct model *own, const struct model *all)
-{
-    for (int32_t i = 0; i < all->layer_count; i++) {
-        int32_t other = all->layer[i].weights_of - 1;
-        bool here = own->layer[i].input_count > 0;
-        if (other >= 0 && here != (own->layer[other].input_count > 0))
-            return here ? i : other;
-    }
-    return -1;
-}
-
 static void take_stage(struct part *part, const struct model *split,
                        const struct scenario *scenario)
 {
@@ -44,7 +32,7 @@ static void take_stage(struct part *part, const struct model *split,
     (void)failed;
     part->model = part->made = pipeline_stage(&pipeline, split, part->stage);
     keep_readers(part->made, split);
-    part->shared = find_shared(part->model, split);
+    part->shared = pipeline_shared(part->model, split);
 }
 
 /* A layer's values are kept from forward to the last step backward. */

@@ -154,8 +154,8 @@ struct stream *walker_stream(struct walker *walker)
 /* Numbers that @step moves between stages, or the ranks that share a layer. */
 static int64_t exchanged(const struct walk *walk, const struct step *step)
 {
-    bool weights = step->collective.micro < 0;
-    return step->collective.bytes / dtype_size(weights ? walk->payload : walk->gathered);
+    return step->collective.micro < 0 ? walk->shared.elements
+                                      : step->collective.bytes / dtype_size(walk->gathered);
 }
 
 /* What one stage sends and another receives. */

@@ -26,6 +26,7 @@ struct walk {
     struct comm_state *comm;
     const struct packing *packing; /**< the place of each bucket of the schedule in gradients(); all
                                         three are unused on a grid of one rank */
+    struct slice shared;           /**< see device_job */
     /** The number of first iterations with steps that are issued one by one, and can be traced;
      * later ones are launched whole if the device supports it (device_ops.launch). */
     int32_t single;

@@ -31,28 +31,9 @@ static void take_part(struct loop *loop)
                   loop->own.momentum + i * part->layout.parameters);
 }
 
-/* Into @whole of rank 0, what each rank has in @own, of which each part has one of several. */
-static void join_parts(const struct loop *loop, float *own, float *whole)
-{
-    const struct train_job *job = loop->job;
-    int64_t bytes = loop->replica == 0 ? loop->part.layout.parameters * (int64_t)sizeof(*own) : 0;
-    void *all;
-    float *next = world_gather(own, bytes, &all) > 0 ? all : NULL;
-    for (int32_t rank = 0; next && rank < loop->world.ranks; rank++) {
-        if (grid_axis_index(job->schedule[0]->grid, AXIS_WORLD, rank) > 0)
-            continue;
-        AUTORELEASE(part)
-        struct part part = part_build(&loop->layout, job->split ? job->split : job->model,
-                                      job->scenario, job->schedule[0], rank);
-        part_copy(&part, true, whole, next);
-        next += part.layout.parameters;
-    }
-    free(all);
-}
-
 /* ---- shards ---- */
 
-/* The ranks that share the optimizer's work in this phase, which are the first ones; other ranks
+/* The ranks that share the optimizer's work in this phase, which are the first replicas; others
  * repeat theirs.  Only if there is a shard. */
 static int32_t loop_shards(const struct loop *loop)
 {
@@ -102,44 +83,68 @@ static void turn(const struct loop *loop, bool back, float *flat)
     loop->job->device_ops->turn(loop->device, back, before, flat);
 }
 
-/* The first shards ranks have one part each; in a torus, other rows have the same.  The last part
- * may go on behind the parameters. */
-static void collect(struct loop *loop, float *flat)
+/* Into @whole of rank 0, the part of rank @first: of ranks that have it, @own of one, or of each
+ * that has a shard that shard, whose last slice may go on behind the parameters. */
+static void collect_part(const struct loop *loop, int32_t first, float *own, float *whole)
 {
-    const struct schedule *schedule = loop->job->schedule[loop->phase];
-    int32_t buckets = loop->packing.buckets, shards = loop_shards(loop);
-    int64_t count = slice_elements(loop->shard, buckets);
-    AUTOFREE float *mine = base_alloc(count, sizeof(*mine));
-    AUTOFREE float *padded = base_alloc(loop->packing.elements, sizeof(*padded));
-    void *all;
-    turn(loop, false, flat);
-    memcpy(padded, flat, (size_t)loop->layout.parameters * sizeof(*flat));
-    slice_pack(loop->shard, buckets, padded, mine);
-    int64_t bytes = loop->world.rank < shards ? count * (int64_t)sizeof(*mine) : 0;
-    const float *next = world_gather(mine, bytes, &all) > 0 ? all : NULL;
-    for (int32_t rank = 0; next && rank < shards; rank++) {
-        AUTOFREE struct slice *shard = packing_shard(&loop->packing, schedule, rank);
-        slice_unpack(shard, buckets, next, padded);
-        next += slice_elements(shard, buckets);
+    const struct train_job *job = loop->job;
+    const struct schedule *schedule = job->schedule[loop->phase];
+    AUTORELEASE(part)
+    struct part part = part_build(&loop->layout, job->split ? job->split : job->model,
+                                  job->scenario, schedule, first);
+    AUTORELEASE(packing)
+    struct packing packing = packing_build(
+        schedule, part.stage, (enum dtype)job->scenario->model.gradients, job->comm_ops->alignment);
+    int64_t count = part.layout.parameters;
+    int32_t shards = loop->shard ? loop_shards(loop) : 1;
+    int32_t slices = loop->shard ? packing.buckets : 1;
+    struct slice all = {0, count};
+    AUTOFREE float *flat = base_alloc(count + packing.elements, sizeof(*flat));
+    AUTOFREE float *mine = base_alloc(count + packing.elements, sizeof(*mine));
+    int64_t bytes = 0;
+    void *gathered;
+    if (loop->replica < shards &&
+        grid_axis_rank(schedule->grid, AXIS_WORLD, loop->world.rank, 0) == first) {
+        const struct slice *slice = loop->shard ? loop->shard : &all;
+        memcpy(flat, own, (size_t)count * sizeof(*own));
+        turn(loop, false, flat);
+        slice_pack(slice, slices, flat, mine);
+        bytes = slice_elements(slice, slices) * (int64_t)sizeof(*mine);
     }
-    memcpy(flat, padded, (size_t)loop->layout.parameters * sizeof(*flat));
-    turn(loop, true, flat);
-    free(all);
+    const float *next = world_gather(mine, bytes, &gathered) > 0 ? gathered : NULL;
+    for (int32_t i = 0; next && i < shards; i++) {
+        AUTOFREE struct slice *shard =
+            packing_shard(&packing, schedule, grid_axis_rank(schedule->grid, AXIS_WORLD, first, i));
+        slice_unpack(shard ? shard : &all, slices, next, flat);
+        next += slice_elements(shard ? shard : &all, slices);
+    }
+    if (next) {
+        turn(loop, true, flat);
+        part_copy(&part, true, whole, flat);
+    }
+    free(gathered);
+}
+
+/* All parts of what @own is a part of. */
+static void collect(const struct loop *loop, float *own, float *whole)
+{
+    struct grid grid = loop->job->schedule[loop->phase]->grid;
+    for (int32_t rank = 0; rank < loop->world.ranks; rank++)
+        if (grid_axis_index(grid, AXIS_WORLD, rank) == 0)
+            collect_part(loop, rank, own, whole);
 }
 
 void loop_collect(struct loop *loop)
 {
-    if (!loop->shard && !part_is_split(&loop->part))
+    bool split = part_is_split(&loop->part);
+    if (!loop->shard && !split)
         return;
     for (int64_t i = 0; i < 1 + loop->layout.squares; i++) {
         float *whole = loop->weights.momentum + i * loop->layout.parameters;
-        if (loop->shard)
-            collect(loop, whole);
-        else
-            join_parts(loop, loop->own.momentum + i * loop->part.layout.parameters, whole);
+        collect(loop, split ? loop->own.momentum + i * loop->part.layout.parameters : whole, whole);
     }
     if (gathers_copies(loop))
-        collect(loop, loop->weights.parameter);
+        collect(loop, loop->weights.parameter, loop->weights.parameter);
 }
 
 /* ---- divergence ---- */
@@ -380,6 +385,20 @@ static void attach_gradients(struct loop *loop, bool here)
     job->comm_ops->attach(loop->comm, data, here ? loop_exchanged(loop) : 0);
 }
 
+/* Weights that two stages use have a bucket of their own where ranks have shards. */
+static struct slice find_shared(const struct loop *loop)
+{
+    const struct part *part = &loop->part;
+    const struct schedule *schedule = loop->job->schedule[loop->phase];
+    if (part->shared < 0)
+        return (struct slice){0};
+    struct slice all = {part->layout.layer[part->shared],
+                        layer_weights(&part->model->layer[part->shared])};
+    return loop->shard
+               ? packing_block(all, schedule->grid, schedule_sharded(schedule), loop->world.rank)
+               : all;
+}
+
 static void take_buckets(struct loop *loop)
 {
     const struct train_job *job = loop->job;
@@ -388,6 +407,7 @@ static void take_buckets(struct loop *loop)
     loop->packing = packing_build(job->schedule[loop->phase], loop->part.stage, payload,
                                   job->comm_ops->alignment);
     loop->shard = packing_shard(&loop->packing, job->schedule[loop->phase], loop->world.rank);
+    loop->shared = find_shared(loop);
     if (loop->comm && job->comm_ops->allocate)
         loop->gradients = job->comm_ops->allocate(loop->comm, loop_exchanged(loop));
 }
@@ -425,6 +445,7 @@ static int open_device(struct loop *loop, int32_t slots, int64_t end, struct err
     struct device_job device_job = {
         .model = loop->part.model,
         .part = &loop->part,
+        .shared = loop->shared,
         .flights = part_flights(schedule, loop->part.model->layer_count),
         .joint_norms = loop_has_joint_norms(loop),
         .scenario = job->scenario,
@@ -437,7 +458,7 @@ static int open_device(struct loop *loop, int32_t slots, int64_t end, struct err
         .replica = loop->replica,
         .shard = loop->shard,
         .shards = loop->packing.buckets,
-        .repeats = loop->shard && loop->world.rank >= loop_shards(loop),
+        .repeats = loop->shard && loop->replica >= loop_shards(loop),
         .padded = loop->packing.elements,
         .gradients = loop->gradients,
         .updates = loop->progress.step - loop->scale.skipped,
@@ -481,6 +502,7 @@ int loop_open_phase(struct loop *loop, int32_t index, int64_t end, struct err *e
                         .comm_ops = job->comm_ops,
                         .comm = loop->comm,
                         .packing = &loop->packing,
+                        .shared = loop->shared,
                         .single = 2 + (index == loop->result->traced_phase ? job->traced : 0)};
     loop->walker = walker_new(&walk);
     loop->previous_end = 0;
@@ -711,7 +733,7 @@ int loop_average(struct loop *loop, struct err *err)
     bool split = part_is_split(&loop->part);
     loop->job->device_ops->read(loop->device, split ? &loop->own : &loop->weights);
     if (split) {
-        join_parts(loop, loop->own.parameter, loop->weights.parameter);
+        collect(loop, loop->own.parameter, loop->weights.parameter);
         world_broadcast(loop->weights.parameter, loop->layout.parameters * (int64_t)sizeof(float),
                         0);
     }

@@ -74,6 +74,7 @@ struct loop {
     struct phase counts;    /**< of it */
     struct packing packing; /**< of its schedule's buckets */
     struct slice *shard;    /**< (packing.buckets) that this rank updates; owned; NULL: all */
+    struct slice shared;    /**< see device_job */
     void *gradients;        /**< the transport's memory for them, or NULL */
     int32_t in_flight;      /**< iterations issued ahead, at most */
     struct device_state *device;

@@ -64,6 +64,18 @@ class Equal(Mesh):
             "norm=rms", "gated=true", "position=rotary", "bias=false", "kv_heads=2", "tied=false")))
         self.near(self.fit_on("one", 1, *more), self.fit_on("four", 4, *more, pipeline=2, tensor=2))
 
+    def test_a_divided_optimizer(self):
+        """Of stages, parts of layers and whole networks; without clipping, whose norm is a sum in another order, to the bit."""
+        for i, (ranks, keys, more) in enumerate((
+                (4, {"pipeline": 2}, ()), (4, {"tensor": 2}, ()), (8, {"pipeline": 2, "tensor": 2}, ()),
+                (8, {"pipeline": 2}, ("--set=allreduce={algorithm: torus2d, grid: {columns: 2, rows: 2}}",)))):
+            more += ("--steps=3", "--set=training.optimizer.clip=null")
+            with self.subTest(ranks=ranks, **keys):
+                whole = self.fit_on(f"whole{i}", ranks, *more, **keys)
+                shards = self.fit_on(f"shards{i}", ranks, *more, sharding=1, **keys)
+                self.same_run(whole, shards)
+                self.near(whole, self.fit_on(f"clipped{i}", ranks, *more, "--set=training.optimizer.clip=100", sharding=1, **keys))
+
     def test_random_meshes_end_and_are_equal(self):
         """Nothing waits for ever: every order of a stage, chunks, parts of layers, other micro-batches, data beside."""
         draw, ones = random.Random(7), {}
@@ -110,6 +122,14 @@ class Resumed(Mesh):
         self.near(whole, self.fit_on("elsewhere", 2, *short, "--resume", part / "ckpt-000004", tensor=2))
         self.same_run(whole, self.fit_on("part", 2, *short, "--resume", part, pipeline=2))
 
+    def test_with_a_divided_optimizer(self):
+        short = ("--set=training.phases=[{epochs: 6, global_batch: 8}]", "--set=training.optimizer.clip=null")
+        whole = self.fit_on("whole", 4, *short, pipeline=2, sharding=1)
+        part = self.directory / "part"
+        self.fit_on("part", 4, "--steps=3", *short, pipeline=2, sharding=1)
+        self.near(whole, self.fit_on("elsewhere", 4, *short, "--resume", part / "ckpt-000003", tensor=2, sharding=1))
+        self.same_run(whole, self.fit_on("part", 4, *short, "--resume", part, pipeline=2, sharding=1))
+
 
 class Refused(Mesh):
     """What does not work has a name and a place."""
@@ -129,7 +149,6 @@ class Refused(Mesh):
                 (69, 2, ("--set=model.norm=post-layer",), {"tensor": 2}, "behind norms that nothing else reads"),
                 (69, 2, (), {"pipeline": 2, "recompute": "full"}, "devices keep what backward reads"),
                 (69, 2, ("--set=training.optimizer={name: lars}",), {"pipeline": 2}, "train with sgd and adamw"),
-                (69, 2, (), {"pipeline": 2, "sharding": 1}, "the whole optimizer"),
                 (69, 2, ("--set=model.precision.gradients=bf16",), {"pipeline": 2}, "in fp32 alone")):
             with self.subTest(message=message):
                 self.assertIn(message, self.refused(code, ranks, *more, **keys))
