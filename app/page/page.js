@@ -246,18 +246,19 @@ function curve(figure, all) {
 
 const LANE = 22, PIECE = 16, HEAD = 22, MOST_LANES = 64; // [pixels] from a lane to the next; the line that names a rank
 const KINDS = [["forward", "forward and loss", COMPUTE], ["backward", "backward", BACKWARD], ["optimizer", "optimizer", OTHER],
-  ["repeat", "alike micro-batches, not drawn one by one", REST], ["tensor", "exchange inside of layers", COLUMN],
+  ["repeat", "many micro-batches, not drawn one by one", REST], ["tensor", "exchange inside of layers", COLUMN],
   ["context", "exchange of keys and values", SLOWER], ["expert", "exchange with experts", SLOWER], ["copies", "all-reduce of experts", ROW], ["world", "all-reduce", ROW], ["row", "all-reduce in rows", ROW], ["column", "all-reduce in columns", COLUMN], ["input", "input", INPUT]];
 
 // @heads: a line above the lanes of each rank; ranks that do the same at the same time are drawn once.
 function lanes(figure, { words, rows: all, heads = true }) {
-  const alike = new Map(), seconds = Math.max(...numbers(all, "end_s"));
-  const doing = rank => all.filter(row => row.rank === rank).map(row => [row.lane, row.name, Math.round(300 * row.end_s / seconds)]).join();
+  const groups = [], seconds = Math.max(...numbers(all, "end_s")), rowsOf = rank => all.filter(row => row.rank === rank);
+  const same = (a, b) => a.length === b.length &&
+    a.every((row, i) => row.lane === b[i].lane && row.name === b[i].name && Math.abs(row.end_s - b[i].end_s) < seconds / 200);
   for (const rank of new Set(all.map(row => row.rank))) {
-    const key = heads ? doing(rank) : rank;
-    alike.set(key, [...alike.get(key) ?? [], rank]);
+    const found = heads && groups.find(([first]) => same(rowsOf(first), rowsOf(rank)));
+    if (found) found.push(rank); else groups.push([rank]);
   }
-  const groups = [...alike.values()], rows = all.filter(row => groups.some(([first]) => first === row.rank));
+  const rows = groups.flatMap(([first]) => rowsOf(first));
   const place = new Map(), nameOf = row => `${row.rank} ${row.lane}`;
   let height = 0, rank;
   for (const row of rows) {
@@ -267,16 +268,22 @@ function lanes(figure, { words, rows: all, heads = true }) {
     height += LANE;
     rank = row.rank;
   }
+  const gathers = row => row.name.endsWith("all-gather");
   addLegend(figure, KINDS.filter(([what]) => rows.some(row => row.what === what)));
+  add(figure, "p", { class: "small" }, [rows.some(gathers) && "pale: all-gather", rows.some(row => row.busy_s < 0.97 * (row.end_s - row.begin_s)) &&
+    "height: how much of a piece is work; the rest are waits"].filter(Boolean).join("; "));
   const svg = begin(figure, words, "axes lanes", height + 22), ticks = add(svg, "g", { class: "ticks" });
   for (const { y } of place.values()) add(svg, "rect", { class: "track", y, width: "100%", height: PIECE });
   const shown = rows.filter(row => place.has(nameOf(row)));
-  for (const row of shown)
-    addMark(svg, "rect", { class: `c${KINDS.find(([what]) => what === row.what)?.[2] ?? OTHER}`, x: percent(row.begin_s / seconds),
-      y: place.get(nameOf(row)).y, width: percent((row.end_s - row.begin_s) / seconds), height: PIECE,
-      "data-bucket": row.bucket ?? row.micro_batch ?? undefined }, row, "end_s", `rank ${row.rank}, ${row.name}${
-      known(row.bucket) ? `, bucket ${row.bucket}` : known(row.micro_batch) ? `, micro-batch ${row.micro_batch}` : ""}: ${say("_s", row.begin_s)} to ${say("_s", row.end_s)}`);
-  for (const row of shown) { // from the end of a piece to where its bucket goes on, in another lane
+  for (const row of shown) {
+    const length = row.end_s - row.begin_s, works = row.busy_s / length, height = works < 0.97 ? Math.max(2, works * PIECE) : PIECE;
+    const micro = known(row.micro_batch) ? `micro-batch ${row.micro_batch}` : undefined;
+    addMark(svg, "rect", { class: `c${KINDS.find(([what]) => what === row.what)?.[2] ?? OTHER}${gathers(row) ? " gathers" : ""}`, x: percent(row.begin_s / seconds),
+      y: place.get(nameOf(row)).y + PIECE - height, width: percent(length / seconds), height, "data-bucket": row.bucket ?? micro }, row, "end_s",
+    [`rank ${row.rank}`, row.name, known(row.bucket) && `bucket ${row.bucket}`, micro, row.times && `${row.times} times what is before it`].filter(Boolean).join(", ") +
+      `: ${say("_s", row.begin_s)} to ${say("_s", row.end_s)}${works < 0.97 ? `, of which ${say("share", works)} are no waits` : ""}`);
+  }
+  for (const row of shown.filter(row => !gathers(row))) { // from its end to where its bucket goes on, in another lane
     const later = shown.filter(other => known(row.bucket) && other.bucket === row.bucket && other.rank === row.rank && other.lane !== row.lane &&
       other.begin_s >= row.end_s - 1e-9 * seconds), next = later.sort((a, b) => a.begin_s - b.begin_s)[0];
     if (!next) continue;

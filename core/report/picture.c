@@ -11,17 +11,18 @@ struct piece {
     int32_t rank;
     enum lane lane;
     const char *what, *name;
-    int32_t bucket, micro; /* -1: none */
-    double begin, end;
+    int32_t bucket, micro; /* -1: none, or several */
+    int32_t times;         /* how often a repeat runs what is before it; 0: no repeat, or several */
+    double begin, end, busy;
 };
 
 struct pieces {
     struct piece *item; /* (count) owned */
     int32_t count;
-    double joined; /* compute that is no further apart is one piece, whatever waits for it [s];
-                      negative: what a bucket waits for ends one */
-    bool absorb;   /* what is shorter than @joined, too */
+    bool passes;   /* a pass of a micro-batch is one piece */
     bool stages;   /* one rank of each, and what it computes */
+    double joined; /* of passes: what is no further apart [s] */
+    bool absorb;   /* and what is shorter than that, with whatever is before it */
 };
 
 static int compare(const void *a, const void *b)
@@ -51,6 +52,7 @@ static int32_t *find_buckets(const struct schedule *schedule)
     return bucket;
 }
 
+/* What is computed again is part of the backward pass that needs it. */
 static const char *what_of(const struct step *step)
 {
     if (step->kind == STEP_COLLECTIVE)
@@ -61,8 +63,19 @@ static const char *what_of(const struct step *step)
         return "repeat";
     if (step->compute.op == COMPUTE_OPTIMIZER)
         return "optimizer";
-    return step->compute.op == COMPUTE_FORWARD || step->compute.op == COMPUTE_LOSS ? "forward"
-                                                                                   : "backward";
+    size_t length = strlen(step->name);
+    bool again = length > 6 && !strcmp(step->name + length - 6, " again");
+    bool forward = step->compute.op == COMPUTE_FORWARD || step->compute.op == COMPUTE_LOSS;
+    return forward && !again ? "forward" : "backward";
+}
+
+/* The micro-batch of @step, or -1. */
+static int32_t micro_of(const struct step *step)
+{
+    if (step->kind == STEP_COMPUTE && step->compute.op != COMPUTE_OPTIMIZER)
+        return step->compute.micro;
+    bool inside = step->kind == STEP_COLLECTIVE && step->collective.content == CONTENT_ACTIVATIONS;
+    return inside ? step->collective.micro : -1;
 }
 
 /* The index of @rank in @taken (*@count), where it is put unless it is no rank for the picture: -1.
@@ -96,41 +109,35 @@ static void collect(struct pieces *all, const struct schedule *schedule, const s
             take_rank(schedule, ranks, span->rank, taken, &count) < 0)
             continue;
         bool collective = step->kind == STEP_COLLECTIVE;
-        bool micro = all->stages && step->kind == STEP_COMPUTE;
+        double begin = fmax(0, span->begin - from), end = fmin(to, span->end) - from;
         all->item = base_room(all->item, all->count, sizeof(*all->item));
-        all->item[all->count++] = (struct piece){
-            span->rank,
-            step->lane,
-            what_of(step),
-            collective ? step->name : what_of(step),
-            collective ? step->collective.bucket : bucket[span->step],
-            micro && step->compute.op != COMPUTE_OPTIMIZER ? step->compute.micro : -1,
-            fmax(0, span->begin - from),
-            fmin(to, span->end) - from};
+        all->item[all->count++] =
+            (struct piece){span->rank,
+                           step->lane,
+                           what_of(step),
+                           collective ? step->name : what_of(step),
+                           collective ? step->collective.bucket : bucket[span->step],
+                           micro_of(step),
+                           step->kind == STEP_REPEAT ? step->repeat.times : 0,
+                           begin,
+                           end,
+                           end - begin};
     }
     if (all->count)
         qsort(all->item, (size_t)all->count, sizeof(*all->item), compare);
 }
 
-static bool repeats(const struct piece *piece)
-{
-    return !strcmp(piece->what, "repeat");
-}
-
-/* What is computed again is drawn as the backward pass that needs it, and what is shorter than the
- * gaps that are closed, where too much is left, as what is before it. */
 static bool joins(const struct pieces *all, const struct piece *a, const struct piece *b)
 {
-    bool again = all->joined >= 0 && ((repeats(a) && strcmp(b->what, "forward") != 0) ||
-                                      (repeats(b) && strcmp(a->what, "forward") != 0));
-    bool alike = a->micro == b->micro && (a->what == b->what || again);
     if (a->rank != b->rank || a->lane != b->lane)
         return false;
-    if (all->joined >= 0)
-        return b->begin - a->end <= all->joined &&
-               (alike || (all->absorb && b->end - b->begin <= all->joined));
-    if (!alike)
+    bool near = b->begin - a->end <= all->joined;
+    if (all->absorb && near && b->end - b->begin <= all->joined)
+        return true;
+    if (a->micro != b->micro || a->what != b->what || a->times)
         return false;
+    if (all->passes)
+        return near || (!all->stages && a->micro >= 0);
     return a->lane == LANE_COMPUTE && a->bucket < 0 && b->begin - a->end <= 1e-6;
 }
 
@@ -138,35 +145,91 @@ static void join(struct pieces *all)
 {
     int32_t count = 0;
     for (int32_t i = 0; i < all->count; i++) {
-        struct piece *last = count ? &all->item[count - 1] : NULL;
-        if (!last || !joins(all, last, &all->item[i])) {
-            all->item[count++] = all->item[i];
+        struct piece *last = count ? &all->item[count - 1] : NULL, *next = &all->item[i];
+        if (!last || !joins(all, last, next)) {
+            all->item[count++] = *next;
             continue;
         }
-        if (repeats(last))
-            last->what = all->item[i].what;
-        last->end = all->item[i].end;
-        last->bucket = all->joined < 0 ? all->item[i].bucket : -1;
+        last->what = last->what == next->what ? last->what : "repeat";
+        last->name = all->passes ? last->what : last->name;
+        last->end = next->end;
+        last->busy += next->busy;
+        last->bucket = all->passes ? -1 : next->bucket;
+        last->micro = last->micro == next->micro ? last->micro : -1;
+        last->times = 0;
     }
     all->count = count;
 }
 
-/* As many ranks as fit; if one is too many, its pieces grow. */
+/* Whether item[@i] is of those that the repeat item[@end] repeats. */
+static bool is_repeated(const struct pieces *all, int32_t i, int32_t end)
+{
+    const struct piece *a = &all->item[i], *r = &all->item[end];
+    double period = (r->end - r->begin) / r->times;
+    return i < end && a->rank == r->rank && a->lane == r->lane &&
+           a->begin + a->end > 2 * (r->begin - period);
+}
+
+/* Append @piece, so much later. */
+static void append(struct pieces *all, struct piece piece, double seconds, int32_t micros)
+{
+    piece.begin += seconds;
+    piece.end += seconds;
+    piece.micro += piece.micro < 0 ? 0 : micros;
+    all->item = base_room(all->item, all->count, sizeof(*all->item));
+    all->item[all->count++] = piece;
+}
+
+/* Put what each repeat repeats in its place, of @micros micro-batches each time, unless that is too
+ * much.  @return whether it was not. */
+static bool expand(struct pieces *all, int32_t micros)
+{
+    struct pieces full = *all;
+    int32_t later = 0;
+    full.item = NULL;
+    full.count = 0;
+    for (int32_t i = 0; i < all->count && full.count <= PICTURE_PIECES; i++) {
+        const struct piece *p = &all->item[i];
+        int32_t first = i;
+        if (i == 0 || p[-1].rank != p->rank || p[-1].lane != p->lane)
+            later = 0;
+        while (p->times > 0 && first > 0 && is_repeated(all, first - 1, i))
+            first--;
+        for (int32_t k = 1; k <= p->times; k++)
+            for (int32_t j = first; j < i; j++)
+                append(&full, all->item[j], k * (p->end - p->begin) / p->times, k * micros);
+        if (first == i)
+            append(&full, *p, 0, later);
+        later += p->times * micros;
+    }
+    bool fits = full.count <= PICTURE_PIECES;
+    free(fits ? all->item : full.item);
+    if (fits)
+        *all = full;
+    return fits;
+}
+
+/* As many ranks as fit; if one is too many, whole passes, then longer pieces. */
 static struct pieces gather(const struct schedule *schedule, const struct trace *trace,
                             const int32_t *bucket)
 {
-    struct pieces all = {.joined = -1, .stages = schedule_stages(schedule) > 1};
+    int32_t stages = schedule_stages(schedule);
+    struct pieces all = {.stages = stages > 1};
     for (int32_t ranks = all.stages ? 0 : PICTURE_RANKS; ranks > 0; ranks--) {
         all.count = 0;
         collect(&all, schedule, trace, bucket, ranks);
         join(&all);
-        if (all.count <= PICTURE_PIECES)
+        if (expand(&all, stages))
             return all;
     }
     if (all.stages)
         collect(&all, schedule, trace, bucket, PICTURE_STAGES);
+    all.passes = true;
     all.joined = (all.stages ? 2e-3 : 1e-4) * trace_step_time(trace);
-    for (join(&all); all.count > PICTURE_PIECES; all.joined *= 4) {
+    join(&all);
+    if (expand(&all, stages))
+        return all;
+    for (; all.count > PICTURE_PIECES; all.joined *= 4) {
         all.absorb = all.joined > 0.01 * trace_step_time(trace);
         join(&all);
     }
@@ -178,6 +241,9 @@ struct json *picture_lanes(const struct schedule *schedule, const struct trace *
     struct json *rows = json_new_array();
     AUTOFREE int32_t *bucket = find_buckets(schedule);
     struct pieces all = gather(schedule, trace, bucket);
+    bool several = false;
+    for (int32_t i = 0; i < all.count; i++)
+        several = several || all.item[i].micro > 0;
     for (int32_t i = 0; i < all.count; i++) {
         const struct piece *piece = &all.item[i];
         struct json *row = json_append_object(rows);
@@ -188,10 +254,13 @@ struct json *picture_lanes(const struct schedule *schedule, const struct trace *
         json_put_text(row, "name", piece->name);
         json_put(row, "bucket",
                  piece->bucket < 0 ? json_new_text(NULL) : json_new_integer(piece->bucket));
-        if (piece->micro >= 0)
+        if (several && piece->micro >= 0)
             json_put_integer(row, "micro_batch", piece->micro);
+        if (piece->times > 0)
+            json_put_integer(row, "times", piece->times);
         json_put_real(row, "begin_s", piece->begin);
         json_put_real(row, "end_s", piece->end);
+        json_put_real(row, "busy_s", piece->busy);
     }
     free(all.item);
     return rows;

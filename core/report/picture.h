@@ -16,7 +16,10 @@ enum {
 /** The last iteration of @trace, which ran @schedule: rank, lane, what ("forward", "backward",
  * "optimizer", "input", or the axis), name, bucket, begin_s and end_s of each piece, by rank, lane
  * and time, since the iteration began.  Compute steps that follow each other are one piece, up to
- * the one that a bucket waits for, whose number that piece has; other compute has null.
+ * the one that a bucket waits for, whose number that piece has; other compute has null.  Where that
+ * is too much, a piece is the forward or backward pass of a micro_batch and what ranks exchange in
+ * it, waits included: busy_s is the time without them.  "repeat" is of many, alike if it has times:
+ * how often what is before it runs again.
  *
  * Of a pipeline what one rank of each stage computes: lane "stage N", a piece for each micro_batch
  * (which also tells chunks of a stage apart where others run between them) or "repeat". */
