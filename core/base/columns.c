@@ -81,7 +81,10 @@ char *columns_cell(const struct columns_item *item, const struct json *row)
         return base_copy(item->text ? "" : "-");
     if (!text && json_as_real(value, &number))
         return likely_cell(item, row, number);
-    return base_copy(text ? text : json_truth(value) ? "yes" : "no");
+    struct text list = {0};
+    if (json_count_items(value) >= 0)
+        json_print_line(&list, value, 4);
+    return list.data ? list.data : base_copy(text ? text : json_truth(value) ? "yes" : "no");
 }
 
 /* ---- text ---- */

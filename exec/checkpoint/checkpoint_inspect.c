@@ -1,10 +1,9 @@
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/base/answer.h"
+#include "core/base/columns.h"
 #include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
 
@@ -28,7 +27,6 @@ struct shown_file {
 };
 
 struct answer {
-    struct text *text; /* where it goes; NULL: to the lists */
     const char *path, *notes;
     struct json *progress;       /* owned */
     struct shown_file *file;     /* (files) owned */
@@ -109,20 +107,9 @@ static struct summary summarise(const struct safetensors_tensor *tensor, const c
     return summary;
 }
 
-static void tell_tensor(struct answer *answer, const char *file,
-                        const struct safetensors_tensor *tensor, const struct summary *summary)
+static void add_tensor(struct answer *answer, const char *file,
+                       const struct safetensors_tensor *tensor, const struct summary *summary)
 {
-    if (answer->text) {
-        AUTORELEASE(text) struct text shape = {0};
-        safetensors_print_shape(&shape, tensor);
-        text_add(answer->text, "  %-44s %-4s %-20s %12.5g %12.5g %12.5g", tensor->name,
-                 safetensors_type_names[tensor->type], shape.data, summary->minimum, summary->mean,
-                 summary->maximum);
-        if (summary->not_finite)
-            text_add(answer->text, "  %" PRId64 " NOT FINITE", summary->not_finite);
-        text_add(answer->text, "\n");
-        return;
-    }
     int64_t *shape = base_alloc(tensor->rank, sizeof(*shape));
     memcpy(shape, tensor->shape, (size_t)tensor->rank * sizeof(*shape));
     answer->tensor = base_room(answer->tensor, answer->tensors, sizeof(*answer->tensor));
@@ -131,71 +118,38 @@ static void tell_tensor(struct answer *answer, const char *file,
         *summary};
 }
 
-static int tell_tensors(struct answer *answer, const char *file, const char *path,
-                        const struct text *content, struct err *err)
+static int add_tensors(struct answer *answer, const char *file, const char *path,
+                       const struct text *content, struct err *err)
 {
     struct safetensors header;
-    int64_t elements = 0;
     if (safetensors_read_header(&header, path, content->data, content->length, err))
         return -1;
-    for (int64_t i = 0; i < header.count; i++)
-        elements += header.tensor[i].elements;
-    if (answer->text)
-        text_add(answer->text,
-                 "\n%s: %" PRId64 " tensors, %" PRId64 " elements\n"
-                 "  %-44s %-4s %-20s %12s %12s %12s\n",
-                 file, header.count, elements, "name", "type", "shape", "minimum", "mean",
-                 "maximum");
     for (int64_t i = 0; i < header.count; i++) {
         const struct safetensors_tensor *tensor = &header.tensor[i];
         struct summary summary = summarise(tensor, content->data + header.data + tensor->begin);
-        tell_tensor(answer, file, tensor, &summary);
+        add_tensor(answer, file, tensor, &summary);
     }
     safetensors_release(&header);
     return 0;
 }
 
 /* @entry is NULL for a single file. */
-static void tell_file(struct answer *answer, const char *file, int64_t bytes,
-                      const struct manifest_entry *entry, bool right)
+static void add_file(struct answer *answer, const char *file, int64_t bytes,
+                     const struct manifest_entry *entry, bool right)
 {
-    const char *kind = entry ? CHECKSUM_NAME : NULL;
     const char *verdict = !entry ? "no checksum" : right ? "right" : "WRONG";
-    if (answer->text) {
-        text_add(answer->text, "%-20s %12" PRId64 " bytes  %s%s%s\n", file, bytes, kind ? kind : "",
-                 kind ? " " : "", verdict);
-        return;
-    }
     answer->file = base_room(answer->file, answer->files, sizeof(*answer->file));
-    answer->file[answer->files++] = (struct shown_file){file, kind, verdict, bytes};
+    answer->file[answer->files++] =
+        (struct shown_file){file, entry ? CHECKSUM_NAME : NULL, verdict, bytes};
 }
 
-static int tell_progress(struct answer *answer, const char *path, const struct text *content,
-                         struct err *err)
+static int add_progress(struct answer *answer, const char *path, const struct text *content,
+                        struct err *err)
 {
-    struct progress p;
-    struct text *text = answer->text;
-    if (state_read_text(&p, path, content->data, content->length, err))
-        return -1;
-    if (!text) {
+    struct progress checked;
+    if (!state_read_text(&checked, path, content->data, content->length, err))
         answer->progress = json_read(path, content->data, content->length, err);
-        return answer->progress ? 0 : -1;
-    }
-    text_add(text, "%-20s %s, ", "network", p.network);
-    if (p.image > 0)
-        text_add(text, "%d x %d pixels, %d classes\n", p.image, p.image, p.classes);
-    else
-        text_add(text, "a vocabulary of %d tokens\n", p.classes);
-    text_add(text, "%-20s %" PRId64 " (%.3f epochs, %" PRId64 " %s), seed %" PRId64 "\n", "step",
-             p.step, p.epoch, p.position, p.image > 0 ? "images" : "samples", p.seed);
-    text_add(text, "%-20s %.5g", "loss", p.loss);
-    if (p.top1 >= 0)
-        text_add(text, "; last evaluation: top-1 %.2f %%, top-5 %.2f %%", 100 * p.top1,
-                 100 * p.top5);
-    text_add(text, "\n%-20s %g, %" PRId64 " good steps, %" PRId64 " skipped\n", "loss scale",
-             p.loss_scale, p.good_steps, p.skipped_steps);
-    text_add(text, "%-20s %d ranks, scenario %.12s\n", "written by", p.ranks, p.scenario_sha256);
-    return 0;
+    return answer->progress ? 0 : -1;
 }
 
 /* A file of a checkpoint in memory. */
@@ -239,15 +193,15 @@ static int inspect_checkpoint(const char *path, struct answer *answer, struct er
     int failed = load_files(file, path, &manifest, err);
     const struct loaded *state = &file[CHECKPOINT_STATE];
     if (state->content.data)
-        failed |= tell_progress(answer, state->path, &state->content, err);
+        failed |= add_progress(answer, state->path, &state->content, err);
     for (int32_t i = 0; i < CHECKPOINT_FILE_COUNT; i++)
         if (file[i].path)
-            tell_file(answer, checkpoint_file_names[i], file[i].content.length, &manifest.entry[i],
-                      file[i].right);
+            add_file(answer, checkpoint_file_names[i], file[i].content.length, &manifest.entry[i],
+                     file[i].right);
     for (int32_t i = 0; i < CHECKPOINT_STATE; i++)
         if (file[i].content.data)
             failed |=
-                tell_tensors(answer, checkpoint_file_names[i], file[i].path, &file[i].content, err);
+                add_tensors(answer, checkpoint_file_names[i], file[i].path, &file[i].content, err);
     release_files(file);
     return failed ? -1 : 0;
 }
@@ -257,8 +211,26 @@ static int inspect_file(const char *path, struct answer *answer, struct err *err
     AUTORELEASE(text) struct text content = {0};
     if (file_read(path, &content, err))
         return -1;
-    tell_file(answer, path, content.length, NULL, true);
-    return tell_tensors(answer, path, path, &content, err);
+    add_file(answer, path, content.length, NULL, true);
+    return add_tensors(answer, path, path, &content, err);
+}
+
+static void print_text(struct text *out, const struct answer *answer)
+{
+    AUTORELEASE(json) struct json *files = answer_list(&file_columns, answer->file, answer->files);
+    AUTORELEASE(json)
+    struct json *tensors = answer_list(&tensor_columns, answer->tensor, answer->tensors);
+    text_add(out, "%s%-20s %s\n", answer->notes ? answer->notes : "", "path", answer->path);
+    for (const char *key = NULL; (key = json_next_key(answer->progress, key));) {
+        AUTOFREE char *label = answer_label(key);
+        AUTOFREE char *cell =
+            columns_cell(&(struct columns_item){.key = (char *)(size_t)key}, answer->progress);
+        text_add(out, "%-20s %s\n", label, cell);
+    }
+    text_add(out, "\n");
+    columns_print(out, "name: file, bytes, checksum, verdict", files);
+    text_add(out, "\n");
+    columns_print(out, "file, name, type, shape, minimum, mean, maximum, not_finite", tensors);
 }
 
 int checkpoint_inspect(const char *path, bool as_json, const char *notes, struct text *out,
@@ -266,13 +238,13 @@ int checkpoint_inspect(const char *path, bool as_json, const char *notes, struct
 {
     struct stat found;
     AUTORELEASE(answer)
-    struct answer answer = {.text = as_json ? NULL : out, .path = path, .notes = notes};
-    if (!as_json)
-        text_add(out, "%s%-20s %s\n", notes ? notes : "", "path", path);
+    struct answer answer = {.path = path, .notes = notes};
     bool is_file = stat(path, &found) == 0 && !S_ISDIR(found.st_mode);
     int failed =
         is_file ? inspect_file(path, &answer, err) : inspect_checkpoint(path, &answer, err);
     if (as_json)
         answer_print(out, &inspect_columns, &answer);
+    else
+        print_text(out, &answer);
     return failed;
 }

@@ -46,9 +46,9 @@ class Equal(Mesh):
         one, two = self.fit_on("one", 1), self.fit_on("two", 2, pipeline=2)
         self.near(one, two)
         self.same_run(two, self.fit_on("again", 2, pipeline=2))
-        shown = harness.good("inspect", two).stdout
-        self.assertIn("transformer, a vocabulary of 61 tokens", shown)
-        self.assertIn("model.safetensors: 68 tensors", shown)
+        shown = harness.answer("inspect", two)
+        self.assertEqual((shown["progress"]["network"], shown["progress"]["classes"]), ("transformer", 61))
+        self.assertEqual([tensor["file"] for tensor in shown["tensors"]].count("model.safetensors"), 68)
 
     def test_layers_of_two(self):
         one, two = self.fit_on("one", 1), self.fit_on("two", 2, tensor=2)
