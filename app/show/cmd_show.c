@@ -9,28 +9,13 @@
 #include "app/cli/measure_list.h"
 #include "app/job/job.h"
 #include "app/show/show_collective.h"
-#include "core/base/answer.h"
 #include "core/base/base.h"
+#include "core/base/columns.h"
 #include "core/base/err.h"
 #include "core/convergence/convergence.h"
 #include "models/networks.h"
 #include <stdbool.h>
 #include <stdint.h>
-
-/* What is printed. */
-enum show_model_form { SHOW_MODEL_TABLE, SHOW_MODEL_JSON, SHOW_MODEL_YAML };
-
-/* ---- foretrain show convergence ---- */
-
-/* What is asked for. */
-struct show_convergence {
-    int32_t recipe;  /* an index in convergence_recipes; -1: all */
-    int32_t batch;   /* only this global batch; 0: all of the curves, and powers of two between */
-    bool accuracies; /* what others reached, and as text or CSV nothing else */
-    bool json;       /* as JSON */
-    const char *points; /* measured ones instead of recipes, "32:3.5,64:4,...": batch and epochs;
-                             several of one batch are runs; NULL: none */
-};
 
 enum { IMAGENET_CLASSES = 1000 };
 
@@ -168,27 +153,16 @@ static int refuse_job(const char *path, struct err *err)
                         network);
 }
 
-/* Append network @name at @image pixels (0: 224) or @sequence tokens (0: its own), or of a file,
- * as a table, as JSON or as a network file.
- * @return 0, or -1 as network_open(). */
-static int show_model(const char *name, int32_t image, int32_t sequence, enum show_model_form form,
-                      struct text *out, struct err *err)
-{
-    const struct transformer keys = {.sequence = sequence};
-    if (network_is_file(name) && refuse_job(name, err))
-        return -1;
-    struct model *model = network_open(NULL, name, image, IMAGENET_CLASSES, &keys, err);
-    if (!model)
-        return -1;
-    if (form == SHOW_MODEL_JSON)
-        print_json(out, model);
-    else if (form == SHOW_MODEL_YAML)
-        network_print(out, model);
-    else
-        print_text(out, model);
-    model_free(model);
-    return 0;
-}
+/* ---- foretrain show convergence ---- */
+
+struct show_convergence_request {
+    struct request head;
+    int32_t recipe;  /* an index in convergence_recipes; -1: all */
+    int32_t batch;   /* only this global batch; 0: all of the curves, and powers of two between */
+    bool accuracies; /* what others reached, and as text or CSV nothing else */
+    const char *points; /* measured ones instead of recipes, "32:3.5,64:4,...": batch and epochs;
+                             several of one batch are runs; NULL: none */
+};
 
 /* A line of the first table. */
 struct line {
@@ -260,26 +234,6 @@ static bool read_points(const char *text, struct convergence *curve)
     return true;
 }
 
-/* Check @what.  @return 0, or -1 (exit code 64): points that are none, fewer than three batches,
- * points beside a recipe or a batch, accuracies beside any of them. */
-static int show_convergence_check(const struct show_convergence *what, struct err *err)
-{
-    struct convergence curve = {.count = 0};
-    if (what->points && !read_points(what->points, &curve))
-        return err_add_code(err, 64, "--points '%s': must be BATCH:EPOCHS,... with 3 to %d batches",
-                            what->points, CONVERGENCE_POINTS);
-    return 0;
-}
-
-static struct convergence_fit fit_of(const struct show_convergence *what)
-{
-    struct convergence curve = {.count = 0};
-    if (!what->points)
-        return convergence_fit();
-    read_points(what->points, &curve);
-    return curve.fit;
-}
-
 /* ---- lines ---- */
 
 static const struct convergence_row *find_point(const char *recipe, int64_t batch)
@@ -344,19 +298,21 @@ static void add_line(struct answer *answer, struct line line)
     answer->line[answer->lines++] = line;
 }
 
-static struct answer make_answer(const struct show_convergence *what)
+static int make_answer(struct answer *answer, const struct show_convergence_request *what,
+                       struct err *err)
 {
     struct convergence points = {.count = 0};
-    struct answer answer = {
-        .fit = fit_of(what), .extra = CONVERGENCE_EXTRA, .accuracy = convergence_accuracies};
-    while (convergence_accuracies[answer.accuracies].work)
-        answer.accuracies++;
-    if (what->points)
-        read_points(what->points, &points);
+    *answer = (struct answer){.extra = CONVERGENCE_EXTRA, .accuracy = convergence_accuracies};
+    if (what->points && !read_points(what->points, &points))
+        return err_add_code(err, 64, "--points '%s': must be BATCH:EPOCHS,... with 3 to %d batches",
+                            what->points, CONVERGENCE_POINTS);
+    answer->fit = what->points ? points.fit : convergence_fit();
+    while (convergence_accuracies[answer->accuracies].work)
+        answer->accuracies++;
     for (int32_t i = 0; i < points.count; i++) {
         struct line line = describe(measured, &points, points.point[i].batch);
         snprintf(line.from, sizeof(line.from), "measured");
-        add_line(&answer, line);
+        add_line(answer, line);
     }
     for (int32_t r = 0; convergence_recipes[r] && !what->accuracies && !what->points; r++) {
         if (what->recipe >= 0 && what->recipe != r)
@@ -364,69 +320,9 @@ static struct answer make_answer(const struct show_convergence *what)
         struct convergence curve = convergence_of(convergence_recipes[r]);
         int64_t batch = what->batch ? what->batch : next_batch(&curve, 0);
         for (; batch; batch = what->batch ? 0 : next_batch(&curve, batch))
-            add_line(&answer, describe(convergence_recipes[r], &curve, batch));
+            add_line(answer, describe(convergence_recipes[r], &curve, batch));
     }
-    return answer;
-}
-
-/* A number, or @missing for 0; the caller frees it. */
-static char *known(double value, const char *missing)
-{
-    return value > 0 ? base_format("%.10g", value) : base_copy(missing);
-}
-
-/* ---- text ---- */
-
-static void print_line(struct text *out, const struct line *line)
-{
-    AUTOFREE char *formula =
-        isnan(line->formula) ? base_copy("-") : base_format("%.1f", line->formula);
-    AUTOFREE char *target =
-        line->target > 0 ? base_format("%.4g %%", 100 * line->target) : base_copy("-");
-    text_add(out, "%-11s %8s %9lld %8.1f %8.1f %8.1f %9s  %s\n", line->recipe, target,
-             (long long)line->batch, line->need.epochs, line->likely.low, line->likely.high,
-             formula, line->from);
-}
-
-static void print_lines(const struct show_convergence *what, const struct answer *answer,
-                        struct text *out)
-{
-    struct convergence_fit fit = answer->fit;
-    text_add(out, "%-11s %8s %9s %8s %8s %8s %9s  %s\n", "recipe", "top-1", "batch", "epochs",
-             "low", "high", "formula", "from");
-    for (int32_t i = 0; i < answer->lines; i++)
-        print_line(out, &answer->line[i]);
-    if (what->points) {
-        text_add(
-            out,
-            "\nformula: %.3g (1 + batch / %.3g), fitted to the points; one that is left out is "
-            "missed by %.1f %% in the\nmedian, %.1f %% at most, %.1f %% root mean square.\n",
-            fit.epochs, fit.batch, 100 * fit.median, 100 * fit.largest, 100 * fit.rms);
-        return;
-    }
-    text_add(
-        out,
-        "\nepochs: mean of runs of resnet50 on imagenet; 90 %% lie between low and high.  A run "
-        "ends at an\nevaluation: predictions add %g evaluations in the mean.\nformula: %.1f (1 "
-        "+ batch / %.0f), fitted to the points of rcp-nvidia and rcp-google; a point that\nis "
-        "left out is missed by %.1f %% in the median, %.1f %% at most, %.1f %% root mean "
-        "square.\n",
-        CONVERGENCE_EXTRA, fit.epochs, fit.batch, 100 * fit.median, 100 * fit.largest,
-        100 * fit.rms);
-}
-
-static void print_accuracies(struct text *out)
-{
-    text_add(out, "%-33s %14s %6s %8s  %s\n", "work", "batch", "epochs", "top-1", "note; source");
-    for (const struct convergence_accuracy *row = convergence_accuracies; row->work; row++) {
-        AUTOFREE char *first = known((double)row->batch, "?"),
-                      *last = known((double)row->batch_end, "");
-        AUTOFREE char *batch = base_format("%s%s%s", first, *last ? " -> " : "", last);
-        AUTOFREE char *epochs = known(row->epochs, "?");
-        text_add(out, "%-33s %14s %6s %6.2f %%  %s%s%s\n", row->work, batch, epochs,
-                 100 * row->accuracy, row->note ? row->note : "", row->note ? "; " : "",
-                 row->source);
-    }
+    return 0;
 }
 
 /* ---- for programs ---- */
@@ -477,31 +373,47 @@ static const struct answer_column answer_rows[] = {
 static const struct answer_columns convergence_columns = COLUMNS("convergence/2", answer_rows);
 #undef DESCRIBED
 
-/* The curves or the accuracies as rows of one table. */
-static struct json *show_convergence_rows(const struct show_convergence *what)
+static void print_formula(struct text *out, const struct convergence_fit *fit, bool own)
 {
-    struct answer answer = make_answer(what);
-    struct json *rows = what->accuracies
-                            ? answer_list(&accuracy_columns, answer.accuracy, answer.accuracies)
-                            : answer_list(&line_columns, answer.line, answer.lines);
-    free(answer.line);
-    return rows;
+    if (!own)
+        text_add(
+            out,
+            "\nepochs: mean of runs of resnet50 on imagenet; 90 %% lie between from and to.  A "
+            "run ends at an\nevaluation: predictions add %g evaluations in the mean.",
+            CONVERGENCE_EXTRA);
+    text_add(out,
+             "\nformula: %.3g (1 + batch / %.3g), fitted to the points%s; one that is left out is "
+             "missed by %.1f %% in the\nmedian, %.1f %% at most, %.1f %% root mean square.\n",
+             fit->epochs, fit->batch, own ? "" : " of rcp-nvidia and rcp-google", 100 * fit->median,
+             100 * fit->largest, 100 * fit->rms);
 }
 
-/* Append the tables of a checked @what; as text accuracies only where nothing is chosen. */
-static void show_convergence(const struct show_convergence *what, struct text *out)
+/* As text accuracies only where nothing is chosen. */
+static int show_curves(const void *record, struct text *out, struct err *err)
 {
+    const struct show_convergence_request *what = record;
     bool all = what->recipe < 0 && !what->batch && !what->points;
-    struct answer answer = make_answer(what);
-    if (what->json)
+    bool text = !what->head.json && !csv_is_answer(&what->head);
+    struct answer answer;
+    if (make_answer(&answer, what, err))
+        return -1;
+    struct json *lines = answer_list(&line_columns, answer.line, answer.lines);
+    struct json *reached = answer_list(&accuracy_columns, answer.accuracy, answer.accuracies);
+    if (what->head.json)
         answer_print(out, &convergence_columns, &answer);
-    if (!what->json && !what->accuracies)
-        print_lines(what, &answer, out);
-    if (!what->json && !what->accuracies && all)
-        text_add(out, "\n");
-    if (!what->json && (what->accuracies || all))
-        print_accuracies(out);
+    if (text && !what->accuracies) {
+        columns_print(
+            out, "recipe, target: top-1, batch, epochs~, formula_epochs: formula, from: known by",
+            lines);
+        print_formula(out, &answer.fit, what->points);
+        text_add(out, all ? "\n" : "");
+    }
+    if (text && (what->accuracies || all))
+        columns_print(out, "work, batch, batch_end: to, epochs, accuracy: top-1, note, source",
+                      reached);
     free(answer.line);
+    json_free(what->accuracies ? lines : reached);
+    return csv_write(&what->head, what->accuracies ? reached : lines, NULL, out, err);
 }
 
 struct show_model_request {
@@ -530,31 +442,24 @@ struct show_collective_request {
     bool text;
 };
 
-struct show_convergence_request {
-    struct request head;
-    struct show_convergence what;
-};
-
-static int show_curves(const void *record, struct text *out, struct err *err)
-{
-    const struct show_convergence_request *request = record;
-    struct show_convergence what = request->what;
-    what.json = request->head.json;
-    if (show_convergence_check(&what, err))
-        return -1;
-    if (what.json || !csv_is_answer(&request->head))
-        show_convergence(&what, out);
-    return csv_write(&request->head, show_convergence_rows(&what), NULL, out, err);
-}
-
 static int show_network(const void *record, struct text *out, struct err *err)
 {
     const struct show_model_request *request = record;
-    return show_model(request->head.argument.item[0], request->image, request->sequence,
-                      request->yaml        ? SHOW_MODEL_YAML
-                      : request->head.json ? SHOW_MODEL_JSON
-                                           : SHOW_MODEL_TABLE,
-                      out, err);
+    const char *name = request->head.argument.item[0];
+    const struct transformer keys = {.sequence = request->sequence};
+    if (network_is_file(name) && refuse_job(name, err))
+        return -1;
+    struct model *model = network_open(NULL, name, request->image, IMAGENET_CLASSES, &keys, err);
+    if (!model)
+        return -1;
+    if (request->yaml)
+        network_print(out, model);
+    else if (request->head.json)
+        print_json(out, model);
+    else
+        print_text(out, model);
+    model_free(model);
+    return 0;
 }
 
 static int show_scenario(const void *record, struct text *out, struct err *err)
@@ -766,21 +671,20 @@ static const struct option collective_options[] = {
     ROW_LAST};
 
 static const struct option convergence_options[] = {
-    OPTION_ROW("recipe", 0, OPTION_WORD, offsetof(struct show_convergence_request, what.recipe),
-               NULL, convergence_recipes, "Only this one"),
-    OPTION_ROW("batch", 0, OPTION_INTEGER, offsetof(struct show_convergence_request, what.batch),
-               "N", NULL, "Only this global batch"),
-    OPTION_ROW("points", 0, OPTION_TEXT, offsetof(struct show_convergence_request, what.points),
+    OPTION_ROW("recipe", 0, OPTION_WORD, offsetof(struct show_convergence_request, recipe), NULL,
+               convergence_recipes, "Only this one"),
+    OPTION_ROW("batch", 0, OPTION_INTEGER, offsetof(struct show_convergence_request, batch), "N",
+               NULL, "Only this global batch"),
+    OPTION_ROW("points", 0, OPTION_TEXT, offsetof(struct show_convergence_request, points),
                "BATCH:EPOCHS,...", NULL, "Fit these, measured ones, instead",
                .bars = "recipe|batch"),
-    OPTION_ROW("accuracies", 0, OPTION_FLAG,
-               offsetof(struct show_convergence_request, what.accuracies),
+    OPTION_ROW("accuracies", 0, OPTION_FLAG, offsetof(struct show_convergence_request, accuracies),
                .help = "Only the accuracies that others reached", .bars = "recipe|batch|points"),
     ROW_CSV("the curves, or with --accuracies those,"),
     ROW_JSON,
     ROW_LAST};
 
-static const struct show_convergence_request convergence_defaults = {.what.recipe = -1};
+static const struct show_convergence_request convergence_defaults = {.recipe = -1};
 static const struct show_collective_request collective_defaults = {.algorithm = ALGORITHM_RING,
                                                                    .ranks = -1};
 

@@ -57,6 +57,8 @@ static const struct ending {
     {"share", "share", UNIT_FRACTION},
     {"efficiency", "efficiency", UNIT_FRACTION},
     {"error", "error", UNIT_FRACTION},
+    {"accuracy", "accuracy", UNIT_FRACTION},
+    {"target", "target", UNIT_FRACTION},
     {"mfu", "MFU", UNIT_FRACTION},
     {"top1", "top-1", UNIT_FRACTION},
     {"top5", "top-5", UNIT_FRACTION},
