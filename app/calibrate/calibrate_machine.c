@@ -12,7 +12,7 @@
 #include "app/calibrate/fit.h"
 #include "app/process/cores.h"
 #include "app/process/launch.h"
-#include "core/base/base.h"
+#include "core/base/columns.h"
 #include "core/base/file.h"
 #include "core/config/field_write.h"
 #include "core/platform/device_table.h"
@@ -498,45 +498,6 @@ static void print_copies(struct text *out, const struct machine *machine)
                  i ? "" : " reads and writes", 1e-9 * device_copy_speed(&machine->copy[i]));
 }
 
-static void print_people(struct text *out, const struct device_fit *fit,
-                         const struct machine *machine)
-{
-    text_add(out, "%-15s %-13s %-5s %6s %19s %9s\n", "steps", "layer", "type", "shapes",
-             "efficiency", "residual");
-    for (int32_t i = 0; i < fit->classes; i++) {
-        const struct device_fit_class *class = &fit->class[i];
-        text_add(out, "%-15s %-13s %-5s %6d %9.2f %% +- %3.0f %% %7.1f %%\n",
-                 compute_op_names[class->op], layer_op_names[class->layer],
-                 dtype_names[class->dtype], class->rows, 100 * class->efficiency,
-                 100 * class->efficiency_sd, 100 * class->residual);
-    }
-    text_add(
-        out,
-        "\na kernel costs %.3g us +- %.0f %%, and an iteration %.3g us; the fastest step moved "
-        "%.3g GB/s",
-        1e6 * fit->overhead, 100 * fit->overhead_sd, 1e6 * fit->between, 1e-9 * fit->moved);
-    for (enum dtype d = 0; d < DTYPE_COUNT; d++)
-        if (fit->peak[d] > 0)
-            text_add(out, ", computed %.4g GFLOP/s in %s", 1e-9 * fit->peak[d], dtype_names[d]);
-    print_copies(out, machine);
-    text_add(out, "\n\n%-12s %5s %5s %12s %22s\n", "network", "size", "batch", "iteration",
-             "by the classes alone");
-    for (int32_t i = 0; i < machine->trials; i++) {
-        const struct machine_trial *trial = &machine->trial[i];
-        double alone = device_fit_trial(fit, trial);
-        text_add(out, "%-12s %5d %5lld %9.2f ms %9.2f ms, %+5.1f %%\n", trial->network,
-                 trial->image, (long long)trial->batch, 1e3 * trial->time_s, 1e3 * alone,
-                 100 * (alone / trial->time_s - 1));
-    }
-    if (machine->rounds > 1)
-        text_add(out, "\nquickest of %d rounds, the next %.1f %% apart at most", machine->rounds,
-                 100 * machine->apart);
-    else
-        text_add(out, "\none round: no spread known");
-    text_add(out, "; meanwhile other processes had %.0f %% of the processors, the host %.0f %%\n",
-             100 * machine->share.foreign, 100 * machine->share.steal);
-}
-
 struct shown_trial {
     const struct machine_trial *trial;
     double by_classes;
@@ -629,17 +590,45 @@ static const struct answer_column device_rows[] = {
 const struct answer_columns machine_device_columns = COLUMNS("machine-device/1", device_rows);
 #undef DESCRIBED
 
-static void print_json(struct text *out, const struct device_fit *fit,
-                       const struct machine *machine, const struct calibrate_request *request)
+static struct json *shown_json(const struct device_fit *fit, const struct machine *machine,
+                               const struct calibrate_request *request)
 {
     AUTOFREE struct shown_trial *trial = base_alloc(machine->trials, sizeof(*trial));
     for (int32_t i = 0; i < machine->trials; i++)
         trial[i] =
             (struct shown_trial){&machine->trial[i], device_fit_trial(fit, &machine->trial[i])};
-    answer_print(out, &machine_device_columns,
-                 &(struct shown_device){device_words[request->machine.compute.device],
-                                        request->directory, machine, fit, machine_spread(machine),
-                                        trial, machine->trials});
+    return answer_json(&machine_device_columns,
+                       &(struct shown_device){device_words[request->machine.compute.device],
+                                              request->directory, machine, fit,
+                                              machine_spread(machine), trial, machine->trials});
+}
+
+static void print_people(struct text *out, const struct device_fit *fit,
+                         const struct machine *machine, const struct json *all)
+{
+    columns_print(out,
+                  "op: steps, layer, dtype: type, shapes, efficiency, efficiency_sd: +-, residual",
+                  json_get(all, "classes"));
+    text_add(
+        out,
+        "\na kernel costs %.3g us +- %.0f %%, and an iteration %.3g us; the fastest step moved "
+        "%.3g GB/s",
+        1e6 * fit->overhead, 100 * fit->overhead_sd, 1e6 * fit->between, 1e-9 * fit->moved);
+    for (enum dtype d = 0; d < DTYPE_COUNT; d++)
+        if (fit->peak[d] > 0)
+            text_add(out, ", computed %.4g GFLOP/s in %s", 1e-9 * fit->peak[d], dtype_names[d]);
+    print_copies(out, machine);
+    text_add(out, "\n\n");
+    columns_print(out,
+                  "network, image: size, batch, time_s: iteration, by_classes_s: by the classes",
+                  json_get(all, "trials"));
+    if (machine->rounds > 1)
+        text_add(out, "\nquickest of %d rounds, the next %.1f %% apart at most", machine->rounds,
+                 100 * machine->apart);
+    else
+        text_add(out, "\none round: no spread known");
+    text_add(out, "; meanwhile other processes had %.0f %% of the processors, the host %.0f %%\n",
+             100 * machine->share.foreign, 100 * machine->share.steal);
 }
 
 /* --- the whole --- */
@@ -673,10 +662,11 @@ int calibrate_device_of(const struct machine *machine, const struct calibrate_re
     AUTORELEASE(device_fit) struct device_fit fit = {0};
     int failed =
         device_fit_make(&fit, machine, err) || write_device(&fit, machine, request, spread, err);
-    if (!failed && request->head.json)
-        print_json(out, &fit, machine, request);
-    else if (!failed) {
-        print_people(out, &fit, machine);
+    AUTORELEASE(json) struct json *json = failed ? NULL : shown_json(&fit, machine, request);
+    if (!failed && request->head.json) {
+        json_print(out, json);
+    } else if (!failed) {
+        print_people(out, &fit, machine, json);
         if (request->directory)
             text_add(out, "%d measured steps written to %s\n", fit.rows, request->directory);
     }

@@ -15,9 +15,9 @@
 #include "config.h"
 #include "core/backend/trace.h"
 #include "core/base/base.h"
+#include "core/base/columns.h"
 #include "core/base/err.h"
 #include "core/base/file.h"
-#include "core/base/json.h"
 #include "core/base/unit.h"
 #include "core/report/report.h"
 #include "core/report/timeline.h"
@@ -397,49 +397,6 @@ static_assert(ARRAY_SIZE(groups) == VALIDATE_GROUP_COUNT, "one name per group");
 static const char *const verdicts[] = {"pass", "fail", "disturbed"};
 static_assert(ARRAY_SIZE(verdicts) == VALIDATE_VERDICT_COUNT, "one name per verdict");
 
-static void add_seconds(struct text *out, double seconds)
-{
-    text_add(out, "  %11s", unit_text(UNIT_SECONDS, seconds));
-}
-
-static void print_row(struct text *out, const struct validate_row *row)
-{
-    text_add(out, "  %-34s", row->name);
-    add_seconds(out, row->predicted_s);
-    add_seconds(out, row->measured_s);
-    add_seconds(out, row->quartile_s);
-    if (isfinite(row->error))
-        text_add(out, "  %+8.1f %%\n", 100 * row->error);
-    else
-        text_add(out, "  %10s\n", "-");
-}
-
-/* Append the rows for people. */
-static void validation_print(struct text *out, const struct validation *validation)
-{
-    static const char *const heading[] = {
-        "", "steps by kind", "lanes, busy", "the step, on the rank that ends last",
-        "collectives, from the last rank's entering to the last one's leaving"};
-    static_assert(ARRAY_SIZE(heading) == VALIDATE_GROUP_COUNT, "one each");
-    text_add(out, "%-36s  %11s  %11s  %11s  %10s\n", "", "predicted", "measured", "quartile",
-             "error");
-    for (int32_t i = 0; i < validation->count; i++) {
-        enum validate_group group = validation->row[i].group;
-        if (i > 0 && group != validation->row[i - 1].group)
-            text_add(out, "%s\n", heading[group]);
-        print_row(out, &validation->row[i]);
-    }
-    text_add(out, "\nmedian and lower quartile of %d steps, error of the %s",
-             validation->iterations, validation->lab ? "quartile" : "median");
-    if (isfinite(validation->likely.low))
-        text_add(out, "; the prediction's 90 %% interval, %s to %s, %s",
-                 unit_text(UNIT_SECONDS, validation->likely.low),
-                 unit_text(UNIT_SECONDS, validation->likely.high),
-                 validation->inside ? "holds the median" : "does not hold the median");
-    text_add(out, "\nstep time: %s (tolerance %g %%)\n", verdicts[validation->verdict],
-             100 * validation->tolerance);
-}
-
 #define DESCRIBED struct validate_row
 static const struct answer_column row_rows[] = {
     COLUMN("group", group, .words = groups, .help = "step, kind, lane, part or collective"),
@@ -524,6 +481,9 @@ static char *answer_of(const struct json *all)
     return out.data;
 }
 
+static const char row_words[] =
+    "group: of, name: what, predicted_s, measured_s, lower_quartile_s, error";
+
 /* Each measured step, with the interval that was predicted for all. */
 static struct json *step_rows(const struct json *all)
 {
@@ -549,7 +509,7 @@ static int validation_page(const char *file, const struct json *all, struct err 
         .picture = "rows",
         .rows = "rows",
         .caption = "predicted and measured times of one step",
-        .columns = "group: of, name: what, predicted_s, measured_s, lower_quartile_s, error"};
+        .columns = row_words};
     struct page page = {0};
     AUTORELEASE(json) struct json *steps = step_rows(all);
     AUTOFREE char *answer = answer_of(all);
@@ -773,9 +733,11 @@ static int gather(struct trial *trial, struct err *err)
 
 /* ---- the answer ---- */
 
-static void print_people(struct text *out, const struct trial *trial)
+static void print_people(struct text *out, const struct trial *trial, const struct json *all)
 {
     const struct trace *predicted = trial->predicted;
+    const struct validation *validation = &trial->validation;
+    AUTOFREE char *answer = answer_of(all);
     if (trial->ranks)
         text_add(out, "%s on %s: %d %s, %s\n", trial->job.model->name,
                  platform_name(trial->job.platform), trial->ranks,
@@ -786,7 +748,13 @@ static void print_people(struct text *out, const struct trial *trial)
     text_add(out, "predicted by %s, %s; measured by %s, %s; schedule %016" PRIx64 "\n\n",
              predicted->backend, predicted->grain, trial->measured.backend, trial->measured.grain,
              predicted->schedule_hash);
-    validation_print(out, &trial->validation);
+    columns_print(out, row_words, json_get(all, "rows"));
+    text_add(out, "\n%s  Errors are relative to the %s.\n", answer, validation->error_of);
+    if (isfinite(validation->likely.low))
+        text_add(out, "the prediction's 90 %% interval, %s to %s, %s the median\n",
+                 unit_text(UNIT_SECONDS, validation->likely.low),
+                 unit_text(UNIT_SECONDS, validation->likely.high),
+                 validation->inside ? "holds" : "does not hold");
     if (trial->notes.late_s >= 0)
         text_add(out, "rehearsed: steps ended %s late on average, %s at most\n",
                  unit_text(UNIT_SECONDS, trial->notes.late_s),
@@ -843,7 +811,7 @@ static int report(struct trial *trial, struct text *out, struct err *err)
     if (trial->request.head.json)
         json_print(out, json);
     else
-        print_people(out, trial);
+        print_people(out, trial, json);
     int failed = trial->request.report && validation_page(trial->request.report, json, err);
     if (failed)
         return -1;
