@@ -455,25 +455,18 @@ static void add_nccl(const struct machine *machine)
 {
     const struct device *device = device_of(machine);
     int64_t capability = device->compute_capability;
-    const char *source;
-    double inside = machine->inside.bandwidth *
-                    find_efficiency(machine, machine->inside.links, &source) *
-                    (machine->inside.mesh ? machine->gpus - 1 : 1);
     if (!capability)
         return;
     bool plane = has_plane(machine);
     text_add(machine->out,
              "\nnccl:    # for allreduce.algorithm: nccl\n"
              "  intra: %s\n"
-             "  channels: %d    # assumed: as of such nodes in this library\n",
+             "  channels: %d    # assumed: as of such nodes in this library\n  sharp: false%s\n",
              plane ? "nvlink" : "pci",
              !plane             ? 2
              : capability >= 90 ? 16
              : capability >= 80 ? 24
-                                : 12);
-    add_number(machine->out, 2, "intra_bandwidth", UNIT_BYTES_PER_SECOND, inside,
-               "bandwidth of the links inside times their efficiency");
-    text_add(machine->out, "  sharp: false%s\n",
+                                : 12,
              machine->fabric == FABRIC_INFINIBAND
                  ? "    # true where the switches of the network reduce"
                  : "");

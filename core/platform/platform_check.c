@@ -49,7 +49,7 @@ static const char *const network_keys[] = {"node.nics", "network.nic.bandwidth",
 /* Needed as soon as there is one of them. */
 static const char *const depth_keys[] = {"torus.depth.bandwidth", "torus.depth.efficiency",
                                          "torus.depth.latency"};
-static const char *const nccl_keys[] = {"nccl.intra", "nccl.channels", "nccl.intra_bandwidth"};
+static const char *const nccl_keys[] = {"nccl.intra", "nccl.channels"};
 
 /* What every check needs. */
 struct check {
@@ -135,6 +135,20 @@ static int check_names(const struct check *check, const char *path, const struct
                                    name, k + 1);
     }
     return result;
+}
+
+/* A what-if about a cable moves no ring of NCCL that the file bounds by itself. */
+static void warn_of_rings(const struct check *check)
+{
+    const struct node *rings = field_origin(check->root, "nccl.intra_bandwidth");
+    for (int32_t i = 0; rings && rings->origin.line && i < check->platform->node.links.count; i++) {
+        AUTOFREE char *path = base_format("node.links.%d.bandwidth", i);
+        if (!origin_of(check, path)->line)
+            err_warn(check->err,
+                     "warning: --set %s: NCCL's rings keep nccl.intra_bandwidth of %s:%d; set it "
+                     "as well, or to null, where the links decide",
+                     path, rings->origin.file, rings->origin.line);
+    }
 }
 
 static int check_kinds_of_link(const struct check *check)
@@ -478,6 +492,7 @@ int platform_check(struct platform *platform, const struct node *root, struct er
         platform->transport.payload = -1;
     if (platform->kind != PLATFORM_CLUSTER || result)
         return result;
+    warn_of_rings(&check);
     result |= check_node(&check);
     result |= check_tiers(&check) || check_routes(&check) || check_sharp(&check);
     return result;

@@ -155,9 +155,11 @@ static const struct field platform_rows[] = {
         .kind = FIELD_WORD, .words = nccl_intra_names),
     COUNTED("nccl.channels", platform, nccl.channels, OPTIONAL, 64,
             "rings or trees that NCCL runs side by side"),
-    QUANTITY("nccl.intra_bandwidth", platform, nccl.intra_bandwidth, OPTIONAL,
-             UNIT_BYTES_PER_SECOND, 1, 1e15,
-             "of all of NCCL's rings inside a node together; at most the links of a device count"),
+    QUANTITY(
+        "nccl.intra_bandwidth", platform, nccl.intra_bandwidth, OPTIONAL, UNIT_BYTES_PER_SECOND, 1,
+        1e15,
+        "of all of NCCL's rings inside a node together, where they reach less than the links of a "
+        "device, which count when not given"),
     ROW("nccl.sharp", platform, nccl.sharp, OPTIONAL, "whether the network's switches can reduce",
         .kind = FIELD_BOOLEAN),
     ROW("nccl.version", platform, nccl.version, OPTIONAL,

@@ -58,11 +58,13 @@ static double links_of(const struct platform *platform, int32_t device, int32_t 
     return sum > 0 || out < 0 ? sum : cable_bandwidth(platform, out);
 }
 
-/* Bandwidth of all rings of a node: as the platform says, and at most what its links carry. */
+/* Bandwidth of all rings of a node: what the links of a device carry, and at most what the platform
+ * says. */
 static double inside_bandwidth(const struct platform *platform, int32_t devices)
 {
     const struct wiring *wiring = &platform->wiring;
-    double bandwidth = platform->nccl.intra_bandwidth.value;
+    double said = platform->nccl.intra_bandwidth.value, bandwidth = said > 0 ? said : INFINITY;
+    devices = said > 0 ? devices : wiring->count[VERTEX_DEVICE];
     AUTOFREE int32_t *nic = base_alloc(wiring->count[VERTEX_DEVICE], sizeof(*nic));
     AUTOFREE int32_t *path = base_alloc(wiring_vertices(wiring), sizeof(*path));
     wiring_assign_nics(wiring, nic);
@@ -274,7 +276,7 @@ int platform_check_nccl(const struct platform *platform, struct err *err)
     if (platform->nccl.channels == 0)
         return err_add(err,
                        "%s: error: algorithm nccl needs the section 'nccl', with the keys intra, "
-                       "channels, intra_bandwidth and sharp; platform %s has none",
+                       "channels and sharp; platform %s has none",
                        platform->file, platform->name);
     if (platform->device.compute_capability == 0)
         return err_add(err,

@@ -124,9 +124,10 @@ static void print_messages(struct text *out, const struct platform *platform)
 
 static void print_nccl(struct text *out, const struct platform *platform)
 {
+    double rings = platform->nccl.intra_bandwidth.value;
     text_add(out, "\nNCCL: %lld channels over %s, %s for all rings of a node%s\n",
              (long long)platform->nccl.channels, nccl_intra_names[platform->nccl.intra],
-             unit_text(UNIT_BYTES_PER_SECOND, platform->nccl.intra_bandwidth.value),
+             rings > 0 ? unit_text(UNIT_BYTES_PER_SECOND, rings) : "the links of a device",
              platform->nccl.sharp ? ", switches that reduce" : "");
 }
 

@@ -107,6 +107,23 @@ class WhatIf(support.Case):
         for words in (("new", "job"), ("collective", "--bytes=1MB")):
             self.assertIn(said, run(*words, "--nodes=64", "--platform", self.directory / "mine.yaml").stderr)
 
+    def test_the_links_inside_move_nccl_unless_a_bound_is_said(self):
+        def step(platform, *more):
+            words = ("predict", self.job, "-banalytic", f"--set=cluster={{platform: {platform}, nodes: 1}}",
+                     "--set=allreduce={algorithm: nccl, overlap: none}", *more)
+            found = answer(*words)
+            return found["step_s"], [w for w in found["warnings"] if "NCCL's rings" in w]
+
+        faster = "--set=platform.node.links[0].bandwidth=900GB/s"
+        (slow, _), (fast, none) = step("dgx-h100"), step("dgx-h100", faster)
+        self.assertLess(fast, slow)
+        self.assertEqual(none, [])
+        (bound, _), (still, said) = step("l40s-node"), step("l40s-node", faster)
+        self.assertEqual(still, bound)
+        self.assertRegex(said[0], r"--set node.links.0.bandwidth: .*l40s-node.yaml:\d+; set it as well, or to null")
+        free, _ = step("l40s-node", faster, "--set=platform.nccl.intra_bandwidth=null")
+        self.assertLess(free, bound)
+
     def test_a_cluster_of_the_library_has_the_nodes_that_were_built(self):
         self.assertIn("only 1088 nodes", self.refused(65, "predict", self.job, "--set=cluster.nodes=1089",
                                                        "--set=allreduce.grid=null"))
