@@ -343,6 +343,11 @@ static int write_platform(struct import *import, const struct import_request *re
     if (!failed) {
         if (!base)
             complete(import);
+        if (!base && import->nodes > 1 && !import->wiring.count[VERTEX_NIC])
+            return err_add_code(err, 65,
+                                "%s has no network card, which %" PRId64 " nodes need: use --nodes "
+                                "1, or a file that has the cards",
+                                import->file, import->nodes);
         complete_tiers(import, base);
         print_platform(import, name, base, &text);
         failed = request->to ? file_write(to, &text, check_platform, err) : 0;

@@ -159,8 +159,9 @@ def read(draft, text, _ranks, nodes):
     if not gpus and not cores:
         raise Refused("no object Core or PU, and no GPU: give what 'lstopo --of xml' writes", root.line)
     draft.document["understood"].insert(
-        0, f"{draft.counts['cpus']} packages, {machine.count('Core')} cores, {machine.count('NUMANode')} NUMA nodes, "
-        f"{gpus} GPUs, {draft.counts['nics']} cards, {machine.bridges} PCI switches")
+        0, ", ".join(plural(count, word) for count, word in (
+            (draft.counts["cpus"], "package"), (machine.count("Core"), "core"), (machine.count("NUMANode"), "NUMA node"),
+            (gpus, "GPU"), (draft.counts["nics"], "card"))) + f", {machine.bridges} PCI switches")
     if not gpus:
         machine.connect_cores(cores)
     else:

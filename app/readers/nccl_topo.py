@@ -258,9 +258,9 @@ def read(draft, text, _ranks, nodes):
         raise Refused("there is no <gpu> in this <system>: dump it where the job runs", root.line)
     topology.amd = any(gpu.get("gcn") for gpu in gpus)
     counts = draft.counts
-    cards = f", {counts['nics']} cards of {topology.speed / 1000:g} Gb/s" if counts["nics"] else ""
+    cards = f", {plural(counts['nics'], 'card')} of {topology.speed / 1000:g} Gb/s" if counts["nics"] else ""
     plane = ", NVSwitches as one" if topology.plane else ""
-    draft.document["understood"].insert(0, f"a node of {counts['devices']} GPUs, {counts['cpus']} CPUs, "
+    draft.document["understood"].insert(0, f"a node of {plural(counts['devices'], 'GPU')}, {plural(counts['cpus'], 'CPU')}, "
                                         f"{topology.bridges} PCI switches{plane}{cards}")
     if topology.slower:
         draft.document["understood"].insert(1, f"{plural(topology.slower, 'slower card')} left out: a platform has one kind")

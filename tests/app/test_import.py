@@ -291,7 +291,7 @@ class Hwloc(Case):
 
     def test_what_lstopo_printed_is_understood(self):
         said = self.take("hwloc", "lstopo.recorded", "--nodes", "2")
-        self.assertEqual(said["understood"], ["1 packages, 2 cores, 1 NUMA nodes, 0 GPUs, 1 cards, "
+        self.assertEqual(said["understood"], ["1 package, 2 cores, 1 NUMA node, 0 GPUs, 1 card, "
                                               "0 PCI switches"])
         self.assertIn("devices: 2", self.platform.read_text(encoding="utf-8"))
 
