@@ -96,11 +96,6 @@ int checkpoint_read_progress(const char *path, struct progress *progress, struct
  * (exit code 65 or 66): missing, damaged, not a JSON object. */
 struct json *checkpoint_read_job(const char *path, struct err *err);
 
-/** Fill parameters and statistics of @weights from the file @path alone, which another program may
- * have written: torchvision's names and shapes in F32, F16 or BF16.  @return 0, or -1 as above. */
-int checkpoint_read_model(const char *path, const struct layout *layout,
-                          const struct weights *weights, struct err *err);
-
 /** The path of the whole ckpt-* of @run (NULL: of any) in @directory with the highest number, or
  * NULL when there is none; whole means that MANIFEST is complete and that every file has its
  * checksum, if this build can compute it.  Others are skipped with a line in @notes.  The caller

@@ -144,15 +144,3 @@ struct json *checkpoint_read_job(const char *path, struct err *err)
     }
     return job;
 }
-
-int checkpoint_read_model(const char *path, const struct layout *layout,
-                          const struct weights *weights, struct err *err)
-{
-    struct tensor_file file = {.path = base_copy(path)};
-    int failed =
-        file_read(path, &file.content, err) || read_header(&file, layout, CHECKPOINT_MODEL, err);
-    if (!failed)
-        fill(&file, layout, CHECKPOINT_MODEL, weights->parameter, weights->statistics);
-    release_file(&file);
-    return failed ? -1 : 0;
-}

@@ -158,21 +158,6 @@ TEST_ON_DISK(names_the_file_with_a_flipped_bit)
     assert_true(holds(f, "ckpt-000001", 0));
 }
 
-TEST_ON_DISK(names_the_file_that_was_cut)
-{
-    for (int32_t i = 0; i < FILE_COUNT; i++)
-        for (int32_t part = 0; part < 5; part++) {
-            struct stat found;
-            struct err err = {0};
-            assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
-            AUTOFREE char *path = file_in(f, "ckpt-000001", files[i]);
-            assert_int_equal(stat(path, &found), 0);
-            int64_t length = part == 4 ? found.st_size - 1 : found.st_size * part / 4;
-            assert_int_equal(truncate(path, length), 0);
-            refuses(f, files[i], 65);
-        }
-}
-
 TEST_ON_DISK(names_the_file_that_is_missing)
 {
     for (int32_t i = 0; i < FILE_COUNT; i++) {
@@ -202,62 +187,6 @@ TEST_ON_DISK(refuses_the_weights_of_another_network)
     assert_has(err.text, "of network 'toy', but the job trains 'resnet18'");
     err_release(&err);
     fixture_free(other);
-}
-
-/* A model file of @type with the tensors of @f, every element 1.5; @skip leaves one out, @extra
- * adds one. */
-static char *foreign_model(const struct fixture *f, enum safetensors_type type, const char *skip,
-                           const char *extra)
-{
-    static const unsigned char one_and_a_half[3][4] = {{0, 0, 0xc0, 0x3f}, {0, 0x3e}, {0xc0, 0x3f}};
-    struct err err = {0};
-    HELD(safetensors) header, copy = {0};
-    HELD(text) content = {0}, out = {0};
-    char *path = file_in(f, "ckpt-000001", "model.safetensors");
-    assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
-    assert_int_equal(file_read(path, &content, &err), 0);
-    assert_int_equal(safetensors_read_header(&header, path, content.data, content.length, &err), 0);
-    for (int64_t i = 0; i < header.count; i++) {
-        const struct safetensors_tensor *tensor = &header.tensor[i];
-        if (tensor->type != SAFETENSORS_I64 && (!skip || strcmp(tensor->name, skip) != 0))
-            safetensors_add(&copy, tensor->name, type, tensor->rank, tensor->shape);
-    }
-    if (extra)
-        safetensors_add(&copy, extra, type, 0, NULL);
-    safetensors_print_header(&out, &copy);
-    for (int64_t done = 0, size = type == SAFETENSORS_F32 ? 4 : 2; done < copy.bytes; done += size)
-        text_append(&out, (const char *)one_and_a_half[type], size);
-    free(path);
-    path = base_format("%s/foreign.safetensors", f->directory);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(out.data, 1, (size_t)out.length, file), out.length);
-    fclose(file);
-    return path;
-}
-
-TEST_ON_DISK(reads_models_of_others_in_16_bits)
-{
-    for (enum safetensors_type type = SAFETENSORS_F32; type <= SAFETENSORS_BF16; type++) {
-        struct err err = {0};
-        HELD(weights) read = weights_new(&f->layout, FIXTURE_RANKS);
-        AUTOFREE char *path = foreign_model(f, type, NULL, NULL);
-        assert_int_equal(checkpoint_read_model(path, &f->layout, &read, &err), 0);
-        for (int64_t i = 0; i < f->layout.parameters; i++)
-            assert_true(read.parameter[i] == 1.5F && read.momentum[i] == 0);
-        for (int64_t i = 0; i < f->layout.statistic_count; i++)
-            assert_true(read.statistics[i] == 1.5F);
-    }
-}
-
-TEST_ON_DISK(names_the_tensor_that_is_missing_or_unknown)
-{
-    HELD(err) err = {0};
-    AUTOFREE char *path = foreign_model(f, SAFETENSORS_F16, "fc.bias", "head.scale");
-    assert_int_equal(checkpoint_read_model(path, &f->layout, &f->weights, &err), -1);
-    assert_int_equal(err.count, 2);
-    assert_has(err.text, "tensor 'fc.bias' is missing");
-    assert_has(err.text, "the network has no tensor 'head.scale'");
 }
 
 /* @f's state with @to (@length of it) in place of @from must be refused with @because. */
