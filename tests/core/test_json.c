@@ -8,29 +8,6 @@
 #include "tests/core/own.h"
 #include "tests/test.h"
 
-TEST(prints_members_in_the_order_they_were_put)
-{
-    OWN(json) *object = json_new_object();
-    json_put_text(object, "zebra", "stripes \"and\"\n");
-    json_put_integer(object, "ant", INT64_MAX);
-    json_put_boolean(object, "bee", true);
-    struct json *array = json_new_array();
-    json_append_text(array, "x");
-    json_append(array, json_new_object());
-    json_put(object, "list", array);
-    HELD(text) out = {0};
-    json_print(&out, object);
-    assert_string_equal(out.data, "{\n"
-                                  "  \"zebra\": \"stripes \\\"and\\\"\\n\",\n"
-                                  "  \"ant\": 9223372036854775807,\n"
-                                  "  \"bee\": true,\n"
-                                  "  \"list\": [\n"
-                                  "    \"x\",\n"
-                                  "    {}\n"
-                                  "  ]\n"
-                                  "}\n");
-}
-
 TEST(reals_survive_and_what_is_no_number_becomes_null)
 {
     const double values[] = {0.1, 1.0 / 3,  5e-324,   1.7976931348623157e308,
@@ -99,18 +76,6 @@ TEST(reads_what_it_wrote)
     HELD(text) out = {0};
     json_print_line(&out, value, 17);
     assert_string_equal(out.data, "{\"b\": [1, 2.5, null], \"a\": {\"t\": \"x\"}, \"empty\": {}}");
-}
-
-TEST(nothing_is_not_a_value_of_any_kind)
-{
-    int64_t integer;
-    double real;
-    assert_int_equal(json_count_items(NULL), -1);
-    assert_null(json_item(NULL, 0));
-    assert_int_equal(json_count_members(NULL), -1);
-    assert_false(json_as_integer(NULL, &integer));
-    assert_false(json_as_real(NULL, &real));
-    assert_null(json_as_text(NULL));
 }
 
 TEST(refuses_what_is_not_json)

@@ -272,37 +272,6 @@ TEST(keeps_the_parameters_but_not_the_work_of_v1)
     assert_int_equal(forward_multiply_adds("resnet18_v1"), forward_multiply_adds("resnet18"));
 }
 
-TEST(names_tensors_as_torchvision_does)
-{
-    OWN(model) *model = build("resnet50", 224, 1000);
-    static const char *const first[] = {
-        "conv1.weight",
-        "bn1.weight",
-        "bn1.bias",
-        "layer1.0.conv1.weight",
-        "layer1.0.bn1.weight",
-        "layer1.0.bn1.bias",
-        "layer1.0.conv2.weight",
-        "layer1.0.bn2.weight",
-        "layer1.0.bn2.bias",
-        "layer1.0.conv3.weight",
-        "layer1.0.bn3.weight",
-        "layer1.0.bn3.bias",
-        "layer1.0.downsample.0.weight",
-        "layer1.0.downsample.1.weight",
-        "layer1.0.downsample.1.bias",
-        "layer1.1.conv1.weight",
-    };
-    for (int32_t i = 0; i < (int32_t)(sizeof(first) / sizeof(*first)); i++)
-        assert_string_equal(model->tensor[i].name, first[i]);
-    assert_string_equal(model->tensor[159].name, "fc.weight");
-    assert_string_equal(model->tensor[160].name, "fc.bias");
-    OWN(model) *vgg = build("vgg16", 224, 1000);
-    assert_string_equal(vgg->tensor[4].name, "features.5.weight");
-    assert_string_equal(vgg->tensor[25].name, "features.28.bias");
-    assert_string_equal(vgg->tensor[30].name, "classifier.6.weight");
-}
-
 /* Every layer reads what the layer before wrote; a projection reads what its block reads. */
 static void check_chain(const struct model *model)
 {

@@ -57,49 +57,6 @@ TEST(the_files_that_faulty_ones_extend_are_sound)
     platform_free(platform_of(path));
 }
 
-static void expect_platform(const char *path)
-{
-    OWN(platform) *platform = platform_of(path);
-    OWN(fabric) * fabric;
-    struct err err = {0};
-    AUTOFREE char *file = base_format("/%s.yaml", platform_name(platform));
-    assert_has(path, file);
-    fabric = platform_fabric(platform, 4, 1, (struct grid){.columns = 2, .rows = 2}, &err);
-    assert_non_null(fabric);
-}
-
-TEST(all_platforms_can_be_read_and_laid_out)
-{
-    assert_true(each_file("platforms", ".yaml", expect_platform) >= 5);
-}
-
-static void expect_device(const char *path)
-{
-    struct err err = {0};
-    AUTOFREE char *yaml = ring_of(path);
-    OWN(platform) *platform = platform_read_text("ring", yaml, &err);
-    assert_non_null(platform);
-    assert_has(path, platform_device(platform)->name);
-}
-
-TEST(all_devices_can_be_read)
-{
-    assert_true(each_file("platforms/devices", ".yaml", expect_device) >= 3);
-}
-
-TEST(abci_is_what_was_published)
-{
-    OWN(platform) *platform = platform_of("abci");
-    assert_string_equal(platform_name(platform), "abci");
-    assert_int_equal(platform_nodes(platform), 1088);
-    assert_int_equal(platform_devices_per_node(platform), 4);
-    const struct device *device = platform_device(platform);
-    assert_string_equal(device->name, "v100-sxm2-16gb");
-    assert_true(device->peak[DTYPE_FP16].value == 125e12);
-    assert_true(device->memory_bandwidth.value == 900e9);
-    assert_int_equal(device->fusion, FUSION_BN_RELU);
-}
-
 /* What NCCL would know of the first @devices devices of two nodes. */
 static struct nccl_world two_nodes(const char *name, int32_t devices)
 {
@@ -275,17 +232,6 @@ TEST(visits_every_number_there_is_and_no_other)
     assert_int_equal(count[PROVENANCE_ASSUMED], 1 + 8); /* the ideal device has eight */
 }
 
-static struct platform *ring_with_payload(const char *word)
-{
-    struct err err = {0};
-    AUTOFREE char *ring = ring_of("ideal");
-    AUTOFREE char *yaml =
-        *word ? base_format("%stransport: {payload: %s}\n", ring, word) : base_copy(ring);
-    struct platform *platform = platform_read_text("ring", yaml, &err);
-    assert_ok(platform, err);
-    return platform;
-}
-
 /* A platform of nodes of four devices; the caller frees it. */
 static struct platform *nodes_of_four(const char *more)
 {
@@ -322,44 +268,4 @@ TEST(devices_contend_and_ranks_take_turns)
         assert_int_equal(platform_cores(two, n), n > 2 ? 2 : 0);
     }
     assert_true(platform_hash(all) != platform_hash(two));
-}
-
-TEST(says_in_what_its_links_were_measured_or_that_nobody_said)
-{
-    static const char *const words[] = {"", "fp32", "fp16", "bf16"};
-    uint64_t hash = 0;
-    for (int32_t i = 0; i < 4; i++) {
-        OWN(platform) *platform = ring_with_payload(words[i]);
-        HELD(text) shown = {0};
-        AUTOFREE char *line = base_format("links were measured with gradients in %s\n", words[i]);
-        platform_print(&shown, platform);
-        assert_int_equal(platform_payload(platform), i - 1);
-        assert_int_equal(strstr(shown.data, line) != NULL, i > 0);
-        if (i > 0) /* it changes no prediction */
-            assert_true(platform_hash(platform) == hash);
-        hash = platform_hash(platform);
-    }
-}
-
-TEST(prints_assumed_numbers_first)
-{
-    HELD(text) text = {0};
-    OWN(platform) *platform = platform_of("abci");
-    platform_print(&text, platform);
-    const char *const parts[] = {
-        "1088 nodes x 4 devices = 4352 x NVIDIA Tesla V100",
-        "nvlink           6 a node                 50 GB/s",
-        "nic0 serves gpu0 gpu1\n",
-        "nic1 serves gpu2 gpu3\n",
-        "850 GB/s from its network cards, 300 GB/s up: 0.353, about 1/3 of full bisection",
-        "assumed   device.kernel_overhead",
-        "datasheet network.nic.bandwidth            12.5 GB/s      ABCI user guide",
-    };
-    const char *at = text.data;
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        at = strstr(at, parts[i]);
-        if (!at)
-            fail_msg("expected \"%s\" in its place in:\n%s", parts[i], text.data);
-    }
-    assert_null(strstr(at, "\n  assumed"));
 }

@@ -140,32 +140,6 @@ TEST(every_number_says_where_it_is_from)
     each_platform(expect_sources);
 }
 
-static void count_number(void *context, const struct quantity *quantity, enum unit unit)
-{
-    int32_t *numbers = context;
-    (void)quantity;
-    (void)unit;
-    *numbers += 1;
-}
-
-static void expect_lines(struct platform *platform)
-{
-    HELD(text) out = {0};
-    int32_t numbers = 0, lines = 0;
-    platform_print(&out, platform);
-    platform_each_quantity(platform, count_number, &numbers);
-    const char *at = strstr(out.data, "every number and its source");
-    assert_non_null(at);
-    for (at = strchr(at, '\n') + 1; *at; at = strchr(at, '\n') + 1)
-        lines++;
-    assert_int_equal(lines, numbers);
-}
-
-TEST(prints_every_number_on_a_line)
-{
-    each_platform(expect_lines);
-}
-
 /* What runs on these machines were published with. */
 static const struct machine {
     const char *name, *device;

@@ -141,6 +141,13 @@ static void check_floors(struct findings *findings, const struct trial *trial,
         print_fault(findings, trial, "%g s, the bytes need %g s", seconds, cut);
     if (seconds < floor.seconds * (1 - slack))
         print_fault(findings, trial, "%g s, the floor is %g s", seconds, floor.seconds);
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        if (step->kind == STEP_COLLECTIVE && step->collective.algorithm == ALGORITHM_NCCL &&
+            run_nccl(&run, step).seconds <
+                (1 - 1e-9) * floor_collective(fabric, schedule, id).seconds)
+            print_fault(findings, trial, "step %d is shorter than its floor", id);
+    }
 }
 
 static struct point point_new(struct findings *findings, struct trial trial)

@@ -105,26 +105,6 @@ TEST(aliases_are_copies)
     assert_string_equal(node_get(root, "e")->child[0]->text, "2");
 }
 
-TEST(refuses_what_is_not_one_mapping)
-{
-    refused("", "t.yaml:1:1: error: there is no value here");
-    refused("- a", "keys and values are expected");
-    refused("a: 1\n---\nb: 2\n", "t.yaml:2:1: error: a second document");
-    refused("a: 1\nb: 2\na: 3\n", "t.yaml:3:1: error: duplicate key 'a'\n  a: 3\n  ^\n");
-    refused("a: {b: 1, c: 2, b: 3}\n", "t.yaml:1:17: error: duplicate key 'b'");
-    refused("a: *x", "no anchor '&x'");
-    refused("a:\n\tb: 1\n", "t.yaml:2:1: error: a tab indents this line");
-    refused("extends: x.yaml\n", "extends works only in files");
-    refused("a: \"\\xff\x01\"", "byte 0x01 is a control character, which YAML excludes");
-    refused("%YAML 7.0\n---\na: 1\n", "t.yaml:1:1: error: ");
-}
-
-TEST(all_duplicates_are_reported)
-{
-    refused("a: 1\na: 2\nb: 1\na: 3\n", "t.yaml:2:1");
-    refused("a: 1\na: 2\nb: 1\na: 3\n", "t.yaml:4:1");
-}
-
 TEST(bounds_hold_exactly)
 {
     for (int depth = 62; depth <= 66; depth++) {
@@ -285,16 +265,6 @@ TEST(null_takes_a_key_away)
     assert_non_null(node_get(yaml_root(document), "b"));
 }
 
-TEST(texts_keep_their_letters)
-{
-    struct err err = {0};
-    OWN(document) *document = yaml_read_text(
-        "t.yaml", "z\303\274rich: r\303\251snet\nquoted: \"\342\202\254 1\"\n", &err);
-    assert_string_equal(yaml_root(document)->child[0]->key, "z\303\274rich");
-    assert_string_equal(yaml_root(document)->child[0]->text, "r\303\251snet");
-    assert_string_equal(node_get(yaml_root(document), "quoted")->text, "\342\202\254 1");
-}
-
 TEST(an_assignment_names_items_by_index_name_or_all)
 {
     struct err err = {0};
@@ -339,16 +309,6 @@ TEST(a_file_replaces_the_keys_of_the_one_it_extends)
     assert_has(yaml_source(document), "kept: yes");
 }
 
-TEST(a_circle_of_files_is_refused)
-{
-    write_file("loop1.yaml", "extends: loop2.yaml\n");
-    write_file("loop2.yaml", "extends: ./loop1.yaml\n");
-    HELD(err) err = {0};
-    assert_null(read_file("loop1.yaml", &err));
-    assert_has(err.text, "loop2.yaml:1:10: error: extends forms a circle");
-    assert_int_equal(err.exit_code, 65);
-}
-
 TEST(a_chain_of_files_has_an_end)
 {
     enum { FILES = 66 };
@@ -365,17 +325,6 @@ TEST(a_chain_of_files_has_an_end)
     for (int i = 0; i < FILES; i++) {
         AUTOFREE char *path = base_format("%s/%d.yaml", folder, i);
         unlink(path);
-    }
-}
-
-TEST(a_file_that_cannot_be_read_gives_66)
-{
-    write_file("lost.yaml", "a: 1\nextends: nowhere.yaml\n");
-    const char *const names[] = {"none.yaml", ".", "lost.yaml"};
-    for (int i = 0; i < 3; i++) {
-        HELD(err) err = {0};
-        assert_null(read_file(names[i], &err));
-        assert_message(&err, 66, "error: cannot read '");
     }
 }
 

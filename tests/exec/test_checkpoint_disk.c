@@ -155,36 +155,6 @@ TEST_ON_DISK(the_latest_is_the_newest_that_is_whole)
     assert_has(notes.data, "optim.safetensors");
 }
 
-/* One bit in the middle of @file of checkpoint @name. */
-static void flip_bit(const struct fixture *f, const char *name, const char *file)
-{
-    AUTOFREE char *path = base_format("%s/%s/%s", f->directory, name, file);
-    FILE *stream = fopen(path, "r+");
-    assert_non_null(stream);
-    assert_int_equal(fseek(stream, 0, SEEK_END), 0);
-    long middle = ftell(stream) / 2;
-    assert_int_equal(fseek(stream, middle, SEEK_SET), 0);
-    int byte = fgetc(stream);
-    assert_int_equal(fseek(stream, middle, SEEK_SET), 0);
-    fputc(byte ^ 4, stream);
-    fclose(stream);
-}
-
-TEST_ON_DISK(one_with_a_flipped_bit_is_passed_over)
-{
-    static const char *const files[] = {"model.safetensors", "optim.safetensors",
-                                        "ranks.safetensors", "state.json", "MANIFEST"};
-    write_seeded(f, "ckpt-1", 0, 1);
-    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
-        HELD(text) notes = {0};
-        write_seeded(f, "ckpt-2", 0, 2);
-        flip_bit(f, "ckpt-2", files[i]);
-        expect_latest(f, NULL, "ckpt-1", &notes);
-        assert_has(notes.data, "ckpt-2 is passed over");
-        assert_has(notes.data, files[i]);
-    }
-}
-
 TEST_ON_DISK(a_limit_on_files_harms_nothing)
 {
     struct rlimit old, low;
@@ -205,39 +175,6 @@ TEST_ON_DISK(a_limit_on_files_harms_nothing)
     assert_true(holds(f, "ckpt-1", 1));
 }
 
-/* A disk of every size from too small for anything to large enough: model, momentum, state and
- * MANIFEST each meet its end. */
-TEST_ON_DISK(a_full_disk_harms_nothing)
-{
-    int32_t failures = 0;
-    bool written = false;
-    for (int32_t pages = 8; !written && pages < 200; pages++) {
-        char options[32];
-        snprintf(options, sizeof(options), "size=%dk", 4 * pages);
-        if (mount("none", f->directory, "tmpfs", 0, options) != 0) {
-            print_message("a tmpfs cannot be mounted here: %s\n", strerror(errno));
-            skip();
-        }
-        struct err err = {0};
-        fill_weights(&f->layout, &f->weights, 1);
-        if (write_named(f, "ckpt-1", 0, &err)) {
-            assert_int_equal(count_entries(f->directory), 0);
-        } else if (fill_weights(&f->layout, &f->weights, 2), write_named(f, "ckpt-2", 1, &err)) {
-            failures++;
-            assert_message(&err, 74, "No space left on device");
-            assert_int_equal(count_entries(f->directory), 1);
-            assert_true(holds(f, "ckpt-1", 1));
-        } else {
-            assert_true(holds(f, "ckpt-2", 2));
-            written = true;
-        }
-        err_release(&err);
-        assert_int_equal(umount(f->directory), 0);
-    }
-    assert_true(written);
-    assert_true(failures > 4);
-}
-
 TEST_ON_DISK(a_directory_of_others_is_not_written_to)
 {
     write_seeded(f, "ckpt-1", 0, 1);
@@ -247,49 +184,4 @@ TEST_ON_DISK(a_directory_of_others_is_not_written_to)
     assert_int_equal(err.exit_code, 73);
     err_release(&err);
     assert_true(holds(f, "ckpt-1", 1));
-}
-
-static _Noreturn void write_for_ever(struct fixture *f, int ready)
-{
-    for (int32_t i = 1;; i++) {
-        char name[24];
-        struct err err = {0};
-        snprintf(name, sizeof(name), "ckpt-%06d", i);
-        f->progress.step++;
-        if (write_named(f, name, 2, &err))
-            _exit(1);
-        if (i == 1 && write(ready, "", 1) != 1)
-            _exit(1);
-    }
-}
-
-TEST_ON_DISK(killed_at_any_moment_leaves_one_to_go_on_from)
-{
-    int32_t unfinished = 0;
-    for (int32_t round = 0; round < 40; round++) {
-        int ready[2], status;
-        char byte;
-        assert_int_equal(pipe(ready), 0);
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0)
-            write_for_ever(f, ready[1]);
-        close(ready[1]);
-        assert_int_equal(read(ready[0], &byte, 1), 1);
-        close(ready[0]);
-        struct timespec nap = {.tv_nsec = 100000 * (1 + round * 7 % 40)};
-        nanosleep(&nap, NULL);
-        kill(child, SIGKILL);
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(WIFSIGNALED(status));
-        HELD(text) notes = {0};
-        AUTOFREE char *path = checkpoint_latest(f->directory, NULL, &notes);
-        assert_non_null(path);
-        unfinished += notes.data != NULL;
-        assert_true(holds(f, path + strlen(f->directory) + 1, 0));
-        if (notes.data) /* never a numbered one that is not whole */
-            assert_null(strstr(notes.data, "is passed over: "));
-    }
-    print_message("%d of 40 kills hit a checkpoint in the making\n", unfinished);
-    assert_true(unfinished > 0);
 }

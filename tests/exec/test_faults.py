@@ -2,7 +2,6 @@
 """What goes wrong while training is told, and nothing is lost."""
 
 import os
-import resource
 import signal
 
 import harness
@@ -69,34 +68,12 @@ class Faults(training.Run):
         for ranks in ("1", "4"):
             self.train("-n", ranks, "--resume", self.out, "--steps", "2")
 
-    def test_a_full_disk_keeps_the_last_checkpoint(self):
-        large = ["-n", "1", "--set", "model={network: resnet18, image: 32, classes: 4}", "--set",
-                 "training.evaluate_every=0", "--set", "training.micro_batch=2", "--set",
-                 "training.phases=[{epochs: 9, global_batch: 2}]", "--steps", "1", "--out",
-                 self.out]
-        self.train(*large)
-        before = self.checkpoints()
-
-        def small_files():
-            limit = 32 << 20  # of 45 MB; MPI needs some for itself
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-
-        done = self.train(*large, "--resume", self.out, code=(73, 74), preexec_fn=small_files)
-        self.assertIn("File too large", done.stderr)
-        self.assertEqual(self.checkpoints(), before)
-        self.train(*large, "--resume", self.out)
-
-    def test_a_damaged_checkpoint_is_refused_by_name(self):
+    def test_a_file_of_a_checkpoint_is_none(self):
         self.train("-n", "1", "--out", self.out, "--steps", "20")
         path = self.out / self.checkpoints()[-1]
         model = path / "model.safetensors"
-        content = model.read_bytes()
         done = self.train("-n", "1", "--resume", model, "--steps", "1", code=66)
         self.assertIn(f"{model}: a checkpoint is a folder, and this is a file: give {path}\n", done.stderr)
-        for damaged in (content[:-100], content[:5000] + b"x" + content[5001:]):
-            model.write_bytes(damaged)
-            done = self.train("-n", "1", "--resume", path, "--steps", "1", code=65)
-            self.assertIn("model.safetensors", done.stderr)
 
     def diverge(self, ranks, steps):
         done = self.train("-n", ranks, "--set", "training.learning_rate.base=1e6", "--set",

@@ -243,15 +243,6 @@ class Ranks(Gpt):
         self.same_bits(whole, parts)
         self.assertEqual(self.losses(whole), self.losses(parts))
 
-    def test_a_killed_run_goes_on_bit_for_bit(self):
-        words_ = ("-n1", "--set=training.phases=[{epochs: 100, global_batch: 8}]")
-        process = self.start(*words_, self.source, "--threads=1", "--set=training.checkpoint.every=1")
-        process.kill()
-        process.communicate()
-        killed = self.fit("run", *words_, "--resume", self.out)
-        whole = self.fit("whole", *words_)
-        self.same_bits(whole, killed)
-
     def test_predict_and_train_walk_the_same_steps(self):
         """`validate` joins them by step and refuses another schedule; how long steps take is not judged here."""
         done = self.execute((0, 1, 75), harness.PROGRAM, "validate", self.job, self.source, "-n2", "--steps=3", "--json")

@@ -138,24 +138,6 @@ TEST(rounds_to_the_nearest_and_ties_to_even)
             check_nearest(types[t], random_float(i));
 }
 
-TEST(turns_what_is_too_large_into_infinity)
-{
-    assert_int_equal(half_of(DTYPE_FP16, 65504), 0x7bff);
-    assert_int_equal(half_of(DTYPE_FP16, nextafterf(65520, 0)), 0x7bff);
-    assert_int_equal(half_of(DTYPE_FP16, 65520), 0x7c00);
-    assert_int_equal(half_of(DTYPE_FP16, -INFINITY), 0xfc00);
-    assert_int_equal(half_of(DTYPE_BF16, 0x1.fffffep127F), 0x7f80);
-}
-
-TEST(keeps_subnormals_and_the_sign_of_zero)
-{
-    assert_int_equal(half_of(DTYPE_FP16, 0x1p-24F), 1);
-    assert_int_equal(half_of(DTYPE_FP16, 0x1p-25F), 0);
-    assert_int_equal(half_of(DTYPE_FP16, 0x1.8p-24F), 2);
-    assert_int_equal(half_of(DTYPE_FP16, -0.0F), 0x8000);
-    assert_int_equal(half_of(DTYPE_BF16, 0x1p-133F), 1);
-}
-
 static uint16_t *halves_of(enum dtype dtype, const float *values)
 {
     uint16_t *halves = base_alloc(RANDOM, sizeof(*halves));

@@ -96,23 +96,6 @@ TEST(in_fp32_only_a_dynamic_scale_goes_on)
     }
 }
 
-TEST(goes_on_where_it_was)
-{
-    struct scenario scenario = scenario_of(1024, true, 5);
-    struct loss_scale whole = loss_scale_init(&scenario), resumed;
-    for (int i = 0; i < 20; i++) {
-        if (i == 13)
-            resumed = (struct loss_scale){
-                .value = whole.value, .good_steps = whole.good_steps, .skipped = whole.skipped};
-        loss_scale_update(&whole, i % 7 == 0, &scenario);
-        if (i >= 13)
-            loss_scale_update(&resumed, i % 7 == 0, &scenario);
-    }
-    assert_true(whole.value == resumed.value);
-    assert_int_equal(whole.good_steps, resumed.good_steps);
-    assert_int_equal(whole.skipped, resumed.skipped);
-}
-
 #define assert_same(value, expected) assert_near(value, expected, 1e-9 * fmax(expected, 1e-3))
 
 /* A run over 1000 images. */

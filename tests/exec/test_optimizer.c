@@ -174,29 +174,6 @@ TEST(steps_as_the_reference_does)
     compare(OPTIMIZER_LAMB, false, 1);
 }
 
-/* Source: torch.optim.SGD(lr=0.1, momentum=0.9, weight_decay=0.01) of one weight 2 with gradient 3
- * twice, worked out by hand: d = 3.02, v = 3.02, w = 1.698; d = 3.01698, v = 5.73498, w = 1.124502.
- * With Nesterov: w = 2 - 0.1 * (3.02 + 2.718) = 1.4262. */
-TEST(steps_as_worked_out_by_hand)
-{
-    for (int nesterov = 0; nesterov < 2; nesterov++) {
-        HELD(setup) s;
-        set_up(&s, OPTIMIZER_SGD, nesterov);
-        s.update = (struct update){0.1, 0.01, 1};
-        s.scale = 0.5;
-        int64_t first = s.parameter[0].offset;
-        s.weight[first] = 2;
-        s.momentum[first] = 0;
-        s.gradient[first] = 6;
-        OWN(optimizer) *optimizer = optimizer_new(&s.layout, &s.scenario);
-        step(&s, optimizer);
-        assert_near((double)s.weight[first], nesterov ? 1.4262 : 1.698, 1e-6);
-        step(&s, optimizer);
-        if (!nesterov)
-            assert_near((double)s.weight[first], 1.124502, 1e-6);
-    }
-}
-
 TEST(lars_moves_a_tensor_of_zeros)
 {
     HELD(setup) s;

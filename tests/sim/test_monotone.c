@@ -6,7 +6,7 @@
 #include "tests/test.h"
 
 /* Does a better number never make a step longer?  Where every message has its links to itself, it
- * never does, as in closed form (tests/core/test_monotone.c).  Where messages share links it may:
+ * never does, as in closed form (tests/core/test_what_if.c).  Where messages share links it may:
  * a message that arrives earlier can then cross others it used to miss, and fair sharing slows them
  * all down.  What is always true is that a machine better by one factor in all its numbers is
  * faster by just that factor. */

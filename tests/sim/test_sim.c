@@ -14,42 +14,6 @@ static const double rounding = 1e-9;
 
 /* --- closed forms --- */
 
-static double all_reduce_seconds(struct grid grid, enum algorithm algorithm, enum grain grain)
-{
-    OWN(fabric) *fabric = world_torus(grid);
-    OWN(schedule) *schedule = schedule_new(grid);
-    schedule_add_all_reduce(schedule, algorithm, 0, 0, 100000000, -1);
-    struct run run = world_run(fabric, grain);
-    run.traced_ranks = 1;
-    return simulated_seconds(&run, sealed(schedule));
-}
-
-TEST(torus_all_reduce_takes_its_closed_form)
-{
-    for (int32_t k = 8; k <= 64 / WORLD_EVERY; k *= 2) {
-        double expected =
-            2 * (k - 1) * (1e8 / (k * 75e9) + 1e-6) + 2 * (k - 1) * (1e8 / (k * k * 25e9) + 5e-6);
-        for (enum grain grain = GRAIN_AUTO; grain < GRAIN_COUNT; grain++) {
-            if (grain != GRAIN_FULL || k <= 32)
-                assert_relative(all_reduce_seconds((struct grid){.columns = k, .rows = k},
-                                                   ALGORITHM_TORUS2D, grain),
-                                expected, rounding);
-        }
-    }
-}
-
-TEST(ring_all_reduce_takes_its_closed_form)
-{
-    for (int32_t n = 64; n <= 4096 / WORLD_EVERY; n *= 4) {
-        double expected = 2 * (n - 1) * (1e8 / (n * 25e9) + 5e-6);
-        struct grid grid = {.columns = n, .rows = 1};
-        assert_relative(all_reduce_seconds(grid, ALGORITHM_RING, GRAIN_FOLDED), expected, rounding);
-        if (n <= 256 / WORLD_EVERY)
-            assert_relative(all_reduce_seconds(grid, ALGORITHM_RING, GRAIN_FULL), expected,
-                            rounding);
-    }
-}
-
 /* A ResNet-50 step of 12 ms forward and 8 blocks of 3 ms backward, each followed by the all-reduce
  * of an eighth of the fp16 gradients.  Source: closed form, with which ASTRA-sim 2 agrees to 0.01
  * %. */

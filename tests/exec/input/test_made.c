@@ -77,59 +77,6 @@ TEST(procedural_images_are_new_in_each_epoch_when_augmented)
     assert_memory_equal(a, b, sizeof(a));
 }
 
-/* What a reader of pictures would do: the shape is what is far from the mean; the angle of the
- * grating is that of the gradients outside it, doubled, because they have no sign. */
-static int32_t guess(const float *image, int32_t orientations)
-{
-    int32_t inside = 0, left = SIDE, right = 0, top = SIDE, bottom = 0;
-    double cosine = 0, sine = 0;
-    float grey[SIDE][SIDE];
-    for (int32_t i = 0; i < SIDE * SIDE; i++) {
-        const float *pixel = image + 3 * (ptrdiff_t)i;
-        grey[i / SIDE][i % SIDE] = (pixel[0] + pixel[1] + pixel[2]) / 3;
-    }
-    for (int32_t y = 1; y < SIDE - 1; y++)
-        for (int32_t x = 1; x < SIDE - 1; x++) {
-            if (fabsf(grey[y][x]) > 1.3F) {
-                inside++;
-                left = x < left ? x : left, right = x > right ? x : right;
-                top = y < top ? y : top, bottom = y > bottom ? y : bottom;
-                continue;
-            }
-            double dx = grey[y][x + 1] - grey[y][x - 1], dy = grey[y + 1][x] - grey[y - 1][x];
-            if (dx * dx + dy * dy > 1.8) /* the rim of the shape */
-                continue;
-            cosine += dx * dx - dy * dy;
-            sine += 2 * dx * dy;
-        }
-    double turn = atan2(sine, cosine) / (2 * 3.141592653589793);
-    int32_t orientation = (int32_t)lround((turn < 0 ? turn + 1 : turn) * orientations);
-    /* A disc fills pi / 4 of the square around it, the cross about half. */
-    double filled = (double)inside / ((right - left + 1) * (bottom - top + 1));
-    return 2 * (orientation % orientations) + (filled < 0.69);
-}
-
-TEST(procedural_classes_can_be_told_apart_by_both_factors)
-{
-    static const int32_t classes[] = {2, 10, 32};
-    for (int32_t i = 0; i < 3; i++) {
-        OWN(dataset) *dataset = made(SOURCE_PROCEDURAL, classes[i], 3, SPLIT_TRAIN);
-        int32_t shapes = 0, orientations = 0;
-        for (int64_t j = 0; j < 1000; j++) {
-            float image[FLOATS];
-            int32_t label = read_image(dataset, j, 0, false, image);
-            int32_t found = guess(image, classes[i] / 2);
-            assert_int_equal(label, j % classes[i]);
-            shapes += found % 2 == label % 2;
-            orientations += found / 2 == label / 2;
-        }
-        print_message("%d classes: shape %.1f %%, orientation %.1f %% found by a few lines of C\n",
-                      classes[i], shapes / 10.0, orientations / 10.0);
-        assert_true(shapes > 900);
-        assert_true(orientations > (classes[i] == 32 ? 700 : 900));
-    }
-}
-
 TEST(what_cannot_be_made_is_refused)
 {
     struct dataset_spec spec = {.source = SOURCE_PROCEDURAL, .image = SIDE, .classes = 10};

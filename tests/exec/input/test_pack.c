@@ -297,16 +297,6 @@ static void pack_on_a_full_disk(void *argument)
     _exit(failed ? err.exit_code : 0);
 }
 
-TEST_IN_FOLDER(a_full_disk_leaves_nothing_behind)
-{
-    make_folder(state);
-    struct pack_job job = job_of(state, "a.ftp");
-    HELD(text) said = {0};
-    assert_int_equal(fixture_child(pack_on_a_full_disk, &job, &said), 74);
-    assert_has(said.data, "a.ftp: cannot be written: File too large");
-    assert_gone(job.to);
-}
-
 TEST_IN_FOLDER(a_failure_leaves_the_old_pack_as_it_was)
 {
     make_folder(state);
