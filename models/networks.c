@@ -16,8 +16,8 @@
  * 64k3s2p1g8: a convolution to 64 channels (0: the classes): kernel (1), stride (1), padding (half
  * the kernel) and groups (1; d: as many as channels).  k1x7: height and width of a kernel that
  * keeps the sides; t: transposed.  At its end n is a batch norm, nothing or r a batch norm with
- * ReLU, s a batch norm and SiLU, b a bias, ! neither.  @1: the weights of the first convolution
- * with this tag, a number below 16.
+ * ReLU, c one that stops at 6, s a batch norm and SiLU, b a bias, ! neither.  @1: the weights of
+ * the first convolution with this tag, a number below 16.
  *
  * max3s2p1: a max pool; with c at its end, parts of windows count.  avg, avg2: an average pool of
  * the whole, or of windows of 2; avg3s1: around each value.  fc4096, fc: a linear layer with bias;
@@ -87,11 +87,13 @@ static int32_t relu(struct notation *n, int32_t at)
     return at;
 }
 
-/* The end of a convolution: ! nothing, b a bias, n a batch norm, r with a ReLU, s with SiLU. */
+/* The end of a convolution: ! nothing, b a bias, n a batch norm, r c with a ReLU, s with SiLU. */
 static int32_t finish(struct notation *n, int32_t at, char end)
 {
-    if (end == 'n' || end == 'r' || end == 's')
-        at = add(n, at, (struct layer){.op = LAYER_BATCH_NORM, .relu = end == 'r'});
+    struct layer norm = {
+        .op = LAYER_BATCH_NORM, .relu = end == 'r' || end == 'c', .capped = end == 'c'};
+    if (strchr("nrcs", end))
+        at = add(n, at, norm);
     return end == 's' ? add(n, at, (struct layer){.op = LAYER_SILU}) : at;
 }
 

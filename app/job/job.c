@@ -660,12 +660,11 @@ static int check_parts(const struct job *job, bool gpu, struct err *err)
 int job_check_network(const struct job *job, bool gpu, struct err *err)
 {
     struct err found = {0};
-    bool more = model_is_general(job->model) || model_has_groups(job->model);
-    if (!gpu || !more)
+    if (!gpu || !model_needs_cpu(job->model))
         return model_check_training(job->model, job->scenario.model.network, err);
     err_add_code(&found, 69,
                  "devices on CPUs alone train %s; GPUs train convolutional networks without "
-                 "groups: use --device cpu",
+                 "groups, whose ReLUs have no end and follow sums: use --device cpu",
                  job->scenario.model.network);
     return scenario_blame(&job->scenario, "model.network", &found, err);
 }

@@ -1,6 +1,7 @@
 #include "core/schedule/model.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -346,12 +347,19 @@ bool model_is_general(const struct model *model)
     return false;
 }
 
-bool model_has_groups(const struct model *model)
+bool model_needs_cpu(const struct model *model)
 {
-    for (int32_t i = 0; i < model->layer_count; i++)
-        if (model->layer[i].groups > 1)
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        const struct layer *layer = &model->layer[i];
+        if (layer->groups > 1 || layer->capped || (layer->residual && !layer->relu))
             return true;
-    return false;
+    }
+    return model_is_general(model);
+}
+
+float layer_top(const struct layer *layer)
+{
+    return layer->capped ? 6 : layer->relu ? INFINITY : 0;
 }
 
 bool layer_has_pass(const struct layer *layer, enum pass pass)

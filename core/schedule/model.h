@@ -264,8 +264,12 @@ bool layer_is_dense(const struct layer *layer);
  * gradient of a value. */
 bool model_is_general(const struct model *model);
 
-/** Whether a convolution of @model has groups of channels. */
-bool model_has_groups(const struct model *model);
+/** Whether @model has what CPUs alone train: more kinds, groups of channels, a ReLU that stops at
+ * 6, or a sum without a ReLU behind it. */
+bool model_needs_cpu(const struct model *model);
+
+/** Where the ReLU of @layer stops: 6, INFINITY, or 0 without one. */
+float layer_top(const struct layer *layer);
 
 /** Whether @layer computes something in @pass: without a gradient nothing is backward. */
 bool layer_has_pass(const struct layer *layer, enum pass pass);

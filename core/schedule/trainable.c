@@ -2,15 +2,13 @@
 
 #include <string.h>
 
-/* A residual block ends in a batch norm with ReLU.  What it adds is the block's input, or a batch
+/* A residual block ends in a batch norm.  What it adds is the block's input, or a batch
  * norm that follows in the list and that nothing else reads. */
 static const char *residual_fault(const struct model *model, int32_t index)
 {
     const struct layer *layer = &model->layer[index];
     if (!layer->residual)
         return NULL;
-    if (!layer->relu)
-        return "adds without a ReLU after it";
     if (layer->input[1] < 0)
         return "adds the images";
     const struct layer *added = &model->layer[layer->input[1]];
@@ -50,8 +48,6 @@ static const char *layer_fault(const struct model *model, int32_t index)
         return "uses the weights of another layer";
     if (layer->kernel_width)
         return "has windows that are no squares";
-    if (layer->capped)
-        return "has a ReLU that stops at 6";
     if (layer->op != LAYER_LINEAR && memcmp(&read, &layer->in, sizeof(read)) != 0)
         return "sees its input in another shape";
     if (images != (index == 0) || (images && !layer_has_arithmetic(layer)))

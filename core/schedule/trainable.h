@@ -2,8 +2,8 @@
 
 /** @file
  * Which networks devices train: convolutional ones as torchvision's ResNets and VGG are built,
- * those on CPUs also with groups of channels, as ResNeXt; those on CPUs also transformers that
- * predict the next token (model_is_general()).
+ * those on CPUs also with groups of channels, as ResNeXt and MobileNet v2; those on CPUs also
+ * transformers that predict the next token (model_is_general()).
  */
 
 #include "core/base/err.h"
@@ -11,8 +11,8 @@
 
 /** Whether devices can train @model, called @name in messages.
  * @return 0, or -1 with exit code 69 and the name of the first layer that they cannot run: another
- * kind than the first five, the weights of another layer, a ReLU that stops at 6, an input
- * in another shape, a batch norm that reads no convolution, sums that are no residual blocks, a
- * value that more than two layers read or none; images that are not square or not of three
- * channels, an end that is no linear layer; of a transformer what is no part of the above. */
+ * kind than the first five, the weights of another layer, an input in another shape, a batch norm
+ * that reads no convolution, sums that are no residual blocks, a value that more than two layers
+ * read or none; images that are not square or not of three channels, an end that is no linear
+ * layer; of a transformer what is no part of the above. */
 int model_check_training(const struct model *model, const char *name, struct err *err);

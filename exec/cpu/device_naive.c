@@ -164,7 +164,7 @@ static void finish(struct device_state *state, int32_t index)
     if (added >= 0)
         naive_add(elements(state, whose), state->place[added].y, y);
     if (state->cpu.job.model->layer[whose].relu)
-        naive_relu(elements(state, whose), y);
+        naive_relu(elements(state, whose), layer_top(&state->cpu.job.model->layer[whose]), y);
 }
 
 /* @micro of -1 is inference. */
@@ -215,7 +215,8 @@ static void start(struct device_state *state, int32_t index, bool gives)
     if (state->cpu.graph.node[index].finish != index)
         return;
     if (state->cpu.job.model->layer[whose].relu)
-        naive_relu_backward(elements(state, whose), place->y, place->dy);
+        naive_relu_backward(elements(state, whose), layer_top(&state->cpu.job.model->layer[whose]),
+                            place->y, place->dy);
     if (added >= 0 && gives)
         give(state, added, place->dy);
 }

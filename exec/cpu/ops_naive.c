@@ -283,16 +283,16 @@ void naive_pool_backward(const struct layer *l, int32_t batch, const float *x, c
     }
 }
 
-void naive_relu(int64_t count, float *y)
+void naive_relu(int64_t count, float top, float *y)
 {
     for (int64_t i = 0; i < count; i++)
-        y[i] = fmaxf(y[i], 0);
+        y[i] = fminf(fmaxf(y[i], 0), top);
 }
 
-void naive_relu_backward(int64_t count, const float *y, float *dy)
+void naive_relu_backward(int64_t count, float top, const float *y, float *dy)
 {
     for (int64_t i = 0; i < count; i++)
-        if (y[i] <= 0)
+        if (y[i] <= 0 || y[i] >= top)
             dy[i] = 0;
 }
 

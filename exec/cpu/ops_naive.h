@@ -44,11 +44,11 @@ void naive_pool(const struct layer *layer, int32_t batch, const float *x, float 
 void naive_pool_backward(const struct layer *layer, int32_t batch, const float *x, const float *dy,
                          float *dx);
 
-/** y = max(y, 0) on @count values. */
-void naive_relu(int64_t count, float *y);
+/** y = min(max(y, 0), @top) on @count values. */
+void naive_relu(int64_t count, float top, float *y);
 
-/** dy = 0 where the output @y of a ReLU is 0. */
-void naive_relu_backward(int64_t count, const float *y, float *dy);
+/** dy = 0 where the output @y of such a ReLU is 0 or @top. */
+void naive_relu_backward(int64_t count, float top, const float *y, float *dy);
 
 /** The scores of some classes, of which other ranks have the others. */
 struct some_scores {

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the fast CPU device computes for a whole ResNet-50, and CPUs for a ResNeXt-50, is what PyTorch computes.
+"""What the fast CPU device computes for a whole ResNet-50, and CPUs for other networks, is what PyTorch computes.
 
 Usage: test_against_pytorch.py DEVICE_STEP
 
@@ -84,20 +84,27 @@ class AgainstPyTorch(unittest.TestCase):
         self.assertLessEqual(float(apart / self.step.statistics.norm()), 1e-5)
 
 
-class Groups(unittest.TestCase):
-    """ResNeXt-50, whose convolutions have 32 groups of channels."""
+class Others(unittest.TestCase):
+    """Networks that GPUs do not train yet."""
 
-    def test_every_gradient(self):
+    def every_gradient(self, network, *others):
+        """On the fast device and @others."""
         for seed in range(3):  # as above
-            fast = Step(seed, "resnext50_32x4d")
+            fast = Step(seed, network)
             worst = []
-            for step in (fast, Step(seed, "resnext50_32x4d", "cpu-naive", fast)):
+            for step in (fast, *(Step(seed, network, device, fast) for device in others)):
                 self.assertLessEqual(abs(step.ours.losses[0] - step.loss), 1e-4)
                 worst.append(step.worst_gradient())
-            print(f"largest differences of a gradient of ResNeXt: {worst}")
+            print(f"largest differences of a gradient of {network}: {worst}")
             if max(worst)[0] <= 1e-3:
                 return
         self.fail("no seed within 1e-3")
+
+    def test_groups(self):
+        self.every_gradient("resnext50_32x4d", "cpu-naive")
+
+    def test_a_group_for_each_channel_relu6_and_sums_without_relu(self):
+        self.every_gradient("mobilenet_v2", "cpu-naive")
 
 
 if __name__ == "__main__":

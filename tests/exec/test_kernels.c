@@ -63,7 +63,7 @@ TEST(two_norms_and_a_residual_are_added_before_the_relu)
         struct norm first = {.x = a, .scale = line, .shift = line + s.channels};
         struct norm second = {
             .x = b, .scale = line + 2 * s.channels, .shift = line + 3 * s.channels};
-        norm_apply(&s, &first, &second, added, true, y);
+        norm_apply(&s, &first, &second, added, INFINITY, y);
         for (int64_t i = 0; i < count_of(s); i++) {
             int64_t c = channel_of(s, i);
             double sum = (double)a[i] * (double)first.scale[c] + (double)first.shift[c] +
@@ -116,7 +116,7 @@ TEST(a_count_need_not_fill_vectors)
         y[i] = (float)(i % 3 - 1);
         x[i] = dy[i] = 1;
     }
-    kernel_cut(18, y, dy);
+    kernel_cut(18, INFINITY, y, dy);
     kernel_add(18, y, x);
     for (int32_t i = 0; i < 18; i++) {
         assert_true(dy[i] == (float)(i % 3 == 2));

@@ -205,9 +205,9 @@ TEST(batch_norm_gives_mean_shift_and_deviation_scale)
 TEST(relu_cuts_and_masks)
 {
     float y[] = {-2, 0, 3}, dy[] = {5, 6, 7};
-    naive_relu(3, y);
+    naive_relu(3, INFINITY, y);
     assert_true(y[0] == 0 && y[1] == 0 && y[2] == 3);
-    naive_relu_backward(3, y, dy);
+    naive_relu_backward(3, INFINITY, y, dy);
     assert_true(dy[0] == 0 && dy[1] == 0 && dy[2] == 7);
 }
 

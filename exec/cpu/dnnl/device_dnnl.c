@@ -121,7 +121,7 @@ static void normalise(struct device_state *state, int32_t index, int32_t micro)
     const float *added =
         whose == index && node->residual >= 0 ? state->place[node->residual].y : NULL;
     norm_apply(&shape, &place->norm, whose != index ? &last->norm : NULL, added,
-               state->cpu.job.model->layer[whose].relu, place->y);
+               layer_top(&state->cpu.job.model->layer[whose]), place->y);
 }
 
 /* @micro of -1 is inference. */
@@ -161,7 +161,8 @@ static void settle(const struct device_state *state, int32_t index)
     if (place->given[1])
         kernel_add(count, place->given[1], place->given[0]);
     if (state->cpu.job.model->layer[index].relu)
-        kernel_cut(count, place->y, place->given[0]);
+        kernel_cut(count, layer_top(&state->cpu.job.model->layer[index]), place->y,
+                   place->given[0]);
 }
 
 /* The first micro-batch writes the gradient, later ones add. */
@@ -212,7 +213,7 @@ static void run_norm_backward(struct device_state *state, int32_t index, int32_t
     struct norm_gradient gradient = {
         .first = place->given[0],
         .second = place->given[1],
-        .relu = state->cpu.job.model->layer[whose].relu,
+        .top = layer_top(&state->cpu.job.model->layer[whose]),
         .value = shared ? place->y : NULL,
         .gradient = shared ? place->given[place->given[1] != NULL] : NULL,
         .norm = {&place->norm, whose != index ? &state->place[index].norm : NULL},

@@ -126,7 +126,7 @@ struct application {
     const struct norm *norm, *other;
     const float *added;
     float *y;
-    bool relu;
+    float top;
 };
 
 INLINE void apply(const struct application *a, const struct strip *s, int64_t width)
@@ -145,8 +145,8 @@ INLINE void apply(const struct application *a, const struct strip *s, int64_t wi
             v += load(other + i, width) * other_scale + other_shift;
         if (added)
             v += load(added + i, width);
-        if (a->relu)
-            v = keep(v > zero, v);
+        if (a->top > 0)
+            v = keep(inside(v, a->top), v) + keep(v >= zero + a->top, zero + a->top);
         store(y + i, v, width);
     }
 }
@@ -161,9 +161,9 @@ EVERY_WIDTH static void visit_apply(const void *argument, const struct strip *s)
 }
 
 void norm_apply(const struct blocked *shape, const struct norm *norm, const struct norm *other,
-                const float *added, bool relu, float *y)
+                const float *added, float top, float *y)
 {
-    struct application application = {norm, other, added, y, relu};
+    struct application application = {norm, other, added, y, top};
     kernels_visit(shape, visit_apply, &application);
 }
 
@@ -175,13 +175,6 @@ struct backward {
     const struct norm_gradient *in;
     float *scratch;
 };
-
-/* The mask of a ReLU whose output was not kept: the same arithmetic as in apply(). */
-INLINE vector_mask positive(vector x, vector scale, vector shift)
-{
-    const vector zero = {0};
-    return x * scale + shift > zero;
-}
 
 INLINE void add_sums(const struct backward *b, const struct strip *s, int64_t width)
 {
@@ -197,10 +190,9 @@ INLINE void add_sums(const struct backward *b, const struct strip *s, int64_t wi
         vector g = load(in->first + i, width), x = load(norm->x + i, width);
         if (in->second)
             g += load(in->second + i, width);
-        if (in->relu && in->value)
-            g = keep(load(in->value + i, width) > zero, g);
-        else if (in->relu)
-            g = keep(positive(x, scale, shift), g);
+        if (in->top > 0) /* without a value the same arithmetic as in apply() */
+            g = keep(inside(in->value ? load(in->value + i, width) : x * scale + shift, in->top),
+                     g);
         if (in->gradient)
             store(in->gradient + i, g, width);
         sum += g;
@@ -265,7 +257,7 @@ INLINE void write_dx(const struct backward *b, const struct strip *s, int64_t wi
     const struct norm_gradient *in = b->in;
     const struct norm *norm = in->norm[0], *other = in->norm[1];
     const float *from = in->gradient ? in->gradient : in->first;
-    bool mask = in->relu && !in->gradient;
+    bool mask = in->top > 0 && !in->gradient;
     vector shift = load(norm->shift + s->channel, width);
     struct line line = load_line(norm, s, width), second = line;
     if (other)
@@ -273,7 +265,7 @@ INLINE void write_dx(const struct backward *b, const struct strip *s, int64_t wi
     for (int64_t p = 0, i = s->offset; p < s->rows; p++, i += s->stride) {
         vector g = load(from + i, width), x = load(norm->x + i, width);
         if (mask)
-            g = keep(positive(x, line.scale, shift), g);
+            g = keep(inside(x * line.scale + shift, in->top), g);
         store(norm->dx + i, g * line.scale + x * line.slope + line.offset, width);
         if (other) {
             vector y = load(other->x + i, width);

@@ -36,7 +36,7 @@ struct norm {
 /** The gradient that reaches one batch norm, or the two whose outputs are added. */
 struct norm_gradient {
     const float *first, *second; /**< (shape) from two readers; second may be NULL */
-    bool relu;                   /**< the output went through a ReLU */
+    float top;                   /**< where the ReLU that the output went through stops, or 0 */
     const float *value;          /**< (shape) its output, or NULL: recompute it from norm[0] */
     float *gradient;             /**< (shape) output: g, the masked sum (may be either), or NULL:
                                       not written; then there is no second gradient and no second
@@ -55,9 +55,9 @@ void norm_statistics(const struct blocked *shape, struct norm *norm, float *scra
 void norm_fold(int64_t channels, double epsilon, const float *weight, struct norm *norm);
 
 /** y = the outputs of @norm and @other (or NULL) and @added (shape, or NULL) together, through a
- * ReLU with @relu. */
+ * ReLU that stops at @top, or none if that is 0. */
 void norm_apply(const struct blocked *shape, const struct norm *norm, const struct norm *other,
-                const float *added, bool relu, float *y);
+                const float *added, float top, float *y);
 
 /** Write g, and sum and product of each norm. @scratch: norm_scratch(). */
 void norm_backward_sums(const struct blocked *shape, const struct norm_gradient *gradient,
@@ -70,8 +70,8 @@ void norm_backward(const struct blocked *shape, const struct norm_gradient *grad
 /** y += x on @count values. */
 void kernel_add(int64_t count, const float *x, float *y);
 
-/** dy = 0 where the output @y of a ReLU is 0. */
-void kernel_cut(int64_t count, const float *y, float *dy);
+/** dy = 0 where the output @y of a ReLU is 0 or @top. */
+void kernel_cut(int64_t count, float top, const float *y, float *dy);
 
 /** Average pool of @layer on @images images in blocks of @block channels: output i of n along a
  * side of m covers inputs floor(i m / n) ... ceil((i + 1) m / n) - 1, as torch's adaptive pool. */

@@ -22,20 +22,19 @@ void kernel_add(int64_t count, const float *x, float *y)
         add(count - i < STRETCH ? count - i : STRETCH, x + i, y + i);
 }
 
-EVERY_WIDTH static void mask(int64_t count, const float *y, float *dy)
+EVERY_WIDTH static void mask(int64_t count, float top, const float *y, float *dy)
 {
-    const vector zero = {0};
     for (int64_t i = 0; i < count; i += LANES) {
         int64_t width = count - i < LANES ? count - i : LANES;
-        store(dy + i, keep(load(y + i, width) > zero, load(dy + i, width)), width);
+        store(dy + i, keep(inside(load(y + i, width), top), load(dy + i, width)), width);
     }
 }
 
-void kernel_cut(int64_t count, const float *y, float *dy)
+void kernel_cut(int64_t count, float top, const float *y, float *dy)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < count; i += STRETCH)
-        mask(count - i < STRETCH ? count - i : STRETCH, y + i, dy + i);
+        mask(count - i < STRETCH ? count - i : STRETCH, top, y + i, dy + i);
 }
 
 void kernel_transpose(int64_t count, int64_t pixels, int64_t channels, const float *from, float *to)

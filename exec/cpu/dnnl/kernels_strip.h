@@ -58,6 +58,13 @@ INLINE vector keep(vector_mask mask, vector v)
     return (vector)((vector_mask)v & mask);
 }
 
+/** Where a ReLU that stops at @top lets @v pass. */
+INLINE vector_mask inside(vector v, float top)
+{
+    const vector zero = {0};
+    return (v > zero) & (v < zero + top);
+}
+
 /** Up to 16 channels over `rows` pixels. */
 struct strip {
     int64_t offset;       /**< of the first element */
