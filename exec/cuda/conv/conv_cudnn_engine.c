@@ -60,11 +60,11 @@ static struct conv_choice describe(struct conv_builder *builder, cudnnBackendDes
 
 static bool may_be_used(const struct conv_choice *choice, enum dtype type)
 {
-    uint32_t unwanted = bit(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) |
-                        bit(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION);
+    uint32_t unwanted = bit(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
     if (type == DTYPE_FP32)
-        unwanted |=
-            bit(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) | bit(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+        unwanted |= bit(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) |
+                    bit(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) |
+                    bit(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
     return (choice->notes & unwanted) == 0;
 }
 
