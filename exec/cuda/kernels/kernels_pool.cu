@@ -12,32 +12,30 @@ struct pool {
     int32_t kernel, stride, padding;
 };
 
-/* The position of a thread. */
+/* Where a thread works: blocks in x share rows of images, those in y a row. */
 struct spot {
-    int64_t image; /* times height */
-    int32_t height, width, channel;
+    int32_t image, height, width, channel;
+    int64_t index; /* of its octet */
+    bool inside;
 };
 
-/* The number of a thread. */
-static __device__ inline int64_t my_index()
+static __device__ inline struct spot my_spot(const struct pool &pool, int32_t height, int32_t width)
 {
-    return (int64_t)blockIdx.x * THREADS + threadIdx.x;
-}
-
-/* The position of thread @index. */
-static __device__ inline struct spot spot_of(int64_t index, int32_t octets, int32_t height,
-                                             int32_t width)
-{
-    int64_t pixel = index / octets, row = pixel / width;
-    return {row / height, (int32_t)(row % height), (int32_t)(pixel % width),
-            (int32_t)(index % octets) * WIDTH};
+    int32_t row = (int32_t)blockIdx.x, of_row = width * pool.octets;
+    int32_t at = (int32_t)(blockIdx.y * THREADS + threadIdx.x);
+    return {row / height,
+            row % height,
+            at / pool.octets,
+            at % pool.octets * WIDTH,
+            (int64_t)row * of_row + at,
+            at < of_row};
 }
 
 /* The first element of a pixel. */
-static __device__ inline int64_t element(const struct pool &pool, int64_t image, int32_t height,
+static __device__ inline int64_t element(const struct pool &pool, int32_t image, int32_t height,
                                          int32_t width, int32_t h, int32_t w)
 {
-    return ((image * height + h) * width + w) * pool.octets * WIDTH;
+    return ((int64_t)(image * height + h) * width + w) * pool.octets * WIDTH;
 }
 
 /* The first and the last output whose window holds @position; there may be none. */
@@ -57,10 +55,9 @@ template <typename T>
 __global__ void __launch_bounds__(THREADS) maximum(struct pool pool, const T *__restrict__ x,
                                                    uint8_t *__restrict__ winner, T *__restrict__ y)
 {
-    int64_t index = my_index();
-    if (index >= (int64_t)pool.batch * pool.out_height * pool.out_width * pool.octets)
+    struct spot at = my_spot(pool, pool.out_height, pool.out_width);
+    if (!at.inside)
         return;
-    struct spot at = spot_of(index, pool.octets, pool.out_height, pool.out_width);
     int32_t top = at.height * pool.stride - pool.padding;
     int32_t left = at.width * pool.stride - pool.padding;
     float best[WIDTH];
@@ -85,8 +82,8 @@ __global__ void __launch_bounds__(THREADS) maximum(struct pool pool, const T *__
 #pragma unroll
     for (int32_t i = 0; i < WIDTH; i++)
         out.at[i] = narrow<T>(best[i]);
-    store(y + index * WIDTH, out);
-    store(winner + index * WIDTH, place);
+    store(y + at.index * WIDTH, out);
+    store(winner + at.index * WIDTH, place);
 }
 
 template <typename T>
@@ -94,10 +91,9 @@ __global__ void __launch_bounds__(THREADS)
     maximum_backward(struct pool pool, const uint8_t *__restrict__ winner, const T *__restrict__ dy,
                      T *__restrict__ dx)
 {
-    int64_t index = my_index();
-    if (index >= (int64_t)pool.batch * pool.in_height * pool.in_width * pool.octets)
+    struct spot at = my_spot(pool, pool.in_height, pool.in_width);
+    if (!at.inside)
         return;
-    struct spot at = spot_of(index, pool.octets, pool.in_height, pool.in_width);
     int32_t top, bottom, left, right;
     holders(pool, at.height, pool.out_height, &top, &bottom);
     holders(pool, at.width, pool.out_width, &left, &right);
@@ -118,7 +114,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int32_t i = 0; i < WIDTH; i++)
         out.at[i] = narrow<T>(sum[i]);
-    store(dx + index * WIDTH, out);
+    store(dx + at.index * WIDTH, out);
 }
 
 /* ---- average ---- */
@@ -137,10 +133,9 @@ template <typename T>
 __global__ void __launch_bounds__(THREADS)
     average(struct pool pool, const T *__restrict__ x, T *__restrict__ y)
 {
-    int64_t index = my_index();
-    if (index >= (int64_t)pool.batch * pool.out_height * pool.out_width * pool.octets)
+    struct spot at = my_spot(pool, pool.out_height, pool.out_width);
+    if (!at.inside)
         return;
-    struct spot at = spot_of(index, pool.octets, pool.out_height, pool.out_width);
     struct range down = window(at.height, pool.in_height, pool.out_height);
     struct range right = window(at.width, pool.in_width, pool.out_width);
     float sum[WIDTH] = {};
@@ -158,7 +153,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int32_t i = 0; i < WIDTH; i++)
         out.at[i] = narrow<T>(sum[i] * share);
-    store(y + index * WIDTH, out);
+    store(y + at.index * WIDTH, out);
 }
 
 /* Outputs whose windows hold input @i: an input reaches an output exactly where the output reaches
@@ -167,10 +162,9 @@ template <typename T>
 __global__ void __launch_bounds__(THREADS)
     average_backward(struct pool pool, const T *__restrict__ dy, T *__restrict__ dx)
 {
-    int64_t index = my_index();
-    if (index >= (int64_t)pool.batch * pool.in_height * pool.in_width * pool.octets)
+    struct spot at = my_spot(pool, pool.in_height, pool.in_width);
+    if (!at.inside)
         return;
-    struct spot at = spot_of(index, pool.octets, pool.in_height, pool.in_width);
     struct range down = window(at.height, pool.out_height, pool.in_height);
     struct range right = window(at.width, pool.out_width, pool.in_width);
     float sum[WIDTH] = {};
@@ -189,7 +183,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int32_t i = 0; i < WIDTH; i++)
         out.at[i] = narrow<T>(sum[i]);
-    store(dx + index * WIDTH, out);
+    store(dx + at.index * WIDTH, out);
 }
 
 /* ---- calls ---- */
@@ -204,7 +198,8 @@ static inline struct pool pool_of(const struct layer *layer, int32_t batch, int3
 
 static dim3 grid_of(const struct pool &pool, int32_t height, int32_t width)
 {
-    return dim3((unsigned)divide_up((int64_t)pool.batch * height * width * pool.octets, THREADS));
+    return dim3((unsigned)(pool.batch * height),
+                (unsigned)divide_up((int64_t)width * pool.octets, THREADS));
 }
 
 void kernel_pool(cudaStream_t stream, enum dtype type, const struct layer *layer, int32_t batch,
