@@ -59,7 +59,6 @@ static int open_device(struct measuring *m, struct err *err)
     struct device_job device_job = {
         .model = job->model,
         .scenario = job->scenario,
-        .source = {.next = next_batch, .context = m},
         .batch = job->batch,
         .micro_batches = 1,
         .slots = walk_depth(job->schedule),
@@ -67,8 +66,11 @@ static int open_device(struct measuring *m, struct err *err)
         .threads = job->threads,
     };
     m->pixels = job->batch * shape_elements(job->model->layer[0].in);
-    m->image = base_alloc(m->pixels, sizeof(*m->image));
-    for (int64_t i = 0; i < m->pixels; i++)
+    if (!job->device_ops->makes_noise) { /* else no image has to come from the host's memory */
+        device_job.source = (struct device_source){.next = next_batch, .context = m};
+        m->image = base_alloc(m->pixels, sizeof(*m->image));
+    }
+    for (int64_t i = 0; m->image && i < m->pixels; i++)
         m->image[i] = model_reads_pictures(job->model) ? (float)base_normal(1, 0, (uint64_t)i, 0)
                                                        : (float)(i % job->model->classes);
     return job->device_ops->open(&m->device, &device_job, err);
