@@ -18,7 +18,8 @@ function make(name, attributes, parent, text) {
 
 // What every rank holds of every chunk before each round, as sets of ranks, and when each round begins.
 for (const algorithm of data.algorithms) {
-  let held = Array.from({length: ranks}, (_, rank) => Array(ranks).fill(1n << BigInt(rank))), at = 0;
+  const own = (rank, i) => data.op !== "all-gather" ? 1n << BigInt(rank) : i === rank ? (1n << BigInt(ranks)) - 1n : 0n;
+  let held = Array.from({length: ranks}, (_, rank) => Array.from({length: ranks}, (_, i) => own(rank, i))), at = 0;
   algorithm.held = [held];
   algorithm.begin = [0];
   for (const round of algorithm.rounds) {
@@ -34,7 +35,7 @@ for (const algorithm of data.algorithms) {
 function look(set) {
   let count = 0;
   for (; set; set &= set - 1n) count++;
-  return count === ranks ? ["c4", 1] : ["c0", 0.1 + 0.8 * Math.log2(count) / Math.log2(ranks)];
+  return count === ranks ? ["c4", 1] : ["c0", Math.max(0, 0.1 + 0.8 * Math.log2(count) / Math.log2(ranks))];
 }
 
 function quantity(value, units, base) {
@@ -152,7 +153,7 @@ button("next", () => start(true, rounds().find(begin => begin > time * (1 + 1e-9
 const slider = make("input", {type: "range", min: 0, max: 1000, value: 0, step: 1, "aria-label": "time"}, controls);
 slider.addEventListener("input", () => { playing = false; time = slider.value / 1000 * end(); draw(); });
 const clock = make("span", {class: "small"}, controls), panels = make("div", {class: "panels"}, place);
-const shown = [new Panel(panels, 0), new Panel(panels, 1)];
+const shown = data.algorithms.slice(0, 2).map((_, i) => new Panel(panels, i));
 const end = () => Math.max(...shown.map(panel => panel.end)), rounds = () => shown[0].algorithm.begin;
 for (const panel of shown) panel.choice.addEventListener("change", () => { panel.place(); time = Math.min(time, end()); draw(); });
 

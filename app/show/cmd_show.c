@@ -436,8 +436,8 @@ struct show_platform_request {
 
 struct show_collective_request {
     struct request head;
-    int32_t algorithm; /* enum algorithm */
-    int32_t ranks;     /* -1: not given */
+    int32_t algorithm, op; /* enum algorithm, collective_op */
+    int32_t ranks;         /* -1: not given */
     const char *grid, *platform, *bytes, *motion;
     bool text;
 };
@@ -586,6 +586,8 @@ static void show_rounds(const struct show_collective_request *request, const str
         show_messages(out, c);
 }
 
+static const char *const show_ops[] = {"all-reduce", "reduce-scatter", "all-gather", NULL};
+
 /* With one element per rank, blocks and elements are the same. */
 static int show_collective(const void *record, struct text *out, struct err *err)
 {
@@ -609,8 +611,12 @@ static int show_collective(const void *record, struct text *out, struct err *err
         return err_add_code(err, 64,
                             "--algorithm: nccl has no rounds to show; 'foretrain collective "
                             "--json' shows its choice");
+    if (!algorithm_supports((enum algorithm)request->algorithm, (enum collective_op)request->op))
+        return err_add_code(err, 64, "--algorithm: %s is not for %s; ring, tree and %s are",
+                            algorithm_names[request->algorithm], show_ops[request->op],
+                            algorithm_names[ALGORITHM_HALVING_DOUBLING_FAR]);
     struct collective c = {
-        .op = COLLECTIVE_ALL_REDUCE,
+        .op = (enum collective_op)request->op,
         .algorithm = (enum algorithm)request->algorithm,
         .ranks = ranks,
         .group = grid.columns,
@@ -655,6 +661,8 @@ static const struct option scenario_options[] = {
     ROW_SET_PLATFORM(offsetof(struct show_job_request, set)), ROW_LAST};
 static const struct option collective_options[] = {
     ROW_ALGORITHM(offsetof(struct show_collective_request, algorithm)),
+    OPTION_ROW("op", 0, OPTION_WORD, offsetof(struct show_collective_request, op), NULL, show_ops,
+               "What ranks do (default: all-reduce)"),
     OPTION_ROW("ranks", 0, OPTION_INTEGER, offsetof(struct show_collective_request, ranks), "N",
                NULL, "Ranks taking part (default: 4)"),
     ROW_GRID(offsetof(struct show_collective_request, grid)),

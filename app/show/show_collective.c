@@ -133,7 +133,7 @@ static void show_tell_round(struct text *out, const struct fabric *fabric,
 
 static char letter(const struct collective *c, uint64_t summands)
 {
-    static const char counts[] = "..23456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    static const char counts[] = "-.23456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     size_t count = (size_t)__builtin_popcountll(summands);
     return (char)((int32_t)count == c->ranks ? '#' : count < strlen(counts) ? counts[count] : '+');
 }
@@ -162,11 +162,18 @@ void show_holdings(struct text *out, const struct collective *c, const struct fa
     double seconds = 0;
     int64_t size = c->ranks * c->elements;
     AUTOFREE uint64_t *held = base_alloc((size_t)size, sizeof(*held));
-    for (int64_t i = 0; i < size; i++)
-        held[i] = (uint64_t)1 << i / c->elements;
+    bool gathers = c->op == COLLECTIVE_ALL_GATHER;
+    for (int64_t i = 0, rank; i < size; i++) {
+        rank = i / c->elements;
+        held[i] = !gathers                  ? (uint64_t)1 << rank
+                  : i % c->elements == rank ? UINT64_MAX >> (64 - c->ranks)
+                                            : 0;
+    }
     text_add(out,
-             "a letter for each chunk of a rank: . its own, 2 ... 9, A for 10, B for 11 ... the "
-             "sum of so many, # of all\nat first (in front: the first rank of the line)\n");
+             "a letter for each chunk of a rank: %s\nat first (in front: the first rank of the "
+             "line)\n",
+             gathers ? "# it has it, - it does not"
+                     : ". its own, 2 ... 9, A for 10, B for 11 ... the sum of so many, # of all");
     draw(out, c, held);
     int32_t rounds = collective_rounds(c);
     for (int32_t round = 0; round < rounds; round++) {
@@ -264,31 +271,44 @@ static void add_algorithm(struct page *page, struct json *list, struct collectiv
 int show_motion(const char *path, const struct collective *c, int32_t group,
                 const struct fabric *fabric, int64_t bytes, struct err *err)
 {
-    static const enum algorithm beside[] = {ALGORITHM_RING, ALGORITHM_TREE,
-                                            ALGORITHM_HALVING_DOUBLING, ALGORITHM_HIERARCHICAL,
-                                            ALGORITHM_TORUS2D};
+    static const enum algorithm beside[] = {
+        ALGORITHM_RING,         ALGORITHM_HALVING_DOUBLING_FAR, ALGORITHM_TREE,
+        ALGORITHM_HIERARCHICAL, ALGORITHM_HALVING_DOUBLING,     ALGORITHM_TORUS2D};
+    static const char *const names[] = {"All-reduce", "Reduce-scatter", "All-gather"};
+    static const char *const uses[] = {
+        "",
+        " ZeRO does this with gradients: each rank keeps the sum of its shard. Ranks that share a "
+        "layer and its sequence do it with what leaves the layer.",
+        " ZeRO does this with weights before a layer computes. Ranks that share a layer and its "
+        "sequence do it with what enters the layer."};
     struct page page = {.script = motion_js};
     struct json *data = json_new_object();
-    AUTOFREE char *title = base_format("All-reduce of %d ranks, round by round", c->ranks);
-    html_answer(
-        &page, title,
-        "Each box is a rank, each cell in it a chunk of its vector: faint at first, stronger "
-        "with every rank whose values are added, green when it is the sum of all. Orange "
-        "chunks are on their way.");
+    AUTOFREE char *title = base_format("%s of %d ranks, round by round", names[c->op], c->ranks);
+    AUTOFREE char *words = base_format(
+        "Each box is a rank, each cell in it a chunk of its vector: %s. Orange chunks are on "
+        "their way.%s",
+        c->op == COLLECTIVE_ALL_GATHER
+            ? "green once the rank has it"
+            : "faint at first, stronger with every rank whose values are added, green when it is "
+              "the sum of all",
+        uses[c->op]);
+    html_answer(&page, title, words);
     html_add(&page.body, "<div id=\"motion\"></div>\n");
     html_section(&page, "What each rank holds after every round");
     json_put_text(data, "schema", "foretrain/motion/1");
+    json_put_text(data, "op", collective_op_names[c->op]);
     json_put_integer(data, "columns", c->grid.columns);
     json_put_integer(data, "rows", c->grid.rows);
     struct json *list = json_put_array(data, "algorithms");
     add_algorithm(&page, list, *c, fabric, bytes);
     for (size_t i = 0; i < ARRAY_SIZE(beside); i++) {
+        bool far = beside[i] == ALGORITHM_HALVING_DOUBLING_FAR && c->op == COLLECTIVE_ALL_REDUCE;
         struct collective other = *c;
         other.algorithm = beside[i];
         other.group = beside[i] == ALGORITHM_HIERARCHICAL ? group : c->group;
         if (beside[i] == ALGORITHM_HIERARCHICAL)
             other.grid = (struct grid){.columns = group, .rows = c->ranks / group};
-        if (beside[i] != c->algorithm)
+        if (beside[i] != c->algorithm && algorithm_supports(beside[i], c->op) && !far)
             add_algorithm(&page, list, other, fabric, bytes);
     }
     int failed = html_write(&page, path, title, data, err);

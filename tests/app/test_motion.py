@@ -7,9 +7,9 @@ import page
 from support import Case, good
 
 
-def play(ranks, algorithm):
+def play(ranks, algorithm, held=None):
     """What each rank holds of each chunk at the end, as sets of ranks."""
-    held = [[{rank}] * ranks for rank in range(ranks)]
+    held = held or [[{rank}] * ranks for rank in range(ranks)]
     for one in algorithm["rounds"]:
         after = [list(row) for row in held]
         for sender, receiver, offset, count, adds in one["messages"]:
@@ -39,6 +39,18 @@ class Motion(Case):
             for algorithm in data["algorithms"]:
                 for row in play(ranks, algorithm):
                     self.assertEqual(row, [set(range(ranks))] * ranks, algorithm["name"])
+
+    def test_half_an_all_reduce(self):
+        """A rank ends a reduce-scatter with the sum of its block, and begins an all-gather with it."""
+        every = set(range(6))
+        for op, held in (("reduce-scatter", None), ("all-gather", [[every if i == rank else set() for i in range(6)] for rank in range(6)])):
+            data = self.written("--op", op, "--ranks=6")[0].data()
+            self.assertEqual((data["op"], [one["name"] for one in data["algorithms"]][:2]), (op, ["ring", "halving-doubling-far"]))
+            for algorithm in data["algorithms"]:
+                for rank, row in enumerate(play(6, algorithm, held)):
+                    self.assertEqual(row[rank], every, algorithm["name"])
+                    self.assertTrue(op == "reduce-scatter" or row == [every] * 6, algorithm["name"])
+        self.refused(64, "show", "collective", "--op=all-gather", "--algorithm=double-tree")
 
     def test_times_are_those_of_the_text(self):
         words = "--algorithm=torus2d", "--platform=torus-4x4", "--grid=4x4", "--bytes=1MB"
