@@ -100,7 +100,7 @@ def write(target, title, body, style=""):
 def to_html(text):
     """Of Markdown."""
     import markdown
-    return markdown.markdown(text, extensions=["tables", "fenced_code", "toc"]) + "\n"
+    return markdown.markdown(text, extensions=["tables", "fenced_code", "md_in_html", "toc"]) + "\n"
 
 
 def page(notebook):

@@ -17,7 +17,7 @@ html { scroll-snap-type: y proximity }
 body { max-width: none; margin: 0; padding: 0; font-size: max(14px, 3.1vmin) }
 section { min-height: 100vh; padding: 3vmin 6vmin; box-sizing: border-box; scroll-snap-align: start; break-after: page }
 h2 { font-size: 1.5em; margin: 0 0 .6em } section img { display: block; height: 70vh; width: 100%; object-fit: contain }
-section pre { font-size: min(.75em, 1.8vw); line-height: 1.25; margin: .4em 0 } details { font-size: .6em; color: gray }
+section pre { font-size: min(.75em, 1.8vw); line-height: 1.25; margin: .4em 0 } .notes { font-size: .6em; color: gray }
 """
 
 
@@ -32,15 +32,18 @@ def prints(line, folder):
     return "\n".join(said[:LINES] + ["..."] * (len(said) > LINES))
 
 
+FOLD = re.compile(r"<details.*?</details>\n", re.DOTALL)  # a question that unfolds
+
+
 def shown(words):
-    """The sentences that students read: questions, formulas, figures, and what is stressed, but no answers in brackets."""
-    flat = re.sub(r"\([^()]*[.?](?:[^()]|\([^()]*\))*\)(?=\s|$)|\s*\n\s*", " ", words.strip())
+    """The sentences that students read: questions, formulas, figures, and what is stressed, but nothing that unfolds."""
+    flat = re.sub(r"\s*\n\s*", " ", FOLD.sub("", words).strip())
     return [one for one in re.split(r"(?<=[.?!])\s+(?=[*`]*[A-Z])", flat) if re.search(r"\?|\*\w|`[^`]*[=(][^`]*`|\d\d", one)]
 
 
 def slide(title, words, commands, folder):
     """Markdown of one slide."""
-    text = f"## {title}\n\n" + "".join(f"* {sentence}\n" for sentence in shown(words))
+    text = f"## {title}\n\n" + "".join(f"* {sentence}\n" for sentence in shown(words)) + "\n" + "\n".join(FOLD.findall(words))
     for line in commands:
         text += f"\n```text\n$ {line}\n{prints(line, folder)}\n```\n"
         for page in re.findall(r"build/(\S+\.html)", line):
@@ -58,8 +61,11 @@ def slides(source, pictures, folder):
             run, _, block = parts[i + 1:i + 4] or (None, "", "")
             commands = [run] if run else block.replace("\\\n", "").splitlines()
             for said, some in [(parts[i], commands[:1]), *(("", [line]) for line in commands[1:])]:
-                if some or shown(said):
-                    mine.append((slide(title, said, some, folder), said, ""))
+                asked, said = re.fullmatch(rf"\s*((?:{FOLD.pattern}\s*)*)(.*)", said, re.DOTALL).groups()
+                if asked and i:  # of what the slide before shows
+                    mine[-1] = (f"{mine[-1][0]}\n{asked}", *mine[-1][1:])
+                if some or shown(said) or FOLD.search(said):
+                    mine.append((slide(title, said, some, folder), FOLD.sub("", said), ""))
         for number in re.findall(r"[Nn]otebooks? (\d)", section):
             for stem in {stem for stem in pictures if stem.startswith(f"0{number}")} - used:
                 mine.extend((f"## {heading}", "", picture) for heading, picture in pictures[stem])
@@ -70,6 +76,6 @@ def slides(source, pictures, folder):
 def bodies(source, pictures, folder, to_html):
     """The body of each lesson's page, by its letter."""
     def one(text, said, picture):
-        notes = f"<details><summary>what is said</summary>{to_html(said)}</details>" if said.strip() else ""
+        notes = f"<details class=\"notes\"><summary>what is said</summary>{to_html(said)}</details>" if said.strip() else ""
         return f"<section>{to_html(text)}{picture}{notes}</section>\n"
     return {key: "".join(one(*each) for each in lesson) for key, lesson in slides(source, pictures, folder).items()}
