@@ -41,7 +41,7 @@ static void print_step(struct text *out, const struct result *result,
              schedule_stages(list->schedule) > 1 ? "computes most" : "ends last", result->backend,
              result->grain);
     if (result->step.slower > 1e-3 * result->step.time)
-        text_add(out, "without waiting for slower ranks: %s\n",
+        text_add(out, "not drawn: waiting for slower ranks, %s\n",
                  unit_text(UNIT_SECONDS, result->step.slower));
     text_add(out, "\n");
     gantt_print(out, list, width);

@@ -13,6 +13,19 @@ enum {
     FIGURE = 12,  /* "123.45 ms" */
 };
 
+/* Of what is not an exchange. */
+static char letter_of(const struct step *step)
+{
+    static const char computed[] = {[COMPUTE_FORWARD] = 'f',
+                                    [COMPUTE_LOSS] = 'f',
+                                    [COMPUTE_BACKWARD_DATA] = 'b',
+                                    [COMPUTE_BACKWARD_FILTER] = 'b',
+                                    [COMPUTE_OPTIMIZER] = 'o'};
+    return step->kind == STEP_INPUT    ? 'i'
+           : step->kind == STEP_REPEAT ? '~'
+                                       : computed[step->compute.op];
+}
+
 /* The line in the making: @columns letters for the seconds from list->from to list->to. */
 struct line {
     const struct report_exchanges *list;
@@ -20,12 +33,6 @@ struct line {
     double second; /* [columns] */
     char *letter;
 };
-
-static const char computed[] = {[COMPUTE_FORWARD] = 'f',
-                                [COMPUTE_LOSS] = 'f',
-                                [COMPUTE_BACKWARD_DATA] = 'b',
-                                [COMPUTE_BACKWARD_FILTER] = 'b',
-                                [COMPUTE_OPTIMIZER] = 'o'};
 
 /* Columns @first to @last - 1 are nearest to @span; at least one. */
 static void find_columns(const struct line *line, const struct span *span, int32_t *first,
@@ -91,7 +98,7 @@ static void print_stage(struct text *out, struct line *line, int32_t stage)
         rank = rank < 0 && schedule_stage(list->schedule, span->rank) == stage ? span->rank : rank;
         if (span->rank == rank && step->lane == LANE_COMPUTE && span->end > list->from &&
             span->begin < list->to)
-            draw(line, span, computed[step->compute.op]);
+            draw(line, span, letter_of(step));
     }
     AUTOFREE char *label = base_format("stage %d", stage);
     print_letters(out, label, line);
@@ -107,10 +114,7 @@ static void print_lane(struct text *out, struct line *line, enum lane lane)
         if (step->lane != lane)
             continue;
         works = true;
-        draw(line, &list->span[i],
-             step->kind == STEP_INPUT    ? 'i'
-             : step->kind == STEP_REPEAT ? '~'
-                                         : computed[step->compute.op]);
+        draw(line, &list->span[i], letter_of(step));
     }
     if (works)
         print_letters(out, schedule_lane(list->schedule, lane), line);
@@ -154,6 +158,24 @@ static void print_buckets(struct text *out, struct line *line, const char *label
     text_add(out, "\n");
 }
 
+/* Round times, each where its first letter stands, and the end. */
+static void print_times(struct text *out, const struct line *line)
+{
+    double seconds = line->list->to - line->list->from, least = 10 / line->second;
+    double step = pow(10, floor(log10(least)));
+    AUTOFREE char *end = base_copy(unit_text(UNIT_SECONDS, seconds));
+    step *= step >= least ? 1 : 2 * step >= least ? 2 : 5 * step >= least ? 5 : 10;
+    int32_t column = 0, last = line->columns - (int32_t)strlen(end);
+    text_add(out, "%*s", LABEL, "");
+    for (int32_t i = 0; (int32_t)(i * step * line->second) + 8 <= last; i++) {
+        int32_t at = (int32_t)(i * step * line->second);
+        const char *words = unit_text(UNIT_SECONDS, i * step);
+        text_add(out, "%*s%s", at - column, "", words);
+        column = at + (int32_t)strlen(words);
+    }
+    text_add(out, "%*s%s%*s\n", last - column, "", end, FIGURE, "exposed");
+}
+
 void gantt_print(struct text *out, const struct report_exchanges *list, int32_t width)
 {
     struct line line = {list, width - LABEL - FIGURE, 0, NULL};
@@ -164,9 +186,7 @@ void gantt_print(struct text *out, const struct report_exchanges *list, int32_t 
         if (bucket_of(list->exchange[i].step) < INT32_MAX &&
             buckets <= bucket_of(list->exchange[i].step))
             buckets = bucket_of(list->exchange[i].step) + 1;
-    text_add(out, "%*s0 s", LABEL, "");
-    print_seconds(out, line.columns - 3, list->to - list->from);
-    text_add(out, "%*s\n", FIGURE, "exposed");
+    print_times(out, &line);
     print_lane(out, &line, LANE_INPUT);
     int32_t stages = schedule_stages(list->schedule);
     for (int32_t stage = 0; stage < stages && stages > 1; stage++)
@@ -180,8 +200,11 @@ void gantt_print(struct text *out, const struct report_exchanges *list, int32_t 
         AUTOFREE char *label = base_format("bucket %d", bucket);
         print_buckets(out, &line, label, bucket, bucket);
     }
-    text_add(out, "\n  f forward and loss, b backward, o optimizer, i input\n"
-                  "  r reduce-scatter, a all-reduce, g all-gather; capitals: nothing hides it\n"
-                  "  . ready, waits for the buckets above\n");
+    text_add(out,
+             "\n  f forward and loss, b backward, o optimizer, i input, ~ alike "
+             "micro-batches\n"
+             "  r reduce-scatter, a all-reduce, g all-gather; capitals: nothing hides it\n"
+             "  . ready, waits for the buckets above; a letter is %s, and covers what is shorter\n",
+             unit_text(UNIT_SECONDS, 1 / line.second));
     free(line.letter);
 }

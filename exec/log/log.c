@@ -245,7 +245,7 @@ static void print(struct log_line *line)
     AUTORELEASE(text) struct text text = {0};
     const struct log_step *last = &line->last;
     double pace = line->seconds > 0 ? (double)line->images / line->seconds : 0;
-    text_add(&text, "step %" PRId64 "/%" PRId64 "  epoch %.2f/%g  loss %.4f", last->step,
+    text_add(&text, "step %" PRId64 "/%" PRId64 "  epoch %.2f/%g  mean loss %.4f", last->step,
              line->total_steps, last->epoch, line->plan->epochs,
              line->losses ? line->loss / (double)line->losses : last->loss);
     if (line->top1 >= 0)

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Pipelines end to end: random meshes against a replay of their schedule by other code, and what is refused."""
 import random
+import re
 import unittest
 
 import support
@@ -116,6 +117,8 @@ class Pipeline(support.Case):
         picture = run("show", "step", self.job, "-banalytic").stdout
         self.assertRegex(picture, r"stage 3 +f")
         self.assertIn("  in layers ", run("show", "step", self.job, "-banalytic", "--set=parallel.tensor=2").stdout)
+        many = run("show", "step", self.job, "-banalytic", "--set=training.phases.0.batch_per_device=64").stdout
+        self.assertEqual(len(re.findall(r"^  stage \d +[fb ]*~+[fb ]*o *$", many, re.MULTILINE)), 4, many)
         self.assertIn("bubble", run("predict", self.job, "-banalytic").stdout)
         self.assertIn("waiting for other stages", run("explain", self.job, "-banalytic",
                                                       "--set=training.phases.0.batch_per_device=4").stdout)

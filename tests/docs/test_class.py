@@ -90,8 +90,12 @@ class Class(harness.Case):
         for line in COMMANDS:
             self.assertIn(f"$ {line}", made["a"] + made["b"])
         self.assertIn("## The curve<img>", made["b"])
-        self.assertEqual(slides.shown("Why is it first? (The last, of 12 layers.) It is.\nWait for *all* of them."),
-                         ["Why is it first?", "Wait for *all* of them."])
+        fold = "<details markdown=\"1\"><summary>Why is it first?</summary>\n\nIt is the last, of 12 layers.\n\n</details>\n"
+        self.assertEqual(slides.shown(f"What is this?\n\n{fold}\nWait for *all* of them."), ["What is this?", "Wait for *all* of them."])
+        for text, after in ((f"Guess.\n\n{fold}", "What is this?\n"), ("Look.\n", f"{fold}What is this?\n")):  # on the slide of x, once
+            shown = slides.bodies(f"## A0: what\n\n{text}\n```sh\nx\n```\n\n{after}", {}, ROOT, str)["a"]
+            own, = (page for page in shown.split("</section>") if "$ x" in page)
+            self.assertEqual((own.count(fold), shown.count(fold)), (1, 1))
 
     def test_minutes_and_places(self):
         """Each minute of the plan is that of the heading it leads to."""

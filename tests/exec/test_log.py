@@ -83,7 +83,7 @@ class Log(harness.Case):
         self.tell(0, 5, stderr=theirs, environment={"STEP_S": "1"})
         os.close(theirs)
         said = harness.all_said(ours)
-        self.assertTrue(said.startswith("\r\x1b[Kstep 1/40  epoch 0.05/2  loss 7.0000  16.0 "
+        self.assertTrue(said.startswith("\r\x1b[Kstep 1/40  epoch 0.05/2  mean loss 7.0000  16.0 "
                                         "images/s  ETA 39 s"), said)
         self.assertTrue(said.endswith("5 steps in 5.0 s: 16.0 images/s\r\n"), said)
 
@@ -104,7 +104,7 @@ class Log(harness.Case):
 
     def test_the_line_for_people_tells_pace_loss_and_accuracy(self):
         said = self.tell(0, 40).stderr.splitlines()
-        self.assertRegex(said[-2], r"^step 40/40  epoch 2.00/2  loss \d+\.\d{4}  top-1 4.00 %  "
+        self.assertRegex(said[-2], r"^step 40/40  epoch 2.00/2  mean loss \d+\.\d{4}  top-1 4.00 %  "
                                    r"160000 images/s  1 skipped$")
         self.assertIn("evaluation at epoch 0.50: top-1 1.00 %", "\n".join(said))
 
