@@ -61,6 +61,7 @@ static void try_factors(const struct study *study, struct rival *rival, const st
             *one = factors_none;
             one->of[i] = i == FACTOR_NETWORK ? 1 / value : value;
             one->alone = i == FACTOR_TAIL ? value : 1;
+            one->inside = i == FACTOR_NETWORK ? pow(value, -u.inside / u.network) : 1;
         }
     }
     for (int32_t t = 0; t < p->task_count; t++)

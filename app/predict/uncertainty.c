@@ -68,19 +68,26 @@ double uncertainty_quantity(const struct quantity *quantity)
     return fmax(uncertainty_tolerance(quantity->provenance), quantity->spread);
 }
 
+/* The largest tolerance of a bandwidth. */
+struct widest {
+    const char *below; /* paths that begin so; NULL: all but the device's */
+    double most;
+};
+
 static void widen(void *context, const struct quantity *quantity, enum unit unit)
 {
-    double *most = context;
-    if (unit == UNIT_BYTES_PER_SECOND && strncmp(quantity->path, "device.", 7) != 0)
-        *most = fmax(*most, uncertainty_quantity(quantity));
+    struct widest *widest = context;
+    bool counts = widest->below ? !strncmp(quantity->path, widest->below, strlen(widest->below))
+                                : strncmp(quantity->path, "device.", 7) != 0;
+    if (unit == UNIT_BYTES_PER_SECOND && counts)
+        widest->most = fmax(widest->most, uncertainty_quantity(quantity));
 }
 
-/* The largest one among the numbers of @platform for communication. */
-static double network_tolerance(const struct platform *platform)
+static double bandwidth_tolerance(const struct platform *platform, const char *below)
 {
-    double most = 0;
-    platform_each_quantity(platform, widen, &most);
-    return most;
+    struct widest widest = {.below = below};
+    platform_each_quantity(platform, widen, &widest);
+    return widest.most;
 }
 
 /* Of what a message costs: latencies that are not said to be contained elsewhere. */
@@ -157,7 +164,9 @@ struct uncertainty uncertainty_of(const struct job *job)
 {
     struct uncertainty u = {
         .jitter = JITTER_SPREAD,
-        .network = network_tolerance(job->platform),
+        .network = bandwidth_tolerance(job->platform, NULL),
+        .inside = bandwidth_tolerance(
+            job->platform, job->resolved.algorithm == ALGORITHM_NCCL ? "nccl." : "node."),
         .model = MODEL_SPREAD,
         .draws = DRAWS,
         .seed = SEED,
@@ -186,6 +195,7 @@ struct parts {
     double overhead; /* of its kernels */
     double fixed;    /* batch norm's exchanges, and what lies between iterations */
     double exchange; /* bytes of a collective */
+    double inside;   /* of one that stays inside of nodes */
     double latency;  /* of its messages */
     double launch;   /* of a collective */
     double input;
@@ -211,7 +221,13 @@ static struct parts split_exchange(const struct table *t, int32_t id)
     double launch = fmin(t->task->point.run.device->collective_launch.value, t->steady.seconds[id]);
     double seconds = t->steady.seconds[id] - launch;
     latency = fmin(latency, seconds);
-    return (struct parts){.exchange = seconds - latency, .latency = latency, .launch = launch};
+    const struct grid grid = t->task->point.grid;
+    int32_t each = t->task->point.run.fabric->devices_per_node;
+    bool inside = grid_axis_nodes(grid, schedule->step[id].collective.axis, each).nodes == 1;
+    return (struct parts){.exchange = inside ? 0 : seconds - latency,
+                          .inside = inside ? seconds - latency : 0,
+                          .latency = latency,
+                          .launch = launch};
 }
 
 static struct parts split(const struct run *run, const struct step *step)
@@ -254,7 +270,7 @@ static double expected_slowest(struct memory *memory, const struct noise *noise,
     return slowest;
 }
 
-const struct factors factors_none = {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 1};
+const struct factors factors_none = {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 1, 1};
 
 /* How much longer a rank computes as drawn: with @waiting as long as the slowest of all. */
 static double drawn_local(const struct table *t, const struct factors *d, bool waiting)
@@ -302,8 +318,8 @@ static double closed_step(const struct table *t, const struct factors *d, struct
         const struct parts *p = &t->parts[id];
         t->steady.seconds[id] =
             drawn.local * (p->roof / efficiency + of[FACTOR_OVERHEAD] * p->overhead + p->fixed) +
-            of[FACTOR_NETWORK] * p->exchange + drawn.hop * p->latency + drawn.launch * p->launch +
-            p->input;
+            of[FACTOR_NETWORK] * p->exchange + d->inside * p->inside + drawn.hop * p->latency +
+            drawn.launch * p->launch + p->input;
     }
     struct steady steady = t->steady;
     steady.slowdown = drawn.slowdown;
@@ -379,7 +395,9 @@ static struct factors draw_all(const struct uncertainty *u, struct random *rando
     d.of[FACTOR_JITTER] = factor(random, u->jitter);
     d.of[FACTOR_RESIDUAL] = u->freedom > 0 ? exp(u->residual * random_student(random, u->freedom))
                                            : factor(random, u->residual);
-    d.of[FACTOR_NETWORK] = factor(random, u->network);
+    double network = random_normal(random);
+    d.of[FACTOR_NETWORK] = exp(u->network * network);
+    d.inside = exp(u->inside * network);
     d.of[FACTOR_MODEL] = factor(random, u->model);
     double luck = random_uniform(random), excess = 1 + TAIL_LONGEST * random_uniform(random);
     d.of[FACTOR_TAIL] = luck < TAIL_TOGETHER ? excess : 1;

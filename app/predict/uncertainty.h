@@ -26,6 +26,7 @@ struct uncertainty {
     double freedom;     /**< degrees of freedom of Student's t that it follows; 0: a normal one */
     double jitter;      /**< of the coefficient of variation in task.noise */
     double network;     /**< of the bandwidth of collectives */
+    double inside;      /**< of those inside of a node: of NCCL's number, or of the node's links */
     double hop;         /**< of the latency of their messages */
     struct slowdown slowdown; /**< of what compute and collectives lose beside each other */
     double launch;            /**< of the time to launch a collective */
@@ -62,7 +63,8 @@ extern const char *const factor_names[FACTOR_COUNT];
 /** One draw of everything. */
 struct factors {
     double of[FACTOR_COUNT];
-    double alone; /**< the tail of one node */
+    double alone;  /**< the tail of one node */
+    double inside; /**< FACTOR_NETWORK for collectives inside of a node */
 };
 
 /** All draws; the k-th ones of two jobs share their random numbers, unless only one of them has
