@@ -158,7 +158,7 @@ def job_text(row, source):
     keys.update({key: int(row[name]) for key, name in (("pipeline", "pp"), ("chunks", "vp"), ("context", "cp"),
                                                ("expert", "ep"))
                  if row[name] > 1 and (name != "vp" or row["pp"] > 1)})
-    keys.update({"balance": "flop"} if row["pp"] > 1 and source.name == "nanotron" else {})
+    keys.update({"balance": "greedy"} if row["pp"] > 1 and source.name == "nanotron" else {})
     keys.update({"sharding": sharding} if sharding and row["dp"] > 1 else {})
     exchange = ["algorithm: nccl"] + ["overlap: none"] * source.after
     if sharding >= 2 or not source.after:

@@ -49,7 +49,7 @@ enum context_by { CONTEXT_RING, CONTEXT_ALL_GATHER };
 enum pipeline_order { PIPELINE_1F1B, PIPELINE_GPIPE, PIPELINE_ORDER_COUNT };
 
 /** The words of `parallel.balance`: of what stages have equally much. */
-enum balance { BALANCE_BLOCKS, BALANCE_FLOP, BALANCE_COUNT };
+enum balance { BALANCE_BLOCKS, BALANCE_FLOP, BALANCE_GREEDY, BALANCE_COUNT };
 
 /** The words of `training.phases[].round`: of a global batch that devices cannot share evenly. */
 enum rounding { ROUND_EXACT, ROUND_DOWN, ROUND_UP, ROUND_COUNT };

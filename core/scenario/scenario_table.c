@@ -10,7 +10,7 @@ const char *const optimizer_names[] = {"sgd",       "lars",    "adamw", "lamb",
 static_assert(ARRAY_SIZE(optimizer_names) == OPTIMIZER_COUNT + 1, "one word per optimizer");
 static const char *const context_names[] = {"ring", "all-gather", NULL};
 static const char *const pipeline_order_names[] = {"1f1b", "gpipe", NULL};
-static const char *const balance_names[] = {"blocks", "flop", NULL};
+static const char *const balance_names[] = {"blocks", "flop", "greedy", NULL};
 static_assert(ARRAY_SIZE(balance_names) == BALANCE_COUNT + 1, "one word each");
 static_assert(ARRAY_SIZE(pipeline_order_names) == PIPELINE_ORDER_COUNT + 1, "one word per order");
 static const char *const overlap_names[] = {"none", "backward", NULL};
@@ -346,7 +346,8 @@ static const struct field scenario_rows[] = {
          "order of a stage: one micro-batch forward, one backward, or all forward first"),
     WORD("parallel.balance", parallel.balance, "blocks", balance_names,
          "of what stages have equally many: blocks of the network, the ends one fewer, or FLOP, of "
-         "which the layers behind the blocks have some, too"),
+         "which the layers behind the blocks have some, too; greedy: each has blocks until it has "
+         "more than its share of weights, as nanotron's"),
     INTEGER("parallel.context", parallel.context, "", 1, 1024,
             "devices that share each sequence: each has an equal part of its positions, of which "
             "none has more to attend to; each batch is of so many devices together; predictions "

@@ -14,10 +14,11 @@
 struct cuts {
     int32_t *layer; /* (count) the first behind it */
     int32_t *value; /* (count) the layer whose value crosses */
-    double *flops;  /* (count) of an image before it */
+    double *cost;   /* (count) of an image before it */
     double all;     /* of the network */
     int32_t count;
-    bool blocks; /* they are all blocks of a transformer, which are alike */
+    int32_t blocks;     /* of a transformer, which are alike; 0: it has none */
+    bool before, after; /* the first cut is before all blocks, the last one behind them */
 };
 
 static bool is_block(const struct layer *layer)
@@ -47,68 +48,88 @@ static int32_t *count_crossings(const struct model *model)
     return crossing;
 }
 
-static struct cuts find_cuts(const struct model *model)
+/* FLOP, or weights of matrix products. */
+static double cost_of(const struct layer *layer, enum balance balance)
+{
+    double flops = 0;
+    if (balance == BALANCE_GREEDY)
+        return layer_flops(layer, PASS_FORWARD) > 0 ? (double)layer_weights(layer) : 0;
+    for (enum pass pass = 0; pass < PASS_COUNT; pass++)
+        flops += (double)layer_flops(layer, pass);
+    return flops;
+}
+
+static struct cuts find_cuts(const struct model *model, enum balance balance)
 {
     AUTOFREE int32_t *crossing = count_crossings(model);
     int32_t layers = model->layer_count, last = -1;
     struct cuts cuts = {.layer = base_alloc(layers, sizeof(int32_t)),
                         .value = base_alloc(layers, sizeof(int32_t)),
-                        .flops = base_alloc(layers, sizeof(double))};
+                        .cost = base_alloc(layers, sizeof(double))};
     for (int32_t i = 0; i < layers; i++)
-        cuts.blocks |= is_block(&model->layer[i]);
+        cuts.blocks += is_block(&model->layer[i]) &&
+                       (!i || strcmp(model->layer[i].block, model->layer[i - 1].block) != 0);
     for (int32_t i = 0; i < layers; i++) {
-        bool begins = i > 0 && is_block(&model->layer[i]) && is_block(&model->layer[i - 1]) &&
-                      strcmp(model->layer[i].block, model->layer[i - 1].block) != 0;
+        bool block = is_block(&model->layer[i]), behind = i > 0 && is_block(&model->layer[i - 1]);
+        bool begins = (block || behind) &&
+                      (i == 0 || strcmp(model->layer[i].block, model->layer[i - 1].block) != 0);
         if (i > 0 && crossing[i] == 1 && (begins || !cuts.blocks)) {
             for (last = i - 1; model->layer[last].last_reader < i;)
                 last--;
+            cuts.before |= begins && !behind;
+            cuts.after |= begins && !block;
             cuts.layer[cuts.count] = i;
             cuts.value[cuts.count] = last;
-            cuts.flops[cuts.count++] = cuts.all;
+            cuts.cost[cuts.count++] = cuts.all;
         }
-        for (enum pass pass = 0; pass < PASS_COUNT; pass++)
-            cuts.all += (double)layer_flops(&model->layer[i], pass);
+        cuts.all += cost_of(&model->layer[i], balance);
     }
     return cuts;
+}
+
+/* Parts that can be cut, of which the first and the last may lack blocks. */
+static int32_t most_parts(const struct cuts *cuts)
+{
+    return !cuts->blocks ? cuts->count + 1 : cuts->blocks + (cuts->after ? 1 + cuts->before : 0);
 }
 
 static void cuts_release(struct cuts *cuts)
 {
     free(cuts->layer);
     free(cuts->value);
-    free(cuts->flops);
+    free(cuts->cost);
 }
 
 /* Blocks as evenly as can be; the parts at the ends, of which the last is first, have one fewer. */
 static void cut_blocks(const struct cuts *cuts, int32_t parts, int32_t *cut)
 {
-    int32_t blocks = cuts->count + 1, each = (blocks + parts - 1) / parts;
-    int32_t fewer = each * parts - blocks, end = 0;
+    int32_t each = (cuts->blocks + parts - 1) / parts;
+    int32_t fewer = each * parts - cuts->blocks, end = 0;
     for (int32_t i = 0; i + 1 < parts; i++) {
         bool outer = i < fewer / 2 || i >= parts - (fewer + 1) / 2;
         end += each - outer;
-        cut[i] = end - 1;
+        cut[i] = end - 1 + cuts->before;
     }
 }
 
-/* Whether parts of at most @most FLOP can be cut, with each as large as that allows. */
+/* Whether parts that cost at most @most can be cut, with each as large as that allows. */
 static bool cut_within(const struct cuts *cuts, int32_t parts, double most, int32_t *cut)
 {
     double before = 0;
     int32_t next = 0;
     for (int32_t i = 0; i + 1 < parts; i++) {
         int32_t left = parts - 2 - i; /* cuts behind this one */
-        while (next + 1 < cuts->count - left && cuts->flops[next + 1] - before <= most)
+        while (next + 1 < cuts->count - left && cuts->cost[next + 1] - before <= most)
             next++;
-        if (cuts->flops[next] - before > most)
+        if (cuts->cost[next] - before > most)
             return false;
-        before = cuts->flops[next];
+        before = cuts->cost[next];
         cut[i] = next++;
     }
     return cuts->all - before <= most;
 }
 
-static void cut_flops(const struct cuts *cuts, int32_t parts, int32_t *cut)
+static void cut_evenly(const struct cuts *cuts, int32_t parts, int32_t *cut)
 {
     double low = 0, high = cuts->all;
     for (int32_t i = 0; i < 60; i++) { /* to all bits */
@@ -118,6 +139,18 @@ static void cut_flops(const struct cuts *cuts, int32_t parts, int32_t *cut)
     cut_within(cuts, parts, high, cut);
 }
 
+/* Behind the block with which all so far is more than the share of as many parts. */
+static void cut_greedily(const struct cuts *cuts, int32_t parts, int32_t *cut)
+{
+    int32_t next = 0;
+    for (int32_t i = 0; i + 1 < parts; i++) {
+        int32_t left = parts - 2 - i; /* cuts behind this one */
+        while (next + 1 < cuts->count - left && cuts->cost[next] <= cuts->all * (i + 1) / parts)
+            next++;
+        cut[i] = next++;
+    }
+}
+
 int pipeline_build(struct pipeline *pipeline, const struct model *model,
                    const struct scenario *scenario, struct err *err)
 {
@@ -125,21 +158,24 @@ int pipeline_build(struct pipeline *pipeline, const struct model *model,
     stages = stages > 1 ? stages : 1;
     chunks = stages > 1 && scenario->parallel.chunks > 1 ? (int32_t)scenario->parallel.chunks : 1;
     int32_t parts = stages * chunks;
+    enum balance balance = (enum balance)scenario->parallel.balance;
     AUTORELEASE(cuts) struct cuts cuts = {0};
     if (parts > 1)
-        cuts = find_cuts(model);
-    if (parts > cuts.count + 1)
+        cuts = find_cuts(model, balance);
+    if (parts > 1 && parts > most_parts(&cuts))
         return err_add(err,
                        "%" PRId32 " parts of %s%s are more than its %" PRId32
                        " %s: use fewer stages or chunks",
                        parts, model->name, chunks > 1 ? ", those of all chunks," : "",
-                       cuts.count + 1,
+                       cuts.blocks ? cuts.blocks : most_parts(&cuts),
                        cuts.blocks ? "blocks" : "parts between which one value crosses");
     AUTOFREE int32_t *cut = base_alloc(parts, sizeof(*cut));
-    if (cuts.blocks && scenario->parallel.balance == BALANCE_BLOCKS)
+    if (cuts.blocks && balance == BALANCE_BLOCKS)
         cut_blocks(&cuts, parts, cut);
+    else if (balance == BALANCE_GREEDY)
+        cut_greedily(&cuts, parts, cut);
     else if (parts > 1)
-        cut_flops(&cuts, parts, cut);
+        cut_evenly(&cuts, parts, cut);
     *pipeline = (struct pipeline){.stages = stages,
                                   .chunks = chunks,
                                   .parts = parts,

@@ -6,8 +6,11 @@
  * The network is cut into parts, one after the other, of which stage s of p has parts s, p + s,
  * 2 p + s, ...: its chunks.  A cut lies where one value crosses: of transformers between blocks,
  * equally many in each part; where that is not possible, the parts at both ends, which have the
- * embedding and the words, have one fewer.  Others, and with parallel.balance flop, are cut so that
- * the part with most FLOP has as few as possible.
+ * embedding and the words, have one fewer, or none.  Others, and with parallel.balance flop, are
+ * cut so that the part with most FLOP has as few as possible.  With greedy a part ends behind the
+ * block with which the weights of products so far are more than its share and that of those before
+ * it. Source: Llama 3's stages (Grattafiori et al. 2024, section 3.3.2); greedy: nanotron,
+ * models/base.py.
  *
  * A task is a part, forward or backward, of a micro-batch.  GPipe runs all forward first.  1F1B
  * runs p - s - 1 forward first, then one forward and one backward in turns; interleaved, of several
