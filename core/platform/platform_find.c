@@ -1,5 +1,6 @@
 #include "core/platform/platform_record.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <limits.h>
@@ -108,9 +109,12 @@ static bool equals(const char *name, const char *given)
     return !strcasecmp(name, given);
 }
 
+/* A number is given whole: "h20" and "mi250" begin neither "h200-sxm" nor "mi250x". */
 static bool begins(const char *name, const char *given)
 {
-    return *given && !strncasecmp(name, given, strlen(given));
+    size_t length = strlen(given);
+    return length && !strncasecmp(name, given, length) &&
+           !(isdigit((unsigned char)given[length - 1]) && isalnum((unsigned char)name[length]));
 }
 
 static bool contains(const char *name, const char *given)
@@ -178,9 +182,10 @@ static char *describe_missing(const char *what, const char *given, const char *f
                                  : " or ",
                  near[i], i < count - 1 ? "" : "?");
     if (!count)
-        text_add(&text, "; 'foretrain list %s%s' lists those there are%s", what,
-                 strcmp(what, "software") ? "s" : "",
-                 strcmp(what, "device") ? "" : ", 'foretrain new device' takes a data sheet's");
+        text_add(&text, "; 'foretrain list %s%s' lists those there are", what,
+                 strcmp(what, "software") ? "s" : "");
+    if (!strcmp(what, "device"))
+        text_add(&text, "%s 'foretrain new device' takes a data sheet's", count ? "" : ",");
     return text.data;
 }
 

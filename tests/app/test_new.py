@@ -179,6 +179,8 @@ class New(support.Case):
         words = ("new", "platform", "--nodes=4", "--nics=8x400Gb/s")
         self.write("bare.yaml", "name: bare\ndescription: bare\npeak: {fp32: 1 TFLOP/s}\n"
                    "memory: 1 GB\nmemory_bandwidth: 1 GB/s\n")
+        for other in ("h20", "mi250"):  # other devices than h200 and mi250x
+            self.assertRegex(self.refused(66, *words, f"--gpus=8x{other}"), f"no device '{other}' .*foretrain new device")
         self.assertIn("torus inside a node", self.refused(65, *words, "--gpus=16xtrainium-2"))
         self.assertIn("as in --inside nvlink:900GB/s", self.refused(
             64, *words, f"--gpus=4x{self.directory / 'bare.yaml'}"))
