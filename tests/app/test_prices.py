@@ -85,7 +85,7 @@ class Prices(support.Case):
             self.assertIsNone(result[key])
         self.assertNotIn("cost", run("predict", self.job, "-banalytic").stdout)
         text = run("predict", self.job, "-banalytic", "--prices", "example-h100").stdout
-        self.assertRegex(text, r"prices +example-h100 of 2026-03-31 \(/.*/prices/example-h100.yaml\)")
+        self.assertRegex(text, r"prices +example-h100 of 2026-11-27 \(/.*/prices/example-h100.yaml\)")
 
     def test_faults_are_located(self):
         wrong = self.write("wrong.yaml", PRICES.replace("300 W", "300"))
