@@ -446,10 +446,10 @@ static int check_parallel(const struct scenario *scenario, const struct node *ro
     enum algorithm algorithm = (enum algorithm)scenario->allreduce.algorithm;
     if (scenario->parallel.expert > 1 &&
         (algorithm == ALGORITHM_TORUS2D || algorithm == ALGORITHM_HIERARCHICAL ||
-         scenario->allreduce.channels || scenario_sharding(scenario) == 3))
+         scenario->allreduce.channels))
         result = origin_error(given(root, "parallel.expert"), err,
                               "gradients of experts are summed over fewer devices; by rings, trees "
-                              "or nccl, without channels, and with parallel.sharding up to 2");
+                              "or nccl, without channels");
     if (scenario->model.transformer.lora && scenario_sharding(scenario) == 3)
         result = origin_error(given(root, "parallel.sharding"), err,
                               "weights that are not trained are whole on each device; with "

@@ -224,7 +224,7 @@ static int32_t add_input(struct schedule *schedule, const struct iteration *it)
 struct group {
     int32_t layer;  /* the lowest */
     int32_t bucket; /* the last of them */
-    int32_t gather; /* the last step of the latest gather */
+    int32_t gather; /* the last step of the latest gather; -1: no other rank has some of it */
 };
 
 /* The exchanges of one iteration, of a stage. */
@@ -259,7 +259,7 @@ static struct exchange_list find_exchanges(const struct iteration *it,
     for (int32_t i = count - 1; list.stage == 3 && i >= 0; i--) {
         int32_t layer = list.bucket.bucket[i].layer;
         if (i == count - 1 || layer != list.bucket.bucket[i + 1].layer)
-            list.group[list.groups++] = (struct group){.layer = layer, .bucket = i};
+            list.group[list.groups++] = (struct group){layer, i, -1};
     }
     return list;
 }
@@ -298,8 +298,10 @@ static void gather_group(struct schedule *schedule, const struct iteration *it,
     while (id >= 0 && schedule->step[id].kind != STEP_COMPUTE)
         id--;
     struct dep after = id >= 0 ? (struct dep){id, 0} : (struct dep){0, 1};
-    for (int32_t i = group->bucket; i >= 0 && list->bucket.bucket[i].layer == group->layer; i--)
-        group->gather = add_gather(schedule, it, list, i, after);
+    for (int32_t i = group->bucket; i >= 0 && list->bucket.bucket[i].layer == group->layer; i--) {
+        int32_t before = schedule->step_count, last = add_gather(schedule, it, list, i, after);
+        group->gather = schedule->step_count > before ? last : group->gather;
+    }
 }
 
 /* The step that gathers the last parameters of layer @index, which no earlier layer waits for; -1:

@@ -172,8 +172,9 @@ static int64_t picture_bytes(const struct model *model, const struct scenario *s
 }
 
 /* Parameters of the two groups of layers, one after the other, that have most: those of buckets
- * that end in one layer. */
-static int64_t group_elements(const struct model *model, const struct scenario *scenario)
+ * that end in one layer.  @shards as many as ranks that share experts have all of these. */
+static int64_t group_elements(const struct model *model, const struct scenario *scenario,
+                              int32_t shards)
 {
     enum dtype gradients = (enum dtype)scenario->model.gradients;
     int64_t most = 0, before = 0, here = 0;
@@ -185,7 +186,8 @@ static int64_t group_elements(const struct model *model, const struct scenario *
             before = here;
             here = 0;
         }
-        here += list.bucket[i].bytes;
+        bool own = list.bucket[i].experts && shards <= scenario->parallel.expert;
+        here += own ? 0 : list.bucket[i].bytes;
         most = before + here > most ? before + here : most;
     }
     return most / dtype_size(gradients);
@@ -202,12 +204,13 @@ static int64_t reused_elements(const struct model *model)
 
 /* What is divided is in @plan whole. */
 static void divide(struct memory_plan *plan, const struct model *model,
-                   const struct scenario *scenario, int64_t shard)
+                   const struct scenario *scenario, int32_t shards)
 {
     int64_t master = dtype_size((enum dtype)scenario->model.master);
     int64_t compute = dtype_size((enum dtype)scenario->model.compute);
+    int64_t shard = optimizer_shard(model, scenario, shards);
     int64_t kept = shard * (master + (compute != master ? compute : 0));
-    int64_t group = group_elements(model, scenario), whole = model_parameters(model);
+    int64_t group = group_elements(model, scenario, shards), whole = model_parameters(model);
     int64_t gathered = group + reused_elements(model);
     plan->gradients = (shard + group) * dtype_size((enum dtype)scenario->model.gradients);
     if (scenario_sharding(scenario) == 3)
@@ -236,7 +239,7 @@ static struct memory_plan plan_of(const struct memory_case *of, double kept)
                               picture_bytes(model, scenario)),
     };
     if (of->shards > 1 && scenario_sharding(scenario) >= 2)
-        divide(&plan, model, scenario, shard);
+        divide(&plan, model, scenario, of->shards);
     bool beside = kept > 1; /* values of other micro-batches, else they take the place of values */
     if (of->merges.copies && beside && scenario->model.gradients != scenario->model.compute)
         plan.gradients += parameters * compute;

@@ -139,8 +139,6 @@ class Pipeline(support.Case):
                                 ("parallel.expert=2", "gpt2 has no experts"),
                                 ("parallel.expert=3", "model.experts=4", "model.experts, 4, cannot be split in 3 equal parts"),
                                 ("parallel.expert=8", "model.experts=8", "4 devices hold the same layers, and 8"),
-                                ("parallel.expert=2", "model.experts=8", "parallel.pipeline=null", "parallel.sharding=3",
-                                 "with parallel.sharding up to 2"),
                                 ("model.network=deepseek-v3", "model.sequence=null", "model.layers=null", "latent attention"),
                                 ("cluster.platform=t1-torus", "cluster.nodes=16", "are not in nodes"),
                                 ("cluster.nodes=3", "are neither whole nodes of 8")):

@@ -523,7 +523,7 @@ TEST(ranks_that_share_experts_send_positions_to_them)
     const struct transformer keys = {.layers = 1, .sequence = 1024, .expert = 4, .imbalance = 1.25};
     OWN(model) *part = network_open(NULL, "mixtral-8x7b", 224, 1000, &keys, &err);
     assert_ok(part, err);
-    for (int32_t sharding = 0; sharding < 3; sharding++) {
+    for (int32_t sharding = 0; sharding < 4; sharding++) {
         struct scenario scenario = example_scenario();
         scenario.training.optimizer = OPTIMIZER_ADAMW;
         scenario.allreduce.algorithm = ALGORITHM_RING;
@@ -533,18 +533,23 @@ TEST(ranks_that_share_experts_send_positions_to_them)
         it.grid = (struct grid){.columns = 8, .rows = 1, .expert = 4};
         it.batch = it.micro_batch = 1;
         OWN(schedule) *schedule = iteration_build(&it);
-        int64_t bytes = 0, summed[AXIS_COUNT] = {0};
+        int64_t bytes = 0, summed[AXIS_COUNT] = {0}, gathered[AXIS_COUNT] = {0};
         assert_int_equal(sum_exchanged(schedule, COLLECTIVE_ALL_TO_ALL, &bytes), 4);
         assert_int_equal(bytes, 4 * 1024 * 2 * 4096 * 2 * 5 / 4);
         for (int32_t id = 0; id < schedule->step_count; id++) {
             const struct step *step = &schedule->step[id];
             if (step->kind == STEP_COLLECTIVE && step->collective.content == CONTENT_GRADIENTS)
                 summed[step->collective.axis] += step->collective.bytes;
+            if (step->kind == STEP_COLLECTIVE && step->collective.content == CONTENT_PARAMETERS)
+                gathered[step->collective.axis] += step->collective.bytes;
         }
         const int64_t experts = 2LL * 3 * 4096 * 14336;
         assert_int_equal(summed[AXIS_COPIES], 2 * experts);
         assert_int_equal(summed[AXIS_WORLD], 2 * (model_parameters(part) - experts));
         int64_t others = model_parameters(part) - experts;
+        const int32_t gathers = sharding == 3 ? 2 : sharding > 0; /* backward, too */
+        assert_int_equal(gathered[AXIS_COPIES], gathers * 2 * experts);
+        assert_int_equal(gathered[AXIS_WORLD], gathers * 2 * others);
         const struct step *update = &schedule->step[schedule_find(schedule, ROLE_OPTIMIZER)];
         assert_int_equal(update->compute.amount,
                          sharding ? experts / 2 + others / 8 : experts + others);
