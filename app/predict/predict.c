@@ -47,7 +47,11 @@ static char *describe_wait(const struct prediction *prediction)
     AUTORELEASE(text) struct text beside = {0};
     int32_t tier = report_bottleneck(last->point.fabric, last->point.schedule, axis, &beside);
     if (breakdown_inside(step) > fmax(step->exposed_row, step->exposed_column))
-        return base_copy("the exchange inside of layers");
+        return base_copy(step->exposed_tensor >= fmax(step->exposed_context, step->exposed_expert)
+                             ? "the exchange inside of layers"
+                         : step->exposed_context > step->exposed_expert
+                             ? "the exchange of keys and values"
+                             : "positions on their way to experts");
     const char *which = !torus ? "all-reduce" : column ? "column all-reduce" : "row exchange";
     if (tier < 0)
         return base_format("the %s", which);

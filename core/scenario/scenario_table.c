@@ -319,9 +319,9 @@ static const struct field scenario_rows[] = {
          "training.startup and the cost of a checkpoint, which is read, when not given; "
          "predictions only"),
     INTEGER("parallel.tensor", parallel.tensor, "", 1, 1024,
-            "devices of a node that share each layer of a transformer: heads, features of the "
-            "feed-forward network and tokens are split; each batch is of so many devices "
-            "together; ranks on CPUs train so, too"),
+            "devices that share each layer of a transformer, of a node or of whole nodes: heads, "
+            "features of the feed-forward network and words are split; each batch is of so many "
+            "devices together; ranks on CPUs train so, too"),
     SWITCH("parallel.sequence", parallel.sequence, "",
            "between the layers that they share, each has a part of the positions: reduce-scatter "
            "and all-gather in place of all-reduce; false when not given; predictions only"),
