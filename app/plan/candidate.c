@@ -11,6 +11,7 @@ const char *const decision_keys[DECISION_COUNT] = {
     [DECISION_BUCKET] = "allreduce.bucket",
     [DECISION_TENSOR] = "parallel.tensor",
     [DECISION_CONTEXT] = "parallel.context",
+    [DECISION_EXPERT] = "parallel.expert",
     [DECISION_PIPELINE] = "parallel.pipeline",
     [DECISION_CHUNKS] = "parallel.chunks",
     [DECISION_MICRO_BATCH] = "training.micro_batch",
@@ -19,8 +20,8 @@ const char *const decision_keys[DECISION_COUNT] = {
 };
 
 const char *const decision_options[DECISION_COUNT] = {
-    "platforms", "nodes",    "batch",  "algorithms",  "buckets",  "tensor",
-    "context",   "pipeline", "chunks", "micro-batch", "sharding", "recompute"};
+    "platforms", "nodes",    "batch",  "algorithms",  "buckets",  "tensor",   "context",
+    "expert",    "pipeline", "chunks", "micro-batch", "sharding", "recompute"};
 
 static void add(struct option_list *set, char *text)
 {
@@ -38,18 +39,19 @@ char *candidate_mesh(const struct candidate *c)
     const int64_t *part = c->mesh;
     int64_t data =
         c->figures.devices / part[MESH_TENSOR] / part[MESH_CONTEXT] / part[MESH_PIPELINE];
-    AUTOFREE char *context = part[MESH_CONTEXT] > 1
-                                 ? base_format(", context %lld", (long long)part[MESH_CONTEXT])
-                                 : base_copy("");
-    AUTOFREE char *chunks = part[MESH_CHUNKS] > 1
-                                ? base_format(" x %lld chunks", (long long)part[MESH_CHUNKS])
-                                : base_copy("");
-    return base_format(
-        "tensor %lld%s, pipeline %lld%s, data %lld, micro-batch %lld, sharding %lld, "
-        "recompute %s",
-        (long long)part[MESH_TENSOR], context, (long long)part[MESH_PIPELINE], chunks,
-        (long long)data, (long long)part[MESH_MICRO], (long long)part[MESH_SHARDING],
-        recompute_names[part[MESH_AGAIN]]);
+    struct text out = {0};
+    text_add(&out, "tensor %lld", (long long)part[MESH_TENSOR]);
+    if (part[MESH_CONTEXT] > 1)
+        text_add(&out, ", context %lld", (long long)part[MESH_CONTEXT]);
+    if (part[MESH_EXPERT] > 1)
+        text_add(&out, ", expert %lld", (long long)part[MESH_EXPERT]);
+    text_add(&out, ", pipeline %lld", (long long)part[MESH_PIPELINE]);
+    if (part[MESH_CHUNKS] > 1)
+        text_add(&out, " x %lld chunks", (long long)part[MESH_CHUNKS]);
+    text_add(&out, ", data %lld, micro-batch %lld, sharding %lld, recompute %s", (long long)data,
+             (long long)part[MESH_MICRO], (long long)part[MESH_SHARDING],
+             recompute_names[part[MESH_AGAIN]]);
+    return out.data;
 }
 
 /* What stands beside a key that has no effect has none, either. */
@@ -58,16 +60,21 @@ static void add_mesh(struct option_list *set, const struct question *q, const st
     static const char *const none[] = {
         "training.phases[*].batch_per_device=null", "training.phases[*].micro_batch=null",
         "training.accumulate=null", "training.optimizer.sharded=null"};
+    static const struct {
+        enum mesh_part part;
+        const char *none;
+    } beside[] = {{MESH_TENSOR, "parallel.sequence=null"},
+                  {MESH_CONTEXT, "parallel.context_by=null"},
+                  {MESH_EXPERT, "parallel.imbalance=null"},
+                  {MESH_PIPELINE, "parallel.schedule=null"},
+                  {MESH_PIPELINE, "parallel.balance=null"}};
     for (size_t i = 0; i < ARRAY_SIZE(none); i++)
         option_list_add(set, none[i]);
     for (int32_t i = 0; i < q->phases; i++)
         add(set, base_format("training.phases[%d].global_batch=%lld", i, (long long)q->global[i]));
-    if (c->mesh[MESH_TENSOR] == 1)
-        option_list_add(set, "parallel.sequence=null");
-    if (c->mesh[MESH_CONTEXT] == 1)
-        option_list_add(set, "parallel.context_by=null");
-    if (c->mesh[MESH_PIPELINE] == 1)
-        option_list_add(set, "parallel.schedule=null");
+    for (size_t i = 0; i < ARRAY_SIZE(beside); i++)
+        if (c->mesh[beside[i].part] == 1)
+            option_list_add(set, beside[i].none);
     for (int i = 0; i < MESH_PARTS; i++) {
         long long value = c->mesh[i];
         const char *key = decision_keys[DECISION_TENSOR + i];

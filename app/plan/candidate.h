@@ -21,6 +21,7 @@ enum decision {
     DECISION_BUCKET,
     DECISION_TENSOR, /**< of meshes alone, from here on */
     DECISION_CONTEXT,
+    DECISION_EXPERT,
     DECISION_PIPELINE,
     DECISION_CHUNKS,
     DECISION_MICRO_BATCH,
@@ -34,6 +35,7 @@ enum decision {
 enum mesh_part {
     MESH_TENSOR,
     MESH_CONTEXT,
+    MESH_EXPERT,
     MESH_PIPELINE,
     MESH_CHUNKS,
     MESH_MICRO,

@@ -175,6 +175,7 @@ static const struct answer_columns whole_columns = COLUMNS(NULL, whole_rows);
 static const struct answer_column mesh_rows[] = {
     COLUMN("tensor", mesh[MESH_TENSOR], .help = "devices that share each layer"),
     COLUMN("context", mesh[MESH_CONTEXT], .help = "devices that share each sequence"),
+    COLUMN("expert", mesh[MESH_EXPERT], .help = "devices that share experts"),
     COLUMN("pipeline", mesh[MESH_PIPELINE], .help = "stages"),
     COLUMN("chunks", mesh[MESH_CHUNKS], .help = "parts of the network that each stage has"),
     COLUMN("micro_batch", mesh[MESH_MICRO], .help = "samples that pass through a stage at once"),
@@ -351,7 +352,7 @@ static char *difference_of(const struct shown_mesh *mesh, const struct shown_mes
     } part[] = {
         {again ? "recompute" : "compute", a->compute - b->compute},
         {"bubble", a->bubble - b->bubble},
-        {"tensor exchange", a->exposed_tensor - b->exposed_tensor},
+        {"exchange in layers", breakdown_inside(a) - breakdown_inside(b)},
         {"data exchange", mesh->data - best->data},
         {"other", mesh->other - best->other},
     };
@@ -368,7 +369,7 @@ static void add_meshes(struct shown *shown)
     for (int64_t i = 0; i < search->count; i++) {
         const struct candidate *c = &search->list[i];
         const struct breakdown *b = &c->figures.parts;
-        double data = b->exposed_communication - b->exposed_tensor;
+        double data = b->exposed_communication - breakdown_inside(b);
         if (search_beside(search, i))
             shown->mesh[shown->meshes++] = (struct shown_mesh){
                 c,    recompute_names[c->mesh[MESH_AGAIN]], c->figures, c->figures.step,
@@ -588,7 +589,8 @@ static struct json *swings_of(const struct json *all)
 /* ---- tables ---- */
 
 static const char mesh_words[] =
-    "tensor, context, pipeline, chunks, micro_batch: micro, sharding, recompute, step_s~, mfu, "
+    "tensor, context, expert, pipeline, chunks, micro_batch: micro, sharding, recompute, step_s~, "
+    "mfu, "
     "tokens_per_s_per_device: tokens/s each, bubble_s, exposed_tensor_s: tensor, exposed_data_s: "
     "data, difference";
 static const char mesh_title[] =
@@ -770,6 +772,8 @@ static const struct option options[] = {
               "Of transformers, devices that share layers: 1..8:x2 (default: all that can be)"),
     ROW_GIVEN("context", DECISION_CONTEXT, "NUMBERS",
               "Of transformers, devices that share sequences (default: as in the job)"),
+    ROW_GIVEN("expert", DECISION_EXPERT, "NUMBERS",
+              "Of transformers, devices that share experts (default: as in the job)"),
     ROW_GIVEN("pipeline", DECISION_PIPELINE, "NUMBERS",
               "Of transformers, stages to choose from (default: all that can be)"),
     ROW_GIVEN("chunks", DECISION_CHUNKS, "NUMBERS",

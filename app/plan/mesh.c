@@ -22,7 +22,8 @@ struct passes {
 
 bool meshes_wanted(const struct job *job, bool asked)
 {
-    static const char *const keys[] = {"parallel.tensor", "parallel.context", "parallel.pipeline",
+    static const char *const keys[] = {"parallel.tensor",   "parallel.context",
+                                       "parallel.expert",   "parallel.pipeline",
                                        "parallel.sharding", "parallel.recompute"};
     bool given = asked;
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
@@ -56,16 +57,13 @@ static struct scenario_phase *phases_of(const struct job *job)
     return phase;
 }
 
-/* The job with @tensor devices that share layers and @context that share sequences, read into @job.
- */
+/* The job with devices that share layers, sequences and experts as in @part, read into @job. */
 static int read_job(struct job *job, const struct question *q, const struct candidate *like,
-                    int64_t tensor, int64_t context, struct err *err)
+                    const int64_t *part, struct err *err)
 {
     struct candidate own = *like;
     for (int i = 0; i < MESH_PARTS; i++)
-        own.mesh[i] = i <= MESH_MICRO;
-    own.mesh[MESH_TENSOR] = tensor;
-    own.mesh[MESH_CONTEXT] = context;
+        own.mesh[i] = i <= MESH_EXPERT ? part[i] : i <= MESH_MICRO;
     AUTORELEASE(option_list) struct option_list set = candidate_set(q, &own);
     return job_read(job, NULL, q->path, set.item, set.count, &draw_centre, err);
 }
@@ -285,6 +283,7 @@ static void add_job(struct meshes *meshes, const struct axes *axes, int64_t glob
     int64_t *stages = &b.mesh.part[MESH_PIPELINE], parts = scenario_parts(s);
     b.mesh.part[MESH_TENSOR] = scenario_tensor(s);
     b.mesh.part[MESH_CONTEXT] = parts / scenario_tensor(s);
+    b.mesh.part[MESH_EXPERT] = s->parallel.expert > 1 ? s->parallel.expert : 1;
     while (next_value(axes, MESH_PIPELINE, meshes->devices / parts, stages)) {
         b.replicas = meshes->devices / parts / *stages;
         b.batch = b.replicas ? global / b.replicas : 0;
@@ -310,21 +309,25 @@ int meshes_find(struct meshes *meshes, const struct question *q, const struct ca
 {
     AUTORELEASE(err) struct err first = {0};
     AUTORELEASE(job) struct job whole = {0};
-    if (read_job(&whole, q, like, 1, 1, err))
+    int64_t part[] = {[MESH_TENSOR] = 1, [MESH_CONTEXT] = 1, [MESH_EXPERT] = 1};
+    if (read_job(&whole, q, like, part, err))
         return -1;
-    int64_t each = cluster_devices_per_node(&whole.scenario, whole.platform), tensor = 0, context;
+    int64_t each = cluster_devices_per_node(&whole.scenario, whole.platform);
     meshes->devices = each * like->nodes;
-    while (next_value(axes, MESH_TENSOR, each, &tensor))
-        for (context = 0; next_value(axes, MESH_CONTEXT, meshes->devices, &context);) {
-            meshes->job = base_room(meshes->job, meshes->jobs, sizeof(*meshes->job));
-            if (!read_job(&meshes->job[meshes->jobs], q, like, tensor, context, &first)) {
-                meshes->jobs++;
-                add_job(meshes, axes, q->global[q->phases - 1]);
-            } else {
-                meshes->tally.considered++;
-                meshes->tally.divided++;
+    for (part[MESH_TENSOR] = 0; next_value(axes, MESH_TENSOR, each, &part[MESH_TENSOR]);)
+        for (part[MESH_CONTEXT] = 0;
+             next_value(axes, MESH_CONTEXT, meshes->devices, &part[MESH_CONTEXT]);)
+            for (part[MESH_EXPERT] = 0;
+                 next_value(axes, MESH_EXPERT, meshes->devices, &part[MESH_EXPERT]);) {
+                meshes->job = base_room(meshes->job, meshes->jobs, sizeof(*meshes->job));
+                if (!read_job(&meshes->job[meshes->jobs], q, like, part, &first)) {
+                    meshes->jobs++;
+                    add_job(meshes, axes, q->global[q->phases - 1]);
+                } else {
+                    meshes->tally.considered++;
+                    meshes->tally.divided++;
+                }
             }
-        }
     if (meshes->count)
         qsort(meshes->item, (size_t)meshes->count, sizeof(*meshes->item), by_least);
     return meshes->jobs ? 0 : err_add_code(err, 65, "%s", err_reason(&first));

@@ -622,12 +622,13 @@ static int check_set(const struct search *search, struct err *err)
     int count = search->question.global ? DECISION_COUNT : DECISION_TENSOR;
     for (int32_t i = 0; i < set->count; i++)
         for (int k = 0; k < count; k++) {
-            size_t length = strlen(decision_keys[k]);
-            if (!strncmp(set->item[i], decision_keys[k], length) && set->item[i][length] == '=')
+            const char *key = decision_keys[k], *set_to = set->item[i] + strlen(key);
+            if (strncmp(set->item[i], key, strlen(key)) == 0 && *set_to == '=' &&
+                (k < DECISION_TENSOR || strcmp(set_to, "=null") != 0))
                 return err_add_code(err, 64,
                                     "--set %s has no effect: the plan decides %s; its options say "
                                     "which values it may take",
-                                    set->item[i], decision_keys[k]);
+                                    set->item[i], key);
         }
     return 0;
 }
@@ -673,8 +674,9 @@ static int take_mesh(struct search *search, const struct job *job, struct err *e
         q->global[i] = phase[i].global_batch ? phase[i].global_batch
                                              : phase_batch(s, &phase[i], replicas) * replicas;
     }
-    search->nodes = (int32_t)s->cluster.nodes;
-    search->context = (int32_t)(s->parallel.context > 1 ? s->parallel.context : 1);
+    search->nodes = s->cluster.nodes;
+    search->context = s->parallel.context > 1 ? s->parallel.context : 1;
+    search->expert = s->parallel.expert > 1 ? s->parallel.expert : 1;
     return 0;
 }
 
@@ -769,15 +771,17 @@ static int read_axes(struct search *search, const char *platforms, struct err *e
 {
     AUTORELEASE(option_list) struct option_list texts = {0};
     bool meshes = search->question.global;
-    AUTOFREE char *nodes =
-        meshes ? base_format("%d", search->nodes) : base_format("1..%d:x2", NODES_MOST);
-    AUTOFREE char *context = base_format("%d", search->context);
+    AUTOFREE char *nodes = meshes ? base_format("%lld", (long long)search->nodes)
+                                  : base_format("1..%d:x2", NODES_MOST);
+    AUTOFREE char *context = base_format("%lld", (long long)search->context);
+    AUTOFREE char *expert = base_format("%lld", (long long)search->expert);
     for (int i = 0; i < DECISION_COUNT; i++) {
         bool open = i >= DECISION_TENSOR || (meshes && i >= DECISION_ALGORITHM);
         const char *value = i == DECISION_PLATFORM  ? platforms
                             : search->given[i]      ? search->given[i]
                             : i == DECISION_NODES   ? nodes
                             : i == DECISION_CONTEXT ? context
+                            : i == DECISION_EXPERT  ? expert
                             : open                  ? mesh_open
                                                     : usual[i];
         AUTOFREE char *text = base_format("%s=%s", decision_keys[i], value);

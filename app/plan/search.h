@@ -70,9 +70,9 @@ struct search {
     const struct option_list *prices; /**< "FILE" or "PLATFORM=FILE" */
     struct tariffs tariffs;           /**< owned */
     enum aim aim;                     /**< what the plan is the least of, within the limits */
-    const char *currency;   /**< of cost; NULL: budget and front count device-hours; borrowed */
-    struct axes axes;       /**< in the order of enum decision */
-    int32_t nodes, context; /**< of the job, which meshes take where none are given */
+    const char *currency; /**< of cost; NULL: budget and front count device-hours; borrowed */
+    struct axes axes;     /**< in the order of enum decision */
+    int64_t nodes, context, expert; /**< of the job, which meshes take where none are given */
     struct mesh_tally tally;
     int32_t *size;          /**< (platforms) their nodes; owned */
     int32_t *devices;       /**< (platforms) of one of these nodes; owned */

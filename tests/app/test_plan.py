@@ -163,8 +163,11 @@ class Plan(support.Case):
     def test_the_best_meshes_are_those_of_brute_force(self):
         """Tensor 4 cuts heads, 3 is no part of a node, sharding 3 has no pipeline: what remains, all of it."""
         self.job = self.write("job.yaml", GPT)
-        for key, values in (("", ""), ("parallel.chunks", "2")):
+        for key, values in (("", ""), ("parallel.chunks", "2"), ("parallel.expert", "1,2,4")):
             axes = MESH | ({key: values, "parallel.pipeline": "2,4"} if key else {})
+            if key == "parallel.expert":
+                self.job = self.write("job.yaml", GPT.replace("heads: 6,", "heads: 6, experts: 4, active: 2,"))
+                axes |= {"parallel.pipeline": "1,2", "training.micro_batch": "2,4"}
             lists = itertools.chain(*(("--list", f"{name}={listed}") for name, listed in axes.items()))
             done = run("sweep", self.job, "--backend", "analytic", "--csv", "-", *lists)
             rows = sorted((float(row["step_s"]), *(row[name] for name in axes))
@@ -172,7 +175,7 @@ class Plan(support.Case):
             self.assertGreater(len(rows), 5)
             words = itertools.chain(*((f"--{name.split('.')[1].replace('_', '-')}", listed)
                                       for name, listed in axes.items()))
-            found = self.plan(*words, *(() if key else ("--chunks", "1")))
+            found = self.plan(*words, *(() if key == "parallel.chunks" else ("--chunks", "1")))
             self.assertEqual([mesh["step_s"] for mesh in found["meshes"]], [row[0] for row in rows[:5]])
             best = found["meshes"][0]
             self.assertEqual([str(best[name.split(".")[1]]) for name in axes], list(rows[0][1:]))
