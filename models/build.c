@@ -1,8 +1,5 @@
 #include "models/build.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 int32_t build_layer(struct model *model, int32_t from, const char *block, const char *role,
                     struct layer layer, const char *name, ...)
 {

@@ -4,7 +4,6 @@
  * Shared by the builders of networks.  Private to models/.
  */
 
-#include "core/base/err.h"
 #include "core/scenario/scenario.h"
 #include "core/schedule/model.h"
 

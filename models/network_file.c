@@ -1,12 +1,6 @@
 #include "models/networks.h"
 
 #include "core/config/field.h"
-#include <inttypes.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A layer as the file says it. */
 struct entry {

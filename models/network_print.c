@@ -1,8 +1,5 @@
 #include "models/networks.h"
 
-#include <inttypes.h>
-#include <string.h>
-
 static const char *name_of(const struct model *model, int32_t index)
 {
     return index < 0 ? "input" : model->layer[index].name;

@@ -1,13 +1,7 @@
 #include "models/networks.h"
 
-#include <assert.h>
 #include <ctype.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "core/base/base.h"
 #include "core/schedule/model.h"
 #include "models/build.h"
 

@@ -16,7 +16,6 @@
  * model.
  */
 
-#include "core/base/err.h"
 #include "core/config/field.h"
 #include "core/scenario/scenario.h"
 #include "core/schedule/model.h"

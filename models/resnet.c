@@ -6,12 +6,6 @@
 
 #include "models/build.h"
 
-#include <assert.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "core/base/base.h"
-
 enum { STAGES = 4 };
 
 enum kind {

@@ -6,13 +6,6 @@
 
 #include "models/build.h"
 
-#include <math.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "core/base/base.h"
-
 /* ---- keys ---- */
 
 /* A number or word that is open is @value. */

@@ -5,10 +5,6 @@
 
 #include "models/build.h"
 
-#include <stddef.h>
-
-#include "core/base/base.h"
-
 enum { POOL = 0 };
 
 static int32_t add_features(struct model *model)

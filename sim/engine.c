@@ -1,10 +1,6 @@
 #include "sim/engine.h"
 
-#include <assert.h>
 #include <simgrid/engine.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"

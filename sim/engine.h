@@ -6,8 +6,6 @@
 
 #include <simgrid/host.h>
 
-#include "core/base/base.h"
-#include "core/base/err.h"
 #include "core/traffic/traffic.h"
 
 /* The platform SimGrid sees: one host per class and relation, and the routes that are used.

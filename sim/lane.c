@@ -1,4 +1,3 @@
-#include <math.h>
 #include <simgrid/actor.h>
 #include <simgrid/barrier.h>
 #include <simgrid/comm.h>
@@ -6,12 +5,8 @@
 #include <simgrid/host.h>
 #include <simgrid/mailbox.h>
 #include <simgrid/semaphore.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/backend/lanes.h"
-#include "core/base/base.h"
 #include "core/traffic/workload.h"
 #include "sim/engine.h"
 #include "sim/sim.h"

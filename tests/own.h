@@ -9,9 +9,6 @@
  *     AUTOFREE char *path = base_format("%s/x", folder);  by free(), see core/base/base.h
  */
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/base.h"
 
 /** A pointer to a struct @type that is freed; pointers may be NULL. */

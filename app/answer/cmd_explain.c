@@ -1,5 +1,3 @@
-#include <math.h>
-
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
 #include "app/predict/explain.h"

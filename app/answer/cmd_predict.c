@@ -1,5 +1,3 @@
-#include <math.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -7,7 +5,6 @@
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
 #include "app/process/child.h"
-#include "core/base/unit.h"
 #include "core/price/price.h"
 #include "core/report/gantt.h"
 #include "core/report/timeline.h"

@@ -1,9 +1,5 @@
 #include "app/answer/predict_page.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "app/page/html.h"

@@ -6,7 +6,6 @@
 
 #include "app/page/html.h"
 #include "app/predict/predict.h"
-#include "core/base/json.h"
 #include "core/report/exchanges.h"
 
 /** What is shown.  All pointers are borrowed. */

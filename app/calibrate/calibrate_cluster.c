@@ -1,6 +1,3 @@
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "app/calibrate/calibrate_exchange.h"

@@ -1,12 +1,8 @@
 #include "app/calibrate/calibrate_exchange.h"
 
 #include <gsl/gsl_fit.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "app/measure/measure.h"
-#include "core/base/base.h"
 
 /* What is run: a ring all-reduce, whose messages are parts of its vector. */
 struct sweep_plan {

@@ -1,11 +1,6 @@
 #include "app/calibrate/calibrate_machine.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "app/calibrate/calibrate_run.h"

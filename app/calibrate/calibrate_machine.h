@@ -6,7 +6,6 @@
 
 #include "app/calibrate/calibrate_run.h"
 #include "app/cli/request.h"
-#include "core/base/answer.h"
 
 /** How each file of a calibration begins. */
 #define CALIBRATE_FILE "# Written by foretrain calibrate"

@@ -1,15 +1,9 @@
 #include "app/calibrate/calibrate_run.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "app/cli/measure_list.h"
 #include "app/process/launch.h"
-#include "core/base/base.h"
-#include "core/base/json.h"
 
 struct budget budget_open(double seconds, bool strict)
 {

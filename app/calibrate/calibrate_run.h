@@ -8,12 +8,8 @@
  * rounds and time.  Where there is no time for all batches, the last ones are left out.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "app/cli/request.h"
 #include "app/process/processors.h"
-#include "core/base/err.h"
 
 /** The time a calibration may take, divided among parts, in order; what a part leaves, the next
  * ones have.  A part measures in rounds: the first always runs, another one if it ends in time,

@@ -2,8 +2,6 @@
 
 #include <gsl/gsl_errno.h>
 #include <gsl/gsl_multifit_nlinear.h>
-#include <math.h>
-#include <stdlib.h>
 
 #include "core/base/base.h"
 

@@ -11,8 +11,6 @@
  * determine it.  Deterministic.
  */
 
-#include <stdint.h>
-
 #include "core/base/err.h"
 
 /** Cost of a kernel, without knowledge from runs [s].  Assumed: 2 to 5 us to launch a kernel or to

@@ -2,8 +2,6 @@
  * Replaces what fits in builds without GSL: it is refused.
  */
 
-#include <math.h>
-
 #include "app/cli/command.h"
 #include "app/import/import_fit.h"
 

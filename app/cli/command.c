@@ -3,18 +3,12 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "app/cli/csv.h"
-#include "core/base/base.h"
 #include "core/base/claim.h"
-#include "core/base/err.h"
 
 enum { STREAM_LIMIT = 64 << 20 /* [bytes] */ };
 

@@ -8,7 +8,6 @@
  */
 
 #include "app/cli/request.h"
-#include "core/base/answer.h"
 #include "core/config/field.h"
 
 /** One command.  All texts are static. */

@@ -1,7 +1,5 @@
 #include "app/cli/csv.h"
 
-#include <string.h>
-
 #include "core/base/file.h"
 
 bool csv_is_answer(const struct request *request)

@@ -5,7 +5,6 @@
  */
 
 #include "app/cli/request.h"
-#include "core/base/answer.h"
 
 /** Whether the CSV is all that is printed. */
 bool csv_is_answer(const struct request *request);

@@ -1,12 +1,7 @@
 #include "app/cli/measure_list.h"
 
 #include <ctype.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "core/base/base.h"
-#include "core/base/unit.h"
 #include "models/networks.h"
 
 enum { SIZE_LIMIT = 1000 /**< of one command: a mistyped factor must not run for hours */ };

@@ -4,8 +4,6 @@
  * Networks and batches to measure, for `calibrate device` and foretrain-exec.
  */
 
-#include <stdint.h>
-
 #include "core/base/err.h"
 
 /* The sizes of --bytes: "100MB", "1MB,10MB", "1MB..64MB:x2"; as in nccl-tests, "8" is bytes, and

@@ -1,10 +1,6 @@
 #include "app/cli/option.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/claim.h"
 #include "core/base/file.h"

@@ -7,9 +7,6 @@
  * them.  Values are borrowed from argv.
  */
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "core/base/base.h"
 #include "core/base/err.h"
 

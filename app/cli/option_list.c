@@ -1,5 +1,3 @@
-#include <stdlib.h>
-
 #include "app/cli/option.h"
 
 void option_list_add(struct option_list *list, const char *text)

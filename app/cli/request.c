@@ -1,9 +1,5 @@
 #include "app/cli/request.h"
 
-#include <string.h>
-
-#include "core/base/base.h"
-
 const char *const device_words[] = {"cpu", "cpu-naive", "cuda", "replay", NULL};
 
 const char *const nodes_keys[] = {"cluster.nodes", NULL};

@@ -1,7 +1,3 @@
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
 #include "app/page/html.h"
@@ -9,7 +5,6 @@
 #include "app/predict/predict.h"
 #include "app/predict/uncertainty.h"
 #include "app/process/child.h"
-#include "core/base/columns.h"
 #include "core/price/price.h"
 #include "core/schedule/memory.h"
 

@@ -1,12 +1,8 @@
 #include "app/explore/axes.h"
 
 #include <ctype.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "app/job/job.h"
-#include "core/base/base.h"
 #include "core/config/yaml.h"
 
 /* One axis while it is read. */

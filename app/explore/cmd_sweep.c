@@ -1,7 +1,3 @@
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
 #include "app/explore/sweep.h"
@@ -9,7 +5,6 @@
 #include "app/predict/assumption.h"
 #include "app/process/child.h"
 #include "app/process/cores.h"
-#include "core/base/columns.h"
 
 /* ---- what points have in common ---- */
 

@@ -5,7 +5,6 @@
  */
 
 #include "app/predict/predict.h"
-#include "core/base/json.h"
 #include "core/price/price.h"
 
 /** Whether a point was answered. */

@@ -1,9 +1,5 @@
 #include "app/explore/sweep.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- the front: no other point is better in one number and as good in the other ---- */
 
 /* Two numbers of a point, of which less is better; NAN: the point does not count. */

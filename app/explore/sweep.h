@@ -13,8 +13,6 @@
 
 #include "app/explore/axes.h"
 #include "app/explore/finding.h"
-#include "core/base/err.h"
-#include "core/base/json.h"
 
 enum {
     SWEEP_DRAWS = 100, /**< behind an interval; `predict` has 400, at four times the cost */

@@ -1,5 +1,3 @@
-#include <string.h>
-
 #include "app/cli/command.h"
 #include "app/import/import.h"
 

@@ -1,10 +1,6 @@
 #include "app/import/import.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/gzip.h"
 

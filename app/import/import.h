@@ -11,7 +11,6 @@
 
 #include "app/cli/request.h"
 #include "app/import/import_fit.h"
-#include "core/base/answer.h"
 #include "core/config/field.h"
 #include "core/network/nccl.h"
 #include "core/network/wiring.h"

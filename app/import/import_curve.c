@@ -1,8 +1,5 @@
 #include "app/import/import.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 /* All-reduces of gradients are of a megabyte and more: their times decide, where no one line fits
  * all.  Our choice. */
 #define LEAST_BUCKET 1048576.0

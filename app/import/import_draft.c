@@ -1,8 +1,5 @@
-
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "app/import/import.h"

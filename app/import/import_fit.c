@@ -2,8 +2,6 @@
 
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_fit.h>
-#include <math.h>
-#include <string.h>
 
 #include "core/base/base.h"
 

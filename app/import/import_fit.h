@@ -9,7 +9,6 @@
  */
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "core/base/err.h"
 

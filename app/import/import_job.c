@@ -1,9 +1,6 @@
 #include "app/import/import_job.h"
 
 #include <ctype.h>
-#include <inttypes.h>
-#include <math.h>
-#include <string.h>
 
 #include "app/job/job.h"
 #include "core/backend/analytic.h"

@@ -1,8 +1,3 @@
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/import/import_job.h"
 
 const char *const work_names[WORK_COUNT] = {

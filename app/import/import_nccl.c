@@ -1,7 +1,3 @@
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/import/import.h"
 #include "core/network/fabric.h"
 #include "core/platform/platform.h"

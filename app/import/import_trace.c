@@ -1,8 +1,3 @@
-#include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/import/import.h"
 #include "app/import/import_job.h"
 #include "core/platform/platform.h"

@@ -1,7 +1,3 @@
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/import/import.h"
 #include "core/base/file.h"
 #include "core/config/field_write.h"

@@ -1,10 +1,5 @@
 #include "app/job/job.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/backend/nccl_use.h"
 #include "core/config/yaml.h"
 #include "core/schedule/optimizer.h"

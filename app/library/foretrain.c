@@ -1,9 +1,5 @@
 #include "app/library/foretrain.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/predict/predict.h"
 #include "config.h"
 #include "core/base/claim.h"

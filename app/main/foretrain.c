@@ -2,8 +2,6 @@
  * foretrain: the front end.  Finds the command and lets it answer.
  */
 
-#include <string.h>
-
 #include "app/cli/command.h"
 #include "app/process/process.h"
 

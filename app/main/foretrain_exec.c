@@ -4,8 +4,6 @@
  */
 
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "app/cli/command.h"

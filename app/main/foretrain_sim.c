@@ -3,9 +3,6 @@
  * standard input and reads its trace.
  */
 
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "app/process/process.h"

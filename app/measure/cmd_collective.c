@@ -1,7 +1,3 @@
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/cli/command.h"
 #include "app/cli/csv.h"
 #include "app/measure/collective_table.h"

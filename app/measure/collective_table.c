@@ -1,9 +1,5 @@
 #include "app/measure/collective_table.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-
 static const char *const names[] = {"-", "pass", "fail", "disturbed"};
 static_assert(ARRAY_SIZE(names) == VERDICT_COUNT, "one name per verdict");
 

@@ -5,10 +5,7 @@
  * errors of predictions where the same was measured.
  */
 
-#include <stdbool.h>
-
 #include "app/measure/measure.h"
-#include "core/base/answer.h"
 
 /** The verdict on a prediction that is compared with a measurement. */
 enum verdict {

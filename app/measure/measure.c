@@ -1,13 +1,8 @@
 #include "app/measure/measure.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "app/process/process.h"
-#include "core/base/base.h"
-#include "core/base/json.h"
 
 /* --- starting --- */
 

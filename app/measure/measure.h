@@ -4,8 +4,6 @@
  * All-reduces measured by foretrain-exec under mpirun on this machine.
  */
 
-#include <stdbool.h>
-
 #include "app/cli/measure_list.h"
 #include "app/cli/request.h"
 #include "app/job/job.h"

@@ -1,7 +1,3 @@
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "app/cli/command.h"
@@ -9,7 +5,6 @@
 #include "app/job/job.h"
 #include "app/new/new.h"
 #include "core/base/file.h"
-#include "core/base/unit.h"
 #include "core/config/field_write.h"
 #include "core/convergence/convergence.h"
 #include "core/platform/platform.h"

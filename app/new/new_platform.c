@@ -1,10 +1,5 @@
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/cli/option.h"
 #include "app/new/new.h"
-#include "core/base/unit.h"
 #include "core/config/field_write.h"
 #include "core/network/nccl.h"
 #include "core/platform/platform.h"

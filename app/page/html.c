@@ -1,12 +1,7 @@
 #include "app/page/html.h"
 
 #include <ctype.h>
-#include <inttypes.h>
-#include <math.h>
 #include <sha2.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "config.h"
 #include "core/base/file.h"

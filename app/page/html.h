@@ -15,8 +15,6 @@
  */
 
 #include "core/base/columns.h"
-#include "core/base/json.h"
-#include "core/base/unit.h"
 
 /** Markup in the making.  Start from {0}. */
 struct html {

@@ -1,8 +1,5 @@
 #include "app/plan/candidate.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 const char *const decision_keys[DECISION_COUNT] = {
     [DECISION_PLATFORM] = "cluster.platform",
     [DECISION_NODES] = "cluster.nodes",

@@ -1,6 +1,3 @@
-#include <math.h>
-#include <stdlib.h>
-
 #include "app/plan/search.h"
 #include "app/predict/predict.h"
 #include "app/predict/uncertainty.h"

@@ -1,11 +1,6 @@
 #include "app/plan/mesh.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/backend/analytic.h"
-#include "core/base/unit.h"
 #include "core/schedule/memory.h"
 #include "core/schedule/pipeline.h"
 #include "models/networks.h"

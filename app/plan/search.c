@@ -1,9 +1,5 @@
 #include "app/plan/search.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/job/job.h"
 #include "app/plan/mesh.h"
 #include "app/predict/assumption.h"

@@ -1,8 +1,5 @@
 #include "app/predict/assumption.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "core/backend/analytic.h"
 #include "core/backend/cards.h"
 #include "core/backend/cost.h"

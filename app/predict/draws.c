@@ -1,10 +1,5 @@
 #include "app/predict/draws.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/random.h"
 
 enum {

@@ -1,10 +1,5 @@
 #include "app/predict/explain.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/predict/draws.h"
 #include "core/backend/analytic.h"
 

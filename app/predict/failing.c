@@ -1,8 +1,5 @@
 #include "app/predict/prediction.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 #include "app/predict/uncertainty.h"
 
 /* Streams of random numbers: one for a platform's numbers, one for the failures themselves. */

@@ -1,8 +1,3 @@
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/predict/draws.h"
 #include "app/predict/prediction.h"
 #include "app/predict/share.h"

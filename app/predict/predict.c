@@ -1,8 +1,5 @@
 #include "app/predict/predict.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "app/predict/assumption.h"
 #include "app/predict/prediction.h"
 #include "app/predict/uncertainty.h"

@@ -1,8 +1,5 @@
 #include "app/predict/prediction.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 /* Whether the scenario fixes how many images all devices of the last phase have together, which is

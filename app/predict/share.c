@@ -1,8 +1,5 @@
 #include "app/predict/share.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 #include "core/base/base.h"
 
 /* A draw. */

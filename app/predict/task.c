@@ -1,7 +1,5 @@
 #include "app/predict/task.h"
 
-#include <stdlib.h>
-
 #include "core/backend/analytic.h"
 #include "core/backend/floor.h"
 #include "core/backend/steady.h"

@@ -1,10 +1,5 @@
 #include "app/predict/uncertainty.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/backend/cost.h"
 #include "core/backend/floor.h"
 #include "core/backend/steady.h"

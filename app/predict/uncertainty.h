@@ -11,9 +11,6 @@
  * compared.  Seeded: the same inputs give the same interval.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "app/predict/task.h"
 #include "core/report/report.h"
 

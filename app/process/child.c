@@ -1,21 +1,15 @@
 #include "app/process/child.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "app/process/launch.h"
 #include "app/process/process.h"
-#include "core/base/base.h"
 #include "core/base/file.h"
 #include "core/traffic/workload.h"
 

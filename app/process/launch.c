@@ -3,11 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -18,7 +13,6 @@
 #include "app/process/cores.h"
 #include "app/process/process.h"
 #include "config.h"
-#include "core/base/base.h"
 
 /* Signals of the user to a run. */
 struct interrupt {

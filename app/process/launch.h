@@ -5,8 +5,6 @@
  * gets its words unchanged, without a shell.
  */
 
-#include <stdbool.h>
-
 #include "core/base/base.h"
 #include "core/base/err.h"
 

@@ -1,7 +1,6 @@
 #include "app/process/processors.h"
 
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,4 @@
 #include <dirent.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "app/build_info.h"
@@ -9,7 +7,6 @@
 #include "app/process/child.h"
 #include "app/process/launch.h"
 #include "config.h"
-#include "core/base/answer.h"
 #include "core/platform/platform.h"
 
 /* One part of the program, and what to do where it is missing. */

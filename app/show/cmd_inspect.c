@@ -1,8 +1,6 @@
-#include <string.h>
 #include <sys/stat.h>
 
 #include "app/cli/command.h"
-#include "core/base/json.h"
 #include "exec/checkpoint/checkpoint.h"
 #include "models/networks.h"
 

@@ -1,6 +1,3 @@
-#include <assert.h>
-#include <string.h>
-
 #include "app/cli/command.h"
 #include "core/platform/platform.h"
 #include "models/networks.h"

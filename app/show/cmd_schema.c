@@ -1,8 +1,4 @@
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/cli/command.h"
-#include "core/base/json.h"
 #include "core/platform/platform.h"
 #include "core/platform/software.h"
 #include "core/price/price.h"

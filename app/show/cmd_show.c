@@ -1,21 +1,12 @@
 #include "app/cli/command.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/cli/csv.h"
 #include "app/cli/measure_list.h"
 #include "app/job/job.h"
 #include "app/show/show_collective.h"
-#include "core/base/base.h"
 #include "core/base/columns.h"
-#include "core/base/err.h"
 #include "core/convergence/convergence.h"
 #include "models/networks.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 enum { IMAGENET_CLASSES = 1000 };
 

@@ -1,11 +1,6 @@
 #include "app/show/show_collective.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/page/html.h"
-#include "core/base/unit.h"
 
 enum { LINE = 96 /* letters */ };
 

@@ -1,6 +1,3 @@
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "app/cli/command.h"
@@ -9,9 +6,7 @@
 #include "app/process/launch.h"
 #include "app/train/train_answers.h"
 #include "app/train/train_request.h"
-#include "core/base/answer.h"
 #include "core/base/claim.h"
-#include "core/base/err.h"
 #include "core/base/file.h"
 #include "core/schedule/memory.h"
 #include "exec/checkpoint/checkpoint.h"

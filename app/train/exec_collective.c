@@ -1,9 +1,7 @@
-
 #include "app/cli/command.h"
 #include "app/cli/measure_list.h"
 #include "app/job/job.h"
 #include "app/train/exec_command.h"
-#include "core/base/json.h"
 #include "core/schedule/iteration.h"
 #include "exec/measure/timing.h"
 #include "exec/world/world.h"

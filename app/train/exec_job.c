@@ -1,9 +1,6 @@
 #include "app/train/exec_job.h"
 
-#include <string.h>
-
 #include "app/process/cores.h"
-#include "core/base/unit.h"
 #include "exec/measure/devices.h"
 #include "exec/world/world.h"
 

@@ -1,10 +1,7 @@
-#include <string.h>
-
 #include "app/cli/command.h"
 #include "app/cli/measure_list.h"
 #include "app/train/exec_command.h"
 #include "app/train/exec_job.h"
-#include "core/base/json.h"
 #include "core/schedule/iteration.h"
 #include "core/schedule/trainable.h"
 #include "exec/measure/measure.h"

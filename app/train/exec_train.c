@@ -1,9 +1,3 @@
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/train/exec_command.h"
 #include "app/train/exec_job.h"
 #include "app/train/train_answers.h"

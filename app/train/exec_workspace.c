@@ -2,7 +2,6 @@
 #include "app/cli/measure_list.h"
 #include "app/train/exec_command.h"
 #include "app/train/exec_job.h"
-#include "core/base/json.h"
 
 struct workspace_request {
     struct request head;

@@ -4,7 +4,6 @@
  * The answers of `train` and `evaluate`, which foretrain-exec makes and foretrain describes.
  */
 
-#include "core/base/answer.h"
 #include "exec/train/train.h"
 
 /** A training step of this process. */

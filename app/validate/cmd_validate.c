@@ -1,10 +1,3 @@
-#include <assert.h>
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/cli/command.h"
 #include "app/measure/measure.h"
 #include "app/page/html.h"
@@ -14,15 +7,10 @@
 #include "app/validate/validate_run.h"
 #include "config.h"
 #include "core/backend/trace.h"
-#include "core/base/base.h"
-#include "core/base/columns.h"
-#include "core/base/err.h"
 #include "core/base/file.h"
-#include "core/base/unit.h"
 #include "core/report/report.h"
 #include "core/report/timeline.h"
 #include "core/schedule/schedule.h"
-#include <stdbool.h>
 
 /* What a row is about. */
 enum validate_group {

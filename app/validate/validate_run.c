@@ -1,15 +1,12 @@
 #include "app/validate/validate_run.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "app/measure/measure.h"
 #include "app/process/launch.h"
 #include "app/process/processors.h"
 #include "core/base/claim.h"
-#include "core/base/json.h"
 #include "exec/measure/timing.h"
 
 int validate_read_spans(const char *path, struct trace *trace, struct err *err)

@@ -4,8 +4,6 @@
  * The measurement of `validate`: a few steps of foretrain-exec with its spans, on this machine.
  */
 
-#include <stdbool.h>
-
 #include "app/cli/request.h"
 #include "app/job/job.h"
 #include "app/predict/task.h"

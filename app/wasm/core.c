@@ -6,11 +6,7 @@
 
 #include "app/wasm/host.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/predict/predict.h"
-#include "core/base/unit.h"
 
 #define EXPORT(name) __attribute__((export_name(name))) /* clang's, for wasm32 */
 

@@ -3,9 +3,6 @@
  * a page holds, into the same nodes.  Numbers and null stay text, as there.
  */
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/config/document.h"
 
 struct reader {

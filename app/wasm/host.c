@@ -7,9 +7,6 @@
 
 #include <errno.h>
 #include <sha2.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/claim.h"
 #include "core/platform/platform_record.h"

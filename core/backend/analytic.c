@@ -1,11 +1,5 @@
 #include "core/backend/analytic.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/backend/floor.h"
 #include "core/backend/lanes.h"
 

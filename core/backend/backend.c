@@ -1,8 +1,5 @@
 #include "core/backend/backend.h"
 
-#include <assert.h>
-#include <math.h>
-
 #include "core/backend/cost.h"
 
 const char *const backend_words[] = {"analytic", "sim", NULL};

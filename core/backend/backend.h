@@ -6,12 +6,8 @@
  * It may read everything it is given and may write only the trace.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/backend/noise.h"
 #include "core/backend/trace.h"
-#include "core/base/err.h"
 #include "core/network/fabric.h"
 #include "core/platform/platform.h"
 #include "core/schedule/schedule.h"

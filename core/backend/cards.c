@@ -1,9 +1,5 @@
 #include "core/backend/cards.h"
 
-#include <inttypes.h>
-
-#include "core/base/base.h"
-
 /* The first card on a way is the one that sends. */
 static void mark_sender(const struct fabric *fabric, const struct route *route, bool *sends)
 {

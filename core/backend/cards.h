@@ -4,8 +4,6 @@
  * Which network cards an all-reduce uses.
  */
 
-#include <stdbool.h>
-
 #include "core/network/fabric.h"
 #include "core/schedule/schedule.h"
 

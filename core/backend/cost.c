@@ -1,8 +1,5 @@
 #include "core/backend/cost.h"
 
-#include <assert.h>
-#include <math.h>
-
 #include "core/platform/device_table.h"
 
 double cost_added(const struct device *device, const struct step *step)

@@ -1,10 +1,6 @@
 #include "core/backend/floor.h"
 
 #include <float.h>
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { EXIT_INTERNAL = 70 };
 static const double slack = 1e-9;

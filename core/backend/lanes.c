@@ -1,10 +1,5 @@
 #include "core/backend/lanes.h"
 
-#include <math.h>
-#include <stdlib.h>
-
-#include "core/base/base.h"
-
 struct slowdown device_slowdown(const struct device *device)
 {
     return (struct slowdown){fmin(device->compute_slowdown.value, 1),

@@ -1,10 +1,5 @@
 #include "core/backend/nccl_use.h"
 
-#include <assert.h>
-#include <string.h>
-
-#include "core/base/unit.h"
-
 #define WAYS(algorithm) algorithm " LL", algorithm " LL128", algorithm " Simple"
 const char *const nccl_way_words[] = {"",           WAYS("ring"), WAYS("tree"), WAYS("collnet"),
                                       WAYS("nvls"), NULL};

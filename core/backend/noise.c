@@ -1,8 +1,5 @@
 #include "core/backend/noise.h"
 
-#include <assert.h>
-#include <math.h>
-
 #include "core/base/base.h"
 
 const char *const noise_words[] = {"expected", "drawn", "none", NULL};

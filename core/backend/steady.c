@@ -1,10 +1,5 @@
 #include "core/backend/steady.h"
 
-#include <math.h>
-#include <stdlib.h>
-
-#include "core/base/base.h"
-
 struct steady steady_new(const struct schedule *schedule, struct slowdown slowdown,
                          const struct trace *trace)
 {

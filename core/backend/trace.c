@@ -1,12 +1,6 @@
 #include "core/backend/trace.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <math.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/base.h"
 

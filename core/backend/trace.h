@@ -11,7 +11,6 @@
  * `ITERATION RANK STEP BEGIN END` per span.  Numbers read back are the numbers written.
  */
 
-#include <stdint.h>
 #include <stdio.h>
 
 #include "core/base/err.h"

@@ -1,11 +1,5 @@
 #include "core/base/answer.h"
 
-#include <assert.h>
-#include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "config.h"
 
 /* The types of JSON Schema. */

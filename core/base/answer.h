@@ -15,9 +15,6 @@
  * name also gives the unit and the heading of a column: see answer_unit() and answer_label().
  */
 
-#include <stdbool.h>
-
-#include "core/base/base.h"
 #include "core/base/json.h"
 #include "core/base/unit.h"
 

@@ -1,13 +1,5 @@
 #include "core/base/base.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 void *base_alloc(int64_t count, size_t size)
 {
     assert(count >= 0);

@@ -1,16 +1,24 @@
 #pragma once
 
 /** @file
- * What every file needs: memory that never fails, growing text, a hash and seeded random numbers.
+ * What every file needs: the headers of C, memory that never fails, growing text, a hash and seeded
+ * random numbers.
  *
  * Invariants: an allocation never returns NULL (the process dies with one line on stderr and exit
  * code 71 instead).  The hash and the random numbers are fixed functions of their arguments on
  * every machine, so schedules and noise are reproducible.
  */
 
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /** End the process with one line on stderr and exit code 71. */

@@ -1,6 +1,5 @@
 #include "core/base/checksum.h"
 
-#include <stdio.h>
 #include <xxhash.h>
 
 #include "core/base/base.h"

@@ -3,9 +3,6 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <libgen.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"

@@ -1,9 +1,5 @@
 #include "core/base/columns.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Takes @key and @label over.  Without a value in @rows it is none. */
 static void add(struct columns *columns, char *key, char *label, bool end, const struct json *rows)
 {

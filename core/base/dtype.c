@@ -1,8 +1,5 @@
 #include "core/base/dtype.h"
 
-#include <assert.h>
-#include <stddef.h>
-
 #include "core/base/base.h"
 
 const char *const dtype_names[] = {"fp32", "fp16", "bf16", NULL};

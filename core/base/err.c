@@ -1,9 +1,5 @@
 #include "core/base/err.h"
 
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/base.h"
 
 /* The closing line is rewritten with each message that is left out, so that the text is always

@@ -4,10 +4,6 @@
  * Files and directories of a run: read whole, written so that they survive a crash.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "core/base/base.h"
 #include "core/base/checksum.h"
 #include "core/base/err.h"

@@ -1,9 +1,5 @@
 #include "core/base/gzip.h"
 
-#include <assert.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 enum {

@@ -4,10 +4,6 @@
  * Compressed text, as gzip writes it.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "core/base/base.h"
 #include "core/base/err.h"
 

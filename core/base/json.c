@@ -1,9 +1,6 @@
 #include "core/base/json.h"
 
 #include <jansson.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* struct json has no members: it is jansson's value under our name. */
 static json_t *to_jansson(const struct json *value)

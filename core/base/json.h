@@ -8,9 +8,6 @@
  * keeps the place of each value; json_read() is for files that programs wrote.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/base/base.h"
 #include "core/base/err.h"
 

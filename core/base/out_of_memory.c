@@ -2,9 +2,6 @@
  * How programs end without memory.  The library has a way of its own.
  */
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "core/base/base.h"
 
 void base_out_of_memory(size_t bytes)

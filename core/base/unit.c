@@ -1,12 +1,6 @@
 #include "core/base/unit.h"
 
-#include <assert.h>
 #include <ctype.h>
-#include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 /* Value in SI = number * multiply / divide: dividing by 1e9 is correctly rounded, multiplying by

@@ -8,8 +8,6 @@
  * "Gb/s" is bits, "GB/s" is bytes, "MiB" is 1048576 bytes.
  */
 
-#include <stdbool.h>
-
 #include "core/base/base.h"
 #include "core/base/err.h"
 

@@ -14,9 +14,6 @@
  * have one element more.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/collective/grid.h"
 
 /** What is computed. */

@@ -1,9 +1,5 @@
 #include "core/config/document.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Remove @gone from the mapping that holds it, below @node.  Returns whether it was found. */
 static bool take_away(struct node *node, const struct node *gone)
 {

@@ -7,7 +7,6 @@
  * files and merges them; assignment.c applies assignments.
  */
 
-#include "core/base/base.h"
 #include "core/config/yaml.h"
 
 enum {

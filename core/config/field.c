@@ -1,9 +1,5 @@
 #include "core/config/field.h"
 
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/config/field_rows.h"
 
 /* One record being read from one mapping. */

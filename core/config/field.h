@@ -11,11 +11,6 @@
  * mapping, which sets the others; required rows are those of the chosen form.
  */
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "core/base/base.h"
 #include "core/base/unit.h"
 #include "core/config/yaml.h"
 

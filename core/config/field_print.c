@@ -1,9 +1,5 @@
 #include "core/config/field.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/json.h"
 #include "core/config/field_rows.h"
 
 /* ---- explain ---- */

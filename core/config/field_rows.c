@@ -1,9 +1,5 @@
 #include "core/config/field_rows.h"
 
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const char *const provenance_names[] = {"measured", "datasheet", "published", "assumed",
                                                NULL};
 static_assert(ARRAY_SIZE(provenance_names) == PROVENANCE_COUNT + 1, "one word per provenance");

@@ -1,9 +1,6 @@
 #include "core/config/field_rows.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int read_integer(const char *text, int64_t *value, struct err *err)
 {

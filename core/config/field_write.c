@@ -1,8 +1,5 @@
 #include "core/config/field_write.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "core/config/document.h"
 
 void field_write_text(struct text *out, const char *text)

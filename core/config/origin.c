@@ -1,10 +1,5 @@
 #include "core/config/document.h"
 
-#include <stdarg.h>
-#include <string.h>
-
-#include "core/base/base.h"
-
 enum { EXCERPT_WIDTH = 100 /* [characters] of a source line shown in a message */ };
 
 static const char *skip_characters(const char *text, int32_t count)

@@ -1,10 +1,5 @@
 #include "core/config/unknown.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/unit.h"
 #include "core/config/document.h"
 

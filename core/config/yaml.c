@@ -1,8 +1,6 @@
 #include "core/config/yaml.h"
 
 #include <libfyaml.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/config/document.h"
 

@@ -7,11 +7,6 @@
  * give them a type, so YAML's own guesses ("no" is false) never apply.  Duplicate keys are errors.
  */
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "core/base/err.h"
 #include "core/base/json.h"
 
 /** Shape of a node. */

@@ -1,9 +1,5 @@
 #include "core/convergence/convergence.h"
 
-#include <assert.h>
-#include <math.h>
-#include <string.h>
-
 #include "core/base/base.h"
 
 const char *const convergence_recipes[] = {"rcp-nvidia", "rcp-google", "v0.5",

@@ -1,11 +1,5 @@
 #include "core/job/resolve.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/backend/analytic.h"
 #include "core/schedule/iteration.h"
 #include "core/schedule/memory.h"

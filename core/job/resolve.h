@@ -8,9 +8,6 @@
  * scenario and platform together can tell.  Commands and back ends read the result.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/backend/backend.h"
 #include "core/backend/noise.h"
 #include "core/collective/collective.h"

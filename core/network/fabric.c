@@ -1,10 +1,5 @@
 #include "core/network/fabric.h"
 
-#include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* A path inside any node: links as offsets from the node's first link. */
 struct way {
     double latency;

@@ -8,9 +8,6 @@
  * links.  Contention exists only where routes share a link.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/collective/grid.h"
 #include "core/network/nccl.h"
 #include "core/network/wiring.h"

@@ -1,9 +1,5 @@
 #include "core/network/nccl.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stddef.h>
-
 #include "core/base/base.h"
 #include "core/network/nccl_fabric.h"
 

@@ -29,9 +29,6 @@
  *     evenly.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/collective/collective.h"
 
 /** Between two sockets of AMD's processors [bytes/s], also for messages that pass through host

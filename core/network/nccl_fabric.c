@@ -1,9 +1,5 @@
 #include "core/network/nccl_fabric.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "core/base/base.h"
 
 int32_t nccl_levels(int32_t n)

@@ -4,9 +4,6 @@
  * What the fabric does to the messages of NCCL.  Times are in microseconds, as in NCCL's tables.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/network/nccl.h"
 
 /** The number of levels that NCCL counts in a tree over @n nodes: log2, rounded down. */

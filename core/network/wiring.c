@@ -1,10 +1,5 @@
 #include "core/network/wiring.h"
 
-#include <assert.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const char *const kind_names[] = {"gpu", "switch", "cpu", "nic"};
 static_assert(ARRAY_SIZE(kind_names) == VERTEX_KIND_COUNT, "one name a kind");
 

@@ -9,8 +9,6 @@
  * Devices and NICs do not forward messages of others.
  */
 
-#include <stdint.h>
-
 #include "core/base/base.h"
 
 /** What a vertex is. */

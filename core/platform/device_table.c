@@ -1,8 +1,5 @@
 #include "core/platform/device_table.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* --- rows --- */
 
 #define WORD(key, record, member, list, missing, meaning)                                          \

@@ -1,9 +1,5 @@
 #include "core/platform/platform.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "core/platform/device_table.h"

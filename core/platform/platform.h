@@ -9,10 +9,7 @@
  * of the job is their shape.
  */
 
-#include <stdint.h>
-
 #include "core/base/answer.h"
-#include "core/base/err.h"
 #include "core/config/field.h"
 #include "core/config/unknown.h"
 #include "core/network/fabric.h"

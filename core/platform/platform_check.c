@@ -1,11 +1,5 @@
 #include "core/platform/platform_record.h"
 
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum {
     CLUSTER = 1 << PLATFORM_CLUSTER,
     TORUS = 1 << PLATFORM_TORUS,

@@ -1,7 +1,3 @@
-#include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "core/platform/platform_record.h"
 
 enum { LINK_LIMIT = 100000000 };

@@ -1,7 +1,5 @@
 #include "core/platform/platform_record.h"
 
-#include <assert.h>
-
 #include "core/platform/device_table.h"
 
 const char *const platform_kind_names[] = {"cluster", "torus", "ring", NULL};

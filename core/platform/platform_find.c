@@ -4,10 +4,6 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <limits.h>
-#include <math.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>

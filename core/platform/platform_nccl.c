@@ -1,6 +1,3 @@
-#include <math.h>
-#include <stdlib.h>
-
 #include "core/network/nccl_fabric.h"
 #include "core/platform/platform_record.h"
 

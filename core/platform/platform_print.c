@@ -1,8 +1,5 @@
 #include "core/platform/platform_record.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 /* One kind of link: their number, and the bandwidth of one. */
 static void print_link(struct text *out, const char *name, const char *number,
                        const struct link_record *link)

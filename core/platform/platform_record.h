@@ -6,8 +6,6 @@
  * Rows of a shape other than the platform's own stay zero.
  */
 
-#include <stdbool.h>
-
 #include "core/network/nccl.h"
 #include "core/network/wiring.h"
 #include "core/platform/platform.h"

@@ -1,10 +1,5 @@
 #include "core/platform/software.h"
 
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
 #include "core/platform/device_table.h"
 #include "core/scenario/scenario.h"
 

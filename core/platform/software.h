@@ -9,10 +9,6 @@
  * one node.  platforms/software/ has one file per profile.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "core/base/err.h"
 #include "core/config/field.h"
 #include "core/platform/platform.h"
 

@@ -1,12 +1,7 @@
 #include "core/price/price.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
-#include <time.h>
 
-#include "core/base/base.h"
 #include "core/config/unknown.h"
 #include "core/platform/platform.h"
 

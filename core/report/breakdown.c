@@ -1,10 +1,5 @@
 #include "core/report/breakdown.h"
 
-#include <math.h>
-#include <stdlib.h>
-
-#include "core/base/base.h"
-
 /* Activities of a rank; the first that applies is used: compute hides communication, and
  * communication hides waiting for input. */
 enum activity {

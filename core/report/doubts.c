@@ -1,9 +1,5 @@
 #include "core/report/doubts.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
-
 const char *const outcome_names[OUTCOME_COUNT] = {"step", "throughput", "weak_scaling",
                                                   "strong_scaling", "time_to_train"};
 

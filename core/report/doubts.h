@@ -5,7 +5,6 @@
  */
 
 #include "core/base/answer.h"
-#include "core/base/base.h"
 
 /** What a prediction says. */
 enum outcome {

@@ -1,7 +1,5 @@
 #include "core/report/exchanges.h"
 
-#include <stdlib.h>
-
 #include "core/report/breakdown.h"
 
 /* The last iteration, without its spans. */

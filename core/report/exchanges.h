@@ -6,7 +6,6 @@
  */
 
 #include "core/backend/nccl_use.h"
-#include "core/base/answer.h"
 #include "core/schedule/schedule.h"
 
 /** One STEP_COLLECTIVE of the last iteration, on the rank that finishes last.  Times are seconds

@@ -1,11 +1,6 @@
 #include "core/report/gantt.h"
 
 #include <ctype.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/unit.h"
 
 enum {
     LABEL = 12,   /* "bucket 123", and two columns before it */

@@ -1,9 +1,5 @@
 #include "core/report/picture.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/backend/floor.h"
 
 /* Steps of a lane that follow each other. */

@@ -5,7 +5,6 @@
  */
 
 #include "core/backend/backend.h"
-#include "core/base/json.h"
 
 enum {
     PICTURE_RANKS = 4,    /**< at most */

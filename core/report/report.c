@@ -1,10 +1,5 @@
 #include "core/report/report.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/backend/floor.h"
 
 int32_t report_bottleneck(const struct fabric *fabric, const struct schedule *schedule,

@@ -5,8 +5,6 @@
  */
 
 #include "core/backend/backend.h"
-#include "core/base/base.h"
-#include "core/base/json.h"
 #include "core/price/price.h"
 #include "core/report/breakdown.h"
 #include "core/report/doubts.h"

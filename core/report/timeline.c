@@ -1,13 +1,7 @@
 #include "core/report/timeline.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "core/base/base.h"
 #include "core/base/file.h"
 #include "core/base/gzip.h"
 #include "core/collective/grid.h"

@@ -4,8 +4,6 @@
  * Traces for other people's viewers.
  */
 
-#include <stdio.h>
-
 #include "core/backend/trace.h"
 #include "core/schedule/schedule.h"
 

@@ -1,10 +1,5 @@
 #include "core/report/toll.h"
 
-#include <math.h>
-#include <stdbool.h>
-
-#include "core/base/base.h"
-#include "core/base/unit.h"
 #include "core/report/report.h"
 
 /* More failures than this are drawn together.  Our choice. */

@@ -4,9 +4,6 @@
  * What failures and checkpoints add to the time of a prediction, for people and programs.
  */
 
-#include <stdint.h>
-
-#include "core/base/base.h"
 #include "core/report/doubts.h"
 
 /* Failures come at a constant rate, so the times between them are exponential, and at any moment:

@@ -2,9 +2,6 @@
 
 #include "core/scenario/scenario.h"
 
-#include <assert.h>
-#include <stddef.h>
-
 const char *const column_algorithm_names[] = {
     "ring", "halving-doubling", "halving-doubling-far", "double-tree", "nccl", NULL};
 static_assert(ARRAY_SIZE(column_algorithm_names) == COLUMN_ALGORITHM_COUNT + 1,

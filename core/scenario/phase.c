@@ -1,8 +1,5 @@
 #include "core/scenario/phase.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 /* Epochs are written with few decimals: 45.1 * 1000 images must not become one step more because
  * the product is not exact. */
 static int64_t whole_steps(double epochs, int64_t images, int64_t batch)

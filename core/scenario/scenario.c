@@ -1,10 +1,6 @@
 #include "core/scenario/scenario.h"
 
-#include <math.h>
 #include <sha2.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/scenario/scenario_record.h"

@@ -7,9 +7,6 @@
  * All numbers are SI.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/base/dtype.h"
 #include "core/collective/collective.h"
 #include "core/config/field.h"

@@ -1,8 +1,5 @@
 #include "core/scenario/scenario_change.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/config/field_rows.h"
 
 const struct scenario_rule scenario_rules[] = {

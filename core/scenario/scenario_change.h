@@ -8,8 +8,6 @@
  * have the global batch that they had on their ranks.
  */
 
-#include "core/base/err.h"
-#include "core/base/json.h"
 #include "core/scenario/phase.h"
 
 /** Whether a run may go on with another value. */

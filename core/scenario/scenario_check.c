@@ -1,6 +1,3 @@
-#include <math.h>
-#include <string.h>
-
 #include "core/scenario/scenario_record.h"
 
 /* ---- targets ---- */

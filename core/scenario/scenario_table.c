@@ -1,7 +1,5 @@
 #include "core/scenario/scenario_record.h"
 
-#include <assert.h>
-
 const char *const recompute_names[] = {"none", "selective", "full", NULL};
 static_assert(ARRAY_SIZE(recompute_names) == RECOMPUTE_COUNT + 1, "one word per choice");
 static const char *const dataset_names[] = {"imagenet", NULL};

@@ -1,8 +1,5 @@
 #include "core/scenario/source.h"
 
-#include <assert.h>
-#include <stddef.h>
-
 #include "core/base/base.h"
 
 const char *const dataset_source_names[] = {

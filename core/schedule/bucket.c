@@ -1,8 +1,5 @@
 #include "core/schedule/bucket.h"
 
-#include <assert.h>
-#include <stdlib.h>
-
 #include "core/base/base.h"
 
 static struct bucket *open_bucket(struct bucket_list *list, struct bucket kind)

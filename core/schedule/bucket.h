@@ -12,9 +12,6 @@
  * of Sony's nnabla-ext-cuda all_reduce_callback.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/schedule/model.h"
 
 /** One bucket. */

@@ -1,10 +1,5 @@
 #include "core/schedule/iteration.h"
 
-#include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/schedule/memory.h"
 #include "core/schedule/optimizer.h"
 #include "core/schedule/pipeline.h"

@@ -1,8 +1,5 @@
 #include "core/schedule/iteration.h"
 
-#include <assert.h>
-#include <inttypes.h>
-
 static int check_channels(struct all_reduce how, int32_t devices_per_node, struct err *err)
 {
     int32_t count = channel_count(how.channels, devices_per_node);

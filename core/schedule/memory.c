@@ -1,9 +1,5 @@
 #include "core/schedule/memory.h"
 
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/schedule/bucket.h"
 #include "core/schedule/optimizer.h"
 #include "core/schedule/pipeline.h"

@@ -1,11 +1,5 @@
 #include "core/schedule/model.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/base.h"
 
 const char *const layer_op_names[] = {

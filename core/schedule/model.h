@@ -10,9 +10,7 @@
  * width); of a sequence (features, 1, positions).
  */
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "core/base/dtype.h"
 #include "core/collective/collective.h"

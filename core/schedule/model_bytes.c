@@ -6,8 +6,6 @@
 
 #include "core/schedule/model.h"
 
-#include <stddef.h>
-
 /* A layer, whose value it reads, what that adds, the first that reads its own, and the first behind
  * that. */
 struct neighbours {

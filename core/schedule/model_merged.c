@@ -2,8 +2,6 @@
 
 #include "core/schedule/model.h"
 
-#include <stddef.h>
-
 /* Of the layers between both products of attention. */
 static bool is_between(const struct layer *layer)
 {

@@ -1,13 +1,5 @@
 #include "core/schedule/pipeline.h"
 
-#include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
-
 /* ---- cuts ---- */
 
 /* Places between layers where one value crosses, and what lies before each. */

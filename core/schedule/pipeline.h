@@ -19,7 +19,6 @@
  * training on GPU clusters using Megatron-LM", section 2.2, and its warm-up.
  */
 
-#include "core/base/err.h"
 #include "core/scenario/scenario.h"
 #include "core/schedule/model.h"
 

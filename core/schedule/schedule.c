@@ -1,11 +1,5 @@
 #include "core/schedule/schedule.h"
 
-#include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 const char *const step_kind_names[] = {"compute", "collective", "input", "repeat"};
 static_assert(ARRAY_SIZE(step_kind_names) == STEP_KIND_COUNT, "a name each");
 static const char *const step_role_name[] = {"none", "first-forward", "last-backward", "norms",

@@ -20,12 +20,7 @@
  * and FLOP are exact integers for one rank and its whole local batch.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/base/answer.h"
-#include "core/base/base.h"
-#include "core/base/err.h"
 #include "core/collective/collective.h"
 #include "core/schedule/model.h"
 

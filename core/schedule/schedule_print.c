@@ -1,8 +1,5 @@
 #include "core/schedule/schedule.h"
 
-#include <assert.h>
-#include <inttypes.h>
-
 static void print_what(struct text *out, const struct step *step)
 {
     switch (step->kind) {

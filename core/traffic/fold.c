@@ -1,12 +1,5 @@
 #include "core/traffic/fold.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
-
 /* One flow over one link. */
 struct crossing {
     int32_t relation, rank;

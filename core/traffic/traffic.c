@@ -1,11 +1,5 @@
 #include "core/traffic/traffic.h"
 
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
-
 struct relation relation_new(enum lane lane, int32_t ranks)
 {
     return (struct relation){

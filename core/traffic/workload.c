@@ -1,10 +1,5 @@
 #include "core/traffic/workload.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/traffic/fold.h"
 
 /* ---- the choice of detail ---- */

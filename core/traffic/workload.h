@@ -18,7 +18,6 @@
 
 #include "core/backend/backend.h"
 #include "core/backend/lanes.h"
-#include "core/base/answer.h"
 #include "core/traffic/fold.h"
 
 enum {

@@ -22,13 +22,7 @@
  * The loss and other numbers that are not finite are null in state.json and NaN when read.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/base/answer.h"
-#include "core/base/base.h"
-#include "core/base/err.h"
-#include "core/base/json.h"
 #include "exec/step/layout.h"
 
 enum {

@@ -1,8 +1,3 @@
-#include <assert.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
 

@@ -1,6 +1,3 @@
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
 

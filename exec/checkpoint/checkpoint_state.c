@@ -1,9 +1,5 @@
 #include <float.h>
-#include <math.h>
-#include <stddef.h>
-#include <string.h>
 
-#include "core/base/json.h"
 #include "core/scenario/scenario.h"
 #include "exec/checkpoint/checkpoint_parts.h"
 

@@ -1,7 +1,3 @@
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "exec/checkpoint/checkpoint_parts.h"
 
 static struct stored_tensor *append(struct stored_list *list)

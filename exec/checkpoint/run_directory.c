@@ -1,22 +1,15 @@
 #include "exec/checkpoint/run_directory.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "core/base/base.h"
 #include "core/base/file.h"
-#include "core/base/json.h"
 #include "exec/checkpoint/checkpoint_parts.h"
 #include "exec/log/log.h"
 

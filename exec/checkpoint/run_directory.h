@@ -15,10 +15,6 @@
  * those of checkpoint.h and log.h, job.yaml and job.set; all other files are the user's.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "core/base/err.h"
 #include "exec/checkpoint/checkpoint.h"
 
 /* What run.json says: which run a directory holds, and who writes there (run_directory.h). */

@@ -1,11 +1,5 @@
 #include "exec/checkpoint/safetensors.h"
 
-#include <assert.h>
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/json.h"
 #include "exec/step/half.h"
 

@@ -15,8 +15,6 @@
  * MB; ours is 16 MiB, some 200000 tensors, because memory and time follow it: 20 times as much.
  */
 
-#include <stdint.h>
-
 #include "core/base/base.h"
 #include "core/base/err.h"
 

@@ -1,11 +1,5 @@
 #include "exec/cpu/device_cpu.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
 #include "core/schedule/iteration.h"
 #include "core/schedule/optimizer.h"
 #include "exec/cpu/ops_naive.h"

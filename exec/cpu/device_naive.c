@@ -1,11 +1,5 @@
 #include "exec/cpu/device_naive.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
 #include "exec/cpu/device_cpu.h"
 #include "exec/cpu/ops_naive.h"
 #include "exec/cpu/stream.h"

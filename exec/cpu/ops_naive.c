@@ -1,11 +1,5 @@
 #include "exec/cpu/ops_naive.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
 #include "core/schedule/iteration.h"
 
 /* One weight of a convolution meets one row of its input and of its output. */

@@ -9,8 +9,6 @@
  * weights.  Outputs are overwritten, never added to, and never overlap inputs.
  */
 
-#include <stdint.h>
-
 #include "core/schedule/model.h"
 
 /** y = w * x + bias, of a convolution or linear layer. */

@@ -1,14 +1,8 @@
 #include "exec/cpu/replay.h"
 
 #include <errno.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
 
-#include "core/base/base.h"
 #include "core/schedule/iteration.h"
 #include "exec/cpu/ops_naive.h"
 #include "exec/cpu/stream.h"

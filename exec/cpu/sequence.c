@@ -1,9 +1,5 @@
 #include "exec/cpu/sequence.h"
 
-#include <assert.h>
-#include <math.h>
-#include <string.h>
-
 #include "core/base/base.h"
 
 enum { STRIPE = 64 /* features of a thread, in sums over positions */ };

@@ -14,9 +14,6 @@
  * 2021).
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/schedule/model.h"
 
 /** One product c += scale * a b, of matrices that lie in rows: a (rows, inner), or (inner, rows) if

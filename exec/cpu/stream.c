@@ -1,12 +1,7 @@
 #include "exec/cpu/stream.h"
 
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "core/base/base.h"
 #include "exec/world/world.h"
 
 struct command {

@@ -7,8 +7,6 @@
  * exit code 71.
  */
 
-#include <stddef.h>
-
 #include "exec/step/device.h"
 
 /** A thread that waits for work. */

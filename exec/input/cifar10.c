@@ -1,9 +1,5 @@
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "core/base/base.h"
 #include "exec/input/files/file.h"
 #include "exec/input/reader.h"
 

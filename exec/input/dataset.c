@@ -1,14 +1,8 @@
 #include "exec/input/dataset.h"
 
-#include <assert.h>
-#include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "core/base/base.h"
 #include "exec/input/reader.h"
 
 /* What reading threads share, under one lock. */

@@ -25,9 +25,6 @@
  * sources and pack resize the shorter side to round(image * 256 / 224) and take the middle.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/base/base.h"
 #include "core/base/err.h"
 #include "core/scenario/source.h"

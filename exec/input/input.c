@@ -1,15 +1,7 @@
 #include "exec/input/input.h"
 
-#include <assert.h>
-#include <inttypes.h>
-#include <math.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include "core/base/base.h"
 
 enum { ROUNDS = 8 };
 

@@ -9,9 +9,6 @@
  * ends with exit code 65.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "exec/input/dataset.h"
 #include "exec/input/picture/crop.h"
 

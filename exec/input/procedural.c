@@ -1,6 +1,3 @@
-#include <math.h>
-
-#include "core/base/base.h"
 #include "exec/input/reader.h"
 
 /* A grating with a solid shape before it: the class says the grating's orientation and whether the

@@ -7,10 +7,6 @@
  * scratch memory.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "core/base/err.h"
 #include "exec/input/dataset.h"
 #include "exec/input/picture/crop.h"
 #include "exec/input/picture/picture.h"

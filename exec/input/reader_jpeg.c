@@ -1,7 +1,3 @@
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
 #include "exec/input/files/file.h"
 #include "exec/input/picture/jpeg.h"
 #include "exec/input/reader.h"

@@ -1,10 +1,5 @@
 #include "exec/input/reader.h"
 
-#include <math.h>
-#include <string.h>
-
-#include "core/base/base.h"
-
 struct view reading_view(const struct reading *reading, int32_t image, uint64_t seed, int32_t width,
                          int32_t height)
 {

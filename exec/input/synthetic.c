@@ -1,7 +1,3 @@
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
 #include "exec/input/reader.h"
 
 enum { DISTINCT = 64 /* images; more would only cost memory */ };

@@ -1,11 +1,8 @@
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/base.h"
 #include "exec/input/reader.h"
 
 /* Sequences of tokens: of a file, or made by a rule. */

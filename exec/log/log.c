@@ -1,22 +1,12 @@
 #include "exec/log/log.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/base.h"
-#include "core/base/err.h"
 #include "core/base/file.h"
 #include "core/scenario/phase.h"
 #include "core/scenario/scenario.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 /* One file. */
 struct log_file {

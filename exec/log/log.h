@@ -16,10 +16,6 @@
  * once on stderr, and again by log_close().
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "core/base/err.h"
 #include "core/scenario/phase.h"
 #include "core/scenario/scenario.h"
 

@@ -1,8 +1,5 @@
 #include "exec/measure/devices.h"
 
-#include <stddef.h>
-#include <string.h>
-
 #include "config.h"
 #include "exec/cpu/device_naive.h"
 #include "exec/cpu/dnnl/device_dnnl.h"

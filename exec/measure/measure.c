@@ -1,9 +1,5 @@
 #include "exec/measure/measure.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
 #include "core/schedule/optimizer.h"
 #include "exec/step/layout.h"
 #include "exec/step/walk.h"

@@ -1,13 +1,8 @@
 #include "exec/measure/timing.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "core/base/base.h"
 #include "exec/cpu/device_naive.h"
 #include "exec/cpu/stream.h"
 #include "exec/measure/devices.h"

@@ -12,10 +12,6 @@
  * All ranks of the job call these functions together, after world_start().
  */
 
-#include <stdint.h>
-
-#include "core/base/dtype.h"
-#include "core/base/err.h"
 #include "core/schedule/schedule.h"
 
 /** One all-reduce. */

@@ -1,9 +1,5 @@
 #include "exec/step/backward_plan.h"
 
-#include <assert.h>
-#include <stdbool.h>
-#include <stdlib.h>
-
 #include "core/base/base.h"
 
 /* Planning goes down the list once. */

@@ -10,8 +10,6 @@
  * networks with more kinds (model_is_general()) all readers of a value add to its first gradient.
  */
 
-#include <stdint.h>
-
 #include "core/schedule/model.h"
 #include "exec/step/graph.h"
 

@@ -6,11 +6,6 @@
  * Streams are those of the device it is paired with (exec/step/device.h).
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "core/base/dtype.h"
-#include "core/base/err.h"
 #include "core/collective/collective.h"
 #include "core/collective/grid.h"
 #include "core/schedule/schedule.h"

@@ -18,11 +18,7 @@
  * A failure of the machine ends the process; only open returns errors.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/backend/backend.h"
-#include "core/base/err.h"
 #include "core/scenario/scenario.h"
 #include "core/schedule/model.h"
 #include "core/schedule/schedule.h"

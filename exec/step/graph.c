@@ -1,8 +1,5 @@
 #include "exec/step/graph.h"
 
-#include <assert.h>
-#include <stdlib.h>
-
 #include "core/base/base.h"
 
 bool graph_check(const struct graph *graph, const struct model *model)

@@ -14,9 +14,6 @@
  * (model_is_general()).
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/schedule/model.h"
 
 /** One layer's place in the graph; indices are those of the model's list. */

@@ -10,8 +10,6 @@
  * arrays of one call do not overlap.
  */
 
-#include <stdint.h>
-
 #include "core/base/dtype.h"
 
 /** Round @count numbers of @from to @dtype. */

@@ -1,10 +1,5 @@
 #include "exec/step/layout.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/base.h"
 
 /* Tensors of a layer: weight first, bias second. */

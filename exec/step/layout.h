@@ -10,9 +10,6 @@
  * first to last, in each the means (channels), then the variances (channels).
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/schedule/model.h"
 
 /** What a parameter tensor is. */

@@ -1,10 +1,6 @@
 #include "exec/step/optimizer.h"
 
 #include <float.h>
-#include <math.h>
-#include <stdlib.h>
-
-#include "core/base/base.h"
 
 struct loss_scale loss_scale_init(const struct scenario *scenario)
 {

@@ -27,9 +27,6 @@
  * (LAMB), as in apex; clipping as in torch.nn.utils.clip_grad_norm_.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/scenario/scenario.h"
 #include "exec/step/layout.h"
 #include "exec/step/packing.h"

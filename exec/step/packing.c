@@ -1,11 +1,5 @@
 #include "exec/step/packing.h"
 
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
-
 bool packing_check(const struct packing *packing, int64_t unit)
 {
     int64_t end = 0;

@@ -16,9 +16,6 @@
  * with 72 (0.014 %).
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/schedule/schedule.h"
 
 /** A part of a flat array, in elements. */

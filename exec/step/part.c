@@ -1,11 +1,5 @@
 #include "exec/step/part.h"
 
-#include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
 #include "core/schedule/pipeline.h"
 
 /* ---- the stage ---- */

@@ -11,9 +11,6 @@
  * padding, or some columns.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/collective/grid.h"
 #include "core/scenario/scenario.h"
 #include "core/schedule/schedule.h"

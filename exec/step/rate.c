@@ -1,7 +1,5 @@
 #include "exec/step/rate.h"
 
-#include <math.h>
-
 /* The place of a step in its cycle. */
 struct cycle_point {
     double epoch;  /* since the cycle began */

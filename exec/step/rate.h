@@ -13,8 +13,6 @@
  * scaling, warm-up); Codreanu et al. 2017 (collapse).
  */
 
-#include <stdbool.h>
-
 #include "core/scenario/phase.h"
 #include "core/scenario/scenario.h"
 

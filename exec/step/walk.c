@@ -1,9 +1,5 @@
 #include "exec/step/walk.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "exec/world/world.h"
 
 struct walker {

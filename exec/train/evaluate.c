@@ -1,9 +1,3 @@
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
 #include "core/schedule/optimizer.h"
 #include "exec/step/graph.h"
 #include "exec/train/train_loop.h"

@@ -1,8 +1,5 @@
 #include "exec/train/train_loop.h"
 
-#include <stdlib.h>
-
-#include "core/base/base.h"
 #include "exec/world/world.h"
 
 static const double shortest = 1, longest = 10, share = 0.2; /* [s], [s], of the time */

@@ -1,15 +1,9 @@
 #include "exec/train/train.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
-#include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "core/base/base.h"
 #include "core/schedule/optimizer.h"
 #include "exec/checkpoint/run_directory.h"
 #include "exec/step/graph.h"

@@ -11,7 +11,6 @@
  */
 
 #include <limits.h>
-#include <stdbool.h>
 
 #include "core/backend/trace.h"
 #include "core/scenario/phase.h"

@@ -1,13 +1,7 @@
 #include "exec/train/train_loop.h"
 
-#include <assert.h>
-#include <inttypes.h>
-#include <math.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "core/base/base.h"
 #include "exec/step/half.h"
 #include "exec/step/rate.h"
 #include "exec/world/clock.h"

@@ -12,7 +12,6 @@
 #include "exec/step/walk.h"
 #include "exec/train/train.h"
 #include "exec/world/world.h"
-#include <stdint.h>
 
 /** How long the ranks have waited since one was last named, the same on all.  Start from {0}. */
 struct straggler {

@@ -1,8 +1,5 @@
 #include "exec/world/clock.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "exec/world/plane.h"

@@ -4,13 +4,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "core/base/base.h"
 #include "exec/world/plane.h"
 #include "exec/world/watch.h"
 #include "exec/world/world.h"

@@ -10,9 +10,6 @@
  * one receive in progress.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "exec/world/world.h"
 
 /** State of a thread that polls without success.  Start from {0}. */

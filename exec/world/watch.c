@@ -1,8 +1,5 @@
 #include "exec/world/watch.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 void watch_init(struct watch *watch, int32_t rank, int32_t ranks, double timeout_s, double period_s,
                 const struct identity *who, double now)
 {

@@ -9,9 +9,6 @@
  * not receive their messages.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/base/base.h"
 
 /** What a rank reports of itself. */

@@ -12,9 +12,6 @@
  * In a build without MPI a job has one rank.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/base/base.h"
 #include "core/base/err.h"
 

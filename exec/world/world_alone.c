@@ -1,8 +1,5 @@
 /* The control plane of a build without MPI: a job of one process. */
 
-#include <string.h>
-
-#include "core/base/base.h"
 #include "exec/world/clock.h"
 #include "exec/world/plane.h"
 

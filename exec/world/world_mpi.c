@@ -1,11 +1,5 @@
 #include "exec/world/world_mpi.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
-
 /* Asked by the address sanitizer, where there is one.  Open MPI leaks, from plugins that are
  * unloaded when it looks up their names: so no list of exceptions can name them. */
 const char *__asan_default_options(void);

@@ -5,7 +5,6 @@
  */
 
 #include <mpi.h>
-#include <stdint.h>
 
 #include "exec/world/plane.h"
 

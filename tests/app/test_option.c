@@ -1,7 +1,5 @@
 #include "app/cli/command.h"
 
-#include <stdio.h>
-
 #include "tests/test.h"
 
 enum { MANY = 100 };

@@ -1,8 +1,6 @@
 #include "app/process/processors.h"
 
-#include <stdint.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/test.h"

@@ -1,9 +1,5 @@
 #include "app/predict/share.h"
 
-#include <math.h>
-#include <stdint.h>
-
-#include "core/base/base.h"
 #include "tests/test.h"
 
 enum { DRAWS = 4000, INPUTS = 3 };

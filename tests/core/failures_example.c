@@ -1,6 +1,3 @@
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "core/report/toll.h"
 
 /* Prints for MTBF COST RESTART INTERVAL WORK DRAWS: the intervals of Young and Daly, the number of

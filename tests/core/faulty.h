@@ -6,12 +6,7 @@
  */
 
 #include <dirent.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "core/base/base.h"
-#include "core/base/err.h"
 #include "core/base/file.h"
 #include "tests/assert.h"
 #include "tests/own.h"

@@ -4,7 +4,6 @@
  * What core makes: for OWN() of tests/own.h, and without errors.
  */
 
-#include "core/base/json.h"
 #include "core/config/yaml.h"
 #include "core/network/fabric.h"
 #include "core/platform/platform.h"

@@ -4,10 +4,6 @@
  * Routes of a fabric as text, for tests.
  */
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
 #include "core/network/fabric.h"
 #include "tests/assert.h"
 #include "tests/own.h"

@@ -1,7 +1,5 @@
 #include "core/backend/analytic.h"
 
-#include <math.h>
-
 #include "tests/core/own.h"
 #include "tests/test.h"
 

@@ -1,10 +1,4 @@
-#include "core/base/base.h"
-
-#include <math.h>
-#include <stdbool.h>
-
 #include "config.h"
-#include "core/base/err.h"
 #include "core/base/random.h"
 #include "tests/test.h"
 

@@ -1,5 +1,3 @@
-#include <stdint.h>
-
 #include "core/schedule/bucket.h"
 #include "models/networks.h"
 #include "tests/core/own.h"

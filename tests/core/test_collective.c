@@ -1,7 +1,3 @@
-#include <math.h>
-#include <stdint.h>
-
-#include "core/base/base.h"
 #include "core/collective/collective.h"
 #include "tests/test.h"
 

@@ -4,8 +4,6 @@
 
 #include "core/convergence/convergence.h"
 
-#include <math.h>
-
 #include "tests/test.h"
 
 TEST(every_recipe_has_points_and_every_row_a_recipe)

@@ -6,7 +6,6 @@
 
 #include "core/platform/device_table.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 #include "core/backend/cost.h"

@@ -1,7 +1,5 @@
 #include "core/network/fabric.h"
 
-#include <stdbool.h>
-
 #include "core/network/wiring.h"
 #include "core/platform/platform.h"
 #include "tests/core/own.h"

@@ -1,8 +1,5 @@
 #include "core/config/field.h"
 
-#include <stdarg.h>
-
-#include "core/base/base.h"
 #include "core/config/field_write.h"
 #include "core/config/unknown.h"
 #include "tests/core/own.h"

@@ -1,8 +1,6 @@
 #include "core/backend/analytic.h"
 #include "core/backend/floor.h"
 
-#include <math.h>
-
 #include "tests/core/own.h"
 #include "tests/test.h"
 

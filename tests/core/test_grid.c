@@ -1,5 +1,3 @@
-#include <stdint.h>
-
 #include "core/collective/grid.h"
 #include "tests/test.h"
 

@@ -1,8 +1,5 @@
 #include "core/schedule/iteration.h"
 
-#include <math.h>
-#include <stdio.h>
-
 #include "core/backend/lanes.h"
 #include "models/networks.h"
 #include "tests/core/own.h"

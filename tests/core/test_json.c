@@ -1,9 +1,4 @@
-#include "core/base/json.h"
-
-#include <math.h>
-
 #include "config.h"
-#include "core/base/answer.h"
 #include "core/base/columns.h"
 #include "tests/core/own.h"
 #include "tests/test.h"

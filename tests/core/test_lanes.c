@@ -4,9 +4,6 @@
 
 #include "core/backend/lanes.h"
 
-#include <math.h>
-#include <stdint.h>
-
 #include "tests/core/own.h"
 #include "tests/test.h"
 

@@ -2,8 +2,6 @@
  * core/schedule/memory: what training takes.
  */
 
-#include <stdint.h>
-
 #include "core/schedule/memory.h"
 #include "models/networks.h"
 #include "tests/core/own.h"

@@ -1,8 +1,3 @@
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include "core/base/base.h"
 #include "core/schedule/model.h"
 #include "models/networks.h"
 #include "tests/core/own.h"

@@ -4,9 +4,6 @@
 
 #include "core/network/nccl.h"
 
-#include <math.h>
-#include <stdio.h>
-
 #include "tests/test.h"
 
 #define assert_same(value, expected) assert_relative(value, expected, 1e-9)

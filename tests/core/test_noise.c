@@ -3,9 +3,6 @@
  * iteration.
  */
 
-#include <math.h>
-#include <stdint.h>
-
 #include "core/backend/backend.h"
 #include "core/backend/steady.h"
 #include "tests/core/own.h"

@@ -1,7 +1,5 @@
 #include "core/scenario/phase.h"
 
-#include <math.h>
-
 #include "tests/test.h"
 
 /* ImageNet in phases of (epochs, batch per device). */

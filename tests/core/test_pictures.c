@@ -1,7 +1,5 @@
 /* Networks of pictures against torchvision, whose counts are these. */
 
-#include <stdio.h>
-
 #include "models/networks.h"
 #include "tests/core/own.h"
 #include "tests/test.h"

@@ -4,9 +4,6 @@
 
 #include "core/schedule/pipeline.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "core/backend/lanes.h"
 #include "core/schedule/iteration.h"
 #include "models/networks.h"

@@ -1,8 +1,5 @@
 #include "core/platform/platform.h"
 
-#include <math.h>
-#include <stdbool.h>
-
 #include "tests/core/faulty.h"
 #include "tests/core/own.h"
 #include "tests/test.h"

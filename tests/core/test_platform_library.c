@@ -1,8 +1,6 @@
 #include "core/platform/platform.h"
 
 #include <dirent.h>
-#include <math.h>
-#include <stdbool.h>
 
 #include "tests/core/own.h"
 #include "tests/test.h"

@@ -1,7 +1,5 @@
 #include "core/price/price.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "tests/test.h"

@@ -1,8 +1,5 @@
 #include "core/schedule/schedule.h"
 
-#include <stddef.h>
-#include <stdio.h>
-
 #include "tests/core/own.h"
 #include "tests/test.h"
 

@@ -2,7 +2,6 @@
  * Tests of core/platform/software.h: profiles are read, found and applied to a device.
  */
 
-#include <stdio.h>
 #include <unistd.h>
 
 #include "core/platform/software.h"

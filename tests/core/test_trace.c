@@ -1,6 +1,5 @@
 #include "core/backend/trace.h"
 
-#include "core/base/base.h"
 #include "tests/test.h"
 
 static struct trace example(void)

@@ -1,8 +1,6 @@
 #include "core/base/unit.h"
 
-#include <math.h>
 #include <regex.h>
-#include <stdio.h>
 
 #include "tests/test.h"
 

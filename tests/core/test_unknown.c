@@ -1,9 +1,5 @@
 #include "core/config/unknown.h"
 
-#include <math.h>
-
-#include "core/base/base.h"
-#include "core/base/unit.h"
 #include "tests/core/own.h"
 #include "tests/test.h"
 

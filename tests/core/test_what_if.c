@@ -1,8 +1,5 @@
 #include "tests/core/trial.h"
 
-#include <math.h>
-#include <stdio.h>
-
 #include "core/backend/floor.h"
 #include "core/job/resolve.h"
 #include "tests/core/own.h"

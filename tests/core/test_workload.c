@@ -1,7 +1,5 @@
 #include "core/traffic/workload.h"
 
-#include <string.h>
-
 #include "tests/core/own.h"
 #include "tests/test.h"
 

@@ -1,10 +1,8 @@
 #define OWN_MAIN
 #include "core/config/yaml.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
-#include "core/base/base.h"
 #include "tests/core/own.h"
 #include "tests/test.h"
 

@@ -4,8 +4,6 @@
  * Usage: example KINETO
  */
 
-#include <stdio.h>
-
 #include "core/report/timeline.h"
 #include "tests/core/own.h"
 

@@ -1,11 +1,6 @@
 #include "tests/core/trial.h"
 
 #include <dirent.h>
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/backend/analytic.h"
 #include "models/networks.h"

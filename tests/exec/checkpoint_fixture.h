@@ -6,9 +6,6 @@
  */
 
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "exec/checkpoint/checkpoint.h"

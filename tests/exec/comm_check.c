@@ -6,13 +6,6 @@
  * and the world work at the same time, as in training.
  */
 
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
 #include "exec/cpu/mpi/comm_mpi.h"
 #include "exec/cpu/mpi/comm_mpi_rounds.h"
 #include "exec/cpu/stream.h"

@@ -1,8 +1,5 @@
 #include "tests/exec/device_compare.h"
 
-#include <math.h>
-
-#include "core/base/base.h"
 #include "exec/cpu/device_naive.h"
 #include "tests/assert.h"
 

@@ -1,10 +1,5 @@
 #include "tests/exec/device_run.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
-
 /* Numbers of different arrays come from different streams of the seed. */
 enum { STREAM_IMAGES = 1, STREAM_LABELS, STREAM_NORMS };
 

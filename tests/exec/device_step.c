@@ -15,18 +15,12 @@
  * batches (taken in turn; 1), steps (with DIRECTORY; 1), shift (see device_run.h; 2).
  */
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
 #include "config.h"
 #ifdef HAVE_ONEDNN
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 #endif
 
-#include "core/base/base.h"
 #include "exec/measure/devices.h"
 #include "models/networks.h"
 #include "tests/exec/device_run.h"

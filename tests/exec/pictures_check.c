@@ -6,11 +6,7 @@
  * Usage: pictures_check COLUMNS ROWS, on COLUMNS * ROWS ranks.
  */
 
-#include <math.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "exec/cpu/device_naive.h"
 #include "exec/input/input.h"

@@ -1,8 +1,5 @@
 #include "tests/exec/random_network.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "core/base/base.h"
 
 /* Draws numbers one after the other. */

@@ -4,9 +4,6 @@
  * Small networks of every shape that devices must run, for tests.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/schedule/model.h"
 
 /** A network that follows from @seed: plain convolutions, residual blocks with and without a

@@ -5,9 +5,6 @@
  */
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
 
 #include "exec/world/world.h"
 

@@ -9,11 +9,6 @@
  * not, which ends the job with exit code 70.
  */
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
 #include "exec/cpu/replay.h"
 #include "exec/world/world.h"
 #include "models/networks.h"

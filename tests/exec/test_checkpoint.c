@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <math.h>
 #include <sys/stat.h>
 
 #include "tests/exec/checkpoint_fixture.h"

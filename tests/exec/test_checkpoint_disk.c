@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "tests/exec/checkpoint_fixture.h"
 #include "tests/test.h"

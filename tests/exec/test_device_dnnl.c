@@ -1,6 +1,3 @@
-#include <math.h>
-
-#include "core/base/base.h"
 #include "exec/cpu/dnnl/device_dnnl.h"
 #include "exec/cpu/dnnl/device_dnnl_state.h"
 #include "models/networks.h"

@@ -1,9 +1,5 @@
 #include "exec/step/half.h"
 
-#include <math.h>
-#include <stdbool.h>
-
-#include "core/base/base.h"
 #include "tests/test.h"
 
 enum { ALL = 1 << 16, RANDOM = 400000 };

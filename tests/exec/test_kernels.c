@@ -1,8 +1,5 @@
 #include "exec/cpu/dnnl/kernels.h"
 
-#include <math.h>
-
-#include "core/base/base.h"
 #include "tests/test.h"
 
 static float *random_floats(int64_t count, uint64_t seed)

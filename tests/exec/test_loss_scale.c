@@ -1,7 +1,5 @@
 #include "exec/step/optimizer.h"
 
-#include <math.h>
-
 #include "exec/step/rate.h"
 #include "tests/test.h"
 

@@ -1,8 +1,5 @@
 #include "exec/cpu/ops_naive.h"
 
-#include <math.h>
-
-#include "core/base/base.h"
 #include "tests/test.h"
 
 enum { BATCH = 2 };

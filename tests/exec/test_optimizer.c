@@ -1,9 +1,7 @@
 #include "exec/step/optimizer.h"
 
-#include <math.h>
 #include <omp.h>
 
-#include "core/base/base.h"
 #include "tests/test.h"
 
 OWNED(optimizer, optimizer_free)

@@ -1,7 +1,5 @@
 #include "exec/step/packing.h"
 
-#include <stdint.h>
-
 #include "core/schedule/iteration.h"
 #include "models/networks.h"
 #include "tests/core/own.h"

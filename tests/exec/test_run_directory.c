@@ -1,7 +1,6 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "core/base/file.h"
 #include "exec/checkpoint/run_directory.h"

@@ -1,7 +1,5 @@
 #include "exec/checkpoint/safetensors.h"
 
-#include <math.h>
-
 #include "tests/test.h"
 
 /* A file with this header and @bytes of data. */

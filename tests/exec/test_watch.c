@@ -1,7 +1,5 @@
 #include "exec/world/watch.h"
 
-#include <math.h>
-
 #include "tests/test.h"
 
 enum { RANKS = 4 };

@@ -6,10 +6,6 @@
  * Usage: train_check COLUMNS ROWS [NETWORK], on COLUMNS * ROWS ranks.
  */
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "exec/cpu/device_naive.h"
 #include "exec/cpu/mpi/comm_mpi.h"
 #include "exec/input/input.h"

@@ -11,11 +11,8 @@
  */
 
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "core/base/base.h"
 #include "exec/world/clock.h"
 #include "tests/exec/ranks.h"
 #include "tests/exec/world_exchange.h"

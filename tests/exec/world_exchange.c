@@ -1,8 +1,5 @@
 #include "tests/exec/world_exchange.h"
 
-#include <stdlib.h>
-
-#include "core/base/base.h"
 #include "exec/cpu/mpi/comm_mpi.h"
 #include "exec/cpu/stream.h"
 #include "exec/world/world.h"

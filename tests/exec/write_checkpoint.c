@@ -4,10 +4,6 @@
  * $CPU_LIMIT_S.
  */
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
 #include "exec/checkpoint/checkpoint.h"
 #include "models/networks.h"
 #include "tests/core/own.h"

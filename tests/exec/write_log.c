@@ -5,11 +5,6 @@
  * Prints CPU time per step.
  */
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "exec/log/log.h"

@@ -1,6 +1,3 @@
-#include <stdint.h>
-#include <stdlib.h>
-
 #include "exec/checkpoint/checkpoint_parts.h"
 #include "tests/own.h"
 

@@ -1,7 +1,3 @@
-#include <stdbool.h>
-#include <unistd.h>
-
-#include "core/base/base.h"
 #include "exec/input/dataset.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/own.h"

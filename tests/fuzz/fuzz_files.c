@@ -1,6 +1,3 @@
-#include <stdlib.h>
-
-#include "core/base/base.h"
 #include "core/platform/platform.h"
 #include "core/platform/software.h"
 #include "core/price/price.h"

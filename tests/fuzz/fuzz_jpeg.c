@@ -1,6 +1,3 @@
-#include <stdint.h>
-#include <stdlib.h>
-
 #include "exec/input/picture/jpeg.h"
 #include "tests/own.h"
 

@@ -1,7 +1,3 @@
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "exec/input/pack/pack_file.h"
 #include "tests/own.h"
 

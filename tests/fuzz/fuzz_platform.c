@@ -1,7 +1,3 @@
-#include <stdint.h>
-#include <stdlib.h>
-
-#include "core/base/base.h"
 #include "core/platform/platform.h"
 #include "tests/core/own.h"
 

@@ -1,7 +1,3 @@
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "exec/checkpoint/safetensors.h"
 #include "tests/own.h"
 

@@ -1,7 +1,3 @@
-#include <stdint.h>
-#include <stdlib.h>
-
-#include "core/base/base.h"
 #include "core/scenario/scenario.h"
 #include "tests/own.h"
 

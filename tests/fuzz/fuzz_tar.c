@@ -1,9 +1,3 @@
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
 #include "exec/input/files/file.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/own.h"

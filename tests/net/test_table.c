@@ -1,7 +1,5 @@
 #include "app/measure/collective_table.h"
 
-#include <math.h>
-
 #include "tests/test.h"
 
 /* A table of a prediction of @predicted_s and a measurement of 1 s. */

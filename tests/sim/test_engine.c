@@ -4,7 +4,6 @@
 #include <simgrid/host.h>
 #include <simgrid/link.h>
 #include <simgrid/version.h>
-#include <stdio.h>
 #include <xbt/dynar.h>
 
 #include "core/traffic/fold.h"

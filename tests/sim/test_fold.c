@@ -1,7 +1,5 @@
 #include "core/traffic/fold.h"
 
-#include <stdio.h>
-
 #include "tests/core/own.h"
 #include "tests/sim/world.h"
 #include "tests/test.h"

@@ -1,6 +1,3 @@
-
-#include <math.h>
-
 #include "tests/core/own.h"
 #include "tests/sim/world.h"
 #include "tests/test.h"

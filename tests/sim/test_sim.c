@@ -2,8 +2,6 @@
 #include "core/backend/steady.h"
 #include "sim/sim.h"
 
-#include <math.h>
-
 #include "tests/core/own.h"
 #include "tests/sim/world.h"
 #include "tests/test.h"

@@ -1,8 +1,5 @@
 #include "tests/sim/world.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

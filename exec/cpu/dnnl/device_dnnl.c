@@ -1,11 +1,7 @@
 #include "exec/cpu/dnnl/device_dnnl.h"
 
-#include <assert.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "core/base/base.h"
 #include "exec/cpu/device_cpu.h"
 #include "exec/cpu/dnnl/device_dnnl_state.h"
 #include "exec/cpu/stream.h"

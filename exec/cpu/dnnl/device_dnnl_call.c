@@ -1,9 +1,5 @@
 #include "exec/cpu/dnnl/device_dnnl_state.h"
 
-#include <string.h>
-
-#include "core/base/base.h"
-
 /* One layer while its primitives are made. */
 struct maker {
     struct engine *engine;

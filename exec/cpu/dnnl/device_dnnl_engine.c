@@ -1,9 +1,5 @@
 #include "exec/cpu/dnnl/device_dnnl_engine.h"
 
-#include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "core/base/base.h"

@@ -6,8 +6,6 @@
  */
 
 #include <oneapi/dnnl/dnnl.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "core/schedule/model.h"
 

@@ -1,9 +1,5 @@
 #include "exec/cpu/dnnl/device_dnnl_state.h"
 
-#include <stdlib.h>
-
-#include "core/base/base.h"
-
 enum { BLOCK = 16 }; /* channels: those of oneDNN's kernels for AVX-512 */
 
 /* Faster than NHWC in most convolutions of ResNet-50, above all in gradients of weights, but every

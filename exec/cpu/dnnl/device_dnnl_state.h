@@ -4,7 +4,6 @@
  * A network in the memory of the oneDNN device; only for exec/cpu/dnnl/device_dnnl*.c.
  */
 
-#include "core/base/err.h"
 #include "core/schedule/model.h"
 #include "exec/cpu/device_cpu.h"
 #include "exec/cpu/dnnl/device_dnnl_engine.h"

@@ -12,9 +12,6 @@
  * and are added in a fixed order, so results have the same bits on any number of threads.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/schedule/model.h"
 
 /** Shape of activations; block divides channels. */

@@ -1,13 +1,7 @@
 #include "exec/cpu/mpi/comm_mpi.h"
 
-#include <mpi.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
 
-#include "core/base/base.h"
-#include "core/base/dtype.h"
 #include "exec/cpu/mpi/comm_mpi_rounds.h"
 #include "exec/cpu/stream.h"
 #include "exec/step/half.h"

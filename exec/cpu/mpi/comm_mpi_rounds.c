@@ -1,10 +1,5 @@
 #include "exec/cpu/mpi/comm_mpi_rounds.h"
 
-#include <assert.h>
-#include <stdbool.h>
-#include <stdlib.h>
-
-#include "core/base/base.h"
 #include "exec/step/half.h"
 #include "exec/world/world.h"
 #include "exec/world/world_mpi.h"

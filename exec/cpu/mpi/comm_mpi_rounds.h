@@ -14,8 +14,6 @@
  */
 
 #include <mpi.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "core/base/dtype.h"
 #include "core/collective/collective.h"

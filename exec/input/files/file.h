@@ -7,8 +7,6 @@
  * signal.
  */
 
-#include <stdint.h>
-
 #include "core/base/err.h"
 #include "exec/input/picture/scratch.h"
 

@@ -1,17 +1,11 @@
 #include <errno.h>
 #include <glob.h>
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "core/base/base.h"
-#include "core/base/err.h"
 #include "exec/input/files/file.h"
-#include <stdint.h>
 
 /* A walk over a tar file.  Start from {.file = ...}; release with tar_release(). */
 struct tar {

@@ -4,9 +4,6 @@
  * Packs (exec/input/pack/pack_file.h): writing, and checking.  The reader is reader_pack.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "exec/input/dataset.h"
 
 /** Whether this build can write packs, for which it needs libjpeg. */

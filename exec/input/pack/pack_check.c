@@ -1,6 +1,5 @@
 #include "exec/input/pack/pack.h"
 
-#include "core/base/base.h"
 #include "exec/input/pack/pack_file.h"
 
 struct pack_summary pack_summarise(const struct pack_header *header, const struct pack_entry *entry,

@@ -1,11 +1,5 @@
 #include "exec/input/pack/pack_file.h"
 
-#include <inttypes.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
 #include "exec/input/dataset.h"
 #include "exec/input/pack/hash.h"
 #include "exec/input/picture/picture.h"

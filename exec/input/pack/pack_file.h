@@ -4,9 +4,6 @@
  * An open pack.
  */
 
-#include <stdint.h>
-
-#include "core/base/err.h"
 #include "exec/input/files/file.h"
 #include "exec/input/pack/pack.h"
 

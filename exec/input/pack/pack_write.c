@@ -4,13 +4,8 @@
 #include <libgen.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
-#include "core/base/base.h"
 #include "core/base/file.h"
 #include "exec/input/files/file.h"
 #include "exec/input/pack/hash.h"

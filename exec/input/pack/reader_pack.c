@@ -1,6 +1,3 @@
-#include <stdlib.h>
-
-#include "core/base/base.h"
 #include "exec/input/pack/pack_file.h"
 #include "exec/input/reader.h"
 

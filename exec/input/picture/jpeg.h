@@ -9,9 +9,6 @@
  * whole.  PNG and WebP files, by any name, are decoded by exec/input/picture/other.h.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/base/err.h"
 #include "exec/input/picture/picture.h"
 #include "exec/input/picture/scratch.h"

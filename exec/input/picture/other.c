@@ -1,10 +1,6 @@
 #include "exec/input/picture/other.h"
 
 #include <setjmp.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "config.h"
 #include "core/base/base.h"

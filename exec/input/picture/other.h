@@ -8,8 +8,6 @@
  * the file is refused.
  */
 
-#include <stdint.h>
-
 #include "core/base/err.h"
 #include "exec/input/picture/picture.h"
 

@@ -1,10 +1,5 @@
 #include "exec/input/picture/picture.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/base.h"
 
 enum { TRIALS = 10 };

@@ -9,9 +9,6 @@
  * bit by bit, on every machine.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "exec/input/picture/crop.h"
 #include "exec/input/picture/scratch.h"
 

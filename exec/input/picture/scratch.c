@@ -1,7 +1,5 @@
 #include "exec/input/picture/scratch.h"
 
-#include <stdlib.h>
-
 #include "core/base/base.h"
 #include "exec/input/picture/jpeg.h"
 

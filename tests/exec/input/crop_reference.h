@@ -4,8 +4,6 @@
  * What a device makes of a picture, in plain loops: from struct crop alone, in floats.
  */
 
-#include <stdint.h>
-
 #include "exec/input/picture/crop.h"
 
 /** Crop, resize, flip and normalise the pixels of a picture to @image (@size, @size, 3).  Fails the

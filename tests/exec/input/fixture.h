@@ -5,11 +5,6 @@
  * files.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "core/base/base.h"
-#include "core/base/err.h"
 #include "exec/input/dataset.h"
 #include "tests/assert.h"
 #include "tests/own.h"

@@ -2,8 +2,6 @@
  * dataset_read_picture(): what a device makes of pictures is what dataset_read() gives.
  */
 
-#include <math.h>
-
 #include "exec/input/dataset.h"
 #include "exec/input/pack/pack.h"
 #include "exec/input/picture/jpeg.h"

@@ -1,6 +1,5 @@
 #include "exec/input/input.h"
 
-#include "core/base/base.h"
 #include "tests/exec/input/fixture.h"
 #include "tests/test.h"
 

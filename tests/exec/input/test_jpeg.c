@@ -1,8 +1,5 @@
 #include "exec/input/picture/jpeg.h"
 
-#include <stdio.h>
-#include <time.h>
-
 #include "tests/exec/input/fixture.h"
 #include "tests/test.h"
 

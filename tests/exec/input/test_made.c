@@ -1,6 +1,3 @@
-#include <math.h>
-#include <stdio.h>
-
 #include "exec/input/dataset.h"
 #include "tests/exec/input/fixture.h"
 #include "tests/test.h"

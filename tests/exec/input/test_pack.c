@@ -2,9 +2,7 @@
 
 #include <dirent.h>
 #include <libgen.h>
-#include <math.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/resource.h>
 
 #include "exec/input/pack/pack_file.h"

@@ -1,7 +1,5 @@
 #include "exec/input/picture/picture.h"
 
-#include <math.h>
-
 #include "tests/exec/input/fixture.h"
 #include "tests/test.h"
 
