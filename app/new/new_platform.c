@@ -55,13 +55,18 @@ static int read_nics(struct machine *machine, struct err *err)
     return failed ? -1 : 0;
 }
 
-/* Of whole machines. */
-static bool is_torus(const struct machine *machine)
+static const struct device *device_of(const struct machine *machine)
 {
-    return machine->inside.links == LINKS_TORUS2D || machine->inside.links == LINKS_TORUS3D;
+    return machine->near ? platform_device(machine->near) : &machine->device;
 }
 
-/* Chips of a torus need no cards. */
+/* Chips of a torus are nodes of one, without cards. */
+static bool is_torus(const struct machine *machine)
+{
+    enum device_links links = (enum device_links)device_of(machine)->links.kind;
+    return (links == LINKS_TORUS2D || links == LINKS_TORUS3D) && !machine->request->inside;
+}
+
 static int need_nics(const struct machine *machine, struct err *err)
 {
     if (machine->nics || machine->request->nodes == 1 || is_torus(machine))
@@ -98,12 +103,8 @@ static int find_near(struct machine *machine, bool *same, struct err *err)
     if (!machine->near_name)
         return device_read(&machine->device, machine->gpu, err);
     machine->near = platform_read(machine->near_name, err);
+    *same = *same || (machine->near && is_torus(machine));
     return machine->near ? 0 : -1;
-}
-
-static const struct device *device_of(const struct machine *machine)
-{
-    return machine->near ? platform_device(machine->near) : &machine->device;
 }
 
 /* ---- what joins devices and nodes ---- */
@@ -146,11 +147,19 @@ static int take_inside(struct machine *machine, bool same, struct err *err)
     struct new_inside *inside = &machine->inside;
     *inside = (struct new_inside){(enum device_links)device->links.kind, device->links.mesh,
                                   device->links.bandwidth.value, 0};
-    if (inside->links == LINKS_NEURON && !same)
+    if ((inside->links == LINKS_NEURON || is_torus(machine)) && !same)
         return err_add_code(err, 65,
-                            "%s: its links make a torus inside a node, which is not drafted: begin "
-                            "with a copy of platform trn2",
-                            device->name);
+                            "%s: its links make a torus, which is not drafted: begin with a copy "
+                            "of platform %s",
+                            device->name,
+                            inside->links == LINKS_NEURON    ? "trn2"
+                            : inside->links == LINKS_TORUS2D ? "tpu-v5e-pod"
+                                                             : "tpu-v4-pod");
+    if (is_torus(machine) && (machine->gpus > 1 || machine->nics))
+        return err_add_code(err, 64,
+                            "chips of a torus are nodes of one without cards: use --nodes with "
+                            "their number and --gpus 1x%s",
+                            machine->gpu);
     if (!is_torus(machine) && (inside->links == LINKS_NONE || machine->gpus == 1))
         *inside = (struct new_inside){.bandwidth = machine->slot};
     machine->inside_source =
@@ -215,8 +224,6 @@ static double find_efficiency(const struct machine *machine, enum device_links l
         {LINKS_XGMI, 0, .75, "RCCL 2.27 src/graph/topo.h: GFX94X_XGMI_WIDTH 48 GB/s of 64"},
         {LINKS_ROCE, 0, .96, "as a network card"},
         {LINKS_SOCKET, 0, .7, "nobody published what MPI reaches over it"},
-        {LINKS_TORUS2D, 0, .9, "DeepMind, How to Scale Your Model (2025, recalled): 45 of 50 GB/s"},
-        {LINKS_TORUS3D, 0, .9, "DeepMind, How to Scale Your Model (2025, recalled): 45 of 50 GB/s"},
         {LINKS_NONE, 0, .762,
          "NCCL 2.28 src/graph/topo.h: PCI_BW 12.0 GB/s for Gen3 x16 of 15.754"},
     };
@@ -467,32 +474,13 @@ static void add_nccl(const struct machine *machine)
                  : "");
 }
 
-/* Chips on a torus of two or three dimensions: the grid of the job is its shape. */
-static void add_torus(const struct machine *machine)
-{
-    static const char *const keys[] = {"row", "column", "depth"};
-    const char *source;
-    double efficiency = find_efficiency(machine, machine->inside.links, &source);
-    text_add(machine->out, "\ntorus:\n");
-    for (size_t i = 0; i < (machine->inside.links == LINKS_TORUS3D ? 3 : 2); i++) {
-        text_add(machine->out, "  %s:\n", keys[i]);
-        add_number(machine->out, 4, "bandwidth", UNIT_BYTES_PER_SECOND, machine->inside.bandwidth,
-                   machine->inside_source);
-        add_number(machine->out, 4, "efficiency", UNIT_FRACTION, efficiency, source);
-        add_number(machine->out, 4, "latency", UNIT_SECONDS, 0.5e-6, "nobody published it");
-    }
-    text_add(machine->out, "\ntransport:\n");
-    add_number(machine->out, 2, "between", UNIT_SECONDS, 1e-6,
-               "start of a transfer by the chip itself; nobody published it");
-}
-
 /* By its name in the library, or the file that was given. */
 static void add_device(const struct machine *machine)
 {
     bool file = strpbrk(machine->gpu, "/.");
     AUTOFREE char *name =
         new_reference(machine->request, file ? machine->gpu : device_of(machine)->name);
-    text_add(machine->out, "kind: %s\ndevice: ", is_torus(machine) ? "torus" : "cluster");
+    text_add(machine->out, "kind: cluster\ndevice: ");
     field_write_text(machine->out, name);
     text_add(machine->out, "    # foretrain list devices\n");
 }
@@ -518,10 +506,8 @@ static void add_platform(const struct machine *machine, bool same)
     field_write_line(out, 0, "description", description.data);
     if (!same)
         add_device(machine);
-    if (is_torus(machine)) {
-        add_torus(machine);
+    if (is_torus(machine))
         return;
-    }
     text_add(out, "nodes: %d\n", request->nodes);
     if (!same)
         add_node(machine);

@@ -309,9 +309,9 @@ extern const struct field_table platform_table, device_table;
 /** The nodes on which NCCL was measured (nccl.corrections); 0: it was not. */
 int32_t platform_measured_nodes(const struct platform *platform);
 
-/** The first cluster of the platform directory, in the order of names, whose nodes have @devices
- * devices of a kind that is @device or, if no device is called that, begins so, and @nics network
- * cards of @rate [bytes/s]; 0: any number, any rate.
+/** The first cluster or torus of the platform directory, in the order of names, whose nodes have
+ * @devices devices of a kind that is @device or, if no device is called that, begins so, and @nics
+ * network cards of @rate [bytes/s]; 0: any number, any rate.
  * @return its name, which the caller frees, or NULL. */
 char *platform_like(const char *device, int32_t devices, int32_t nics, double rate);
 

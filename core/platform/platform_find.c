@@ -289,7 +289,7 @@ static bool is_like(const char *name, const char *device,
 {
     AUTORELEASE(err) struct err ignored = {0};
     AUTORELEASE(platform) struct platform *platform = platform_read(name, &ignored);
-    return platform && platform->kind == PLATFORM_CLUSTER &&
+    return platform && platform->kind != PLATFORM_RING &&
            like_name(platform->device.name, device) &&
            (!devices || platform->node.count[VERTEX_DEVICE] == devices) &&
            (!nics || platform->node.count[VERTEX_NIC] == nics) &&

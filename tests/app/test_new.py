@@ -181,7 +181,8 @@ class New(support.Case):
                    "memory: 1 GB\nmemory_bandwidth: 1 GB/s\n")
         for other in ("h20", "mi250"):  # other devices than h200 and mi250x
             self.assertRegex(self.refused(66, *words, f"--gpus=8x{other}"), f"no device '{other}' .*foretrain new device")
-        self.assertIn("torus inside a node", self.refused(65, *words, "--gpus=16xtrainium-2"))
+        self.assertIn("begin with a copy of platform trn2", self.refused(65, *words, "--gpus=8xtrainium-2"))
+        self.assertIn("--gpus 1xtpu-v4", self.refused(64, "new", "platform", "--nodes=64", "--gpus=4xtpu-v4"))
         self.assertIn("as in --inside nvlink:900GB/s", self.refused(
             64, *words, f"--gpus=4x{self.directory / 'bare.yaml'}"))
         self.assertIn("expected nvlink, xgmi", self.refused(64, *words, "--gpus=8xb200", "--inside=pcie9"))
