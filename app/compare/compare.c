@@ -606,9 +606,11 @@ static struct json *ratio_rows(const struct json *pairs)
         AUTOFREE char *label = pair_name(pair);
         double faster = html_number(pair, "faster_probability", -1);
         AUTORELEASE(text) struct text probability = {0};
+        bool turned = faster < 0.5;
         if (!isnan(faster)) {
-            text_add(&probability, "%s with a probability of ", html_word(pair, "a"));
-            compare_print_probability(&probability, faster);
+            text_add(&probability, "%s with a probability of ",
+                     html_word(pair, turned ? "b" : "a"));
+            compare_print_probability(&probability, turned ? 1 - faster : faster);
         }
         json_put_text(row, "times", label);
         for (size_t k = 0; k < ARRAY_SIZE(keys); k++)

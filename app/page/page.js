@@ -66,15 +66,22 @@ function axis(key, low, high, { log = false, exact = false, about = 5.3 } = {}) 
 }
 const wide = values => Math.min(...values) > 0 && Math.max(...values) >= 8 * Math.min(...values);
 
-// Lines at round values from 0 to @end, and below them the values for which a telephone has room.
-function addRules(svg, scale, end) {
-  let room = 0;
+// The values of @scale for which the picture has room, at @y.
+function addValues(svg, scale, y) {
+  const wide = svg.getBoundingClientRect().width || 600;
+  let room = -wide;
   for (const tick of scale.ticks) {
-    const x = scale.at(tick);
-    add(svg, "line", { class: "rule", x1: percent(x), x2: percent(x), y2: end });
-    if (x >= room) add(svg, "text", { class: "soft mid", x: percent(x), y: end + 16 }, scale.say(tick));
-    if (x >= room) room = x + 0.22;
+    const x = scale.at(tick), words = scale.say(tick);
+    if (x * wide < room) continue;
+    add(svg, "text", { class: "soft mid", x: percent(x), y }, words);
+    room = x * wide + 8 * words.length + 12;
   }
+}
+
+// Lines at round values from 0 to @end, and below them the values.
+function addRules(svg, scale, end) {
+  for (const x of scale.ticks.map(scale.at)) add(svg, "line", { class: "rule", x1: percent(x), x2: percent(x), y2: end });
+  addValues(svg, scale, end + 16);
 }
 
 // ---- what all pictures have ----
@@ -197,7 +204,7 @@ function addCurveAxes(svg, { across, up }, label, x) {
     add(svg, "line", { class: "rule", x2: "100%", y1: y, y2: y });
     add(svg, "text", { class: "soft end", x: -6, y: y + 4 }, up.say(tick));
   }
-  for (const tick of across.ticks) add(svg, "text", { class: "soft mid", x: percent(across.at(tick)), y: HEIGHT + 18 }, across.say(tick));
+  addValues(svg, across, HEIGHT + 18);
   add(svg, "text", { class: "mid", x: "50%", y: HEIGHT + 38 }, label ?? x.replaceAll("_", " "));
 }
 

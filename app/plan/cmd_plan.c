@@ -521,12 +521,17 @@ static char *answer_of(const struct json *all)
     add_limits(&out, all);
     text_add(&out, kept ? " is %s. It takes " : "; the nearest is %s. It takes ",
              html_word(best, "name"));
-    text_add(&out, "%s (90 %%: %s to %s) and %.4g %s (%.4g to %.4g).",
-             unit_text(UNIT_SECONDS, html_number(best, "time_to_train_s", -1)),
-             unit_text(UNIT_SECONDS, html_end(best, "time_to_train_s", false)),
-             unit_text(UNIT_SECONDS, html_end(best, "time_to_train_s", true)),
-             html_number(best, key, -1), html_word(all, "price_unit"), html_end(best, key, false),
-             html_end(best, key, true));
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? key : "time_to_train_s";
+        enum unit unit = i ? UNIT_NONE : UNIT_SECONDS;
+        double value = html_number(best, name, -1),
+               ends[] = {html_end(best, name, false), html_end(best, name, true)};
+        text_add(&out, "%s%s%s%s (90 %%: %s to %s)%s", i ? " and " : "",
+                 unit_likely(unit, value, value, ends[0], ends[1]), i ? " " : "",
+                 i ? html_word(all, "price_unit") : "",
+                 unit_likely(unit, ends[0], value, ends[0], ends[1]),
+                 unit_likely(unit, ends[1], value, ends[0], ends[1]), i ? "." : "");
+    }
     return out.data;
 }
 
@@ -597,7 +602,7 @@ static const char swing_title[] =
 static char *plan_words(const struct json *all)
 {
     return base_format("plan: , time_to_train_s~: time, %s~: %s, keeps: in limits, energy_kwh, "
-                       "devices, columns, rows, epochs, nccl: NCCL, backend, name",
+                       "devices, epochs, nccl: NCCL, backend, name",
                        price_key(all), html_word(all, "price_unit"));
 }
 
