@@ -36,7 +36,7 @@ struct column {
 
 /* What two times may differ by. */
 enum difference {
-    DIFFERENCE_IMAGES,     /* images to train on: epochs, size of the data set */
+    DIFFERENCE_IMAGES,     /* data to train on: epochs, size of the data set */
     DIFFERENCE_DEVICES,    /* their number, mean over the time */
     DIFFERENCE_SPEED,      /* images/s of a device in the baseline */
     DIFFERENCE_EFFICIENCY, /* images/s of a device in the run over that in the baseline */
@@ -77,7 +77,7 @@ struct comparison {
 const char *const compare_names[COMPARE_MOST] = {"A", "B", "C", "D"};
 
 static const char *const difference_names[DIFFERENCE_COUNT] = {
-    [DIFFERENCE_IMAGES] = "images to train on",
+    [DIFFERENCE_IMAGES] = "data to train on",
     [DIFFERENCE_DEVICES] = "number of devices",
     [DIFFERENCE_SPEED] = "speed of a device alone",
     [DIFFERENCE_EFFICIENCY] = "scaling efficiency",
@@ -455,6 +455,8 @@ static const struct answer_column result_rows[] = {
     COLUMN("grain", grain, .help = "as in a result"),
     COLUMN("devices", devices, .help = "devices in use"),
     COLUMN("nodes", nodes, .help = "nodes in use"),
+    COLUMN("nccl_model", nccl, .null = true,
+           .help = "version, algorithms and protocols of NCCL's model; null: the job uses none"),
 };
 static const struct answer_columns setting_columns = COLUMNS(NULL, result_rows);
 #undef DESCRIBED
@@ -557,7 +559,7 @@ static struct json *job_texts(const struct json *jobs)
     for (int64_t i = 0; i < json_count_items(jobs); i++) {
         const struct json *job = json_item(jobs, i), *set = json_get(job, "set");
         AUTORELEASE(text) struct text text = {0};
-        const char *nccl = html_word(job, "nccl"), *prices = html_word(job, "prices");
+        const char *nccl = html_word(job, "nccl_model"), *prices = html_word(job, "prices");
         text_add(&text, "%s: %s", html_word(job, "name"), html_word(job, "scenario"));
         for (int64_t k = 0; k < json_count_items(set); k++)
             text_add(&text, "%s%s", k ? ", " : " with ", json_as_text(json_item(set, k)));

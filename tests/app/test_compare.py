@@ -144,7 +144,7 @@ class Compare(support.Case):
         factor = {row["name"]: row["factor"] for row in pair["factors"]}
         self.assertAlmostEqual(math.prod(factor.values()) / pair["ratio"], 1, places=9)
         self.assertAlmostEqual(factor["number of devices"], 2, places=9)
-        self.assertAlmostEqual(factor["images to train on"], 60 / 90, delta=1e-3)
+        self.assertAlmostEqual(factor["data to train on"], 60 / 90, delta=1e-3)
         self.assertEqual(pair["cause"], "number of devices")
 
     def test_all_pairs_and_the_sentence(self):
@@ -157,7 +157,7 @@ class Compare(support.Case):
             self.assertAlmostEqual(pair["ratio"], times[b] / times[a], places=12)
         self.assertIn(f"B is faster than A, which takes {times[0] / times[1]:.4g} times as long",
                       result["sentence"])
-        self.assertIn("images to train on", result["sentence"])
+        self.assertIn("data to train on", result["sentence"])
 
     def test_what_prints_as_1_counts_as_equal(self):
         """900 epochs and a fifth of a second more at the start, of hours: nobody is called faster."""
