@@ -199,7 +199,8 @@ static enum dtype gradients_for(enum dtype compute, const struct software *softw
 
 /* How devices share a language model that does not fit one of them. */
 struct share {
-    int32_t tensor, pipeline;
+    int32_t sharding, tensor, pipeline;
+    int32_t columns; /* of a torus, over which it is sharded; 0: as they are */
     enum recompute recompute;
 };
 
@@ -207,8 +208,8 @@ static void add_share(struct text *out, const struct share *share)
 {
     text_add(out,
              "# The first mesh that fits; foretrain plan searches all.\n"
-             "parallel: {sharding: 1, recompute: %s",
-             recompute_names[share->recompute]);
+             "parallel: {sharding: %d, recompute: %s",
+             share->sharding, recompute_names[share->recompute]);
     if (share->tensor > 1)
         text_add(out, ", tensor: %d, sequence: true", share->tensor);
     if (share->pipeline > 1)
@@ -283,7 +284,8 @@ static const char *find_recipe(const char *text, const char *network, const char
 
 /* What a GPU may run that is not tuned as MLPerf's submissions are; and language models, where
  * their attention is in one kernel, from A100 on. */
-static const char any_software[] = "pytorch", text_software[] = "pytorch-flash";
+static const char any_software[] = "pytorch", text_software[] = "pytorch-flash",
+                  other_software[] = "flash-attention";
 
 /* Goyal et al., arXiv 1706.02677: 90 epochs of SGD with warm-up reached 76.3 % with 8192 images a
  * step, and (recalled) as much with 256. */
@@ -391,7 +393,8 @@ static void add_cluster(struct text *out, const struct new_request *request,
     if (request->software) {
         AUTOFREE char *name = new_reference(request, request->software);
         field_write_text(out, name);
-    } else if (strcmp(software->name, any_software) && strcmp(software->name, text_software))
+    } else if (strcmp(software->name, any_software) && strcmp(software->name, text_software) &&
+               strcmp(software->name, other_software))
         text_add(out, "{one_of: [%s, %s]}", software->name, any_software);
     else
         text_add(out, "%s", software->name);
@@ -460,10 +463,13 @@ static int add_job(const struct new_request *request, const struct platform *pla
                  "first reading of the images shared by the nodes\n",
                  software_startup(software, request->nodes));
     enum device_links links = (enum device_links)platform_device(platform)->links.kind;
-    add_exchange(out, algorithm, software,
+    add_exchange(out, algorithm, software && software->nccl ? software : NULL,
                  share ? 0 : model_parameters(model) * dtype_size(gradients),
-                 !nccl && request->nodes > 1 &&
+                 !nccl && !share && request->nodes > 1 &&
                      (links == LINKS_XGMI || links == LINKS_ROCE || links == LINKS_NEURON));
+    if (share && share->columns > 1)
+        text_add(out, "  grid: {columns: %d, rows: %d}    # a row shares the weights\n",
+                 share->columns, request->nodes / share->columns);
     if (network->image > 32)
         text_add(out,
                  "# input: {workers: 16, rate: 130 images/s}    # of each device: example values; "
@@ -487,6 +493,8 @@ static int find_software(const struct new_request *request, const struct platfor
         name = base_copy(!is_text(network) || device->compute_capability < 80 ? any_software
                          : strncmp(network->name, "bert-", 5)                 ? text_software
                                                                               : "pytorch-mlperf");
+    else if (!name && is_text(network))
+        name = base_copy(other_software);
     *software = name ? software_read(NULL, name, err) : NULL;
     return name && (!*software || software_check_device(*software, device, err)) ? -1 : 0;
 }
@@ -510,25 +518,29 @@ static bool is_job(struct text *draft)
                      &(struct wish){.repeat = true}, &ignored);
 }
 
-/* Append the job with the first mesh that fits: few devices with a batch together before many, and
- * all values kept before some computed again.  @return 0, or -1: there is none. */
+/* Append the job with the first mesh that fits: few devices with a batch together before many, all
+ * values kept before some computed again, and the optimizer sharded before the weights too.
+ * @return 0, or -1: there is none. */
 static int add_shared(const struct new_request *request, const struct platform *platform,
                       const struct measure_network *network, const struct software *software,
                       struct text *out)
 {
     int64_t each = platform_devices_per_node(platform), most = each & -each;
-    for (int64_t parts = 1; parts <= each * request->nodes; parts *= 2)
-        for (enum recompute r = RECOMPUTE_NONE; r < RECOMPUTE_COUNT; r++) {
-            AUTORELEASE(text) struct text draft = {0};
-            AUTORELEASE(err) struct err ignored = {0};
-            int32_t tensor = (int32_t)(parts < most ? parts : most);
-            struct share share = {tensor, (int32_t)parts / tensor, r};
-            if (!add_job(request, platform, network, software, &share, &draft, &ignored) &&
-                is_job(&draft)) {
-                text_append(out, draft.data, draft.length);
-                return 0;
+    for (int32_t sharding = 1; sharding <= 3; sharding += 2)
+        for (int64_t parts = 1; parts <= each * request->nodes; parts *= 2)
+            for (enum recompute r = RECOMPUTE_NONE; r < RECOMPUTE_COUNT; r++) {
+                AUTORELEASE(text) struct text draft = {0};
+                AUTORELEASE(err) struct err ignored = {0};
+                int32_t tensor = (int32_t)(parts < most ? parts : most);
+                struct share share = {sharding, tensor, (int32_t)parts / tensor, 0, r};
+                if (!platform_nodes(platform))
+                    share = (struct share){sharding, 1, 1, (int32_t)parts, r};
+                if (!add_job(request, platform, network, software, &share, &draft, &ignored) &&
+                    is_job(&draft)) {
+                    text_append(out, draft.data, draft.length);
+                    return 0;
+                }
             }
-        }
     return -1;
 }
 

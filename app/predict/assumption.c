@@ -161,7 +161,7 @@ static void add_software(struct prediction *prediction)
     const struct software_efficiency *fit = software ? software_find_fit(software, device) : NULL;
     if (software)
         add_earlier(prediction, software);
-    else
+    if (!fit || !fit->efficiency.path)
         add_no_software(prediction, known);
     if (software && !scenario_is_given(&prediction->job.scenario, "cluster.software"))
         add_assumption(&prediction->result,
@@ -173,7 +173,7 @@ static void add_software(struct prediction *prediction)
                                    "network, most of whose work is none of theirs, are as fast as "
                                    "under %s",
                                    prediction->job.scenario.cluster.software, software->name));
-    if (fit && fit->rows == 0)
+    if (fit && fit->efficiency.path && fit->rows == 0)
         add_assumption(&prediction->result,
                        base_format("software %s has no run on %s: its efficiency is %.4g %% (%s)",
                                    software->name, device, 100 * fit->efficiency.value,

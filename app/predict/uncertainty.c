@@ -177,7 +177,7 @@ struct uncertainty uncertainty_of(const struct job *job)
     u.slowdown = (struct slowdown){doubt_of(&device->compute_slowdown),
                                    doubt_of(&device->communication_slowdown)};
     u.launch = doubt_of(&device->collective_launch);
-    if (job->software)
+    if (job->software && software_find_fit(job->software, device->name)->efficiency.path)
         doubt_software(&u, job->software, device);
     else
         doubt_device(&u, job, device);

@@ -766,7 +766,9 @@ static void check_memory(struct question *q, int32_t index, int64_t devices,
               q->model->name, unit_text(UNIT_BYTES, device->memory.value), device->name,
               model_inputs(q->model, 1),
               way ? "; it does with --set "
-                  : "; parallel.pipeline gives devices a part of its layers each",
+              : platform_nodes(q->platform)
+                  ? "; parallel.pipeline gives devices a part of its layers each"
+                  : "; parallel.sharding=3 divides it over the columns of allreduce.grid",
               way ? way : "");
     else
         blame(q, EXIT_DATA, key,

@@ -17,8 +17,8 @@
     ROW(key, software, member, "", meaning, .kind = FIELD_QUANTITY, .unit = measure, .minimum = 0, \
         .maximum = 1)
 
-/* The keys of a fit, in a list and for the rest. */
-#define FIT_ROWS(at, record, member)                                                               \
+/* The keys of a fit, in a list and for the rest, of which the rest may lack @needed. */
+#define FIT_ROWS(at, record, member, needed)                                                       \
     ROW(at "fusion", record, member fusion, "",                                                    \
         "which operations are merged into one kernel; as the device file says when not given",     \
         .kind = FIELD_TEXT, .words = fusion_names),                                                \
@@ -27,10 +27,10 @@
             .kind = FIELD_INTEGER, .minimum = 0, .maximum = 1e6),                                  \
         ROW(at "small_fusion", record, member small_fusion, "",                                    \
             "which operations are merged there", .kind = FIELD_TEXT, .words = fusion_names),       \
-        ROW(at "efficiency", record, member efficiency, NULL,                                      \
+        ROW(at "efficiency", record, member efficiency, needed,                                    \
             "the part of the peak and of the memory bandwidth that kernels reach",                 \
             .kind = FIELD_QUANTITY, .unit = UNIT_FRACTION, .minimum = 1e-3, .maximum = 1),         \
-        ROW(at "kernel_overhead", record, member kernel_overhead, NULL,                            \
+        ROW(at "kernel_overhead", record, member kernel_overhead, needed,                          \
             "added to every kernel: launch, ramp-up, tail", .kind = FIELD_QUANTITY,                \
             .unit = UNIT_SECONDS, .minimum = 0, .maximum = 1),                                     \
         DEVIATION(at "efficiency_sd", record, member efficiency_sd,                                \
@@ -51,7 +51,7 @@ static const struct field fit_rows[] = {
         "no "
         "fit of their own",
         .kind = FIELD_TEXT),
-    FIT_ROWS("", software_efficiency, ),
+    FIT_ROWS("", software_efficiency, , NULL),
 };
 static const struct field_table fit_table =
     FIELD_TABLE("fit", fit_rows, struct software_efficiency);
@@ -104,7 +104,8 @@ static const struct field software_rows[] = {
     ROW("gradients", software, gradients, "fp16",
         "type in which gradients travel, for information: model.precision.gradients decides",
         .kind = FIELD_WORD, .words = dtype_names),
-    ROW("jitter", software, jitter, NULL, "coefficient of variation of a device's step time",
+    ROW("jitter", software, jitter, "",
+        "coefficient of variation of a device's step time; as the device file says when not given",
         .kind = FIELD_QUANTITY, .unit = UNIT_FRACTION, .minimum = 0, .maximum = 1),
     BESIDE("compute_slowdown", compute_slowdown,
            "how much longer a device computes while a collective of it is in flight; as the "
@@ -163,7 +164,7 @@ static const struct field software_rows[] = {
         "this one when not given",
         .kind = FIELD_TEXT),
     ROW("fits", software, fits, "", "one per device", .kind = FIELD_LIST, .table = &fit_table),
-    FIT_ROWS("fallback.", software, rest.),
+    FIT_ROWS("fallback.", software, rest., ""),
 };
 const struct field_table software_table = FIELD_TABLE("software", software_rows, struct software);
 

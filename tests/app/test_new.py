@@ -358,6 +358,14 @@ class New(support.Case):
             draft = self.write("job.yaml", run("new", "job", "--platform=dgx-h100", "--nodes=2", f"--network={network}").stdout)
             self.assertRegex(run("show", "job", draft).stdout, f"\noptimizer  {name}, ")
 
+    def test_language_models_are_drafted_to_fit_devices_without_cuda(self):
+        for platform, nodes, says in (("nd-mi300x-v5", 4, "sharding: 1"), ("tpu-v4-pod", 64, "columns: 16, rows: 4")):
+            draft = self.directory / f"{platform}.yaml"
+            run("new", "job", f"--platform={platform}", f"--nodes={nodes}", "--network=llama-3-8b", "--to", draft)
+            self.assertIn(says, draft.read_text(encoding="utf-8"))
+            self.assertIn("software: flash-attention", draft.read_text(encoding="utf-8"))
+            run("check", draft)
+
     def test_what_does_not_fit_a_device_is_drafted_with_a_mesh(self):
         draft = self.directory / "drafted.yaml"
         self.assertIn("written", run("new", "job", "--platform=dgx-h200", "--nodes=4", "--network=llama-3-70b", "--to", draft).stdout)
