@@ -10,16 +10,17 @@
  * 64k3s2p1g8: a convolution to 64 channels (0: the classes): kernel (1), stride (1), padding (half
  * the kernel) and groups (1; d: as many as channels).  k1x7: height and width of a kernel that
  * keeps the sides; t: transposed.  At its end n is a batch norm, nothing or r a batch norm with
- * ReLU, c one that stops at 6, s a batch norm and SiLU, b a bias, ! neither.  @1: the weights of
- * the first convolution with this tag, a number below 16.
+ * ReLU, c one that stops at 6, s a batch norm and SiLU, h one and hard swish, b a bias, ! neither.
+ * @1: the weights of the first convolution with this tag, a number below 16.
  *
  * max3s2p1: a max pool; with c at its end, parts of windows count.  avg, avg2: an average pool of
  * the whole, or of windows of 2; avg3s1: around each value.  fc4096, fc: a linear layer with bias;
- * without a number it gives the classes.  se8: squeeze and excitation by 8 channels.
+ * without a number it gives the classes.  se8: squeeze and excitation by 8 channels, seh8: by a
+ * hard sigmoid.
  *
  * freeze: from here no weights are trained, norms: batch norms are not, up to the end.
  *
- * bn ln relu gelu drop shuffle scale; cut64: the first 64 channels; up2: twice the sides;
+ * bn ln relu hswish gelu drop shuffle scale; cut64: the first 64 channels; up2: twice the sides;
  * fold2: squares of 2 become channels; att3w7: 3 heads of attention inside windows of 7;
  * roi7x512: 512 boxes with sides of 7, beside each other.
  *
@@ -81,14 +82,20 @@ static int32_t relu(struct notation *n, int32_t at)
     return at;
 }
 
-/* The end of a convolution: ! nothing, b a bias, n a batch norm, r c with a ReLU, s with SiLU. */
+static int32_t gate(struct notation *n, int32_t at, enum gate_kind gate)
+{
+    return add(n, at, (struct layer){.op = LAYER_SILU, .gate = gate});
+}
+
+/* The end of a convolution: ! nothing, b a bias, n a batch norm, r c with a ReLU, s h with a gate.
+ */
 static int32_t finish(struct notation *n, int32_t at, char end)
 {
     struct layer norm = {
         .op = LAYER_BATCH_NORM, .relu = end == 'r' || end == 'c', .capped = end == 'c'};
-    if (strchr("nrcs", end))
+    if (strchr("nrcsh", end))
         at = add(n, at, norm);
-    return end == 's' ? add(n, at, (struct layer){.op = LAYER_SILU}) : at;
+    return end == 's' ? gate(n, at, GATE_SILU) : end == 'h' ? gate(n, at, GATE_HARD_SWISH) : at;
 }
 
 /* "64k3s2r": channels, then kernel, width of the kernel, stride, padding, groups. */
@@ -149,16 +156,23 @@ static int32_t average_pool(struct notation *n, int32_t at, const char *word)
     return add(n, at, layer);
 }
 
-static int32_t squeeze(struct notation *n, int32_t from, int32_t channels)
+/* By @word: "se8", with ReLU and a sigmoid; "seh8": the latter a hard one; "ses8": SiLU for ReLU.
+ */
+static int32_t squeeze(struct notation *n, int32_t from, const char *word, int32_t channels)
 {
-    struct layer in = {
-        .op = LAYER_CONVOLUTION, .out.channels = channels, .kernel = 1, .bias = true, .relu = true};
+    bool silu = word[2] == 's';
+    struct layer in = {.op = LAYER_CONVOLUTION,
+                       .out.channels = channels,
+                       .kernel = 1,
+                       .bias = true,
+                       .relu = !silu};
     struct layer out = {.op = LAYER_CONVOLUTION,
                         .out.channels = shape_at(n, from).channels,
                         .kernel = 1,
                         .bias = true};
     int32_t at = add(n, average_pool(n, from, "avg"), in);
-    at = add(n, add(n, at, out), (struct layer){.op = LAYER_SILU});
+    at = add(n, silu ? gate(n, at, GATE_SILU) : at, out);
+    at = gate(n, at, word[2] == 'h' ? GATE_HARD_SIGMOID : GATE_SIGMOID);
     return pair(n, (struct layer){.op = LAYER_MULTIPLY}, from, at);
 }
 
@@ -235,14 +249,16 @@ static int32_t layer_of(struct notation *n, int32_t at, char *word)
     if (!strncmp(word, "avg", 3))
         return average_pool(n, at, word);
     if (!strncmp(word, "se", 2))
-        return squeeze(n, at, value);
+        return squeeze(n, at, word, value);
     if (!strncmp(word, "fc", 2))
         return add(n, at,
                    (struct layer){.op = LAYER_LINEAR,
                                   .out.channels = value ? value : n->model->classes,
                                   .kernel = 1,
                                   .bias = true});
-    return strcmp(word, "relu") ? simple(n, at, word, value) : relu(n, at);
+    return !strcmp(word, "relu")     ? relu(n, at)
+           : !strcmp(word, "hswish") ? gate(n, at, GATE_HARD_SWISH)
+                                     : simple(n, at, word, value);
 }
 
 static int32_t chain(struct notation *n, int32_t at);

@@ -282,7 +282,8 @@ static int32_t feed_forward(struct builder *b, int32_t from, int64_t features, c
     features = part(b, features);
     from = enter(b, from, enters);
     int32_t at = dense(b, from, features, gated ? gate : up);
-    at = simple(b, gated ? LAYER_SILU : LAYER_GELU, at, activation);
+    at = gated ? add(b, at, -1, (struct layer){.op = LAYER_SILU, .gate = GATE_SILU}, activation)
+               : simple(b, LAYER_GELU, at, activation);
     if (gated)
         at =
             add(b, at, dense(b, from, features, up), (struct layer){.op = LAYER_MULTIPLY}, product);
@@ -348,8 +349,10 @@ static int32_t embed_picture(struct builder *b)
                             .bias = true};
     b->length = length + 1;
     int32_t at = add(b, -1, -1, squares, "patches");
-    struct layer first = {
-        .op = LAYER_OTHER, .out = {b->width, 1, b->length}, .constants = b->width};
+    struct layer first = {.op = LAYER_OTHER,
+                          .out = {b->width, 1, b->length},
+                          .constants = b->width,
+                          .attends = ATTENDS_TOKEN};
     at = add(b, at, -1, first, "class_token");
     return add(
         b, at, -1,
@@ -388,7 +391,11 @@ static int32_t first(struct builder *b, int32_t from, int32_t count, const char 
     struct shape out = {b->width, 1, count};
     return count == b->length
                ? from
-               : add(b, from, -1, (struct layer){.op = LAYER_PERMUTE, .out = out}, name);
+               : add(b, from, -1,
+                     (struct layer){.op = LAYER_PERMUTE,
+                                    .out = out,
+                                    .attends = count == 1 ? ATTENDS_FIRST : ATTENDS_NOT},
+                     name);
 }
 
 /* A vector of the first position. */

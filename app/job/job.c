@@ -623,7 +623,8 @@ static const char *part_fault(const struct job *job, bool gpu, const char **why)
                 s->model.master == DTYPE_FP32;
     const char *key = s->parallel.pipeline > 1 ? "parallel.pipeline" : "parallel.tensor";
     *why = gpu ? "GPUs train whole networks, each on data of its own: use --device cpu"
-           : !model_is_general(job->model) ? "ranks on CPUs train parts of transformers alone"
+           : !model_is_general(job->model) || model_reads_pictures(job->model)
+               ? "ranks on CPUs train parts of transformers alone that read tokens"
            : s->parallel.sequence
                ? "ranks on CPUs share layers, and each has all positions between them: use --set "
                  "parallel.sequence=false"
@@ -660,7 +661,7 @@ int job_check_network(const struct job *job, bool gpu, struct err *err)
         return model_check_training(job->model, job->scenario.model.network, err);
     err_add_code(&found, 69,
                  "devices on CPUs alone train %s; GPUs train convolutional networks without "
-                 "groups, whose ReLUs have no end and follow sums: use --device cpu",
+                 "groups and gates, whose ReLUs have no end and follow sums: use --device cpu",
                  job->scenario.model.network);
     return scenario_blame(&job->scenario, "model.network", &found, err);
 }

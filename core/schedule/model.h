@@ -113,7 +113,13 @@ enum attends {
     ATTENDS_CONTEXT, /**< product of these weights and values */
     ATTENDS_ROTARY,  /**< queries or keys, turned by their positions; `inner` are a head's features
                       */
+    ATTENDS_TOKEN,   /**< a trained position before those of its input */
+    ATTENDS_FIRST,   /**< the first position alone */
 };
+
+/** Which gate of one value, for devices that compute it: x / (1 + exp(-x)), its second factor, and
+ * the same with min(max(x + 3, 0), 6) / 6 in its place (Howard et al. 2019). */
+enum gate_kind { GATE_UNKNOWN, GATE_SILU, GATE_SIGMOID, GATE_HARD_SWISH, GATE_HARD_SIGMOID };
 
 /** Which part of a training step. */
 enum pass { PASS_FORWARD, PASS_BACKWARD_DATA, PASS_BACKWARD_FILTER, PASS_COUNT };
@@ -151,6 +157,7 @@ struct layer {
     int32_t groups;                  /**< of a convolution; 0: one */
     int64_t inner;                   /**< of a product: terms of each sum; ATTENDS_ROTARY */
     enum attends attends;            /**< of products, softmaxes and others */
+    enum gate_kind gate;             /**< of LAYER_SILU */
     int64_t rows;                    /**< of an embedding's table; of positions that are added */
     int32_t experts;                 /**< sets of weights, one of which each position uses; 0: 1 */
     int64_t constants;               /**< parameters of an add or of another kind */

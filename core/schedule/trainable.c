@@ -74,13 +74,24 @@ static const char *sum_fault(const struct model *model, const struct layer *laye
     return layer->rows < layer->out.width ? "has fewer rows than positions" : NULL;
 }
 
+/* A gate for each value, or for all positions of a picture. */
+static const char *product_fault(const struct model *model, const struct layer *layer)
+{
+    struct shape other = model_shape(model, layer->input[layer->input_count - 1]);
+    bool one = other.height == 1 && other.width == 1 && other.channels == layer->out.channels;
+    return layer->input_count == 2 && (one || !memcmp(&other, &layer->out, sizeof(other)))
+               ? NULL
+               : "multiplies values of shapes that do not fit";
+}
+
 static const char *kind_fault(const struct model *model, const struct layer *layer)
 {
     const struct layer *owner = layer->weights_of ? &model->layer[layer->weights_of - 1] : NULL;
     bool products = layer->op == LAYER_MATMUL || layer->op == LAYER_SOFTMAX;
-    bool plain = layer->op == LAYER_GELU || layer->op == LAYER_SILU || layer->op == LAYER_DROPOUT ||
+    bool plain = layer->op == LAYER_GELU || layer->op == LAYER_DROPOUT ||
                  layer->op == LAYER_LAYER_NORM || layer->op == LAYER_RMS_NORM ||
-                 layer->attends == ATTENDS_ROTARY;
+                 layer->attends == ATTENDS_ROTARY || layer->attends == ATTENDS_TOKEN ||
+                 layer->attends == ATTENDS_FIRST;
     if (layer->frozen)
         return "is frozen: its weights are not trained";
     if (layer->relu || layer->experts > 1)
@@ -88,8 +99,12 @@ static const char *kind_fault(const struct model *model, const struct layer *lay
     if (owner && (owner->op != LAYER_EMBEDDING || layer->bias ||
                   layer_weights(owner) != layer_weights(layer)))
         return "uses weights of another layer that are no embedding's, or has a bias beside them";
-    if (layer->op == LAYER_ADD || layer->op == LAYER_MULTIPLY)
+    if (layer->op == LAYER_ADD)
         return sum_fault(model, layer);
+    if (layer->op == LAYER_MULTIPLY)
+        return product_fault(model, layer);
+    if (layer->op == LAYER_SILU)
+        return layer->gate ? NULL : "is a gate of a kind that its network does not say";
     if (products)
         return layer->attends ? NULL : "is no part of a built-in transformer's attention";
     if (layer->attends == ATTENDS_ROTARY && layer->inner % 2)
@@ -119,17 +134,42 @@ static const char *general_fault(const struct model *model, int32_t index)
     return kind_fault(model, layer);
 }
 
+/* ---- pictures, with gates or attention ---- */
+
+/* Convolutions, batch norms, pools and linear layers among the kinds of transformers. */
+static const char *picture_fault(const struct model *model, int32_t index)
+{
+    const struct layer *layer = &model->layer[index];
+    struct shape read = model_shape(model, layer->input[0]);
+    bool images = layer->input[0] < 0, norm = layer->op == LAYER_BATCH_NORM;
+    if (images != (index == 0) || (images && layer->op != LAYER_CONVOLUTION))
+        return "is not the one convolution, at the begin, that reads the pictures";
+    if (index == model->layer_count - 1 ? layer->op != LAYER_LINEAR : layer->readers == 0)
+        return "is no linear layer, but the last, or is read by none";
+    if (layer->frozen || layer->weights_of || layer->kernel_width)
+        return "is frozen, uses other weights, or has windows that are no squares";
+    if (norm && (model->layer[layer->input[0]].readers > 1 ||
+                 (layer->residual && (layer->input[1] > index || layer->input[1] < 0))))
+        return "normalises what others read, too, or adds a later layer";
+    if (layer->op != LAYER_LINEAR && layer->attends != ATTENDS_TOKEN &&
+        memcmp(&read, &layer->in, sizeof(read)) != 0)
+        return "sees its input in another shape";
+    return layer->op <= LAYER_LINEAR ? NULL : kind_fault(model, layer);
+}
+
 int model_check_training(const struct model *model, const char *name, struct err *err)
 {
     struct shape in = model->input;
-    bool general = !model_reads_pictures(model) && model_is_general(model);
-    if (!general && (in.channels != 3 || in.height != in.width))
+    bool pictures = model_reads_pictures(model), general = model_is_general(model);
+    if ((pictures || !general) && (in.channels != 3 || in.height != in.width))
         return err_add_code(err, 69,
                             "%s: has inputs of %dx%dx%d, which predictions know; images for "
                             "training are square and of 3 channels",
                             name, in.channels, in.height, in.width);
     for (int32_t i = 0; i < model->layer_count; i++) {
-        const char *fault = general ? general_fault(model, i) : layer_fault(model, i);
+        const char *fault = !general   ? layer_fault(model, i)
+                            : pictures ? picture_fault(model, i)
+                                       : general_fault(model, i);
         if (fault)
             return err_add_code(err, 69,
                                 "%s: layer '%s' (%s) %s: predictions know it, devices cannot "

@@ -2,8 +2,8 @@
 
 /** @file
  * Which networks devices train: convolutional ones as torchvision's ResNets and VGG are built,
- * those on CPUs also with groups of channels, as ResNeXt and MobileNet v2; those on CPUs also
- * transformers that predict the next token (model_is_general()).
+ * those on CPUs also with groups of channels, as ResNeXt and MobileNet v2, with gates, as
+ * EfficientNet, and transformers that predict the next token or read pictures, as ViT.
  */
 
 #include "core/base/err.h"
@@ -14,5 +14,6 @@
  * kind than the first five, the weights of another layer, an input in another shape, a batch norm
  * that reads no convolution, sums that are no residual blocks, a value that more than two layers
  * read or none; images that are not square or not of three channels, an end that is no linear
- * layer; of a transformer what is no part of the above. */
+ * layer; of a network with gates or of a transformer what is no part of the above, and a gate that
+ * does not say which it is. */
 int model_check_training(const struct model *model, const char *name, struct err *err);

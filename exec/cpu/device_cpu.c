@@ -412,8 +412,11 @@ static struct sequence sequence_of(const struct cpu_device *device, int32_t inde
         s.first = device->job.part->index * layer->rows;
     for (int32_t i = 0; i < layer->input_count; i++)
         s.x[i] = layer->input[i] < 0 ? images : value_of(device, layer->input[i], micro)->y;
-    if (layer->input_count > 1)
-        s.features = device->job.model->layer[layer->input[1]].out.channels;
+    if (layer->input_count > 1) {
+        struct shape second = device->job.model->layer[layer->input[1]].out;
+        s.features = second.channels;
+        s.spread = shape_elements(second) < shape_elements(layer->out);
+    }
     return s;
 }
 

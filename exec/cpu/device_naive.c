@@ -19,8 +19,13 @@ struct device_state {
     int64_t blocks;
 };
 
-static int check_types(const struct scenario *scenario, struct err *err)
+static int check_job(const struct device_job *job, struct err *err)
 {
+    const struct scenario *scenario = job->scenario;
+    if (model_reads_pictures(job->model) && model_is_general(job->model))
+        return err_add_code(err, 69,
+                            "the cpu-naive device has pictures as planes, and gates, norms and "
+                            "attention by position: use --device cpu");
     if (scenario->model.compute == DTYPE_FP32 && scenario->model.master == DTYPE_FP32)
         return 0;
     return err_add_code(err, 69,
@@ -264,7 +269,7 @@ static const struct cpu_passes passes = {.convert_images = transpose,
 
 static int open_naive(struct device_state **out, const struct device_job *job, struct err *err)
 {
-    if (check_types(job->scenario, err))
+    if (check_job(job, err))
         return -1;
     struct device_state *state = base_alloc(1, sizeof(*state));
     cpu_device_init(&state->cpu, job, &passes, alloc, state);

@@ -203,22 +203,52 @@ static void gelu_backward(job *s)
     }
 }
 
+static double hard(double x)
+{
+    return fmin(fmax(x + 3, 0), 6) / 6;
+}
+
 static void silu(job *s)
 {
     int64_t count = values(s);
+    enum gate_kind gate = s->layer->gate;
+    bool soft = gate == GATE_SILU || gate == GATE_SIGMOID;
+    bool alone = gate == GATE_SIGMOID || gate == GATE_HARD_SIGMOID;
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < count; i++)
-        s->y[i] = s->x[0][i] / (1 + expf(-s->x[0][i]));
+    for (int64_t i = 0; i < count; i++) {
+        float x = s->x[0][i], factor = alone ? 1 : x;
+        s->y[i] = soft ? factor / (1 + expf(-x)) : (float)((double)factor * hard((double)x));
+    }
+}
+
+static double slope_of(enum gate_kind gate, double x)
+{
+    double soft = 1 / (1 + exp(-x)), inside = x > -3 && x < 3;
+    switch (gate) {
+    case GATE_SILU:
+        return soft * (1 + x * (1 - soft));
+    case GATE_SIGMOID:
+        return soft * (1 - soft);
+    case GATE_HARD_SWISH:
+        return hard(x) + inside * x / 6;
+    default:
+        return inside / 6;
+    }
 }
 
 static void silu_backward(job *s)
 {
     int64_t count = values(s);
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < count; i++) {
-        double x = (double)s->x[0][i], gate = 1 / (1 + exp(-x));
-        s->dx[0][i] += (float)((double)s->dy[i] * gate * (1 + x * (1 - gate)));
-    }
+    for (int64_t i = 0; i < count; i++)
+        s->dx[0][i] += (float)((double)s->dy[i] * slope_of(s->layer->gate, (double)s->x[0][i]));
+}
+
+/* Of the second input, which may have one value for all positions of an image. */
+static int64_t factor_at(job *s, int64_t i)
+{
+    int64_t each = shape_elements(s->layer->out), out = features(s);
+    return s->spread ? i / each * out + i % out : i;
 }
 
 static void multiply(job *s)
@@ -226,17 +256,20 @@ static void multiply(job *s)
     int64_t count = values(s);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < count; i++)
-        s->y[i] = s->x[0][i] * s->x[1][i];
+        s->y[i] = s->x[0][i] * s->x[1][factor_at(s, i)];
 }
 
 static void multiply_backward(job *s)
 {
-    int64_t count = values(s);
+    int64_t count = values(s), each = shape_elements(s->layer->out), out = features(s);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < count; i++) {
-        s->dx[0][i] += s->dy[i] * s->x[1][i];
-        s->dx[1][i] += s->dy[i] * s->x[0][i];
+        s->dx[0][i] += s->dy[i] * s->x[1][factor_at(s, i)];
+        if (!s->spread)
+            s->dx[1][i] += s->dy[i] * s->x[0][i];
     }
+    for (int64_t n = 0; n < s->images && s->spread; n++)
+        add_columns(each / out, out, s->dy + n * each, s->x[0] + n * each, s->dx[1] + n * out);
 }
 
 /* Write @from without what is dropped, or add it. */
@@ -291,6 +324,59 @@ static void rotary(job *s)
 static void rotary_backward(job *s)
 {
     turn(s, true, s->dy, s->dx[0]);
+}
+
+/* ---- positions ---- */
+
+/* A trained position, then those of the input. */
+static void token(job *s)
+{
+    int64_t out = features(s), each = shape_elements(s->layer->out);
+    for (int64_t n = 0; n < s->images; n++) {
+        memcpy(s->y + n * each, s->w, (size_t)out * sizeof(float));
+        memcpy(s->y + n * each + out, s->x[0] + n * (each - out),
+               (size_t)(each - out) * sizeof(float));
+    }
+}
+
+static void token_backward(job *s)
+{
+    int64_t out = features(s), each = shape_elements(s->layer->out);
+    for (int64_t n = 0; n < s->images; n++) {
+        if (s->dw)
+            add_values(out, s->dy + n * each, s->dw);
+        add_values(each - out, s->dy + n * each + out, s->dx[0] + n * (each - out));
+    }
+}
+
+static void other(job *s)
+{
+    if (s->layer->attends == ATTENDS_TOKEN)
+        token(s);
+    else
+        rotary(s);
+}
+
+static void other_backward(job *s)
+{
+    if (s->layer->attends == ATTENDS_TOKEN)
+        token_backward(s);
+    else
+        rotary_backward(s);
+}
+
+static void first(job *s)
+{
+    int64_t out = features(s), each = shape_elements(s->layer->in);
+    for (int64_t n = 0; n < s->images; n++)
+        memcpy(s->y + n * out, s->x[0] + n * each, (size_t)out * sizeof(float));
+}
+
+static void first_backward(job *s)
+{
+    int64_t out = features(s), each = shape_elements(s->layer->in);
+    for (int64_t n = 0; n < s->images; n++)
+        add_values(out, s->dy + n * out, s->dx[0] + n * each);
 }
 
 /* ---- norms ---- */
@@ -546,7 +632,8 @@ static const struct kind {
     [LAYER_DROPOUT] = {dropout, dropout_backward},
     [LAYER_SILU] = {silu, silu_backward},
     [LAYER_MULTIPLY] = {multiply, multiply_backward},
-    [LAYER_OTHER] = {rotary, rotary_backward},
+    [LAYER_PERMUTE] = {first, first_backward},
+    [LAYER_OTHER] = {other, other_backward},
     [LAYER_LAYER_NORM] = {layer_norm, layer_norm_backward},
     [LAYER_RMS_NORM] = {layer_norm, layer_norm_backward},
     [LAYER_MATMUL] = {product, product_backward},

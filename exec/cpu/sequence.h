@@ -3,10 +3,10 @@
 /** @file
  * Layers of transformers on CPUs: one table of kinds for all devices there.
  *
- * Values of a sequence are (image, position, feature); those between the two products of attention
- * (image, head, query, key).  Everything is fp32; sums over positions and features are in fp64
- * unless a matrix product forms them.  Parts that threads share depend only on the shapes, so that
- * results have the same bits on any number of threads, as far as the products have.
+ * Values are (image, position, feature), also those of pictures; those between the two products of
+ * attention (image, head, query, key).  Everything is fp32; sums over positions and features are in
+ * fp64 unless a matrix product forms them.  Parts that threads share depend only on the shapes, so
+ * that results have the same bits on any number of threads, as far as the products have.
  *
  * GELU is x times the normal distribution's function; attention's scores are divided by the root of
  * a head's features; norms add 1e-5 to variances: as torch.nn.functional's defaults.  Rotary
@@ -44,6 +44,7 @@ struct sequence {
     int64_t images;
     const float *x[2];    /**< of both inputs; the tokens of an embedding */
     int32_t features;     /**< of the second input */
+    bool spread;          /**< which has one position that all of the first have */
     int64_t first;        /**< the token of the table's first row; other ranks have others */
     const float *w, *b;   /**< weights and biases; NULL: none */
     float *y;             /**< output */

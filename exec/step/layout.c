@@ -133,7 +133,8 @@ static void initialise_tensor(const struct layout *layout, int32_t index, uint64
 {
     struct parameter parameter = layout->parameter[index];
     const struct layer *layer = &layout->model->layer[parameter.layer];
-    bool linear = layer->op == LAYER_LINEAR, general = model_is_general(layout->model);
+    bool linear = layer->op == LAYER_LINEAR;
+    bool window = layer->op == LAYER_CONVOLUTION && !layer_is_dense(layer);
     double fan_in = (double)shape_elements(layer->in);
     double fan_out = (double)layer->out.channels * layer->kernel * layer->kernel;
     switch (parameter.kind) {
@@ -152,7 +153,7 @@ static void initialise_tensor(const struct layout *layout, int32_t index, uint64
         if (linear)
             fill_uniform(array, parameter.elements, 1 / sqrt(fan_in), seed, index);
         else
-            fill_normal(array, parameter.elements, general ? 0.02 : sqrt(2 / fan_out), seed, index);
+            fill_normal(array, parameter.elements, window ? sqrt(2 / fan_out) : 0.02, seed, index);
         break;
     case PARAMETER_KIND_COUNT:
         assert(!"a kind of parameter");

@@ -386,12 +386,12 @@ class Networks(support.Case):
             (SMALL.replace("relu: true", "relu: 6", 1), "GPUs train .*whose ReLUs have no end"),
             (SMALL.replace("kernel: 3, padding: 1}\n  - {name: bn2",
                            "kernel: 3, padding: 1, groups: 4}\n  - {name: bn2"),
-             "GPUs train convolutional networks without groups"),
+             "GPUs train convolutional networks without "),
             (SMALL.replace("relu: true", "relu: true}\n  - {name: convs, kind: convolution, channels: 4, "
                            "kernel: 3}\n  - {name: bns, kind: batch-norm, weights_of: bn1, relu: true", 1)
              .replace("add: bn1, ", ""), "'bns' .*weights of another layer"),
-            (SMALL.replace("  - {name: avgpool", "  - {name: act, kind: gelu}\n  - {name: avgpool"),
-             "'act' .gelu. is of a kind for predictions"),
+            (SMALL.replace("  - {name: avgpool", "  - {name: act, kind: silu}\n  - {name: avgpool"),
+             "'act' .silu. is a gate of a kind that its network does not say"),
             (BLOCK, "another number of rows than the network has outputs"),
         ]
         for text, message in refusals:

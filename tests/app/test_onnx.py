@@ -337,7 +337,7 @@ class Onnx(support.Case):
         done = run("train", job, "-n1", "--dry-run", "--set", "allreduce.grid=null")
         if (BESIDE / "foretrain-exec").exists():
             self.assertEqual(done.returncode, 69, done.stderr)
-            self.assertRegex(done.stderr, "layer 'features.0.2' .silu. is of a kind for predictions")
+            self.assertRegex(done.stderr, "HardSwish' .silu. is a gate of a kind")
 
     def test_operations_that_are_not_known(self):
         path = self.directory / "net.onnx"

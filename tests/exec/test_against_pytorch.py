@@ -106,6 +106,14 @@ class Others(unittest.TestCase):
     def test_a_group_for_each_channel_relu6_and_sums_without_relu(self):
         self.every_gradient("mobilenet_v2", "cpu-naive")
 
+    def test_gates_and_squeezed_channels(self):
+        for network in ("mobilenet_v3_small", "efficientnet_b0"):
+            with self.subTest(network=network):
+                self.every_gradient(network)
+
+    def test_attention_to_squares_of_pictures(self):
+        self.every_gradient("vit_b_16")
+
 
 if __name__ == "__main__":
     harness.main(argv=sys.argv[:1])

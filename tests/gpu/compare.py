@@ -65,6 +65,45 @@ class SmallResNet(torch.nn.Module):
         return self.fc(x.mean((2, 3)))
 
 
+class Block(torch.nn.Module):
+    """Of a vision transformer; queries, keys and values have weights of their own."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm = torch.nn.LayerNorm(width)
+        self.query, self.key, self.value, self.output = (torch.nn.Linear(width, width) for _ in range(4))
+        self.after = torch.nn.LayerNorm(width)
+        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        """The same shape."""
+        y = self.norm(x)
+        query, key, value = (part(y).unflatten(2, (self.heads, -1)).transpose(1, 2)
+                             for part in (self.query, self.key, self.value))
+        weights = (query @ key.transpose(2, 3) / query.shape[3] ** 0.5).softmax(3)
+        x = x + self.output((weights @ value).transpose(1, 2).flatten(2))
+        return x + self.down(torch.nn.functional.gelu(self.up(self.after(x))))
+
+
+class Vit(torch.nn.Module):
+    """ViT-B/16 of pictures of 64 pixels (Dosovitskiy et al. 2021)."""
+
+    def __init__(self, classes, width=768):
+        super().__init__()
+        self.patches = torch.nn.Conv2d(3, width, 16, 16)
+        self.token = torch.nn.ParameterList([torch.nn.Parameter(torch.zeros(1, width)),
+                                             torch.nn.Parameter(torch.zeros(17, width))])
+        self.blocks = torch.nn.Sequential(*(Block(width, 12) for _ in range(12)))
+        self.norm, self.classes = torch.nn.LayerNorm(width), torch.nn.Linear(width, classes)
+
+    def forward(self, images):
+        """Scores."""
+        x = self.patches(images).flatten(2).transpose(1, 2)
+        x = torch.cat((self.token[0].expand(len(x), 1, -1), x), 1) + self.token[1]
+        return self.classes(self.norm(self.blocks(x))[:, 0])
+
+
 def without_chance(network):
     """Nothing is dropped, and batch norms are as in ResNets."""
     for module in network.modules():
@@ -77,6 +116,8 @@ def without_chance(network):
 
 def build(network, classes):
     """The network called as ours is: "resnet50", "resnet8", ..."""
+    if network == "vit_b_16":
+        return Vit(classes)
     if not network.startswith("resnet"):
         return without_chance(getattr(torchvision.models, network)(num_classes=classes))
     depth = int(network.replace("resnet", ""))
@@ -167,7 +208,7 @@ def their_step(ours, options, type_name):
     statistics = [values.double().cpu() for name, values in network.named_buffers()
                   if name.endswith(("running_mean", "running_var"))]
     return scores, float(loss), [parameter.grad.double().cpu() / scale
-                                 for parameter in network.parameters()], torch.cat(statistics)
+                                 for parameter in network.parameters()], torch.cat(statistics or [torch.zeros(0)])
 
 
 def distance(mine, reference, names):

@@ -25,7 +25,7 @@ static int check_types(const struct device_job *job, struct err *err)
     else if (compute == DTYPE_BF16 && !multiplies_bf16())
         reason = "this CPU has no instructions for bf16, and emulated it is slower than fp32";
     else if (compute == DTYPE_BF16 && model_is_general(job->model))
-        reason = "it computes transformers in fp32";
+        reason = "it computes transformers and networks with gates in fp32";
     if (!reason)
         return 0;
     return err_add_code(err, 69,
@@ -161,6 +161,17 @@ static void settle(const struct device_state *state, int32_t index)
                    place->given[0]);
 }
 
+/* Add @dx, a gradient of the value of layer @index by its reader @by, or begin with it. */
+static void add_to(const struct device_state *state, int32_t index, int32_t by, const float *dx)
+{
+    const struct layer *layer = &state->cpu.job.model->layer[index];
+    int64_t count = state->cpu.micro * shape_elements(layer->out);
+    if (layer->last_reader == by)
+        memcpy(state->place[index].given[0], dx, (size_t)count * sizeof(float));
+    else
+        kernel_add(count, dx, state->place[index].given[0]);
+}
+
 /* The first micro-batch writes the gradient, later ones add. */
 static void collect(float *gradient, int64_t count, const float *part, int32_t micro)
 {
@@ -216,6 +227,8 @@ static void run_norm_backward(struct device_state *state, int32_t index, int32_t
     };
     norm_backward_sums(&shape, &gradient, state->scratch);
     norm_backward(&shape, &gradient);
+    if (node->residual >= 0 && model_is_general(state->cpu.job.model))
+        add_to(state, node->residual, index, place->given[0]);
     collect_norm(state, index, micro);
     if (whose != index)
         collect_norm(state, whose, micro);
@@ -234,12 +247,14 @@ static void run_data(struct device_state *state, int32_t index, const float *ima
         call_run(&state->engine, &place->pool.backward);
     } else if (layer->op == LAYER_AVERAGE_POOL) {
         kernel_average_backward(layer, state->cpu.micro, state_shape(state, index).block,
-                                place->given[0], place->dx);
+                                place->given[0], state_dx(state, index));
     } else {
         pack(state, &place->matrix.pack_data, &place->matrix.packed_data);
         call_run(&state->engine, &place->matrix.narrow_dy);
         call_run(&state->engine, &place->matrix.data);
     }
+    if (state_dx(state, index) != place->dx)
+        add_to(state, state->cpu.graph.node[index].reads, index, state->beside);
 }
 
 static void multiply(const struct product *p)

@@ -31,6 +31,14 @@ struct blocked state_shape(const struct device_state *state, int32_t index)
                             .block = state->kind.blocks ? BLOCK : out.channels};
 }
 
+float *state_dx(const struct device_state *state, int32_t index)
+{
+    const struct model *model = state->cpu.job.model;
+    int32_t from = state->cpu.graph.node[index].reads;
+    bool adds = from >= 0 && model->layer[from].last_reader != index && model_is_general(model);
+    return adds ? state->beside : state->place[index].dx;
+}
+
 static int64_t elements(const struct device_state *state, int32_t index)
 {
     return state->cpu.micro * shape_elements(state->cpu.job.model->layer[index].out);
@@ -110,7 +118,7 @@ static int open_layer(struct device_state *state, int32_t index, struct call_arr
     arrays.x = source >= 0 ? state->place[source].y : state->cpu.slot[0].images;
     arrays.y = place->y;
     arrays.dy = place->given[0];
-    arrays.dx = place->dx;
+    arrays.dx = state_dx(state, index);
     arrays.parameter = state->cpu.parameter + state->cpu.layout.layer[index];
     arrays.gradient = state->cpu.gradient + state->cpu.layout.layer[index];
     if (sequence_takes(layer))
@@ -139,13 +147,19 @@ static int64_t narrow_floats(const struct model *model, int64_t micro)
 static int open_layers(struct device_state *state, struct err *err)
 {
     int64_t scratch = 0, largest = largest_layer(state->cpu.job.model), widest = 0;
+    int64_t beside = 0;
     for (int32_t i = 0; i < state->cpu.graph.layer_count; i++) {
         struct blocked shape = state_shape(state, i);
         bool norm = state->cpu.job.model->layer[i].op == LAYER_BATCH_NORM;
         if (norm && norm_scratch(&shape) > scratch)
             scratch = norm_scratch(&shape);
         widest = shape.channels > widest ? shape.channels : widest;
+        beside = elements(state, i) > beside ? elements(state, i) : beside;
     }
+    state->beside =
+        model_is_general(state->cpu.job.model) && model_reads_pictures(state->cpu.job.model)
+            ? engine_alloc(&state->engine, beside)
+            : NULL;
     state->scratch = engine_alloc(&state->engine, scratch + 1);
     state->bias = engine_alloc(&state->engine, widest);
     struct call_arrays arrays = {.dw = engine_alloc(&state->engine, largest),

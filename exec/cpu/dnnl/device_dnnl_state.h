@@ -86,11 +86,16 @@ struct device_state {
     struct dnnl_place *place; /**< (layers) */
     float *scratch;           /**< of sums */
     float *bias;              /**< gradient of one layer's biases */
+    float *beside;            /**< of a value to which readers add, one of these */
     int64_t workspace;        /**< of the engine's bytes, those of layers */
 };
 
 /** Shape and blocks of the value of layer @index, for a micro-batch. */
 struct blocked state_shape(const struct device_state *state, int32_t index);
+
+/** Where layer @index writes the gradient of its input: struct backward_plan's place, or beside it
+ * where readers add and another has been there before. */
+float *state_dx(const struct device_state *state, int32_t index);
 
 /** Allocate and make all primitives of @passes, for the number of threads that is set.
  * @return 0, or -1 (exit code 69): oneDNN cannot run a layer.  Either way state_release(). */
