@@ -633,32 +633,6 @@ static void add_assumptions(struct answer *answer)
     html_paragraph(&answer->page, "small", run);
 }
 
-/* Words that the page uses, as docs/class/glossary.md has them. */
-static void add_terms(struct page *page)
-{
-    html_section(page, "Words");
-    html_add(&page->body,
-             "<dl><dt>device, node</dt><dd>a GPU, or what computes in its place; a machine with "
-             "one or more devices</dd>\n"
-             "<dt>step</dt><dd>one batch, forward and backward, and the update of the "
-             "parameters</dd>\n"
-             "<dt>rank</dt><dd>the process of one device; ranks stand in a grid of rows and "
-             "columns</dd>\n"
-             "<dt>all-reduce</dt><dd>the sum of all ranks' gradients, which each rank gets</dd>\n"
-             "<dt>bucket</dt><dd>gradients that are sent together, when all of them are "
-             "ready</dd>\n"
-             "<dt>exposed communication</dt><dd>what a step waits for, since no computing hides "
-             "it</dd>\n"
-             "<dt>nic, uplink</dt><dd>a network card of a node; the link of a rack or switch to "
-             "the others</dd>\n"
-             "<dt>scaling efficiency</dt><dd>work of a device, over that of one in the baseline"
-             "</dd>\n"
-             "<dt>closed form</dt><dd>the prediction by formulas, without messages that share a "
-             "link by chance</dd>\n"
-             "<dt>90&#160;%% interval</dt><dd>nine of ten draws of all that is uncertain are in it"
-             "</dd></dl>\n");
-}
-
 /* ---- pictures and tables ---- */
 
 /* Points of the curve that make a job. */
@@ -800,7 +774,8 @@ static int write_page(const char *file, const struct json *all, const struct jso
     for (size_t i = 0; i < ARRAY_SIZE(of_all); i++)
         html_part(&answer.page, all, &of_all[i]);
     add_assumptions(&answer);
-    add_terms(&answer.page);
+    html_section(&answer.page, "Words");
+    html_own(&answer.page, terms_html);
     return html_write(&answer.page, file, title, all, err);
 }
 

@@ -84,6 +84,11 @@ void html_answer(struct page *page, const char *title, const char *sentence)
              "below do not.</p></noscript>\n");
 }
 
+void html_own(struct page *page, const char *markup)
+{
+    text_add(&page->body.text, "%s", markup);
+}
+
 void html_section(struct page *page, const char *heading)
 {
     if (page->sections++)

@@ -10,8 +10,8 @@
  * where the page carries some, and nothing else, so nothing has a `style` attribute.  Equal answers
  * give equal bytes.
  *
- * html_add() alone writes to a page.  Markup is a literal of the source; every text that it shows,
- * whoever wrote it, is an argument and thereby escaped.
+ * html_add() alone writes to a page, but for what is our own.  Markup is a literal of the source;
+ * every text that it shows, whoever wrote it, is an argument and thereby escaped.
  */
 
 #include "core/base/columns.h"
@@ -30,8 +30,8 @@ struct page {
                                     page_core; NULL: nothing; borrowed */
 };
 
-/** Our own style and script, by tools/text_to_c.py. */
-extern const char page_css[], page_js[], motion_js[], whatif_js[];
+/** Our own style, scripts and words that pages explain, by tools/text_to_c.py. */
+extern const char page_css[], page_js[], motion_js[], whatif_js[], terms_html[];
 
 /** The closed form for browsers: WebAssembly (app/wasm), gzip, base64; "" where this program was
  * built without. */
@@ -80,6 +80,9 @@ const char *html_word(const struct json *object, const char *key);
 
 /** The first words: the @title and the sentence that answers, both escaped. */
 void html_answer(struct page *page, const char *title, const char *sentence);
+
+/** Append markup of our own, one of the texts above. */
+void html_own(struct page *page, const char *markup);
 
 /** Start a section. */
 void html_section(struct page *page, const char *heading);
