@@ -16,7 +16,7 @@ OWNERS = {
     "jansson.h": ("core/base/json.c",),
     "sha2.h": ("core/", "app/page/html.c", "app/wasm/host.c"),
     "xxhash.h": ("core/base/checksum.c", "exec/input/pack/hash.c"),
-    "jpeglib.h": ("exec/input/picture/jpeg.c", "tests/exec/input/", "tests/cuda/fake/fake_nvjpeg.c"),
+    "jpeglib.h": ("exec/input/picture/jpeg.c", "tests/exec/input/"),
     "png.h": ("exec/input/picture/other.c",),
     "webp/": ("exec/input/picture/other.c",),
     "jerror.h": ("exec/input/picture/jpeg.c",),

@@ -204,7 +204,6 @@ struct scenario {
             int32_t source; /**< enum dataset_source */
             char *path, *validation_path;
             bool augment, strict;
-            int32_t decode; /**< enum decode */
         } data;
         struct {
             double every; /**< [epochs]; 0: only at the end */

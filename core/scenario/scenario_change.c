@@ -14,7 +14,6 @@ const struct scenario_rule scenario_rules[] = {
     {"training.dataset.path", CHANGE_KNOWINGLY}, /* the same images may lie elsewhere */
     {"training.dataset.validation_path", CHANGE_KNOWINGLY},
     {"training.dataset.augment", CHANGE_KNOWINGLY},
-    {"training.dataset.decode", CHANGE_KNOWINGLY},
     {"training.dataset.strict", CHANGE_FREELY},
     {"training.optimizer.name", CHANGE_NEVER},
     {"training.optimizer.sharded", CHANGE_FREELY},

@@ -384,8 +384,6 @@ static int check_execution(const struct scenario *scenario, const struct node *r
                    "a source that reads files", root, err) |
         check_pair(true, files || given_by_name, "training.dataset.strict",
                    "a source that reads files", root, err) |
-        check_pair(true, source_is_jpeg(source) || given_by_name, "training.dataset.decode",
-                   "a source of JPEG files (imagefolder, webdataset)", root, err) |
         check_pair(true, scenario->training.batch_norm.statistics == BN_STATISTICS_RUNNING,
                    "training.batch_norm.momentum", "statistics: running", root, err);
     if (scenario->training.accumulate > 0 && given(root, "training.micro_batch"))

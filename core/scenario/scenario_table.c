@@ -210,9 +210,6 @@ static const struct field scenario_rows[] = {
            "crop and flip training images at random"),
     SWITCH("training.dataset.strict", training.data.strict, "false",
            "end training at the first image that cannot be read"),
-    WORD("training.dataset.decode", training.data.decode, "cpu", decode_names,
-         "who decodes JPEG files for training; device: nvJPEG on a GPU, files it refuses are "
-         "decoded by the CPU"),
     LIST("training.phases", training.phase, REQUIRED, 1, SCENARIO_PHASE_LIMIT, &phase_table,
          "batch-size control: stretches of training, each with batch_per_device or global_batch"),
     WORD("training.optimizer.name", training.optimizer, "sgd", optimizer_names,

@@ -7,9 +7,6 @@ const char *const dataset_source_names[] = {
 };
 static_assert(ARRAY_SIZE(dataset_source_names) == SOURCE_COUNT + 1, "a word per source");
 
-const char *const decode_names[] = {"cpu", "device", NULL};
-static_assert(ARRAY_SIZE(decode_names) == DECODE_COUNT + 1, "a word each");
-
 bool source_is_jpeg(enum dataset_source source)
 {
     return source == SOURCE_IMAGEFOLDER || source == SOURCE_WEBDATASET;

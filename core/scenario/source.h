@@ -23,17 +23,6 @@ enum dataset_source {
  * NULL-terminated, in the order of enum dataset_source. */
 extern const char *const dataset_source_names[];
 
-/** The words of decode_names: who decodes JPEG files for training. */
-enum decode {
-    DECODE_CPU,
-    DECODE_DEVICE, /**< a GPU, but for what it refuses and what does not fit
-                      (exec/input/picture/crop.h) */
-    DECODE_COUNT
-};
-
-/** "cpu", "device", NULL-terminated, in the order of enum decode. */
-extern const char *const decode_names[];
-
 /** Whether images of @source are JPEG files. */
 bool source_is_jpeg(enum dataset_source source);
 
@@ -42,7 +31,6 @@ bool source_has_pictures(enum dataset_source source);
 
 /** What a device holds of pictures that it crops itself: exec/input/picture/crop.h. */
 enum {
-    PICTURE_PLACE = 12,       /**< bytes of one, for each pixel of the image it becomes */
-    PICTURE_FILE_PIXELS = 16, /**< most pixels of a file to be decoded, for each of the image */
-    PICTURE_AHEAD = 2         /**< batches that are held */
+    PICTURE_PLACE = 12, /**< bytes of one, for each pixel of the image it becomes */
+    PICTURE_AHEAD = 2   /**< batches that are held */
 };

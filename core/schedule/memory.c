@@ -155,16 +155,12 @@ static int64_t value_bytes(const struct memory_case *of, double kept)
     return (int64_t)(kept * (double)sum) + most - loss_bytes(of) + (first + second) * size;
 }
 
-/* Of one image, before it is cropped.  The place of decoded pixels fits any file. */
+/* Of one image, before it is cropped. */
 static int64_t picture_bytes(const struct model *model, const struct scenario *scenario)
 {
     struct shape in = model->input;
-    int64_t pixels = PICTURE_AHEAD * (int64_t)in.height * in.width;
-    if (!source_has_pictures((enum dataset_source)scenario->training.data.source))
-        return 0;
-    if (scenario->training.data.decode == DECODE_DEVICE)
-        return 3 * PICTURE_FILE_PIXELS * pixels;
-    return PICTURE_PLACE * pixels;
+    bool pictures = source_has_pictures((enum dataset_source)scenario->training.data.source);
+    return pictures ? PICTURE_AHEAD * PICTURE_PLACE * (int64_t)in.height * in.width : 0;
 }
 
 /* Parameters of the two groups of layers, one after the other, that have most: those of buckets

@@ -337,8 +337,7 @@ static int refuse_memory(const struct device_state *state, size_t bytes, struct 
 /* Incoming pictures are outside the one allocation. */
 static size_t feed_bytes(const struct device_state *state)
 {
-    return has_pictures(state) ? feed_memory(&state->job.source, state->job.batch,
-                                             state->job.model->layer[0].in.width)
+    return has_pictures(state) ? feed_memory(state->job.batch, state->job.model->layer[0].in.width)
                                : 0;
 }
 

@@ -231,7 +231,7 @@ struct tint dataset_tint(void)
 }
 
 int dataset_read_picture(const struct dataset *dataset, int64_t index, uint64_t epoch, bool augment,
-                         bool file, uint8_t *pixels, struct crop *crop, int32_t *label)
+                         uint8_t *pixels, struct crop *crop, int32_t *label)
 {
     assert(dataset_has_pictures(dataset));
     return run_reading(dataset, (struct reading){.index = index,
@@ -239,7 +239,6 @@ int dataset_read_picture(const struct dataset *dataset, int64_t index, uint64_t 
                                                  .augment = augment,
                                                  .pixels = pixels,
                                                  .crop = crop,
-                                                 .file = file,
                                                  .label = label});
 }
 

@@ -90,13 +90,9 @@ struct tint dataset_tint(void);
 
 /** As dataset_read(), before the image is cropped, resized and normalised: fill @pixels
  * (crop_place()), @crop and @label.  A picture whose crop does not fit its place was resized to the
- * image and rounded to bytes.  Only with dataset_has_pictures().
- *
- * With @file a JPEG file of grey or YCbCr whose bytes fit @pixels and whose pixels
- * crop_decoded() is copied unchanged: only its header and end are checked, so the decoder must
- * find other damage. */
+ * image and rounded to bytes.  Only with dataset_has_pictures(). */
 int dataset_read_picture(const struct dataset *dataset, int64_t index, uint64_t epoch, bool augment,
-                         bool file, uint8_t *pixels, struct crop *crop, int32_t *label);
+                         uint8_t *pixels, struct crop *crop, int32_t *label);
 
 enum { DATASET_WARNING_LIMIT = 20 /**< corrupt images that are named */ };
 

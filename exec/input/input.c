@@ -67,7 +67,6 @@ struct input {
     struct input_job job;
     int64_t size;      /* bytes of an image or of a place */
     struct slot *slot; /* (prefetch) batch b is in slot b % prefetch */
-    bool *stands_in;   /* (local) of the batch given out last */
     pthread_t *thread; /* (threads) */
 
     pthread_mutex_t lock; /* of all below */
@@ -86,21 +85,20 @@ static int64_t position_of(const struct input_job *job, int64_t number)
     return job->position + (batch * job->ranks + job->rank) * job->local + place;
 }
 
-static int read_sample(const struct input *input, struct sample sample, enum input_form form,
-                       const struct batch *batch, int64_t place)
+static int read_sample(const struct input *input, struct sample sample, const struct batch *batch,
+                       int64_t place)
 {
     void *data = (char *)batch->data + place * input->size;
-    if (form == INPUT_IMAGES)
+    if (!input->job.pictures)
         return dataset_read(input->dataset, sample.index, sample.epoch, input->job.augment, data,
                             batch->label + place);
     return dataset_read_picture(input->dataset, sample.index, sample.epoch, input->job.augment,
-                                form == INPUT_FILES, data, batch->crop + place,
-                                batch->label + place);
+                                data, batch->crop + place, batch->label + place);
 }
 
 /* Read the image at @position, or the next readable one of its epoch, to @place of @batch. */
-static void read_at(const struct input *input, int64_t position, enum input_form form,
-                    const struct batch *batch, int64_t place)
+static void read_at(const struct input *input, int64_t position, const struct batch *batch,
+                    int64_t place)
 {
     enum { PATIENCE = 1000 };
     int64_t count = dataset_count(input->dataset), start = position - position % count;
@@ -108,7 +106,7 @@ static void read_at(const struct input *input, int64_t position, enum input_form
     for (int64_t i = 0; i < limit; i++) {
         struct sample sample =
             sampler_at(input->job.seed, count, start + (position - start + i) % count);
-        if (!read_sample(input, sample, form, batch, place)) {
+        if (!read_sample(input, sample, batch, place)) {
             batch->stands_in[place] = i > 0;
             return;
         }
@@ -136,7 +134,7 @@ static void *work(void *argument)
     while (take(input, &number)) {
         pthread_mutex_unlock(&input->lock);
         struct slot *slot = &input->slot[number / job->local % job->prefetch];
-        read_at(input, position_of(job, number), job->form, &slot->batch, number % job->local);
+        read_at(input, position_of(job, number), &slot->batch, number % job->local);
         pthread_mutex_lock(&input->lock);
         if (--slot->left == 0)
             pthread_cond_signal(&input->ready);
@@ -160,11 +158,10 @@ static void start_threads(struct input *input)
 static void open_slot(const struct input *input, struct slot *slot)
 {
     int64_t local = input->job.local;
-    bool images = input->job.form == INPUT_IMAGES;
     slot->left = input->job.local;
     slot->batch = (struct batch){
         .data = base_alloc(local * input->size, 1),
-        .crop = images ? NULL : base_alloc(local, sizeof(struct crop)),
+        .crop = input->job.pictures ? base_alloc(local, sizeof(struct crop)) : NULL,
         .label = base_alloc(local, sizeof(int32_t)),
         .stands_in = base_alloc(local, sizeof(bool)),
     };
@@ -174,17 +171,16 @@ struct input *input_new(const struct dataset *dataset, const struct input_job *j
 {
     assert(job->rank >= 0 && job->rank < job->ranks && job->local >= 1);
     assert(job->threads >= 1 && job->prefetch >= 1 && job->position >= 0);
-    assert(job->form == INPUT_IMAGES || dataset_has_pictures(dataset));
+    assert(!job->pictures || dataset_has_pictures(dataset));
     struct input *input = base_alloc(1, sizeof(*input));
     int32_t side = dataset_image(dataset);
     int64_t image = dataset_floats(dataset) * (int64_t)sizeof(float);
     input->dataset = dataset;
     input->job = *job;
-    input->size = job->form == INPUT_IMAGES ? image : crop_place(side);
+    input->size = job->pictures ? crop_place(side) : image;
     input->slot = base_alloc(job->prefetch, sizeof(*input->slot));
     for (int32_t i = 0; i < job->prefetch; i++)
         open_slot(input, &input->slot[i]);
-    input->stands_in = base_alloc(job->local, sizeof(bool));
     pthread_mutex_init(&input->lock, NULL);
     pthread_cond_init(&input->free, NULL);
     pthread_cond_init(&input->ready, NULL);
@@ -210,9 +206,8 @@ static void end_batch(struct input *input, struct slot *slot, int32_t *label)
 {
     int32_t local = input->job.local, replaced = 0;
     memcpy(label, slot->batch.label, (size_t)local * sizeof(int32_t));
-    memcpy(input->stands_in, slot->batch.stands_in, (size_t)local * sizeof(bool));
     for (int32_t i = 0; i < local; i++)
-        replaced += input->stands_in[i];
+        replaced += slot->batch.stands_in[i];
 
     pthread_mutex_lock(&input->lock);
     input->replaced += replaced;
@@ -224,45 +219,23 @@ static void end_batch(struct input *input, struct slot *slot, int32_t *label)
 
 void input_next(struct input *input, float *images, int32_t *label)
 {
-    assert(input->job.form == INPUT_IMAGES);
+    assert(!input->job.pictures);
     struct slot *slot = await_batch(input);
     memcpy(images, slot->batch.data, (size_t)(input->job.local * input->size));
     end_batch(input, slot, label);
 }
 
-static size_t bytes_used(const struct crop *crop)
-{
-    return crop->file ? (size_t)crop->file : (size_t)3 * (size_t)crop->width * (size_t)crop->height;
-}
-
 void input_next_pictures(struct input *input, uint8_t *pixels, struct crop *crop, int32_t *label)
 {
-    assert(input->job.form != INPUT_IMAGES);
+    assert(input->job.pictures);
     struct slot *slot = await_batch(input);
     const struct batch *batch = &slot->batch;
     for (int64_t i = 0; i < input->job.local; i++) {
         crop[i] = batch->crop[i];
         memcpy(pixels + i * input->size, (const char *)batch->data + i * input->size,
-               bytes_used(&crop[i]));
+               (size_t)3 * (size_t)crop[i].width * (size_t)crop[i].height);
     }
     end_batch(input, slot, label);
-}
-
-void input_decode(struct input *input, int32_t place, uint8_t *pixels, struct crop *crop,
-                  int32_t *label)
-{
-    const struct input_job *job = &input->job;
-    assert(place >= 0 && place < job->local && input->batches > 0);
-    bool stands_in;
-    struct batch one = {pixels, crop, label, &stands_in};
-    int64_t number = (input->batches - 1) * job->local + place;
-    read_at(input, position_of(job, number), INPUT_PICTURES, &one, 0);
-    if (!stands_in || input->stands_in[place])
-        return;
-    input->stands_in[place] = true;
-    pthread_mutex_lock(&input->lock);
-    input->replaced++;
-    pthread_mutex_unlock(&input->lock);
 }
 
 struct input_report input_report(struct input *input)
@@ -297,7 +270,6 @@ void input_free(struct input *input)
     pthread_cond_destroy(&input->free);
     pthread_cond_destroy(&input->ready);
     free(input->thread);
-    free(input->stands_in);
     free(input->slot);
     free(input);
 }

@@ -30,13 +30,6 @@ struct sample {
  * is below @count.  Source: Black, Rogaway: Ciphers with Arbitrary Finite Domains (2002). */
 struct sample sampler_at(uint64_t seed, int64_t count, int64_t position);
 
-/** The content of batches.  All except INPUT_IMAGES need dataset_has_pictures(). */
-enum input_form {
-    INPUT_IMAGES,   /**< images: input_next() */
-    INPUT_PICTURES, /**< decoded pixels that the caller crops: input_next_pictures() */
-    INPUT_FILES     /**< the same, but JPEG files that fit their place are not decoded */
-};
-
 /** The batches to make. */
 struct input_job {
     int32_t rank, ranks;
@@ -46,13 +39,13 @@ struct input_job {
     uint64_t seed;    /**< of the order */
     int64_t position; /**< of the stream where the first global batch begins */
     bool augment;
-    enum input_form form;
+    bool pictures; /**< decoded pixels that the caller crops, of dataset_has_pictures() */
 };
 
 /** What it took. */
 struct input_report {
     int64_t batches;  /**< given out */
-    int64_t replaced; /**< images that replace a corrupt one, including those of input_decode() */
+    int64_t replaced; /**< images that replace a corrupt one */
     double wait_s;    /**< that they were waited for [s] */
 };
 
@@ -62,20 +55,14 @@ struct input;
 /** Start to read ahead from @dataset, which is borrowed until input_free(). */
 struct input *input_new(const struct dataset *dataset, const struct input_job *job);
 
-/** Wait for the next batch: @images (local, image, image, 3) and @label (local).  The next call
- * gives the batch ranks x local positions further on. */
+/** Wait for the next batch: @images (local, image, image, 3) and @label (local), of a job without
+ * pictures.  The next call gives the batch ranks x local positions further on. */
 void input_next(struct input *input, float *images, int32_t *label);
 
-/** The same of a job whose form is not INPUT_IMAGES: @pixels (local, crop_place()), @crop (local)
- * and @label (local), each as dataset_read_picture() fills them.  Only the used part of each place
- * is written. */
+/** The same of a job with pictures: @pixels (local, crop_place()), @crop (local) and @label
+ * (local), each as dataset_read_picture() fills them.  Only the used part of each place is written.
+ */
 void input_next_pictures(struct input *input, uint8_t *pixels, struct crop *crop, int32_t *label);
-
-/** Decode the file at @place (less than local) of the last returned batch, after the device failed
- * to: @pixels (crop_place()), @crop and @label, of it or, if it is corrupt (named and counted as
- * usual), of the image that replaces it.  Only by the thread that takes batches. */
-void input_decode(struct input *input, int32_t place, uint8_t *pixels, struct crop *crop,
-                  int32_t *label);
 
 /** What it took so far. */
 struct input_report input_report(struct input *input);

@@ -21,7 +21,6 @@ struct reading {
     float *image;      /**< (image, image, 3); NULL: a picture is wanted */
     uint8_t *pixels;   /**< (crop_place()) of a picture */
     struct crop *crop; /**< set on success when a picture is wanted */
-    bool file;         /**< a JPEG file may stay undecoded */
     int32_t *label;    /**< set on success */
 };
 
@@ -35,11 +34,6 @@ struct view reading_view(const struct reading *reading, int32_t image, uint64_t 
  * @image and rounded to bytes. */
 void reading_give(const struct reading *reading, int32_t image, const struct view *view,
                   int32_t shrink, int32_t width, int32_t height, const struct picture *picture);
-
-/** Give a JPEG file of @size bytes undecoded, which has @width x @height pixels.
- * @return whether it fits; nothing is written otherwise. */
-bool reading_give_file(const struct reading *reading, int32_t image, const struct view *view,
-                       const void *data, int64_t size, int32_t width, int32_t height);
 
 /** An open source of one split. */
 struct reader {

@@ -73,9 +73,6 @@ static int decode(const struct reader *reader, const struct reading *reading, co
     if (decoder_open(scratch->decoder, name, scratch->bytes.data, size, &width, &height, err))
         return -1;
     struct view view = reading_view(reading, reader->image, reader->seed, width, height);
-    if (reading->file && decoder_plain(scratch->decoder) &&
-        reading_give_file(reading, reader->image, &view, scratch->bytes.data, size, width, height))
-        return 0;
     if (reading->augment)
         shrink = view_shrink(&view);
     width = (width + shrink - 1) / shrink;

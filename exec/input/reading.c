@@ -46,15 +46,3 @@ void reading_give(const struct reading *reading, int32_t image, const struct vie
     else
         give_resized(reading, image, &resize, picture);
 }
-
-bool reading_give_file(const struct reading *reading, int32_t image, const struct view *view,
-                       const void *data, int64_t size, int32_t width, int32_t height)
-{
-    if (size > crop_place(image) || (int64_t)3 * width * height > crop_decoded(image))
-        return false;
-    struct box whole = {.width = width, .height = height};
-    memcpy(reading->pixels, data, (size_t)size);
-    *reading->crop = picture_crop(view, 1, width, height, &whole);
-    reading->crop->file = (int32_t)size;
-    return true;
-}

@@ -50,13 +50,6 @@ struct device_source {
      * devices that crop, from open() to close(), on any one thread and any number of iterations
      * ahead.  NULL: the source has no pictures. */
     void (*next_pictures)(void *context, uint8_t *pixels, struct crop *crop, int32_t *label);
-    /** Whether next_pictures() may return files that are not decoded. */
-    bool files;
-    /** For a file at @place of the last batch of next_pictures() that the device cannot decode:
-     * fill @pixels (crop_place()), @crop and @label with its pixels, or with those of the image
-     * that replaces it.  Called on the thread of next_pictures(). */
-    void (*decode)(void *context, int32_t place, uint8_t *pixels, struct crop *crop,
-                   int32_t *label);
     struct tint tint;
 };
 
@@ -159,7 +152,7 @@ struct device_ops {
     /** Makes batches of noise itself if its source has no next(), so that synthetic data is not
      * read. */
     bool makes_noise;
-    /** Uses pictures if the source has them, and decodes their files. */
+    /** Uses pictures if the source has them. */
     bool crops;
 
     /** Allocate; the weights are those of the last write().

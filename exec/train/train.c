@@ -30,17 +30,6 @@ static int check_transport(const struct train_job *job, struct err *err)
     return 0;
 }
 
-static int check_decoding(const struct train_job *job, struct err *err)
-{
-    const struct device_ops *ops = job->device_ops;
-    if (job->scenario->training.data.decode == DECODE_CPU || ops->crops || ops->rehearses)
-        return 0;
-    return err_add_code(err, 69,
-                        "the %s device decodes no JPEG files: use --device cuda, or --set "
-                        "training.dataset.decode=cpu",
-                        ops->name);
-}
-
 static int check_exchange(const struct loop *loop, struct err *err)
 {
     const struct train_job *job = loop->job;
@@ -169,8 +158,8 @@ static int open_loop(struct loop *loop, struct err *err)
 {
     open_weights(loop);
     int failed = check_ranks(loop->job, err) || check_transport(loop->job, err) ||
-                 check_exchange(loop, err) || check_decoding(loop->job, err) ||
-                 open_data(loop, err) || open_start(loop, err) || open_log(loop, err);
+                 check_exchange(loop, err) || open_data(loop, err) || open_start(loop, err) ||
+                 open_log(loop, err);
     if (world_agree(failed, err))
         return -1;
     if (loop->world.ranks > 1)

@@ -79,10 +79,10 @@ struct train_result {
 };
 
 /** Train.  @return 0, or -1 on all ranks, with a message on at least one: another number of ranks
- * than in the schedules' grid (exit code 64); a network or type that the device cannot run, files
- * that it cannot decode, an algorithm that the transport cannot run (69); data or a checkpoint that
- * cannot be read (65, 66); a checkpoint or log file that cannot be written (73, 74); training that
- * diverged, a run whose last steps were all skipped, replicas that differ (70). */
+ * than in the schedules' grid (exit code 64); a network or type that the device cannot run, an
+ * algorithm that the transport cannot run (69); data or a checkpoint that cannot be read (65, 66);
+ * a checkpoint or log file that cannot be written (73, 74); training that diverged, a run whose
+ * last steps were all skipped, replicas that differ (70). */
 int train_run(const struct train_job *job, struct train_result *result, struct err *err);
 
 void train_result_release(struct train_result *result);

@@ -254,12 +254,10 @@ struct dataset_spec train_dataset_spec(const struct scenario *scenario, const st
     };
 }
 
-static enum input_form form_of(const struct loop *loop)
+/* Whether the device crops the pictures of the training data. */
+static bool takes_pictures(const struct loop *loop)
 {
-    if (!loop->job->device_ops->crops || !dataset_has_pictures(loop->train))
-        return INPUT_IMAGES;
-    return loop->job->scenario->training.data.decode == DECODE_DEVICE ? INPUT_FILES
-                                                                      : INPUT_PICTURES;
+    return loop->train && loop->job->device_ops->crops && dataset_has_pictures(loop->train);
 }
 
 static void open_input(struct loop *loop)
@@ -278,7 +276,7 @@ static void open_input(struct loop *loop)
         .seed = (uint64_t)scenario->seed,
         .position = loop->source.position,
         .augment = loop->source.augment,
-        .form = form_of(loop),
+        .pictures = takes_pictures(loop),
     };
     loop->source.input = input_new(loop->train, &job);
 }
@@ -316,12 +314,6 @@ static void next_pictures(void *context, uint8_t *pixels, struct crop *crop, int
     input_next_pictures(input_of_next(context), pixels, crop, label);
 }
 
-static void decode(void *context, int32_t place, uint8_t *pixels, struct crop *crop, int32_t *label)
-{
-    const struct loop *loop = context;
-    input_decode(loop->source.input, place, pixels, crop, label);
-}
-
 static void open_source(struct loop *loop)
 {
     loop->source.position = loop->progress.position;
@@ -341,10 +333,8 @@ static struct device_source source_of(struct loop *loop)
     bool noise = loop->job->device_ops->makes_noise &&
                  loop->job->scenario->training.data.source == SOURCE_SYNTHETIC;
     struct device_source source = {.next = noise ? NULL : next_batch, .context = loop};
-    if (loop->train && form_of(loop) != INPUT_IMAGES) {
+    if (takes_pictures(loop)) {
         source.next_pictures = next_pictures;
-        source.files = form_of(loop) == INPUT_FILES;
-        source.decode = decode;
         source.tint = dataset_tint();
     }
     return source;

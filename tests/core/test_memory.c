@@ -116,9 +116,6 @@ TEST(counts_pictures_before_they_are_cropped)
         assert_int_equal(plan_of(model, &scenario, 1, 10, 5).input,
                          images + (pictures ? 2 * 10 * 12 * 16 : 0));
     }
-    scenario.training.data.source = SOURCE_IMAGEFOLDER;
-    scenario.training.data.decode = DECODE_DEVICE;
-    assert_int_equal(plan_of(model, &scenario, 1, 10, 5).input, images + 2 * 10 * 48 * 16);
 }
 
 TEST(finds_the_largest_batch_that_fits)

@@ -47,7 +47,6 @@ TEST(the_smallest_job_gets_every_default)
     assert_true(scenario.allreduce.bucket == 0 && scenario.training.evaluate_every == 0);
     assert_int_equal(scenario.baseline.nodes, 1);
     assert_int_equal(scenario.input.workers, 0);
-    assert_int_equal(scenario.training.data.decode, DECODE_CPU);
     assert_string_equal(scenario.path, "t.yaml");
 }
 
@@ -65,40 +64,6 @@ TEST(the_hash_is_that_of_the_file_and_its_assignments)
     assert_string_not_equal(one.sha256, other.sha256);
     assert_string_equal(again.sha256, other.sha256);
     assert_int_equal(other.cluster.nodes, 512);
-}
-
-static void refused(const char *text, const char *expected)
-{
-    HELD(err) err = {0};
-    struct scenario scenario;
-    assert_int_equal(scenario_read_text(&scenario, "t.yaml", text, &err), -1);
-    assert_has(err.text, expected);
-}
-
-/* A job whose images come from @source, of which the device shall decode files. */
-static char *decoded_by_the_device(const char *source)
-{
-    return base_format(MODEL CLUSTER
-                       "training:\n"
-                       "  dataset: {source: %s, path: p, train_images: 1000, decode: device}\n"
-                       "  phases: [{epochs: 1, batch_per_device: 8}]\n",
-                       source);
-}
-
-TEST(only_jpeg_files_are_decoded_by_a_device)
-{
-    for (int32_t source = 0; source < SOURCE_COUNT; source++) {
-        struct err err = {0};
-        struct scenario scenario;
-        AUTOFREE char *text = decoded_by_the_device(dataset_source_names[source]);
-        if (source != SOURCE_IMAGEFOLDER && source != SOURCE_WEBDATASET) {
-            refused(text, "no effect without a source of JPEG files");
-        } else {
-            assert_int_equal(scenario_read_text(&scenario, "t.yaml", text, &err), 0);
-            assert_int_equal(scenario.training.data.decode, DECODE_DEVICE);
-            scenario_release(&scenario);
-        }
-    }
 }
 
 TEST(faults_between_values_are_reported_at_once)

@@ -8,10 +8,7 @@
 #include <time.h>
 
 #include "exec/cuda/runtime/check.h"
-#include "exec/input/picture/jpeg.h"
-#include "tests/cuda/fake/fake_nvjpeg.h"
 #include "tests/cuda/fake/fake_runtime.h"
-#include "tests/exec/input/fixture.h"
 #include "tests/test.h"
 
 /* Batches on their way to the device: each once, in order, whole. */
@@ -19,27 +16,22 @@
 enum {
     SIZE = 16,
     BATCH = 5,
-    KINDS = 7,          /* of pictures; each has another width */
-    REFUSED = 3,        /* the kind that the device's decoder refuses */
-    CHANNELS = 8,       /* of an image */
-    STAND_IN = 1000000, /* added to the label of what the CPU decoded */
+    KINDS = 7,    /* of pictures; each has another width */
+    CHANNELS = 8, /* of an image */
     IMAGES = BATCH * SIZE * SIZE * CHANNELS,
     ROUNDS = 24
 };
 
-/* A picture, as a file and decoded. */
+/* A picture. */
 struct sample {
     int32_t width;
-    uint8_t *file;
-    int64_t size;
-    uint8_t *pixels; /* (SIZE, width, 3) */
+    uint8_t pixels[3 * SIZE * (SIZE + KINDS)]; /* (SIZE, width, 3) */
 };
 
 /* Where batches come from; checks how it is asked. */
 struct well {
     struct sample sample[KINDS];
-    bool files;
-    atomic_int given, decoded;
+    atomic_int given;
     atomic_bool open;
     int32_t slow_ms;
     pthread_t asker;
@@ -80,72 +72,21 @@ static void give(void *context, uint8_t *pixels, struct crop *crop, int32_t *lab
     memset(pixels, 0xEE, (size_t)(BATCH * crop_place(SIZE)));
     for (int32_t i = 0; i < BATCH; i++) {
         const struct sample *sample = sample_of(well, well->given, i);
-        bool file = well->files && i % 4 != 3; /* some batches hold both */
-        uint8_t *place = pixels + i * crop_place(SIZE);
         crop[i] = crop_of(sample);
-        crop[i].file = file ? (int32_t)sample->size : 0;
-        memcpy(place, file ? sample->file : sample->pixels,
-               file ? (size_t)sample->size : (size_t)(3 * SIZE * sample->width));
+        memcpy(pixels + i * crop_place(SIZE), sample->pixels, (size_t)(3 * SIZE * sample->width));
         label[i] = well->given * BATCH + i;
     }
     well->given++;
 }
 
-static void decode(void *context, int32_t place, uint8_t *pixels, struct crop *crop, int32_t *label)
+static void open_well(struct well *well, int32_t slow_ms)
 {
-    struct well *well = context;
-    check_asker(well);
-    const struct sample *sample = sample_of(well, well->given - 1, place);
-    *crop = crop_of(sample);
-    *label += STAND_IN;
-    memcpy(pixels, sample->pixels, (size_t)(3 * SIZE * sample->width));
-    well->decoded++;
-}
-
-OWNED(decoder, decoder_free)
-
-static void decode_whole(struct sample *sample)
-{
-    struct err err = {0};
-    OWN(decoder) *decoder = decoder_new();
-    HELD(buffer) pixels = {0};
-    struct picture picture;
-    int32_t width, height;
-    struct box box = {.width = sample->width, .height = SIZE};
-    sample->pixels = base_alloc(3 * SIZE * sample->width, 1);
-    assert_int_equal(
-        decoder_open(decoder, "file", sample->file, sample->size, &width, &height, &err), 0);
-    assert_int_equal(decoder_read(decoder, box, 1, &pixels, &picture, &err), 0);
-    for (int64_t y = 0; y < SIZE; y++)
-        memcpy(sample->pixels + y * 3 * width, picture.pixel + y * picture.stride,
-               (size_t)(3 * width));
-}
-
-static void open_well(struct well *well, bool files, int32_t slow_ms)
-{
-    *well = (struct well){.files = files, .slow_ms = slow_ms, .open = true};
+    *well = (struct well){.slow_ms = slow_ms, .open = true};
     for (int32_t i = 0; i < KINDS; i++) {
         struct sample *sample = &well->sample[i];
-        struct form form = {.width = SIZE + i,
-                            .height = SIZE,
-                            .components = 3,
-                            .subsampling = 1,
-                            .quality = 90,
-                            .progressive = i == 1,
-                            .seed = (uint32_t)i};
-        sample->width = form.width;
-        sample->file = fixture_jpeg(&form, &sample->size);
-        assert_true(sample->size <= crop_place(SIZE));
-        decode_whole(sample);
-    }
-}
-
-static void close_well(struct well *well)
-{
-    well->open = false;
-    for (int32_t i = 0; i < KINDS; i++) {
-        free(well->sample[i].file);
-        free(well->sample[i].pixels);
+        sample->width = SIZE + i;
+        for (size_t k = 0; k < sizeof(sample->pixels); k++)
+            sample->pixels[k] = (uint8_t)(256 * base_uniform(1, (uint64_t)i, k, 0));
     }
 }
 
@@ -159,19 +100,17 @@ struct bench {
     int32_t taken;
 };
 
-static void open_bench(struct bench *bench, bool files, int32_t slow_ms)
+static void open_bench(struct bench *bench, int32_t slow_ms)
 {
     struct err err = {0};
     memset(bench, 0, sizeof(*bench));
-    open_well(&bench->well, files, slow_ms);
+    open_well(&bench->well, slow_ms);
     struct device_source source = {.next_pictures = give,
-                                   .files = files,
-                                   .decode = decode,
                                    .tint = {.scale = {1, 2, 3}, .shift = {0, 10, 20}},
                                    .context = &bench->well};
     int status = feed_open(&bench->feed, &source, BATCH, SIZE, &err);
     assert_ok(status == 0, err);
-    assert_int_equal(fake_in_use(), feed_memory(&source, BATCH, SIZE));
+    assert_int_equal(fake_in_use(), feed_memory(BATCH, SIZE));
     CUDA_CHECK(cudaStreamCreateWithFlags(&bench->stream, cudaStreamNonBlocking));
     for (int32_t i = 0; i < 2; i++) {
         CUDA_CHECK(cudaMalloc((void **)&bench->images[i], IMAGES * sizeof(float)));
@@ -184,13 +123,12 @@ static void close_bench(struct bench *bench)
 {
     CUDA_CHECK(cudaStreamDestroy(bench->stream));
     feed_close(bench->feed);
-    close_well(&bench->well);
+    bench->well.open = false;
     for (int32_t i = 0; i < 2; i++) {
         CUDA_CHECK(cudaFree(bench->images[i]));
         CUDA_CHECK(cudaFree(bench->label[i]));
     }
     assert_int_equal(fake_objects(), 0);
-    assert_int_equal(fake_nvjpeg()->alive, 0);
 }
 
 /* Issue the next crop. */
@@ -199,13 +137,6 @@ static void issue(struct bench *bench)
     int32_t slot = bench->taken++ % 2;
     feed_crop(bench->feed, bench->stream, DTYPE_FP32, CHANNELS, bench->images[slot],
               bench->label[slot]);
-}
-
-static bool decoded_by_cpu(const struct bench *bench, int32_t batch, int32_t place)
-{
-    return bench->well.files && place % 4 != 3 &&
-           sample_of(&bench->well, batch, place) == &bench->well.sample[REFUSED] &&
-           fake_nvjpeg()->refused;
 }
 
 static void expect_batch(const struct bench *bench, int32_t batch)
@@ -217,8 +148,7 @@ static void expect_batch(const struct bench *bench, int32_t batch)
     CUDA_CHECK(cudaMemcpy(label, bench->label[batch % 2], sizeof(label), cudaMemcpyDeviceToHost));
     for (int32_t i = 0; i < BATCH; i++) {
         const struct sample *sample = sample_of(&bench->well, batch, i);
-        int32_t replaced = decoded_by_cpu(bench, batch, i) ? STAND_IN : 0;
-        assert_int_equal(label[i], batch * BATCH + i + replaced);
+        assert_int_equal(label[i], batch * BATCH + i);
         for (int32_t k = 0; k < SIZE * SIZE * 3; k++) {
             int32_t c = k % 3, x = k / 3 % SIZE, y = k / 3 / SIZE;
             float byte = sample->pixels[(y * sample->width + x) * 3 + c];
@@ -246,22 +176,18 @@ static void take(struct bench *bench, int32_t rounds, int32_t slow_ms)
 
 TEST(batches_come_once_and_in_order)
 {
-    for (int32_t how = 0; how < 6; how++) {
+    for (int32_t how = 0; how < 3; how++) {
         struct bench bench;
-        *fake_nvjpeg() = (struct fake_nvjpeg){.refused = SIZE + REFUSED};
-        open_bench(&bench, how % 2, how / 2 == 1 ? 2 : 0);
-        take(&bench, ROUNDS / 2, how / 2 == 2 ? 2 : 0);
+        open_bench(&bench, how == 1 ? 2 : 0);
+        take(&bench, ROUNDS / 2, how == 2 ? 2 : 0);
         close_bench(&bench);
-        if (how % 2)
-            assert_true(bench.well.decoded > 0);
     }
 }
 
 TEST(no_more_than_two_batches_are_read_ahead)
 {
     struct bench bench;
-    *fake_nvjpeg() = (struct fake_nvjpeg){0};
-    open_bench(&bench, true, 0);
+    open_bench(&bench, 0);
     for (int32_t i = 0; i < 4; i++) {
         for (int32_t waited = 0; bench.well.given < i + FEED_AHEAD && waited < 5000; waited++)
             sleep_ms(1);
@@ -274,32 +200,14 @@ TEST(no_more_than_two_batches_are_read_ahead)
 
 TEST(it_ends_at_any_time)
 {
-    for (int32_t how = 0; how < 16; how++) {
+    for (int32_t how = 0; how < 8; how++) {
         struct bench bench;
-        *fake_nvjpeg() = (struct fake_nvjpeg){0};
-        open_bench(&bench, how % 2, how / 2 % 2 * 5);
-        for (int32_t i = 0; i < how / 4; i++)
+        open_bench(&bench, how % 2 * 5);
+        for (int32_t i = 0; i < how / 2; i++)
             issue(&bench);
         close_bench(&bench);
-        assert_true(bench.well.given <= how / 4 + FEED_AHEAD);
+        assert_true(bench.well.given <= how / 2 + FEED_AHEAD);
     }
-}
-
-TEST(without_a_decoder_the_cpu_decodes)
-{
-    struct bench bench;
-    *fake_nvjpeg() = (struct fake_nvjpeg){.no_start = true};
-    open_bench(&bench, true, 0);
-    for (int32_t batch = 0; batch < 3; batch++) {
-        int32_t label[BATCH];
-        issue(&bench);
-        CUDA_CHECK(cudaStreamSynchronize(bench.stream));
-        CUDA_CHECK(
-            cudaMemcpy(label, bench.label[batch % 2], sizeof(label), cudaMemcpyDeviceToHost));
-        for (int32_t i = 0; i < BATCH; i++)
-            assert_int_equal(label[i], batch * BATCH + i + (i % 4 != 3 ? STAND_IN : 0));
-    }
-    close_bench(&bench);
 }
 
 TEST(too_little_memory_is_a_message)
@@ -307,7 +215,7 @@ TEST(too_little_memory_is_a_message)
     struct err err = {0};
     struct feed *feed = NULL;
     struct device_source source = {.next_pictures = give};
-    fake_capacity(feed_memory(&source, BATCH, SIZE) - 1);
+    fake_capacity(feed_memory(BATCH, SIZE) - 1);
     assert_int_equal(feed_open(&feed, &source, BATCH, SIZE, &err), -1);
     assert_message(&err, 69, "which are not free: use a smaller batch");
     assert_null(feed);

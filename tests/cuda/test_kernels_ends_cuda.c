@@ -137,12 +137,12 @@ static void pictures(const int32_t *size, enum dtype type)
     enum { SIDE = 24, PICTURES = 5, FIRST = 3 * 60 * 50, BYTES = FIRST + 3 * 20 * 17 };
     const int32_t channels = size[1];
     const struct crop crop[PICTURES] = {
-        {0, 50, 60, {0, 60, 0, 60}, {0, 50, 0, 50}, 0},           /* the whole, made smaller */
-        {0, 50, 60, {7.5F, 30.5F, 7, 38}, {3.25F, 40, 3, 44}, 1}, /* a part, flipped */
-        {0, 17, 20, {1, 8.5F, 1, 10}, {2, 9, 2, 11}, 0},          /* made larger */
-        {0, 17, 20, {3, 12.5F, 3, 16}, {0, 17, 0, 17}, 1},        /* to the edges */
-        {0, 17, 20, {4, 4, 4, 8}, {2.5F, 6, 2, 9}, 0}};           /* with others all around */
-    AUTOFREE uint8_t *pixel = base_alloc(BYTES + 64, 1);          /* what the CPU may read beyond */
+        {50, 60, {0, 60, 0, 60}, {0, 50, 0, 50}, 0},           /* the whole, made smaller */
+        {50, 60, {7.5F, 30.5F, 7, 38}, {3.25F, 40, 3, 44}, 1}, /* a part, flipped */
+        {17, 20, {1, 8.5F, 1, 10}, {2, 9, 2, 11}, 0},          /* made larger */
+        {17, 20, {3, 12.5F, 3, 16}, {0, 17, 0, 17}, 1},        /* to the edges */
+        {17, 20, {4, 4, 4, 8}, {2.5F, 6, 2, 9}, 0}};           /* with others all around */
+    AUTOFREE uint8_t *pixel = base_alloc(BYTES + 64, 1);       /* what the CPU may read beyond */
     const uint8_t *const picture[] = {pixel, pixel, pixel + FIRST, pixel + FIRST, pixel + FIRST};
     AUTOFREE float *image = base_alloc(3 * SIDE * SIDE, sizeof(*image));
     HELD(array) out = array_blank(type, (int64_t)PICTURES * SIDE * SIDE * channels);

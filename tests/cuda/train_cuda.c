@@ -5,9 +5,9 @@
  * Usage: train_cuda COLUMNS ROWS ALGORITHM TYPE [OPTIMIZER | FOLDER HOW], on COLUMNS * ROWS ranks;
  * TYPE is that of what is computed and of gradients, OPTIMIZER sgd (unless said) or lars.  With
  * $FORETRAIN_TEST_SHARDED each rank updates its shard.  FOLDER holds JPEG files, as
- * tests/cuda/make_pictures.c writes them; HOW is what the device takes of them: images, pictures
- * (which it crops), or files (which it decodes); augmentation ends in the middle of an epoch.  Rank
- * 0 prints the loss of each step.  What NCCL was told to move is aligned.
+ * tests/cuda/make_pictures.c writes them; HOW is what the device takes of them: images, or pictures
+ * (which it crops); augmentation ends in the middle of an epoch.  Rank 0 prints the loss of each
+ * step.  What NCCL was told to move is aligned.
  *
  * It trains twice: with the schedule of the learning rate in the device's memory, and told step by
  * step, or with $FORETRAIN_TEST_FOLDER interrupted by a checkpoint there.  With
@@ -24,7 +24,6 @@
 #include "exec/cuda/device_cuda.h"
 #include "exec/cuda/nccl/comm_nccl.h"
 #include "tests/cuda/fake/fake_nccl.h"
-#include "tests/cuda/fake/fake_nvjpeg.h"
 #include "tests/cuda/fake/fake_runtime.h"
 #include "tests/exec/train_fixture.h"
 
@@ -83,8 +82,8 @@ static char *dataset_text(struct data data)
     if (!data.folder)
         return base_format("{source: procedural, train_images: 96, validation_images: 10}");
     return base_format("{source: imagefolder, path: %s, validation_path: %s, train_images: 96, "
-                       "validation_images: 96, decode: %s}",
-                       data.folder, data.folder, strcmp(data.how, "files") ? "cpu" : "device");
+                       "validation_images: 96}",
+                       data.folder, data.folder);
 }
 
 static void open_fixture(struct fixture *fixture, struct device_ops *ops, struct grid grid,
@@ -190,18 +189,6 @@ static void check_collectives(int64_t alignment, int64_t norms)
     check((strstr(fake_nccl_log(), " of its own\n") != NULL) == own, "in NCCL's memory, if any");
 }
 
-/* Files went to the decoder where they should, if there is one. */
-static void check_decoder(struct data data)
-{
-    const struct fake_nvjpeg *library = fake_nvjpeg();
-    if (!library)
-        return;
-    bool files = data.folder && !strcmp(data.how, "files");
-    check((library->in_batches > 0) == files, "files are decoded together");
-    check((library->alone > 0) == files, "and those alone that must be");
-    check(library->alive == 0, "the decoder is gone");
-}
-
 int main(int argc, char **argv)
 {
     double loss[STEPS] = {0}, again[STEPS] = {0}, resumed[STEPS] = {0};
@@ -228,7 +215,6 @@ int main(int argc, char **argv)
         if (world_self().rank == 0)
             printf("%.9g\n", loss[i]);
     }
-    check_decoder(data);
     int64_t norms = iteration_norms(fixture.model, &fixture.scenario) +
                     iteration_vectors(fixture.model, &fixture.scenario);
     check_collectives(comm_nccl_ops.alignment, getenv("FORETRAIN_TEST_SHARDED") ? norms : 0);

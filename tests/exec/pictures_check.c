@@ -10,7 +10,6 @@
 
 #include "exec/cpu/device_naive.h"
 #include "exec/input/input.h"
-#include "exec/input/picture/jpeg.h"
 #include "exec/measure/devices.h"
 #include "tests/exec/input/crop_reference.h"
 #include "tests/exec/input/fixture.h"
@@ -39,41 +38,7 @@ static struct {
     pthread_cond_t changed;
     int64_t read, used; /* batches */
     bool stop;
-    struct decoder *decoder;
-    int64_t files; /* that were to be decoded */
 } feed = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-
-/* Decode a file in its place; all of them are small. */
-static void decode(uint8_t *place, struct crop *crop)
-{
-    HELD(err) err = {0};
-    HELD(buffer) pixels = {0};
-    struct picture picture;
-    struct box all = {.width = crop->width, .height = crop->height};
-    int32_t width, height;
-    check(!decoder_open(feed.decoder, "a", place, crop->file, &width, &height, &err) &&
-              width == crop->width && height == crop->height &&
-              !decoder_read(feed.decoder, all, 1, &pixels, &picture, &err),
-          "a file is what it is said to be");
-    memcpy(place, picture.pixel, (size_t)3 * (size_t)width * (size_t)height);
-    crop->file = 0;
-}
-
-/* Every other file is more than this device can. */
-static void decode_files(struct pictures *pictures)
-{
-    for (int32_t i = 0; i < feed.batch; i++) {
-        uint8_t *place = pictures->pixels + i * crop_place(SIDE);
-        if (!pictures->crop[i].file)
-            continue;
-        if (i % 2)
-            decode(place, &pictures->crop[i]);
-        else
-            feed.source.decode(feed.source.context, i, place, &pictures->crop[i],
-                               &pictures->label[i]);
-        feed.files++;
-    }
-}
 
 /* Whether a batch is the next of the stream. */
 static void check_labels(const int32_t *label)
@@ -101,7 +66,6 @@ static void *read_ahead(void *unused)
         feed.source.next_pictures(feed.source.context, pictures->pixels, pictures->crop,
                                   pictures->label);
         check_labels(pictures->label);
-        decode_files(pictures);
         pthread_mutex_lock(&feed.lock);
         feed.read++;
         pthread_cond_broadcast(&feed.changed);
@@ -131,9 +95,7 @@ static void next_cropped(void *context, float *images, int32_t *label)
 static int open_cropping(struct device_state **state, const struct device_job *job, struct err *err)
 {
     struct device_job inner = *job;
-    check(job->source.next_pictures && job->source.decode, "the source has pictures");
-    check(job->source.files == (job->scenario->training.data.decode == DECODE_DEVICE),
-          "the source has files where the job says so");
+    check(job->source.next_pictures, "the source has pictures");
     feed.source = job->source;
     feed.batch = job->batch;
     feed.seed = (uint64_t)job->scenario->seed;
@@ -176,8 +138,7 @@ static const char *const text =
     "model: {network: toy, image: 16, classes: 4}\n"
     "cluster: {platform: none, nodes: 1, devices_per_node: 1}\n"
     "training:\n"
-    "  dataset: {source: imagefolder, path: %s, validation_path: %s, train_images: 24,\n"
-    "            decode: %s}\n"
+    "  dataset: {source: imagefolder, path: %s, validation_path: %s, train_images: 24}\n"
     "  phases: [{epochs: 2, global_batch: 8}, {epochs: 1, global_batch: 4}]\n"
     "  learning_rate: {base: 0.02}\n"
     "  collapse: {epochs: 1.5, learning_rate: 0.02, augment: %s}\n"
@@ -197,16 +158,15 @@ static const char *write_images(void **state)
 }
 
 /* Train on the files in @path; with @augment what is random stays so to the end. */
-static struct train_result train(const char *path, const char *decode, bool augment,
-                                 struct grid grid, const struct device_ops *ops)
+static struct train_result train(const char *path, bool augment, struct grid grid,
+                                 const struct device_ops *ops)
 {
     HELD(err) err = {0};
     HELD(fixture) fixture = {0};
     struct train_result result = {0};
-    AUTOFREE char *job = base_format(text, path, path, decode, augment ? "true" : "false");
+    AUTOFREE char *job = base_format(text, path, path, augment ? "true" : "false");
     fixture_open(&fixture, job, grid, ops, transport_find("cpu-naive"));
-    if (train_run(&fixture.job, &result, &err))
-        check(strstr(err.text, "decodes no JPEG files") && err.exit_code == 69, err.text);
+    check(!train_run(&fixture.job, &result, &err), err.text ? err.text : "the job runs");
     return result;
 }
 
@@ -243,26 +203,16 @@ int main(int argc, char **argv)
     cropping.crops = true;
     cropping.open = open_cropping;
     cropping.close = close_cropping;
-    feed.decoder = decoder_new();
     check(!fixture_setup(&state), "there is a folder");
     const char *path = write_images(&state);
-    struct train_result result[] = {
-        train(path, "cpu", false, grid, naive), train(path, "cpu", true, grid, naive),
-        train(path, "cpu", false, grid, &cropping), train(path, "cpu", true, grid, &cropping)};
-    check(feed.files == 0, "there were no files");
-    struct train_result files = train(path, "device", false, grid, &cropping);
-    check(feed.files > 0, "there were files");
+    struct train_result result[] = {train(path, false, grid, naive), train(path, true, grid, naive),
+                                    train(path, false, grid, &cropping),
+                                    train(path, true, grid, &cropping)};
     check_change(&result[0], &result[1]);
     check_change(&result[2], &result[3]);
     compare(&result[0], &result[2]);
-    compare(&result[0], &files);
-    struct train_result refused = train(path, "device", false, grid, naive);
-    check(refused.steps == 0, "a device that decodes no files is refused");
     for (int32_t i = 0; i < 4; i++)
         train_result_release(&result[i]);
-    train_result_release(&files);
-    train_result_release(&refused);
-    decoder_free(feed.decoder);
     fixture_teardown(&state);
     return ranks_end();
 }

@@ -229,7 +229,7 @@ class Acceptance:
     # ---- input ----
 
     def input(self):
-        """Pictures and JPEG files, and how many of them the device takes in without training."""
+        """Pictures, and how many of them the device takes in without training."""
         program = self.program(pictures.PROGRAM)
         if not os.path.exists(program):  # a build directory of the user's
             raise Skip("libjpeg was missing when this was built")

@@ -1,14 +1,12 @@
 /** @file
  * What the device makes of pictures, against the CPU, and how many a second it takes in without
- * training on them: from a pack, from JPEG files that the CPU decodes, and from those that the
- * device decodes.
+ * training on them: from a pack, and from JPEG files.
  *
  * Usage: input_check FILES BATCH SIZE THREADS SECONDS: files to be made (at least a batch), images
  * of a batch, their side, threads that read, and how long to measure each way.
  *
- * Prints JSON: `decoder` (null: there is none) and for each way its `name`, the distance of images
- * to the CPU's (`mean`, `worst` [levels of 255]), whether `labels` are equal, files that the device
- * `refused`, and `images_per_s` with random crops.
+ * Prints JSON: for each way its `name`, the distance of images to the CPU's (`mean`, `worst`
+ * [levels of 255]), whether `labels` are equal, and `images_per_s` with random crops.
  */
 
 #include <math.h>
@@ -19,7 +17,6 @@
 
 #include "core/base/json.h"
 #include "exec/cuda/pictures/feed.h"
-#include "exec/cuda/pictures/jpeg.h"
 #include "exec/cuda/runtime/check.h"
 #include "exec/input/input.h"
 #include "exec/input/pack/pack.h"
@@ -38,9 +35,7 @@ struct task {
 struct way {
     const char *name;
     struct dataset *dataset;
-    enum input_form form;
     struct input *input;
-    int64_t refused;
 };
 
 static double now(void)
@@ -99,8 +94,8 @@ static struct dataset *open_data(enum dataset_source source, const char *path,
     return dataset;
 }
 
-static struct input *open_input(const struct way *way, const struct task *task,
-                                enum input_form form, bool augment)
+static struct input *open_input(const struct way *way, const struct task *task, bool pictures,
+                                bool augment)
 {
     struct input_job job = {.ranks = 1,
                             .local = task->batch,
@@ -108,7 +103,7 @@ static struct input *open_input(const struct way *way, const struct task *task,
                             .prefetch = 4,
                             .seed = 1,
                             .augment = augment,
-                            .form = form};
+                            .pictures = pictures};
     return input_new(way->dataset, &job);
 }
 
@@ -118,13 +113,6 @@ static void next_pictures(void *context, uint8_t *pixels, struct crop *crop, int
 {
     const struct way *way = context;
     input_next_pictures(way->input, pixels, crop, label);
-}
-
-static void decode(void *context, int32_t place, uint8_t *pixels, struct crop *crop, int32_t *label)
-{
-    struct way *way = context;
-    way->refused++;
-    input_decode(way->input, place, pixels, crop, label);
 }
 
 /* A feed at work, and where it puts images. */
@@ -138,13 +126,10 @@ struct bench {
 static void open_bench(struct bench *bench, struct way *way, const struct task *task, bool augment)
 {
     struct err err = {0};
-    struct device_source source = {.next_pictures = next_pictures,
-                                   .files = way->form == INPUT_FILES,
-                                   .decode = decode,
-                                   .tint = dataset_tint(),
-                                   .context = way};
+    struct device_source source = {
+        .next_pictures = next_pictures, .tint = dataset_tint(), .context = way};
     size_t floats = (size_t)task->batch * (size_t)task->size * (size_t)task->size * CHANNELS;
-    way->input = open_input(way, task, way->form, augment);
+    way->input = open_input(way, task, true, augment);
     CUDA_CHECK(cudaStreamCreateWithFlags(&bench->stream, cudaStreamNonBlocking));
     CUDA_CHECK(cudaMalloc((void **)&bench->images, floats * sizeof(float)));
     CUDA_CHECK(cudaMalloc((void **)&bench->label, (size_t)task->batch * sizeof(int32_t)));
@@ -193,7 +178,7 @@ static void compare(struct way *way, const struct task *task, struct json *said)
     float *host = base_alloc(pixels * 3, sizeof(*host));
     int32_t *label = base_alloc(2 * task->batch, sizeof(*label));
     size_t labels = (size_t)task->batch * sizeof(*label);
-    struct input *input = open_input(way, task, INPUT_IMAGES, false);
+    struct input *input = open_input(way, task, false, false);
     input_next(input, host, label);
     input_free(input);
     open_bench(&bench, way, task, false);
@@ -230,43 +215,26 @@ static struct json *try_way(struct way *way, const struct task *task)
     json_put_text(said, "name", way->name);
     compare(way, task, said);
     measure(way, task, said);
-    json_put_integer(said, "refused", way->refused);
     return said;
-}
-
-/* The decoder's name; NULL: none.  To be freed. */
-static char *decoder_name(void)
-{
-    struct err err = {0};
-    struct jpeg_gpu *jpeg = jpeg_gpu_open(1, &err);
-    char *name = jpeg ? base_copy(jpeg_gpu_name(jpeg)) : NULL;
-    jpeg_gpu_close(jpeg);
-    err_release(&err);
-    return name;
 }
 
 static void run(void **state, const struct task *task)
 {
     struct json *said = json_new_object(), *ways = json_new_array();
-    char *decoder = decoder_name();
     write_files(state, task);
     struct dataset *files = open_data(SOURCE_IMAGEFOLDER, fixture_path(state, "f"), task);
     struct dataset *pack =
         pack_present() ? open_data(SOURCE_PACK, write_pack(state, task), task) : NULL;
-    struct way way[] = {{"pack", pack, INPUT_PICTURES, NULL, 0},
-                        {"CPU", files, INPUT_PICTURES, NULL, 0},
-                        {"device", decoder ? files : NULL, INPUT_FILES, NULL, 0}};
+    struct way way[] = {{"pack", pack, NULL}, {"JPEG", files, NULL}};
     for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++)
         if (way[i].dataset)
             json_append(ways, try_way(&way[i], task));
-    json_put_text(said, "decoder", decoder);
     json_put(said, "ways", ways);
     struct text text = {0};
     json_print_line(&text, said, 6);
     puts(text.data);
     text_release(&text);
     json_free(said);
-    free(decoder);
     dataset_close(files);
     dataset_close(pack);
 }

@@ -28,7 +28,7 @@ import machine
 import pictures
 import sanitize
 import throughput
-from report import Clock, Runner, Skip
+from report import Clock, Runner
 
 BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build").resolve()
 
@@ -89,22 +89,12 @@ class Judging(unittest.TestCase):
         self.assertEqual((said.verdict, said.figure[:19]), ("fail", "-10.0% at batch 64,"))
         self.assertEqual(throughput.judge_predictions({32: 1.04}, {32: 1.0}).verdict, "pass")
 
-    def test_pictures_are_judged_by_how_they_were_made(self):
-        ways = [{"name": name, "mean": 0.01, "worst": 0.005, "labels": True, "images_per_s": 1e4}
-                for name in ("pack", "CPU", "device")]
-        said = {"decoder": "nvJPEG", "ways": ways}
-        ways[2].update(mean=1.5, worst=30)
-        self.assertEqual(pictures.judge(said).verdict, "pass")
-        for way, key, value in ((0, "worst", 0.02), (1, "worst", 0.02), (2, "mean", 2.1),
-                                (1, "labels", False)):
-            before = ways[way][key]
-            ways[way][key] = value
-            self.assertEqual(pictures.judge(said).verdict, "fail", (way, key))
-            ways[way][key] = before
-        with self.assertRaisesRegex(Skip, "nvJPEG is not installed; pack 10000 images/s"):
-            pictures.judge({"decoder": None, "ways": ways[:2]})
-        ways[0]["worst"] = 0.02
-        self.assertEqual(pictures.judge({"decoder": None, "ways": ways[:2]}).verdict, "fail")
+    def test_pictures_are_judged_by_the_worst(self):
+        for worst, labels, verdict in ((0.005, True, "pass"), (0.02, True, "fail"),
+                                       (0.005, False, "fail")):
+            ways = [{"name": name, "mean": 0.001, "worst": w, "labels": same, "images_per_s": 1e4}
+                    for name, w, same in (("pack", 0.005, True), ("JPEG", worst, labels))]
+            self.assertEqual(pictures.judge({"ways": ways}).verdict, verdict, (worst, labels))
 
     def test_errors_of_the_sanitizer_are_ours_or_a_librarys(self):
         text = ("========= COMPUTE-SANITIZER\n"
@@ -185,13 +175,11 @@ class WholeProgram(unittest.TestCase):
         program = BUILD / (pictures.PROGRAM + "_software")
         if not program.exists():
             self.skipTest("a build without libjpeg")
-        said = self.parts("input", LD_LIBRARY_PATH=str(BUILD / "tests/cuda"))
+        said = self.parts("input")
         self.assertEqual(said["input"]["verdict"], "pass", said)
         ways = {way["name"]: way for way in said["input"]["data"]["ways"]}
-        self.assertLessEqual({"CPU", "device"}, set(ways))
-        self.assertEqual(said["input"]["data"]["decoder"], "nvJPEG 13.0, hardware")
+        self.assertIn("JPEG", ways)
         for way in ways.values():
-            self.assertEqual(way["refused"], 0)
             self.assertGreater(way["images_per_s"], 0)
 
     def test_four_ranks_in_software_follow_one(self):

@@ -3,15 +3,12 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
 #include "exec/cuda/kernels/kernels.h"
-#include "exec/cuda/pictures/jpeg.h"
 #include "exec/cuda/runtime/check.h"
-#include "exec/world/world.h"
 
 /* Arrays of one batch, in either memory. */
 struct arrays {
@@ -32,13 +29,10 @@ struct feed {
     struct device_source source;
     int32_t batch, size;
     int device;
-    size_t host_place, device_place; /* bytes of a picture */
-    char *memory, *pinned;           /* all parcels' */
+    size_t place;          /* bytes of a picture */
+    char *memory, *pinned; /* all parcels' */
     struct parcel parcel[FEED_AHEAD];
     cudaStream_t stream;
-    struct jpeg_gpu *jpeg;  /* NULL: the CPU decodes */
-    struct jpeg_file *file; /* (batch) of the current batch */
-    int32_t *place;         /* (batch) their places in it */
     pthread_t thread;
     bool started;
 
@@ -50,11 +44,6 @@ struct feed {
 
 /* ---- memory ---- */
 
-static size_t device_place(const struct device_source *source, int32_t size)
-{
-    return (size_t)(source->files ? crop_decoded(size) : crop_place(size));
-}
-
 /* Assign @count elements of @size bytes from @base; NULL: only count the bytes. */
 static void *take(char *base, size_t *used, int32_t count, size_t size)
 {
@@ -63,21 +52,21 @@ static void *take(char *base, size_t *used, int32_t count, size_t size)
     return place;
 }
 
-/* Bytes of a batch whose places have @place bytes. */
-static size_t lay_out(struct arrays *arrays, char *base, int32_t batch, size_t place)
+/* Bytes of a batch. */
+static size_t lay_out(struct arrays *arrays, char *base, int32_t batch, int32_t size)
 {
     size_t used = 0;
-    arrays->pixels = take(base, &used, batch, place);
+    arrays->pixels = take(base, &used, batch, (size_t)crop_place(size));
     arrays->crop = take(base, &used, batch, sizeof(*arrays->crop));
     arrays->label = take(base, &used, batch, sizeof(*arrays->label));
     arrays->picture = take(base, &used, batch, sizeof(*arrays->picture));
     return used;
 }
 
-size_t feed_memory(const struct device_source *source, int32_t batch, int32_t size)
+size_t feed_memory(int32_t batch, int32_t size)
 {
     struct arrays none;
-    return FEED_AHEAD * lay_out(&none, NULL, batch, device_place(source, size));
+    return FEED_AHEAD * lay_out(&none, NULL, batch, size);
 }
 
 /* Where pictures begin never changes. */
@@ -85,7 +74,7 @@ static void upload_pictures(const struct feed *feed, const struct arrays *device
 {
     const uint8_t **picture = base_alloc(feed->batch, sizeof(*picture));
     for (int32_t i = 0; i < feed->batch; i++)
-        picture[i] = device->pixels + (size_t)i * feed->device_place;
+        picture[i] = device->pixels + (size_t)i * feed->place;
     CUDA_CHECK(cudaMemcpyAsync(device->picture, picture, (size_t)feed->batch * sizeof(*picture),
                                cudaMemcpyHostToDevice, feed->stream));
     CUDA_CHECK(cudaStreamSynchronize(feed->stream));
@@ -94,9 +83,7 @@ static void upload_pictures(const struct feed *feed, const struct arrays *device
 
 static int allocate(struct feed *feed, struct err *err)
 {
-    struct arrays none;
-    size_t bytes = feed_memory(&feed->source, feed->batch, feed->size);
-    size_t pinned = lay_out(&none, NULL, feed->batch, feed->host_place);
+    size_t bytes = feed_memory(feed->batch, feed->size);
     if (cudaMalloc((void **)&feed->memory, bytes) != cudaSuccess) {
         cudaGetLastError(); /* or the next launch would be blamed */
         return err_add_code(err, 69,
@@ -104,50 +91,18 @@ static int allocate(struct feed *feed, struct err *err)
                             "use a smaller batch",
                             FEED_AHEAD, 1e-9 * (double)bytes);
     }
-    CUDA_CHECK(cudaMallocHost((void **)&feed->pinned, FEED_AHEAD * pinned));
+    CUDA_CHECK(cudaMallocHost((void **)&feed->pinned, bytes));
     for (size_t i = 0; i < FEED_AHEAD; i++) {
         struct parcel *parcel = &feed->parcel[i];
-        lay_out(&parcel->device, feed->memory + i * (bytes / FEED_AHEAD), feed->batch,
-                feed->device_place);
-        lay_out(&parcel->host, feed->pinned + i * pinned, feed->batch, feed->host_place);
+        size_t begin = i * (bytes / FEED_AHEAD);
+        lay_out(&parcel->device, feed->memory + begin, feed->batch, feed->size);
+        lay_out(&parcel->host, feed->pinned + begin, feed->batch, feed->size);
         upload_pictures(feed, &parcel->device);
     }
     return 0;
 }
 
 /* ---- the thread ---- */
-
-static void decode_on_cpu(struct feed *feed, struct arrays *host, int32_t place)
-{
-    feed->source.decode(feed->source.context, place,
-                        host->pixels + (size_t)place * feed->host_place, &host->crop[place],
-                        &host->label[place]);
-    assert(host->crop[place].file == 0);
-}
-
-static void decode(struct feed *feed, struct parcel *parcel)
-{
-    struct arrays *host = &parcel->host;
-    int32_t files = 0;
-    for (int32_t i = 0; i < feed->batch; i++) {
-        const struct crop *crop = &host->crop[i];
-        if (!crop->file)
-            continue;
-        assert((size_t)3 * (size_t)crop->height * (size_t)crop->width <= feed->device_place);
-        feed->place[files] = i;
-        feed->file[files++] =
-            (struct jpeg_file){.data = host->pixels + (size_t)i * feed->host_place,
-                               .size = crop->file,
-                               .height = crop->height,
-                               .width = crop->width,
-                               .pixels = parcel->device.pixels + (size_t)i * feed->device_place};
-    }
-    if (files > 0 && feed->jpeg)
-        jpeg_gpu_decode(feed->jpeg, feed->stream, feed->file, files);
-    for (int32_t i = 0; i < files; i++)
-        if (!feed->file[i].decoded)
-            decode_on_cpu(feed, host, feed->place[i]);
-}
 
 static void copy(const struct feed *feed, void *to, const void *from, size_t size)
 {
@@ -160,11 +115,9 @@ static void copy_batch(const struct feed *feed, const struct parcel *parcel)
     const struct arrays *host = &parcel->host, *device = &parcel->device;
     for (int32_t i = 0; i < feed->batch; i++) {
         size_t used = (size_t)3 * (size_t)host->crop[i].height * (size_t)host->crop[i].width;
-        if (host->crop[i].file)
-            continue;
-        assert(used <= feed->host_place);
-        copy(feed, device->pixels + (size_t)i * feed->device_place,
-             host->pixels + (size_t)i * feed->host_place, used);
+        assert(used <= feed->place);
+        copy(feed, device->pixels + (size_t)i * feed->place, host->pixels + (size_t)i * feed->place,
+             used);
     }
     copy(feed, device->crop, host->crop, (size_t)feed->batch * sizeof(*host->crop));
     copy(feed, device->label, host->label, (size_t)feed->batch * sizeof(*host->label));
@@ -176,7 +129,6 @@ static void fill(struct feed *feed, struct parcel *parcel)
     feed->source.next_pictures(feed->source.context, parcel->host.pixels, parcel->host.crop,
                                parcel->host.label);
     CUDA_CHECK(cudaStreamWaitEvent(feed->stream, parcel->cropped, 0));
-    decode(feed, parcel);
     copy_batch(feed, parcel);
     CUDA_CHECK(cudaEventRecord(parcel->ready, feed->stream));
 }
@@ -208,22 +160,6 @@ static void *work(void *argument)
 
 /* ---- opening and closing ---- */
 
-static void open_jpeg(struct feed *feed)
-{
-    struct err why = {0};
-    feed->file = base_alloc(feed->batch, sizeof(*feed->file));
-    feed->place = base_alloc(feed->batch, sizeof(*feed->place));
-    if (!feed->source.files)
-        return;
-    feed->jpeg = jpeg_gpu_open(feed->batch, &why);
-    if (!feed->jpeg && world_self().local_rank == 0)
-        fprintf(stderr,
-                "warning: %s; JPEG files are decoded by one thread of the CPU, which is slower "
-                "than training.dataset.decode=cpu\n",
-                err_reason(&why));
-    err_release(&why);
-}
-
 static int start(struct feed *feed, struct err *err)
 {
     int status = pthread_create(&feed->thread, NULL, work, feed);
@@ -237,11 +173,8 @@ int feed_open(struct feed **out, const struct device_source *source, int32_t bat
               struct err *err)
 {
     struct feed *feed = base_alloc(1, sizeof(*feed));
-    *feed = (struct feed){.source = *source,
-                          .batch = batch,
-                          .size = size,
-                          .host_place = (size_t)crop_place(size),
-                          .device_place = device_place(source, size)};
+    *feed = (struct feed){
+        .source = *source, .batch = batch, .size = size, .place = (size_t)crop_place(size)};
     pthread_mutex_init(&feed->lock, NULL);
     pthread_cond_init(&feed->changed, NULL);
     CUDA_CHECK(cudaGetDevice(&feed->device));
@@ -251,7 +184,6 @@ int feed_open(struct feed **out, const struct device_source *source, int32_t bat
         CUDA_CHECK(cudaEventCreateWithFlags(&feed->parcel[i].ready, flags));
         CUDA_CHECK(cudaEventCreateWithFlags(&feed->parcel[i].cropped, flags));
     }
-    open_jpeg(feed);
     if (allocate(feed, err) || start(feed, err)) {
         feed_close(feed);
         return -1;
@@ -276,7 +208,6 @@ void feed_close(struct feed *feed)
     if (feed->started)
         stop(feed);
     CUDA_CHECK(cudaStreamSynchronize(feed->stream));
-    jpeg_gpu_close(feed->jpeg);
     for (size_t i = 0; i < FEED_AHEAD; i++) {
         CUDA_CHECK(cudaEventDestroy(feed->parcel[i].ready));
         CUDA_CHECK(cudaEventDestroy(feed->parcel[i].cropped));
@@ -286,8 +217,6 @@ void feed_close(struct feed *feed)
     CUDA_CHECK(cudaFree(feed->memory));
     pthread_cond_destroy(&feed->changed);
     pthread_mutex_destroy(&feed->lock);
-    free(feed->file);
-    free(feed->place);
     free(feed);
 }
 

@@ -4,13 +4,11 @@
  * Pictures for a device that crops, resizes, flips and normalises them itself.
  *
  * Pictures of one batch are in places of the same size, one after the other: crop_place() bytes
- * each, of which a picture uses the first.  A place holds either pixels or, with `file` not 0, a
- * whole JPEG file that the device decodes first.  The filter and its edges are those of
+ * each, of which the pixels of a picture are the first.  The filter and its edges are those of
  * exec/input/picture/picture.h.
  *
  * Pixels may have been decoded at 1/2, 1/4 or 1/8 of the size of their JPEG file, by libjpeg's
- * scaling, where the crop is that much larger than the image.  A file is decoded at full size, and
- * only the filter scales it down.  The two give slightly different images.
+ * scaling, where the crop is that much larger than the image.
  */
 
 #include <stdint.h>
@@ -31,8 +29,7 @@ struct crop_span {
 
 /** The content of a place, and its visible part. */
 struct crop {
-    int32_t file;          /**< bytes of a JPEG file; 0: pixels (height, width, 3), red first */
-    int32_t height, width; /**< of the picture or file [pixels] */
+    int32_t height, width; /**< of the picture (height, width, 3), red first [pixels] */
     struct crop_span x, y;
     int32_t flip; /**< 1: mirrored left to right */
 };
@@ -43,10 +40,4 @@ struct crop {
 static inline int64_t crop_place(int32_t size)
 {
     return (int64_t)PICTURE_PLACE * size * size;
-}
-
-/** Maximum size of the pixels (height, width, 3) of a file that the device decodes [bytes]. */
-static inline int64_t crop_decoded(int32_t size)
-{
-    return (int64_t)3 * PICTURE_FILE_PIXELS * size * size;
 }

@@ -17,7 +17,6 @@ struct decoder {
     jmp_buf failure;
     char reason[JMSG_LENGTH_MAX];
     char *name;       /* of the file */
-    bool ended;       /* it has the marker of an end */
     enum other other; /* it is no JPEG, but one of these */
     const uint8_t *data;
     int64_t size;
@@ -136,7 +135,6 @@ int decoder_open(struct decoder *decoder, const char *name, const uint8_t *data,
         return other_open(decoder->other, name, data, size, width, height, err);
     if (size < 2 || data[0] != 0xff || data[1] != 0xd8)
         return err_add(err, "%s: not a JPEG: it begins like %s", name, guess(data, size));
-    decoder->ended = data[size - 2] == 0xff && data[size - 1] == JPEG_EOI;
     if (setjmp(decoder->failure))
         return refuse(decoder, err);
     jpeg_abort_decompress(jpeg); /* perhaps only the header of the previous file was read */
@@ -149,13 +147,6 @@ int decoder_open(struct decoder *decoder, const char *name, const uint8_t *data,
     *width = (int32_t)jpeg->image_width;
     *height = (int32_t)jpeg->image_height;
     return 0;
-}
-
-bool decoder_plain(const struct decoder *decoder)
-{
-    const struct jpeg_decompress_struct *jpeg = &decoder->jpeg;
-    bool usual = jpeg->jpeg_color_space == JCS_GRAYSCALE || jpeg->jpeg_color_space == JCS_YCbCr;
-    return !decoder->other && usual && jpeg->data_precision == 8 && decoder->ended;
 }
 
 /* Where Adobe's marker is, the stored value is the ink's complement (@turn 0), else the ink (255).

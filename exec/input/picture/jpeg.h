@@ -36,10 +36,6 @@ void decoder_free(struct decoder *decoder);
 int decoder_open(struct decoder *decoder, const char *name, const uint8_t *data, int64_t size,
                  int32_t *width, int32_t *height, struct err *err);
 
-/** Whether all decoders agree on the opened file: 8 bits of grey or YCbCr, with an end-of-image
- * marker, so that it is not truncated. */
-bool decoder_plain(const struct decoder *decoder);
-
 /** Decode the part of the opened file that covers @box into @pixels and describe it in @picture,
  * at most once per decoder_open().  With @shrink 2, 4 or 8 the file is decoded at that fraction of
  * its size (rounded up), which costs less; @box is in pixels of that size.

@@ -26,11 +26,6 @@ int decoder_open(struct decoder *decoder, const char *name, const uint8_t *data,
     return err_add_code(err, 69, "%s: this build cannot read JPEG", name);
 }
 
-bool decoder_plain(const struct decoder *decoder)
-{
-    return false;
-}
-
 int decoder_read(struct decoder *decoder, struct box box, int32_t shrink, struct buffer *pixels,
                  struct picture *picture, struct err *err)
 {

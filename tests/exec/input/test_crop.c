@@ -4,17 +4,13 @@
 
 #include "exec/input/dataset.h"
 #include "exec/input/pack/pack.h"
-#include "exec/input/picture/jpeg.h"
 #include "tests/exec/input/crop_reference.h"
 #include "tests/exec/input/fixture.h"
 #include "tests/test.h"
 
-OWNED(decoder, decoder_free)
-
 enum { SIDE = 32, FLOATS = 3 * SIDE * SIDE, EPOCHS = 12 };
 
-/* Of every shrink, narrow, small, smaller than an image, and one pixel; the last ones are kept as
- * files nowhere: ink, too many pixels, too many bytes. */
+/* Of every shrink, narrow, small, smaller than an image, one pixel, and of ink. */
 static const struct form forms[] = {
     {480, 360, 3, 2, 90, false, 1},  {90, 70, 3, 2, 90, false, 2},
     {60, 110, 3, 1, 80, true, 3},    {300, 20, 3, 1, 90, false, 4},
@@ -23,7 +19,7 @@ static const struct form forms[] = {
     {128, 128, 3, 2, 50, false, 9},  {90, 70, 4, 1, 90, false, 10},
     {129, 128, 3, 2, 50, false, 11}, {120, 120, 3, 1, 100, false, 12},
 };
-enum { COUNT = sizeof(forms) / sizeof(*forms), KEPT_AS_FILES = 9 };
+enum { COUNT = sizeof(forms) / sizeof(*forms) };
 
 static struct dataset *opened_at(enum dataset_source source, const char *path)
 {
@@ -95,9 +91,8 @@ static void check_picture(const struct dataset *dataset, int64_t index, uint64_t
     uint8_t pixels[12 * SIDE * SIDE];
     struct crop crop;
     int32_t label = -1;
-    assert_int_equal(
-        dataset_read_picture(dataset, index, epoch, augment, false, pixels, &crop, &label), 0);
-    assert_int_equal(crop.file, 0);
+    assert_int_equal(dataset_read_picture(dataset, index, epoch, augment, pixels, &crop, &label),
+                     0);
     assert_int_equal(label, 0);
     assert_true((int64_t)3 * crop.width * crop.height <= crop_place(SIDE));
     bool resized = resized_here(&crop);
@@ -163,59 +158,6 @@ TEST_IN_FOLDER(a_crop_is_resized_here_only_when_it_does_not_fit)
     /* (32 results of n / 37 pixels and the triangles' halves of two) squared, in 64 x 64. */
     assert_false(middle_is_resized_here(state, 70)); /* 60.5 + 1.9 */
     assert_true(middle_is_resized_here(state, 74));  /* 64 + 2 */
-}
-
-/* Exactly as the kernel does it where the whole picture was decoded by somebody else. */
-static void check_decoded(const struct dataset *dataset, int64_t index, uint64_t epoch,
-                          bool augment, const struct crop *crop, const uint8_t *data)
-{
-    struct err err = {0};
-    OWN(decoder) *decoder = decoder_new();
-    HELD(buffer) pixels = {0};
-    struct picture picture;
-    int32_t width, height;
-    assert_int_equal(decoder_open(decoder, "a", data, crop->file, &width, &height, &err), 0);
-    assert_int_equal(width, crop->width);
-    assert_int_equal(height, crop->height);
-    struct box all = {0, 0, width, height};
-    assert_int_equal(decoder_read(decoder, all, 1, &pixels, &picture, &err), 0);
-    double off = difference(dataset, index, epoch, augment, crop, picture.pixel);
-    /* A crop twice as large as the image may have been decoded at half the size, which filters in
-     * another way: then only nearly the same. */
-    bool shrunk = augment && crop->x.length >= 2 * SIDE && crop->y.length >= 2 * SIDE;
-    if (off > (shrunk ? 8 * level() : 1e-4))
-        fail_msg("file %d, epoch %d, shrunk %d: %g", (int)index, (int)epoch, shrunk, off);
-}
-
-TEST_IN_FOLDER(files_that_fit_are_left_as_they_are)
-{
-    OWN(dataset) *dataset = folder(state);
-    for (int64_t i = 0; i < COUNT; i++)
-        for (uint64_t epoch = 0; epoch <= EPOCHS; epoch++) {
-            uint8_t place[12 * SIDE * SIDE], pixels[12 * SIDE * SIDE];
-            struct crop crop, other;
-            int32_t label = -1;
-            bool augment = epoch > 0;
-            assert_int_equal(
-                dataset_read_picture(dataset, i, epoch, augment, true, place, &crop, &label), 0);
-            assert_int_equal(label, 0);
-            if (i == 0 || i >= KEPT_AS_FILES) { /* the first has too many pixels, too */
-                assert_int_equal(
-                    dataset_read_picture(dataset, i, epoch, augment, false, pixels, &other, &label),
-                    0);
-                assert_memory_equal(&crop, &other, sizeof(crop));
-                assert_memory_equal(place, pixels, (size_t)(3 * crop.width * crop.height));
-                continue;
-            }
-            int64_t size;
-            AUTOFREE uint8_t *data =
-                fixture_read(fixture_path(state, "f/a/%02d.jpg", (int)i), &size);
-            assert_int_equal(crop.file, size);
-            assert_memory_equal(place, data, (size_t)size);
-            assert_int_equal(crop.width, forms[i].width);
-            assert_int_equal(crop.height, forms[i].height);
-            check_decoded(dataset, i, epoch, augment, &crop, place);
-        }
 }
 
 TEST(only_files_and_packs_have_pictures)

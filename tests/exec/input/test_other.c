@@ -68,7 +68,6 @@ static void check(const struct text *file, int32_t shrink, const void *pixels, s
         return;
     }
     assert_int_equal(status, 0);
-    assert_false(decoder_plain(decoder));
     assert_memory_equal(picture.pixel, pixels, count);
 }
 

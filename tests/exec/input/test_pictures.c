@@ -1,5 +1,5 @@
 /** @file
- * Batches of pictures and of files: input_next_pictures() and input_decode().
+ * Batches of pictures: input_next_pictures().
  */
 
 #include "exec/input/input.h"
@@ -48,7 +48,7 @@ static struct dataset *folder(void **state, enum damage damage)
     return opened(&spec, SPLIT_TRAIN);
 }
 
-static struct input_job job_of(int32_t local, enum input_form form)
+static struct input_job job_of(int32_t local)
 {
     return (struct input_job){.ranks = 1,
                               .local = local,
@@ -56,7 +56,7 @@ static struct input_job job_of(int32_t local, enum input_form form)
                               .prefetch = 2,
                               .seed = SEED,
                               .augment = true,
-                              .form = form};
+                              .pictures = true};
 }
 
 /* A batch that was given out. */
@@ -83,17 +83,17 @@ static void given_release(struct given *given)
 
 static int64_t bytes_used(const struct crop *crop)
 {
-    return crop->file ? crop->file : (int64_t)3 * crop->width * crop->height;
+    return (int64_t)3 * crop->width * crop->height;
 }
 
-/* Whether @place of the batch is image @index as the dataset has it, in that form. */
+/* Whether @place of the batch is image @index as the dataset has it. */
 static void assert_picture(const struct dataset *dataset, const struct given *given, int64_t place,
-                           struct sample sample, bool file)
+                           struct sample sample)
 {
     uint8_t pixels[PLACE];
     struct crop crop;
     int32_t label = -1;
-    assert_int_equal(dataset_read_picture(dataset, sample.index, sample.epoch, given->augment, file,
+    assert_int_equal(dataset_read_picture(dataset, sample.index, sample.epoch, given->augment,
                                           pixels, &crop, &label),
                      0);
     assert_int_equal(given->label[place], label);
@@ -106,44 +106,21 @@ TEST_IN_FOLDER(batches_are_what_stands_in_the_stream_on_any_number_of_threads)
 {
     enum { LOCAL = 7, BATCHES = 6 };
     OWN(dataset) *dataset = folder(state, NONE);
-    struct input_job job = job_of(LOCAL, INPUT_PICTURES);
+    struct input_job job = job_of(LOCAL);
     HELD(given) given = room(&job);
-    for (int32_t form = INPUT_PICTURES; form <= INPUT_FILES; form++)
-        for (int32_t threads = 1; threads <= 4; threads++) {
-            job.form = (enum input_form)form;
-            job.threads = threads;
-            job.prefetch = 1 + threads % 3;
-            job.position = 40;
-            OWN(input) *input = input_new(dataset, &job);
-            for (int64_t b = 0; b < BATCHES; b++) {
-                input_next_pictures(input, given.pixels, given.crop, given.label);
-                for (int64_t i = 0; i < LOCAL; i++)
-                    assert_picture(dataset, &given, i, sampler_at(SEED, COUNT, 40 + b * LOCAL + i),
-                                   form == INPUT_FILES);
-            }
-            assert_int_equal(input_report(input).batches, BATCHES);
-            assert_int_equal(input_report(input).replaced, 0);
+    for (int32_t threads = 1; threads <= 4; threads++) {
+        job.threads = threads;
+        job.prefetch = 1 + threads % 3;
+        job.position = 40;
+        OWN(input) *input = input_new(dataset, &job);
+        for (int64_t b = 0; b < BATCHES; b++) {
+            input_next_pictures(input, given.pixels, given.crop, given.label);
+            for (int64_t i = 0; i < LOCAL; i++)
+                assert_picture(dataset, &given, i, sampler_at(SEED, COUNT, 40 + b * LOCAL + i));
         }
-}
-
-TEST_IN_FOLDER(a_file_that_is_decoded_here_is_the_picture)
-{
-    enum { LOCAL = 6 };
-    OWN(dataset) *dataset = folder(state, NONE);
-    struct input_job job = job_of(LOCAL, INPUT_FILES);
-    OWN(input) *input = input_new(dataset, &job);
-    HELD(given) given = room(&job);
-    for (int64_t b = 0; b < 4; b++) {
-        input_next_pictures(input, given.pixels, given.crop, given.label);
-        for (int32_t i = LOCAL - 1; i >= 0; i--) {
-            assert_true(given.crop[i].file > 0);
-            input_decode(input, i, given.pixels + (int64_t)i * PLACE, &given.crop[i],
-                         &given.label[i]);
-            assert_int_equal(given.crop[i].file, 0);
-            assert_picture(dataset, &given, i, sampler_at(SEED, COUNT, b * LOCAL + i), false);
-        }
+        assert_int_equal(input_report(input).batches, BATCHES);
+        assert_int_equal(input_report(input).replaced, 0);
     }
-    assert_int_equal(input_report(input).replaced, 0);
 }
 
 static bool damaged(int64_t index)
@@ -170,27 +147,21 @@ static void assert_named(const struct dataset *dataset, int64_t count)
     }
 }
 
-/* Three epochs of files of which two cannot be used, as their header or end says. */
+/* Three epochs of files of which two cannot be used. */
 static void check_replaced(void **state, enum damage damage)
 {
     OWN(dataset) *dataset = folder(state, damage);
-    struct input_job job = job_of(COUNT, INPUT_FILES);
+    struct input_job job = job_of(COUNT);
     job.augment = false; /* all of a picture counts */
     OWN(input) *input = input_new(dataset, &job);
     HELD(given) given = room(&job);
     for (int64_t b = 0; b < 3; b++) {
         input_next_pictures(input, given.pixels, given.crop, given.label);
         for (int64_t i = 0; i < COUNT; i++)
-            assert_picture(dataset, &given, i, sound(b * COUNT + i), true);
+            assert_picture(dataset, &given, i, sound(b * COUNT + i));
     }
     assert_int_equal(input_report(input).replaced, 6);
     assert_named(dataset, 2);
-    /* What stands in for another is counted once, whoever decodes it. */
-    for (int32_t i = 0; i < COUNT; i++)
-        input_decode(input, i, given.pixels + (int64_t)i * PLACE, &given.crop[i], &given.label[i]);
-    for (int64_t i = 0; i < COUNT; i++)
-        assert_picture(dataset, &given, i, sound(2 * COUNT + i), false);
-    assert_int_equal(input_report(input).replaced, 6);
 }
 
 TEST_IN_FOLDER(a_file_without_a_header_is_replaced)
@@ -203,43 +174,9 @@ TEST_IN_FOLDER(a_file_without_an_end_is_replaced)
     check_replaced(state, CUT_SHORT);
 }
 
-TEST_IN_FOLDER(a_file_that_nobody_can_decode_is_replaced_when_that_is_found)
+TEST_IN_FOLDER(a_file_with_damaged_pixels_is_replaced)
 {
-    OWN(dataset) *dataset = folder(state, INSIDE);
-    struct input_job job = job_of(COUNT, INPUT_FILES);
-    job.augment = false;
-    OWN(input) *input = input_new(dataset, &job);
-    HELD(given) given = room(&job);
-    for (int64_t b = 0; b < 3; b++) {
-        input_next_pictures(input, given.pixels, given.crop, given.label);
-        assert_int_equal(input_report(input).replaced, 2 * b);
-        assert_named(dataset, b ? 2 : 0);
-        for (int32_t i = 0; i < COUNT; i++) {
-            struct sample sample = sampler_at(SEED, COUNT, b * COUNT + i);
-            assert_picture(dataset, &given, i, sample, true);
-            for (int32_t again = 0; damaged(sample.index) && again < 2; again++)
-                input_decode(input, i, given.pixels + (int64_t)i * PLACE, &given.crop[i],
-                             &given.label[i]);
-            if (damaged(sample.index))
-                assert_picture(dataset, &given, i, sound(b * COUNT + i), false);
-        }
-        assert_int_equal(input_report(input).replaced, 2 * b + 2);
-    }
-    assert_named(dataset, 2);
-}
-
-TEST_IN_FOLDER(damaged_pixels_are_found_where_they_are_decoded_here)
-{
-    OWN(dataset) *dataset = folder(state, INSIDE);
-    struct input_job job = job_of(COUNT, INPUT_PICTURES);
-    job.augment = false;
-    OWN(input) *input = input_new(dataset, &job);
-    HELD(given) given = room(&job);
-    input_next_pictures(input, given.pixels, given.crop, given.label);
-    for (int64_t i = 0; i < COUNT; i++)
-        assert_picture(dataset, &given, i, sound(i), false);
-    assert_int_equal(input_report(input).replaced, 2);
-    assert_named(dataset, 2);
+    check_replaced(state, INSIDE);
 }
 
 /* Of each place only what is used is written: what is behind it is the caller's. */
@@ -247,15 +184,12 @@ TEST_IN_FOLDER(no_more_is_written_than_a_picture_takes)
 {
     enum { LOCAL = 5 };
     OWN(dataset) *dataset = folder(state, NONE);
-    struct input_job job = job_of(LOCAL, INPUT_PICTURES);
+    struct input_job job = job_of(LOCAL);
     HELD(given) given = room(&job);
-    for (int32_t form = INPUT_PICTURES; form <= INPUT_FILES; form++) {
-        job.form = (enum input_form)form;
-        OWN(input) *input = input_new(dataset, &job);
-        memset(given.pixels, 0x5a, (size_t)LOCAL * PLACE);
-        input_next_pictures(input, given.pixels, given.crop, given.label);
-        for (int32_t i = 0; i < LOCAL; i++)
-            for (int64_t at = bytes_used(&given.crop[i]); at < PLACE; at++)
-                assert_int_equal(given.pixels[(int64_t)i * PLACE + at], 0x5a);
-    }
+    OWN(input) *input = input_new(dataset, &job);
+    memset(given.pixels, 0x5a, (size_t)LOCAL * PLACE);
+    input_next_pictures(input, given.pixels, given.crop, given.label);
+    for (int32_t i = 0; i < LOCAL; i++)
+        for (int64_t at = bytes_used(&given.crop[i]); at < PLACE; at++)
+            assert_int_equal(given.pixels[(int64_t)i * PLACE + at], 0x5a);
 }
