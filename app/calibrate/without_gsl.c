@@ -5,7 +5,7 @@
 #include "app/cli/command.h"
 #include "app/import/import_fit.h"
 
-int curve_fit_lines(struct curve_fit *fit, struct curve *curve, struct err *err)
+int curve_fit_lines(struct curve_fit *fit, const struct curve *curve, struct err *err)
 {
     return err_add_code(err, 69,
                         "times are fitted with GSL, which this foretrain was built without");

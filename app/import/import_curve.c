@@ -11,8 +11,13 @@ bool curve_add(struct curve *curve, double size, double seconds)
 {
     if (curve->count == CURVE_ROWS || !(size > 0) || !(seconds > 0))
         return false;
-    curve->size[curve->count] = size;
-    curve->seconds[curve->count++] = seconds;
+    int32_t i = curve->count++;
+    for (; i > 0 && curve->size[i - 1] > size; i--) {
+        curve->size[i] = curve->size[i - 1];
+        curve->seconds[i] = curve->seconds[i - 1];
+    }
+    curve->size[i] = size;
+    curve->seconds[i] = seconds;
     return true;
 }
 

@@ -8,19 +8,6 @@
 /* Precision of printed times: a smaller scatter has no meaning. */
 static const double finest_residual = 0.005;
 
-/* Sort by size; few rows. */
-static void sort(struct curve *curve)
-{
-    for (int32_t i = 1; i < curve->count; i++)
-        for (int32_t k = i; k > 0 && curve->size[k] < curve->size[k - 1]; k--) {
-            double size = curve->size[k], seconds = curve->seconds[k];
-            curve->size[k] = curve->size[k - 1];
-            curve->seconds[k] = curve->seconds[k - 1];
-            curve->size[k - 1] = size;
-            curve->seconds[k - 1] = seconds;
-        }
-}
-
 /* One line through rows @first to @last.  Parameters stay at 0 or above: if one would not, only the
  * other is fitted.  @return the sum of squares of relative residuals. */
 static double fit_piece(struct curve_piece *piece, const struct curve *curve, int32_t first,
@@ -95,9 +82,8 @@ static struct cut find_cut(const struct curve *curve)
     return best;
 }
 
-int curve_fit_lines(struct curve_fit *fit, struct curve *curve, struct err *err)
+int curve_fit_lines(struct curve_fit *fit, const struct curve *curve, struct err *err)
 {
-    sort(curve);
     int32_t n = curve->count;
     if (n < 2 || curve->size[0] == curve->size[n - 1])
         return err_add(err,

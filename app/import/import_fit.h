@@ -42,19 +42,19 @@ struct curve_fit {
     int32_t pieces;
 };
 
-/** Add a time.  @return whether there was room and both are above 0. */
+/** Add a time in the order of sizes.  @return whether there was room and both are above 0. */
 bool curve_add(struct curve *curve, double size, double seconds);
 
 /** A relative standard deviation of two times from which nothing about their spread is known.  Our
  * choice: as of an assumed number. */
 #define CURVE_UNKNOWN 0.30
 
-/** Fit @curve, and sort it by size.
+/** Fit @curve.
  * @return 0, or -1: fewer than two sizes, times that do not grow, or a build without GSL (exit code
  * 69). */
-int curve_fit_lines(struct curve_fit *fit, struct curve *curve, struct err *err);
+int curve_fit_lines(struct curve_fit *fit, const struct curve *curve, struct err *err);
 
-/** Fit one line to the rows of sorted @curve from row @first on, two at least. */
+/** Fit one line to the rows of @curve from row @first on, two at least. */
 void curve_fit_from(struct curve_piece *piece, const struct curve *curve, int32_t first);
 
 /** A relative standard deviation s of @rows times about a line, widened by Student's t so that

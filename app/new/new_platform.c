@@ -281,13 +281,16 @@ static bool has_plane(const struct machine *machine)
 
 /* ---- sections ---- */
 
-static void add_pairs(const struct machine *machine, const char *end, int32_t count, const char *to,
-                      int32_t first, int32_t groups)
+/* The first @count called @end, or pairs of each with its part of @groups called @to. */
+static void add_edges(const struct machine *machine, const char *link, const char *end,
+                      int32_t count, const char *to, int32_t first, int32_t groups)
 {
-    text_add(machine->out, "[");
-    for (int32_t i = 0; i < count; i++)
-        text_add(machine->out, "%s%s%d-%s%d", i ? ", " : "", end, i, to,
-                 first + (int32_t)((int64_t)i * groups / count));
+    text_add(machine->out, "    - {link: %s, %s: [", link, to ? "connect" : "all_to_all");
+    for (int32_t i = 0; i < count; i++) {
+        text_add(machine->out, "%s%s%d", i ? ", " : "", end, i);
+        if (to)
+            text_add(machine->out, "-%s%d", to, first + (int32_t)((int64_t)i * groups / count));
+    }
     text_add(machine->out, "]}\n");
 }
 
@@ -317,14 +320,6 @@ static void add_links(const struct machine *machine)
              efficiency, source);
 }
 
-static void add_mesh(const struct machine *machine)
-{
-    text_add(machine->out, "    - {link: inside, all_to_all: [");
-    for (int32_t i = 0; i < machine->gpus; i++)
-        text_add(machine->out, "%sgpu%d", i ? ", " : "", i);
-    text_add(machine->out, "]}\n");
-}
-
 /* Devices meet in a plane of switches or a mesh, and share switches of PCIe with the cards; or at
  * the processor. */
 static void add_node(const struct machine *machine)
@@ -345,22 +340,13 @@ static void add_node(const struct machine *machine)
         text_add(out, "  nics: %d\n", machine->nics);
     add_links(machine);
     text_add(out, "  edges:\n");
-    if (mesh)
-        add_mesh(machine);
-    else {
-        text_add(out, "    - {link: inside, connect: ");
-        add_pairs(machine, "gpu", machine->gpus, plane ? "switch" : "cpu", 0, 1);
-    }
-    if (plane && machine->nics) {
-        text_add(out, "    - {link: pcie, connect: ");
-        add_pairs(machine, "gpu", machine->gpus, "switch", !mesh, groups);
-    }
-    if (machine->nics) {
-        text_add(out, "    - {link: %s, connect: ",
-                 machine->inside.links == LINKS_NONE ? "inside" : "pcie");
-        add_pairs(machine, "nic", machine->nics, plane ? "switch" : "cpu", plane && !mesh,
-                  plane ? groups : 1);
-    }
+    const char *hub = plane ? "switch" : "cpu";
+    add_edges(machine, "inside", "gpu", machine->gpus, mesh ? NULL : hub, 0, 1);
+    if (plane && machine->nics)
+        add_edges(machine, "pcie", "gpu", machine->gpus, hub, !mesh, groups);
+    if (machine->nics)
+        add_edges(machine, machine->inside.links == LINKS_NONE ? "inside" : "pcie", "nic",
+                  machine->nics, hub, plane && !mesh, plane ? groups : 1);
 }
 
 static void add_tiers(const struct machine *machine)

@@ -61,11 +61,6 @@ class Layer:
         self.bias = False
         self.relu = ""  # "true" or "6"
 
-    @property
-    def all_inputs(self):
-        """With what is added."""
-        return self.inputs + ([] if self.add is None else [self.add])
-
 
 class Network:
     """A network being read."""

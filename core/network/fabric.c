@@ -70,12 +70,11 @@ static int32_t add_tier(struct fabric *fabric, const char *name)
 
 void fabric_torus_extents(struct grid grid, int32_t dimensions, int32_t *extent)
 {
-    struct grid planes = {.columns = grid.rows, .rows = 1};
-    if (dimensions == 3)
-        planes = grid_nearest_square(grid.rows);
-    extent[0] = dimensions == 1 ? grid_ranks(grid) : grid.columns;
-    for (int32_t d = 1; d < dimensions; d++)
-        extent[d] = d == 1 ? planes.columns : planes.rows;
+    struct grid planes = dimensions == 3 ? grid_nearest_square(grid.rows)
+                                         : (struct grid){.columns = grid.rows, .rows = 1};
+    const int32_t size[] = {dimensions == 1 ? grid_ranks(grid) : grid.columns, planes.columns,
+                            planes.rows};
+    memcpy(extent, size, (size_t)dimensions * sizeof(*extent));
 }
 
 struct fabric *fabric_lay_torus(struct grid grid, int32_t dimensions, const struct link_kind *kind,
