@@ -1,7 +1,5 @@
 #include "models/networks.h"
 
-#include <ctype.h>
-
 #include "core/schedule/model.h"
 #include "models/build.h"
 

@@ -1,7 +1,6 @@
 #include "sim/engine.h"
 
 #include <simgrid/engine.h>
-#include <unistd.h>
 
 #include "core/base/file.h"
 

@@ -96,6 +96,8 @@ def repeated(name, includes):
     if name.startswith(UNHELD) or any(target == "jpeglib.h" for _, _, target in includes):
         return
     for number, quote, target in includes:
+        if target == name[:-1] + "h":
+            continue
         if target.startswith("core/base/") or (quote == "<" and "/" not in target):
             for other in (other for _, _, other in includes if target in brought(other)):
                 yield number, f"{target} comes with {other}"

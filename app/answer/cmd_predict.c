@@ -1,5 +1,4 @@
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "app/answer/predict_page.h"
 #include "app/cli/command.h"

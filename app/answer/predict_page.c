@@ -1,7 +1,5 @@
 #include "app/answer/predict_page.h"
 
-#include <unistd.h>
-
 #include "app/page/html.h"
 #include "core/config/yaml.h"
 #include "core/report/picture.h"

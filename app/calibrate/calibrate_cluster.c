@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include "app/calibrate/calibrate_exchange.h"
 #include "app/calibrate/calibrate_machine.h"
 #include "app/cli/measure_list.h"

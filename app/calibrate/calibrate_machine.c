@@ -1,7 +1,6 @@
 #include "app/calibrate/calibrate_machine.h"
 
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include "app/calibrate/calibrate_run.h"
 #include "app/calibrate/fit.h"

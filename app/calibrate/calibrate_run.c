@@ -1,7 +1,5 @@
 #include "app/calibrate/calibrate_run.h"
 
-#include <unistd.h>
-
 #include "app/cli/measure_list.h"
 #include "app/process/launch.h"
 

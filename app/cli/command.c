@@ -1,11 +1,8 @@
 #include "app/cli/command.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "app/cli/csv.h"
 #include "core/base/claim.h"

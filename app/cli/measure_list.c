@@ -1,7 +1,5 @@
 #include "app/cli/measure_list.h"
 
-#include <ctype.h>
-
 #include "models/networks.h"
 
 enum { SIZE_LIMIT = 1000 /**< of one command: a mistyped factor must not run for hours */ };

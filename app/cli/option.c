@@ -1,7 +1,5 @@
 #include "app/cli/option.h"
 
-#include <errno.h>
-
 #include "core/base/claim.h"
 #include "core/base/file.h"
 

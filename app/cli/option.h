@@ -8,7 +8,6 @@
  */
 
 #include "core/base/base.h"
-#include "core/base/err.h"
 
 /** Type of an option's member in the record. */
 enum option_kind {

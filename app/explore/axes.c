@@ -1,7 +1,5 @@
 #include "app/explore/axes.h"
 
-#include <ctype.h>
-
 #include "app/job/job.h"
 #include "core/config/yaml.h"
 

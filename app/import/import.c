@@ -1,7 +1,5 @@
 #include "app/import/import.h"
 
-#include <errno.h>
-
 #include "core/base/gzip.h"
 
 enum {

@@ -1,6 +1,4 @@
-#include <errno.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include "app/import/import.h"
 #include "app/process/child.h"

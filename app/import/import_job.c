@@ -1,7 +1,5 @@
 #include "app/import/import_job.h"
 
-#include <ctype.h>
-
 #include "app/job/job.h"
 #include "core/backend/analytic.h"
 #include "core/backend/cost.h"

@@ -4,7 +4,6 @@
  */
 
 #include <signal.h>
-#include <unistd.h>
 
 #include "app/cli/command.h"
 #include "app/process/process.h"

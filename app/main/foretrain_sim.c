@@ -3,8 +3,6 @@
  * standard input and reads its trace.
  */
 
-#include <unistd.h>
-
 #include "app/process/process.h"
 #include "sim/sim.h"
 

@@ -1,7 +1,5 @@
 #include "app/measure/measure.h"
 
-#include <unistd.h>
-
 #include "app/process/process.h"
 
 /* --- starting --- */

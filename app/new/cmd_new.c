@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include "app/cli/command.h"
 #include "app/cli/measure_list.h"
 #include "app/job/job.h"

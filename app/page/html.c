@@ -1,6 +1,5 @@
 #include "app/page/html.h"
 
-#include <ctype.h>
 #include <sha2.h>
 
 #include "config.h"

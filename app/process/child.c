@@ -1,12 +1,10 @@
 #include "app/process/child.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "app/process/launch.h"
 #include "app/process/process.h"

@@ -1,13 +1,11 @@
 #include "app/process/launch.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "app/process/child.h"
 #include "app/process/cores.h"

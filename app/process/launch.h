@@ -6,7 +6,6 @@
  */
 
 #include "core/base/base.h"
-#include "core/base/err.h"
 
 /** A command line.  Start from {0}; release with launch_release(). */
 struct launch {

@@ -1,5 +1,4 @@
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "app/cli/command.h"
 #include "core/base/claim.h"

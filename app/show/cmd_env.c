@@ -1,5 +1,4 @@
 #include <dirent.h>
-#include <unistd.h>
 
 #include "app/build_info.h"
 #include "app/cli/command.h"

@@ -5,7 +5,6 @@
  * rank holds of each chunk.
  */
 
-#include "core/base/err.h"
 #include "core/collective/collective.h"
 #include "core/network/fabric.h"
 

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include "app/cli/command.h"
 #include "app/job/job.h"
 #include "app/process/cores.h"

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include "app/train/exec_command.h"
 #include "app/train/exec_job.h"
 #include "app/train/train_answers.h"

@@ -1,8 +1,5 @@
 #include "app/validate/validate_run.h"
 
-#include <errno.h>
-#include <unistd.h>
-
 #include "app/measure/measure.h"
 #include "app/process/launch.h"
 #include "app/process/processors.h"

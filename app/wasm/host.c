@@ -5,7 +5,6 @@
 
 #include "app/wasm/host.h"
 
-#include <errno.h>
 #include <sha2.h>
 
 #include "core/base/claim.h"

@@ -1,7 +1,5 @@
 #include "core/backend/floor.h"
 
-#include <float.h>
-
 enum { EXIT_INTERNAL = 70 };
 static const double slack = 1e-9;
 

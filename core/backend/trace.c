@@ -1,7 +1,5 @@
 #include "core/backend/trace.h"
 
-#include <errno.h>
-
 #include "core/base/base.h"
 
 static const char magic[] = "foretrain-trace 1";

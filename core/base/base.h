@@ -1,8 +1,8 @@
 #pragma once
 
 /** @file
- * What every file needs: the headers of C, memory that never fails, growing text, a hash and seeded
- * random numbers.
+ * What every file needs: the headers of C, messages, memory that never fails, growing text, a hash
+ * and seeded random numbers.
  *
  * Invariants: an allocation never returns NULL (the process dies with one line on stderr and exit
  * code 71 instead).  The hash and the random numbers are fixed functions of their arguments on
@@ -10,16 +10,25 @@
  */
 
 #include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <float.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "core/base/err.h"
+
+#include "core/base/err.h"
 
 /** End the process with one line on stderr and exit code 71. */
 _Noreturn void base_out_of_memory(size_t bytes);

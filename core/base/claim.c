@@ -1,9 +1,7 @@
 #include "core/base/claim.h"
 
-#include <errno.h>
 #include <fnmatch.h>
 #include <libgen.h>
-#include <unistd.h>
 
 #include "core/base/file.h"
 

@@ -6,7 +6,6 @@
 
 #include "core/base/base.h"
 #include "core/base/checksum.h"
-#include "core/base/err.h"
 
 /** Make @path and its missing parents.
  * @return 0, or -1 (exit code 73) with the system's reason. */

@@ -5,7 +5,6 @@
  */
 
 #include "core/base/base.h"
-#include "core/base/err.h"
 
 /** Whether @path is the name of a compressed file: it ends in ".gz". */
 bool gzip_named(const char *path);

@@ -9,7 +9,6 @@
  */
 
 #include "core/base/base.h"
-#include "core/base/err.h"
 
 /** A JSON value.  Its creator owns it until it is put into another. */
 struct json;

@@ -1,8 +1,5 @@
 #include "core/base/unit.h"
 
-#include <ctype.h>
-#include <strings.h>
-
 /* Value in SI = number * multiply / divide: dividing by 1e9 is correctly rounded, multiplying by
  * 1e-9 is not. */
 struct suffix {

@@ -9,7 +9,6 @@
  */
 
 #include "core/base/base.h"
-#include "core/base/err.h"
 
 /** What a number measures. */
 enum unit {

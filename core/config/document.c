@@ -1,10 +1,7 @@
 #include "core/config/document.h"
 
-#include <errno.h>
 #include <libgen.h>
-#include <limits.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/base/claim.h"
 #include "core/config/unknown.h"

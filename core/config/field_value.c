@@ -1,7 +1,5 @@
 #include "core/config/field_rows.h"
 
-#include <errno.h>
-
 static int read_integer(const char *text, int64_t *value, struct err *err)
 {
     const char *digits = text + (*text == '-' || *text == '+');

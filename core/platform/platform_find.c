@@ -1,12 +1,8 @@
 #include "core/platform/platform_record.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <dlfcn.h>
-#include <limits.h>
-#include <strings.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "config.h"
 #include "core/platform/software.h"

@@ -1,7 +1,5 @@
 #include "core/price/price.h"
 
-#include <strings.h>
-
 #include "core/config/unknown.h"
 #include "core/platform/platform.h"
 

@@ -1,7 +1,5 @@
 #include "core/report/gantt.h"
 
-#include <ctype.h>
-
 enum {
     LABEL = 12,   /* "bucket 123", and two columns before it */
     BUCKETS = 24, /* with a line each; more have one together */

@@ -1,7 +1,5 @@
 #include "core/report/timeline.h"
 
-#include <errno.h>
-
 #include "core/base/file.h"
 #include "core/base/gzip.h"
 #include "core/collective/grid.h"

@@ -1,7 +1,6 @@
 #include "core/scenario/scenario.h"
 
 #include <sha2.h>
-#include <unistd.h>
 
 #include "core/scenario/scenario_record.h"
 

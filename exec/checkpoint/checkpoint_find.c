@@ -1,5 +1,4 @@
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"

@@ -1,5 +1,3 @@
-#include <float.h>
-
 #include "core/scenario/scenario.h"
 #include "exec/checkpoint/checkpoint_parts.h"
 

@@ -1,7 +1,5 @@
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"

@@ -1,13 +1,10 @@
 #include "exec/checkpoint/run_directory.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"

@@ -16,7 +16,6 @@
  */
 
 #include "core/base/base.h"
-#include "core/base/err.h"
 
 /** Types of elements; others are refused. */
 enum safetensors_type {

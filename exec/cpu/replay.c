@@ -1,6 +1,5 @@
 #include "exec/cpu/replay.h"
 
-#include <errno.h>
 #include <sys/prctl.h>
 
 #include "core/schedule/iteration.h"

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include "exec/input/files/file.h"
 #include "exec/input/reader.h"
 

@@ -1,7 +1,6 @@
 #include "exec/input/dataset.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include "exec/input/reader.h"
 

@@ -26,7 +26,6 @@
  */
 
 #include "core/base/base.h"
-#include "core/base/err.h"
 #include "core/scenario/source.h"
 #include "exec/input/picture/crop.h"
 

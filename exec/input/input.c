@@ -1,7 +1,6 @@
 #include "exec/input/input.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 enum { ROUNDS = 8 };
 

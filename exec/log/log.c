@@ -1,8 +1,6 @@
 #include "exec/log/log.h"
 
-#include <errno.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/base/file.h"
 #include "core/scenario/phase.h"

@@ -1,7 +1,6 @@
 #include "exec/measure/timing.h"
 
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "exec/cpu/device_naive.h"
 #include "exec/cpu/stream.h"

@@ -1,7 +1,5 @@
 #include "exec/step/optimizer.h"
 
-#include <float.h>
-
 struct loss_scale loss_scale_init(const struct scenario *scenario)
 {
     return (struct loss_scale){.value = scenario->training.loss_scale.initial};

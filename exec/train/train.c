@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include "core/schedule/optimizer.h"
 #include "exec/checkpoint/run_directory.h"

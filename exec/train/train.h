@@ -10,8 +10,6 @@
  * and a resumed run continues with the same bits.
  */
 
-#include <limits.h>
-
 #include "core/backend/trace.h"
 #include "core/scenario/phase.h"
 #include "core/schedule/schedule.h"

@@ -1,7 +1,5 @@
 #include "exec/world/clock.h"
 
-#include <unistd.h>
-
 #include "exec/world/plane.h"
 #include "exec/world/world.h"
 

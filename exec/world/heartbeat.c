@@ -1,10 +1,8 @@
 /* Beats use the transport of all other messages, so that they fail when those fail.  Rank 0 has a
  * link to every other rank, these have one to rank 0. */
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <unistd.h>
 
 #include "exec/world/plane.h"
 #include "exec/world/watch.h"

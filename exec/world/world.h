@@ -13,7 +13,6 @@
  */
 
 #include "core/base/base.h"
-#include "core/base/err.h"
 
 /** Who this process is. */
 struct exec_world {

@@ -1,7 +1,6 @@
 #include "app/process/processors.h"
 
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/test.h"
 

@@ -6,8 +6,6 @@
 
 #include "core/platform/device_table.h"
 
-#include <unistd.h>
-
 #include "core/backend/cost.h"
 #include "core/schedule/iteration.h"
 #include "models/networks.h"

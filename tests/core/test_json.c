@@ -32,7 +32,7 @@ TEST(text_that_is_not_utf8_does_not_break_the_output)
     json_free(NULL);
 }
 
-static struct json *read(const char *text)
+static struct json *parse(const char *text)
 {
     HELD(err) err = {0};
     struct json *value = json_read("a.json", text, (int64_t)strlen(text), &err);
@@ -44,7 +44,7 @@ static struct json *read(const char *text)
 
 TEST(reads_what_it_wrote)
 {
-    OWN(json) *value = read("{\"b\": [1, 2.5, null], \"a\": {\"t\": \"x\"}, \"empty\": {}}");
+    OWN(json) *value = parse("{\"b\": [1, 2.5, null], \"a\": {\"t\": \"x\"}, \"empty\": {}}");
     assert_int_equal(json_count_members(value), 3);
     assert_int_equal(json_count_items(value), -1);
     const char *key = json_next_key(value, NULL);
@@ -87,7 +87,7 @@ TEST(refuses_what_is_not_json)
                                       "\"\xff\"",
                                       "{\"\\u0000\": 1}"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_null(read(bad[i]));
+        assert_null(parse(bad[i]));
 }
 
 TEST(a_table_has_every_key_once_and_quotes_where_needed)

@@ -1,7 +1,5 @@
 #include "core/price/price.h"
 
-#include <unistd.h>
-
 #include "tests/test.h"
 
 /* Read the keys of @rest after those that every file has. */

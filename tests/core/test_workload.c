@@ -26,7 +26,7 @@ static void describe(struct text *out)
     assert_ok(workload_describe(out, &run, schedule, &err) == 0, err);
 }
 
-static int read(struct workload *workload, const struct text *text)
+static int parse(struct workload *workload, const struct text *text)
 {
     struct err err = {0};
     int failed = workload_read(workload, "stdin", text->data, text->length, &err);
@@ -41,7 +41,7 @@ TEST(what_is_read_is_what_was_written)
     HELD(text) text = {0}, again = {0};
     HELD(workload) workload = {0};
     describe(&text);
-    assert_int_equal(read(&workload, &text), 0);
+    assert_int_equal(parse(&workload, &text), 0);
     assert_int_equal(workload.classes, 1);
     assert_int_equal(workload.ranks, 16);
     assert_true(workload.noise.seed == UINT64_MAX);
@@ -55,7 +55,7 @@ TEST(equal_rounds_are_one)
     HELD(text) text = {0};
     HELD(workload) workload = {0};
     describe(&text);
-    assert_int_equal(read(&workload, &text), 0);
+    assert_int_equal(parse(&workload, &text), 0);
     int32_t times = 0;
     for (int32_t i = 0; i < workload.traffic.round_count; i++)
         times += workload.traffic.round[i].times;
@@ -114,7 +114,7 @@ TEST(what_is_no_workload_is_refused)
     for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
         HELD(text) other = changed(&text, changes[i][0], changes[i][1]);
         HELD(workload) workload = {0};
-        if (!read(&workload, &other))
+        if (!parse(&workload, &other))
             fail_msg("%s is accepted", changes[i][1]);
     }
 }

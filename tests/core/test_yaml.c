@@ -1,8 +1,6 @@
 #define OWN_MAIN
 #include "core/config/yaml.h"
 
-#include <unistd.h>
-
 #include "tests/core/own.h"
 #include "tests/test.h"
 

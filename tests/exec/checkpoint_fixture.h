@@ -6,7 +6,6 @@
  */
 
 #include <dirent.h>
-#include <unistd.h>
 
 #include "exec/checkpoint/checkpoint.h"
 #include "models/networks.h"

@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>

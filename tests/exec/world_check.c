@@ -11,7 +11,6 @@
  */
 
 #include <signal.h>
-#include <unistd.h>
 
 #include "exec/world/clock.h"
 #include "tests/exec/ranks.h"

@@ -5,8 +5,6 @@
  * Prints CPU time per step.
  */
 
-#include <unistd.h>
-
 #include "exec/log/log.h"
 #include "tests/own.h"
 

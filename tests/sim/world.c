@@ -1,7 +1,6 @@
 #include "tests/sim/world.h"
 
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "core/backend/analytic.h"
 #include "sim/sim.h"

@@ -1,9 +1,7 @@
 #include "exec/input/files/file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/base/base.h"
 

@@ -1,6 +1,4 @@
 #include <dirent.h>
-#include <errno.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "core/base/base.h"

@@ -1,6 +1,4 @@
-#include <errno.h>
 #include <glob.h>
-#include <strings.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 

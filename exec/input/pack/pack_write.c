@@ -1,6 +1,5 @@
 #include "exec/input/pack/pack.h"
 
-#include <errno.h>
 #include <libgen.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -4,7 +4,6 @@
 #include <ftw.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 struct folder {
     char *path;

@@ -1,5 +1,4 @@
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "exec/input/dataset.h"
 #include "tests/exec/input/fixture.h"
