@@ -209,8 +209,8 @@ static void print_steps(struct text *out, const struct exec_job *job,
                  result->finished ? "left to run" : "run");
         return;
     }
-    text_add(out, "speed           %.1f images/s, %.4g s a step\n", result->images_per_s,
-             result->seconds / (double)result->steps);
+    text_add(out, "speed           %.1f %s/s, %.4g s a step\n", result->images_per_s,
+             model_inputs(job->job.model, 2), result->seconds / (double)result->steps);
     if (job->train.device_ops->rehearses)
         text_add(out, "rehearsed       steps ended %.3g s late on average, %.3g s at most\n",
                  result->late_s, result->latest_s);
@@ -232,11 +232,12 @@ static void print_people(struct text *out, const struct exec_job *job,
     if (progress->top1 >= 0)
         text_add(out, "validation      top-1 %.2f %%, top-5 %.2f %%\n", 100 * progress->top1,
                  100 * progress->top5);
-    text_add(out, "waited          %.3g s for images, %.3g s for all-reduces\n",
-             result->input_wait_s, result->exposed_communication_s);
+    const char *samples = model_inputs(job->job.model, 2);
+    text_add(out, "waited          %.3g s for %s, %.3g s for all-reduces\n", result->input_wait_s,
+             samples, result->exposed_communication_s);
     if (result->skipped_images || progress->skipped_steps)
-        text_add(out, "left out        %" PRId64 " images, %" PRId64 " steps by overflow\n",
-                 result->skipped_images, progress->skipped_steps);
+        text_add(out, "left out        %" PRId64 " %s, %" PRId64 " steps by overflow\n",
+                 result->skipped_images, samples, progress->skipped_steps);
     if (job->train.traced)
         text_add(out, "trace           %d step%s; recording took %.3g s, clocks agree to %.2g s\n",
                  result->trace.iterations, base_plural(result->trace.iterations),

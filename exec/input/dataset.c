@@ -189,10 +189,11 @@ static void report(const struct dataset *dataset, int64_t index, struct err *fou
     pthread_mutex_lock(&shared->lock);
     if (mark(shared, dataset->reader.count, index) &&
         shared->corrupt_count <= DATASET_WARNING_LIMIT) {
-        fprintf(stderr, "warning: %s; image left out\n", reason);
+        const char *what = dataset->reader.sequence ? "sequence" : "image";
+        fprintf(stderr, "warning: %s; %s left out\n", reason, what);
         text_add(&shared->messages, "%s\n", reason);
         if (shared->corrupt_count == DATASET_WARNING_LIMIT)
-            fputs("warning: further corrupt images are counted, but not named\n", stderr);
+            fprintf(stderr, "warning: further corrupt %ss are counted, but not named\n", what);
     }
     pthread_mutex_unlock(&shared->lock);
 }
