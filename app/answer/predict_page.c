@@ -80,18 +80,13 @@ static void multiply(double factor, double *value, struct interval *likely)
 }
 
 /* None becomes better than the baseline that was not. */
-static void limit(double *value, double before)
-{
-    *value = *value > fmax(1, before) ? fmax(1, before) : *value;
-}
-
 static void multiply_efficiency(double factor, struct scaling *scaling)
 {
-    struct scaling before = *scaling;
-    multiply(factor, &scaling->efficiency, &scaling->likely);
-    limit(&scaling->efficiency, before.efficiency);
-    limit(&scaling->likely.low, before.likely.low);
-    limit(&scaling->likely.high, before.likely.high);
+    double *value[] = {&scaling->efficiency, &scaling->likely.low, &scaling->likely.high};
+    for (size_t i = 0; i < ARRAY_SIZE(value); i++) {
+        double most = fmax(1, *value[i]), now = factor * *value[i];
+        *value[i] = now > most ? most : now;
+    }
 }
 
 static void apply(const struct trim *trim, struct result *result)
@@ -471,16 +466,6 @@ static void add_grid(struct json *controls, struct grid own)
 
 /* ---- all of it ---- */
 
-static struct json *wishes(const struct predict_options *options)
-{
-    struct json *list = json_new_array();
-    json_append_integer(list, options->order);
-    json_append_integer(list, options->noise);
-    json_append_integer(list, options->ignore_memory);
-    json_append_integer(list, options->iterations);
-    return list;
-}
-
 /* What stands behind the sliders of @prediction of the job at @path: "wishes", what @options ask
  * beyond the files: order, noise, ignore_memory, iterations; "controls", each with a key, a label,
  * "values": pairs of the value in JSON and in words, and "start", the index of the job's own;
@@ -504,24 +489,24 @@ static struct json *whatif_json(const struct prediction *prediction, const char 
                1. / 64, 64);
     add_algorithm(controls, job->resolved.algorithm);
     add_grid(controls, prediction->result.grid);
-    json_put(whatif, "wishes", wishes(options));
+    const int64_t wish[] = {options->order, options->noise, options->ignore_memory,
+                            options->iterations};
+    struct json *wishes = json_put_array(whatif, "wishes");
+    for (size_t i = 0; i < ARRAY_SIZE(wish); i++)
+        json_append_integer(wishes, wish[i]);
     json_put(whatif, "controls", controls);
     json_put(whatif, "files", files);
     return whatif;
-}
-
-static bool fits(const struct json *whatif)
-{
-    AUTORELEASE(text) struct text line = {0};
-    json_print_line(&line, whatif, 17);
-    return line.length <= PAGE_DATA_LIMIT;
 }
 
 /* Append the section that app/page/whatif.js brings to life, unless @whatif is NULL or longer than
  * PAGE_DATA_LIMIT; borrowed until the page is written. */
 static void whatif_section(struct page *page, const struct json *whatif)
 {
-    if (!whatif || !fits(whatif))
+    AUTORELEASE(text) struct text line = {0};
+    if (whatif)
+        json_print_line(&line, whatif, 17);
+    if (!whatif || line.length > PAGE_DATA_LIMIT)
         return;
     page->whatif = whatif;
     html_section(page, "What if?");
@@ -574,21 +559,6 @@ static char *answer_of(const struct json *result)
                  100 * html_number(result, "mfu", -1));
     text_add(&out, ". It is %s.", html_word(result, "sentence"));
     return out.data;
-}
-
-static char *title_of(const struct answer *answer)
-{
-    double devices = html_number(answer->result, "devices", -1);
-    return base_format("%s on %.0f device%s of %s", html_word(answer->all, "network"), devices,
-                       base_plural((int64_t)devices), html_word(answer->result, "platform"));
-}
-
-static void add_figures(struct answer *answer)
-{
-    html_figures(&answer->page, answer->result,
-                 "step_s~, images_per_s~, samples_per_s~, weak_scaling_efficiency~, "
-                 "strong_scaling_efficiency~, time_to_train_s~, evaluation_s, cost~, energy_kwh~, "
-                 "carbon_kg~");
 }
 
 /* "KEY: RANGE" of each. */
@@ -758,13 +728,20 @@ static int write_page(const char *file, const struct json *all, const struct jso
                       struct err *err)
 {
     struct answer answer = {.all = all, .result = json_get(all, "result")};
-    AUTOFREE char *title = title_of(&answer), *sentence = answer_of(answer.result);
+    double devices = html_number(answer.result, "devices", -1);
+    AUTOFREE char *sentence = answer_of(answer.result);
+    AUTOFREE char *title =
+        base_format("%s on %.0f device%s of %s", html_word(all, "network"), devices,
+                    base_plural((int64_t)devices), html_word(answer.result, "platform"));
     html_answer(&answer.page, title, sentence);
     html_list(&answer.page, "Warnings:", json_get(answer.result, "warnings"));
     add_curve(&answer);
     whatif_section(&answer.page, whatif);
     html_section(&answer.page, "The answer in numbers");
-    add_figures(&answer);
+    html_figures(&answer.page, answer.result,
+                 "step_s~, images_per_s~, samples_per_s~, weak_scaling_efficiency~, "
+                 "strong_scaling_efficiency~, time_to_train_s~, evaluation_s, cost~, energy_kwh~, "
+                 "carbon_kg~");
     add_curve_words(&answer);
     for (size_t i = 0; i < ARRAY_SIZE(of_a_step); i++)
         html_part(&answer.page, all, &of_a_step[i]);
@@ -775,17 +752,6 @@ static int write_page(const char *file, const struct json *all, const struct jso
     html_section(&answer.page, "Words");
     html_own(&answer.page, terms_html);
     return html_write(&answer.page, file, title, all, err);
-}
-
-static struct json *published_rows(const struct predict_page *what)
-{
-    struct json *rows = json_new_array();
-    if (isnan(what->published))
-        return rows;
-    struct json *row = json_append_object(rows);
-    json_put_integer(row, "x", what->prediction->result.devices);
-    json_put_real(row, "value", what->published);
-    return rows;
 }
 
 /* Those of gradients and weights: layers may have thousands, without a bucket of their own. */
@@ -815,13 +781,16 @@ int predict_page(const char *file, const struct predict_page *what, struct err *
     struct json *result = result_json(&what->prediction->result, what->exchanges);
     json_put(result, "exchanges", bucket_rows(json_get(result, "exchanges")));
     json_put(all, "result", json_share(result));
-    struct json *memory = json_new_array();
-    json_append(memory, json_share(json_get(result, "memory")));
-    json_put(all, "memory", memory);
+    json_append(json_put_array(all, "memory"), json_share(json_get(result, "memory")));
     double exposed;
     json_put(all, "curve", curve_rows(what->prediction, what->path, what->options, &exposed));
     json_put_real(all, "curve_exposed_factor", exposed);
-    json_put(all, "published", published_rows(what));
+    struct json *published = json_put_array(all, "published");
+    if (!isnan(what->published)) {
+        struct json *row = json_append_object(published);
+        json_put_integer(row, "x", what->prediction->result.devices);
+        json_put_real(row, "value", what->published);
+    }
     json_put(all, "checkpoints", failing_rows(&what->prediction->result.toll));
     json_put(all, schedule_stages(point->schedule) > 1 ? "stages" : "lanes",
              picture_lanes(point->schedule, last->quiet));

@@ -311,7 +311,7 @@ function lanes(figure, { words, rows: all, heads = true }) {
 // The picture becomes wider than the box around it, which scrolls: the axis follows, and the names stay in sight.
 function zoomable(svg, ticks, names, seconds, height) {
   const box = svg.parentElement, most = 256;
-  let zoom = 1, span = 0;
+  let zoom = 1;
   const draw = () => {
     const part = box.clientWidth / svg.getBoundingClientRect().width || 1, from = zoom > 1 ? seconds * part * box.scrollLeft / box.clientWidth : 0;
     const scale = axis("_s", from, zoom > 1 ? Math.min(seconds, from + seconds * part) : seconds, { exact: true, about: zoom > 1 ? box.clientWidth / 70 : 5.3 });
@@ -337,7 +337,7 @@ function zoomable(svg, ticks, names, seconds, height) {
   const controls = add(svg.closest("figure"), "p", { class: "controls small" });
   for (const [text, key, label] of [["+", "+", "zoom in"], ["\u2212", "-", "zoom out"], ["whole step", "0", "whole step"]])
     add(controls, "button", { type: "button", "aria-label": label }, text).addEventListener("click", keys[key]);
-  controls.append("Ctrl + wheel, pinch, or the keys +, \u2212, 0 and arrows");
+  controls.append("Ctrl + wheel, or the keys +, \u2212, 0 and arrows");
   box.before(controls);
   box.addEventListener("scroll", draw);
   box.addEventListener("keydown", event => { if (!event.ctrlKey && keys[event.key]) keys[event.key](); });
@@ -346,13 +346,6 @@ function zoomable(svg, ticks, names, seconds, height) {
     event.preventDefault();
     set(zoom * 2 ** (-event.deltaY / 200), event.clientX);
   }, { passive: false });
-  box.addEventListener("touchmove", event => {
-    const [a, b] = event.touches, before = span;
-    span = b ? Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY) : 0;
-    if (b) event.preventDefault();
-    if (b && before) set(zoom * span / before, (a.clientX + b.clientX) / 2);
-  }, { passive: false });
-  box.addEventListener("touchend", () => { span = 0; });
   addEventListener("beforeprint", keys[0]);
   draw();
 }

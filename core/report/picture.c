@@ -104,20 +104,17 @@ static void collect(struct pieces *all, const struct schedule *schedule, const s
             (all->stages && step->lane != LANE_COMPUTE) ||
             take_rank(schedule, ranks, span->rank, taken, &count) < 0)
             continue;
-        bool collective = step->kind == STEP_COLLECTIVE;
+        const char *what = what_of(step), *name = what;
+        int32_t number = bucket[span->step];
+        if (step->kind == STEP_COLLECTIVE) {
+            name = step->name;
+            number = step->collective.bucket;
+        }
         double begin = fmax(0, span->begin - from), end = fmin(to, span->end) - from;
+        int32_t micro = micro_of(step), times = step->kind == STEP_REPEAT ? step->repeat.times : 0;
         all->item = base_room(all->item, all->count, sizeof(*all->item));
-        all->item[all->count++] =
-            (struct piece){span->rank,
-                           step->lane,
-                           what_of(step),
-                           collective ? step->name : what_of(step),
-                           collective ? step->collective.bucket : bucket[span->step],
-                           micro_of(step),
-                           step->kind == STEP_REPEAT ? step->repeat.times : 0,
-                           begin,
-                           end,
-                           end - begin};
+        all->item[all->count++] = (struct piece){span->rank, step->lane, what,  name, number,
+                                                 micro,      times,      begin, end,  end - begin};
     }
     if (all->count)
         qsort(all->item, (size_t)all->count, sizeof(*all->item), compare);
@@ -157,15 +154,6 @@ static void join(struct pieces *all)
     all->count = count;
 }
 
-/* Whether item[@i] is of those that the repeat item[@end] repeats. */
-static bool is_repeated(const struct pieces *all, int32_t i, int32_t end)
-{
-    const struct piece *a = &all->item[i], *r = &all->item[end];
-    double period = (r->end - r->begin) / r->times;
-    return i < end && a->rank == r->rank && a->lane == r->lane &&
-           a->begin + a->end > 2 * (r->begin - period);
-}
-
 /* Append @piece, so much later. */
 static void append(struct pieces *all, struct piece piece, double seconds, int32_t micros)
 {
@@ -189,11 +177,14 @@ static bool expand(struct pieces *all, int32_t micros)
         int32_t first = i;
         if (i == 0 || p[-1].rank != p->rank || p[-1].lane != p->lane)
             later = 0;
-        while (p->times > 0 && first > 0 && is_repeated(all, first - 1, i))
+        double period = p->times > 0 ? (p->end - p->begin) / p->times : 0;
+        while (p->times > 0 && first > 0 && p[first - 1 - i].rank == p->rank &&
+               p[first - 1 - i].lane == p->lane &&
+               p[first - 1 - i].begin + p[first - 1 - i].end > 2 * (p->begin - period))
             first--;
         for (int32_t k = 1; k <= p->times; k++)
             for (int32_t j = first; j < i; j++)
-                append(&full, all->item[j], k * (p->end - p->begin) / p->times, k * micros);
+                append(&full, all->item[j], k * period, k * micros);
         if (first == i)
             append(&full, *p, 0, later);
         later += p->times * micros;
