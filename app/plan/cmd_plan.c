@@ -353,6 +353,8 @@ static char *difference_of(const struct shown_mesh *mesh, const struct shown_mes
     size_t most = 0;
     for (size_t i = 1; i < ARRAY_SIZE(part); i++)
         most = part[i].more > part[most].more ? i : most;
+    if (part[most].more < 1e-9 * best->step.value)
+        return base_copy("nothing");
     return base_format("%s +%s", part[most].name, unit_text(UNIT_SECONDS, part[most].more));
 }
 
