@@ -31,6 +31,7 @@ allreduce:  {{algorithm: ring, bucket: 20 KiB, overlap: backward}}
 ZERO_GRADIENTS = [f"layer{i}.key.bias" for i in range(LAYERS)]
 TOLERANCE_LOSS, TOLERANCE_WEIGHTS = 1e-6, 1e-5
 DEVICES = ["cpu-naive", "cpu"]
+LAMB = "--set=training.optimizer={name: lamb, weight_decay: 0.1, beta2: 0.95, clip: 1}"
 
 
 def words(count, vocab=VOCAB):
@@ -162,7 +163,18 @@ class AgainstPyTorch(Gpt):
             hidden = hidden + drop(linear(x, at + "down"), at + "ffn")
         return function.linear(norm(hidden, "norm"), w.get("words.weight", w["embedding.weight"]))
 
-    def their_losses(self, w, steps, drops):
+    def lamb_step(self, w, moments, number):
+        """Algorithm 2 of You et al. 2020, with PyTorch's arithmetic; what has no decay has no trust ratio, as in apex."""
+        with self.torch.no_grad():
+            for name, t in w.items():
+                first, second = moments.setdefault(name, (self.torch.zeros_like(t), self.torch.zeros_like(t)))
+                first.lerp_(t.grad, 0.1)
+                second.lerp_(t.grad.square(), 0.05)
+                u = first / (1 - 0.9 ** number) / ((second / (1 - 0.95 ** number)).sqrt() + 1e-6)
+                u = (u + 0.1 * t) if t.dim() > 1 else u
+                t -= 3e-4 * u * (t.norm() / u.norm() if t.dim() > 1 else 1)
+
+    def their_losses(self, w, steps, drops, lamb):
         """Train @w."""
         torch = self.torch
         numbers = torch.tensor(struct.unpack(f"<{SEQUENCES * LENGTH + 1}H", (self.directory / "words.bin").read_bytes()))
@@ -171,14 +183,17 @@ class AgainstPyTorch(Gpt):
         others = [t for name, t in w.items() if t.dim() == 1]
         optimizer = torch.optim.AdamW([{"params": decayed}, {"params": others, "weight_decay": 0}],
                                       lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1)
-        losses = []
+        losses, moments = [], {}
         for step in range(steps):
             optimizer.zero_grad()
             scores = self.forward(w, tokens, step if drops else None)
             loss = torch.nn.functional.cross_entropy(scores.flatten(0, 1), wanted.flatten())
             loss.backward()
             torch.nn.utils.clip_grad_norm_(list(w.values()), 1)
-            optimizer.step()
+            if lamb:
+                self.lamb_step(w, moments, step + 1)
+            else:
+                optimizer.step()
             losses.append(float(loss))
         return losses
 
@@ -187,7 +202,7 @@ class AgainstPyTorch(Gpt):
         more = ("-n1", *more)
         begin = self.fit(f"begin-{device}", "--set=training.learning_rate.base=0", "--steps=1", *more, device=device)
         w = self.weights(begin)
-        theirs = self.their_losses(w, steps, "--set=model.dropout=true" in more)
+        theirs = self.their_losses(w, steps, "--set=model.dropout=true" in more, LAMB in more)
         run = self.fit(f"run-{device}", f"--steps={steps}", *more, device=device)
         ours = self.losses(run)
         loss = max(abs(a - b) / b for a, b in zip(ours, theirs))
@@ -207,6 +222,9 @@ class AgainstPyTorch(Gpt):
         for device in DEVICES:
             with self.subTest(device=device):
                 self.compare(device, steps=50)
+
+    def test_lamb(self):
+        self.compare("cpu", LAMB)
 
     def test_tied_weights_have_one_gradient(self):
         self.compare("cpu-naive", "--set=model.tied=true")

@@ -7,7 +7,7 @@ import random
 
 import harness
 import training
-from test_gpt import Gpt
+from test_gpt import LAMB, Gpt
 
 DEVICE = "cpu"
 BASE = ("--set=model.layers=4", "--set=model.tied=true", "--set=training.micro_batch=2")
@@ -46,6 +46,7 @@ class Equal(Mesh):
         one, two = self.fit_on("one", 1), self.fit_on("two", 2, pipeline=2)
         self.near(one, two)
         self.same_run(two, self.fit_on("again", 2, pipeline=2))
+        self.near(self.fit_on("one-lamb", 1, LAMB, "--steps=5"), self.fit_on("two-lamb", 2, LAMB, "--steps=5", pipeline=2))
         shown = harness.answer("inspect", two)
         self.assertEqual((shown["progress"]["network"], shown["progress"]["classes"]), ("transformer", 61))
         self.assertEqual([tensor["file"] for tensor in shown["tensors"]].count("model.safetensors"), 68)
