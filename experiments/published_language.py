@@ -96,8 +96,6 @@ def check(row):
     for key in ("seq_len", "global_batch", "micro_batch"):
         if not row[key] > 0:
             raise Refused(f"the row does not give {key}")
-    if "lora" in row["network"].lower():
-        raise Refused("frozen weights cannot be expressed")
     if row["tp"] * row["pp"] * row["cp"] * row["dp"] != row["gpus"] or row["global_batch"] % (row["dp"] * row["micro_batch"]):
         raise Refused("devices or batch do not divide evenly")
 
@@ -113,6 +111,7 @@ def network_text(row):
     keys.update({key: int(row[key]) for key in ("kv_heads", "ffn") if row[key] > 0})
     found = re.match(r"mixtral\D*(\d+)x", name)
     keys.update({"experts": int(found[1]), "active": 2} if found else {})
+    keys.update({"lora": 32} if "lora" in name else {})  # adapter_dim of NeMo's configuration files
     if re.search(LLAMAS, name):
         keys.update(norm="rms", position="rotary", gated="true", bias="false")
         keys.update({"tied": "true"} if row["source"] == "nanotron" and row["ffn"] < 10000 else {})
