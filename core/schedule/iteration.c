@@ -182,7 +182,7 @@ static int32_t add_layer(struct schedule *schedule, const struct iteration *it, 
                 layer_kernels(layer, pass, model_fusion(layer, it->fusion, it->merges));
         step.compute.flops += it->batch * layer_flops(layer, pass);
         step.compute.bytes += pass_bytes(it, index, pass);
-        if (it->scenario->model.products && layer_is_narrow(layer))
+        if (it->scenario->model.products && layer_is_narrow(layer) && layer_has_pass(layer, pass))
             narrow(it, layer, pass, &step);
     }
     if (model_attends(it->model, index))

@@ -164,6 +164,8 @@ class Networks(support.Case):
 
     def test_racks_of_72_are_nodes(self):
         rack = {"device": "GB200", "nodes": "16", "gpus_per_node": "4", "gpus": "64", "dp": "16", "global_batch": "128"}
+        narrow, = self.answer({"network": "LLAMA2-7B LoRA", "precision": "fp8", "device": "H100-80GB"}, base=LANGUAGE)["rows"]
+        self.assertGreater(narrow["predicted_s"], 0)
         row, experts = self.answer(rack, {**rack, "network": "Qwen3_30B_a3B", "layers": "", "ep": "8"}, base=LANGUAGE)["rows"]
         self.assertEqual((row["nodes"], row["devices"], row["role"], experts["role"]), (1, 64, "check", "apart"))
 
