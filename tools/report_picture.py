@@ -24,7 +24,7 @@ def main():
         for name, width, height, scheme in PICTURES:
             subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
                             "--allow-file-access-from-files", f"--user-data-dir={directory}/profile",
-                            f"--window-size={width},{height}", f"--blink-settings=preferredColorScheme={scheme}",
+                            f"--window-size={width},{height}", "--virtual-time-budget=20000", f"--blink-settings=preferredColorScheme={scheme}",
                             f"--screenshot={project.ROOT / 'docs' / name}.png", page.as_uri()],
                            stderr=subprocess.DEVNULL, check=True)
 
