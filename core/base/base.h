@@ -28,8 +28,6 @@
 
 #include "core/base/err.h"
 
-#include "core/base/err.h"
-
 /** End the process with one line on stderr and exit code 71. */
 _Noreturn void base_out_of_memory(size_t bytes);
 
