@@ -16,15 +16,14 @@ static char *path_at(const struct job *job, const char *key, const char *name)
 }
 
 /* Device files say how fast ResNet-50 was: other networks need a profile, unless the device was
- * measured; without CUDA one that says no more than how attention is computed. */
+ * measured. */
 static void assume_software(struct job *job)
 {
     const struct device *device = job->platform ? platform_device(job->platform) : NULL;
-    if (device && strcmp(device->name, "ideal") != 0 && device->measured.steps.count == 0 &&
+    if (device && device->measured.steps.count == 0 &&
         device->math_efficiency.provenance != PROVENANCE_MEASURED && job->model &&
         !model_has_layout(job->model) && !job->scenario.cluster.software)
-        job->scenario.cluster.software =
-            base_copy(device->compute_capability ? "pytorch-flash" : "flash-attention");
+        job->scenario.cluster.software = base_copy(device_text_software(device));
 }
 
 static int apply_software(struct job *job, struct err *err)

@@ -282,8 +282,7 @@ static const char *find_recipe(const char *text, const char *network, const char
 
 /* What a GPU may run that is not tuned as MLPerf's submissions are; and language models, where
  * their attention is in one kernel, from A100 on. */
-static const char any_software[] = "pytorch", text_software[] = "pytorch-flash",
-                  other_software[] = "flash-attention";
+static const char any_software[] = "pytorch", text_software[] = "pytorch-flash";
 
 /* Goyal et al., arXiv 1706.02677: 90 epochs of SGD with warm-up reached 76.3 % with 8192 images a
  * step, and (recalled) as much with 256. */
@@ -391,8 +390,8 @@ static void add_cluster(struct text *out, const struct new_request *request,
     if (request->software) {
         AUTOFREE char *name = new_reference(request, request->software);
         field_write_text(out, name);
-    } else if (strcmp(software->name, any_software) && strcmp(software->name, text_software) &&
-               strcmp(software->name, other_software))
+    } else if (software->nccl && strcmp(software->name, any_software) &&
+               strcmp(software->name, text_software))
         text_add(out, "{one_of: [%s, %s]}", software->name, any_software);
     else
         text_add(out, "%s", software->name);
@@ -492,7 +491,7 @@ static int find_software(const struct new_request *request, const struct platfor
                          : strncmp(network->name, "bert-", 5)                 ? text_software
                                                                               : "pytorch-mlperf");
     else if (!name && is_text(network))
-        name = base_copy(other_software);
+        name = base_copy(device_text_software(device));
     *software = name ? software_read(NULL, name, err) : NULL;
     return name && (!*software || software_check_device(*software, device, err)) ? -1 : 0;
 }

@@ -262,6 +262,14 @@ static void prefix_path(void *context, const struct quantity *quantity, enum uni
     ((struct quantity *)(size_t)quantity)->path = path;
 }
 
+const char *device_text_software(const struct device *device)
+{
+    if (device->compute_capability)
+        return "pytorch-flash";
+    bool plain = device->links.kind == LINKS_NONE || device->links.kind == LINKS_SOCKET;
+    return plain ? NULL : "flash-attention";
+}
+
 enum fusion device_fusion(const struct device *device, int64_t batch)
 {
     return (enum fusion)(batch <= device->small_batch ? device->small_fusion : device->fusion);

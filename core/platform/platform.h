@@ -289,6 +289,10 @@ bool platform_change_sharp(struct platform *platform, bool sharp);
  * carry as they stand; 1 where that is no less, or there are as many cards as devices. */
 double platform_staging(const struct platform *platform);
 
+/** The software profile of a language model that a device runs when nobody names one; NULL: kernels
+ * are as the device file says, like those of CPUs here. */
+const char *device_text_software(const struct device *device);
+
 /** The fusion of the device's software for @batch images. */
 enum fusion device_fusion(const struct device *device, int64_t batch);
 
