@@ -159,10 +159,10 @@ static void add_software(struct prediction *prediction)
     const struct device *known = platform_device(prediction->job.platform);
     const char *device = known->name;
     const struct software_efficiency *fit = software ? software_find_fit(software, device) : NULL;
-    if (software)
-        add_earlier(prediction, software);
-    if (!fit || !fit->efficiency.path)
+    if (!software)
         add_no_software(prediction, known);
+    else if (fit->efficiency.path)
+        add_earlier(prediction, software);
     if (software && !scenario_is_given(&prediction->job.scenario, "cluster.software"))
         add_assumption(&prediction->result,
                        base_format("no cluster.software is given: kernels are as fast as under %s",
