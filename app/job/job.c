@@ -659,8 +659,8 @@ int job_check_network(const struct job *job, bool gpu, struct err *err)
     if (!gpu || !model_needs_cpu(job->model))
         return model_check_training(job->model, job->scenario.model.network, err);
     err_add_code(&found, 69,
-                 "devices on CPUs alone train %s; GPUs train convolutional networks without "
-                 "groups and gates, whose ReLUs have no end and follow sums: use --device cpu",
+                 "CPUs alone train %s: GPUs train convolutional networks without groups, gates, "
+                 "ReLU6 and sums without a ReLU behind them; use --device cpu",
                  job->scenario.model.network);
     return scenario_blame(&job->scenario, "model.network", &found, err);
 }

@@ -383,7 +383,7 @@ class Networks(support.Case):
         self.executor()
         path = self.write("train.yaml", TRAINED % "x.yaml")
         refusals = [
-            (SMALL.replace("relu: true", "relu: 6", 1), "GPUs train .*whose ReLUs have no end"),
+            (SMALL.replace("relu: true", "relu: 6", 1), "GPUs train .*without groups, gates, ReLU6"),
             (SMALL.replace("kernel: 3, padding: 1}\n  - {name: bn2",
                            "kernel: 3, padding: 1, groups: 4}\n  - {name: bn2"),
              "GPUs train convolutional networks without "),

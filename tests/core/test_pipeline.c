@@ -39,6 +39,14 @@ static int32_t blocks_of(const struct model *model, int32_t begin, int32_t end)
     return count;
 }
 
+static void expect_blocks(const struct pipeline *pipeline, const struct model *model,
+                          const int32_t *expected)
+{
+    for (int32_t part = 0; part < pipeline->parts; part++)
+        assert_int_equal(blocks_of(model, part ? pipeline->end[part - 1] : 0, pipeline->end[part]),
+                         expected[part]);
+}
+
 TEST(blocks_are_shared_evenly_and_the_ends_have_one_fewer)
 {
     static const struct {
@@ -59,10 +67,7 @@ TEST(blocks_are_shared_evenly_and_the_ends_have_one_fewer)
         struct scenario scenario = scenario_of(cases[i].stages, cases[i].chunks, PIPELINE_1F1B);
         HELD(pipeline) pipeline = {0};
         assert_int_equal(pipeline_build(&pipeline, model, &scenario, &err), 0);
-        for (int32_t part = 0; part < pipeline.parts; part++)
-            assert_int_equal(
-                blocks_of(model, part ? pipeline.end[part - 1] : 0, pipeline.end[part]),
-                cases[i].expected[part]);
+        expect_blocks(&pipeline, model, cases[i].expected);
         assert_int_equal(pipeline.end[pipeline.parts - 1], model->layer_count);
     }
 }
@@ -87,10 +92,7 @@ TEST(stages_of_equal_cost_have_fewer_blocks_before_the_words)
         scenario.parallel.balance = cases[i].balance;
         HELD(pipeline) pipeline = {0};
         assert_int_equal(pipeline_build(&pipeline, model, &scenario, &err), 0);
-        for (int32_t part = 0; part < pipeline.parts; part++)
-            assert_int_equal(
-                blocks_of(model, part ? pipeline.end[part - 1] : 0, pipeline.end[part]),
-                cases[i].expected[part]);
+        expect_blocks(&pipeline, model, cases[i].expected);
     }
 }
 
