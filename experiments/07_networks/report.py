@@ -150,13 +150,15 @@ def picture(height, shapes, wide=WIDE):
 
 def families_picture(rows):
     """Predicted over measured, a line of dots for each family and precision."""
-    def place(ratio):
-        return LEFT + (WIDE - LEFT - 20) * (0.5 + max(-1, min(1, math.log(ratio) / SPAN)) / 2)
     groups = {}
     for row in rows:
-        groups.setdefault((row["family"], row["precision"]), []).append(row)
+        groups.setdefault(f'{row["family"]}, {row["precision"]}', []).append(row)
+    left = max(LEFT, 50 + 7 * max(len(name) for name in groups))
+
+    def place(ratio):
+        return left + (WIDE - LEFT - 20) * (0.5 + max(-1, min(1, math.log(ratio) / SPAN)) / 2)
     bottom = TOP + STEP * len(groups)
-    shapes = [f'<text x="{LEFT}" y="20">predicted over measured step; filled: inside the 90 % interval; dashed: 10 % '
+    shapes = [f'<text x="{left}" y="20">predicted over measured step; filled: inside the 90 % interval; dashed: 10 % '
               'off</text>']
     for ratio in (0.25, 0.5, 0.9, 1, 1.1, 2, 4):
         dash = ' stroke-dasharray="4 4"' if ratio in (0.9, 1.1) else ""
@@ -164,15 +166,15 @@ def families_picture(rows):
                       f'stroke="#999999"{dash}/>')
         if not dash:
             shapes.append(f'<text x="{place(ratio):.1f}" y="{bottom + 16}" text-anchor="middle">{ratio:g}</text>')
-    for k, ((family, precision), group) in enumerate(sorted(groups.items())):
+    for k, (name, group) in enumerate(sorted(groups.items())):
         y = TOP + STEP * (k + 0.5)
-        shapes.append(f'<text x="{LEFT - 10}" y="{y + 4:.1f}" text-anchor="end">{family}, {precision} ({len(group)})</text>')
+        shapes.append(f'<text x="{left - 10}" y="{y + 4:.1f}" text-anchor="end">{name} ({len(group)})</text>')
         for i, row in enumerate(group):
             colour = "#228833" if row["inside"] else "#cc3311"
             shapes.append(f'<circle cx="{place(row["ratio"]):.1f}" cy="{y - 6 + 12 * ((i * 0.618) % 1):.1f}" r="3" '
                           f'fill="{colour if row["inside"] else "none"}" stroke="{colour}"><title>{row["network"]} on '
                           f'{row["device"]}</title></circle>')
-    return picture(bottom + 30, shapes)
+    return picture(bottom + 30, shapes, WIDE + left - LEFT)
 
 
 def curves(rows):
