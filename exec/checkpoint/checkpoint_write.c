@@ -207,22 +207,30 @@ static int publish(const char *directory, const char *name, const char *temporar
     return failed;
 }
 
+/* @return 0, or -1: @directory has been given to another run. */
+static int check_owner(const char *directory, const char *run, struct err *err)
+{
+    char owner[RUN_ID_SIZE];
+    if (!run_record_run(directory, owner) || strcmp(owner, run) == 0)
+        return 0;
+    return err_add_code(err, 73, "%s: now belongs to run %s, not to run %s: nothing is written",
+                        directory, owner, run);
+}
+
 int checkpoint_write(const char *directory, const char *name, int32_t keep,
                      const struct layout *layout, const struct progress *progress,
                      const struct weights *weights, struct err *err)
 {
     assert(weights->parameter && (weights->statistics || layout->statistic_count == 0));
-    char owner[RUN_ID_SIZE];
-    if (file_make_directory(directory, err))
+    if (file_make_directory(directory, err) || check_owner(directory, progress->run, err))
         return -1;
-    if (run_record_run(directory, owner) && strcmp(owner, progress->run) != 0)
-        return err_add_code(err, 73, "%s: now belongs to run %s, not to run %s: nothing is written",
-                            directory, owner, progress->run);
     remove_leftovers(directory);
     struct writing writing = {.path = base_format("%s/" TEMPORARY "%s", directory, name),
                               .layout = layout,
                               .progress = progress};
-    int failed = write_files(&writing, weights, err) || publish(directory, name, writing.path, err);
+    int failed = write_files(&writing, weights, err) ||
+                 check_owner(directory, progress->run, err) || /* writing takes a while */
+                 publish(directory, name, writing.path, err);
     if (failed)
         remove_files(writing.path);
     else
