@@ -496,23 +496,27 @@ static int find_software(const struct new_request *request, const struct platfor
     return name && (!*software || software_check_device(*software, device, err)) ? -1 : 0;
 }
 
-static const char draft_name[] = "./draft.yaml";
+/* A draft under the name that it will have. */
+struct draft {
+    const char *name;
+    struct text text;
+};
 
 static char *read_draft(void *context, const char *name, size_t *length)
 {
-    const struct text *draft = context;
-    *length = (size_t)draft->length;
-    return strcmp(name, draft_name) == 0 ? base_copy(draft->data) : NULL;
+    const struct draft *draft = context;
+    *length = (size_t)draft->text.length;
+    return strcmp(name, draft->name) == 0 ? base_copy(draft->text.data) : NULL;
 }
 
-/* Whether @draft is a job, whose memory its devices have. */
-static bool is_job(struct text *draft)
+/* 0 if @text is a job, whose memory its devices have. */
+static int check_draft(const struct new_request *request, struct text text, struct err *err)
 {
     AUTORELEASE(job) struct job job = {0};
-    AUTORELEASE(err) struct err ignored = {0};
-    struct files files = {.read = read_draft, .context = draft};
-    return !job_open(&job, &files, draft_name, NULL, 0, &draw_centre,
-                     &(struct wish){.repeat = true}, &ignored);
+    struct draft draft = {request->to ? request->to : "./draft.yaml", text};
+    struct files files = {.read = read_draft, .context = &draft};
+    return job_open(&job, &files, draft.name, NULL, 0, &draw_centre, &(struct wish){.repeat = true},
+                    err);
 }
 
 /* Append the job with the first mesh that fits: few devices with a batch together before many, all
@@ -533,7 +537,7 @@ static int add_shared(const struct new_request *request, const struct platform *
                 if (!platform_nodes(platform))
                     share = (struct share){sharding, 1, 1, (int32_t)parts, r};
                 if (!add_job(request, platform, network, software, &share, &draft, &ignored) &&
-                    is_job(&draft)) {
+                    !check_draft(request, draft, &ignored)) {
                     text_append(out, draft.data, draft.length);
                     return 0;
                 }
@@ -547,12 +551,14 @@ static int add_any(const struct new_request *request, const struct platform *pla
                    struct text *out, struct err *err)
 {
     AUTORELEASE(text) struct text draft = {0};
+    AUTORELEASE(err) struct err ignored = {0};
     if (add_job(request, platform, network, software, NULL, &draft, err))
         return -1;
-    if (!is_text(network) || is_job(&draft) ||
-        add_shared(request, platform, network, software, out))
-        text_append(out, draft.data, draft.length);
-    return 0;
+    if (is_text(network) && check_draft(request, draft, &ignored) &&
+        !add_shared(request, platform, network, software, out))
+        return 0;
+    text_append(out, draft.data, draft.length);
+    return check_draft(request, draft, err);
 }
 
 /* Append a job, which exchanges gradients and starts as its software does.
@@ -609,12 +615,6 @@ static int check_device(const char *path, struct err *err)
     return failed;
 }
 
-static int check_job(const char *path, struct err *err)
-{
-    AUTORELEASE(job) struct job job = {0};
-    return job_open(&job, NULL, path, NULL, 0, &draw_centre, &(struct wish){0}, err);
-}
-
 static int deliver(const struct new_request *request, struct text *text, const char *next,
                    int (*check)(const char *path, struct err *err), struct text *out,
                    struct err *err)
@@ -632,17 +632,17 @@ static int deliver(const struct new_request *request, struct text *text, const c
 }
 
 /* What each kind of draft is made and checked by, and what to do next. */
-#define RUN(kind, next)                                                                            \
+#define RUN(kind, check, next)                                                                     \
     static int run_##kind(const void *record, struct text *out, struct err *err)                   \
     {                                                                                              \
         AUTORELEASE(text) struct text text = {0};                                                  \
         int failed = new_##kind(record, &text, err) ||                                             \
-                     deliver(record, &text, next, check_##kind, out, err);                         \
+                     deliver(record, &text, next, check, out, err);                                \
         return failed ? -1 : 0;                                                                    \
     }
-RUN(device, "show device")
-RUN(platform, "show platform")
-RUN(job, "predict")
+RUN(device, check_device, "show device")
+RUN(platform, check_platform, "show platform")
+RUN(job, NULL, "predict")
 
 #define AT(member) offsetof(struct new_request, member)
 #define ROW_TO                                                                                     \

@@ -177,7 +177,7 @@ struct document_text *document_add_text(struct document *document, const char *n
 
 /* ---- files ---- */
 
-/* @return -1 with errno set, EFBIG if the file is too large. */
+/* @return 1: of @files; 0: of the disk; -1 with errno set, EFBIG if the file is too large. */
 static int read_bytes(const struct files *files, const char *path, struct text *out)
 {
     size_t length = 0;
@@ -188,7 +188,7 @@ static int read_bytes(const struct files *files, const char *path, struct text *
     if (!known && files && files->alone)
         errno = ENOENT;
     if (!file)
-        return known ? 0 : -1;
+        return known ? 1 : -1;
     char chunk[4096];
     size_t count;
     text_append(out, NULL, 0);
@@ -357,12 +357,11 @@ static struct node *read_path(struct document *document, const char *path, struc
     struct node *root = NULL;
     if (!realpath(path, chain->real)) /* memory has none; what is missing shows when it is opened */
         snprintf(chain->real, sizeof(chain->real), "%s", path);
-    if (claim_input(path, err))
-        return NULL;
-    if (read_bytes(document->files, path, &text)) {
+    int known = read_bytes(document->files, path, &text);
+    if (known < 0)
         cannot_read(document, path, chain, err);
+    if (known < 0 || (!known && claim_input(path, err)))
         return NULL;
-    }
     int32_t files = 0;
     for (const struct chain *outer = chain->outer; outer; outer = outer->outer) {
         bool circle = !strcmp(outer->real, chain->real);
