@@ -47,18 +47,28 @@ struct listing {
     double last, baseline; /* steps [s] */
 };
 
-/* Whether the answer would move if @quantity were half as good: a smaller bandwidth, a longer time.
+static bool is_set(const struct quantity *quantity)
+{
+    return quantity->source && !strcmp(quantity->source, "--set");
+}
+
+/* Whether the answer would move if @quantity were half as good: a smaller bandwidth, a longer time;
+ * as nobody here knows what --set replaced, that counts unless it could be anything.
  * A number that is zero stands for what is left out. */
 static bool plays_a_part(const struct listing *listing, const struct quantity *quantity,
                          enum unit unit)
 {
     const struct job *job = &listing->prediction->job;
     if (!(quantity->value > 0) || listing->prediction->result.devices > PROBE_LIMIT ||
-        failing_depends_on(listing->prediction, quantity))
+        failing_depends_on(listing->prediction, quantity) ||
+        !strcmp(quantity->path, "device.memory") || /* not of the time, but of what fits */
+        (!strcmp(quantity->path, "transport.eager") &&
+         !strcmp(listing->prediction->result.backend, "sim")))
         return true;
     if (!strcmp(quantity->path, "device.jitter")) /* the closed form below has no noise */
         return job->resolved.noise.compute_cv == quantity->value;
-    struct change change = {quantity->path, unit == UNIT_SECONDS ? 2 : 0.5};
+    double worse = is_set(quantity) ? 1000 : 2;
+    struct change change = {quantity->path, unit == UNIT_SECONDS ? worse : 1 / worse};
     platform_scale(job->platform, change_one, &change);
     bool moves = closed_form(job, JOB_LAST) != listing->last ||
                  closed_form(job, JOB_BASELINE) != listing->baseline;
@@ -74,7 +84,7 @@ static void add_assumed(void *context, const struct quantity *quantity, enum uni
     if (quantity->provenance != PROVENANCE_ASSUMED)
         return;
     if (!plays_a_part(listing, quantity, unit)) {
-        if (quantity->source && !strcmp(quantity->source, "--set"))
+        if (is_set(quantity))
             result_add(&result->warning, &result->warning_count,
                        base_format("--set %s has no effect on this job", quantity->path));
         return;

@@ -240,6 +240,12 @@ class Changes(support.Case):
         self.assertIn("--set device.peak.fp32 has no effect on this job",
                       result["warnings"])
 
+    def test_a_set_number_has_an_effect_though_half_of_it_would_do(self):
+        for key, warnings in (("network.nic.bandwidth=10TB/s", 0), ("device.memory=40GB", 0), ("device.links.bandwidth=1GB/s", 1)):
+            prefix = "" if key.startswith("device") else "platform."
+            found = answer("predict", self.job, "-banalytic", f"--set={prefix}{key}")
+            self.assertEqual(len(found["warnings"]), warnings, key)
+
     def test_whole_numbers_are_in_the_hash_of_the_platform(self):
         hashes = {answer("predict", self.job, "-banalytic", *words)["platform_hash"] for words in (
             [], ["--set=platform.network.tiers[0].uplinks=12"], ["--set=platform.nodes=1000"],
