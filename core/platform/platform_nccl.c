@@ -267,8 +267,8 @@ int platform_check_nccl(const struct platform *platform, struct err *err)
     if (platform->device.links.kind == LINKS_XGMI)
         return err_add(err,
                        "%s: error: device %s is AMD's, for which the library is RCCL; its "
-                       "algorithms are not modelled: choose ring, double-tree or another of "
-                       "'foretrain list algorithms' for allreduce.algorithm",
+                       "algorithms are not modelled: choose ring with allreduce.channels=all, a "
+                       "ring by each device, or another of 'foretrain list algorithms'",
                        platform->file, platform->device.name);
     if (platform->nccl.channels == 0)
         return err_add(err,

@@ -120,46 +120,29 @@ static double total_epochs(const struct scenario *scenario)
     return epochs;
 }
 
-static int check_grid(const struct scenario *scenario, const struct node *root, struct err *err)
+/* Keys of one algorithm alone. */
+static int check_alone(const struct scenario *scenario, const struct node *root, struct err *err)
 {
-    const struct origin *origin = given(root, "allreduce.grid");
-    if (!origin)
-        return 0;
-    if (scenario->allreduce.algorithm != ALGORITHM_TORUS2D)
-        return origin_error(origin, err, "a grid has no effect: only torus2d uses one, not %s",
-                            algorithm_names[scenario->allreduce.algorithm]);
-    if (scenario->allreduce.columns == 0 || scenario->allreduce.rows == 0)
-        return origin_error(origin, err, "a grid needs both columns and rows");
-    return 0;
-}
-
-static int check_column_algorithm(const struct scenario *scenario, const struct node *root,
-                                  struct err *err)
-{
-    const struct origin *origin = given(root, "allreduce.column_algorithm");
-    if (!origin || scenario->allreduce.algorithm == ALGORITHM_TORUS2D)
-        return 0;
-    return origin_error(origin, err,
-                        "a column algorithm has no effect: only torus2d has columns, not %s",
-                        algorithm_names[scenario->allreduce.algorithm]);
-}
-
-static int check_channels(const struct scenario *scenario, const struct node *root, struct err *err)
-{
-    const struct origin *origin = given(root, "allreduce.channels");
-    if (!origin || scenario->allreduce.algorithm == ALGORITHM_RING)
-        return 0;
-    return origin_error(origin, err, "channels have no effect: only ring has some, not %s",
-                        algorithm_names[scenario->allreduce.algorithm]);
-}
-
-static int check_chunk(const struct scenario *scenario, const struct node *root, struct err *err)
-{
-    const struct origin *origin = given(root, "allreduce.chunk");
-    if (!origin || scenario->allreduce.algorithm == ALGORITHM_TREE)
-        return 0;
-    return origin_error(origin, err, "a chunk has no effect: only tree has some, not %s",
-                        algorithm_names[scenario->allreduce.algorithm]);
+    static const struct {
+        const char *key;
+        enum algorithm algorithm;
+    } alone[] = {{"allreduce.grid", ALGORITHM_TORUS2D},
+                 {"allreduce.column_algorithm", ALGORITHM_TORUS2D},
+                 {"allreduce.channels", ALGORITHM_RING},
+                 {"allreduce.chunk", ALGORITHM_TREE}};
+    int result = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(alone); i++)
+        if (given(root, alone[i].key) && scenario->allreduce.algorithm != (int)alone[i].algorithm)
+            result |= origin_error(given(root, alone[i].key), err,
+                                   "%s has no effect: it belongs to %s, not to %s; --set %s=null "
+                                   "removes it",
+                                   alone[i].key, algorithm_names[alone[i].algorithm],
+                                   algorithm_names[scenario->allreduce.algorithm], alone[i].key);
+    if (given(root, "allreduce.grid") &&
+        (scenario->allreduce.columns == 0 || scenario->allreduce.rows == 0))
+        return origin_error(given(root, "allreduce.grid"), err,
+                            "a grid needs both columns and rows");
+    return result;
 }
 
 static int check_sharded(const struct scenario *scenario, const struct node *root, struct err *err)
@@ -462,8 +445,7 @@ static int check_parallel(const struct scenario *scenario, const struct node *ro
 
 int scenario_check(const struct scenario *scenario, const struct node *root, struct err *err)
 {
-    return check_grid(scenario, root, err) | check_column_algorithm(scenario, root, err) |
-           check_channels(scenario, root, err) | check_chunk(scenario, root, err) |
+    return check_alone(scenario, root, err) |
            check_sharded(scenario, root, err) | scenario_check_target(scenario, root, err) |
            check_training(scenario, root, err) | check_learning_rate(scenario, root, err) |
            check_milestones(scenario, root, err) | check_execution(scenario, root, err) |

@@ -86,7 +86,7 @@ class Unknown(support.Case):
     def test_a_choice_that_never_makes_a_job_is_a_mistake(self):
         for key, choices, word in (("allreduce.bucket", "2 MiB, 4 miB, 8 MiB", "'miB' is not a unit"),
                                    ("cluster.platform", "abci, nowhere", "nowhere"),
-                                   ("allreduce.algorithm", "torus2d, ring", "a grid has no effect")):
+                                   ("allreduce.algorithm", "torus2d, ring", "allreduce.grid has no effect")):
             for command in "predict", "explain":
                 refused = run(command, self.job, "--set", f"{key}={{one_of: [{choices}]}}")
                 self.assertIn(refused.returncode, (65, 66))
