@@ -636,8 +636,8 @@ static int deliver(const struct new_request *request, struct text *text, const c
     static int run_##kind(const void *record, struct text *out, struct err *err)                   \
     {                                                                                              \
         AUTORELEASE(text) struct text text = {0};                                                  \
-        int failed = new_##kind(record, &text, err) ||                                             \
-                     deliver(record, &text, next, check, out, err);                                \
+        int failed =                                                                               \
+            new_##kind(record, &text, err) || deliver(record, &text, next, check, out, err);       \
         return failed ? -1 : 0;                                                                    \
     }
 RUN(device, check_device, "show device")

@@ -445,10 +445,10 @@ static int check_parallel(const struct scenario *scenario, const struct node *ro
 
 int scenario_check(const struct scenario *scenario, const struct node *root, struct err *err)
 {
-    return check_alone(scenario, root, err) |
-           check_sharded(scenario, root, err) | scenario_check_target(scenario, root, err) |
-           check_training(scenario, root, err) | check_learning_rate(scenario, root, err) |
-           check_milestones(scenario, root, err) | check_execution(scenario, root, err) |
-           check_noise(scenario, root, err) | check_input(scenario, root, err) |
-           check_checkpoint(scenario, root, err) | check_parallel(scenario, root, err);
+    return check_alone(scenario, root, err) | check_sharded(scenario, root, err) |
+           scenario_check_target(scenario, root, err) | check_training(scenario, root, err) |
+           check_learning_rate(scenario, root, err) | check_milestones(scenario, root, err) |
+           check_execution(scenario, root, err) | check_noise(scenario, root, err) |
+           check_input(scenario, root, err) | check_checkpoint(scenario, root, err) |
+           check_parallel(scenario, root, err);
 }
