@@ -4,9 +4,10 @@
  * Layers of transformers on CPUs: one table of kinds for all devices there.
  *
  * Values are (image, position, feature), also those of pictures; those between the two products of
- * attention (image, head, query, key).  Everything is fp32; sums over positions and features are in
- * fp64 unless a matrix product forms them.  Parts that threads share depend only on the shapes, so
- * that results have the same bits on any number of threads, as far as the products have.
+ * attention (image, head, query, key).  Everything is fp32 but what products read, where a device
+ * rounds it; sums over positions and features are in fp64 unless a matrix product forms them. Parts
+ * that threads share depend only on the shapes, so that results have the same bits on any number of
+ * threads, as far as the products have.
  *
  * GELU is x times the normal distribution's function; attention's scores are divided by the root of
  * a head's features; norms add 1e-5 to variances: as torch.nn.functional's defaults.  Rotary

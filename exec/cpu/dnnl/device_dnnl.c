@@ -5,6 +5,7 @@
 #include "exec/cpu/device_cpu.h"
 #include "exec/cpu/dnnl/device_dnnl_state.h"
 #include "exec/cpu/stream.h"
+#include "exec/step/half.h"
 
 /* Else oneDNN would emulate it. */
 static bool multiplies_bf16(void)
@@ -24,8 +25,6 @@ static int check_types(const struct device_job *job, struct err *err)
         reason = "its convolutions are in fp32 or bf16";
     else if (compute == DTYPE_BF16 && !multiplies_bf16())
         reason = "this CPU has no instructions for bf16, and emulated it is slower than fp32";
-    else if (compute == DTYPE_BF16 && model_is_general(job->model))
-        reason = "it computes transformers and networks with gates in fp32";
     if (!reason)
         return 0;
     return err_add_code(err, 69,
@@ -263,11 +262,57 @@ static void multiply(const struct product *p)
                     p->scale, p->a, p->next_a, p->b, p->next_b, 1, p->c, p->next_c));
 }
 
-static const struct cpu_passes passes = {.convert_images = convert_images,
-                                         .multiply = multiply,
-                                         .forward = run_forward,
-                                         .data = run_data,
-                                         .filter = run_filter};
+/* A matrix (rows, columns) of which each row begins @next behind the one before, times @scale, in
+ * bf16. */
+static void *narrowed(struct engine *engine, int64_t rows, int64_t columns, int64_t next,
+                      float scale, const float *from)
+{
+    enum { PART = 1024 };
+    uint16_t *to = (uint16_t *)engine_alloc(engine, rows * columns / 2 + 1);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j += PART) {
+            int64_t count = columns - j < PART ? columns - j : PART;
+            float part[PART];
+            for (int64_t k = 0; k < count; k++)
+                part[k] = scale * from[i * next + j + k];
+            half_from_float(DTYPE_BF16, count, part, to + i * columns + j);
+        }
+    return to;
+}
+
+/* With operands in bf16, and sums in fp32. */
+static void multiply_narrow(const struct product *p)
+{
+    struct engine engine;
+    struct call call = {0};
+    bool over_a = p->across_a, over_b = p->across_b;
+    int64_t m = p->rows, n = p->columns, k = p->inner;
+    engine_init(&engine, false);
+    tensor_desc a = engine_matrix(&engine, m, k, over_a ? 1 : k, over_a ? m : 1, dnnl_bf16);
+    tensor_desc b = engine_matrix(&engine, k, n, over_b ? 1 : n, over_b ? k : 1, dnnl_bf16);
+    tensor_desc c = engine_matrix(&engine, m, n, p->next_c, 1, dnnl_f32);
+    void *narrow_a = narrowed(&engine, over_a ? k : m, over_a ? m : k, p->next_a, p->scale, p->a);
+    void *narrow_b = narrowed(&engine, over_b ? n : k, over_b ? k : n, p->next_b, 1, p->b);
+    engine_make(&engine, product_describe(engine.engine, a, b, c), &call);
+    engine_share_scratch(&engine);
+    call_add(&call, DNNL_ARG_SRC, engine_memory(&engine, a, narrow_a));
+    call_add(&call, DNNL_ARG_WEIGHTS, engine_memory(&engine, b, narrow_b));
+    call_add(&call, DNNL_ARG_DST, engine_memory(&engine, c, p->c));
+    call_run(&engine, &call);
+    call_close(&call);
+    engine_release(&engine);
+}
+
+#define PASSES                                                                                     \
+    .convert_images = convert_images, .forward = run_forward, .data = run_data, .filter = run_filter
+static const struct cpu_passes passes = {PASSES, .multiply = multiply},
+                               narrow = {PASSES, .multiply = multiply_narrow};
+
+static const struct cpu_passes *passes_of(const struct device_job *job)
+{
+    return job->scenario->model.compute == DTYPE_BF16 ? &narrow : &passes;
+}
 
 /* oneDNN divides the work of a primitive when it is made, by the number of threads at that time. */
 static int open_dnnl(struct device_state **out, const struct device_job *job, struct err *err)
@@ -277,7 +322,7 @@ static int open_dnnl(struct device_state **out, const struct device_job *job, st
     int threads = omp_get_max_threads();
     omp_set_num_threads(job->threads);
     *out = base_alloc(1, sizeof(**out));
-    int status = state_init(*out, job, &passes, err);
+    int status = state_init(*out, job, passes_of(job), err);
     omp_set_num_threads(threads);
     if (status == 0)
         return 0;
@@ -301,7 +346,7 @@ static int workspace(const struct device_job *job, int64_t *bytes, struct err *e
         return -1;
     int threads = omp_get_max_threads();
     omp_set_num_threads(job->threads);
-    int status = state_describe(&state, job, &passes, err);
+    int status = state_describe(&state, job, passes_of(job), err);
     omp_set_num_threads(threads);
     if (status == 0)
         *bytes = state.workspace;

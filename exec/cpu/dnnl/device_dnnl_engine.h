@@ -104,6 +104,10 @@ void call_run_on(const struct engine *engine, const struct call *call, const flo
 tensor_desc engine_tensor(struct engine *engine, int32_t count, const dnnl_dims_t size,
                           dnnl_data_type_t type, dnnl_format_tag_t tag);
 
+/** A matrix with these strides; released with the engine. */
+tensor_desc engine_matrix(struct engine *engine, int64_t rows, int64_t columns, int64_t down,
+                          int64_t right, dnnl_data_type_t type);
+
 /** Attributes of a primitive whose working space we provide.  Release with
  * dnnl_primitive_attr_destroy(). */
 dnnl_primitive_attr_t attributes_new(enum then then);
@@ -112,3 +116,7 @@ dnnl_primitive_attr_t attributes_new(enum then then);
  * @return oneDNN's status: not success, it cannot run this. */
 dnnl_status_t operation_describe(dnnl_engine_t engine, const struct operation *o,
                                  dnnl_primitive_desc_t forward, dnnl_primitive_desc_t *desc);
+
+/** The primitive that adds the product of the matrices @a and @b to @c. */
+dnnl_primitive_desc_t product_describe(dnnl_engine_t engine, tensor_desc a, tensor_desc b,
+                                       tensor_desc c);

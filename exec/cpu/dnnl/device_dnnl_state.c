@@ -132,12 +132,14 @@ static int open_layer(struct device_state *state, int32_t index, struct call_arr
     return 0;
 }
 
-/* Floats that the largest value takes as bf16. */
+/* Floats that the largest value of those that have primitives takes as bf16. */
 static int64_t narrow_floats(const struct model *model, int64_t micro)
 {
     int64_t largest = 0;
     for (int32_t i = 0; i < model->layer_count; i++) {
         int64_t in = shape_elements(model->layer[i].in), out = shape_elements(model->layer[i].out);
+        if (sequence_takes(&model->layer[i]))
+            continue;
         largest = in > largest ? in : largest;
         largest = out > largest ? out : largest;
     }

@@ -8,30 +8,43 @@
 #define LINEAR(pass, ...) dnnl_inner_product_##pass##_desc_init(&d.linear, __VA_ARGS__)
 #define POOL(pass, ...)   dnnl_pooling_v2_##pass##_desc_init(&d.pool, __VA_ARGS__)
 #define HINT(last)        last
-#define ADD(to)           dnnl_post_ops_append_sum(to, 1)
-#define RELU(to)          dnnl_post_ops_append_eltwise(to, 1, dnnl_eltwise_relu, 0, 0)
+#define TENSOR(name, by, ...)                                                                      \
+    dnnl_memory_desc_t *name = base_alloc(1, sizeof(*name));                                       \
+    MUST(dnnl_memory_desc_init_by_##by(name, __VA_ARGS__))
+#define ADD(to)  dnnl_post_ops_append_sum(to, 1)
+#define RELU(to) dnnl_post_ops_append_eltwise(to, 1, dnnl_eltwise_relu, 0, 0)
 #else
 #define CREATE(kind, ...)      dnnl_##kind##_primitive_desc_create(desc, engine, __VA_ARGS__, attr)
 #define CONVOLUTION(pass, ...) CREATE(convolution_##pass, __VA_ARGS__)
 #define LINEAR(pass, ...)      CREATE(inner_product_##pass, __VA_ARGS__)
 #define POOL(pass, ...)        CREATE(pooling_##pass, __VA_ARGS__)
 #define HINT(last)             last, forward
-#define ADD(to)                dnnl_post_ops_append_sum(to, 1, 0, dnnl_data_type_undef)
-#define RELU(to)               dnnl_post_ops_append_eltwise(to, dnnl_eltwise_relu, 0, 0)
+#define TENSOR(name, by, ...)                                                                      \
+    dnnl_memory_desc_t name;                                                                       \
+    MUST(dnnl_memory_desc_create_with_##by(&name, __VA_ARGS__))
+#define ADD(to)  dnnl_post_ops_append_sum(to, 1, 0, dnnl_data_type_undef)
+#define RELU(to) dnnl_post_ops_append_eltwise(to, dnnl_eltwise_relu, 0, 0)
 #endif
+
+static tensor_desc keep(struct engine *engine, tensor_desc desc)
+{
+    engine->tensor = base_room(engine->tensor, engine->tensors, sizeof(*engine->tensor));
+    return engine->tensor[engine->tensors++] = desc;
+}
 
 tensor_desc engine_tensor(struct engine *engine, int32_t count, const dnnl_dims_t size,
                           dnnl_data_type_t type, dnnl_format_tag_t tag)
 {
-#if DNNL_VERSION_MAJOR < 3
-    dnnl_memory_desc_t *desc = base_alloc(1, sizeof(*desc));
-    MUST(dnnl_memory_desc_init_by_tag(desc, count, size, type, tag));
-#else
-    dnnl_memory_desc_t desc;
-    MUST(dnnl_memory_desc_create_with_tag(&desc, count, size, type, tag));
-#endif
-    engine->tensor = base_room(engine->tensor, engine->tensors, sizeof(*engine->tensor));
-    return engine->tensor[engine->tensors++] = desc;
+    TENSOR(desc, tag, count, size, type, tag);
+    return keep(engine, desc);
+}
+
+tensor_desc engine_matrix(struct engine *engine, int64_t rows, int64_t columns, int64_t down,
+                          int64_t right, dnnl_data_type_t type)
+{
+    const dnnl_dims_t size = {rows, columns}, strides = {down, right};
+    TENSOR(desc, strides, 2, size, type, strides);
+    return keep(engine, desc);
 }
 
 dnnl_primitive_attr_t attributes_new(enum then then)
@@ -93,4 +106,20 @@ dnnl_status_t operation_describe(dnnl_engine_t engine, const struct operation *o
 #endif
     dnnl_primitive_attr_destroy(attr);
     return status;
+}
+
+dnnl_primitive_desc_t product_describe(dnnl_engine_t engine, tensor_desc a, tensor_desc b,
+                                       tensor_desc c)
+{
+    dnnl_primitive_attr_t attr = attributes_new(THEN_ADD);
+    dnnl_primitive_desc_t desc;
+#if DNNL_VERSION_MAJOR < 3
+    dnnl_matmul_desc_t d;
+    MUST(dnnl_matmul_desc_init(&d, a, b, NULL, c));
+    MUST(dnnl_primitive_desc_create(&desc, &d, attr, engine, NULL));
+#else
+    MUST(dnnl_matmul_primitive_desc_create(&desc, engine, a, b, NULL, c, attr));
+#endif
+    dnnl_primitive_attr_destroy(attr);
+    return desc;
 }
