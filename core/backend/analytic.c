@@ -174,7 +174,7 @@ static double channel_seconds(const struct fabric *fabric, const struct schedule
 double analytic_collective(const struct fabric *fabric, const struct schedule *schedule,
                            int32_t step)
 {
-    struct collective c = schedule_collective(schedule, step);
+    struct collective c = backend_collective(fabric, schedule, step);
     double seconds = 0;
     for (int32_t i = 0; i < collective_channels(&c); i++) {
         struct collective channel = collective_channel(&c, i);

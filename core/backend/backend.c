@@ -35,6 +35,20 @@ double run_local_seconds(const struct run *run, const struct step *step)
                                       : cost_input(step, run->input_workers, run->input_rate);
 }
 
+struct collective backend_collective(const struct fabric *fabric, const struct schedule *schedule,
+                                     int32_t step)
+{
+    struct collective c = schedule_collective(schedule, step);
+    enum axis axis = schedule->step[step].collective.axis;
+    int32_t all = fabric->row_rings + fabric->column_rings;
+    if (!all || c.algorithm != ALGORITHM_RING || axis > AXIS_COLUMN)
+        return c;
+    int32_t own = axis == AXIS_ROW ? fabric->row_rings : fabric->column_rings;
+    int32_t rings = schedule_sharded(schedule) == AXIS_COUNT ? all : own;
+    c.elements = (c.elements + rings - 1) / (rings > 1 ? rings : 1);
+    return c;
+}
+
 struct nccl_choice run_nccl(const struct run *run, const struct step *step)
 {
     assert(step->kind == STEP_COLLECTIVE && step->collective.algorithm == ALGORITHM_NCCL);

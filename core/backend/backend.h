@@ -88,6 +88,14 @@ int backend_check(const struct run *run, const struct schedule *schedule, struct
 /** Seconds of a compute or input step on a rank without noise. */
 double run_local_seconds(const struct run *run, const struct step *step);
 
+/** What a rank sends and receives of collective @step.  On a torus whose devices use all links at
+ * once that is one of as many rings, which have equal parts of the vector and take turns on the
+ * dimensions: they are alike, so one stands for all, and only its links are loaded.  Of a sharded
+ * optimizer, whose shards are a row's, each phase has the links of its own dimensions alone.
+ * Source: DeepMind, How to Scale Your Model (2025, recalled), on all-gathers over several axes. */
+struct collective backend_collective(const struct fabric *fabric, const struct schedule *schedule,
+                                     int32_t step);
+
 /** A collective step by ALGORITHM_NCCL: what fabric->nccl would choose, on an axis of some
  * ranks what nccl_part() of it would.  Starts on all of them together. */
 struct nccl_choice run_nccl(const struct run *run, const struct step *step);

@@ -128,7 +128,7 @@ static void lay_channel(struct bounds *bounds, const struct fabric *fabric,
 static struct bounds bounds_build(const struct fabric *fabric, const struct schedule *schedule,
                                   int32_t step)
 {
-    struct collective c = schedule_collective(schedule, step);
+    struct collective c = backend_collective(fabric, schedule, step);
     struct bounds bounds = bounds_new(fabric);
     if (c.algorithm == ALGORITHM_NCCL) {
         if (c.ranks > 1)

@@ -47,7 +47,10 @@ struct fabric {
     double eager;           /**< messages up to this size [bytes] are handed over at once: a rank
                                  with all its data leaves a collective while its last message is
                                  still on its way; 0: it waits for the arrival */
-    void *layout;           /**< private to fabric.c */
+    int32_t row_rings, column_rings; /**< of a torus whose devices use all links at once: how many
+                                          links the ring of a row, of a column could begin on;
+                                          0: a collective is one ring */
+    void *layout;                    /**< private to fabric.c */
 };
 
 /** One kind of link as it is laid out. */

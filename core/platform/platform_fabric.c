@@ -154,8 +154,15 @@ static struct fabric *lay_torus(const struct platform *platform, struct grid gri
     };
     if (platform->kind == PLATFORM_RING)
         kind[0] = link_kind("ring link", &platform->ring, 1);
-    return fabric_lay_torus(grid, platform_dimensions(platform), kind,
-                            platform->transport.between.value);
+    int32_t dimensions = platform_dimensions(platform), extent[FABRIC_DIMENSION_LIMIT] = {0};
+    struct fabric *fabric =
+        fabric_lay_torus(grid, dimensions, kind, platform->transport.between.value);
+    fabric_torus_extents(grid, dimensions, extent);
+    if (platform->device.links.kind >= LINKS_TORUS2D) { /* both ways of each dimension */
+        fabric->row_rings = 2 * (extent[0] > 1);
+        fabric->column_rings = 2 * ((extent[1] > 1) + (extent[2] > 1));
+    }
+    return fabric;
 }
 
 static int check_torus(const struct platform *platform, int32_t nodes, int32_t devices_per_node,

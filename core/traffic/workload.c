@@ -95,7 +95,8 @@ static void add_steps(struct workload *workload, const struct run *run,
                                         : run_local_seconds(run, step);
         workload->since[i] = step->kind == STEP_REPEAT ? step->repeat.since : -1;
         workload->again[i] = step->kind == STEP_REPEAT ? step->repeat.times : 0;
-        workload->bytes[i] = sends ? (double)step->collective.bytes : 0;
+        workload->bytes[i] =
+            sends ? (double)backend_collective(run->fabric, schedule, i).elements : 0;
         workload->dep_end[i] = step->dep_end;
     }
     for (int32_t i = 0; i < deps; i++) {

@@ -143,16 +143,16 @@ class Exact(support.Case):
                     "--bytes=7.2GB")
 
     def test_a_pod_of_chips_is_a_torus(self):
-        """4 x 4: six messages of a quarter along rows and six of a sixteenth along columns, at 90 % of
-        50 GB/s, 0.5 us on the link and 1 us for its start."""
-        self.expect(6 * (4e8 + 1e8) / (50e9 * 0.9) + 12 * 1.5e-6, "--platform=tpu-v5e-pod",
+        """4 x 4: each of four links begins a ring for a quarter of the vector: six messages of a quarter of that along
+        one dimension and six of a sixteenth along the other, at 90 % of 50 GB/s, 0.5 us on the link and 1 us for its start."""
+        self.expect(6 * (1e8 + 1e8 / 4) / (50e9 * 0.9) + 12 * 1.5e-6, "--platform=tpu-v5e-pod",
                     "--grid=4x4", "-atorus2d", "--bytes=1.6GB")
 
     def test_a_pod_of_cubes_is_a_torus_of_three_dimensions(self):
-        """8 x 8 x 8 without being asked: 14 messages of an eighth along rows; a ring over the other two has 126
-        of a 512th, of which one in eight goes around its line and on to the next, over two links."""
+        """8 x 8 x 8 without being asked: rings from six links with a sixth of 6 GB each, 14 messages of an eighth along
+        rows; one over the other two has 126 of a 512th, of which one in eight goes on to the next line, over two links."""
         self.expect(14 * (1e9 / 8 / 45e9 + 1.5e-6) + 126 * (1e9 / 512 / 45e9 + 2e-6), "--platform=tpu-v4-pod",
-                    "-n512", "-atorus2d", "--bytes=1GB")
+                    "-n512", "-atorus2d", "--bytes=6GB")
 
     def test_a_torus_inside_a_node(self):
         """A ring of 16 chips in the order of their numbers: each message over one link of the torus."""
