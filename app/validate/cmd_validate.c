@@ -890,7 +890,8 @@ const struct command command_validate = {
     .help = "predict and really run a few training steps, and compare them step by step",
     .examples =
         "foretrain validate job.yaml -n 2 --set cluster.platform=two-core\n"
-        "foretrain validate job.yaml --measured spans.txt    (of `foretrain-exec train --spans`)",
+        "foretrain validate job.yaml --measured spans.txt    (of `foretrain-exec train --spans`)\n"
+        "experiments/published.py kept.csv    (answers of `predict --json`, measured since)",
     RECORD(options, struct validate_request, &defaults),
     TAKES(0, 1),
     .jobs = true,
