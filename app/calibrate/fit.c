@@ -10,7 +10,8 @@ enum { REWEIGHTINGS = 12, ITERATIONS = 100 };
 /* Minimum: a fit of few runs would otherwise look more certain than runs repeat. */
 static const double smallest_residual = 0.005;
 
-double fit_predict(const struct fit_row *row, double efficiency, double overhead)
+/* Seconds of @row with @efficiency and @overhead. */
+static double fit_predict(const struct fit_row *row, double efficiency, double overhead)
 {
     return row->slowest * (row->roof / efficiency + row->kernels * overhead) + row->fixed;
 }

@@ -50,6 +50,3 @@ struct fit {
 int fit_solve(struct fit *fit, const struct fit_problem *problem, struct err *err);
 
 void fit_release(struct fit *fit);
-
-/** Seconds of @row with @efficiency and @overhead. */
-double fit_predict(const struct fit_row *row, double efficiency, double overhead);

@@ -63,8 +63,12 @@ static struct curve_piece choose(struct import *import, const struct curve *curv
     return piece;
 }
 
-int import_fit_line(struct import *import, struct curve *curve, double matter,
-                    struct curve_line *line, struct err *err)
+/* Fit lines to @curve and report them, and choose one: the only one, or else the one with the
+ * least relative error over the sizes from @matter [bytes] on; over all if fewer than three are as
+ * large.
+ * @return 0, or -1 with the file's name and the messages of curve_fit_lines(). */
+static int import_fit_line(struct import *import, struct curve *curve, double matter,
+                           struct curve_line *line, struct err *err)
 {
     struct curve_fit fit;
     struct err own = {0};
@@ -84,8 +88,10 @@ int import_fit_line(struct import *import, struct curve *curve, double matter,
                    chosen.from);
 }
 
-double import_compare(struct import *import, const struct curve *curve,
-                      const struct curve_line *line)
+/* List for each size of @curve the time measured and that of @line, which the platform predicts.
+ * @return curve_spread() of the rows that @line is fitted to. */
+static double import_compare(struct import *import, const struct curve *curve,
+                             const struct curve_line *line)
 {
     double squares = 0;
     int32_t rows = curve->count - line->first;

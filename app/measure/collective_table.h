@@ -19,10 +19,6 @@ enum verdict {
 /** Below this size a lab measures how processes share this machine's processors. */
 #define TABLE_JUDGED_BYTES 1000000
 
-/** Tolerance of a prediction for @bytes in a lab, as a fraction of the measurement: 5 % from 8 MB,
- * else 15 %, because the wake-up of processes affects short messages. */
-double table_tolerance(int64_t bytes);
-
 /** One row.  table_compare() fills what follows from the rest. */
 struct table_row {
     const char *backend, *grain; /**< "sim", "folded"; borrowed */

@@ -47,7 +47,7 @@ void html_add_format(struct html *html, const char *markup, ...)
     va_end(list);
 }
 
-void html_release(struct html *html)
+static void html_release(struct html *html)
 {
     text_release(&html->text);
 }

@@ -65,8 +65,6 @@ struct page_part {
 void html_add_format(struct html *out, const char *markup, ...)
     __attribute__((format(printf, 2, 3)));
 
-void html_release(struct html *html);
-
 /** A number of @object, NaN where it has none; of item @index of a list with that key, or, if
  * @index is negative, the member itself. */
 double html_number(const struct json *object, const char *key, int64_t index);

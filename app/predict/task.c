@@ -15,7 +15,8 @@ struct option_list predict_set(const struct predict_options *options,
     return set;
 }
 
-struct wish predict_wish(const struct predict_options *options)
+/* What @options ask of a job. */
+static struct wish predict_wish(const struct predict_options *options)
 {
     return (struct wish){.order = (enum rank_order)options->order,
                          .ignore_memory = options->ignore_memory,
@@ -39,7 +40,9 @@ static bool draws_noise(const struct predict_options *options, const struct nois
     return noise_is_any(noise) && each_rank && options->backend != BACKEND_ANALYTIC;
 }
 
-int32_t predict_iterations(const struct predict_options *options, const struct run *run)
+/* Iterations to walk: the user's, or 1 where every iteration is like the first, or 2 where input
+ * is prefetched or every rank draws its own noise. */
+static int32_t predict_iterations(const struct predict_options *options, const struct run *run)
 {
     if (options->iterations != PREDICT_CHOOSE)
         return options->iterations;

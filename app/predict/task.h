@@ -41,16 +41,9 @@ struct predict_options {
 struct option_list predict_set(const struct predict_options *options,
                                const struct price_file *prices);
 
-/** What @options ask of a job. */
-struct wish predict_wish(const struct predict_options *options);
-
 /** job_open() of @path with the --set of @options, and what they ask. */
 int predict_open_job(struct job *job, const char *path, const struct predict_options *options,
                      const struct draw *draw, struct err *err);
-
-/** Iterations to walk: the user's, or 1 where every iteration is like the first, or 2 where input
- * is prefetched or every rank draws its own noise. */
-int32_t predict_iterations(const struct predict_options *options, const struct run *run);
 
 /** One point to run.  Start from {0}; release with task_release(). */
 struct task {

@@ -42,7 +42,8 @@ enum { HOPS = 2, COMPUTE_SLOWDOWNS, COMMUNICATION_SLOWDOWNS, LAUNCHES, KINDS };
 /* Of the overhead of a kernel without a fit: it was not measured. */
 #define OVERHEAD_SPREAD 0.5
 
-double uncertainty_tolerance(enum provenance provenance)
+/* The standard deviation of the logarithm of a bandwidth with @provenance. */
+static double uncertainty_tolerance(enum provenance provenance)
 {
     /* A measurement repeats to a few percent; well-kept machines reach figures of data sheets or
      * papers to about a tenth; an assumption may be wrong by half. */

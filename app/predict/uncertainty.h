@@ -103,8 +103,6 @@ double *uncertainty_draw(const struct task *task, int32_t count, double extra,
  * if it is NULL. */
 struct interval uncertainty_interval(double *sample, int32_t count);
 
-/** The standard deviation of the logarithm of a bandwidth with @provenance. */
-double uncertainty_tolerance(enum provenance provenance);
-
-/** The same of @quantity: its own if it says one; 0: an unknown input, which is drawn apart. */
+/** The standard deviation of the logarithm of @quantity; 0: an unknown input, which is drawn apart.
+ */
 double uncertainty_quantity(const struct quantity *quantity);

@@ -89,7 +89,9 @@ static double converted(const struct device *device, const struct step *step)
             (device->rated ? rate->memory : 1));
 }
 
-double cost_roof(const struct device *device, const struct step *step)
+/* The roofline's part of a STEP_COMPUTE that was not measured: neither overhead nor what is
+ * added [s]. */
+static double cost_roof(const struct device *device, const struct step *step)
 {
     if (device->rated)
         return converted(device, step) +

@@ -25,10 +25,6 @@
  * between two iterations. */
 double cost_added(const struct device *device, const struct step *step);
 
-/** The roofline's part of a STEP_COMPUTE that was not measured: neither overhead nor what is
- * added [s]. */
-double cost_roof(const struct device *device, const struct step *step);
-
 /** Duration of a STEP_COMPUTE on @device [s]. */
 double cost_compute(const struct device *device, const struct step *step);
 

@@ -289,7 +289,7 @@ static bool is_tf32(const struct software *software, enum kernel_kind kernel)
 }
 
 /* A kind without an entry of its type has the one for all, or the fit's own efficiency. */
-void software_rate(const struct software *software, struct device *device)
+static void software_rate(const struct software *software, struct device *device)
 {
     const struct software_kind *kind = software->kinds.item;
     device->rated = software->kinds.count > 0 || software->tf32;

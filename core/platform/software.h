@@ -107,9 +107,6 @@ const struct software_efficiency *software_find_fit(const struct software *softw
  * of runs on one node. */
 double software_startup(const struct software *software, int32_t nodes);
 
-/** Give @device the rates of kinds of kernels under @software, and what it computes in tf32. */
-void software_rate(const struct software *software, struct device *device);
-
 /** Give @device the values of its fit under @software: both efficiencies, the overhead and the
  * fusion; and what it says of collectives beside compute. */
 void software_apply(const struct software *software, struct device *device);

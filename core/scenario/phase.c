@@ -8,8 +8,9 @@ static int64_t whole_steps(double epochs, int64_t images, int64_t batch)
     return (int64_t)ceil(steps * (1 - 1e-12));
 }
 
-int64_t phase_devices(const struct scenario *scenario, const struct scenario_phase *phase,
-                      int64_t devices)
+/* The devices of @phase, where the whole cluster of @scenario has @devices. */
+static int64_t phase_devices(const struct scenario *scenario, const struct scenario_phase *phase,
+                             int64_t devices)
 {
     return phase->nodes ? devices / scenario->cluster.nodes * phase->nodes : devices;
 }

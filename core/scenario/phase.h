@@ -47,10 +47,6 @@ int64_t plan_evaluations(double epochs, double every);
  * so many. */
 int64_t phase_micro_batch(const struct scenario *scenario, int64_t images);
 
-/** The devices of @phase, where the whole cluster of @scenario has @devices. */
-int64_t phase_devices(const struct scenario *scenario, const struct scenario_phase *phase,
-                      int64_t devices);
-
 /** Passes of training.accumulate in a step. */
 int64_t phase_passes(const struct scenario *scenario);
 

@@ -14,6 +14,12 @@ static void resolve_dataset(struct scenario *scenario)
     scenario->training.validation_images = 50000;
 }
 
+/* Tokens of a sample without padding, as far as the job says them; 0: it does not. */
+static int64_t scenario_tokens(const struct scenario *scenario)
+{
+    return scenario->model.tokens ? scenario->model.tokens : scenario->model.transformer.sequence;
+}
+
 /* The length of @phase if it is given in samples or tokens, else 0; one token a sample as long as
  * nobody says how many. */
 static double phase_samples(const struct scenario *scenario, const struct scenario_phase *phase)
@@ -66,11 +72,6 @@ int64_t scenario_parts(const struct scenario *scenario)
     int64_t stages = scenario->parallel.pipeline > 1 ? scenario->parallel.pipeline : 1;
     int64_t slices = scenario->parallel.context > 1 ? scenario->parallel.context : 1;
     return stages * slices * scenario_tensor(scenario);
-}
-
-int64_t scenario_tokens(const struct scenario *scenario)
-{
-    return scenario->model.tokens ? scenario->model.tokens : scenario->model.transformer.sequence;
 }
 
 const char *const scenario_other_names[] = {"job",      "platform", "device",

@@ -322,9 +322,6 @@ int64_t scenario_tensor(const struct scenario *scenario);
  * each; at least 1. */
 int64_t scenario_parts(const struct scenario *scenario);
 
-/** Tokens of a sample without padding, as far as the job says them; 0: it does not. */
-int64_t scenario_tokens(const struct scenario *scenario);
-
 /** Let a sample have @tokens tokens, as its network says: phases given in tokens have so many
  * samples. */
 void scenario_set_tokens(struct scenario *scenario, int64_t tokens);

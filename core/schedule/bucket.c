@@ -28,8 +28,10 @@ static void pack(struct bucket_list *list, int32_t layer, struct bucket kind, in
     }
 }
 
-bool bucket_check(const struct bucket_list *list, const struct model *model, enum dtype dtype,
-                  int64_t limit)
+/* Whether the buckets hold every gradient once, all but the last of each kind full. */
+__attribute__((unused)) static bool bucket_check(const struct bucket_list *list,
+                                                 const struct model *model, enum dtype dtype,
+                                                 int64_t limit)
 {
     int64_t bytes = 0;
     bool open[2] = {false};

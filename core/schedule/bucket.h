@@ -34,9 +34,4 @@ struct bucket_list {
 struct bucket_list bucket_build(const struct model *model, enum dtype dtype, int64_t limit,
                                 int32_t apart);
 
-/** Whether the buckets hold every gradient once, all but the last of each kind full.  For assert().
- */
-bool bucket_check(const struct bucket_list *list, const struct model *model, enum dtype dtype,
-                  int64_t limit);
-
 void bucket_list_release(struct bucket_list *list);

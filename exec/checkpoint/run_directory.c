@@ -19,7 +19,9 @@ static void copy_text(const struct json *json, const char *key, char *to, size_t
             *to = '?';
 }
 
-int run_record_read(const char *path, struct run_record *record)
+/* Read run.json of directory @path into @record.
+ * @return 0, with an empty record for an empty file, or -1: missing, or not written by a run. */
+static int run_record_read(const char *path, struct run_record *record)
 {
     AUTORELEASE(text) struct text content = {0};
     AUTORELEASE(err) struct err err = {0};

@@ -29,10 +29,6 @@ struct run_record {
     int64_t process;          /**< its number */
 };
 
-/** Read run.json of directory @path into @record.
- * @return 0, with an empty record for an empty file, or -1: missing, or not written by a run. */
-int run_record_read(const char *path, struct run_record *record);
-
 /** Read the run of directory @path to @run.  @return whether its run.json names one. */
 bool run_record_run(const char *path, char run[RUN_ID_SIZE]);
 

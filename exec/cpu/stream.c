@@ -167,7 +167,8 @@ void cpu_event_synchronize(struct event *event)
     await(&point);
 }
 
-double cpu_event_seconds(struct event *from, struct event *to)
+/* Seconds between two events, by the monotonic clock. */
+static double cpu_event_seconds(struct event *from, struct event *to)
 {
     return to->time - from->time;
 }

@@ -34,9 +34,6 @@ void cpu_stream_wait(struct stream *stream, struct event *event);
 /** Block until every record of @event issued so far has happened. */
 void cpu_event_synchronize(struct event *event);
 
-/** Seconds between two events, by the monotonic clock. */
-double cpu_event_seconds(struct event *from, struct event *to);
-
 /** CPU time [s] between two events of the thread whose stream recorded them. */
 double cpu_event_busy(struct event *from, struct event *to);
 

@@ -115,8 +115,11 @@ static bool fits(const struct backward_plan *plan, int32_t buffer, struct shape 
     return buffer < plan->buffers && (buffer < 0 || plan->size[buffer] >= shape_elements(shape));
 }
 
-bool backward_plan_check(const struct backward_plan *plan, const struct model *model,
-                         const struct graph *graph)
+/* Whether every gradient has a buffer that is large enough for it and not that of another which is
+ * needed with it.  For assert(). */
+__attribute__((unused)) static bool backward_plan_check(const struct backward_plan *plan,
+                                                        const struct model *model,
+                                                        const struct graph *graph)
 {
     for (int32_t i = 0; i < model->layer_count; i++) {
         const struct plan_place *place = &plan->place[i];

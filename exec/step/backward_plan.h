@@ -29,9 +29,4 @@ struct backward_plan {
 /** Plan the backward pass of @model with @graph.  Release with backward_plan_release(). */
 struct backward_plan backward_plan_build(const struct model *model, const struct graph *graph);
 
-/** Whether every gradient has a buffer that is large enough for it and not that of another which is
- * needed with it.  For assert(). */
-bool backward_plan_check(const struct backward_plan *plan, const struct model *model,
-                         const struct graph *graph);
-
 void backward_plan_release(struct backward_plan *plan);

@@ -2,7 +2,10 @@
 
 #include "core/base/base.h"
 
-bool graph_check(const struct graph *graph, const struct model *model)
+/* Whether every layer reads, and adds, a value of the shape it expects, and every value but the
+ * last is read once or twice.  For assert(). */
+__attribute__((unused)) static bool graph_check(const struct graph *graph,
+                                                const struct model *model)
 {
     for (int32_t i = 0; i < graph->layer_count; i++) {
         const struct graph_node *node = &graph->node[i];

@@ -36,10 +36,6 @@ struct graph {
  * @return the graph, to be released with graph_release(); asserts a list that is a network. */
 struct graph graph_build(const struct model *model);
 
-/** Whether every layer reads, and adds, a value of the shape it expects, and every value but the
- * last is read once or twice.  For assert(). */
-bool graph_check(const struct graph *graph, const struct model *model);
-
 void graph_release(struct graph *graph);
 
 /** Predictions of a sample: the class of a picture, or at each position of a sequence its next

@@ -31,7 +31,8 @@ static void place_tensors(struct layout *layout)
     }
 }
 
-bool layout_check(const struct layout *layout)
+/* Whether tensors cover the flat arrays without gaps and overlaps.  For assert(). */
+__attribute__((unused)) static bool layout_check(const struct layout *layout)
 {
     const struct model *model = layout->model;
     int64_t elements = 0, statistics = 0;

@@ -60,9 +60,6 @@ struct weights weights_new(const struct layout *layout, int32_t ranks);
 
 void weights_release(struct weights *weights);
 
-/** Whether tensors cover the flat arrays without gaps and overlaps.  For assert(). */
-bool layout_check(const struct layout *layout);
-
 void layout_release(struct layout *layout);
 
 /** Fill @parameter (layout->parameters) for a new training run from @seed: He initialisation

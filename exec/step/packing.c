@@ -1,6 +1,8 @@
 #include "exec/step/packing.h"
 
-bool packing_check(const struct packing *packing, int64_t unit)
+/* Whether the buckets lie behind one another on multiples of @unit elements, and the padding is
+ * less than one.  For assert(). */
+__attribute__((unused)) static bool packing_check(const struct packing *packing, int64_t unit)
 {
     int64_t end = 0;
     for (int32_t i = 0; i < packing->buckets; i++) {

@@ -36,10 +36,6 @@ struct packing {
 struct packing packing_build(const struct schedule *schedule, int32_t stage, enum dtype payload,
                              int64_t alignment);
 
-/** Whether the buckets lie behind one another on multiples of @unit elements, and the padding is
- * less than one.  For assert(). */
-bool packing_check(const struct packing *packing, int64_t unit);
-
 void packing_release(struct packing *packing);
 
 /** The block of @slice on @rank of @grid after a reduce-scatter along @axis: if its ranks do not

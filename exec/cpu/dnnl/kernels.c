@@ -4,8 +4,9 @@
 
 #include "exec/cpu/dnnl/kernels_strip.h"
 
-void kernels_visit(const struct blocked *shape, void (*visit)(const void *, const struct strip *),
-                   const void *argument)
+/* Call @visit on each strip of @shape, units in parallel. */
+static void kernels_visit(const struct blocked *shape,
+                          void (*visit)(const void *, const struct strip *), const void *argument)
 {
     struct cut cut = cut_shape(shape);
     int64_t blocks = shape->channels / shape->block;

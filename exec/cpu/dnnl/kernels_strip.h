@@ -89,7 +89,3 @@ INLINE struct cut cut_shape(const struct blocked *shape)
     int64_t chunks = (shape->pixels + rows - 1) / rows;
     return (struct cut){rows, chunks, shape->images * (shape->channels / shape->block) * chunks};
 }
-
-/** Call @visit on each strip of @shape, units in parallel. */
-void kernels_visit(const struct blocked *shape, void (*visit)(const void *, const struct strip *),
-                   const void *argument);
