@@ -16,8 +16,7 @@ int32_t build_layer(struct model *model, int32_t from, const char *block, const 
 /** Append the global average pool and the linear classifier "fc" after layer @from. */
 void build_head(struct model *model, int32_t from);
 
-/** A row of pictures.csv: a network of pictures, for predictions.  The array ends with name NULL.
- */
+/** A row of pictures.csv: a network of pictures, for predictions.  The last has name NULL. */
 struct picture {
     const char *name, *help;
     int32_t smallest, multiple; /**< of an image's side [pixels]; 0: 32, any */
@@ -29,8 +28,7 @@ struct picture {
 /** Made from the CSV file of this folder. */
 extern const struct picture pictures[];
 
-/** A row of transformers.csv: a published transformer, or the one of a job's keys.  The array ends
- * with name NULL. */
+/** A row of transformers.csv: a published one, or the job's own.  The last has name NULL. */
 struct transformer_preset {
     const char *name, *help;
     struct transformer shape;

@@ -85,8 +85,7 @@ static int32_t gate(struct notation *n, int32_t at, enum gate_kind gate)
     return add(n, at, (struct layer){.op = LAYER_SILU, .gate = gate});
 }
 
-/* The end of a convolution: ! nothing, b a bias, n a batch norm, r c with a ReLU, s h with a gate.
- */
+/* The end of a convolution: ! nothing, b bias, n batch norm, r c with a ReLU, s h with a gate. */
 static int32_t finish(struct notation *n, int32_t at, char end)
 {
     struct layer norm = {
@@ -154,8 +153,7 @@ static int32_t average_pool(struct notation *n, int32_t at, const char *word)
     return add(n, at, layer);
 }
 
-/* By @word: "se8", with ReLU and a sigmoid; "seh8": the latter a hard one; "ses8": SiLU for ReLU.
- */
+/* By @word: "se8", with ReLU and sigmoid; "seh8": hard sigmoid; "ses8": SiLU for ReLU. */
 static int32_t squeeze(struct notation *n, int32_t from, const char *word, int32_t channels)
 {
     bool silu = word[2] == 's';

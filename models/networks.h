@@ -54,7 +54,7 @@ bool network_is_file(const char *name);
 struct model *network_read(const struct files *files, const char *path, int32_t image,
                            struct err *err);
 
-/** The same from the text of a file called @name. */
+/** network_read() of the text of a file called @name. */
 struct model *network_read_text(const char *name, const char *text, struct err *err);
 
 /** A file of @files (NULL: on disk), or a built-in network as network_build(), with these @keys

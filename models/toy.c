@@ -1,5 +1,4 @@
-/* Three convolutions with batch norm and a linear layer: small enough to check by hand and to train
- * in a test. */
+/* Three convolutions with batch norm and a linear layer, to check by hand and train in a test. */
 
 #include "models/build.h"
 

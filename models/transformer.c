@@ -166,7 +166,7 @@ static int32_t dense(struct builder *b, int32_t from, int64_t features, const ch
                name);
 }
 
-/* The same, with an adapter beside it where one is asked for. */
+/* dense(), with an adapter beside it where one is asked for. */
 static int32_t adapted(struct builder *b, int32_t from, int64_t features, const char *name)
 {
     AUTOFREE char *narrow = base_format("%s.lora_a", name), *wide = base_format("%s.lora_b", name),

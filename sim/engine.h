@@ -44,8 +44,7 @@ char *platform_host_name(int32_t relation, int32_t class);
  * SimGrid (exit codes 71, 74). */
 int engine_start(const struct traffic *traffic, struct err *err);
 
-/** All hosts by name.  sg_host_by_name() searches one zone after the other, and there may be as
- * many zones as hosts. */
+/** All hosts by name.  sg_host_by_name() searches zone after zone, maybe one for each host. */
 struct directory {
     sg_host_t *host; /**< (count) in the order of their names; owned */
     size_t count;

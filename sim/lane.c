@@ -266,8 +266,7 @@ struct walker {
     int32_t step, iteration;
     bool finished;
 
-    /* Of the compute lane where lanes slow each other down: steps that nobody waits for are paid
-     * together. */
+    /* Where lanes slow the compute lane down, its steps that nobody waits for are paid together. */
     bool works;
     double began, work; /* since when, and how much [s] */
     double mark;        /* when what is repeated began [s] */
@@ -359,8 +358,7 @@ static int32_t dep_begin(const struct workload *workload, int32_t step)
     return step > 0 ? workload->dep_end[step - 1] : 0;
 }
 
-/* Steps of the same lane run in order, so only other lanes are ever waited for, and nobody knows of
- * other stages. */
+/* Steps of a lane run in order, so only other lanes are waited for, and never other stages. */
 static void wait_for_deps(struct walker *walker, int32_t step)
 {
     const struct workload *workload = walker->entity->stage->workload;

@@ -190,8 +190,7 @@ static struct json *curve_rows(const struct prediction *prediction, const char *
 }
 
 /* The expected time to train by the work between checkpoints, around the best and in this job
- * (own): interval_s, checkpoints, time_to_train_s; none if nothing fails.  The caller releases it.
- */
+ * (own): interval_s, checkpoints, time_to_train_s; none if nothing fails.  Owned. */
 static struct json *failing_rows(const struct toll *toll)
 {
     struct failures f = toll->failures;

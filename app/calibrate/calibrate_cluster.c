@@ -10,8 +10,7 @@
 
 /* ---- all ranks train ---- */
 
-/* Medians over the iterations of the quickest run of each network and batch, and then over those.
- */
+/* Medians over the iterations of the quickest run of each network and batch, then over those. */
 struct training_cost {
     double contention;    /**< how much longer a rank computes than alone, as a fraction */
     double contention_sd; /**< of one run, from all; MACHINE_UNKNOWN of a single one; at least

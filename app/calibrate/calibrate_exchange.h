@@ -40,8 +40,7 @@ struct exchanges {
                         EXCHANGE_UNKNOWN of one sweep */
 };
 
-/** Maximum relative difference of lower quartiles, at every size, for two halves of the sweeps to
- * agree. */
+/** The relative difference of lower quartiles up to which halves of the sweeps agree. */
 #define EXCHANGE_AGREE 0.10
 /** Beyond this difference, the sweeps are called disturbed.  Our choices. */
 #define EXCHANGE_DISTURBED 0.30

@@ -42,8 +42,7 @@ int calibrate_device(const struct calibrate_request *request, struct text *out, 
 int calibrate_cluster(const struct calibrate_request *request, struct text *out, struct err *err);
 
 /** The device of the steps of @machine: append it for people, or as JSON, and write its file.
- * @return 0, or -1: the fit does not converge, or the messages of calibrate_device() on its file.
- */
+ * @return 0, or -1: the fit does not converge, or messages of calibrate_device() on its file. */
 int calibrate_device_of(const struct machine *machine, const struct calibrate_request *request,
                         double spread, struct text *out, struct err *err);
 
@@ -56,8 +55,7 @@ int calibrate_check_file(const char *path, const struct calibrate_request *reque
  * @return 0, or -1 (exit code 69): nvidia-smi does not tell. */
 int calibrate_check_gpu(const struct calibrate_request *request, struct err *err);
 
-/** "measured by foretrain calibrate on HOST, DATE: WHAT", without quotes and backslashes.  The
- * caller frees it. */
+/** "measured by foretrain calibrate on HOST, DATE: WHAT", without quotes and backslashes; owned. */
 char *calibrate_source(const char *what);
 
 /** The command line, with what device and cluster both measure; the caller frees it. */

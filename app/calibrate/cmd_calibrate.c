@@ -15,8 +15,7 @@ static int check_options(const struct calibrate_request *request, struct err *er
     return 0;
 }
 
-/* Defaults of the measurement: shapes of several kinds, each at three batches, in about a minute on
- * one core. */
+/* By default shapes of several kinds, each at three batches, in about a minute on one core. */
 static struct calibrate_request complete(const struct calibrate_request *request)
 {
     struct calibrate_request whole = *request;

@@ -56,8 +56,7 @@ extern const struct command command_predict, command_show, command_check, comman
     command_new, command_compare, command_show_step, command_sweep, command_plan,
     command_import_onnx;
 
-/** Append its version, the commit unless that is a release, and the parts it was built with and
- * without. */
+/** Append version, commit unless it is a release, and the parts built or left out. */
 void command_version(struct text *out);
 
 /** foretrain itself, with these as subcommands. */
@@ -69,7 +68,7 @@ extern const struct command command_foretrain;
 void command_answer(const char *program, const struct command *all, int argc, char **argv,
                     struct text *out, struct err *err);
 
-/** The same, printing the result on stdout and messages on stderr.  @return the exit code. */
+/** command_answer() to stdout, with messages on stderr.  @return the exit code. */
 int command_dispatch(const struct command *all, int argc, char **argv);
 
 /** Print @out on stdout, warnings and messages of @err on stderr, and release both.

@@ -45,8 +45,7 @@ struct measure_list {
 /** Read "resnet20,resnet50@64,transformer:layers=2:hidden=64" and "8,32": without pixels a network
  * has its usual size, and a file its own; the keys of a transformer are those of the scenario's
  * model, and checked with it.  Either text may be NULL.
- * @return 0, or -1 with exit code 64: no network, an unknown network, keys of another one, no
- * batch. */
+ * @return 0, or -1 with exit code 64: no network, an unknown one, keys of another, no batch. */
 int measure_list_read(struct measure_list *list, const char *networks, const char *batches,
                       struct err *err);
 

@@ -528,7 +528,7 @@ static const struct answer_column shown_rows[] = {
 static const struct answer_columns compare_columns = COLUMNS("compare/2", shown_rows);
 #undef DESCRIBED
 
-/* The same as JSON. */
+/* A comparison as JSON. */
 static struct json *comparison_json(const struct comparison *c)
 {
     struct shown shown = {.comparison = c, .count = c->count};
@@ -551,8 +551,7 @@ static struct json *comparison_json(const struct comparison *c)
 
 /* ---- text, and the same on a page ---- */
 
-/* "A: job.yaml with KEY=VALUE; resnet50 on 16 devices in 4 nodes of abci; back end sim, grain
- * full" */
+/* "A: job.yaml with KEY=VALUE; resnet50 on 16 devices in 4 nodes of abci; back end sim" */
 static struct json *job_texts(const struct json *jobs)
 {
     struct json *list = json_new_array();

@@ -424,8 +424,7 @@ static void print_notes(struct text *out, const struct sweep *sweep, const int64
 
 static const char front_title[] = "Points that no other one beats in both time and device-hours";
 
-/* Append the front as a table, which point is fastest, and what the simulator says of the closed
- * form. */
+/* Append the front, the fastest point, and what the simulator adds to the closed form. */
 static void sweep_print(struct text *out, const struct sweep *sweep)
 {
     enum { SHOWN = 40 };

@@ -22,8 +22,7 @@ static int compare(const void *a, const void *b)
                               : (x->hours > y->hours) - (x->hours < y->hours);
 }
 
-/* Set @on (count) to whether each of @merit (count) is on the front; equal points are all on it.
- */
+/* Set @on (count) to whether each of @merit (count) is on the front; equal points are. */
 static void front_find(const struct merit *merit, int64_t count, bool *on)
 {
     AUTOFREE struct place *place = base_alloc(count, sizeof(*place));

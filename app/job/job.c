@@ -15,8 +15,7 @@ static char *path_at(const struct job *job, const char *key, const char *name)
                                            : scenario_path_at(&job->scenario, key, name);
 }
 
-/* Device files say how fast ResNet-50 was: other networks need a profile, unless the device was
- * measured. */
+/* Device files have the speed of ResNet-50; other networks need a profile or a measured device. */
 static void assume_software(struct job *job)
 {
     const struct device *device = job->platform ? platform_device(job->platform) : NULL;
@@ -311,7 +310,7 @@ static double extra_time(const struct job *job, int32_t devices_per_node)
     return (1 + contention) / job->scenario.cluster.speed - 1;
 }
 
-/* The same where a step takes longer than its kernels, since the host launches them one by one. */
+/* How much longer a step takes than its kernels, since the host launches them one by one. */
 static double wait_for_host(const struct run *run, const struct schedule *schedule)
 {
     double launch = run->device->launch.value, seconds = 0, kernels = 0;

@@ -47,8 +47,7 @@ int job_read(struct job *job, const struct files *files, const char *path, const
  * @return 0, or -1 as field_check_text(), platform_read(), software_read() or network_open(). */
 int job_check_value(const char *key, const char *value, struct err *err);
 
-/** Decide what the scenario leaves open.  @return 0, or -1 with the messages of resolved_build().
- */
+/** Decide what the scenario leaves open.  @return 0, or -1 with messages of resolved_build(). */
 int job_resolve(struct job *job, const struct wish *wish, struct err *err);
 
 /** Both; on failure @job is released. */
@@ -85,8 +84,7 @@ struct point {
  * @return 0, or -1: no such phase (exit code 64). */
 int job_point(const struct job *job, int32_t phase, struct point *point, struct err *err);
 
-/** What a back end needs besides schedule and fabric: device, input and noise.  Borrows from
- * @job. */
+/** What a back end needs besides schedule and fabric: device, input, noise.  Borrows from @job. */
 struct run job_run(const struct job *job);
 
 /** Whether ranks on CPUs can exchange gradients as the job says.
@@ -136,12 +134,10 @@ char *job_nccl_text(const struct job *job, const struct point *point);
 
 void point_release(struct point *point);
 
-/** Whether a back end must answer the same for both: equal schedules on equal fabrics of one
- * platform. */
+/** Whether back ends answer both alike: equal schedules on equal fabrics of one platform. */
 bool point_equal(const struct point *a, const struct point *b);
 
-/** How much longer than its forward passes an evaluation takes: more than 1 where images are read
- * from JPEG files. */
+/** An evaluation's time over that of its forward passes: above 1 where images are JPEG files. */
 double job_evaluation_factor(const struct scenario *scenario);
 
 /** Seconds of all @evaluations of the validation set, split over the devices of @point: forward

@@ -49,8 +49,7 @@ struct foretrain_job;
  * them: in platforms/ beside the library or in its share/foretrain, or in $FORETRAIN_DATADIR. */
 struct foretrain_job *foretrain_job_open(const char *path);
 
-/** The job @text, which messages call @name; what it names is read from disk, as seen from the
- * folder of @name. */
+/** The job @text, called @name in messages; files that it names are looked up in @name's folder. */
 struct foretrain_job *foretrain_job_open_text(const char *name, const char *text);
 
 /** Opens documents: the text of @name (of malloc()) with its @length, or NULL: there is none.

@@ -90,8 +90,7 @@ struct question {
 struct option_list candidate_set(const struct question *question,
                                  const struct candidate *candidate);
 
-/** "tensor 8, pipeline 4, data 32, micro-batch 1, sharding 1, recompute full"; the caller frees it.
- */
+/** "tensor 8, pipeline 4, data 32, micro-batch 1, sharding 1, recompute full"; owned. */
 char *candidate_mesh(const struct candidate *candidate);
 
 /** Images per device of phase @index of @candidate. */

@@ -14,8 +14,7 @@ struct rival {
     double (*price)[ENDS]; /* (inputs) what an hour costs over that in the middle */
 };
 
-/* What is asked of all rivals: the factors, the epochs, then the unknown inputs and the prices of
- * the best plan. */
+/* What all rivals are asked: factors, epochs, then unknown inputs and prices of the best plan. */
 struct study {
     struct search *search;
     struct unknowns unknowns;
@@ -84,8 +83,7 @@ static void try_epochs(const struct study *study, struct rival *rival, const str
     rival->time[study->epochs][HIGH] = prediction_seconds(p, NULL, epochs.high) / middle;
 }
 
-/* The job with unknown input @input of @p at an end, over that in the middle; NAN: there is none.
- */
+/* The job with unknown input @input of @p at an end, over that in the middle; NAN: none. */
 static double try_unknown(const struct study *study, const struct predict_options *options,
                           const struct prediction *p, int32_t input, int end)
 {

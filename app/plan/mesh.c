@@ -328,8 +328,7 @@ int meshes_find(struct meshes *meshes, const struct question *q, const struct ca
     return meshes->jobs ? 0 : err_add_code(err, 65, "%s", err_reason(&first));
 }
 
-/* Of a device with @mesh in the last phase, in @memory [bytes].  @return 0, or -1: there is no such
- * job. */
+/* Of a device with @mesh in the last phase, in @memory [bytes].  @return 0, or -1: no such job. */
 static int find_memory(const struct meshes *meshes, const struct mesh *mesh, bool *fits,
                        struct memory_plan *memory)
 {

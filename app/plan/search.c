@@ -178,8 +178,7 @@ static int find_heads(struct search *search, int64_t first, struct err *err)
     return failed;
 }
 
-/* Whether another algorithm or bucket could make the plan of @head the @best, or bring it onto the
- * front. */
+/* Whether another algorithm or bucket could make the plan of @head @best, or one of the front. */
 static bool promises(const struct search *search, const struct candidate *head, int64_t best)
 {
     struct candidate least = *head;
@@ -346,8 +345,7 @@ enum {
     ROUNDS_MOST = 12
 };
 
-/* Images of a device where all plans have as many a step, up to 1 %; 0: @nodes do not share them.
- */
+/* Images of a device where all plans have as many a step, up to 1 %; 0: @nodes cannot share. */
 static int64_t fixed_batch(const struct search *search, int32_t platform, int64_t nodes)
 {
     double devices = (double)nodes * search->devices[platform];
@@ -355,8 +353,7 @@ static int64_t fixed_batch(const struct search *search, int32_t platform, int64_
     return fabs(batch * devices / (double)search->images - 1) < 0.01 ? (int64_t)batch : 0;
 }
 
-/* Numbers of nodes and batches up to AROUND steps from the best of @platform; with a step of 0 only
- * its own. */
+/* Nodes and batches up to AROUND steps from the best of @platform; with a step of 0 its own. */
 static void add_around(struct search *search, int32_t platform, const struct candidate *best,
                        int64_t nodes, int64_t batch)
 {
@@ -564,8 +561,7 @@ static int check_any(const struct search *search, struct err *err)
                         first->reason);
 }
 
-/* Nodes that a platform has not are left out, unless there are no others to say why there is no
- * job. */
+/* Nodes that a platform lacks are left out, unless there are no others to refuse with a reason. */
 static void add_batches(struct search *search, int32_t platform, int64_t nodes)
 {
     if (nodes > search->size[platform] && !search->given[DECISION_NODES])

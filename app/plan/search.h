@@ -110,8 +110,7 @@ bool search_beside(const struct search *search, int64_t i);
 /** Whether @candidate keeps the limits. */
 bool search_keeps(const struct search *search, const struct candidate *candidate);
 
-/** Its cost or device-hours, of which the front has few; the bounds are those of the time and the
- * prices. */
+/** Its cost or device-hours, of which the front has few, bounded by those of time and prices. */
 struct range search_price(const struct search *search, const struct candidate *candidate);
 
 /** Whether no published run converged with its batch. */

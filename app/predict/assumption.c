@@ -333,8 +333,7 @@ static void add_rounding(struct prediction *prediction, int32_t index)
                                    model_inputs(prediction->job.model, 0)));
 }
 
-/* More all-reduces than tensors, which no framework that keeps tensors whole would do, is worth a
- * warning. */
+/* More all-reduces than tensors, impossible where a framework keeps tensors whole, is a warning. */
 static void add_cut(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
@@ -415,8 +414,7 @@ static int64_t most_published(const struct scenario *scenario)
     return tokens ? MOST_TOKENS / tokens : convergence_largest();
 }
 
-/* Epochs that the job gives, with more inputs in a step than any run is known to have learned with.
- */
+/* Epochs in the job, with more inputs in a step than any run is known to have learned with. */
 static void add_batch(struct prediction *prediction)
 {
     struct result *result = &prediction->result;

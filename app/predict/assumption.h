@@ -16,8 +16,7 @@ enum batch_known {
 /** "converges", "beyond all runs", "not known", NULL. */
 extern const char *const batch_known_words[];
 
-/** Whether epochs of @scenario follow from its batch, or runs of its network say which batches
- * converge. */
+/** Whether epochs of @scenario follow from its batch, or its network has runs with batches. */
 bool batch_has_runs(const struct scenario *scenario);
 
 /** What is known of the batches of @prediction, whose phases are planned. */

@@ -13,8 +13,7 @@ static double images_per_s(const struct task *task)
     return (double)grid_replicas(task->point.grid) * (double)task->point.batch / task->step;
 }
 
-/* Whether most of the wait on @axis is for collectives whose latencies take longer than their bytes
- * over any link. */
+/* Whether the wait on @axis is mostly for collectives with more latency than time of bytes. */
 static bool waits_for_latency(const struct task *task, enum axis axis)
 {
     const struct schedule *schedule = task->point.schedule;

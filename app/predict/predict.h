@@ -13,7 +13,7 @@
 int prediction_make(struct prediction *prediction, const char *path,
                     const struct predict_options *options, struct err *err);
 
-/** The same for one of many jobs: in its result there are only nodes, devices, times, images/s,
+/** prediction_make() of one of many jobs: its result has only nodes, devices, times, images/s,
  * efficiencies and their intervals, from @draws draws; 0: none.
  * @return 0, or -1 with the message of whatever failed first. */
 int prediction_screen(struct prediction *prediction, const char *path,

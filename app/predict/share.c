@@ -13,8 +13,7 @@ static int compare(const void *a, const void *b)
     return (first->x > second->x) - (first->x < second->x);
 }
 
-/* The end of the class that begins with the draw at @begin: about @size draws, and all that are
- * equal to the last. */
+/* The end of the class of draws from @begin on: about @size, and all equal to the last. */
 static int32_t class_end(const struct pair *draw, int32_t begin, int32_t size, int32_t count)
 {
     int32_t end = begin + size < count ? begin + size : count;

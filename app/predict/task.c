@@ -32,8 +32,7 @@ int predict_open_job(struct job *job, const char *path, const struct predict_opt
                     err);
 }
 
-/* Without folding, every rank draws its own noise; else all are as slow as the slowest, in each
- * iteration. */
+/* Without folding every rank draws its own noise; else all are as slow as the slowest. */
 static bool draws_noise(const struct predict_options *options, const struct noise *noise)
 {
     bool each_rank = options->grain == GRAIN_AUTO || options->grain == GRAIN_FULL;

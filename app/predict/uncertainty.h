@@ -99,10 +99,8 @@ bool uncertainty_is_unknown(const struct device *device);
 double *uncertainty_draw(const struct task *task, int32_t count, double extra,
                          const struct uncertainty *uncertainty);
 
-/** The part of @sample (@count, which is sorted here) between its 5th and its 95th percentile; NAN
- * if it is NULL. */
+/** The 5th and 95th percentiles of @sample (@count, which is sorted here); NAN if it is NULL. */
 struct interval uncertainty_interval(double *sample, int32_t count);
 
-/** The standard deviation of the logarithm of @quantity; 0: an unknown input, which is drawn apart.
- */
+/** Standard deviation of the logarithm of @quantity; 0: an unknown input, drawn apart. */
 double uncertainty_quantity(const struct quantity *quantity);

@@ -22,8 +22,7 @@ struct progress {
 
 static const char mark[] = "progress ";
 
-/* Update @progress with the last whole line "progress DONE TOTAL SECONDS" of the file @talk, whose
- * offset stays. */
+/* Update @progress by the last line "progress DONE TOTAL SECONDS" of @talk, whose offset stays. */
 static void progress_read(struct progress *progress, int talk)
 {
     struct stat status;

@@ -6,6 +6,5 @@
 
 #include <stdint.h>
 
-/** Cores that this process is allowed to run on, at least 1: cores if hwloc works, else hardware
- * threads. */
+/** Cores that this process may run on, at least 1; hardware threads if hwloc does not work. */
 int32_t cores_available(void);

@@ -275,9 +275,7 @@ static int add_mpirun(struct launch *launch, int32_t ranks, struct err *err)
 }
 
 /* With too few descriptors MPI complains about its plugins, or waits for ever.  Measured with Open
- * MPI 4.1.4: one rank needs 30, 2 to 32 ranks under mpirun 40 to 192; all of it doubled at the
- * least.
- */
+ * MPI 4.1.4: one rank needs 30, 2 to 32 ranks under mpirun 40 to 192; at least doubled here. */
 static int ask_descriptors(int32_t ranks, struct err *err)
 {
     rlim_t need = 64 + 10 * (rlim_t)ranks;

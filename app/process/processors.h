@@ -34,6 +34,5 @@ struct processors_share processors_between(const struct processors *before,
  * Source: srun(1) of Slurm 23.02, SLURM_STEP_TASKS_PER_NODE. */
 int32_t processors_slurm_tasks(const char *list, int32_t node);
 
-/** Ranks of this job on this machine, as Open MPI's mpirun or Slurm's srun says in the environment;
- * 1 when nobody says. */
+/** Ranks of this job on this machine, by the environment of mpirun or srun; without it 1. */
 int32_t processors_ranks(void);

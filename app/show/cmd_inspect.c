@@ -21,8 +21,7 @@ static bool has_squares(const char *path)
     return name && (strcmp(name, "adamw") == 0 || strcmp(name, "lamb") == 0);
 }
 
-/* Whether the tensors of checkpoint @path are those of its network; a damaged one was already
- * reported. */
+/* Whether checkpoint @path has the tensors of its network; a damaged one was already reported. */
 static int check_network(const char *path, struct text *out, struct err *err)
 {
     struct progress progress;

@@ -536,8 +536,7 @@ static int show_device(const void *record, struct text *out, struct err *err)
     return 0;
 }
 
-/* Lay out the platform for @c, if one is named; of the hierarchical all-reduce its nodes are the
- * groups. */
+/* Lay out the platform for @c, if one is named; its nodes are groups of a hierarchical one. */
 static int lay_out(const struct show_collective_request *request, struct collective *c,
                    struct point *point, int64_t *bytes, struct err *err)
 {

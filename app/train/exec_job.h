@@ -24,16 +24,14 @@ struct exec_job {
 int exec_job_open(struct exec_job *job, const struct train_request *request, bool trains,
                   struct err *err);
 
-/** Number of computing threads of a rank: the user's, or an equal share of the machine's cores.  On
- * all ranks together. */
+/** Threads of a rank: the user's, or an equal share of the cores.  On all ranks together. */
 int32_t exec_job_threads(const struct compute_options *options);
 
 /** The device of an index of device_words.
  * @return NULL (exit code 69): this build lacks it. */
 const struct device_ops *exec_job_device(int32_t device, struct err *err);
 
-/** Give all ranks the @text of rank 0, or NULL; on all ranks together.  @return it, to be released
- * with free(). */
+/** Pass the @text of rank 0, or NULL, to all ranks, together.  @return it; the caller frees it. */
 char *exec_job_share(char *text);
 
 /** Release; accepts a zeroed struct. */

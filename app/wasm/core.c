@@ -40,8 +40,7 @@ static void say_all(struct text *out, const struct result *result)
         text_add(out, "grid\t0\t%dx%d\n", (int)result->grid.columns, (int)result->grid.rows);
 }
 
-/* @sets: lines "key=JSON".  @return lines "key TAB number TAB text", or "! message"; borrowed until
- * the next call. */
+/* @sets: lines "key=JSON".  @return lines "key TAB number TAB text", or "! message"; borrowed. */
 EXPORT("predict")
 const char *core_predict(char *sets, int32_t order, int32_t noise, int32_t ignore_memory,
                          int32_t iterations)

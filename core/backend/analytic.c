@@ -247,8 +247,7 @@ static double *step_seconds(const struct run *run, const struct schedule *schedu
     return seconds;
 }
 
-/* One rank stands for all of a stage: without contention and with equal compute they never differ.
- */
+/* One rank is like all of its stage: without contention and with equal compute none differs. */
 static int analytic_run(const struct run *run, const struct schedule *schedule, struct trace *trace,
                         struct err *err)
 {

@@ -9,8 +9,7 @@
 /** Closed form: lanes_run().  A collective lasts analytic_collective(), or its floor where
  * shared links make that longer, and its launch before that.  With noise every rank computes
  * as long as the slowest one draws in the last iteration.  Times are usually too short, but not a
- * lower bound: each collective uses its slowest rank, while real ranks may catch up.  Traces rank 0
- * for all. */
+ * lower bound: each collective uses its slowest rank, real ranks may catch up.  Traces rank 0. */
 extern const struct backend backend_analytic;
 
 /** Seconds of one collective: the max-plus recurrence over ranks and rounds, of the slowest

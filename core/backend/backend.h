@@ -81,8 +81,7 @@ struct backend {
 enum { RUN_SPANS_MOST = 1 << 25 /**< steps that a trace holds: 1 GiB.  Our choice */ };
 
 /** Whether a back end that predicts can run @schedule as @run says.
- * @return 0, or -1: an all-reduce by ALGORITHM_MPI (exit code 69), more than RUN_SPANS_MOST steps
- * to record (64). */
+ * @return 0, or -1: ALGORITHM_MPI (exit code 69), more than RUN_SPANS_MOST steps to record (64). */
 int backend_check(const struct run *run, const struct schedule *schedule, struct err *err);
 
 /** Seconds of a compute or input step on a rank without noise. */

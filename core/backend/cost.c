@@ -35,8 +35,7 @@ static double tiled_results(struct matrix_product by, double side, double busy)
     return fmax(tiles, busy) * side * side;
 }
 
-/* The part of the rate of large products that the product of @step reaches, whose elements have
- * @size bytes. */
+/* The part of the rate of large products that that of @step reaches; elements have @size bytes. */
 static double product_part(const struct device *device, const struct step *step, int32_t size)
 {
     struct matrix_product by = step->compute.product;

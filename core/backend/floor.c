@@ -32,8 +32,7 @@ static void bounds_add(struct bounds *sum, const struct bounds *other, const str
     sum->rounds += other->times * other->rounds;
 }
 
-/* Add the bytes of @rounds rounds of pattern @pattern, in which each rank sends @bytes in total, to
- * their routes. */
+/* Add the @bytes that each rank sends in all @rounds of pattern @pattern to their routes. */
 static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
                         const struct schedule *schedule, int32_t step, int32_t channel,
                         int32_t pattern, int32_t rounds, double bytes)
@@ -57,8 +56,7 @@ static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
         bounds->latency[rank] += rounds * pay[rank];
 }
 
-/* The part of the bytes that must enter, or leave, one of @parts: half an all-reduce keeps a block.
- */
+/* The part of the bytes that must enter, or leave, one of @parts; half an all-reduce keeps one. */
 static double moved_part(enum collective_op op, int32_t parts)
 {
     return op == COLLECTIVE_ALL_REDUCE ? 1 : (parts - 1.0) / parts;
@@ -323,8 +321,7 @@ static int refuse(struct err *err, const char *subject, double seconds, const st
                         floor->what);
 }
 
-/* @seconds are the difference of two times of day up to @clock, which are rounded.  What is no
- * number is below, too. */
+/* @seconds are the difference of two rounded times of day up to @clock.  NaN is below, too. */
 static bool is_below(double seconds, double clock, const struct floor *floor)
 {
     return !(seconds + 4 * DBL_EPSILON * clock >= floor->seconds * (1 - slack)) ||

@@ -25,8 +25,7 @@ extern const char *const noise_words[];
 #define NOISE_FACTOR_MINIMUM 0.1
 
 /** How much longer compute takes on @rank in @iteration: 1 without noise.  Lognormal with mean 1,
- * times 1 + slowdown on the ranks drawn as stragglers.  Depends only on the seed, the rank and the
- * iteration. */
+ * times 1 + slowdown on the ranks drawn as stragglers.  Depends on seed, rank and iteration. */
 double noise_factor(const struct noise *noise, int32_t rank, int32_t iteration);
 
 /** Whether it makes anybody slower. */

@@ -17,8 +17,7 @@ struct steady {
     struct when *when;               /**< (2 * steps) private */
 };
 
-/** The durations in the last iteration of the first traced rank of @trace, which ran with
- * @slowdown. */
+/** Durations in the last iteration of the first traced rank of @trace, run with @slowdown. */
 struct steady steady_new(const struct schedule *schedule, struct slowdown slowdown,
                          const struct trace *trace);
 
@@ -26,8 +25,7 @@ struct steady steady_new(const struct schedule *schedule, struct slowdown slowdo
  * as stated (see core/backend/lanes.h). */
 double steady_step(const struct steady *steady, double factor);
 
-/** Append to zeroed @trace what the last steady_step() with factor 1 timed: two iterations of one
- * rank. */
+/** Append to zeroed @trace what steady_step() timed with factor 1: two iterations of one rank. */
 void steady_trace(const struct steady *steady, struct trace *trace);
 
 /** By how much the iteration is expected to be longer, because all of @ranks ranks wait for the one

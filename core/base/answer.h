@@ -129,10 +129,10 @@ struct answer_columns {
 /** A row for @member, a record of @columns or a pointer to one, as an object called @name. */
 #define COLUMN_OBJECT(name, member, columns) COLUMN_INSIDE(name, member, columns, false)
 
-/** The same with its values beside those of this record. */
+/** A row for a record of @columns or a pointer to one, whose values stand beside this record's. */
 #define COLUMN_MEMBERS(member, columns) COLUMN_INSIDE("", member, columns, false)
 
-/** The same where the pointer may be NULL: then they are left out. */
+/** COLUMN_MEMBERS() of a pointer that may be NULL: then the values are left out. */
 #define COLUMN_OPTIONAL(member, columns) COLUMN_INSIDE("", member, columns, true)
 
 /** Further rows of this record, which @columns has. */

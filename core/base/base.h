@@ -49,15 +49,14 @@ char *base_copy(const char *text);
 /** The formatted text.  The caller owns it; release it with free(). */
 char *base_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/** The same of a list of arguments. */
+/** base_format() of a list of arguments. */
 char *base_format_list(const char *format, va_list list) __attribute__((format(printf, 1, 0)));
 
 /** Before the declaration of a local pointer, which is initialised: free() where its block ends, on
  * every way out.  What is returned or kept has it not. */
 #define AUTOFREE __attribute__((cleanup(base_free_at)))
 
-/** The same for what NOUN_release(&variable) releases: `AUTORELEASE(text) struct text out = {0};`.
- */
+/** A variable that NOUN_release(&variable) releases: `AUTORELEASE(text) struct text out = {0};`. */
 #define AUTORELEASE(noun) __attribute__((cleanup(noun##_release)))
 
 /** free() of the pointer at @pointer, for AUTOFREE. */
@@ -107,10 +106,10 @@ double base_seconds(clockid_t clock);
 /** Sort @value (@count), the least first. */
 void base_sort(double *value, int64_t count);
 
-/** The same.  @return the one in the middle, or the mean of two; 0 of none. */
+/** Sort @value (@count).  @return the one in the middle, or the mean of two; 0 of none. */
 double base_median(double *value, int64_t count);
 
-/** The same.  @return the @share quantile (0.25: lower quartile), linear between ranks. */
+/** Sort @value.  @return the @share quantile (0.25: lower quartile), linear between ranks. */
 double base_quantile(double *value, int64_t count, double share);
 
 /** A uniform random number in (0, 1) that depends only on its arguments.

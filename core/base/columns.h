@@ -29,10 +29,8 @@ struct columns columns_of(const char *words, const struct json *rows);
 
 void columns_release(struct columns *columns);
 
-/** What stands in @row's cell: "yes" or "no" of a boolean; of null "" or, among numbers, "-".  The
- * caller frees it. */
+/** The cell of @row: "yes" or "no" of a boolean; of null "" or, among numbers, "-"; owned. */
 char *columns_cell(const struct columns_item *item, const struct json *row);
 
-/** Append @rows as lines: numbers to the right, texts to the left, each column as wide as needed.
- */
+/** Append @rows as lines: numbers to the right, texts to the left, columns as wide as needed. */
 void columns_print(struct text *out, const char *words, const struct json *rows);

@@ -2,8 +2,7 @@
 
 #include "core/base/base.h"
 
-/* The closing line is rewritten with each message that is left out, so that the text is always
- * complete. */
+/* Each message that is left out rewrites the closing line, so that the text is complete. */
 static void count_left_out(struct err *err)
 {
     int32_t left_out = err->count - ERR_MESSAGE_LIMIT;

@@ -92,8 +92,7 @@ int file_check_own(const char *path, const char *mark, struct err *err);
 int file_sync_directory(const char *path, struct err *err);
 
 /** The names in directory @path for which @wanted is true, in the order of bytes.
- * @return how many; 0 when there is no such directory.  The caller frees each name and the array.
- */
+ * @return how many; 0 when there is no such directory.  The caller frees names and array. */
 int64_t file_list(const char *path, bool (*wanted)(const char *name), char ***names);
 
 /** Release what file_list() returned. */

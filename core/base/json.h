@@ -46,16 +46,16 @@ void json_put_boolean(struct json *object, const char *key, bool value);
 /** Set a member of an object; takes ownership of @value. */
 void json_put(struct json *object, const char *key, struct json *value);
 
-/** Set a member to a new object or array.  @return it, which is @object's. */
+/** Set a member to a new object.  @return it, which is @object's. */
 struct json *json_put_object(struct json *object, const char *key);
 
-/** The same. */
+/** Set a member to a new array.  @return it, which is @object's. */
 struct json *json_put_array(struct json *object, const char *key);
 
-/** Append a new object or array.  @return it, which is @array's. */
+/** Append a new object.  @return it, which is @array's. */
 struct json *json_append_object(struct json *array);
 
-/** The same. */
+/** Append a new array.  @return it, which is @array's. */
 struct json *json_append_array(struct json *array);
 
 /** The object that is @object's member @key, which is made where there is none; borrowed. */
@@ -88,7 +88,7 @@ void json_print_csv(struct text *out, const struct json *rows);
 
 void json_free(struct json *value);
 
-/** The same of @value, for AUTORELEASE(json). */
+/** json_free() of @value, for AUTORELEASE(json). */
 void json_release(struct json **value);
 
 /** Read @length characters of @text, the content of a file called @name: one JSON value and nothing

@@ -115,8 +115,7 @@ static const char *read_number(const char *text, double *number)
     return end > text ? end : NULL;
 }
 
-/* The usual spelling of what others write: "Gbit/s" and "Gbps" are Gb/s, "MBytes" are MB.  The
- * caller frees it. */
+/* The usual spelling of what others write: "Gbit/s" and "Gbps" are Gb/s, "MBytes" are MB; owned. */
 static char *usual_spelling(const char *suffix)
 {
     static const struct {

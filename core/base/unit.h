@@ -39,7 +39,7 @@ enum { UNIT_ROOM = 32 /**< characters of a quantity, at most */ };
  * @return @text, or "-" for NaN. */
 const char *unit_write(char text[UNIT_ROOM], enum unit unit, double value);
 
-/** The same for an argument of printf(): a text that lasts as long as the block around it. */
+/** unit_write() as an argument of printf(): a text that lasts as long as the block around it. */
 #define unit_text(unit, value) unit_write((char[UNIT_ROOM]){""}, unit, value)
 
 /** Write @value, which is @centre or an end of its interval @low to @high, for people: in the unit
@@ -49,7 +49,7 @@ const char *unit_write(char text[UNIT_ROOM], enum unit unit, double value);
 const char *unit_write_likely(char text[UNIT_ROOM], enum unit unit, double value, double centre,
                               double low, double high);
 
-/** The same for an argument of printf(). */
+/** unit_write_likely() as an argument of printf(). */
 #define unit_likely(unit, value, centre, low, high)                                                \
     unit_write_likely((char[UNIT_ROOM]){""}, unit, value, centre, low, high)
 

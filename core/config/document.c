@@ -336,8 +336,7 @@ static struct node *read_extended(struct document *document, const struct node *
     return root;
 }
 
-/* The name of memory where @path leads there ("/memfd:stdin (deleted)"), else @path.  The caller
- * frees it. */
+/* The name of memory where @path leads there ("/memfd:stdin (deleted)"), else @path; owned. */
 static char *shown_name(const char *path)
 {
     static const char memory[] = "/memfd:", end[] = " (deleted)";

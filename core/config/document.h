@@ -36,8 +36,7 @@ struct document {
     int64_t node_count;
 };
 
-/** A new node of the document; value and key are at @origin until its key has a place of its own.
- */
+/** A new node of the document; value and key are at @origin until the key has its own place. */
 struct node *document_add_node(struct document *document, enum node_kind kind,
                                const struct origin *origin);
 
@@ -47,8 +46,7 @@ struct document_text *document_add_text(struct document *document, const char *n
                                         const char *text, int64_t length, bool numbered,
                                         struct err *err);
 
-/** The length of the UTF-8 character at @text, or 0 where there is none before @end, or one that
- * YAML forbids. */
+/** The length of the UTF-8 character at @text, or 0: none before @end, or one that YAML forbids. */
 int32_t document_character(const char *text, const char *end);
 
 /** Make @child the last child of @parent. */

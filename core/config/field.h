@@ -114,8 +114,7 @@ void field_explain(struct text *out, const struct field_table *table, const stru
                    const void *record);
 
 /** The values of the record as one flat JSON object, "training.phases.0.epochs": 4, numbers in SI.
- * Optional values that are not given, quantities and lists of texts are left out.  The caller frees
- * it. */
+ * Optional values not given, quantities and lists of texts are left out.  The caller frees it. */
 struct json *field_values(const struct field_table *table, const void *record);
 
 /** Append a JSON Schema (draft 2020-12) object for the table; @unknowns: any value may also be an

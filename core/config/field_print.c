@@ -157,8 +157,7 @@ struct json *field_values(const struct field_table *table, const void *record)
 
 /* ---- JSON Schema ---- */
 
-/* A value in a file has no type of its own (see yaml.h), so "4" and 4 are the same: the schema
- * takes both. */
+/* A value in a file has no type of its own (see yaml.h): the schema accepts "4" and 4. */
 static void put_types(struct json *schema, const char *type, const char *pattern)
 {
     struct json *types = json_put_array(schema, "type");

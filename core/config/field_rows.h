@@ -35,8 +35,7 @@ const struct field *table_row(const struct field_table *table, const char *path)
 /** The row whose shorthand includes @path, or NULL. */
 const struct field *table_shorthand(const struct field_table *table, const char *path);
 
-/** The allowed keys of the mapping at @prefix, NULL-terminated, each once.  Release with
- * keys_free(). */
+/** The allowed keys of the mapping at @prefix, each once, then NULL.  Release with keys_free(). */
 char **table_keys(const struct field_table *table, const char *prefix);
 
 /** Release what table_keys() gave. */

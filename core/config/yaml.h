@@ -40,8 +40,7 @@ struct document;
 
 /** Files that are somewhere else than on a disk. */
 struct files {
-    /** The text of the file @name (for the caller to free), and its @length; NULL: it is not among
-     * these. */
+    /** The text of the file @name (the caller frees it) and its @length; NULL: not among these. */
     char *(*read)(void *context, const char *name, size_t *length);
     void *context;
     bool alone; /**< no file on a disk counts, and names are asked for as they are written */
@@ -69,14 +68,13 @@ struct document *yaml_read_text(const char *name, const char *text, struct err *
 /** Release everything; accepts NULL. */
 void yaml_free(struct document *document);
 
-/** The same of @document, for AUTORELEASE(yaml). */
+/** yaml_free() of @document, for AUTORELEASE(yaml). */
 void yaml_release(struct document **document);
 
 /** The top node; never NULL. */
 struct node *yaml_root(const struct document *document);
 
-/** The text of the outermost file, of each file it extends and of each assignment, for hashing;
- * borrowed. */
+/** The text of the outermost file, of each it extends and of each assignment, to hash; borrowed. */
 const char *yaml_source(const struct document *document);
 
 /** Apply "cluster.nodes=512": replace or add one key, or remove it with null; the value is parsed
@@ -86,8 +84,7 @@ const char *yaml_source(const struct document *document);
  * way. */
 int yaml_set(struct document *document, const char *assignment, struct err *err);
 
-/** The same for an assignment that begins with @prefix ("platform."), which the document's keys
- * lack. */
+/** yaml_set() of an assignment that begins with @prefix ("platform."), which keys here lack. */
 int yaml_set_below(struct document *document, const char *prefix, const char *assignment,
                    struct err *err);
 

@@ -21,8 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** A row of recipes.csv: mean epochs to `target` with one batch.  The array ends with recipe NULL.
- */
+/** A row of recipes.csv: mean epochs to `target` with one batch.  The last has recipe NULL. */
 struct convergence_row {
     const char *recipe;
     double target; /**< top-1 accuracy, a fraction */
@@ -78,8 +77,7 @@ struct convergence {
     struct convergence_fit fit; /**< set with the first point */
 };
 
-/** Append a point, whose batch is larger than the last one's; a spread of 0 becomes that of the
- * reference points. */
+/** Append a point of a larger batch; a spread of 0 becomes that of the reference points. */
 void convergence_add(struct convergence *curve, struct convergence_point point);
 
 /** Whether the runs of @recipe trained with LARS, which MLPerf allows from v0.6 on, and not SGD. */
@@ -91,7 +89,7 @@ struct convergence convergence_of(const char *recipe);
 /** The largest batch of both tables [images]. */
 int64_t convergence_largest(void);
 
-/** The same fit to @point (count, at least 3), whose batches differ. */
+/** convergence_fit() to @point (count, at least 3), whose batches differ. */
 struct convergence_fit convergence_fit_to(const struct convergence_point *point, int32_t count);
 
 /** What a curve says of one batch. */

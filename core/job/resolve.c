@@ -95,16 +95,14 @@ struct question {
     int faults;
 };
 
-/* A fault, which another part of the program has found, of what stands at @key; NULL: of what the
- * command line wishes. */
+/* A fault that another room found in the value of @key; NULL: in a wish of the command line. */
 static void blame_found(struct question *q, const char *key, struct err *found)
 {
     scenario_blame(q->scenario, key, found, q->err);
     q->faults++;
 }
 
-/* The exit code for a number of ranks that does not fit: the command line's fault if it says it.
- */
+/* The exit code for ranks that do not fit: the command line's fault if it has their number. */
 static int32_t ranks_code(const struct question *q)
 {
     return q->wish->nodes ? EXIT_USAGE : EXIT_DATA;
@@ -165,8 +163,7 @@ static void find_cluster(struct question *q, struct extent *extent)
 }
 
 /* Of a baseline with a pipeline, at least @nodes: all stages, sequences and experts, and so many
- * that its passes of the last phase's batch are not more than can be walked quickly, if the
- * @cluster has them. */
+ * that its passes of the last phase's batch can be walked quickly, if the @cluster has them. */
 static int64_t enough_nodes(const struct question *q, struct extent cluster, int64_t nodes,
                             int64_t each)
 {
@@ -700,8 +697,7 @@ static bool may_shard(const struct question *q, int32_t stage)
            (stage < 2 || (s->parallel.pipeline < 2 && s->allreduce.overlap != OVERLAP_NONE));
 }
 
-/* The least that makes a pass of one fit the memory, as --set takes it, or NULL; the caller frees
- * it. */
+/* The least that makes a pass of one fit the memory, as --set takes it, or NULL; owned. */
 static char *find_way(const struct question *q, const struct resolved *resolved)
 {
     static const struct {
@@ -882,8 +878,7 @@ static void check_stages(struct question *q, const struct resolved *resolved)
     }
 }
 
-/* Layers are shared inside of a node or by whole ones; ranks that train share them wherever they
- * are. */
+/* Layers are shared inside of a node or by whole ones; ranks that train share them anywhere. */
 static void check_parallel(struct question *q, const struct resolved *resolved)
 {
     int64_t tensor = scenario_tensor(q->scenario), parts = scenario_parts(q->scenario);

@@ -68,7 +68,7 @@ enum {
     /** Passes of layers in a training step: the layers times the micro-batches.  Our choice: a
      * prediction then took 20 s and 250 MB on a core of 2026. */
     RESOLVED_PASSES_MOST = 200000,
-    /** The same of a baseline with a pipeline, which has more nodes where that helps. */
+    /** Such passes of a baseline with a pipeline, which has more nodes where that helps. */
     RESOLVED_BASELINE_PASSES_MOST = 50000,
 };
 
@@ -136,9 +136,8 @@ int64_t extent_devices(struct extent extent);
 /** Of groups of devices that have a batch each: all, unless they share layers. */
 int64_t extent_replicas(struct extent extent);
 
-/** Devices of each node of @scenario's cluster: those it gives, or all that a node of @platform
- * has.
- */
+/** Devices of each node of @scenario's cluster: those given, or all that a node of @platform
+ * has. */
 int64_t cluster_devices_per_node(const struct scenario *scenario, const struct platform *platform);
 
 /** The largest divisor of @batch that is at most @most. */

@@ -6,8 +6,7 @@ struct way {
     int32_t begin, count; /* in layout.pool */
 };
 
-/* Groups of one level: nodes and switches in each, uplinks of a switch, and the link id of the
- * first one. */
+/* Groups of one level: nodes and switches in each, uplinks of a switch, id of the first link. */
 struct level {
     char name[FABRIC_NAME_LIMIT];
     int32_t nodes, rails, pipes;

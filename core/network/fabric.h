@@ -123,8 +123,7 @@ struct fabric *fabric_lay_torus(struct grid grid, int32_t dimensions, const stru
  * are, none twice.  For assert(). */
 bool fabric_check(const struct fabric *fabric);
 
-/** Give the ranks of a cluster the places of @order on @grid; all ranks of @grid must be in the
- * fabric. */
+/** Place the ranks of a cluster on @grid by @order; all ranks of @grid must be in the fabric. */
 void fabric_set_order(struct fabric *fabric, struct grid grid, enum rank_order order);
 
 /** Write the route from rank @from to another rank @to, which always exists, to @route. */
@@ -134,8 +133,7 @@ void fabric_route(const struct fabric *fabric, int32_t from, int32_t to, struct 
 double fabric_route_bandwidth(const struct fabric *fabric, const struct route *route);
 
 /** A name for a link, unique in the fabric: "node3.gpu0-gpu1", "node3.nic0.up", "rack2.down",
- * "rack2.up7" where there are several, "rank5.row.next", "rank5.column.previous".  The caller frees
- * it. */
+ * "rack2.up7" where there are several, "rank5.row.next", "rank5.column.previous"; owned. */
 char *fabric_link_name(const struct fabric *fabric, int32_t link);
 
 void fabric_free(struct fabric *fabric);

@@ -68,8 +68,7 @@ enum {
     NCCL_LEVEL_LIMIT = 16,
 };
 
-/** Groups of nodes that reach each other through shared uplinks.  The lowest level is the node with
- * its cards. */
+/** Groups of nodes behind shared uplinks.  The lowest level is the node with its cards. */
 struct nccl_level {
     int32_t nodes;    /**< in one group; 1: a node */
     int32_t groups;   /**< runs of neighbouring nodes in one group; 1: nothing passes the uplinks */
@@ -137,7 +136,6 @@ struct nccl_choice nccl_choose(const struct nccl_world *world, enum collective_o
 
 /** The cost of one way; seconds = INFINITY when the version does not support it.  Where the fabric
  * is slower than NCCL's tables it counts instead: each hop takes at least the latency of its route,
- * and the bytes take at least their time over the uplinks of one group.  The corrections come last.
- */
+ * and the bytes take at least their time over the uplinks of one group.  Corrections are last. */
 struct nccl_choice nccl_cost(const struct nccl_world *world, enum collective_op op, int64_t bytes,
                              enum nccl_algorithm algorithm, enum nccl_protocol protocol);

@@ -46,8 +46,7 @@ void wiring_add(struct wiring *wiring, int32_t a, int32_t b, int32_t kind);
  * @return how many (0 when @from is @to), or -1: there is no path. */
 int32_t wiring_path(const struct wiring *wiring, int32_t from, int32_t to, int32_t *path);
 
-/** Find the paths from vertex @from to all others: arrived[v] becomes the directed link by which v
- * is reached, or -1. */
+/** Find the paths from vertex @from: arrived[v] becomes the directed link into v, or -1. */
 void wiring_explore(const struct wiring *wiring, int32_t from, int32_t *arrived);
 
 /** wiring_path() by what wiring_explore() found from the same vertex. */

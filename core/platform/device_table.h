@@ -49,8 +49,7 @@ double device_profiled(const struct device *device, const char *network, int64_t
 /** The class of @step on @device, or NULL; borrowed. */
 const struct device_class *device_find_class(const struct device *device, const struct step *step);
 
-/** Seconds measured on @device for the shape of @step, or a negative number if it was not
- * measured. */
+/** Seconds measured on @device for the shape of @step, or negative: not measured. */
 double device_measured(const struct device *device, const struct step *step);
 
 /** Drop classes and measured steps. */

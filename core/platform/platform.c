@@ -354,7 +354,7 @@ static int assign(struct document *document, const char *prefix, const struct ch
     return failed;
 }
 
-/* The same, then its unknown inputs. */
+/* Apply assignments, then find unknown inputs. */
 static int change(struct document *document, const char *prefix, const struct changes *changes,
                   struct err *err)
 {

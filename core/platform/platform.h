@@ -129,7 +129,7 @@ struct platform;
  * messages about its content. */
 struct platform *platform_read(const char *name, struct err *err);
 
-/** The same of @files (NULL: none) with those of @set ("platform.network.nic.bandwidth=25GB/s",
+/** Read @files (NULL: none) with those of @set ("platform.network.nic.bandwidth=25GB/s",
  * "device.memory=80GB", count) that begin with "platform." or "device."; others are the scenario's.
  * A number that is set is assumed, with the source "--set".  Unknown inputs get a value and are
  * appended to @unknowns; NULL, and platform_read(): they are refused. */
@@ -152,7 +152,7 @@ struct platform *platform_read_text(const char *name, const char *text, struct e
 
 void platform_free(struct platform *platform);
 
-/** The same of @platform, for AUTORELEASE(platform). */
+/** platform_free() of @platform, for AUTORELEASE(platform). */
 void platform_release(struct platform **platform);
 
 /** Its name; borrowed. */
@@ -166,8 +166,7 @@ int32_t platform_devices_per_node(const struct platform *platform);
  * cores, they also take turns. */
 double platform_contention(const struct platform *platform, int32_t devices_per_node);
 
-/** Devices of a node that compute at once, if @devices_per_node are more and take turns; 0: all
- * compute at once. */
+/** Devices of a node that compute at once, if all @devices_per_node take turns; 0: all do. */
 int32_t platform_cores(const struct platform *platform, int32_t devices_per_node);
 
 /** The type of gradients while the links were measured (enum dtype); the links' numbers include its
@@ -228,27 +227,24 @@ struct fabric *platform_fabric(const struct platform *platform, int32_t nodes,
 /** Append the whole description for people: shape, tiers, every number with unit, source, kind. */
 void platform_print(struct text *out, const struct platform *platform);
 
-/** The same of a device alone. */
+/** Append a device alone for people. */
 void device_print(struct text *out, const struct device *device);
 
-/** Append shape and numbers as JSON, these in SI with kind and source, of a platform and its
- * device.
- */
+/** Append shape and numbers, in SI with kind and source, of a platform and its device as JSON. */
 void platform_print_json(struct text *out, const struct platform *platform);
 
-/** The same of a device alone. */
+/** Append a device alone as JSON. */
 void device_print_json(struct text *out, const struct device *device);
 
 /** The columns of both. */
 extern const struct answer_columns platform_columns, device_columns;
 
-/** Call @visit for every quantity of platform and device; paths of the device's begin with
- * "device.". */
+/** Call @visit for every quantity of platform and device; paths of the latter: "device.memory". */
 void platform_each_quantity(const struct platform *platform,
                             void (*visit)(void *context, const struct quantity *, enum unit),
                             void *context);
 
-/** The same for a device that was read alone: paths without that prefix. */
+/** Call @visit for every quantity of a device that was read alone: paths without that prefix. */
 void device_each_quantity(const struct device *device,
                           void (*visit)(void *context, const struct quantity *, enum unit),
                           void *context);
@@ -257,7 +253,7 @@ void device_each_quantity(const struct device *device,
  * steps: predictions from different numbers have different hashes. */
 uint64_t platform_hash(const struct platform *platform);
 
-/** The same device, to be changed by a software profile. */
+/** The device of @platform, to be changed by a software profile. */
 struct device *platform_change_device(struct platform *platform);
 
 /** Multiply each quantity of the platform and its device by @factor's result, to explore variants:
@@ -272,8 +268,7 @@ enum fabric_kind platform_fabric_kind(const struct platform *platform);
 /** Set whether a job's nodes are a random sample, likewise.  @return whether they were. */
 bool platform_change_placement(struct platform *platform, bool scattered);
 
-/** What a job gets of a network whose nodes share uplinks; "contiguous" and "ideal" unless the file
- * says another. */
+/** What a job gets of a network with shared uplinks; by default "contiguous" and "ideal". */
 struct platform_sharing {
     const char *placement, *routing; /**< words of network.placement and network.routing */
     int32_t nodes;                   /**< of the smallest group that shares uplinks; 0: none do */
@@ -323,9 +318,8 @@ char *platform_like(const char *device, int32_t devices, int32_t nics, double ra
  * @return its name, which the caller frees, or NULL. */
 char *platform_newest_software(const char *device);
 
-/** Append one line for each file of @folder ("", "devices" or "software") of the platform
- * directory: its name and description.  @return 0, or -1 with the message of platform_directory().
- */
+/** Append a line for each file of @folder ("", "devices" or "software") of the platform directory:
+ * name and description.  @return 0, or -1 with the message of platform_directory(). */
 int platform_list(struct text *out, const char *folder, struct err *err);
 
 /** The file of @name in @below the platform directory ("": itself), or @name if it has a slash or

@@ -140,7 +140,7 @@ static int32_t find_containing(char *const *names, const char *given, const char
     return count;
 }
 
-/* The same of the first model number in @given: A100 of "NVIDIA A100-SXM-80GB". */
+/* Names near the first model number in @given: A100 of "NVIDIA A100-SXM-80GB". */
 static int32_t find_model(char *const *names, const char *given, const char **near, int32_t limit)
 {
     int32_t count = 0;

@@ -55,8 +55,7 @@ static double links_of(const struct platform *platform, int32_t device, int32_t 
     return sum > 0 || out < 0 ? sum : cable_bandwidth(platform, out);
 }
 
-/* Bandwidth of all rings of a node: what the links of a device carry, and at most what the platform
- * says. */
+/* Bandwidth of all rings of a node: that of a device's links, at most what the platform says. */
 static double inside_bandwidth(const struct platform *platform, int32_t devices)
 {
     const struct wiring *wiring = &platform->wiring;

@@ -93,12 +93,10 @@ struct platform {
     struct wiring wiring;
 };
 
-/** Whether all uplinks of a group are loaded evenly by whatever leaves it, and the job's nodes
- * stand in order. */
+/** Whether what leaves a group loads its uplinks evenly, and the job's nodes are in order. */
 bool platform_is_even(const struct platform *platform);
 
-/** NCCL's view of the platform laid out as @fabric; version 0 when the file has no section `nccl`.
- */
+/** NCCL's view of the platform laid out as @fabric; version 0: the file has no section `nccl`. */
 struct nccl_world platform_nccl(const struct platform *platform, const struct fabric *fabric);
 
 /** Check beyond single rows: missing or useless keys for the shape, names, cables, tiers.  Builds

@@ -124,8 +124,7 @@ static double clip(double time, double from, double to)
     return time < from ? from : time > to ? to : time;
 }
 
-/* The events of @rank between @from and @to, all without repeats, in order of time; the caller
- * frees them. */
+/* The events of @rank between @from and @to, all without repeats, in order of time; owned. */
 static struct event *event_list(const struct schedule *schedule, const struct trace *trace,
                                 int32_t rank, const struct again *again, double from, double to,
                                 int64_t *count)

@@ -40,8 +40,7 @@ int32_t breakdown_rank(const struct schedule *schedule, const struct trace *trac
 struct breakdown report_breakdown(const struct schedule *schedule, struct slowdown slowdown,
                                   const struct trace *trace, double step);
 
-/** @a - @b, which both are or are sums of parts of @whole: 0 where they differ by rounding alone.
- */
+/** @a - @b, both parts of @whole or sums of some: 0 where they differ by rounding alone. */
 double breakdown_difference(double a, double b, double whole);
 
 /** What is not bytes of the wait for collectives along an axis; at most 1 together. */

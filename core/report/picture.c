@@ -31,8 +31,7 @@ static int compare(const void *a, const void *b)
     return (p->begin > q->begin) - (p->begin < q->begin);
 }
 
-/* (step_count) the bucket whose first collective waits for each compute step, or -1; the caller
- * frees it. */
+/* (step_count) the bucket whose first collective waits for each compute step, or -1; owned. */
 static int32_t *find_buckets(const struct schedule *schedule)
 {
     int32_t *bucket = base_alloc(schedule->step_count, sizeof(*bucket));
@@ -74,8 +73,7 @@ static int32_t micro_of(const struct step *step)
     return inside ? step->collective.micro : -1;
 }
 
-/* The index of @rank in @taken (*@count), where it is put unless it is no rank for the picture: -1.
- */
+/* The index of @rank in @taken (*@count), which it joins; -1: no rank for the picture. */
 static int32_t take_rank(const struct schedule *schedule, int32_t ranks, int32_t rank,
                          int32_t *taken, int32_t *count)
 {

@@ -29,8 +29,7 @@ struct scaling {
     double images_per_s; /**< of all of them */
 };
 
-/** The time to a target accuracy as a distribution, whose interval is that of the time to train;
- * all NAN: not drawn. */
+/** The distribution of the time to a target accuracy, with its interval; all NAN: not drawn. */
 struct to_target {
     double median;          /**< [s] */
     struct interval epochs; /**< until it is reached */

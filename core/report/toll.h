@@ -31,7 +31,7 @@ struct failures {
  * (1974) 530-531. */
 double failures_young(double mtbf, double cost);
 
-/** The same to higher order [s]: sqrt(2 c M) (1 + sqrt(c / 2M) / 3 + (c / 2M) / 9) - c for a cost
+/** Young's to higher order [s]: sqrt(2 c M) (1 + sqrt(c / 2M) / 3 + (c / 2M) / 9) - c for a cost
  * c < 2 M, and M from there on, where a run hardly comes forward.  A run takes at most 0.2 % longer
  * than with the best interval, below c = M / 2 at most 0.002 %, which a test checks; the best
  * interval does not depend on the restart.
@@ -40,8 +40,7 @@ double failures_young(double mtbf, double cost);
  * paper's figures 3 to 5). */
 double failures_daly(double mtbf, double cost);
 
-/** The number of checkpoints of a run of @work seconds: one after each interval, and one at the
- * end. */
+/** Checkpoints of a run of @work seconds: one after each interval, and one at the end. */
 double failures_checkpoints(const struct failures *failures, double work);
 
 /** The mean time of a run of @work seconds, with its checkpoints [s]; more than FAILURES_LONGEST,

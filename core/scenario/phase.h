@@ -28,9 +28,8 @@ struct plan {
 };
 
 /** How far the phases before the last one come on the way to the target, 1 being all of it: an
- * epoch with batch B is 1 / E(B) of the way, if the target takes E(B) epochs with B alone.  A
- * model, which no published run checks.  E is @deviations standard deviations longer than its mean.
- */
+ * epoch with batch B is 1 / E(B) of the way, if the target takes E(B) epochs with B alone.  A model
+ * that no published run checks.  E is @deviations standard deviations longer than its mean. */
 double plan_progress(const struct plan *plan, double deviations);
 
 /** The epochs of a whole run to the target: what the recipe needs, @deviations standard deviations
@@ -38,8 +37,7 @@ double plan_progress(const struct plan *plan, double deviations);
  * before the last phase. */
 double plan_end(const struct plan *plan, double every, double deviations, double uniform);
 
-/** Full passes over the validation set in @epochs epochs that end with one, as they do at a target.
- */
+/** Full passes over the validation set in @epochs epochs that end with one, as at a target. */
 int64_t plan_evaluations(double epochs, double every);
 
 /** Of a batch of @images on one device, those that pass through the network at once:

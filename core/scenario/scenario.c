@@ -4,8 +4,7 @@
 
 #include "core/scenario/scenario_record.h"
 
-/* ILSVRC2012, the classification task.  Source: Russakovsky et al. 2015, arXiv 1409.0575, table 2.
- */
+/* ILSVRC2012, classification.  Source: Russakovsky et al. 2015, arXiv 1409.0575, table 2. */
 static void resolve_dataset(struct scenario *scenario)
 {
     if (!scenario->training.dataset)

@@ -291,7 +291,7 @@ enum scenario_other {
 /** "job", "platform", ... in the order of enum scenario_other. */
 extern const char *const scenario_other_names[];
 
-/** The same by the keys of its @root; OTHER_NONE: a job, or nothing we know. */
+/** What a file is, by the keys of its @root; OTHER_NONE: a job, or nothing we know. */
 enum scenario_other scenario_other(const struct node *root);
 
 /** Read @path (of @files, or NULL: on disk), apply those of @set ("key=value", count) that it
@@ -303,7 +303,7 @@ int scenario_read(struct scenario *scenario, const struct files *files, const ch
                   const char *const *set, int32_t set_count, struct unknowns *unknowns,
                   struct err *err);
 
-/** The same from the text of a file called @name. */
+/** scenario_read() of the text of a file called @name. */
 int scenario_read_text(struct scenario *scenario, const char *name, const char *text,
                        struct err *err);
 
@@ -322,8 +322,7 @@ int64_t scenario_tensor(const struct scenario *scenario);
  * each; at least 1. */
 int64_t scenario_parts(const struct scenario *scenario);
 
-/** Let a sample have @tokens tokens, as its network says: phases given in tokens have so many
- * samples. */
+/** Let a sample have the @tokens of its network, which give samples of phases in tokens. */
 void scenario_set_tokens(struct scenario *scenario, int64_t tokens);
 
 /** What messages call the file: @scenario->path, or "stdin". */
@@ -340,13 +339,11 @@ bool scenario_is_assigned(const struct scenario *scenario, const char *key);
 char *scenario_path_at(const struct scenario *scenario, const char *key, const char *path);
 
 /** Add the messages of @found, located at the value of @key ("cluster.platform"), or as they are
- * when they have places of their own already or @key is NULL; keeps the exit code and releases
- * @found.  @return -1. */
+ * when they have places or @key is NULL; keeps the exit code and releases @found.  @return -1. */
 int scenario_blame(const struct scenario *scenario, const char *key, struct err *found,
                    struct err *err);
 
-/** The curve of the epochs to the target of @scenario, which has one: its recipe's, or of its own
- * points. */
+/** The curve of epochs to the target of @scenario: of its recipe, or of its own points. */
 struct convergence scenario_convergence(const struct scenario *scenario);
 
 void scenario_release(struct scenario *scenario);

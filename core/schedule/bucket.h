@@ -29,8 +29,7 @@ struct bucket_list {
 };
 
 /** Cut the gradients of @model in @dtype.  @limit [bytes] of 0: one bucket of everything.  Layer
- * @apart has a bucket of its own; -1: none has.  Never fails; release with bucket_list_release().
- */
+ * @apart has a bucket of its own; -1: none has.  Release with bucket_list_release(). */
 struct bucket_list bucket_build(const struct model *model, enum dtype dtype, int64_t limit,
                                 int32_t apart);
 

@@ -299,8 +299,7 @@ static void gather_group(struct schedule *schedule, const struct iteration *it,
     }
 }
 
-/* The step that gathers the last parameters of layer @index, which no earlier layer waits for; -1:
- * there is none. */
+/* The step that gathers the last parameters of layer @index, after all earlier layers; -1: none. */
 static int32_t gathered(const struct iteration *it, const struct exchange_list *list, int32_t index)
 {
     int32_t bucket = 0, count = list->bucket.count;
@@ -456,8 +455,7 @@ static int32_t add_update(struct schedule *schedule, const struct iteration *it,
     return schedule_add(schedule, step, dep, count);
 }
 
-/* Whether the norm of all gradients needs those of ranks that have other layers, or parts of them.
- */
+/* Whether the norm of all gradients needs those of ranks with other layers, or parts of them. */
 static bool has_joint_norms(const struct iteration *it)
 {
     return has_gradient_norms(it) && (grid_axis_size(it->grid, AXIS_TENSOR) > 1 ||
@@ -540,8 +538,7 @@ static void let_gathers_wait(struct schedule *schedule, int32_t optimizer)
     }
 }
 
-/* Exchange the buckets that are complete once the layers from @layer up have run backward, ending
- * in @last. */
+/* Exchange the buckets that are complete once @layer has run backward, ending in @last. */
 static void add_exchanges(struct schedule *schedule, const struct iteration *it,
                           struct exchange_list *list, int32_t layer, int32_t last)
 {
@@ -587,8 +584,7 @@ static struct schedule *seal(struct schedule *schedule)
     return schedule;
 }
 
-/* What was not kept, once more: the layers from @first to @last, with what ranks exchange in them.
- */
+/* What was not kept, again: the layers from @first to @last, with what ranks exchange in them. */
 static void add_again(struct schedule *schedule, const struct iteration *it, int32_t first,
                       int32_t last)
 {

@@ -123,8 +123,7 @@ struct iteration {
  * @return the schedule; never fails for a checked scenario. */
 struct schedule *iteration_build(const struct iteration *iteration);
 
-/** The ranks on @grid that share the optimizer's work by the training's scenario; 1: each does all
- * of it. */
+/** The ranks on @grid that share the optimizer's work by the scenario; 1: each does all. */
 int32_t iteration_shards(const struct scenario *scenario, struct grid grid);
 
 /** The sums of squares in the all-reduce of norms of a sharded optimizer. */

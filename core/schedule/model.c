@@ -156,8 +156,7 @@ struct shape model_shape(const struct model *model, int32_t index)
     return index < 0 ? model->input : model->layer[index].out;
 }
 
-/* Whether @reader, which adds the value or has it as its input, can apply the batch norm that made
- * it on the way. */
+/* Whether @reader, which adds or reads the value, can apply the batch norm that made it. */
 static bool can_apply(const struct layer *reader, bool adds)
 {
     return adds || (layer_has_arithmetic(reader) && reader->groups <= 1) ||

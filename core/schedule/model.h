@@ -41,8 +41,7 @@ enum layer_op {
     LAYER_OP_COUNT
 };
 
-/** "convolution", "batch-norm", ... in the order of enum layer_op, then "none" for LAYER_OP_COUNT;
- * NULL-terminated. */
+/** "convolution", ... in the order of enum layer_op, then "none", for LAYER_OP_COUNT, and NULL. */
 extern const char *const layer_op_names[];
 
 /** Kinds of kernels, each of which reaches another part of what a device can do. */
@@ -64,8 +63,7 @@ enum kernel_kind {
 /** "gemm", "convolution", ... in the order of enum kernel_kind; NULL-terminated. */
 extern const char *const kernel_names[];
 
-/** How much of batch norm, ReLU and add is merged into neighbouring kernels; decides memory
- * traffic, never FLOPs. */
+/** How much of batch norm, ReLU and add neighbouring kernels do; decides memory traffic alone. */
 enum fusion {
     FUSION_NONE,      /**< every operation reads and writes memory */
     FUSION_POINTWISE, /**< pointwise chains merged, as a tracing compiler does */
@@ -245,8 +243,7 @@ int64_t model_parameters(const struct model *model);
 /** Weights of layers that are frozen. */
 int64_t model_frozen(const struct model *model);
 
-/** Weights that @layer computes a value with, its own or another's, without a bias: of one expert.
- */
+/** Weights of its own or another's that @layer computes a value with, no bias: of one expert. */
 int64_t layer_weights(const struct layer *layer);
 
 /** Multiply-adds of one layer, forward, per image. */
@@ -255,8 +252,7 @@ int64_t layer_multiply_adds(const struct layer *layer);
 /** Whether it multiplies what precision.products says: linear layers of a transformer's blocks. */
 bool layer_is_narrow(const struct layer *layer);
 
-/** The kind of its kernels; what follows a matrix product in the same layer is of that kind, too.
- */
+/** The kind of its kernels, also of what follows a matrix product in a layer. */
 enum kernel_kind layer_kernel(const struct layer *layer);
 
 /** Whether devices time its two backward passes apart: convolutions of all kinds, linear layers. */
@@ -265,8 +261,7 @@ bool layer_has_arithmetic(const struct layer *layer);
 /** Whether it is a matrix at each position of a sequence. */
 bool layer_is_dense(const struct layer *layer);
 
-/** Whether @model has kinds beyond those of residual networks, so that several layers add to the
- * gradient of a value. */
+/** Whether @model has kinds beyond residual networks, so that several layers add to a gradient. */
 bool model_is_general(const struct model *model);
 
 /** Whether @model has what CPUs alone train: more kinds, groups of channels, a ReLU that stops at
@@ -310,8 +305,7 @@ int64_t layer_weight_bytes(const struct layer *layer, int32_t element_size);
  * one for each pointwise operation, reduction or coefficient update that is not merged into it. */
 int32_t layer_kernels(const struct layer *layer, enum pass pass, enum fusion fusion);
 
-/** Whether layer @index is part of attention: a product, what follows it up to a softmax and the
- * product behind that. */
+/** Whether layer @index is part of attention: from a product over a softmax to the next one. */
 bool model_attends(const struct model *model, int32_t index);
 
 /** Memory traffic as of model_bytes() of a layer that @by merges: 0 or more [bytes]; -1: it is not

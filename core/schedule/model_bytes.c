@@ -6,8 +6,7 @@
 
 #include "core/schedule/model.h"
 
-/* A layer, whose value it reads, what that adds, the first that reads its own, and the first behind
- * that. */
+/* A layer, whose value it reads, what that adds, its value's first reader, and that one's. */
 struct neighbours {
     const struct layer *layer, *before, *added, *after, *second; /* NULL: none */
     const struct model *model;
@@ -214,8 +213,7 @@ static int64_t input_elements(const struct neighbours *p)
     return sum;
 }
 
-/* Gradients that are added to those of other readers: the last reader in the list writes the first.
- */
+/* Gradients added to those of other readers: the last reader in the list writes the first. */
 static int64_t accumulated_bytes(const struct neighbours *p)
 {
     int64_t sum = 0;

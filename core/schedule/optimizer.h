@@ -48,8 +48,7 @@ struct optimizer_cost {
 /** The row of the optimizer of @scenario. */
 struct optimizer_cost optimizer_cost(const struct scenario *scenario);
 
-/** Parameters that one of @shards ranks updates; of experts that ranks share fewer have the same.
- */
+/** Parameters that one of @shards ranks updates; fewer ranks have the same shared experts. */
 int64_t optimizer_shard(const struct model *model, const struct scenario *scenario, int32_t shards);
 
 /** Numbers as wide as the masters that the optimizer of @scenario keeps for a shard of one in

@@ -92,8 +92,7 @@ int32_t schedule_add(struct schedule *schedule, struct step step, const struct d
     return schedule->step_count++;
 }
 
-/* Append one collective that waits for @after and @also (-1: nothing), unless its axis has one
- * rank. */
+/* Append a collective that waits for @after and @also (-1: none) if its axis has several ranks. */
 static int32_t add_collective_after(struct schedule *schedule, struct step step, struct dep after,
                                     int32_t also)
 {

@@ -189,8 +189,7 @@ int32_t schedule_add(struct schedule *schedule, struct step step, const struct d
 int32_t schedule_add_all_reduce(struct schedule *schedule, enum algorithm algorithm, int32_t group,
                                 int32_t bucket, int64_t bytes, int32_t after);
 
-/** The axis whose ranks share the optimizer's work where @algorithm, RING, TORUS2D or NCCL, sums.
- */
+/** The axis whose ranks share the optimizer's work where RING, TORUS2D or NCCL is @algorithm. */
 enum axis schedule_shard_axis(enum algorithm algorithm);
 
 /** Append what leaves each rank of the shard axis with the sum of its block of @bytes of gradients
@@ -288,8 +287,7 @@ struct collective schedule_collective(const struct schedule *schedule, int32_t s
 int32_t *schedule_send_peers(const struct schedule *schedule, int32_t step, int32_t channel,
                              int32_t pattern);
 
-/** Whether two STEP_COLLECTIVEs have the same rounds among the same ranks, with any bytes.  NCCL's
- * of any stage have. */
+/** Whether two STEP_COLLECTIVEs, of any bytes, have equal rounds and ranks, as NCCL's always do. */
 bool schedule_walk_alike(const struct step *a, const struct step *b);
 
 /** Of a sealed schedule: the first STEP_COLLECTIVE that equals @step except for name, bucket and

@@ -19,8 +19,7 @@ static const char *residual_fault(const struct model *model, int32_t index)
     return NULL;
 }
 
-/* A value that two layers read begins a residual block: a convolution, and another one or the add
- * at its end. */
+/* A value that two layers read begins a residual block: a convolution, and another or the add. */
 static const char *value_fault(const struct model *model, int32_t index)
 {
     const struct layer *layer = &model->layer[index];

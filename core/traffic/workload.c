@@ -24,8 +24,7 @@ static struct fold *refold(struct fold *fold, const struct traffic *traffic)
     return fold_build(traffic);
 }
 
-/* Merge as many rounds as the grain allows and the number of messages requires.  Returns how
- * many. */
+/* Merge as many rounds as the grain allows and the messages require.  Returns how many. */
 static int32_t merge(const struct run *run, enum grain grain, struct traffic *traffic,
                      int64_t messages)
 {

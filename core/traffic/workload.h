@@ -23,7 +23,7 @@
 enum {
     /** Messages of a run up to which GRAIN_AUTO simulates each one; about half a second. */
     WORKLOAD_MESSAGES = 150000,
-    /** The same where no two ranks are alike, which smoothing changes most; about two seconds. */
+    /** Such messages where no two ranks are alike, which smoothing changes most; two seconds. */
     WORKLOAD_MESSAGES_UNLIKE = 500000,
 };
 

@@ -92,8 +92,7 @@ struct json *checkpoint_read_job(const char *path, struct err *err);
 
 /** The path of the whole ckpt-* of @run (NULL: of any) in @directory with the highest number, or
  * NULL when there is none; whole means that MANIFEST is complete and that every file has its
- * checksum, if this build can compute it.  Others are skipped with a line in @notes.  The caller
- * frees it. */
+ * checksum, if this build can compute it.  Skips others with a line in @notes.  Owned. */
 char *checkpoint_latest(const char *directory, const char *run, struct text *notes);
 
 /** The checkpoint that a user's @path means: itself if it is a checkpoint, else the latest in

@@ -52,8 +52,7 @@ struct safetensors {
     int64_t bytes; /**< of the data */
 };
 
-/** Append a tensor after the others; @shape has @rank (at most SAFETENSORS_RANK_LIMIT)
- * dimensions. */
+/** Append a tensor; @shape has @rank (at most SAFETENSORS_RANK_LIMIT) dimensions. */
 void safetensors_add(struct safetensors *file, const char *name, enum safetensors_type type,
                      int32_t rank, const int64_t *shape);
 

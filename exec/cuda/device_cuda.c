@@ -95,8 +95,7 @@ static void run_pool(const struct device_state *state, cudaStream_t stream, int3
                 x, place->winner, place->y);
 }
 
-/* Issue layer @index forward, on micro-batch @micro of @images (its images); with @micro of -1 in
- * inference. */
+/* Issue layer @index forward, on micro-batch @micro of @images (its images); -1: in inference. */
 static void cuda_pass_forward(struct device_state *state, cudaStream_t stream, int32_t index,
                               const void *images, int32_t micro)
 {
@@ -158,7 +157,7 @@ static void pack(const struct device_state *state, cudaStream_t stream,
     kernel_pack(stream, tensor, type, dw, to.first, to.sum, to.share, to.type, to.gradient);
 }
 
-/* The same of both tensors of batch norm @index, which follow each other, from @dw. */
+/* Where the gradients @dw of both tensors of batch norm @index, which follow each other, go. */
 static struct kernel_packed goal_of_norm(const struct device_state *state, int32_t index,
                                          const float *dw, int32_t micro)
 {
@@ -169,8 +168,7 @@ static struct kernel_packed goal_of_norm(const struct device_state *state, int32
     return to;
 }
 
-/* The gradient of the value of layer @whose, masked by its ReLU, and of batch norm @index before
- * it. */
+/* The gradient of the value of layer @whose, masked by its ReLU, and of batch norm @index. */
 struct norm_gradient {
     int32_t index;
     const void *dy, *more;
@@ -418,8 +416,7 @@ static int64_t optimizer(const struct device_state *state, bool measures, bool u
     return all;
 }
 
-/* Bytes that @step reads and writes, as device_ops.moved says.  Numbers per channel are left out.
- */
+/* Bytes that @step reads and writes (device_ops.moved).  Numbers per channel are left out. */
 static int64_t cuda_moved(const struct device_state *state, const struct step *step)
 {
     int32_t index = step->compute.layer;

@@ -114,8 +114,7 @@ static bool noise(const struct device_state *state)
     return !state->job.source.next && !has_pictures(state);
 }
 
-/* Maximum number of images on the device as fp32 at once: those of score(), or a batch of
- * next(). */
+/* Images on the device as fp32 at once, at most: those of score(), or a batch of next(). */
 static int64_t raw_images(const struct device_state *state)
 {
     return noise(state) || has_pictures(state) ? state->micro : state->job.batch;

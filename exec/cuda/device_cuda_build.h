@@ -6,8 +6,7 @@
 
 #include "exec/cuda/device_cuda_state.h"
 
-/** Converted to the type of the device; the same for the uploaded table and for single steps.
- */
+/** Converted to the type of the device, for the uploaded table and for single steps. */
 struct kernel_rate cuda_state_rate(double learning_rate, double weight_decay);
 
 /** Allocate, and find the plans of convolutions, kept in the file @cache (conv_open()).

@@ -29,8 +29,7 @@ int64_t cuda_state_elements(const struct device_state *state, bool momentum);
 int64_t cuda_state_working_elements(const struct device_state *state);
 
 /** Copy @size bytes at @from to the device and wait until they are there.  cudaMemcpy() from
- * pageable memory only waits until they are on their way, and our streams do not wait for its
- * stream. */
+ * pageable memory only waits until they are on their way, on a stream that ours do not wait for. */
 void cuda_state_upload(const struct device_state *state, const void *to, const void *from,
                        size_t size);
 

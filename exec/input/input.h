@@ -59,9 +59,8 @@ struct input *input_new(const struct dataset *dataset, const struct input_job *j
  * pictures.  The next call gives the batch ranks x local positions further on. */
 void input_next(struct input *input, float *images, int32_t *label);
 
-/** The same of a job with pictures: @pixels (local, crop_place()), @crop (local) and @label
- * (local), each as dataset_read_picture() fills them.  Only the used part of each place is written.
- */
+/** input_next() of a job with pictures: @pixels (local, crop_place()), @crop (local) and @label
+ * (local), as dataset_read_picture() fills them.  Writes only the used part of each place. */
 void input_next_pictures(struct input *input, uint8_t *pixels, struct crop *crop, int32_t *label);
 
 /** What it took so far. */

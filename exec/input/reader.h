@@ -24,8 +24,7 @@ struct reading {
     int32_t *label;    /**< set on success */
 };
 
-/** The part of a picture of @width x @height in an image of @image x @image, by the recipe of the
- * split with @seed. */
+/** The part of a picture of @width x @height in an image of side @image, by split and @seed. */
 struct view reading_view(const struct reading *reading, int32_t image, uint64_t seed, int32_t width,
                          int32_t height);
 

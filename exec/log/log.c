@@ -125,8 +125,7 @@ struct log_row {
     size_t offset; /**< in the record */
 };
 
-/* Booleans are 0 and 1, numbers that are not finite "nan", "inf" and "-inf"; others have 9 digits.
- */
+/* Booleans are 0 and 1, not finite numbers "nan", "inf" and "-inf"; others have 9 digits. */
 static void print_value(struct text *out, const struct log_row *row, const void *record)
 {
     const void *member = (const char *)record + row->offset;

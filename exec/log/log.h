@@ -71,6 +71,5 @@ void log_checkpoint(struct log *log, const char *path);
 /** Report that the others waited for @who for @wait_s of the last @seconds, to people alone. */
 void log_straggler(struct log *log, const char *who, double wait_s, double seconds);
 
-/** Write the buffers and close.  @return 0, or -1 (exit code 74) with the file that could not be
- * written. */
+/** Write the buffers and close.  @return 0, or -1 (exit code 74): a file that cannot be written. */
 int log_close(struct log *log, struct err *err);

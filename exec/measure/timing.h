@@ -35,7 +35,7 @@ enum {
 /** Above these fractions of the processors' time a run is disturbed.  Our choice: a ring all-reduce
  * of 1 MB among 16 hosts on two cores takes a tenth longer if other processes use half of them. */
 #define TIMING_STEAL_LIMIT 0.02
-/** The same for other processes, if they leave less than TIMING_FREE_LIMIT idle. */
+/** The limit for other processes, if they leave less than TIMING_FREE_LIMIT idle. */
 #define TIMING_FOREIGN_LIMIT 0.15
 /** With this fraction of the processors' time idle, other processes delay no rank. */
 #define TIMING_FREE_LIMIT 0.25

@@ -45,7 +45,7 @@ struct device_source {
      * until it is there.  Called once per iteration, in order, on the thread of the input lane. */
     void (*next)(void *context, float *images, int32_t *label);
     void *context;
-    /** The same local batch before it is cropped, resized, flipped and normalised by `tint`: fill
+    /** next() before the batch is cropped, resized, flipped and normalised by `tint`: fill
      * @pixels (batch, crop_place()), @crop (batch) and @label (batch).  Used instead of next() by
      * devices that crop, from open() to close(), on any one thread and any number of iterations
      * ahead.  NULL: the source has no pictures. */

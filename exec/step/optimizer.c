@@ -163,7 +163,7 @@ void optimizer_free(struct optimizer *optimizer)
     free(optimizer);
 }
 
-/* The same additions in the same order at every vector width. */
+/* Equal additions in equal order at every vector width. */
 EVERY_WIDTH static double sum_of_squares(const float *x, int32_t count)
 {
     double lane[LANES] = {0}, sum = 0;

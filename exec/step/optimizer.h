@@ -85,7 +85,7 @@ struct optimizer;
  * clip); both borrowed. */
 struct optimizer *optimizer_new(const struct layout *layout, const struct scenario *scenario);
 
-/** The same for a rank that updates only the elements of @shard (count), which is borrowed, too. */
+/** optimizer_new() of a rank that updates only the elements of @shard (count), also borrowed. */
 struct optimizer *optimizer_new_shard(const struct layout *layout, const struct scenario *scenario,
                                       const struct slice *shard, int32_t count);
 

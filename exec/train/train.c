@@ -92,8 +92,7 @@ static void start_anew(struct loop *loop)
                                        .top5 = -1};
 }
 
-/* The same number of ranks as wrote it continues with their own statistics, others with the
- * average. */
+/* As many ranks as wrote it continue with their own statistics, others with the average. */
 static int read_resumed(struct loop *loop, struct err *err)
 {
     const char *path = loop->job->resume;

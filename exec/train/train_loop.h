@@ -139,8 +139,7 @@ struct evaluation evaluate_images(const struct train_job *job, struct device_sta
                                   struct stream *stream, const struct dataset *dataset,
                                   int32_t chunk, float *probability);
 
-/** The same with a device of its own, for the whole network with @weights, where ranks train parts
- * of it. */
+/** evaluate_images() of a whole network with @weights on a new device, where ranks train parts. */
 struct evaluation evaluate_whole(const struct train_job *job, const struct weights *weights,
                                  const struct dataset *dataset);
 

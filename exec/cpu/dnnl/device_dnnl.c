@@ -58,7 +58,7 @@ static void run_on_input(const struct device_state *state, int32_t index, const 
         call_run(&state->engine, call);
 }
 
-/* The same where arithmetic in bf16 reads a copy of the input. */
+/* run_on_input() where arithmetic in bf16 reads a copy of the input. */
 static void run_matrix(const struct device_state *state, int32_t index, const struct call *call,
                        const float *images)
 {

@@ -21,9 +21,9 @@ typedef const dnnl_memory_desc_t *tensor_desc;
 /** Release one. */
 #define TENSOR_FREE(desc) free((void *)(desc))
 #else
-/** The same. */
+/** A descriptor of a tensor. */
 typedef const_dnnl_memory_desc_t tensor_desc;
-/** The same. */
+/** Release one. */
 #define TENSOR_FREE(desc) dnnl_memory_desc_destroy((dnnl_memory_desc_t)(desc))
 #endif
 

@@ -102,7 +102,7 @@ float *state_dx(const struct device_state *state, int32_t index);
 int state_init(struct device_state *state, const struct device_job *job,
                const struct cpu_passes *passes, struct err *err);
 
-/** The same, but only for `workspace`: nothing is allocated, and no primitive is made. */
+/** state_init() only for `workspace`: nothing is allocated, and no primitive is made. */
 int state_describe(struct device_state *state, const struct device_job *job,
                    const struct cpu_passes *passes, struct err *err);
 

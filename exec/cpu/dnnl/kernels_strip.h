@@ -23,7 +23,7 @@ typedef int32_t vector_mask __attribute__((vector_size(64)));
 /** A function that is compiled for every width of vector registers. */
 #define EVERY_WIDTH __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
-/** The same where the compiler cannot. */
+/** Nothing where the compiler cannot. */
 #define EVERY_WIDTH
 #endif
 /** A function that exists only inside others. */

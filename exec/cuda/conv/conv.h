@@ -92,6 +92,5 @@ struct conv_call {
     void *y, *dx, *dw, *workspace;
 };
 
-/** Issue one run on @stream.  A failure of the library ends the process with exit code 70 and its
- * reason. */
+/** Issue one run on @stream.  A failure ends the process with exit code 70 and the reason. */
 void conv_run(const struct conv_plan *plan, cudaStream_t stream, const struct conv_call *call);

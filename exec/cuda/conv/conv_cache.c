@@ -259,8 +259,7 @@ static int lock(const char *path)
     return -1;
 }
 
-/* The entries in the file now, and those added by this process; entries added first by others are
- * used. */
+/* The entries in the file now, and those of this process; what others added first is used. */
 static void merge(struct kept_plans *file, struct kept_plans *ours)
 {
     for (int64_t i = 0; i < ours->count; i++) {

@@ -28,8 +28,7 @@ enum conv_array {
 /** Elements of @array. */
 int64_t conv_elements(const struct conv_shape *shape, enum conv_array array);
 
-/** The operands of a run among @array, on the device or host; what its op does not use may be NULL.
- */
+/** The operands of a run among @array, on device or host; what its op does not use may be NULL. */
 struct conv_call conv_call_of(void *const array[CONV_ARRAY_COUNT], void *workspace);
 
 /** Which array @op writes. */

@@ -217,9 +217,7 @@ static int conv_trial_open(struct conv_trial **trial, cudnnHandle_t handle, enum
     return 0;
 }
 
-/* Make room for a plan that needs @workspace.  @return 0, or -1: there is no room, which is not an
- * error.
- */
+/* Make room for a plan that needs @workspace.  @return 0, or -1: no room, which is no error. */
 static int conv_trial_reserve(struct conv_trial *trial, int64_t workspace)
 {
     if (workspace <= trial->room)
@@ -393,8 +391,7 @@ static bool looks_right(struct conv_trial *trial, const struct result *first,
     return right;
 }
 
-/* What first was wrong with a plan: "element 7 is 1 instead of 2"; if nothing was, why one was not
- * run, or "". */
+/* The first fault of a plan: "element 7 is 1 instead of 2"; else why one was not run, or "". */
 static const char *conv_trial_fault(const struct conv_trial *trial)
 {
     return trial->fault[0] ? trial->fault : trial->refusal;
@@ -430,8 +427,7 @@ enum {
     TUNING_RUNS = 1000 /* of the engine as it was found: the time for varying its settings */
 };
 
-/* That time at most [s]; and a change must leave less than this part of the time, else it may be
- * noise. */
+/* That time at most [s]; a change that leaves more than this part of the time may be noise. */
 static const double tuning_most = 0.5, better = 0.99;
 
 /* A candidate on its way through the trial. */

@@ -180,8 +180,7 @@ struct kernel_rate {
     float learning_rate, weight_decay;
 };
 
-/** Input of an optimizer step, in device memory, so that a captured graph can be launched for
- * another iteration. */
+/** Input of an optimizer step, in device memory, so that captured graphs serve all iterations. */
 struct kernel_update {
     int32_t iteration;       /**< index of its rate in kernel_parameters.rate */
     struct kernel_rate rate; /**< for an iteration beyond that table */
@@ -248,8 +247,7 @@ void kernel_optimizer(cudaStream_t stream, const struct kernel_parameters *param
                       struct kernel_rule rule, const struct kernel_update *update,
                       struct kernel_outcome *outcome);
 
-/** Fill the working copies from the masters; their padding is left as it is, here and in
- * kernel_optimizer(). */
+/** Fill the working copies from the masters; here and in kernel_optimizer() padding stays. */
 void kernel_working(cudaStream_t stream, const struct kernel_parameters *parameters);
 
 #ifdef __cplusplus

@@ -179,8 +179,7 @@ static __global__ void __launch_bounds__(RATE_WARPS * 32)
         p.shared[0] = (float)(scale * scale * total);
 }
 
-/* Where sums are shared, gradients in them have been scaled.  SGD has one of all tensors, here that
- * of the first. */
+/* Where sums are shared, their gradients have been scaled.  SGD has one sum, that of the first. */
 static __device__ inline struct sums find_sums(const struct kernel_parameters &p, int32_t lars,
                                                int32_t t, int32_t lane)
 {

@@ -26,8 +26,7 @@ struct tiling {
     dim3 grid, block;
 };
 
-/** Share @rows x @channels among about @blocks blocks, fewer where a thread would get less than
- * @rows_per_thread. */
+/** Share @rows x @channels among about @blocks blocks, with at least @rows_per_thread a thread. */
 static inline struct tiling tile(int64_t rows, int32_t channels, int32_t blocks,
                                  int32_t rows_per_thread)
 {

@@ -358,8 +358,7 @@ static bool captures(ncclComm_t comm)
     return ran && ended;
 }
 
-/* All ranks take communicators of the same kind: those that block where one cannot capture others.
- */
+/* All ranks have communicators of one kind: those that block where one cannot capture others. */
 static ncclComm_t connect_world(struct exec_world self, int32_t ctas)
 {
     ncclComm_t comm = connect_job(self, ctas, false);

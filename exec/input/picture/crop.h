@@ -35,8 +35,7 @@ struct crop {
 };
 
 /** Bytes of a place for images of @size x @size: four pixels for each of the image.  This is the
- * maximum for a picture whose crop is decoded at the smallest sufficient size, unless it is
- * narrow. */
+ * maximum for a picture whose crop is decoded at the smallest sufficient size, unless narrow. */
 static inline int64_t crop_place(int32_t size)
 {
     return (int64_t)PICTURE_PLACE * size * size;

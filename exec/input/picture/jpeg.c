@@ -35,8 +35,7 @@ static void give_up(j_common_ptr jpeg)
     longjmp(decoder->failure, 1);
 }
 
-/* Warnings without effect on pixels are common in ImageNet; the others mean that libjpeg invented
- * pixels. */
+/* Warnings without effect on pixels are common in ImageNet; others mean invented pixels. */
 static void judge(j_common_ptr jpeg, int level)
 {
     static const int harmless[] = {JWRN_ADOBE_XFORM, JWRN_BOGUS_PROGRESSION, JWRN_EXTRANEOUS_DATA,
@@ -149,8 +148,7 @@ int decoder_open(struct decoder *decoder, const char *name, const uint8_t *data,
     return 0;
 }
 
-/* Where Adobe's marker is, the stored value is the ink's complement (@turn 0), else the ink (255).
- */
+/* With Adobe's marker the stored value is the ink's complement (@turn 0), else the ink (255). */
 static void cmyk_to_rgb(uint8_t *row, int32_t width, uint8_t turn)
 {
     for (int32_t i = 0; i < width; i++) {

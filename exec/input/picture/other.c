@@ -59,8 +59,7 @@ static void ignore(png_structp png, png_const_charp why)
 {
 }
 
-/* Read the header into @width and @height, and, unless @row is NULL, the pixels: (height, width,
- * 3). */
+/* Read the header into @width and @height, and pixels (height, width, 3) unless @row is NULL. */
 static int read_png(const char *name, const uint8_t *data, int64_t size, int32_t *width,
                     int32_t *height, uint8_t *row, struct err *err)
 {

@@ -34,8 +34,7 @@ struct view view_random(int32_t width, int32_t height, int32_t image, uint64_t s
  * Source: torchvision.transforms.Resize and CenterCrop, with their rounding. */
 struct view view_middle(int32_t width, int32_t height, int32_t image);
 
-/** The whole picture with its shorter side resized to @shorter pixels, or unchanged if that is not
- * smaller. */
+/** The whole picture, its shorter side resized to @shorter pixels unless that is not smaller. */
 struct view view_whole(int32_t width, int32_t height, int32_t shorter);
 
 /** The greatest of 1, 2, 4 and 8 by which a picture can be scaled down first so that resizing the
@@ -66,12 +65,10 @@ extern const struct tint tint_imagenet;
 /** As they are. */
 extern const struct tint tint_none;
 
-/** The part that @view needs of a picture that is decoded at 1/@shrink of its size, to @width x
- * @height pixels. */
+/** The part that @view needs of a picture decoded at 1/@shrink, to @width x @height pixels. */
 struct box picture_need(const struct view *view, int32_t shrink, int32_t width, int32_t height);
 
-/** @view of the same picture as a crop of its stored pixels, those of @box.
- */
+/** @view of a picture as a crop of its stored pixels, those of @box. */
 struct crop picture_crop(const struct view *view, int32_t shrink, int32_t width, int32_t height,
                          const struct box *box);
 
@@ -89,8 +86,7 @@ struct resize {
     bool flip;
 };
 
-/** Compute the weights for @view of a picture that is decoded at 1/@shrink of its size, to @width x
- * @height pixels. */
+/** Compute the weights for @view of a picture decoded at 1/@shrink, to @width x @height pixels. */
 struct resize resize_new(const struct view *view, int32_t shrink, int32_t width, int32_t height);
 
 /** Resize @picture, whose box covers resize->need, to @image (rows, columns, 3) of the view; @row
