@@ -79,32 +79,9 @@ struct issue {
     struct conv_call call;
 };
 
-static void tell(const void *place, int64_t count, int64_t size, bool writes)
-{
-    if (place)
-        fake_access(place, (size_t)(count * size), writes, "a convolution");
-}
-
-/* Tell what a run accesses. */
-static void tell_all(const struct conv_shape *s, const struct conv_call *call)
-{
-    const int64_t size = dtype_size(s->type);
-    const int64_t in = (int64_t)s->batch * s->in_height * s->in_width * s->in_channels;
-    const int64_t out = (int64_t)s->batch * s->out_height * s->out_width * s->out_channels;
-    const int64_t weights = (int64_t)s->out_channels * s->kernel * s->kernel * s->in_channels;
-    tell(call->x, in, size, false);
-    tell(call->w, weights, size, false);
-    tell(call->dy, out, size, false);
-    tell(call->y, out, size, true);
-    tell(call->dx, in, size, true);
-    tell(call->dw, weights, size, true);
-    tell(call->workspace, WORKSPACE, 1, true);
-}
-
 static void run(void *argument)
 {
     const struct issue *issue = argument;
-    tell_all(&issue->shape, &issue->call);
     assert(issue->call.workspace);
     memset(issue->call.workspace, 0xff, WORKSPACE);
     conv_loops(issue->op, &issue->shape, &issue->call);

@@ -19,7 +19,8 @@ enum {
     KINDS = 7,    /* of pictures; each has another width */
     CHANNELS = 8, /* of an image */
     IMAGES = BATCH * SIZE * SIZE * CHANNELS,
-    ROUNDS = 24
+    ROUNDS = 24,
+    SLOTS = 4 /* that crops fill in turn */
 };
 
 /* A picture. */
@@ -95,8 +96,8 @@ struct bench {
     struct well well;
     struct feed *feed;
     cudaStream_t stream;
-    float *images[2]; /* on the device */
-    int32_t *label[2];
+    float *images[SLOTS]; /* on the device */
+    int32_t *label[SLOTS];
     int32_t taken;
 };
 
@@ -112,7 +113,7 @@ static void open_bench(struct bench *bench, int32_t slow_ms)
     assert_ok(status == 0, err);
     assert_int_equal(fake_in_use(), feed_memory(BATCH, SIZE));
     CUDA_CHECK(cudaStreamCreateWithFlags(&bench->stream, cudaStreamNonBlocking));
-    for (int32_t i = 0; i < 2; i++) {
+    for (int32_t i = 0; i < SLOTS; i++) {
         CUDA_CHECK(cudaMalloc((void **)&bench->images[i], IMAGES * sizeof(float)));
         CUDA_CHECK(cudaMalloc((void **)&bench->label[i], BATCH * sizeof(int32_t)));
     }
@@ -124,7 +125,7 @@ static void close_bench(struct bench *bench)
     CUDA_CHECK(cudaStreamDestroy(bench->stream));
     feed_close(bench->feed);
     bench->well.open = false;
-    for (int32_t i = 0; i < 2; i++) {
+    for (int32_t i = 0; i < SLOTS; i++) {
         CUDA_CHECK(cudaFree(bench->images[i]));
         CUDA_CHECK(cudaFree(bench->label[i]));
     }
@@ -134,7 +135,7 @@ static void close_bench(struct bench *bench)
 /* Issue the next crop. */
 static void issue(struct bench *bench)
 {
-    int32_t slot = bench->taken++ % 2;
+    int32_t slot = bench->taken++ % SLOTS;
     feed_crop(bench->feed, bench->stream, DTYPE_FP32, CHANNELS, bench->images[slot],
               bench->label[slot]);
 }
@@ -143,9 +144,10 @@ static void expect_batch(const struct bench *bench, int32_t batch)
 {
     AUTOFREE float *images = base_alloc(IMAGES, sizeof(float));
     int32_t label[BATCH];
-    CUDA_CHECK(cudaMemcpy(images, bench->images[batch % 2], IMAGES * sizeof(float),
+    CUDA_CHECK(cudaMemcpy(images, bench->images[batch % SLOTS], IMAGES * sizeof(float),
                           cudaMemcpyDeviceToHost));
-    CUDA_CHECK(cudaMemcpy(label, bench->label[batch % 2], sizeof(label), cudaMemcpyDeviceToHost));
+    CUDA_CHECK(
+        cudaMemcpy(label, bench->label[batch % SLOTS], sizeof(label), cudaMemcpyDeviceToHost));
     for (int32_t i = 0; i < BATCH; i++) {
         const struct sample *sample = sample_of(&bench->well, batch, i);
         assert_int_equal(label[i], batch * BATCH + i);
@@ -188,13 +190,16 @@ TEST(no_more_than_two_batches_are_read_ahead)
 {
     struct bench bench;
     open_bench(&bench, 0);
-    for (int32_t i = 0; i < 4; i++) {
+    for (int32_t i = 0; i < SLOTS; i++) {
         for (int32_t waited = 0; bench.well.given < i + FEED_AHEAD && waited < 5000; waited++)
             sleep_ms(1);
         sleep_ms(10);
         assert_int_equal(bench.well.given, i + FEED_AHEAD);
         issue(&bench);
     }
+    CUDA_CHECK(cudaStreamSynchronize(bench.stream)); /* no crop may have run before */
+    for (int32_t i = 0; i < SLOTS; i++)
+        expect_batch(&bench, i);
     close_bench(&bench);
 }
 

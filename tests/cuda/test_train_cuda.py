@@ -115,13 +115,6 @@ class FP16(Case):
         self.assertIn("ckpt-000005", os.listdir(self.directory))
 
 
-class Watched(harness.Case):
-    """Of a program whose accesses are watched: it ends where nothing orders two of them."""
-
-    def test_what_ranks_access_is_ordered(self):
-        losses(2, 2, "torus2d", "fp16", "lars", FORETRAIN_TEST_SHARDED="1")
-
-
 class BF16(Case):
     def test_ranks_have_the_losses_of_one(self):
         self.compare("bf16", ((2, 2, "torus2d"),), 2e-3)

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <vector>
 
-#include <pthread.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -17,12 +16,8 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-#include "tests/cuda/fake/emulate_now.hpp"
-
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
-struct emulate_now emulate_now;
-thread_local const emulate_call *emulate_call_now;
 
 namespace
 {
@@ -216,13 +211,16 @@ bool release(unsigned first, unsigned end, enum state waiting)
     return true;
 }
 
-bool release_any(unsigned threads)
+/* Run the threads from @first to @end - 1, a warp, until each waits for the block or has ended. */
+void run_warp(unsigned first, unsigned end)
 {
-    bool any = release(0, threads, state::at_barrier);
-    emulate_now.barriers += any;
-    for (unsigned warp = 0; warp < threads; warp += WARP)
-        any |= release(warp, warp + WARP < threads ? warp + WARP : threads, state::at_exchange);
-    return any;
+    do {
+        for (unsigned i = first; i < end; i++) {
+            fiber *fiber = fibers[backwards ? first + end - 1 - i : i].get();
+            if (fiber->state == state::ready)
+                resume(fiber);
+        }
+    } while (release(first, end, state::at_exchange));
 }
 
 unsigned count_in(unsigned threads, enum state state)
@@ -239,12 +237,11 @@ void run_together(unsigned threads)
     for (unsigned i = 1; i < threads; i++)
         start(i);
     do {
-        for (unsigned i = 0; i < threads; i++) {
-            fiber *fiber = fibers[backwards ? threads - 1 - i : i].get();
-            if (fiber->state == state::ready)
-                resume(fiber);
+        for (unsigned i = 0; i < threads; i += WARP) {
+            unsigned first = backwards ? (threads - 1) / WARP * WARP - i : i;
+            run_warp(first, first + WARP < threads ? first + WARP : threads);
         }
-    } while (release_any(threads));
+    } while (release(0, threads, state::at_barrier));
     unsigned ended = count_in(threads, state::ended);
     if (ended < threads)
         wrong("of %u threads %u wait at a barrier and %u for their warp, but %u have ended",
@@ -254,8 +251,6 @@ void run_together(unsigned threads)
 
 void run_block(unsigned threads)
 {
-    emulate_now.blocks++;
-    emulate_now.barriers = 0;
     start(0);
     resume(fibers[0].get());
     if (fibers[0]->state != state::ended) {
@@ -279,12 +274,10 @@ void check(dim3 grid, dim3 block)
 
 } // namespace
 
-void emulate_run(dim3 grid, dim3 block, const emulate_call &call, const std::function<void()> &body)
+void emulate_run(dim3 grid, dim3 block, const std::function<void()> &body)
 {
     std::lock_guard<std::mutex> guard(lock);
     check(grid, block);
-    emulate_now.launches++;
-    emulate_call_now = &call;
     gridDim = grid;
     blockDim = block;
     running = &body;
@@ -294,28 +287,6 @@ void emulate_run(dim3 grid, dim3 block, const emulate_call &call, const std::fun
         blockIdx = {(unsigned)(at % grid.x), (unsigned)(at / grid.x), 0};
         run_block(block.x * block.y * block.z);
     }
-    emulate_call_now = nullptr;
-}
-
-static bool is_within(const void *place, const void *begin, size_t size)
-{
-    return (size_t)place - (size_t)begin < size;
-}
-
-/* Variables of the kernel's thread, or of who launched it. */
-bool emulate_on_stack(const void *place)
-{
-    static thread_local void *begin;
-    static thread_local size_t size;
-    if (current && is_within(place, current->stack, STACK))
-        return true;
-    if (!begin) {
-        pthread_attr_t attributes;
-        pthread_getattr_np(pthread_self(), &attributes);
-        pthread_attr_getstack(&attributes, &begin, &size);
-        pthread_attr_destroy(&attributes);
-    }
-    return is_within(place, begin, size);
 }
 
 void __syncthreads()

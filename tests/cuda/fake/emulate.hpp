@@ -6,10 +6,9 @@
  * it.
  *
  * A launch is work on a stream of tests/cuda/fake/fake_runtime.h.  Launches run one at a time,
- * blocks one after another, threads of a block one after another from barrier to barrier; so a
+ * blocks one after another, warps of a block one after another from barrier to barrier; so a
  * thread that reads what another should have written before a barrier that is missing, reads too
- * early. emulate_backwards() turns the order round: right kernels give the same bits.  A missing
- * barrier that shows in neither order is found by tests/cuda/fake/watch_kernels.cpp.
+ * early. emulate_backwards() turns the order round: right kernels give the same bits.
  *
  * Ends the process with abort() and a message on stderr: a launch that no device could do; a
  * barrier at which some threads of a block wait while others have ended or wait at another; and
@@ -52,15 +51,8 @@ void __syncthreads();
 /** Count a launch. */
 void emulate_count();
 
-/** What is launched: a kernel, and where its parameters are. */
-struct emulate_call {
-    const void *kernel, *parameters;
-    size_t size;
-};
-
 /** Run @body in every thread of @grid. */
-void emulate_run(dim3 grid, dim3 block, const emulate_call &call,
-                 const std::function<void()> &body);
+void emulate_run(dim3 grid, dim3 block, const std::function<void()> &body);
 
 /** Exchange @size bytes at @value, in place, with the lane of this warp whose number differs from
  * this one's by exclusive or with @distance; all lanes must come. */
@@ -79,12 +71,6 @@ void kernel_launch(cudaStream_t stream, dim3 grid, dim3 block, void (*kernel)(Pa
                    Arguments... arguments)
 {
     emulate_count();
-    struct {
-        void (*kernel)(Parameters...);
-        std::tuple<Parameters...> arguments;
-    } kept = {kernel, {static_cast<Parameters>(arguments)...}};
-    fake_enqueue(stream, [=] {
-        emulate_run(grid, block, {(const void *)kernel, &kept, sizeof(kept)},
-                    [&] { std::apply(kept.kernel, kept.arguments); });
-    });
+    std::tuple<Parameters...> kept = {static_cast<Parameters>(arguments)...};
+    fake_enqueue(stream, [=] { emulate_run(grid, block, [&] { std::apply(kernel, kept); }); });
 }

@@ -15,45 +15,17 @@ struct CUgraphExec_st {
 namespace
 {
 
-/* What an item of a graph knows: what the launch knew, and the items before it. */
-times known_in(const launch *launch, const vector_clock &clock)
-{
-    times known = launch->stream->known;
-    for (size_t i = 0; i < clock.size(); i++) {
-        size_t line = launch->stream->line[i];
-        known.resize(std::max(known.size(), line + 1));
-        known[line] = launch->begun[i] + uint32_t(clock[i]);
-    }
-    return known;
-}
-
 void advance(launch *launch, size_t lane, size_t upto)
 {
-    while (launch->done[lane] < upto) {
-        const graph_item &next = (*launch->lane)[lane].work[launch->done[lane]++];
-        if (!watching) {
-            next.work(launch);
-            continue;
-        }
-        times known = known_in(launch, next.clock);
-        working now(launch->stream->line[lane], known);
-        next.work(launch);
-    }
+    while (launch->done[lane] < upto)
+        (*launch->lane)[lane].work[launch->done[lane]++](launch);
 }
 
-void launch_graph(cudaStream_t stream, const std::vector<graph_lane> &lane)
+void launch_graph(const std::vector<graph_lane> &lane)
 {
-    launch all_lanes = {stream, &lane, std::vector<size_t>(lane.size()), {}};
-    vector_clock end;
-    for (size_t i = 0; watching && i < lane.size(); i++) {
-        all_lanes.begun.push_back(begun_of(lines(stream, lane.size())[i]));
-        end.push_back(lane[i].work.size());
-    }
+    launch all_lanes = {&lane, std::vector<size_t>(lane.size())};
     for (size_t i = 0; i < lane.size(); i++)
         advance(&all_lanes, i, lane[i].work.size());
-    for (size_t i = 0; watching && i < lane.size(); i++)
-        count_steps(stream->line[i], uint32_t(end[i]));
-    learn(stream->known, known_in(&all_lanes, end));
 }
 
 void join_capture(cudaStream_t stream, const std::shared_ptr<capture> &captured)
@@ -169,7 +141,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
         all().launches++;
     }
     std::shared_ptr<std::vector<graph_lane>> lane = executable->lane;
-    issue_item(stream, [stream, lane](launch *) { launch_graph(stream, *lane); });
+    issue_item(stream, [lane](launch *) { launch_graph(*lane); });
     return cudaSuccess;
 }
 

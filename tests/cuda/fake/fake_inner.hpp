@@ -51,9 +51,6 @@ void check_handle(const void *handle, const char *call);
 /** Forget it, alive so far. */
 void drop_handle(const void *handle, const char *call);
 
-/** Whether @place is in pinned memory of the host. */
-bool is_pinned(const void *place);
-
 /** Whether @stream, which may be 0, is being captured. */
 bool is_captured(cudaStream_t stream);
 

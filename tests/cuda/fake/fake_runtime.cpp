@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "tests/cuda/fake/fake_inner.hpp"
-#include "tests/cuda/fake/watch.hpp"
 
 namespace fake
 {
@@ -129,28 +128,6 @@ void check_copy(void *to, const void *from, size_t size, cudaMemcpyKind kind, co
         misuse("%s: a kind of copy that the software runtime does not know", call);
 }
 
-/* Copies and fillings are watched where they are done. */
-void copy(void *to, const void *from, size_t size)
-{
-    fake_access(from, size, false, "a copy");
-    fake_access(to, size, true, "a copy");
-    memcpy(to, from, size);
-}
-
-void set(void *memory, int value, size_t size)
-{
-    fake_access(memory, size, true, "a memset");
-    memset(memory, value, size);
-}
-
-/* The host waits for copies to it alone, and for those of pinned memory: others may go on. */
-void copy_on_stream_0(void *to, const void *from, size_t size, cudaMemcpyKind kind)
-{
-    run_on_stream_0([=] { copy(to, from, size); });
-    if (kind == cudaMemcpyDeviceToHost || (kind == cudaMemcpyHostToDevice && is_pinned(from)))
-        wait_for_stream_0();
-}
-
 void check_pinned(const void *pointer, size_t size)
 {
     std::lock_guard<std::recursive_mutex> guard(all().lock);
@@ -179,12 +156,6 @@ void release(std::map<const char *, size_t> &map, void *memory, const char *call
 }
 
 } // namespace
-
-bool fake::is_pinned(const void *place)
-{
-    std::lock_guard<std::recursive_mutex> guard(all().lock);
-    return room(all().pinned, place) > 0;
-}
 
 /* ---- what tests use ---- */
 
@@ -362,8 +333,6 @@ cudaError_t cudaMalloc(void **memory, size_t size)
         return fail(cudaErrorMemoryAllocation);
     *memory = allocate(all().device, size, 0xFF);
     all().in_use += size;
-    if (watching)
-        add_region(*memory, size);
     return cudaSuccess;
 }
 
@@ -376,8 +345,6 @@ cudaError_t cudaFree(void *memory)
     auto found = all().device.find(static_cast<const char *>(memory));
     if (found != all().device.end())
         all().in_use -= found->second;
-    if (watching && found != all().device.end())
-        drop_region(memory);
     release(all().device, memory, __func__);
     return cudaSuccess;
 }
@@ -406,7 +373,7 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t size, enum cudaMemcpyK
 {
     enter_outside_capture(__func__);
     check_copy(to, from, size, kind, __func__);
-    copy_on_stream_0(to, from, size, kind);
+    memcpy(to, from, size);
     return cudaSuccess;
 }
 
@@ -420,7 +387,7 @@ cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t fro
         char *target = static_cast<char *>(to) + row * to_pitch;
         const char *source = static_cast<const char *>(from) + row * from_pitch;
         check_copy(target, source, width, kind, __func__);
-        copy_on_stream_0(target, source, width, kind);
+        memcpy(target, source, width);
     }
     return cudaSuccess;
 }
@@ -429,7 +396,7 @@ cudaError_t cudaMemset(void *memory, int value, size_t size)
 {
     enter_outside_capture(__func__);
     check_device(memory, size, __func__);
-    run_on_stream_0([=] { set(memory, value, size); });
+    memset(memory, value, size);
     return cudaSuccess;
 }
 
@@ -444,7 +411,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, enum cudaMe
         check_pinned(from, size);
     if (is_captured(stream) && kind == cudaMemcpyDeviceToHost)
         check_pinned(to, size);
-    fake_enqueue(stream, [=] { copy(to, from, size); });
+    fake_enqueue(stream, [=] { memcpy(to, from, size); });
     return cudaSuccess;
 }
 
@@ -464,7 +431,7 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t size, cudaStream_t s
 {
     enter(__func__);
     check_device(memory, size, __func__);
-    fake_enqueue(stream, [=] { set(memory, value, size); });
+    fake_enqueue(stream, [=] { memset(memory, value, size); });
     return cudaSuccess;
 }
 

@@ -6,8 +6,7 @@
  *
  * Work on a stream runs at once, in order of issue, on the thread that issues it; or, after
  * fake_lazy(), as late as the rules of streams and events allow, so that a missing wait shows as a
- * wrong result.  While a stream is captured its work is kept, and cudaGraphLaunch() runs it.  Races
- * that show in neither order are found by tests/cuda/fake/watch.hpp.
+ * wrong result.  While a stream is captured its work is kept, and cudaGraphLaunch() runs it.
  *
  * Device memory starts as bytes of 0xFF (NaN in every type).  Every misuse ends the process with
  * abort() and a message on stderr: memory or handles that are unknown or freed; a copy beyond what
@@ -58,10 +57,6 @@ int64_t fake_launches(void);
 
 /** Put the clock of events forward by @seconds: work that would take so long on a device. */
 void fake_pass(double seconds);
-
-/** Tell that the work that runs reads or @writes @size bytes; @what it is ("a convolution").  See
- * tests/cuda/fake/watch.hpp. */
-void fake_access(const void *place, size_t size, bool writes, const char *what);
 
 /** Whether @pointer lies in device memory. */
 bool fake_on_device(const void *pointer);

@@ -45,38 +45,17 @@ void advance(cudaStream_t stream, uint64_t upto)
     }
 }
 
-/* Let @work be a step of @stream, after what the host knows now. */
-item watched(cudaStream_t stream, item work)
-{
-    return [stream, before = host_knows(), work = std::move(work)](launch *launch) {
-        step(stream->known, lines(stream, 1)[0], before);
-        working now(stream->line[0], stream->known);
-        work(launch);
-    };
-}
-
 } // namespace
-
-/* The lines of @stream for @count lanes. */
-const std::vector<size_t> &fake::lines(cudaStream_t stream, size_t count)
-{
-    while (stream->line.size() < count)
-        stream->line.push_back(take_line());
-    return stream->line;
-}
 
 void fake::issue_item(cudaStream_t stream, item work)
 {
     if (stream->captured) {
         capture &captured = *stream->captured;
-        vector_clock &clock = captured.clock[stream->member];
-        clock[stream->member]++;
-        captured.lane[stream->member].work.push_back({std::move(work), clock});
+        captured.clock[stream->member][stream->member]++;
+        captured.lane[stream->member].work.push_back(std::move(work));
         return;
     }
     uint64_t upto;
-    if (watching)
-        work = watched(stream, std::move(work));
     {
         std::lock_guard<std::mutex> guard(stream->lock);
         stream->pending.push_back(std::move(work));
@@ -89,7 +68,7 @@ void fake::issue_item(cudaStream_t stream, item work)
 static void issue_work(cudaStream_t stream, std::function<void()> work)
 {
     if (!stream)
-        run_on_stream_0(work);
+        work();
     else
         issue_item(stream, [work = std::move(work)](launch *) { work(); });
 }
@@ -145,15 +124,12 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     enter(__func__);
-    if (!stream) {
-        wait_for_stream_0();
+    if (!stream)
         return cudaSuccess;
-    }
     check_handle(stream, __func__);
     if (stream->captured)
         misuse("the host waits for a captured stream");
     advance(stream, stream->issued);
-    host_learns(stream->known);
     return cudaSuccess;
 }
 
@@ -162,7 +138,6 @@ cudaError_t cudaDeviceSynchronize(void)
     enter_outside_capture(__func__);
     if (all().lazy)
         misuse("the host waits for the whole device: the software runtime knows streams alone");
-    wait_for_stream_0();
     return cudaSuccess;
 }
 
@@ -178,10 +153,6 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     if (stream->captured)
         misuse("a stream is destroyed while it is captured");
     advance(stream, stream->issued);
-    host_learns(stream->known);
-    for (size_t line : stream->line)
-        give_line(line);
-    stream->line.clear();
     stream->pending = {};
     return cudaSuccess;
 }
@@ -199,10 +170,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     uint64_t upto = event->issued;
     std::shared_ptr<moment> when = event->when;
     if (other)
-        issue_item(stream, [stream, other, upto, when](launch *) {
+        issue_item(stream, [other, upto, when](launch *) {
             if (!when->happened)
                 advance(other, upto);
-            learn(stream->known, when->known);
         });
     return cudaSuccess;
 }
@@ -256,9 +226,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     }
     std::shared_ptr<moment> when = event->when = std::make_shared<moment>();
     event->issued = stream->issued + 1;
-    issue_item(stream, [stream, when](launch *) {
+    issue_item(stream, [when](launch *) {
         when->seconds = now();
-        when->known = stream->known;
         when->happened = true;
     });
     return cudaSuccess;
@@ -272,8 +241,6 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
         misuse("the host waits for an event that was recorded in a capture");
     if (event->when && !event->when->happened)
         advance(event->stream, event->issued);
-    if (event->when)
-        host_learns(event->when->known);
     return cudaSuccess;
 }
 

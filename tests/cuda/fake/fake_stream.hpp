@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "tests/cuda/fake/fake_inner.hpp"
-#include "tests/cuda/fake/watch.hpp"
 
 /** What one launch of a graph has done of each of its lanes; NULL for work outside graphs. */
 struct launch;
@@ -24,23 +23,15 @@ using item = std::function<void(launch *)>;
 /** A clock says how much of each lane is known to be over. */
 using vector_clock = std::vector<size_t>;
 
-/** Work on one lane of a graph. */
-struct graph_item {
-    item work;
-    vector_clock clock; /**< when it is over */
-};
-
 /** A stream's part of a graph. */
 struct graph_lane {
-    std::vector<graph_item> work;
+    std::vector<item> work;
 };
 
 /** See above. */
 struct launch {
-    cudaStream_t stream;
     const std::vector<graph_lane> *lane;
     std::vector<size_t> done;
-    fake::times begun; /**< of the stream's lines, when it was launched */
 };
 
 /** One capture, from begin to end. */
@@ -60,16 +51,13 @@ struct CUstream_st {
     uint64_t issued, begun, done; /**< items */
     std::thread::id runner;       /**< of what has begun and is not done */
     std::shared_ptr<capture> captured;
-    size_t member;            /**< of the capture */
-    std::vector<size_t> line; /**< where work is watched: its own, and of other lanes of graphs */
-    fake::times known;        /**< what it knows then */
+    size_t member; /**< of the capture */
 };
 
 /** When a record happened. */
 struct moment {
     std::atomic<bool> happened;
     double seconds;
-    fake::times known;
 };
 
 /** An event. */
@@ -85,9 +73,6 @@ struct CUevent_st {
 
 namespace fake
 {
-
-/** The lines of @stream for @count lanes. */
-const std::vector<size_t> &lines(cudaStream_t stream, size_t count);
 
 /** Let @stream do @work after all before it, or add it to its capture. */
 void issue_item(cudaStream_t stream, item work);
