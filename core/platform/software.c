@@ -141,6 +141,10 @@ static const struct field software_rows[] = {
     ROW("parts_of_sends", software, parts_of_sends, "false",
         "whether devices that share layers and have whole values send the next stage a part each",
         .kind = FIELD_BOOLEAN),
+    ROW("whole_sums", software, whole, "false",
+        "whether devices that have a shard of the optimizer each sum whole gradients (all-reduce), "
+        "not each its shard",
+        .kind = FIELD_BOOLEAN),
     ROW("loss", software, loss, "fused",
         "fused: the loss reads the scores, writes and reads probabilities; unfused: in fp32, an "
         "operation at a time",
@@ -332,6 +336,7 @@ void software_apply(const struct software *software, struct device *device)
                                      software->parts_of_sends,
                                      software->gathered,
                                      software->copies,
+                                     software->whole,
                                      software->reserve};
     device->memory_sd = software->memory_sd;
     software_rate(software, device);

@@ -549,7 +549,7 @@ static void add_exchanges(struct schedule *schedule, const struct iteration *it,
         enum algorithm algorithm = it->scenario->allreduce.algorithm;
         schedule->experts = bucket.experts;
         int32_t before = (list->next > 0 ? list->next : list->bucket.count) - 1; /* a pass ago */
-        int32_t id = list->sharded
+        int32_t id = list->sharded && !it->merges.whole
                          ? schedule_add_reduce_scatter(schedule, algorithm, list->next,
                                                        bucket.bytes, last, list->done[before].step)
                          : schedule_add_all_reduce(schedule, algorithm, it->devices_per_node,
@@ -867,6 +867,16 @@ static void join_norms(struct schedule *schedule, const struct build *b, int32_t
         schedule->step[id].collective.content = CONTENT_NORMS;
 }
 
+/* Of all micro-batches of stage @stage, whose gradients are added to those that are exchanged. */
+static int64_t sums_bytes(const struct build *b, int32_t stage)
+{
+    const struct scenario *scenario = b->it.scenario;
+    int32_t each = dtype_size(scenario->model.compute), sum = dtype_size(scenario->model.gradients);
+    int64_t micros = b->passes + b->repeats.times * (b->repeats.period / b->pipeline.chunks);
+    bool apart = b->it.merges.copies && each != sum;
+    return apart * micros * model_parameters(b->list[stage].own) * (each + 2 * sum);
+}
+
 /* What follows the last task of each stage. */
 static void add_ends(struct schedule *schedule, struct build *b)
 {
@@ -893,7 +903,9 @@ static void add_ends(struct schedule *schedule, struct build *b)
         join_norms(schedule, b, norms);
     for (int32_t s = 0; s < b->pipeline.stages; s++) {
         schedule->stage = s;
-        let_gathers_wait(schedule, add_optimizer(schedule, &b->it, &b->list[s], norms[s]));
+        int32_t optimizer = add_optimizer(schedule, &b->it, &b->list[s], norms[s]);
+        schedule->step[optimizer].compute.bytes += sums_bytes(b, s);
+        let_gathers_wait(schedule, optimizer);
     }
 }
 

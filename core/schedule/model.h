@@ -99,6 +99,7 @@ struct merges {
                          again */
     bool copies;    /**< gradients of a micro-batch are in the type of the arithmetic until all are
                          added to those that are exchanged */
+    bool whole;     /**< with a shard of the optimizer each, ranks sum whole gradients */
     double reserve; /**< what the allocator holds beyond the values, over these */
 };
 

@@ -183,6 +183,15 @@ TEST(the_optimizer_moves_what_is_written_down)
     step = &sgd->step[sgd->step_count - 1];
     assert_int_equal(step->compute.bytes, INT64_C(25557032) * 20);
     assert_int_equal(step->compute.kernels, 3);
+
+    scenario.model.compute = DTYPE_FP16;
+    it.micro_batch = it.batch / 4;
+    OWN(schedule) *fused = iteration_build(&it);
+    it.merges.copies = true; /* each micro-batch's in fp16 and the sum read, the sum written */
+    OWN(schedule) *apart = iteration_build(&it);
+    assert_int_equal(apart->step[apart->step_count - 1].compute.bytes -
+                         fused->step[fused->step_count - 1].compute.bytes,
+                     INT64_C(25557032) * 4 * (2 + 4 + 4));
 }
 
 /* Words of four bytes that each optimizer moves for a parameter in fp32: w, its moments, u and g as
@@ -290,6 +299,11 @@ TEST(a_sharded_toy_is_what_one_would_write_down)
     assert_true(depends(schedule, count - 3, count - 4, 0));
     assert_int_equal(schedule_find(schedule, ROLE_OPTIMIZER), count - 1);
     assert_int_equal(schedule_find(schedule, ROLE_NORMS), count - 3);
+    scenario.allreduce.algorithm = ALGORITHM_RING;
+    it.merges.whole = true;
+    OWN(schedule) *whole = iteration_build(&it);
+    assert_string_equal(whole->step[0].name, "bucket 1 world all-gather");
+    assert_string_equal(whole->step[whole->step_count - 4].name, "bucket 1 world all-reduce");
 }
 
 /* Four shards of 6,389,258 parameters: fp32 gradients go out, fp16 parameters come back; 161
