@@ -106,6 +106,7 @@ struct memory_plan prediction_memory(const struct prediction *prediction, int32_
         &(struct memory_case){job->part, &job->scenario, device->merges, job->resolved.shards,
                               phase->batch_per_device, phase->micro_batch});
     plan.workspace = device->compute_capability > 0 ? memory_workspace(job->part) : 0;
+    plan.first += plan.workspace;
     return plan;
 }
 

@@ -185,6 +185,9 @@ static const struct answer_column result_rows[] = {
            .help = "that the allocator holds beyond all these, where the software's is known"),
     COLUMN("memory.total_bytes", result.memory_total,
            .help = "together, without libraries' code and buffers of communication"),
+    COLUMN("memory.first_stage_bytes", result.memory.first,
+           .help = "together, of a device of the first stage; total_bytes is of that which needs "
+                   "most"),
     COLUMN("memory.device_bytes", result.device_memory, .help = "memory of the device"),
     COLUMN("memory.fits", result.fits, .null = true,
            .help = "the probability that the device has enough, by the spread of the software"),

@@ -286,11 +286,13 @@ struct memory_plan memory_plan(const struct memory_case *of)
     int32_t count;
     struct stage *stage = find_stages(of, &count);
     struct memory_plan most = plan_of(&stage[0].of, stage[0].kept);
+    int64_t first = memory_total(&most);
     for (int32_t i = 1; i < count; i++) {
         struct memory_plan plan = plan_of(&stage[i].of, stage[i].kept);
         most = memory_total(&plan) > memory_total(&most) ? plan : most;
     }
     stages_free(stage, count);
+    most.first = first;
     return most;
 }
 

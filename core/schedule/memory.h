@@ -41,6 +41,7 @@ struct memory_plan {
                               cropped */
     int64_t workspace;   /**< of libraries; 0 until the caller sets it */
     int64_t reserve;     /**< that the allocator holds beyond all these */
+    int64_t first;       /**< the sum of all these of the first stage, where another needs most */
 };
 
 /** What is trained, and how. */

@@ -165,6 +165,20 @@ TEST(keeps_what_backward_of_a_transformer_reads)
     assert_int_equal(memory_plan(&more).activations - memory_plan(&less).activations, 27 * values);
 }
 
+/* The last of two stages has the scores of words, and needs most. */
+TEST(says_what_the_first_stage_needs)
+{
+    struct scenario scenario = half_precision();
+    OWN(model) *model = network_open(NULL, "gpt2", 0, 2, &(struct transformer){.layers = 2}, NULL);
+    struct memory_case of = {model, &scenario, {0}, 1, 6, 3};
+    struct memory_plan whole = memory_plan(&of);
+    assert_int_equal(whole.first, memory_total(&whole));
+    scenario.parallel.pipeline = 2;
+    struct memory_plan cut = memory_plan(&of);
+    assert_int_equal(cut.loss, whole.loss);
+    assert_in_range(cut.first, memory_total(&cut) / 9, memory_total(&cut) - cut.loss);
+}
+
 /* Both inputs of a layer's shared parts, whole, of 2 bytes. */
 TEST(gathers_again_unless_the_software_keeps_it)
 {
