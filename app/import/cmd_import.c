@@ -42,7 +42,12 @@ static const struct option trace_options[] = {
                "Compare a step with the one predicted for this job"),
     OPTION_ROW("to", 0, OPTION_OUTPUT, AT(to), "DEVICE.yaml", NULL,
                "The device file to write, whose steps take as long as here", "job"),
-    REPLACE, ROW_JSON, ROW_LAST};
+    OPTION_ROW("with", 0, OPTION_TEXT, AT(with), "DEVICE.yaml", NULL,
+               "What --to wrote of other networks or batches on the device: fit all together",
+               "to"),
+    REPLACE,
+    ROW_JSON,
+    ROW_LAST};
 
 /* A kind of file: its function and its command. */
 #define KIND(id, reader, title, of, rows, meaning, shown)                                          \
@@ -92,7 +97,8 @@ KIND(hwloc, import_draft, "hwloc", "FILE.xml", node_options,
 KIND(trace, import_trace, "trace", "FILE.json", trace_options,
      "steps, kernels and matrix products of a PyTorch profile or our own trace",
      "foretrain import trace rank0.pt.trace.json --job job.yaml --to mine.yaml\n"
-     "foretrain predict job.yaml --set platform.device=./mine.yaml");
+     "foretrain import trace other.json --job other.yaml --with mine.yaml --to both.yaml\n"
+     "foretrain predict job.yaml --set platform.device=./both.yaml");
 
 static const struct command *const kinds[] = {&kind_nccl_tests, &kind_nccl_topo,      &kind_slurm,
                                               &kind_osu,        &kind_ibnetdiscover,  &kind_trace,

@@ -157,7 +157,8 @@ struct import_request {
     const char *platform; /**< whose nodes are taken; NULL: nobody's */
     const char *job;      /**< whose prediction stands beside a trace; NULL: none */
     int32_t nodes, ranks; /**< 0: as the file says */
-    bool overwrite;       /**< any file at `to` */
+    const char *with; /**< what `to` was of earlier traces, which are fitted together; or NULL */
+    bool overwrite;   /**< any file at `to` */
 };
 
 /** The columns of the answer. */

@@ -5,6 +5,7 @@
 #include "core/backend/cost.h"
 #include "core/base/file.h"
 #include "core/config/field_write.h"
+#include "core/platform/device_table.h"
 
 /* A step as the profile has it or as it is predicted. */
 struct side {
@@ -103,6 +104,12 @@ static void tell(struct import *import, const struct side *measured, const struc
 
 /* --- device --- */
 
+static double roof_of(const struct step *step, const struct device *device)
+{
+    return fmax((double)step->compute.flops / device->peak[step->compute.dtype].value,
+                (double)step->compute.bytes / device->memory_bandwidth.value);
+}
+
 static struct demand demand_of(const struct schedule *schedule, const struct device *device,
                                enum work work)
 {
@@ -111,8 +118,7 @@ static struct demand demand_of(const struct schedule *schedule, const struct dev
         const struct step *step = &schedule->step[id];
         if (step->kind != STEP_COMPUTE || (work < WORK_COUNT && work_of_step(step) != work))
             continue;
-        demand.roof += fmax((double)step->compute.flops / device->peak[step->compute.dtype].value,
-                            (double)step->compute.bytes / device->memory_bandwidth.value);
+        demand.roof += roof_of(step, device);
         demand.beside +=
             cost_added(device, step) + step->compute.kernels * device->kernel_overhead.value;
         demand.kernels += step->compute.kernels;
@@ -135,23 +141,57 @@ static bool told(const struct schedule *schedule, int32_t id)
     return false;
 }
 
-static void add_class(struct text *out, const struct step *step, double efficiency,
+static void add_class(struct text *out, int32_t op, int32_t layer, int32_t dtype, double efficiency,
                       const char *source)
 {
-    text_add(out, "  - op: %s\n    layer: %s\n    dtype: %s\n", compute_op_names[step->compute.op],
-             layer_op_names[step->compute.layer < 0 ? LAYER_OP_COUNT : step->compute.layer_op],
-             dtype_names[step->compute.dtype]);
+    text_add(out, "  - op: %s\n    layer: %s\n    dtype: %s\n", compute_op_names[op],
+             layer_op_names[layer], dtype_names[dtype]);
     field_write_quantity(out, 4, "efficiency", PROVENANCE_MEASURED, 0, source, "%.5g", efficiency);
 }
 
+/* What earlier traces found, and how far off this one's step is with all of them. */
+struct others {
+    struct device device; /* of the file that they wrote; without a name: there are none */
+    double miss;          /* relative to the step */
+};
+
+/* Traces count alike: the mean of logarithms of @own and of what @others have. */
+static double join(const struct others *others, double own, double theirs)
+{
+    double n = fmax(1, others->device.profiles.count);
+    return exp((n * log(theirs) + log(own)) / (n + 1));
+}
+
+static bool has_class(const struct schedule *schedule, const struct device *device,
+                      const struct device_class *class)
+{
+    bool found = false;
+    for (int32_t id = 0; id < schedule->step_count && !found; id++)
+        found = schedule->step[id].kind == STEP_COMPUTE &&
+                device_find_class(device, &schedule->step[id]) == class;
+    return found;
+}
+
+/* Those that only other traces have. */
+static void add_others(struct text *out, const struct schedule *schedule,
+                       const struct device *device)
+{
+    const struct device_class *class = device->classes.item;
+    for (int32_t i = 0; i < device->classes.count; i++)
+        if (!has_class(schedule, device, &class[i]))
+            add_class(out, class[i].op, class[i].layer, class[i].dtype, class[i].efficiency.value,
+                      class[i].efficiency.source);
+}
+
 static int add_classes(struct text *out, const struct import *import, const struct point *point,
-                       const struct side *measured, bool own, struct err *err)
+                       const struct side *measured, bool own, struct others *others,
+                       struct err *err)
 {
     const struct schedule *schedule = point->schedule;
     text_add(out, "classes:\n");
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
-        if (step->kind != STEP_COMPUTE || told(schedule, id))
+        if (step->kind != STEP_COMPUTE)
             continue;
         enum work work = work_of_step(step);
         struct demand demand = demand_of(schedule, point->run.device, work);
@@ -164,9 +204,19 @@ static int add_classes(struct text *out, const struct import *import, const stru
                            "%s: %s take %.4g ms of a step, less than %s can do them in: another "
                            "job, or another device?",
                            import->file, work_names[work], 1e3 * seconds, point->run.device->name);
-        AUTOFREE char *source = base_format("%s in %s", work_names[work], import->base_name);
-        add_class(out, step, fmax(efficiency, 1e-4), source);
+        const struct device_class *theirs = device_find_class(&others->device, step);
+        double all = theirs ? join(others, efficiency, theirs->efficiency.value) : efficiency;
+        others->miss +=
+            roof_of(step, point->run.device) * (1 / all - 1 / efficiency) / measured->step;
+        if (told(schedule, id))
+            continue;
+        AUTOFREE char *source = base_format("%s in %s%s", work_names[work], import->base_name,
+                                            theirs ? ", with earlier traces" : "");
+        add_class(out, (int32_t)step->compute.op,
+                  step->compute.layer < 0 ? LAYER_OP_COUNT : (int32_t)step->compute.layer_op,
+                  (int32_t)step->compute.dtype, fmax(all, 1e-4), source);
     }
+    add_others(out, schedule, &others->device);
     return 0;
 }
 
@@ -177,55 +227,23 @@ static int check_device(const char *path, struct err *err)
 }
 
 /* Of one step no spread is known: its network is as uncertain as any other. */
-static void add_profile(struct text *out, const char *network, int64_t batch,
-                        const struct profile *profile)
+static void add_profiles(struct text *out, const char *network, int64_t batch,
+                         const struct profile *profile, const struct others *others)
 {
-    if (profile->steps < 2)
-        return;
-    text_add(out, "profiles:    # as uncertain as here; other networks and batches are more so\n");
-    text_add(out, "  - network: ");
-    field_write_text(out, network);
-    text_add(out, "\n    batch: %" PRId64 "\n    spread: %.3g %%\n", batch, 100 * profile->spread);
-}
-
-static int write_device(struct import *import, const struct import_request *request,
-                        const char *network, const struct point *point, const struct side *measured,
-                        const struct profile *profile, struct err *err)
-{
-    bool own = profile->own;
-    AUTORELEASE(text) struct text text = {0};
-    const struct device *device = point->run.device;
-    AUTOFREE char *name = request_yaml_name("--to", request->to, err);
-    if (!name)
-        return -1;
-    int32_t kernels = demand_of(point->schedule, device, WORK_COUNT).kernels;
-    AUTOFREE char *description = base_format("%s, as %s shows it", device->name, import->base_name);
-    AUTOFREE char *source = base_format(
-        "gaps between computation in %s, for each kernel that is predicted", import->base_name);
-    text_add(&text, IMPORT_FILE " trace\n");
-    field_write_line(&text, 0, "extends", device->name);
-    field_write_line(&text, 0, "name", name);
-    field_write_line(&text, 0, "description", description);
-    if (!own) {
-        field_write_quantity(&text, 0, "kernel_overhead", PROVENANCE_MEASURED, 0, source, "%.4g us",
-                             1e6 * fmax(0, measured->gaps) / fmax(1, kernels));
-        field_write_quantity(&text, 0, "iteration_overhead", PROVENANCE_MEASURED, 0,
-                             "contained in kernel_overhead", "0 s");
+    const struct device_profile own = {(char *)(intptr_t)network, batch, profile->spread};
+    const struct device_profile *theirs = others->device.profiles.item;
+    int32_t count = others->device.profiles.count;
+    if (count + (profile->steps > 1))
+        text_add(out,
+                 "profiles:    # as uncertain as here; other networks and batches are more so\n");
+    for (int32_t i = profile->steps > 1 ? -1 : 0; i < count; i++) {
+        const struct device_profile *row = i < 0 ? &own : &theirs[i];
+        text_add(out, "  - network: ");
+        field_write_text(out, row->network);
+        text_add(out, "\n    batch: %" PRId64 "\n    spread: %.3g %%\n", row->batch,
+                 100 * hypot(row->spread, others->miss));
     }
-    add_profile(&text, network, point->batch, profile);
-    int failed =
-        device->measured.steps.count > 0
-            ? err_add_code(err, 64,
-                           "%s has measured steps of its own, which a profile cannot replace",
-                           device->name)
-            : add_classes(&text, import, point, measured, own, err);
-    if (!failed && !request->overwrite)
-        failed = file_check_own(request->to, IMPORT_FILE, err);
-    failed = failed || file_write(request->to, &text, check_device, err);
-    return failed;
 }
-
-/* --- another job? --- */
 
 /* Own files extend one of the library, whose data sheet stays. */
 static bool same_hardware(const struct device *a, const struct device *b)
@@ -237,6 +255,64 @@ static bool same_hardware(const struct device *a, const struct device *b)
             same = same && fabs(a->peak[i].value / b->peak[i].value - 1) < 0.01;
     return same;
 }
+
+static void others_release(struct others *others)
+{
+    device_release(&others->device);
+}
+
+static int read_others(struct others *others, const char *path, const struct device *own,
+                       struct err *err)
+{
+    if (device_read(&others->device, path, err))
+        return -1;
+    return same_hardware(&others->device, own)
+               ? 0
+               : err_add(err, "--with %s is of other hardware than %s", path, own->name);
+}
+
+static int write_device(struct import *import, const struct import_request *request,
+                        const char *network, const struct point *point, const struct side *measured,
+                        const struct profile *profile, struct err *err)
+{
+    bool own = profile->own;
+    AUTORELEASE(text) struct text text = {0};
+    AUTORELEASE(others) struct others others = {0};
+    const struct device *device = point->run.device;
+    AUTOFREE char *name = request_yaml_name("--to", request->to, err);
+    if (!name || (request->with && read_others(&others, request->with, device, err)))
+        return -1;
+    int32_t kernels = demand_of(point->schedule, device, WORK_COUNT).kernels;
+    AUTOFREE char *description = base_format("%s, as %s shows it", device->name, import->base_name);
+    AUTOFREE char *source = base_format(
+        "gaps between computation in %s, for each kernel that is predicted", import->base_name);
+    text_add(&text, IMPORT_FILE " trace\n");
+    field_write_line(&text, 0, "extends", device->name);
+    field_write_line(&text, 0, "name", name);
+    field_write_line(&text, 0, "description", description);
+    if (!own) {
+        double overhead = fmax(0, measured->gaps) / fmax(1, kernels);
+        if (request->with && overhead > 0 && others.device.kernel_overhead.value > 0)
+            overhead = join(&others, overhead, others.device.kernel_overhead.value);
+        field_write_quantity(&text, 0, "kernel_overhead", PROVENANCE_MEASURED, 0, source, "%.4g us",
+                             1e6 * overhead);
+        field_write_quantity(&text, 0, "iteration_overhead", PROVENANCE_MEASURED, 0,
+                             "contained in kernel_overhead", "0 s");
+    }
+    int failed =
+        device->measured.steps.count > 0
+            ? err_add_code(err, 64,
+                           "%s has measured steps of its own, which a profile cannot replace",
+                           device->name)
+            : add_classes(&text, import, point, measured, own, &others, err);
+    add_profiles(&text, network, point->batch, profile, &others);
+    if (!failed && !request->overwrite)
+        failed = file_check_own(request->to, IMPORT_FILE, err);
+    failed = failed || file_write(request->to, &text, check_device, err);
+    return failed;
+}
+
+/* --- another job? --- */
 
 static void check_device_of(struct import *import, const struct device *own)
 {

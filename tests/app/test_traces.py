@@ -223,6 +223,20 @@ class Profiles(Case):
         self.assertLess(widths[0], 1.2)
         self.assertGreater(widths[1], 1.4)
 
+    def test_traces_of_a_device_are_fitted_together(self):
+        """Convolutions at 9 % and at 36 % of the roofline are at 18 % in both; other hardware is refused."""
+        files = [self.directory / f"{name}.yaml" for name in ("one", "two", "both")]
+        answer("import", "trace", self.trace()[0], "--job", self.job, "--to", files[0])
+        text = files[0].read_text(encoding="utf-8")
+        for value, to, words in (("0.09", files[1], ()), ("0.36", files[2], ("--with", files[1]))):
+            files[0].write_text(re.sub(r"(layer: convolution\n[^{]*{value: )[0-9.]+", rf"\g<1>{value}", text), encoding="utf-8")
+            path, _ = self.trace("--set", f"platform.device={files[0]}")
+            answer("import", "trace", path, "--job", self.job, "--to", to, *words)
+        for value in re.findall(r"layer: convolution\n[^{]*{value: ([0-9.]+)", files[2].read_text(encoding="utf-8")):
+            self.assertAlmostEqual(float(value), 0.18, 3)
+        self.assertIn("other hardware", self.refused(65, "import", "trace", path, "--job", self.job, "--with", "a30",
+                                                     "--to", self.directory / "x.yaml"))
+
     def test_a_profile_with_any_name_makes_a_device(self):
         path, _ = self.trace()
         odd = path.rename(self.directory / 'a": {x, b\nc.json')
