@@ -8,10 +8,10 @@
  *
  * There is one actor per class and lane, each of which runs the steps of its lane in order.  A
  * lane's clock may run ahead of SimGrid's while no other lane can see it: compute steps only add to
- * it (unless lanes slow each other down, see pace.h), and the actor sleeps until that time when
- * another lane waits for the step or the lane itself must wait.  A collective runs round by round:
- * send, receive, wait for both; a message begins when its sender and its receiver have both entered
- * the round.
+ * it (unless lanes slow each other down, see struct pace), and the actor sleeps until that time
+ * when another lane waits for the step or the lane itself must wait.  A collective runs round by
+ * round: send, receive, wait for both; a message begins when its sender and its receiver have both
+ * entered the round.
  */
 
 #include "core/backend/trace.h"

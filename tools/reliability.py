@@ -23,7 +23,7 @@ Written by `tools/reliability.py` from [reliability.json](reliability.json), whi
 
 The n-th call of a class fails, for every n: write (no space), fsync, close (I/O error), rename, creation of a
 file (read-only), pipe and memfd (too many files), mmap, fork, thread; once, from then on, and, for writes, in part
-(of training each fourth of the last two). The command must give the right answer, or end with 71, 73 or 74 ([DESIGN.md](DESIGN.md), section 11) and a reason. Files
+(of training each fourth of the last two). The command must give the right answer, or end with 71, 73 or 74 ([DESIGN.md](DESIGN.md), section 12) and a reason. Files
 are whole or not there, no process and no temporary file is left, and `train` goes on to the same end.
 Only a command that runs out of memory, which ends at once, may leave a whole file as FILE and 16 digits.
 A library loaded before libc makes the calls fail, also those that libc makes itself (`tests/faults/fail.c`).
