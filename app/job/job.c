@@ -634,9 +634,8 @@ static const char *part_fault(const struct job *job, bool gpu, const char **why)
                    : NULL;
     if (*why)
         return key;
-    if (s->training.optimizer == OPTIMIZER_LARS ||
-        (s->training.optimizer == OPTIMIZER_LAMB && s->parallel.tensor > 1)) {
-        *why = "ranks with parts of a network train with sgd and adamw, and stages with lamb, too";
+    if (s->training.optimizer == OPTIMIZER_LARS) {
+        *why = "ranks with parts of a network train with sgd, adamw and lamb";
         return "training.optimizer.name";
     }
     return NULL;

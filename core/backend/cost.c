@@ -6,7 +6,7 @@ double cost_added(const struct device *device, const struct step *step)
 {
     assert(step->kind == STEP_COMPUTE);
     double added = step->compute.exchanges * COST_NORM_EXCHANGE;
-    if (step->compute.op == COMPUTE_OPTIMIZER && step->role != ROLE_NORMS) /* once */
+    if (step->compute.op == COMPUTE_OPTIMIZER && step->role == ROLE_OPTIMIZER) /* once */
         added += device->iteration_overhead.value;
     return added;
 }

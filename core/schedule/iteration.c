@@ -488,6 +488,23 @@ static int32_t add_norms(struct schedule *schedule, const struct iteration *it,
     return id;
 }
 
+/* Ranks that share layers have a part of each tensor, by whose norms LAMB scales the step that its
+ * moments give: they sum them.  @return the last step. */
+static int32_t add_moments(struct schedule *schedule, const struct iteration *it,
+                           const struct exchange_list *list, int32_t kernels, int64_t bytes,
+                           const struct dep *dep, int32_t count)
+{
+    int32_t id = add_update(schedule, it, list->own, "moments", kernels, bytes, dep, count);
+    struct step *step = &schedule->step[id];
+    step->role = ROLE_MOMENTS;
+    snprintf(step->compute.shape, sizeof(step->compute.shape), "moments");
+    id = schedule_add_exchange(
+        schedule, "steps", COLLECTIVE_ALL_REDUCE, AXIS_TENSOR, it->scenario->allreduce.algorithm,
+        iteration_norms(list->own, it->scenario) * dtype_size(DTYPE_FP32), id);
+    schedule->step[id].collective.content = CONTENT_STEPS;
+    return id;
+}
+
 /* Once step @norms is done; -1: it forms its norms itself. */
 static int32_t add_optimizer(struct schedule *schedule, const struct iteration *it,
                              const struct exchange_list *list, int32_t norms)
@@ -496,17 +513,22 @@ static int32_t add_optimizer(struct schedule *schedule, const struct iteration *
     const struct scenario *scenario = it->scenario;
     struct optimizer_cost cost = optimizer_cost(scenario);
     int32_t lists = (list->own->tensor_count + tensors_per_kernel - 1) / tensors_per_kernel;
-    int32_t kernels = cost.launches * lists;
+    int32_t kernels = cost.launches * lists, count = norms >= 0 ? 1 : list->next;
     int64_t bytes = update_bytes(scenario);
-    const struct dep after = {norms, 0};
+    struct dep after = {norms, 0};
+    const struct dep *dep = norms >= 0 ? &after : list->done;
     if (norms >= 0) {
         kernels += cost.norms > 0; /* the rates */
     } else {
         bytes += norms_bytes(it);
         kernels += norms_kernels(it);
     }
-    int32_t id = add_update(schedule, it, list->own, "optimizer", kernels, bytes,
-                            norms >= 0 ? &after : list->done, norms >= 0 ? 1 : list->next);
+    if (scenario->training.optimizer == OPTIMIZER_LAMB && it->grid.tensor > 1) {
+        int64_t last = 3 * dtype_size(scenario->model.master); /* weights rw, step r */
+        after.step = add_moments(schedule, it, list, kernels - lists, bytes - last, dep, count);
+        dep = &after, count = 1, kernels = lists, bytes = last;
+    }
+    int32_t id = add_update(schedule, it, list->own, "optimizer", kernels, bytes, dep, count);
     struct step *step = &schedule->step[id];
     step->role = ROLE_OPTIMIZER;
     snprintf(step->compute.shape, sizeof(step->compute.shape), "%s%s",

@@ -44,9 +44,10 @@
  *
  * Where ranks share layers (parallel.tensor), the network is that of one of them, and a layer that
  * they exchange is a collective forward and one backward on a lane of its own.  What reads the
- * value waits for it; backward, gradients of weights do not.  Left out: the sum over these ranks of
- * the gradients of norms and biases, which each has of its part of the positions, and the second
- * all-gather of a layer's input, which is kept instead.
+ * value waits for it; backward, gradients of weights do not.  LAMB's update is two steps, and these
+ * ranks sum the squares of each tensor's step and weights between them.  Left out: the sum over
+ * these ranks of the gradients of norms and biases, which each has of its part of the positions,
+ * and the second all-gather of a layer's input, which is kept instead.
  * Source: Shoeybi et al. 2019, "Megatron-LM"; Korthikanti et al. 2022, "Reducing activation
  * recomputation in large transformer models".
  *

@@ -2,11 +2,11 @@
 
 const char *const step_kind_names[] = {"compute", "collective", "input", "repeat"};
 static_assert(ARRAY_SIZE(step_kind_names) == STEP_KIND_COUNT, "a name each");
-static const char *const step_role_name[] = {"none", "first-forward", "last-backward", "norms",
-                                             "optimizer"};
+static const char *const step_role_name[] = {"none",  "first-forward", "last-backward",
+                                             "norms", "moments",       "optimizer"};
 static_assert(ARRAY_SIZE(step_role_name) == ROLE_COUNT, "a name each");
 
-const char *const content_names[] = {"gradients", "parameters", "norms", "activations"};
+const char *const content_names[] = {"gradients", "parameters", "norms", "steps", "activations"};
 static_assert(ARRAY_SIZE(content_names) == CONTENT_COUNT, "a name each");
 
 const char *lane_name(enum lane lane)

@@ -67,15 +67,17 @@ extern const char *const compute_op_names[];
 /** What a collective carries. */
 enum collective_content {
     CONTENT_GRADIENTS,
-    CONTENT_PARAMETERS,  /**< that each rank of the axis has updated a shard of */
-    CONTENT_NORMS,       /**< sums of squares over those shards, parts of layers or stages, and
-                              gradients that no shard keeps, in fp32 */
+    CONTENT_PARAMETERS, /**< that each rank of the axis has updated a shard of */
+    CONTENT_NORMS,      /**< sums of squares over those shards, parts of layers or stages, and
+                             gradients that no shard keeps, in fp32 */
+    CONTENT_STEPS, /**< of LAMB, sums of squares of each tensor's step and weights over parts of
+                        layers, in fp32 */
     CONTENT_ACTIVATIONS, /**< of layers that the ranks of the axis share, or between stages, and
                               their gradients */
     CONTENT_COUNT
 };
 
-/** "gradients", "parameters", "norms", "activations". */
+/** "gradients", "parameters", "norms", "steps", "activations". */
 extern const char *const content_names[];
 
 /** What a step is to the iteration of its stage, for back ends that report on it. */
@@ -84,6 +86,7 @@ enum step_role {
     ROLE_FIRST_FORWARD, /**< the iteration's work begins with it, once its input is there */
     ROLE_LAST_BACKWARD, /**< what follows on the compute lane may wait for other ranks */
     ROLE_NORMS,         /**< of a sharded optimizer: the sums over the rank's shard */
+    ROLE_MOMENTS,       /**< of LAMB where ranks share layers: steps that wait for their norms */
     ROLE_OPTIMIZER,     /**< the iteration's work ends with it */
     ROLE_COUNT
 };

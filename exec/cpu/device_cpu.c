@@ -203,6 +203,8 @@ void cpu_device_init(struct cpu_device *device, const struct device_job *job,
     }
     if (job->shard || job->joint_norms)
         device->norms = alloc(context, iteration_norms(job->model, job->scenario) + stages_of(job));
+    if (shares_words(device) && job->scenario->training.optimizer == OPTIMIZER_LAMB)
+        device->steps = alloc(context, 2 * (int64_t)job->model->tensor_count);
     if (job->shared.elements)
         device->received = alloc(context, job->shared.elements);
     device->optimizer =
@@ -344,31 +346,49 @@ static float *join_norms(const struct cpu_device *device)
     return sum;
 }
 
-static void run_optimizer(struct cpu_device *device, struct cpu_slot *slot, bool norms)
+static double update_scale(const struct cpu_device *device, const struct cpu_slot *slot)
+{
+    return 1.0 / device->job.ranks / device->job.micro_batches / slot->update.loss_scale;
+}
+
+static struct outcome update(struct cpu_device *device, struct cpu_slot *slot, enum step_role role)
+{
+    struct optimizer *optimizer = device->optimizer;
+    double scale = update_scale(device, slot);
+    const float *norms =
+        device->norms && !(device->steps && role == ROLE_OPTIMIZER) ? join_norms(device) : NULL;
+    if (role == ROLE_MOMENTS)
+        return optimizer_begin(optimizer, &slot->update, scale, norms, device->gradient,
+                               device->momentum, device->parameter, device->steps);
+    device->version++;
+    if (device->steps && !slot->outcome.overflow)
+        optimizer_end(optimizer, &slot->update, device->steps, device->momentum, device->parameter);
+    if (device->steps)
+        return slot->outcome;
+    return norms ? optimizer_update(optimizer, &slot->update, scale, norms, device->gradient,
+                                    device->momentum, device->parameter)
+                 : optimizer_step(optimizer, &slot->update, scale, device->gradient,
+                                  device->momentum, device->parameter);
+}
+
+static void run_optimizer(struct cpu_device *device, struct cpu_slot *slot, enum step_role role)
 {
     const struct part *part = device->job.part;
-    double scale = 1.0 / device->job.ranks / device->job.micro_batches / slot->update.loss_scale;
-    int64_t count = iteration_norms(device->job.model, device->job.scenario);
     float *own = device->norms ? device->norms + (part ? part->stage : 0) : NULL;
-    if (norms || !device->norms)
+    bool first = role == ROLE_NORMS || (!own && (role == ROLE_MOMENTS || !device->steps));
+    if (first)
         add_received(device);
-    if (norms && device->job.repeats) {
+    if (role == ROLE_NORMS && device->job.repeats) {
+        int64_t count = iteration_norms(device->job.model, device->job.scenario);
         memset(own, 0, (size_t)count * sizeof(float));
-        return;
+    } else if (role == ROLE_NORMS) {
+        optimizer_measure(device->optimizer, update_scale(device, slot), device->gradient,
+                          device->parameter, own);
+    } else {
+        double loss = slot->outcome.loss;
+        slot->outcome = update(device, slot, role);
+        slot->outcome.loss = loss;
     }
-    if (norms) {
-        optimizer_measure(device->optimizer, scale, device->gradient, device->parameter, own);
-        return;
-    }
-    struct outcome outcome =
-        device->norms
-            ? optimizer_update(device->optimizer, &slot->update, scale, join_norms(device),
-                               device->gradient, device->momentum, device->parameter)
-            : optimizer_step(device->optimizer, &slot->update, scale, device->gradient,
-                             device->momentum, device->parameter);
-    outcome.loss = slot->outcome.loss;
-    slot->outcome = outcome;
-    device->version++;
 }
 
 /* ---- layers that all devices compute alike ---- */
@@ -520,7 +540,7 @@ static void run_compute(struct device_state *state, const struct step *step, int
         run_loss(state, iteration, images, micro);
         break;
     case COMPUTE_OPTIMIZER:
-        run_optimizer(device, slot, step->role == ROLE_NORMS);
+        run_optimizer(device, slot, step->role);
         break;
     case COMPUTE_OP_COUNT:
         assert(!"a kind of step");
@@ -558,7 +578,9 @@ void *cpu_device_gradients(struct device_state *state)
 void *cpu_device_shared(struct device_state *state, enum collective_content content)
 {
     struct cpu_device *device = device_of(state);
-    return content == CONTENT_NORMS ? device->norms : device->parameter;
+    return content == CONTENT_NORMS   ? device->norms
+           : content == CONTENT_STEPS ? device->steps
+                                      : device->parameter;
 }
 
 void *cpu_device_activation(struct device_state *state, const struct step *step, bool receives)

@@ -47,6 +47,7 @@ struct cpu_device {
     float *parameter, *gradient; /**< (layout.parameters) */
     float *momentum;             /**< (layout_moments()), or of the shard alone */
     float *norms;                /**< of a shard */
+    float *steps;                /**< of LAMB beside other parts: see optimizer_begin() */
     float *statistics;           /**< (layout.statistic_count) running */
     float *raw;                  /**< (batch, height, width, channels) as read */
     float *sums;                 /**< (flights, parts, rows, LOSS_SUMS) of words that ranks share */

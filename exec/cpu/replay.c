@@ -54,7 +54,7 @@ static int open_replay(struct device_state **out, const struct device_job *job, 
         ((volatile float *)state->gradient)[i] = 0; /* pages that were never written are shared */
     for (int32_t i = 0; i < LANE_COUNT && job->part && part_is_split(job->part); i++)
         state->moved[i] = base_alloc(most_moved(job), sizeof(float));
-    if (job->shard || job->joint_norms)
+    if (job->shard || job->joint_norms || (job->part && job->part->parts > 1))
         state->norms =
             base_alloc(iteration_norms(job->model, job->scenario) +
                            iteration_vectors(job->model, job->scenario) + job->part->stages,
@@ -140,7 +140,7 @@ static void note_late(struct device_state *state, const struct step *step, int32
     struct outcome *outcome = outcome_of(state, iteration);
     outcome->late_s += (late - outcome->late_s) / ++state->compute_steps;
     outcome->latest_s = fmax(outcome->latest_s, late);
-    if (step->compute.op == COMPUTE_OPTIMIZER && step->role != ROLE_NORMS)
+    if (step->role == ROLE_OPTIMIZER)
         state->compute_steps = 0;
 }
 
@@ -192,7 +192,8 @@ static void *gradients(struct device_state *state)
 
 static void *shared(struct device_state *state, enum collective_content content)
 {
-    return content == CONTENT_NORMS ? state->norms : state->gradient;
+    bool norms = content == CONTENT_NORMS || content == CONTENT_STEPS;
+    return norms ? state->norms : state->gradient;
 }
 
 /* Of the lane, where one thing moves at a time. */

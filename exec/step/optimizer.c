@@ -312,9 +312,8 @@ static struct squares measure_step(const struct adaptive *c, int32_t count, cons
     return sum;
 }
 
-/* Multiply the steps of weights by @rate * |w| / |step|, unless one of the norms is 0. */
-static void trust_steps(struct optimizer *optimizer, double rate, const float *moment,
-                        const float *parameter)
+/* Of each tensor. */
+static void measure_steps(struct optimizer *optimizer, const float *moment, const float *parameter)
 {
 #pragma omp parallel for schedule(static)
     for (int32_t b = 0; b < optimizer->blocks; b++) {
@@ -324,7 +323,12 @@ static void trust_steps(struct optimizer *optimizer, double rate, const float *m
                          moment + optimizer->elements + block.state, parameter + block.first);
     }
     add_squares(optimizer);
-    for (int32_t t = 0; t < optimizer->layout->model->tensor_count; t++) {
+}
+
+/* Multiply the steps of weights by @rate * |w| / |step|, unless one of the norms is 0. */
+static void trust_steps(struct optimizer *optimizer, double rate)
+{
+    for (int32_t t = 0; t < optimizer->layout->model->tensor_count && rate > 0; t++) {
         struct squares sum = optimizer->sum[t];
         struct adaptive *c = &optimizer->adaptive[t];
         if (optimizer->layout->parameter[t].kind != PARAMETER_WEIGHT || sum.gradient <= 0 ||
@@ -336,10 +340,10 @@ static void trust_steps(struct optimizer *optimizer, double rate, const float *m
     }
 }
 
-static void apply_adaptively(struct optimizer *optimizer, const struct update *update, double scale,
-                             const float *gradient, float *momentum, float *parameter)
+/* Without a step. */
+static void move_moments(struct optimizer *optimizer, const struct update *update, double scale,
+                         const float *gradient, float *momentum)
 {
-    float *square = momentum + optimizer->elements;
     optimizer->updates++;
     for (int32_t t = 0; t < optimizer->layout->model->tensor_count; t++)
         optimizer->adaptive[t] = derive_adaptive(optimizer, update, t, scale);
@@ -347,34 +351,49 @@ static void apply_adaptively(struct optimizer *optimizer, const struct update *u
     for (int32_t b = 0; b < optimizer->blocks; b++) {
         struct block block = optimizer->block[b];
         update_moments(optimizer->adaptive[block.tensor], block.count, gradient + block.first,
-                       momentum + block.state, square + block.state);
+                       momentum + block.state, momentum + optimizer->elements + block.state);
     }
-    if (optimizer->kind == OPTIMIZER_LAMB && update->learning_rate > 0)
-        trust_steps(optimizer, update->learning_rate, momentum, parameter);
+}
+
+static void step_adaptively(struct optimizer *optimizer, const float *momentum, float *parameter)
+{
 #pragma omp parallel for schedule(static)
     for (int32_t b = 0; b < optimizer->blocks; b++) {
         struct block block = optimizer->block[b];
         update_adaptively(optimizer->adaptive[block.tensor], block.count, momentum + block.state,
-                          square + block.state, parameter + block.first);
+                          momentum + optimizer->elements + block.state, parameter + block.first);
     }
 }
 
 /* ---- updates ---- */
 
-/* @total is the sum of the squares of all gradients, times 1 / @scaled squared. */
+/* @total is the sum of the squares of all gradients, times 1 / @scaled squared.  Multiplies @scale
+ * and @scaled by the factor of clipping. */
+static struct outcome judge(const struct optimizer *optimizer, double total, double *scale,
+                            double *scaled)
+{
+    struct outcome outcome = {.norm = *scaled * sqrt(total)};
+    outcome.overflow = !(outcome.norm <= (double)FLT_MAX); /* also when it is NaN */
+    double clip = optimizer->clip > 0 ? fmin(1, optimizer->clip / (outcome.norm + 1e-6)) : 1;
+    *scale *= clip;
+    *scaled *= clip;
+    return outcome;
+}
+
 static struct outcome apply(struct optimizer *optimizer, const struct update *update, double scale,
                             double scaled, double total, const float *gradient, float *momentum,
                             float *parameter)
 {
-    struct outcome outcome = {.norm = scaled * sqrt(total)};
-    outcome.overflow = !(outcome.norm <= (double)FLT_MAX); /* also when it is NaN */
+    struct outcome outcome = judge(optimizer, total, &scale, &scaled);
     if (outcome.overflow)
         return outcome;
-    double clip = optimizer->clip > 0 ? fmin(1, optimizer->clip / (outcome.norm + 1e-6)) : 1;
-    scale *= clip;
-    scaled *= clip;
     if (optimizer->kind > OPTIMIZER_LARS) {
-        apply_adaptively(optimizer, update, scale, gradient, momentum, parameter);
+        move_moments(optimizer, update, scale, gradient, momentum);
+        if (optimizer->kind == OPTIMIZER_LAMB && update->learning_rate > 0) {
+            measure_steps(optimizer, momentum, parameter);
+            trust_steps(optimizer, update->learning_rate);
+        }
+        step_adaptively(optimizer, momentum, parameter);
         return outcome;
     }
     for (int32_t t = 0; t < optimizer->layout->model->tensor_count; t++)
@@ -422,4 +441,35 @@ struct outcome optimizer_update(struct optimizer *optimizer, const struct update
         total = sum_of_gradients(optimizer);
     }
     return apply(optimizer, update, scale, 1, total, gradient, momentum, parameter);
+}
+
+struct outcome optimizer_begin(struct optimizer *optimizer, const struct update *update,
+                               double scale, const float *norms, const float *gradient,
+                               float *momentum, const float *parameter, float *steps)
+{
+    double scaled = norms ? 1 : scale;
+    if (!norms)
+        measure(optimizer, gradient, parameter);
+    struct outcome outcome =
+        judge(optimizer, norms ? (double)norms[0] : sum_of_gradients(optimizer), &scale, &scaled);
+    int32_t tensors = optimizer->layout->model->tensor_count;
+    memset(steps, 0, 2 * (size_t)tensors * sizeof(*steps));
+    if (outcome.overflow)
+        return outcome;
+    move_moments(optimizer, update, scale, gradient, momentum);
+    measure_steps(optimizer, momentum, parameter);
+    for (int32_t t = 0; t < tensors; t++) {
+        steps[2 * t] = (float)optimizer->sum[t].gradient;
+        steps[2 * t + 1] = (float)optimizer->sum[t].parameter;
+    }
+    return outcome;
+}
+
+void optimizer_end(struct optimizer *optimizer, const struct update *update, const float *steps,
+                   const float *momentum, float *parameter)
+{
+    for (int32_t t = 0; t < optimizer->layout->model->tensor_count; t++)
+        optimizer->sum[t] = (struct squares){(double)steps[2 * t], (double)steps[2 * t + 1]};
+    trust_steps(optimizer, update->learning_rate);
+    step_adaptively(optimizer, momentum, parameter);
 }

@@ -119,3 +119,15 @@ void optimizer_measure(struct optimizer *optimizer, double scale, const float *g
 struct outcome optimizer_update(struct optimizer *optimizer, const struct update *update,
                                 double scale, const float *norms, const float *gradient,
                                 float *momentum, float *parameter);
+
+/** The first half of optimizer_step() of LAMB, or with @norms of optimizer_update(), where other
+ * ranks have parts of the tensors: all but the weights.  Fill @steps (2 a tensor) with the sums of
+ * the squares of steps and weights; those over all parts go to optimizer_end(), unless the result
+ * is an overflow. */
+struct outcome optimizer_begin(struct optimizer *optimizer, const struct update *update,
+                               double scale, const float *norms, const float *gradient,
+                               float *momentum, const float *parameter, float *steps);
+
+/** The second half.  A tensor that all ranks have whole counts as often in both sums. */
+void optimizer_end(struct optimizer *optimizer, const struct update *update, const float *steps,
+                   const float *momentum, float *parameter);

@@ -180,13 +180,16 @@ static void issue_collective(struct walker *walker, int32_t id, struct stream *s
         slice = packing_block(slice, walk->schedule->grid, AXIS_ROW, walk->rank);
     if (content == CONTENT_NORMS)
         slice = (struct slice){walker->stage, step->collective.bytes / (int64_t)sizeof(float)};
+    if (content == CONTENT_STEPS)
+        slice.elements = step->collective.bytes / (int64_t)sizeof(float);
     if (content == CONTENT_ACTIVATIONS)
         slice = (struct slice){0, exchanged(walk, step)};
     struct collective collective = schedule_collective(walk->schedule, id);
     collective.elements = slice.elements;
     if (walk->comm_ops->note)
         walk->comm_ops->note(stream, number, step->collective.bucket);
-    enum dtype payload = content == CONTENT_NORMS        ? DTYPE_FP32
+    bool fp32 = content == CONTENT_NORMS || content == CONTENT_STEPS;
+    enum dtype payload = fp32                            ? DTYPE_FP32
                          : content == CONTENT_PARAMETERS ? walk->gathered
                                                          : walk->payload;
     int32_t size =
