@@ -145,6 +145,11 @@ class AgainstPyTorch(Gpt):
         return {name: self.torch.tensor(numbers, dtype=self.torch.float64).reshape(shape).requires_grad_()
                 for name, (shape, numbers) in self.tensors(run).items()}
 
+    def tokens(self):
+        """Of all sequences, and those that follow them."""
+        numbers = self.torch.tensor(struct.unpack(f"<{SEQUENCES * LENGTH + 1}H", (self.directory / "words.bin").read_bytes()))
+        return numbers[:-1].view(SEQUENCES, LENGTH), numbers[1:].view(SEQUENCES, LENGTH)
+
     def forward(self, w, tokens, step):
         """The scores of the next tokens, written from the papers alone; with no step nothing is dropped."""
         function = self.torch.nn.functional
@@ -206,8 +211,7 @@ class AgainstPyTorch(Gpt):
     def their_losses(self, w, steps, drops, lamb):
         """Train @w."""
         torch = self.torch
-        numbers = torch.tensor(struct.unpack(f"<{SEQUENCES * LENGTH + 1}H", (self.directory / "words.bin").read_bytes()))
-        tokens, wanted = numbers[:-1].view(SEQUENCES, LENGTH), numbers[1:].view(SEQUENCES, LENGTH)
+        tokens, wanted = self.tokens()
         decayed = [t for name, t in w.items() if t.dim() > 1]
         others = [t for name, t in w.items() if t.dim() == 1]
         optimizer = torch.optim.AdamW([{"params": decayed}, {"params": others, "weight_decay": 0}],
@@ -287,6 +291,44 @@ class AgainstPyTorch(Gpt):
         print("gradients:", worst)
         self.assertLess(worst["exact"], 0.028)
         self.assertLess(worst["near"], 0.75)
+
+    def test_hugging_face_loads_it(self):
+        """Its GPT-2 by its own names, with weights across and one matrix for three, has our loss; and back it comes to the bit."""
+        for tied in ("true", "false"):
+            more = ("-n1", f"--set=model.tied={tied}", "--set=training.optimizer.clip=null")
+            run = self.fit(f"run-{tied}", "--steps=3", *more, device="cpu")
+            there, back = self.directory / f"there-{tied}", self.directory / f"back-{tied}"
+            tool = harness.ROOT / "tools" / "hugging_face.py"
+            self.execute(0, tool, "to", run / "ckpt-000003", there)
+            self.execute(0, tool, "from", there / "model.safetensors", run / "ckpt-000003", back)
+            self.assertEqual(read_tensors(back / "model.safetensors"), read_tensors(run / "ckpt-000003" / "model.safetensors"))
+            on = self.fit(f"on-{tied}", "--steps=1", "--resume", back, *more, device="cpu")
+            w = {name: self.torch.tensor(numbers, dtype=self.torch.float64).view(shape)
+                 for name, (shape, numbers) in read_tensors(there / "model.safetensors").items()}
+            self.assertEqual("lm_head.weight" in w, tied == "false")
+            self.assertAlmostEqual(self.losses(on)[0] / self.loss_of_gpt2(w), 1, delta=TOLERANCE_LOSS)
+
+    def loss_of_gpt2(self, w):
+        """Of modeling_gpt2.py's network."""
+        function, (tokens, wanted) = self.torch.nn.functional, self.tokens()
+        x = w["transformer.wte.weight"][tokens] + w["transformer.wpe.weight"]
+
+        def norm(x, name):
+            return function.layer_norm(x, (HIDDEN,), w[name + ".weight"], w[name + ".bias"])
+
+        def conv1d(x, name):
+            return x @ w[name + ".weight"] + w[name + ".bias"]
+
+        for i in range(LAYERS):
+            at = f"transformer.h.{i}."
+            query, key, value = (part.view(SEQUENCES, LENGTH, HEADS, -1).transpose(1, 2)
+                                 for part in conv1d(norm(x, at + "ln_1"), at + "attn.c_attn").split(HIDDEN, dim=2))
+            scores = query @ key.transpose(2, 3) / (HIDDEN // HEADS) ** 0.5
+            scores = scores.masked_fill(self.torch.ones(LENGTH, LENGTH, dtype=bool).triu(1), float("-inf"))
+            x = x + conv1d((scores.softmax(3) @ value).transpose(1, 2).flatten(2), at + "attn.c_proj")
+            x = x + conv1d(function.gelu(conv1d(norm(x, at + "ln_2"), at + "mlp.c_fc")), at + "mlp.c_proj")
+        scores = norm(x, "transformer.ln_f") @ w.get("lm_head.weight", w["transformer.wte.weight"]).T
+        return float(function.cross_entropy(scores.flatten(0, 1), wanted.flatten()))
 
     def test_tied_weights_have_one_gradient(self):
         self.compare("cpu-naive", "--set=model.tied=true")
