@@ -121,14 +121,6 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph,
     return cudaSuccess;
 }
 
-cudaError_t cudaGraphUpload(cudaGraphExec_t executable, cudaStream_t stream)
-{
-    enter(__func__);
-    check_handle(executable, __func__);
-    check_handle(stream, __func__);
-    return cudaSuccess;
-}
-
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
 {
     enter(__func__);
@@ -158,15 +150,6 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable)
     enter(__func__);
     drop_handle(executable, __func__);
     executable->lane = nullptr;
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *, size_t *count)
-{
-    check_handle(graph, __func__);
-    *count = 0;
-    for (const graph_lane &lane : *graph->lane)
-        *count += lane.work.size();
     return cudaSuccess;
 }
 

@@ -246,30 +246,6 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
     return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
-{
-    cudaDeviceProp properties;
-    cudaError_t error = cudaGetDeviceProperties(&properties, device);
-    if (error != cudaSuccess)
-        return error;
-    switch (attribute) {
-    case cudaDevAttrMultiProcessorCount:
-        *value = properties.multiProcessorCount;
-        return cudaSuccess;
-    case cudaDevAttrMaxThreadsPerMultiProcessor:
-        *value = properties.maxThreadsPerMultiProcessor;
-        return cudaSuccess;
-    case cudaDevAttrComputeCapabilityMajor:
-        *value = properties.major;
-        return cudaSuccess;
-    case cudaDevAttrComputeCapabilityMinor:
-        *value = properties.minor;
-        return cudaSuccess;
-    default:
-        misuse("an attribute that the software runtime does not know: %d", int(attribute));
-    }
-}
-
 cudaError_t cudaDriverGetVersion(int *version)
 {
     *version = all().devices > 0 ? CUDART_VERSION : 0;
@@ -295,11 +271,6 @@ cudaError_t cudaGetLastError(void)
     cudaError_t error = last_error;
     last_error = cudaSuccess;
     return error;
-}
-
-cudaError_t cudaPeekAtLastError(void)
-{
-    return last_error;
 }
 
 const char *cudaGetErrorName(cudaError_t error)
@@ -349,16 +320,11 @@ cudaError_t cudaFree(void *memory)
     return cudaSuccess;
 }
 
-cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned int)
+cudaError_t cudaMallocHost(void **memory, size_t size)
 {
     enter_outside_capture(__func__);
     *memory = allocate(all().pinned, size, 0xFF);
     return cudaSuccess;
-}
-
-cudaError_t cudaMallocHost(void **memory, size_t size)
-{
-    return cudaHostAlloc(memory, size, 0);
 }
 
 cudaError_t cudaFreeHost(void *memory)
@@ -374,21 +340,6 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t size, enum cudaMemcpyK
     enter_outside_capture(__func__);
     check_copy(to, from, size, kind, __func__);
     memcpy(to, from, size);
-    return cudaSuccess;
-}
-
-cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                         size_t width, size_t height, enum cudaMemcpyKind kind)
-{
-    enter_outside_capture(__func__);
-    if (width > to_pitch || width > from_pitch)
-        misuse("%s: rows of %zu bytes, and a pitch below", __func__, width);
-    for (size_t row = 0; row < height; row++) {
-        char *target = static_cast<char *>(to) + row * to_pitch;
-        const char *source = static_cast<const char *>(from) + row * from_pitch;
-        check_copy(target, source, width, kind, __func__);
-        memcpy(target, source, width);
-    }
     return cudaSuccess;
 }
 

@@ -109,18 +109,6 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags)
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flags, int)
-{
-    return cudaStreamCreateWithFlags(stream, flags);
-}
-
-cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
-{
-    *least = 0;
-    *greatest = -5;
-    return cudaSuccess;
-}
-
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     enter(__func__);
@@ -139,11 +127,6 @@ cudaError_t cudaDeviceSynchronize(void)
     if (all().lazy)
         misuse("the host waits for the whole device: the software runtime knows streams alone");
     return cudaSuccess;
-}
-
-cudaError_t cudaStreamQuery(cudaStream_t stream)
-{
-    return cudaStreamSynchronize(stream);
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
@@ -242,11 +225,6 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     if (event->when && !event->when->happened)
         advance(event->stream, event->issued);
     return cudaSuccess;
-}
-
-cudaError_t cudaEventQuery(cudaEvent_t event)
-{
-    return cudaEventSynchronize(event);
 }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to)
