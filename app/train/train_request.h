@@ -29,45 +29,7 @@ int train_request_check(const struct train_request *request, struct err *err);
 /** Where a member of it lies. */
 #define TRAIN_AT(member) offsetof(struct train_request, member)
 
-/** The rows that front end and ranks both take. */
-#define ROW_STEPS                                                                                  \
-    OPTION_ROW("steps", 0, OPTION_INTEGER, TRAIN_AT(steps), "N", NULL,                             \
-               "Stop after N steps, with a checkpoint where there is an --out")
-#define ROW_TRACED                                                                                 \
-    OPTION_ROW("traced-steps", 0, OPTION_INTEGER, TRAIN_AT(traced), "N", NULL,                     \
-               "Steps that are recorded, after the first two (default: 4)", "trace|spans")
-#define ROW_TIME_SCALE                                                                             \
-    OPTION_ROW("time-scale", 0, OPTION_TEXT, TRAIN_AT(time_scale), "FACTOR", NULL,                 \
-               "This much of the predicted times (default: 1)", "device=replay")
-#define ROW_QUIET OPTION_ROW("quiet", 'q', OPTION_FLAG, TRAIN_AT(quiet), .help = "No progress line")
-#define ROW_STRICT_DATA                                                                            \
-    OPTION_ROW("strict-data", 0, OPTION_FLAG, TRAIN_AT(strict_data),                               \
-               .help = "End training at the first image that cannot be read")
-#define ROW_TUNE                                                                                   \
-    OPTION_ROW("tune", 0, OPTION_FLAG, TRAIN_AT(tune),                                             \
-               .help = "Also vary the settings of cuDNN's engines, for half a minute when a "      \
-                       "shape is new",                                                             \
-               .needs = "device=cuda")
-#define ROW_OVERWRITE                                                                              \
-    OPTION_ROW(                                                                                    \
-        "overwrite", 0, OPTION_FLAG, TRAIN_AT(overwrite),                                          \
-        .help =                                                                                    \
-            "Remove the run that is in --out, all its checkpoints and log files, and start anew",  \
-        .needs = "out", .bars = "resume")
-#define ROW_RESUME                                                                                 \
-    OPTION_ROW("resume", 'r', OPTION_TEXT, TRAIN_AT(resume), "CKPT", NULL,                         \
-               "Go on from a checkpoint, or from the newest of a directory",                       \
-               .bars = "device=replay")
-#define ROW_ALLOW_CHANGE                                                                           \
-    OPTION_ROW("allow-change", 0, OPTION_TEXTS, TRAIN_AT(allow_change), "KEY", NULL,               \
-               "A key of the job, or what stands above some, that may have changed; repeatable",   \
-               "resume")
-#define ROW_TRAIN_TRACE                                                                            \
-    OPTION_ROW(                                                                                    \
-        "trace", 't', OPTION_OUTPUT, TRAIN_AT(trace), "FILE|DIR/", NULL,                           \
-        "Write the traced steps of all ranks as Chrome/Kineto JSON: FILE, FILE.gz, or a file "     \
-        "for each rank in DIR/",                                                                   \
-        .holds = "rank-*.json")
+/** Rows of `evaluate` and its ranks. */
 #define ROW_ENSEMBLE                                                                               \
     OPTION_ROW("ensemble", 0, OPTION_FLAG, TRAIN_AT(ensemble),                                     \
                .help = "All that are named vote: their class probabilities are averaged")
@@ -75,10 +37,38 @@ int train_request_check(const struct train_request *request, struct err *err);
     OPTION_ROW("job", 0, OPTION_TEXT, TRAIN_AT(job), "JOB", NULL,                                  \
                "The scenario (default: job.yaml beside the first checkpoint)")
 
-/** What `train` and its ranks both take, in the order of --help. */
+/** Rows of `train` and its ranks, in the order of --help. */
 #define ROWS_TRAIN                                                                                 \
-    ROW_SET(TRAIN_AT(set)), ROW_JSON, ROW_DIRECTORY(TRAIN_AT(directory)), ROW_OVERWRITE,           \
-        ROW_RESUME, ROW_ALLOW_CHANGE, ROW_STEPS, ROW_THREADS(TRAIN_AT(compute.threads)),           \
-        ROW_DEVICE(TRAIN_AT(compute.device)), ROW_TUNE, ROW_TIME_SCALE,                            \
-        ROW_TIMEOUT(TRAIN_AT(timeout)), ROW_TRAIN_TRACE, ROW_SPANS(TRAIN_AT(spans)), ROW_TRACED,   \
-        ROW_QUIET, ROW_STRICT_DATA
+    ROW_SET(TRAIN_AT(set)), ROW_JSON, ROW_DIRECTORY(TRAIN_AT(directory)),                          \
+        OPTION_ROW("overwrite", 0, OPTION_FLAG, TRAIN_AT(overwrite),                               \
+                   .help = "Remove the run that is in --out, all its checkpoints and log files, "  \
+                           "and start anew",                                                       \
+                   .needs = "out", .bars = "resume"),                                              \
+        OPTION_ROW("resume", 'r', OPTION_TEXT, TRAIN_AT(resume), "CKPT", NULL,                     \
+                   "Go on from a checkpoint, or from the newest of a directory",                   \
+                   .bars = "device=replay"),                                                       \
+        OPTION_ROW(                                                                                \
+            "allow-change", 0, OPTION_TEXTS, TRAIN_AT(allow_change), "KEY", NULL,                  \
+            "A key of the job, or what stands above some, that may have changed; repeatable",      \
+            "resume"),                                                                             \
+        OPTION_ROW("steps", 0, OPTION_INTEGER, TRAIN_AT(steps), "N", NULL,                         \
+                   "Stop after N steps, with a checkpoint where there is an --out"),               \
+        ROW_THREADS(TRAIN_AT(compute.threads)), ROW_DEVICE(TRAIN_AT(compute.device)),              \
+        OPTION_ROW("tune", 0, OPTION_FLAG, TRAIN_AT(tune),                                         \
+                   .help = "Also vary the settings of cuDNN's engines, for half a minute when a "  \
+                           "shape is new",                                                         \
+                   .needs = "device=cuda"),                                                        \
+        OPTION_ROW("time-scale", 0, OPTION_TEXT, TRAIN_AT(time_scale), "FACTOR", NULL,             \
+                   "This much of the predicted times (default: 1)", "device=replay"),              \
+        ROW_TIMEOUT(TRAIN_AT(timeout)),                                                            \
+        OPTION_ROW(                                                                                \
+            "trace", 't', OPTION_OUTPUT, TRAIN_AT(trace), "FILE|DIR/", NULL,                       \
+            "Write the traced steps of all ranks as Chrome/Kineto JSON: FILE, FILE.gz, or a file " \
+            "for each rank in DIR/",                                                               \
+            .holds = "rank-*.json"),                                                               \
+        ROW_SPANS(TRAIN_AT(spans)),                                                                \
+        OPTION_ROW("traced-steps", 0, OPTION_INTEGER, TRAIN_AT(traced), "N", NULL,                 \
+                   "Steps that are recorded, after the first two (default: 4)", "trace|spans"),    \
+        OPTION_ROW("quiet", 'q', OPTION_FLAG, TRAIN_AT(quiet), .help = "No progress line"),        \
+        OPTION_ROW("strict-data", 0, OPTION_FLAG, TRAIN_AT(strict_data),                           \
+                   .help = "End training at the first image that cannot be read")
