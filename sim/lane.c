@@ -87,12 +87,6 @@ static double factor_of(const struct pace *pace, enum lane lane)
     return pace->computes ? 1 + pace->slowdown.communication : 1;
 }
 
-static void keep(struct pace *pace, struct stretch stretch)
-{
-    pace->stretch = base_room(pace->stretch, pace->stretches, sizeof(*pace->stretch));
-    pace->stretch[pace->stretches++] = stretch;
-}
-
 /* Sleep until @lane has done what takes @seconds alone, from @begin (now) on.
  * @return when that is. */
 static double pace_work(struct pace *pace, enum lane lane, double begin, double seconds)
@@ -104,7 +98,8 @@ static double pace_work(struct pace *pace, enum lane lane, double begin, double 
         double factor = factor_of(pace, lane), end = begin + seconds * factor;
         double left = end - simgrid_get_clock();
         if (lane == LANE_COMPUTE)
-            keep(pace, (struct stretch){begin, done, factor});
+            pace->stretch = base_room(pace->stretch, pace->stretches, sizeof(*pace->stretch));
+        pace->stretch[pace->stretches++] = (struct stretch){begin, done, factor};
         pace->works[lane] = true;
         bool ended = left <= 0 || sg_sem_acquire_timeout(pace->changed[lane], left);
         pace->works[lane] = false;

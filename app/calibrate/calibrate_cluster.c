@@ -407,11 +407,6 @@ static void add_link(struct text *out, const struct cluster *cluster, int32_t in
                          "0 us");
 }
 
-static void begin_transport(struct text *out, const struct cluster *cluster)
-{
-    text_add(out, "transport:\n  payload: %s\n", gradients_of(cluster));
-}
-
 static void add_transport(struct text *out, const struct cluster *cluster, const char *key,
                           const char *source)
 {
@@ -445,7 +440,7 @@ static void write_machine(struct text *out, const struct cluster *cluster, const
     for (int32_t i = 0; i < cluster->ranks; i++)
         text_add(out, "%sgpu%d-cpu0", i ? ", " : "", i);
     text_add(out, "]}\n\n");
-    begin_transport(out, cluster);
+    text_add(out, "transport:\n  payload: %s\n", gradients_of(cluster));
     add_transport(out, cluster, "inside", source);
     field_write_quantity(out, 2, "between", PROVENANCE_ASSUMED, 0, "there is one node", "0 us");
 }

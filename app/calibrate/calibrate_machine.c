@@ -169,18 +169,14 @@ static double device_fit_trial(const struct device_fit *fit, const struct machin
     return seconds;
 }
 
-static bool has_arithmetic(const struct device_fit_class *class)
-{
-    return class->layer == LAYER_CONVOLUTION || class->layer == LAYER_LINEAR;
-}
-
 /* The median of the classes with arithmetic, or of those without; of all where there are none. */
 static double typical(const struct device_fit *fit, bool arithmetic)
 {
     AUTOFREE double *value = base_alloc(fit->classes, sizeof(*value));
     int32_t count = 0;
     for (int32_t i = 0; i < fit->classes; i++)
-        if (has_arithmetic(&fit->class[i]) == arithmetic)
+        if ((fit->class[i].layer == LAYER_CONVOLUTION || fit->class[i].layer == LAYER_LINEAR) ==
+            arithmetic)
             value[count++] = fit->class[i].efficiency;
     for (int32_t i = 0; i < fit->classes && !count; i++)
         value[i] = fit->class[i].efficiency;

@@ -266,12 +266,6 @@ int32_t job_phases(const struct job *job)
     return job->scenario.training.phase.count;
 }
 
-/* Devices of a node that have the same parameters. */
-static int32_t devices_alike(struct extent extent)
-{
-    return grid_axis_nodes(extent.grid, AXIS_WORLD, extent.devices_per_node).each;
-}
-
 /* An iteration in which @micro of the @batch images pass through the network at once. */
 static struct iteration describe(const struct job *job, struct extent extent, int64_t batch,
                                  int64_t micro)
@@ -282,7 +276,7 @@ static struct iteration describe(const struct job *job, struct extent extent, in
         .fusion = device_fusion(platform_device(job->platform), micro),
         .merges = platform_device(job->platform)->merges,
         .grid = extent.grid,
-        .devices_per_node = devices_alike(extent),
+        .devices_per_node = grid_axis_nodes(extent.grid, AXIS_WORLD, extent.devices_per_node).each,
         .batch = batch,
         .micro_batch = micro,
         .bucket = job->resolved.bucket,

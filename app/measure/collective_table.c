@@ -3,13 +3,6 @@
 static const char *const names[] = {"-", "pass", "fail", "disturbed"};
 static_assert(ARRAY_SIZE(names) == VERDICT_COUNT, "one name per verdict");
 
-/* Tolerance of a prediction for @bytes in a lab, as a fraction of the measurement: 5 % from 8 MB,
- * else 15 %, because the wake-up of processes affects short messages. */
-static double table_tolerance(int64_t bytes)
-{
-    return bytes >= 8000000 ? 0.05 : 0.15;
-}
-
 static const struct table_row *measurement_of(const struct table *table, int64_t bytes)
 {
     for (int32_t i = 0; i < table->count; i++)
@@ -25,7 +18,8 @@ static void compare(const struct table *table, struct table_row *row)
         return;
     row->error = row->time_s / measurement->time_s - 1.0;
     if (table->judged && row->bytes >= TABLE_JUDGED_BYTES) {
-        row->tolerance = table_tolerance(row->bytes);
+        /* The wake-up of processes affects short messages. */
+        row->tolerance = row->bytes >= 8000000 ? 0.05 : 0.15;
         row->verdict = measurement->measured->disturbed     ? VERDICT_DISTURBED
                        : fabs(row->error) <= row->tolerance ? VERDICT_PASS
                                                             : VERDICT_FAIL;

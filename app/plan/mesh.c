@@ -162,11 +162,6 @@ static double least_of(const struct passes *p, const struct pipeline *pipeline, 
 
 /* ---- all that can be ---- */
 
-static int64_t value_of(enum mesh_part part, const char *text)
-{
-    return part == MESH_AGAIN ? base_find_word(text, recompute_names) : strtoll(text, NULL, 10);
-}
-
 /* Whether the user says which values @part may have. */
 static bool is_given(const struct axes *axes, enum mesh_part part)
 {
@@ -181,7 +176,8 @@ static bool next_value(const struct axes *axes, enum mesh_part part, int64_t mos
     bool given = is_given(axes, part), divides = part <= MESH_MICRO && part != MESH_CHUNKS;
     int64_t next = INT64_MAX, from = *value;
     for (int32_t i = 0; i < list->count && given; i++) {
-        int64_t here = value_of(part, list->item[i]);
+        int64_t here = part == MESH_AGAIN ? base_find_word(list->item[i], recompute_names)
+                                          : strtoll(list->item[i], NULL, 10);
         next = here > from && here < next ? here : next;
     }
     for (int64_t v = from + 1; !given && v <= most && next == INT64_MAX; v++)

@@ -38,12 +38,6 @@ static int explanation_build(struct explanation *e, const struct predict_options
     return task_build(&e->task[BASELINE], &e->job, JOB_BASELINE, options, err);
 }
 
-static void release_pair(struct task *task)
-{
-    task_release(&task[RUN]);
-    task_release(&task[BASELINE]);
-}
-
 static int run_pair(struct explanation *e, const struct predict_options *options, struct err *err)
 {
     enum backend_choice backend = task_backend(options, &e->warning);
@@ -246,7 +240,8 @@ struct cause explanation_difference(const struct explanation *a, const struct ex
 
 void explanation_release(struct explanation *explanation)
 {
-    release_pair(explanation->task);
+    for (int i = 0; i < 2; i++)
+        task_release(&explanation->task[i]);
     job_release(&explanation->job);
     free(explanation->warning);
     free(explanation->draw);

@@ -31,12 +31,6 @@ static struct sample sample_new(int32_t unknown, bool target, int32_t draws)
     };
 }
 
-static void sample_release(struct sample *sample)
-{
-    free(sample->row);
-    free(sample->number);
-}
-
 static double *input_row(const struct sample *sample, int32_t input)
 {
     return sample->row + (int64_t)input * sample->draws;
@@ -321,7 +315,8 @@ int likely_find(struct prediction *prediction, const struct predict_options *opt
         d.sample.number = NULL;
     }
     draw_loop_release(&loop);
-    sample_release(&d.sample);
+    free(d.sample.row);
+    free(d.sample.number);
     free(d.ratio);
     return failed;
 }

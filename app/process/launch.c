@@ -26,11 +26,6 @@ static const double again = 0.2, /* [s] between one telling and the next */
                        group */
     patience = 5.0; /* until mpirun must have ended its ranks */
 
-static bool is_mpirun(const struct launch *launch)
-{
-    return strcmp(launch->argument[0], "mpirun") == 0;
-}
-
 /* ---- the child ---- */
 
 static void take_streams(const struct launch *launch)
@@ -107,7 +102,7 @@ static void take_interrupt(struct interrupt *interrupt, int number, const struct
  * signals itself and would kill its ranks; it forwards SIGURG, whose default is to do nothing. */
 static void press(struct interrupt *interrupt, pid_t pid, const struct launch *launch)
 {
-    bool mpirun = is_mpirun(launch);
+    bool mpirun = !strcmp(launch->argument[0], "mpirun");
     if (!interrupt->at_once) {
         kill(pid, mpirun ? SIGURG : SIGUSR1);
     } else if (mpirun && !(interrupt->passed > 0.0)) {

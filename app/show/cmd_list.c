@@ -16,12 +16,6 @@ static const char *const algorithm_help[] = {
 };
 static_assert(ARRAY_SIZE(algorithm_help) == ALGORITHM_COUNT, "a line for each algorithm");
 
-static int list_networks(struct text *out)
-{
-    network_list(out);
-    return 0;
-}
-
 static int list_algorithms(struct text *out)
 {
     for (int32_t i = 0; i < ALGORITHM_COUNT; i++)
@@ -39,8 +33,10 @@ static int list(const void *record, struct text *out, struct err *err)
         return platform_list(out, "", err);
     if (!strcmp(given, words[1]) || !strcmp(given, words[2]))
         return platform_list(out, given, err);
-    if (!strcmp(given, words[3]))
-        return list_networks(out);
+    if (!strcmp(given, words[3])) {
+        network_list(out);
+        return 0;
+    }
     if (!strcmp(given, words[4]))
         return list_algorithms(out);
     if (!strcmp(given, words[5]))

@@ -8,11 +8,6 @@ static_assert(ARRAY_SIZE(noise_words) == NOISE_CHOICE_COUNT + 1, "a word each");
 /* What the seeded random numbers are for. */
 enum { DRAW_STRAGGLER, DRAW_COMPUTE };
 
-static bool is_straggler(const struct noise *noise, int32_t rank)
-{
-    return base_uniform(noise->seed, DRAW_STRAGGLER, (uint64_t)rank, 0) < noise->straggler_fraction;
-}
-
 /* A lognormal of mean 1 and the given coefficient of variation, at @z standard normals. */
 static double lognormal(double cv, double z)
 {
@@ -22,7 +17,10 @@ static double lognormal(double cv, double z)
 
 double noise_factor(const struct noise *noise, int32_t rank, int32_t iteration)
 {
-    double factor = is_straggler(noise, rank) ? 1 + noise->straggler_slowdown : 1;
+    double factor =
+        base_uniform(noise->seed, DRAW_STRAGGLER, (uint64_t)rank, 0) < noise->straggler_fraction
+            ? 1 + noise->straggler_slowdown
+            : 1;
     if (noise->compute_cv > 0)
         factor *= lognormal(noise->compute_cv, base_normal(noise->seed, DRAW_COMPUTE,
                                                            (uint64_t)rank, (uint64_t)iteration));

@@ -107,11 +107,6 @@ static struct json *integer(const struct answer_column *column, int64_t value)
     return is_none(column, (double)value) ? json_new_text(NULL) : json_new_integer(value);
 }
 
-static struct json *real(const struct answer_column *column, double value)
-{
-    return json_new_real(is_none(column, value) ? NAN : value);
-}
-
 static struct json *hash(uint64_t value)
 {
     AUTOFREE char *digits = base_format("%016" PRIx64, value);
@@ -177,7 +172,8 @@ static struct json *value(const struct answer_column *column, const void *record
 {
     switch (column->kind) {
     case COLUMN_REAL:
-        return real(column, AT(double, column->offset));
+        return json_new_real(
+            is_none(column, AT(double, column->offset)) ? NAN : AT(double, column->offset));
     case COLUMN_RANGE:
         return json_new_real(AT(struct range, column->offset).value);
     case COLUMN_INTEGER:

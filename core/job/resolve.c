@@ -774,13 +774,6 @@ static void check_memory(struct question *q, int32_t index, int64_t devices,
               unit_text(UNIT_BYTES, device->memory.value), device->name, (long long)most, parts);
 }
 
-/* Check that the batches fit the memory of a device. */
-static void resolving_check_memory(struct question *q, const struct resolved *resolved)
-{
-    for (int32_t i = 0; i < q->scenario->training.phase.count; i++)
-        check_memory(q, i, extent_replicas(resolved->phase[i]), resolved);
-}
-
 static struct noise find_noise(const struct scenario *s, const struct device *device)
 {
     bool given = scenario_is_given(s, "noise.compute_cv");
@@ -931,7 +924,8 @@ static void check_all(struct question *q, const struct resolved *resolved)
         check_room(q, "baseline", resolved->baseline);
     check_order(q);
     if (!q->wish->ignore_memory)
-        resolving_check_memory(q, resolved);
+        for (int32_t i = 0; i < q->scenario->training.phase.count; i++)
+            check_memory(q, i, extent_replicas(resolved->phase[i]), resolved);
 }
 
 int resolved_build(struct resolved *resolved, const struct scenario *scenario,

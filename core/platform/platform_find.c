@@ -109,11 +109,6 @@ static bool begins(const char *name, const char *given)
            !(isdigit((unsigned char)given[length - 1]) && isalnum((unsigned char)name[length]));
 }
 
-static bool contains(const char *name, const char *given)
-{
-    return *given && strcasestr(name, given);
-}
-
 /* The only one of @names that is @like @given, or NULL. */
 static const char *only(char *const *names, const char *given,
                         bool (*like)(const char *name, const char *given))
@@ -135,7 +130,7 @@ static int32_t find_containing(char *const *names, const char *given, const char
 {
     int32_t count = 0;
     for (; *names && count < limit; names++)
-        if (contains(*names, given))
+        if (*given && strcasestr(*names, given))
             near[count++] = *names;
     return count;
 }

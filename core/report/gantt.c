@@ -74,11 +74,6 @@ static void print_letters(struct text *out, const char *label, const struct line
     text_add(out, "  %-*s%.*s\n", LABEL - 2, label, columns, line->letter);
 }
 
-static void print_seconds(struct text *out, int32_t width, double seconds)
-{
-    text_add(out, "%*s", width, unit_text(UNIT_SECONDS, seconds));
-}
-
 /* What the first traced rank of @stage computes. */
 static void print_stage(struct text *out, struct line *line, int32_t stage)
 {
@@ -147,7 +142,7 @@ static void print_buckets(struct text *out, struct line *line, const char *label
     if (!works)
         return;
     text_add(out, "  %-*s%.*s", LABEL - 2, label, line->columns, line->letter);
-    print_seconds(out, FIGURE, exposed);
+    text_add(out, "%*s", FIGURE, unit_text(UNIT_SECONDS, exposed));
     text_add(out, "\n");
 }
 

@@ -8,13 +8,6 @@ static int64_t whole_steps(double epochs, int64_t images, int64_t batch)
     return (int64_t)ceil(steps * (1 - 1e-12));
 }
 
-/* The devices of @phase, where the whole cluster of @scenario has @devices. */
-static int64_t phase_devices(const struct scenario *scenario, const struct scenario_phase *phase,
-                             int64_t devices)
-{
-    return phase->nodes ? devices / scenario->cluster.nodes * phase->nodes : devices;
-}
-
 int64_t phase_passes(const struct scenario *scenario)
 {
     return scenario->training.accumulate > 0 ? scenario->training.accumulate : 1;
@@ -100,7 +93,8 @@ struct plan plan_build(const struct scenario *scenario, int64_t devices)
     struct plan plan = {.phase_count = scenario->training.phase.count};
     plan.phase = base_alloc(plan.phase_count, sizeof(*plan.phase));
     for (int32_t i = 0; i < plan.phase_count; i++) {
-        int64_t own = phase_devices(scenario, &wanted[i], devices);
+        int64_t own =
+            wanted[i].nodes ? devices / scenario->cluster.nodes * wanted[i].nodes : devices;
         int64_t replicas = own / scenario_parts(scenario);
         int64_t batch = phase_batch(scenario, &wanted[i], replicas), global = batch * replicas;
         plan.phase[i] = (struct phase){

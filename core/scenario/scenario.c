@@ -13,17 +13,13 @@ static void resolve_dataset(struct scenario *scenario)
     scenario->training.validation_images = 50000;
 }
 
-/* Tokens of a sample without padding, as far as the job says them; 0: it does not. */
-static int64_t scenario_tokens(const struct scenario *scenario)
-{
-    return scenario->model.tokens ? scenario->model.tokens : scenario->model.transformer.sequence;
-}
-
 /* The length of @phase if it is given in samples or tokens, else 0; one token a sample as long as
  * nobody says how many. */
 static double phase_samples(const struct scenario *scenario, const struct scenario_phase *phase)
 {
-    double tokens = fmax(1, (double)scenario_tokens(scenario));
+    double tokens =
+        fmax(1, (double)(scenario->model.tokens ? scenario->model.tokens
+                                                : scenario->model.transformer.sequence));
     return phase->tokens > 0 ? phase->tokens / tokens : phase->samples;
 }
 

@@ -121,11 +121,6 @@ static int tokens_open(struct reader *reader, const struct dataset_spec *spec, e
     return -1;
 }
 
-static int32_t token_at(const struct store *store, int64_t place)
-{
-    return store->data[2 * place] | store->data[2 * place + 1] << 8;
-}
-
 static int tokens_read(const struct reader *reader, const struct reading *reading, struct err *err)
 {
     const struct store *store = reader->store;
@@ -133,7 +128,7 @@ static int tokens_read(const struct reader *reader, const struct reading *readin
     if (reading->augment)
         first += (int64_t)(base_uniform(reader->seed, reading->epoch, 7, 0) * reader->sequence);
     for (int32_t i = 0; i <= reader->sequence; i++) {
-        int32_t token = token_at(store, first + i);
+        int32_t token = store->data[2 * (first + i)] | store->data[2 * (first + i) + 1] << 8;
         if (token >= reader->classes)
             return err_add(err, "%s: token %d, number %" PRId64 ", is beyond a vocabulary of %d",
                            store->path, token, first + i, reader->classes);

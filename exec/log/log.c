@@ -71,17 +71,12 @@ static void log_file_cut(struct log_file *file, int64_t step)
         fclose(old);
 }
 
-/* Append @size bytes. */
-static void log_file_put(struct log_file *file, const void *data, int64_t size)
-{
-    if (!file->error && fwrite(data, 1, (size_t)size, file->stream) != (size_t)size)
-        note_fault(file);
-}
-
 /* Append @text and empty it. */
 static void log_file_take(struct log_file *file, struct text *text)
 {
-    log_file_put(file, text->data, text->length);
+    size_t size = (size_t)text->length;
+    if (!file->error && fwrite(text->data, 1, size, file->stream) != size)
+        note_fault(file);
     text->length = 0;
 }
 

@@ -161,11 +161,6 @@ static int place(struct tar *tar, int64_t size, struct err *err)
     return 0;
 }
 
-static bool has_content(char type)
-{
-    return type == '0' || type == '\0' || type == '7';
-}
-
 /* Advance to the next regular file.
  * @return 1, 0 at the end, or -1: not a tar file, a header with a wrong checksum, a member that
  * reaches beyond the end of the file. */
@@ -189,7 +184,7 @@ static int tar_next(struct tar *tar, struct err *err)
         }
         if (!pending.named)
             take_name(tar, &header);
-        if (has_content(header.type))
+        if (header.type == '0' || header.type == '\0' || header.type == '7')
             return 1;
         pending = (struct pending){0};
     }
