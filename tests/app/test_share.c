@@ -30,8 +30,7 @@ static void is_share(const double *x, double expected)
         fail_msg("%f instead of %f", share, expected);
 }
 
-/* Ishigami and Homma 1990, a = 7, b = 0.1, on (-pi, pi): S1 = 0.3139, S2 = 0.4424, S3 = 0 although
- * the third takes part. */
+/* Ishigami and Homma 1990, a = 7, b = 0.1, on (-pi, pi): S1 = 0.3139, S2 = 0.4424, S3 = 0. */
 TEST(ishigami_has_its_indices)
 {
     draw();

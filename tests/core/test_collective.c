@@ -13,8 +13,7 @@ static int64_t block_begin(int64_t elements, int32_t blocks, int32_t block)
     return begin;
 }
 
-/* --- which collectives are looked at -----------------------------------------------------------
- */
+/* ---- which collectives are looked at ---- */
 
 /* Grids of the torus, or group sizes of the hierarchy; one dummy for the others. */
 static void for_each_shape(struct collective c, check *see)
@@ -88,8 +87,7 @@ TEST(all_to_all_takes_each_block_to_its_rank_once)
         }
 }
 
-/* --- running the rounds in memory --------------------------------------------------------------
- */
+/* ---- running the rounds in memory ---- */
 
 /* The vectors of all ranks, one after the other. */
 struct memory {
@@ -189,8 +187,7 @@ TEST(leaves_the_right_values_on_every_rank)
     for_each(check_sums);
 }
 
-/* --- both ends of a message agree --------------------------------------------------------------
- */
+/* ---- both ends of a message agree ---- */
 
 static void check_inside(const struct collective *c, int32_t rank, struct message message)
 {
@@ -228,8 +225,7 @@ TEST(receives_exactly_what_is_sent)
     for_each(check_ends);
 }
 
-/* --- patterns ----------------------------------------------------------------------------------
- */
+/* ---- patterns ---- */
 
 static void check_patterns(const struct collective *c)
 {
@@ -262,8 +258,7 @@ TEST(needs_one_pattern_per_ring)
     assert_int_equal(collective_pattern_count(&c), 5);
 }
 
-/* --- sizes -------------------------------------------------------------------------------------
- */
+/* ---- sizes ---- */
 
 /* The share is real-valued, so compare on a vector that every block count divides. */
 static void check_share(const struct collective *sized)
@@ -312,8 +307,7 @@ TEST(moves_no_more_elements_than_the_operation_needs)
     for_each(check_sent);
 }
 
-/* --- textbook figures --------------------------------------------------------------------------
- */
+/* ---- textbook figures ---- */
 
 static int32_t levels(int32_t n)
 {
@@ -437,8 +431,7 @@ TEST(torus_takes_the_rounds_of_its_sides_and_the_bytes_of_one_ring)
     for_each_of(ALGORITHM_TORUS2D, check_torus);
 }
 
-/* --- names and support -------------------------------------------------------------------------
- */
+/* ---- names and support ---- */
 
 TEST(offers_every_algorithm_for_all_reduce)
 {

@@ -410,8 +410,7 @@ TEST(with_one_uplink_all_routings_are_the_same)
     }
 }
 
-/* Each of 24 cables gets its part of 4 * 34 * 33 * 4 routes: 748, and 5 standard deviations of 27
- * more or less. */
+/* Each of 24 cables gets its part of 4 * 34 * 33 * 4 routes: 748, +- 5 deviations of 27. */
 TEST(hashed_routes_are_spread_over_all_uplinks)
 {
     struct err err = {0};

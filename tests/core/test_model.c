@@ -14,8 +14,7 @@ static struct model *build(const char *name)
     return model;
 }
 
-/* --- the table in tests/data -------------------------------------------------------------------
- */
+/* ---- the table in tests/data ---- */
 
 /* One row: as many cells as columns. */
 struct row {
@@ -43,8 +42,7 @@ static const char *layer_word(enum layer_op op)
     return words[op];
 }
 
-/* Parameters of the layers that run backward no later than layer @index, and how many come before.
- */
+/* Parameters of layers that run backward no later than layer @index, and how many come before. */
 static int64_t ready_parameters(const struct model *model, int32_t index, int32_t *order)
 {
     int64_t sum = 0;
@@ -165,8 +163,7 @@ TEST(agrees_with_every_cell_of_the_table_of_resnet50)
     fclose(file);
 }
 
-/* --- what must hold for any network ------------------------------------------------------------
- */
+/* ---- what must hold for any network ---- */
 
 static int64_t total_bytes(const struct model *model, enum fusion fusion, int32_t element_size)
 {
@@ -237,8 +234,7 @@ TEST(splits_all_parameters_into_tensors)
     }
 }
 
-/* --- layers by hand ----------------------------------------------------------------------------
- */
+/* ---- layers by hand ---- */
 
 TEST(drops_the_part_of_a_window_at_the_edge)
 {

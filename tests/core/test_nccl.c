@@ -99,8 +99,7 @@ TEST(the_rings_of_2018)
                 assert_cannot(v100(203, 544), a, p);
 }
 
-/* 4 us a GPU, 15 us a level, a quarter less bandwidth than rings; from one node to two, no trees.
- */
+/* 4 us a GPU, 15 us a level, a quarter less bandwidth than rings; no trees on up to two nodes. */
 TEST(the_trees_of_2_4)
 {
     assert_cost(v100(204, 544), NCCL_TREE, NCCL_SIMPLE, 51000000, 3 * 4 + 9 * 15, .75 * 24 / 2);

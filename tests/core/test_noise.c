@@ -74,8 +74,7 @@ TEST(expected_slowest_is_what_draws_give)
     }
 }
 
-/* Of two lognormals of mean 1 the larger has the mean 2 Phi(s / sqrt 2), with s the deviation of
- * the logarithm. */
+/* The larger of two lognormals of mean 1 has the mean 2 Phi(s / sqrt 2), s of the logarithm. */
 TEST(expected_slower_of_two_has_a_closed_form)
 {
     static const double cv[] = {0.001, 0.02, 0.1, 0.5};

@@ -187,8 +187,7 @@ static double jitter(const char *noise)
     return compute_cv;
 }
 
-/* A zero that is written is a zero; one that is not means what the device has of its file, or of
- * its software. */
+/* A zero that is written is a zero; else a device has what its file or its software says. */
 TEST(jitter_is_the_devices_unless_it_is_given)
 {
     struct job job = job_with(PHASE, "");

@@ -213,8 +213,7 @@ static void change_numbers(struct findings *findings, const struct point *point)
     }
 }
 
-/* What runs beside each other: the more it costs, the longer the step, by no more than that part.
- */
+/* What runs beside each other: the more it costs, the longer the step, at most by that part. */
 static void change_slowdowns(struct findings *findings, const struct point *point)
 {
     struct device *device = platform_change_device(point->trial.platform);

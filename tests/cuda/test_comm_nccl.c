@@ -125,8 +125,7 @@ static void wait_for(const struct rank *rank)
 
 /* ---- numbers ---- */
 
-/* A multiple of the ranks, so that means in rows and then in columns are whole, and so small that
- * bf16 holds it. */
+/* A multiple of the ranks, with whole means in rows and then in columns, that bf16 holds. */
 static float number(int32_t rank, int64_t i)
 {
     return (float)((7 * i + rank) % 5);

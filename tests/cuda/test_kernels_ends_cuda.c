@@ -1,5 +1,4 @@
-/* Kernels of pools, images and the loss against plain loops, the CPU's pictures and naive_loss().
- */
+/* Kernels of pools, images and loss against plain loops, the CPU's pictures and naive_loss(). */
 #include "exec/cuda/kernels/kernels.h"
 
 #include <math.h>

@@ -46,8 +46,7 @@ struct device_run {
  * @return 0, or -1: see device_ops.open.  Either way device_run_close(). */
 int device_run_open(struct device_run *run, const struct device_run_job *job, struct err *err);
 
-/** Issue one iteration.  @return its steps, which must live until it is done; the caller frees
- * them. */
+/** Issue one iteration.  @return its steps, which must live until it is done; owned. */
 struct step *device_run_issue(struct device_run *run);
 
 /** Run one iteration and wait for it.  @return what came of it. */

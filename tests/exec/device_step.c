@@ -69,8 +69,7 @@ static void train_on(struct device_run *run, int32_t steps)
     }
 }
 
-/* After one step from rest the momentum is the averaged gradient, on every device and whatever the
- * gradients travel in. */
+/* After one step from rest the momentum is the averaged gradient, in whatever type it travelled. */
 static void save_first_step(struct device_run *run, const char *directory)
 {
     const int64_t size = sizeof(float);

@@ -131,8 +131,7 @@ static void close_cropping(struct device_state *state)
 
 /* ---- jobs ---- */
 
-/* Two phases of 6 steps; from 1.5 epochs on, at image 36 and so from step 5 on, nothing is
- * augmented. */
+/* Two phases of 6 steps; from 1.5 epochs on, at image 36 and from step 5, nothing is augmented. */
 static const char *const text =
     "version: 1\n"
     "model: {network: toy, image: 16, classes: 4}\n"

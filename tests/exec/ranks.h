@@ -19,8 +19,7 @@ static inline void check(bool holds, const char *what)
     faults += !holds;
 }
 
-/** Leave the world.  @return the exit status of main(): 1 where a claim of any rank did not hold.
- */
+/** Leave the world.  @return the exit status of main(): 1 if a claim of any rank did not hold. */
 static inline int ranks_end(void)
 {
     int64_t any = faults;

@@ -20,8 +20,7 @@ static float float_of(uint32_t bits)
     return value;
 }
 
-/* Every third: any bits; a number near what fp16 can hold; exactly between two numbers of 16 bits.
- */
+/* Every third: any bits; near a number that fp16 can hold; between two numbers of 16 bits. */
 static float random_float(uint64_t i)
 {
     uint32_t bits = (uint32_t)(base_uniform(1, i, 0, 0) * 4294967296.0);

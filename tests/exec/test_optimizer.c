@@ -6,8 +6,7 @@
 
 OWNED(optimizer, optimizer_free)
 
-/* A network of four tensors of awkward sizes, the largest of several blocks, not in the order in
- * which they lie in memory. */
+/* A network of four tensors of awkward sizes, one of several blocks, not in memory's order. */
 enum { TENSORS = 4, TOTAL = 70000 + 37 + 5 + 20011, MOMENTS = 2 * TOTAL };
 
 static const int64_t sizes[TENSORS] = {70000, 37, 5, 20011};
@@ -184,8 +183,7 @@ TEST(lars_moves_a_tensor_of_zeros)
         assert_near((double)s.weight[i], -0.1 * s.scale * (double)s.gradient[i], 1e-8);
 }
 
-/* One bad number anywhere: nothing is touched; and the next good step goes on as if it had not
- * been. */
+/* A bad number anywhere: nothing is touched, and the next good step is as if it had not been. */
 TEST(an_overflow_changes_nothing)
 {
     static const int64_t places[] = {0, 15, 20011, 20012, TOTAL / 2, TOTAL - 1};

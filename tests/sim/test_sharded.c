@@ -3,8 +3,7 @@
 #include "tests/core/own.h"
 #include "tests/test.h"
 
-/* A sharded optimizer: gathers, 1 ms forward after each, 1 ms backward before each bucket, norms,
- * update. */
+/* A sharded optimizer: gathers, 1 ms forward after each, 1 ms backward before each bucket. */
 static struct schedule *sharded_step(struct grid grid, enum algorithm algorithm, int32_t buckets,
                                      int64_t bytes)
 {

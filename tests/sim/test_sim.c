@@ -13,8 +13,7 @@ static const double rounding = 1e-9;
 /* --- closed forms --- */
 
 /* A ResNet-50 step of 12 ms forward and 8 blocks of 3 ms backward, each followed by the all-reduce
- * of an eighth of the fp16 gradients.  Source: closed form, with which ASTRA-sim 2 agrees to 0.01
- * %. */
+ * of an eighth of the fp16 gradients.  Source: closed form; ASTRA-sim 2 agrees to 0.01 %. */
 TEST(an_overlapped_step_takes_what_other_simulators_say)
 {
     static const double expected[][2] = {{8, 36.2890e-3}, {16, 36.3697e-3}, {32, 36.5525e-3}};
@@ -96,8 +95,7 @@ TEST(four_flows_on_one_uplink_take_four_times_as_long)
     }
 }
 
-/* Two racks of four nodes of one rank, an uplink as fast as one NIC: four messages to the other
- * rack share it. */
+/* Two racks of four nodes of one rank; four messages share an uplink as fast as one NIC. */
 TEST(halving_near_first_keeps_the_large_messages_in_the_rack)
 {
     const double v = 100e6, nic = 10e9, near = 2e-6, far = 2e-6 + 2 * 3e-6;

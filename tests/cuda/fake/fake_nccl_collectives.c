@@ -45,8 +45,7 @@ static bool agrees(const struct order *a, const struct order *b)
     return a->op == b->op && a->type == b->type && a->red_op == b->red_op && a->count == b->count;
 }
 
-/* Show the others what this rank has, and find theirs in @part by their places; until
- * release_table(). */
+/* Show others what this rank has, and find theirs in @part by place; until release_table(). */
 static void exchange(const struct order *order, const char **part)
 {
     const struct ncclComm *comm = order->comm;

@@ -212,8 +212,7 @@ TEST(a_header_that_claims_too_much_is_refused)
     assert_message(&err, 65, "not plausible: 65500 x 65500");
 }
 
-/* 4096 x 4096 pixels are within the limit, but have 262144 blocks of at least a bit in each of
- * three colours. */
+/* 4096 x 4096 pixels are within the limit: 262144 blocks, a bit or more in each of 3 colours. */
 TEST(pixels_beyond_those_that_a_file_can_hold_are_refused)
 {
     struct err err = {0};
