@@ -79,8 +79,9 @@ static int import_onnx(const void *record, struct text *out, struct err *err)
     const struct onnx_request *request = record;
     const char *path = request->head.argument.item[0];
     int file = open(strcmp(path, "-") ? path : "/dev/stdin", O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return err_add_code(err, 66, "%s: cannot be opened: %s", path, strerror(errno));
+    if (file < 0 || file_is_directory(path))
+        return err_add_code(err, 66, "%s: cannot be opened: %s", path,
+                            strerror(file < 0 ? errno : EISDIR));
     AUTORELEASE(json)
     struct json *draft = import_run_reader("onnx", path, file, request->unknown, 0, err);
     close(file);

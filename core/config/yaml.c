@@ -349,7 +349,10 @@ static struct node *read_stream(struct reader *reader)
         }
         if (type == FYET_STREAM_END) {
             if (!root)
-                origin_error(&reader->last, reader->err, "there is no value here");
+                origin_error(&reader->last, reader->err,
+                             reader->last.line ? "this is empty: keys and values are expected "
+                                                 "here, as in 'version: 1'"
+                                               : "there is no value here");
             return root;
         }
     }

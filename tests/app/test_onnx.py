@@ -354,6 +354,7 @@ class Onnx(support.Case):
                 return torch.sin(self.first(x))
 
         export(Sine(), torch.zeros(1, 4), path)
+        self.assertIn("Is a directory", self.refused(66, "import", "onnx", self.directory))
         self.assertRegex(self.refused(65, "import", "onnx", path), "operation Sin .*is not known")
         network = self.imported(path, "--unknown=bytes")
         layers = answer("show", "model", network)["layers"]
