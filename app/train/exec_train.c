@@ -209,8 +209,12 @@ static void print_steps(struct text *out, const struct exec_job *job,
                  result->finished ? "left to run" : "run");
         return;
     }
-    text_add(out, "speed           %.1f %s/s, %.4g s a step\n", result->images_per_s,
-             model_inputs(job->job.model, 2), result->seconds / (double)result->steps);
+    text_add(out, "speed           %.1f %s/s, ", result->images_per_s,
+             model_inputs(job->job.model, 2));
+    if (!model_reads_pictures(job->job.model))
+        text_add(out, "%.0f tokens/s, ",
+                 result->images_per_s * (double)shape_elements(job->job.model->input));
+    text_add(out, "%.4g s a step\n", result->seconds / (double)result->steps);
     if (job->train.device_ops->rehearses)
         text_add(out, "rehearsed       steps ended %.3g s late on average, %.3g s at most\n",
                  result->late_s, result->latest_s);

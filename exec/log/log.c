@@ -160,6 +160,8 @@ static void log_rows_csv(struct text *out, const struct log_row *rows, const voi
 /* The line, and the data collected for it since it was last printed. */
 struct log_line {
     bool on, terminal;
+    const char *samples;     /**< what they are called, borrowed */
+    int64_t tokens;          /**< of a sample */
     const struct plan *plan; /**< borrowed */
     int64_t total_steps;
     int64_t first_step; /**< of this process, from 0 */
@@ -177,10 +179,12 @@ struct log_line {
 
 enum { TERMINAL_S = 1, ELSEWHERE_S = 10 }; /* between two lines */
 
-/* A line for a run of @plan up to @total_steps; on stderr when @on. */
-static struct log_line log_line_new(bool on, const struct plan *plan, int64_t total_steps)
+static struct log_line log_line_new(const char *samples, int64_t tokens, const struct plan *plan,
+                                    int64_t total_steps)
 {
-    return (struct log_line){.on = on,
+    return (struct log_line){.on = samples != NULL,
+                             .samples = samples,
+                             .tokens = tokens,
                              .terminal = isatty(STDERR_FILENO) != 0,
                              .plan = plan,
                              .total_steps = total_steps,
@@ -222,6 +226,15 @@ static double images_left(const struct log_line *line, int64_t step)
     return images;
 }
 
+/* Append "12.3 images/s" or "1.5 samples/s, 384 tokens/s". */
+static void log_pace(struct text *out, int32_t digits, double pace, const char *samples,
+                     int64_t tokens)
+{
+    text_add(out, "%.*f %s/s", digits, pace, samples);
+    if (tokens > 1)
+        text_add(out, ", %.0f tokens/s", pace * (double)tokens);
+}
+
 static void print(struct log_line *line)
 {
     AUTORELEASE(text) struct text text = {0};
@@ -232,7 +245,8 @@ static void print(struct log_line *line)
              line->losses ? line->loss / (double)line->losses : last->loss);
     if (line->top1 >= 0)
         text_add(&text, "  top-1 %.2f %%", 100 * line->top1);
-    text_add(&text, "  %.*f images/s", pace < 100 ? 1 : 0, pace);
+    text_add(&text, "  ");
+    log_pace(&text, pace < 100 ? 1 : 0, pace, line->samples, line->tokens);
     if (line->skipped)
         text_add(&text, "  %" PRId64 " skipped", line->skipped);
     double left = images_left(line, last->step);
@@ -293,8 +307,10 @@ static void log_line_close(struct log_line *line)
     if (line->terminal)
         fputc('\n', stderr);
     log_line_duration(&text, line->all_seconds);
-    fprintf(stderr, "%" PRId64 " steps in %s: %.1f images/s\n", line->last.step - line->first_step,
-            text.data, line->all_seconds > 0 ? (double)line->all_images / line->all_seconds : 0);
+    text_add(&text, ": ");
+    log_pace(&text, 1, line->all_seconds > 0 ? (double)line->all_images / line->all_seconds : 0,
+             line->samples, line->tokens);
+    fprintf(stderr, "%" PRId64 " steps in %s\n", line->last.step - line->first_step, text.data);
 }
 
 /* ---- log ---- */
@@ -377,13 +393,13 @@ static int open_files(struct log *log, const char *directory, struct err *err)
                : 0;
 }
 
-int log_open(struct log **log, const char *directory, const char *run, bool progress,
-             const struct plan *plan, int64_t total_steps, struct err *err)
+int log_open(struct log **log, const char *directory, const char *run, const char *samples,
+             int64_t tokens, const struct plan *plan, int64_t total_steps, struct err *err)
 {
     struct log *opened = base_alloc(1, sizeof(*opened));
     opened->run = run;
     opened->files = directory != NULL;
-    opened->line = log_line_new(progress, plan, total_steps);
+    opened->line = log_line_new(samples, tokens, plan, total_steps);
     if (directory && open_files(opened, directory, err)) {
         close_files(opened, &(struct err){0});
         free(opened);

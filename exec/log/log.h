@@ -48,18 +48,18 @@ struct log;
 bool log_is_name(const char *name);
 
 /** Open the files of run @run in @directory (made when missing; NULL: no files), and the progress
- * line on stderr when @progress.  @total_steps is the number of steps at the end of the run.
- * Borrows @run and @plan.
+ * line on stderr, of what @samples names (NULL: no line), which have so many @tokens.  @total_steps
+ * is the number of steps at the end of the run.  Borrows @run, @samples and @plan.
  * @return 0, or -1 (exit code 73): a file that cannot be made. */
-int log_open(struct log **log, const char *directory, const char *run, bool progress,
-             const struct plan *plan, int64_t total_steps, struct err *err);
+int log_open(struct log **log, const char *directory, const char *run, const char *samples,
+             int64_t tokens, const struct plan *plan, int64_t total_steps, struct err *err);
 
 /** Report that training starts or continues at @step (from 0). */
 void log_start(struct log *log, int64_t step);
 
-/** Report a step: files, and the line for people (images/s and mean loss since the last such line,
- * top-1 of the last evaluation, time left at that pace; once a second on a terminal, every 10 s
- * elsewhere). */
+/** Report a step: files, and the line for people (samples/s, tokens/s and mean loss since the last
+ * such line, top-1 of the last evaluation, time left at that pace; once a second on a terminal,
+ * every 10 s elsewhere). */
 void log_step(struct log *log, const struct log_step *step);
 
 /** Tell an evaluation. */

@@ -144,7 +144,9 @@ static int open_log(struct loop *loop, struct err *err)
     const struct train_job *job = loop->job;
     if (loop->world.rank != 0)
         return 0;
-    if (log_open(&loop->log, job->directory, loop->progress.run, job->progress, job->plan,
+    const char *samples = job->progress ? model_inputs(job->model, 2) : NULL;
+    int64_t tokens = model_reads_pictures(job->model) ? 1 : shape_elements(job->model->input);
+    if (log_open(&loop->log, job->directory, loop->progress.run, samples, tokens, job->plan,
                  total_steps(job->plan), err))
         return -1;
     log_start(loop->log, loop->progress.step);

@@ -5,6 +5,7 @@ Usage: test_gpt.py
 """
 import csv
 import json
+import re
 import struct
 
 try:
@@ -356,6 +357,12 @@ class Ranks(Gpt):
         self.assertEqual(self.losses(two), self.losses(again))
         for a, b in zip(self.losses(one), self.losses(two)):
             self.assertAlmostEqual(a / b, 1, delta=1e-5)
+
+    def test_its_pace_is_of_samples_and_tokens(self):
+        done = self.execute(0, harness.PROGRAM, "train", self.job, self.source, "--device=cpu", "-n1", "--steps=2")
+        for said, start in ((done.stderr, "2 steps in .*: "), (done.stdout, "speed +")):
+            found = re.search(start + r"(\S+) samples/s, (\S+) tokens/s", said)
+            self.assertAlmostEqual(float(found[2]) / float(found[1]), LENGTH, delta=0.01 * LENGTH)
 
     def test_it_goes_on_bit_for_bit(self):
         words_ = ("-n2", "--set=model.tied=true", "--set=training.phases=[{epochs: 12, global_batch: 8}]")

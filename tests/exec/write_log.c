@@ -53,7 +53,7 @@ static int tell_run(const struct scenario *scenario, const struct plan *plan, ch
     int64_t total = 0, from = atoll(argv[3]), to = atoll(argv[4]);
     for (int32_t i = 0; i < plan->phase_count; i++)
         total += plan->phase[i].steps;
-    if (log_open(&log, argv[2], "0123456789abcdef", true, plan, total, err))
+    if (log_open(&log, argv[2], "0123456789abcdef", "images", 1, plan, total, err))
         return -1;
     log_start(log, from);
     double begin = cpu_seconds();
