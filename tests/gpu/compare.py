@@ -212,11 +212,13 @@ def their_step(ours, options, type_name):
 
 
 def distance(mine, reference, names):
-    """How far gradients are apart: of all as one vector, and of the worst tensor; of one that is a
-    millionth of the whole all is rounding (a shift that the next batch norm undoes)."""
+    """How far gradients are apart: of all as one vector, and of the worst tensor.  Of one that is a millionth of the whole
+    most is rounding.  Of one that is zero (a shift that the next batch norm undoes, a key's bias) all is: of six networks'
+    in fp32, images of 64 x 64, PyTorch's own are 0.1 to 5.6 billionths of the whole and ours 0.03 to 3.0.  So a limit of
+    1e-3 lets them have ten billionths, twice PyTorch's worst."""
     whole = torch.cat([part.flatten() for part in reference]).norm()
     apart = torch.cat([(a.double() - b).flatten() for a, b in zip(mine, reference)]).norm()
-    zero = 1e-12 * whole  # to fp64: such a shift before a convolution of 1 x 1
+    zero = 1e-12 * whole  # in fp64: these are below 1e-17 of it
     worst = max((float((a.double() - b).norm() / (b.norm() + (1e-5 if b.norm() < zero else 1e-6) * whole)), name)
                 for a, b, name in zip(mine, reference, names))
     return {"whole": float(apart / whole), "worst": worst[0], "worst_name": worst[1]}
