@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""How long a training step of ResNet-50 takes on the fast CPU device, and in PyTorch.
+"""How long a training step of a network of torchvision takes on the fast CPU device, and in PyTorch.
 
-Usage: against_pytorch.py [--json] [--image N] [--batch N] [--steps N] [--threads N,N]
+Usage: against_pytorch.py [--json] [--network resnet50|resnext50_32x4d|mobilenet_v2] [--image N] [--batch N] [--steps N] [--threads N,N]
                           [--check RATIO] [DEVICE_STEP]
 
 A step is forward, loss, backward and SGD with momentum, fp32, on the same batch and weights of the
@@ -29,15 +29,16 @@ except ImportError as missing:
     print(f"needs PyTorch and torchvision (python3-torch, python3-torchvision): {missing}")
     sys.exit(77)
 
-MULTIPLY_ADDS = 4.089e9  # of ResNet-50 (v1.5) on one image of 224 x 224, forward
+# On one image of 224 x 224, forward: torchvision's _ops.
+MULTIPLY_ADDS = {"resnet50": 4.089e9, "resnext50_32x4d": 4.23e9, "mobilenet_v2": 0.301e9}
 
 
 class Ours:
     """device_step, waiting for words."""
 
-    def __init__(self, program, image, batch, threads):
+    def __init__(self, program, network, image, batch, threads):
         self.process = subprocess.Popen(  # pylint: disable=consider-using-with
-            [program, "cpu", "resnet50", str(image), str(batch), str(threads)],
+            [program, "cpu", network, str(image), str(batch), str(threads)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def seconds(self, word):
@@ -53,10 +54,10 @@ class Ours:
 
 
 class Theirs:
-    """ResNet-50 of torchvision."""
+    """That of torchvision."""
 
-    def __init__(self, image, batch, layout):
-        self.network = torchvision.models.resnet50().to(memory_format=layout)
+    def __init__(self, network, image, batch, layout):
+        self.network = getattr(torchvision.models, network)().to(memory_format=layout)
         self.images = torch.randn(batch, 3, image, image).to(memory_format=layout)
         self.labels = torch.randint(0, 1000, (batch,))
         self.optimizer = torch.optim.SGD(self.network.parameters(), lr=0.01, momentum=0.9,
@@ -75,9 +76,9 @@ class Theirs:
 def measure(options, threads):
     """The figures for one number of threads."""
     torch.set_num_threads(threads)
-    ours = Ours(options.program, options.image, options.batch, threads)
-    theirs = {"default": Theirs(options.image, options.batch, torch.contiguous_format),
-              "channels_last": Theirs(options.image, options.batch, torch.channels_last)}
+    ours = Ours(options.program, options.network, options.image, options.batch, threads)
+    theirs = {"default": Theirs(options.network, options.image, options.batch, torch.contiguous_format),
+              "channels_last": Theirs(options.network, options.image, options.batch, torch.channels_last)}
     times = {"ours": [], "sgemm": [], "default": [], "channels_last": []}
     for turn in range(options.steps + 1):
         taken = {"ours": ours.seconds("step"), "sgemm": ours.seconds("sgemm")}
@@ -89,7 +90,7 @@ def measure(options, threads):
     median = {name: statistics.median(values) for name, values in times.items()}
     pytorch = min(median["default"], median["channels_last"])
     rate = 2 * 2048 ** 3 / median["sgemm"]
-    flops = 6 * MULTIPLY_ADDS * (options.image / 224) ** 2 * options.batch
+    flops = 6 * MULTIPLY_ADDS[options.network] * (options.image / 224) ** 2 * options.batch
     return {"ours_s": median["ours"], "pytorch_s": pytorch, "ratio": median["ours"] / pytorch,
             "pytorch_default_s": median["default"],
             "pytorch_channels_last_s": median["channels_last"],
@@ -100,6 +101,7 @@ def main():
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--network", choices=MULTIPLY_ADDS, default="resnet50")
     parser.add_argument("--image", type=int, default=224, help="pixels (224)")
     parser.add_argument("--batch", type=int, default=8, help="images (8)")
     parser.add_argument("--steps", type=int, default=5, help="steps of each (5)")
