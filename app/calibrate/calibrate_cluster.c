@@ -543,8 +543,7 @@ static const struct answer_columns line_columns = COLUMNS(NULL, line_rows);
 #define DESCRIBED struct exchanges
 static const struct answer_column exchange_rows[] = {
     COLUMN_MEMBERS(line, &line_columns),
-    COLUMN("apart", apart, .null = true,
-           .help = "how far two halves of the sweeps are apart; null: one sweep"),
+    COLUMN("apart", apart, .null = true, .help = "how far halves of the sweeps differ; null: one"),
     COLUMN("sweeps", sweeps, .help = "sweeps over all sizes"),
     COLUMN_ITEMS("messages", time, sizes.count, .table = &time_columns),
 };

@@ -504,8 +504,7 @@ static const struct answer_column pair_rows[] = {
     COLUMN("ratio", ratio, LIKELY(likely), .help = "time of b over time of a"),
     COLUMN("draws", draws, .help = "draws that both jobs have"),
     COLUMN_ARRAY("factors", factor, .table = &factor_columns),
-    COLUMN("cause", cause, .null = true,
-           .help = "what makes most of the difference; null: there is none"),
+    COLUMN("cause", cause, .null = true, .help = "what makes most of the difference; null: none"),
 };
 static const struct answer_columns pair_columns = COLUMNS(NULL, pair_rows);
 #undef DESCRIBED

@@ -140,10 +140,8 @@ static const struct answer_columns check_columns = COLUMNS(NULL, check_rows);
 #define DESCRIBED struct shown
 static const struct answer_column shown_rows[] = {
     COLUMN_ITEMS("points", point, points, .table = &point_columns),
-    COLUMN_ITEMS("front", front, fronts,
-                 .help = "points that no other one beats in both time and device-hours"),
-    COLUMN("control.simulated", control.count,
-           .help = "points that were simulated beside the closed form"),
+    COLUMN_ITEMS("front", front, fronts, .help = "points unbeaten in both time and device-hours"),
+    COLUMN("control.simulated", control.count, .help = "points that were also simulated"),
     COLUMN("control.failed", control.failed, .help = "points whose simulation failed"),
     COLUMN("control.simulated_over_closed_form_low", control.low, .null = true,
            .help = "least ratio of their steps"),

@@ -139,8 +139,7 @@ static const struct answer_column candidate_rows[] = {
     COLUMN("prices", figures.bill.origin, .null = true, .help = "price file: name, date and path"),
     COLUMN("backend", backend, .words = backend_words,
            .help = "analytic or sim: where the numbers come from"),
-    COLUMN("reason", reason, .null = true,
-           .help = "why it was not simulated as it should have been; else null"),
+    COLUMN("reason", reason, .null = true, .help = "why it was not simulated as intended, or null"),
 };
 static const struct answer_columns candidate_columns = COLUMNS(NULL, candidate_rows);
 #undef DESCRIBED
@@ -150,11 +149,9 @@ static const struct answer_column plan_rows_of[] = {
     COLUMN("plan", role, .null = true, .help = "best, next (best); null: another of the front"),
     COLUMN("name", name, .help = "platform, nodes, algorithm, bucket and batches in words"),
     COLUMN_MEMBERS(candidate, &candidate_columns),
-    COLUMN_ITEMS("batch_per_device", batch, phases,
-                 .help = "images or samples per device of each phase"),
+    COLUMN_ITEMS("batch_per_device", batch, phases, .help = "samples per device of each phase"),
     COLUMN("keeps", keeps, .help = "the upper ends of its time and price keep the limits"),
-    COLUMN("time_over_closed_form", over_closed,
-           .help = "time_to_train_s over that of the first search"),
+    COLUMN("time_over_closed_form", over_closed, .help = "time_to_train_s over the first search's"),
 };
 static const struct answer_columns plan_row_columns = COLUMNS(NULL, plan_rows_of);
 
@@ -183,8 +180,7 @@ static const struct answer_column shown_mesh_rows[] = {
     COLUMN_MEMBERS(candidate, &mesh_columns),
     COLUMN("recompute", recompute, .help = "none, selective or full"),
     COLUMN("step_s", step, .help = "one training step of the last phase"),
-    COLUMN("mfu", figures.use, .null = true,
-           .help = "FLOP of the network over the peak of the devices"),
+    COLUMN("mfu", figures.use, .null = true, .help = "FLOP of the network over peak of devices"),
     COLUMN("tokens_per_s_per_device", figures.tokens, .null = true, .help = "without padding"),
     COLUMN("compute_s", figures.parts.compute, .help = "with what is computed again"),
     COLUMN("bubble_s", figures.parts.bubble, .help = "waiting for other stages"),

@@ -17,8 +17,7 @@ static const struct answer_columns rehearsed_columns = COLUMNS(NULL, rehearsed_r
 
 static const struct answer_column traced_rows[] = {
     COLUMN("traced_steps", trace.iterations, .help = "training steps in the trace"),
-    COLUMN("trace_error_s", trace_error_s,
-           .help = "largest difference of the clocks of two ranks in the trace"),
+    COLUMN("trace_error_s", trace_error_s, .help = "largest difference of two ranks' clocks"),
     COLUMN("trace_cost_s", trace_cost_s, .help = "time to record the trace, on the slowest rank"),
 };
 static const struct answer_columns traced_columns = COLUMNS(NULL, traced_rows);

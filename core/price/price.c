@@ -312,8 +312,7 @@ static const struct answer_column bill_rows[] = {
     COLUMN("energy_kwh", energy, .null = true, .help = "of devices and nodes, with PUE"),
     COLUMN("carbon_kg", carbon, .null = true, .help = "CO2 equivalent of the energy"),
     COLUMN("currency", currency, .null = true, .help = "of the cost"),
-    COLUMN("prices", origin, .null = true,
-           .help = "price file: name, date and path; null: nothing is priced"),
+    COLUMN("prices", origin, .null = true, .help = "price file: name, date, path; null: no prices"),
 };
 const struct answer_columns bill_columns = COLUMNS(NULL, bill_rows);
 #undef DESCRIBED
