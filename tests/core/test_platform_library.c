@@ -3,6 +3,7 @@
 #include <dirent.h>
 
 #include "tests/core/own.h"
+#include "tests/core/published.h"
 #include "tests/test.h"
 
 /* Every file in platforms/ is held to what its README.md promises. */
@@ -138,45 +139,6 @@ TEST(every_number_says_where_it_is_from)
     each_platform(expect_sources);
 }
 
-/* What runs on these machines were published with. */
-static const struct machine {
-    const char *name, *device;
-    int32_t devices;
-    double network; /* Gb/s of a node's cards */
-} machines[] = {
-    {"abci", "v100-sxm2-16gb", 4, 200},
-    {"big-basin-p100", "p100-sxm2-16gb", 8, 50},
-    {"dell-c4140", "v100-sxm2-16gb", 4, 100},
-    {"dell-dss8440", "a100-pcie-40gb", 10, 100},
-    {"dell-dss8440-80gb", "a100-pcie-80gb", 10, 100},
-    {"dell-dss8440-a30", "a30", 10, 100},
-    {"dell-dss8440-v100s", "v100s-pcie-32gb", 10, 100},
-    {"dell-r750xa", "a100-pcie-80gb", 4, 100},
-    {"dell-xe8545", "a100-sxm4-80gb", 4, 400},
-    {"dell-xe8545-40gb", "a100-sxm4-40gb", 4, 400},
-    {"dell-xe8640", "h100-sxm5-80gb", 4, 1600},
-    {"dgx-1", "v100-sxm2-16gb", 8, 400},
-    {"dgx-2", "v100-sxm3-32gb", 16, 800},
-    {"dgx-2h", "v100-sxm3-32gb-450w", 16, 800},
-    {"dgx-a100", "a100-sxm4-80gb", 8, 1600},
-    {"dgx-a100-40gb", "a100-sxm4-40gb", 8, 1600},
-    {"dgx-a100-sharp", "a100-sxm4-80gb", 8, 1600},
-    {"dgx-h100", "h100-sxm5-80gb", 8, 3200},
-    {"dgx-h200", "h200-sxm-141gb", 8, 3200},
-    {"hpe-cray-xd670", "h100-sxm5-80gb", 8, 1600},
-    {"hpe-xl675d", "a100-sxm4-80gb", 8, 800},
-    {"l40s-node", "l40s", 4, 800},
-    {"l40s-node-8", "l40s", 8, 800},
-    {"pfn-mn1", "p100-sxm2-16gb", 8, 112},
-    {"roce-8xa100-16x200g", "a100-sxm4-80gb", 8, 3200},
-    {"roce-8xh100-16x200g", "h100-sxm5-80gb", 8, 3200},
-    {"s822lc", "p100-sxm2-16gb", 4, 100},
-    {"stampede2-knl", "xeon-phi-7250", 1, 100},
-    {"stampede2-skx", "xeon-8160", 2, 100},
-    {"tencent-p40", "p40", 8, 100},
-};
-enum { MACHINE_COUNT = sizeof(machines) / sizeof(machines[0]) };
-
 /* The payload of the links of @tier that leave @from, over all links of the first node. */
 static double leaving(const struct fabric *fabric, const char *from, const char *tier)
 {
@@ -193,15 +155,15 @@ static double leaving(const struct fabric *fabric, const char *from, const char 
 
 TEST(nodes_have_the_devices_and_cards_of_published_runs)
 {
-    for (int32_t i = 0; i < MACHINE_COUNT; i++) {
-        OWN(platform) *platform = platform_of(machines[i].name);
+    for (const struct published_machine *m = published_machines; m->name; m++) {
+        OWN(platform) *platform = platform_of(m->name);
         OWN(fabric) *fabric = lay_out(platform, 2);
-        assert_string_equal(platform_device(platform)->name, machines[i].device);
-        assert_int_equal(fabric->devices_per_node, machines[i].devices);
+        assert_string_equal(platform_device(platform)->name, m->device);
+        assert_int_equal(fabric->devices_per_node, m->devices);
         /* Both directions of each card; efficiencies are between 90 and 96 %. */
         double gigabits = leaving(fabric, "nic", "nic") * 8 / 1e9 / 2;
-        if (gigabits < 0.9 * machines[i].network || gigabits > 0.9601 * machines[i].network)
-            fail_msg("%s: %g Gb/s of payload a node", machines[i].name, gigabits);
+        if (gigabits < 0.9 * m->network || gigabits > 0.9601 * m->network)
+            fail_msg("%s: %g Gb/s of payload a node", m->name, gigabits);
     }
 }
 
