@@ -135,44 +135,6 @@ double random_student(struct random *random, double freedom)
 
 /* ---- Sobol's points ---- */
 
-/* Of each dimension but the first: the coefficients of a primitive polynomial as bits, and the
- * direction numbers that it continues. */
-static const struct {
-    uint32_t polynomial, first[7];
-} directions[SOBOL_DIMENSIONS - 1] = {
-    {3, {1}},
-    {7, {1, 1}},
-    {11, {1, 3, 7}},
-    {13, {1, 1, 5}},
-    {19, {1, 3, 1, 1}},
-    {25, {1, 1, 3, 7}},
-    {37, {1, 3, 3, 9, 9}},
-    {59, {1, 3, 7, 13, 3}},
-    {47, {1, 1, 5, 11, 27}},
-    {61, {1, 3, 5, 1, 15}},
-    {55, {1, 1, 7, 3, 29}},
-    {41, {1, 3, 7, 7, 21}},
-    {67, {1, 1, 1, 9, 23, 37}},
-    {97, {1, 3, 3, 5, 19, 33}},
-    {91, {1, 1, 3, 13, 11, 7}},
-    {109, {1, 1, 7, 13, 25, 5}},
-    {103, {1, 3, 5, 11, 7, 11}},
-    {115, {1, 1, 1, 3, 13, 39}},
-    {131, {1, 3, 1, 15, 17, 63, 13}},
-    {193, {1, 1, 5, 5, 1, 27, 33}},
-    {137, {1, 3, 3, 3, 25, 17, 115}},
-    {145, {1, 1, 3, 15, 29, 15, 41}},
-    {143, {1, 3, 1, 7, 3, 23, 79}},
-    {241, {1, 3, 7, 9, 31, 29, 17}},
-    {157, {1, 1, 5, 13, 11, 3, 29}},
-    {185, {1, 3, 1, 9, 5, 21, 119}},
-    {167, {1, 1, 3, 1, 23, 13, 75}},
-    {229, {1, 3, 3, 11, 27, 31, 73}},
-    {171, {1, 1, 7, 7, 19, 25, 105}},
-    {213, {1, 3, 5, 5, 21, 9, 7}},
-    {191, {1, 1, 1, 15, 5, 49, 59}},
-};
-
 /* Number @i of @row: of those before it, those that the polynomial names. */
 static uint32_t next_direction(const uint32_t *number, int32_t i, uint32_t polynomial)
 {
@@ -191,11 +153,11 @@ void sobol_start(struct sobol *sobol, int32_t dimensions)
     assert(dimensions >= 1 && dimensions <= SOBOL_DIMENSIONS);
     *sobol = (struct sobol){.dimensions = dimensions};
     for (int32_t d = 0; d < dimensions; d++) {
-        uint32_t number[SOBOL_BITS] = {0}, polynomial = d ? directions[d - 1].polynomial : 1;
+        uint32_t number[SOBOL_BITS] = {0}, polynomial = d ? sobol_directions[d - 1].polynomial : 1;
         for (int32_t i = 0; i < SOBOL_BITS; i++) {
             bool given = !d || polynomial >> (i + 1);
             number[i] = !d      ? 1
-                        : given ? directions[d - 1].first[i]
+                        : given ? sobol_directions[d - 1].first[i]
                                 : next_direction(number, i, polynomial);
             sobol->direction[d][i] = number[i] << (SOBOL_BITS - 1 - i);
         }

@@ -46,6 +46,12 @@ void random_normals(struct random *random, double correlation, double *a, double
  * squared after Marsaglia and Tsang, ACM TOMS 26 (2000). */
 double random_student(struct random *random, double freedom);
 
+/** Of each dimension but the first: the coefficients of a primitive polynomial as bits, and the
+ * direction numbers that it continues (sobol.csv). */
+extern const struct sobol_direction {
+    uint32_t polynomial, first[7];
+} sobol_directions[];
+
 /** Points that fill a cube evenly: Sobol's sequence in Gray code, without the origin.
  * Source: direction numbers of Bratley and Fox, ACM TOMS 14 (1988), algorithm 659. */
 struct sobol {

@@ -23,59 +23,6 @@ const char *nccl_protocol_name(enum nccl_protocol protocol)
 
 /* --- what the source says --- */
 
-/* The kind of a hop: inside a node as enum nccl_intra, or between nodes. */
-enum { HOP_NETWORK = NCCL_INTRA_COUNT, HOP_COUNT };
-
-/* Microseconds of [ring, tree][LL, LL128, Simple]. */
-typedef double by_way[2][NCCL_PROTOCOL_COUNT];
-
-/* From a version on.  2.4: one figure for a ring of n ranks, 6 us (n-1), which is 2 (n-1) messages;
- * one for trees, 4 us a GPU and 15 us a level of nodes, up and down together. */
-static const struct latency {
-    int32_t version;
-    by_way base, hop[HOP_COUNT];
-} latencies[] = {
-    {203,
-     {{0, 0, 0}, {0, 0, 0}},
-     {{{0, 0, 3}, {0, 0, 2}}, {{0, 0, 3}, {0, 0, 2}}, {{0, 0, 3}, {0, 0, 7.5}}}},
-    {205,
-     {{3.6, 3.6, 8.4}, {4.4, 4.4, 0}},
-     {{{.4, 2.5, 5.7}, {.5, 1.9, 28}},
-      {{1, 2.5, 5.7}, {1, 1.9, 28}},
-      {{.9, 2.5, 6.6}, {5, 7.5, 50}}}},
-    {207,
-     {{3.6, 10, 8.4}, {4.4, 4.4, 0}},
-     {{{.47, 1.9, 3.4}, {.52, 1.2, 28}},
-      {{1, 2.5, 5.7}, {1, 1.9, 28}},
-      {{2.7, 4, 9.6}, {5, 8.5, 50}}}},
-    {208,
-     {{3.6, 10, 8.4}, {4.4, 4.4, 0}},
-     {{{.47, 1.9, 3.4}, {.52, 1.25, 28}},
-      {{1, 2.5, 5.7}, {1, 1.9, 28}},
-      {{2.7, 4, 9.6}, {5, 8.5, 28}}}},
-    {212,
-     {{3.6, 10, 8.4}, {4.4, 4.4, 0}},
-     {{{.47, 1.9, 3.4}, {.52, 1.25, 28}},
-      {{1, 2.5, 5.7}, {1, 1.9, 28}},
-      {{2.7, 4, 28}, {5, 8.5, 28}}}},
-    {214,
-     {{3.6, 10, 8.4}, {4.4, 4.4, 0}},
-     {{{.47, 1.9, 3.4}, {.52, 1.25, 28}},
-      {{1, 2.5, 5.7}, {1, 1.9, 28}},
-      {{2.7, 4, 9.6}, {5, 8.5, 28}}}},
-    {218,
-     {{6.6, 14, 8.4}, {6.8, 14, 0}},
-     {{{.6, 1.9, 3.4}, {.6, 1.25, 4}}, {{1, 2.5, 5.7}, {1, 1.9, 6}}, {{2.7, 4, 14}, {5, 8.5, 14}}}},
-    {219,
-     {{6.6, 14, 8.4}, {6.8, 14, 0}},
-     {{{.6, 1.9, 3.4}, {.6, 1.25, 28}},
-      {{1, 2.5, 5.7}, {1, 1.9, 28}},
-      {{2.7, 4, 14}, {5, 8.5, 28}}}},
-    {223,
-     {{6.6, 14, 8.4}, {6.8, 14, 8.4}},
-     {{{.6, 1.9, 3.4}, {.6, 1.25, 4}}, {{1, 2.5, 5.7}, {1, 1.9, 4}}, {{2.7, 4, 14}, {5, 8.5, 14}}}},
-};
-
 /* The fraction of the rings' bandwidth for a protocol or a tree, and limits in GB/s; 0: see below.
  * tree_limit is for two nodes at most and for more (2.6's; 2.5 has 90 and 70), tree_limit_a100 for
  * LL128 with compute capability 80.  ll128_channel is of rings and of trees; in 2.5 it was 100 in
@@ -120,12 +67,12 @@ static const double corrections[3][NCCL_PROTOCOL_COUNT][CORRECTIONS] = {
       .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, 1}},
 };
 
-static const struct latency *latency_of(const struct nccl_world *w)
+static const struct nccl_latency *latency_of(const struct nccl_world *w)
 {
-    size_t i = ARRAY_SIZE(latencies) - 1;
-    while (i > 0 && latencies[i].version > w->version)
-        i--;
-    return &latencies[i];
+    const struct nccl_latency *found = nccl_latencies;
+    while (found[1].version && found[1].version <= w->version)
+        found++;
+    return found;
 }
 
 static const struct share *share_of(const struct nccl_world *w)
@@ -238,7 +185,7 @@ static int32_t steps_between(const struct nccl_world *w, int32_t turns)
 
 static double ring_latency(const struct nccl_world *w, int32_t turns, enum nccl_protocol protocol)
 {
-    const struct latency *l = latency_of(w);
+    const struct nccl_latency *l = latency_of(w);
     int32_t steps = turns * (w->ranks - 1), between = steps_between(w, turns);
     bool exposed = w->version >= 223 && w->ranks == w->nodes;
     double inside = fmax(hop_inside(w, NCCL_RING, protocol), network_overhead(w, protocol));
@@ -249,7 +196,7 @@ static double ring_latency(const struct nccl_world *w, int32_t turns, enum nccl_
 
 static double tree_latency(const struct nccl_world *w, enum nccl_protocol protocol)
 {
-    const struct latency *l = latency_of(w);
+    const struct nccl_latency *l = latency_of(w);
     int32_t local = w->ranks / w->nodes;
     return l->base[NCCL_TREE][protocol] +
            2 * ((local - 1) * hop_inside(w, NCCL_TREE, protocol) +

@@ -6,6 +6,17 @@
 
 #include "core/network/nccl.h"
 
+/** The kind of a hop: inside a node as enum nccl_intra, or between nodes. */
+enum { HOP_NETWORK = NCCL_INTRA_COUNT, HOP_COUNT };
+
+/** Microseconds of [ring, tree][LL, LL128, Simple] from a version on (nccl_latencies.csv).  2.4:
+ * one figure for a ring of n ranks, 6 us (n-1), which is 2 (n-1) messages; one for trees, 4 us a
+ * GPU and 15 us a level of nodes, up and down together. */
+extern const struct nccl_latency {
+    int32_t version;
+    double base[2][NCCL_PROTOCOL_COUNT], hop[HOP_COUNT][2][NCCL_PROTOCOL_COUNT];
+} nccl_latencies[];
+
 /** The number of levels that NCCL counts in a tree over @n nodes: log2, rounded down. */
 int32_t nccl_levels(int32_t n);
 
