@@ -97,9 +97,10 @@ static double pace_work(struct pace *pace, enum lane lane, double begin, double 
     while (seconds > 0) {
         double factor = factor_of(pace, lane), end = begin + seconds * factor;
         double left = end - simgrid_get_clock();
-        if (lane == LANE_COMPUTE)
+        if (lane == LANE_COMPUTE) {
             pace->stretch = base_room(pace->stretch, pace->stretches, sizeof(*pace->stretch));
-        pace->stretch[pace->stretches++] = (struct stretch){begin, done, factor};
+            pace->stretch[pace->stretches++] = (struct stretch){begin, done, factor};
+        }
         pace->works[lane] = true;
         bool ended = left <= 0 || sg_sem_acquire_timeout(pace->changed[lane], left);
         pace->works[lane] = false;
