@@ -249,6 +249,26 @@ function curve(figure, all) {
   }
 }
 
+// ---- all layouts: memory of a device against the step, a cross for what does not fit ----
+
+function layouts(figure, { words, rows }) {
+  const values = key => numbers(rows, key), ends = key => [Math.min(...values(key)) / 1.1, 1.1 * Math.max(...values(key)), { log: true }];
+  const across = axis("memory_bytes", ...ends("memory_bytes")), up = axis("step_s", ...ends("step_s"));
+  const at = row => [across.at(row.memory_bytes), 1 - up.at(row.step_s)], count = (rows, label) => `${label}: ${rows.length}`;
+  const out = rows.filter(row => !row.fits), bounds = rows.filter(row => row.fits && !row.predicted), rest = rows.filter(row => row.fits && row.predicted);
+  addLegend(figure, [["", count(rest, "predicted"), COMPUTE], ["", count(bounds, "at least so long"), REST], ["", count(out, "does not fit a device (cross)"), ROW]]);
+  add(figure, "p", { class: "small" }, "Time of a step");
+  const svg = begin(figure, words, "axes", HEIGHT + 46), wide = BOX * 3 / (svg.getBoundingClientRect().width || 600), high = BOX * 3 / HEIGHT;
+  addCurveAxes(svg, { across, up }, "memory of a device");
+  const plot = add(svg, "svg", { width: "100%", height: HEIGHT, viewBox: `0 0 ${BOX} ${BOX}`, preserveAspectRatio: "none" });
+  const path = (rows, colour, shape) => add(plot, "path", { class: `s${colour} whisker`,
+    d: rows.map(row => { const [x, y] = at(row).map(part => Math.round(part * BOX)); return shape(x, y); }).join("") });
+  path(bounds, REST, (x, y) => `M${x - wide / 2} ${y}h${wide}`);
+  path(out, ROW, (x, y) => `M${x - wide} ${y - high}l${2 * wide} ${2 * high}m${-2 * wide} 0l${2 * wide} ${-2 * high}`);
+  for (const row of rest) addMark(svg, "circle", { class: `c${COMPUTE}`, cx: percent(at(row)[0]), cy: HEIGHT * at(row)[1], r: 3.5 }, row, "step_s",
+    `${say("memory_bytes", row.memory_bytes)}: ${say("step_s", row.step_s)}`);
+}
+
 // ---- lanes: one step in time ----
 
 const LANE = 22, PIECE = 16, HEAD = 22, MOST_LANES = 64; // [pixels] from a lane to the next; the line that names a rank
@@ -455,6 +475,7 @@ const pictures = {
     label: "Time against device-hours", series: "line", marked: "front", markedLabel: "no other point is better in both",
     xLog: wide(numbers(data.points, "device_hours")), log: wide(numbers(data.points, "time_to_train_s")) }],
   // plan
+  layouts: () => [layouts, { words: "Memory of a device and time of a step with each layout of these nodes", rows: data.layouts }],
   front: () => {
     const price = data.price_unit === "device-hours" ? "device_hours" : "cost";
     const rows = [data.best, ...data.next ? [data.next] : [], ...data.front.filter(({ name }) => ![data.best.name, data.next?.name].includes(name))];

@@ -114,6 +114,8 @@ struct shown {
     int32_t doubts;
     struct shown_mesh *mesh; /* (meshes) the shortest step first; owned */
     int32_t meshes;
+    struct layout *layout; /* (layouts) on the nodes of the best; owned */
+    int32_t layouts;
     struct mesh_tally mesh_tally;
     struct tally tally;
 };
@@ -194,6 +196,16 @@ static const struct answer_column shown_mesh_rows[] = {
 static const struct answer_columns shown_mesh_columns = COLUMNS(NULL, shown_mesh_rows);
 #undef DESCRIBED
 
+#define DESCRIBED struct layout
+static const struct answer_column layout_rows[] = {
+    COLUMN("memory_bytes", memory, .help = "what a device needs"),
+    COLUMN("step_s", step, .help = "predicted, or the least that a step takes"),
+    COLUMN("fits", fits, .help = "the memory of a device is enough"),
+    COLUMN("predicted", predicted, .help = "false: the step is a lower bound"),
+};
+static const struct answer_columns layout_columns = COLUMNS(NULL, layout_rows);
+#undef DESCRIBED
+
 #define DESCRIBED struct mesh_tally
 static const struct answer_column tally_rows[] = {
     COLUMN("considered", considered, .help = "meshes of all platforms and numbers of nodes"),
@@ -249,6 +261,7 @@ static const struct answer_column shown_rows[] = {
     COLUMN_ITEMS("front", front, fronts, .table = &whole_columns),
     COLUMN_ITEMS("sensitivity", doubt, doubts, .table = &doubt_columns),
     COLUMN_ITEMS("meshes", mesh, meshes, .table = &shown_mesh_columns),
+    COLUMN_ITEMS("layouts", layout, layouts, .table = &layout_columns),
     COLUMN_OBJECT("mesh_search", mesh_tally, &tally_columns),
     COLUMN("candidates", tally.count, .help = "plans that were tried"),
     COLUMN("refused", tally.refused, .help = "plans that make no job"),
@@ -374,6 +387,18 @@ static void add_meshes(struct shown *shown)
             i ? difference_of(&shown->mesh[i], shown->mesh) : base_copy("best");
 }
 
+/* Those of other nodes would be another picture. */
+static void add_layouts(struct shown *shown)
+{
+    const struct search *search = shown->search;
+    const struct candidate *best = &search->list[search->best];
+    shown->layout = base_alloc(search->layouts, sizeof(*shown->layout));
+    for (int64_t i = 0; i < search->layouts; i++)
+        if (search->layout[i].nodes == best->nodes &&
+            !strcmp(search->layout[i].platform, best->platform))
+            shown->layout[shown->layouts++] = search->layout[i];
+}
+
 static struct shown shown_of(const struct search *search)
 {
     struct shown shown = {.search = search,
@@ -389,6 +414,7 @@ static struct shown shown_of(const struct search *search)
     add_plans(&shown);
     add_doubts(&shown);
     add_meshes(&shown);
+    add_layouts(&shown);
     return shown;
 }
 
@@ -408,6 +434,7 @@ static void shown_release(struct shown *shown)
     free(shown->plan);
     free(shown->doubt);
     free(shown->mesh);
+    free(shown->layout);
 }
 
 /* The answer. */
@@ -662,11 +689,14 @@ static int plan_page(const char *file, const struct search *search, struct err *
     html_table(&page, "best", "best and next best", two, plan, false);
     if (json_count_items(json_get(all, "meshes")) > 0) {
         html_section(&page, "Which meshes are nearly as good?");
+        html_picture(&page, "layouts", -1);
         html_table(&page, "meshes", mesh_title, json_get(all, "meshes"), mesh_words, false);
     }
-    html_section(&page, "What does less time cost?");
-    html_picture(&page, "front", -1);
-    html_table(&page, "front", front_title, plans, plan, true);
+    if (json_count_items(plans) > 1) {
+        html_section(&page, "What does less time cost?");
+        html_picture(&page, "front", -1);
+        html_table(&page, "front", front_title, plans, plan, true);
+    }
     if (json_count_items(swings) > 0) {
         html_section(&page, "What would change it?");
         html_picture(&page, "sensitivity", -1);
@@ -732,6 +762,7 @@ static int run(const void *record, struct text *out, struct err *err)
                      .target = request->target,
                      .workers = request->workers ? request->workers : cores_available()},
         .prices = &request->prices,
+        .draws = request->report,
     };
     for (int i = 0; i < DECISION_COUNT; i++)
         search.given[i] = request->given[i];

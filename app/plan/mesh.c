@@ -355,6 +355,16 @@ bool mesh_fits(struct meshes *meshes, const struct mesh *mesh)
     return fits;
 }
 
+int mesh_layout(const struct meshes *meshes, const struct mesh *mesh, struct layout *layout)
+{
+    struct memory_plan memory;
+    layout->step = mesh->least;
+    if (find_memory(meshes, mesh, &layout->fits, &memory))
+        return -1;
+    layout->memory = (double)memory_total(&memory);
+    return 0;
+}
+
 /* The nearest has the smallest micro-batch and the most that is computed again. */
 char *meshes_nearest(const struct meshes *meshes)
 {

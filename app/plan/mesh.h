@@ -33,6 +33,17 @@ struct mesh_tally {
     int64_t predicted; /**< all others */
 };
 
+/** One of them as a picture has it. */
+struct layout {
+    const char *platform;
+    int64_t nodes;
+    double memory; /**< that a device needs [bytes] */
+    double step;   /**< predicted, or the least that it takes [s] */
+    bool fits, predicted;
+};
+
+enum { LAYOUTS_MOST = 700 /**< of some nodes: those whose step may be the shortest */ };
+
 /** All of them.  Start from {0}; release with meshes_release(). */
 struct meshes {
     struct job *job; /**< (jobs) one for each number of devices that share layers; owned */
@@ -57,6 +68,9 @@ int meshes_find(struct meshes *meshes, const struct question *question,
 
 /** Whether @mesh, an item of @meshes, makes a job that fits the memory; counts it if not. */
 bool mesh_fits(struct meshes *meshes, const struct mesh *mesh);
+
+/** Fill @layout with memory and least step of @mesh.  @return 0, or -1: it makes no job. */
+int mesh_layout(const struct meshes *meshes, const struct mesh *mesh, struct layout *layout);
 
 /** Where none fits: the one that needs the least memory, and how much; the caller frees it. */
 char *meshes_nearest(const struct meshes *meshes);

@@ -289,6 +289,25 @@ static int by_step(const void *a, const void *b)
     return order ? order : memcmp(x->mesh, y->mesh, sizeof(x->mesh));
 }
 
+static void add_layouts(struct search *search, const struct hunt *hunt)
+{
+    struct candidate like = candidate_of(search, &hunt->group, 0, 0);
+    for (int64_t i = 0; i < hunt->meshes.count && i < LAYOUTS_MOST; i++) {
+        const struct mesh *mesh = &hunt->meshes.item[i];
+        struct layout layout = {like.platform, like.nodes, 0, 0, false, false};
+        if (mesh_layout(&hunt->meshes, mesh, &layout))
+            continue;
+        for (int64_t k = 0; k < hunt->count; k++)
+            if (!memcmp(hunt->tried[k].mesh, mesh->part, sizeof(mesh->part)) &&
+                hunt->tried[k].status == FINDING_OK) {
+                layout.predicted = true;
+                layout.step = hunt->tried[k].figures.step.value;
+            }
+        search->layout = base_room(search->layout, search->layouts, sizeof(layout));
+        search->layout[search->layouts++] = layout;
+    }
+}
+
 /* Add the shortest of those that were tried, or one that says @why there is none. */
 static void hunt_end(struct hunt *hunt, const char *why)
 {
@@ -296,6 +315,8 @@ static void hunt_end(struct hunt *hunt, const char *why)
     struct mesh_tally *all = &search->tally, *own = &hunt->meshes.tally;
     if (hunt->count)
         qsort(hunt->tried, (size_t)hunt->count, sizeof(*hunt->tried), by_step);
+    if (search->draws)
+        add_layouts(search, hunt);
     for (int64_t i = 0; i < hunt->count && i < MESHES_KEPT; i++) {
         add_candidate(search, hunt->tried[i]);
         hunt->tried[i].reason = NULL;
@@ -899,6 +920,7 @@ void search_release(struct search *search)
     free(search->size);
     free(search->devices);
     free(search->doubt);
+    free(search->layout);
     free(search->front);
     free(search->group);
     free(search->list);

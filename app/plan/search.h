@@ -74,6 +74,9 @@ struct search {
     struct axes axes;     /**< in the order of enum decision */
     int64_t nodes, context, expert; /**< of the job, which meshes take where none are given */
     struct mesh_tally tally;
+    bool draws;            /**< whether layouts are asked for */
+    struct layout *layout; /**< (layouts) of all nodes; owned */
+    int64_t layouts;
     int32_t *size;          /**< (platforms) their nodes; owned */
     int32_t *devices;       /**< (platforms) of one of these nodes; owned */
     int64_t images;         /**< a step of every plan, where no run says which batch converges; 0:

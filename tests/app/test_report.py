@@ -363,6 +363,21 @@ class Plan(Report):
                 self.assertAlmostEqual(pages.percent(mark["x"]), (min(value, middle) - least) / width, places=4)
                 self.assertAlmostEqual(pages.percent(mark["width"]), abs(value - middle) / width, places=4)
 
+    def test_layouts_that_fit_are_dots_and_others_are_crosses(self):
+        job = self.write("mesh.yaml", "version: 1\nmodel: {network: llama-3-8b, sequence: 2048}\ncluster: {platform: dgx-h100, nodes: 1}\n"
+                         "training: {phases: [{tokens: 1.0e+9, global_batch: 8}], optimizer: {name: adamw}}\n"
+                         "parallel: {tensor: 2}\nallreduce: {algorithm: nccl}\n")
+        page = self.report("plan", job, "-banalytic", "--recompute=none")
+        rows, marks = page.data()["layouts"], page.marks("step_s")
+        dots = [row for row in rows if row["fits"] and row["predicted"]]
+        self.assertEqual(sorted(float(mark["data-value"]) for mark in marks), sorted(row["step_s"] for row in dots))
+        self.assertEqual(min(row["step_s"] for row in dots), page.data()["meshes"][0]["step_s"])
+        limit = max(row["memory_bytes"] for row in rows if row["fits"])
+        crosses = [row for row in rows if not row["fits"]]
+        self.assertTrue(crosses and all(row["memory_bytes"] > limit for row in crosses))
+        paths = [a["d"].count("M") for name, a in page.elements if name == "path" and "whisker" in a.get("class", "")]
+        self.assertEqual(paths, [len(rows) - len(dots) - len(crosses), len(crosses)])
+
     def test_a_plan_that_misses_its_limit_has_a_page_and_its_exit_code(self):
         page, result = self.plan("--within=1 s", codes=(1,))
         self.assertIn(f"No plan trains within 1 s; the nearest is {result['best']['name']}", page.words("p")[0])
