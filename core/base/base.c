@@ -1,5 +1,7 @@
 #include "core/base/base.h"
 
+#include "core/base/random.h"
+
 void *base_alloc(int64_t count, size_t size)
 {
     assert(count >= 0);
@@ -120,14 +122,6 @@ uint64_t base_hash(uint64_t seed, const void *data, size_t size)
     return seed;
 }
 
-static uint64_t mix(uint64_t x)
-{
-    x += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
 static int compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -164,8 +158,7 @@ double base_quantile(double *value, int64_t count, double share)
 
 double base_uniform(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
 {
-    uint64_t bits = mix(mix(mix(mix(seed) ^ a) ^ b) ^ c);
-    return ((double)(bits >> 12) + 0.5) * 0x1p-52; /* half a step in: neither 0 nor 1 */
+    return random_counted(random_key(seed, a, b), c);
 }
 
 double base_normal(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)

@@ -9,6 +9,27 @@
 
 #include <stdint.h>
 
+/** Scramble @x: splitmix64. */
+static inline uint64_t random_mix(uint64_t x)
+{
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+/** What all numbers base_uniform(seed, a, b, ...) have in common. */
+static inline uint64_t random_key(uint64_t seed, uint64_t a, uint64_t b)
+{
+    return random_mix(random_mix(random_mix(seed) ^ a) ^ b);
+}
+
+/** Number @c of @key: half a step in, neither 0 nor 1. */
+static inline double random_counted(uint64_t key, uint64_t c)
+{
+    return ((double)(random_mix(key ^ c) >> 12) + 0.5) * 0x1p-52;
+}
+
 enum {
     RANDOM_WORDS = 624, /**< of the state of MT19937 */
     RANDOM_LAYERS = 128,

@@ -1,6 +1,7 @@
 #include "exec/cpu/sequence.h"
 
 #include "core/base/base.h"
+#include "core/base/random.h"
 
 enum { STRIPE = 64 /* features of a thread, in sums over positions */ };
 
@@ -275,15 +276,17 @@ static void multiply_backward(job *s)
 /* Write @from without what is dropped, or add it. */
 static void drop(job *s, bool adds, const float *from, float *to)
 {
-    int64_t count = values(s), each = shape_elements(s->layer->out);
+    int64_t each = shape_elements(s->layer->out);
+    uint64_t key = random_key(s->draw.seed, s->draw.step, s->draw.layer);
     float kept = s->draw.each ? (float)(1 / (1 - DROPPED)) : 1;
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < count; i++) {
-        uint64_t number = (uint64_t)(s->draw.first + i / each * s->draw.each + i % each);
-        bool drops = s->draw.each &&
-                     base_uniform(s->draw.seed, s->draw.step, s->draw.layer, number) < DROPPED;
-        to[i] = (adds ? to[i] : 0) + (drops ? 0 : kept * from[i]);
-    }
+#pragma omp parallel for collapse(2) schedule(static)
+    for (int64_t n = 0; n < s->images; n++)
+        for (int64_t i = 0; i < each; i++) {
+            uint64_t number = (uint64_t)(s->draw.first + n * s->draw.each + i);
+            bool drops = s->draw.each && random_counted(key, number) < DROPPED;
+            float value = drops ? 0 : kept * from[n * each + i];
+            to[n * each + i] = adds ? to[n * each + i] + value : value;
+        }
 }
 
 static void dropout(job *s)
