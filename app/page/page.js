@@ -163,23 +163,31 @@ function ranges(figure, { words, rows, label, key, mark, log }) {
 
 // ---- a tornado: what each row makes of one number at either end of what is uncertain ----
 
+// @words in lines of about @wide pixels.
+const lined = (words, wide) => words.split(" ").reduce((lines, word) => {
+  const line = [...lines.splice(-1), word].join(" ");
+  return 7 * line.length > wide && line !== word ? [...lines, line.slice(0, -word.length - 1), word] : [...lines, line];
+}, []);
+
 function tornado(figure, { words, rows, label, parts, middle }) {
   const shown = rows.slice(0, MOST_ROWS), all = [middle, ...parts.flatMap(([key]) => numbers(shown, key))];
   const least = Math.min(...all), most = Math.max(...all), margin = most > least ? 0.05 * (most - least) : Math.abs(most) / 2;
   const scale = axis(parts[0][0], least - margin, most + margin, { exact: true });
-  const step = LABEL + 2 * THIN + GAP, end = shown.length * step;
   addLegend(figure, parts);
-  const svg = begin(figure, words, "ranges", end + 24);
+  const svg = begin(figure, words, "ranges", 0), wide = svg.getBoundingClientRect().width || 600;
+  const names = shown.map(row => lined(label(row), wide)), head = LABEL + 15 * (Math.max(...names.map(name => name.length)) - 1);
+  const step = head + 2 * THIN + GAP, end = shown.length * step;
+  svg.setAttribute("height", end + 24);
   addRules(svg, scale, end);
   add(svg, "line", { class: "own", x1: percent(scale.at(middle)), x2: percent(scale.at(middle)), y2: end });
   for (const [i, row] of shown.entries()) {
     for (const [k, [key, name, colour]] of parts.entries()) {
       if (!known(row[key])) continue;
       const from = scale.at(Math.min(row[key], middle)), to = scale.at(Math.max(row[key], middle));
-      addMark(svg, "rect", { class: `c${colour}`, x: percent(from), y: i * step + LABEL + k * THIN, width: percent(to - from), height: THIN },
+      addMark(svg, "rect", { class: `c${colour}`, x: percent(from), y: i * step + head + k * THIN, width: percent(to - from), height: THIN },
         row, key, `${label(row)}, ${name}: ${say(key, row[key])}`);
     }
-    add(svg, "text", { y: i * step + LABEL - 6 }, label(row));
+    for (const [k, line] of names[i].entries()) add(svg, "text", { y: i * step + head - 6 - 15 * (names[i].length - 1 - k) }, line);
   }
 }
 

@@ -77,6 +77,15 @@ async function redraw(predict, sets, stale) {
   if (figure) draw(figure, rows.length ? { ...spec, rows: [...job, ...rows], series: "line", markedLabel: "nodes of the job" } : spec);
 }
 
+// The bar of a device's memory, with one more for @now unless that is the job itself.
+function redrawMemory(now, moved) {
+  const figure = document.querySelector("figure[data-picture=memory]"), [draw, spec] = pictures.memory();
+  const parts = Object.fromEntries(MEMORY_PARTS.map(([key]) => [key, now[key]?.value]));
+  const row = { ...parts, total_bytes: now.memory_bytes?.value, label: "with the sliders" };
+  figure?.replaceChildren();
+  if (figure) draw(figure, { ...spec, rows: [...spec.rows, ...moved ? [row] : []], label: row => row.label ?? spec.label(row) });
+}
+
 async function startSliders() {
   const place = document.getElementById("whatif"), said = add(place, "p", { id: "whatif-said", role: "status" });
   try {
@@ -98,11 +107,12 @@ async function startSliders() {
       }
       const grid = panels.querySelector("[name='allreduce.grid']");
       if (grid) grid.nextSibling.textContent = now.grid ? `used: ${now.grid.words}` : "";
+      redrawMemory(now, Object.keys(sets).length > 0);
       redraw(predict, sets, () => mine !== turn);
     };
     const line = add(table, "tr");
     for (const heading of ["quantity", "this job", "with the sliders"]) add(line, "th", { scope: "col" }, heading);
-    for (const key of Object.keys(first).filter(key => key !== "devices" && key !== "grid")) {
+    for (const key of Object.keys(first).filter(key => key !== "devices" && key !== "grid" && !MEMORY_PARTS.some(([part]) => part === key))) {
       const line = add(table, "tr");
       add(line, "th", { scope: "row" }, key.replace(/_(s|bytes)$/, "").replaceAll("_", " ").replace(/^(images|samples) per$/, "throughput"));
       add(line, "td", { "data-value": first[key].value }, first[key].words);

@@ -36,6 +36,14 @@ static void say_all(struct text *out, const struct result *result)
     say(out, result_speed(result), result->images_unit, result->images_per_s);
     say(out, "scaling_efficiency", UNIT_FRACTION, scaling->efficiency);
     say(out, "time_to_train_s", UNIT_SECONDS, result->time_to_train_s);
+    const struct memory_plan *m = &result->memory;
+    const int64_t part[] = {m->weights, m->gradients, m->momentum,  m->activations,
+                            m->loss,    m->input,     m->workspace, m->reserve};
+    static const char *const keys[] = {"weights_bytes",     "gradients_bytes", "optimizer_bytes",
+                                       "activations_bytes", "loss_bytes",      "input_bytes",
+                                       "workspace_bytes",   "reserve_bytes"};
+    for (size_t i = 0; i < ARRAY_SIZE(part); i++)
+        say(out, keys[i], UNIT_BYTES, (double)part[i]);
     if (result->grid.columns > 0)
         text_add(out, "grid\t0\t%dx%d\n", (int)result->grid.columns, (int)result->grid.rows);
 }

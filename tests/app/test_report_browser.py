@@ -65,7 +65,8 @@ for (const [name, value] of MOVES) {
   await wait(); // behind what the page itself waits for
   for (let i = 0; i < 100 && !document.querySelector("figure[data-picture=curve] .legend"); i++) await wait();
   told.push({ name, said: said(), lines: [...document.querySelectorAll("figure[data-picture=curve] .legend li")].map(e => e.textContent),
-    grid: document.querySelector("[name='allreduce.grid']").nextSibling.textContent, words: input.nextSibling.textContent, heard: input.ariaValueText, ...cells() });
+    grid: document.querySelector("[name='allreduce.grid']").nextSibling.textContent, words: input.nextSibling.textContent, heard: input.ariaValueText,
+    bars: document.querySelectorAll("figure[data-picture=memory] text.end").length, ...cells() });
 }
 return told; })()"""
 
@@ -215,6 +216,7 @@ class Browser(support.Case):
         self.assertEqual((found[0]["nameless"], found[1]["words"], found[1]["heard"]), (0, "1.562 GB/s", "1.562 GB/s"))
         self.assertEqual((found[0]["grid"], found[3]["grid"]), ("used: 4x4", "used: 2x2"))
         self.assertEqual(found[1]["lines"], ["this job", "with the sliders"])
+        self.assertEqual([one["bars"] for one in found[1:5]], [2, 1, 2, 1])  # of memory; what is refused has none
         self.assertEqual(numbers[4], {})
         self.assertIn("grid", found[4]["said"])  # a grid of 16 for the devices of one node
         self.assertEqual([bool(one["said"]) for one in found], [False, False, False, False, True, False, True])

@@ -60,7 +60,8 @@ class Sliders(support.Case):
                 continue
             self.assertEqual(done.returncode, 0, (got, done.stderr))
             want = json.loads(done.stdout)
-            flat = {**{key: want[key] for key in KEYS}, **{key: want["step"][key] for key in STEP}}
+            flat = {**{key: want[key] for key in KEYS}, **{key: want["step"][key] for key in STEP},
+                    **{key: want["memory"][key] for key in ("weights_bytes", "optimizer_bytes", "activations_bytes", "reserve_bytes")}}
             for key, value in flat.items():
                 self.assertLessEqual(abs(got[key]["value"] - value), 1e-9 * abs(value), (key, got["sets"]))
                 self.assertTrue(not value or pages.says(got[key]["words"], value), (key, got[key]))
