@@ -236,7 +236,7 @@ static struct memory_plan plan_of(const struct memory_case *of, double kept)
     if (of->merges.copies && beside && scenario->model.gradients != scenario->model.compute)
         plan.gradients += parameters * compute;
     plan.reserve = (int64_t)(of->merges.reserve * (double)memory_total(&plan));
-    assert(memory_check(&plan));
+    assert(plan.weights > 0 && plan.gradients > 0 && plan.momentum > 0);
     return plan;
 }
 
@@ -294,12 +294,6 @@ struct memory_plan memory_plan(const struct memory_case *of)
     stages_free(stage, count);
     most.first = first;
     return most;
-}
-
-bool memory_check(const struct memory_plan *plan)
-{
-    return plan->weights > 0 && plan->gradients > 0 && plan->momentum > 0 && plan->input >= 0 &&
-           plan->workspace >= 0;
 }
 
 int64_t memory_total(const struct memory_plan *plan)

@@ -67,9 +67,6 @@ int64_t memory_workspace(const struct model *model);
  * the values of several micro-batches, as many as pipeline_in_flight() says of batch / micro. */
 struct memory_plan memory_plan(const struct memory_case *of);
 
-/** Whether nothing is negative.  For assert(). */
-bool memory_check(const struct memory_plan *plan);
-
 /** Sum of all. */
 int64_t memory_total(const struct memory_plan *plan);
 
