@@ -45,6 +45,9 @@ SHAPES = ((r"gpt3175b", "gpt3-175b"), (r"llama3\d?8b", "llama-3-8b"), (r"llama3\
           (r"gptoss120b", f"transformer, layers: 36, experts: 128, {OSS}"),
           (r"gptoss20b", f"transformer, layers: 24, experts: 32, {OSS}"))
 LLAMAS = "llama|mi[sx]tral|qwen|deepseek"  # RMS norms, rotary positions, gates, no biases
+# Bus bandwidth [GB/s] of all-reduces by nodes, means of 256 MB on the cluster of nanotron's layouts, whose cards have 400 GB/s a
+# node (Hugging Face, Ultra-Scale Playbook, "Communication Bandwidth by Number of Nodes").
+REACHED = {2: 361.7, 4: 160.1, 8: 99.6, 16: 84.7, 32: 64.9, 64: 32.9}
 RECOMPUTE = {"none": "none", "full": "full", "selective": "selective", "selective+seqparallel": "selective"}
 
 
@@ -147,6 +150,27 @@ def cards_of(row):
     return f"8x IB {found[1]} Gb" if found else text
 
 
+def with_reached(platform, row):
+    """The platform, its cards at what all-reduces reach over the nodes of those that share layers, if these are several, else of
+    those that sum gradients."""
+    ranks = row["tp"] * (row["dp"] if row["tp"] <= row["gpus_per_node"] else 1)
+    nodes = next(count for count in REACHED if count >= min(max(REACHED), ranks / row["gpus_per_node"]))
+    reached = f"{100 * REACHED[nodes] / 400:.4g} %, source: \"all-reduces over {nodes} nodes, Ultra-Scale Playbook\""
+    return re.sub(r"(nic:\n.*\n +efficiency: {value: )[^\"]*\"[^\"]*\"", rf"\g<1>{reached}", platform)
+
+
+def exchange_of(row, source, sharding, gradients):
+    """How gradients are summed.  nanotron: without a sharded optimizer in DDP's buckets of 25 MiB of bf16, summed in fp32 beside
+    backward; with one, all behind it in one all-reduce, and weights gathered at once (repository huggingface/nanotron,
+    trainer.py of commit 004a89cae000, gradient_accumulator.py and zero.py; examples: ddp_bucket_cap_mb 25)."""
+    if source.name == "nanotron":
+        return [] if row["dp"] == 1 else ["overlap: none"] if sharding else [f"bucket: {2 * 25 * 2**20} B"]
+    exchange = ["overlap: none"] * source.after
+    if sharding >= 2 or not source.after:
+        exchange += [f"bucket: {bucket_bytes(row, sharding, 4 if gradients == 'fp32' else 2)} B"]
+    return exchange
+
+
 def job_text(row, source):
     """The job."""
     compute, products, gradients = find(PRECISIONS, row["precision"], "precision")
@@ -159,9 +183,7 @@ def job_text(row, source):
                  if row[name] > 1 and (name != "vp" or row["pp"] > 1)})
     keys.update({"balance": "greedy"} if row["pp"] > 1 and source.name == "nanotron" else {})
     keys.update({"sharding": sharding} if sharding and row["dp"] > 1 else {})
-    exchange = ["algorithm: nccl"] + ["overlap: none"] * source.after
-    if sharding >= 2 or not source.after:
-        exchange += [f"bucket: {bucket_bytes(row, sharding, 4 if gradients == 'fp32' else 2)} B"]
+    exchange = ["algorithm: nccl"] + exchange_of(row, source, sharding, gradients)
     return "\n".join([
         "version: 1", f"model: {{{network_text(row)}, precision: {{compute: {compute}, products: {products}, "
         f"gradients: {gradients}, master: fp32}}}}", f"cluster: {{platform: ./platforms/{row['line']:04d}.yaml, "
@@ -170,7 +192,7 @@ def job_text(row, source):
         f"  phases: [{{epochs: 1, global_batch: {row['global_batch']:.0f}, micro_batch: {row['micro_batch']:.0f}}}]",
         "  optimizer: {name: adamw, clip: 1}", f"baseline: {{nodes: {row['nodes']:.0f}}}",
         f"parallel: {{{', '.join(f'{key}: {value}' for key, value in keys.items())}}}",
-        *[f"allreduce: {{{', '.join(exchange)}}}"] * (row["dp"] > 1)]) + "\n"
+        *[f"allreduce: {{{', '.join(exchange)}}}"] * (row["dp"] > 1 or (source.name == "nanotron" and tp > 1))]) + "\n"
 
 
 def write(row):
@@ -190,8 +212,10 @@ def write(row):
              "shape looked up" if not row["layers"] > 0 else
              None if row["recompute"] in RECOMPUTE else f"recompute '{row['recompute']}'")
     slow = {"device.memory_bandwidth": "2.4 TB/s"} if "HBM2e" in row["device"] else {}
+    platform = networks.platform_of(hardware, device)
+    platform = with_reached(platform, row) if source.name == "nanotron" else platform
     return mlperf.Mapped(
-        files={name: job_text(row, source), f"platforms/{name}": networks.platform_of(hardware, device)}, names=[name],
+        files={name: job_text(row, source), f"platforms/{name}": platform}, names=[name],
         memory=2**30 * row.get("memory_gb", math.nan),
         refused=None, without_extra={}, measured=step, steps=math.nan,
         role="apart" if apart else "check" if several else "calibration", open=apart, nodes=int(row["nodes"]),

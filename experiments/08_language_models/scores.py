@@ -95,19 +95,28 @@ def errors_of(ratios):
     return [f"{100 * value:{form}} %" for value, form in values]
 
 
+def names_of(row):
+    """The groups of a layout."""
+    nodes, cut = int(row["nodes"]), int(row["pp"]) > 1
+    shape = "no stages" if not cut else "stages, tensor 1" if row["tp"] == "1" else "stages, tensor 2 to 32"
+    return {"all", row["model"], "one node" if nodes == 1 else "2 and 4 nodes" if nodes < 8 else "8 and 16 nodes",
+            f"several nodes, {shape}" if nodes > 1 else ""}
+
+
 def layouts_table(rows):
     """What is known of layouts."""
     ran = [row for row in rows if row["ran"] and row["consistent"] == "yes"]
     lines = []
-    for model in ("1B", "3B", "8B", ""):
-        here, all_here = ([row for row in group if model in ("", row["model"])] for group in (ran, rows))
+    for name in ("1B", "3B", "8B", "one node", "2 and 4 nodes", "8 and 16 nodes", "several nodes, no stages",
+                 "several nodes, stages, tensor 1", "several nodes, stages, tensor 2 to 32", "all"):
+        here, all_here = ([row for row in group if name in names_of(row)] for group in (ran, rows))
         longer, right = choices(here)
         fits = f"{100 * statistics.mean(row['ran'] == row['fits'] for row in all_here):.0f} % of {len(all_here)}"
-        lines.append([model or "all", str(len(here)), *errors_of([row["step"] / row["measured"] for row in here])[:2],
-                      *errors_of([float(row["memory_bytes"]) / 2**30 / float(row["memory_gb"]) for row in here]),
+        lines.append([name, str(len(here)), *errors_of([row["step"] / row["measured"] for row in here]),
+                      *errors_of([float(row["first_stage_bytes"]) / 2**30 / float(row["memory_gb"]) for row in here]),
                       fits, f"{sum(value <= 0.05 for value in longer)} of {len(longer)}",
                       f"{100 * statistics.mean(right):.0f} % of {len(right)}"])
-    return report.markdown(["layouts", "ran", "step: median error", "90th percentile", "memory: median error", "90th percentile",
+    return report.markdown(["layouts", "ran", "step: median error", "90th percentile", "with sign", "memory: median error", "90th percentile",
                             "with sign", "fits or not, right", "chosen within 5 % of the best", "pairs ranked right"], lines)
 
 
@@ -115,7 +124,7 @@ def main():
     """Predict, or score."""
     if sys.argv[1:] == ["predict"]:
         predict("runs.csv", "predictions.csv", KEPT)
-        predict("layouts.csv", "layouts_predicted.csv", ("line", "predicted_s", "memory_bytes", "refused"))
+        predict("layouts.csv", "layouts_predicted.csv", ("line", "predicted_s", "memory_bytes", "first_stage_bytes", "refused"))
         return
     rows = read()
     scored = {"one node": [row for row in rows if row["role"] == "calibration"],

@@ -176,6 +176,13 @@ class Networks(support.Case):
         self.assertGreater(crashed["memory_bytes"], 80e9)
         self.assertIsNone(crashed["measured_s"])
 
+    def test_cards_of_a_layout_reach_what_collectives_did(self):
+        several = [{"nodes": "16", "gpus": "128", **change} for change in ({"dp": "64", "pp": "2"}, {"dp": "8", "tp": "16"})]
+        folder = self.directory / "jobs"
+        run(self.write("table.csv", table(*several, base=LAYOUT)), "--jobs", folder)
+        for line, part in ((2, "24.9 %"), (3, "90.42 %")):
+            self.assertIn(f"efficiency: {{value: {part}, source: \"all-reduces over", (folder / f"platforms/{line:04d}.yaml").read_text())
+
     def test_a_language_model_that_no_job_says_is_refused_by_name(self):
         for change, reason in (({"precision": "int8"}, "precision 'int8'"),
                                ({"layers": "", "network": "DeepSeekV3"}, "does not give layers"), ({"dp": "3"}, "divide evenly"),
