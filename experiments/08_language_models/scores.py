@@ -116,8 +116,9 @@ def layouts_table(rows):
                       *errors_of([float(row["first_stage_bytes"]) / 2**30 / float(row["memory_gb"]) for row in here]),
                       fits, f"{sum(value <= 0.05 for value in longer)} of {len(longer)}",
                       f"{100 * statistics.mean(right):.0f} % of {len(right)}"])
-    return report.markdown(["layouts", "ran", "step: median error", "90th percentile", "with sign", "memory: median error", "90th percentile",
-                            "with sign", "fits or not, right", "chosen within 5 % of the best", "pairs ranked right"], lines)
+    return report.markdown(["layouts", "ran", "step: median error", "90th percentile", "with sign", "memory: median error",
+                            "90th percentile", "with sign", "fits or not, right", "chosen within 5 % of the best",
+                            "pairs ranked right"], lines)
 
 
 def main():
