@@ -4,7 +4,7 @@ The columns are those of experiments/08_language_models/runs.csv.  Rows of one n
 several for checks.  What a job cannot say is refused by name.  Scored apart: a row that does not state what is
 computed again, and is predicted as if nothing were, as recipes for speed do; and one whose shape is looked up.
 """
-import dataclasses
+import collections
 import math
 import re
 
@@ -48,15 +48,8 @@ LLAMAS = "llama|mi[sx]tral|qwen|deepseek"  # RMS norms, rotary positions, gates,
 # Bus bandwidth [GB/s] of all-reduces by nodes, means of 256 MB on the cluster of nanotron's layouts, whose cards have 400 GB/s a
 # node (Hugging Face, Ultra-Scale Playbook, "Communication Bandwidth by Number of Nodes").
 REACHED = {2: 361.7, 4: 160.1, 8: 99.6, 16: 84.7, 32: 64.9, 64: 32.9}
+Source = collections.namedtuple("Source", "name software after")  # a row of SOURCES
 RECOMPUTE = {"none": "none", "full": "full", "selective": "selective", "selective+seqparallel": "selective"}
-
-
-@dataclasses.dataclass
-class Source:
-    """Where a row is from."""
-    name: str
-    software: str
-    after: bool  # gradients wait for the end of backward
 
 
 def source_of(row):
