@@ -197,7 +197,7 @@ class Collective(support.Case):
                                    "--algorithm=tree", "--chunk=1kB"))
         self.assertIn("only a tree has chunks", self.refused(64, "collective", "--platform=dgx-h100",
                                                              "--nodes=2", "--chunk=1MB"))
-        for more, fault in (("ring, chunk: 1 MiB", "only tree has some, not ring"),
+        for more, fault in (("ring, chunk: 1 MiB", "it belongs to tree, not to ring"),
                             ("tree, chunk: 1 kB", "use at least 4096 B")):
             job = self.write("job.yaml", support.JOB.replace(
                 "torus2d, grid: {columns: 4, rows: 4}", more))
@@ -218,7 +218,7 @@ class Collective(support.Case):
         self.assertIn("allreduce", self.refused(65, "predict", job))
         job = self.write("two.yaml", support.JOB.replace("algorithm: torus2d, grid: {columns: 4, rows: 4}",
                                                          "algorithm: torus2d, channels: 2"))
-        self.assertIn("only ring has some, not torus2d", self.refused(65, "predict", job))
+        self.assertIn("it belongs to ring, not to torus2d", self.refused(65, "predict", job))
 
     def test_bandwidths_follow_from_time(self):
         row, = answer("collective", "--platform=t1-torus", "--grid=4x4", "--algorithm=torus2d",
