@@ -40,6 +40,7 @@ TEST(an_iteration_pays_its_overhead_once_with_its_optimizer)
     struct step step = compute(1, 0, 0);
     assert_same(cost_compute(&longer, &step), 5e-6);
     step.compute.op = COMPUTE_OPTIMIZER;
+    step.role = ROLE_OPTIMIZER;
     assert_same(cost_compute(&longer, &step), 35e-6);
 }
 

@@ -283,10 +283,12 @@ static void change_job(struct findings *findings, const struct point *point)
 }
 
 /* Trees and pairs by distance do not go by nodes: with more of them other links are shared.  So do
- * several rings inside one node, which no longer close there with two. */
+ * several rings inside one node, which no longer close there with two; and two nodes of a torus
+ * have the links of one dimension, four those of two. */
 static bool goes_by_nodes(const struct trial *trial)
 {
-    if (trial->channels && trial->nodes == 1)
+    bool torus = platform_device(trial->platform)->links.kind >= LINKS_TORUS2D;
+    if ((trial->channels && trial->nodes == 1) || (torus && trial->nodes == 2))
         return false;
     return trial->algorithm == ALGORITHM_RING || trial->algorithm == ALGORITHM_HIERARCHICAL ||
            trial->algorithm == ALGORITHM_TORUS2D || trial->algorithm == ALGORITHM_NCCL;
