@@ -241,12 +241,13 @@ static void name_point(struct text *out, const struct sweep *sweep, int64_t poin
 static void print_merit(struct text *out, const struct sweep *sweep, int64_t point)
 {
     struct finding row = sweep_row(sweep, point);
-    const struct range *time = &row.figures.usage.seconds;
-    text_add(out, "%s", unit_text(UNIT_SECONDS, time->value));
-    if (isfinite(time->low))
-        text_add(out, " (90 %%: %s to %s)", unit_text(UNIT_SECONDS, time->low),
-                 unit_text(UNIT_SECONDS, time->high));
-    text_add(out, " and %.4g device-hours", row.figures.device_hours.value);
+    const struct range t = row.figures.usage.seconds, h = row.figures.device_hours;
+    text_add(out, "%s", unit_likely(UNIT_SECONDS, t.value, t.value, t.low, t.high));
+    if (isfinite(t.low))
+        text_add(out, " (90 %%: %s to %s)",
+                 unit_likely(UNIT_SECONDS, t.low, t.value, t.low, t.high),
+                 unit_likely(UNIT_SECONDS, t.high, t.value, t.low, t.high));
+    text_add(out, " and %s device-hours", unit_likely(UNIT_NONE, h.value, h.value, h.low, h.high));
 }
 
 /* Of the points that differ from @best on @axis alone, that with the most epochs; or @best. */

@@ -235,7 +235,8 @@ function curve(figure, all) {
   const points = rows.filter(row => known(row[x]) && known(row[key]) && (!spec.log || row[key] > 0)).slice(0, MOST_POINTS)
     .map(row => ({ ...row, series: series ? row[series] : "", low: row[`${range}_low`], high: row[`${range}_high`] })).sort((a, b) => a[x] - b[x]);
   if (!points.length) return;
-  const names = [...new Set(points.map(point => point.series))].slice(0, COLOURS), axes = curveAxes(points, spec), { across, up } = axes;
+  const inOrder = rows.map(row => series ? row[series] : "").filter(name => points.some(point => point.series === name)); // in all pictures
+  const names = [...new Set(inOrder)].slice(0, COLOURS), axes = curveAxes(points, spec), { across, up } = axes;
   const colourOf = name => (colour + names.indexOf(name)) % COLOURS, intervals = names.length > 1 || Boolean(dots && series);
   if (names.length > 1) addLegend(figure, names.map(name => [name, name, colourOf(name)]), dots ? "rect" : "line");
   add(figure, "p", { class: "small" }, [label, points.some(point => known(point.low)) && `${intervals ? "bar" : "band"}: 90\u00a0% interval${
