@@ -268,7 +268,7 @@ static void *narrowed(struct engine *engine, int64_t rows, int64_t columns, int6
                       float scale, const float *from)
 {
     enum { PART = 1024 };
-    uint16_t *to = (uint16_t *)engine_alloc(engine, rows * columns / 2 + 1);
+    uint16_t *to = (void *)engine_alloc(engine, rows * columns / 2 + 1);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j += PART) {
