@@ -263,12 +263,17 @@ struct nccl_world platform_nccl(const struct platform *platform, const struct fa
 
 int platform_check_nccl(const struct platform *platform, struct err *err)
 {
-    if (platform->device.links.kind == LINKS_XGMI)
+    bool amd = platform->device.links.kind == LINKS_XGMI;
+    if (amd || (platform->nccl.channels == 0 && platform->device.compute_capability == 0))
         return err_add(err,
-                       "%s: error: device %s is AMD's, for which the library is RCCL; its "
-                       "algorithms are not modelled: choose ring with allreduce.channels=all, a "
-                       "ring by each device, or another of 'foretrain list algorithms'",
-                       platform->file, platform->device.name);
+                       "%s: error: device %s runs %s: choose %s, or another of 'foretrain list "
+                       "algorithms'",
+                       platform->file, platform->device.name,
+                       amd ? "RCCL, whose algorithms are not modelled, in place of NCCL"
+                           : "no NCCL (its file has no compute_capability)",
+                       platform->kind == PLATFORM_TORUS
+                           ? "torus2d"
+                           : "ring with allreduce.channels=all, a ring by each device");
     if (platform->nccl.channels == 0)
         return err_add(err,
                        "%s: error: algorithm nccl needs the section 'nccl', with the keys intra, "
