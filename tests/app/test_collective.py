@@ -298,7 +298,7 @@ class Collective(support.Case):
         for platform in ("t1-ring", "t1-torus"):
             message = self.refused(65, "collective", "--grid=4x1", "--algorithm=nccl",
                                    "--platform", platform)
-            self.assertRegex(message, f"{platform}.yaml: error: .*section 'nccl'")
+            self.assertRegex(message, f"{platform}.yaml: error: .*runs no NCCL")
 
     def test_gradients_of_16_bits_are_measured_and_the_table_says_so(self):
         words = ("collective", "--grid=3x1", "--bytes=6B,60kB", "--repeats=2")
