@@ -290,31 +290,29 @@ void naive_relu_backward(int64_t count, float top, const float *y, float *dy)
             dy[i] = 0;
 }
 
-/* The largest term is 1 after scaling: the sum cannot overflow. */
-static double log_sum_exp(int32_t count, const float *x)
-{
-    int32_t largest = 0;
-    double others = 0;
-    for (int32_t i = 1; i < count; i++)
-        if (x[i] > x[largest])
-            largest = i;
-    for (int32_t i = 0; i < count; i++)
-        if (i != largest)
-            others += exp((double)x[i] - (double)x[largest]);
-    return (double)x[largest] + log1p(others);
-}
-
+/* The largest term is 1 after scaling: the sum cannot overflow.  @dx holds the terms, rounded,
+ * until their sum is known; where one is wanted the difference is of exact ones. */
 static double row_loss(int32_t batch, int32_t classes, const float *x, int32_t label,
                        double smoothing, float *dx)
 {
-    double loss = 0, total = log_sum_exp(classes, x);
+    int32_t largest = 0;
+    double others = 0, along = 0, share = smoothing / classes, each = 1.0 / batch;
+    for (int32_t i = 1; i < classes; i++)
+        if (x[i] > x[largest])
+            largest = i;
     for (int32_t i = 0; i < classes; i++) {
-        double wanted = smoothing / classes + (i == label ? 1 - smoothing : 0);
-        double log_probability = (double)x[i] - total;
-        loss -= wanted * log_probability;
-        dx[i] = (float)((exp(log_probability) - wanted) / batch);
+        double term = exp((double)x[i] - (double)x[largest]);
+        others += i == largest ? 0 : term;
+        dx[i] = (float)term;
     }
-    return loss;
+    double total = (double)x[largest] + log1p(others), part = each / (1 + others);
+    for (int32_t i = 0; i < classes; i++) {
+        along += (double)x[i] - total;
+        dx[i] = (float)((double)dx[i] * part - share * each);
+    }
+    double log_probability = (double)x[label] - total;
+    dx[label] = (float)((exp(log_probability) - share - (1 - smoothing)) * each);
+    return -share * along - (1 - smoothing) * log_probability;
 }
 
 double naive_loss(int32_t batch, int32_t classes, const float *x, const int32_t *label,
