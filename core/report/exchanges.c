@@ -35,7 +35,12 @@ double exchanges_exposed(const struct report_exchanges *list, const struct span 
     const struct step *step = list->schedule->step;
     double at = span->begin < list->from ? list->from : span->begin, left = 0;
     double end = span->end < list->to ? span->end : list->to;
-    for (int64_t i = 0; i < list->span_count && at < end; i++) {
+    int64_t first = 0, behind = list->span_count; /* all before @first end by @at */
+    while (first < behind) {
+        int64_t middle = (first + behind) / 2;
+        *(list->reach[middle] > at ? &behind : &first) = middle + (list->reach[middle] <= at);
+    }
+    for (int64_t i = first; i < list->span_count && at < end && other[i].begin < end; i++) {
         if (!hides(&step[other[i].step], &step[span->step]))
             continue;
         if (other[i].begin > at)
@@ -55,6 +60,9 @@ static void collect(struct report_exchanges *list, const struct trace *trace)
             list->span[list->span_count++] = *span;
     }
     qsort(list->span, (size_t)list->span_count, sizeof(*list->span), compare);
+    list->reach = base_alloc(list->span_count, sizeof(*list->reach));
+    for (int64_t i = 0; i < list->span_count; i++)
+        list->reach[i] = fmax(list->span[i].end, i > 0 ? list->reach[i - 1] : 0);
 }
 
 /* When what @span needs had ended. */
@@ -63,7 +71,7 @@ static double ready_at(const struct report_exchanges *list, const struct span *s
     const struct step *step = &list->schedule->step[span->step];
     double ready = list->from;
     for (int32_t d = step->dep_begin; d < step->dep_end; d++)
-        for (int64_t i = 0; i < list->span_count; i++) {
+        for (int64_t i = 0; i < list->span_count && list->span[i].begin <= span->begin; i++) {
             const struct dep *dep = &list->schedule->dep[d];
             const struct span *needed = &list->span[i];
             if (needed->step == dep->step && needed->end > ready &&
@@ -97,6 +105,7 @@ struct report_exchanges exchanges_of(const struct run *run, const struct schedul
 void exchanges_release(struct report_exchanges *list)
 {
     free(list->span);
+    free(list->reach);
     free(list->exchange);
     *list = (struct report_exchanges){0};
 }

@@ -26,7 +26,8 @@ struct report_exchanges {
     int32_t rank;                    /**< breakdown_rank() */
     double from, to;                 /**< the iteration [s], as the trace counts */
     struct span
-        *span; /**< (span_count) of that rank, in or across the iteration, by begin; owned */
+        *span;     /**< (span_count) of that rank, in or across the iteration, by begin; owned */
+    double *reach; /**< (span_count) when the last of the spans up to each ends [s]; owned */
     int64_t span_count;
     struct report_exchange *exchange; /**< (count) owned */
     int32_t count;
