@@ -49,7 +49,9 @@ static void try_factors(const struct study *study, struct rival *rival, const st
            middle = prediction_seconds(p, NULL, 0);
     for (int i = 0; i < FACTOR_COUNT; i++) {
         struct interval ends = ends_of(draw, u.draws, i);
-        AUTOFREE char *range = base_format("%.3g to %.3g times", ends.low, ends.high);
+        double power = i == FACTOR_KINDS ? uncertainty_kinds(&p->task[0]) : 1;
+        AUTOFREE char *range =
+            base_format("%.3g to %.3g times", pow(ends.low, power), pow(ends.high, power));
         describe(&study->search->doubt[i], factor_names[i], range);
         for (int e = 0; e < ENDS; e++) {
             struct factors *one = &at[i * ENDS + e];

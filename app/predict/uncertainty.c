@@ -430,6 +430,12 @@ struct factors *uncertainty_factors(const struct uncertainty *u)
     return factors;
 }
 
+double uncertainty_kinds(const struct task *task)
+{
+    AUTORELEASE(table) struct table t = table_new(task);
+    return t.kinds;
+}
+
 void uncertainty_steps(const struct task *task, double extra, const struct factors *factors,
                        int32_t count, double *seconds)
 {

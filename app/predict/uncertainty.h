@@ -85,6 +85,9 @@ extern const struct factors factors_none;
 void uncertainty_spending(const struct task *task, const struct factors *factors, int32_t count,
                           struct spending *spending);
 
+/** The power to which FACTOR_KINDS of a draw changes the speed of @task's kernels. */
+double uncertainty_kinds(const struct task *task);
+
 /** The step of @task, which has run, with each of @factors (count) into @seconds (count). */
 void uncertainty_steps(const struct task *task, double extra, const struct factors *factors,
                        int32_t count, double *seconds);
