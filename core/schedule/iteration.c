@@ -49,7 +49,8 @@ static int64_t pass_bytes(const struct iteration *it, int32_t index, enum pass p
 
 /* A kernel before the product reads what it multiplies and writes it narrow, in the order of rows
  * and of columns, for this product and that of the weights' gradient (Transformer Engine 2,
- * cast_transpose); weights are converted once a step, which is left out.  What is narrow has a byte
+ * cast_transpose); weights are converted once a step, which is left out.  Products that read the
+ * same, as those of queries, keys and values, share what is converted.  What is narrow has a byte
  * here, fp4 with its scales almost that. */
 static void narrow(const struct iteration *it, const struct layer *layer, enum pass pass,
                    struct step *step)
@@ -61,7 +62,10 @@ static void narrow(const struct iteration *it, const struct layer *layer, enum p
     step->compute.bytes -=
         narrower * ((pass != PASS_BACKWARD_DATA ? in : 0) + (pass != PASS_FORWARD ? out : 0) +
                     (pass != PASS_BACKWARD_FILTER ? layer_weights(layer) : 0));
-    if (pass == PASS_BACKWARD_FILTER)
+    bool shared = false;
+    for (const struct layer *other = it->model->layer + layer->input[0] + 1; other < layer; other++)
+        shared = shared || (other->input[0] == layer->input[0] && layer_is_narrow(other));
+    if (pass == PASS_BACKWARD_FILTER || (pass == PASS_FORWARD && shared))
         return;
     step->compute.converted += (size + 2) * (pass == PASS_FORWARD ? in : out);
     step->compute.kernels++;

@@ -492,6 +492,30 @@ TEST(ranks_that_share_layers_exchange_their_values)
     }
 }
 
+/* Queries, keys and values read the same, and so do both products of a gated unit: each is made
+ * narrow once forward, and each gradient backward.  By hand, of 4096 features, 1024 of keys and of
+ * values, and 14336 inside: 4 of 2 + 2 bytes of values and gradients. */
+TEST(what_products_share_is_made_narrow_once)
+{
+    struct err err = {0};
+    struct scenario scenario = example_scenario();
+    scenario.model.products = PRODUCTS_FP8;
+    const struct transformer keys = {.layers = 1, .sequence = 16};
+    OWN(model) *model = network_open(NULL, "llama-3-8b", 224, 1000, &keys, &err);
+    assert_ok(model, err);
+    struct iteration it = example_iteration(model, &scenario);
+    it.grid = (struct grid){.columns = 1, .rows = 1};
+    it.batch = it.micro_batch = 1;
+    OWN(schedule) *schedule = iteration_build(&it);
+    int64_t converted[COMPUTE_OP_COUNT] = {0};
+    for (int32_t id = 0; id < schedule->step_count; id++)
+        if (schedule->step[id].kind == STEP_COMPUTE)
+            converted[schedule->step[id].compute.op] += schedule->step[id].compute.converted;
+    assert_int_equal(converted[COMPUTE_FORWARD], 4 * 16 * (3 * 4096 + 14336));
+    assert_int_equal(converted[COMPUTE_BACKWARD_DATA],
+                     4 * 16 * (4096 + 2 * 1024 + 2 * 14336 + 2 * 4096));
+}
+
 /* One layer of 8 key-value heads of 128 features, of 4 ranks with 256 positions each: keys and
  * values of 1024 are gathered forward, and backward once more, whose gradients are scattered. */
 TEST(ranks_that_share_sequences_exchange_keys_and_values)
