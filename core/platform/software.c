@@ -141,6 +141,10 @@ static const struct field software_rows[] = {
     ROW("parts_of_sends", software, parts_of_sends, "false",
         "whether devices that share layers and have whole values send the next stage a part each",
         .kind = FIELD_BOOLEAN),
+    ROW("tensor_overlap", software, tensor_overlap, "false",
+        "whether exchanges of devices that share layers and sequences run beside products, but for "
+        "one part of as many as there are devices",
+        .kind = FIELD_BOOLEAN),
     ROW("whole_sums", software, whole, "false",
         "whether devices that have a shard of the optimizer each sum whole gradients (all-reduce), "
         "not each its shard",
@@ -334,6 +338,7 @@ void software_apply(const struct software *software, struct device *device)
                                      software->epilogues,
                                      software->loss == LOSS_UNFUSED,
                                      software->parts_of_sends,
+                                     software->tensor_overlap,
                                      software->gathered,
                                      software->copies,
                                      software->whole,

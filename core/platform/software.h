@@ -61,6 +61,7 @@ struct software {
     int32_t attention;       /**< enum attention */
     bool epilogues;      /**< activations, dropout and adds are part of the kernel before them */
     bool parts_of_sends; /**< ranks that share layers send a part each, and gather */
+    bool tensor_overlap; /**< their exchanges run beside products */
     int32_t loss;        /**< enum software_loss */
     bool gathered, copies, whole; /**< of struct merges */
     double reserve;               /**< of struct merges */

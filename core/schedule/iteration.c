@@ -94,8 +94,8 @@ static int32_t ring_parts(const struct iteration *it)
 static int32_t awaited(const struct schedule *schedule, const struct iteration *it)
 {
     int32_t id = schedule->step_count - 1;
-    while (id >= it->task.first && schedule->step[id].lane != LANE_TENSOR &&
-           schedule->step[id].kind == STEP_COLLECTIVE)
+    while (id >= it->task.first && schedule->step[id].kind == STEP_COLLECTIVE &&
+           (schedule->step[id].lane != LANE_TENSOR || schedule->step[id].collective.beside))
         id--;
     if (id < it->task.first)
         return it->task.arrived;
@@ -104,29 +104,54 @@ static int32_t awaited(const struct schedule *schedule, const struct iteration *
     return step->lane == LANE_TENSOR && !(beside && ring_parts(it) > 1) ? id : -1;
 }
 
-/* The ranks on the axis of layer @index exchange its value, or its gradient.  What they gathered of
- * a sequence is not kept, so that they gather it once more. */
+/* The step that the products wait for which read layer @index or are what it sums; @after: the last
+ * of them. */
+static int32_t before_products(const struct schedule *schedule, const struct iteration *it,
+                               int32_t index, int32_t after)
+{
+    const struct layer *layer = it->model->layer;
+    for (int32_t id = after; id >= it->task.first; id--) {
+        const struct step *step = &schedule->step[id];
+        int32_t own = step->kind == STEP_COMPUTE ? step->compute.layer : -1;
+        if (own >= 0 && own != layer[index].input[0] && layer[own].input[0] != index)
+            return id;
+    }
+    return it->task.arrived;
+}
+
+/* The ranks on the axis of layer @index exchange its value, or its gradient.  Where software runs
+ * exchanges beside products, it cuts both into as many parts as there are ranks: what follows waits
+ * for one part alone.  Source: Transformer Engine's Userbuffers, --tp-comm-overlap of Megatron-LM.
+ */
 static void add_exchange(struct schedule *schedule, const struct iteration *it, int32_t index,
                          bool backward)
 {
     const struct layer *layer = &it->model->layer[index];
-    bool context = layer->axis == AXIS_CONTEXT;
+    bool context = layer->axis == AXIS_CONTEXT, tensor = layer->axis == AXIS_TENSOR;
     bool experts = layer->axis == AXIS_EXPERT, ring = context && ring_parts(it) > 1;
     enum algorithm algorithm = ring || experts ? ALGORITHM_RING : it->scenario->allreduce.algorithm;
     int32_t node = it->devices_per_node * grid_axis_size(it->grid, AXIS_TENSOR);
     int64_t in = shape_elements(layer->in), out = shape_elements(layer->out);
     int64_t bytes = it->batch * (in > out ? in : out) * dtype_size(it->scenario->model.compute);
     int32_t after = last_value(schedule, it);
-    for (int32_t back = backward && !context; back <= backward; back++)
-        if (layer->exchange[back] != COLLECTIVE_OP_COUNT) {
-            int32_t id = schedule_add_exchange(schedule, layer->name, layer->exchange[back],
-                                               layer->axis, algorithm, bytes, after);
+    for (int32_t back = backward && !context; back <= backward; back++) {
+        enum collective_op op = layer->exchange[back];
+        bool sums = op == COLLECTIVE_REDUCE_SCATTER; /* its products come first */
+        int32_t before = sums ? before_products(schedule, it, index, after) : after;
+        bool cut = it->merges.exchanges && tensor && op != COLLECTIVE_ALL_REDUCE && before >= 0;
+        int64_t one = cut ? bytes / grid_axis_size(it->grid, AXIS_TENSOR) : bytes;
+        for (int32_t part = 0; op != COLLECTIVE_OP_COUNT && part <= cut; part++) {
+            bool beside = cut && sums == (part == 0);
+            int32_t id = schedule_add_exchange(schedule, layer->name, op, layer->axis, algorithm,
+                                               beside ? bytes - one : one, beside ? before : after);
             schedule->step[id].collective.layer = index;
             schedule->step[id].collective.back = back;
+            schedule->step[id].collective.beside = beside;
             if (experts)
                 schedule->step[id].collective.group =
                     grid_axis_nodes(it->grid, AXIS_EXPERT, node).each;
         }
+    }
 }
 
 /* Backward of attention begins: what its ranks pass around beside it. */

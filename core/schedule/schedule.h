@@ -138,6 +138,7 @@ struct step {
             int32_t layer, micro;     /**< of activations: whose value, of which micro-batch; -1:
                                            the gradient of its weights */
             bool back;                /**< of activations: the gradient of that value */
+            bool beside; /**< of activations: only its lane waits for it.  Predictions only */
         } collective;
         struct {
             int32_t images; /**< to decode and copy */

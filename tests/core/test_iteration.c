@@ -492,6 +492,47 @@ TEST(ranks_that_share_layers_exchange_their_values)
     }
 }
 
+/* Of four parts of an exchange three travel beside the products before a sum or behind a gather,
+ * and what follows waits for the fourth.  The bytes are those of whole exchanges. */
+TEST(exchanges_run_beside_products)
+{
+    struct err err = {0};
+    struct scenario scenario = example_scenario();
+    scenario.allreduce.algorithm = ALGORITHM_RING;
+    const struct transformer keys = {.tensor = 4, .apart = true};
+    OWN(model) *part = network_open(NULL, "gpt2", 224, 1000, &keys, &err);
+    assert_ok(part, err);
+    struct iteration it = example_iteration(part, &scenario);
+    it.grid = (struct grid){.columns = 2, .rows = 1, .tensor = 4};
+    it.batch = it.micro_batch = 2;
+    const int64_t each = 2 * 1024 * 768 * 2;
+    int64_t bytes[2] = {0};
+    for (int32_t beside = 0; beside < 2; beside++) {
+        it.merges.exchanges = beside;
+        OWN(schedule) *schedule = iteration_build(&it);
+        for (enum collective_op op = 0; op < COLLECTIVE_SEND; op++)
+            sum_exchanged(schedule, op, &bytes[beside]);
+        int32_t sum = require_step(schedule, "layer1.attention.leave reduce-scatter");
+        int32_t gather = require_step(schedule, "layer1.attention.enter all-gather");
+        int32_t product = require_step(schedule, "layer1.output forward");
+        if (beside) {
+            assert_true(
+                depends(schedule, sum, require_step(schedule, "layer1.context forward"), 0));
+            assert_int_equal(schedule->step[sum].collective.bytes, 3 * each / 4);
+            assert_int_equal(schedule->step[gather + 1].collective.bytes, 3 * each / 4);
+            sum++;
+        }
+        assert_true(depends(schedule, sum, product, 0));
+        assert_int_equal(schedule->step[sum].collective.bytes, beside ? each / 4 : each);
+        assert_true(
+            depends(schedule, require_step(schedule, "layer1.attention.dropout forward"), sum, 0));
+        assert_true(depends(schedule, require_step(schedule, "layer1.query forward"), gather, 0));
+        assert_false(
+            depends(schedule, require_step(schedule, "layer1.query forward"), gather + 1, 0));
+    }
+    assert_int_equal(bytes[1], bytes[0]);
+}
+
 /* Queries, keys and values read the same, and so do both products of a gated unit: each is made
  * narrow once forward, and each gradient backward.  By hand, of 4096 features, 1024 of keys and of
  * values, and 14336 inside: 4 of 2 + 2 bytes of values and gradients. */
