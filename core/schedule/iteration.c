@@ -4,31 +4,6 @@
 #include "core/schedule/optimizer.h"
 #include "core/schedule/pipeline.h"
 
-int32_t iteration_shards(const struct scenario *scenario, struct grid grid)
-{
-    enum algorithm algorithm = (enum algorithm)scenario->allreduce.algorithm;
-    return scenario_sharding(scenario) ? grid_axis_size(grid, schedule_shard_axis(algorithm)) : 1;
-}
-
-int64_t iteration_norms(const struct model *model, const struct scenario *scenario)
-{
-    return optimizer_cost(scenario).norms ? 2 * (int64_t)model->tensor_count : 1;
-}
-
-int64_t iteration_vectors(const struct model *model, const struct scenario *scenario)
-{
-    int64_t elements = 0;
-    for (int32_t t = 0; t < model->tensor_count; t++) {
-        const struct layer *layer = &model->layer[model->tensor[t].layer];
-        bool first = t == 0 || model->tensor[t - 1].layer != model->tensor[t].layer;
-        bool weight =
-            !layer->weights_of && (layer_has_arithmetic(layer) || layer->op == LAYER_EMBEDDING);
-        elements += weight && first ? 0 : model->tensor[t].elements;
-    }
-    bool whole = scenario_sharding(scenario) < 3; /* else all that a rank computes with comes */
-    return whole && scenario->model.compute != scenario->model.master ? elements : 0;
-}
-
 /* Reads the weights in the type of the arithmetic, writes gradients in the type of the exchange. */
 static int64_t pass_bytes(const struct iteration *it, int32_t index, enum pass pass)
 {
@@ -104,8 +79,7 @@ static int32_t awaited(const struct schedule *schedule, const struct iteration *
     return step->lane == LANE_TENSOR && !(beside && ring_parts(it) > 1) ? id : -1;
 }
 
-/* The step that the products wait for which read layer @index or are what it sums; @after: the last
- * of them. */
+/* What the products wait for which read layer @index or end in it, the last of which is @after. */
 static int32_t before_products(const struct schedule *schedule, const struct iteration *it,
                                int32_t index, int32_t after)
 {
@@ -121,8 +95,7 @@ static int32_t before_products(const struct schedule *schedule, const struct ite
 
 /* The ranks on the axis of layer @index exchange its value, or its gradient.  Where software runs
  * exchanges beside products, it cuts both into as many parts as there are ranks: what follows waits
- * for one part alone.  Source: Transformer Engine's Userbuffers, --tp-comm-overlap of Megatron-LM.
- */
+ * for one part.  Source: Transformer Engine's Userbuffers, --tp-comm-overlap of Megatron-LM. */
 static void add_exchange(struct schedule *schedule, const struct iteration *it, int32_t index,
                          bool backward)
 {

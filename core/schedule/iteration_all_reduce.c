@@ -1,5 +1,32 @@
 #include "core/schedule/iteration.h"
 
+#include "core/schedule/optimizer.h"
+
+int32_t iteration_shards(const struct scenario *scenario, struct grid grid)
+{
+    enum algorithm algorithm = (enum algorithm)scenario->allreduce.algorithm;
+    return scenario_sharding(scenario) ? grid_axis_size(grid, schedule_shard_axis(algorithm)) : 1;
+}
+
+int64_t iteration_norms(const struct model *model, const struct scenario *scenario)
+{
+    return optimizer_cost(scenario).norms ? 2 * (int64_t)model->tensor_count : 1;
+}
+
+int64_t iteration_vectors(const struct model *model, const struct scenario *scenario)
+{
+    int64_t elements = 0;
+    for (int32_t t = 0; t < model->tensor_count; t++) {
+        const struct layer *layer = &model->layer[model->tensor[t].layer];
+        bool first = t == 0 || model->tensor[t - 1].layer != model->tensor[t].layer;
+        bool weight =
+            !layer->weights_of && (layer_has_arithmetic(layer) || layer->op == LAYER_EMBEDDING);
+        elements += weight && first ? 0 : model->tensor[t].elements;
+    }
+    bool whole = scenario_sharding(scenario) < 3; /* else all that a rank computes with comes */
+    return whole && scenario->model.compute != scenario->model.master ? elements : 0;
+}
+
 static int check_channels(struct all_reduce how, int32_t devices_per_node, struct err *err)
 {
     int32_t count = channel_count(how.channels, devices_per_node);
