@@ -1,11 +1,7 @@
 #include "exec/cuda/device_cuda.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
-#include "core/base/base.h"
 #include "exec/cuda/device_cuda_build.h"
 #include "exec/cuda/device_cuda_state.h"
 #include "exec/cuda/device_cuda_weights.h"

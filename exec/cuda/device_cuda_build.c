@@ -1,10 +1,5 @@
 #include "exec/cuda/device_cuda_build.h"
 
-#include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "core/base/base.h"
 #include "core/schedule/iteration.h"
 #include "exec/cuda/device_cuda_state.h"
 #include "exec/cuda/device_cuda_weights.h"

@@ -1,9 +1,5 @@
 #include "exec/cuda/device_cuda_weights.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/base/base.h"
 #include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/stream_cuda.h"
 #include "exec/step/half.h"

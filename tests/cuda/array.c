@@ -1,8 +1,5 @@
 #include "tests/cuda/array.h"
 
-#include <math.h>
-
-#include "core/base/base.h"
 #include "exec/step/half.h"
 #include "tests/cuda/fake/emulate_order.h"
 

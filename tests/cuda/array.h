@@ -7,9 +7,6 @@
  * what goes beyond.  A failure names row, size and type, and the first element that is wrong.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "core/base/dtype.h"
 #include "tests/assert.h"
 #include "tests/own.h"

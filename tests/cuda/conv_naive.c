@@ -1,9 +1,5 @@
 #include "tests/cuda/conv_naive.h"
 
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/base.h"
 #include "tests/cuda/conv_loops.h"
 #include "tests/cuda/fake/fake_runtime.h"

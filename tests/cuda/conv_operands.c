@@ -2,11 +2,9 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
-#include <cuda_runtime_api.h>
 
 #include "exec/step/half.h"
 

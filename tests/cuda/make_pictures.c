@@ -4,7 +4,6 @@
  * Usage: make_pictures FOLDER SMALLEST LARGEST; sides in pixels.  Four classes of 24 files.
  */
 
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "tests/exec/input/fixture.h"

@@ -15,12 +15,6 @@
  * check: which algorithms are taken, and what NCCL is told (one rank).
  */
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "core/base/base.h"
 #include "core/schedule/iteration.h"
 #include "exec/cuda/nccl/comm_nccl.h"
 #include "exec/cuda/runtime/check.h"

@@ -1,10 +1,7 @@
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "core/base/base.h"
 #include "core/base/file.h"
 #include "exec/cuda/conv/conv_cache.h"
 #include "tests/test.h"

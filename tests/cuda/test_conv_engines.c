@@ -1,5 +1,4 @@
 #define OWN_MAIN
-#include "core/base/base.h"
 #include "core/schedule/memory.h"
 #include "exec/cuda/conv/conv_cudnn_engine.h"
 #include "exec/cuda/conv/conv_cudnn_graph.h"

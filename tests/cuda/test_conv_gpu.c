@@ -1,8 +1,3 @@
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "core/base/base.h"
 #include "exec/cuda/conv/conv_check.h"
 #include "exec/step/half.h"

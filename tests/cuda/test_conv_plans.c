@@ -1,7 +1,5 @@
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "core/base/base.h"
 #include "exec/cuda/conv/conv_check.h"
 #include "tests/cuda/conv_loops.h"
 #include "tests/cuda/conv_operands.h"

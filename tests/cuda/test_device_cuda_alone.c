@@ -1,9 +1,5 @@
-#include <math.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "core/base/base.h"
 #include "core/schedule/memory.h"
 #include "exec/cuda/device_cuda.h"
 #include "exec/cuda/runtime/check.h"

@@ -1,5 +1,3 @@
-#include <math.h>
-
 #include "exec/cuda/device_cuda.h"
 #include "tests/cuda/cuda_run.h"
 #include "tests/cuda/fake/fake_runtime.h"

@@ -3,9 +3,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #include "exec/cuda/runtime/check.h"
 #include "tests/cuda/fake/fake_runtime.h"

@@ -1,9 +1,6 @@
 /* Kernels of batch norm against what they are to compute: plain loops, and exec/cpu/ops_naive.h. */
 #include "exec/cuda/kernels/kernels.h"
 
-#include <math.h>
-
-#include "core/base/base.h"
 #include "exec/cpu/ops_naive.h"
 #include "exec/step/half.h"
 #include "tests/cuda/array.h"

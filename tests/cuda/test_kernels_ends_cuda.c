@@ -1,9 +1,6 @@
 /* Kernels of pools, images and loss against plain loops, the CPU's pictures and naive_loss(). */
 #include "exec/cuda/kernels/kernels.h"
 
-#include <math.h>
-
-#include "core/base/base.h"
 #include "exec/cpu/ops_naive.h"
 #include "exec/input/picture/picture.h"
 #include "exec/input/picture/scratch.h"

@@ -1,9 +1,6 @@
 /* Kernels of gradients and weights: packing, and the optimizer against exec/step/optimizer.h. */
 #include "exec/cuda/kernels/kernels.h"
 
-#include <math.h>
-
-#include "core/base/base.h"
 #include "exec/step/half.h"
 #include "exec/step/optimizer.h"
 #include "tests/cuda/array.h"

@@ -1,7 +1,4 @@
-#include <math.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/stream_cuda.h"

@@ -16,11 +16,6 @@
  * $FORETRAIN_TEST_NO_MEMORY the last rank's NCCL has none for gradients.
  */
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "exec/cuda/device_cuda.h"
 #include "exec/cuda/nccl/comm_nccl.h"
 #include "tests/cuda/fake/fake_nccl.h"

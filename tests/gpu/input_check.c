@@ -9,13 +9,6 @@
  * [levels of 255]), whether `labels` are equal, and `images_per_s` with random crops.
  */
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-#include "core/base/json.h"
 #include "exec/cuda/pictures/feed.h"
 #include "exec/cuda/runtime/check.h"
 #include "exec/input/input.h"

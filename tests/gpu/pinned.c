@@ -9,7 +9,6 @@
  * test needs.
  */
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

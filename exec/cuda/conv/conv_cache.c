@@ -1,17 +1,9 @@
 #include "exec/cuda/conv/conv_cache.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <libgen.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "core/base/base.h"
 #include "core/base/file.h"
 
 static const char title[] = "foretrain-convolutions ", version_1[] = "1";

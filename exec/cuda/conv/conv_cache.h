@@ -17,9 +17,6 @@
  * written to.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "exec/cuda/conv/conv.h"
 
 enum {

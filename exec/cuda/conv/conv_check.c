@@ -1,9 +1,5 @@
 #include "exec/cuda/conv/conv_check.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/base.h"
 #include "exec/step/half.h"
 

@@ -7,9 +7,6 @@
  * any element of the result can be computed on the host in double precision.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "exec/cuda/conv/conv.h"
 
 enum {

@@ -1,16 +1,3 @@
-#include <cuda_runtime_api.h>
-#include <cudnn.h>
-#include <inttypes.h>
-#include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-#include "core/base/base.h"
-#include "core/base/dtype.h"
 #include "core/schedule/memory.h"
 #include "exec/cuda/conv/conv.h"
 #include "exec/cuda/conv/conv_cache.h"

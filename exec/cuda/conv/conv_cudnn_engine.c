@@ -1,8 +1,6 @@
 #include "exec/cuda/conv/conv_cudnn_engine.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/base.h"
 #include "exec/cuda/conv/conv_check.h"

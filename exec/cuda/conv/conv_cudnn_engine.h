@@ -4,8 +4,6 @@
  * The engines that cuDNN offers for a graph, and plans made of them.
  */
 
-#include <stdint.h>
-
 #include "exec/cuda/conv/conv_cache.h"
 #include "exec/cuda/conv/conv_cudnn_graph.h"
 

@@ -1,8 +1,5 @@
 #include "exec/cuda/conv/conv_cudnn_graph.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/base.h"
 #include "exec/cuda/conv/conv_check.h"
 

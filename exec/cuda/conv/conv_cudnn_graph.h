@@ -8,12 +8,8 @@
  * checked.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include <cudnn.h>
 
-#include "core/base/err.h"
 #include "exec/cuda/conv/conv.h"
 
 /** The device of graphs and engines: a present one, or the description of one. */

@@ -15,8 +15,6 @@
  * Calls only launch; cudaGetLastError() reports an invalid launch.
  */
 
-#include <stdint.h>
-
 #include <cuda_runtime_api.h>
 
 #include "core/schedule/model.h"

@@ -9,13 +9,10 @@
  */
 
 #include <assert.h>
-#include <stdint.h>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <cuda_runtime_api.h>
 
-#include "core/base/dtype.h"
 #include "exec/cuda/kernels/kernels.h"
 
 #ifdef __CUDACC__

@@ -8,8 +8,6 @@
  * the first is used, which keeps the memory busy.
  */
 
-#include <stdint.h>
-
 #include "exec/cuda/kernels/launch.cuh"
 
 /** Threads of a block. */

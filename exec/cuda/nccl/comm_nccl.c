@@ -1,19 +1,9 @@
 #include "exec/cuda/nccl/comm_nccl.h"
 
-#include <assert.h>
-#include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "core/base/base.h"
 #include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/gpu.h"
 #include "exec/cuda/runtime/stream_cuda.h"

@@ -1,12 +1,7 @@
 #include "exec/cuda/pictures/feed.h"
 
-#include <assert.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "core/base/base.h"
 #include "exec/cuda/kernels/kernels.h"
 #include "exec/cuda/runtime/check.h"
 

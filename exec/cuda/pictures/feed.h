@@ -13,13 +13,8 @@
  * work that is not mandated to run earlier).
  */
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <cuda_runtime_api.h>
 
-#include "core/base/dtype.h"
-#include "core/base/err.h"
 #include "exec/step/device.h"
 
 enum { FEED_AHEAD = PICTURE_AHEAD };

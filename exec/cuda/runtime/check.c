@@ -1,7 +1,5 @@
 #include "exec/cuda/runtime/check.h"
 
-#include <stdio.h>
-
 #include "exec/world/world.h"
 
 void cuda_check(cudaError_t error, const char *call, const char *file, int line)

@@ -1,7 +1,5 @@
 #include "exec/cuda/runtime/gpu.h"
 
-#include <stdlib.h>
-
 #include <cuda_runtime_api.h>
 
 #include "exec/world/world.h"

@@ -1,8 +1,5 @@
 #include "exec/cuda/runtime/stream_cuda.h"
 
-#include <stdlib.h>
-
-#include "core/base/base.h"
 #include "exec/cuda/runtime/check.h"
 
 struct stream {

@@ -1,11 +1,5 @@
 #include "tests/cuda/fake/fake_cudnn.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-#include <cudnn.h>
-
 #include "core/base/base.h"
 #include "exec/cuda/conv/conv_check.h"
 #include "tests/cuda/conv_loops.h"

@@ -4,10 +4,6 @@
  * What the sources of cuDNN in software (tests/cuda/fake/fake_cudnn.h) share.
  */
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <cudnn.h>
 
 #include "exec/cuda/conv/conv.h"

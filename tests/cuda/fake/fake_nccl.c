@@ -1,16 +1,8 @@
 #include "tests/cuda/fake/fake_nccl.h"
 
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include "core/base/base.h"
 #include "exec/world/world.h"
 #include "tests/cuda/fake/fake_nccl_inner.h"
 

@@ -1,6 +1,3 @@
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/base.h"
 #include "exec/step/half.h"
 #include "tests/cuda/fake/fake_nccl_inner.h"
