@@ -2,7 +2,7 @@
 """Every room sees only the rooms and libraries it may see (docs/DESIGN.md, section 2).
 
 A room that it may see and never does is a fault too: the table says what is, not what was.  Headers
-of C and of core/base are included once: not where another include brings them.
+of C, of core/base and of the same room are included once: not where another include brings them.
 """
 import functools
 import re
@@ -94,10 +94,11 @@ def repeated(name, includes):
     and the stand-ins in C++ say all that they need."""
     if name.endswith("pp") or any(target == "jpeglib.h" for _, _, target in includes):
         return
+    rooms_once = ("core/base", name.rsplit("/", 1)[0])
     for number, quote, target in includes:
         if target == name[:-1] + "h":
             continue
-        if target.startswith("core/base/") or (quote == "<" and "/" not in target):
+        if target.rsplit("/", 1)[0] in rooms_once or (quote == "<" and "/" not in target):
             for other in (other for _, _, other in includes if target in brought(other)):
                 yield number, f"{target} comes with {other}"
                 break

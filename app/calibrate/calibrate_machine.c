@@ -2,7 +2,6 @@
 
 #include <sys/utsname.h>
 
-#include "app/calibrate/calibrate_run.h"
 #include "app/calibrate/fit.h"
 #include "app/process/cores.h"
 #include "app/process/launch.h"

@@ -1,4 +1,3 @@
-#include "app/import/import.h"
 #include "app/import/import_job.h"
 #include "core/platform/platform.h"
 

@@ -1,7 +1,6 @@
 #include "app/plan/search.h"
 
 #include "app/job/job.h"
-#include "app/plan/mesh.h"
 #include "app/predict/assumption.h"
 #include "app/predict/predict.h"
 #include "core/platform/platform.h"

@@ -1,7 +1,6 @@
 #include "app/predict/predict.h"
 
 #include "app/predict/assumption.h"
-#include "app/predict/prediction.h"
 #include "app/predict/uncertainty.h"
 #include "core/backend/floor.h"
 #include "core/report/exchanges.h"

@@ -1,5 +1,3 @@
-#include "core/config/field.h"
-
 #include "core/config/field_rows.h"
 
 /* ---- explain ---- */

@@ -7,7 +7,6 @@
 #include "core/backend/backend.h"
 #include "core/price/price.h"
 #include "core/report/breakdown.h"
-#include "core/report/doubts.h"
 #include "core/report/exchanges.h"
 #include "core/report/toll.h"
 #include "core/scenario/phase.h"

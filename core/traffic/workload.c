@@ -1,7 +1,5 @@
 #include "core/traffic/workload.h"
 
-#include "core/traffic/fold.h"
-
 /* ---- the choice of detail ---- */
 
 static int64_t count_messages(const struct run *run, const struct schedule *schedule,

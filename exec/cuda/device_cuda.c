@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include "exec/cuda/device_cuda_build.h"
-#include "exec/cuda/device_cuda_state.h"
 #include "exec/cuda/device_cuda_weights.h"
 #include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/gpu.h"

@@ -1,7 +1,6 @@
 #include "exec/cuda/device_cuda_build.h"
 
 #include "core/schedule/iteration.h"
-#include "exec/cuda/device_cuda_state.h"
 #include "exec/cuda/device_cuda_weights.h"
 #include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/stream_cuda.h"

@@ -23,9 +23,7 @@
 #include "core/schedule/model.h"
 #include "core/schedule/schedule.h"
 #include "exec/input/picture/crop.h"
-#include "exec/step/layout.h"
 #include "exec/step/optimizer.h"
-#include "exec/step/part.h"
 #include "exec/step/rate.h"
 
 /** Work in order; each device defines its own. */

@@ -28,7 +28,6 @@
  */
 
 #include "core/scenario/scenario.h"
-#include "exec/step/layout.h"
 #include "exec/step/packing.h"
 #include "exec/step/part.h"
 

@@ -12,7 +12,6 @@
 #include "core/schedule/schedule.h"
 #include "exec/step/comm.h"
 #include "exec/step/device.h"
-#include "exec/step/packing.h"
 
 /** A schedule, and the device and transport that run it.  All pointers are borrowed. */
 struct walk {

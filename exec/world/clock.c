@@ -1,7 +1,6 @@
 #include "exec/world/clock.h"
 
 #include "exec/world/plane.h"
-#include "exec/world/world.h"
 
 enum { ROUND_TRIPS = 16 };
 

@@ -6,7 +6,6 @@
 
 #include "exec/world/plane.h"
 #include "exec/world/watch.h"
-#include "exec/world/world.h"
 
 /* To one other rank. */
 struct link {

@@ -4,11 +4,7 @@
  * What core makes: for OWN() of tests/own.h, and without errors.
  */
 
-#include "core/config/yaml.h"
-#include "core/network/fabric.h"
-#include "core/platform/platform.h"
 #include "core/platform/software.h"
-#include "core/schedule/model.h"
 #include "core/schedule/schedule.h"
 #include "tests/assert.h"
 #include "tests/own.h"

@@ -1,7 +1,3 @@
-#include "core/network/fabric.h"
-
-#include "core/network/wiring.h"
-#include "core/platform/platform.h"
 #include "tests/core/own.h"
 #include "tests/core/route_text.h"
 #include "tests/test.h"

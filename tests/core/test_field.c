@@ -1,7 +1,4 @@
-#include "core/config/field.h"
-
 #include "core/config/field_write.h"
-#include "core/config/unknown.h"
 #include "tests/core/own.h"
 #include "tests/test.h"
 

@@ -1,4 +1,3 @@
-#include "core/schedule/model.h"
 #include "models/networks.h"
 #include "tests/core/own.h"
 #include "tests/test.h"

@@ -1,5 +1,3 @@
-#include "core/platform/platform.h"
-
 #include "tests/core/faulty.h"
 #include "tests/core/own.h"
 #include "tests/test.h"

@@ -1,5 +1,3 @@
-#include "core/platform/platform.h"
-
 #include <dirent.h>
 
 #include "tests/core/own.h"

@@ -1,5 +1,3 @@
-#include "core/schedule/schedule.h"
-
 #include "tests/core/own.h"
 #include "tests/test.h"
 

@@ -2,7 +2,6 @@
  * Tests of core/platform/software.h: profiles are read, found and applied to a device.
  */
 
-#include "core/platform/software.h"
 #include "tests/core/own.h"
 #include "tests/test.h"
 

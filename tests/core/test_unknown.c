@@ -1,5 +1,3 @@
-#include "core/config/unknown.h"
-
 #include "tests/core/own.h"
 #include "tests/test.h"
 

@@ -1,5 +1,4 @@
 #define OWN_MAIN
-#include "core/config/yaml.h"
 
 #include "tests/core/own.h"
 #include "tests/test.h"

@@ -20,7 +20,6 @@
 #include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/stream_cuda.h"
 #include "exec/step/half.h"
-#include "exec/step/packing.h"
 #include "exec/world/world.h"
 #include "tests/core/own.h"
 #include "tests/cuda/fake/fake_nccl.h"

@@ -1,5 +1,4 @@
 #define OWN_MAIN
-#include "exec/cuda/conv/conv_check.h"
 #include "tests/cuda/conv_loops.h"
 #include "tests/cuda/conv_operands.h"
 #include "tests/cuda/fake/fake_runtime.h"

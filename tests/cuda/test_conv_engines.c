@@ -1,7 +1,6 @@
 #define OWN_MAIN
 #include "core/schedule/memory.h"
 #include "exec/cuda/conv/conv_cudnn_engine.h"
-#include "exec/cuda/conv/conv_cudnn_graph.h"
 #include "models/networks.h"
 #include "tests/core/own.h"
 #include "tests/test.h"

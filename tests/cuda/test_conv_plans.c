@@ -1,6 +1,5 @@
 #include <sys/wait.h>
 
-#include "exec/cuda/conv/conv_check.h"
 #include "tests/cuda/conv_loops.h"
 #include "tests/cuda/conv_operands.h"
 #include "tests/cuda/fake/fake_cudnn.h"

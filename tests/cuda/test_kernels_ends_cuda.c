@@ -3,7 +3,6 @@
 
 #include "exec/cpu/ops_naive.h"
 #include "exec/input/picture/picture.h"
-#include "exec/input/picture/scratch.h"
 #include "tests/cuda/array.h"
 
 /* ---- pools ---- */

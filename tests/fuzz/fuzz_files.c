@@ -1,5 +1,3 @@
-#include "core/platform/platform.h"
-#include "core/platform/software.h"
 #include "core/price/price.h"
 #include "models/networks.h"
 #include "tests/core/own.h"

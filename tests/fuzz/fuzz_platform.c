@@ -1,4 +1,3 @@
-#include "core/platform/platform.h"
 #include "tests/core/own.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,12 +1,10 @@
 #include "sim/engine.h"
 
 #include <simgrid/engine.h>
-#include <simgrid/host.h>
 #include <simgrid/link.h>
 #include <simgrid/version.h>
 #include <xbt/dynar.h>
 
-#include "core/traffic/fold.h"
 #include "sim/sim.h"
 #include "tests/core/own.h"
 #include "tests/sim/world.h"

@@ -1,6 +1,5 @@
 #include "sim/sim.h"
 
-#include "core/platform/platform.h"
 #include "tests/core/own.h"
 #include "tests/sim/world.h"
 #include "tests/test.h"

@@ -1,5 +1,3 @@
-#include "exec/cpu/dnnl/kernels.h"
-
 #include "exec/cpu/dnnl/kernels_strip.h"
 
 /* ---- element by element ---- */

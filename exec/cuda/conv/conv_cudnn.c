@@ -1,9 +1,6 @@
 #include "core/schedule/memory.h"
-#include "exec/cuda/conv/conv.h"
-#include "exec/cuda/conv/conv_cache.h"
 #include "exec/cuda/conv/conv_check.h"
 #include "exec/cuda/conv/conv_cudnn_engine.h"
-#include "exec/cuda/conv/conv_cudnn_graph.h"
 #include "exec/cuda/kernels/kernels.h"
 #include "exec/step/half.h"
 

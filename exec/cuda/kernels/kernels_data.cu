@@ -1,8 +1,6 @@
-#include "exec/cuda/kernels/kernels.h"
 
 #include <math.h>
 
-#include "exec/cuda/kernels/launch.cuh"
 #include "exec/cuda/kernels/rows.cuh"
 
 /* The two ends of a network: images, and the loss. */

@@ -1,6 +1,4 @@
-#include "exec/cuda/kernels/kernels.h"
 
-#include "exec/cuda/kernels/launch.cuh"
 #include "exec/cuda/kernels/rows.cuh"
 
 /* Enough that only few blocks are in the last wave.  Threads fetch 64 bytes ahead in 16 bits, and

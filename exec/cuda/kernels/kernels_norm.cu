@@ -1,8 +1,6 @@
-#include "exec/cuda/kernels/kernels.h"
 
 #include <math.h>
 
-#include "exec/cuda/kernels/launch.cuh"
 #include "exec/cuda/kernels/rows.cuh"
 
 /* All blocks of a sum should run at once on a large device (132 multiprocessors), or the last ones

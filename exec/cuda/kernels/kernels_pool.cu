@@ -1,8 +1,6 @@
-#include "exec/cuda/kernels/kernels.h"
 
 #include <math.h>
 
-#include "exec/cuda/kernels/launch.cuh"
 #include "exec/cuda/kernels/rows.cuh"
 
 /* A pool.  A thread owns WIDTH channels of one pixel of the result. */

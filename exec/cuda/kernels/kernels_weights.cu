@@ -1,4 +1,3 @@
-#include "exec/cuda/kernels/kernels.h"
 
 #include <float.h>
 #include <math.h>

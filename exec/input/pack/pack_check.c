@@ -1,5 +1,3 @@
-#include "exec/input/pack/pack.h"
-
 #include "exec/input/pack/pack_file.h"
 
 struct pack_summary pack_summarise(const struct pack_header *header, const struct pack_entry *entry,

@@ -1,5 +1,3 @@
-#include "exec/input/pack/pack.h"
-
 #include <libgen.h>
 #include <pthread.h>
 #include <stdatomic.h>

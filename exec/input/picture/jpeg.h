@@ -11,7 +11,6 @@
 
 #include "core/base/err.h"
 #include "exec/input/picture/picture.h"
-#include "exec/input/picture/scratch.h"
 
 enum {
     JPEG_SCAN_LIMIT = 100, /**< of one file.  Our choice: libjpeg's progressive files have 10 */

@@ -1,5 +1,4 @@
 #include "tests/exec/input/fixture.h"
-#include "tests/own.h"
 
 #include <ftw.h>
 #include <sys/stat.h>

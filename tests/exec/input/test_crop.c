@@ -2,7 +2,6 @@
  * dataset_read_picture(): what a device makes of pictures is what dataset_read() gives.
  */
 
-#include "exec/input/dataset.h"
 #include "exec/input/pack/pack.h"
 #include "tests/exec/input/crop_reference.h"
 #include "tests/exec/input/fixture.h"

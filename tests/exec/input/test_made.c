@@ -1,4 +1,3 @@
-#include "exec/input/dataset.h"
 #include "tests/exec/input/fixture.h"
 #include "tests/test.h"
 

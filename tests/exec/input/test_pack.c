@@ -1,5 +1,3 @@
-#include "exec/input/pack/pack.h"
-
 #include <dirent.h>
 #include <libgen.h>
 #include <signal.h>

@@ -1,6 +1,5 @@
 #include <sys/stat.h>
 
-#include "exec/input/dataset.h"
 #include "tests/exec/input/fixture.h"
 #include "tests/test.h"
 
