@@ -5,7 +5,7 @@
 #include "exec/step/half.h"
 
 /* How long work takes on the device, and memory with numbers for it to work on.  All that is
- * compared with each other is timed by conv_clock_time(), on the same kind of numbers. */
+ * compared with each other is timed by conv_trial_time(), on the same kind of numbers. */
 
 enum {
     CONV_CLOCK_MOST = 31,  /* runs at once */
@@ -54,37 +54,8 @@ static void conv_clock_close(struct conv_clock *clock)
         cudaStreamDestroy(clock->stream);
 }
 
-/* The median of @runs (at most CONV_CLOCK_MOST) calls of @issue in a row [s], after one that is
- * not timed.  Infinite: @issue returned false, or *@error says why. */
-static double conv_clock_time(struct conv_clock *clock, bool (*issue)(void *context), void *context,
-                              int32_t runs, cudaError_t *error)
-{
-    float taken[CONV_CLOCK_MOST] = {0}; /* ms */
-    bool ran = true;
-    *error = cudaSuccess;
-    if (clock->flush)
-        *error = cudaMemsetAsync(clock->flush, 0, FLUSH, clock->stream);
-    for (int32_t i = 0; i < runs + 1 && ran && *error == cudaSuccess; i++) {
-        ran = issue(context);
-        *error = cudaEventRecord(clock->event[i], clock->stream);
-    }
-    if (*error == cudaSuccess)
-        *error = cudaStreamSynchronize(clock->stream);
-    for (int32_t i = 0; i < runs && ran && *error == cudaSuccess; i++)
-        *error = cudaEventElapsedTime(&taken[i], clock->event[i], clock->event[i + 1]);
-    if (*error != cudaSuccess || !ran)
-        return INFINITY;
-    for (int32_t i = 1; i < runs; i++) /* by insertion: few */
-        for (int32_t j = i; j > 0 && taken[j - 1] > taken[j]; j--) {
-            float larger = taken[j - 1];
-            taken[j - 1] = taken[j];
-            taken[j] = larger;
-        }
-    return (double)taken[runs / 2] * 1e-3;
-}
-
-/* Once from the host, then doubled on the device. */
-/* Fill @size bytes at @to, on the device, with the pattern of @array in @type. */
+/* Fill @size bytes at @to, on the device, with the pattern of @array in @type: once from the host,
+ * then doubled. */
 static cudaError_t conv_fill(void *to, int64_t size, enum dtype type, enum conv_array array)
 {
     float *pattern = conv_pattern(type, array);
@@ -102,13 +73,6 @@ static cudaError_t conv_fill(void *to, int64_t size, enum dtype type, enum conv_
     return error;
 }
 
-/* A place to try plans on the device: operands with known contents, a stream and a clock.
- *
- * Operands have the size of those in training, so times are the same. */
-
-/* Operands and expected results. */
-struct conv_trial;
-
 /* What came of a run. */
 enum conv_verdict {
     CONV_RIGHT,
@@ -119,6 +83,8 @@ enum conv_verdict {
 /* The array that is written is summed as rows of so many channels, whatever it has. */
 enum { SUMS = 2 * KERNEL_PARTIALS * KERNEL_CHANNELS };
 
+/* A place to try plans on the device.  Operands have the size of those in training, so times are
+ * the same. */
 struct conv_trial {
     cudnnHandle_t handle;
     enum conv_op op;
@@ -128,7 +94,8 @@ struct conv_trial {
     int64_t room;   /* of the workspace */
     struct conv_clock clock;
     struct conv_sample sample[CONV_SAMPLES];
-    char fault[256], refusal[256]; /* the first of a plan */
+    /* Of a plan the first fault, such as "element 7 is 1 instead of 2", and why it was not run. */
+    char fault[256], refusal[256];
 };
 
 /* Whether @error is one; the first occurrence is reported. */
@@ -244,27 +211,36 @@ static enum conv_verdict conv_trial_run(struct conv_trial *trial, cudnnBackendDe
     return ran ? CONV_RIGHT : CONV_REFUSED;
 }
 
-struct run {
-    struct conv_trial *trial;
-    cudnnBackendDescriptor_t plan;
-};
-
-static bool issue_run(void *context)
-{
-    const struct run *run = context;
-    return issue(run->trial, run->plan);
-}
-
-/* conv_clock_time() of @plan.  Infinite: it was refused, or it failed, with an entry in @err. */
+/* The median of @runs (at most CONV_CLOCK_MOST) runs of @plan in a row [s], after one that is not
+ * timed.  Infinite: it was refused, or it failed, with an entry in @err. */
 static double conv_trial_time(struct conv_trial *trial, cudnnBackendDescriptor_t plan, int32_t runs,
                               struct err *err)
 {
-    struct run run = {trial, plan};
-    cudaError_t error;
-    double seconds = conv_clock_time(&trial->clock, issue_run, &run, runs, &error);
-    if (fails(error, "time a plan", err) || !isfinite(seconds))
+    const struct conv_clock *clock = &trial->clock;
+    float taken[CONV_CLOCK_MOST] = {0}; /* ms */
+    bool ran = true;
+    cudaError_t error = cudaSuccess;
+    if (clock->flush)
+        error = cudaMemsetAsync(clock->flush, 0, FLUSH, clock->stream);
+    for (int32_t i = 0; i < runs + 1 && ran && error == cudaSuccess; i++) {
+        ran = issue(trial, plan);
+        error = cudaEventRecord(clock->event[i], clock->stream);
+    }
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize(clock->stream);
+    for (int32_t i = 0; i < runs && ran && error == cudaSuccess; i++)
+        error = cudaEventElapsedTime(&taken[i], clock->event[i], clock->event[i + 1]);
+    if (fails(error, "time a plan", err) || !ran) {
         cudaGetLastError();
-    return seconds;
+        return INFINITY;
+    }
+    for (int32_t i = 1; i < runs; i++) /* by insertion: few */
+        for (int32_t j = i; j > 0 && taken[j - 1] > taken[j]; j--) {
+            float larger = taken[j - 1];
+            taken[j - 1] = taken[j];
+            taken[j] = larger;
+        }
+    return (double)taken[runs / 2] * 1e-3;
 }
 
 /* Whether the library can issue @plan while its stream is captured. */
@@ -373,12 +349,6 @@ static bool looks_right(struct conv_trial *trial, const struct result *first,
                        "another run's sum", i, (double)other, (double)got);
     }
     return right;
-}
-
-/* The first fault of a plan: "element 7 is 1 instead of 2"; else why one was not run, or "". */
-static const char *conv_trial_fault(const struct conv_trial *trial)
-{
-    return trial->fault[0] ? trial->fault : trial->refusal;
 }
 
 /* Run @plan twice over a result of NaN: all of it must be written, samples must agree with the
@@ -541,7 +511,8 @@ static int compete(const struct conv_target *target, enum conv_op op,
     if (runners)
         *best = runner[0].choice;
     if (!err->count)
-        report(op, shape, tried, runners > 0, wrong > 0, conv_trial_fault(trial), err);
+        report(op, shape, tried, runners > 0, wrong > 0,
+               trial->fault[0] ? trial->fault : trial->refusal, err);
     for (int32_t i = 0; i < runners; i++)
         conv_builder_release(&runner[i].builder);
     conv_trial_close(trial);
