@@ -129,7 +129,7 @@ static void resize_on_cpu(const struct crop *crop, const uint8_t *pixel, int32_t
 
 static void pictures(const int32_t *size, enum dtype type)
 {
-    enum { SIDE = 24, PICTURES = 5, FIRST = 3 * 60 * 50, BYTES = FIRST + 3 * 20 * 17 };
+    enum { SIDE = 24, PICTURES = 5, PLACE = 3 * 60 * 50, BYTES = PICTURES * PLACE };
     const int32_t channels = size[1];
     const struct crop crop[PICTURES] = {
         {50, 60, {0, 60, 0, 60}, {0, 50, 0, 50}, 0},           /* the whole, made smaller */
@@ -138,17 +138,17 @@ static void pictures(const int32_t *size, enum dtype type)
         {17, 20, {3, 12.5F, 3, 16}, {0, 17, 0, 17}, 1},        /* to the edges */
         {17, 20, {4, 4, 4, 8}, {2.5F, 6, 2, 9}, 0}};           /* with others all around */
     AUTOFREE uint8_t *pixel = base_alloc(BYTES + 64, 1);       /* what the CPU may read beyond */
-    const uint8_t *const picture[] = {pixel, pixel, pixel + FIRST, pixel + FIRST, pixel + FIRST};
     AUTOFREE float *image = base_alloc(3 * SIDE * SIDE, sizeof(*image));
     HELD(array) out = array_blank(type, (int64_t)PICTURES * SIDE * SIDE * channels);
     for (int64_t i = 0; i < BYTES; i++)
         pixel[i] = (uint8_t)(255 * base_uniform(1, 0, (uint64_t)i, 0));
-    kernel_augment(NULL, type, PICTURES, SIDE, channels, picture, crop, &tint_imagenet, out.data);
+    kernel_augment(NULL, type, PICTURES, SIDE, channels, pixel, PLACE, crop, &tint_imagenet,
+                   out.data);
     for (int64_t i = 0; i < out.count; i++) {
         int64_t at = i / channels, c = i % channels, inside = at % (SIDE * SIDE);
         int64_t which = at / (SIDE * SIDE);
         if (inside == 0 && c == 0)
-            resize_on_cpu(&crop[which], picture[which], SIDE, image);
+            resize_on_cpu(&crop[which], pixel + which * PLACE, SIDE, image);
         expect(out, i, c < 3 ? (double)image[inside * 3 + c] : 0, 1e-4);
     }
 }

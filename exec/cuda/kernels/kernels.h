@@ -40,11 +40,11 @@ void kernel_images(cudaStream_t stream, enum dtype type, int64_t pixels_count, i
 
 /** Crop, resize (as exec/input/picture/picture.h: bilinear, with wider triangles where a picture is
  * made smaller), flip and normalise @batch decoded pictures to (@batch, @size, @size, @to) in
- * @type; @to as above.  Picture i begins at @pixels[i]; that array and @crop (@batch) are in device
- * memory. */
+ * @type; @to as above.  Picture i begins at @pixels + i * @place; these and @crop (@batch) are in
+ * device memory. */
 void kernel_augment(cudaStream_t stream, enum dtype type, int32_t batch, int32_t size, int32_t to,
-                    const uint8_t *const *pixels, const struct crop *crop, const struct tint *tint,
-                    void *out);
+                    const uint8_t *pixels, int64_t place, const struct crop *crop,
+                    const struct tint *tint, void *out);
 
 /* ---- batch norm ---- */
 

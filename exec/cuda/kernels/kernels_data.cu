@@ -68,15 +68,16 @@ static __device__ inline float weight(const struct taps &taps, int32_t i)
 
 template <typename T, int N>
 __global__ void __launch_bounds__(THREADS)
-    augment(int32_t batch, int32_t size, int32_t to, const uint8_t *const *__restrict__ pixels,
-            const struct crop *__restrict__ crops, struct tint tint, T *__restrict__ out)
+    augment(int32_t batch, int32_t size, int32_t to, const uint8_t *__restrict__ pixels,
+            int64_t place, const struct crop *__restrict__ crops, struct tint tint,
+            T *__restrict__ out)
 {
     int64_t index = (int64_t)blockIdx.x * THREADS + threadIdx.x, area = (int64_t)size * size;
     if (index >= batch * area)
         return;
     int32_t column = (int32_t)(index % size), row = (int32_t)(index / size % size);
     struct crop crop = crops[index / area];
-    const uint8_t *picture = pixels[index / area];
+    const uint8_t *picture = pixels + index / area * place;
     struct taps y = taps_of(crop.y, size, row);
     struct taps x = taps_of(crop.x, size, crop.flip ? size - 1 - column : column);
     float sum[COLOURS] = {}, total = 0;
@@ -101,14 +102,14 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 void kernel_augment(cudaStream_t stream, enum dtype type, int32_t batch, int32_t size, int32_t to,
-                    const uint8_t *const *pixels, const struct crop *crop, const struct tint *tint,
-                    void *out)
+                    const uint8_t *pixels, int64_t place, const struct crop *crop,
+                    const struct tint *tint, void *out)
 {
     with_type(type, [&](auto zero) {
         using T = decltype(zero);
         kernel_launch(stream, grid_for((int64_t)batch * size * size), dim3(THREADS),
                       to % WIDTH ? augment<T, KERNEL_IMAGES> : augment<T, WIDTH>, batch, size, to,
-                      pixels, crop, *tint, (T *)out);
+                      pixels, place, crop, *tint, (T *)out);
     });
 }
 

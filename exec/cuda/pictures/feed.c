@@ -10,7 +10,6 @@ struct arrays {
     uint8_t *pixels; /* (batch) places */
     struct crop *crop;
     int32_t *label;
-    const uint8_t **picture; /* where each begins; on the device alone */
 };
 
 /* A batch on its way. */
@@ -54,7 +53,6 @@ static size_t lay_out(struct arrays *arrays, char *base, int32_t batch, int32_t 
     arrays->pixels = take(base, &used, batch, (size_t)crop_place(size));
     arrays->crop = take(base, &used, batch, sizeof(*arrays->crop));
     arrays->label = take(base, &used, batch, sizeof(*arrays->label));
-    arrays->picture = take(base, &used, batch, sizeof(*arrays->picture));
     return used;
 }
 
@@ -62,18 +60,6 @@ size_t feed_memory(int32_t batch, int32_t size)
 {
     struct arrays none;
     return FEED_AHEAD * lay_out(&none, NULL, batch, size);
-}
-
-/* Where pictures begin never changes. */
-static void upload_pictures(const struct feed *feed, const struct arrays *device)
-{
-    const uint8_t **picture = base_alloc(feed->batch, sizeof(*picture));
-    for (int32_t i = 0; i < feed->batch; i++)
-        picture[i] = device->pixels + (size_t)i * feed->place;
-    CUDA_CHECK(cudaMemcpyAsync(device->picture, picture, (size_t)feed->batch * sizeof(*picture),
-                               cudaMemcpyHostToDevice, feed->stream));
-    CUDA_CHECK(cudaStreamSynchronize(feed->stream));
-    free(picture);
 }
 
 static int allocate(struct feed *feed, struct err *err)
@@ -92,7 +78,6 @@ static int allocate(struct feed *feed, struct err *err)
         size_t begin = i * (bytes / FEED_AHEAD);
         lay_out(&parcel->device, feed->memory + begin, feed->batch, feed->size);
         lay_out(&parcel->host, feed->pinned + begin, feed->batch, feed->size);
-        upload_pictures(feed, &parcel->device);
     }
     return 0;
 }
@@ -233,8 +218,8 @@ void feed_crop(struct feed *feed, cudaStream_t stream, enum dtype type, int32_t 
     const struct parcel *parcel = wait_for_batch(feed);
     const struct arrays *device = &parcel->device;
     CUDA_CHECK(cudaStreamWaitEvent(stream, parcel->ready, 0));
-    kernel_augment(stream, type, feed->batch, feed->size, to, device->picture, device->crop,
-                   &feed->source.tint, images);
+    kernel_augment(stream, type, feed->batch, feed->size, to, device->pixels, (int64_t)feed->place,
+                   device->crop, &feed->source.tint, images);
     CUDA_CHECK(cudaMemcpyAsync(label, device->label, (size_t)feed->batch * sizeof(*label),
                                cudaMemcpyDeviceToDevice, stream));
     CUDA_CHECK(cudaEventRecord(parcel->cropped, stream));
