@@ -197,15 +197,6 @@ double collective_share(const struct collective *c, int32_t round)
     return ops_of(c)->share(c, round);
 }
 
-int64_t collective_sent(const struct collective *c, int32_t rank)
-{
-    int64_t sent = 0;
-    int32_t rounds = collective_rounds(c);
-    for (int32_t round = 0; round < rounds; round++)
-        sent += collective_exchange(c, rank, round).send.count;
-    return sent;
-}
-
 int64_t block_offset(int64_t elements, int32_t blocks, int32_t block)
 {
     int64_t longer = elements % blocks;

@@ -140,6 +140,3 @@ int32_t collective_send_peer(const struct collective *c, int32_t rank, int32_t p
  * all-gather by TREE and HALVING_DOUBLING_FAR among ranks that are no power of two: there it is the
  * largest. */
 double collective_share(const struct collective *c, int32_t round);
-
-/** Elements @rank sends over all rounds (exact, with uneven blocks). */
-int64_t collective_sent(const struct collective *c, int32_t rank);

@@ -130,11 +130,6 @@ int64_t dataset_count(const struct dataset *dataset)
     return dataset->reader.count;
 }
 
-int32_t dataset_classes(const struct dataset *dataset)
-{
-    return dataset->reader.classes;
-}
-
 int64_t dataset_floats(const struct dataset *dataset)
 {
     int64_t image = dataset->reader.image;

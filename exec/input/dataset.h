@@ -65,9 +65,6 @@ void dataset_close(struct dataset *dataset);
 /** Images in the split, at least 1. */
 int64_t dataset_count(const struct dataset *dataset);
 
-/** Classes; labels are less. */
-int32_t dataset_classes(const struct dataset *dataset);
-
 /** Floats of a sample of dataset_read(). */
 int64_t dataset_floats(const struct dataset *dataset);
 
