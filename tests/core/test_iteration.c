@@ -5,10 +5,15 @@
 #include "tests/core/own.h"
 #include "tests/test.h"
 
-/* fp16 arithmetic and gradients, fp32 master weights, LARS, 4 MiB buckets on a torus. */
-static struct scenario example_scenario(void)
+static struct scenario scenario;
+static struct iteration it;
+
+/* Start with @model, which is returned: fp16 arithmetic and gradients, fp32 master weights, LARS,
+ * 4 MiB buckets on a torus. */
+static struct model *begin_with(struct model *model)
 {
-    struct scenario scenario = {0};
+    assert_non_null(model);
+    scenario = (struct scenario){0};
     scenario.model.compute = DTYPE_FP16;
     scenario.model.gradients = DTYPE_FP16;
     scenario.model.master = DTYPE_FP32;
@@ -16,28 +21,25 @@ static struct scenario example_scenario(void)
     scenario.allreduce.algorithm = ALGORITHM_TORUS2D;
     scenario.allreduce.overlap = OVERLAP_BACKWARD;
     scenario.input.prefetch = 2;
-    return scenario;
-}
-
-static struct model *network(const char *name, int32_t image)
-{
-    struct err err = {0};
-    struct model *model = network_build(name, image, 1000, &err);
-    assert_non_null(model);
+    it = (struct iteration){.model = model,
+                            .scenario = &scenario,
+                            .fusion = FUSION_BN_RELU,
+                            .grid = {4, 2},
+                            .devices_per_node = 4,
+                            .batch = 32,
+                            .micro_batch = 32,
+                            .bucket = 4194304};
     return model;
 }
 
-static struct iteration example_iteration(const struct model *model,
-                                          const struct scenario *scenario)
+static struct model *begin(const char *name, int32_t image)
 {
-    return (struct iteration){.model = model,
-                              .scenario = scenario,
-                              .fusion = FUSION_BN_RELU,
-                              .grid = {4, 2},
-                              .devices_per_node = 4,
-                              .batch = 32,
-                              .micro_batch = 32,
-                              .bucket = 4194304};
+    return begin_with(network_build(name, image, 1000, NULL));
+}
+
+static struct model *begin_language(const char *name, struct transformer keys)
+{
+    return begin_with(network_open(NULL, name, 224, 1000, &keys, NULL));
 }
 
 static int32_t find_step(const struct schedule *schedule, const char *name)
@@ -94,9 +96,7 @@ TEST(toy_is_what_one_would_write_down)
         "bucket 0 row all-gather",
         "optimizer",
     };
-    struct scenario scenario = example_scenario();
-    OWN(model) *model = network("toy", 32);
-    struct iteration it = example_iteration(model, &scenario);
+    OWN(model) *model = begin("toy", 32);
     OWN(schedule) *schedule = iteration_build(&it);
     assert_true(schedule->sealed);
     assert_int_equal(schedule->step_count, sizeof(expected) / sizeof(*expected));
@@ -127,9 +127,7 @@ TEST(no_arithmetic_is_lost_or_invented)
     static const enum pass pass[] = {[COMPUTE_FORWARD] = PASS_FORWARD,
                                      [COMPUTE_BACKWARD_DATA] = PASS_BACKWARD_DATA,
                                      [COMPUTE_BACKWARD_FILTER] = PASS_BACKWARD_FILTER};
-    struct scenario scenario = example_scenario();
-    OWN(model) *model = network("resnet50", 224);
-    struct iteration it = example_iteration(model, &scenario);
+    OWN(model) *model = begin("resnet50", 224);
     OWN(schedule) *schedule = iteration_build(&it);
     assert_int_equal(sum_flops(schedule, COMPUTE_FORWARD), 32 * 2 * INT64_C(4089184256));
     for (enum compute_op op = 0; op < COMPUTE_OPTIMIZER; op++)
@@ -140,9 +138,7 @@ TEST(no_arithmetic_is_lost_or_invented)
 /* Forward reads every weight once per batch, whatever the batch. */
 TEST(weights_are_read_once_per_batch)
 {
-    struct scenario scenario = example_scenario();
-    OWN(model) *model = network("resnet50", 224);
-    struct iteration it = example_iteration(model, &scenario);
+    OWN(model) *model = begin("resnet50", 224);
     OWN(schedule) *full = iteration_build(&it);
     it.micro_batch = it.batch = 16;
     OWN(schedule) *half = iteration_build(&it);
@@ -153,9 +149,7 @@ TEST(weights_are_read_once_per_batch)
 /* Of 1000 classes an image: three passes in fp16, or seven in fp32 and a copy there and back. */
 TEST(the_loss_moves_what_the_software_needs)
 {
-    struct scenario scenario = example_scenario();
-    OWN(model) *model = network("resnet50", 224);
-    struct iteration it = example_iteration(model, &scenario);
+    OWN(model) *model = begin("resnet50", 224);
     OWN(schedule) *fused = iteration_build(&it);
     int64_t scores = it.batch * 1000;
     assert_int_equal(sum_bytes(fused, COMPUTE_LOSS), scores * 3 * 2);
@@ -168,9 +162,7 @@ TEST(the_loss_moves_what_the_software_needs)
  * momentum and the fp16 copy: 4 * 5 + 2 * 3 bytes each. */
 TEST(the_optimizer_moves_what_is_written_down)
 {
-    struct scenario scenario = example_scenario();
-    OWN(model) *model = network("resnet50", 224);
-    struct iteration it = example_iteration(model, &scenario);
+    OWN(model) *model = begin("resnet50", 224);
     OWN(schedule) *lars = iteration_build(&it);
     const struct step *step = &lars->step[lars->step_count - 1];
     assert_int_equal(step->compute.op, COMPUTE_OPTIMIZER);
@@ -208,10 +200,8 @@ TEST(each_optimizer_moves_and_launches_what_is_written_down)
         {OPTIMIZER_ADAFACTOR, 0, 8, 9, 12}, {OPTIMIZER_RMSPROP, 0.9, 7, 8, 3},
         {OPTIMIZER_RMSPROP, 0, 5, 6, 3},
     };
-    struct scenario scenario = example_scenario();
+    OWN(model) *model = begin("resnet50", 224);
     scenario.model.compute = scenario.model.gradients = DTYPE_FP32;
-    OWN(model) *model = network("resnet50", 224);
-    struct iteration it = example_iteration(model, &scenario);
     for (size_t i = 0; i < ARRAY_SIZE(row); i++)
         for (int32_t clip = 0; clip < 2; clip++) {
             scenario.training.optimizer = row[i].kind;
@@ -229,9 +219,7 @@ TEST(each_optimizer_moves_and_launches_what_is_written_down)
 
 TEST(a_bucket_leaves_when_its_last_gradient_is_ready)
 {
-    struct scenario scenario = example_scenario();
-    OWN(model) *model = network("resnet50", 224);
-    struct iteration it = example_iteration(model, &scenario);
+    OWN(model) *model = begin("resnet50", 224);
     OWN(schedule) *schedule = iteration_build(&it);
     HELD(bucket_list) list = bucket_build(model, DTYPE_FP16, 4194304, -1);
     int32_t optimizer = schedule->step_count - 1;
@@ -255,10 +243,8 @@ TEST(a_bucket_leaves_when_its_last_gradient_is_ready)
 
 TEST(without_overlap_every_bucket_waits_for_the_whole_backward_pass)
 {
-    struct scenario scenario = example_scenario();
+    OWN(model) *model = begin("resnet50", 224);
     scenario.allreduce.overlap = OVERLAP_NONE;
-    OWN(model) *model = network("resnet50", 224);
-    struct iteration it = example_iteration(model, &scenario);
     OWN(schedule) *schedule = iteration_build(&it);
     int32_t last = require_step(schedule, "conv1 backward-filter"), waiting = 0;
     for (int32_t id = 0; id < schedule->step_count; id++) {
@@ -279,11 +265,9 @@ TEST(a_sharded_toy_is_what_one_would_write_down)
                                        "bucket 0 column all-reduce", "bucket 1 row reduce-scatter",
                                        "bucket 1 column all-reduce", "norms",
                                        "norms world all-reduce",     "optimizer"};
-    struct scenario scenario = example_scenario();
+    OWN(model) *model = begin("toy", 32);
     scenario.training.sharded = true;
     scenario.allreduce.overlap = OVERLAP_NONE;
-    OWN(model) *model = network("toy", 32);
-    struct iteration it = example_iteration(model, &scenario);
     it.bucket = model_parameters(model) / 3 * 2 * 2;
     OWN(schedule) *schedule = iteration_build(&it);
     int32_t count = schedule->step_count;
@@ -310,11 +294,9 @@ TEST(a_sharded_toy_is_what_one_would_write_down)
  * tensors have two norms each, and 53,120 parameters of batch norm and 1000 biases stay in fp32. */
 TEST(a_shard_moves_what_is_written_down)
 {
-    struct scenario scenario = example_scenario();
+    OWN(model) *model = begin("resnet50", 224);
     scenario.training.sharded = true;
     scenario.model.gradients = DTYPE_FP32;
-    OWN(model) *model = network("resnet50", 224);
-    struct iteration it = example_iteration(model, &scenario);
     OWN(schedule) *schedule = iteration_build(&it);
     HELD(bucket_list) list = bucket_build(model, DTYPE_FP32, 4194304, -1);
     int64_t bytes[COLLECTIVE_OP_COUNT] = {0};
@@ -362,10 +344,8 @@ static double sent(const struct schedule *schedule)
  * are gradients of 54,120 parameters among them. */
 TEST(sharded_weights_go_round_three_times_a_pass)
 {
-    struct scenario scenario = example_scenario();
+    OWN(model) *model = begin("resnet50", 224);
     scenario.allreduce.algorithm = ALGORITHM_RING;
-    OWN(model) *model = network("resnet50", 224);
-    struct iteration it = example_iteration(model, &scenario);
     const double around = 25557032.0 * 2 * 7 / 8;
     for (int32_t passes = 1; passes <= 2; passes++)
         for (int32_t stage = 1; stage <= 3; stage++) {
@@ -413,11 +393,9 @@ static void check_a_group_ahead(const struct schedule *schedule, const struct bu
 
 TEST(sharded_weights_are_gathered_a_group_ahead)
 {
-    struct scenario scenario = example_scenario();
+    OWN(model) *model = begin("resnet50", 224);
     scenario.allreduce.algorithm = ALGORITHM_RING;
     scenario.parallel.sharding = 3;
-    OWN(model) *model = network("resnet50", 224);
-    struct iteration it = example_iteration(model, &scenario);
     it.micro_batch = it.batch / 2;
     OWN(schedule) *schedule = iteration_build(&it);
     HELD(bucket_list) list = bucket_build(model, DTYPE_FP16, it.bucket, -1);
@@ -461,15 +439,11 @@ static int64_t sum_exchanged(const struct schedule *schedule, enum collective_op
  * Source: Korthikanti et al. 2022. */
 TEST(ranks_that_share_layers_exchange_their_values)
 {
-    struct err err = {0};
-    struct scenario scenario = example_scenario();
-    scenario.allreduce.algorithm = ALGORITHM_RING;
     const int64_t passes = 2, each = 2 * 1024 * 768 * 2, times = passes * (4 * 12 + 2);
     for (int apart = 0; apart < 2; apart++) {
-        const struct transformer keys = {.tensor = 4, .apart = apart};
-        OWN(model) *part = network_open(NULL, "gpt2", 224, 1000, &keys, &err);
-        assert_ok(part, err);
-        struct iteration it = example_iteration(part, &scenario);
+        OWN(model) *part =
+            begin_language("gpt2", (struct transformer){.tensor = 4, .apart = apart});
+        scenario.allreduce.algorithm = ALGORITHM_RING;
         it.grid = (struct grid){.columns = 2, .rows = 1, .tensor = 4};
         it.batch = 4;
         it.micro_batch = 2;
@@ -496,13 +470,8 @@ TEST(ranks_that_share_layers_exchange_their_values)
  * and what follows waits for the fourth.  The bytes are those of whole exchanges. */
 TEST(exchanges_run_beside_products)
 {
-    struct err err = {0};
-    struct scenario scenario = example_scenario();
+    OWN(model) *part = begin_language("gpt2", (struct transformer){.tensor = 4, .apart = true});
     scenario.allreduce.algorithm = ALGORITHM_RING;
-    const struct transformer keys = {.tensor = 4, .apart = true};
-    OWN(model) *part = network_open(NULL, "gpt2", 224, 1000, &keys, &err);
-    assert_ok(part, err);
-    struct iteration it = example_iteration(part, &scenario);
     it.grid = (struct grid){.columns = 2, .rows = 1, .tensor = 4};
     it.batch = it.micro_batch = 2;
     const int64_t each = 2 * 1024 * 768 * 2;
@@ -538,13 +507,9 @@ TEST(exchanges_run_beside_products)
  * values, and 14336 inside: 4 of 2 + 2 bytes of values and gradients. */
 TEST(what_products_share_is_made_narrow_once)
 {
-    struct err err = {0};
-    struct scenario scenario = example_scenario();
+    OWN(model) *model =
+        begin_language("llama-3-8b", (struct transformer){.layers = 1, .sequence = 16});
     scenario.model.products = PRODUCTS_FP8;
-    const struct transformer keys = {.layers = 1, .sequence = 16};
-    OWN(model) *model = network_open(NULL, "llama-3-8b", 224, 1000, &keys, &err);
-    assert_ok(model, err);
-    struct iteration it = example_iteration(model, &scenario);
     it.grid = (struct grid){.columns = 1, .rows = 1};
     it.batch = it.micro_batch = 1;
     OWN(schedule) *schedule = iteration_build(&it);
@@ -561,16 +526,12 @@ TEST(what_products_share_is_made_narrow_once)
  * values of 1024 are gathered forward, and backward once more, whose gradients are scattered. */
 TEST(ranks_that_share_sequences_exchange_keys_and_values)
 {
-    struct err err = {0};
-    const struct transformer keys = {.layers = 1, .sequence = 1024, .context = 4};
-    OWN(model) *part = network_open(NULL, "llama-3-8b", 224, 1000, &keys, &err);
-    assert_ok(part, err);
+    OWN(model) *part = begin_language(
+        "llama-3-8b", (struct transformer){.layers = 1, .sequence = 1024, .context = 4});
     int64_t flops[2] = {0};
     for (int32_t by = CONTEXT_RING; by <= CONTEXT_ALL_GATHER; by++) {
-        struct scenario scenario = example_scenario();
         scenario.allreduce.algorithm = ALGORITHM_RING;
         scenario.parallel.context_by = by;
-        struct iteration it = example_iteration(part, &scenario);
         it.grid = (struct grid){.columns = 2, .rows = 1, .context = 4};
         it.batch = it.micro_batch = 1;
         OWN(schedule) *schedule = iteration_build(&it);
@@ -595,17 +556,14 @@ TEST(ranks_that_share_sequences_exchange_keys_and_values)
  * gradients are summed over the 2 ranks that have the same, all others over 8. */
 TEST(ranks_that_share_experts_send_positions_to_them)
 {
-    struct err err = {0};
-    const struct transformer keys = {.layers = 1, .sequence = 1024, .expert = 4, .imbalance = 1.25};
-    OWN(model) *part = network_open(NULL, "mixtral-8x7b", 224, 1000, &keys, &err);
-    assert_ok(part, err);
+    OWN(model) *part = begin_language(
+        "mixtral-8x7b",
+        (struct transformer){.layers = 1, .sequence = 1024, .expert = 4, .imbalance = 1.25});
     for (int32_t sharding = 0; sharding < 4; sharding++) {
-        struct scenario scenario = example_scenario();
         scenario.training.optimizer = OPTIMIZER_ADAMW;
         scenario.allreduce.algorithm = ALGORITHM_RING;
         scenario.parallel.sharding = sharding;
         scenario.parallel.expert = 4;
-        struct iteration it = example_iteration(part, &scenario);
         it.grid = (struct grid){.columns = 8, .rows = 1, .expert = 4};
         it.batch = it.micro_batch = 1;
         OWN(schedule) *schedule = iteration_build(&it);
@@ -636,11 +594,9 @@ TEST(ranks_that_share_experts_send_positions_to_them)
  * and 2 r. */
 TEST(attention_runs_beside_a_ring)
 {
-    const struct transformer keys = {.layers = 1, .sequence = 1024, .context = 4};
-    OWN(model) *part = network_open(NULL, "llama-3-8b", 224, 1000, &keys, NULL);
-    struct scenario scenario = example_scenario();
+    OWN(model) *part = begin_language(
+        "llama-3-8b", (struct transformer){.layers = 1, .sequence = 1024, .context = 4});
     scenario.allreduce.algorithm = ALGORITHM_RING;
-    struct iteration it = example_iteration(part, &scenario);
     it.grid = (struct grid){.columns = 1, .rows = 1, .context = 4};
     it.batch = it.micro_batch = 1;
     OWN(schedule) *schedule = iteration_build(&it);
@@ -677,12 +633,9 @@ TEST(attention_runs_beside_a_ring)
 /* Also where weights are gathered in between. */
 TEST(what_reads_an_exchanged_value_waits_for_it)
 {
-    struct scenario scenario = example_scenario();
+    OWN(model) *part = begin_language("gpt2", (struct transformer){.tensor = 4});
     scenario.training.optimizer = OPTIMIZER_ADAMW;
     scenario.parallel.sharding = 3;
-    const struct transformer keys = {.tensor = 4};
-    OWN(model) *part = network_open(NULL, "gpt2", 224, 1000, &keys, NULL);
-    struct iteration it = example_iteration(part, &scenario);
     it.grid = (struct grid){.columns = 2, .rows = 2, .tensor = 4};
     it.batch = it.micro_batch = 2;
     it.bucket = 1 << 20;
@@ -706,13 +659,10 @@ TEST(layers_that_are_not_kept_run_again)
 {
     static const int32_t layers[RECOMPUTE_COUNT] = {
         [RECOMPUTE_SELECTIVE] = 4, [RECOMPUTE_FULL] = 17};
-    const struct transformer keys = {.tensor = 4};
-    OWN(model) *part = network_open(NULL, "gpt2", 224, 1000, &keys, NULL);
+    OWN(model) *part = begin_language("gpt2", (struct transformer){.tensor = 4});
     for (int32_t how = 0; how < RECOMPUTE_COUNT; how++) {
-        struct scenario scenario = example_scenario();
         scenario.allreduce.algorithm = ALGORITHM_RING;
         scenario.parallel.recompute = how;
-        struct iteration it = example_iteration(part, &scenario);
         it.grid = (struct grid){.columns = 2, .rows = 1, .tensor = 4};
         it.batch = it.micro_batch = 2;
         OWN(schedule) *schedule = iteration_build(&it);
@@ -734,9 +684,7 @@ TEST(layers_that_are_not_kept_run_again)
 
 TEST(one_rank_communicates_nothing)
 {
-    struct scenario scenario = example_scenario();
-    OWN(model) *model = network("resnet50", 224);
-    struct iteration it = example_iteration(model, &scenario);
+    OWN(model) *model = begin("resnet50", 224);
     it.grid = (struct grid){.columns = 1, .rows = 1};
     OWN(schedule) *schedule = iteration_build(&it);
     for (int32_t id = 0; id < schedule->step_count; id++)
@@ -745,9 +693,7 @@ TEST(one_rank_communicates_nothing)
 
 TEST(every_algorithm_gives_a_sound_schedule)
 {
-    struct scenario scenario = example_scenario();
-    OWN(model) *model = network("toy", 32);
-    struct iteration it = example_iteration(model, &scenario);
+    OWN(model) *model = begin("toy", 32);
     for (int32_t algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++) {
         scenario.allreduce.algorithm = algorithm;
         OWN(schedule) *schedule = iteration_build(&it);
@@ -758,9 +704,7 @@ TEST(every_algorithm_gives_a_sound_schedule)
 
 TEST(columns_run_what_they_are_told)
 {
-    struct scenario scenario = example_scenario();
-    OWN(model) *model = network("toy", 32);
-    struct iteration it = example_iteration(model, &scenario);
+    OWN(model) *model = begin("toy", 32);
     it.grid = (struct grid){.columns = 4, .rows = 2};
     scenario.allreduce.algorithm = ALGORITHM_TORUS2D;
     it.column_algorithm = ALGORITHM_DOUBLE_TREE;
@@ -775,9 +719,7 @@ TEST(columns_run_what_they_are_told)
 
 TEST(input_runs_ahead_as_far_as_it_is_told)
 {
-    struct scenario scenario = example_scenario();
-    OWN(model) *model = network("toy", 32);
-    struct iteration it = example_iteration(model, &scenario);
+    OWN(model) *model = begin("toy", 32);
     for (int32_t prefetch = 0; prefetch < 4; prefetch++) {
         scenario.input.prefetch = prefetch;
         OWN(schedule) *schedule = iteration_build(&it);
@@ -790,14 +732,10 @@ TEST(input_runs_ahead_as_far_as_it_is_told)
 }
 
 /* The exchanges of batch norm's statistics in a group of @group devices, all steps together. */
-static int32_t norm_exchanges(struct iteration *it, int64_t group, bool evaluation)
+static int32_t norm_exchanges(int64_t group, bool evaluation)
 {
-    struct scenario scenario = *it->scenario;
     scenario.training.norm_group = group;
-    struct iteration grouped = *it;
-    grouped.scenario = &scenario;
-    OWN(schedule) *schedule =
-        evaluation ? iteration_build_forward(&grouped) : iteration_build(&grouped);
+    OWN(schedule) *schedule = evaluation ? iteration_build_forward(&it) : iteration_build(&it);
     int32_t exchanges = 0;
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
@@ -812,21 +750,17 @@ static int32_t norm_exchanges(struct iteration *it, int64_t group, bool evaluati
 /* ResNet-50 has 53 of them, forward and backward. */
 TEST(batch_norm_exchanges_its_sums_within_a_group_of_a_node)
 {
-    struct scenario scenario = example_scenario();
-    OWN(model) *model = network("resnet50", 224);
-    struct iteration it = example_iteration(model, &scenario);
-    assert_int_equal(norm_exchanges(&it, 1, false), 0);
-    assert_int_equal(norm_exchanges(&it, 2, false), 53 * 2);
-    assert_int_equal(norm_exchanges(&it, 4, false), 53 * 2 * 2);
-    assert_int_equal(norm_exchanges(&it, 8, false), 53 * 2 * 2); /* a node has 4 */
-    assert_int_equal(norm_exchanges(&it, 4, true), 0);
+    OWN(model) *model = begin("resnet50", 224);
+    assert_int_equal(norm_exchanges(1, false), 0);
+    assert_int_equal(norm_exchanges(2, false), 53 * 2);
+    assert_int_equal(norm_exchanges(4, false), 53 * 2 * 2);
+    assert_int_equal(norm_exchanges(8, false), 53 * 2 * 2); /* a node has 4 */
+    assert_int_equal(norm_exchanges(4, true), 0);
 }
 
 TEST(evaluation_runs_forward_only)
 {
-    struct scenario scenario = example_scenario();
-    OWN(model) *model = network("toy", 32);
-    struct iteration it = example_iteration(model, &scenario);
+    OWN(model) *model = begin("toy", 32);
     OWN(schedule) *schedule = iteration_build_forward(&it);
     assert_true(schedule->sealed);
     assert_int_equal(schedule->step_count, 1 + model->layer_count);
