@@ -22,7 +22,11 @@ double cost_added(const struct device *device, const struct step *step)
  * one H200, 183 of an A100 PCIe and 514 of a B200, with a rate for each device; residual deviations
  * 7, 8 and 14 %, where one rate leaves 55, 10 and 19 %.  Alignment was measured on the H200 alone;
  * of 8 bytes it is assumed to be that of 4. */
-#define PRODUCT_TERMS        90.0
+#define PRODUCT_TERMS 90.0
+/* Products of several experts reach the part that the positions of one are of so many more: 160 on
+ * an A100 PCIe (616 and 1232 positions), 265 to 290 on a B200 (128 to 1232; 2460 and more reach 93
+ * %), beside large products of the same tables (SimuMax, a100_pcie.json, b200_bf16_ceperm.json). */
+#define EXPERT_POSITIONS     210.0
 #define PRODUCT_SMALL_TILES  1.21 /* work of a result in tiles of 64 x 64, over 128 x 128 */
 #define PRODUCT_SHARED_TERMS 4096 /* sums of more terms are split among multiprocessors */
 #define ALIGNED_TO_4         0.346
@@ -48,6 +52,8 @@ static double product_part(const struct device *device, const struct step *step,
         part *=
             (double)by.rows * (double)by.columns /
             fmin(tiled_results(by, 128, busy), PRODUCT_SMALL_TILES * tiled_results(by, 64, busy));
+    if (by.each > 0)
+        part *= (double)by.each / ((double)by.each + EXPERT_POSITIONS);
     int64_t aligned = by.aligned * size;
     if (aligned < 16 && device->compute_capability >= HOPPER)
         part *= aligned < 4 ? ALIGNED_TO_2 : ALIGNED_TO_4;

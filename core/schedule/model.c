@@ -380,17 +380,18 @@ struct matrix_product layer_product(const struct layer *layer, enum pass pass, i
     if (layer->op == LAYER_MATMUL) {
         int64_t width = layer->out.width, lengths = width | layer->inner;
         return (struct matrix_product){batch * elements / width, width, layer->inner,
-                                       lengths & -lengths};
+                                       lengths & -lengths, 0};
     }
     int64_t out = layer->out.channels, in = layer_weights(layer) / out, lengths = in | out;
     int64_t positions = batch * (elements / out), aligned = lengths & -lengths;
+    int64_t each = layer->experts > 1 ? positions / layer->experts : 0;
     switch (pass) {
     case PASS_FORWARD:
-        return (struct matrix_product){positions, out, in, aligned};
+        return (struct matrix_product){positions, out, in, aligned, each};
     case PASS_BACKWARD_DATA:
-        return (struct matrix_product){positions, in, out, aligned};
+        return (struct matrix_product){positions, in, out, aligned, each};
     default:
-        return (struct matrix_product){out, in, positions, aligned};
+        return (struct matrix_product){out, in, positions, aligned, each};
     }
 }
 

@@ -136,6 +136,7 @@ struct matrix_product {
     int64_t rows, columns, terms;
     int64_t aligned; /**< elements: the largest power of two that divides the length of each row in
                           memory */
+    int64_t each;    /**< positions of one expert, if it is a product of several; else 0 */
 };
 
 /** One layer.  Its value is its output after the residual add and the ReLU that it carries. */
