@@ -44,7 +44,7 @@ static double closed_form(const struct job *job, int32_t phase)
 /* What list_assumed() carries along. */
 struct listing {
     struct prediction *prediction;
-    double last, baseline; /* steps [s] */
+    double last, baseline; /* steps [s]; NAN: that of the last phase */
 };
 
 static bool is_set(const struct quantity *quantity)
@@ -71,7 +71,7 @@ static bool plays_a_part(const struct listing *listing, const struct quantity *q
     struct change change = {quantity->path, unit == UNIT_SECONDS ? worse : 1 / worse};
     platform_scale(job->platform, change_one, &change);
     bool moves = closed_form(job, JOB_LAST) != listing->last ||
-                 closed_form(job, JOB_BASELINE) != listing->baseline;
+                 (!isnan(listing->baseline) && closed_form(job, JOB_BASELINE) != listing->baseline);
     change.factor = 1 / change.factor;
     platform_scale(job->platform, change_one, &change);
     return moves;
@@ -102,7 +102,9 @@ static void list_assumed(struct prediction *prediction)
     struct listing listing = {.prediction = prediction};
     if (prediction->result.devices <= PROBE_LIMIT) {
         listing.last = closed_form(job, JOB_LAST);
-        listing.baseline = closed_form(job, JOB_BASELINE);
+        bool same =
+            prediction->task[baseline_of(prediction)].quiet == prediction_last(prediction)->quiet;
+        listing.baseline = same ? NAN : closed_form(job, JOB_BASELINE);
     }
     platform_each_quantity(job->platform, add_assumed, &listing);
 }

@@ -436,12 +436,21 @@ double uncertainty_kinds(const struct task *task)
     return t.kinds;
 }
 
-void uncertainty_steps(const struct task *task, double extra, const struct factors *factors,
-                       int32_t count, double *seconds)
+void uncertainty_steps(const struct task *task, int32_t tasks, double extra,
+                       const struct factors *factors, int32_t count, double *seconds)
 {
-    AUTORELEASE(table) struct table t = table_new(task);
-    for (int32_t k = 0; k < count; k++)
-        seconds[k] = draw_step(&t, &factors[k], extra);
+    for (int32_t i = 0; i < tasks; i++, seconds += count) {
+        int32_t like = 0;
+        while (task[like].quiet != task[i].quiet)
+            like++;
+        if (like < i) {
+            memcpy(seconds, seconds - (int64_t)(i - like) * count, count * sizeof(*seconds));
+            continue;
+        }
+        AUTORELEASE(table) struct table t = table_new(&task[i]);
+        for (int32_t k = 0; k < count; k++)
+            seconds[k] = draw_step(&t, &factors[k], extra);
+    }
 }
 
 /* Where the closed form as @drawn goes, if waiting for slower ranks makes it @time. */
@@ -502,8 +511,7 @@ double *uncertainty_draw(const struct task *task, int32_t count, double extra,
         return NULL;
     double *seconds = base_alloc((int64_t)count * u->draws, sizeof(*seconds));
     AUTOFREE struct factors *factors = uncertainty_factors(u);
-    for (int32_t i = 0; i < count; i++)
-        uncertainty_steps(&task[i], extra, factors, u->draws, seconds + (int64_t)i * u->draws);
+    uncertainty_steps(task, count, extra, factors, u->draws, seconds);
     return seconds;
 }
 

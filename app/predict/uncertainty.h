@@ -88,9 +88,11 @@ void uncertainty_spending(const struct task *task, const struct factors *factors
 /** The power to which FACTOR_KINDS of a draw changes the speed of @task's kernels. */
 double uncertainty_kinds(const struct task *task);
 
-/** The step of @task, which has run, with each of @factors (count) into @seconds (count). */
-void uncertainty_steps(const struct task *task, double extra, const struct factors *factors,
-                       int32_t count, double *seconds);
+/** The step of each @task (@tasks), which have run as one array, with each of @factors (@count)
+ * into
+ * @seconds (tasks, count); of equal ones once. */
+void uncertainty_steps(const struct task *task, int32_t tasks, double extra,
+                       const struct factors *factors, int32_t count, double *seconds);
 
 /** Whether nothing of the time that @device computes for is known: it is `ideal`, out of the way by
  * design, which imports name where they know none. */
