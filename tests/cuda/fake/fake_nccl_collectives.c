@@ -133,37 +133,17 @@ static ncclResult_t take(struct order order, cudaStream_t stream)
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-    struct order order = {.op = ALL_REDUCE,
-                          .red_op = op,
-                          .comm = comm,
-                          .count = (int64_t)count,
-                          .type = type,
-                          .from = from,
-                          .to = to};
-    return take(order, stream);
+    return take((struct order){ALL_REDUCE, type, op, (int64_t)count, comm, from, to}, stream);
 }
 
 ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-    struct order order = {.op = REDUCE_SCATTER,
-                          .red_op = op,
-                          .comm = comm,
-                          .count = (int64_t)count,
-                          .type = type,
-                          .from = from,
-                          .to = to};
-    return take(order, stream);
+    return take((struct order){REDUCE_SCATTER, type, op, (int64_t)count, comm, from, to}, stream);
 }
 
 ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream)
 {
-    struct order order = {.op = ALL_GATHER,
-                          .comm = comm,
-                          .count = (int64_t)count,
-                          .type = type,
-                          .from = from,
-                          .to = to};
-    return take(order, stream);
+    return take((struct order){ALL_GATHER, type, 0, (int64_t)count, comm, from, to}, stream);
 }

@@ -27,10 +27,11 @@ static const char *make_folder(void **state)
     return fixture_path(state, "f");
 }
 
-static struct pack_job job_of(void **state, const char *to)
+/* To pack that folder. */
+static struct pack_job job_of(void **state)
 {
-    return (struct pack_job){.from = fixture_path(state, "f"),
-                             .to = fixture_path(state, "%s", to),
+    return (struct pack_job){.from = make_folder(state),
+                             .to = fixture_path(state, "a.ftp"),
                              .shorter = 37, /* round(32 * 256 / 224) */
                              .threads = 1};
 }
@@ -55,8 +56,7 @@ static void assert_gone(const char *path)
 
 TEST_IN_FOLDER(a_pack_holds_all_images_whole)
 {
-    make_folder(state);
-    struct pack_job job = job_of(state, "a.ftp");
+    struct pack_job job = job_of(state);
     struct pack_summary summary = packed(&job), checked = {0};
     struct err err = {0};
     assert_int_equal(summary.images, CLASSES * EACH);
@@ -95,9 +95,8 @@ static double difference(const struct dataset *a, const struct dataset *b, int64
 
 TEST_IN_FOLDER(a_pack_validates_like_its_folder)
 {
-    const char *folder = make_folder(state);
     struct err err = {0};
-    struct pack_job job = job_of(state, "a.ftp");
+    struct pack_job job = job_of(state);
     job.split = SPLIT_VALIDATION;
     packed(&job);
     struct dataset_spec spec = {.source = SOURCE_PACK,
@@ -108,7 +107,7 @@ TEST_IN_FOLDER(a_pack_validates_like_its_folder)
                                 .validation_images = CLASSES * EACH};
     OWN(dataset) *pack = dataset_open(&spec, SPLIT_VALIDATION, &err);
     spec.source = SOURCE_IMAGEFOLDER;
-    spec.path = spec.validation_path = folder;
+    spec.path = spec.validation_path = job.from;
     OWN(dataset) *files = dataset_open(&spec, SPLIT_VALIDATION, &err);
     assert_non_null(pack);
     assert_non_null(files);
@@ -123,15 +122,14 @@ TEST_IN_FOLDER(a_pack_validates_like_its_folder)
 
 TEST_IN_FOLDER(a_pack_of_small_images_trains_like_its_folder)
 {
-    const char *folder = make_folder(state);
     struct err err = {0};
-    struct pack_job job = job_of(state, "a.ftp");
+    struct pack_job job = job_of(state);
     job.shorter = 1000; /* nothing is resized */
     packed(&job);
     struct dataset_spec spec = {.source = SOURCE_PACK, .path = job.to, .image = SIDE, .seed = 9};
     OWN(dataset) *pack = dataset_open(&spec, SPLIT_TRAIN, &err);
     spec.source = SOURCE_IMAGEFOLDER;
-    spec.path = spec.validation_path = folder;
+    spec.path = spec.validation_path = job.from;
     OWN(dataset) *files = dataset_open(&spec, SPLIT_TRAIN, &err);
     for (int64_t i = 0; i < CLASSES * EACH; i++)
         if (i % EACH >= 2) /* of the others a crop may be large enough to be decoded smaller */
@@ -140,8 +138,7 @@ TEST_IN_FOLDER(a_pack_of_small_images_trains_like_its_folder)
 
 TEST_IN_FOLDER(the_bytes_do_not_depend_on_threads)
 {
-    make_folder(state);
-    struct pack_job job = job_of(state, "a.ftp");
+    struct pack_job job = job_of(state);
     packed(&job);
     int64_t size, other_size;
     AUTOFREE uint8_t *data = fixture_read(job.to, &size);
@@ -155,7 +152,7 @@ TEST_IN_FOLDER(the_bytes_do_not_depend_on_threads)
 
 TEST_IN_FOLDER(tar_files_pack_like_folders)
 {
-    make_folder(state);
+    struct pack_job job = job_of(state), other = job;
     struct text tar = {0};
     for (int32_t i = 0; i < CLASSES * EACH; i++) {
         int64_t size;
@@ -170,8 +167,8 @@ TEST_IN_FOLDER(tar_files_pack_like_folders)
     fixture_tar_end(&tar);
     fixture_write(fixture_path(state, "t.tar"), tar.data, tar.length);
     text_release(&tar);
-    struct pack_job job = job_of(state, "a.ftp"), other = job_of(state, "b.ftp");
     other.from = fixture_path(state, "t.tar");
+    other.to = fixture_path(state, "b.ftp");
     packed(&job);
     packed(&other);
     int64_t size, other_size;
@@ -182,10 +179,9 @@ TEST_IN_FOLDER(tar_files_pack_like_folders)
 
 TEST_IN_FOLDER(corrupt_images_are_left_out_or_refused)
 {
-    make_folder(state);
+    struct pack_job job = job_of(state);
     fixture_write(fixture_path(state, "f/1/2.jpg"), "GIF89a", 6);
     fixture_write(fixture_path(state, "f/2/0.jpg"), "", 0);
-    struct pack_job job = job_of(state, "a.ftp");
     struct pack_summary summary = packed(&job);
     assert_int_equal(summary.images, CLASSES * EACH - 2);
     assert_int_equal(summary.left_out, 2);
@@ -203,7 +199,10 @@ TEST_IN_FOLDER(nothing_to_pack_is_refused)
     struct err err = {0};
     struct pack_summary summary;
     fixture_write(fixture_path(state, "f/0/0.jpg"), "GIF89a", 6);
-    struct pack_job job = job_of(state, "a.ftp");
+    struct pack_job job = {.from = fixture_path(state, "f"),
+                           .to = fixture_path(state, "a.ftp"),
+                           .shorter = 37,
+                           .threads = 1};
     assert_int_equal(pack_write(&job, &summary, &err), -1);
     assert_message(&err, 65, "/f: no image can be read");
     assert_gone(job.to);
@@ -214,8 +213,7 @@ TEST_IN_FOLDER(nothing_to_pack_is_refused)
 
 TEST_IN_FOLDER(a_damaged_byte_is_found_wherever_it_is)
 {
-    make_folder(state);
-    struct pack_job job = job_of(state, "a.ftp");
+    struct pack_job job = job_of(state);
     packed(&job);
     int64_t size;
     AUTOFREE uint8_t *data = fixture_read(job.to, &size);
@@ -238,8 +236,7 @@ TEST_IN_FOLDER(a_damaged_byte_is_found_wherever_it_is)
 
 TEST_IN_FOLDER(a_pack_that_is_cut_short_is_refused)
 {
-    make_folder(state);
-    struct pack_job job = job_of(state, "a.ftp");
+    struct pack_job job = job_of(state);
     packed(&job);
     int64_t size;
     AUTOFREE uint8_t *data = fixture_read(job.to, &size);
@@ -260,8 +257,7 @@ TEST_IN_FOLDER(a_pack_that_is_cut_short_is_refused)
 
 TEST_IN_FOLDER(a_damaged_record_is_a_corrupt_image)
 {
-    make_folder(state);
-    struct pack_job job = job_of(state, "a.ftp");
+    struct pack_job job = job_of(state);
     packed(&job);
     int64_t size;
     uint8_t *data = fixture_read(job.to, &size);
@@ -295,8 +291,7 @@ static void pack_on_a_full_disk(void *argument)
 
 TEST_IN_FOLDER(a_failure_leaves_the_old_pack_as_it_was)
 {
-    make_folder(state);
-    struct pack_job job = job_of(state, "a.ftp");
+    struct pack_job job = job_of(state);
     HELD(text) said = {0};
     packed(&job);
     int64_t size, other_size;
@@ -309,10 +304,9 @@ TEST_IN_FOLDER(a_failure_leaves_the_old_pack_as_it_was)
 
 TEST_IN_FOLDER(a_place_that_cannot_be_written_is_refused)
 {
-    make_folder(state);
     struct err err = {0};
     struct pack_summary summary;
-    struct pack_job job = job_of(state, "a.ftp");
+    struct pack_job job = job_of(state);
     job.to = "/proc/none/a.ftp";
     assert_int_equal(pack_write(&job, &summary, &err), -1);
     assert_message(&err, 73, "/proc/none/a.ftp: cannot be written: No such file");
