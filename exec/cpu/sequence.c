@@ -458,14 +458,16 @@ static int64_t sharing(job *s, int64_t heads, int64_t each)
     return heads * each / s->features;
 }
 
-static void scores(job *s)
+/* The products that @part_of describes of each image and head. */
+static void multiply_heads(job *s, int64_t heads, int64_t each,
+                           struct product (*part_of)(job *s, int64_t image, int64_t head,
+                                                     int64_t each, int64_t shared))
 {
-    int64_t heads = s->layer->out.channels, each = s->layer->inner;
     int64_t shared = sharing(s, heads, each);
     memset(s->y, 0, (size_t)values(s) * sizeof(float));
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < s->images * heads; i++) {
-        struct product p = scores_of(s, i / heads, i % heads, each, shared);
+        struct product p = part_of(s, i / heads, i % heads, each, shared);
         s->multiply(&p);
     }
 }
@@ -560,18 +562,6 @@ static struct product context_of(job *s, int64_t image, int64_t head, int64_t ea
                             .next_c = next_y};
 }
 
-static void context(job *s)
-{
-    int64_t heads = s->layer->in.channels, each = features(s) / heads;
-    int64_t shared = sharing(s, heads, each);
-    memset(s->y, 0, (size_t)values(s) * sizeof(float));
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < s->images * heads; i++) {
-        struct product p = context_of(s, i / heads, i % heads, each, shared);
-        s->multiply(&p);
-    }
-}
-
 static void context_backward(job *s)
 {
     int64_t heads = s->layer->in.channels, each = features(s) / heads;
@@ -609,10 +599,11 @@ static void context_backward(job *s)
 
 static void product(job *s)
 {
+    int64_t in = s->layer->in.channels;
     if (s->layer->attends == ATTENDS_SCORES)
-        scores(s);
+        multiply_heads(s, s->layer->out.channels, s->layer->inner, scores_of);
     else
-        context(s);
+        multiply_heads(s, in, features(s) / in, context_of);
 }
 
 static void product_backward(job *s)
