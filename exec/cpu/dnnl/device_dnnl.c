@@ -314,6 +314,14 @@ static const struct cpu_passes *passes_of(const struct device_job *job)
     return job->scenario->model.compute == DTYPE_BF16 ? &narrow : &passes;
 }
 
+static void close_dnnl(struct device_state *state)
+{
+    if (!state)
+        return;
+    state_release(state);
+    free(state);
+}
+
 /* oneDNN divides the work of a primitive when it is made, by the number of threads at that time. */
 static int open_dnnl(struct device_state **out, const struct device_job *job, struct err *err)
 {
@@ -324,19 +332,9 @@ static int open_dnnl(struct device_state **out, const struct device_job *job, st
     *out = base_alloc(1, sizeof(**out));
     int status = state_init(*out, job, passes_of(job), err);
     omp_set_num_threads(threads);
-    if (status == 0)
-        return 0;
-    state_release(*out);
-    free(*out);
-    return -1;
-}
-
-static void close_dnnl(struct device_state *state)
-{
-    if (!state)
-        return;
-    state_release(state);
-    free(state);
+    if (status != 0)
+        close_dnnl(*out);
+    return status;
 }
 
 static int workspace(const struct device_job *job, int64_t *bytes, struct err *err)
