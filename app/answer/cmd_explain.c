@@ -235,67 +235,57 @@ struct shown {
     const char *sentence;
 };
 
-#define DESCRIBED struct shown_cause
-static const struct answer_column cause_rows[] = {
-    COLUMN("name", name, .help = "what the lost time is spent on"),
-    COLUMN("link", cause.link, .null = true, .help = "kind of link that limits it; null: none"),
+COLUMNS(cause_columns, NULL, struct shown_cause)
+{
+    COLUMN("name", name, .help = "what the lost time is spent on");
+    COLUMN("link", cause.link, .null = true, .help = "kind of link that limits it; null: none");
     COLUMN("seconds", cause.seconds, LIKELY(cause.seconds_likely),
-           .help = "per step of the run, less the baseline's for as many images"),
+           .help = "per step of the run, less the baseline's for as many images");
     COLUMN("points", cause.points, LIKELY(cause.points_likely),
-           .help = "percent of the step, which are points of efficiency"),
-};
-static const struct answer_columns cause_columns = COLUMNS(NULL, cause_rows);
+           .help = "percent of the step, which are points of efficiency");
+}
 
-static const struct answer_column table_rows[] = {
-    COLUMN("column", column, .help = "A, B or B - A"),
-    COLUMN_ROWS(&cause_columns),
-};
-static const struct answer_columns table_columns = COLUMNS(NULL, table_rows);
-#undef DESCRIBED
+COLUMNS(table_columns, NULL, struct shown_cause)
+{
+    COLUMN("column", column, .help = "A, B or B - A");
+    COLUMN_ROWS(&cause_columns);
+}
 
-#define DESCRIBED struct explanation
-static const struct answer_column efficiency_rows[] = {
+COLUMNS(efficiency_columns, NULL, struct explanation)
+{
     COLUMN("scaling_efficiency", efficiency, LIKELY(efficiency_likely),
-           .help = "device time of an image in the baseline over that in the run"),
-    COLUMN("warning", warning, .null = true, .help = "about the back end; null: none"),
-};
-static const struct answer_columns efficiency_columns = COLUMNS(NULL, efficiency_rows);
-#undef DESCRIBED
+           .help = "device time of an image in the baseline over that in the run");
+    COLUMN("warning", warning, .null = true, .help = "about the back end; null: none");
+}
 
-#define DESCRIBED struct shown_side
-static const struct answer_column side_rows[] = {
-    COLUMN("devices", devices, .help = "devices in use"),
-    COLUMN("batch_per_device", batch, .help = "images on each device"),
-    COLUMN("step_s", step, .help = "one training step"),
-};
-static const struct answer_columns side_columns = COLUMNS(NULL, side_rows);
-#undef DESCRIBED
+COLUMNS(side_columns, NULL, struct shown_side)
+{
+    COLUMN("devices", devices, .help = "devices in use");
+    COLUMN("batch_per_device", batch, .help = "images on each device");
+    COLUMN("step_s", step, .help = "one training step");
+}
 
-#define DESCRIBED struct shown_run
-static const struct answer_column run_rows[] = {
-    COLUMN("scenario", scenario, .help = "path of the job"),
-    COLUMN("platform", platform, .help = "name of its platform"),
-    COLUMN("backend", backend, .help = "analytic or sim"),
-    COLUMN("grain", grain, .help = "as in a result"),
-    COLUMN("phase", phase, .help = "phase that is explained, from 1"),
-    COLUMN_MEMBERS(run, &side_columns),
-    COLUMN_OBJECT("baseline", baseline, &side_columns),
-    COLUMN_MEMBERS(explanation, &efficiency_columns),
-    COLUMN_ARRAY("causes", cause, .table = &cause_columns),
-};
-static const struct answer_columns run_columns = COLUMNS(NULL, run_rows);
-#undef DESCRIBED
+COLUMNS(run_columns, NULL, struct shown_run)
+{
+    COLUMN("scenario", scenario, .help = "path of the job");
+    COLUMN("platform", platform, .help = "name of its platform");
+    COLUMN("backend", backend, .help = "analytic or sim");
+    COLUMN("grain", grain, .help = "as in a result");
+    COLUMN("phase", phase, .help = "phase that is explained, from 1");
+    COLUMN_MEMBERS(run, &side_columns);
+    COLUMN_OBJECT("baseline", baseline, &side_columns);
+    COLUMN_MEMBERS(explanation, &efficiency_columns);
+    COLUMN_ARRAY("causes", cause, .table = &cause_columns);
+}
 
-#define DESCRIBED struct shown
-static const struct answer_column shown_rows[] = {
-    COLUMN_ITEMS("runs", run, runs, .table = &run_columns),
-    COLUMN_ARRAY("causes", cause, .table = &cause_columns),
+COLUMNS(explain_columns, "explain/2", struct shown)
+{
+    COLUMN_ITEMS("runs", run, runs, .table = &run_columns);
+    COLUMN_ARRAY("causes", cause, .table = &cause_columns);
     COLUMN("points", points, LIKELY(points_likely),
-           .help = "points of efficiency that the only run loses, or the second beyond the first"),
-    COLUMN("sentence", sentence, .help = "the largest cause in words"),
-};
-static const struct answer_columns explain_columns = COLUMNS("explain/2", shown_rows);
-#undef DESCRIBED
+           .help = "points of efficiency that the only run loses, or the second beyond the first");
+    COLUMN("sentence", sentence, .help = "the largest cause in words");
+}
 
 static void list_causes(struct shown_cause *list, const struct cause *cause, const char *column)
 {

@@ -521,68 +521,52 @@ struct shown_cluster {
     double compute_spread, spread;
 };
 
-#define DESCRIBED struct exchange_time
-static const struct answer_column time_rows[] = {
-    COLUMN("bytes", bytes, .help = "size of a message"),
-    COLUMN("time_s", seconds, .help = "lower quartile of the sweeps"),
-};
-static const struct answer_columns time_columns = COLUMNS(NULL, time_rows);
-#undef DESCRIBED
+COLUMNS(time_columns, NULL, struct exchange_time)
+{
+    COLUMN("bytes", bytes, .help = "size of a message");
+    COLUMN("time_s", seconds, .help = "lower quartile of the sweeps");
+}
 
-#define DESCRIBED struct exchange_line
-static const struct answer_column line_rows[] = {
-    COLUMN("latency_s", latency, .help = "of the line through the times: of no bytes"),
-    COLUMN("latency_sd", latency_sd, .null = true, .help = "standard deviation of the latency"),
-    COLUMN("bandwidth", bandwidth, .null = true, .help = "of the line, in bytes per second"),
-    COLUMN("bandwidth_sd", bandwidth_sd, .null = true, .help = "relative standard deviation"),
-    COLUMN("residual", residual, .null = true, .help = "root mean square error, relative"),
-};
-static const struct answer_columns line_columns = COLUMNS(NULL, line_rows);
-#undef DESCRIBED
+COLUMNS(rounds_columns, NULL, struct exchanges)
+{
+    COLUMN("latency_s", line.latency, .help = "of the line through the times: of no bytes");
+    COLUMN("latency_sd", line.latency_sd, .null = true,
+           .help = "standard deviation of the latency");
+    COLUMN("bandwidth", line.bandwidth, .null = true, .help = "of the line, in bytes per second");
+    COLUMN("bandwidth_sd", line.bandwidth_sd, .null = true, .help = "relative standard deviation");
+    COLUMN("residual", line.residual, .null = true, .help = "root mean square error, relative");
+    COLUMN("apart", apart, .null = true, .help = "how far halves of the sweeps differ; null: one");
+    COLUMN("sweeps", sweeps, .help = "sweeps over all sizes");
+    COLUMN_ITEMS("messages", time, sizes.count, .table = &time_columns);
+}
 
-#define DESCRIBED struct exchanges
-static const struct answer_column exchange_rows[] = {
-    COLUMN_MEMBERS(line, &line_columns),
-    COLUMN("apart", apart, .null = true, .help = "how far halves of the sweeps differ; null: one"),
-    COLUMN("sweeps", sweeps, .help = "sweeps over all sizes"),
-    COLUMN_ITEMS("messages", time, sizes.count, .table = &time_columns),
-};
-static const struct answer_columns rounds_columns = COLUMNS(NULL, exchange_rows);
-#undef DESCRIBED
+COLUMNS(training_columns, NULL, struct training_cost)
+{
+    COLUMN("contention", contention, .help = "how much longer a rank computes than alone");
+    COLUMN("jitter", jitter, .help = "coefficient of variation of a rank's computing");
+    COLUMN("collective_launch_s", launch, .help = "of an all-reduce, beyond its rounds");
+    COLUMN("iteration_overhead_s", between, .help = "from an update to the next step");
+    COLUMN("foreign", foreign, .help = "part of the processors that others had meanwhile");
+}
 
-#define DESCRIBED struct training_cost
-static const struct answer_column training_rows[] = {
-    COLUMN("contention", contention, .help = "how much longer a rank computes than alone"),
-    COLUMN("jitter", jitter, .help = "coefficient of variation of a rank's computing"),
-    COLUMN("collective_launch_s", launch, .help = "of an all-reduce, beyond its rounds"),
-    COLUMN("iteration_overhead_s", between, .help = "from an update to the next step"),
-    COLUMN("foreign", foreign, .help = "part of the processors that others had meanwhile"),
-};
-static const struct answer_columns training_columns = COLUMNS(NULL, training_rows);
-#undef DESCRIBED
-
-#define DESCRIBED struct cluster
-static const struct answer_column cluster_rows[] = {
-    COLUMN("ranks", ranks, .help = "ranks that were measured"),
+COLUMNS(measured_columns, NULL, struct cluster)
+{
+    COLUMN("ranks", ranks, .help = "ranks that were measured");
     COLUMN("cores", cores, .zero = true, .absent = true,
-           .help = "ranks that compute at once, where they take turns"),
-    COLUMN("written", request.directory, .null = true, .help = "the platform file; null: none"),
-};
-static const struct answer_columns measured_columns = COLUMNS(NULL, cluster_rows);
-#undef DESCRIBED
+           .help = "ranks that compute at once, where they take turns");
+    COLUMN("written", request.directory, .null = true, .help = "the platform file; null: none");
+}
 
-#define DESCRIBED struct shown_cluster
-static const struct answer_column shown_rows[] = {
-    COLUMN_MEMBERS(cluster, &measured_columns),
-    COLUMN("gradients", gradients, .help = "type in which they travelled"),
-    COLUMN_MEMBERS(training, &training_columns),
+SHARED_COLUMNS(machine_cluster_columns, "machine-cluster/2", struct shown_cluster)
+{
+    COLUMN_MEMBERS(cluster, &measured_columns);
+    COLUMN("gradients", gradients, .help = "type in which they travelled");
+    COLUMN_MEMBERS(training, &training_columns);
     COLUMN("compute_spread", compute_spread,
-           .help = "relative standard deviation of the times of computing"),
-    COLUMN("spread", spread, .null = true, .help = "relative standard deviation of a round's time"),
-    COLUMN_MEMBERS(exchange, &rounds_columns),
-};
-const struct answer_columns machine_cluster_columns = COLUMNS("machine-cluster/2", shown_rows);
-#undef DESCRIBED
+           .help = "relative standard deviation of the times of computing");
+    COLUMN("spread", spread, .null = true, .help = "relative standard deviation of a round's time");
+    COLUMN_MEMBERS(exchange, &rounds_columns);
+}
 
 static void print_json(struct text *out, const struct cluster *cluster)
 {

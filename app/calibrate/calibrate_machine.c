@@ -501,83 +501,69 @@ struct shown_device {
     int32_t trials;
 };
 
-#define DESCRIBED struct machine_copy
-static const struct answer_column copy_rows[] = {
-    COLUMN("bytes", bytes, .help = "that were copied"),
-    COLUMN("time_s", time_s, .help = "in the quickest round"),
-};
-static const struct answer_columns copy_columns = COLUMNS(NULL, copy_rows);
-#undef DESCRIBED
+COLUMNS(copy_columns, NULL, struct machine_copy)
+{
+    COLUMN("bytes", bytes, .help = "that were copied");
+    COLUMN("time_s", time_s, .help = "in the quickest round");
+}
 
-#define DESCRIBED struct machine
-static const struct answer_column machine_rows[] = {
-    COLUMN("threads", threads, .help = "threads of a rank"),
-    COLUMN("rounds", rounds, .help = "rounds of all networks and batches"),
+COLUMNS(machine_columns, NULL, struct machine)
+{
+    COLUMN("threads", threads, .help = "threads of a rank");
+    COLUMN("rounds", rounds, .help = "rounds of all networks and batches");
     COLUMN("apart", apart, .null = true,
-           .help = "how far the two fastest rounds are apart; null: one round"),
-    COLUMN("steal", share.steal, .help = "part of the processors that the host had meanwhile"),
-    COLUMN("foreign", share.foreign, .help = "part that other processes had meanwhile"),
-    COLUMN_ITEMS("copies", copy, copies, .table = &copy_columns),
-};
-static const struct answer_columns machine_columns = COLUMNS(NULL, machine_rows);
-#undef DESCRIBED
+           .help = "how far the two fastest rounds are apart; null: one round");
+    COLUMN("steal", share.steal, .help = "part of the processors that the host had meanwhile");
+    COLUMN("foreign", share.foreign, .help = "part that other processes had meanwhile");
+    COLUMN_ITEMS("copies", copy, copies, .table = &copy_columns);
+}
 
-#define DESCRIBED struct device_fit_class
-static const struct answer_column class_rows[] = {
-    COLUMN("op", op, .words = compute_op_names, .help = "kind of compute"),
-    COLUMN("layer", layer, .words = layer_op_names, .help = "kind of layer"),
-    COLUMN("dtype", dtype, .words = dtype_names, .help = "type of the arithmetic"),
-    COLUMN("efficiency", efficiency, .help = "part of the roofline that such steps reach"),
-    COLUMN("efficiency_sd", efficiency_sd, .null = true, .help = "relative standard deviation"),
-    COLUMN("residual", residual, .null = true, .help = "of a step's time about the fit"),
-    COLUMN("shapes", rows, .help = "shapes that were measured"),
-};
-static const struct answer_columns class_columns = COLUMNS(NULL, class_rows);
-#undef DESCRIBED
+COLUMNS(class_columns, NULL, struct device_fit_class)
+{
+    COLUMN("op", op, .words = compute_op_names, .help = "kind of compute");
+    COLUMN("layer", layer, .words = layer_op_names, .help = "kind of layer");
+    COLUMN("dtype", dtype, .words = dtype_names, .help = "type of the arithmetic");
+    COLUMN("efficiency", efficiency, .help = "part of the roofline that such steps reach");
+    COLUMN("efficiency_sd", efficiency_sd, .null = true, .help = "relative standard deviation");
+    COLUMN("residual", residual, .null = true, .help = "of a step's time about the fit");
+    COLUMN("shapes", rows, .help = "shapes that were measured");
+}
 
-#define DESCRIBED struct device_fit
-static const struct answer_column fit_rows[] = {
-    COLUMN("kernel_overhead_s", overhead, .help = "time of a kernel beside its work"),
-    COLUMN("kernel_overhead_sd", overhead_sd, .null = true, .help = "of its logarithm"),
-    COLUMN("iteration_overhead_s", between, .help = "from an iteration to the next"),
-    COLUMN("memory_bandwidth", bandwidth, .help = "bytes per second"),
-    COLUMN("steps", rows, .help = "steps of different shapes that were measured"),
-    COLUMN_ITEMS("classes", class, classes, .table = &class_columns),
-};
-static const struct answer_columns fit_columns = COLUMNS(NULL, fit_rows);
-#undef DESCRIBED
+COLUMNS(fit_columns, NULL, struct device_fit)
+{
+    COLUMN("kernel_overhead_s", overhead, .help = "time of a kernel beside its work");
+    COLUMN("kernel_overhead_sd", overhead_sd, .null = true, .help = "of its logarithm");
+    COLUMN("iteration_overhead_s", between, .help = "from an iteration to the next");
+    COLUMN("memory_bandwidth", bandwidth, .help = "bytes per second");
+    COLUMN("steps", rows, .help = "steps of different shapes that were measured");
+    COLUMN_ITEMS("classes", class, classes, .table = &class_columns);
+}
 
-#define DESCRIBED struct machine_trial
-static const struct answer_column trial_rows[] = {
-    COLUMN("network", network, .help = "that was trained"),
-    COLUMN("image", image, .help = "side of an image, in pixels"),
-    COLUMN("batch", batch, .help = "images of a step"),
-    COLUMN("time_s", time_s, .help = "of an iteration, in the fastest round"),
-    COLUMN("wall_s", wall_s, .help = "of it by the clock"),
-    COLUMN("input_s", input_s, .help = "of its input step"),
-};
-static const struct answer_columns trial_columns = COLUMNS(NULL, trial_rows);
-#undef DESCRIBED
+COLUMNS(trial_columns, NULL, struct machine_trial)
+{
+    COLUMN("network", network, .help = "that was trained");
+    COLUMN("image", image, .help = "side of an image, in pixels");
+    COLUMN("batch", batch, .help = "images of a step");
+    COLUMN("time_s", time_s, .help = "of an iteration, in the fastest round");
+    COLUMN("wall_s", wall_s, .help = "of it by the clock");
+    COLUMN("input_s", input_s, .help = "of its input step");
+}
 
-#define DESCRIBED struct shown_trial
-static const struct answer_column shown_trial_rows[] = {
-    COLUMN_MEMBERS(trial, &trial_columns),
-    COLUMN("by_classes_s", by_classes, .help = "time of an iteration by the fit alone"),
-};
-static const struct answer_columns shown_trial_columns = COLUMNS(NULL, shown_trial_rows);
-#undef DESCRIBED
+COLUMNS(shown_trial_columns, NULL, struct shown_trial)
+{
+    COLUMN_MEMBERS(trial, &trial_columns);
+    COLUMN("by_classes_s", by_classes, .help = "time of an iteration by the fit alone");
+}
 
-#define DESCRIBED struct shown_device
-static const struct answer_column device_rows[] = {
-    COLUMN("device", device, .help = "cpu, cpu-naive or cuda"),
-    COLUMN_MEMBERS(machine, &machine_columns),
-    COLUMN("spread", spread, .help = "relative standard deviation of times between rounds"),
-    COLUMN_MEMBERS(fit, &fit_columns),
-    COLUMN_ITEMS("trials", trial, trials, .table = &shown_trial_columns),
-    COLUMN("written", written, .null = true, .help = "the device file; null: none"),
-};
-const struct answer_columns machine_device_columns = COLUMNS("machine-device/1", device_rows);
-#undef DESCRIBED
+SHARED_COLUMNS(machine_device_columns, "machine-device/1", struct shown_device)
+{
+    COLUMN("device", device, .help = "cpu, cpu-naive or cuda");
+    COLUMN_MEMBERS(machine, &machine_columns);
+    COLUMN("spread", spread, .help = "relative standard deviation of times between rounds");
+    COLUMN_MEMBERS(fit, &fit_columns);
+    COLUMN_ITEMS("trials", trial, trials, .table = &shown_trial_columns);
+    COLUMN("written", written, .null = true, .help = "the device file; null: none");
+}
 
 static struct json *shown_json(const struct device_fit *fit, const struct machine *machine,
                                const struct calibrate_request *request)

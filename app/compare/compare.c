@@ -448,84 +448,70 @@ struct shown {
     int32_t count;
 };
 
-#define DESCRIBED struct result
-static const struct answer_column result_rows[] = {
-    COLUMN("platform", platform, .help = "name of its platform"),
-    COLUMN("backend", backend, .help = "analytic or sim"),
-    COLUMN("grain", grain, .help = "as in a result"),
-    COLUMN("devices", devices, .help = "devices in use"),
-    COLUMN("nodes", nodes, .help = "nodes in use"),
+COLUMNS(setting_columns, NULL, struct result)
+{
+    COLUMN("platform", platform, .help = "name of its platform");
+    COLUMN("backend", backend, .help = "analytic or sim");
+    COLUMN("grain", grain, .help = "as in a result");
+    COLUMN("devices", devices, .help = "devices in use");
+    COLUMN("nodes", nodes, .help = "nodes in use");
     COLUMN("nccl_model", nccl, .null = true,
-           .help = "version, algorithms and protocols of NCCL's model; null: the job uses none"),
-};
-static const struct answer_columns setting_columns = COLUMNS(NULL, result_rows);
-#undef DESCRIBED
+           .help = "version, algorithms and protocols of NCCL's model; null: the job uses none");
+}
 
-#define DESCRIBED struct column
-static const struct answer_column column_rows[] = {
-    COLUMN_MEMBERS(figures, &figures_columns),
-    COLUMN("memory_bytes", memory, .help = "arrays of training on a device, without libraries"),
+COLUMNS(column_columns, NULL, struct column)
+{
+    COLUMN_MEMBERS(figures, &figures_columns);
+    COLUMN("memory_bytes", memory, .help = "arrays of training on a device, without libraries");
     COLUMN("weak_scaling_efficiency", prediction.result.weak.efficiency,
-           LIKELY(prediction.result.weak.likely), .help = "as in a result"),
+           LIKELY(prediction.result.weak.likely), .help = "as in a result");
     COLUMN("strong_scaling_efficiency", prediction.result.strong.efficiency,
-           LIKELY(prediction.result.strong.likely), .null = true, .help = "as in a result"),
-    COLUMN("currency", figures.bill.currency, .null = true, .help = "of the cost"),
-    COLUMN("prices", figures.bill.origin, .null = true, .help = "price file: name, date and path"),
-};
-static const struct answer_columns column_columns = COLUMNS(NULL, column_rows);
-#undef DESCRIBED
+           LIKELY(prediction.result.strong.likely), .null = true, .help = "as in a result");
+    COLUMN("currency", figures.bill.currency, .null = true, .help = "of the cost");
+    COLUMN("prices", figures.bill.origin, .null = true, .help = "price file: name, date and path");
+}
 
-#define DESCRIBED struct shown_job
-static const struct answer_column job_rows[] = {
-    COLUMN("name", name, .help = "A, B, C or D: in the order of the command line"),
-    COLUMN("scenario", scenario, .help = "path of the job"),
-    COLUMN_ITEMS("set", set, sets, .help = "assignments to this job alone"),
-    COLUMN("network", network, .help = "network that is trained"),
-    COLUMN_MEMBERS(result, &setting_columns),
-    COLUMN_MEMBERS(column, &column_columns),
-};
-static const struct answer_columns job_columns = COLUMNS(NULL, job_rows);
-#undef DESCRIBED
+COLUMNS(job_columns, NULL, struct shown_job)
+{
+    COLUMN("name", name, .help = "A, B, C or D: in the order of the command line");
+    COLUMN("scenario", scenario, .help = "path of the job");
+    COLUMN_ITEMS("set", set, sets, .help = "assignments to this job alone");
+    COLUMN("network", network, .help = "network that is trained");
+    COLUMN_MEMBERS(result, &setting_columns);
+    COLUMN_MEMBERS(column, &column_columns);
+}
 
-#define DESCRIBED struct time_factor
-static const struct answer_column factor_rows[] = {
-    COLUMN("name", name, .help = "what the times differ by"),
-    COLUMN("factor", factor, .help = "by how much: the product of all is the ratio"),
-};
-static const struct answer_columns factor_columns = COLUMNS(NULL, factor_rows);
-#undef DESCRIBED
+COLUMNS(factor_columns, NULL, struct time_factor)
+{
+    COLUMN("name", name, .help = "what the times differ by");
+    COLUMN("factor", factor, .help = "by how much: the product of all is the ratio");
+}
 
-#define DESCRIBED struct pair
-static const struct answer_column pair_rows[] = {
-    COLUMN("a", a, .words = compare_names, .help = "name of a job"),
-    COLUMN("b", b, .words = compare_names, .help = "name of a later job"),
+COLUMNS(pair_columns, NULL, struct pair)
+{
+    COLUMN("a", a, .words = compare_names, .help = "name of a job");
+    COLUMN("b", b, .words = compare_names, .help = "name of a later job");
     COLUMN("faster_probability", faster, .null = true,
-           .help = "that a takes less time, ties counting half; null: a job has no interval"),
-    COLUMN("ratio", ratio, LIKELY(likely), .help = "time of b over time of a"),
-    COLUMN("draws", draws, .help = "draws that both jobs have"),
-    COLUMN_ARRAY("factors", factor, .table = &factor_columns),
-    COLUMN("cause", cause, .null = true, .help = "what makes most of the difference; null: none"),
-};
-static const struct answer_columns pair_columns = COLUMNS(NULL, pair_rows);
-#undef DESCRIBED
+           .help = "that a takes less time, ties counting half; null: a job has no interval");
+    COLUMN("ratio", ratio, LIKELY(likely), .help = "time of b over time of a");
+    COLUMN("draws", draws, .help = "draws that both jobs have");
+    COLUMN_ARRAY("factors", factor, .table = &factor_columns);
+    COLUMN("cause", cause, .null = true, .help = "what makes most of the difference; null: none");
+}
 
-#define DESCRIBED struct comparison
-static const struct answer_column comparison_rows_of[] = {
-    COLUMN_ITEMS("pairs", pair, pair_count, .table = &pair_columns),
-    COLUMN("sentence", sentence, .help = "the fastest job against the next, in words"),
+COLUMNS(rest_columns, NULL, struct comparison)
+{
+    COLUMN_ITEMS("pairs", pair, pair_count, .table = &pair_columns);
+    COLUMN("sentence", sentence, .help = "the fastest job against the next, in words");
     COLUMN_ITEMS("warnings", warning, warning_count,
-                 .help = "of the predictions, and what makes jobs hard to compare"),
-};
-static const struct answer_columns rest_columns = COLUMNS(NULL, comparison_rows_of);
-#undef DESCRIBED
+                 .help = "of the predictions, and what makes jobs hard to compare");
+}
 
-#define DESCRIBED struct shown
-static const struct answer_column shown_rows[] = {
-    COLUMN_ITEMS("jobs", jobs, count, .table = &job_columns),
-    COLUMN_MEMBERS(comparison, &rest_columns),
-};
-static const struct answer_columns compare_columns = COLUMNS("compare/2", shown_rows);
-#undef DESCRIBED
+COLUMNS(compare_columns, "compare/2", struct shown)
+{
+    COLUMN_ITEMS("jobs", jobs, count, .table = &job_columns);
+    COLUMN_MEMBERS(comparison, &rest_columns);
+}
 
 /* A comparison as JSON. */
 static struct json *comparison_json(const struct comparison *c)

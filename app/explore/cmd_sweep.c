@@ -118,43 +118,37 @@ struct shown {
     bool stays;
 };
 
-#define DESCRIBED struct shown_point
-static const struct answer_column point_rows[] = {
-    COLUMN("point", point, .help = "place of the point in the whole sweep, from 1"),
-    COLUMN("set", set, .help = "value of each scanned key"),
-    COLUMN_MEMBERS(finding, &finding_columns),
-};
-static const struct answer_columns point_columns = COLUMNS(NULL, point_rows);
-#undef DESCRIBED
+COLUMNS(point_columns, NULL, struct shown_point)
+{
+    COLUMN("point", point, .help = "place of the point in the whole sweep, from 1");
+    COLUMN("set", set, .help = "value of each scanned key");
+    COLUMN_MEMBERS(finding, &finding_columns);
+}
 
-#define DESCRIBED struct shown_check
-static const struct answer_column check_rows[] = {
-    COLUMN("point", point, .help = "a point that was simulated"),
-    COLUMN("why", why, .help = "front, neighbour (of one on the front) or random"),
-    COLUMN("closed_form_step_s", closed, .null = true, .help = "step of the point in closed form"),
-    COLUMN("simulated_step_s", simulated, .null = true, .help = "step of the point simulated"),
-};
-static const struct answer_columns check_columns = COLUMNS(NULL, check_rows);
-#undef DESCRIBED
+COLUMNS(check_columns, NULL, struct shown_check)
+{
+    COLUMN("point", point, .help = "a point that was simulated");
+    COLUMN("why", why, .help = "front, neighbour (of one on the front) or random");
+    COLUMN("closed_form_step_s", closed, .null = true, .help = "step of the point in closed form");
+    COLUMN("simulated_step_s", simulated, .null = true, .help = "step of the point simulated");
+}
 
-#define DESCRIBED struct shown
-static const struct answer_column shown_rows[] = {
-    COLUMN_ITEMS("points", point, points, .table = &point_columns),
-    COLUMN_ITEMS("front", front, fronts, .help = "points unbeaten in both time and device-hours"),
-    COLUMN("control.simulated", control.count, .help = "points that were also simulated"),
-    COLUMN("control.failed", control.failed, .help = "points whose simulation failed"),
+COLUMNS(sweep_columns, "sweep/2", struct shown)
+{
+    COLUMN_ITEMS("points", point, points, .table = &point_columns);
+    COLUMN_ITEMS("front", front, fronts, .help = "points unbeaten in both time and device-hours");
+    COLUMN("control.simulated", control.count, .help = "points that were also simulated");
+    COLUMN("control.failed", control.failed, .help = "points whose simulation failed");
     COLUMN("control.simulated_over_closed_form_low", control.low, .null = true,
-           .help = "least ratio of their steps"),
+           .help = "least ratio of their steps");
     COLUMN("control.simulated_over_closed_form_median", control.median, .null = true,
-           .help = "median ratio of their steps"),
+           .help = "median ratio of their steps");
     COLUMN("control.simulated_over_closed_form_high", control.high, .null = true,
-           .help = "greatest ratio of their steps"),
+           .help = "greatest ratio of their steps");
     COLUMN("control.fastest_stays", stays,
-           .help = "the fastest point in closed form is the fastest with simulated ones, too"),
-    COLUMN_ITEMS("control.points", check, checks, .table = &check_columns),
-};
-static const struct answer_columns sweep_columns = COLUMNS("sweep/2", shown_rows);
-#undef DESCRIBED
+           .help = "the fastest point in closed form is the fastest with simulated ones, too");
+    COLUMN_ITEMS("control.points", check, checks, .table = &check_columns);
+}
 
 static struct json *set_of(const struct sweep *sweep, int64_t point)
 {

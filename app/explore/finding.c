@@ -242,28 +242,26 @@ enum {
 
 static const char *const finding_status_names[] = {"", "ok", "refused", "failed", NULL};
 
-#define DESCRIBED struct finding
-static const struct answer_column finding_rows[] = {
-    COLUMN_MEMBERS(figures, &figures_columns),
+SHARED_COLUMNS(finding_columns, NULL, struct finding)
+{
+    COLUMN_MEMBERS(figures, &figures_columns);
     COLUMN("simulated_over_closed_form", ratio, .null = true,
-           .help = "simulated step over that in closed form; null: not both"),
+           .help = "simulated step over that in closed form; null: not both");
     COLUMN("backend", backend, .words = backend_words,
-           .help = "analytic or sim: where the numbers come from"),
+           .help = "analytic or sim: where the numbers come from");
     COLUMN("status", status, .words = finding_status_names,
-           .help = "ok, refused (such a job cannot be) or failed"),
+           .help = "ok, refused (such a job cannot be) or failed");
     COLUMN("reason", reason, .null = true,
            .help = "of a refusal or failure; of an ok point: why it was not simulated as it should "
-                   "have been"),
-};
-const struct answer_columns finding_columns = COLUMNS(NULL, finding_rows);
+                   "have been");
+}
 
-static const struct answer_column whole_rows[] = {
-    COLUMN("code", code, .help = "exit code that predict would have"),
-    COLUMN_ROWS(&finding_columns),
-    COLUMN_MEMBERS(figures, &figures_basis_columns),
-};
-static const struct answer_columns whole_columns = COLUMNS(NULL, whole_rows);
-#undef DESCRIBED
+COLUMNS(whole_columns, NULL, struct finding)
+{
+    COLUMN("code", code, .help = "exit code that predict would have");
+    COLUMN_ROWS(&finding_columns);
+    COLUMN_MEMBERS(figures, &figures_basis_columns);
+}
 
 /* Zeroed @finding becomes one that failed; of the messages of @err the first line stays. */
 static void fail(struct finding *finding, enum backend_choice backend, struct err *err)

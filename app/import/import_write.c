@@ -353,88 +353,76 @@ static int write_platform(struct import *import, const struct import_request *re
 
 #define ABSENT .zero = true, .absent = true
 
-#define DESCRIBED struct curve_piece
-static const struct answer_column line_rows[] = {
-    COLUMN("from_bytes", from, .help = "smallest size on this line of time over size"),
-    COLUMN("to_bytes", to, .help = "largest size on the line"),
-    COLUMN("rows", rows, .help = "sizes on the line"),
-    COLUMN("latency_s", latency, .help = "time of no bytes"),
-    COLUMN("s_per_byte", per_byte, .help = "slope of the line"),
-    COLUMN("latency_variance", latency_variance, ABSENT, .help = "of the fit, of three sizes on"),
-    COLUMN("covariance", covariance, ABSENT, .help = "of latency and slope"),
-    COLUMN("s_per_byte_variance", per_byte_variance, ABSENT, .help = "of the slope"),
-};
-static const struct answer_columns line_columns = COLUMNS(NULL, line_rows);
-#undef DESCRIBED
+COLUMNS(line_columns, NULL, struct curve_piece)
+{
+    COLUMN("from_bytes", from, .help = "smallest size on this line of time over size");
+    COLUMN("to_bytes", to, .help = "largest size on the line");
+    COLUMN("rows", rows, .help = "sizes on the line");
+    COLUMN("latency_s", latency, .help = "time of no bytes");
+    COLUMN("s_per_byte", per_byte, .help = "slope of the line");
+    COLUMN("latency_variance", latency_variance, ABSENT, .help = "of the fit, of three sizes on");
+    COLUMN("covariance", covariance, ABSENT, .help = "of latency and slope");
+    COLUMN("s_per_byte_variance", per_byte_variance, ABSENT, .help = "of the slope");
+}
 
-#define DESCRIBED struct import_size
-static const struct answer_column size_rows[] = {
-    COLUMN("bytes", bytes, .help = "size of the message"),
-    COLUMN("measured_s", measured, .help = "time in the file"),
+COLUMNS(size_columns, NULL, struct import_size)
+{
+    COLUMN("bytes", bytes, .help = "size of the message");
+    COLUMN("measured_s", measured, .help = "time in the file");
     COLUMN("predicted_s", predicted,
            .help =
-               "time on the line that the platform has, or by NCCL's model before it is corrected"),
-    COLUMN("fitted", fitted, .help = "the line was fitted to this size"),
-};
-static const struct answer_columns size_columns = COLUMNS(NULL, size_rows);
-#undef DESCRIBED
+               "time on the line that the platform has, or by NCCL's model before it is corrected");
+    COLUMN("fitted", fitted, .help = "the line was fitted to this size");
+}
 
-#define DESCRIBED struct import_kernel
-static const struct answer_column kernel_rows[] = {
-    COLUMN("name", name, .help = "of what ran on a device"),
-    COLUMN("activity", activity, .help = "kind of work: compute, communication or copies"),
-    COLUMN("count", count, .help = "how often it ran"),
-    COLUMN("total_s", total, .help = "all runs together"),
-    COLUMN("least_s", least, .help = "shortest run"),
-};
-static const struct answer_columns kernel_columns = COLUMNS(NULL, kernel_rows);
-#undef DESCRIBED
+COLUMNS(kernel_columns, NULL, struct import_kernel)
+{
+    COLUMN("name", name, .help = "of what ran on a device");
+    COLUMN("activity", activity, .help = "kind of work: compute, communication or copies");
+    COLUMN("count", count, .help = "how often it ran");
+    COLUMN("total_s", total, .help = "all runs together");
+    COLUMN("least_s", least, .help = "shortest run");
+}
 
-#define DESCRIBED struct import_work
-static const struct answer_column work_rows[] = {
-    COLUMN("kind", kind, .help = "kind of work in a step, exposed communication, gaps, step"),
-    COLUMN("measured_s", measured, .help = "time in a step of the profile"),
-    COLUMN("predicted_s", predicted, .help = "time in a step of the job, in closed form"),
-};
-static const struct answer_columns work_columns = COLUMNS(NULL, work_rows);
-#undef DESCRIBED
+COLUMNS(work_columns, NULL, struct import_work)
+{
+    COLUMN("kind", kind, .help = "kind of work in a step, exposed communication, gaps, step");
+    COLUMN("measured_s", measured, .help = "time in a step of the profile");
+    COLUMN("predicted_s", predicted, .help = "time in a step of the job, in closed form");
+}
 
-#define DESCRIBED struct import_result
-static const struct answer_column result_rows[] = {
-    COLUMN_ITEMS("lines", line, lines, .table = &line_columns),
-    COLUMN_ITEMS("table", size, sizes, .table = &size_columns),
+COLUMNS(result_columns, NULL, struct import_result)
+{
+    COLUMN_ITEMS("lines", line, lines, .table = &line_columns);
+    COLUMN_ITEMS("table", size, sizes, .table = &size_columns);
     COLUMN("residual", residual, ABSENT,
-           .help = "root mean square error of the sizes fitted, relative"),
-    COLUMN("ranks", ranks, ABSENT, .help = "ranks that took part in an all-reduce"),
-    COLUMN("nodes", nodes, ABSENT, .help = "nodes of these ranks"),
+           .help = "root mean square error of the sizes fitted, relative");
+    COLUMN("ranks", ranks, ABSENT, .help = "ranks that took part in an all-reduce");
+    COLUMN("nodes", nodes, ABSENT, .help = "nodes of these ranks");
     COLUMN("bus_bandwidth_bytes_per_s", bus_bandwidth, ABSENT,
-           .help = "of the all-reduce as a ring"),
-    COLUMN("bandwidth_bytes_per_s", bandwidth, ABSENT, .help = "between two ranks"),
-    COLUMN("message_latency_s", latency, ABSENT, .help = "of one message"),
-    COLUMN("spread", spread, ABSENT, .help = "standard deviation of the bandwidth, relative"),
-    COLUMN_ITEMS("kernels", kernel, kernels, .table = &kernel_columns),
-    COLUMN_ITEMS("kinds", work, works, .table = &work_columns),
-    COLUMN("steps", steps, ABSENT, .help = "steps that the profiler marked"),
-    COLUMN("step_mean_s", step_mean, ABSENT, .help = "mean of these steps"),
-    COLUMN("step_least_s", step_least, ABSENT, .help = "shortest of these steps"),
-    COLUMN("matrix_flops_per_s", flops, ABSENT, .help = "speed of the matrix products"),
+           .help = "of the all-reduce as a ring");
+    COLUMN("bandwidth_bytes_per_s", bandwidth, ABSENT, .help = "between two ranks");
+    COLUMN("message_latency_s", latency, ABSENT, .help = "of one message");
+    COLUMN("spread", spread, ABSENT, .help = "standard deviation of the bandwidth, relative");
+    COLUMN_ITEMS("kernels", kernel, kernels, .table = &kernel_columns);
+    COLUMN_ITEMS("kinds", work, works, .table = &work_columns);
+    COLUMN("steps", steps, ABSENT, .help = "steps that the profiler marked");
+    COLUMN("step_mean_s", step_mean, ABSENT, .help = "mean of these steps");
+    COLUMN("step_least_s", step_least, ABSENT, .help = "shortest of these steps");
+    COLUMN("matrix_flops_per_s", flops, ABSENT, .help = "speed of the matrix products");
     COLUMN("matrix_efficiency", efficiency, ABSENT,
-           .help = "time of the matrix products at the roofline of the device over theirs"),
-};
-static const struct answer_columns result_columns = COLUMNS(NULL, result_rows);
-#undef DESCRIBED
+           .help = "time of the matrix products at the roofline of the device over theirs");
+}
 
-#define DESCRIBED struct import
-static const struct answer_column import_rows[] = {
-    COLUMN("file", file, .help = "that was read"),
-    COLUMN("understood", understood, .help = "what was found in it"),
-    COLUMN("assumed", assumed, .help = "what the file does not say, and the platform needs"),
-    COLUMN("warnings", warning, .help = "what makes the platform of little use as it is"),
-    COLUMN("written", written_to, .null = true, .help = "the platform file; null: none"),
-    COLUMN_OBJECT("result", result, &result_columns),
-};
-const struct answer_columns import_columns = COLUMNS("import/2", import_rows);
-#undef DESCRIBED
+SHARED_COLUMNS(import_columns, "import/2", struct import)
+{
+    COLUMN("file", file, .help = "that was read");
+    COLUMN("understood", understood, .help = "what was found in it");
+    COLUMN("assumed", assumed, .help = "what the file does not say, and the platform needs");
+    COLUMN("warnings", warning, .help = "what makes the platform of little use as it is");
+    COLUMN("written", written_to, .null = true, .help = "the platform file; null: none");
+    COLUMN_OBJECT("result", result, &result_columns);
+}
 
 int import_finish(struct import *import, const struct import_request *request, struct text *out,
                   struct err *err)

@@ -156,70 +156,64 @@ void table_print(struct text *out, const struct table *table)
         print_narrow(out, table);
 }
 
-#define DESCRIBED struct measured
-static const struct answer_column measured_rows[] = {
-    COLUMN("minimum_s", minimum_s, .help = "shortest of the measured runs"),
-    COLUMN("median_s", median_s, .help = "median of the runs that count"),
-    COLUMN("maximum_s", maximum_s, .help = "longest of the runs that count"),
-    COLUMN("spread", spread, .help = "from the lower to the upper quartile, as a fraction"),
-    COLUMN("runs", runs, .help = "runs that were made"),
-    COLUMN("clean", clean, .help = "runs that nothing disturbed"),
-    COLUMN("steal", steal, .help = "part of the processors' time that the host had meanwhile"),
-    COLUMN("foreign", foreign, .help = "part of it that other processes of this machine had"),
-    COLUMN("retransmits", retransmits, .help = "TCP segments that were sent again"),
-    COLUMN("disturbed", disturbed, .help = "the runs cannot judge a prediction"),
-    COLUMN("reason", reason, .help = "why the runs cannot judge a prediction, or empty"),
-};
-static const struct answer_columns measured_columns = COLUMNS(NULL, measured_rows);
-#undef DESCRIBED
+COLUMNS(measured_columns, NULL, struct measured)
+{
+    COLUMN("minimum_s", minimum_s, .help = "shortest of the measured runs");
+    COLUMN("median_s", median_s, .help = "median of the runs that count");
+    COLUMN("maximum_s", maximum_s, .help = "longest of the runs that count");
+    COLUMN("spread", spread, .help = "from the lower to the upper quartile, as a fraction");
+    COLUMN("runs", runs, .help = "runs that were made");
+    COLUMN("clean", clean, .help = "runs that nothing disturbed");
+    COLUMN("steal", steal, .help = "part of the processors' time that the host had meanwhile");
+    COLUMN("foreign", foreign, .help = "part of it that other processes of this machine had");
+    COLUMN("retransmits", retransmits, .help = "TCP segments that were sent again");
+    COLUMN("disturbed", disturbed, .help = "the runs cannot judge a prediction");
+    COLUMN("reason", reason, .help = "why the runs cannot judge a prediction, or empty");
+}
 
-#define DESCRIBED struct table_row
-static const struct answer_column row_rows[] = {
-    COLUMN("backend", backend, .help = "analytic, sim or exec"),
-    COLUMN("grain", grain, .help = "as in a result; lab or this machine where it was measured"),
-    COLUMN("bytes", bytes, .help = "size of the vector on each rank"),
-    COLUMN("time_s", time_s, .help = "predicted time, or lower quartile of the measured runs"),
-    COLUMN("algbw", algbw, .help = "bytes per second"),
-    COLUMN("busbw", busbw, .help = "algbw times 2(n - 1)/n, as nccl-tests has it"),
-    COLUMN("steps", steps, .help = "rounds"),
-    COLUMN("choice", choice, .absent = true, .help = "NCCL's algorithm and protocol"),
-    COLUMN("error", error, .absent = true, .help = "of a prediction relative to its measurement"),
+SHARED_COLUMNS(collective_row_columns, NULL, struct table_row)
+{
+    COLUMN("backend", backend, .help = "analytic, sim or exec");
+    COLUMN("grain", grain, .help = "as in a result; lab or this machine where it was measured");
+    COLUMN("bytes", bytes, .help = "size of the vector on each rank");
+    COLUMN("time_s", time_s, .help = "predicted time, or lower quartile of the measured runs");
+    COLUMN("algbw", algbw, .help = "bytes per second");
+    COLUMN("busbw", busbw, .help = "algbw times 2(n - 1)/n, as nccl-tests has it");
+    COLUMN("steps", steps, .help = "rounds");
+    COLUMN("choice", choice, .absent = true, .help = "NCCL's algorithm and protocol");
+    COLUMN("error", error, .absent = true, .help = "of a prediction relative to its measurement");
     COLUMN("tolerance", tolerance, .absent = true,
-           .help = "of the error, where there is a verdict"),
+           .help = "of the error, where there is a verdict");
     COLUMN("verdict", judgement, .absent = true,
-           .help = "on the error: pass, fail, disturbed, or - for none"),
-    COLUMN_OPTIONAL(measured, &measured_columns),
-};
-const struct answer_columns collective_row_columns = COLUMNS(NULL, row_rows);
-#undef DESCRIBED
+           .help = "on the error: pass, fail, disturbed, or - for none");
+    COLUMN_OPTIONAL(measured, &measured_columns);
+}
 
-#define DESCRIBED struct table
-static const struct answer_column table_rows[] = {
-    COLUMN("platform", platform, .null = true, .help = "its name; null: this machine"),
-    COLUMN("algorithm", algorithm, .help = "of the all-reduce"),
+SHARED_COLUMNS(collective_columns, "collective/2", struct table)
+{
+    COLUMN("platform", platform, .null = true, .help = "its name; null: this machine");
+    COLUMN("algorithm", algorithm, .help = "of the all-reduce");
     COLUMN("software", software, .null = true,
-           .help = "profile that says the version of NCCL; null: the default"),
+           .help = "profile that says the version of NCCL; null: the default");
     COLUMN("nccl_version", nccl, .zero = true,
-           .help = "100 * major + minor of the NCCL whose model is used; null: not by NCCL"),
-    COLUMN("backend", backend, .help = "analytic, sim or exec, or a list of them"),
-    COLUMN("grain", grain, .help = "grain of the first row"),
-    COLUMN("ranks", ranks, .help = "ranks that take part"),
+           .help = "100 * major + minor of the NCCL whose model is used; null: not by NCCL");
+    COLUMN("backend", backend, .help = "analytic, sim or exec, or a list of them");
+    COLUMN("grain", grain, .help = "grain of the first row");
+    COLUMN("ranks", ranks, .help = "ranks that take part");
     COLUMN("grid.columns", grid.columns, .zero = true,
-           .help = "ranks in a row; null where rows mean nothing"),
-    COLUMN("grid.rows", grid.rows, .zero = true, .help = "ranks in a column"),
-    COLUMN("grid.why", why, .null = true, .help = "why this grid was chosen; null: it was given"),
+           .help = "ranks in a row; null where rows mean nothing");
+    COLUMN("grid.rows", grid.rows, .zero = true, .help = "ranks in a column");
+    COLUMN("grid.why", why, .null = true, .help = "why this grid was chosen; null: it was given");
     COLUMN("order", order, .words = rank_order_names,
-           .help = "row or column: along which ranks fill the nodes"),
+           .help = "row or column: along which ranks fill the nodes");
     COLUMN("cards", cards, .null = true,
-           .help = "how many network cards of a node work; null: not on this platform"),
+           .help = "how many network cards of a node work; null: not on this platform");
     COLUMN("gradients", gradients, .absent = true,
-           .help = "type in which they travel, where something is measured"),
+           .help = "type in which they travel, where something is measured");
     COLUMN("verdict", verdict, .absent = true,
-           .help = "worst verdict of the rows, where several back ends or a measurement have some"),
-    COLUMN_ITEMS("rows", row, count, .table = &collective_row_columns),
-};
-const struct answer_columns collective_columns = COLUMNS("collective/2", table_rows);
-#undef DESCRIBED
+           .help = "worst verdict of the rows, where several back ends or a measurement have some");
+    COLUMN_ITEMS("rows", row, count, .table = &collective_row_columns);
+}
 
 void table_release(struct table *table)
 {

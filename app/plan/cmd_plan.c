@@ -120,162 +120,142 @@ struct shown {
     struct tally tally;
 };
 
-#define DESCRIBED struct candidate
-static const struct answer_column candidate_rows[] = {
-    COLUMN("platform", platform, .help = "name or path of the platform"),
-    COLUMN("nodes", nodes, .help = "nodes in use"),
-    COLUMN("devices", figures.devices, .help = "devices of all nodes"),
+COLUMNS(candidate_columns, NULL, struct candidate)
+{
+    COLUMN("platform", platform, .help = "name or path of the platform");
+    COLUMN("nodes", nodes, .help = "nodes in use");
+    COLUMN("devices", figures.devices, .help = "devices of all nodes");
     COLUMN("columns", figures.grid.columns, .zero = true,
-           .help = "ranks in a row; null if the job has no rows"),
-    COLUMN("rows", figures.grid.rows, .zero = true, .help = "ranks in a column"),
+           .help = "ranks in a row; null if the job has no rows");
+    COLUMN("rows", figures.grid.rows, .zero = true, .help = "ranks in a column");
     COLUMN("algorithm", algorithm, .null = true,
-           .help = "of the all-reduce; null: that of the job, which is not searched"),
+           .help = "of the all-reduce; null: that of the job, which is not searched");
     COLUMN("bucket", bucket, .null = true,
-           .help = "bytes of gradients that are exchanged together; null: those of the job"),
-    COLUMN_MEMBERS(figures, &figures_columns),
+           .help = "bytes of gradients that are exchanged together; null: those of the job");
+    COLUMN_MEMBERS(figures, &figures_columns);
     COLUMN("mfu", figures.use, .null = true,
-           .help = "FLOP of the network over the peak of the devices; null of pictures"),
+           .help = "FLOP of the network over the peak of the devices; null of pictures");
     COLUMN("tokens_per_s_per_device", figures.tokens, .null = true,
-           .help = "without padding; null of pictures"),
-    COLUMN("currency", figures.bill.currency, .null = true, .help = "of the cost"),
-    COLUMN("prices", figures.bill.origin, .null = true, .help = "price file: name, date and path"),
+           .help = "without padding; null of pictures");
+    COLUMN("currency", figures.bill.currency, .null = true, .help = "of the cost");
+    COLUMN("prices", figures.bill.origin, .null = true, .help = "price file: name, date and path");
     COLUMN("backend", backend, .words = backend_words,
-           .help = "analytic or sim: where the numbers come from"),
-    COLUMN("reason", reason, .null = true, .help = "why it was not simulated as intended, or null"),
-};
-static const struct answer_columns candidate_columns = COLUMNS(NULL, candidate_rows);
-#undef DESCRIBED
+           .help = "analytic or sim: where the numbers come from");
+    COLUMN("reason", reason, .null = true, .help = "why it was not simulated as intended, or null");
+}
 
-#define DESCRIBED struct shown_plan
-static const struct answer_column plan_rows_of[] = {
-    COLUMN("plan", role, .null = true, .help = "best, next (best); null: another of the front"),
-    COLUMN("name", name, .help = "platform, nodes, algorithm, bucket and batches in words"),
-    COLUMN_MEMBERS(candidate, &candidate_columns),
-    COLUMN_ITEMS("batch_per_device", batch, phases, .help = "samples per device of each phase"),
-    COLUMN("keeps", keeps, .help = "the upper ends of its time and price keep the limits"),
-    COLUMN("time_over_closed_form", over_closed, .help = "time_to_train_s over the first search's"),
-};
-static const struct answer_columns plan_row_columns = COLUMNS(NULL, plan_rows_of);
+COLUMNS(plan_row_columns, NULL, struct shown_plan)
+{
+    COLUMN("plan", role, .null = true, .help = "best, next (best); null: another of the front");
+    COLUMN("name", name, .help = "platform, nodes, algorithm, bucket and batches in words");
+    COLUMN_MEMBERS(candidate, &candidate_columns);
+    COLUMN_ITEMS("batch_per_device", batch, phases, .help = "samples per device of each phase");
+    COLUMN("keeps", keeps, .help = "the upper ends of its time and price keep the limits");
+    COLUMN("time_over_closed_form", over_closed, .help = "time_to_train_s over the first search's");
+}
 
-static const struct answer_column whole_rows[] = {
-    COLUMN_ROWS(&plan_row_columns),
-    COLUMN_ITEMS("set", set.item, set.count, .help = "assignments that make the job this plan's"),
-};
-static const struct answer_columns whole_columns = COLUMNS(NULL, whole_rows);
-#undef DESCRIBED
+COLUMNS(whole_columns, NULL, struct shown_plan)
+{
+    COLUMN_ROWS(&plan_row_columns);
+    COLUMN_ITEMS("set", set.item, set.count, .help = "assignments that make the job this plan's");
+}
 
-#define DESCRIBED struct candidate
-static const struct answer_column mesh_rows[] = {
-    COLUMN("tensor", mesh[MESH_TENSOR], .help = "devices that share each layer"),
-    COLUMN("context", mesh[MESH_CONTEXT], .help = "devices that share each sequence"),
-    COLUMN("expert", mesh[MESH_EXPERT], .help = "devices that share experts"),
-    COLUMN("pipeline", mesh[MESH_PIPELINE], .help = "stages"),
-    COLUMN("chunks", mesh[MESH_CHUNKS], .help = "parts of the network that each stage has"),
-    COLUMN("micro_batch", mesh[MESH_MICRO], .help = "samples that pass through a stage at once"),
-    COLUMN("sharding", mesh[MESH_SHARDING], .help = "stage of ZeRO; 0: nothing is sharded"),
-};
-static const struct answer_columns mesh_columns = COLUMNS(NULL, mesh_rows);
-#undef DESCRIBED
+COLUMNS(mesh_columns, NULL, struct candidate)
+{
+    COLUMN("tensor", mesh[MESH_TENSOR], .help = "devices that share each layer");
+    COLUMN("context", mesh[MESH_CONTEXT], .help = "devices that share each sequence");
+    COLUMN("expert", mesh[MESH_EXPERT], .help = "devices that share experts");
+    COLUMN("pipeline", mesh[MESH_PIPELINE], .help = "stages");
+    COLUMN("chunks", mesh[MESH_CHUNKS], .help = "parts of the network that each stage has");
+    COLUMN("micro_batch", mesh[MESH_MICRO], .help = "samples that pass through a stage at once");
+    COLUMN("sharding", mesh[MESH_SHARDING], .help = "stage of ZeRO; 0: nothing is sharded");
+}
 
-#define DESCRIBED struct shown_mesh
-static const struct answer_column shown_mesh_rows[] = {
-    COLUMN_MEMBERS(candidate, &mesh_columns),
-    COLUMN("recompute", recompute, .help = "none, selective or full"),
-    COLUMN("step_s", step, .help = "one training step of the last phase"),
-    COLUMN("mfu", figures.use, .null = true, .help = "FLOP of the network over peak of devices"),
-    COLUMN("tokens_per_s_per_device", figures.tokens, .null = true, .help = "without padding"),
-    COLUMN("compute_s", figures.parts.compute, .help = "with what is computed again"),
-    COLUMN("bubble_s", figures.parts.bubble, .help = "waiting for other stages"),
+COLUMNS(shown_mesh_columns, NULL, struct shown_mesh)
+{
+    COLUMN_MEMBERS(candidate, &mesh_columns);
+    COLUMN("recompute", recompute, .help = "none, selective or full");
+    COLUMN("step_s", step, .help = "one training step of the last phase");
+    COLUMN("mfu", figures.use, .null = true, .help = "FLOP of the network over peak of devices");
+    COLUMN("tokens_per_s_per_device", figures.tokens, .null = true, .help = "without padding");
+    COLUMN("compute_s", figures.parts.compute, .help = "with what is computed again");
+    COLUMN("bubble_s", figures.parts.bubble, .help = "waiting for other stages");
     COLUMN("exposed_tensor_s", figures.parts.exposed_tensor,
-           .help = "waiting for what devices that share layers exchange"),
-    COLUMN("exposed_data_s", data, .help = "waiting for gradients and weights"),
-    COLUMN("other_s", other, .help = "slowed and slower computing, optimizer and the rest"),
+           .help = "waiting for what devices that share layers exchange");
+    COLUMN("exposed_data_s", data, .help = "waiting for gradients and weights");
+    COLUMN("other_s", other, .help = "slowed and slower computing, optimizer and the rest");
     COLUMN("difference", difference,
-           .help = "what is longer than in the best mesh by most; of that: best"),
-};
-static const struct answer_columns shown_mesh_columns = COLUMNS(NULL, shown_mesh_rows);
-#undef DESCRIBED
+           .help = "what is longer than in the best mesh by most; of that: best");
+}
 
-#define DESCRIBED struct layout
-static const struct answer_column layout_rows[] = {
-    COLUMN("memory_bytes", memory, .help = "what a device needs"),
-    COLUMN("step_s", step, .help = "predicted, or the least that a step takes"),
-    COLUMN("fits", fits, .help = "the memory of a device is enough"),
-    COLUMN("predicted", predicted, .help = "false: the step is a lower bound"),
-};
-static const struct answer_columns layout_columns = COLUMNS(NULL, layout_rows);
-#undef DESCRIBED
+COLUMNS(layout_columns, NULL, struct layout)
+{
+    COLUMN("memory_bytes", memory, .help = "what a device needs");
+    COLUMN("step_s", step, .help = "predicted, or the least that a step takes");
+    COLUMN("fits", fits, .help = "the memory of a device is enough");
+    COLUMN("predicted", predicted, .help = "false: the step is a lower bound");
+}
 
-#define DESCRIBED struct mesh_tally
-static const struct answer_column tally_rows[] = {
-    COLUMN("considered", considered, .help = "meshes of all platforms and numbers of nodes"),
+COLUMNS(tally_columns, NULL, struct mesh_tally)
+{
+    COLUMN("considered", considered, .help = "meshes of all platforms and numbers of nodes");
     COLUMN("divided", divided,
-           .help = "meshes that do not share heads, blocks, devices and samples evenly"),
-    COLUMN("memory", memory, .help = "meshes that do not fit the memory of a device"),
-    COLUMN("slower", slower, .help = "meshes whose least possible step is longer than the best"),
-    COLUMN("predicted", predicted, .help = "meshes that were predicted"),
-};
-static const struct answer_columns tally_columns = COLUMNS(NULL, tally_rows);
-#undef DESCRIBED
+           .help = "meshes that do not share heads, blocks, devices and samples evenly");
+    COLUMN("memory", memory, .help = "meshes that do not fit the memory of a device");
+    COLUMN("slower", slower, .help = "meshes whose least possible step is longer than the best");
+    COLUMN("predicted", predicted, .help = "meshes that were predicted");
+}
 
-#define DESCRIBED struct swing
-static const struct answer_column swing_rows[] = {
+COLUMNS(swing_columns, NULL, struct swing)
+{
     COLUMN("time_to_train_s", time, .null = true,
-           .help = "of the best plan at this end; null: such a job cannot be"),
-    COLUMN("time_to_train_s_high", high, .null = true, .help = "upper end of its interval"),
-    COLUMN("price", price, .null = true, .help = "cost of the best plan, or device-hours"),
-    COLUMN("keeps", kept, .help = "the plan that would be the best keeps the limits"),
-};
-static const struct answer_columns swing_columns = COLUMNS(NULL, swing_rows);
-#undef DESCRIBED
+           .help = "of the best plan at this end; null: such a job cannot be");
+    COLUMN("time_to_train_s_high", high, .null = true, .help = "upper end of its interval");
+    COLUMN("price", price, .null = true, .help = "cost of the best plan, or device-hours");
+    COLUMN("keeps", kept, .help = "the plan that would be the best keeps the limits");
+}
 
-#define DESCRIBED struct shown_swing
-static const struct answer_column end_rows[] = {
-    COLUMN_MEMBERS(swing, &swing_columns),
-    COLUMN("best", best, .help = "name of the plan that would be the best"),
-};
-static const struct answer_columns end_columns = COLUMNS(NULL, end_rows);
-#undef DESCRIBED
+COLUMNS(end_columns, NULL, struct shown_swing)
+{
+    COLUMN_MEMBERS(swing, &swing_columns);
+    COLUMN("best", best, .help = "name of the plan that would be the best");
+}
 
-#define DESCRIBED struct shown_doubt
-static const struct answer_column doubt_rows[] = {
-    COLUMN("input", input, .help = "an uncertain input of the best plan"),
-    COLUMN("range", range, .help = "where the ends of the input are"),
-    COLUMN_OBJECT("low", low, &end_columns),
-    COLUMN_OBJECT("high", high, &end_columns),
-    COLUMN("changes", changes, .help = "another plan would be the best at one of the ends"),
-};
-static const struct answer_columns doubt_columns = COLUMNS(NULL, doubt_rows);
-#undef DESCRIBED
+COLUMNS(doubt_columns, NULL, struct shown_doubt)
+{
+    COLUMN("input", input, .help = "an uncertain input of the best plan");
+    COLUMN("range", range, .help = "where the ends of the input are");
+    COLUMN_OBJECT("low", low, &end_columns);
+    COLUMN_OBJECT("high", high, &end_columns);
+    COLUMN("changes", changes, .help = "another plan would be the best at one of the ends");
+}
 
-#define DESCRIBED struct shown
-static const struct answer_column shown_rows[] = {
-    COLUMN("target", target, .null = true, .help = "accuracy of --target; null: what the job says"),
-    COLUMN("within_s", within, .null = true, .help = "deadline; null: none"),
-    COLUMN("budget", budget, .null = true, .help = "in price_unit; null: none"),
-    COLUMN("aim", aim, .help = "what the best plan has least of: cost, device-hours or time"),
-    COLUMN("price_unit", price_unit, .help = "currency of the prices, or device-hours"),
-    COLUMN("met", met, .help = "the best plan keeps the limits; if not it is the nearest"),
-    COLUMN_OBJECT("best", best, &whole_columns),
-    COLUMN_INSIDE("next", next, &whole_columns, true),
-    COLUMN_ITEMS("front", front, fronts, .table = &whole_columns),
-    COLUMN_ITEMS("sensitivity", doubt, doubts, .table = &doubt_columns),
-    COLUMN_ITEMS("meshes", mesh, meshes, .table = &shown_mesh_columns),
-    COLUMN_ITEMS("layouts", layout, layouts, .table = &layout_columns),
-    COLUMN_OBJECT("mesh_search", mesh_tally, &tally_columns),
-    COLUMN("candidates", tally.count, .help = "plans that were tried"),
-    COLUMN("refused", tally.refused, .help = "plans that make no job"),
-    COLUMN("simulated", tally.simulated, .help = "plans that were simulated, too"),
+COLUMNS(plan_columns, "plan/2", struct shown)
+{
+    COLUMN("target", target, .null = true, .help = "accuracy of --target; null: what the job says");
+    COLUMN("within_s", within, .null = true, .help = "deadline; null: none");
+    COLUMN("budget", budget, .null = true, .help = "in price_unit; null: none");
+    COLUMN("aim", aim, .help = "what the best plan has least of: cost, device-hours or time");
+    COLUMN("price_unit", price_unit, .help = "currency of the prices, or device-hours");
+    COLUMN("met", met, .help = "the best plan keeps the limits; if not it is the nearest");
+    COLUMN_OBJECT("best", best, &whole_columns);
+    COLUMN_INSIDE("next", next, &whole_columns, true);
+    COLUMN_ITEMS("front", front, fronts, .table = &whole_columns);
+    COLUMN_ITEMS("sensitivity", doubt, doubts, .table = &doubt_columns);
+    COLUMN_ITEMS("meshes", mesh, meshes, .table = &shown_mesh_columns);
+    COLUMN_ITEMS("layouts", layout, layouts, .table = &layout_columns);
+    COLUMN_OBJECT("mesh_search", mesh_tally, &tally_columns);
+    COLUMN("candidates", tally.count, .help = "plans that were tried");
+    COLUMN("refused", tally.refused, .help = "plans that make no job");
+    COLUMN("simulated", tally.simulated, .help = "plans that were simulated, too");
     COLUMN("beyond", tally.beyond,
-           .help = "plans with a batch that no published run converged with"),
+           .help = "plans with a batch that no published run converged with");
     COLUMN(
         "fixed_batch", images, .zero = true,
         .help =
             "images or samples a step of all plans, since no run says which batch converges; null: "
-            "batches were searched"),
-};
-static const struct answer_columns plan_columns = COLUMNS("plan/2", shown_rows);
-#undef DESCRIBED
+            "batches were searched");
+}
 
 static struct tally tally_of(const struct search *search)
 {

@@ -345,53 +345,51 @@ int prediction_screen(struct prediction *prediction, const char *path,
 
 /* ---- figures ---- */
 
-#define DESCRIBED struct figures
-static const struct answer_column figures_rows[] = {
+SHARED_COLUMNS(figures_columns, NULL, struct figures)
+{
     COLUMN("step_s", step, .null = true,
-           .help = "one training step of the last phase; null, as all numbers, without an answer"),
+           .help = "one training step of the last phase; null, as all numbers, without an answer");
     COLUMN("images_per_s", images_per_s, .null = true,
-           .help = "of all devices, in the last phase; null where the input is no picture"),
+           .help = "of all devices, in the last phase; null where the input is no picture");
     COLUMN("samples_per_s", samples_per_s, .null = true,
-           .help = "of all devices, where the input is no picture; else null"),
-    COLUMN("scaling_efficiency", efficiency, .null = true, .help = "as in a result"),
+           .help = "of all devices, where the input is no picture; else null");
+    COLUMN("scaling_efficiency", efficiency, .null = true, .help = "as in a result");
     COLUMN("time_to_train_s", usage.seconds, .null = true,
-           .help = "to the target, or of all epochs"),
-    COLUMN("epochs", epochs, .null = true, .help = "of all phases; to a target those expected"),
+           .help = "to the target, or of all epochs");
+    COLUMN("epochs", epochs, .null = true, .help = "of all phases; to a target those expected");
     COLUMN("batch_known", batch, .words = batch_known_words,
-           .help = "whether a published run with so many images a step converged"),
+           .help = "whether a published run with so many images a step converged");
     COLUMN("nccl_version", nccl.version, .zero = true,
-           .help = "100 * major + minor of the NCCL whose model is used; null: the job uses none"),
+           .help = "100 * major + minor of the NCCL whose model is used; null: the job uses none");
     COLUMN("nccl", nccl.way, .words = nccl_way_words, .zero = true,
-           .help = "algorithm and protocol that its model chooses for the largest bucket"),
-    COLUMN("device_hours", device_hours, .null = true, .help = "of all devices of each phase"),
+           .help = "algorithm and protocol that its model chooses for the largest bucket");
+    COLUMN("device_hours", device_hours, .null = true, .help = "of all devices of each phase");
     COLUMN("cost", bill.cost, .null = true,
-           .help = "at the prices of --prices, in their currency; null without them"),
-    COLUMN("energy_kwh", bill.energy, .null = true, .help = "at the power of --prices"),
+           .help = "at the prices of --prices, in their currency; null without them");
+    COLUMN("energy_kwh", bill.energy, .null = true, .help = "at the power of --prices");
     COLUMN("carbon_kg", bill.carbon, .null = true,
-           .help = "CO2 equivalent of that energy, at the carbon of --prices"),
-};
-const struct answer_columns figures_columns = COLUMNS(NULL, figures_rows);
+           .help = "CO2 equivalent of that energy, at the carbon of --prices");
+}
 
-static const struct answer_column basis_rows[] = {
-    COLUMN("nodes", nodes, .help = "nodes in use"),
-    COLUMN("devices", devices, .help = "devices in use"),
-    COLUMN("columns", grid.columns, .help = "ranks in a row"),
-    COLUMN("rows", grid.rows, .help = "ranks in a column"),
-    COLUMN("mean_nodes", usage.nodes, .null = true, .help = "over the run"),
-    COLUMN("mean_devices", usage.devices, .null = true, .help = "over the run"),
-    COLUMN("least_s", least, .null = true, .help = "time if no step waited for communication"),
-    COLUMN("mfu", use, .null = true, .help = "of the devices' peak"),
-    COLUMN("tokens_per_s_per_device", tokens, .null = true, .help = "of the last phase"),
-    COLUMN("compute_s", parts.compute, .help = "of a step"),
-    COLUMN("slowed_s", parts.slowed, .help = "computing longer beside collectives"),
-    COLUMN("slower_ranks_s", parts.slower, .help = "waiting for slower devices"),
-    COLUMN("exposed_s", parts.exposed_communication, .help = "waiting for collectives"),
-    COLUMN("exposed_tensor_s", parts.exposed_tensor, .help = "of them inside of layers"),
-    COLUMN("bubble_s", parts.bubble, .help = "waiting for other stages"),
-    COLUMN("other_s", parts.other, .help = "optimizer and the rest"),
-};
-const struct answer_columns figures_basis_columns = COLUMNS(NULL, basis_rows);
-#undef DESCRIBED
+SHARED_COLUMNS(figures_basis_columns, NULL, struct figures)
+{
+    COLUMN("nodes", nodes, .help = "nodes in use");
+    COLUMN("devices", devices, .help = "devices in use");
+    COLUMN("columns", grid.columns, .help = "ranks in a row");
+    COLUMN("rows", grid.rows, .help = "ranks in a column");
+    COLUMN("mean_nodes", usage.nodes, .null = true, .help = "over the run");
+    COLUMN("mean_devices", usage.devices, .null = true, .help = "over the run");
+    COLUMN("least_s", least, .null = true, .help = "time if no step waited for communication");
+    COLUMN("mfu", use, .null = true, .help = "of the devices' peak");
+    COLUMN("tokens_per_s_per_device", tokens, .null = true, .help = "of the last phase");
+    COLUMN("compute_s", parts.compute, .help = "of a step");
+    COLUMN("slowed_s", parts.slowed, .help = "computing longer beside collectives");
+    COLUMN("slower_ranks_s", parts.slower, .help = "waiting for slower devices");
+    COLUMN("exposed_s", parts.exposed_communication, .help = "waiting for collectives");
+    COLUMN("exposed_tensor_s", parts.exposed_tensor, .help = "of them inside of layers");
+    COLUMN("bubble_s", parts.bubble, .help = "waiting for other stages");
+    COLUMN("other_s", parts.other, .help = "optimizer and the rest");
+}
 
 static struct range range_of(double value, struct interval likely)
 {

@@ -32,27 +32,23 @@ struct pack_answer {
     const struct pack_summary *summary;
 };
 
-#define DESCRIBED struct pack_summary
-static const struct answer_column summary_rows[] = {
-    COLUMN("split", split, .words = split_words, .help = "training or validation images"),
-    COLUMN("images", images, .help = "images in the pack"),
-    COLUMN("left_out", left_out, .help = "corrupt images, left out"),
-    COLUMN("classes", classes, .help = "classes of images"),
-    COLUMN("images_in_smallest_class", least, .help = "images in the smallest class"),
-    COLUMN("images_in_largest_class", most, .help = "images in the largest class"),
-    COLUMN("shorter_side", shorter, .help = "longest shorter side of an image, in pixels"),
-    COLUMN("bytes", bytes, .help = "size of the pack"),
-};
-static const struct answer_columns summary_columns = COLUMNS(NULL, summary_rows);
-#undef DESCRIBED
+COLUMNS(summary_columns, NULL, struct pack_summary)
+{
+    COLUMN("split", split, .words = split_words, .help = "training or validation images");
+    COLUMN("images", images, .help = "images in the pack");
+    COLUMN("left_out", left_out, .help = "corrupt images, left out");
+    COLUMN("classes", classes, .help = "classes of images");
+    COLUMN("images_in_smallest_class", least, .help = "images in the smallest class");
+    COLUMN("images_in_largest_class", most, .help = "images in the largest class");
+    COLUMN("shorter_side", shorter, .help = "longest shorter side of an image, in pixels");
+    COLUMN("bytes", bytes, .help = "size of the pack");
+}
 
-#define DESCRIBED struct pack_answer
-static const struct answer_column data_rows[] = {
-    COLUMN("path", path, .help = "of the pack"),
-    COLUMN_MEMBERS(summary, &summary_columns),
-};
-static const struct answer_columns data_columns = COLUMNS("data/2", data_rows);
-#undef DESCRIBED
+COLUMNS(data_columns, "data/2", struct pack_answer)
+{
+    COLUMN("path", path, .help = "of the pack");
+    COLUMN_MEMBERS(summary, &summary_columns);
+}
 
 static void print_summary(const char *path, const struct pack_summary *summary, bool json,
                           struct text *out)
@@ -139,14 +135,12 @@ struct tokens_answer {
     int32_t vocabulary;
 };
 
-#define DESCRIBED struct tokens_answer
-static const struct answer_column tokens_rows[] = {
-    COLUMN("path", path, .help = "of the file"),
-    COLUMN("tokens", tokens, .help = "numbers of 16 bits in it"),
-    COLUMN("vocabulary", vocabulary, .help = "numbers that a token may be: model.vocab"),
-};
-static const struct answer_columns tokens_columns = COLUMNS("data-tokens/1", tokens_rows);
-#undef DESCRIBED
+COLUMNS(tokens_columns, "data-tokens/1", struct tokens_answer)
+{
+    COLUMN("path", path, .help = "of the file");
+    COLUMN("tokens", tokens, .help = "numbers of 16 bits in it");
+    COLUMN("vocabulary", vocabulary, .help = "numbers that a token may be: model.vocab");
+}
 
 /* Each byte of the files is a token. */
 static int tokens(const void *record, struct text *out, struct err *err)
@@ -244,19 +238,17 @@ struct speed_answer {
     double rate, thread; /* images/s, and per second of processor time */
 };
 
-#define DESCRIBED struct speed_answer
-static const struct answer_column speed_rows[] = {
-    COLUMN("path", path, .help = "of the images"),
-    COLUMN("source", source, .help = "kind of data"),
-    COLUMN("image", image, .help = "side of a cropped image, in pixels"),
-    COLUMN("threads", threads, .help = "threads that read"),
-    COLUMN("images", images, .help = "images that were read"),
-    COLUMN("corrupt", corrupt, .help = "corrupt images among them"),
-    COLUMN("images_per_s", rate, .help = "speed of all threads"),
-    COLUMN("images_per_cpu_s", thread, .help = "speed in a second of processor time"),
-};
-static const struct answer_columns speed_columns = COLUMNS("data-speed/2", speed_rows);
-#undef DESCRIBED
+COLUMNS(speed_columns, "data-speed/2", struct speed_answer)
+{
+    COLUMN("path", path, .help = "of the images");
+    COLUMN("source", source, .help = "kind of data");
+    COLUMN("image", image, .help = "side of a cropped image, in pixels");
+    COLUMN("threads", threads, .help = "threads that read");
+    COLUMN("images", images, .help = "images that were read");
+    COLUMN("corrupt", corrupt, .help = "corrupt images among them");
+    COLUMN("images_per_s", rate, .help = "speed of all threads");
+    COLUMN("images_per_cpu_s", thread, .help = "speed in a second of processor time");
+}
 
 static void print_speed(const struct speed_request *request, const struct dataset *dataset,
                         const struct speed *speed, int32_t threads, struct text *out)

@@ -147,25 +147,21 @@ struct environment {
     struct part part[ARRAY_SIZE(parts)];
 };
 
-#define DESCRIBED struct part
-static const struct answer_column part_rows[] = {
-    COLUMN("name", name, .help = "the part"),
+COLUMNS(part_columns, NULL, struct part)
+{
+    COLUMN("name", name, .help = "the part");
     COLUMN("found", found, .null = true,
-           .help = "what it is, with version or place; null: missing"),
-    COLUMN("missing", missing, .null = true, .help = "why it is missing"),
-    COLUMN("get", get, .help = "what brings it"),
-    COLUMN("needed_for", purpose, .help = "what it is needed for"),
-};
-static const struct answer_columns part_columns = COLUMNS(NULL, part_rows);
-#undef DESCRIBED
-#define DESCRIBED struct environment
-static const struct answer_column environment_rows[] = {
-    COLUMN("commit", commit, .null = true, .help = "that was built; null: a release"),
-    COLUMN("compiler", compiler, .help = "that built it"),
-    COLUMN_ARRAY("parts", part, .table = &part_columns, .help = "what it can use"),
-};
-static const struct answer_columns environment_columns = COLUMNS("env/2", environment_rows);
-#undef DESCRIBED
+           .help = "what it is, with version or place; null: missing");
+    COLUMN("missing", missing, .null = true, .help = "why it is missing");
+    COLUMN("get", get, .help = "what brings it");
+    COLUMN("needed_for", purpose, .help = "what it is needed for");
+}
+COLUMNS(environment_columns, "env/2", struct environment)
+{
+    COLUMN("commit", commit, .null = true, .help = "that was built; null: a release");
+    COLUMN("compiler", compiler, .help = "that built it");
+    COLUMN_ARRAY("parts", part, .table = &part_columns, .help = "what it can use");
+}
 
 /* The commit; NULL: that of the release of this version. */
 static const char *commit(void)

@@ -61,45 +61,40 @@ struct shown_model {
     int32_t layers;
 };
 
-#define FLOPS                                                                                      \
-    COLUMN("flops.forward", flops.forward, .help = "FLOP of an image forward"),                    \
-        COLUMN("flops.backward_data", flops.backward_data,                                         \
-               .help = "FLOP of an image for gradients of values"),                                \
-        COLUMN("flops.backward_filter", flops.backward_filter,                                     \
-               .help = "FLOP of an image for gradients of parameters")
+COLUMNS(flops_columns, NULL, struct shown_flops)
+{
+    COLUMN("forward", forward, .help = "FLOP of an image forward");
+    COLUMN("backward_data", backward_data, .help = "FLOP of an image for gradients of values");
+    COLUMN("backward_filter", backward_filter,
+           .help = "FLOP of an image for gradients of parameters");
+}
 
-#define DESCRIBED struct layer
-static const struct answer_column shape_rows[] = {
-    COLUMN("name", name, .help = "of the layer"),
-    COLUMN("kind", op, .words = layer_op_names, .help = "of the layer"),
-    COLUMN("channels", out.channels, .help = "of its output"),
-    COLUMN("height", out.height, .help = "of its output"),
-    COLUMN("width", out.width, .help = "of its output"),
-    COLUMN("parameters", parameters, .help = "weights and biases"),
-};
-static const struct answer_columns shape_columns = COLUMNS(NULL, shape_rows);
-#undef DESCRIBED
+COLUMNS(shape_columns, NULL, struct layer)
+{
+    COLUMN("name", name, .help = "of the layer");
+    COLUMN("kind", op, .words = layer_op_names, .help = "of the layer");
+    COLUMN("channels", out.channels, .help = "of its output");
+    COLUMN("height", out.height, .help = "of its output");
+    COLUMN("width", out.width, .help = "of its output");
+    COLUMN("parameters", parameters, .help = "weights and biases");
+}
 
-#define DESCRIBED struct shown_layer
-static const struct answer_column layer_rows[] = {
-    COLUMN_MEMBERS(layer, &shape_columns),
-    COLUMN_ITEMS("inputs", inputs, input_count, .help = "names of layers, or input"),
-    FLOPS,
-};
-static const struct answer_columns layer_columns = COLUMNS(NULL, layer_rows);
-#undef DESCRIBED
+COLUMNS(layer_columns, NULL, struct shown_layer)
+{
+    COLUMN_MEMBERS(layer, &shape_columns);
+    COLUMN_ITEMS("inputs", inputs, input_count, .help = "names of layers, or input");
+    COLUMN_OBJECT("flops", flops, &flops_columns);
+}
 
-#define DESCRIBED struct shown_model
-static const struct answer_column model_rows[] = {
-    COLUMN("name", name, .help = "of the network"),
-    COLUMN("image", image, .zero = true, .help = "side of an image; null: not a square image"),
-    COLUMN("parameters", parameters, .help = "weights and biases"),
-    COLUMN("tensors", tensors, .help = "tensors of parameters"),
-    FLOPS,
-    COLUMN_ITEMS("layers", layer, layers, .table = &layer_columns),
-};
-static const struct answer_columns model_columns = COLUMNS("model/2", model_rows);
-#undef DESCRIBED
+COLUMNS(model_columns, "model/2", struct shown_model)
+{
+    COLUMN("name", name, .help = "of the network");
+    COLUMN("image", image, .zero = true, .help = "side of an image; null: not a square image");
+    COLUMN("parameters", parameters, .help = "weights and biases");
+    COLUMN("tensors", tensors, .help = "tensors of parameters");
+    COLUMN_OBJECT("flops", flops, &flops_columns);
+    COLUMN_ITEMS("layers", layer, layers, .table = &layer_columns);
+}
 
 static void describe_layer(struct shown_layer *shown, const struct model *model,
                            const struct layer *layer)
@@ -318,49 +313,43 @@ static int make_answer(struct answer *answer, const struct show_convergence_requ
 
 /* ---- for programs ---- */
 
-#define DESCRIBED struct line
-static const struct answer_column line_rows[] = {
-    COLUMN("recipe", recipe, .help = "name of the published runs, or measured"),
+COLUMNS(line_columns, NULL, struct line)
+{
+    COLUMN("recipe", recipe, .help = "name of the published runs, or measured");
     COLUMN("target", target, .zero = true,
-           .help = "top-1 accuracy at which they ended; null: of --points"),
-    COLUMN("batch", batch, .help = "images per step of all devices"),
-    COLUMN("epochs", need.epochs, LIKELY(likely), .help = "mean number that a run needs"),
-    COLUMN("epochs_spread", need.spread, .help = "standard deviation, of runs and of the curve"),
+           .help = "top-1 accuracy at which they ended; null: of --points");
+    COLUMN("batch", batch, .help = "images per step of all devices");
+    COLUMN("epochs", need.epochs, LIKELY(likely), .help = "mean number that a run needs");
+    COLUMN("epochs_spread", need.spread, .help = "standard deviation, of runs and of the curve");
     COLUMN("formula_epochs", formula, .null = true,
-           .help = "the epochs by the formula; null: not a reference recipe"),
-    COLUMN("from", from, .help = "runs behind a point, or where the batch lies between points"),
-    COLUMN("source", source, .null = true, .help = "of a point; null: not a point"),
-};
-static const struct answer_columns line_columns = COLUMNS(NULL, line_rows);
-#undef DESCRIBED
+           .help = "the epochs by the formula; null: not a reference recipe");
+    COLUMN("from", from, .help = "runs behind a point, or where the batch lies between points");
+    COLUMN("source", source, .null = true, .help = "of a point; null: not a point");
+}
 
-#define DESCRIBED struct convergence_accuracy
-static const struct answer_column accuracy_rows[] = {
-    COLUMN("work", work, .help = "who reached it"),
-    COLUMN("batch", batch, .zero = true, .help = "images per step; null: not known"),
-    COLUMN("batch_end", batch_end, .zero = true, .help = "images per step at the end, if it grew"),
-    COLUMN("epochs", epochs, .zero = true, .help = "of the run; null: not known"),
-    COLUMN("accuracy", accuracy, .help = "top-1, a fraction"),
-    COLUMN("note", note, .null = true, .help = "what was special"),
-    COLUMN("source", source, .help = "publication"),
-};
-static const struct answer_columns accuracy_columns = COLUMNS(NULL, accuracy_rows);
-#undef DESCRIBED
+COLUMNS(accuracy_columns, NULL, struct convergence_accuracy)
+{
+    COLUMN("work", work, .help = "who reached it");
+    COLUMN("batch", batch, .zero = true, .help = "images per step; null: not known");
+    COLUMN("batch_end", batch_end, .zero = true, .help = "images per step at the end, if it grew");
+    COLUMN("epochs", epochs, .zero = true, .help = "of the run; null: not known");
+    COLUMN("accuracy", accuracy, .help = "top-1, a fraction");
+    COLUMN("note", note, .null = true, .help = "what was special");
+    COLUMN("source", source, .help = "publication");
+}
 
-#define DESCRIBED struct answer
-static const struct answer_column answer_rows[] = {
-    COLUMN_ITEMS("epochs", line, lines, .table = &line_columns),
-    COLUMN("formula.epochs", fit.epochs, .help = "E0 of E0 (1 + batch / Bc)"),
-    COLUMN("formula.batch", fit.batch, .help = "Bc of E0 (1 + batch / Bc)"),
-    COLUMN("formula.median", fit.median, .help = "median of errors at points left out of the fit"),
-    COLUMN("formula.largest", fit.largest, .help = "largest of these errors"),
-    COLUMN("formula.rms", fit.rms, .help = "root mean square of these errors"),
+COLUMNS(convergence_columns, "convergence/2", struct answer)
+{
+    COLUMN_ITEMS("epochs", line, lines, .table = &line_columns);
+    COLUMN("formula.epochs", fit.epochs, .help = "E0 of E0 (1 + batch / Bc)");
+    COLUMN("formula.batch", fit.batch, .help = "Bc of E0 (1 + batch / Bc)");
+    COLUMN("formula.median", fit.median, .help = "median of errors at points left out of the fit");
+    COLUMN("formula.largest", fit.largest, .help = "largest of these errors");
+    COLUMN("formula.rms", fit.rms, .help = "root mean square of these errors");
     COLUMN("further_evaluations", extra,
-           .help = "evaluations of a run beyond that at the end of its schedule, mean"),
-    COLUMN_ITEMS("accuracies", accuracy, accuracies, .table = &accuracy_columns),
-};
-static const struct answer_columns convergence_columns = COLUMNS("convergence/2", answer_rows);
-#undef DESCRIBED
+           .help = "evaluations of a run beyond that at the end of its schedule, mean");
+    COLUMN_ITEMS("accuracies", accuracy, accuracies, .table = &accuracy_columns);
+}
 
 static void print_formula(struct text *out, const struct convergence_fit *fit, bool own)
 {

@@ -266,34 +266,33 @@ static void train_memory_print(struct text *out, const struct train_memory *memo
     print_device(out, memory);
 }
 
-#define DESCRIBED struct dry_run_answer
-static const struct answer_column dry_run_rows[] = {
-    COLUMN("scenario_sha256", sha256, .help = "of the scenario's text and the overrides"),
-    COLUMN("network", network, .help = "network that would be trained"),
-    COLUMN("device", device, .help = "that ranks would compute on: cpu, cpu-naive, cuda or replay"),
-    COLUMN("ranks", ranks, .help = "ranks that would be started"),
-    COLUMN("memory.batch", memory.batch, .help = "samples of one rank, in the phase that has most"),
-    COLUMN("memory.micro_batch", memory.micro, .help = "samples that pass the network at once"),
-    COLUMN("memory.weights_bytes", memory.plan.weights, .help = "masters, and the copy in use"),
-    COLUMN("memory.gradients_bytes", memory.plan.gradients, .help = "of the weights"),
-    COLUMN("memory.momentum_bytes", memory.plan.momentum, .help = "of the optimizer"),
+COLUMNS(dry_run_columns, "dry-run/3", struct dry_run_answer)
+{
+    COLUMN("scenario_sha256", sha256, .help = "of the scenario's text and the overrides");
+    COLUMN("network", network, .help = "network that would be trained");
+    COLUMN("device", device, .help = "that ranks would compute on: cpu, cpu-naive, cuda or replay");
+    COLUMN("ranks", ranks, .help = "ranks that would be started");
+    COLUMN("memory.batch", memory.batch, .help = "samples of one rank, in the phase that has most");
+    COLUMN("memory.micro_batch", memory.micro, .help = "samples that pass the network at once");
+    COLUMN("memory.weights_bytes", memory.plan.weights, .help = "masters, and the copy in use");
+    COLUMN("memory.gradients_bytes", memory.plan.gradients, .help = "of the weights");
+    COLUMN("memory.momentum_bytes", memory.plan.momentum, .help = "of the optimizer");
     COLUMN("memory.activations_bytes", memory.plan.activations,
-           .help = "at most: values of all layers for backward, and the gradients of two"),
-    COLUMN("memory.images_bytes", memory.plan.input, .help = "samples read ahead and in use"),
+           .help = "at most: values of all layers for backward, and the gradients of two");
+    COLUMN("memory.images_bytes", memory.plan.input, .help = "samples read ahead and in use");
     COLUMN("memory.workspace", memory.workspace, .words = workspace_words,
            .help = "what workspace_bytes is: exact (of oneDNN on this machine), at most (of "
-                   "convolutions on a GPU; engines that need more are not used) or not counted"),
+                   "convolutions on a GPU; engines that need more are not used) or not counted");
     COLUMN("memory.workspace_bytes", memory.plan.workspace,
-           .help = "of libraries, beside the arrays; 0 when not counted"),
-    COLUMN("memory.total_bytes", memory.total, .help = "activations_bytes and all others"),
-    COLUMN("platform_device.name", memory.device_name, .help = "device of the job's platform"),
-    COLUMN("platform_device.memory_bytes", memory.device_bytes, .help = "memory of this device"),
+           .help = "of libraries, beside the arrays; 0 when not counted");
+    COLUMN("memory.total_bytes", memory.total, .help = "activations_bytes and all others");
+    COLUMN("platform_device.name", memory.device_name, .help = "device of the job's platform");
+    COLUMN("platform_device.memory_bytes", memory.device_bytes, .help = "memory of this device");
     COLUMN("platform_device.largest_batch", memory.largest, .negative = true,
            .help = "images at once that fit into it; null where ranks would compute on another "
-                   "kind of device"),
-    COLUMN_ITEMS("command", command, words, .help = "words of the command that would be run"),
-};
-static const struct answer_columns dry_run_columns = COLUMNS("dry-run/3", dry_run_rows);
+                   "kind of device");
+    COLUMN_ITEMS("command", command, words, .help = "words of the command that would be run");
+}
 
 /* The child gets the user's words, but for the options that it does not have. */
 static void add_options(struct launch *launch, const struct option_list *given)

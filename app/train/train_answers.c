@@ -1,91 +1,82 @@
 #include "app/train/train_answers.h"
 
-#define DESCRIBED struct train_step
-static const struct answer_column step_rows[] = {
-    COLUMN("loss", loss, .null = true, .help = "mean over the images of the step"),
-    COLUMN("step_s", seconds, .help = "time of the step on rank 0"),
-};
-static const struct answer_columns step_columns = COLUMNS(NULL, step_rows);
-#undef DESCRIBED
+COLUMNS(step_columns, NULL, struct train_step)
+{
+    COLUMN("loss", loss, .null = true, .help = "mean over the images of the step");
+    COLUMN("step_s", seconds, .help = "time of the step on rank 0");
+}
 
-#define DESCRIBED struct train_result
-static const struct answer_column rehearsed_rows[] = {
-    COLUMN("late_s", late_s, .help = "how late steps of device replay ended, mean"),
-    COLUMN("latest_s", latest_s, .help = "how late the latest of these steps ended"),
-};
-static const struct answer_columns rehearsed_columns = COLUMNS(NULL, rehearsed_rows);
+COLUMNS(rehearsed_columns, NULL, struct train_result)
+{
+    COLUMN("late_s", late_s, .help = "how late steps of device replay ended, mean");
+    COLUMN("latest_s", latest_s, .help = "how late the latest of these steps ended");
+}
 
-static const struct answer_column traced_rows[] = {
-    COLUMN("traced_steps", trace.iterations, .help = "training steps in the trace"),
-    COLUMN("trace_error_s", trace_error_s, .help = "largest difference of two ranks' clocks"),
-    COLUMN("trace_cost_s", trace_cost_s, .help = "time to record the trace, on the slowest rank"),
-};
-static const struct answer_columns traced_columns = COLUMNS(NULL, traced_rows);
+COLUMNS(traced_columns, NULL, struct train_result)
+{
+    COLUMN("traced_steps", trace.iterations, .help = "training steps in the trace");
+    COLUMN("trace_error_s", trace_error_s, .help = "largest difference of two ranks' clocks");
+    COLUMN("trace_cost_s", trace_cost_s, .help = "time to record the trace, on the slowest rank");
+}
 
-static const struct answer_column result_rows[] = {
-    COLUMN("ranks", ranks, .help = "ranks that trained"),
-    COLUMN("epochs", progress.epoch, .help = "epochs done since the run began"),
-    COLUMN("steps", progress.step, .help = "training steps done since the run began"),
-    COLUMN("steps_here", steps, .help = "training steps done by this command"),
-    COLUMN("seconds", seconds, .help = "time of these steps, without evaluations and checkpoints"),
-    COLUMN("loss", progress.loss, .null = true, .help = "of the last step of the run"),
+COLUMNS(result_columns, NULL, struct train_result)
+{
+    COLUMN("ranks", ranks, .help = "ranks that trained");
+    COLUMN("epochs", progress.epoch, .help = "epochs done since the run began");
+    COLUMN("steps", progress.step, .help = "training steps done since the run began");
+    COLUMN("steps_here", steps, .help = "training steps done by this command");
+    COLUMN("seconds", seconds, .help = "time of these steps, without evaluations and checkpoints");
+    COLUMN("loss", progress.loss, .null = true, .help = "of the last step of the run");
     COLUMN("top1", progress.top1, .negative = true,
-           .help = "top-1 accuracy of the last evaluation; null: there was none"),
-    COLUMN("top5", progress.top5, .negative = true, .help = "top-5 accuracy of it"),
-    COLUMN("evaluation_loss", evaluation_loss, .negative = true, .help = "loss of it"),
-    COLUMN("skipped_images", skipped_images, .help = "images that could not be read"),
-    COLUMN("skipped_steps", progress.skipped_steps, .help = "steps skipped by overflow"),
-    COLUMN("loss_scale", progress.loss_scale, .help = "scale of the loss at the end"),
-    COLUMN("input_wait_s", input_wait_s, .help = "wait for images, on the slowest rank"),
+           .help = "top-1 accuracy of the last evaluation; null: there was none");
+    COLUMN("top5", progress.top5, .negative = true, .help = "top-5 accuracy of it");
+    COLUMN("evaluation_loss", evaluation_loss, .negative = true, .help = "loss of it");
+    COLUMN("skipped_images", skipped_images, .help = "images that could not be read");
+    COLUMN("skipped_steps", progress.skipped_steps, .help = "steps skipped by overflow");
+    COLUMN("loss_scale", progress.loss_scale, .help = "scale of the loss at the end");
+    COLUMN("input_wait_s", input_wait_s, .help = "wait for images, on the slowest rank");
     COLUMN("exposed_communication_s", exposed_communication_s,
-           .help = "wait for collectives, on the slowest rank"),
+           .help = "wait for collectives, on the slowest rank");
     COLUMN_ITEMS("step_bytes", moved, moved_count, .absent = true,
-                 .help = "memory traffic of each step of the schedule, by its id"),
-    COLUMN("finished", finished, .help = "the job's plan is done"),
-    COLUMN("run", progress.run, .zero = true, .help = "name of the run; null: not known"),
-    COLUMN("checkpoint", checkpoint, .zero = true, .help = "path of the last one; null: none"),
-    COLUMN("checkpoints", checkpoints, .help = "checkpoints written by this command"),
-    COLUMN("checkpoint_bytes", checkpoint_bytes, .help = "size of the last one, on rank 0"),
-};
-static const struct answer_columns result_columns = COLUMNS(NULL, result_rows);
-#undef DESCRIBED
+                 .help = "memory traffic of each step of the schedule, by its id");
+    COLUMN("finished", finished, .help = "the job's plan is done");
+    COLUMN("run", progress.run, .zero = true, .help = "name of the run; null: not known");
+    COLUMN("checkpoint", checkpoint, .zero = true, .help = "path of the last one; null: none");
+    COLUMN("checkpoints", checkpoints, .help = "checkpoints written by this command");
+    COLUMN("checkpoint_bytes", checkpoint_bytes, .help = "size of the last one, on rank 0");
+}
 
-#define DESCRIBED struct train_answer
-static const struct answer_column training_rows[] = {
-    COLUMN("scenario_sha256", sha256, .help = "of the scenario's text and the overrides"),
-    COLUMN("schedule_hash", schedule_hash, .help = "of the first phase's schedule"),
-    COLUMN("network", network, .help = "network that was trained"),
-    COLUMN("device", device, .help = "cpu, cpu-naive, cuda or replay"),
-    COLUMN("threads", threads, .help = "threads of a rank"),
-    COLUMN_MEMBERS(result, &result_columns),
+SHARED_COLUMNS(training_columns, "training/3", struct train_answer)
+{
+    COLUMN("scenario_sha256", sha256, .help = "of the scenario's text and the overrides");
+    COLUMN("schedule_hash", schedule_hash, .help = "of the first phase's schedule");
+    COLUMN("network", network, .help = "network that was trained");
+    COLUMN("device", device, .help = "cpu, cpu-naive, cuda or replay");
+    COLUMN("threads", threads, .help = "threads of a rank");
+    COLUMN_MEMBERS(result, &result_columns);
     COLUMN("images_per_s", images_per_s, .null = true,
-           .help = "of all ranks, over these steps; null: no step was run"),
-    COLUMN("loss_first", loss_first, .null = true, .help = "of the first of these steps"),
-    COLUMN("loss_last", loss_last, .null = true, .help = "of the last of these steps"),
-    COLUMN_OPTIONAL(rehearsed, &rehearsed_columns),
-    COLUMN_OPTIONAL(traced, &traced_columns),
+           .help = "of all ranks, over these steps; null: no step was run");
+    COLUMN("loss_first", loss_first, .null = true, .help = "of the first of these steps");
+    COLUMN("loss_last", loss_last, .null = true, .help = "of the last of these steps");
+    COLUMN_OPTIONAL(rehearsed, &rehearsed_columns);
+    COLUMN_OPTIONAL(traced, &traced_columns);
     COLUMN("checkpoint_s", checkpoint_s, .null = true,
-           .help = "time that training stands still for a checkpoint; null: none was written"),
-    COLUMN_ITEMS("step", step, steps, .table = &step_columns),
-};
-const struct answer_columns training_columns = COLUMNS("training/3", training_rows);
-#undef DESCRIBED
+           .help = "time that training stands still for a checkpoint; null: none was written");
+    COLUMN_ITEMS("step", step, steps, .table = &step_columns);
+}
 
-#define DESCRIBED struct train_score
-static const struct answer_column score_rows[] = {
-    COLUMN_ITEMS("checkpoints", checkpoint, checkpoints, .help = "whose mean is scored"),
-    COLUMN("images", evaluation.images, .help = "validation images that could be read"),
-    COLUMN("top1_images", evaluation.top1, .help = "images whose first guess is right"),
-    COLUMN("top5_images", evaluation.top5, .help = "images with a right one in five guesses"),
-    COLUMN("top1", top1, .help = "top-1 accuracy, a fraction"),
-    COLUMN("top5", top5, .help = "top-5 accuracy, a fraction"),
-    COLUMN("loss", evaluation.loss, .help = "mean cross-entropy, without label smoothing"),
-};
-static const struct answer_columns score_columns = COLUMNS(NULL, score_rows);
-#undef DESCRIBED
+COLUMNS(score_columns, NULL, struct train_score)
+{
+    COLUMN_ITEMS("checkpoints", checkpoint, checkpoints, .help = "whose mean is scored");
+    COLUMN("images", evaluation.images, .help = "validation images that could be read");
+    COLUMN("top1_images", evaluation.top1, .help = "images whose first guess is right");
+    COLUMN("top5_images", evaluation.top5, .help = "images with a right one in five guesses");
+    COLUMN("top1", top1, .help = "top-1 accuracy, a fraction");
+    COLUMN("top5", top5, .help = "top-5 accuracy, a fraction");
+    COLUMN("loss", evaluation.loss, .help = "mean cross-entropy, without label smoothing");
+}
 
-#define DESCRIBED struct train_scores
-static const struct answer_column evaluation_rows[] = {
-    COLUMN_ITEMS("evaluations", item, count, .table = &score_columns),
-};
-const struct answer_columns evaluation_columns = COLUMNS("evaluation/3", evaluation_rows);
+SHARED_COLUMNS(evaluation_columns, "evaluation/3", struct train_scores)
+{
+    COLUMN_ITEMS("evaluations", item, count, .table = &score_columns);
+}

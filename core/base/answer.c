@@ -11,6 +11,19 @@ static const char *const types[] = {
     [COLUMN_INTEGERS] = "integer", [COLUMN_COUNTS] = "integer",  [COLUMN_LIST] = "object",
 };
 
+void answer_add_row(struct answer_rows *rows, struct answer_column row)
+{
+    assert(rows->count < (int32_t)ARRAY_SIZE(rows->row));
+    rows->row[rows->count++] = row;
+}
+
+static struct answer_rows rows_of(const struct answer_columns *columns)
+{
+    struct answer_rows rows = {.count = 0};
+    columns->list(&rows, NULL);
+    return rows;
+}
+
 static bool is_list(const struct answer_column *column)
 {
     return column->kind == COLUMN_LINES || column->kind == COLUMN_TEXTS ||
@@ -252,8 +265,8 @@ static bool is_inside(const struct answer_column *column)
 
 void answer_put(struct json *object, const struct answer_columns *columns, const void *record)
 {
-    for (const struct answer_column *c = columns->column; c < columns->column + columns->count;
-         c++) {
+    const struct answer_rows rows = rows_of(columns);
+    for (const struct answer_column *c = rows.row; c < rows.row + rows.count; c++) {
         if (!is_inside(c))
             put_column(object, c, record);
         else if (inner(c, record))
@@ -397,7 +410,8 @@ static bool read_column(const struct answer_column *column, const struct json *o
 
 bool answer_read(const struct answer_columns *columns, const struct json *object, void *record)
 {
-    for (const struct answer_column *c = columns->column; c < columns->column + columns->count; c++)
+    const struct answer_rows rows = rows_of(columns);
+    for (const struct answer_column *c = rows.row; c < rows.row + rows.count; c++)
         if (c->kind == COLUMN_RECORD && !*c->key
                 ? !answer_read(c->table, object, (char *)record + c->offset)
                 : !read_column(c, object, record))
@@ -436,8 +450,8 @@ static void visit_column(const struct visit *visit, const struct answer_column *
 static void visit_columns(const struct visit *visit, const struct answer_columns *columns,
                           const char *prefix, bool absent)
 {
-    for (const struct answer_column *c = columns->column; c < columns->column + columns->count;
-         c++) {
+    const struct answer_rows rows = rows_of(columns);
+    for (const struct answer_column *c = rows.row; c < rows.row + rows.count; c++) {
         bool beside = is_inside(c) && !*c->key;
         AUTOFREE char *path = base_format("%s%s", prefix, c->key);
         AUTOFREE char *end = base_format("%s%s", (absent || c->absent) && !beside ? "?" : "",

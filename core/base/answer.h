@@ -71,23 +71,49 @@ struct answer_column {
     const char *type; /**< of JSON without a table: the type of JSON Schema */
 };
 
-/** The rows of one record. */
-struct answer_columns {
-    const char *name; /**< of the answer, "collective/2"; NULL: a part of others */
-    const struct answer_column *column; /**< (count) */
+/** The rows of a table while it is gone through. */
+struct answer_rows {
+    struct answer_column row[64];
     int32_t count;
-    size_t size; /**< of a record [bytes] */
 };
 
-/** A row for @member of DESCRIBED, the type that the file defines before each table; its type says
- * its kind.  The rest is `.help = "...", ...`. */
-#define COLUMN(name, member, ...)                                                                  \
-    {                                                                                              \
-        .key = name, .offset = offsetof(DESCRIBED, member),                                        \
-        .kind = COLUMN_KIND(((DESCRIBED *)0)->member), __VA_ARGS__                                 \
-    }
+/** A table of rows. */
+struct answer_columns {
+    const char *name; /**< of the answer, "collective/2"; NULL: a part of others */
+    void (*list)(struct answer_rows *rows, void *described); /**< described: NULL */
+    size_t size;                                             /**< of a record [bytes] */
+};
 
-/** The kind of a @member that is one value. */
+/** Begin the table @columns of the answer @answer for records of @type, which one file uses; its
+ * rows follow in braces. */
+#define COLUMNS(columns, answer, type) COLUMNS_OF(static, columns, answer, type)
+
+/** COLUMNS() that a header declares. */
+#define SHARED_COLUMNS(columns, answer, type) COLUMNS_OF(, columns, answer, type)
+
+/** What both have in common.  Only the type of @described is used. */
+#define COLUMNS_OF(scope, columns, answer, type)                                                   \
+    static void columns##_rows(struct answer_rows *rows, type *described);                         \
+    static void columns##_list(struct answer_rows *rows, void *described)                          \
+    {                                                                                              \
+        columns##_rows(rows, described);                                                           \
+    }                                                                                              \
+    scope const struct answer_columns columns = {answer, columns##_list, sizeof(type)};            \
+    static void columns##_rows(struct answer_rows *rows, type *described)
+
+/** Append @row. */
+void answer_add_row(struct answer_rows *rows, struct answer_column row);
+
+/** A row of the table. */
+#define COLUMN_ROW(...)       answer_add_row(rows, (struct answer_column){__VA_ARGS__})
+#define COLUMN_OFFSET(member) offsetof(__typeof__(*described), member)
+
+/** A row for @member, whose type says its kind.  The rest is `.help = "...", ...`. */
+#define COLUMN(name, member, ...)                                                                  \
+    COLUMN_ROW(.key = name, .offset = COLUMN_OFFSET(member),                                       \
+               .kind = COLUMN_KIND(described->member), __VA_ARGS__)
+
+/** The kind of a @member that is one value; COLUMN_TEXT precedes COLUMN_CHARS. */
 #define COLUMN_KIND(member)                                                                        \
     _Generic((member), double                                                                      \
              : COLUMN_REAL, struct range                                                           \
@@ -100,9 +126,8 @@ struct answer_columns {
              : COLUMN_COUNT, struct json *                                                          \
              : COLUMN_JSON, struct text                                                           \
              : COLUMN_LINES, char *                                                                 \
-             : COLUMN_CHARACTERS(__typeof__(member)))
-/** COLUMN_TEXT, which precedes COLUMN_CHARS, of a pointer. */
-#define COLUMN_CHARACTERS(type) (COLUMN_CHARS - __builtin_types_compatible_p(type, char *))
+             : COLUMN_CHARS) -                                                                      \
+        __builtin_types_compatible_p(__typeof__(member), char *)
 
 /** The kind of a @member that points to values. */
 #define COLUMN_ITEM_KIND(member)                                                                   \
@@ -118,13 +143,11 @@ struct answer_columns {
 /** A row for @member, an array or a pointer, of @number items: char *, double, int64_t, int32_t, or
  * records of a `.table`.  NULL is an empty list, or none if `.absent`. */
 #define COLUMN_ITEMS(name, member, number, ...)                                                    \
-    {                                                                                              \
-        .key = name, .offset = offsetof(DESCRIBED, member), .count = offsetof(DESCRIBED, number),  \
-        .wide = sizeof(((DESCRIBED *)0)->number) == sizeof(int64_t),                               \
-        .inside = !__builtin_types_compatible_p(__typeof__(((DESCRIBED *)0)->member),              \
-                                                __typeof__(&((DESCRIBED *)0)->member[0])),         \
-        .kind = COLUMN_ITEM_KIND(((DESCRIBED *)0)->member), __VA_ARGS__                            \
-    }
+    COLUMN_ROW(.key = name, .offset = COLUMN_OFFSET(member), .count = COLUMN_OFFSET(number),       \
+               .wide = sizeof(described->number) == sizeof(int64_t),                               \
+               .inside = !__builtin_types_compatible_p(__typeof__(described->member),              \
+                                                       __typeof__(&described->member[0])),         \
+               .kind = COLUMN_ITEM_KIND(described->member), __VA_ARGS__)
 
 /** A row for @member, a record of @columns or a pointer to one, as an object called @name. */
 #define COLUMN_OBJECT(name, member, columns) COLUMN_INSIDE(name, member, columns, false)
@@ -136,36 +159,23 @@ struct answer_columns {
 #define COLUMN_OPTIONAL(member, columns) COLUMN_INSIDE("", member, columns, true)
 
 /** Further rows of this record, which @columns has. */
-#define COLUMN_ROWS(columns)                                                                       \
-    {                                                                                              \
-        .key = "", .kind = COLUMN_RECORD, .table = columns                                         \
-    }
+#define COLUMN_ROWS(columns) COLUMN_ROW(.key = "", .kind = COLUMN_RECORD, .table = columns)
 
 /** What the three have in common. */
 #define COLUMN_INSIDE(name, member, columns, may_be_absent)                                        \
-    {                                                                                              \
-        .key = name, .offset = offsetof(DESCRIBED, member), .table = columns,                      \
-        .absent = may_be_absent,                                                                   \
-        .kind = __builtin_classify_type(((DESCRIBED *)0)->member) == 5 /* a pointer */             \
-                    ? COLUMN_POINTER                                                               \
-                    : COLUMN_RECORD                                                                \
-    }
+    COLUMN_ROW(.key = name, .offset = COLUMN_OFFSET(member), .table = columns,                     \
+               .absent = may_be_absent,                                                            \
+               .kind = __builtin_classify_type(described->member) == 5 /* a pointer */             \
+                           ? COLUMN_POINTER                                                        \
+                           : COLUMN_RECORD)
 
 /** A row for the array @member of records of a `.table`. */
 #define COLUMN_ARRAY(name, member, ...)                                                            \
-    {                                                                                              \
-        .key = name, .offset = offsetof(DESCRIBED, member), .kind = COLUMN_LIST, .inside = true,   \
-        .items = ARRAY_SIZE(((DESCRIBED *)0)->member), __VA_ARGS__                                 \
-    }
+    COLUMN_ROW(.key = name, .offset = COLUMN_OFFSET(member), .kind = COLUMN_LIST, .inside = true,  \
+               .items = ARRAY_SIZE(described->member), __VA_ARGS__)
 
 /** Of a row: @member is the 90 % interval of its number. */
-#define LIKELY(member) .likely = offsetof(DESCRIBED, member)
-
-/** The table of the array @rows for records of DESCRIBED. */
-#define COLUMNS(name, rows)                                                                        \
-    {                                                                                              \
-        name, rows, ARRAY_SIZE(rows), sizeof(DESCRIBED)                                            \
-    }
+#define LIKELY(member) .likely = COLUMN_OFFSET(member)
 
 /** The unit of the numbers called @key, by its end: step_s, memory_bytes, scaling_efficiency. */
 enum unit answer_unit(const char *key);

@@ -237,56 +237,46 @@ static void add_number(void *context, const struct quantity *quantity, enum unit
         quantity->path, provenance_name(quantity->provenance), quantity->source, quantity->value};
 }
 
-#define DESCRIBED struct number
-static const struct answer_column number_rows[] = {
-    COLUMN("key", key, .help = "key of the file"),
-    COLUMN("value", value, .help = "in SI units"),
-    COLUMN("kind", kind, .help = "measured, datasheet, published or assumed"),
-    COLUMN("source", source, .null = true, .help = "source of the number"),
-};
-static const struct answer_columns number_columns = COLUMNS(NULL, number_rows);
-#undef DESCRIBED
+COLUMNS(number_columns, NULL, struct number)
+{
+    COLUMN("key", key, .help = "key of the file");
+    COLUMN("value", value, .help = "in SI units");
+    COLUMN("kind", kind, .help = "measured, datasheet, published or assumed");
+    COLUMN("source", source, .null = true, .help = "source of the number");
+}
 
-#define DESCRIBED struct platform
-static const struct answer_column head_rows[] = {
-    COLUMN("name", name, .help = "of the platform"),
-    COLUMN("description", description, .null = true, .help = "of the platform, in words"),
-    COLUMN("kind", kind, .words = platform_kind_names, .help = "cluster, torus or ring"),
-    COLUMN("device", device.name, .help = "name of its device"),
-    COLUMN("nodes", nodes, .help = "nodes that it has"),
-};
-static const struct answer_columns head_columns = COLUMNS(NULL, head_rows);
-#undef DESCRIBED
+COLUMNS(head_columns, NULL, struct platform)
+{
+    COLUMN("name", name, .help = "of the platform");
+    COLUMN("description", description, .null = true, .help = "of the platform, in words");
+    COLUMN("kind", kind, .words = platform_kind_names, .help = "cluster, torus or ring");
+    COLUMN("device", device.name, .help = "name of its device");
+    COLUMN("nodes", nodes, .help = "nodes that it has");
+}
 
-#define DESCRIBED struct numbers
-static const struct answer_column platform_rows[] = {
-    COLUMN_MEMBERS(platform, &head_columns),
-    COLUMN("devices_per_node", devices_per_node, .help = "devices of a node"),
-    COLUMN("routing", routing, .null = true, .help = "how messages choose links; null: no tiers"),
-    COLUMN("placement", placement, .null = true, .help = "which nodes a job gets; null: no tiers"),
-    COLUMN_ITEMS("numbers", item, count, .table = &number_columns),
-};
-const struct answer_columns platform_columns = COLUMNS("platform-numbers/2", platform_rows);
-#undef DESCRIBED
+SHARED_COLUMNS(platform_columns, "platform-numbers/2", struct numbers)
+{
+    COLUMN_MEMBERS(platform, &head_columns);
+    COLUMN("devices_per_node", devices_per_node, .help = "devices of a node");
+    COLUMN("routing", routing, .null = true, .help = "how messages choose links; null: no tiers");
+    COLUMN("placement", placement, .null = true, .help = "which nodes a job gets; null: no tiers");
+    COLUMN_ITEMS("numbers", item, count, .table = &number_columns);
+}
 
-#define DESCRIBED struct device
-static const struct answer_column described_rows[] = {
-    COLUMN("name", name, .help = "of the device"),
-    COLUMN("description", description, .null = true, .help = "of the device, in words"),
+COLUMNS(described_columns, NULL, struct device)
+{
+    COLUMN("name", name, .help = "of the device");
+    COLUMN("description", description, .null = true, .help = "of the device, in words");
     COLUMN("compute_capability", compute_capability, .zero = true,
-           .help = "of an NVIDIA GPU, 70 for 7.0; null: another device"),
-    COLUMN("fusion", fusion, .words = fusion_names, .help = "which kernels are fused"),
-};
-static const struct answer_columns described_columns = COLUMNS(NULL, described_rows);
-#undef DESCRIBED
+           .help = "of an NVIDIA GPU, 70 for 7.0; null: another device");
+    COLUMN("fusion", fusion, .words = fusion_names, .help = "which kernels are fused");
+}
 
-#define DESCRIBED struct numbers
-static const struct answer_column device_rows[] = {
-    COLUMN_MEMBERS(described, &described_columns),
-    COLUMN_ITEMS("numbers", item, count, .table = &number_columns),
-};
-const struct answer_columns device_columns = COLUMNS("device-numbers/2", device_rows);
-#undef DESCRIBED
+SHARED_COLUMNS(device_columns, "device-numbers/2", struct numbers)
+{
+    COLUMN_MEMBERS(described, &described_columns);
+    COLUMN_ITEMS("numbers", item, count, .table = &number_columns);
+}
 
 void platform_print_json(struct text *out, const struct platform *platform)
 {

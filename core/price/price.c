@@ -306,16 +306,14 @@ struct bill price_bill(const struct price_file *file, const struct usage *usage)
     return bill;
 }
 
-#define DESCRIBED struct bill
-static const struct answer_column bill_rows[] = {
-    COLUMN("cost", cost, .null = true, .help = "at the prices; bounds with the ends of all ranges"),
-    COLUMN("energy_kwh", energy, .null = true, .help = "of devices and nodes, with PUE"),
-    COLUMN("carbon_kg", carbon, .null = true, .help = "CO2 equivalent of the energy"),
-    COLUMN("currency", currency, .null = true, .help = "of the cost"),
-    COLUMN("prices", origin, .null = true, .help = "price file: name, date, path; null: no prices"),
-};
-const struct answer_columns bill_columns = COLUMNS(NULL, bill_rows);
-#undef DESCRIBED
+SHARED_COLUMNS(bill_columns, NULL, struct bill)
+{
+    COLUMN("cost", cost, .null = true, .help = "at the prices; bounds with the ends of all ranges");
+    COLUMN("energy_kwh", energy, .null = true, .help = "of devices and nodes, with PUE");
+    COLUMN("carbon_kg", carbon, .null = true, .help = "CO2 equivalent of the energy");
+    COLUMN("currency", currency, .null = true, .help = "of the cost");
+    COLUMN("prices", origin, .null = true, .help = "price file: name, date, path; null: no prices");
+}
 
 static void print_amount(struct text *out, const char *label, struct range range, const char *unit)
 {

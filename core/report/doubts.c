@@ -26,46 +26,42 @@ static int32_t *sorted_inputs(const struct doubts *doubts)
     return order;
 }
 
-#define DESCRIBED struct doubt
-static const struct answer_column unknown_rows[] = {
-    COLUMN("input", key, .help = "key of an input that the files leave unknown"),
-    COLUMN("range", range, .help = "what the files say of it"),
-};
-static const struct answer_columns unknown_columns = COLUMNS(NULL, unknown_rows);
+COLUMNS(unknown_columns, NULL, struct doubt)
+{
+    COLUMN("input", key, .help = "key of an input that the files leave unknown");
+    COLUMN("range", range, .help = "what the files say of it");
+}
 
 /* First-order Sobol indices, 0 up to the noise of the draws. */
-static const struct answer_column share_rows[] = {
-    COLUMN("input", key, .help = "an uncertain input: unknown, or left open by a fit"),
+COLUMNS(share_columns, NULL, struct doubt)
+{
+    COLUMN("input", key, .help = "an uncertain input: unknown, or left open by a fit");
     COLUMN("step", share[OUTCOME_STEP], .null = true,
            .help = "part of the variance of step_s that it makes alone; 0: no more than "
-                   "chance would give"),
+                   "chance would give");
     COLUMN("throughput", share[OUTCOME_IMAGES], .null = true,
-           .help = "part of the variance of images_per_s"),
+           .help = "part of the variance of images_per_s");
     COLUMN("weak_scaling", share[OUTCOME_WEAK], .null = true,
-           .help = "part of the variance of weak_scaling_efficiency"),
+           .help = "part of the variance of weak_scaling_efficiency");
     COLUMN("strong_scaling", share[OUTCOME_STRONG], .null = true,
-           .help = "part of the variance of strong_scaling_efficiency"),
+           .help = "part of the variance of strong_scaling_efficiency");
     COLUMN("time_to_train", share[OUTCOME_TRAIN], .null = true,
-           .help = "part of the variance of time_to_train_s"),
-};
-static const struct answer_columns share_columns = COLUMNS(NULL, share_rows);
-#undef DESCRIBED
+           .help = "part of the variance of time_to_train_s");
+}
 
-#define DESCRIBED struct doubts
-static const struct answer_column doubts_rows[] = {
-    COLUMN_ITEMS("unknown_inputs", item, unknown, .table = &unknown_columns),
-    COLUMN_ITEMS("interval_shares", item, count, .table = &share_columns),
-    COLUMN("draws.count", draws, .help = "draws of everything uncertain; 0: no intervals"),
+SHARED_COLUMNS(doubts_columns, NULL, struct doubts)
+{
+    COLUMN_ITEMS("unknown_inputs", item, unknown, .table = &unknown_columns);
+    COLUMN_ITEMS("interval_shares", item, count, .table = &share_columns);
+    COLUMN("draws.count", draws, .help = "draws of everything uncertain; 0: no intervals");
     COLUMN("draws.impossible", impossible,
-           .help = "further draws that make no job, such as a batch too large"),
-    COLUMN("draws.simulated", simulated, .help = "draws that were simulated as well"),
+           .help = "further draws that make no job, such as a batch too large");
+    COLUMN("draws.simulated", simulated, .help = "draws that were simulated as well");
     COLUMN("draws.simulated_over_closed_form_low", control.low, .null = true, .zero = true,
-           .help = "least simulated step over the one that entered the interval"),
+           .help = "least simulated step over the one that entered the interval");
     COLUMN("draws.simulated_over_closed_form_high", control.high, .null = true, .zero = true,
-           .help = "greatest simulated step over the one that entered the interval"),
-};
-const struct answer_columns doubts_columns = COLUMNS(NULL, doubts_rows);
-#undef DESCRIBED
+           .help = "greatest simulated step over the one that entered the interval");
+}
 
 static void print_share(struct text *out, double share)
 {

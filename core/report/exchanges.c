@@ -110,26 +110,23 @@ void exchanges_release(struct report_exchanges *list)
     *list = (struct report_exchanges){0};
 }
 
-#define DESCRIBED struct step
-static const struct answer_column step_rows[] = {
-    COLUMN("name", name, .help = "a collective, or a part of one, of the last phase's step"),
-    COLUMN("bucket", collective.bucket, .help = "bucket of gradients, from 0"),
+COLUMNS(step_columns, NULL, struct step)
+{
+    COLUMN("name", name, .help = "a collective, or a part of one, of the last phase's step");
+    COLUMN("bucket", collective.bucket, .help = "bucket of gradients, from 0");
     COLUMN("axis", collective.axis, .words = axis_names,
-           .help = "row, column, world or tensor: which ranks take part"),
-    COLUMN("bytes", collective.bytes, .help = "full vector on one rank"),
-};
-static const struct answer_columns step_columns = COLUMNS(NULL, step_rows);
-#undef DESCRIBED
+           .help = "row, column, world or tensor: which ranks take part");
+    COLUMN("bytes", collective.bytes, .help = "full vector on one rank");
+}
 
-#define DESCRIBED struct report_exchange
-static const struct answer_column exchange_rows[] = {
-    COLUMN_MEMBERS(step, &step_columns),
-    COLUMN("ready_s", ready, .help = "since the step began: all that it needs is there"),
-    COLUMN("begin_s", begin, .help = "since the step began: it begins"),
-    COLUMN("end_s", end, .help = "since the step began: it ends"),
+SHARED_COLUMNS(exchange_columns, NULL, struct report_exchange)
+{
+    COLUMN_MEMBERS(step, &step_columns);
+    COLUMN("ready_s", ready, .help = "since the step began: all that it needs is there");
+    COLUMN("begin_s", begin, .help = "since the step began: it begins");
+    COLUMN("end_s", end, .help = "since the step began: it ends");
     COLUMN("exposed_s", exposed,
-           .help = "part that nothing hides; together step.exposed_communication_s"),
+           .help = "part that nothing hides; together step.exposed_communication_s");
     COLUMN("nccl", way, .words = nccl_way_words, .zero = true,
-           .help = "algorithm and protocol that NCCL's model chooses; null: not by NCCL"),
-};
-const struct answer_columns exchange_columns = COLUMNS(NULL, exchange_rows);
+           .help = "algorithm and protocol that NCCL's model chooses; null: not by NCCL");
+}

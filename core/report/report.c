@@ -103,135 +103,138 @@ struct shown {
     double target; /* NAN: the job has epochs */
 };
 
-#define DESCRIBED struct shown_phase
-static const struct answer_column phase_rows[] = {
-    COLUMN("epochs", phase.epochs, .help = "passes over the training data"),
+COLUMNS(phase_columns, NULL, struct shown_phase)
+{
+    COLUMN("epochs", phase.epochs, .help = "passes over the training data");
     COLUMN("batch_per_device", phase.batch_per_device,
-           .help = "images or samples per device and step"),
-    COLUMN("devices", phase.devices, .help = "devices that take part"),
-    COLUMN("global_batch", phase.global_batch, .help = "images or samples per step"),
-    COLUMN("steps", phase.steps, .help = "training steps"),
-    COLUMN("step_s", step, .help = "time of one training step"),
-};
-static const struct answer_columns phase_columns = COLUMNS(NULL, phase_rows);
-#undef DESCRIBED
+           .help = "images or samples per device and step");
+    COLUMN("devices", phase.devices, .help = "devices that take part");
+    COLUMN("global_batch", phase.global_batch, .help = "images or samples per step");
+    COLUMN("steps", phase.steps, .help = "training steps");
+    COLUMN("step_s", step, .help = "time of one training step");
+}
 
-#define DESCRIBED struct shown
-static const struct answer_column result_rows[] = {
-    COLUMN("scenario_sha256", result.sha256, .help = "of the scenario's text and the overrides"),
+COLUMNS(step_columns, NULL, struct breakdown)
+{
+    COLUMN("compute_s", compute,
+           .help = "forward, loss and backward of a device that nothing slows down");
+    COLUMN("exposed_communication_s", exposed_communication, .help = "waiting for a collective");
+    COLUMN("exposed_row_s", exposed_row, .null = true,
+           .help = "waiting for a collective of a row; null if the job has no rows");
+    COLUMN("exposed_column_s", exposed_column, .null = true,
+           .help = "waiting for a collective of a column; null if the job has no rows");
+    COLUMN("exposed_tensor_s", exposed_tensor, .absent = true,
+           .help = "waiting for what devices that share layers exchange, if any do");
+    COLUMN("exposed_context_s", exposed_context, .absent = true,
+           .help = "waiting for keys and values of others that share sequences, if any do");
+    COLUMN("exposed_expert_s", exposed_expert, .absent = true,
+           .help = "waiting for positions on their way to experts and back, if devices share some");
+    COLUMN("slowed_s", slowed, .help = "computing longer beside a collective");
+    COLUMN("slower_ranks_s", slower, .help = "waiting for the slowest device to compute");
+    COLUMN("input_wait_s", input_wait, .help = "waiting for input");
+    COLUMN("bubble_s", bubble, .absent = true,
+           .help = "of the stage that computes most, waiting for others, if there is a pipeline");
+    COLUMN("other_s", other, .help = "optimizer and the rest");
+}
+
+COLUMNS(memory_columns, NULL, struct result)
+{
+    COLUMN("weights_bytes", memory.weights,
+           .help = "of a device in the last phase: masters, and the copy to compute with");
+    COLUMN("gradients_bytes", memory.gradients, .help = "of the weights");
+    COLUMN("optimizer_bytes", memory.momentum, .help = "state of the optimizer");
+    COLUMN("activations_bytes", memory.activations,
+           .help = "values that backward reads, and the gradients of two");
+    COLUMN("loss_bytes", memory.loss, .help = "scores of words and gradients in fp32");
+    COLUMN("input_bytes", memory.input, .help = "batches read ahead and in use");
+    COLUMN("workspace_bytes", memory.workspace, .help = "of libraries, at most");
+    COLUMN("reserve_bytes", memory.reserve,
+           .help = "that the allocator holds beyond all these, where the software's is known");
+    COLUMN("total_bytes", memory_total,
+           .help = "together, without libraries' code and buffers of communication");
+    COLUMN("first_stage_bytes", memory.first,
+           .help = "together, of a device of the first stage; total_bytes is of that which needs "
+                   "most");
+    COLUMN("device_bytes", device_memory, .help = "memory of the device");
+    COLUMN("fits", fits, .null = true,
+           .help = "the probability that the device has enough, by the spread of the software");
+}
+
+SHARED_COLUMNS(result_columns, "result/2", struct shown)
+{
+    COLUMN("scenario_sha256", result.sha256, .help = "of the scenario's text and the overrides");
     COLUMN("schedule_hash", result.schedule_hash,
-           .help = "of the last phase's schedule; traces carry the same"),
-    COLUMN("backend", result.backend, .help = "analytic or sim"),
+           .help = "of the last phase's schedule; traces carry the same");
+    COLUMN("backend", result.backend, .help = "analytic or sim");
     COLUMN("grain", result.grain,
-           .help = "closed-form, folded, full, smoothed (with /N: N rounds merged) or coarse"),
-    COLUMN("platform", result.platform, .help = "name of the platform"),
+           .help = "closed-form, folded, full, smoothed (with /N: N rounds merged) or coarse");
+    COLUMN("platform", result.platform, .help = "name of the platform");
     COLUMN("platform_hash", result.platform_hash,
-           .help = "of every number of the platform and its device, and of the measured steps"),
-    COLUMN("nodes", result.nodes, .help = "nodes in use"),
-    COLUMN("devices", result.devices, .help = "devices in use"),
+           .help = "of every number of the platform and its device, and of the measured steps");
+    COLUMN("nodes", result.nodes, .help = "nodes in use");
+    COLUMN("devices", result.devices, .help = "devices in use");
     COLUMN("grid.columns", result.grid.columns, .zero = true,
-           .help = "ranks in a row; null if the job has no rows"),
-    COLUMN("grid.rows", result.grid.rows, .zero = true, .help = "ranks in a column"),
+           .help = "ranks in a row; null if the job has no rows");
+    COLUMN("grid.rows", result.grid.rows, .zero = true, .help = "ranks in a column");
     COLUMN("step_s", result.step.time, LIKELY(result.step_likely),
-           .help = "one training step of the last phase"),
-    COLUMN("step.compute_s", result.step.compute,
-           .help = "forward, loss and backward of a device that nothing slows down"),
-    COLUMN("step.exposed_communication_s", result.step.exposed_communication,
-           .help = "waiting for a collective"),
-    COLUMN("step.exposed_row_s", result.step.exposed_row, .null = true,
-           .help = "waiting for a collective of a row; null if the job has no rows"),
-    COLUMN("step.exposed_column_s", result.step.exposed_column, .null = true,
-           .help = "waiting for a collective of a column; null if the job has no rows"),
-    COLUMN("step.exposed_tensor_s", result.step.exposed_tensor, .absent = true,
-           .help = "waiting for what devices that share layers exchange, if any do"),
-    COLUMN("step.exposed_context_s", result.step.exposed_context, .absent = true,
-           .help = "waiting for keys and values of others that share sequences, if any do"),
-    COLUMN("step.exposed_expert_s", result.step.exposed_expert, .absent = true,
-           .help = "waiting for positions on their way to experts and back, if devices share some"),
-    COLUMN("step.slowed_s", result.step.slowed, .help = "computing longer beside a collective"),
-    COLUMN("step.slower_ranks_s", result.step.slower,
-           .help = "waiting for the slowest device to compute"),
-    COLUMN("step.input_wait_s", result.step.input_wait, .help = "waiting for input"),
-    COLUMN("step.bubble_s", result.step.bubble, .absent = true,
-           .help = "of the stage that computes most, waiting for others, if there is a pipeline"),
-    COLUMN("step.other_s", result.step.other, .help = "optimizer and the rest"),
+           .help = "one training step of the last phase");
+    COLUMN_OBJECT("step", result.step, &step_columns);
     COLUMN("images_per_s", result.images_per_s, LIKELY(result.images_likely), .absent = true,
-           .help = "of all devices, in the last phase"),
+           .help = "of all devices, in the last phase");
     COLUMN("samples_per_s", samples_per_s, LIKELY(samples_likely), .absent = true,
-           .help = "in place of images_per_s, where the input is no picture"),
+           .help = "in place of images_per_s, where the input is no picture");
     COLUMN("tokens_per_s", tokens_per_s, .absent = true,
-           .help = "of samples without padding, where the input is no picture"),
+           .help = "of samples without padding, where the input is no picture");
     COLUMN("tokens_per_s_per_device", tokens_each, .absent = true,
-           .help = "tokens_per_s over devices"),
+           .help = "tokens_per_s over devices");
     COLUMN(
         "mfu", result.use, .absent = true,
         .help =
             "FLOP of forward and backward, with the products of full attention, over the peak of "
-            "the devices, where the input is no picture; what is computed again does not count"),
+            "the devices, where the input is no picture; what is computed again does not count");
     COLUMN("mfu_causal", result.use_causal, .absent = true,
-           .help = "mfu with half of the products of attention"),
-    COLUMN("memory.weights_bytes", result.memory.weights,
-           .help = "of a device in the last phase: masters, and the copy to compute with"),
-    COLUMN("memory.gradients_bytes", result.memory.gradients, .help = "of the weights"),
-    COLUMN("memory.optimizer_bytes", result.memory.momentum, .help = "state of the optimizer"),
-    COLUMN("memory.activations_bytes", result.memory.activations,
-           .help = "values that backward reads, and the gradients of two"),
-    COLUMN("memory.loss_bytes", result.memory.loss,
-           .help = "scores of words and gradients in fp32"),
-    COLUMN("memory.input_bytes", result.memory.input, .help = "batches read ahead and in use"),
-    COLUMN("memory.workspace_bytes", result.memory.workspace, .help = "of libraries, at most"),
-    COLUMN("memory.reserve_bytes", result.memory.reserve,
-           .help = "that the allocator holds beyond all these, where the software's is known"),
-    COLUMN("memory.total_bytes", result.memory_total,
-           .help = "together, without libraries' code and buffers of communication"),
-    COLUMN("memory.first_stage_bytes", result.memory.first,
-           .help = "together, of a device of the first stage; total_bytes is of that which needs "
-                   "most"),
-    COLUMN("memory.device_bytes", result.device_memory, .help = "memory of the device"),
-    COLUMN("memory.fits", result.fits, .null = true,
-           .help = "the probability that the device has enough, by the spread of the software"),
+           .help = "mfu with half of the products of attention");
+    COLUMN_OBJECT("memory", result, &memory_columns);
     COLUMN("scaling_efficiency", first.efficiency, LIKELY(first.likely),
-           .help = "images/s per device over the baseline's"),
-    COLUMN("baseline.devices", first.devices, .help = "devices of the baseline"),
-    COLUMN("baseline.batch_per_device", first.batch, .help = "images on each of them"),
-    COLUMN("baseline.images_per_s", first.images_per_s, .help = "of all devices of the baseline"),
+           .help = "images/s per device over the baseline's");
+    COLUMN("baseline.devices", first.devices, .help = "devices of the baseline");
+    COLUMN("baseline.batch_per_device", first.batch, .help = "images on each of them");
+    COLUMN("baseline.images_per_s", first.images_per_s, .help = "of all devices of the baseline");
     COLUMN("scaling", scaling,
            .help = "what scaling_efficiency is: weak, at equal images per device, or strong, at an "
-                   "equal global batch, if the last phase gives that"),
+                   "equal global batch, if the last phase gives that");
     COLUMN("weak_scaling_efficiency", result.weak.efficiency, LIKELY(result.weak.likely),
-           .help = "at equal images per device"),
+           .help = "at equal images per device");
     COLUMN("strong_scaling_efficiency", result.strong.efficiency, LIKELY(result.strong.likely),
-           .null = true, .help = "at an equal global batch; null if the last phase gives none"),
+           .null = true, .help = "at an equal global batch; null if the last phase gives none");
     COLUMN("nccl", result.nccl, .null = true,
-           .help = "version, algorithms and protocols of NCCL's model; null: the job uses none"),
-    COLUMN_ITEMS("exchanges", exchange, exchanges, .table = &exchange_columns),
-    COLUMN_ITEMS("phases", phase, phases, .table = &phase_columns),
+           .help = "version, algorithms and protocols of NCCL's model; null: the job uses none");
+    COLUMN_ITEMS("exchanges", exchange, exchanges, .table = &exchange_columns);
+    COLUMN_ITEMS("phases", phase, phases, .table = &phase_columns);
     COLUMN("epochs", result.plan.epochs, LIKELY(result.to_target.epochs),
-           .help = "of all phases; to a target their mean"),
-    COLUMN("evaluation_s", result.evaluation_s, .help = "time of all evaluations"),
+           .help = "of all phases; to a target their mean");
+    COLUMN("evaluation_s", result.evaluation_s, .help = "time of all evaluations");
     COLUMN("startup_s", result.startup_s,
-           .help = "before the first step runs at full speed, as the scenario states it"),
+           .help = "before the first step runs at full speed, as the scenario states it");
     COLUMN("time_to_train_s", result.time_to_train_s, LIKELY(result.train_likely),
            .help =
-               "until the target, or the epochs, with all evaluations, checkpoints and failures"),
-    COLUMN_OBJECT("failures", failures, &toll_columns),
-    COLUMN_MEMBERS(result.bill, &bill_columns),
-    COLUMN_MEMBERS(result.doubts, &doubts_columns),
+               "until the target, or the epochs, with all evaluations, checkpoints and failures");
+    COLUMN_OBJECT("failures", failures, &toll_columns);
+    COLUMN_MEMBERS(result.bill, &bill_columns);
+    COLUMN_MEMBERS(result.doubts, &doubts_columns);
     COLUMN("target", target, .null = true,
-           .help = "top-1 accuracy that ends the run; null if its epochs do"),
-    COLUMN("recipe", recipe, .null = true, .help = "recipe that the epochs to the target are of"),
+           .help = "top-1 accuracy that ends the run; null if its epochs do");
+    COLUMN("recipe", recipe, .null = true, .help = "recipe that the epochs to the target are of");
     COLUMN("time_to_train_median_s", result.to_target.median, .null = true,
-           .help = "median of the draws, in some of which a device is slow"),
+           .help = "median of the draws, in some of which a device is slow");
     COLUMN("bound_by", result.bound_by,
-           .help = "compute, communication, input, slow devices or pipeline"),
-    COLUMN("sentence", result.sentence, .help = "the answer in words"),
+           .help = "compute, communication, input, slow devices or pipeline");
+    COLUMN("sentence", result.sentence, .help = "the answer in words");
     COLUMN_ITEMS("assumptions", result.assumption, result.assumption_count,
-                 .help = "what nobody measured or published"),
+                 .help = "what nobody measured or published");
     COLUMN_ITEMS("warnings", result.warning, result.warning_count,
-                 .help = "what makes the result doubtful, and the warnings about files"),
-};
-const struct answer_columns result_columns = COLUMNS("result/2", result_rows);
-#undef DESCRIBED
+                 .help = "what makes the result doubtful, and the warnings about files");
+}
 
 static void leave_out(struct result *result)
 {

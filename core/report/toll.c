@@ -176,31 +176,29 @@ struct toll_answer toll_answer(const struct toll *toll)
     };
 }
 
-#define DESCRIBED struct toll_answer
-static const struct answer_column toll_rows[] = {
+SHARED_COLUMNS(toll_columns, NULL, struct toll_answer)
+{
     COLUMN("mtbf_s", mtbf, .null = true,
-           .help = "mean time between failures of what the job uses; null: nothing fails"),
+           .help = "mean time between failures of what the job uses; null: nothing fails");
     COLUMN("expected", expected, .null = true,
            .help = "failures expected in the run; null (with the keys below) if no checkpoint cost "
-                   "is given"),
-    COLUMN("restart_s", restart, .null = true, .help = "from a failure until work begins again"),
+                   "is given");
+    COLUMN("restart_s", restart, .null = true, .help = "from a failure until work begins again");
     COLUMN("checkpoint_s", checkpoint, .null = true,
-           .help = "time that training stands still for a checkpoint"),
+           .help = "time that training stands still for a checkpoint");
     COLUMN("checkpoints", checkpoints, .null = true,
-           .help = "checkpoints of the run, one of them at its end"),
-    COLUMN("interval_s", interval, .null = true, .help = "work between checkpoints; null: one"),
+           .help = "checkpoints of the run, one of them at its end");
+    COLUMN("interval_s", interval, .null = true, .help = "work between checkpoints; null: one");
     COLUMN("interval_epochs", epochs, .null = true,
-           .help = "work between checkpoints in epochs, as training.checkpoint.every"),
-    COLUMN("interval_from", from, .null = true, .help = "job: interval given; daly: the best one"),
-    COLUMN("daly_s", daly, .null = true, .help = "best interval by Daly's formula"),
-    COLUMN("young_s", young, .null = true, .help = "best interval by Young's formula"),
-    COLUMN("saving_s", saving, .null = true, .help = "time of all checkpoints together"),
-    COLUMN("failing_s", failing, .null = true, .help = "time of restarts and of work done again"),
+           .help = "work between checkpoints in epochs, as training.checkpoint.every");
+    COLUMN("interval_from", from, .null = true, .help = "job: interval given; daly: the best one");
+    COLUMN("daly_s", daly, .null = true, .help = "best interval by Daly's formula");
+    COLUMN("young_s", young, .null = true, .help = "best interval by Young's formula");
+    COLUMN("saving_s", saving, .null = true, .help = "time of all checkpoints together");
+    COLUMN("failing_s", failing, .null = true, .help = "time of restarts and of work done again");
     COLUMN("without_s", without, LIKELY(without_likely), .null = true,
-           .help = "time_to_train_s without failures and checkpoints"),
-};
-const struct answer_columns toll_columns = COLUMNS(NULL, toll_rows);
-#undef DESCRIBED
+           .help = "time_to_train_s without failures and checkpoints");
+}
 
 static void print_checkpoints(struct text *out, const struct toll *toll)
 {

@@ -101,95 +101,87 @@ struct shown_schedule {
     int32_t steps;
 };
 
-#define DESCRIBED struct dep
-static const struct answer_column dep_rows[] = {
-    COLUMN("step", step, .help = "id of a step that must have ended"),
-    COLUMN("iterations_ago", distance, .help = "0: of the same iteration"),
-};
-static const struct answer_columns dep_columns = COLUMNS(NULL, dep_rows);
-#undef DESCRIBED
+COLUMNS(dep_columns, NULL, struct dep)
+{
+    COLUMN("step", step, .help = "id of a step that must have ended");
+    COLUMN("iterations_ago", distance, .help = "0: of the same iteration");
+}
 
-#define DESCRIBED struct step
-static const struct answer_column compute_rows[] = {
-    COLUMN("op", compute.op, .words = compute_op_names, .help = "kind of compute, or collective"),
-    COLUMN("precision", compute.dtype, .words = dtype_names, .help = "type of the arithmetic"),
-    COLUMN("flop", compute.flops, .help = "floating-point operations"),
+COLUMNS(compute_columns, NULL, struct step)
+{
+    COLUMN("op", compute.op, .words = compute_op_names, .help = "kind of compute, or collective");
+    COLUMN("precision", compute.dtype, .words = dtype_names, .help = "type of the arithmetic");
+    COLUMN("flop", compute.flops, .help = "floating-point operations");
     COLUMN("bytes", compute.bytes,
            .help = "memory traffic of a compute step, the full vector of a collective on one rank, "
-                   "or the decoded images"),
-    COLUMN("kernels", compute.kernels, .help = "kernels launched"),
+                   "or the decoded images");
+    COLUMN("kernels", compute.kernels, .help = "kernels launched");
     COLUMN("exchanges", compute.exchanges,
-           .help = "of batch norm's sums with another device of the node"),
-};
-static const struct answer_columns compute_columns = COLUMNS(NULL, compute_rows);
+           .help = "of batch norm's sums with another device of the node");
+}
 
-static const struct answer_column collective_rows[] = {
+COLUMNS(collective_columns, NULL, struct step)
+{
     COLUMN("op", collective.op, .words = collective_op_names,
-           .help = "kind of compute, or collective"),
+           .help = "kind of compute, or collective");
     COLUMN("content", collective.content, .words = content_names,
-           .help = "gradients, parameters or norms of a sharded optimizer"),
-    COLUMN("axis", collective.axis, .words = axis_names, .help = "row, column, world or tensor"),
+           .help = "gradients, parameters or norms of a sharded optimizer");
+    COLUMN("axis", collective.axis, .words = axis_names, .help = "row, column, world or tensor");
     COLUMN("algorithm", collective.algorithm, .words = algorithm_names,
-           .help = "of the collective"),
-    COLUMN("bucket", collective.bucket, .help = "bucket of gradients, from 0"),
-    COLUMN("bytes", collective.bytes, .help = "full vector on one rank"),
+           .help = "of the collective");
+    COLUMN("bucket", collective.bucket, .help = "bucket of gradients, from 0");
+    COLUMN("bytes", collective.bytes, .help = "full vector on one rank");
     COLUMN("channels", collective.channels, .zero = true,
-           .help = "rings that run side by side; null: one"),
+           .help = "rings that run side by side; null: one");
     COLUMN("chunks", collective.chunks, .zero = true,
-           .help = "chunks in which a tree sends the vector; null: one"),
-};
-static const struct answer_columns collective_columns = COLUMNS(NULL, collective_rows);
+           .help = "chunks in which a tree sends the vector; null: one");
+}
 
-static const struct answer_column staged_rows[] = {
-    COLUMN("stage", stage, .help = "of a pipeline: whose ranks run it"),
-};
-static const struct answer_columns staged_columns = COLUMNS(NULL, staged_rows);
+COLUMNS(staged_columns, NULL, struct step)
+{
+    COLUMN("stage", stage, .help = "of a pipeline: whose ranks run it");
+}
 
-static const struct answer_column sent_rows[] = {
-    COLUMN("to_stage", collective.to, .help = "the stage that receives what is sent"),
-};
-static const struct answer_columns sent_columns = COLUMNS(NULL, sent_rows);
+COLUMNS(sent_columns, NULL, struct step)
+{
+    COLUMN("to_stage", collective.to, .help = "the stage that receives what is sent");
+}
 
-static const struct answer_column repeat_rows[] = {
-    COLUMN("since", repeat.since, .help = "the step behind which what it repeats begins"),
-    COLUMN("times", repeat.times, .help = "how often more that runs"),
-};
-static const struct answer_columns repeat_columns = COLUMNS(NULL, repeat_rows);
+COLUMNS(repeat_columns, NULL, struct step)
+{
+    COLUMN("since", repeat.since, .help = "the step behind which what it repeats begins");
+    COLUMN("times", repeat.times, .help = "how often more that runs");
+}
 
-static const struct answer_column input_rows[] = {
-    COLUMN("images", input.images, .help = "to decode and copy"),
-    COLUMN("bytes", input.bytes, .help = "decoded images"),
-};
-static const struct answer_columns input_columns = COLUMNS(NULL, input_rows);
-#undef DESCRIBED
+COLUMNS(input_columns, NULL, struct step)
+{
+    COLUMN("images", input.images, .help = "to decode and copy");
+    COLUMN("bytes", input.bytes, .help = "decoded images");
+}
 
-#define DESCRIBED struct shown_step
-static const struct answer_column step_rows[] = {
-    COLUMN("id", id, .help = "place in the list, from 0"),
-    COLUMN("name", name, .help = "what it does"),
+COLUMNS(step_columns, NULL, struct shown_step)
+{
+    COLUMN("id", id, .help = "place in the list, from 0");
+    COLUMN("name", name, .help = "what it does");
     COLUMN("lane", lane,
-           .help = "compute, row, column or input: steps of a lane run one at a time"),
-    COLUMN("kind", kind, .words = step_kind_names, .help = "compute, collective, input or repeat"),
-    COLUMN_OPTIONAL(staged, &staged_columns),
-    COLUMN_OPTIONAL(sent, &sent_columns),
-    COLUMN_OPTIONAL(compute, &compute_columns),
-    COLUMN_OPTIONAL(collective, &collective_columns),
-    COLUMN_OPTIONAL(input, &input_columns),
-    COLUMN_OPTIONAL(repeat, &repeat_columns),
-    COLUMN_ITEMS("after", dep, deps, .table = &dep_columns),
-};
-static const struct answer_columns step_columns = COLUMNS(NULL, step_rows);
-#undef DESCRIBED
+           .help = "compute, row, column or input: steps of a lane run one at a time");
+    COLUMN("kind", kind, .words = step_kind_names, .help = "compute, collective, input or repeat");
+    COLUMN_OPTIONAL(staged, &staged_columns);
+    COLUMN_OPTIONAL(sent, &sent_columns);
+    COLUMN_OPTIONAL(compute, &compute_columns);
+    COLUMN_OPTIONAL(collective, &collective_columns);
+    COLUMN_OPTIONAL(input, &input_columns);
+    COLUMN_OPTIONAL(repeat, &repeat_columns);
+    COLUMN_ITEMS("after", dep, deps, .table = &dep_columns);
+}
 
-#define DESCRIBED struct shown_schedule
-static const struct answer_column schedule_rows[] = {
-    COLUMN("schedule_hash", hash, .help = "of the schedule; traces carry the same"),
-    COLUMN("grid.columns", grid.columns, .help = "ranks in a row"),
-    COLUMN("grid.rows", grid.rows, .help = "ranks in a column"),
-    COLUMN_ITEMS("steps", step, steps, .table = &step_columns),
-};
-const struct answer_columns schedule_columns = COLUMNS("schedule/2", schedule_rows);
-#undef DESCRIBED
+SHARED_COLUMNS(schedule_columns, "schedule/2", struct shown_schedule)
+{
+    COLUMN("schedule_hash", hash, .help = "of the schedule; traces carry the same");
+    COLUMN("grid.columns", grid.columns, .help = "ranks in a row");
+    COLUMN("grid.rows", grid.rows, .help = "ranks in a column");
+    COLUMN_ITEMS("steps", step, steps, .table = &step_columns);
+}
 
 static struct shown_step shown(const struct schedule *schedule, const char *const *lane, int32_t id)
 {

@@ -161,77 +161,69 @@ void workload_release(struct workload *workload)
 
 /* ---- the document ---- */
 
-#define DESCRIBED struct relation
-static const struct answer_column relation_rows[] = {
-    COLUMN_ITEMS("to", to, ranks, .help = "class that each class sends to; -1: it does not"),
-    COLUMN_ITEMS("from", from, ranks, .help = "class that each class receives from; -1: none"),
-    COLUMN_ITEMS("latency_s", latency, ranks, .help = "of the message of each class"),
-    COLUMN_ITEMS("path", path, ends, .help = "where in `link` the route of each class begins"),
-    COLUMN_ITEMS("link", link, links, .help = "links of all routes, one behind the other"),
-};
-static const struct answer_columns relation_columns = COLUMNS(NULL, relation_rows);
-#undef DESCRIBED
+COLUMNS(relation_columns, NULL, struct relation)
+{
+    COLUMN_ITEMS("to", to, ranks, .help = "class that each class sends to; -1: it does not");
+    COLUMN_ITEMS("from", from, ranks, .help = "class that each class receives from; -1: none");
+    COLUMN_ITEMS("latency_s", latency, ranks, .help = "of the message of each class");
+    COLUMN_ITEMS("path", path, ends, .help = "where in `link` the route of each class begins");
+    COLUMN_ITEMS("link", link, links, .help = "links of all routes, one behind the other");
+}
 
-#define DESCRIBED struct round
-static const struct answer_column round_rows[] = {
-    COLUMN("relation", relation, .help = "who sends to whom"),
-    COLUMN("merged", merged, .help = "rounds that are one here"),
-    COLUMN("times", times, .help = "how often it comes, one after the other"),
-    COLUMN("share", share, .help = "size of a message, of the vector"),
-};
-static const struct answer_columns round_columns = COLUMNS(NULL, round_rows);
-#undef DESCRIBED
+COLUMNS(round_columns, NULL, struct round)
+{
+    COLUMN("relation", relation, .help = "who sends to whom");
+    COLUMN("merged", merged, .help = "rounds that are one here");
+    COLUMN("times", times, .help = "how often it comes, one after the other");
+    COLUMN("share", share, .help = "size of a message, of the vector");
+}
 
-#define DESCRIBED struct program
-static const struct answer_column program_rows[] = {
-    COLUMN("begin", begin, .help = "its first round"),
-    COLUMN("end", end, .help = "the round behind its last one"),
-    COLUMN("channels", channels, .help = "programs from here on that run side by side"),
-};
-static const struct answer_columns program_columns = COLUMNS(NULL, program_rows);
-#undef DESCRIBED
+COLUMNS(program_columns, NULL, struct program)
+{
+    COLUMN("begin", begin, .help = "its first round");
+    COLUMN("end", end, .help = "the round behind its last one");
+    COLUMN("channels", channels, .help = "programs from here on that run side by side");
+}
 
-#define DESCRIBED struct workload
-static const struct answer_column workload_rows[] = {
-    COLUMN("grain", grain, .help = "how finely it simulates"),
-    COLUMN("schedule_hash", schedule_hash, .help = "of the schedule that it came from"),
-    COLUMN("ranks", ranks, .help = "of the job"),
-    COLUMN("iterations", iterations, .help = "to simulate"),
-    COLUMN("traced", traced, .help = "classes whose spans are kept, at most; 0: all"),
-    COLUMN("messages", messages, .help = "of all iterations"),
-    COLUMN("launch_s", launch, .help = "of each collective, by the host"),
-    COLUMN("eager_bytes", eager, .help = "up to which a message is handed over at once"),
-    COLUMN("compute_slowdown", beside.compute, .help = "while a collective is in flight"),
-    COLUMN("communication_slowdown", beside.communication, .help = "while the rank computes"),
-    COLUMN("noise.compute_cv", noise.compute_cv, .help = "jitter of a rank's compute time"),
-    COLUMN("noise.straggler_fraction", noise.straggler_fraction, .help = "slow ranks, of all"),
-    COLUMN("noise.straggler_slowdown", noise.straggler_slowdown, .help = "extra time of those"),
-    COLUMN("noise.seed", noise.seed, .help = "of both"),
-    COLUMN("slowest", slowest, .help = "factor of all compute; 0: noise decides for each class"),
-    COLUMN_ITEMS("members", member, classes, .help = "rank that stands for each class"),
-    COLUMN("stages", stages, .help = "of a pipeline, of equally many ranks one after the other"),
+SHARED_COLUMNS(workload_columns, "workload/1", struct workload)
+{
+    COLUMN("grain", grain, .help = "how finely it simulates");
+    COLUMN("schedule_hash", schedule_hash, .help = "of the schedule that it came from");
+    COLUMN("ranks", ranks, .help = "of the job");
+    COLUMN("iterations", iterations, .help = "to simulate");
+    COLUMN("traced", traced, .help = "classes whose spans are kept, at most; 0: all");
+    COLUMN("messages", messages, .help = "of all iterations");
+    COLUMN("launch_s", launch, .help = "of each collective, by the host");
+    COLUMN("eager_bytes", eager, .help = "up to which a message is handed over at once");
+    COLUMN("compute_slowdown", beside.compute, .help = "while a collective is in flight");
+    COLUMN("communication_slowdown", beside.communication, .help = "while the rank computes");
+    COLUMN("noise.compute_cv", noise.compute_cv, .help = "jitter of a rank's compute time");
+    COLUMN("noise.straggler_fraction", noise.straggler_fraction, .help = "slow ranks, of all");
+    COLUMN("noise.straggler_slowdown", noise.straggler_slowdown, .help = "extra time of those");
+    COLUMN("noise.seed", noise.seed, .help = "of both");
+    COLUMN("slowest", slowest, .help = "factor of all compute; 0: noise decides for each class");
+    COLUMN_ITEMS("members", member, classes, .help = "rank that stands for each class");
+    COLUMN("stages", stages, .help = "of a pipeline, of equally many ranks one after the other");
     COLUMN_ITEMS("bandwidth_bytes_per_s", traffic.bandwidth, traffic.link_count,
-                 .help = "of each link"),
-    COLUMN_ITEMS("relations", traffic.relation, traffic.relation_count, .table = &relation_columns),
-    COLUMN_ITEMS("rounds", traffic.round, traffic.round_count, .table = &round_columns),
-    COLUMN_ITEMS("programs", traffic.program, traffic.program_count, .table = &program_columns),
+                 .help = "of each link");
+    COLUMN_ITEMS("relations", traffic.relation, traffic.relation_count, .table = &relation_columns);
+    COLUMN_ITEMS("rounds", traffic.round, traffic.round_count, .table = &round_columns);
+    COLUMN_ITEMS("programs", traffic.program, traffic.program_count, .table = &program_columns);
     COLUMN_ITEMS("steps.lane", lane, steps,
                  .help = "0: compute, 1: row, 2: column, 3: input, 4: tensor, 5: to the next "
-                         "stage, 7: to the one before; received on the lane behind"),
-    COLUMN_ITEMS("steps.stage", stage, steps, .help = "whose ranks run it"),
-    COLUMN_ITEMS("steps.to", to, steps, .help = "stage that receives what it sends; -1: none"),
-    COLUMN_ITEMS("steps.seconds", seconds, steps, .help = "of a step that no message decides"),
+                         "stage, 7: to the one before; received on the lane behind");
+    COLUMN_ITEMS("steps.stage", stage, steps, .help = "whose ranks run it");
+    COLUMN_ITEMS("steps.to", to, steps, .help = "stage that receives what it sends; -1: none");
+    COLUMN_ITEMS("steps.seconds", seconds, steps, .help = "of a step that no message decides");
     COLUMN_ITEMS("steps.since", since, steps,
-                 .help = "step of its lane behind which what it repeats begins; -1: nothing"),
-    COLUMN_ITEMS("steps.again", again, steps, .help = "how often it repeats that"),
-    COLUMN_ITEMS("steps.bytes", bytes, steps, .help = "vector of a collective"),
-    COLUMN_ITEMS("steps.program", program, steps, .help = "of a collective; -1: none"),
-    COLUMN_ITEMS("steps.dep_end", dep_end, steps, .help = "end of its part of `deps`"),
-    COLUMN_ITEMS("deps.step", dep, deps, .help = "that must have ended"),
-    COLUMN_ITEMS("deps.iterations_ago", distance, deps, .help = "0: of the same iteration"),
-};
-const struct answer_columns workload_columns = COLUMNS("workload/1", workload_rows);
-#undef DESCRIBED
+                 .help = "step of its lane behind which what it repeats begins; -1: nothing");
+    COLUMN_ITEMS("steps.again", again, steps, .help = "how often it repeats that");
+    COLUMN_ITEMS("steps.bytes", bytes, steps, .help = "vector of a collective");
+    COLUMN_ITEMS("steps.program", program, steps, .help = "of a collective; -1: none");
+    COLUMN_ITEMS("steps.dep_end", dep_end, steps, .help = "end of its part of `deps`");
+    COLUMN_ITEMS("deps.step", dep, deps, .help = "that must have ended");
+    COLUMN_ITEMS("deps.iterations_ago", distance, deps, .help = "0: of the same iteration");
+}
 
 void workload_write(struct text *out, const struct workload *workload)
 {

@@ -31,40 +31,34 @@ struct answer {
     int32_t files, tensors;
 };
 
-#define DESCRIBED struct shown_file
-static const struct answer_column file_rows[] = {
-    COLUMN("name", name, .help = "of the file"),
-    COLUMN("bytes", bytes, .help = "size of the file"),
-    COLUMN("checksum", checksum, .null = true, .help = "its kind; null: not of a checkpoint"),
-    COLUMN("verdict", right, .help = "of the checksum: right, WRONG or no checksum"),
-};
-static const struct answer_columns file_columns = COLUMNS(NULL, file_rows);
-#undef DESCRIBED
+COLUMNS(file_columns, NULL, struct shown_file)
+{
+    COLUMN("name", name, .help = "of the file");
+    COLUMN("bytes", bytes, .help = "size of the file");
+    COLUMN("checksum", checksum, .null = true, .help = "its kind; null: not of a checkpoint");
+    COLUMN("verdict", right, .help = "of the checksum: right, WRONG or no checksum");
+}
 
-#define DESCRIBED struct shown_tensor
-static const struct answer_column tensor_rows[] = {
-    COLUMN("file", file, .help = "file that holds it"),
-    COLUMN("name", name, .help = "of the tensor, as in torchvision"),
-    COLUMN("type", type, .help = "of its elements"),
-    COLUMN_ITEMS("shape", shape, rank, .help = "elements along each axis"),
-    COLUMN("minimum", summary.minimum, .null = true, .help = "of the finite elements"),
-    COLUMN("mean", summary.mean, .null = true, .help = "of the finite elements"),
-    COLUMN("maximum", summary.maximum, .null = true, .help = "of the finite elements"),
-    COLUMN("not_finite", summary.not_finite, .help = "elements that are infinite or not a number"),
-};
-static const struct answer_columns tensor_columns = COLUMNS(NULL, tensor_rows);
-#undef DESCRIBED
+COLUMNS(tensor_columns, NULL, struct shown_tensor)
+{
+    COLUMN("file", file, .help = "file that holds it");
+    COLUMN("name", name, .help = "of the tensor, as in torchvision");
+    COLUMN("type", type, .help = "of its elements");
+    COLUMN_ITEMS("shape", shape, rank, .help = "elements along each axis");
+    COLUMN("minimum", summary.minimum, .null = true, .help = "of the finite elements");
+    COLUMN("mean", summary.mean, .null = true, .help = "of the finite elements");
+    COLUMN("maximum", summary.maximum, .null = true, .help = "of the finite elements");
+    COLUMN("not_finite", summary.not_finite, .help = "elements that are infinite or not a number");
+}
 
-#define DESCRIBED struct answer
-static const struct answer_column answer_rows[] = {
-    COLUMN("path", path, .help = "of the checkpoint or file"),
-    COLUMN("notes", notes, .null = true, .help = "how the checkpoint was chosen"),
-    COLUMN("progress", progress, .absent = true, .help = "the content of state.json"),
-    COLUMN_ITEMS("files", file, files, .table = &file_columns),
-    COLUMN_ITEMS("tensors", tensor, tensors, .table = &tensor_columns),
-};
-const struct answer_columns inspect_columns = COLUMNS("inspect/2", answer_rows);
-#undef DESCRIBED
+SHARED_COLUMNS(inspect_columns, "inspect/2", struct answer)
+{
+    COLUMN("path", path, .help = "of the checkpoint or file");
+    COLUMN("notes", notes, .null = true, .help = "how the checkpoint was chosen");
+    COLUMN("progress", progress, .absent = true, .help = "the content of state.json");
+    COLUMN_ITEMS("files", file, files, .table = &file_columns);
+    COLUMN_ITEMS("tensors", tensor, tensors, .table = &tensor_columns);
+}
 
 static void answer_release(struct answer *answer)
 {

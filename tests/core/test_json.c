@@ -141,39 +141,33 @@ struct car {
     const struct extra *extra;
 };
 
-#define DESCRIBED struct wheel
-static const struct answer_column wheel_rows[] = {
-    COLUMN("name", name, .help = "where it is"),
-    COLUMN("radius_m", radius, .null = true, .help = "half of its width"),
-};
-static const struct answer_columns wheel_columns = COLUMNS(NULL, wheel_rows);
-#undef DESCRIBED
+COLUMNS(wheel_columns, NULL, struct wheel)
+{
+    COLUMN("name", name, .help = "where it is");
+    COLUMN("radius_m", radius, .null = true, .help = "half of its width");
+}
 
-#define DESCRIBED struct extra
-static const struct answer_column extra_rows[] = {
-    COLUMN("seats", seats, .help = "of children"),
-};
-static const struct answer_columns extra_columns = COLUMNS(NULL, extra_rows);
-#undef DESCRIBED
+COLUMNS(extra_columns, NULL, struct extra)
+{
+    COLUMN("seats", seats, .help = "of children");
+}
 
-#define DESCRIBED struct car
-static const struct answer_column car_rows[] = {
-    COLUMN("speed", speed, LIKELY(likely), .null = true, .help = "in a second"),
-    COLUMN("cost", price, .null = true, .help = "of buying it"),
-    COLUMN("built.distance", distance, .help = "driven"),
-    COLUMN("built.doors", doors, .zero = true, .help = "null: none"),
-    COLUMN("electric", electric, .help = "it needs no fuel"),
-    COLUMN("number", number, .help = "of its plate"),
-    COLUMN("owner", owner, .absent = true, .help = "who owns it"),
-    COLUMN("colour", colour, .words = colours, .help = "red or blue"),
-    COLUMN("note", note, .null = true, .help = "anything else"),
-    COLUMN_ITEMS("words", word, words, .help = "on its side"),
-    COLUMN_ITEMS("times_s", time, times, .help = "of its races"),
-    COLUMN_ARRAY("wheels", wheel, .table = &wheel_columns),
-    COLUMN_OPTIONAL(extra, &extra_columns),
-};
-static const struct answer_columns car_columns = COLUMNS("car/3", car_rows);
-#undef DESCRIBED
+COLUMNS(car_columns, "car/3", struct car)
+{
+    COLUMN("speed", speed, LIKELY(likely), .null = true, .help = "in a second");
+    COLUMN("cost", price, .null = true, .help = "of buying it");
+    COLUMN("built.distance", distance, .help = "driven");
+    COLUMN("built.doors", doors, .zero = true, .help = "null: none");
+    COLUMN("electric", electric, .help = "it needs no fuel");
+    COLUMN("number", number, .help = "of its plate");
+    COLUMN("owner", owner, .absent = true, .help = "who owns it");
+    COLUMN("colour", colour, .words = colours, .help = "red or blue");
+    COLUMN("note", note, .null = true, .help = "anything else");
+    COLUMN_ITEMS("words", word, words, .help = "on its side");
+    COLUMN_ITEMS("times_s", time, times, .help = "of its races");
+    COLUMN_ARRAY("wheels", wheel, .table = &wheel_columns);
+    COLUMN_OPTIONAL(extra, &extra_columns);
+}
 
 static char *line_of(const struct car *car)
 {
@@ -242,17 +236,15 @@ struct stop {
 
 static const char *const ended[] = {"red", "blue", NULL};
 
-#define DESCRIBED struct stop
-static const struct answer_column stop_rows[] = {
-    COLUMN("wait_s", wait, LIKELY(likely), .null = true, .help = "for a train"),
-    COLUMN("cost", cost, .null = true, .help = "of a ticket"),
-    COLUMN("tracks", tracks, .help = "beside each other"),
-    COLUMN("lifts", lifts, .zero = true, .help = "null: none"),
-    COLUMN("colour", colour, .words = ended, .help = "red or blue"),
-    COLUMN("name", name, .null = true, .help = "of the stop"),
-};
-static const struct answer_columns stop_columns = COLUMNS(NULL, stop_rows);
-#undef DESCRIBED
+COLUMNS(stop_columns, NULL, struct stop)
+{
+    COLUMN("wait_s", wait, LIKELY(likely), .null = true, .help = "for a train");
+    COLUMN("cost", cost, .null = true, .help = "of a ticket");
+    COLUMN("tracks", tracks, .help = "beside each other");
+    COLUMN("lifts", lifts, .zero = true, .help = "null: none");
+    COLUMN("colour", colour, .words = ended, .help = "red or blue");
+    COLUMN("name", name, .null = true, .help = "of the stop");
+}
 
 TEST(what_is_put_is_read_again)
 {
