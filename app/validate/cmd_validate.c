@@ -359,16 +359,12 @@ static void validate_compare(const struct schedule *schedule, const struct trace
 /* The measured iteration whose step time is nearest to the median. */
 static int32_t validate_typical(const struct trace *measured)
 {
-    struct validate_row row = {0};
-    double *time = step_times(measured);
-    conclude(&row, false, time, measured->iterations - 1);
-    free(time);
-    time = step_times(measured);
-    int32_t best = 0;
-    for (int32_t i = 1; i < measured->iterations - 1; i++)
-        if (fabs(time[i] - row.measured_s) < fabs(time[best] - row.measured_s))
+    int32_t count = measured->iterations - 1, best = 0;
+    AUTOFREE double *time = step_times(measured), *sorted = step_times(measured);
+    double median = base_quantile(sorted, count, 0.5);
+    for (int32_t i = 1; i < count; i++)
+        if (fabs(time[i] - median) < fabs(time[best] - median))
             best = i;
-    free(time);
     return best + 1;
 }
 
@@ -635,8 +631,7 @@ static int predict(struct trial *trial, struct err *err)
     trial->validation.waiting_s = trial->task.step - trace_step_time(trial->predicted);
     struct uncertainty doubts = uncertainty_of(&trial->job);
     AUTOFREE double *step = uncertainty_draw(&trial->task, 1, 0, &doubts);
-    struct interval likely = uncertainty_interval(step, doubts.draws);
-    trial->validation.likely = likely;
+    trial->validation.likely = uncertainty_interval(step, doubts.draws);
     return 0;
 }
 
