@@ -112,7 +112,7 @@ struct option_list candidate_set(const struct question *q, const struct candidat
 struct round {
     const struct question *question;
     struct candidate *list;
-    const int64_t *at;
+    const int64_t *at; /* NULL: one after the other */
     enum depth depth;
 };
 
@@ -124,17 +124,22 @@ static int32_t draws_of(const struct question *question, enum depth depth)
                                  : UNKNOWN_FINALIST_DRAWS;
 }
 
+static struct candidate *candidate_at(const struct round *round, int64_t index)
+{
+    return &round->list[round->at ? round->at[index] : index];
+}
+
 static struct option_list set_of(const void *context, int64_t index)
 {
     const struct round *round = context;
-    return candidate_set(round->question, &round->list[round->at[index]]);
+    return candidate_set(round->question, candidate_at(round, index));
 }
 
 /* One that fails keeps the numbers that it had, if it had some. */
 static void take(void *context, int64_t index, struct finding found)
 {
     const struct round *round = context;
-    struct candidate *c = &round->list[round->at[index]];
+    struct candidate *c = candidate_at(round, index);
     bool known = c->status == FINDING_OK, good = found.status == FINDING_OK;
     if (good && round->depth != DEPTH_MESH && isnan(found.figures.usage.seconds.high)) {
         good = false;

@@ -97,8 +97,8 @@ char *candidate_mesh(const struct candidate *candidate);
 int64_t candidate_batch(const struct question *question, const struct candidate *candidate,
                         int32_t index);
 
-/** Predict those of @list that @at (@chosen) names on @backend to @depth.  Those that were
- * predicted before keep their numbers where that fails.
+/** Predict those of @list that @at (@chosen) names, or for NULL the first @chosen, on @backend to
+ * @depth.  Those that were predicted before keep their numbers where that fails.
  * @return 0, or -1 with a message: SIGINT (exit code 130), no process can be started (71). */
 int candidates_predict(const struct question *question, struct candidate *list, const int64_t *at,
                        int64_t chosen, enum backend_choice backend, enum depth depth,

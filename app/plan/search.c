@@ -133,14 +133,10 @@ static void add_candidate(struct search *search, struct candidate candidate)
 /* Predict those from @first on in closed form. */
 static int predict_from(struct search *search, int64_t first, struct err *err)
 {
-    int64_t count = search->count - first, *at = base_alloc(count + 1, sizeof(*at));
-    for (int64_t i = 0; i < count; i++)
-        at[i] = first + i;
-    int failed = candidates_predict(&search->question, search->list, at, count, BACKEND_ANALYTIC,
-                                    DEPTH_PLAN, err);
+    int failed = candidates_predict(&search->question, search->list + first, NULL,
+                                    search->count - first, BACKEND_ANALYTIC, DEPTH_PLAN, err);
     for (int64_t i = first; i < search->count; i++)
         price(search, &search->list[i]);
-    free(at);
     return failed;
 }
 
@@ -260,12 +256,8 @@ static void hunt_choose(struct hunt *hunt)
 /* Predict those from @first on, without an interval. */
 static int hunt_predict(struct hunt *hunt, int64_t first, struct err *err)
 {
-    int64_t count = hunt->count - first;
-    AUTOFREE int64_t *at = base_alloc(count, sizeof(*at));
-    for (int64_t i = 0; i < count; i++)
-        at[i] = first + i;
-    if (candidates_predict(&hunt->search->question, hunt->tried, at, count, BACKEND_ANALYTIC,
-                           DEPTH_MESH, err))
+    if (candidates_predict(&hunt->search->question, hunt->tried + first, NULL, hunt->count - first,
+                           BACKEND_ANALYTIC, DEPTH_MESH, err))
         return -1;
     for (int64_t i = first; i < hunt->count; i++) {
         double step = hunt->tried[i].figures.step.value;
