@@ -207,8 +207,7 @@ static bool read_answer(const struct json *json, struct machine *machine)
 static struct json *read_output(int output, struct err *err)
 {
     AUTORELEASE(text) struct text text = launch_read(output);
-    struct json *json = text.data ? json_read("foretrain-exec", text.data, text.length, err) : NULL;
-    return json;
+    return text.data ? json_read("foretrain-exec", text.data, text.length, err) : NULL;
 }
 
 static void add_words(struct launch *launch, const struct machine_options *options, double seconds,

@@ -27,8 +27,7 @@ static struct interval ends_of(const struct factors *draw, int32_t draws, int wh
     AUTOFREE double *copy = base_alloc(draws, sizeof(*copy));
     for (int32_t k = 0; k < draws; k++)
         copy[k] = which == FACTOR_NETWORK ? 1 / draw[k].of[which] : draw[k].of[which];
-    struct interval ends = uncertainty_interval(copy, draws);
-    return ends;
+    return uncertainty_interval(copy, draws);
 }
 
 static void describe(struct doubtful *row, const char *input, const char *range)

@@ -365,8 +365,7 @@ static struct interval interval_at(const struct explained_draw *draw, int32_t co
     AUTOFREE double *value = base_alloc(count, sizeof(*value));
     for (int32_t k = 0; k < count; k++)
         value[k] = *(const double *)(const void *)((const char *)&draw[k] + member);
-    struct interval likely = uncertainty_interval(count ? value : NULL, count);
-    return likely;
+    return uncertainty_interval(count ? value : NULL, count);
 }
 
 static void find_intervals(const struct explained_draw *draw, int32_t count,

@@ -470,6 +470,5 @@ struct json *prediction_json(const struct prediction *prediction)
     AUTORELEASE(exchanges)
     struct report_exchanges list =
         exchanges_of(&last->point.run, last->point.schedule, last->quiet);
-    struct json *json = result_json(&prediction->result, &list);
-    return json;
+    return result_json(&prediction->result, &list);
 }

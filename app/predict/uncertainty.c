@@ -460,8 +460,7 @@ static struct breakdown closed_breakdown(const struct table *t, const struct fac
     AUTORELEASE(trace) struct trace trace = {0};
     closed_step(t, d, drawn);
     steady_trace(&t->steady, &trace);
-    struct breakdown step = report_breakdown(t->steady.schedule, drawn.slowdown, &trace, time);
-    return step;
+    return report_breakdown(t->steady.schedule, drawn.slowdown, &trace, time);
 }
 
 static struct spending closed_spending(const struct table *t, const struct factors *d)

@@ -364,8 +364,7 @@ static int run(const struct simulator *simulator, const struct simulation *simul
 static bool is_there(const struct simulator *simulator)
 {
     AUTOFREE char *program = child_program("foretrain-sim");
-    bool found = program;
-    return found;
+    return program != NULL;
 }
 
 const struct simulator child_simulator = {is_there, run};

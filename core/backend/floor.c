@@ -215,8 +215,7 @@ struct floor floor_collective(const struct fabric *fabric, const struct schedule
                               int32_t step)
 {
     AUTORELEASE(bounds) struct bounds bounds = bounds_build(fabric, schedule, step);
-    struct floor floor = bounds_floor(&bounds, fabric);
-    return floor;
+    return bounds_floor(&bounds, fabric);
 }
 
 double floor_latency(const struct run *run, const struct schedule *schedule, int32_t step)
@@ -224,8 +223,7 @@ double floor_latency(const struct run *run, const struct schedule *schedule, int
     if (schedule->step[step].collective.algorithm == ALGORITHM_NCCL)
         return run_nccl(run, &schedule->step[step]).latency;
     AUTORELEASE(bounds) struct bounds bounds = bounds_build(run->fabric, schedule, step);
-    double latency = bounds.latency[largest(bounds.latency, run->fabric->ranks)];
-    return latency;
+    return bounds.latency[largest(bounds.latency, run->fabric->ranks)];
 }
 
 /* The floor of all collectives of an iteration.  A lane of collectives runs one after the other on

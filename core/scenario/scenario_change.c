@@ -57,8 +57,7 @@ struct json *scenario_values(const struct scenario *scenario, const struct plan 
         phase[i] = (struct scenario_phase){.epochs = given[i].epochs,
                                            .global_batch = plan->phase[i].global_batch};
     resolved.training.phase.item = phase;
-    struct json *values = field_values(&scenario_table, &resolved);
-    return values;
+    return field_values(&scenario_table, &resolved);
 }
 
 int scenario_check_key(const char *key, struct err *err)

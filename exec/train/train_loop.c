@@ -62,8 +62,7 @@ static uint64_t loop_hash(const struct loop *loop)
     memcpy(parameter, loop->weights.parameter, (size_t)count * sizeof(*parameter));
     if (gathers_copies(loop))
         half_round((enum dtype)loop->job->scenario->model.compute, count, parameter);
-    uint64_t hash = base_hash(BASE_HASH_SEED, parameter, (size_t)count * sizeof(*parameter));
-    return hash;
+    return base_hash(BASE_HASH_SEED, parameter, (size_t)count * sizeof(*parameter));
 }
 
 /* Between the order of @flat and the device's. */
