@@ -12,9 +12,6 @@ enum {
     COMPARE_MOST = 4 /* jobs: as many columns as fit beside each other */
 };
 
-/* "A", "B", ... */
-extern const char *const compare_names[COMPARE_MOST];
-
 /* Those of a job that a table shows (core/base/columns.h). */
 #define COMPARE_FIGURES                                                                            \
     "step_s~, images_per_s~, samples_per_s~, time_to_train_s~, device_hours~, cost~, currency, "   \
@@ -74,7 +71,7 @@ struct comparison {
     int32_t warning_count;
 };
 
-const char *const compare_names[COMPARE_MOST] = {"A", "B", "C", "D"};
+static const char *const compare_names[COMPARE_MOST] = {"A", "B", "C", "D"};
 
 static const char *const difference_names[DIFFERENCE_COUNT] = {
     [DIFFERENCE_IMAGES] = "data to train on",

@@ -59,9 +59,9 @@ static const struct field_table fit_table =
 static const char *const kind_types[] = {"all", "fp32", "fp16", "bf16", NULL};
 static_assert(ARRAY_SIZE(kind_types) == DTYPE_COUNT + 2, "one per type, and one for all");
 
-const char *const loss_names[] = {"fused", "unfused", NULL};
+static const char *const loss_names[] = {"fused", "unfused", NULL};
 
-const char *const tf32_names[] = {"none", "convolutions", "all", NULL};
+static const char *const tf32_names[] = {"none", "convolutions", "all", NULL};
 static_assert(ARRAY_SIZE(tf32_names) == TF32_COUNT + 1, "a word each");
 
 #define RATE(key, member, missing, meaning)                                                        \

@@ -76,14 +76,8 @@ struct software {
 /** How the loss of a classification is computed. */
 enum software_loss { LOSS_FUSED, LOSS_UNFUSED };
 
-/** "fused", "unfused"; NULL-terminated. */
-extern const char *const loss_names[];
-
 /** What is computed in tf32 where a job says fp32 and the device can. */
 enum tf32 { TF32_NONE, TF32_CONVOLUTIONS, TF32_ALL, TF32_COUNT };
-
-/** The words of enum tf32, NULL-terminated. */
-extern const char *const tf32_names[];
 
 /** Read a profile by name (searched in @files, or if that is NULL in platforms/software) or by
  * path.

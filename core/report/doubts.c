@@ -1,8 +1,5 @@
 #include "core/report/doubts.h"
 
-const char *const outcome_names[OUTCOME_COUNT] = {"step", "throughput", "weak_scaling",
-                                                  "strong_scaling", "time_to_train"};
-
 enum { SHOWN = 8 /* inputs in the table */ };
 
 static double most(const struct doubt *doubt)

@@ -16,9 +16,6 @@ enum outcome {
     OUTCOME_COUNT
 };
 
-/** "step", "throughput", ... */
-extern const char *const outcome_names[OUTCOME_COUNT];
-
 /** One uncertain input. */
 struct doubt {
     char *key;                   /**< "platform.transport.between", or a few words; owned */
