@@ -445,13 +445,6 @@ static void write_machine(struct text *out, const struct cluster *cluster, const
     field_write_quantity(out, 2, "between", PROVENANCE_ASSUMED, 0, "there is one node", "0 us");
 }
 
-static int check_platform(const char *path, struct err *err)
-{
-    struct platform *platform = platform_read(path, err);
-    platform_free(platform);
-    return platform ? 0 : -1;
-}
-
 static int write_platform(const struct cluster *cluster, const char *name, struct err *err)
 {
     AUTORELEASE(text) struct text text = {0};
@@ -462,7 +455,7 @@ static int write_platform(const struct cluster *cluster, const char *name, struc
                                       gradients_of(cluster));
     AUTOFREE char *source = calibrate_source(what);
     write_machine(&text, cluster, name, source);
-    return file_write(request->directory, &text, check_platform, err);
+    return file_write(request->directory, &text, platform_check_file, err);
 }
 
 /* --- the answer --- */

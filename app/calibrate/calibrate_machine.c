@@ -95,7 +95,6 @@ static void collect(struct device_fit *fit, const struct machine *machine)
             row[i].time_s = fmax(row[i].time_s, row[i - 1].time_s);
 }
 
-/* A copy reads its bytes and writes them. */
 /* Memory traffic of a copy, reads and writes [bytes/s]. */
 static double device_copy_speed(const struct machine_copy *copy)
 {
@@ -608,12 +607,6 @@ static void print_people(struct text *out, const struct device_fit *fit,
 
 /* --- the whole --- */
 
-static int check_device(const char *path, struct err *err)
-{
-    AUTORELEASE(device) struct device device = {0};
-    return device_read(&device, path, err);
-}
-
 static int write_device(const struct device_fit *fit, const struct machine *machine,
                         const struct calibrate_request *request, double spread, struct err *err)
 {
@@ -625,7 +618,7 @@ static int write_device(const struct device_fit *fit, const struct machine *mach
                                    words.memory, words.memory_source, words.compute_capability,
                                    spread};
         device_fit_write(&text, fit, machine, &said);
-        failed = file_write(request->directory, &text, check_device, err);
+        failed = file_write(request->directory, &text, device_check_file, err);
     }
     release_words(&words);
     return failed;

@@ -30,8 +30,7 @@ static struct work_sum add_up_trace(const struct trace *trace, const struct sche
         if (trace->span[i].rank == 0 && trace->span[i].iteration == trace->iterations - 1)
             span[count++] = (struct work_span){trace->span[i].begin, trace->span[i].end,
                                                work_of_step(&schedule->step[trace->span[i].step])};
-    struct work_sum sum = work_add_up(span, count);
-    return sum;
+    return work_add_up(span, count);
 }
 
 /* What is neither computation nor exposed communication. */
@@ -220,12 +219,6 @@ static int add_classes(struct text *out, const struct import *import, const stru
     return 0;
 }
 
-static int check_device(const char *path, struct err *err)
-{
-    AUTORELEASE(device) struct device device = {0};
-    return device_read(&device, path, err);
-}
-
 /* Of one step no spread is known: its network is as uncertain as any other. */
 static void add_profiles(struct text *out, const char *network, int64_t batch,
                          const struct profile *profile, const struct others *others)
@@ -308,8 +301,7 @@ static int write_device(struct import *import, const struct import_request *requ
     add_profiles(&text, network, point->batch, profile, &others);
     if (!failed && !request->overwrite)
         failed = file_check_own(request->to, IMPORT_FILE, err);
-    failed = failed || file_write(request->to, &text, check_device, err);
-    return failed;
+    return failed || file_write(request->to, &text, device_check_file, err);
 }
 
 /* --- another job? --- */

@@ -243,9 +243,7 @@ static void print_platform(struct import *import, const char *name, const char *
 /* What stands at a platform's place is always a whole platform. */
 static int check_platform(const char *path, struct err *err)
 {
-    struct platform *platform = platform_read(path, err);
-    platform_free(platform);
-    if (platform && !err->count)
+    if (!platform_check_file(path, err) && !err->count)
         return 0;
     return err_add(err, "the file does not describe a complete platform; nothing written");
 }

@@ -600,21 +600,6 @@ char *new_reference(const struct new_request *request, const char *name)
     return whole ? whole : base_copy(name);
 }
 
-static int check_platform(const char *path, struct err *err)
-{
-    struct platform *platform = platform_read(path, err);
-    platform_free(platform);
-    return platform ? 0 : -1;
-}
-
-static int check_device(const char *path, struct err *err)
-{
-    struct device device = {0};
-    int failed = device_read(&device, path, err);
-    device_release(&device);
-    return failed;
-}
-
 static int deliver(const struct new_request *request, struct text *text, const char *next,
                    int (*check)(const char *path, struct err *err), struct text *out,
                    struct err *err)
@@ -640,8 +625,8 @@ static int deliver(const struct new_request *request, struct text *text, const c
             new_##kind(record, &text, err) || deliver(record, &text, next, check, out, err);       \
         return failed ? -1 : 0;                                                                    \
     }
-RUN(device, check_device, "show device")
-RUN(platform, check_platform, "show platform")
+RUN(device, device_check_file, "show device")
+RUN(platform, platform_check_file, "show platform")
 RUN(job, NULL, "predict")
 
 #define AT(member) offsetof(struct new_request, member)

@@ -329,6 +329,12 @@ int device_read(struct device *device, const char *name, struct err *err)
     return failed;
 }
 
+int device_check_file(const char *path, struct err *err)
+{
+    AUTORELEASE(device) struct device device = {0};
+    return device_read(&device, path, err);
+}
+
 void device_release(struct device *device)
 {
     field_release(&device_table, device);
@@ -421,6 +427,12 @@ struct platform *platform_read(const char *name, struct err *err)
     return platform_read_changed(NULL, name, NULL, 0, NULL, err);
 }
 
+int platform_check_file(const char *path, struct err *err)
+{
+    AUTORELEASE(platform) struct platform *platform = platform_read(path, err);
+    return platform ? 0 : -1;
+}
+
 struct platform *platform_read_changed(const struct files *files, const char *name,
                                        const char *const *set, int32_t count,
                                        struct unknowns *unknowns, struct err *err)
@@ -446,8 +458,7 @@ enum scenario_other platform_file_kind(const char *path)
                                                          platform_find_software};
     for (size_t i = 0; i < ARRAY_SIZE(find) && file && !document; i++)
         document = yaml_read_file(NULL, path, find[i], &ignored);
-    enum scenario_other kind = document ? scenario_other(yaml_root(document)) : OTHER_NONE;
-    return kind;
+    return document ? scenario_other(yaml_root(document)) : OTHER_NONE;
 }
 
 /* Takes @document over, and applies those of @changes whose keys begin with @prefix. */

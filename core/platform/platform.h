@@ -129,6 +129,9 @@ struct platform;
  * messages about its content. */
 struct platform *platform_read(const char *name, struct err *err);
 
+/** @return 0, or -1 as platform_read(), which is all that is done. */
+int platform_check_file(const char *path, struct err *err);
+
 /** Read @files (NULL: none) with those of @set ("platform.network.nic.bandwidth=25GB/s",
  * "device.memory=80GB", count) that begin with "platform." or "device."; others are the scenario's.
  * A number that is set is assumed, with the source "--set".  Unknown inputs get a value and are
@@ -294,6 +297,9 @@ enum fusion device_fusion(const struct device *device, int64_t batch);
 /** Read a device of platforms/devices by name, or by path, into zeroed @device.
  * @return 0, or -1: not found (exit code 66, with those that are near), or located messages. */
 int device_read(struct device *device, const char *name, struct err *err);
+
+/** @return 0, or -1 as device_read(), which is all that is done. */
+int device_check_file(const char *path, struct err *err);
 
 void device_release(struct device *device);
 
