@@ -204,12 +204,6 @@ static bool read_answer(const struct json *json, struct machine *machine)
     return good && read_copies(json_get(json, "copies"), machine);
 }
 
-static struct json *read_output(int output, struct err *err)
-{
-    AUTORELEASE(text) struct text text = launch_read(output);
-    return text.data ? json_read("foretrain-exec", text.data, text.length, err) : NULL;
-}
-
 static void add_words(struct launch *launch, const struct machine_options *options, double seconds,
                       double most)
 {
@@ -236,7 +230,7 @@ static struct json *run_round(const struct machine_options *options, double seco
         if (code > 0) /* it has said why */
             err_exit(err, code);
         else if (code == 0)
-            json = read_output(launch.output, err);
+            json = launch_read_json(launch.output, err);
     }
     if (launch.output >= 0)
         close(launch.output);

@@ -153,15 +153,9 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
     OPTION_ROW("platform", 0, OPTION_TEXT, at, "NAME", NULL, "A name in platforms/ or a file")
 #define ROW_GRID(at)                                                                               \
     OPTION_ROW("grid", 0, OPTION_TEXT, at, "CxR", NULL, "Columns x rows of ranks: 64x64")
-#define ROW_NODES(at)                                                                              \
-    OPTION_ROW("nodes", 'n', OPTION_INTEGER, at, "N", NULL,                                        \
-               "Nodes, when no grid says how many ranks")
 #define ROW_ALGORITHM(at)                                                                          \
     OPTION_ROW("algorithm", 'a', OPTION_WORD, at, NULL, algorithm_names,                           \
                "How to all-reduce (default: ring)")
-#define ROW_CHANNELS(at)                                                                           \
-    OPTION_ROW("channels", 0, OPTION_WORD, at, NULL, channel_names,                                \
-               "Rings side by side, each by another device of a node (default: 1)")
 #define ROW_CHUNK(at)                                                                              \
     OPTION_ROW("chunk", 0, OPTION_TEXT, at, "SIZE", NULL,                                          \
                "Chunks that follow each other through a tree (default: all at once)")

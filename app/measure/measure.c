@@ -144,9 +144,7 @@ static bool read_size(const struct json *json, int64_t bytes, int32_t wanted,
 static int read_answer(int output, const struct sizes *sizes, int32_t wanted,
                        struct measured *measured, struct err *err)
 {
-    AUTORELEASE(text) struct text text = launch_read(output);
-    AUTORELEASE(json)
-    struct json *json = text.data ? json_read("foretrain-exec", text.data, text.length, err) : NULL;
+    AUTORELEASE(json) struct json *json = launch_read_json(output, err);
     const struct json *list = json_get(json, "sizes");
     bool good = json && json_count_items(list) == sizes->count;
     for (int32_t i = 0; i < sizes->count && good; i++)

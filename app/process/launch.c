@@ -327,6 +327,12 @@ struct text launch_read(int file)
     return text;
 }
 
+struct json *launch_read_json(int file, struct err *err)
+{
+    AUTORELEASE(text) struct text text = launch_read(file);
+    return text.data ? json_read("foretrain-exec", text.data, text.length, err) : NULL;
+}
+
 void launch_release(struct launch *launch)
 {
     for (int32_t i = 0; i < launch->count; i++)

@@ -5,7 +5,7 @@
  * gets its words unchanged, without a shell.
  */
 
-#include "core/base/base.h"
+#include "core/base/json.h"
 
 /** A command line.  Start from {0}; release with launch_release(). */
 struct launch {
@@ -39,6 +39,10 @@ int launch_file(struct err *err);
 
 /** The whole content of the open file @file; the caller releases it. */
 struct text launch_read(int file);
+
+/** The JSON that foretrain-exec wrote to the open file @file; NULL: nothing, or with a message what
+ * is none. */
+struct json *launch_read_json(int file, struct err *err);
 
 /** The line, quoted for a shell.  The caller frees it. */
 char *launch_line(const struct launch *launch);

@@ -46,11 +46,8 @@ enum { ASKED = 2 }; /* batches, for the fixed part and the part per image */
 
 static bool read_answer(int output, int64_t bytes[ASKED])
 {
-    AUTORELEASE(text) struct text text = launch_read(output);
     AUTORELEASE(err) struct err err = {0};
-    AUTORELEASE(json)
-    struct json *json =
-        text.data ? json_read("foretrain-exec", text.data, text.length, &err) : NULL;
+    AUTORELEASE(json) struct json *json = launch_read_json(output, &err);
     const struct json *rows = json_get(json, "workspaces");
     bool good = json_count_items(rows) == ASKED;
     for (int64_t i = 0; good && i < ASKED; i++)

@@ -67,11 +67,8 @@ static void take(const struct json *json, const char *key, double *value)
 
 static void read_notes(int output, struct validate_notes *notes)
 {
-    AUTORELEASE(text) struct text text = launch_read(output);
     AUTORELEASE(err) struct err err = {0};
-    AUTORELEASE(json)
-    struct json *json =
-        text.data ? json_read("foretrain-exec", text.data, text.length, &err) : NULL;
+    AUTORELEASE(json) struct json *json = launch_read_json(output, &err);
     take(json, "late_s", &notes->late_s);
     take(json, "latest_s", &notes->latest_s);
     take(json, "trace_error_s", &notes->clock_s);
