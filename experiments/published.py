@@ -311,9 +311,12 @@ def sum_up(rows):
         "interval_score": statistics.mean(map(score_interval, rows))} if rows else {})}
 
 
+NOT_SCORED = ("anchor", "apart")  # what a constant is from, and what is another thing
+
+
 def by_column(rows, name):
-    """Sums of the rows of each value of a column, without rows apart."""
-    rows = [row for row in rows if not row["refused"] and row["role"] != "apart" and row[name]]
+    """Sums of the rows of each value of a column, without what is not scored."""
+    rows = [row for row in rows if not row["refused"] and row["role"] not in NOT_SCORED and row[name]]
     return {value: sum_up([row for row in rows if row[name] == value]) for value in sorted({row[name] for row in rows})}
 
 
@@ -360,7 +363,7 @@ def main():
     if not asked.json and all(answer.refused for answer in answers):
         raise Fault("\n".join(f"{asked.table}:{answer.row['line']}: error: {clean(answer.refused)}" for answer in answers))
     rows = [row_json(answer) for answer in answers]
-    roles = ["calibration", "check", *sorted({row["role"] for row in rows if row.get("role") == "apart"})]
+    roles = ["calibration", "check", *sorted({row["role"] for row in rows if row.get("role") in NOT_SCORED})]
     summary = {role: sum_up([row for row in rows if row.get("role") == role]) for role in roles}
     if asked.json:
         groups = {name: by_column(rows, name) for name in ("family", "device", "precision")}

@@ -21,11 +21,11 @@ SIGNED, IGNORED, BACKEND = (), ("params", "tflops_per_gpu", "mfu"), "analytic"
 
 # What column `source` contains, the source's name, its software profile, and whether gradients wait for the end of
 # backward.  Attention: Megatron-DeepSpeed of 2022 and Megatron-LM of arXiv 2205.05198 have a kernel for each product.
-SOURCES = (("mlcommons", "MLPerf", "pytorch-flash", False), ("Megatron-LM@", "Megatron-LM", "pytorch-flash", False),
+SOURCES = (("mlcommons", "MLPerf", "megatron-core", False), ("Megatron-LM@", "Megatron-LM", "megatron-core", False),
            ("vTrain", "vTrain", "megatron-2022", True), ("calculon", "Selene", "megatron-2022", True),
            ("llm-foundry", "llm-foundry", "pytorch-flash", False), ("torchtitan", "torchtitan", "pytorch-flash", False),
            ("nanotron", "nanotron", "nanotron", False),
-           ("Megatron-Bridge", "Megatron-Bridge", "pytorch-flash", False), ("nemo", "NeMo", "pytorch-flash", False),
+           ("Megatron-Bridge", "Megatron-Bridge", "megatron-core", False), ("nemo", "NeMo", "megatron-core", False),
            ("", "others", "pytorch-flash", False))
 # Patterns of column zero_fsdp and the stage of ZeRO; MLPerf's NeMo shards its optimizer (distributed_fused_adam).
 SHARDING = ((r"full_shard|fsdp.*|.*zero-3.*", 3), (r"shard_grad_op|zero-2", 2), (r"zero-1|distributed optimizer|see config", 1),
@@ -185,7 +185,7 @@ def job_text(row, source):
         f"  phases: [{{epochs: 1, global_batch: {row['global_batch']:.0f}, micro_batch: {row['micro_batch']:.0f}}}]",
         "  optimizer: {name: adamw, clip: 1}", f"baseline: {{nodes: {row['nodes']:.0f}}}",
         f"parallel: {{{', '.join(f'{key}: {value}' for key, value in keys.items())}}}",
-        *[f"allreduce: {{{', '.join(exchange)}}}"] * (row["dp"] > 1 or (source.name == "nanotron" and tp > 1))]) + "\n"
+        *[f"allreduce: {{{', '.join(exchange)}}}"] * (row["dp"] > 1 or (source.software != "megatron-2022" and tp > 1))]) + "\n"
 
 
 def write(row):
@@ -201,6 +201,8 @@ def write(row):
     hardware = networks.Run(row["line"], "", row["submitter"], row["system"], row["nodes"], row["gpus_per_node"], device,
                             row["network"], 0, 0, "", 0, step, 0, cards_of(row), "")
     name = f"{row['line']:04d}.yaml"
+    anchor = (source.software == "megatron-core" and row["gpus"] <= 8 and row["pp"] == 1 and
+              not re.search("lora|mixtral|qwen|oss", row["network"].lower()))
     apart = (row["split"] if row["split"] not in ("calibration", "check", "check-1node") else
              "shape looked up" if not row["layers"] > 0 else
              None if row["recompute"] in RECOMPUTE else f"recompute '{row['recompute']}'")
@@ -211,7 +213,7 @@ def write(row):
         files={name: job_text(row, source), f"platforms/{name}": platform}, names=[name],
         memory=2**30 * row.get("memory_gb", math.nan),
         refused=None, without_extra={}, measured=step, steps=math.nan,
-        role="apart" if apart else "check" if several else "calibration", open=apart, nodes=int(row["nodes"]),
+        role="anchor" if anchor else "apart" if apart else "check" if several else "calibration", open=apart, nodes=int(row["nodes"]),
         devices=int(row["gpus"]), batch=int(row["micro_batch"]) * passes, software=source.software, family=source.name,
         measured_evaluation=math.nan, measured_train=math.nan, network=row["network"], device=device,
         precision=row["precision"], sets={"device.memory": "1000 TB", **slow})

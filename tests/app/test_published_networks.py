@@ -162,6 +162,15 @@ class Networks(support.Case):
         self.assertGreater(full["predicted_s"], 1.1 * whole["predicted_s"])
         self.assertEqual((unknown["role"], unknown["predicted_s"]), ("apart", whole["predicted_s"]))
 
+    def test_the_smallest_runs_of_megatron_core_are_anchors(self):
+        node = {"source": "NVIDIA-NeMo/Megatron-Bridge", "nodes": "1", "gpus": "8", "precision": "FP8-CS", "recompute": "not stated",
+                "pp": "1"}
+        rows = self.answer(node, {**node, "network": "LLAMA2-7B LoRA"}, {**node, "nodes": "2", "gpus": "16", "dp": "8"},
+                           {**node, "source": "torchtitan"}, base=LANGUAGE)["rows"]
+        self.assertEqual([(row["role"], row["software"]) for row in rows],
+                         [("anchor", "megatron-core"), ("apart", "megatron-core"), ("apart", "megatron-core"),
+                          ("apart", "pytorch-flash")])
+
     def test_racks_of_72_are_nodes(self):
         rack = {"device": "GB200", "nodes": "16", "gpus_per_node": "4", "gpus": "64", "dp": "16", "global_batch": "128"}
         narrow, = self.answer({"network": "LLAMA2-7B LoRA", "precision": "fp8", "device": "H100-80GB"}, base=LANGUAGE)["rows"]
