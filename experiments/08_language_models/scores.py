@@ -18,6 +18,7 @@ import report  # noqa: E402 pylint: disable=wrong-import-position
 
 KEPT = ("line", "role", "family", "network", "device", "precision", "software", "nodes", "devices", "batch_per_device",
         "predicted_s", "low_s", "high_s", "left_open", "refused")
+ERRORS = ("median error", "90th percentile", "with sign")
 DEVICE = 79.1 * 2**30  # [bytes] of memory: what PyTorch reports of an H100 of 80 GB
 
 
@@ -51,10 +52,37 @@ def read():
             row[key] = float(row[key])
         row["ratio"] = row["predicted_s"] / row["measured_s"]
         row["inside"] = row["low_s"] <= row["measured_s"] <= row["high_s"]
+        row["source"], row["devices"] = row["family"], int(float(row["devices"]))
+        row["release"] = run["date"]
         cut = int(float(run["pp"] or 1)) > 1
         row["group"] = f"{row['family']}{', stages' if cut else ''}, {row['device']}"
         row["family"] = row["group"] + (", apart" if row["role"] == "apart" else "")
     return rows
+
+
+def anchored(rows):
+    """Rows of Megatron Core by source and device, beside what the smallest run of the source, release, network and device says
+    once: how much faster or slower than predicted this software is there."""
+    rows = [row for row in rows if row["software"] == "megatron-core"]
+    lines = []
+    for place in sorted({(row["source"], row["device"]) for row in rows}):
+        before, after, factors = [], [], []
+        here = sorted((row for row in rows if (row["source"], row["device"]) == place), key=release_of)
+        for _, group in itertools.groupby(here, release_of):
+            first, *rest = sorted(group, key=lambda row: (row["devices"], int(row["line"])))
+            before += [row["ratio"] for row in rest]
+            after += [row["ratio"] / first["ratio"] for row in rest]
+            factors += [first["ratio"] - 1] * bool(rest)
+        if len(before) >= 3:
+            lines.append([", ".join(place), str(len(factors)), f"{100 * min(factors):+.0f} to {100 * max(factors):+.0f} %",
+                          str(len(before)), *errors_of(before), *errors_of(after)])
+    return report.markdown(["source and device", "smallest runs", "their error", "other rows", *ERRORS,
+                            *(f"{name}, by the smallest" for name in ERRORS)], lines)
+
+
+def release_of(row):
+    """The release of a source's software, and the network."""
+    return row["release"], row["network"]
 
 
 def read_layouts():
@@ -130,9 +158,11 @@ def main():
     rows = read()
     scored = {"one node": [row for row in rows if row["role"] == "calibration"],
               "several nodes": [row for row in rows if row["role"] == "check"],
-              "apart": [row for row in rows if row["role"] == "apart"]}
+              "NVIDIA": [row for row in rows if row["role"] == "apart" and row["software"] == "megatron-core"],
+              "apart": [row for row in rows if row["role"] == "apart" and row["software"] != "megatron-core"]}
     report.replace(HERE / "README.md", {name: report.markdown([name, *report.HEAD], report.by(group, "group"))
-                                        for name, group in scored.items()} | {"layouts": layouts_table(read_layouts())})
+                                        for name, group in scored.items()} |
+                   {"anchors": anchored(rows), "layouts": layouts_table(read_layouts())})
     (HERE / "errors.svg").write_text(report.families_picture(rows), encoding="utf-8")
 
 
