@@ -145,6 +145,9 @@ static const struct field software_rows[] = {
         "whether exchanges of devices that share layers and sequences run beside products, but for "
         "one part of as many as there are devices",
         .kind = FIELD_BOOLEAN),
+    ROW("experts_apart", software, experts_apart, "false",
+        "whether the product of each expert is a kernel of its own, not one for all of a device",
+        .kind = FIELD_BOOLEAN),
     ROW("whole_sums", software, whole, "false",
         "whether devices that have a shard of the optimizer each sum whole gradients (all-reduce), "
         "not each its shard",
@@ -339,6 +342,7 @@ void software_apply(const struct software *software, struct device *device)
                                      software->loss == LOSS_UNFUSED,
                                      software->parts_of_sends,
                                      software->tensor_overlap,
+                                     software->experts_apart,
                                      software->gathered,
                                      software->copies,
                                      software->whole,

@@ -62,6 +62,7 @@ struct software {
     bool epilogues;      /**< activations, dropout and adds are part of the kernel before them */
     bool parts_of_sends; /**< ranks that share layers send a part each, and gather */
     bool tensor_overlap; /**< their exchanges run beside products */
+    bool experts_apart;  /**< a kernel for the product of each */
     int32_t loss;        /**< enum software_loss */
     bool gathered, copies, whole; /**< of struct merges */
     double reserve;               /**< of struct merges */

@@ -104,6 +104,7 @@ static void add_exchange(struct schedule *schedule, const struct iteration *it, 
     bool experts = layer->axis == AXIS_EXPERT, ring = context && ring_parts(it) > 1;
     enum algorithm algorithm = ring || experts ? ALGORITHM_RING : it->scenario->allreduce.algorithm;
     int32_t node = it->devices_per_node * grid_axis_size(it->grid, AXIS_TENSOR);
+    int32_t group = experts ? grid_axis_nodes(it->grid, AXIS_EXPERT, node).each : 0;
     int64_t in = shape_elements(layer->in), out = shape_elements(layer->out);
     int64_t bytes = it->batch * (in > out ? in : out) * dtype_size(it->scenario->model.compute);
     int32_t after = last_value(schedule, it);
@@ -111,7 +112,7 @@ static void add_exchange(struct schedule *schedule, const struct iteration *it, 
         enum collective_op op = layer->exchange[back];
         bool sums = op == COLLECTIVE_REDUCE_SCATTER; /* its products come first */
         int32_t before = sums ? before_products(schedule, it, index, after) : after;
-        bool cut = it->merges.exchanges && tensor && op != COLLECTIVE_ALL_REDUCE && before >= 0;
+        int32_t cut = it->merges.exchanges && tensor && op != COLLECTIVE_ALL_REDUCE && before >= 0;
         int64_t one = cut ? bytes / grid_axis_size(it->grid, AXIS_TENSOR) : bytes;
         for (int32_t part = 0; op != COLLECTIVE_OP_COUNT && part <= cut; part++) {
             bool beside = cut && sums == (part == 0);
@@ -120,9 +121,7 @@ static void add_exchange(struct schedule *schedule, const struct iteration *it, 
             schedule->step[id].collective.layer = index;
             schedule->step[id].collective.back = back;
             schedule->step[id].collective.beside = beside;
-            if (experts)
-                schedule->step[id].collective.group =
-                    grid_axis_nodes(it->grid, AXIS_EXPERT, node).each;
+            schedule->step[id].collective.group = group;
         }
     }
 }
@@ -184,6 +183,8 @@ static int32_t add_layer(struct schedule *schedule, const struct iteration *it, 
                 layer_kernels(layer, pass, model_fusion(layer, it->fusion, it->merges));
         step.compute.flops += it->batch * layer_flops(layer, pass);
         step.compute.bytes += pass_bytes(it, index, pass);
+        if (it->merges.experts && layer->experts > 1)
+            step.compute.kernels += layer->experts - 1;
         if (it->scenario->model.products && layer_is_narrow(layer) && layer_has_pass(layer, pass))
             narrow(it, layer, pass, &step);
     }
@@ -343,8 +344,7 @@ static void add_forward(struct schedule *schedule, const struct iteration *it, i
 /* Fused, a kernel reads the scores and writes probabilities, which another reads.  PyTorch's
  * log_softmax reads the scores twice and writes; backward zeroes a gradient, reads it and the
  * result, and writes: 7 words in fp32, and forward and back a copy from the other type.  Measured
- * (H200, PyTorch 2.11): 30,522 and 128,256 words in fp32 take 34 and 38 bytes a score at the rate
- * of a copy. */
+ * (H200, PyTorch 2.11): 30,522 and 128,256 words in fp32 take 34 and 38 bytes each, as copies. */
 static int64_t loss_bytes(const struct iteration *it)
 {
     int32_t size = dtype_size(it->scenario->model.compute);

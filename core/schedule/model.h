@@ -96,6 +96,7 @@ struct merges {
     bool sends;     /**< ranks that share layers send the next stage a part each, and gather what
                          they receive */
     bool exchanges; /**< of ranks that share layers and sequences run beside products */
+    bool experts;   /**< a kernel for the product of each */
     bool gathered;  /**< what ranks gather to share a layer stays for backward, else it is gathered
                          again */
     bool copies;    /**< gradients of a micro-batch are in the type of the arithmetic until all are

@@ -502,6 +502,24 @@ TEST(exchanges_run_beside_products)
     assert_int_equal(bytes[1], bytes[0]);
 }
 
+/* Of one layer, four experts' gates, ways up and down, each forward and twice backward. */
+TEST(each_expert_may_have_kernels_of_its_own)
+{
+    OWN(model) *model = begin_language(
+        "mixtral-8x7b", (struct transformer){.layers = 1, .sequence = 16, .experts = 4});
+    it.grid = (struct grid){.columns = 1, .rows = 1};
+    it.batch = it.micro_batch = 1;
+    int32_t kernels[2] = {0};
+    for (int32_t apart = 0; apart < 2; apart++) {
+        it.merges.experts = apart;
+        OWN(schedule) *schedule = iteration_build(&it);
+        for (int32_t id = 0; id < schedule->step_count; id++)
+            if (schedule->step[id].kind == STEP_COMPUTE)
+                kernels[apart] += schedule->step[id].compute.kernels;
+    }
+    assert_int_equal(kernels[1] - kernels[0], 3 * 3 * (4 - 1));
+}
+
 /* Queries, keys and values read the same, and so do both products of a gated unit: each is made
  * narrow once forward, and each gradient backward.  By hand, of 4096 features, 1024 of keys and of
  * values, and 14336 inside: 4 of 2 + 2 bytes of values and gradients. */
