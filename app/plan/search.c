@@ -133,6 +133,8 @@ static void add_candidate(struct search *search, struct candidate candidate)
 /* Predict those from @first on in closed form. */
 static int predict_from(struct search *search, int64_t first, struct err *err)
 {
+    if (first == search->count)
+        return 0;
     int failed = candidates_predict(&search->question, search->list + first, NULL,
                                     search->count - first, BACKEND_ANALYTIC, DEPTH_PLAN, err);
     for (int64_t i = first; i < search->count; i++)
@@ -256,7 +258,8 @@ static void hunt_choose(struct hunt *hunt)
 /* Predict those from @first on, without an interval. */
 static int hunt_predict(struct hunt *hunt, int64_t first, struct err *err)
 {
-    if (candidates_predict(&hunt->search->question, hunt->tried + first, NULL, hunt->count - first,
+    if (first < hunt->count &&
+        candidates_predict(&hunt->search->question, hunt->tried + first, NULL, hunt->count - first,
                            BACKEND_ANALYTIC, DEPTH_MESH, err))
         return -1;
     for (int64_t i = first; i < hunt->count; i++) {

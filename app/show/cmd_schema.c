@@ -133,10 +133,10 @@ static struct kinds list_kinds(void)
 static void kinds_release(struct kinds *kinds)
 {
     for (struct kind *kind = kinds->kind; kind < kinds->kind + kinds->count; kind++) {
-        for (struct row *row = kind->row; row < kind->row + kind->count; row++) {
-            free((void *)(uintptr_t)row->path);
-            free((void *)(uintptr_t)row->type);
-            free((void *)(uintptr_t)row->help);
+        for (int32_t i = 0; i < kind->count; i++) {
+            free((void *)(uintptr_t)kind->row[i].path);
+            free((void *)(uintptr_t)kind->row[i].type);
+            free((void *)(uintptr_t)kind->row[i].help);
         }
         free(kind->row);
         free(kind->name);
