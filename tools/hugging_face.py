@@ -130,9 +130,14 @@ def main():
         to(*words[1:])
     elif words[:1] == ["from"] and len(words) == 4:
         back(*words[1:])
+    elif words == ["--help"]:
+        print(__doc__)
     else:
         sys.exit(__doc__)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (OSError, ValueError, KeyError, struct.error) as fault:
+        sys.exit(f"error: {fault}")
