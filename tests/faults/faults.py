@@ -37,7 +37,19 @@ training:
   checkpoint: {every: 0.5 epochs, keep: 2}
 allreduce:  {algorithm: ring, bucket: 16 KiB, overlap: backward}
 """
-TRAIN = ["train", "-n", "2", "--device", "cpu-naive", "--quiet"]
+MESH_JOB = """version: 1
+model:      {network: transformer, layers: 2, hidden: 16, heads: 2, vocab: 64, sequence: 16, tied: true}
+cluster:    {platform: t1-torus, nodes: 1}
+parallel:   {pipeline: 2, tensor: 2, sharding: 1}
+training:
+  dataset: {source: procedural, train_images: 64, augment: false}
+  phases: [{epochs: 25, global_batch: 16}]
+  micro_batch: 2
+  optimizer: {name: adamw, weight_decay: 0.1, clip: 1}
+  learning_rate: {base: 1e-3}
+  checkpoint: {every: 5 epochs, keep: 2}
+allreduce:  {algorithm: ring, bucket: 4 KiB, overlap: backward}
+"""
 HAS_EXECUTOR = os.path.exists(EXECUTOR)
 HAS_MPI = HAS_EXECUTOR and "mpirun" in harness.run("train", TOY, "--dry-run", "--device", "cpu-naive").stdout
 
@@ -86,7 +98,7 @@ class Place:
         self.out, self.tmp = self.root / "out", self.root / "tmp"
         self.clear()
         self.job = self.write("job.yaml", support.JOB)
-        self.training = self.write("training.yaml", JOB)
+        self.training, self.ranks = self.write("training.yaml", JOB), 2
         for name, side in ("cat/1.jpg", 16), ("cat/2.jpg", 8), ("dog/1.jpg", 16):
             path = self.root / "images" / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,12 +140,13 @@ class Place:
         return process.returncode, answer, talk
 
     def train(self, *words, **more):
-        """A run of two ranks in `out/run`."""
+        """A run in `out/run`."""
         return self.run(self.words(*words), **more)
 
     def words(self, *more):
         """Of the command for it."""
-        return [*TRAIN, self.training, "--out", self.out / "run", *more]
+        return ["train", "-n", self.ranks, "--device", "cpu-naive", "--quiet", self.training,
+                "--out", self.out / "run", *more]
 
     def go_on(self):
         """Go on with it, or begin again where it has no checkpoint yet."""
@@ -143,7 +156,7 @@ class Place:
 
     def checkpoint(self):
         """The last one's arrays."""
-        last = self.out / "run" / "ckpt-000008"
+        last = max((self.out / "run").glob("ckpt-*"), default=self.out)
         return {path.name: path.read_bytes() for path in last.glob("*.safetensors")}
 
     def leftovers(self):

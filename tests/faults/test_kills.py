@@ -106,16 +106,17 @@ class Kills(faults.Case):
     def test_pack(self):
         self.each_round(["data", "pack", self.place.root / "images", "--to", "a.ftp", "--image=8"], 8)
 
-    @unittest.skipUnless(faults.HAS_MPI, "built without MPI, or mpirun is missing")
-    def test_train(self):
+    def each_goes_on(self, what_trains, last):
+        """Kill what trains, at one of its @last calls or at a time, and go on to the same bits."""
         words = self.place.words()
+        names = (*map("rank {}".format, range(self.place.ranks)), "mpirun", "foretrain")
         seconds = self.right(words)[2]
         whole = self.place.checkpoint()
         for i in range(ROUNDS):
             if i % 2 and faults.LIBRARY:
-                what = self.kill_at_a_call(words, "foretrain-exec", 150)
+                what = self.kill_at_a_call(words, "foretrain-exec", last)
             else:
-                what = self.kill_at_a_time(words, seconds, ("rank 0", "rank 1", "mpirun", "foretrain"))
+                what = self.kill_at_a_time(words, seconds, names)
             self.nobody_is_left(what)
             if self.place.checkpoint() != whole:
                 code, _, talk = self.place.go_on()
@@ -125,7 +126,17 @@ class Kills(faults.Case):
             if what.startswith("mpirun "):
                 left = [path for path in left if not re.search(OPEN_MPI, path)]
             self.expect(not left, what, "leaves", left)
-        self.finish("train on two ranks", ROUNDS, faults.SEED)
+        self.finish(what_trains, ROUNDS, faults.SEED)
+
+    @unittest.skipUnless(faults.HAS_MPI, "built without MPI, or mpirun is missing")
+    def test_train(self):
+        self.each_goes_on("train on two ranks", 260)
+
+    @unittest.skipUnless(faults.HAS_MPI, "built without MPI, or mpirun is missing")
+    def test_train_on_a_mesh(self):
+        self.place.training.write_text(faults.MESH_JOB, encoding="utf-8")
+        self.place.ranks = 8
+        self.each_goes_on("train a transformer on 2 x 2 x 2 ranks", 700)
 
     def each_ends(self, words, names, written=None):
         """Kill what answers differently each time: nobody is left, and the next one answers."""
