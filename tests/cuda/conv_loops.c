@@ -1,22 +1,8 @@
 #include "tests/cuda/conv_loops.h"
 
 #include "core/base/base.h"
+#include "exec/cuda/conv/conv_check.h"
 #include "exec/step/half.h"
-
-static int64_t elements_in(const struct conv_shape *s)
-{
-    return (int64_t)s->batch * s->in_height * s->in_width * s->in_channels;
-}
-
-static int64_t elements_out(const struct conv_shape *s)
-{
-    return (int64_t)s->batch * s->out_height * s->out_width * s->out_channels;
-}
-
-static int64_t elements_weight(const struct conv_shape *s)
-{
-    return (int64_t)s->out_channels * s->kernel * s->kernel * s->in_channels;
-}
 
 /* A copy in fp32 of @count numbers; the caller frees it. */
 static float *widened(enum dtype type, int64_t count, const void *from)
@@ -25,14 +11,6 @@ static float *widened(enum dtype type, int64_t count, const void *from)
     float *to = base_alloc(count, sizeof *to);
     half_to_float(type, count, from, to);
     return to;
-}
-
-/* Round @from to @type in @to, and free it. */
-static void narrow(enum dtype type, int64_t count, float *from, void *to)
-{
-    assert(to && (uintptr_t)to % 16 == 0);
-    half_from_float(type, count, from, to);
-    free(from);
 }
 
 /* One pixel of y, one tap of the window, and the pixel of x under it. */
@@ -113,7 +91,7 @@ static void filter_touch(void *context, struct touch touch)
 static void transpose_weights(const struct conv_shape *s, float **w)
 {
     int32_t taps = s->kernel * s->kernel;
-    float *to = base_alloc(elements_weight(s), sizeof *to);
+    float *to = base_alloc(conv_elements(s, CONV_ARRAY_W), sizeof *to);
     for (int64_t k = 0; k < s->out_channels; k++)
         for (int64_t i = 0; i < (int64_t)taps * s->in_channels; i++)
             to[i * s->out_channels + k] = (*w)[k * taps * s->in_channels + i];
@@ -121,56 +99,24 @@ static void transpose_weights(const struct conv_shape *s, float **w)
     *w = to;
 }
 
-static void forward(const struct conv_shape *s, const struct conv_call *call)
+void conv_loops(enum conv_op op, const struct conv_shape *s, const struct conv_call *call)
 {
-    struct arrays a = {.shape = s,
-                       .x = widened(s->type, elements_in(s), call->x),
-                       .y = base_alloc(elements_out(s), sizeof *a.y),
-                       .w = widened(s->type, elements_weight(s), call->w)};
-    transpose_weights(s, &a.w);
-    walk(s, forward_touch, &a);
-    free(a.x);
-    free(a.w);
-    narrow(s->type, elements_out(s), a.y, call->y);
-}
-
-static void backward_data(const struct conv_shape *s, const struct conv_call *call)
-{
-    struct arrays a = {.shape = s,
-                       .x = base_alloc(elements_in(s), sizeof *a.x),
-                       .y = widened(s->type, elements_out(s), call->dy),
-                       .w = widened(s->type, elements_weight(s), call->w)};
-    walk(s, data_touch, &a);
-    free(a.y);
-    free(a.w);
-    narrow(s->type, elements_in(s), a.x, call->dx);
-}
-
-static void backward_filter(const struct conv_shape *s, const struct conv_call *call)
-{
-    struct arrays a = {.shape = s,
-                       .x = widened(s->type, elements_in(s), call->x),
-                       .y = widened(s->type, elements_out(s), call->dy),
-                       .w = base_alloc(elements_weight(s), sizeof *a.w)};
-    walk(s, filter_touch, &a);
-    free(a.x);
-    free(a.y);
-    narrow(s->type, elements_weight(s), a.w, call->dw);
-}
-
-void conv_loops(enum conv_op op, const struct conv_shape *shape, const struct conv_call *call)
-{
-    switch (op) {
-    case CONV_FORWARD:
-        forward(shape, call);
-        break;
-    case CONV_BACKWARD_DATA:
-        backward_data(shape, call);
-        break;
-    case CONV_BACKWARD_FILTER:
-        backward_filter(shape, call);
-        break;
-    case CONV_OP_COUNT:
-        assert(0);
+    static void (*const visit[])(void *, struct touch) = {forward_touch, data_touch, filter_touch};
+    const void *read[] = {call->x, call->w, call->dy};
+    void *const write[] = {call->dx, call->dw, call->y};
+    float *array[CONV_ARRAY_COUNT];
+    enum conv_array written = conv_written(op);
+    for (int32_t i = 0; i < CONV_ARRAY_COUNT; i++) {
+        int64_t count = conv_elements(s, (enum conv_array)i);
+        array[i] = i == (int32_t)written ? base_alloc(count, sizeof(float))
+                                         : widened(s->type, count, read[i]);
     }
+    if (op == CONV_FORWARD)
+        transpose_weights(s, &array[CONV_ARRAY_W]);
+    struct arrays arrays = {s, array[CONV_ARRAY_X], array[CONV_ARRAY_Y], array[CONV_ARRAY_W]};
+    walk(s, visit[op], &arrays);
+    assert(write[written] && (uintptr_t)write[written] % 16 == 0);
+    half_from_float(s->type, conv_elements(s, written), array[written], write[written]);
+    for (int32_t i = 0; i < CONV_ARRAY_COUNT; i++)
+        free(array[i]);
 }

@@ -1,12 +1,15 @@
 #include "tests/cuda/conv_operands.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
+#include "core/base/base.h"
 #include "exec/step/half.h"
+
+void operands_must(cudaError_t error, const char *what)
+{
+    if (error == cudaSuccess)
+        return;
+    printf("%s: %s\n", what, cudaGetErrorString(error));
+    exit(1);
+}
 
 double operands_element(enum dtype type, const void *array, int64_t index)
 {
@@ -15,16 +18,15 @@ double operands_element(enum dtype type, const void *array, int64_t index)
     return (double)wide;
 }
 
-/* @array of @shape full of its pattern, on the device of software. */
-static void *filled(const struct conv_shape *shape, enum conv_array array)
+/* The pattern of @array over and over, on 16 bytes. */
+static void *filled(const struct conv_shape *shape, enum conv_array array, size_t bytes)
 {
     int64_t count = conv_elements(shape, array);
-    int32_t size = dtype_size(shape->type);
     float *pattern = conv_pattern(shape->type, array);
-    void *to = NULL;
-    assert_int_equal(cudaMalloc(&to, (size_t)(count * size)), 0);
-    for (int64_t i = 0; i < count; i++)
-        half_from_float(shape->type, 1, &pattern[i % CONV_PATTERN], (char *)to + i * size);
+    char *to = aligned_alloc(16, (bytes + 15) / 16 * 16);
+    for (int64_t i = 0; i < count; i += CONV_PATTERN)
+        half_from_float(shape->type, count - i < CONV_PATTERN ? count - i : CONV_PATTERN, pattern,
+                        to + i * dtype_size(shape->type));
     free(pattern);
     return to;
 }
@@ -32,16 +34,24 @@ static void *filled(const struct conv_shape *shape, enum conv_array array)
 struct operands operands_of(const struct conv_shape *shape, size_t workspace)
 {
     struct operands o = {0};
-    for (int32_t i = 0; i < CONV_ARRAY_COUNT; i++)
-        o.array[i] = filled(shape, (enum conv_array)i);
-    assert_int_equal(cudaMalloc(&o.workspace, workspace + 1), 0);
+    for (int32_t i = 0; i < CONV_ARRAY_COUNT; i++) {
+        enum conv_array array = (enum conv_array)i;
+        o.bytes[i] = (size_t)(conv_elements(shape, array) * dtype_size(shape->type));
+        o.host[i] = filled(shape, array, o.bytes[i]);
+        operands_must(cudaMalloc(&o.array[i], o.bytes[i]), "memory");
+        operands_must(cudaMemcpy(o.array[i], o.host[i], o.bytes[i], cudaMemcpyHostToDevice),
+                      "copy");
+    }
+    operands_must(cudaMalloc(&o.workspace, workspace + 16), "memory");
     o.call = conv_call_of(o.array, o.workspace);
     return o;
 }
 
 void operands_release(struct operands *o)
 {
-    for (int32_t i = 0; i < CONV_ARRAY_COUNT; i++)
+    for (int32_t i = 0; i < CONV_ARRAY_COUNT; i++) {
         cudaFree(o->array[i]);
+        free(o->host[i]);
+    }
     cudaFree(o->workspace);
 }

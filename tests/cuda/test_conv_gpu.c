@@ -1,7 +1,6 @@
 #include "core/base/base.h"
-#include "exec/cuda/conv/conv_check.h"
-#include "exec/step/half.h"
 #include "tests/cuda/conv_loops.h"
+#include "tests/cuda/conv_operands.h"
 
 /* Convolutions on the GPU that is here: every element of small ones against plain loops, samples of
  * large ones; issued, and captured and launched; as found, and as the cache file has them.  Without
@@ -20,58 +19,6 @@ enum { SHAPES = sizeof shapes / sizeof *shapes, SMALL = 4 };
 
 static const char cache[] = "conv_gpu_cache";
 
-static void must(cudaError_t error, const char *what)
-{
-    if (error == cudaSuccess)
-        return;
-    printf("%s: %s\n", what, cudaGetErrorString(error));
-    exit(1);
-}
-
-/* Operands of one run, on the GPU; and their bytes on the host. */
-struct operands {
-    int64_t bytes[CONV_ARRAY_COUNT];
-    void *gpu[CONV_ARRAY_COUNT], *host[CONV_ARRAY_COUNT];
-    void *workspace;
-};
-
-static struct operands operands_of(const struct conv_shape *s, size_t workspace)
-{
-    struct operands o = {0};
-    for (int32_t a = 0; a < CONV_ARRAY_COUNT; a++) {
-        int64_t count = conv_elements(s, (enum conv_array)a);
-        enum dtype type = s->type;
-        float *pattern = conv_pattern(s->type, (enum conv_array)a);
-        o.bytes[a] = count * dtype_size(type);
-        o.host[a] = aligned_alloc(16, (size_t)(o.bytes[a] + 15) / 16 * 16);
-        for (int64_t i = 0, n; i < count; i += n) {
-            n = count - i < CONV_PATTERN ? count - i : CONV_PATTERN;
-            half_from_float(type, n, pattern, (char *)o.host[a] + i * dtype_size(type));
-        }
-        free(pattern);
-        must(cudaMalloc(&o.gpu[a], (size_t)o.bytes[a] + 1), "memory");
-        must(cudaMemcpy(o.gpu[a], o.host[a], (size_t)o.bytes[a], cudaMemcpyHostToDevice), "copy");
-    }
-    must(cudaMalloc(&o.workspace, workspace + 16), "memory");
-    return o;
-}
-
-static void release(struct operands *o)
-{
-    for (int32_t a = 0; a < CONV_ARRAY_COUNT; a++) {
-        cudaFree(o->gpu[a]);
-        free(o->host[a]);
-    }
-    cudaFree(o->workspace);
-}
-
-static double element(enum dtype type, const void *array, int64_t index)
-{
-    float wide;
-    half_to_float(type, 1, (const char *)array + index * dtype_size(type), &wide);
-    return (double)wide;
-}
-
 /* How many elements of @got are off: all of a small shape against the loops (both may be off by
  * what is granted), samples of a large one. */
 static int64_t faults(enum conv_op op, const struct conv_shape *s, struct operands *o,
@@ -82,7 +29,8 @@ static int64_t faults(enum conv_op op, const struct conv_shape *s, struct operan
     int64_t wrong = 0;
     conv_samples(op, s, sample);
     for (int32_t i = 0; i < CONV_SAMPLES; i++)
-        wrong += !conv_is_right(s->type, &sample[i], element(s->type, got, sample[i].index));
+        wrong +=
+            !conv_is_right(s->type, &sample[i], operands_element(s->type, got, sample[i].index));
     if (!small)
         return wrong;
     struct conv_call call = conv_call_of(o->host, NULL);
@@ -91,9 +39,9 @@ static int64_t faults(enum conv_op op, const struct conv_shape *s, struct operan
     for (int32_t i = 0; i < CONV_SAMPLES; i++)
         size = sample[i].size > size ? sample[i].size : size;
     for (int64_t i = 0; i < conv_elements(s, written); i++) {
-        struct conv_sample twice = {.want = element(s->type, o->host[written], i),
+        struct conv_sample twice = {.want = operands_element(s->type, o->host[written], i),
                                     .size = 2 * size};
-        double value = element(s->type, got, i);
+        double value = operands_element(s->type, got, i);
         /* Two roundings: of the loops' result and of the engine's. */
         wrong += !conv_is_right(s->type, &twice, (value + twice.want) / 2);
     }
@@ -105,28 +53,27 @@ static void run(const struct conv_plan *plan, enum conv_op op, const struct oper
                 bool capture, void *got)
 {
     enum conv_array written = conv_written(op);
-    struct conv_call call = conv_call_of(o->gpu, o->workspace);
     cudaStream_t stream;
     cudaGraph_t graph;
     cudaGraphExec_t ready;
-    must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-    must(cudaMemset(o->gpu[written], 0xff, (size_t)o->bytes[written]), "clear");
-    must(cudaDeviceSynchronize(), "clear");
+    operands_must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+    operands_must(cudaMemset(o->array[written], 0xff, o->bytes[written]), "clear");
+    operands_must(cudaDeviceSynchronize(), "clear");
     if (capture)
-        must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
-    conv_run(plan, stream, &call);
+        operands_must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+    conv_run(plan, stream, &o->call);
     if (capture) {
-        must(cudaStreamEndCapture(stream, &graph), "end of capture");
-        must(cudaGraphInstantiate(&ready, graph, 0), "graph");
-        must(cudaGraphLaunch(ready, stream), "launch");
+        operands_must(cudaStreamEndCapture(stream, &graph), "end of capture");
+        operands_must(cudaGraphInstantiate(&ready, graph, 0), "graph");
+        operands_must(cudaGraphLaunch(ready, stream), "launch");
     }
-    must(cudaStreamSynchronize(stream), "run");
+    operands_must(cudaStreamSynchronize(stream), "run");
     if (capture) {
         cudaGraphExecDestroy(ready);
         cudaGraphDestroy(graph);
     }
-    must(cudaMemcpy(got, o->gpu[written], (size_t)o->bytes[written], cudaMemcpyDeviceToHost),
-         "result");
+    operands_must(cudaMemcpy(got, o->array[written], o->bytes[written], cudaMemcpyDeviceToHost),
+                  "result");
     cudaStreamDestroy(stream);
 }
 
@@ -143,7 +90,7 @@ static int64_t check(struct conv_library *library, enum conv_op op, const struct
         return 1;
     }
     struct operands o = operands_of(s, conv_workspace(plan));
-    size_t size = (size_t)o.bytes[conv_written(op)];
+    size_t size = o.bytes[conv_written(op)];
     void *got = malloc(size), *again = malloc(size);
     run(plan, op, &o, false, got);
     run(plan, op, &o, true, again);
@@ -155,7 +102,7 @@ static int64_t check(struct conv_library *library, enum conv_op op, const struct
                conv_workspace(plan), (long long)wrong);
     free(got);
     free(again);
-    release(&o);
+    operands_release(&o);
     return wrong;
 }
 
