@@ -6,6 +6,7 @@
 
 #include "core/platform/software.h"
 #include "core/schedule/schedule.h"
+#include "models/networks.h"
 #include "tests/assert.h"
 #include "tests/own.h"
 
@@ -25,6 +26,15 @@ static inline struct platform *platform_of(const char *name)
     struct platform *platform = platform_read(name, &err);
     assert_ok(platform, err);
     return platform;
+}
+
+/** The network that is called so, for images of @image pixels a side. */
+static inline struct model *network_of(const char *name, int32_t image, int32_t classes)
+{
+    struct err err = {0};
+    struct model *model = network_build(name, image, classes, &err);
+    assert_ok(model && err.count == 0, err);
+    return model;
 }
 
 /** A step behind step @after, or behind none if that is -1; collectives are of 1000 bytes. */

@@ -1,17 +1,8 @@
 #include "core/schedule/bucket.h"
-#include "models/networks.h"
 #include "tests/core/own.h"
 #include "tests/test.h"
 
 enum { ALL = 51114064 /* gradients of ResNet-50 in fp16 [bytes] */, MIB = 1048576 };
-
-static struct model *resnet50(void)
-{
-    struct err err = {0};
-    struct model *model = network_build("resnet50", 224, 1000, &err);
-    assert_non_null(model);
-    return model;
-}
 
 /* The layer that completes the first @bytes of the gradients, going backward. */
 static int32_t completing_layer(const struct model *model, enum dtype dtype, int64_t bytes)
@@ -46,14 +37,14 @@ static void check_buckets(const struct model *model, enum dtype dtype, int64_t l
 
 TEST(fills_13_buckets_of_4_mib_with_resnet50)
 {
-    OWN(model) *model = resnet50();
+    OWN(model) *model = network_of("resnet50", 224, 1000);
     check_buckets(model, DTYPE_FP16, 4 * MIB, 13);
     check_buckets(model, DTYPE_FP32, 4 * MIB, 25);
 }
 
 TEST(fills_8_equal_buckets_where_the_limit_divides)
 {
-    OWN(model) *model = resnet50();
+    OWN(model) *model = network_of("resnet50", 224, 1000);
     check_buckets(model, DTYPE_FP16, ALL / 8, 8);
     HELD(bucket_list) list = bucket_build(model, DTYPE_FP16, ALL / 8, -1);
     assert_int_equal(list.bucket[7].bytes, 6389258);
@@ -62,7 +53,7 @@ TEST(fills_8_equal_buckets_where_the_limit_divides)
 
 TEST(gives_a_layer_apart_a_bucket_of_its_own)
 {
-    OWN(model) *model = resnet50(); /* fc is layer 108 of 0 ... 108 */
+    OWN(model) *model = network_of("resnet50", 224, 1000); /* fc is layer 108 of 0 ... 108 */
     HELD(bucket_list) list = bucket_build(model, DTYPE_FP16, MIB, 108);
     assert_int_equal(list.bucket[0].bytes, 4098000);
     assert_int_equal(list.bucket[1].bytes, MIB);
@@ -71,7 +62,7 @@ TEST(gives_a_layer_apart_a_bucket_of_its_own)
 
 TEST(puts_everything_into_one_bucket_without_a_limit)
 {
-    OWN(model) *model = resnet50();
+    OWN(model) *model = network_of("resnet50", 224, 1000);
     check_buckets(model, DTYPE_FP16, 0, 1);
     check_buckets(model, DTYPE_FP16, ALL, 1);
     check_buckets(model, DTYPE_FP16, ALL - 1, 2);
@@ -79,7 +70,8 @@ TEST(puts_everything_into_one_bucket_without_a_limit)
 
 TEST(names_the_layer_of_a_tensor_in_each_bucket_it_spans)
 {
-    struct model *model = resnet50(); /* fc alone is 4,098,000 bytes: layer 108 of 0 ... 108 */
+    struct model *model =
+        network_of("resnet50", 224, 1000); /* fc alone is 4,098,000 bytes: layer 108 of 0 ... 108 */
     HELD(bucket_list) list = bucket_build(model, DTYPE_FP16, MIB, -1);
     assert_int_equal(list.count, 49);
     for (int32_t i = 0; i < 3; i++)
@@ -90,7 +82,7 @@ TEST(names_the_layer_of_a_tensor_in_each_bucket_it_spans)
 
 TEST(cuts_any_limit_without_losing_a_byte)
 {
-    OWN(model) *model = resnet50();
+    OWN(model) *model = network_of("resnet50", 224, 1000);
     for (int64_t limit = 100000; limit < 2 * (int64_t)ALL; limit = limit * 3 / 2 + 1)
         check_buckets(model, DTYPE_FP16, limit, (int32_t)((ALL + limit - 1) / limit));
 }

@@ -149,9 +149,7 @@ TEST(forgets)
 TEST(equal_shapes_have_equal_work)
 {
     for (const char *const *name = network_names; *name; name++) {
-        struct err err = {0};
-        OWN(model) *model = network_build(*name, 64, 10, &err);
-        assert_non_null(model);
+        OWN(model) *model = network_of(*name, 64, 10);
         char a[64], b[64];
         for (int32_t i = 0; i < model->layer_count; i++) {
             layer_describe(&model->layer[i], a, sizeof(a));
@@ -174,8 +172,7 @@ TEST(equal_shapes_have_equal_work)
 TEST(every_step_says_its_shape_and_amount)
 {
     struct scenario scenario = {0};
-    struct err err = {0};
-    OWN(model) *model = network_build("resnet20", 32, 10, &err);
+    OWN(model) *model = network_of("resnet20", 32, 10);
     struct iteration iteration = {.model = model,
                                   .scenario = &scenario,
                                   .fusion = FUSION_BN_RELU,

@@ -120,9 +120,8 @@ TEST(counts_pictures_before_they_are_cropped)
 
 TEST(finds_the_largest_batch_that_fits)
 {
-    struct err err = {0};
     struct scenario scenario = half_precision();
-    OWN(model) *model = network_build("resnet50", 224, 1000, &err);
+    OWN(model) *model = network_of("resnet50", 224, 1000);
     const struct memory_case of = {model, &scenario, {0}, 1, 1, 1};
     int64_t capacity = INT64_C(16) << 30;
     static const int64_t fixed[] = {0, MEMORY_WORKSPACE_LIMIT, 100000000},

@@ -1,17 +1,7 @@
-#include "models/networks.h"
 #include "tests/core/own.h"
 #include "tests/test.h"
 
 enum { FP16 = 2, COLUMN_LIMIT = 64, ROWS = 109 };
-
-static struct model *build(const char *name)
-{
-    struct err err = {0};
-    struct model *model = network_build(name, 224, 1000, &err);
-    assert_non_null(model);
-    assert_int_equal(err.count, 0);
-    return model;
-}
 
 /* ---- the table in tests/data ---- */
 
@@ -149,7 +139,7 @@ TEST(agrees_with_every_cell_of_the_table_of_resnet50)
     FILE *file = fopen(path, "r");
     free(path);
     assert_non_null(file);
-    struct model *model = build("resnet50");
+    struct model *model = network_of("resnet50", 224, 1000);
     struct row head, row;
     assert_true(read_row(file, &head));
     assert_int_equal(head.count, 37);
@@ -197,7 +187,7 @@ static void check_fusion(const struct model *model)
 TEST(moves_fewer_bytes_the_more_is_fused)
 {
     for (int32_t i = 0; network_names[i]; i++) {
-        OWN(model) *model = build(network_names[i]);
+        OWN(model) *model = network_of(network_names[i], 224, 1000);
         if (strcmp(model->name, "vgg16") != 0) /* nothing to fuse beyond ReLU */
             check_fusion(model);
     }
@@ -206,7 +196,7 @@ TEST(moves_fewer_bytes_the_more_is_fused)
 TEST(launches_a_kernel_wherever_bytes_move)
 {
     for (int32_t n = 0; network_names[n]; n++) {
-        OWN(model) *model = build(network_names[n]);
+        OWN(model) *model = network_of(network_names[n], 224, 1000);
         for (int32_t i = 0; i < model->layer_count; i++)
             for (int32_t p = 0; p < PASS_COUNT; p++)
                 for (int32_t f = 0; f < FUSION_COUNT; f++) {
@@ -223,7 +213,7 @@ TEST(launches_a_kernel_wherever_bytes_move)
 TEST(splits_all_parameters_into_tensors)
 {
     for (int32_t n = 0; network_names[n]; n++) {
-        OWN(model) *model = build(network_names[n]);
+        OWN(model) *model = network_of(network_names[n], 224, 1000);
         int64_t parameters = 0;
         for (int32_t i = 0; i < model->tensor_count; i++) {
             parameters += model->tensor[i].elements;
@@ -411,7 +401,7 @@ TEST(attention_in_one_kernel_moves_no_weights_of_positions)
     const int64_t value = 768 * 512, weights = 12 * 512 * 512;
     const struct merges fused = {.attention = ATTENTION_FUSED},
                         flash = {.attention = ATTENTION_FLASH, .epilogues = true};
-    OWN(model) *model = network_build("bert-base", 0, 2, &(struct err){0});
+    OWN(model) *model = network_of("bert-base", 0, 2);
     int64_t kept = 0, moved = 0, attending = 0;
     for (int32_t i = 0; i < model->layer_count; i++) {
         if (!model_attends(model, i))

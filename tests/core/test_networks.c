@@ -1,15 +1,5 @@
-#include "models/networks.h"
 #include "tests/core/own.h"
 #include "tests/test.h"
-
-static struct model *build(const char *name, int32_t image, int32_t classes)
-{
-    struct err err = {0};
-    struct model *model = network_build(name, image, classes, &err);
-    assert_non_null(model);
-    assert_int_equal(err.count, 0);
-    return model;
-}
 
 TEST(has_the_published_numbers_of_parameters)
 {
@@ -22,7 +12,7 @@ TEST(has_the_published_numbers_of_parameters)
         {"resnet101", 44549160, 314}, {"resnet152", 60192808, 467}, {"vgg16", 138357544, 32},
     };
     for (size_t i = 0; i < sizeof(published) / sizeof(*published); i++) {
-        OWN(model) *model = build(published[i].name, 224, 1000);
+        OWN(model) *model = network_of(published[i].name, 224, 1000);
         assert_int_equal(model_parameters(model), published[i].parameters);
         assert_int_equal(model->tensor_count, published[i].tensors);
         assert_string_equal(model->name, published[i].name);
@@ -43,7 +33,7 @@ TEST(has_the_numbers_of_parameters_published_for_cifar)
     };
     const int64_t projections = 16 * 32 + 2 * 32 + 32 * 64 + 2 * 64;
     for (size_t i = 0; i < sizeof(published) / sizeof(*published); i++) {
-        OWN(model) *model = build(published[i].name, 32, 10);
+        OWN(model) *model = network_of(published[i].name, 32, 10);
         int64_t padded = model_parameters(model) - projections;
         assert_int_equal(padded, published[i].parameters);
         double millions = (double)padded / 1e6;
@@ -86,7 +76,7 @@ TEST(has_the_published_counts_of_transformers)
         int64_t block =
             2 * d * (d + transformers[i].kv) + transformers[i].matrices * d * transformers[i].ffn;
         int64_t sums = S * (L * block + d * transformers[i].vocab) + 2 * L * S * S * d;
-        OWN(model) *model = build(transformers[i].name, 224, 1000);
+        OWN(model) *model = network_of(transformers[i].name, 224, 1000);
         int64_t counted = model_flops(model, PASS_FORWARD) / 2;
         assert_int_equal(model_parameters(model), transformers[i].parameters);
         if (L)
@@ -99,8 +89,8 @@ TEST(has_the_published_counts_of_transformers)
 /* Pre-training: 0.15 of 512 positions pass two more matrices, the first one two others. */
 TEST(counts_the_heads_of_bert)
 {
-    OWN(model) *spans = build("bert-large-squad", 224, 1000);
-    OWN(model) *model = build("bert-large", 224, 1000);
+    OWN(model) *spans = network_of("bert-large-squad", 224, 1000);
+    OWN(model) *model = network_of("bert-large", 224, 1000);
     const int64_t d = 1024, words = 30522;
     assert_int_equal(model_parameters(model), 336226108);
     assert_int_equal((model_flops(model, PASS_FORWARD) - model_flops(spans, PASS_FORWARD)) / 2,
@@ -220,7 +210,7 @@ TEST(parts_of_a_network_add_up_to_it)
 
 static int64_t forward_multiply_adds(const char *name)
 {
-    OWN(model) *model = build(name, 224, 1000);
+    OWN(model) *model = network_of(name, 224, 1000);
     int64_t flops = model_flops(model, PASS_FORWARD);
     return flops / 2;
 }
@@ -244,14 +234,14 @@ TEST(has_the_published_numbers_of_multiply_adds)
 /* 32 x 32, 16 x 16 and 8 x 8 images of 16, 32 and 64 channels, added up by hand. */
 TEST(has_the_multiply_adds_of_three_stages)
 {
-    OWN(model) *model = build("resnet20", 32, 10);
+    OWN(model) *model = network_of("resnet20", 32, 10);
     int64_t stem = INT64_C(432) * 1024, first = INT64_C(6) * 2304 * 1024;
     int64_t second = INT64_C(4608) * 256 + INT64_C(5) * 9216 * 256;
     int64_t third = INT64_C(18432) * 64 + INT64_C(5) * 36864 * 64;
     int64_t projections = INT64_C(512) * 256 + INT64_C(2048) * 64;
     assert_int_equal(model_flops(model, PASS_FORWARD) / 2,
                      stem + first + second + third + projections + 640);
-    OWN(model) *small = build("resnet8", 32, 10);
+    OWN(model) *small = network_of("resnet8", 32, 10);
     int32_t weights = 0;
     for (int32_t i = 0; i < small->layer_count; i++)
         weights += !small->layer[i].projection &&
@@ -262,7 +252,7 @@ TEST(has_the_multiply_adds_of_three_stages)
 
 TEST(keeps_the_parameters_but_not_the_work_of_v1)
 {
-    struct model *v1 = build("resnet50_v1", 224, 1000);
+    struct model *v1 = network_of("resnet50_v1", 224, 1000);
     assert_int_equal(model_parameters(v1), 25557032);
     model_free(v1);
     /* He et al. 2015, table 1: 3.8 billion; the stride comes first, so the 3x3 see fewer pixels */
@@ -295,23 +285,23 @@ TEST(chains_shapes_for_any_image_size)
     static const int32_t sizes[] = {32, 33, 96, 224, 255};
     for (int32_t i = 0; network_names[i]; i++)
         for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
-            OWN(model) *model = build(network_names[i], sizes[s], 10);
+            OWN(model) *model = network_of(network_names[i], sizes[s], 10);
             check_chain(model);
         }
 }
 
 TEST(builds_small_networks_from_8_pixels)
 {
-    OWN(model) *model = build("toy", 8, 10);
+    OWN(model) *model = network_of("toy", 8, 10);
     check_chain(model);
     assert_int_equal(model->layer_count, 8);
-    OWN(model) *small = build("resnet8", 8, 10);
+    OWN(model) *small = network_of("resnet8", 8, 10);
     check_chain(small);
 }
 
 TEST(accepts_the_long_name_of_version_1_5)
 {
-    OWN(model) *model = build("resnet50_v1.5", 224, 1000);
+    OWN(model) *model = network_of("resnet50_v1.5", 224, 1000);
     assert_string_equal(model->name, "resnet50");
 }
 

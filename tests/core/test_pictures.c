@@ -1,22 +1,13 @@
 /* Networks of pictures against torchvision, whose counts are these. */
 
-#include "models/networks.h"
 #include "tests/core/own.h"
 #include "tests/core/published.h"
 #include "tests/test.h"
 
-static struct model *build(const char *name, int32_t image)
-{
-    struct err err = {0};
-    struct model *model = network_build(name, image, 1000, &err);
-    assert_ok(model, err);
-    return model;
-}
-
 TEST(has_the_counts_of_torchvision)
 {
     for (const struct published_network *p = published_networks; p->name; p++) {
-        OWN(model) *model = build(p->name, p->image);
+        OWN(model) *model = network_of(p->name, p->image, 1000);
         double billions = (double)model_flops(model, PASS_FORWARD) / 2e9;
         assert_int_equal(model_parameters(model) + model_frozen(model), p->parameters);
         if (p->billions > 0 && fabs(billions - p->billions) >= 0.003 * p->billions + 0.0005)
@@ -55,7 +46,7 @@ TEST(builds_the_smallest_images)
                  {"maskrcnn_r50_fpn", 64},
                  {"retinanet_resnext50_32x4d", 128}};
     for (size_t i = 0; i < sizeof(least) / sizeof(*least); i++) {
-        OWN(model) *model = build(least[i].name, least[i].side);
+        OWN(model) *model = network_of(least[i].name, least[i].side, 1000);
         assert_true(model_parameters(model) > 0);
     }
     for (const struct published_network *p = published_networks; p->name; p++)

@@ -3,7 +3,6 @@
 #include "core/schedule/iteration.h"
 #include "exec/cuda/device_cuda.h"
 #include "exec/step/half.h"
-#include "models/networks.h"
 #include "tests/cuda/fake/fake_runtime.h"
 
 void cuda_run_open(struct device_run *run, struct device_run_job job)
@@ -40,17 +39,9 @@ float *cuda_run_gradients(struct device_run *run)
     return ordered;
 }
 
-struct model *cuda_run_network(const char *name, int32_t image, int32_t classes)
-{
-    struct err err = {0};
-    struct model *model = network_build(name, image, classes, &err);
-    assert_ok(model, err);
-    return model;
-}
-
 struct model *cuda_run_toy(void)
 {
-    return cuda_run_network("toy", 16, 4);
+    return network_of("toy", 16, 4);
 }
 
 struct device_run_job cuda_run_toy_job(const struct model *model)

@@ -25,9 +25,6 @@ void cuda_run_close(struct device_run *run);
 /** The gradients of @run, on any device, in fp32 and torchvision's order; the caller frees them. */
 float *cuda_run_gradients(struct device_run *run);
 
-/** The network @name, for images of @image pixels a side. */
-struct model *cuda_run_network(const char *name, int32_t image, int32_t classes);
-
 /** The network toy, for 16 x 16 pixels and 4 classes. */
 struct model *cuda_run_toy(void);
 

@@ -1,7 +1,6 @@
 #define OWN_MAIN
 #include "core/schedule/memory.h"
 #include "exec/cuda/conv/conv_cudnn_engine.h"
-#include "models/networks.h"
 #include "tests/core/own.h"
 #include "tests/test.h"
 
@@ -133,11 +132,9 @@ static struct cover cover(const struct described *device, const char *network, i
 {
     HELD(conv_builder) owner = {0};
     struct conv_target target = target_of(&owner, device);
-    struct err err = {0};
-    OWN(model) *model = network_build(network, image, image > 64 ? 1000 : 10, &err);
+    OWN(model) *model = network_of(network, image, image > 64 ? 1000 : 10);
     struct cover cover = {.fewest = INT32_MAX};
     assert_false(owner.failed);
-    assert_non_null(model);
     AUTOFREE struct conv_shape *seen = base_alloc(model->layer_count, sizeof *seen);
     for (int32_t i = 0; i < model->layer_count; i++) {
         const struct layer *layer = &model->layer[i];

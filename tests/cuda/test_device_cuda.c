@@ -48,7 +48,7 @@ TEST(known_networks_train_as_on_the_naive_device)
 {
     static const char *const name[] = {"toy", "resnet8"};
     for (size_t i = 0; i < ARRAY_SIZE(name); i++) {
-        OWN(model) *model = cuda_run_network(name[i], 32, 10);
+        OWN(model) *model = network_of(name[i], 32, 10);
         assert_trains(job_of(model, 4, i), fp32_limit);
     }
 }

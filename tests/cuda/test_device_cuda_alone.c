@@ -233,7 +233,7 @@ TEST(it_takes_the_memory_that_was_planned)
     for (size_t i = 0; i < 2 * ARRAY_SIZE(name); i++) {
         struct scenario scenario = {.model.compute = DTYPE_FP16, .model.gradients = DTYPE_FP16};
         scenario.training.data.source = given[i % 2].data;
-        OWN(model) *model = cuda_run_network(name[i / 2], i / 2 ? 224 : 32, 1000);
+        OWN(model) *model = network_of(name[i / 2], i / 2 ? 224 : 32, 1000);
         struct device_job job = job_of(model, &scenario, 256);
         job.source = given[i % 2].source;
         struct memory_plan plan =
@@ -249,7 +249,7 @@ TEST(it_takes_the_memory_that_was_planned)
  * stem's in their place; batch norm and biases, 0.2 MB, are on every rank. */
 TEST(a_shard_takes_less)
 {
-    OWN(model) *model = cuda_run_network("resnet50", 224, 1000);
+    OWN(model) *model = network_of("resnet50", 224, 1000);
     for (int32_t i = 0; i < 2; i++) {
         struct scenario scenario = {.model.compute = i ? DTYPE_FP32 : DTYPE_FP16};
         scenario.model.gradients = scenario.model.compute;

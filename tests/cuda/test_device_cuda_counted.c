@@ -66,7 +66,7 @@ static int64_t moved(const struct device_run *run)
  * there and read again, and here only added (6 MB). */
 TEST(bytes_and_launches_are_counted)
 {
-    OWN(model) *model = cuda_run_network("resnet50", 224, 1000);
+    OWN(model) *model = network_of("resnet50", 224, 1000);
     struct device_run_job job = job_of(model);
     int64_t bytes[2];
     for (job.batch = 1; job.batch <= 2; job.batch++) {
@@ -90,7 +90,7 @@ TEST(images_have_few_channels)
                {DTYPE_FP16, 15, 4, 4},
                {DTYPE_FP16, 15, 1, 8}};
     for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
-        OWN(model) *model = cuda_run_network("toy", row[i].image, 4);
+        OWN(model) *model = network_of("toy", row[i].image, 4);
         struct device_run_job job = job_of(model);
         const struct step step = {.kind = STEP_COMPUTE, .compute = {.op = COMPUTE_FORWARD}};
         const struct layer *stem = &model->layer[0];
@@ -139,7 +139,7 @@ static float *step_of(const struct model *model, enum dtype type, int64_t *launc
 TEST(convolutions_write_gradients_in_place)
 {
     for (int32_t classes = 10; classes <= 16; classes += 6) {
-        OWN(model) *model = cuda_run_network("resnet8", 16, classes);
+        OWN(model) *model = network_of("resnet8", 16, classes);
         const int64_t count = model_parameters(model);
         int64_t here, there;
         AUTOFREE float *wide = step_of(model, DTYPE_FP32, &there);

@@ -8,9 +8,8 @@
 #include <dirent.h>
 
 #include "exec/checkpoint/checkpoint.h"
-#include "models/networks.h"
 #include "tests/assert.h"
-#include "tests/own.h"
+#include "tests/core/own.h"
 
 enum { FIXTURE_RANKS = 4 };
 
@@ -46,13 +45,11 @@ static inline void fill_weights(const struct layout *layout, struct weights *wei
 /** A fixture for @network in a new directory below $TMPDIR or /tmp. */
 static inline struct fixture *fixture_new(const char *network, int32_t image, int32_t classes)
 {
-    struct err err = {0};
     struct fixture *f = base_alloc(1, sizeof(*f));
     const char *place = getenv("TMPDIR");
     snprintf(f->directory, sizeof(f->directory), "%s/checkpoint-XXXXXX", place ? place : "/tmp");
     assert_non_null(mkdtemp(f->directory));
-    f->model = network_build(network, image, classes, &err);
-    assert_non_null(f->model);
+    f->model = network_of(network, image, classes);
     f->layout = layout_build(f->model);
     f->weights = weights_new(&f->layout, FIXTURE_RANKS);
     fill_weights(&f->layout, &f->weights, 0);

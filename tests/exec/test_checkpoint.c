@@ -180,7 +180,7 @@ TEST_ON_DISK(refuses_the_weights_of_another_network)
     assert_int_equal(checkpoint_read(path, &other->layout, &progress, &other->weights, &err), -1);
     assert_has(err.text, "has shape [3,");
     err_release(&err);
-    OWN(model) *deep = network_build("resnet18", 32, 3, &err);
+    OWN(model) *deep = network_of("resnet18", 32, 3);
     HELD(layout) layout = layout_build(deep);
     assert_int_equal(checkpoint_read(path, &layout, &progress, &(struct weights){0}, &err), -1);
     assert_has(err.text, "of network 'toy', but the job trains 'resnet18'");

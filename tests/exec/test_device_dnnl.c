@@ -1,6 +1,5 @@
 #include "exec/cpu/dnnl/device_dnnl.h"
 #include "exec/cpu/dnnl/device_dnnl_state.h"
-#include "models/networks.h"
 #include "tests/core/own.h"
 #include "tests/exec/device_compare.h"
 #include "tests/exec/random_network.h"
@@ -57,8 +56,7 @@ TEST(known_networks_train_as_on_the_naive_device)
 {
     static const char *const name[] = {"toy", "resnet8"};
     for (size_t i = 0; i < ARRAY_SIZE(name); i++) {
-        struct err err = {0};
-        OWN(model) *model = network_build(name[i], 16, 10, &err);
+        OWN(model) *model = network_of(name[i], 16, 10);
         assert_trains(model, i);
     }
 }
@@ -67,7 +65,7 @@ static bool runs_bf16(void)
 {
     HELD(err) err = {0};
     CLOSED(device_run) run;
-    OWN(model) *model = network_build("toy", 16, 4, &err);
+    OWN(model) *model = network_of("toy", 16, 4);
     struct device_run_job job = job_of(model, 1, 1);
     job.compute = DTYPE_BF16;
     return device_run_open(&run, &job, &err) == 0;
@@ -99,8 +97,7 @@ TEST(bf16_is_fp32_up_to_rounding)
 /* Gradients, weights and statistics after two steps, bit for bit. */
 TEST(the_same_threads_give_the_same_bits)
 {
-    struct err err = {0};
-    OWN(model) *model = network_build("resnet8", 32, 10, &err);
+    OWN(model) *model = network_of("resnet8", 32, 10);
     struct device_run_job job = job_of(model, 2, 2);
     job.learning_rate = 0.1;
     struct device_run run[2];
@@ -138,8 +135,7 @@ TEST(no_matrix_is_left_to_the_slow_reference)
 {
     static const char *const name[] = {"resnet8", "resnet18", "resnet50"};
     for (size_t i = 0; i < ARRAY_SIZE(name); i++) {
-        struct err err = {0};
-        OWN(model) *model = network_build(name[i], 64, 16, &err);
+        OWN(model) *model = network_of(name[i], 64, 16);
         struct device_run_job job = job_of(model, 1, 1);
         job.batch = 1;
         job.blank = true;
@@ -186,8 +182,7 @@ TEST(the_workspace_is_told_beforehand)
         if (narrow)
             assert_workspace(model, DTYPE_BF16, 1, 1);
     }
-    struct err err = {0};
-    OWN(model) *model = network_build("resnet18", 64, 10, &err);
+    OWN(model) *model = network_of("resnet18", 64, 10);
     assert_workspace(model, DTYPE_FP32, 1, 2); /* wide enough for Winograd's algorithm */
 }
 

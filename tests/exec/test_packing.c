@@ -1,7 +1,6 @@
 #include "exec/step/packing.h"
 
 #include "core/schedule/iteration.h"
-#include "models/networks.h"
 #include "tests/core/own.h"
 #include "tests/test.h"
 
@@ -147,8 +146,7 @@ static void check_job(const struct model *model, struct grid grid, int64_t limit
 
 TEST(buckets_of_real_jobs_are_aligned)
 {
-    struct err err = {0};
-    OWN(model) *model = network_build("resnet50", 224, 1000, &err);
+    OWN(model) *model = network_of("resnet50", 224, 1000);
     const struct grid grids[] = {{.columns = 2, .rows = 1},
                                  {.columns = 1, .rows = 2},
                                  {.columns = 3, .rows = 2},
