@@ -1,5 +1,6 @@
 """What the command-line tests share beside the harness: a small job, answers and their schemas."""
 import json
+import os
 
 try:
     import jsonschema
@@ -7,7 +8,7 @@ except ImportError:
     jsonschema = None
 
 import harness
-from harness import NO_COUNTERS, PROGRAM, ROOT, SANITIZED, SIMULATOR, answer, good, part, run  # noqa: F401  tests name them here
+from harness import EXECUTOR, NO_COUNTERS, PROGRAM, ROOT, SANITIZED, SIMULATOR, answer, good, part, run  # noqa: F401  tests name them here
 
 JOB = """\
 version: 1
@@ -35,6 +36,11 @@ noise: {compute_cv: 0}
 """
 
 
+def has_executor():
+    """Whether this build has foretrain-exec."""
+    return os.path.exists(EXECUTOR)
+
+
 def has_simulator():
     """Whether this build has foretrain-sim."""
     return part("foretrain-sim") is not None
@@ -57,6 +63,13 @@ class Case(harness.Case):
     def setUp(self):
         super().setUp()
         self.job = self.write("job.yaml", JOB)
+
+    def losses(self, job, steps):
+        """The lines about losses of a run of @job on one rank."""
+        if not has_executor():
+            self.skipTest("this build has no foretrain-exec")
+        done = self.execute(0, EXECUTOR, "train", job, "--device=cpu-naive", f"--steps={steps}")
+        return [line for line in done.stdout.splitlines() if line.startswith("loss")]
 
     def workload(self, *words):
         """What a foretrain-sim reads for such a command; with several at once, the last that read all."""

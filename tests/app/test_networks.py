@@ -1,8 +1,6 @@
 #!/usr/bin/python3
 """Networks that are files: the same as ours, counted by hand, checked, trained or refused."""
-import os
 import re
-import subprocess
 import unittest
 
 import support
@@ -359,28 +357,17 @@ class Networks(support.Case):
         done = good("show", "model", path)
         self.assertIn("warning: nothing reads layer 'bn2'", done.stderr)
 
-    def executor(self):
-        """foretrain-exec of this build."""
-        program = os.path.join(os.path.dirname(support.PROGRAM), "foretrain-exec")
-        if not os.path.exists(program):
-            self.skipTest("this build has no foretrain-exec")
-        return program
-
     def test_a_residual_network_of_a_file_trains_as_the_built_in_one(self):
         model = run("show", "model", "resnet8", "--image", "16", "--yaml").stdout
         self.write("mine.yaml", model.replace("channels: 1000", "channels: 4"))
         losses = []
         for network in ("resnet8, image: 16, classes: 4", "mine.yaml"):
-            job = self.write("train.yaml", TRAINED % network)
-            done = subprocess.run([self.executor(), "train", job, "--device=cpu-naive", "--steps=3"],
-                                  capture_output=True, text=True, timeout=1000, check=False)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            losses.append([line for line in done.stdout.splitlines() if line.startswith("loss")])
+            losses.append(self.losses(self.write("train.yaml", TRAINED % network), 3))
         self.assertRegex(losses[0][0], r"loss +\d\.\d+")
         self.assertEqual(*losses)
 
+    @unittest.skipUnless(support.has_executor(), "this build has no foretrain-exec")
     def test_what_no_device_trains_is_refused_by_name(self):
-        self.executor()
         path = self.write("train.yaml", TRAINED % "x.yaml")
         refusals = [
             (SMALL.replace("relu: true", "relu: 6", 1), "GPUs train .*without groups, gates, ReLU6"),

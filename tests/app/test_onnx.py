@@ -5,8 +5,6 @@ FLOP are counted by torch, below its modules: every convolution and matrix produ
 FORETRAIN_TEST_ONNX=all also takes the large networks of torchvision (a minute, 1.5 GB of files).
 """
 import os
-import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -15,7 +13,6 @@ import warnings
 import support
 from support import answer, good, run
 
-BESIDE = pathlib.Path(support.PROGRAM).parent
 if support.part("onnx") is None:
     print("foretrain-read finds no python3-onnx")
     sys.exit(77)
@@ -312,9 +309,6 @@ class Onnx(support.Case):
         self.assertAlmostEqual(steps[1] / steps[0], 1, delta=0.005)
 
     def test_an_imported_resnet_trains(self):
-        program = BESIDE / "foretrain-exec"
-        if not program.exists():
-            self.skipTest("this build has no foretrain-exec")
         path = self.directory / "net.onnx"
         export(torchvision.models.resnet18(num_classes=10), torch.zeros(1, 3, 64, 64), path)
         job = ("version: 1\nmodel: {network: %s}\ncluster: {platform: t1-torus, nodes: 1}\n"
@@ -322,11 +316,7 @@ class Onnx(support.Case):
                "phases: [{epochs: 1, global_batch: 4}]}\n")
         losses = []
         for network in (self.imported(path), "resnet18, image: 64, classes: 10"):
-            done = subprocess.run([program, "train", self.write("t.yaml", job % network),
-                                   "--device=cpu-naive", "--steps=1"],
-                                  capture_output=True, text=True, timeout=1000, check=False)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            losses.append([line for line in done.stdout.splitlines() if line.startswith("loss")])
+            losses.append(self.losses(self.write("t.yaml", job % network), 1))
         self.assertEqual(*losses)
 
     def test_what_no_device_trains_is_named(self):
@@ -335,7 +325,7 @@ class Onnx(support.Case):
         job = self.write("onnx.yaml",
                          support.JOB.replace("resnet50, image: 224", str(self.imported(path))))
         done = run("train", job, "-n1", "--dry-run", "--set", "allreduce.grid=null")
-        if (BESIDE / "foretrain-exec").exists():
+        if support.has_executor():
             self.assertEqual(done.returncode, 69, done.stderr)
             self.assertRegex(done.stderr, "HardSwish' .silu. is a gate of a kind")
 

@@ -2,19 +2,15 @@
 """What a parent may leave behind: SIGCHLD ignored, descriptors closed or few, files that may not
 grow.  Whatever it is, there is an end, with the right message and exit code."""
 import os
-import pathlib
 import resource
 import signal
-import subprocess
 import unittest
 
 import support
-from support import PROGRAM, has_simulator
+from harness import TOY, execute
+from support import PROGRAM, has_executor, has_simulator
 
-EXECUTOR = pathlib.Path(PROGRAM).parent / "foretrain-exec"
-TOY = support.ROOT / "tests" / "exec" / "toy.yaml"
-HAS_MPI = EXECUTOR.exists() and "mpirun" in support.run("train", TOY, "--dry-run", "--device",
-                                                        "cpu-naive").stdout
+HAS_MPI = has_executor() and "mpirun" in support.run("train", TOY, "--dry-run", "--device", "cpu-naive").stdout
 LOSE_CHILDREN = os.environ.get("LOSE_CHILDREN")  # none where a sanitizer must be loaded first
 TRAIN = ("train", TOY, "--device=cpu-naive", "--quiet", "--steps=2")
 ONE = ("-n", 1, "--set", "allreduce.grid=null")
@@ -22,9 +18,7 @@ ONE = ("-n", 1, "--set", "allreduce.grid=null")
 
 def run(*words, before=None, **how):
     """Run foretrain after calling @before in the child; it must end."""
-    how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **how}
-    return subprocess.run([PROGRAM, *map(str, words)], preexec_fn=before, text=True, timeout=1000,
-                          check=False, **how)
+    return execute(PROGRAM, *words, preexec_fn=before, **how)
 
 
 def ignore_children():
@@ -56,7 +50,7 @@ class Children(support.Case):
         for before in (ignore_children, block_children):
             self.assertEqual(run("predict", self.job, "-b", "sim", before=before).stdout, expected)
 
-    @unittest.skipUnless(EXECUTOR.exists(), "there is no foretrain-exec")
+    @unittest.skipUnless(has_executor(), "there is no foretrain-exec")
     def test_what_a_rank_says_is_the_exit_code(self):
         for before in (ignore_children, block_children):
             done = run(*TRAIN, *ONE, "--resume", "/nonexist", before=before)
@@ -70,34 +64,34 @@ class Children(support.Case):
         for number in (signal.SIGKILL, signal.SIGBUS):
             fake = self.write("foretrain-exec", f"#!/bin/sh\nkill -{number.value} $$\n")
             fake.chmod(0o755)
-            done = run(*TRAIN, *ONE, env={**os.environ, "FORETRAIN_LIBEXEC": str(self.directory)})
+            done = run(*TRAIN, *ONE, environment={"FORETRAIN_LIBEXEC": str(self.directory)})
             self.assertEqual(done.returncode, 128 + number, done.stderr)
             self.assertIn(f"a rank was killed by signal {number.value} (", done.stderr)
             self.assertEqual("memory" in done.stderr, number == signal.SIGKILL)
 
     @unittest.skipUnless(LOSE_CHILDREN, "a sanitizer needs more memory than any limit")
     def test_a_program_that_is_not_loaded_ends_with_a_documented_code(self):
-        env = {**os.environ, "FORETRAIN_LIBEXEC": str(self.directory)}
+        env = {"FORETRAIN_LIBEXEC": str(self.directory)}
         for program, words in (("foretrain-exec", (*TRAIN, *ONE)), ("foretrain-sim", ("predict", self.job, "-b", "sim")),
                                ("foretrain-read", ("import", "onnx", self.job))):
             for code, usual in (126, 69), (127, 69), (1, 70):
                 self.write(program, f"#!/bin/sh\necho 'libx.so: cannot map' >&2\nexit {code}\n", 0o755)
                 if code > 1:
-                    done = run(*words, env=env, before=limiting(resource.RLIMIT_AS, 1 << 30))
+                    done = run(*words, environment=env, before=limiting(resource.RLIMIT_AS, 1 << 30))
                     self.assertEqual((done.returncode, done.stdout), (71, ""), (words, code, done.stderr))
-                done = run(*words, env=env)
+                done = run(*words, environment=env)
                 self.assertEqual((done.returncode, done.stdout), (usual, ""), (words, code, done.stderr))
                 self.assertIn("libx.so: cannot map", done.stderr)
 
     @unittest.skipUnless(LOSE_CHILDREN, "the sanitizer must be loaded first")
     def test_a_child_that_is_lost_is_an_end(self):
-        lost = {**os.environ, "LD_PRELOAD": LOSE_CHILDREN or ""}
+        lost = {"LD_PRELOAD": LOSE_CHILDREN or ""}
         if has_simulator():
-            done = run("predict", self.job, "-b", "sim", env=lost)
+            done = run("predict", self.job, "-b", "sim", environment=lost)
             self.assertEqual((done.returncode, done.stdout), (70, ""))
             self.assertIn("how it ended is lost", done.stderr)
-        if EXECUTOR.exists():
-            done = run(*TRAIN, *ONE, env=lost)
+        if has_executor():
+            done = run(*TRAIN, *ONE, environment=lost)
             self.assertEqual(done.returncode, 71, done.stderr)  # whatever it said before it was ended
             self.assertIn("its exit code is lost", done.stderr)
 
@@ -111,7 +105,7 @@ class Descriptors(support.Case):
         yield "show", "model", "resnet50"
         if has_simulator():
             yield "predict", self.job, "-b", "sim"
-        if EXECUTOR.exists():
+        if has_executor():
             yield *TRAIN, *ONE
         if HAS_MPI:
             yield TRAIN
@@ -156,11 +150,11 @@ class Descriptors(support.Case):
             self.assertEqual(self.few(200, *words), 0, words)
             for limit in range(3, 21):
                 self.few(limit, *words)
-        if EXECUTOR.exists():
+        if has_executor():
             for limit in (9, 20, 30, 40, 50, 60, 73):  # MPI waited for ever, or talked of plugins
                 self.assertEqual(self.few(limit, *TRAIN, *ONE), 71)
 
-    @unittest.skipUnless(EXECUTOR.exists(), "there is no foretrain-exec")
+    @unittest.skipUnless(has_executor(), "there is no foretrain-exec")
     def test_a_soft_limit_is_raised(self):
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         done = run(*TRAIN, *ONE, before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE,
@@ -168,14 +162,13 @@ class Descriptors(support.Case):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_file_that_may_not_grow_is_told(self):
-        env = {**os.environ, **support.NO_COUNTERS}
         if has_simulator():
-            done = run("predict", self.job, "-b", "sim", env=env,
+            done = run("predict", self.job, "-b", "sim", environment=support.NO_COUNTERS,
                        before=limiting(resource.RLIMIT_FSIZE, 500))
             self.assertEqual((done.returncode, done.stdout), (74, ""))
             self.assertIn("cannot store the workload: File too large", done.stderr)
         with open(self.directory / "out", "wb") as out:
-            done = run("predict", "--help", stdout=out, env=env,
+            done = run("predict", "--help", stdout=out, environment=support.NO_COUNTERS,
                        before=limiting(resource.RLIMIT_FSIZE, 100))
         self.assertEqual(done.returncode, 74, done.stderr)
 
@@ -183,9 +176,7 @@ class Descriptors(support.Case):
         if not has_simulator():
             self.skipTest("built without SimGrid")
         workload = self.workload("collective", "--grid=2x1", "--platform=t1-torus", "--backend=sim")
-        done = subprocess.run([support.SIMULATOR], timeout=1000, preexec_fn=closing(1), input=workload,
-                              stdout=None, stderr=subprocess.PIPE, text=True, check=False)
-        self.assertEqual(done.returncode, 74, done.stderr)
+        done = self.execute(74, support.SIMULATOR, preexec_fn=closing(1), input=workload, stdout=None)
         self.assertIn("cannot write", done.stderr)
 
 
