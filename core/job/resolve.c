@@ -162,8 +162,9 @@ static void find_cluster(struct question *q, struct extent *extent)
         *extent = (struct extent){.nodes = (int32_t)nodes, .devices_per_node = (int32_t)each};
 }
 
-/* Of a baseline with a pipeline, at least @nodes: all stages, sequences and experts, and so many
- * that its passes of the last phase's batch can be walked quickly, if the @cluster has them. */
+/* Nodes of a baseline whose parts are on several: at least @nodes, all stages, sequences and
+ * experts a whole number of times, and so many that its passes of the last phase's batch can be
+ * walked quickly, if the @cluster has them. */
 static int64_t enough_nodes(const struct question *q, struct extent cluster, int64_t nodes,
                             int64_t each)
 {
@@ -172,8 +173,11 @@ static int64_t enough_nodes(const struct question *q, struct extent cluster, int
         (const struct scenario_phase *)s->training.phase.item + s->training.phase.count - 1;
     int64_t parts = scenario_parts(s), slices = s->parallel.context > 1 ? s->parallel.context : 1;
     int64_t most = slices > s->parallel.expert ? slices : s->parallel.expert;
-    int64_t least = (parts / slices * most + each - 1) / each;
-    nodes = nodes > least ? nodes : least;
+    int64_t least = parts / slices * most, expert = s->parallel.expert > 1 ? s->parallel.expert : 1;
+    int64_t whole = 1;
+    while (whole * each < least || whole * each % parts || whole * each / parts * slices % expert)
+        whole++;
+    nodes = (nodes + whole - 1) / whole * whole;
     while (!q->wish->repeat && last->global_batch && 2 * nodes <= cluster.nodes) {
         int64_t batch = last->global_batch * parts / (nodes * each);
         int64_t passes = batch > 0 ? batch / phase_micro_batch(s, batch) : 1;

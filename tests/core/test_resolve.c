@@ -81,6 +81,20 @@ TEST(nothing_stays_open)
     assert_int_equal(r->plan.phase[0].micro_batch, 32);
 }
 
+/* A node has four devices: three stages need three nodes for a whole number of pipelines. */
+TEST(a_baseline_has_whole_pipelines)
+{
+    static const struct {
+        const char *parallel;
+        int32_t nodes, baseline;
+    } cases[] = {{"{pipeline: 3}", 6, 3}, {"{pipeline: 8}", 4, 2}, {"{pipeline: 2}", 2, 1}};
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        AUTOFREE char *more = base_format("parallel: %s\n", cases[i].parallel);
+        HELD(job) job = resolved_job(PHASE, more, wish_for_ranks(4 * cases[i].nodes, 4));
+        assert_int_equal(job.resolved.baseline.nodes, cases[i].baseline);
+    }
+}
+
 TEST(a_torus_on_a_cluster_asks_for_the_grid)
 {
     struct job job = resolved_job(PHASE, "allreduce: {algorithm: torus2d}\n", (struct wish){0});
