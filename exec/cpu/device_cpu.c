@@ -592,7 +592,10 @@ void *cpu_device_activation(struct device_state *state, const struct step *step,
     if (layer == device->job.model->layer_count - 1)
         return sums_at(device, micro);
     const struct cpu_value *value = value_of(device, layer, micro);
-    return step->collective.back ? value->dy : value->y;
+    float *data = step->collective.back ? value->dy : value->y;
+    int64_t moved = step->collective.bytes / dtype_size(device->job.scenario->model.compute);
+    bool cut = moved < device->micro * shape_elements(device->job.model->layer[layer].out);
+    return cut ? data + device->job.part->index * moved : data;
 }
 
 struct outcome cpu_device_outcome(const struct device_state *state, int32_t iteration)

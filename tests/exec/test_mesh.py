@@ -84,6 +84,11 @@ class Equal(Mesh):
             "norm=rms", "gated=true", "position=rotary", "bias=false", "kv_heads=2", "tied=false")))
         self.near(self.fit_on("one", 1, *more), self.fit_on("four", 4, *more, pipeline=2, tensor=2))
 
+    def test_sends_in_parts(self):
+        """Of ranks that share layers each sends some of a value, where software cuts it, and the next stage gathers."""
+        one = self.fit_on("one", 1, "--steps=3")
+        self.near(one, self.fit_on("cut", 4, "--steps=3", "--set=cluster.software=megatron-core", pipeline=2, tensor=2))
+
     def test_a_divided_optimizer(self):
         """Of stages, parts of layers and whole networks; without clipping, whose norm is a sum in another order, to the bit."""
         for i, (ranks, keys, more) in enumerate((
