@@ -611,8 +611,6 @@ static bool reads_alone(const struct model *part)
 static const char *part_fault(const struct job *job, bool gpu, const char **why)
 {
     const struct scenario *s = &job->scenario;
-    bool fp32 = s->model.compute == DTYPE_FP32 && s->model.gradients == DTYPE_FP32 &&
-                s->model.master == DTYPE_FP32;
     const char *key = s->parallel.pipeline > 1 ? "parallel.pipeline" : "parallel.tensor";
     *why = gpu ? "GPUs train whole networks, each on data of its own: use --device cpu"
            : !model_is_general(job->model) || model_reads_pictures(job->model)
@@ -623,9 +621,10 @@ static const char *part_fault(const struct job *job, bool gpu, const char **why)
            : !reads_alone(job->part)
                ? "ranks on CPUs share layers behind norms that nothing else reads: use --set "
                  "model.norm=layer"
-           : !fp32 ? "ranks on CPUs train parts of a network in fp32 alone: use --set "
-                     "model.precision.compute=fp32 --set model.precision.gradients=fp32"
-                   : NULL;
+           : s->model.gradients != DTYPE_FP32
+               ? "ranks on CPUs sum the gradients of parts of a network in fp32: use --set "
+                 "model.precision.gradients=fp32"
+               : NULL;
     if (*why)
         return key;
     if (s->training.optimizer == OPTIMIZER_LARS) {

@@ -53,12 +53,12 @@ struct comm_ops {
      */
     void (*issue)(struct comm_state *state, struct stream *stream, enum axis axis,
                   const struct collective *collective, enum dtype payload, void *data);
-    /** Issue the sending of @count fp32 numbers at @data to the rank of this one's group along
-     * AXIS_PIPELINE that has stage @peer, or, if it @receives, the receiving.  What two stages send
-     * each other, @back or not, is received in the order in which it is sent.  NULL: the transport
-     * connects no stages. */
+    /** Issue the sending of @count fp32 numbers at @data, which travel as @payload, to the rank of
+     * this one's group along AXIS_PIPELINE that has stage @peer, or, if it @receives, the
+     * receiving.  What two stages send each other, @back or not, is received in the order in which
+     * it is sent.  NULL: the transport connects no stages. */
     void (*send)(struct comm_state *state, struct stream *stream, int32_t peer, bool receives,
-                 bool back, int64_t count, void *data);
+                 bool back, int64_t count, enum dtype payload, void *data);
     /** Issue a note on @stream: the following work belongs to @bucket of @step (world_at()); bucket
      * -1: the launch of a step with captured collectives.  May be NULL. */
     void (*note)(struct stream *stream, int64_t step, int32_t bucket);

@@ -8,6 +8,7 @@ struct walker {
     int32_t stage;
     int32_t first_forward, last_backward, optimizer; /* steps */
     int32_t norms;                                   /* the step, or -1 */
+    int32_t scores;                                  /* the last layer */
     struct stream *stream[LANE_COUNT];               /* NULL: it runs no steps */
     struct event *origin, *gathered;
     struct event **begin, **end;  /* (depth, steps) */
@@ -69,6 +70,10 @@ static void open_lanes(struct walker *walker)
         enum lane lane = lane_of(walker, &schedule->step[id]);
         if (lane < LANE_COUNT && !walker->stream[lane])
             walker->stream[lane] = walker->walk.device_ops->streams->stream_new();
+        if (schedule->step[id].kind == STEP_COMPUTE)
+            walker->scores = schedule->step[id].compute.layer > walker->scores
+                                 ? schedule->step[id].compute.layer
+                                 : walker->scores;
     }
     walker->first_forward = first_forward(walker);
     walker->last_backward = step_with(walker, ROLE_LAST_BACKWARD);
@@ -147,11 +152,29 @@ struct stream *walker_stream(struct walker *walker)
     return walker->stream[LANE_COMPUTE];
 }
 
-/* Numbers that @step moves between stages, or the ranks that share a layer. */
-static int64_t exchanged(const struct walk *walk, const struct step *step)
+/* Of gradients of weights that two stages have. */
+static bool moves_gradients(const struct step *step)
 {
-    return step->collective.micro < 0 ? walk->shared.elements
-                                      : step->collective.bytes / dtype_size(walk->gathered);
+    return step->collective.content == CONTENT_GRADIENTS ||
+           (step->collective.content == CONTENT_ACTIVATIONS && step->collective.micro < 0);
+}
+
+/* The type in which what @step moves travels; sums of a softmax are those of its scores. */
+static enum dtype payload_of(const struct walker *walker, const struct step *step)
+{
+    enum collective_content content = step->collective.content;
+    bool sums = content == CONTENT_ACTIVATIONS && step->collective.layer == walker->scores;
+    if (moves_gradients(step))
+        return walker->walk.payload;
+    return content == CONTENT_NORMS || content == CONTENT_STEPS || sums ? DTYPE_FP32
+                                                                        : walker->walk.gathered;
+}
+
+/* Numbers that @step moves, but of buckets. */
+static int64_t exchanged(const struct walker *walker, const struct step *step)
+{
+    return moves_gradients(step) ? walker->walk.shared.elements
+                                 : step->collective.bytes / dtype_size(payload_of(walker, step));
 }
 
 /* What one stage sends and another receives. */
@@ -160,9 +183,8 @@ static void issue_send(struct walker *walker, const struct step *step, struct st
     const struct walk *walk = &walker->walk;
     bool receives = step->collective.to == walker->stage;
     bool norms = step->collective.content == CONTENT_NORMS;
-    int64_t count = norms ? step->collective.bytes / (int64_t)sizeof(float) : exchanged(walk, step);
     walk->comm_ops->send(walk->comm, stream, receives ? step->stage : step->collective.to, receives,
-                         step->collective.back, count,
+                         step->collective.back, exchanged(walker, step), payload_of(walker, step),
                          norms ? walk->device_ops->shared(walk->device, CONTENT_NORMS)
                                : walk->device_ops->activation(walk->device, step, receives));
 }
@@ -173,25 +195,19 @@ static void issue_collective(struct walker *walker, int32_t id, struct stream *s
     const struct walk *walk = &walker->walk;
     const struct step *step = &walk->schedule->step[id];
     enum collective_content content = step->collective.content;
-    struct slice slice = {0};
-    if (content == CONTENT_GRADIENTS || content == CONTENT_PARAMETERS)
+    struct slice slice = {.offset = content == CONTENT_NORMS ? walker->stage : 0};
+    if (content == CONTENT_GRADIENTS || content == CONTENT_PARAMETERS) {
         slice = walk->packing->bucket[step->collective.bucket];
-    if (step->collective.axis == AXIS_COLUMN)
-        slice = packing_block(slice, walk->schedule->grid, AXIS_ROW, walk->rank);
-    if (content == CONTENT_NORMS)
-        slice = (struct slice){walker->stage, step->collective.bytes / (int64_t)sizeof(float)};
-    if (content == CONTENT_STEPS)
-        slice.elements = step->collective.bytes / (int64_t)sizeof(float);
-    if (content == CONTENT_ACTIVATIONS)
-        slice = (struct slice){0, exchanged(walk, step)};
+        if (step->collective.axis == AXIS_COLUMN)
+            slice = packing_block(slice, walk->schedule->grid, AXIS_ROW, walk->rank);
+    } else {
+        slice.elements = exchanged(walker, step);
+    }
     struct collective collective = schedule_collective(walk->schedule, id);
     collective.elements = slice.elements;
     if (walk->comm_ops->note)
         walk->comm_ops->note(stream, number, step->collective.bucket);
-    bool fp32 = content == CONTENT_NORMS || content == CONTENT_STEPS;
-    enum dtype payload = fp32                            ? DTYPE_FP32
-                         : content == CONTENT_PARAMETERS ? walk->gathered
-                                                         : walk->payload;
+    enum dtype payload = payload_of(walker, step);
     int32_t size =
         walk->device_ops->exchanges_payload ? dtype_size(payload) : (int32_t)sizeof(float);
     char *data = content == CONTENT_GRADIENTS ? walk->device_ops->gradients(walk->device)

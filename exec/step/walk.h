@@ -18,7 +18,7 @@ struct walk {
     const struct schedule *schedule; /**< sealed */
     int32_t rank;                    /**< place in the schedule's grid */
     enum dtype payload;              /**< type of exchanged gradients: that of the buckets' bytes */
-    enum dtype gathered;             /**< type of gathered parameters, the same */
+    enum dtype gathered; /**< type of gathered parameters and of activations, the same */
     const struct device_ops *device_ops;
     struct device_state *device;
     const struct comm_ops *comm_ops;

@@ -8,7 +8,7 @@ import random
 
 import harness
 import training
-from test_gpt import LAMB, Gpt
+from test_gpt import BF16, LAMB, Gpt
 
 DEVICE = "cpu"
 BASE = ("--set=model.layers=4", "--set=model.tied=true", "--set=training.micro_batch=2")
@@ -88,6 +88,27 @@ class Equal(Mesh):
         """Of ranks that share layers each sends some of a value, where software cuts it, and the next stage gathers."""
         one = self.fit_on("one", 1, "--steps=3")
         self.near(one, self.fit_on("cut", 4, "--steps=3", "--set=cluster.software=megatron-core", pipeline=2, tensor=2))
+
+    def test_bf16(self):
+        """As near to fp32 as the roundings are: by 2^-8 at most, of both operands of 50 products that a gradient comes through,
+        and of what is exchanged: four sums of each block, on each rank that adds to them, and what stages send.  Losses: test_gpt.py."""
+        if self.train("--dry-run", self.source, BF16, device=DEVICE, code=(0, 69)).returncode:
+            self.skipTest("this CPU has no instructions for bf16")
+        one, exact = (self.fit_on(f"one{i}", 1, "--steps=2", *more) for i, more in enumerate(((BF16,), ())))
+        for ranks, tensor, pipeline in ((2, 1, 2), (2, 2, 1), (8, 2, 2), (4, 4, 1)):
+            with self.subTest(tensor=tensor, pipeline=pipeline):
+                mesh, again = (self.fit_on(f"{name}-{tensor}-{pipeline}", ranks, "--steps=2", BF16, tensor=tensor, pipeline=pipeline)
+                               for name in ("mesh", "again"))
+                self.same_run(mesh, again)
+                for a, b in zip(self.losses(mesh), self.losses(one), strict=True):
+                    self.assertAlmostEqual(a / b, 1, delta=5e-4)
+                roundings = 2 * 50 + (tensor > 1) * 16 * tensor + 2 * (pipeline - 1)
+                ours, want = self.tensors(mesh, "optim"), self.tensors(exact, "optim")
+                for name in want:
+                    if not name.endswith(("key.bias", "square")):
+                        self.assertLess(math.dist(ours[name][1], want[name][1]) / math.hypot(*want[name][1]),
+                                        math.sqrt(roundings) * 2 ** -8, name)
+                self.assertNotEqual(self.losses(mesh), self.losses(exact))
 
     def test_a_divided_optimizer(self):
         """Of stages, parts of layers and whole networks; without clipping, whose norm is a sum in another order, to the bit."""
@@ -173,7 +194,7 @@ class Refused(Mesh):
                 (69, 2, ("--set=model.norm=post-layer",), {"tensor": 2}, "behind norms that nothing else reads"),
                 (69, 2, (), {"pipeline": 2, "recompute": "full"}, "devices keep what backward reads"),
                 (69, 2, ("--set=training.optimizer={name: lars}",), {"pipeline": 2}, "train with sgd, adamw and lamb"),
-                (69, 2, ("--set=model.precision.gradients=bf16",), {"pipeline": 2}, "in fp32 alone")):
+                (69, 2, ("--set=model.precision.gradients=bf16",), {"pipeline": 2}, "gradients of parts of a network in fp32")):
             with self.subTest(message=message):
                 self.assertIn(message, self.refused(code, ranks, *more, **keys))
 

@@ -174,6 +174,7 @@ struct sending {
     int32_t peer;
     bool receives, back;
     int64_t count;
+    enum dtype payload;
     float *data;
 };
 
@@ -181,25 +182,34 @@ static void run_send(void *argument)
 {
     const struct sending *s = argument;
     MPI_Comm comm = s->state->comm[AXIS_PIPELINE];
+    bool narrow = s->payload != DTYPE_FP32;
+    size_t size = narrow ? sizeof(uint16_t) : sizeof(float);
+    MPI_Datatype type = narrow ? MPI_UINT16_T : MPI_FLOAT;
+    AUTOFREE uint16_t *wire = narrow ? base_alloc(s->count, sizeof(*wire)) : NULL;
+    char *data = narrow ? (char *)wire : (char *)s->data;
+    if (narrow && !s->receives)
+        half_from_float(s->payload, s->count, s->data, wire);
     for (int64_t offset = 0; offset < s->count; offset += AT_ONCE) {
         int part = (int)(s->count - offset < AT_ONCE ? s->count - offset : AT_ONCE);
         MPI_Request request;
         world_lock();
         if (s->receives)
-            MPI_Irecv(s->data + offset, part, MPI_FLOAT, s->peer, s->back, comm, &request);
+            MPI_Irecv(data + (size_t)offset * size, part, type, s->peer, s->back, comm, &request);
         else
-            MPI_Isend(s->data + offset, part, MPI_FLOAT, s->peer, s->back, comm, &request);
+            MPI_Isend(data + (size_t)offset * size, part, type, s->peer, s->back, comm, &request);
         world_unlock();
         world_wait(1, &request, s->receives ? "receiving" : "sending");
     }
+    if (narrow && s->receives)
+        half_to_float(s->payload, s->count, wire, s->data);
     if (!s->receives)
         atomic_fetch_add(&s->state->messages, 1);
 }
 
 static void send_mpi(struct comm_state *state, struct stream *stream, int32_t peer, bool receives,
-                     bool back, int64_t count, void *data)
+                     bool back, int64_t count, enum dtype payload, void *data)
 {
-    struct sending sending = {state, peer, receives, back, count, data};
+    struct sending sending = {state, peer, receives, back, count, payload, data};
     cpu_stream_issue(stream, run_send, &sending, sizeof(sending));
 }
 
