@@ -434,70 +434,113 @@ static void layer_norm_backward(job *s)
 
 /* ---- attention ---- */
 
-/* Of head @head of image @image: queries times keys, both (positions, features of all heads). */
-static struct product scores_of(job *s, int64_t image, int64_t head, int64_t each, int64_t shared)
+/* Heads of queries, and the features of one; as many as sharing() share one head of keys. */
+static int64_t heads_of(job *s)
 {
-    int64_t length = s->layer->out.width, heads = s->layer->out.channels;
-    int64_t next_q = heads * each, next_k = heads / shared * each;
+    return s->layer->attends == ATTENDS_SCORES ? s->layer->out.channels : s->layer->in.channels;
+}
+
+static int64_t each_of(job *s)
+{
+    return s->layer->attends == ATTENDS_SCORES ? s->layer->inner : features(s) / heads_of(s);
+}
+
+static int64_t sharing(job *s)
+{
+    return heads_of(s) * each_of(s) / s->features;
+}
+
+/* Of head @head of image @image: queries times keys, both (positions, features of all heads). */
+static struct product scores_of(job *s, int64_t image, int64_t head)
+{
+    int64_t length = s->layer->out.width, heads = heads_of(s), each = each_of(s);
+    int64_t next_q = heads * each, next_k = heads / sharing(s) * each;
     return (struct product){.across_b = true,
                             .rows = length,
                             .columns = length,
                             .inner = each,
                             .scale = (float)(1 / sqrt((double)each)),
                             .a = s->x[0] + image * length * next_q + head * each,
-                            .b = s->x[1] + image * length * next_k + head / shared * each,
+                            .b = s->x[1] + image * length * next_k + head / sharing(s) * each,
                             .c = s->y + (image * heads + head) * length * length,
                             .next_a = next_q,
                             .next_b = next_k,
                             .next_c = length};
 }
 
-/* Heads of queries that share one of keys; @heads is of queries. */
-static int64_t sharing(job *s, int64_t heads, int64_t each)
+/* Weights of keys times values. */
+static struct product context_of(job *s, int64_t image, int64_t head)
 {
-    return heads * each / s->features;
+    int64_t length = s->layer->out.width, heads = heads_of(s), each = each_of(s);
+    int64_t next_y = heads * each, next_v = heads / sharing(s) * each;
+    return (struct product){.rows = length,
+                            .columns = each,
+                            .inner = length,
+                            .scale = 1,
+                            .a = s->x[0] + (image * heads + head) * length * length,
+                            .b = s->x[1] + image * length * next_v + head / sharing(s) * each,
+                            .c = s->y + image * length * next_y + head * each,
+                            .next_a = length,
+                            .next_b = next_v,
+                            .next_c = next_y};
 }
 
-/* The products that @part_of describes of each image and head. */
-static void multiply_heads(job *s, int64_t heads, int64_t each,
-                           struct product (*part_of)(job *s, int64_t image, int64_t head,
-                                                     int64_t each, int64_t shared))
+static struct product product_of(job *s, int64_t image, int64_t head)
 {
-    int64_t shared = sharing(s, heads, each);
+    return (s->layer->attends == ATTENDS_SCORES ? scores_of : context_of)(s, image, head);
+}
+
+static void product(job *s)
+{
+    int64_t heads = heads_of(s);
     memset(s->y, 0, (size_t)values(s) * sizeof(float));
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < s->images * heads; i++) {
-        struct product p = part_of(s, i / heads, i % heads, each, shared);
+        struct product p = product_of(s, i / heads, i % heads);
         s->multiply(&p);
     }
 }
 
-static void scores_backward(job *s)
+/* Add the gradients of both factors of @p.  Of c = a * b: dc times b across, and a across times dc;
+ * of c = a times b across: dc * b, and dc across times a. */
+static void multiply_back(job *s, const struct product *p)
 {
-    int64_t heads = s->layer->out.channels, each = s->layer->inner;
-    int64_t shared = sharing(s, heads, each), groups = heads / shared;
+    const float *dc = s->dy + (p->c - s->y);
+    struct product da = {.across_b = !p->across_b,
+                         .rows = p->rows,
+                         .columns = p->inner,
+                         .inner = p->columns,
+                         .scale = p->scale,
+                         .a = dc,
+                         .b = p->b,
+                         .c = s->dx[0] + (p->a - s->x[0]),
+                         .next_a = p->next_c,
+                         .next_b = p->next_b,
+                         .next_c = p->next_a};
+    struct product db = {.across_a = true,
+                         .rows = p->across_b ? p->columns : p->inner,
+                         .columns = p->across_b ? p->inner : p->columns,
+                         .inner = p->rows,
+                         .scale = p->scale,
+                         .a = p->across_b ? dc : p->a,
+                         .b = p->across_b ? p->a : dc,
+                         .c = s->dx[1] + (p->b - s->x[1]),
+                         .next_a = p->across_b ? p->next_c : p->next_a,
+                         .next_b = p->across_b ? p->next_a : p->next_c,
+                         .next_c = p->next_b};
+    s->multiply(&da);
+    s->multiply(&db);
+}
+
+/* Heads that share one of keys add to the same gradients, so one thread has them. */
+static void product_backward(job *s)
+{
+    int64_t shared = sharing(s), groups = heads_of(s) / shared;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < s->images * groups; i++)
         for (int64_t h = 0; h < shared; h++) {
-            struct product p = scores_of(s, i / groups, i % groups * shared + h, each, shared);
-            struct product dq = {.rows = p.rows,
-                                 .columns = each,
-                                 .inner = p.columns,
-                                 .scale = p.scale,
-                                 .a = s->dy + (p.c - s->y),
-                                 .b = p.b,
-                                 .c = s->dx[0] + (p.a - s->x[0]),
-                                 .next_a = p.next_c,
-                                 .next_b = p.next_b,
-                                 .next_c = p.next_a};
-            struct product dk = dq;
-            dk.across_a = true;
-            dk.b = p.a;
-            dk.next_b = p.next_a;
-            dk.c = s->dx[1] + (p.b - s->x[1]);
-            dk.next_c = p.next_b;
-            s->multiply(&dq);
-            s->multiply(&dk);
+            struct product p = product_of(s, i / groups, i % groups * shared + h);
+            multiply_back(s, &p);
         }
 }
 
@@ -543,75 +586,6 @@ static void softmax_backward(job *s)
         for (int64_t k = 0; k < count; k++)
             dx[k] += (float)((double)y[k] * ((double)dy[k] - along));
     }
-}
-
-/* Of head @head of image @image: weights of keys times values. */
-static struct product context_of(job *s, int64_t image, int64_t head, int64_t each, int64_t shared)
-{
-    int64_t length = s->layer->out.width, heads = s->layer->in.channels;
-    int64_t next_y = heads * each, next_v = heads / shared * each;
-    return (struct product){.rows = length,
-                            .columns = each,
-                            .inner = length,
-                            .scale = 1,
-                            .a = s->x[0] + (image * heads + head) * length * length,
-                            .b = s->x[1] + image * length * next_v + head / shared * each,
-                            .c = s->y + image * length * next_y + head * each,
-                            .next_a = length,
-                            .next_b = next_v,
-                            .next_c = next_y};
-}
-
-static void context_backward(job *s)
-{
-    int64_t heads = s->layer->in.channels, each = features(s) / heads;
-    int64_t shared = sharing(s, heads, each), groups = heads / shared;
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < s->images * groups; i++)
-        for (int64_t h = 0; h < shared; h++) {
-            struct product p = context_of(s, i / groups, i % groups * shared + h, each, shared);
-            struct product da = {.across_b = true,
-                                 .rows = p.rows,
-                                 .columns = p.inner,
-                                 .inner = each,
-                                 .scale = 1,
-                                 .a = s->dy + (p.c - s->y),
-                                 .b = p.b,
-                                 .c = s->dx[0] + (p.a - s->x[0]),
-                                 .next_a = p.next_c,
-                                 .next_b = p.next_b,
-                                 .next_c = p.next_a};
-            struct product dv = {.across_a = true,
-                                 .rows = p.inner,
-                                 .columns = each,
-                                 .inner = p.rows,
-                                 .scale = 1,
-                                 .a = p.a,
-                                 .b = da.a,
-                                 .c = s->dx[1] + (p.b - s->x[1]),
-                                 .next_a = p.next_a,
-                                 .next_b = p.next_c,
-                                 .next_c = p.next_b};
-            s->multiply(&da);
-            s->multiply(&dv);
-        }
-}
-
-static void product(job *s)
-{
-    int64_t in = s->layer->in.channels;
-    if (s->layer->attends == ATTENDS_SCORES)
-        multiply_heads(s, s->layer->out.channels, s->layer->inner, scores_of);
-    else
-        multiply_heads(s, in, features(s) / in, context_of);
-}
-
-static void product_backward(job *s)
-{
-    if (s->layer->attends == ATTENDS_SCORES)
-        scores_backward(s);
-    else
-        context_backward(s);
 }
 
 /* ---- the table ---- */
