@@ -43,21 +43,21 @@ static double copy_seconds(int64_t bytes)
 {
     struct copies copies = {
         .to = base_alloc(bytes, 1), .from = base_alloc(bytes, 1), .bytes = bytes};
-    struct stream *stream = cpu_stream_new();
-    struct event *begin = cpu_event_new(), *end = cpu_event_new();
+    struct stream *stream = cpu_stream_ops.stream_new();
+    struct event *begin = cpu_stream_ops.event_new(), *end = cpu_stream_ops.event_new();
     double quickest = INFINITY;
     copies.times = bytes < LEAST_BYTES ? (int32_t)(LEAST_BYTES / bytes) : 1;
     cpu_stream_issue(stream, touch, &copies, sizeof(copies));
     for (int32_t i = 0; i < TRIALS; i++) {
-        cpu_stream_record(stream, begin);
+        cpu_stream_ops.record(stream, begin);
         cpu_stream_issue(stream, run, &copies, sizeof(copies));
-        cpu_stream_record(stream, end);
-        cpu_event_synchronize(end);
+        cpu_stream_ops.record(stream, end);
+        cpu_stream_ops.synchronize(end);
         quickest = fmin(quickest, cpu_event_busy(begin, end) / copies.times);
     }
-    cpu_event_free(begin);
-    cpu_event_free(end);
-    cpu_stream_free(stream);
+    cpu_stream_ops.event_free(begin);
+    cpu_stream_ops.event_free(end);
+    cpu_stream_ops.stream_free(stream);
     free(copies.to);
     free(copies.from);
     return quickest;

@@ -59,7 +59,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-struct stream *cpu_stream_new(void)
+static struct stream *stream_new(void)
 {
     struct stream *stream = base_alloc(1, sizeof(*stream));
     stream->last = &stream->first;
@@ -73,7 +73,7 @@ struct stream *cpu_stream_new(void)
     return stream;
 }
 
-void cpu_stream_free(struct stream *stream)
+static void stream_free(struct stream *stream)
 {
     pthread_mutex_lock(&stream->lock);
     stream->closing = true;
@@ -98,7 +98,7 @@ void cpu_stream_issue(struct stream *stream, void (*run)(void *argument), const 
     pthread_mutex_unlock(&stream->lock);
 }
 
-struct event *cpu_event_new(void)
+static struct event *event_new(void)
 {
     struct event *event = base_alloc(1, sizeof(*event));
     pthread_mutex_init(&event->lock, NULL);
@@ -106,7 +106,7 @@ struct event *cpu_event_new(void)
     return event;
 }
 
-void cpu_event_free(struct event *event)
+static void event_free(struct event *event)
 {
     pthread_cond_destroy(&event->happened);
     pthread_mutex_destroy(&event->lock);
@@ -149,19 +149,19 @@ static struct point latest(struct event *event, struct stream *stream, bool anot
     return point;
 }
 
-void cpu_stream_record(struct stream *stream, struct event *event)
+static void stream_record(struct stream *stream, struct event *event)
 {
     struct point point = latest(event, stream, true);
     cpu_stream_issue(stream, happen, &point, sizeof(point));
 }
 
-void cpu_stream_wait(struct stream *stream, struct event *event)
+static void stream_wait(struct stream *stream, struct event *event)
 {
     struct point point = latest(event, stream, false);
     cpu_stream_issue(stream, await, &point, sizeof(point));
 }
 
-void cpu_event_synchronize(struct event *event)
+static void event_synchronize(struct event *event)
 {
     struct point point = latest(event, NULL, false);
     await(&point);
@@ -189,13 +189,13 @@ double cpu_stream_released(const struct stream *stream)
 }
 
 const struct stream_ops cpu_stream_ops = {
-    .stream_new = cpu_stream_new,
-    .stream_free = cpu_stream_free,
-    .event_new = cpu_event_new,
-    .event_free = cpu_event_free,
-    .record = cpu_stream_record,
-    .wait = cpu_stream_wait,
-    .synchronize = cpu_event_synchronize,
+    .stream_new = stream_new,
+    .stream_free = stream_free,
+    .event_new = event_new,
+    .event_free = event_free,
+    .record = stream_record,
+    .wait = stream_wait,
+    .synchronize = event_synchronize,
     .seconds = cpu_event_seconds,
     .when = when,
 };

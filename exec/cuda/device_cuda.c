@@ -660,10 +660,10 @@ static void capture(struct device_state *state, struct stream *const *lane, int3
     (void)iteration;
     CUDA_CHECK(cudaStreamBeginCapture(cuda_stream_handle(lane[LANE_COMPUTE]),
                                       cudaStreamCaptureModeThreadLocal));
-    cuda_stream_record(lane[LANE_COMPUTE], state->fork);
+    cuda_stream_ops.record(lane[LANE_COMPUTE], state->fork);
     for (int32_t i = 0; i < LANE_CAPTURED; i++)
         if (captured_beside(lane, i))
-            cuda_stream_wait(lane[i], state->fork);
+            cuda_stream_ops.wait(lane[i], state->fork);
 }
 
 static void capture_end(struct device_state *state, struct stream *const *lane, int32_t iteration)
@@ -673,8 +673,8 @@ static void capture_end(struct device_state *state, struct stream *const *lane, 
     for (int32_t i = 0; i < LANE_CAPTURED; i++) {
         if (!captured_beside(lane, i))
             continue;
-        cuda_stream_record(lane[i], state->join[i]);
-        cuda_stream_wait(lane[LANE_COMPUTE], state->join[i]);
+        cuda_stream_ops.record(lane[i], state->join[i]);
+        cuda_stream_ops.wait(lane[LANE_COMPUTE], state->join[i]);
     }
     CUDA_CHECK(cudaStreamEndCapture(cuda_stream_handle(lane[LANE_COMPUTE]), &graph));
     CUDA_CHECK(cudaGraphInstantiate(&slot->graph, graph, 0));

@@ -472,10 +472,10 @@ int cuda_state_init(struct device_state *state, const struct device_job *job, co
                     struct err *err)
 {
     describe(state, job);
-    state->stream = cuda_stream_new();
-    state->fork = cuda_event_new();
+    state->stream = cuda_stream_ops.stream_new();
+    state->fork = cuda_stream_ops.event_new();
     for (int32_t i = 0; i < LANE_CAPTURED; i++)
-        state->join[i] = cuda_event_new();
+        state->join[i] = cuda_stream_ops.event_new();
     if (conv_open(&state->library, cache, job->tunes, err) || cuda_plans_find(state, err))
         return -1;
     cuda_state_place_tensors(state);
@@ -496,10 +496,10 @@ int cuda_state_init(struct device_state *state, const struct device_job *job, co
 static void release_cuda(struct device_state *state)
 {
     feed_close(state->feed);
-    cuda_stream_free(state->stream);
-    cuda_event_free(state->fork);
+    cuda_stream_ops.stream_free(state->stream);
+    cuda_stream_ops.event_free(state->fork);
     for (int32_t i = 0; i < LANE_CAPTURED; i++)
-        cuda_event_free(state->join[i]);
+        cuda_stream_ops.event_free(state->join[i]);
     conv_close(state->library);
     for (int32_t i = 0; i < state->job.slots; i++)
         if (state->slot[i].graph)

@@ -120,7 +120,7 @@ static void issue(struct timing *timing, float *data)
         timing->ops->issue(timing->comm, timing->stream, step->collective.axis, &collective,
                            timing->payload, data + slice.offset);
     }
-    cpu_stream_record(timing->stream, timing->end);
+    cpu_stream_ops.record(timing->stream, timing->end);
 }
 
 /* Every rank adds to some elements, and every sum is one that bf16 can hold, whatever the order. */
@@ -164,7 +164,7 @@ static int run_once(struct timing *timing, struct timing_sample *sample, struct 
     world_barrier();
     double begin = base_seconds(CLOCK_MONOTONIC);
     issue(timing, data);
-    cpu_event_synchronize(timing->end);
+    cpu_stream_ops.synchronize(timing->end);
     int64_t worst[] = {(int64_t)(1e9 * (base_seconds(CLOCK_MONOTONIC) - begin)),
                        count_wrong(timing, data)};
     world_max(worst, 2);
@@ -217,16 +217,16 @@ int32_t timing_run(const struct schedule *schedule, enum dtype payload, int32_t 
         .schedule = schedule,
         .ops = ops,
         .comm = ops->open(schedule->grid, 0),
-        .stream = cpu_stream_new(),
-        .end = cpu_event_new(),
+        .stream = cpu_stream_ops.stream_new(),
+        .end = cpu_stream_ops.event_new(),
         .payload = payload,
         .elements = bytes / size,
         .vectors = vectors,
         .data = base_alloc(vectors * (bytes / size), sizeof(float)),
     };
     int32_t runs = repeat(&timing, repeats, sample, err);
-    cpu_event_free(timing.end);
-    cpu_stream_free(timing.stream);
+    cpu_stream_ops.event_free(timing.end);
+    cpu_stream_ops.stream_free(timing.stream);
     ops->close(timing.comm);
     free(timing.data);
     return runs;

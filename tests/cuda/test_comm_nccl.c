@@ -55,18 +55,18 @@ static void open_rank(struct rank *rank, int32_t columns, int32_t rows, int32_t 
     CUDA_CHECK(cudaMalloc((void **)&rank->data, LARGEST * sizeof(float)));
     fake_nccl_base(rank->data);
     rank->comm = comm_nccl_ops.open(rank->grid, ctas);
-    rank->row = cuda_stream_new();
-    rank->column = cuda_stream_new();
-    rank->scattered = cuda_event_new();
-    rank->reduced = cuda_event_new();
+    rank->row = cuda_stream_ops.stream_new();
+    rank->column = cuda_stream_ops.stream_new();
+    rank->scattered = cuda_stream_ops.event_new();
+    rank->reduced = cuda_stream_ops.event_new();
 }
 
 static void close_rank(struct rank *rank)
 {
-    cuda_stream_free(rank->row);
-    cuda_stream_free(rank->column);
-    cuda_event_free(rank->scattered);
-    cuda_event_free(rank->reduced);
+    cuda_stream_ops.stream_free(rank->row);
+    cuda_stream_ops.stream_free(rank->column);
+    cuda_stream_ops.event_free(rank->scattered);
+    cuda_stream_ops.event_free(rank->reduced);
     comm_nccl_ops.close(rank->comm);
     CUDA_CHECK(cudaFree(rank->data));
     check(fake_nccl_alive() == 0, "communicators left over", fake_nccl_alive());
@@ -102,18 +102,18 @@ static void issue_torus(const struct rank *rank, struct slice bucket)
 {
     struct slice block = packing_block(bucket, rank->grid, AXIS_ROW, world_self().rank);
     issue(rank, rank->row, AXIS_ROW, COLLECTIVE_REDUCE_SCATTER, bucket.offset, bucket.elements);
-    cuda_stream_record(rank->row, rank->scattered);
-    cuda_stream_wait(rank->column, rank->scattered);
+    cuda_stream_ops.record(rank->row, rank->scattered);
+    cuda_stream_ops.wait(rank->column, rank->scattered);
     issue(rank, rank->column, AXIS_COLUMN, COLLECTIVE_ALL_REDUCE, block.offset, block.elements);
-    cuda_stream_record(rank->column, rank->reduced);
-    cuda_stream_wait(rank->row, rank->reduced);
+    cuda_stream_ops.record(rank->column, rank->reduced);
+    cuda_stream_ops.wait(rank->row, rank->reduced);
     issue(rank, rank->row, AXIS_ROW, COLLECTIVE_ALL_GATHER, bucket.offset, bucket.elements);
 }
 
 static void wait_for(const struct rank *rank)
 {
-    cuda_stream_record(rank->row, rank->scattered);
-    cuda_event_synchronize(rank->scattered);
+    cuda_stream_ops.record(rank->row, rank->scattered);
+    cuda_stream_ops.synchronize(rank->scattered);
 }
 
 /* ---- numbers ---- */

@@ -10,28 +10,30 @@
 TEST(times_stay_exact_for_hours)
 {
     enum { STEPS = 2058, STEP_S = 7 };
-    struct stream *stream = cuda_stream_new();
-    struct event *origin = cuda_event_new(), *begin = cuda_event_new(), *end = cuda_event_new();
-    cuda_stream_record(stream, origin);
+    struct stream *stream = cuda_stream_ops.stream_new();
+    struct event *origin = cuda_stream_ops.event_new(), *begin = cuda_stream_ops.event_new(),
+                 *end = cuda_stream_ops.event_new();
+    cuda_stream_ops.record(stream, origin);
     for (int i = 0; i < STEPS; i++) {
         fake_pass(STEP_S);
-        cuda_stream_record(stream, begin);
+        cuda_stream_ops.record(stream, begin);
         fake_pass(1e-3);
-        cuda_stream_record(stream, end);
-        double between = cuda_event_seconds(begin, end);
-        double counted = cuda_event_seconds(origin, end) - cuda_event_seconds(origin, begin);
+        cuda_stream_ops.record(stream, end);
+        double between = cuda_stream_ops.seconds(begin, end);
+        double counted =
+            cuda_stream_ops.seconds(origin, end) - cuda_stream_ops.seconds(origin, begin);
         assert_true(between >= 1e-3 && fabs(counted - between) <= 5e-6);
     }
-    double all = cuda_event_seconds(origin, end);
+    double all = cuda_stream_ops.seconds(origin, end);
     assert_true(all >= STEPS * STEP_S && all <= STEPS * STEP_S + 60); /* and what it really took */
-    cuda_stream_record(stream, origin);
-    assert_true(cuda_event_seconds(begin, origin) < 60);
-    cuda_stream_record(stream, end);
-    assert_true(cuda_event_seconds(origin, end) < 60); /* it began anew */
-    cuda_event_free(origin);
-    cuda_event_free(begin);
-    cuda_event_free(end);
-    cuda_stream_free(stream);
+    cuda_stream_ops.record(stream, origin);
+    assert_true(cuda_stream_ops.seconds(begin, origin) < 60);
+    cuda_stream_ops.record(stream, end);
+    assert_true(cuda_stream_ops.seconds(origin, end) < 60); /* it began anew */
+    cuda_stream_ops.event_free(origin);
+    cuda_stream_ops.event_free(begin);
+    cuda_stream_ops.event_free(end);
+    cuda_stream_ops.stream_free(stream);
     assert_int_equal(fake_objects(), 0);
 }
 
@@ -39,25 +41,25 @@ TEST(times_stay_exact_for_hours)
 TEST(streams_wait_for_events)
 {
     float *memory, pinned[2];
-    struct stream *first = cuda_stream_new(), *second = cuda_stream_new();
-    struct event *written = cuda_event_new(), *read = cuda_event_new();
+    struct stream *first = cuda_stream_ops.stream_new(), *second = cuda_stream_ops.stream_new();
+    struct event *written = cuda_stream_ops.event_new(), *read = cuda_stream_ops.event_new();
     assert_int_equal(cudaMalloc((void **)&memory, sizeof(*memory)), cudaSuccess);
     pinned[0] = 3;
     fake_lazy(true);
     cudaMemcpyAsync(memory, &pinned[0], sizeof(float), cudaMemcpyHostToDevice,
                     cuda_stream_handle(first));
-    cuda_stream_record(first, written);
-    cuda_stream_wait(second, written);
-    cuda_stream_wait(second, read); /* never recorded: holds nothing up */
+    cuda_stream_ops.record(first, written);
+    cuda_stream_ops.wait(second, written);
+    cuda_stream_ops.wait(second, read); /* never recorded: holds nothing up */
     cudaMemcpyAsync(&pinned[1], memory, sizeof(float), cudaMemcpyDeviceToHost,
                     cuda_stream_handle(second));
-    cuda_stream_record(second, read);
-    cuda_event_synchronize(read);
+    cuda_stream_ops.record(second, read);
+    cuda_stream_ops.synchronize(read);
     assert_true(pinned[1] == 3.0F);
-    cuda_event_free(written);
-    cuda_event_free(read);
-    cuda_stream_free(first);
-    cuda_stream_free(second);
+    cuda_stream_ops.event_free(written);
+    cuda_stream_ops.event_free(read);
+    cuda_stream_ops.stream_free(first);
+    cuda_stream_ops.stream_free(second);
     fake_lazy(false);
     cudaFree(memory);
     assert_int_equal(fake_objects(), 0);

@@ -97,12 +97,12 @@ static int64_t check_axes(struct comm_state *comm, struct collective collective,
         trial[axis] = (struct trial){
             along(collective, grid, axis), grid, axis, payload, world_self().rank, NULL};
         fill(&trial[axis]);
-        stream[axis] = cpu_stream_new();
+        stream[axis] = cpu_stream_ops.stream_new();
         comm_mpi_ops.issue(comm, stream[axis], axis, &trial[axis].collective, payload,
                            trial[axis].data);
     }
     for (enum axis axis = 0; axis < AXIS_TENSOR; axis++)
-        cpu_stream_free(stream[axis]);
+        cpu_stream_ops.stream_free(stream[axis]);
     for (enum axis axis = 0; axis < AXIS_TENSOR; axis++) {
         wrong += count_wrong(&trial[axis]);
         free(trial[axis].data);
@@ -132,13 +132,13 @@ static int64_t check_equality(struct comm_state *comm, int32_t ranks, enum algor
     bool inside = world_self().rank < ranks;
     int64_t wrong = 0, unequal;
     struct collective c = {.op = COLLECTIVE_ALL_REDUCE, .algorithm = algorithm, .elements = COUNT};
-    struct stream *stream = cpu_stream_new();
+    struct stream *stream = cpu_stream_ops.stream_new();
     for (int64_t i = 0; i < COUNT; i++)
         data[i] = (float)base_normal(1, (uint64_t)i, (uint64_t)world_self().rank, 0);
     c = along(c, (struct grid){.columns = ranks, .rows = 1}, AXIS_WORLD);
     if (inside)
         comm_mpi_ops.issue(comm, stream, AXIS_WORLD, &c, payload, data);
-    cpu_stream_free(stream);
+    cpu_stream_ops.stream_free(stream);
     for (int64_t i = 0; inside && i < COUNT; i++) {
         double sum = 0, size = 0;
         for (int32_t rank = 0; rank < ranks; rank++) {
@@ -166,13 +166,13 @@ static int64_t check_precision(struct comm_state *comm, int32_t ranks, enum dtyp
     int32_t rank = world_self().rank;
     int64_t wrong = 0;
     struct collective c = {.op = COLLECTIVE_REDUCE_SCATTER, .ranks = ranks, .elements = COUNT};
-    struct stream *stream = cpu_stream_new();
+    struct stream *stream = cpu_stream_ops.stream_new();
     for (int64_t i = 0; i < COUNT; i++) {
         int32_t owner = block_owner(&c, i), next = (owner + 1) % ranks;
         data[i] = (float)(rank == owner) + (rank == next ? large : 0);
     }
     comm_mpi_ops.issue(comm, stream, AXIS_WORLD, &c, payload, data);
-    cpu_stream_free(stream);
+    cpu_stream_ops.stream_free(stream);
     for (int64_t i = 0; i < COUNT; i++)
         wrong += block_owner(&c, i) == rank && data[i] != large + 1;
     if (wrong)
@@ -228,15 +228,15 @@ static void issue_buckets(struct comm_state *comm, struct grid grid, struct stre
     for (int32_t b = 0; b < BUCKETS; b++) {
         int64_t offset = (int64_t)b * BUCKET;
         issue_row(comm, row, grid, COLLECTIVE_REDUCE_SCATTER, data + offset);
-        cpu_stream_record(row, event[2 * b]);
-        cpu_stream_wait(column, event[2 * b]);
+        cpu_stream_ops.record(row, event[2 * b]);
+        cpu_stream_ops.wait(column, event[2 * b]);
         struct collective block = block_of(grid, BUCKET, &offset);
         comm_mpi_ops.note(column, 7, b);
         comm_mpi_ops.issue(comm, column, AXIS_COLUMN, &block, DTYPE_FP32, data + offset);
-        cpu_stream_record(column, event[2 * b + 1]);
+        cpu_stream_ops.record(column, event[2 * b + 1]);
     }
     for (int32_t b = 0; b < BUCKETS; b++) {
-        cpu_stream_wait(row, event[2 * b + 1]);
+        cpu_stream_ops.wait(row, event[2 * b + 1]);
         issue_row(comm, row, grid, COLLECTIVE_ALL_GATHER, data + (int64_t)b * BUCKET);
     }
 }
@@ -252,18 +252,18 @@ static int64_t check_buckets(struct comm_state *comm, struct grid grid)
         .axis = AXIS_WORLD,
         .rank = world_self().rank,
     };
-    struct stream *row = cpu_stream_new(), *column = cpu_stream_new();
+    struct stream *row = cpu_stream_ops.stream_new(), *column = cpu_stream_ops.stream_new();
     struct event *event[2 * BUCKETS];
     for (int32_t i = 0; i < 2 * BUCKETS; i++)
-        event[i] = cpu_event_new();
+        event[i] = cpu_stream_ops.event_new();
     fill(&trial);
     issue_buckets(comm, grid, row, column, event, trial.data);
-    cpu_stream_free(row);
-    cpu_stream_free(column);
+    cpu_stream_ops.stream_free(row);
+    cpu_stream_ops.stream_free(column);
     struct liveness last = world_last_progress();
     int64_t wrong = count_wrong(&trial) + (last.step != 7 || last.bucket != BUCKETS - 1);
     for (int32_t i = 0; i < 2 * BUCKETS; i++)
-        cpu_event_free(event[i]);
+        cpu_stream_ops.event_free(event[i]);
     free(trial.data);
     return wrong;
 }

@@ -330,7 +330,7 @@ static ncclComm_t connect_job(struct exec_world self, int32_t ctas, bool blockin
 /* Whether collectives of @comm can be captured.  The graph is never launched. */
 static bool captures(ncclComm_t comm)
 {
-    struct stream *stream = cuda_stream_new();
+    struct stream *stream = cuda_stream_ops.stream_new();
     cudaStream_t handle = cuda_stream_handle(stream);
     cudaGraph_t graph = NULL;
     float *data;
@@ -344,7 +344,7 @@ static bool captures(ncclComm_t comm)
         CUDA_CHECK(cudaGraphDestroy(graph));
     cudaGetLastError(); /* clear it: a refusal is an answer */
     CUDA_CHECK(cudaFree(data));
-    cuda_stream_free(stream);
+    cuda_stream_ops.stream_free(stream);
     return ran && ended;
 }
 

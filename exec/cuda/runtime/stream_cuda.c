@@ -17,14 +17,14 @@ struct event {
     cudaStream_t side; /* for marks */
 };
 
-struct stream *cuda_stream_new(void)
+static struct stream *stream_new(void)
 {
     struct stream *stream = base_alloc(1, sizeof(*stream));
     CUDA_CHECK(cudaStreamCreateWithFlags(&stream->handle, cudaStreamNonBlocking));
     return stream;
 }
 
-void cuda_stream_free(struct stream *stream)
+static void stream_free(struct stream *stream)
 {
     CUDA_CHECK(cudaStreamSynchronize(stream->handle));
     CUDA_CHECK(cudaStreamDestroy(stream->handle));
@@ -36,7 +36,7 @@ cudaStream_t cuda_stream_handle(const struct stream *stream)
     return stream->handle;
 }
 
-struct event *cuda_event_new(void)
+static struct event *event_new(void)
 {
     struct event *event = base_alloc(1, sizeof(*event));
     CUDA_CHECK(cudaEventCreateWithFlags(&event->handle, cudaEventBlockingSync));
@@ -52,7 +52,7 @@ static void forget_mark(struct event *event)
     event->mark_s = 0;
 }
 
-void cuda_event_free(struct event *event)
+static void event_free(struct event *event)
 {
     forget_mark(event);
     if (event->side)
@@ -61,18 +61,19 @@ void cuda_event_free(struct event *event)
     free(event);
 }
 
-void cuda_stream_record(struct stream *stream, struct event *event)
+static void stream_record(struct stream *stream, struct event *event)
 {
     forget_mark(event);
     CUDA_CHECK(cudaEventRecord(event->handle, stream->handle));
 }
 
-void cuda_stream_wait(struct stream *stream, struct event *event)
+static void stream_wait(struct stream *stream, struct event *event)
 {
     CUDA_CHECK(cudaStreamWaitEvent(stream->handle, event->handle, 0));
 }
 
-void cuda_event_synchronize(struct event *event)
+/* The thread sleeps. */
+static void event_synchronize(struct event *event)
 {
     CUDA_CHECK(cudaEventSynchronize(event->handle));
 }
@@ -99,7 +100,9 @@ static void mark(struct event *event)
     event->mark_s = after;
 }
 
-double cuda_event_seconds(struct event *from, struct event *to)
+/* Right even over hours, if called now and then with the same @from, although CUDA answers in fp32
+ * milliseconds. */
+static double event_seconds(struct event *from, struct event *to)
 {
     float since = milliseconds(from->mark ? from->mark : from->handle, to->handle);
     double seconds = from->mark_s + 1e-3 * (double)since;
@@ -109,12 +112,12 @@ double cuda_event_seconds(struct event *from, struct event *to)
 }
 
 const struct stream_ops cuda_stream_ops = {
-    .stream_new = cuda_stream_new,
-    .stream_free = cuda_stream_free,
-    .event_new = cuda_event_new,
-    .event_free = cuda_event_free,
-    .record = cuda_stream_record,
-    .wait = cuda_stream_wait,
-    .synchronize = cuda_event_synchronize,
-    .seconds = cuda_event_seconds,
+    .stream_new = stream_new,
+    .stream_free = stream_free,
+    .event_new = event_new,
+    .event_free = event_free,
+    .record = stream_record,
+    .wait = stream_wait,
+    .synchronize = event_synchronize,
+    .seconds = event_seconds,
 };
