@@ -81,6 +81,8 @@ int32_t grid_axis_index(struct grid grid, enum axis axis, int32_t rank)
     grid = seen(grid, axis);
     for (enum factor factor = 0; factor < FACTOR_COUNT; factor++) {
         int32_t size = factor_size(grid, factor);
+        if (size == 1)
+            continue; /* as most are, and divisions take time */
         index += among[axis][factor] ? rank % size * stride : 0;
         stride *= among[axis][factor] ? size : 1;
         rank /= size;
@@ -94,6 +96,8 @@ int32_t grid_axis_rank(struct grid grid, enum axis axis, int32_t rank, int32_t i
     grid = seen(grid, axis);
     for (enum factor factor = 0; factor < FACTOR_COUNT; factor++) {
         int32_t size = factor_size(grid, factor);
+        if (size == 1)
+            continue;
         other += (among[axis][factor] ? index : rank) % size * stride;
         index /= among[axis][factor] ? size : 1;
         stride *= size;
