@@ -12,7 +12,8 @@
  * and labels as int32.
  *
  * Keys: compute, gradients (types; fp32), scale (of the loss; 4), rate (0.01), classes (1000),
- * batches (taken in turn; 1), steps (with DIRECTORY; 1), shift (see device_run.h; 2).
+ * batches (taken in turn; 1), steps (with DIRECTORY; 1), shift (see device_run.h; 2), layers (of a
+ * transformer; as it was published).
  */
 
 #include "config.h"
@@ -133,6 +134,7 @@ static void serve(struct device_run *run)
 /* What KEY=VALUE words say. */
 struct keys {
     struct device_run_job job;
+    struct transformer network;
     int32_t classes, steps;
 };
 
@@ -165,6 +167,8 @@ static void read_key(struct keys *keys, const char *word)
         job->batches = atoi(value);
     else if (strncmp(word, "classes=", length) == 0)
         keys->classes = atoi(value);
+    else if (strncmp(word, "layers=", length) == 0)
+        keys->network.layers = atoi(value);
     else if (strncmp(word, "steps=", length) == 0)
         keys->steps = atoi(value);
     else {
@@ -197,7 +201,7 @@ int main(int argc, char **argv)
         return 64;
     struct device_run_job job = keys.job;
     job.ops = device_find(argv[1]);
-    job.model = network_build(argv[2], atoi(argv[3]), keys.classes, &err);
+    job.model = network_open(NULL, argv[2], atoi(argv[3]), keys.classes, &keys.network, &err);
     job.batch = atoi(argv[4]);
     job.threads = atoi(argv[5]);
     job.seed = argc > 7 ? (uint64_t)atoi(argv[7]) : 0;

@@ -89,12 +89,12 @@ class Block(torch.nn.Module):
 class Vit(torch.nn.Module):
     """ViT-B/16 of pictures of 64 pixels (Dosovitskiy et al. 2021)."""
 
-    def __init__(self, classes, width=768):
+    def __init__(self, classes, layers, width=768):
         super().__init__()
         self.patches = torch.nn.Conv2d(3, width, 16, 16)
         self.token = torch.nn.ParameterList([torch.nn.Parameter(torch.zeros(1, width)),
                                              torch.nn.Parameter(torch.zeros(17, width))])
-        self.blocks = torch.nn.Sequential(*(Block(width, 12) for _ in range(12)))
+        self.blocks = torch.nn.Sequential(*(Block(width, 12) for _ in range(layers or 12)))
         self.norm, self.classes = torch.nn.LayerNorm(width), torch.nn.Linear(width, classes)
 
     def forward(self, images):
@@ -114,10 +114,10 @@ def without_chance(network):
     return network
 
 
-def build(network, classes):
+def build(network, classes, layers):
     """The network called as ours is: "resnet50", "resnet8", ..."""
     if network == "vit_b_16":
-        return Vit(classes)
+        return Vit(classes, layers)
     if not network.startswith("resnet"):
         return without_chance(getattr(torchvision.models, network)(num_classes=classes))
     depth = int(network.replace("resnet", ""))
@@ -132,7 +132,8 @@ class Ours:
     def __init__(self, options, directory):
         keys = [f"compute={options.type}", f"gradients={options.gradients or options.type}",
                 f"scale={options.scale}", f"classes={options.classes}", f"rate={options.rate}",
-                f"shift={options.shift}", f"batches={options.batches}", f"steps={options.steps}"]
+                f"shift={options.shift}", f"batches={options.batches}", f"steps={options.steps}",
+                f"layers={options.layers}"]
         words = [options.program, options.device, options.network, options.image, options.batch,
                  options.threads, directory, options.seed, *keys]
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True,
@@ -141,7 +142,7 @@ class Ours:
             raise SystemExit(f"device_step: exit {done.returncode}: {done.stderr.strip()}")
         self.losses = [float(line) for line in done.stdout.split()]
         self.directory, self.options = pathlib.Path(directory), options
-        self.network = build(options.network, options.classes)
+        self.network = build(options.network, options.classes, options.layers)
         shape = (options.batches, options.batch, options.image, options.image, 3)
         self.images = self.floats("images").reshape(shape).permute(0, 1, 4, 2, 3)
         labels = numpy.fromfile(self.directory / "labels", dtype=numpy.int32)
@@ -297,7 +298,7 @@ def read_options(words=None):
     parser.add_argument("--network", default="resnet50")
     parser.add_argument("--type", default="fp16", choices=tuple(TYPES))
     parser.add_argument("--gradients", choices=tuple(TYPES), help="type of (as --type)")
-    for name, default, kind in (("image", 64, int), ("batch", 16, int), ("classes", 1000, int),
+    for name, default, kind in (("image", 64, int), ("layers", 0, int), ("batch", 16, int), ("classes", 1000, int),
                                 ("threads", 2, int), ("seed", 0, int), ("batches", 1, int),
                                 ("steps", 1, int), ("runs", 6, int), ("scale", 1024, float),
                                 ("rate", 0.01, float), ("shift", 2, float)):
