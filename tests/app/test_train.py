@@ -166,7 +166,7 @@ class Train(support.Case):
     def test_json_conforms_and_has_nothing_else(self):
         told = dry_run(TOY, *NAIVE)
         self.assertEqual(told["command"][-2:], ["--device=cpu-naive", "--json"])
-        described = self.conforms(told, "dry-run")
+        described = self.described("dry-run")
         self.assertEqual(list(told), list(described))
         self.assertEqual(list(told["memory"]), list(described["memory"]["properties"]))
 
