@@ -357,15 +357,18 @@ static void conclude(struct comparison *c)
     const char *fast = compare_names[fastest], *slow = compare_names[turned ? pair->a : pair->b];
     struct text text = {0};
     bool differs = compare_differs(pair->ratio);
+    double ratio = turned ? 1 / pair->ratio : pair->ratio;
+    double low = turned ? 1 / pair->likely.high : pair->likely.low;
+    double high = turned ? 1 / pair->likely.low : pair->likely.high;
     if (!differs)
         text_add(&text, "%s and %s take equally long", fast, slow);
     else
-        text_add(&text, "%s is faster than %s, which takes %.4g times as long", fast, slow,
-                 turned ? 1 / pair->ratio : pair->ratio);
+        text_add(&text, "%s is faster than %s, which takes %s times as long", fast, slow,
+                 unit_likely(UNIT_NONE, ratio, ratio, low, high));
     if (!isnan(pair->faster) && pair->likely.low < pair->likely.high) {
-        text_add(&text, " (90 %% interval%s %.4g to %.4g); %s is faster with a probability of ",
-                 differs ? "" : " of the ratio", turned ? 1 / pair->likely.high : pair->likely.low,
-                 turned ? 1 / pair->likely.low : pair->likely.high, fast);
+        text_add(&text, " (90 %% interval%s %s to %s); %s is faster with a probability of ",
+                 differs ? "" : " of the ratio", unit_likely(UNIT_NONE, low, ratio, low, high),
+                 unit_likely(UNIT_NONE, high, ratio, low, high), fast);
         compare_print_probability(&text, turned ? 1 - pair->faster : pair->faster);
     }
     if (pair->cause)

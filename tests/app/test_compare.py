@@ -155,7 +155,7 @@ class Compare(support.Case):
         times = [job["time_to_train_s"] for job in result["jobs"]]
         for pair, (a, b) in zip(result["pairs"], ((0, 1), (0, 2), (1, 2))):
             self.assertAlmostEqual(pair["ratio"], times[b] / times[a], places=12)
-        self.assertIn(f"B is faster than A, which takes {times[0] / times[1]:.4g} times as long",
+        self.assertIn(f"B is faster than A, which takes {times[0] / times[1]:.3f} times as long",
                       result["sentence"])
         self.assertIn("data to train on", result["sentence"])
 
