@@ -487,13 +487,15 @@ static void print_notes(struct text *out, const struct search *search)
                  "slower even at best, %lld were predicted.\n",
                  (long long)m->considered, (long long)m->divided, (long long)m->memory,
                  (long long)m->slower, (long long)m->predicted);
-    text_add(out, "%lld plan%s in closed form, %lld of them simulated, too.\n",
-             (long long)(search->count - t.refused), base_plural(search->count - t.refused),
+    text_add(out, "%lld plan%s in closed form, ", (long long)(search->count - t.refused),
+             base_plural(search->count - t.refused));
+    text_add(out, t.simulated ? "%lld of them simulated, too.\n" : "none simulated.\n",
              (long long)t.simulated);
     if (t.refused) {
         AUTOFREE char *name = label(search, t.first);
+        const char *reason = search->list[t.first].reason, *at = strstr(reason, "error: ");
         text_add(out, "%lld more make%s no job; the first, %s: %s\n", (long long)t.refused,
-                 t.refused == 1 ? "s" : "", name, search->list[t.first].reason);
+                 t.refused == 1 ? "s" : "", name, at ? at + strlen("error: ") : reason);
     }
 }
 
@@ -603,12 +605,31 @@ static const char front_title[] = "Best, next best and the front of time, cost a
 static const char swing_title[] =
     "The best plan with one uncertain input at either end, all else in the middle";
 
-/* The columns of plans. */
-static char *plan_words(const struct json *all)
+/* The columns of plans; on a @page the name stands first. */
+static char *plan_words(const struct json *all, bool page)
 {
-    return base_format("plan: , time_to_train_s~: time, %s~: %s, keeps: in limits, energy_kwh, "
-                       "devices, epochs, nccl: NCCL, backend, name",
-                       price_key(all), html_word(all, "price_unit"));
+    return base_format("plan: , %stime_to_train_s~: time, %s~: %s, keeps: in limits, energy_kwh, "
+                       "devices, epochs%s",
+                       page ? "name, " : "", price_key(all), html_word(all, "price_unit"),
+                       page ? "" : ", nccl: NCCL, backend, name");
+}
+
+/* ", KEY" if that of some mesh is not 1. */
+static const char *mesh_word(const struct json *meshes, const char *key)
+{
+    for (int64_t i = 0; i < json_count_items(meshes); i++)
+        if (html_number(json_item(meshes, i), key + 2, -1) != 1)
+            return key;
+    return "";
+}
+
+/* The columns of meshes on a page, which has not the room of a terminal. */
+static char *page_mesh_words(const struct json *meshes)
+{
+    return base_format("tensor%s%s, pipeline%s, micro_batch: micro-batch, sharding, recompute, "
+                       "step_s~, mfu, tokens_per_s_per_device: tokens/s each, difference",
+                       mesh_word(meshes, ", context"), mesh_word(meshes, ", expert"),
+                       mesh_word(meshes, ", chunks"));
 }
 
 /* The columns of what each uncertain input moves. */
@@ -631,24 +652,32 @@ static void print_table(struct text *out, const char *title, const char *words,
     columns_print(out, words, rows);
 }
 
-/* Append all of it for people, and the `predict` that answers the same of the best. */
-static void plan_print(struct text *out, const struct search *search)
+/* The `predict` that answers the same of the best. */
+static void add_command(struct text *out, const struct search *search, const struct json *all)
 {
-    AUTORELEASE(json) struct json *all = plan_json(search), *plans = plans_of(all, true);
-    AUTORELEASE(json) struct json *swings = swings_of(all);
-    AUTOFREE char *answer = answer_of(all), *plan = plan_words(all), *swing = swing_words(all);
     const struct json *set = json_get(json_get(all, "best"), "set");
-    text_add(out, "%s\n", answer);
-    print_notes(out, search);
-    print_table(out, front_title, plan, plans);
-    print_table(out, mesh_title, mesh_words, json_get(all, "meshes"));
-    print_table(out, swing_title, swing, swings);
-    text_add(out, "\nThe best plan as a prediction:\n  foretrain predict ");
+    text_add(out, "foretrain predict ");
     text_add_word(out, search->question.path);
     for (int64_t i = 0; i < json_count_items(set); i++) {
         text_add(out, " --set ");
         text_add_word(out, json_as_text(json_item(set, i)));
     }
+}
+
+/* Append all of it for people. */
+static void plan_print(struct text *out, const struct search *search)
+{
+    AUTORELEASE(json) struct json *all = plan_json(search), *plans = plans_of(all, true);
+    AUTORELEASE(json) struct json *swings = swings_of(all);
+    AUTOFREE char *answer = answer_of(all), *plan = plan_words(all, false),
+                  *swing = swing_words(all);
+    text_add(out, "%s\n", answer);
+    print_notes(out, search);
+    print_table(out, front_title, plan, plans);
+    print_table(out, mesh_title, mesh_words, json_get(all, "meshes"));
+    print_table(out, swing_title, swing, swings);
+    text_add(out, "\nThe best plan as a prediction:\n  ");
+    add_command(out, search, all);
     text_add(out, "\n");
 }
 
@@ -661,16 +690,19 @@ static int plan_page(const char *file, const struct search *search, struct err *
     AUTORELEASE(json) struct json *all = plan_json(search), *two = plans_of(all, false);
     AUTORELEASE(json) struct json *plans = plans_of(all, true), *swings = swings_of(all);
     AUTORELEASE(text) struct text notes = {0};
-    AUTOFREE char *answer = answer_of(all), *plan = plan_words(all), *swing = swing_words(all);
+    AUTOFREE char *answer = answer_of(all), *plan = plan_words(all, true),
+                  *swing = swing_words(all);
     AUTOFREE char *title = base_format("Plan of %s", search->question.path);
     print_notes(&notes, search);
     html_answer(&page, title, answer);
     html_paragraph(&page, NULL, notes.data);
     html_table(&page, "best", "best and next best", two, plan, false);
-    if (json_count_items(json_get(all, "meshes")) > 0) {
+    const struct json *meshes = json_get(all, "meshes");
+    if (json_count_items(meshes) > 0) {
+        AUTOFREE char *words = page_mesh_words(meshes);
         html_section(&page, "Which meshes are nearly as good?");
         html_picture(&page, "layouts", -1);
-        html_table(&page, "meshes", mesh_title, json_get(all, "meshes"), mesh_words, false);
+        html_table(&page, "meshes", mesh_title, meshes, words, false);
     }
     if (json_count_items(plans) > 1) {
         html_section(&page, "What does less time cost?");
@@ -682,9 +714,10 @@ static int plan_page(const char *file, const struct search *search, struct err *
         html_picture(&page, "sensitivity", -1);
         html_table(&page, "sensitivity", swing_title, swings, swing, true);
     }
+    AUTORELEASE(text) struct text command = {0};
+    add_command(&command, search, all);
     html_section(&page, "The best plan as a prediction");
-    html_list(&page, "With foretrain predict, the job and these words, each after --set:",
-              json_get(json_get(all, "best"), "set"));
+    html_paragraph(&page, "command", command.data);
     return html_write(&page, file, title, all, err);
 }
 
