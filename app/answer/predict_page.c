@@ -148,8 +148,10 @@ static struct json *row_at(int32_t nodes, const char *path, const struct predict
         apply(trim, &prediction.result);
         row = row_of(&prediction.result, torus, false);
     }
-    if (why.count)
-        json_put_text(row, "reason", err_reason(&why));
+    if (why.count) {
+        const char *reason = err_reason(&why), *at = strstr(reason, "error: ");
+        json_put_text(row, "reason", at ? at + strlen("error: ") : reason);
+    }
     prediction_release(&prediction);
     return row;
 }
@@ -157,7 +159,7 @@ static struct json *row_at(int32_t nodes, const char *path, const struct predict
 /* @prediction of the job at @path with @options, and the same on 1, 2, 4, ... nodes, where the
  * program chooses the grid: nodes, devices, own ("this job", or null), backend, step_s and its
  * parts, images_per_s, scaling_efficiency, time_to_train_s, each with _low and _high where it has
- * an interval.  A number of nodes that makes no job has a "reason" instead.
+ * an interval.  Nodes that make no job have devices and a "reason" alone.
  *
  * Other points than the job's own are in closed form.  If the job was simulated they have the
  * factors that make its closed form its answer: *@exposed that of the communication that nothing
@@ -182,7 +184,10 @@ static struct json *curve_rows(const struct prediction *prediction, const char *
     for (int32_t nodes = 1; nodes < result->nodes; nodes *= 2) {
         if (base_seconds(CLOCK_MONOTONIC) - begun > 2 && isatty(STDERR_FILENO))
             shown = fprintf(stderr, "\r\033[Kpredicting %d nodes for the page", nodes) > 0;
-        json_append(rows, row_at(nodes, path, options, &trim, torus));
+        struct json *row = row_at(nodes, path, options, &trim, torus);
+        if (!json_get(row, "devices"))
+            json_put_integer(row, "devices", (int64_t)nodes * (result->devices / result->nodes));
+        json_append(rows, row);
     }
     fputs(shown ? "\r\033[K" : "", stderr);
     json_append(rows, row_of(result, torus, true));
@@ -748,8 +753,6 @@ static int write_page(const char *file, const struct json *all, const struct jso
     for (size_t i = 0; i < ARRAY_SIZE(of_all); i++)
         html_part(&answer.page, all, &of_all[i]);
     add_assumptions(&answer);
-    html_section(&answer.page, "Words");
-    html_own(&answer.page, terms_html);
     return html_write(&answer.page, file, title, all, err);
 }
 

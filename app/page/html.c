@@ -83,11 +83,6 @@ void html_answer(struct page *page, const char *title, const char *sentence)
              "below do not.</p></noscript>\n");
 }
 
-void html_own(struct page *page, const char *markup)
-{
-    text_add(&page->body.text, "%s", markup);
-}
-
 void html_section(struct page *page, const char *heading)
 {
     if (page->sections++)
@@ -303,6 +298,10 @@ int html_write(struct page *page, const char *path, const char *title, const str
     AUTORELEASE(html) struct html out = {0};
     const char *script = page->script ? page->script : page_js;
     add_head(&out, title, script, page->whatif);
+    if (!page->script) {
+        html_section(page, "Words");
+        text_add(&page->body.text, "%s", terms_html);
+    }
     text_append(&out.text, page->body.text.data, page->body.text.length);
     if (page->sections)
         html_add(&out, "</section>\n");

@@ -79,9 +79,6 @@ const char *html_word(const struct json *object, const char *key);
 /** The first words: the @title and the sentence that answers, both escaped. */
 void html_answer(struct page *page, const char *title, const char *sentence);
 
-/** Append markup of our own, one of the texts above. */
-void html_own(struct page *page, const char *markup);
-
 /** Start a section. */
 void html_section(struct page *page, const char *heading);
 

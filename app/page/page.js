@@ -4,7 +4,7 @@
 const data = JSON.parse(document.getElementById("data")?.textContent ?? "null");
 // What a colour means, in all pictures: classes c0 to c7 fill, s0 to s7 draw.
 const COMPUTE = 0, SLOWER = 1, ROW = 2, COLUMN = 3, INPUT = 4, OTHER = 5, BACKWARD = 6, REST = 7, COLOURS = 8;
-const BAR = 14, THIN = 9, LABEL = 20, GAP = 10, MOST_ROWS = 24; // [pixels] of a bar, of one of several, of a line above it
+const BAR = 14, THIN = 9, LABEL = 20, LINE = 15, GAP = 10, MOST_ROWS = 24; // [pixels] of a bar, of one of several, of what is above it, of a further line there
 
 function add(parent, name, attributes = {}, text = "") {
   const made = document.createElementNS(name === "svg" ? "http://www.w3.org/2000/svg" : parent.namespaceURI, name);
@@ -47,7 +47,7 @@ function logTicks(from, to, size, counts) {
   while (factor ** 5 < to / from) factor *= 2;
   for (let value = from; counts && value <= to * 1.001; value *= factor) ticks.push(value); // devices: doubled again and again
   for (let power = Math.floor(Math.log10(from / size)); !counts && 10 ** power * size <= to; power++)
-    ticks.push(...(to / from < 300 ? [1, 2, 5] : [1]).map(digit => digit * 10 ** power * size));
+    ticks.push(...(to / from < 10 ? [1, 1.5, 2, 3, 5, 7] : to / from < 300 ? [1, 2, 5] : [1]).map(digit => digit * 10 ** power * size));
   return ticks.filter(value => value >= from * 0.999 && value <= to * 1.001);
 }
 
@@ -109,6 +109,12 @@ function addMark(parent, name, attributes, row, key, words) {
   add(add(parent, name, { ...attributes, "data-key": key, "data-value": row[key] }), "title", {}, words);
 }
 
+// @words in lines of about @wide pixels.
+const lined = (words, wide) => words.split(" ").reduce((lines, word) => {
+  const line = [...lines.splice(-1), word].join(" ");
+  return 7 * line.length > wide && line !== word ? [...lines, line.slice(0, -word.length - 1), word] : [...lines, line];
+}, []);
+
 // ---- bars: a group for each row, its parts in a row or @beside each other ----
 
 function bars(figure, { words, rows, label, parts, total, most, beside = false }) {
@@ -117,13 +123,13 @@ function bars(figure, { words, rows, label, parts, total, most, beside = false }
   const long = row => { const all = used.map(([key]) => Math.max(0, row[key] ?? 0)); return beside ? Math.max(...all) : all.reduce((a, b) => a + b, 0); };
   const full = most || Math.max(...shown.map(long)) || 1;
   if (parts.length > 1) addLegend(figure, used);
-  const svg = begin(figure, words, "bars", 0);
+  const svg = begin(figure, words, "bars", 0), wide = svg.getBoundingClientRect().width || 600;
   let y = 0;
   for (const row of shown) {
     let x = 0;
-    add(svg, "text", { y: y + LABEL - 6 }, label(row));
     if (total) add(svg, "text", { class: "end", x: "100%", y: y + LABEL - 6 }, say(total, row[total]));
-    y += LABEL;
+    y += LABEL - LINE;
+    for (const line of lined(label(row), wide)) add(svg, "text", { y: (y += LINE) - 6 }, line);
     for (const [i, [key, name, colour]] of parts.entries()) {
       if (most && (beside || !i)) add(svg, "rect", { class: "track", y, width: "100%", height: thick });
       if (!known(row[key])) continue;
@@ -145,12 +151,13 @@ function ranges(figure, { words, rows, label, key, mark, log }) {
   const scale = axis(key, Math.min(...all) / margin, Math.max(...all) * margin, { log });
   const step = LABEL + BAR + GAP, end = shown.length * step;
   if (numbers(shown, ends[1]).length) add(figure, "p", { class: "small" }, "Bar: 90\u00a0% interval");
-  const svg = begin(figure, words, "ranges", end + 24);
+  const svg = begin(figure, words, "ranges", end + 24), wide = svg.getBoundingClientRect().width || 600;
   addRules(svg, scale, end);
   if (known(mark)) add(svg, "line", { class: "own", x1: percent(scale.at(mark)), x2: percent(scale.at(mark)), y2: end });
   for (const [i, row] of shown.entries()) {
     const y = i * step + LABEL + 7, [value, low, high] = ends.map(name => row[name]);
-    add(svg, "text", { y: y - 13 }, label(row));
+    const said = known(value) ? `${label(row)}: ${say(key, value)}` : label(row);
+    add(svg, "text", { y: y - 13 }, 7 * said.length < wide ? said : label(row));
     if (known(low) && known(high))
       add(svg, "line", { class: "s0 whisker", x1: percent(scale.at(low)), x2: percent(scale.at(high)), y1: y, y2: y });
     else if (known(value) && known(mark))
@@ -163,19 +170,13 @@ function ranges(figure, { words, rows, label, key, mark, log }) {
 
 // ---- a tornado: what each row makes of one number at either end of what is uncertain ----
 
-// @words in lines of about @wide pixels.
-const lined = (words, wide) => words.split(" ").reduce((lines, word) => {
-  const line = [...lines.splice(-1), word].join(" ");
-  return 7 * line.length > wide && line !== word ? [...lines, line.slice(0, -word.length - 1), word] : [...lines, line];
-}, []);
-
 function tornado(figure, { words, rows, label, parts, middle }) {
   const shown = rows.slice(0, MOST_ROWS), all = [middle, ...parts.flatMap(([key]) => numbers(shown, key))];
   const least = Math.min(...all), most = Math.max(...all), margin = most > least ? 0.05 * (most - least) : Math.abs(most) / 2;
   const scale = axis(parts[0][0], least - margin, most + margin, { exact: true });
   addLegend(figure, parts);
   const svg = begin(figure, words, "ranges", 0), wide = svg.getBoundingClientRect().width || 600;
-  const names = shown.map(row => lined(label(row), wide)), head = LABEL + 15 * (Math.max(...names.map(name => name.length)) - 1);
+  const names = shown.map(row => lined(label(row), wide)), head = LABEL + LINE * (Math.max(...names.map(name => name.length)) - 1);
   const step = head + 2 * THIN + GAP, end = shown.length * step;
   svg.setAttribute("height", end + 24);
   addRules(svg, scale, end);
@@ -187,7 +188,7 @@ function tornado(figure, { words, rows, label, parts, middle }) {
       addMark(svg, "rect", { class: `c${colour}`, x: percent(from), y: i * step + head + k * THIN, width: percent(to - from), height: THIN },
         row, key, `${label(row)}, ${name}: ${say(key, row[key])}`);
     }
-    for (const [k, line] of names[i].entries()) add(svg, "text", { y: i * step + head - 6 - 15 * (names[i].length - 1 - k) }, line);
+    for (const [k, line] of names[i].entries()) add(svg, "text", { y: i * step + head - 6 - LINE * (names[i].length - 1 - k) }, line);
   }
 }
 
@@ -514,19 +515,30 @@ for (const figure of data ? document.querySelectorAll("figure[data-picture]") : 
   draw(figure, spec);
 }
 
-// A word that the page explains says so where it is met first.
+// On a narrow screen a cell stands below the heading of its column.
+for (const table of document.querySelectorAll("main table")) {
+  const headings = table.tHead.rows[0].cells;
+  for (const row of headings.length > 2 ? table.tBodies[0].rows : []) for (const [i, cell] of [...row.cells].entries()) cell.dataset.label = headings[i].textContent;
+}
+
+// A word that the page explains says so where it is met first; one that is not met goes.
 for (const word of document.querySelectorAll("dt")) {
+  let met = false;
   for (const name of word.textContent.split(", ")) {
-    const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT), pattern = new RegExp(`(?<![-\\w])${name}(?![-\\w])`, "i");
+    const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT), pattern = new RegExp(`(?<![-.\\w])${name}(?![-\\w])`, "i");
     let text;
     while ((text = texts.nextNode()) && (!text.parentElement.matches("h2, p, li, td, th, caption, label") || !pattern.test(text.data)));
-    if (!text || text.parentElement.closest("dl")) continue;
+    if (!text) continue;
     const found = text.splitText(text.data.search(pattern)), rest = found.splitText(name.length), mark = document.createElement("abbr");
     mark.title = word.nextElementSibling.textContent;
     mark.tabIndex = 0;
     mark.append(found);
     rest.before(mark);
+    met = true;
   }
+  if (met) continue;
+  word.nextElementSibling.remove();
+  word.remove();
 }
 
 function show(target) {

@@ -498,6 +498,13 @@ static int validation_page(const char *file, const struct json *all, struct err 
                     html_word(all, "backend"), html_word(all, "grain"),
                     html_word(all, "schedule_hash"), html_word(all, "error_of"));
     html_answer(&page, title, answer);
+    double foreign = html_number(all, "foreign", -1);
+    AUTOFREE char *others =
+        base_format("Meanwhile other processes had %.0f %% of this machine's processors, the host "
+                    "%.0f %%.",
+                    100 * foreign, 100 * html_number(all, "steal", -1));
+    if (isfinite(foreign))
+        html_paragraph(&page, NULL, others);
     html_paragraph(&page, "small", from);
     html_section(&page, "Every measured step");
     html_picture(&page, "measured", -1);

@@ -5,7 +5,7 @@ char *resolved_cut_text(const struct resolved *resolved)
     if (resolved->cut == 0)
         return NULL;
     return base_format("%d of %d tensors are larger than a bucket of %lld B and are cut, in %lld "
-                       "all-reduces a step; DDP and Horovod never cut a tensor",
+                       "all-reduces a step; DDP and Horovod never cut one",
                        resolved->cut, resolved->tensors, (long long)resolved->bucket,
                        (long long)resolved->all_reduces);
 }

@@ -29,6 +29,6 @@ const blocks = Object.fromEntries(find(/<script [^>]*id="([^"]*)">(.*?)<\/script
 const places = find(/<figure data-picture="([^"]*)"(?: data-row="([^"]*)")?>/g);
 const figures = places.map(([, picture, row]) => new Element("figure", { picture, row }));
 vm.runInContext(find(/<script>(.*?)<\/script>/gs)[0][1], vm.createContext({ addEventListener() {},
-  document: { getElementById: id => blocks[id], createElementNS: (space, name) => new Element(name), querySelectorAll: name => name === "dt" ? [] : figures, addEventListener() {} } }));
+  document: { getElementById: id => blocks[id], createElementNS: (space, name) => new Element(name), querySelectorAll: name => name.startsWith("figure") ? figures : [], addEventListener() {} } }));
 let index = 0;
 process.stdout.write(page.replace(/<figure data-picture="[^>]*>/g, tag => tag + figures[index++].children.join("")));

@@ -36,9 +36,10 @@ for (const svg of document.querySelectorAll("svg.chart")) {
 }
 for (const e of document.querySelectorAll("p, li, td, th, h1, h2, summary"))
   if (contrast(getComputedStyle(e).color, paper) < 4.5) result.pale.push(e.textContent);
-result.hidden = innerWidth < 1200 ? [] : [...document.querySelectorAll(".scroll > table")].map(e => e.parentElement)
+result.hidden = innerWidth > 320 && innerWidth < 1200 ? [] : [...document.querySelectorAll(".scroll > table")].map(e => e.parentElement)
   .filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.textContent);
 result.figures = [...document.querySelectorAll("figure svg.chart")].filter(e => box(e).b > box(e).t + 40).length;
+result.words = [...document.querySelectorAll("dt")].filter(e => document.querySelector(`abbr[title="${CSS.escape(e.nextElementSibling.textContent)}"]`)).length;
 result.ran = document.querySelectorAll(".tip").length > 0 && typeof show === "function";
 return result; })()"""
 
@@ -147,6 +148,7 @@ class Browser(support.Case):
                         self.assertEqual(result[fault], [], (*told, fault))
                     if command != "sweep":  # its columns are as wide as the keys that name them
                         self.assertEqual(result["hidden"], [], told)
+                    self.assertGreater(result["words"], 2, told)
                     self.assertEqual(result["paper"] == "rgb(255, 255, 255)", not dark)
                     self.assertEqual(result["figures"], path.read_text(encoding="utf-8").count("<figure "), told)
                 self.assertGreater(self.controls(), 1, command)
