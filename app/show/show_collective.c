@@ -116,11 +116,22 @@ static struct show_round show_time_round(const struct collective *sized,
     return cost;
 }
 
+/* "rank 0 to the next one of its row" of "rank0.row.next"; other names as they are.  Owned. */
+static char *link_words(const struct fabric *fabric, int32_t link)
+{
+    char *name = fabric_link_name(fabric, link), axis[16], way[16];
+    int rank;
+    if (sscanf(name, "rank%d.%15[a-z].%15[a-z]", &rank, axis, way) < 3)
+        return name;
+    free(name);
+    return base_format("rank %d to the %s one of its %s", rank, way, axis);
+}
+
 /* Append that @cost, after a word about the round. */
 static void show_tell_round(struct text *out, const struct fabric *fabric,
                             const struct show_round *cost)
 {
-    AUTOFREE char *name = fabric_link_name(fabric, cost->busiest);
+    AUTOFREE char *name = link_words(fabric, cost->busiest);
     text_add(out, "; each message %s; busiest link: %s (%s); %s",
              unit_text(UNIT_BYTES, (double)cost->largest), unit_text(UNIT_BYTES, cost->load), name,
              unit_text(UNIT_SECONDS, cost->seconds));
@@ -211,7 +222,7 @@ static void put_cost(struct json *item, const struct fabric *fabric, const struc
     json_put_real(item, "seconds", cost->seconds);
     json_put_integer(item, "largest_bytes", cost->largest);
     json_put_real(item, "busiest_bytes", cost->load);
-    AUTOFREE char *name = fabric_link_name(fabric, cost->busiest);
+    AUTOFREE char *name = link_words(fabric, cost->busiest);
     json_put_text(item, "busiest_link", name);
 }
 
