@@ -29,8 +29,10 @@ pre { padding: .6em; overflow-x: auto; white-space: pre-wrap; background: rgb(12
 pre.output { background: none; border-left: 3px solid gray }
 img { max-width: 100%; background: #fff }
 table { display: block; overflow-x: auto; border-collapse: collapse; margin: 1em 0 }
-th, td { padding: .2em .8em; text-align: right }
-th { border-bottom: 1px solid grey }"""
+table, th, td { border: 0 }
+th, td { padding: .2em .5em; text-align: right }
+thead th { border-bottom: 1px solid grey }
+@media print { nav { display: none } pre, img, tr { break-inside: avoid } h2 { break-after: avoid } }"""
 WORDS = "td { text-align: left; vertical-align: top }"
 
 
@@ -87,8 +89,8 @@ def link(found):
 def write(target, title, body, style=""):
     """A page with the way to the others."""
     names = [*DOCS, "slides_a", "slides_b", *(path.stem for path in sorted(FOLDER.glob("*.ipynb")))]
-    ways = " &#183; ".join(f'<a href="{name}.html">{"class" if name == "index" else name.replace("_", " ")}</a>'
-                           if name != target.stem else f"<b>{name}</b>" for name in names)
+    shown = {name: "class" if name == "index" else name.replace("_", " ") for name in names}
+    ways = " &#183; ".join(f'<a href="{name}.html">{shown[name]}</a>' if name != target.stem else f"<b>{shown[name]}</b>" for name in names)
     body = re.sub(r'<a href="([^"]*)">(.*?)</a>', link, body, flags=re.DOTALL)
     target.write_text(f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
                       '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

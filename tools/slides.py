@@ -11,7 +11,7 @@ import subprocess
 import project
 
 PROGRAM = os.environ.get("FORETRAIN", str(project.ROOT / "build" / "foretrain"))
-LINES = 24  # of an output
+LINES, WIDTH = 21, 98  # of an output on a slide
 STYLE = """
 html { scroll-snap-type: y proximity }
 body { max-width: none; margin: 0; padding: 0; font-size: max(14px, 3.1vmin) }
@@ -28,8 +28,12 @@ def prints(line, folder):
         return ""
     words = [re.sub("^build/", f"{folder.resolve()}/", word) for word in words[1:]]
     done = subprocess.run([PROGRAM, *words], cwd=project.ROOT, stdout=subprocess.PIPE, check=True)
-    said = done.stdout.decode().replace(f"{folder.resolve()}/", "build/").splitlines()
-    return "\n".join(said[:LINES] + ["..."] * (len(said) > LINES))
+    said, room = done.stdout.decode().replace(f"{folder.resolve()}/", "build/").splitlines(), LINES
+    for i, one in enumerate(said):
+        room -= 1 + len(one) // WIDTH  # a long line goes on in the next
+        if room < 0:
+            return "\n".join([*said[:i], "..."])
+    return "\n".join(said)
 
 
 FOLD = re.compile(r"<details.*?</details>\n", re.DOTALL)  # a question that unfolds
