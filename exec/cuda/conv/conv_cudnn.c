@@ -8,8 +8,7 @@
  * compared with each other is timed by conv_trial_time(), on the same kind of numbers. */
 
 enum {
-    CONV_CLOCK_MOST = 31,  /* runs at once */
-    CONV_CLOCK_RUNS = 15,  /* of each of those between which is decided */
+    CONV_CLOCK_RUNS = 15,  /* of each of those between which is decided; no more at once */
     CONV_CLOCK_ROUNDS = 3, /* of those, in turns, so that a disturbance affects all; the lowest
                                 median counts */
 };
@@ -18,7 +17,7 @@ enum {
 struct conv_clock {
     cudaStream_t stream;
     void *flush; /* memory that is written before, so that caches are without the operands */
-    cudaEvent_t event[CONV_CLOCK_MOST + 2];
+    cudaEvent_t event[CONV_CLOCK_RUNS + 2];
 };
 
 enum {
@@ -32,7 +31,7 @@ static cudaError_t conv_clock_open(struct conv_clock *clock, bool flushes)
 {
     *clock = (struct conv_clock){0};
     cudaError_t error = cudaStreamCreateWithFlags(&clock->stream, cudaStreamNonBlocking);
-    for (int32_t i = 0; i < CONV_CLOCK_MOST + 2 && error == cudaSuccess; i++)
+    for (int32_t i = 0; i < CONV_CLOCK_RUNS + 2 && error == cudaSuccess; i++)
         error = cudaEventCreate(&clock->event[i]);
     if (error == cudaSuccess && flushes && cudaMalloc(&clock->flush, FLUSH)) {
         clock->flush = NULL; /* without it, times are a little less true */
@@ -46,7 +45,7 @@ static void conv_clock_close(struct conv_clock *clock)
 {
     if (clock->stream)
         cudaStreamSynchronize(clock->stream);
-    for (int32_t i = 0; i < CONV_CLOCK_MOST + 2; i++)
+    for (int32_t i = 0; i < CONV_CLOCK_RUNS + 2; i++)
         if (clock->event[i])
             cudaEventDestroy(clock->event[i]);
     cudaFree(clock->flush);
@@ -211,13 +210,13 @@ static enum conv_verdict conv_trial_run(struct conv_trial *trial, cudnnBackendDe
     return ran ? CONV_RIGHT : CONV_REFUSED;
 }
 
-/* The median of @runs (at most CONV_CLOCK_MOST) runs of @plan in a row [s], after one that is not
+/* The median of @runs (at most CONV_CLOCK_RUNS) runs of @plan in a row [s], after one that is not
  * timed.  Infinite: it was refused, or it failed, with an entry in @err. */
 static double conv_trial_time(struct conv_trial *trial, cudnnBackendDescriptor_t plan, int32_t runs,
                               struct err *err)
 {
     const struct conv_clock *clock = &trial->clock;
-    float taken[CONV_CLOCK_MOST] = {0}; /* ms */
+    double taken[CONV_CLOCK_RUNS] = {0}; /* ms */
     bool ran = true;
     cudaError_t error = cudaSuccess;
     if (clock->flush)
@@ -228,19 +227,16 @@ static double conv_trial_time(struct conv_trial *trial, cudnnBackendDescriptor_t
     }
     if (error == cudaSuccess)
         error = cudaStreamSynchronize(clock->stream);
-    for (int32_t i = 0; i < runs && ran && error == cudaSuccess; i++)
-        error = cudaEventElapsedTime(&taken[i], clock->event[i], clock->event[i + 1]);
+    for (int32_t i = 0; i < runs && ran && error == cudaSuccess; i++) {
+        float between = 0;
+        error = cudaEventElapsedTime(&between, clock->event[i], clock->event[i + 1]);
+        taken[i] = (double)between;
+    }
     if (fails(error, "time a plan", err) || !ran) {
         cudaGetLastError();
         return INFINITY;
     }
-    for (int32_t i = 1; i < runs; i++) /* by insertion: few */
-        for (int32_t j = i; j > 0 && taken[j - 1] > taken[j]; j--) {
-            float larger = taken[j - 1];
-            taken[j - 1] = taken[j];
-            taken[j] = larger;
-        }
-    return (double)taken[runs / 2] * 1e-3;
+    return base_median(taken, runs) * 1e-3;
 }
 
 /* Whether the library can issue @plan while its stream is captured. */
