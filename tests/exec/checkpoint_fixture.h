@@ -71,6 +71,16 @@ static inline struct fixture *fixture_new(const char *network, int32_t image, in
     return f;
 }
 
+/** A file in the directory of @f. */
+static inline void put(const struct fixture *f, const char *name, const char *content)
+{
+    AUTOFREE char *path = base_format("%s/%s", f->directory, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(content, file);
+    fclose(file);
+}
+
 /** Release, and remove the directory. */
 static inline void fixture_free(struct fixture *f)
 {

@@ -24,15 +24,6 @@ static void expect_latest(const struct fixture *f, const char *run, const char *
     assert_string_equal(found, expected);
 }
 
-/* A file in the fixture's directory. */
-static void touch(const struct fixture *f, const char *name)
-{
-    AUTOFREE char *path = base_format("%s/%s", f->directory, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fclose(file);
-}
-
 static void make(const struct fixture *f, const char *name)
 {
     AUTOFREE char *path = base_format("%s/%s", f->directory, name);
@@ -51,7 +42,7 @@ TEST_ON_DISK(makes_directories_that_are_missing)
 TEST_ON_DISK(refuses_a_directory_that_cannot_be_made)
 {
     HELD(err) err = {0};
-    touch(f, "file");
+    put(f, "file", "");
     AUTOFREE char *path = base_format("%s/file/runs", f->directory);
     assert_int_equal(
         checkpoint_write(path, "ckpt-1", 0, &f->layout, &f->progress, &f->weights, &err), -1);
@@ -106,7 +97,7 @@ TEST_ON_DISK(those_of_another_run_are_neither_taken_nor_removed)
 TEST_ON_DISK(leaves_a_checkpoint_with_other_files_alone)
 {
     write_seeded(f, "ckpt-1", 1, 1);
-    touch(f, "ckpt-1/notes.txt");
+    put(f, "ckpt-1/notes.txt", "");
     write_seeded(f, "ckpt-2", 1, 2);
     write_seeded(f, "ckpt-3", 1, 3);
     assert_true(holds(f, "ckpt-1", 1));
@@ -127,9 +118,9 @@ TEST_ON_DISK(leftovers_are_passed_over_and_removed_by_the_next_write)
     HELD(text) notes = {0};
     write_seeded(f, "ckpt-1", 0, 1);
     make(f, ".tmp-ckpt-2");
-    touch(f, ".tmp-ckpt-2/model.safetensors");
+    put(f, ".tmp-ckpt-2/model.safetensors", "");
     make(f, ".tmp-mine");
-    touch(f, ".tmp-mine/other");
+    put(f, ".tmp-mine/other", "");
     expect_latest(f, NULL, "ckpt-1", &notes);
     assert_has(notes.data, ".tmp-ckpt-2 was not finished");
     write_seeded(f, "ckpt-3", 0, 3);
@@ -176,7 +167,7 @@ TEST_ON_DISK(a_limit_on_files_harms_nothing)
 TEST_ON_DISK(a_directory_of_others_is_not_written_to)
 {
     write_seeded(f, "ckpt-1", 0, 1);
-    touch(f, ".tmp-ckpt-2"); /* a file where the directory should be made */
+    put(f, ".tmp-ckpt-2", ""); /* a file where the directory should be made */
     struct err err = {0};
     assert_int_equal(write_named(f, "ckpt-2", 1, &err), -1);
     assert_int_equal(err.exit_code, 73);

@@ -7,15 +7,6 @@
 #include "tests/exec/checkpoint_fixture.h"
 #include "tests/test.h"
 
-static void put(const struct fixture *f, const char *name, const char *content)
-{
-    AUTOFREE char *path = base_format("%s/%s", f->directory, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(content, file);
-    fclose(file);
-}
-
 static struct run_directory closed(const struct fixture *f)
 {
     return (struct run_directory){.path = f->directory, .lock = -1};
