@@ -27,13 +27,6 @@
 #include "tests/exec/device_run.h"
 #include "tests/own.h"
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static void save(const char *directory, const char *name, const void *data, int64_t size)
 {
     AUTOFREE char *path = base_format("%s/%s", directory, name);
@@ -121,12 +114,12 @@ static void serve(struct device_run *run)
 {
     char line[16];
     while (fgets(line, sizeof(line), stdin)) {
-        double begin = now();
+        double begin = base_seconds(CLOCK_MONOTONIC);
         if (strcmp(line, "step\n") == 0)
             device_run_step(run);
         else
             multiply(run->job.threads);
-        printf("%.6f\n", now() - begin);
+        printf("%.6f\n", base_seconds(CLOCK_MONOTONIC) - begin);
         fflush(stdout);
     }
 }

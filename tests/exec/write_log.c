@@ -8,13 +8,6 @@
 #include "exec/log/log.h"
 #include "tests/own.h"
 
-static double cpu_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static void tell(struct log *log, const struct scenario *scenario, const struct plan *plan,
                  int64_t step)
 {
@@ -56,11 +49,12 @@ static int tell_run(const struct scenario *scenario, const struct plan *plan, ch
     if (log_open(&log, argv[2], "0123456789abcdef", "images", 1, plan, total, err))
         return -1;
     log_start(log, from);
-    double begin = cpu_seconds();
+    double begin = base_seconds(CLOCK_PROCESS_CPUTIME_ID);
     for (int64_t step = from + 1; step <= to; step++)
         tell(log, scenario, plan, step);
     if (to > from)
-        printf("step_cpu_us %.2f\n", (cpu_seconds() - begin) * 1e6 / (double)(to - from));
+        printf("step_cpu_us %.2f\n",
+               (base_seconds(CLOCK_PROCESS_CPUTIME_ID) - begin) * 1e6 / (double)(to - from));
     fflush(stdout);
     if (strcmp(argv[5], "killed") == 0)
         _exit(0);

@@ -31,13 +31,6 @@ struct way {
     struct input *input;
 };
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static _Noreturn void give_up(const struct err *err)
 {
     fputs(err->text, stderr);
@@ -195,8 +188,8 @@ static void measure(struct way *way, const struct task *task, struct json *said)
     open_bench(&bench, way, task, true);
     for (int32_t i = 0; i < 4; i++)
         take_batch(&bench);
-    double begin = now(), end = begin;
-    for (; end - begin < task->seconds; end = now(), batches++)
+    double begin = base_seconds(CLOCK_MONOTONIC), end = begin;
+    for (; end - begin < task->seconds; end = base_seconds(CLOCK_MONOTONIC), batches++)
         take_batch(&bench);
     close_bench(&bench, way);
     json_put_real(said, "images_per_s", (double)(batches * task->batch) / (end - begin));

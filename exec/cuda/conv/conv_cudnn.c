@@ -443,13 +443,6 @@ static void final(struct conv_trial *trial, struct runner *runner, int32_t count
     qsort(runner, (size_t)count, sizeof *runner, by_seconds);
 }
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
 /* Time candidates of @list from *@tried on while there is patience, and check them.
  * @return how many are right, the first ones of @runner. */
 static int32_t try_some(struct conv_trial *trial, const struct conv_target *target,
@@ -457,8 +450,9 @@ static int32_t try_some(struct conv_trial *trial, const struct conv_target *targ
                         struct runner *runner, int32_t *wrong, struct err *err)
 {
     int32_t runners = 0;
-    const double end = now() + PATIENCE;
-    for (; *tried < count && !err->count && !(runners && now() > end); ++*tried) {
+    const double end = base_seconds(CLOCK_MONOTONIC) + PATIENCE;
+    for (; *tried < count && !err->count && !(runners && base_seconds(CLOCK_MONOTONIC) > end);
+         ++*tried) {
         runner[runners] = (struct runner){.choice = list[*tried].choice};
         if (qualify(trial, target, list[*tried].config, &runner[runners], err))
             runners++;
@@ -543,7 +537,7 @@ struct tuning {
     const struct conv_target *target;
     cudnnBackendDescriptor_t graph;
     struct runner best;
-    double end; /* by now() */
+    double end; /* by base_seconds(CLOCK_MONOTONIC) */
 };
 
 /* Set knob @index of the best, which may be a further one, to @knob; that is the best from now on
@@ -576,7 +570,7 @@ static bool vary(struct tuning *tuning, const struct conv_range *range, struct e
         return false;
     for (int64_t value = range->least; value <= range->most; value += range->stride)
         if ((index == choice->knobs || value != choice->knob[index].value) && !err->count &&
-            now() < tuning->end)
+            base_seconds(CLOCK_MONOTONIC) < tuning->end)
             gains = change(tuning, index, (struct conv_knob){range->type, value}, err) || gains;
     return gains;
 }
@@ -587,7 +581,7 @@ static void descend(struct tuning *tuning, const struct runner *first,
 {
     const double most = TUNING_RUNS * first->choice.seconds;
     tuning->best.choice = first->choice;
-    tuning->end = now() + (most < tuning_most ? most : tuning_most);
+    tuning->end = base_seconds(CLOCK_MONOTONIC) + (most < tuning_most ? most : tuning_most);
     for (bool gains = true; gains;) {
         gains = false;
         for (int32_t i = 0; i < ranges; i++)
