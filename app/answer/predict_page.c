@@ -382,6 +382,12 @@ static void add_nodes(struct json *controls, const struct prediction *prediction
     }
 }
 
+/* Of the tier next to the nodes, 0, @label alone.  Owned. */
+static char *uplink_words(const char *label, int32_t tier)
+{
+    return tier ? base_format("%s, level %d", label, tier + 1) : base_copy(label);
+}
+
 /* A quantity of the platform, if it is one that moves. */
 static void add_link(void *context, const struct quantity *quantity, enum unit unit)
 {
@@ -401,8 +407,7 @@ static void add_link(void *context, const struct quantity *quantity, enum unit u
     if (!label || !(quantity->value > 0))
         return;
     AUTOFREE char *key = base_format("platform.%s", path);
-    AUTOFREE char *words =
-        tier ? base_format("%s, %.*s", label, (int)(end - path), path) : base_copy(label);
+    AUTOFREE char *words = uplink_words(label, tier ? atoi(path + strlen("network.tiers[")) : 0);
     add_scaled(context, key, words, unit, quantity->value, 1. / 8, 8);
 }
 
@@ -411,7 +416,7 @@ static void add_uplinks(struct json *controls, const struct platform *platform)
 {
     for (int32_t tier = 0; platform_uplinks(platform, tier) > 0; tier++) {
         AUTOFREE char *key = base_format("platform.network.tiers[%d].uplinks", tier);
-        AUTOFREE char *label = base_format("number of uplinks, network.tiers[%d]", tier);
+        AUTOFREE char *label = uplink_words("number of uplinks", tier);
         add_scaled(controls, key, label, UNIT_NONE, (double)platform_uplinks(platform, tier),
                    1. / 8, 8);
     }

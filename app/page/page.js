@@ -203,7 +203,7 @@ function curveAxes(points, { key, x, xLog, log, centre, published }) {
   const highest = Math.max(most, ...ends("high")), least = Math.min(...values, ...ends("low"));
   const high = unitOf(key, 1)[2] === "%" && !log && highest > 1, top = !high ? highest : most > 1 ? 1.02 * most : 1;
   return { cut: high && highest > top,
-    across: axis(x, Math.min(...xs), Math.max(...xs), { log: xLog, exact: !xLog && Math.min(...xs) < Math.max(...xs) }),
+    across: axis(x, Math.min(...xs), Math.max(...xs), { log: xLog, exact: !xLog && Math.min(...xs) < Math.max(...xs), about: 8 }),
     up: axis(key, log ? least / 1.1 : Math.min(0, least), log ? top * 1.1 : top, { log, exact: high }) };
 }
 
