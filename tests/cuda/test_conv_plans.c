@@ -1,5 +1,4 @@
-#include <sys/wait.h>
-
+#include "tests/child.h"
 #include "tests/cuda/conv_loops.h"
 #include "tests/cuda/conv_operands.h"
 #include "tests/cuda/fake/fake_cudnn.h"
@@ -251,22 +250,23 @@ TEST_WITH(engines_that_are_all_wrong_are_a_fault, enter, leave)
         assert_refused(library, op, &shapes[4], "give wrong results");
 }
 
+static int search(const void *op)
+{
+    OWN(conv_library) *library = open_library(NULL);
+    conv_plan(library, *(const enum conv_op *)op, &shapes[4], NULL);
+    return 0;
+}
+
 /* A search for @op says both on stderr; NULL: it says nothing. */
 static void assert_says(enum conv_op op, const char *first, const char *second)
 {
-    OWN(conv_library) *library = open_library(NULL);
-    int kept = dup(2), ends[2];
-    char said[2000] = "";
-    assert_int_equal(pipe(ends), 0);
-    dup2(ends[1], 2);
-    conv_plan(library, op, &shapes[4], NULL);
-    dup2(kept, 2);
-    close(kept);
-    close(ends[1]);
-    assert_true(read(ends[0], said, sizeof said - 1) >= 0);
-    close(ends[0]);
-    if (first ? !strstr(said, first) || !strstr(said, second) : said[0])
-        fail_msg("expected \"%s\" and \"%s\" in: %s", first, second, said);
+    HELD(text) said = {0};
+    assert_int_equal(child_run(search, &op, STDERR_FILENO, &said), 0);
+    assert_int_equal(said.length > 0, first != NULL);
+    if (!first)
+        return;
+    assert_has(said.data, first);
+    assert_has(said.data, second);
 }
 
 /* What is wrong should be seen in the first run on a GPU. */
@@ -321,19 +321,18 @@ TEST_WITH(says_why_it_does_not_start, enter, leave)
     }
 }
 
+static int run_what_fails(const void *plan)
+{
+    HELD(operands) o = operands_of(&shapes[0], conv_workspace(plan));
+    fake_cudnn.unrun[FAKE_FAST] = true;
+    conv_run(plan, NULL, &o.call);
+    return 0;
+}
+
 TEST_WITH(a_plan_that_fails_later_ends_the_process, enter, leave)
 {
+    HELD(text) said = {0};
     OWN(conv_library) *library = open_library(NULL);
     const struct conv_plan *plan = plan_of(library, CONV_FORWARD, &shapes[0]);
-    int status;
-    pid_t child = fork();
-    if (child == 0) {
-        HELD(operands) o = operands_of(&shapes[0], conv_workspace(plan));
-        fake_cudnn.unrun[FAKE_FAST] = true;
-        conv_run(plan, NULL, &o.call);
-        _exit(0);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 70);
+    assert_int_equal(child_run(run_what_fails, plan, STDERR_FILENO, &said), 70);
 }

@@ -1,8 +1,7 @@
-#include <sys/wait.h>
-
 #include "core/schedule/memory.h"
 #include "exec/cuda/device_cuda.h"
 #include "exec/cuda/runtime/check.h"
+#include "tests/child.h"
 #include "tests/cuda/cuda_run.h"
 #include "tests/cuda/fake/fake_runtime.h"
 #include "tests/exec/random_network.h"
@@ -332,13 +331,16 @@ TEST(waiting_for_pictures_is_time_of_the_input_step)
     assert_int_equal(fake_objects(), 0);
 }
 
+static int fail_a_call(const void *argument)
+{
+    cuda_check(cudaErrorMemoryAllocation, argument, "a file", 1);
+    return 0;
+}
+
 TEST(a_failure_of_cuda_ends_the_process)
 {
-    int status;
-    pid_t child = fork();
-    if (child == 0)
-        cuda_check(cudaErrorMemoryAllocation, "a call", "a file", 1);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 70);
+    HELD(text) said = {0};
+    assert_int_equal(child_run(fail_a_call, "a call", STDERR_FILENO, &said), 70);
+    assert_has(said.data, "a call, a file:1");
     cuda_check(cudaSuccess, "a call", "a file", 1);
 }

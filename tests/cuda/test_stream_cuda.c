@@ -1,7 +1,6 @@
-#include <sys/wait.h>
-
 #include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/stream_cuda.h"
+#include "tests/child.h"
 #include "tests/cuda/fake/fake_runtime.h"
 #include "tests/test.h"
 
@@ -65,26 +64,20 @@ TEST(streams_wait_for_events)
     assert_int_equal(fake_objects(), 0);
 }
 
+static int fail_a_launch(const void *argument)
+{
+    void *memory;
+    (void)argument;
+    fake_capacity(1);
+    cudaMalloc(&memory, 2); /* stands for a launch: it leaves an error behind */
+    CUDA_CHECK_LAUNCHES("conv1 forward");
+    return 0;
+}
+
 /* The message has the launches and the line that asked. */
 TEST(a_failed_launch_is_told_with_its_place)
 {
-    char said[512] = "";
-    int ends[2], status;
-    assert_int_equal(pipe(ends), 0);
-    pid_t child = fork();
-    if (child == 0) {
-        void *memory;
-        dup2(ends[1], STDERR_FILENO);
-        fake_capacity(1);
-        cudaMalloc(&memory, 2); /* stands for a launch: it leaves an error behind */
-        CUDA_CHECK_LAUNCHES("conv1 forward");
-        _exit(0);
-    }
-    close(ends[1]);
-    assert_true(read(ends[0], said, sizeof(said) - 1) > 0);
-    close(ends[0]);
-    if (!strstr(said, ": conv1 forward, " __FILE__ ":"))
-        fail_msg("%s", said);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(WEXITSTATUS(status), 70);
+    HELD(text) said = {0};
+    assert_int_equal(child_run(fail_a_launch, NULL, STDERR_FILENO, &said), 70);
+    assert_has(said.data, ": conv1 forward, " __FILE__ ":");
 }

@@ -6,6 +6,7 @@
 #include <xbt/dynar.h>
 
 #include "sim/sim.h"
+#include "tests/child.h"
 #include "tests/core/own.h"
 #include "tests/sim/world.h"
 #include "tests/test.h"
@@ -116,7 +117,8 @@ static void assert_routes_of(struct fabric *fabric, struct grid grid, enum algor
                              bool fold)
 {
     HELD(scene) scene = scene_of(fabric, grid, algorithm, fold);
-    assert_int_equal(in_child(compare_routes, &scene, NULL), 0);
+    HELD(text) said = {0};
+    assert_int_equal(child_run(compare_routes, &scene, STDOUT_FILENO, &said), 0);
     fabric_free(fabric);
 }
 
@@ -205,7 +207,7 @@ TEST(a_deadlock_is_one_readable_line)
     OWN(fabric) *fabric = world_torus((struct grid){.columns = 4, .rows = 4});
     HELD(scene) scene = scene_new(fabric, (struct grid){.columns = 4, .rows = 4}, false);
     HELD(text) text = {0};
-    assert_int_equal(in_child(run_into_deadlock, &scene, &text), 70);
+    assert_int_equal(child_run(run_into_deadlock, &scene, STDOUT_FILENO, &text), 70);
     text_add(&text, "%s", "");
     assert_ptr_equal(strstr(text.data, "simulator: deadlock: rank "), text.data);
     assert_int_equal(strchr(text.data, '\n') - text.data, text.length - 1);

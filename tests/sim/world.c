@@ -1,45 +1,9 @@
 #include "tests/sim/world.h"
 
-#include <sys/wait.h>
-
 #include "core/backend/analytic.h"
 #include "sim/sim.h"
+#include "tests/child.h"
 #include "tests/core/own.h"
-
-static FILE *start_child(int (*function)(const void *argument), const void *argument, pid_t *pid)
-{
-    int end[2];
-    assert_int_equal(pipe(end), 0);
-    fflush(NULL);
-    *pid = fork();
-    assert_true(*pid >= 0);
-    if (*pid == 0) {
-        dup2(end[1], STDOUT_FILENO);
-        close(end[0]);
-        close(end[1]);
-        int code = function(argument);
-        fflush(NULL);
-        _exit(code);
-    }
-    close(end[1]);
-    return fdopen(end[0], "r");
-}
-
-int in_child(int (*function)(const void *argument), const void *argument, struct text *output)
-{
-    pid_t pid;
-    FILE *file = start_child(function, argument, &pid);
-    char part[4096];
-    for (size_t size; (size = fread(part, 1, sizeof(part), file)) > 0;)
-        if (output)
-            text_append(output, part, (int64_t)size);
-    fclose(file);
-    int status;
-    waitpid(pid, &status, 0);
-    if (!WIFEXITED(status))
-        fail_msg("the child died of signal %d", WTERMSIG(status));
-    return WEXITSTATUS(status);
-}
 
 struct job {
     const struct run *run;
@@ -67,7 +31,7 @@ struct trace simulate(const struct run *run, const struct schedule *schedule)
 {
     struct job job = {run, schedule};
     HELD(text) text = {0};
-    assert_int_equal(in_child(run_job, &job, &text), 0);
+    assert_int_equal(child_run(run_job, &job, STDOUT_FILENO, &text), 0);
     struct trace trace = {0};
     struct err err = {0};
     FILE *file = fmemopen(text.data, (size_t)text.length, "r");

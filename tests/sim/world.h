@@ -16,10 +16,6 @@ enum { WORLD_EVERY = 4 };
 enum { WORLD_EVERY = 1 };
 #endif
 
-/** Call @function in a child and keep what it writes to its standard output in @output (or NULL),
- * to be released by the caller.  @return its exit code; the test fails when it dies. */
-int in_child(int (*function)(const void *argument), const void *argument, struct text *output);
-
 /** The trace of @schedule, simulated in a child; the test fails when that does. */
 struct trace simulate(const struct run *run, const struct schedule *schedule);
 

@@ -2,7 +2,6 @@
 
 #include <ftw.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 struct folder {
     char *path;
@@ -100,29 +99,4 @@ void fixture_tar_end(struct text *tar)
 {
     static const char zero[1024];
     text_append(tar, zero, 1024);
-}
-
-int fixture_child(void (*function)(void *argument), void *argument, struct text *said)
-{
-    int pipes[2], status;
-    assert_int_equal(pipe(pipes), 0);
-    fflush(NULL);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        dup2(pipes[1], STDERR_FILENO);
-        close(pipes[0]);
-        close(pipes[1]);
-        function(argument);
-        _exit(0);
-    }
-    close(pipes[1]);
-    char part[4096];
-    ssize_t got;
-    while ((got = read(pipes[0], part, sizeof(part))) > 0)
-        text_append(said, part, got);
-    close(pipes[0]);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
 }

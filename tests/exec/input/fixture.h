@@ -76,7 +76,3 @@ void fixture_tar(struct text *tar, const char *name, char type, const void *data
 
 /** Append the end of a tar file. */
 void fixture_tar_end(struct text *tar);
-
-/** Run @function in a child.  @return its exit code; what it said on stderr goes to @said, to be
- * released.  Fails when it was killed. */
-int fixture_child(void (*function)(void *argument), void *argument, struct text *said);

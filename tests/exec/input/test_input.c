@@ -1,5 +1,6 @@
 #include "exec/input/input.h"
 
+#include "tests/child.h"
 #include "tests/exec/input/fixture.h"
 #include "tests/test.h"
 
@@ -187,18 +188,19 @@ TEST_IN_FOLDER(the_report_counts_what_was_replaced)
 }
 
 /* Read a batch of a dataset, in a child. */
-static void read_batch(void *argument)
+static int read_batch(const void *argument)
 {
     const struct dataset *dataset = argument;
     struct input_job job = {.ranks = 1, .local = 8, .threads = 2, .prefetch = 2, .seed = 5};
     HELD(batches) batches = run(dataset, &job, 10);
+    return 0;
 }
 
 TEST_IN_FOLDER(nothing_but_corrupt_images_ends_the_run)
 {
     HELD(text) said = {0};
     OWN(dataset) *dataset = cifar(state, 10, 1, false);
-    assert_int_equal(fixture_child(read_batch, dataset, &said), 65);
+    assert_int_equal(child_run(read_batch, dataset, STDERR_FILENO, &said), 65);
     assert_has(said.data, "error: 50 images in a row cannot be read");
     assert_has(said.data, "further corrupt images are counted, but not named");
 }
@@ -207,7 +209,7 @@ TEST_IN_FOLDER(corrupt_images_are_named_once)
 {
     HELD(text) said = {0};
     OWN(dataset) *dataset = cifar(state, 10, 25, false); /* 0 and 25 */
-    assert_int_equal(fixture_child(read_batch, dataset, &said), 0);
+    assert_int_equal(child_run(read_batch, dataset, STDERR_FILENO, &said), 0);
     const char *first = strstr(said.data, "warning: ");
     assert_non_null(first);
     assert_has(first, "has label 99, expected 0 to 9; image left out\n");
@@ -220,7 +222,7 @@ TEST_IN_FOLDER(strict_ends_the_run_at_the_first_corrupt_image)
 {
     HELD(text) said = {0};
     OWN(dataset) *dataset = cifar(state, 10, 25, true);
-    assert_int_equal(fixture_child(read_batch, dataset, &said), 65);
+    assert_int_equal(child_run(read_batch, dataset, STDERR_FILENO, &said), 65);
     assert_has(said.data, "error: ");
     assert_has(said.data, "has label 99");
 }

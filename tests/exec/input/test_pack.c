@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include "exec/input/pack/pack_file.h"
+#include "tests/child.h"
 #include "tests/exec/input/fixture.h"
 #include "tests/test.h"
 
@@ -275,7 +276,7 @@ TEST_IN_FOLDER(a_damaged_record_is_a_corrupt_image)
 }
 
 /* Pack with files limited to some kilobytes: what a full disk does, in a child. */
-static void pack_on_a_full_disk(void *argument)
+static int pack_on_a_full_disk(const void *argument)
 {
     const struct pack_job *job = argument;
     struct rlimit limit = {20000, 20000};
@@ -286,7 +287,7 @@ static void pack_on_a_full_disk(void *argument)
     int failed = pack_write(job, &summary, &err);
     if (failed)
         fputs(err.text, stderr);
-    _exit(failed ? err.exit_code : 0);
+    return failed ? err.exit_code : 0;
 }
 
 TEST_IN_FOLDER(a_failure_leaves_the_old_pack_as_it_was)
@@ -296,7 +297,7 @@ TEST_IN_FOLDER(a_failure_leaves_the_old_pack_as_it_was)
     packed(&job);
     int64_t size, other_size;
     AUTOFREE uint8_t *before = fixture_read(job.to, &size);
-    assert_int_equal(fixture_child(pack_on_a_full_disk, &job, &said), 74);
+    assert_int_equal(child_run(pack_on_a_full_disk, &job, STDERR_FILENO, &said), 74);
     AUTOFREE uint8_t *after = fixture_read(job.to, &other_size);
     assert_int_equal(size, other_size);
     assert_memory_equal(before, after, (size_t)size);
