@@ -202,6 +202,7 @@ struct table {
     const struct task *task;
     struct steady steady;
     struct parts *parts; /* (steps) */
+    struct parts *chain; /* (chains) those of their steps together */
     double above;        /* what the task's step takes beyond the closed form [s] */
     double kinds;        /* deviation of the efficiency, since kinds of kernels have other shares
                             than in the runs that it is from */
@@ -304,20 +305,31 @@ static struct drawn drawn_new(const struct table *t, const struct factors *d, bo
                      fmin(1, d->of[FACTOR_COMMUNICATION_SLOWDOWN] * centre.communication)}};
 }
 
-/* The closed form as drawn. */
-static double closed_step(const struct table *t, const struct factors *d, struct drawn drawn)
+/* Of the @count @parts, each as drawn, into @seconds. */
+static void find_seconds(const struct table *t, const struct factors *d, struct drawn drawn,
+                         const struct parts *parts, int32_t count, double *seconds)
 {
-    const struct schedule *schedule = t->steady.schedule;
     const double *of = d->of;
     double efficiency = of[FACTOR_EFFICIENCY] * pow(of[FACTOR_KINDS], t->kinds);
-    for (int32_t id = 0; id < schedule->step_count; id++) {
-        const struct parts *p = &t->parts[id];
-        t->steady.seconds[id] =
+    for (int32_t i = 0; i < count; i++) {
+        const struct parts *p = &parts[i];
+        seconds[i] =
             drawn.local * (p->roof / efficiency + of[FACTOR_OVERHEAD] * p->overhead + p->fixed) +
             of[FACTOR_NETWORK] * p->exchange + d->inside * p->inside + drawn.hop * p->latency +
             drawn.launch * p->launch + p->input;
     }
+}
+
+/* The closed form as drawn. */
+static double closed_step(const struct table *t, const struct factors *d, struct drawn drawn)
+{
     struct steady steady = t->steady;
+    const struct chains *chains = &steady.chains;
+    if (chains->count) {
+        find_seconds(t, d, drawn, t->chain, chains->count, chains->seconds);
+        return chains_step(chains);
+    }
+    find_seconds(t, d, drawn, t->parts, steady.schedule->step_count, steady.seconds);
     steady.slowdown = drawn.slowdown;
     return steady_step(&steady, 1);
 }
@@ -353,6 +365,18 @@ static double doubt_kinds(const struct table *t)
     return sqrt(squares + own * own + node * node);
 }
 
+static void add_parts(struct parts *sum, const struct parts *more)
+{
+    sum->roof += more->roof;
+    sum->overhead += more->overhead;
+    sum->fixed += more->fixed;
+    sum->exchange += more->exchange;
+    sum->inside += more->inside;
+    sum->latency += more->latency;
+    sum->launch += more->launch;
+    sum->input += more->input;
+}
+
 static struct table table_new(const struct task *task)
 {
     const struct schedule *schedule = task->point.schedule;
@@ -364,6 +388,9 @@ static struct table table_new(const struct task *task)
         t.parts[id] = schedule->step[id].kind == STEP_COLLECTIVE
                           ? split_exchange(&t, id)
                           : split(&task->point.run, &schedule->step[id]);
+    t.chain = base_alloc(t.steady.chains.count, sizeof(struct parts));
+    for (int32_t id = 0; id < schedule->step_count && t.steady.chains.count; id++)
+        add_parts(&t.chain[t.steady.chains.of[id]], &t.parts[id]);
     t.kinds = doubt_kinds(&t);
     t.above = task->step - draw_step(&t, &factors_none, 0);
     return t;
@@ -373,6 +400,7 @@ static void table_release(struct table *t)
 {
     steady_release(&t->steady);
     free(t->parts);
+    free(t->chain);
 }
 
 /* A factor of mean about 1 that is never negative. */
@@ -458,8 +486,10 @@ static struct breakdown closed_breakdown(const struct table *t, const struct fac
                                          struct drawn drawn, double time)
 {
     AUTORELEASE(trace) struct trace trace = {0};
-    closed_step(t, d, drawn);
-    steady_trace(&t->steady, &trace);
+    struct steady steady = t->steady;
+    find_seconds(t, d, drawn, t->parts, steady.schedule->step_count, steady.seconds);
+    steady.slowdown = drawn.slowdown;
+    steady_trace(&steady, &trace);
     return report_breakdown(t->steady.schedule, drawn.slowdown, &trace, time);
 }
 

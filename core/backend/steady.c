@@ -3,10 +3,13 @@
 struct steady steady_new(const struct schedule *schedule, struct slowdown slowdown,
                          const struct trace *trace)
 {
-    return (struct steady){.schedule = schedule,
-                           .slowdown = slowdown,
-                           .seconds = lanes_alone(schedule, slowdown, trace),
-                           .when = base_alloc(2 * schedule->step_count, sizeof(struct when))};
+    struct steady steady = {.schedule = schedule,
+                            .slowdown = slowdown,
+                            .seconds = lanes_alone(schedule, slowdown, trace),
+                            .when = base_alloc(2 * schedule->step_count, sizeof(struct when))};
+    if (slowdown.compute == 0 && slowdown.communication == 0)
+        steady.chains = chains_new(schedule);
+    return steady;
 }
 
 static double last_end(const struct steady *steady, int32_t iteration)
@@ -20,8 +23,21 @@ static double last_end(const struct steady *steady, int32_t iteration)
     return end;
 }
 
+static double chains_of_steps(const struct steady *steady, double factor)
+{
+    const struct chains *chains = &steady->chains;
+    memset(chains->seconds, 0, chains->count * sizeof(*chains->seconds));
+    for (int32_t id = 0; id < steady->schedule->step_count; id++) {
+        bool computes = steady->schedule->turn[id].lane % LANE_COUNT == LANE_COMPUTE;
+        chains->seconds[chains->of[id]] += (computes ? factor : 1) * steady->seconds[id];
+    }
+    return chains_step(chains);
+}
+
 double steady_step(const struct steady *steady, double factor)
 {
+    if (steady->chains.count)
+        return chains_of_steps(steady, factor);
     lanes_run(steady->schedule, steady->slowdown, steady->seconds, factor, 2, steady->when);
     return last_end(steady, 1) - last_end(steady, 0);
 }
@@ -29,6 +45,7 @@ double steady_step(const struct steady *steady, double factor)
 void steady_trace(const struct steady *steady, struct trace *trace)
 {
     int32_t steps = steady->schedule->step_count;
+    lanes_run(steady->schedule, steady->slowdown, steady->seconds, 1, 2, steady->when);
     trace->ranks = grid_ranks(steady->schedule->grid);
     int32_t each = trace->ranks / schedule_stages(steady->schedule);
     for (int32_t i = 0; i < 2 * steps; i++) {
@@ -55,5 +72,6 @@ void steady_release(struct steady *steady)
 {
     free(steady->seconds);
     free(steady->when);
+    chains_release(&steady->chains);
     *steady = (struct steady){0};
 }

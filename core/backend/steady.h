@@ -4,6 +4,7 @@
  * A steady iteration in closed form, from the duration of each of its steps.
  */
 
+#include "core/backend/chains.h"
 #include "core/backend/lanes.h"
 #include "core/backend/noise.h"
 #include "core/schedule/schedule.h"
@@ -14,6 +15,7 @@ struct steady {
     struct slowdown slowdown;        /**< of what runs beside each other */
     double *seconds;                 /**< (steps) of each alone [s] */
     struct when *when;               /**< (2 * steps) private */
+    struct chains chains;            /**< where nothing is slowed down; else without any */
 };
 
 /** Durations in the last iteration of the first traced rank of @trace, run with @slowdown. */
@@ -24,7 +26,7 @@ struct steady steady_new(const struct schedule *schedule, struct slowdown slowdo
  * as stated (see core/backend/lanes.h). */
 double steady_step(const struct steady *steady, double factor);
 
-/** Append to zeroed @trace what steady_step() timed with factor 1: two iterations of one rank. */
+/** Append two iterations of one rank to zeroed @trace. */
 void steady_trace(const struct steady *steady, struct trace *trace);
 
 /** By how much the iteration is expected to be longer, because all of @ranks ranks wait for the one

@@ -4,6 +4,7 @@
 
 #include "core/schedule/pipeline.h"
 
+#include "core/backend/chains.h"
 #include "core/backend/lanes.h"
 #include "core/schedule/iteration.h"
 #include "models/networks.h"
@@ -277,6 +278,58 @@ TEST(the_bubble_of_equal_stages_is_that_of_the_formula)
             int32_t last = find(schedule, stages - 1, COMPUTE_LOSS, 0);
             assert_true(when[last].begin == stages * chunks);
         }
+    }
+}
+
+/* The second of two iterations, a step at a time. */
+static double second_iteration(const struct schedule *schedule, const double *seconds)
+{
+    int32_t steps = schedule->step_count;
+    AUTOFREE struct when *when = base_alloc(2 * steps, sizeof(*when));
+    double end[2] = {0};
+    lanes_run(schedule, (struct slowdown){0}, seconds, 1, 2, when);
+    for (int32_t i = 0; i < 2 * steps; i++)
+        end[i / steps] = fmax(end[i / steps], when[i].end);
+    return end[1] - end[0];
+}
+
+/* Whatever each step lasts, and far fewer of them are walked. */
+TEST(chains_last_as_long_as_their_steps)
+{
+    static const struct {
+        int32_t fewer, stages, chunks, micros, columns, tensor, sharding;
+        bool repeat;
+    } cases[] = {{20, 4, 1, 8, 1, 1, 0, false}, {4, 4, 1, 8, 2, 2, 1, false},
+                 {20, 2, 2, 4, 1, 2, 0, false}, {2, 1, 1, 4, 4, 1, 3, false},
+                 {8, 4, 1, 100, 2, 2, 1, true}, {7, 1, 1, 40, 2, 2, 0, true}};
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        int32_t stages = cases[i].stages, columns = cases[i].columns, tensor = cases[i].tensor;
+        OWN(model) *model = network("llama-3-8b", 8);
+        struct scenario scenario = scenario_of(stages, cases[i].chunks, PIPELINE_1F1B);
+        scenario.parallel.sharding = cases[i].sharding;
+        struct iteration it = {
+            .model = model,
+            .scenario = &scenario,
+            .grid = {.columns = columns, .rows = 1, .tensor = tensor, .pipeline = stages},
+            .devices_per_node = columns * tensor,
+            .batch = cases[i].micros,
+            .micro_batch = 1,
+            .bucket = 10000000,
+            .repeat = cases[i].repeat};
+        OWN(schedule) *schedule = iteration_build(&it);
+        HELD(chains) chains = chains_new(schedule);
+        AUTOFREE double *seconds = base_alloc(schedule->step_count, sizeof(*seconds));
+        for (int32_t draw = 0; draw < 20; draw++) {
+            memset(chains.seconds, 0, chains.count * sizeof(*chains.seconds));
+            for (int32_t id = 0; id < schedule->step_count; id++) {
+                seconds[id] = exp(2 * base_normal(i, (uint64_t)id, (uint64_t)draw, 0));
+                seconds[id] *= schedule->step[id].kind != STEP_REPEAT;
+                chains.seconds[chains.of[id]] += seconds[id];
+            }
+            double time = second_iteration(schedule, seconds);
+            assert_true(fabs(chains_step(&chains) - time) <= 1e-12 * time);
+        }
+        assert_true(chains.count * cases[i].fewer < schedule->step_count);
     }
 }
 

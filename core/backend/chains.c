@@ -1,0 +1,195 @@
+#include "core/backend/chains.h"
+
+/* What each step waits for, and how many wait for it. */
+struct waits {
+    struct dep *before; /* of step s those from begin[s] to begin[s + 1] */
+    int32_t *begin;     /* (steps + 1) */
+    int32_t *followers; /* (steps) */
+    int32_t *path;      /* (steps) each of one path waits for those that are on it before */
+    bool *passed;       /* (steps) whether it is not the last of its path */
+    int32_t count, paths;
+};
+
+static void waits_release(struct waits *waits)
+{
+    free(waits->before);
+    free(waits->begin);
+    free(waits->followers);
+    free(waits->path);
+    free(waits->passed);
+}
+
+/* Whether one of the steps from @from to @to waits for @before, which need not be said then. */
+static bool is_implied(const struct waits *waits, int32_t from, int32_t to, struct dep before)
+{
+    for (int32_t i = from; i < to; i++) {
+        struct dep other = waits->before[i];
+        if (other.distance || other.step == before.step)
+            continue;
+        if (!before.distance && before.step < other.step &&
+            waits->path[before.step] == waits->path[other.step])
+            return true;
+        for (int32_t k = waits->begin[other.step]; k < waits->begin[other.step + 1]; k++)
+            if (waits->before[k].step == before.step &&
+                waits->before[k].distance <= before.distance)
+                return true;
+    }
+    return false;
+}
+
+static void add(struct waits *waits, int32_t from, struct dep before)
+{
+    for (int32_t i = from; i < waits->count; i++)
+        if (waits->before[i].step == before.step && waits->before[i].distance == before.distance)
+            return;
+    waits->before[waits->count++] = before;
+}
+
+/* The step that was last on @lane, of the iteration before if there was none in this one. */
+static void add_lane(struct waits *waits, int32_t from, const int32_t *last, const int32_t *latest,
+                     int32_t lane)
+{
+    if (lane >= 0)
+        add(waits, from,
+            last[lane] >= 0 ? (struct dep){.step = last[lane]}
+                            : (struct dep){.step = latest[lane], .distance = 1});
+}
+
+static void set_last(int32_t *last, const struct step_turn *turn, int32_t id)
+{
+    last[turn->lane] = id;
+    if (turn->other >= 0)
+        last[turn->other] = id;
+}
+
+static void wait_for(struct waits *waits, const struct schedule *schedule, int32_t id,
+                     const int32_t *last, const int32_t *latest)
+{
+    const struct step_turn *turn = &schedule->turn[id];
+    int32_t from = waits->count, kept = from;
+    waits->begin[id] = from;
+    add_lane(waits, from, last, latest, turn->lane);
+    add_lane(waits, from, last, latest, turn->other);
+    for (int32_t i = turn->dep_begin; i < turn->dep_end; i++)
+        add(waits, from, schedule->dep[i]);
+    int32_t all = waits->count;
+    for (int32_t i = from; i < all; i++)
+        if (!is_implied(waits, i + 1, all, waits->before[i]) &&
+            !is_implied(waits, from, kept, waits->before[i]))
+            waits->before[kept++] = waits->before[i];
+    waits->path[id] = -1;
+    for (int32_t i = from; i < kept; i++) {
+        struct dep before = waits->before[i];
+        waits->followers[before.step]++;
+        if (waits->path[id] >= 0 || before.distance || waits->passed[before.step])
+            continue;
+        waits->path[id] = waits->path[before.step];
+        waits->passed[before.step] = true;
+    }
+    if (waits->path[id] < 0)
+        waits->path[id] = waits->paths++;
+    waits->count = waits->begin[id + 1] = kept;
+}
+
+static struct waits waits_new(const struct schedule *schedule)
+{
+    int32_t steps = schedule->step_count, lanes = schedule_stages(schedule) * LANE_COUNT;
+    AUTOFREE int32_t *last = base_alloc(lanes, sizeof(*last));
+    AUTOFREE int32_t *latest = base_alloc(lanes, sizeof(*latest));
+    struct waits waits = {
+        .before = base_alloc(schedule->dep_count + 2 * (int64_t)steps, sizeof(*waits.before)),
+        .begin = base_alloc(steps + 1, sizeof(*waits.begin)),
+        .followers = base_alloc(steps, sizeof(*waits.followers)),
+        .path = base_alloc(steps, sizeof(*waits.path)),
+        .passed = base_alloc(steps, sizeof(*waits.passed))};
+    for (int32_t lane = 0; lane < lanes; lane++)
+        last[lane] = -1;
+    for (int32_t id = 0; id < steps; id++)
+        set_last(latest, &schedule->turn[id], id);
+    for (int32_t id = 0; id < steps; id++) {
+        if (schedule->turn[id].repeats) /* which asks when another ended */
+            waits.followers[schedule->step[id].repeat.since] += 2;
+        wait_for(&waits, schedule, id, last, latest);
+        set_last(last, &schedule->turn[id], id);
+    }
+    return waits;
+}
+
+/* The step that @id follows at once, which nothing else does, or -1. */
+static int32_t leader(const struct waits *waits, const struct schedule *schedule, int32_t id)
+{
+    if (schedule->turn[id].repeats || waits->begin[id + 1] != waits->begin[id] + 1)
+        return -1;
+    struct dep before = waits->before[waits->begin[id]];
+    bool alone = !before.distance && waits->followers[before.step] == 1;
+    return alone && !schedule->turn[before.step].repeats ? before.step : -1;
+}
+
+struct chains chains_new(const struct schedule *schedule)
+{
+    struct chains chains = {.schedule = schedule};
+    AUTORELEASE(waits) struct waits waits = waits_new(schedule);
+    chains.of = base_alloc(schedule->step_count, sizeof(*chains.of));
+    chains.begin = base_alloc(schedule->step_count + 1, sizeof(*chains.begin));
+    chains.repeat = base_alloc(schedule->step_count, sizeof(*chains.repeat));
+    chains.before = base_alloc(waits.count, sizeof(*chains.before));
+    int32_t *end = chains.begin;
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        int32_t first = leader(&waits, schedule, id);
+        if (first >= 0) {
+            chains.of[id] = chains.of[first];
+            continue;
+        }
+        chains.repeat[chains.count] = schedule->turn[id].repeats ? id : -1;
+        chains.of[id] = chains.count++;
+        end[1] = end[0];
+        end++;
+        for (int32_t i = waits.begin[id]; i < waits.begin[id + 1]; i++)
+            chains.before[(*end)++] = waits.before[i];
+    }
+    for (int32_t i = 0; i < *end; i++)
+        chains.before[i].step = chains.of[chains.before[i].step];
+    chains.seconds = base_alloc(chains.count, sizeof(*chains.seconds));
+    chains.end = base_alloc(2 * (int64_t)chains.count, sizeof(*chains.end));
+    return chains;
+}
+
+/* When the last chain of @iteration ends [s]. */
+static double walk(const struct chains *chains, int32_t iteration)
+{
+    double *end = &chains->end[(int64_t)iteration * chains->count], last = 0;
+    for (int32_t c = 0; c < chains->count; c++) {
+        double begin = 0;
+        for (int32_t i = chains->begin[c]; i < chains->begin[c + 1]; i++) {
+            struct dep before = chains->before[i];
+            if (before.distance > iteration)
+                continue;
+            double time = end[before.step - (int64_t)before.distance * chains->count];
+            begin = time > begin ? time : begin;
+        }
+        end[c] = begin + chains->seconds[c];
+        if (chains->repeat[c] >= 0) {
+            const struct step *step = &chains->schedule->step[chains->repeat[c]];
+            end[c] += step->repeat.times * (begin - end[chains->of[step->repeat.since]]);
+        }
+        last = end[c] > last ? end[c] : last;
+    }
+    return last;
+}
+
+double chains_step(const struct chains *chains)
+{
+    double first = walk(chains, 0);
+    return walk(chains, 1) - first;
+}
+
+void chains_release(struct chains *chains)
+{
+    free(chains->of);
+    free(chains->before);
+    free(chains->begin);
+    free(chains->repeat);
+    free(chains->seconds);
+    free(chains->end);
+    *chains = (struct chains){0};
+}
