@@ -11,29 +11,30 @@ import subprocess
 import project
 
 PROGRAM = os.environ.get("FORETRAIN", str(project.ROOT / "build" / "foretrain"))
-LINES, WIDTH = 21, 98  # of an output on a slide
+SIZES = {"text": (21, 98), "small": (28, 132)}  # lines of an output on a slide, and letters of a line
 STYLE = """
 html { scroll-snap-type: y proximity }
 body { max-width: none; margin: 0; padding: 0; font-size: max(14px, 3.1vmin) }
 section { min-height: 100vh; padding: 3vmin 6vmin; box-sizing: border-box; scroll-snap-align: start; break-after: page }
 h2 { font-size: 1.5em; margin: 0 0 .6em } section img { display: block; height: 70vh; width: 100%; object-fit: contain }
-section pre { font-size: min(.75em, 1.8vw); line-height: 1.25; margin: .4em 0 } .notes { font-size: .6em; color: gray }
+section pre { font-size: min(.75em, 1.8vw); line-height: 1.25; margin: .4em 0 }
+section pre:has(.language-small) { font-size: min(.58em, 1.4vw) } .notes { font-size: .6em; color: gray }
 """
 
 
 def prints(line, folder):
-    """What a command of the class prints; its files go to @folder.  "" of what is not ours."""
+    """What a command of the class prints, (size, lines); its files go to @folder.  Nothing of what is not ours."""
     words = shlex.split(line)
     if words[0] != "build/foretrain":
-        return ""
+        return "text", []
     words = [re.sub("^build/", f"{folder.resolve()}/", word) for word in words[1:]]
     done = subprocess.run([PROGRAM, *words], cwd=project.ROOT, stdout=subprocess.PIPE, check=True)
-    said, room = done.stdout.decode().replace(f"{folder.resolve()}/", "build/").splitlines(), LINES
-    for i, one in enumerate(said):
-        room -= 1 + len(one) // WIDTH  # a long line goes on in the next
-        if room < 0:
-            return "\n".join([*said[:i], "..."])
-    return "\n".join(said)
+    said = done.stdout.decode().replace(f"{folder.resolve()}/", "build/").splitlines()
+    for size, (room, width) in SIZES.items():
+        fits = [one for i, one in enumerate(said) if sum(1 + len(before) // width for before in said[:i + 1]) <= room]
+        if len(fits) == len(said):
+            return size, said
+    return size, [*fits, "..."]
 
 
 FOLD = re.compile(r"<details.*?</details>\n", re.DOTALL)  # a question that unfolds
@@ -49,7 +50,8 @@ def slide(title, words, commands, folder):
     """Markdown of one slide."""
     text = f"## {title}\n\n" + "".join(f"* {sentence}\n" for sentence in shown(words)) + "\n" + "\n".join(FOLD.findall(words))
     for line in commands:
-        text += f"\n```text\n$ {line}\n{prints(line, folder)}\n```\n"
+        size, said = prints(line, folder)
+        text += "\n".join([f"\n```{size}", f"$ {line}", *said, "```\n"])
         for page in re.findall(r"build/(\S+\.html)", line):
             text += f"\n[the page that it writes]({page})\n"
     return text

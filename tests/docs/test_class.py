@@ -85,7 +85,7 @@ class Class(harness.Case):
         self.assertEqual(transcripts.rewrite(PAGE), PAGE, "run tools/transcripts.py docs/class.md")
 
     def test_slides_have_all_commands_and_no_answers(self):
-        slides.prints = lambda line, folder: ""
+        slides.prints = lambda line, folder: ("text", [])
         made = slides.bodies(PAGE, {"05_sony_curve": [("The curve", "<img>")]}, ROOT, str)
         for line in COMMANDS:
             self.assertIn(f"$ {line}", made["a"] + made["b"])
