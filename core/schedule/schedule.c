@@ -604,11 +604,11 @@ int32_t *schedule_send_peers(const struct schedule *schedule, int32_t step, int3
     for (int32_t i = 0; i < c.ranks; i++)
         peer[i] = collective_send_peer(&c, i, pattern);
     int32_t *to = base_alloc(grid_ranks(grid), sizeof(*to));
-    for (int32_t rank = 0; rank < grid_ranks(grid); rank++) {
-        bool here = schedule_stage(schedule, rank) == s->stage;
-        int32_t place = !here      ? -1
-                        : sends(s) ? s->collective.to
-                                   : peer[grid_axis_index(grid, axis, rank)];
+    int32_t each = grid_ranks(grid) / schedule_stages(schedule);
+    for (int32_t rank = 0; rank < grid_ranks(grid); rank++)
+        to[rank] = -1;
+    for (int32_t rank = s->stage * each; rank < (s->stage + 1) * each; rank++) {
+        int32_t place = sends(s) ? s->collective.to : peer[grid_axis_index(grid, axis, rank)];
         to[rank] = place < 0 ? -1 : grid_axis_rank(grid, axis, rank, place);
     }
     return to;
