@@ -302,6 +302,26 @@ static int32_t travel(struct builder *b, int32_t from, int32_t width, const char
     return b->t->expert > 1 ? add(b, from, -1, layer, name) : from;
 }
 
+/* Positions arrive by rank, and each of several experts needs its own together; and back.  Source:
+ * Megatron-LM, commit d98e8a64ddf3, moe/token_dispatcher.py, sort_chunks_by_idxs(). */
+static int32_t sort(struct builder *b, int32_t from, const char *name)
+{
+    struct layer layer = {.op = LAYER_PERMUTE, .out = model_shape(b->model, from)};
+    return b->t->expert > 1 && b->experts > 1 ? add(b, from, -1, layer, name) : from;
+}
+
+/* The bias of each expert is multiplied by the router's probability and added in fp32.  Forward: a
+ * product (4 bytes), a sum (2 + 4 + 4), all experts' together (4 + 4), and narrower (4 + 2);
+ * backward 6 to widen, 6 to narrow, 4 to put together, and 24 for both factors' gradients and their
+ * sums: of 68 bytes a pass has half, 17 elements.  Source: the same, moe/experts.py, _apply_bias().
+ */
+static int32_t weigh(struct builder *b, int32_t from)
+{
+    struct layer layer = {.op = LAYER_OTHER, .out = model_shape(b->model, from)};
+    layer.elements = 17 * shape_elements(layer.out);
+    return add(b, from, -1, layer, "down.bias");
+}
+
 /* A router chooses the experts of each position, which is copied to all of them. */
 static int32_t mixture(struct builder *b, int32_t from)
 {
@@ -313,7 +333,11 @@ static int32_t mixture(struct builder *b, int32_t from)
     int32_t at = add(b, from, -1, (struct layer){.op = LAYER_PERMUTE, .out = copies}, "dispatch");
     at = travel(b, at, (int32_t)ceil(t->imbalance * copies.width), "dispatch.travel");
     b->experts = (int32_t)(t->experts / t->expert);
+    at = sort(b, at, "dispatch.sort");
     at = feed_forward(b, at, t->expert_ffn, "");
+    if (t->bias == CHOICE_TRUE)
+        at = weigh(b, at);
+    at = sort(b, at, "combine.sort");
     b->experts = 0;
     at = travel(b, at, copies.width, "combine.travel");
     at = add(b, at, router, (struct layer){.op = LAYER_OTHER, .out = shape}, "combine");

@@ -506,7 +506,8 @@ TEST(exchanges_run_beside_products)
 TEST(each_expert_may_have_kernels_of_its_own)
 {
     OWN(model) *model = begin_language(
-        "mixtral-8x7b", (struct transformer){.layers = 1, .sequence = 16, .experts = 4});
+        "mixtral-8x7b",
+        (struct transformer){.layers = 1, .sequence = 16, .experts = 4, .bias = CHOICE_TRUE});
     it.grid = (struct grid){.columns = 1, .rows = 1};
     it.batch = it.micro_batch = 1;
     int32_t kernels[2] = {0};
@@ -516,6 +517,9 @@ TEST(each_expert_may_have_kernels_of_its_own)
         for (int32_t id = 0; id < schedule->step_count; id++)
             if (schedule->step[id].kind == STEP_COMPUTE)
                 kernels[apart] += schedule->step[id].compute.kernels;
+        /* 68 bytes for each of 16 x 2 x 4096 values, forward and backward together. */
+        int32_t bias = require_step(schedule, "layer0.down.bias forward");
+        assert_int_equal(schedule->step[bias].compute.bytes, 16 * 2 * 4096 * 68 / 2);
     }
     assert_int_equal(kernels[1] - kernels[0], 3 * 3 * (4 - 1));
 }
@@ -588,6 +592,9 @@ TEST(ranks_that_share_experts_send_positions_to_them)
         int64_t bytes = 0, summed[AXIS_COUNT] = {0}, gathered[AXIS_COUNT] = {0};
         assert_int_equal(sum_exchanged(schedule, COLLECTIVE_ALL_TO_ALL, &bytes), 4);
         assert_int_equal(bytes, 4 * 1024 * 2 * 4096 * 2 * 5 / 4);
+        int32_t sort = require_step(schedule, "layer0.dispatch.sort forward"); /* for two experts */
+        assert_int_equal(schedule->step[sort].compute.bytes, 2 * 1024 * 2 * 4096 * 2 * 5 / 4);
+        require_step(schedule, "layer0.combine.sort backward-data");
         for (int32_t id = 0; id < schedule->step_count; id++) {
             const struct step *step = &schedule->step[id];
             if (step->kind == STEP_COLLECTIVE && step->collective.content == CONTENT_GRADIENTS)
