@@ -1,5 +1,6 @@
 #include "app/job/job.h"
 
+#include "core/backend/cost.h"
 #include "core/backend/nccl_use.h"
 #include "core/config/yaml.h"
 #include "core/schedule/optimizer.h"
@@ -307,15 +308,11 @@ static double extra_time(const struct job *job, int32_t devices_per_node)
 /* How much longer a step takes than its kernels, since the host launches them one by one. */
 static double wait_for_host(const struct run *run, const struct schedule *schedule)
 {
-    double launch = run->device->launch.value, seconds = 0, kernels = 0;
-    for (int32_t id = 0; launch > 0 && id < schedule->step_count; id++)
-        if (schedule->step[id].kind == STEP_COMPUTE) {
-            int32_t times = step_runs(&schedule->step[id]);
-            seconds += times * run_local_seconds(run, &schedule->step[id]);
-            kernels += times * schedule->step[id].compute.kernels;
-        }
-    bool waits = kernels * launch > seconds;
-    return waits ? (1 + run->contention) * kernels * launch / seconds - 1 : run->contention;
+    double host = cost_host(run->device, schedule), seconds = 0;
+    for (int32_t id = 0; host > 0 && id < schedule->step_count; id++)
+        if (schedule->step[id].kind == STEP_COMPUTE)
+            seconds += step_runs(&schedule->step[id]) * run_local_seconds(run, &schedule->step[id]);
+    return host > seconds ? (1 + run->contention) * host / seconds - 1 : run->contention;
 }
 
 /* [images/s] of a worker: what it decodes, or its share of what the storage delivers to all. */

@@ -37,7 +37,7 @@ enum { FEW_RUNS = 10 };
 enum { DRAWS = 400, SEED = 1 };
 
 /* The streams of random numbers for what only some jobs have: they move no other draw. */
-enum { HOPS = 2, COMPUTE_SLOWDOWNS, COMMUNICATION_SLOWDOWNS, LAUNCHES, KINDS };
+enum { HOPS = 2, COMPUTE_SLOWDOWNS, COMMUNICATION_SLOWDOWNS, LAUNCHES, KINDS, HOSTS };
 
 /* Of the overhead of a kernel without a fit: it was not measured. */
 #define OVERHEAD_SPREAD 0.5
@@ -178,6 +178,7 @@ struct uncertainty uncertainty_of(const struct job *job)
     u.slowdown = (struct slowdown){doubt_of(&device->compute_slowdown),
                                    doubt_of(&device->communication_slowdown)};
     u.launch = doubt_of(&device->collective_launch);
+    u.host = doubt_of(&device->experts_launch); /* of others the fits' scatter contains it */
     if (job->software && software_find_fit(job->software, device->name)->efficiency.path)
         doubt_software(&u, job->software, device);
     else
@@ -204,6 +205,8 @@ struct table {
     struct parts *parts; /* (steps) */
     struct parts *chain; /* (chains) those of their steps together */
     double above;        /* what the task's step takes beyond the closed form [s] */
+    struct parts all;    /* those of all steps, as often as they run */
+    double host;         /* what the host takes at least to launch all kernels [s] */
     double kinds;        /* deviation of the efficiency, since kinds of kernels have other shares
                             than in the runs that it is from */
 };
@@ -227,9 +230,8 @@ static struct parts split_exchange(const struct table *t, int32_t id)
                           .launch = launch};
 }
 
-static struct parts split(const struct run *run, const struct step *step)
+static struct parts split(const struct run *run, double longer, const struct step *step)
 {
-    double longer = 1 + run->contention;
     if (step->kind != STEP_COMPUTE)
         return (struct parts){.input = run_local_seconds(run, step)};
     double all = longer * cost_compute(run->device, step);
@@ -249,6 +251,7 @@ const char *const factor_names[FACTOR_COUNT] = {
     [FACTOR_COMPUTE_SLOWDOWN] = "slowdown of compute",
     [FACTOR_COMMUNICATION_SLOWDOWN] = "slowdown of communication",
     [FACTOR_LAUNCH] = "cost of launching a collective",
+    [FACTOR_HOST] = "cost of launching a kernel on the host",
     [FACTOR_MODEL] = "what the model leaves out",
     [FACTOR_TAIL] = "something slower than usual",
     [FACTOR_JITTER] = "jitter",
@@ -267,7 +270,7 @@ static double expected_slowest(struct memory *memory, const struct noise *noise,
     return slowest;
 }
 
-const struct factors factors_none = {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 1, 1};
+const struct factors factors_none = {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 1, 1};
 
 /* How much longer a rank computes as drawn: with @waiting as long as the slowest of all. */
 static double drawn_local(const struct table *t, const struct factors *d, bool waiting)
@@ -305,18 +308,25 @@ static struct drawn drawn_new(const struct table *t, const struct factors *d, bo
                      fmin(1, d->of[FACTOR_COMMUNICATION_SLOWDOWN] * centre.communication)}};
 }
 
+/* A step's kernels as drawn. */
+static double drawn_kernels(const struct parts *p, const double *of, double efficiency)
+{
+    return p->roof / efficiency + of[FACTOR_OVERHEAD] * p->overhead + p->fixed;
+}
+
 /* Of the @count @parts, each as drawn, into @seconds. */
 static void find_seconds(const struct table *t, const struct factors *d, struct drawn drawn,
                          const struct parts *parts, int32_t count, double *seconds)
 {
     const double *of = d->of;
     double efficiency = of[FACTOR_EFFICIENCY] * pow(of[FACTOR_KINDS], t->kinds);
+    double host = of[FACTOR_HOST] * t->host, kernels = drawn_kernels(&t->all, of, efficiency);
+    double local = host > kernels ? drawn.local * host / kernels : drawn.local;
     for (int32_t i = 0; i < count; i++) {
         const struct parts *p = &parts[i];
-        seconds[i] =
-            drawn.local * (p->roof / efficiency + of[FACTOR_OVERHEAD] * p->overhead + p->fixed) +
-            of[FACTOR_NETWORK] * p->exchange + d->inside * p->inside + drawn.hop * p->latency +
-            drawn.launch * p->launch + p->input;
+        seconds[i] = local * drawn_kernels(p, of, efficiency) + of[FACTOR_NETWORK] * p->exchange +
+                     d->inside * p->inside + drawn.hop * p->latency + drawn.launch * p->launch +
+                     p->input;
     }
 }
 
@@ -362,7 +372,8 @@ static double doubt_kinds(const struct table *t)
     }
     double own = fmin(1, apart / 0.1) * device->other_networks;
     double node = grid_ranks(t->task->point.grid) > 1 ? device->whole_nodes : 0;
-    return sqrt(squares + own * own + node * node);
+    double experts = schedule_has_experts(schedule) ? device->with_experts : 0;
+    return sqrt(squares + own * own + node * node + experts * experts);
 }
 
 static void add_parts(struct parts *sum, const struct parts *more)
@@ -384,13 +395,28 @@ static struct table table_new(const struct task *task)
         .task = task,
         .steady = steady_new(schedule, device_slowdown(task->point.run.device), task->quiet),
         .parts = base_alloc(schedule->step_count, sizeof(struct parts))};
+    const struct run *run = &task->point.run;
+    bool draws = run->device->experts_launch.value > 0 && schedule_has_experts(schedule);
+    double seconds = 0, host = draws ? cost_host(run->device, schedule) : 0;
+    double longer = 1 + run->contention;
+    for (int32_t id = 0; host > 0 && id < schedule->step_count; id++)
+        if (schedule->step[id].kind == STEP_COMPUTE)
+            seconds +=
+                step_runs(&schedule->step[id]) * cost_compute(run->device, &schedule->step[id]);
+    if (longer * seconds < host * (1 + 1e-9)) /* it waited for the host, as draws will again */
+        longer = 1;
+    t.host = host;
     for (int32_t id = 0; id < schedule->step_count; id++)
         t.parts[id] = schedule->step[id].kind == STEP_COLLECTIVE
                           ? split_exchange(&t, id)
-                          : split(&task->point.run, &schedule->step[id]);
+                          : split(run, longer, &schedule->step[id]);
     t.chain = base_alloc(t.steady.chains.count, sizeof(struct parts));
-    for (int32_t id = 0; id < schedule->step_count && t.steady.chains.count; id++)
-        add_parts(&t.chain[t.steady.chains.of[id]], &t.parts[id]);
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        for (int32_t k = 0; host > 0 && k < step_runs(&schedule->step[id]); k++)
+            add_parts(&t.all, &t.parts[id]);
+        if (t.steady.chains.count)
+            add_parts(&t.chain[t.steady.chains.of[id]], &t.parts[id]);
+    }
     t.kinds = doubt_kinds(&t);
     t.above = task->step - draw_step(&t, &factors_none, 0);
     return t;
@@ -454,6 +480,7 @@ struct factors *uncertainty_factors(const struct uncertainty *u)
             draw_apart(u, u->slowdown.communication, k, COMMUNICATION_SLOWDOWNS);
         of[FACTOR_KINDS] = draw_apart(u, 1, k, KINDS);
         of[FACTOR_LAUNCH] = draw_apart(u, u->launch, k, LAUNCHES);
+        of[FACTOR_HOST] = draw_apart(u, u->host, k, HOSTS);
     }
     return factors;
 }

@@ -27,6 +27,7 @@ struct uncertainty {
     double hop;         /**< of the latency of their messages */
     struct slowdown slowdown; /**< of what compute and collectives lose beside each other */
     double launch;            /**< of the time to launch a collective */
+    double host;              /**< of the time to launch a kernel */
     double model;  /**< of effects missing in the model, on the whole step of several nodes */
     int32_t draws; /**< at least 20 */
     uint64_t seed;
@@ -48,6 +49,7 @@ enum factor {
     FACTOR_COMPUTE_SLOWDOWN,       /**< what compute loses beside collectives, at most 1 */
     FACTOR_COMMUNICATION_SLOWDOWN, /**< and they beside it */
     FACTOR_LAUNCH,                 /**< the time to launch a collective */
+    FACTOR_HOST,                   /**< the time to launch a kernel, where the host is the limit */
     FACTOR_MODEL,                  /**< the whole step of several nodes */
     FACTOR_TAIL,   /**< the same, at least 1: a node, the fabric or storage slower than usual */
     FACTOR_JITTER, /**< the coefficient of variation of noise */

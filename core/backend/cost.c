@@ -123,6 +123,16 @@ double cost_compute(const struct device *device, const struct step *step)
     return step->compute.kernels * device->kernel_overhead.value + cost_roof(device, step) + added;
 }
 
+double cost_host(const struct device *device, const struct schedule *schedule)
+{
+    bool experts = device->experts_launch.value > 0 && schedule_has_experts(schedule);
+    double launch = experts ? device->experts_launch.value : device->launch.value, kernels = 0;
+    for (int32_t id = 0; launch > 0 && id < schedule->step_count; id++)
+        if (schedule->step[id].kind == STEP_COMPUTE)
+            kernels += (double)step_runs(&schedule->step[id]) * schedule->step[id].compute.kernels;
+    return kernels * launch;
+}
+
 double cost_input(const struct step *step, int64_t workers, double rate)
 {
     assert(step->kind == STEP_INPUT);

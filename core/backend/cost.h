@@ -28,5 +28,8 @@ double cost_added(const struct device *device, const struct step *step);
 /** Duration of a STEP_COMPUTE on @device [s]. */
 double cost_compute(const struct device *device, const struct step *step);
 
+/** What the host takes at least to launch the kernels of an iteration [s]; 0: it is no limit. */
+double cost_host(const struct device *device, const struct schedule *schedule);
+
 /** Duration of a STEP_INPUT: images / (workers * rate) [s]; 0 when workers is 0. */
 double cost_input(const struct step *step, int64_t workers, double rate);

@@ -86,6 +86,7 @@ struct device {
     struct quantity collective_launch; /**< [s] of the host, before each collective; optional */
     struct quantity launch;            /**< [s] of the host for each kernel, of which a step takes
                                             at least the sum; optional */
+    struct quantity experts_launch;    /**< the same in networks with experts; optional */
     struct quantity jitter;            /**< coefficient of variation of its step time; optional */
     int64_t compute_capability;        /**< of CUDA: 10 * major + minor; 0: unknown or no CUDA */
     int64_t multiprocessors;           /**< that a matrix product keeps busy if it has as many
@@ -107,6 +108,7 @@ struct device {
     struct kind_doubt doubt[KERNEL_COUNT];
     double other_networks;      /**< standard deviation of the logarithm from network to network */
     double whole_nodes;         /**< the same of several devices about one */
+    double with_experts;        /**< the same of networks with experts */
     bool tf32[KERNEL_COUNT];    /**< it computes in tf32 what is said to be fp32 */
     struct field_list classes;  /**< struct device_class of core/platform/device_table.h */
     struct field_list profiles; /**< struct device_profile: what the classes were fitted to */

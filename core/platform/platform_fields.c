@@ -212,6 +212,8 @@ static const struct field device_rows[] = {
     QUANTITY("launch", device, launch, OPTIONAL, UNIT_SECONDS, 0, 1,
              "what the host takes to launch a kernel: a step takes at least that for each of its "
              "kernels"),
+    QUANTITY("experts_launch", device, experts_launch, OPTIONAL, UNIT_SECONDS, 0, 1,
+             "the same of networks with experts, whose numbers of positions the host waits for"),
     QUANTITY("collective_launch", device, collective_launch, OPTIONAL, UNIT_SECONDS, 0, 1,
              "what the host takes to launch a collective, before its first message"),
     QUANTITY("jitter", device, jitter, OPTIONAL, UNIT_FRACTION, 0, 1,

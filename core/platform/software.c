@@ -117,6 +117,9 @@ static const struct field software_rows[] = {
            "what the host takes to launch a kernel: a step takes at least that for each of its "
            "kernels",
            UNIT_SECONDS),
+    BESIDE("experts_launch", experts_launch,
+           "the same of networks with experts, whose numbers of positions the host waits for",
+           UNIT_SECONDS),
     BESIDE("collective_launch", collective_launch,
            "what the host takes to launch a collective, before its first message", UNIT_SECONDS),
     ROW("startup", software, startup, "",
@@ -129,6 +132,8 @@ static const struct field software_rows[] = {
               "relative standard deviation of other networks about what their kinds say"),
     DEVIATION("kinds.node", software, kinds_node,
               "the same of several devices of a node, where the rates come from single ones"),
+    DEVIATION("kinds.experts", software, kinds_experts,
+              "the same of networks with experts, whose kernels the rates are not from"),
     ROW("kinds.rates", software, kinds, "",
         "what each kind of kernels reaches; others, and all when not given, as the fit says",
         .kind = FIELD_LIST, .table = &kind_table),
@@ -306,6 +311,7 @@ static void software_rate(const struct software *software, struct device *device
     device->rated = software->kinds.count > 0 || software->tf32;
     device->other_networks = software->kinds_residual;
     device->whole_nodes = software->kinds_node;
+    device->with_experts = software->kinds_experts;
     for (int32_t k = 0; k < KERNEL_COUNT; k++) {
         device->tf32[k] = is_tf32(software, (enum kernel_kind)k);
         device->doubt[k] = (struct kind_doubt){0};
@@ -332,6 +338,7 @@ void software_apply(const struct software *software, struct device *device)
     replace(&device->compute_slowdown, &software->compute_slowdown);
     replace(&device->communication_slowdown, &software->communication_slowdown);
     replace(&device->launch, &software->launch);
+    replace(&device->experts_launch, &software->experts_launch);
     replace(&device->collective_launch, &software->collective_launch);
     replace(&device->jitter, &software->jitter);
     device->fusion = find_fusion(fit->fusion, device->fusion);

@@ -53,11 +53,13 @@ struct software {
     struct quantity jitter;  /**< coefficient of variation of a device's step time */
     struct quantity startup; /**< [s] on one node before the first step runs at full speed */
     /** Those of the device, which they replace; path NULL: not given. */
-    struct quantity compute_slowdown, communication_slowdown, collective_launch, launch;
+    struct quantity compute_slowdown, communication_slowdown, collective_launch, launch,
+        experts_launch;
     struct field_list kinds; /**< struct software_kind; empty: all kernels reach the same */
     char *kinds_source;      /**< from which networks they are known */
     double kinds_residual;   /**< relative deviation of a network, all of whose kinds are known */
     double kinds_node;       /**< the same of several devices of a node */
+    double kinds_experts;    /**< the same of networks with experts */
     int32_t attention;       /**< enum attention */
     bool epilogues;      /**< activations, dropout and adds are part of the kernel before them */
     bool parts_of_sends; /**< ranks that share layers send a part each, and gather */

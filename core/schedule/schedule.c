@@ -199,6 +199,15 @@ int32_t schedule_add_all_gather(struct schedule *schedule, enum algorithm algori
     return add_collective(schedule, gather, after);
 }
 
+bool schedule_has_experts(const struct schedule *schedule)
+{
+    bool experts = schedule->grid.expert > 1;
+    for (int32_t id = 0; !experts && id < schedule->step_count; id++)
+        experts =
+            schedule->step[id].kind == STEP_COMPUTE && schedule->step[id].compute.product.each > 0;
+    return experts;
+}
+
 int32_t step_runs(const struct step *step)
 {
     return step->times > 1 ? step->times : 1;

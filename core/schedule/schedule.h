@@ -249,6 +249,9 @@ int32_t schedule_stages(const struct schedule *schedule);
 /** The stage of @rank. */
 int32_t schedule_stage(const struct schedule *schedule, int32_t rank);
 
+/** Whether it is of a network with experts. */
+bool schedule_has_experts(const struct schedule *schedule);
+
 /** How often a step runs that is there once. */
 int32_t step_runs(const struct step *step);
 

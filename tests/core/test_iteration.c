@@ -1,5 +1,6 @@
 #include "core/schedule/iteration.h"
 
+#include "core/backend/cost.h"
 #include "core/backend/lanes.h"
 #include "models/networks.h"
 #include "tests/core/own.h"
@@ -517,11 +518,26 @@ TEST(each_expert_may_have_kernels_of_its_own)
         for (int32_t id = 0; id < schedule->step_count; id++)
             if (schedule->step[id].kind == STEP_COMPUTE)
                 kernels[apart] += schedule->step[id].compute.kernels;
+        const struct device host = {.launch.value = 1, .experts_launch.value = 2};
+        assert_true(cost_host(&host, schedule) == 2.0 * kernels[apart]);
         /* 68 bytes for each of 16 x 2 x 4096 values, forward and backward together. */
         int32_t bias = require_step(schedule, "layer0.down.bias forward");
         assert_int_equal(schedule->step[bias].compute.bytes, 16 * 2 * 4096 * 68 / 2);
     }
     assert_int_equal(kernels[1] - kernels[0], 3 * 3 * (4 - 1));
+}
+
+TEST(other_networks_have_the_launch_of_all)
+{
+    OWN(model) *model =
+        begin_language("llama-3-8b", (struct transformer){.layers = 1, .sequence = 16});
+    it.grid = (struct grid){.columns = 1, .rows = 1};
+    it.batch = it.micro_batch = 1;
+    OWN(schedule) *schedule = iteration_build(&it);
+    const struct device one = {.launch.value = 1};
+    const struct device both = {.launch.value = 1, .experts_launch.value = 2};
+    assert_true(cost_host(&one, schedule) > 0);
+    assert_true(cost_host(&both, schedule) == cost_host(&one, schedule));
 }
 
 /* Queries, keys and values read the same, and so do both products of a gated unit: each is made
