@@ -202,7 +202,7 @@ def write(row):
                             row["network"], 0, 0, "", 0, step, 0, cards_of(row), "")
     name = f"{row['line']:04d}.yaml"
     anchor = (source.software == "megatron-core" and row["gpus"] <= 8 and row["pp"] == 1 and
-              not re.search("lora|mixtral|qwen|oss", row["network"].lower()))
+              "lora" not in row["network"].lower())
     apart = (row["split"] if row["split"] not in ("calibration", "check", "check-1node") else
              "shape looked up" if not row["layers"] > 0 else
              None if row["recompute"] in RECOMPUTE else f"recompute '{row['recompute']}'")

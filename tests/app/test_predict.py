@@ -221,6 +221,27 @@ training: {optimizer: {name: adamw}, phases: [{tokens: 1B, batch_per_device: 4}]
         own = self.write("own.yaml", "extends: h100-sxm5-80gb\nmath_efficiency: {value: 54 %, source: here, kind: measured}\n")
         self.assertNotIn("flash", str(answer(*words, f"--set=platform.device={own}")["assumptions"]))
 
+    def test_networks_with_experts_and_a_slow_host_are_uncertain(self):
+        job = self.write("experts.yaml", """version: 1
+model: {network: mixtral-8x7b, sequence: 4096, layers: 2}
+cluster: {platform: dgx-h100, nodes: 1, software: megatron-core}
+parallel: {expert: 4}
+training: {optimizer: {name: adamw}, phases: [{tokens: 1B, batch_per_device: 4}]}
+""")
+        own = self.write("own.yaml", f"extends: {support.ROOT}/platforms/software/megatron-core.yaml\nname: own\n"
+                                     "kinds: {experts: 0 %}\n")
+        slow = self.write("slow.yaml", f"extends: {own}\nname: slow\nexperts_launch: {{value: 5 ms, source: a test, kind: assumed}}\n")
+        words = ("predict", job, "-banalytic", "--ignore-memory", f"--set=cluster.software={own}")
+        wide, known, host = (answer(*words, *more) for more in (["--set=cluster.software=megatron-core"], [],
+                                                                [f"--set=cluster.software={slow}"]))
+        ratio = [result["step_s_high"] / result["step_s_low"] for result in (wide, known, host)]
+        self.assertEqual(wide["step_s"], known["step_s"])
+        self.assertGreater(ratio[0], 1.3 * ratio[1])  # 20 % more
+        self.assertGreater(host["step_s"], known["step_s"])
+        self.assertGreater(ratio[2], 1.3 * ratio[1])  # 30 %: assumed
+        self.assertIn("cost of launching a kernel on the host", [share["input"] for share in host["interval_shares"]
+                                                                 if share["step"]])
+
     def test_fp32_is_said_to_be_no_tf32(self):
         for platform, told in (("dgx-a100", True), ("dgx-1", False)):
             said = answer("predict", self.job, "-banalytic", "--set", f"cluster.platform={platform}",

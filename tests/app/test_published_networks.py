@@ -166,10 +166,11 @@ class Networks(support.Case):
         node = {"source": "NVIDIA-NeMo/Megatron-Bridge", "nodes": "1", "gpus": "8", "precision": "FP8-CS", "recompute": "not stated",
                 "pp": "1"}
         rows = self.answer(node, {**node, "network": "LLAMA2-7B LoRA"}, {**node, "nodes": "2", "gpus": "16", "dp": "8"},
-                           {**node, "source": "torchtitan"}, base=LANGUAGE)["rows"]
+                           {**node, "source": "torchtitan"}, {**node, "network": "Qwen3_30B_a3B", "layers": "", "ep": "4"},
+                           base=LANGUAGE)["rows"]
         self.assertEqual([(row["role"], row["software"]) for row in rows],
                          [("anchor", "megatron-core"), ("apart", "megatron-core"), ("apart", "megatron-core"),
-                          ("apart", "pytorch-flash")])
+                          ("apart", "pytorch-flash"), ("anchor", "megatron-core")])
 
     def test_racks_of_72_are_nodes(self):
         rack = {"device": "GB200", "nodes": "16", "gpus_per_node": "4", "gpus": "64", "dp": "16", "global_batch": "128"}
