@@ -8,6 +8,7 @@ import csv
 import itertools
 import json
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import report  # noqa: E402 pylint: disable=wrong-import-position
 
 KEPT = ("line", "role", "family", "network", "device", "precision", "software", "nodes", "devices", "batch_per_device",
         "predicted_s", "low_s", "high_s", "left_open", "refused")
+MIXTURES = ("gpt oss", "qwen3 235b", "qwen3 30b", "qwen3 moe 30b", "mixtral")  # networks with experts
 ERRORS = ("median error", "90th percentile", "with sign")
 DEVICE = 79.1 * 2**30  # [bytes] of memory: what PyTorch reports of an H100 of 80 GB
 
@@ -57,6 +59,8 @@ def read():
         cut = int(float(run["pp"] or 1)) > 1
         row["group"] = f"{row['family']}{', stages' if cut else ''}, {row['device']}"
         row["family"] = row["group"] + (", apart" if row["role"] == "apart" else "")
+        name = re.sub("[-_]", " ", row["network"].lower())
+        row["mixture"] = next((f"{each}, {row['device']}" for each in MIXTURES if each in name), None)
     return rows
 
 
@@ -156,13 +160,16 @@ def main():
         predict("layouts.csv", "layouts_predicted.csv", ("line", "predicted_s", "memory_bytes", "first_stage_bytes", "refused"))
         return
     rows = read()
+    nvidia = [row for row in rows if row["role"] == "apart" and row["software"] == "megatron-core"]
+    mixtures = [row for row in nvidia if row["mixture"]]
     scored = {"one node": [row for row in rows if row["role"] == "calibration"],
               "several nodes": [row for row in rows if row["role"] == "check"],
-              "NVIDIA": [row for row in rows if row["role"] == "apart" and row["software"] == "megatron-core"],
+              "NVIDIA": [row for row in nvidia if not row["mixture"]],
               "apart": [row for row in rows if row["role"] == "apart" and row["software"] != "megatron-core"]}
     report.replace(HERE / "README.md", {name: report.markdown([name, *report.HEAD], report.by(group, "group"))
                                         for name, group in scored.items()} |
-                   {"anchors": anchored(rows), "layouts": layouts_table(read_layouts())})
+                   {"experts": report.markdown(["experts", *report.HEAD], report.by(mixtures, "mixture")),
+                    "anchors": anchored(rows), "layouts": layouts_table(read_layouts())})
     (HERE / "errors.svg").write_text(report.families_picture(rows), encoding="utf-8")
 
 
