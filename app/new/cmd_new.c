@@ -282,7 +282,8 @@ static const char *find_recipe(const char *text, const char *network, const char
 
 /* What a GPU may run that is not tuned as MLPerf's submissions are; and language models, where
  * their attention is in one kernel, from A100 on. */
-static const char any_software[] = "pytorch", text_software[] = "pytorch-flash";
+static const char any_software[] = "pytorch", text_software[] = "pytorch-flash",
+                  mesh_software[] = "megatron-core";
 
 /* Goyal et al., arXiv 1706.02677: 90 epochs of SGD with warm-up reached 76.3 % with 8192 images a
  * step, and (recalled) as much with 256. */
@@ -375,9 +376,11 @@ static void add_training(struct text *out, const struct new_request *request,
                  request->batch);
 }
 
+/* Layers and stages are shared by Megatron Core as often as by PyTorch's own means. */
 static void add_cluster(struct text *out, const struct new_request *request,
-                        const struct software *software)
+                        const struct software *software, const struct share *share)
 {
+    bool mesh = share && (share->tensor > 1 || share->pipeline > 1);
     AUTOFREE char *platform = new_reference(request, request->platform);
     text_add(out, "cluster:\n  platform: ");
     field_write_text(out, platform);
@@ -393,6 +396,8 @@ static void add_cluster(struct text *out, const struct new_request *request,
     } else if (software->nccl && strcmp(software->name, any_software) &&
                strcmp(software->name, text_software))
         text_add(out, "{one_of: [%s, %s]}", software->name, any_software);
+    else if (mesh && !strcmp(software->name, text_software))
+        text_add(out, "{one_of: [%s, %s]}", software->name, mesh_software);
     else
         text_add(out, "%s", software->name);
     text_add(out, "    # how fast kernels are; foretrain list software\n");
@@ -448,7 +453,7 @@ static int add_job(const struct new_request *request, const struct platform *pla
     add_model(out, request, network, model, compute, gradients);
     if (share)
         add_share(out, share);
-    add_cluster(out, request, software);
+    add_cluster(out, request, software, share);
     if (text)
         add_tokens(out, request, network, model, share);
     else

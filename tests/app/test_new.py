@@ -374,6 +374,7 @@ class New(support.Case):
         text = draft.read_text()
         self.assertRegex(text, "parallel: {sharding: 1, recompute: [a-z]+, tensor: [48], sequence: true")
         self.assertIn("name: adamw", text)
+        self.assertIn("software: {one_of: [pytorch-flash, megatron-core]} ", text)
         result = answer("predict", draft, "-banalytic")
         self.assertLess(result["memory"]["total_bytes"], result["memory"]["device_bytes"])
         small = run("new", "job", "--platform=dgx-h200", "--nodes=1", "--network=gpt2", "--batch=4").stdout
