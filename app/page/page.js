@@ -286,8 +286,9 @@ const KINDS = [["forward", "forward and loss", COMPUTE], ["backward", "backward"
   ["repeat", "many micro-batches, not drawn one by one", REST], ["tensor", "exchange inside of layers", COLUMN],
   ["context", "exchange of keys and values", SLOWER], ["expert", "exchange with experts", SLOWER], ["copies", "all-reduce of experts", ROW], ["world", "all-reduce", ROW], ["row", "all-reduce in rows", ROW], ["column", "all-reduce in columns", COLUMN], ["input", "input", INPUT]];
 
-// @heads: a line above the lanes of each rank; ranks that do the same at the same time are drawn once.
-function lanes(figure, { words, rows: all, heads = true }) {
+// Ranks that do the same at the same time are drawn once, below a line that names them; a stage's lane has its name.
+function lanes(figure, { words, rows: all }) {
+  const heads = !all[0].lane.startsWith("stage");
   const groups = [], seconds = Math.max(...numbers(all, "end_s")), rowsOf = rank => all.filter(row => row.rank === rank);
   const same = (a, b) => a.length === b.length &&
     a.every((row, i) => row.lane === b[i].lane && row.name === b[i].name && Math.abs(row.end_s - b[i].end_s) < seconds / 200);
@@ -457,7 +458,7 @@ const pictures = {
     label: "Scaling efficiency", marked: "own", markedLabel: "this job", xLog: true, published: data.published }],
   steps: () => [bars, { words: "Parts of a step by number of devices", rows: data.curve, parts: STEP_PARTS, total: "step_s",
     label: row => `${row.devices} device${row.devices === 1 ? "" : "s"}` }],
-  stages: () => [lanes, { words: "One training step of a device of each stage", rows: data.stages, heads: false }],
+  stages: () => [lanes, { words: "One training step of a device of each stage", rows: data.stages }],
   memory: () => [bars, { words: "Parts of a device's memory", rows: data.memory, parts: MEMORY_PARTS, total: "total_bytes",
     most: data.memory[0].device_bytes, label: row => `of ${say("device_bytes", row.device_bytes)}` }],
   lanes: () => [lanes, { words: "One training step of a few ranks", rows: data.lanes }],
@@ -502,6 +503,8 @@ const pictures = {
       middle: data.best[time ? key : data.price_unit === "device-hours" ? "device_hours" : "cost"] }];
   },
   // validate
+  predicted_lanes: () => [lanes, { words: "A step as it was predicted", rows: data.predicted_lanes }],
+  measured_lanes: () => [lanes, { words: "A step as it really ran", rows: data.measured_lanes }],
   measured: () => [curve, { words: "Measured steps and what was predicted", x: "step", key: "measured_s", range: "predicted_s", colour: ROW, dots: true,
     label: "Measured time of a step", centre: data.rows[0].predicted_s, centreLabel: "predicted",
     rows: data.step_times_s.map((measured_s, i) => ({ step: i + 1, measured_s, predicted_s_low: data.step_s_low, predicted_s_high: data.step_s_high })) }],

@@ -8,6 +8,7 @@
 #include "config.h"
 #include "core/backend/trace.h"
 #include "core/base/file.h"
+#include "core/report/picture.h"
 #include "core/report/report.h"
 #include "core/report/timeline.h"
 #include "core/schedule/schedule.h"
@@ -474,17 +475,30 @@ static struct json *step_rows(const struct json *all)
     return rows;
 }
 
-/* Write @all, what `validate --json` prints, as a page to @file.
+static const char lane_words[] = "rank, lane, name: what, begin_s: begins, end_s: ends";
+
+/* Write @all, what `validate --json` prints and picture_lanes() of both, as a page to @file.
  * @return 0, or -1: it cannot be written (exit codes 73, 74). */
 static int validation_page(const char *file, const struct json *all, struct err *err)
 {
-    static const struct page_part part = {
-        .heading = "Where do both differ?",
-        .words = "What takes less than 1 % of the step is in the table alone.",
-        .picture = "rows",
-        .rows = "rows",
-        .caption = "predicted and measured times of one step",
-        .columns = row_words};
+    static const struct page_part parts[] = {
+        {.heading = "Where do both differ?",
+         .words = "What takes less than 1 % of the step is in the table alone.",
+         .picture = "rows",
+         .rows = "rows",
+         .caption = "predicted and measured times of one step",
+         .columns = row_words},
+        {.heading = "When does what run?",
+         .words = "One step as it was predicted; below, the last that really ran, each with its "
+                  "own axis.",
+         .picture = "predicted_lanes",
+         .rows = "predicted_lanes",
+         .caption = "what the lanes were predicted to do",
+         .columns = lane_words},
+        {.picture = "measured_lanes",
+         .rows = "measured_lanes",
+         .caption = "what the lanes did",
+         .columns = lane_words}};
     struct page page = {0};
     AUTORELEASE(json) struct json *steps = step_rows(all);
     AUTOFREE char *answer = answer_of(all);
@@ -510,7 +524,8 @@ static int validation_page(const char *file, const struct json *all, struct err 
     html_picture(&page, "measured", -1);
     html_table(&page, "steps", "measured steps", steps,
                "step, measured_s, predicted_s_low: predicted from, predicted_s_high: to", true);
-    html_part(&page, all, &part);
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+        html_part(&page, all, &parts[i]);
     return html_write(&page, file, title, all, err);
 }
 
@@ -793,9 +808,13 @@ static int report(struct trial *trial, struct text *out, struct err *err)
         json_print(out, json);
     else
         print_people(out, trial, json);
-    int failed = trial->request.report && validation_page(trial->request.report, json, err);
-    if (failed)
-        return -1;
+    if (trial->request.report) {
+        const struct schedule *schedule = trial->task.point.schedule;
+        json_put(json, "predicted_lanes", picture_lanes(schedule, trial->predicted));
+        json_put(json, "measured_lanes", picture_lanes(schedule, &trial->measured));
+        if (validation_page(trial->request.report, json, err))
+            return -1;
+    }
     switch (trial->validation.verdict) {
     case VALIDATE_FAIL:
         return err_add_code(err, 1,

@@ -487,8 +487,10 @@ class Others(Report):
     def test_a_validation_shows_both_sides(self):
         words = (*self.spans("expected", "drawn"), "--tolerance=50%")
         page = self.report(*words)
-        result = answer(*words)
-        self.assertEqual(page.data(), result)
+        result, data = answer(*words), page.data()
+        for side, step in (("measured", result["step_times_s"][-1]), ("predicted", result["rows"][0]["predicted_s"])):
+            self.assertAlmostEqual(max(row["end_s"] for row in data.pop(f"{side}_lanes")) / step, 1, 2)
+        self.assertEqual(data, result)
         step = result["rows"][0]["measured_s"]
         shown = [row for row in result["rows"] if max(row["predicted_s"], row["measured_s"]) >= 0.01 * step]
         self.assertTrue(4 < len(shown) < len(result["rows"]))
