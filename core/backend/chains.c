@@ -49,10 +49,10 @@ static void add(struct waits *waits, int32_t from, struct dep before)
 static void add_lane(struct waits *waits, int32_t from, const int32_t *last, const int32_t *latest,
                      int32_t lane)
 {
-    if (lane >= 0)
-        add(waits, from,
-            last[lane] >= 0 ? (struct dep){.step = last[lane]}
-                            : (struct dep){.step = latest[lane], .distance = 1});
+    if (lane < 0)
+        return;
+    bool here = last[lane] >= 0;
+    add(waits, from, (struct dep){here ? last[lane] : latest[lane], !here});
 }
 
 static void set_last(int32_t *last, const struct step_turn *turn, int32_t id)
