@@ -1,50 +1,9 @@
 #include "core/schedule/iteration.h"
 
+#include "core/schedule/layer_step.h"
 #include "core/schedule/memory.h"
 #include "core/schedule/optimizer.h"
 #include "core/schedule/pipeline.h"
-
-/* Reads the weights in the type of the arithmetic, writes gradients in the type of the exchange. */
-static int64_t pass_bytes(const struct iteration *it, int32_t index, enum pass pass)
-{
-    const struct layer *layer = &it->model->layer[index];
-    bool filter = pass == PASS_BACKWARD_FILTER;
-    int32_t compute = dtype_size(it->scenario->model.compute);
-    int64_t merged = model_merged_bytes(it->model, index, pass, it->merges, compute);
-    if (merged >= 0)
-        return it->batch * merged;
-    enum fusion fusion = model_fusion(layer, it->fusion, it->merges);
-    int64_t bytes = it->batch * model_bytes(it->model, index, pass, fusion, compute);
-    if (!filter && layer->op == LAYER_EMBEDDING)
-        return bytes;                                    /* reads the rows that it needs */
-    int32_t times = filter && layer->weights_of ? 2 : 1; /* one of two layers adds to the other's */
-    int32_t size = filter ? dtype_size(it->scenario->model.gradients) : compute;
-    return bytes + times * layer_weight_bytes(layer, size);
-}
-
-/* A kernel before the product reads what it multiplies and writes it narrow, in the order of rows
- * and of columns, for this product and that of the weights' gradient (Transformer Engine 2,
- * cast_transpose); weights are converted once a step, which is left out.  Products that read the
- * same, as those of queries, keys and values, share what is converted.  What is narrow has a byte
- * here, fp4 with its scales almost that. */
-static void narrow(const struct iteration *it, const struct layer *layer, enum pass pass,
-                   struct step *step)
-{
-    int64_t size = dtype_size(it->scenario->model.compute), narrower = size - 1;
-    int64_t in = it->batch * shape_elements(layer->in),
-            out = it->batch * shape_elements(layer->out);
-    step->compute.products = (enum products)it->scenario->model.products;
-    step->compute.bytes -=
-        narrower * ((pass != PASS_BACKWARD_DATA ? in : 0) + (pass != PASS_FORWARD ? out : 0) +
-                    (pass != PASS_BACKWARD_FILTER ? layer_weights(layer) : 0));
-    bool shared = false;
-    for (const struct layer *other = it->model->layer + layer->input[0] + 1; other < layer; other++)
-        shared = shared || (other->input[0] == layer->input[0] && layer_is_narrow(other));
-    if (pass == PASS_BACKWARD_FILTER || (pass == PASS_FORWARD && shared))
-        return;
-    step->compute.converted += (size + 2) * (pass == PASS_FORWARD ? in : out);
-    step->compute.kernels++;
-}
 
 /* The last step of the task that what follows may need: all but gradients of weights. */
 static int32_t last_value(const struct schedule *schedule, const struct iteration *it)
@@ -157,37 +116,26 @@ static int32_t add_last_part(struct schedule *schedule, const struct iteration *
     return schedule_add(schedule, step, &(struct dep){exchange, 0}, 1);
 }
 
+/* What layer_step() found of the layer in a micro-batch before, or finds. */
+static struct step layer_step_again(const struct iteration *it, int32_t index, enum compute_op op,
+                                    enum pass from, enum pass to)
+{
+    struct step *known = it->known ? &it->known[index * COMPUTE_OP_COUNT + (int32_t)op] : NULL;
+    if (known && *known->name)
+        return *known;
+    struct step step = layer_step(it, index, op, from, to);
+    if (known)
+        *known = step;
+    return step;
+}
+
 /* One step for the passes @from ... @to of a layer; waits for @dep (count). */
 static int32_t add_layer(struct schedule *schedule, const struct iteration *it, int32_t index,
                          enum compute_op op, enum pass from, enum pass to, const struct dep *dep,
                          int32_t count)
 {
     const struct layer *layer = &it->model->layer[index];
-    bool attends = it->merges.attention && model_attends(it->model, index);
-    struct step step = {.kind = STEP_COMPUTE,
-                        .lane = LANE_COMPUTE,
-                        .compute = {.op = op,
-                                    .layer_op = layer->op,
-                                    .layer = index,
-                                    .kernel = attends ? KERNEL_ATTENTION : layer_kernel(layer),
-                                    .dtype = it->scenario->model.compute,
-                                    .amount = it->batch}};
-    layer_describe(layer, step.compute.shape, sizeof(step.compute.shape));
-    snprintf(step.name, sizeof(step.name), "%s %s", layer->name, compute_op_names[op]);
-    if (!attends)
-        step.compute.product = layer_product(layer, from, it->batch);
-    for (enum pass pass = from; pass <= to; pass++) {
-        bool merged = model_merged_bytes(it->model, index, pass, it->merges, 1) >= 0;
-        if (!merged || (attends && layer->op == LAYER_SOFTMAX)) /* attention's own */
-            step.compute.kernels +=
-                layer_kernels(layer, pass, model_fusion(layer, it->fusion, it->merges));
-        step.compute.flops += it->batch * layer_flops(layer, pass);
-        step.compute.bytes += pass_bytes(it, index, pass);
-        if (it->merges.experts && layer->experts > 1)
-            step.compute.kernels += layer->experts - 1;
-        if (it->scenario->model.products && layer_is_narrow(layer) && layer_has_pass(layer, pass))
-            narrow(it, layer, pass, &step);
-    }
+    struct step step = layer_step_again(it, index, op, from, to);
     if (model_attends(it->model, index))
         step.compute.kernels *= ring_parts(it);
     struct dep all[4];
@@ -705,6 +653,7 @@ static struct build build_new(const struct iteration *it)
     assert(!failed);
     (void)failed;
     b.it.batch = it->micro_batch;
+    b.it.known = base_alloc(it->model->layer_count * COMPUTE_OP_COUNT, sizeof(*b.it.known));
     b.repeats = find_repeats(it, &b.pipeline, (int32_t)(it->batch / it->micro_batch));
     b.passes = b.repeats.passes;
     b.turns = base_alloc(b.pipeline.stages, sizeof(*b.turns));
@@ -725,6 +674,7 @@ static void build_release(struct build *b)
 {
     for (int32_t s = 0; s < b->pipeline.stages; s++)
         exchange_list_release(&b->list[s]);
+    free(b->it.known);
     free(b->list);
     free(b->last);
     free(b->turns);

@@ -108,7 +108,10 @@ struct iteration {
     enum algorithm column_algorithm; /**< of the column step of TORUS2D */
     bool repeat; /**< of many alike micro-batches in a row have some and steps that repeat them */
 
-    /* Kept by iteration_build(): the task that is built. */
+    /* Kept by iteration_build(): steps of layers, which are alike in all micro-batches, and the
+     * task that is built. */
+    struct step
+        *known; /**< (layers * COMPUTE_OP_COUNT) those without a name are not known; or NULL */
     struct {
         int32_t begin, end; /**< its layers */
         int32_t first;      /**< its first step */

@@ -1,0 +1,11 @@
+#pragma once
+
+/** @file
+ * What a layer does in one of its steps: arithmetic, traffic, kernels.
+ */
+
+#include "core/schedule/iteration.h"
+
+/** The step that runs the passes @from ... @to of layer @index, which depends on nothing yet. */
+struct step layer_step(const struct iteration *it, int32_t index, enum compute_op op,
+                       enum pass from, enum pass to);
