@@ -810,8 +810,10 @@ static int report(struct trial *trial, struct text *out, struct err *err)
         print_people(out, trial, json);
     if (trial->request.report) {
         const struct schedule *schedule = trial->task.point.schedule;
-        json_put(json, "predicted_lanes", picture_lanes(schedule, trial->predicted));
-        json_put(json, "measured_lanes", picture_lanes(schedule, &trial->measured));
+        if (schedule) { /* there is a job */
+            json_put(json, "predicted_lanes", picture_lanes(schedule, trial->predicted));
+            json_put(json, "measured_lanes", picture_lanes(schedule, &trial->measured));
+        }
         if (validation_page(trial->request.report, json, err))
             return -1;
     }

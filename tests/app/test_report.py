@@ -500,6 +500,11 @@ class Others(Report):
             self.assertEqual(marks, steps + [row[key] for row in shown])
         self.assertIn(f"Verdict with a tolerance of 50 %: {result['verdict']}.", page.words("p")[0])
 
+    def test_without_a_job_there_are_no_lanes(self):
+        page = self.report("validate", *self.spans("expected", "drawn")[2:], "--tolerance=50%")
+        self.assertNotIn("measured_lanes", page.data())
+        self.assertEqual(len(page.data()["step_times_s"]), 3)
+
     def test_a_negative_verdict_has_a_page_and_its_exit_code(self):
         page = self.report(*self.spans("none", "drawn"), "--tolerance=0.0001%", codes=(1, 75))
         self.assertIn(page.data()["verdict"], ("fail", "disturbed"))
