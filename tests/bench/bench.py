@@ -74,9 +74,11 @@ def benchmark():
                   for c, r in ((8, 8), (16, 16), (32, 32))])
 
 
-# Every message of a torus of 1024, and the closed form of 1088 GPUs, on the machine where the budgets were set, when it was
-# quiet: one long loop, and many small things.  Machines differ in one more than in the other.
+# Every message of a torus of 1024, and the closed form of 1088 GPUs, on the machine where the budgets were set (Zen 4), when it
+# was quiet: one long loop, and many small things.  On a Xeon of 2.1 GHz they are 1.0 and 2.0 times slower, and predictions of
+# one commit 2.2 times: another kind of processor, from ANOTHER on, differs by up to KINDS more in one work than in another.
 USUAL_S, USUAL_CLOSED_S = 0.37, 0.10
+ANOTHER, KINDS = 1.5, 1.5
 
 
 def slowness():
@@ -100,7 +102,8 @@ def check(name, run, seconds, megabytes):
     verdict, slow = "ok", 1
     if measured[0] > seconds:
         slow = slowness()
-        verdict = "SLOW" if measured[0] <= seconds * slow else "TOO MUCH"
+        most = seconds * slow * (KINDS if slow > ANOTHER else 1)
+        verdict = "SLOW" if measured[0] <= most else "TOO MUCH"
     if measured[1] > megabytes:
         verdict = "TOO MUCH"
     print(f"{verdict:8} {name}: {measured[0]:.2f} of {seconds} s CPU, "
