@@ -2,8 +2,7 @@
 
 #include <sys/stat.h>
 
-#include "exec/cuda/device_cuda_build.h"
-#include "exec/cuda/device_cuda_weights.h"
+#include "exec/cuda/device_cuda_state.h"
 #include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/gpu.h"
 #include "exec/cuda/runtime/stream_cuda.h"
@@ -447,20 +446,15 @@ static int check_types(const struct scenario *scenario, struct err *err)
 static char *cache_path(void)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    char *parent = NULL, *path = NULL;
-    if (cache && cache[0] == '/')
-        parent = base_copy(cache);
-    else if (home && home[0] == '/')
-        parent = base_format("%s/.cache", home);
+    AUTOFREE char *parent = cache && cache[0] == '/' ? base_copy(cache)
+                            : home && home[0] == '/' ? base_format("%s/.cache", home)
+                                                     : NULL;
     if (!parent)
         return NULL;
-    char *folder = base_format("%s/foretrain", parent);
+    AUTOFREE char *folder = base_format("%s/foretrain", parent);
     mkdir(parent, 0777);
-    if (mkdir(folder, 0777) == 0 || errno == EEXIST)
-        path = base_format("%s/convolutions", folder);
-    free(parent);
-    free(folder);
-    return path;
+    return mkdir(folder, 0777) == 0 || errno == EEXIST ? base_format("%s/convolutions", folder)
+                                                       : NULL;
 }
 
 static int open_cuda(struct device_state **out, const struct device_job *job, struct err *err)
@@ -468,10 +462,8 @@ static int open_cuda(struct device_state **out, const struct device_job *job, st
     if (check_types(job->scenario, err) || cuda_choose_device(err))
         return -1;
     *out = base_alloc(1, sizeof(**out));
-    char *cache = cache_path();
-    int status = cuda_state_init(*out, job, cache, err);
-    free(cache);
-    if (status == 0)
+    AUTOFREE char *cache = cache_path();
+    if (cuda_state_init(*out, job, cache, err) == 0)
         return 0;
     cuda_state_release(*out);
     free(*out);

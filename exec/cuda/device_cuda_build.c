@@ -1,7 +1,6 @@
-#include "exec/cuda/device_cuda_build.h"
+#include "exec/cuda/device_cuda_state.h"
 
 #include "core/schedule/iteration.h"
-#include "exec/cuda/device_cuda_weights.h"
 #include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/stream_cuda.h"
 
@@ -233,8 +232,8 @@ static void lay_out_place(struct device_state *state, struct arena *arena, int32
 static void lay_out_gradients(struct device_state *state, struct arena *arena)
 {
     const struct backward_plan *plan = &state->plan;
-    int64_t *elements = base_alloc(plan->buffers, sizeof(*elements));
-    void **buffer = base_alloc(plan->buffers, sizeof(*buffer));
+    AUTOFREE int64_t *elements = base_alloc(plan->buffers, sizeof(*elements));
+    AUTOFREE void **buffer = base_alloc(plan->buffers, sizeof(*buffer));
     for (int32_t i = 0; i < state->graph.layer_count; i++) {
         const struct layer *layer = &state->job.model->layer[i];
         bool norm = layer->op == LAYER_BATCH_NORM;
@@ -255,8 +254,6 @@ static void lay_out_gradients(struct device_state *state, struct arena *arena)
             state->place[i].given[k] = from->given[k] >= 0 ? buffer[from->given[k]] : NULL;
         state->place[i].dx = from->dx >= 0 ? buffer[from->dx] : NULL;
     }
-    free(elements);
-    free(buffer);
 }
 
 /* One batch of noise serves all slots. */
@@ -403,13 +400,12 @@ static void make_noise(struct device_state *state)
 static void upload_rates(struct device_state *state)
 {
     int32_t count = state->job.rate_count;
-    struct kernel_rate *rate = base_alloc(count, sizeof(*rate));
+    AUTOFREE struct kernel_rate *rate = base_alloc(count, sizeof(*rate));
     for (int32_t i = 0; i < count; i++)
         rate[i] =
             cuda_state_rate(state->job.rate[i].learning_rate, state->job.rate[i].weight_decay);
     if (count > 0)
         cuda_state_upload(state, state->parameters.rate, rate, (size_t)count * sizeof(*rate));
-    free(rate);
     state->job.rate = NULL; /* it was borrowed for open() alone */
 }
 

@@ -1,4 +1,4 @@
-#include "exec/cuda/device_cuda_weights.h"
+#include "exec/cuda/device_cuda_state.h"
 
 #include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/stream_cuda.h"
@@ -176,8 +176,8 @@ void cuda_state_upload_tensors(struct device_state *state)
 {
     const struct kernel_parameters *parameters = &state->parameters;
     int32_t tensors = parameters->tensors, next = 0;
-    struct kernel_tensor *tensor = base_alloc(tensors, sizeof(*tensor));
-    int32_t *first = base_alloc(tensors + 1, sizeof(*first));
+    AUTOFREE struct kernel_tensor *tensor = base_alloc(tensors, sizeof(*tensor));
+    AUTOFREE int32_t *first = base_alloc(tensors + 1, sizeof(*first));
     for (int32_t t = 0; t < tensors; t++) {
         while (next < parameters->chunks && state->chunk[next].tensor == t)
             next++;
@@ -194,8 +194,6 @@ void cuda_state_upload_tensors(struct device_state *state)
                       (size_t)parameters->chunks * sizeof(*state->chunk));
     cuda_state_upload(state, parameters->first_chunk, first,
                       (size_t)(tensors + 1) * sizeof(*first));
-    free(tensor);
-    free(first);
 }
 
 /* ---- copies of the masters ---- */
@@ -259,101 +257,81 @@ void cuda_state_turn(const struct device_state *state, bool back, const float *f
     }
 }
 
-static int64_t place_of(const struct kernel_chunk *chunk, bool momentum)
+/* Between @host and @device: to the device, or @back from it. */
+static void copy(const struct device_state *state, bool back, void *host, void *device, size_t size)
 {
-    return momentum ? chunk->momentum : chunk->parameter;
+    if (back)
+        CUDA_CHECK(cudaMemcpy(host, device, size, cudaMemcpyDeviceToHost));
+    else
+        cuda_state_upload(state, device, host, size);
 }
 
-/* Parameters as they were gathered. */
-static void fetch_copy(const struct device_state *state, float *flat)
+/* Parameters as ranks gather them. */
+static void copy_gathered(const struct device_state *state, bool back, float *flat)
 {
     int64_t count = state->layout.parameters;
     size_t bytes = (size_t)(count * dtype_size(state->type));
-    AUTOFREE void *copy = base_alloc(1, bytes);
-    CUDA_CHECK(cudaMemcpy(copy, state->copy, bytes, cudaMemcpyDeviceToHost));
-    half_to_float(state->type, count, copy, flat);
+    AUTOFREE void *narrow = base_alloc(1, bytes);
+    if (!back)
+        half_from_float(state->type, count, flat, narrow);
+    copy(state, back, narrow, state->copy, bytes);
+    if (back)
+        half_to_float(state->type, count, narrow, flat);
 }
 
-static void fetch(const struct device_state *state, bool momentum, float *to)
+/* All parameters, or the momentum, of which this rank may have a shard. */
+static void copy_flat(const struct device_state *state, bool back, bool momentum, float *host)
 {
     const struct kernel_parameters *p = &state->parameters;
     int64_t count = cuda_state_elements(state, momentum);
-    if (!to)
+    if (!host)
         return;
-    float *flat = base_alloc(state->layout.parameters, sizeof(*flat));
-    float *array = base_alloc(count, sizeof(*array));
-    if (state->copy && !momentum)
-        fetch_copy(state, flat);
-    CUDA_CHECK(cudaMemcpy(array, momentum ? p->momentum : p->parameter,
-                          (size_t)count * sizeof(*array), cudaMemcpyDeviceToHost));
-    for (int32_t i = 0; i < p->chunks; i++)
-        memcpy(flat + state->chunk[i].offset, array + place_of(&state->chunk[i], momentum),
-               (size_t)state->chunk[i].elements * sizeof(*flat));
-    cuda_state_turn(state, true, flat, to);
-    free(array);
-    free(flat);
+    AUTOFREE float *flat = base_alloc(state->layout.parameters, sizeof(*flat));
+    AUTOFREE float *array = base_alloc(count, sizeof(*array));
+    void *device = momentum ? p->momentum : p->parameter;
+    bool gathers = state->copy && !momentum;
+    if (!back)
+        cuda_state_turn(state, false, host, flat);
+    else if (gathers)
+        copy_gathered(state, back, flat);
+    if (back)
+        copy(state, back, array, device, (size_t)count * sizeof(*array));
+    for (int32_t i = 0; i < p->chunks; i++) {
+        const struct kernel_chunk *chunk = &state->chunk[i];
+        float *own = array + (momentum ? chunk->momentum : chunk->parameter);
+        float *whole = flat + chunk->offset;
+        memcpy(back ? whole : own, back ? own : whole, (size_t)chunk->elements * sizeof(*flat));
+    }
+    if (back)
+        cuda_state_turn(state, true, flat, host);
+    else
+        copy(state, back, array, device, (size_t)count * sizeof(*array));
+    if (!back && gathers) /* in fp32 over the masters, which lie there */
+        copy_gathered(state, back, flat);
 }
 
-static void store_copy(const struct device_state *state, const float *flat)
+static void copy_all(const struct device_state *state, bool back, const struct weights *weights)
 {
-    int64_t count = state->layout.parameters;
-    size_t bytes = (size_t)(count * dtype_size(state->type));
-    AUTOFREE void *copy = base_alloc(1, bytes);
-    half_from_float(state->type, count, flat, copy);
-    cuda_state_upload(state, state->copy, copy, bytes);
-}
-
-static void store(const struct device_state *state, bool momentum, const float *from)
-{
-    const struct kernel_parameters *p = &state->parameters;
-    int64_t count = cuda_state_elements(state, momentum);
-    if (!from)
-        return;
-    float *flat = base_alloc(state->layout.parameters, sizeof(*flat));
-    float *array = base_alloc(count, sizeof(*array));
-    cuda_state_turn(state, false, from, flat);
-    for (int32_t i = 0; i < p->chunks; i++)
-        memcpy(array + place_of(&state->chunk[i], momentum), flat + state->chunk[i].offset,
-               (size_t)state->chunk[i].elements * sizeof(*flat));
-    cuda_state_upload(state, momentum ? p->momentum : p->parameter, array,
-                      (size_t)count * sizeof(*array));
-    if (state->copy && !momentum)
-        store_copy(state, flat);
-    free(array);
-    free(flat);
+    copy_flat(state, back, false, weights->parameter);
+    copy_flat(state, back, true, weights->momentum);
+    for (int32_t i = 0; i < state->graph.layer_count && weights->statistics; i++) {
+        int64_t channels = state->job.model->layer[i].out.channels;
+        const struct cuda_place *place = &state->place[i];
+        float *host = weights->statistics + state->layout.statistics[i];
+        for (int32_t k = 0; k < 2 && place->running; k++)
+            copy(state, back, host + k * channels, place->running + k * place->channels,
+                 (size_t)channels * sizeof(float));
+    }
 }
 
 void cuda_state_read(const struct device_state *state, const struct weights *weights)
 {
-    fetch(state, false, weights->parameter);
-    fetch(state, true, weights->momentum);
-    for (int32_t i = 0; i < state->graph.layer_count && weights->statistics; i++) {
-        int64_t channels = state->job.model->layer[i].out.channels;
-        size_t size = (size_t)channels * sizeof(float);
-        const struct cuda_place *place = &state->place[i];
-        float *to = weights->statistics + state->layout.statistics[i];
-        if (!place->running)
-            continue;
-        CUDA_CHECK(cudaMemcpy(to, place->running, size, cudaMemcpyDeviceToHost));
-        CUDA_CHECK(cudaMemcpy(to + channels, place->running + place->channels, size,
-                              cudaMemcpyDeviceToHost));
-    }
+    copy_all(state, true, weights);
 }
 
 void cuda_state_write(struct device_state *state, const struct weights *weights)
 {
-    store(state, false, weights->parameter);
-    store(state, true, weights->momentum);
-    for (int32_t i = 0; i < state->graph.layer_count && weights->statistics; i++) {
-        int64_t channels = state->job.model->layer[i].out.channels;
-        size_t size = (size_t)channels * sizeof(float);
-        const struct cuda_place *place = &state->place[i];
-        const float *from = weights->statistics + state->layout.statistics[i];
-        if (!place->running)
-            continue;
-        cuda_state_upload(state, place->running, from, size);
-        cuda_state_upload(state, place->running + place->channels, from + channels, size);
-    }
+    copy_all(state, false, weights);
     cudaStream_t stream = cuda_stream_handle(state->stream);
     if (!state->copy)
         cuda_state_refresh(state, stream, true);

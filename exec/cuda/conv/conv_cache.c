@@ -145,14 +145,13 @@ static void release(struct kept_plans *plans)
  * lines, reported to @talk unless that is NULL; or -1: not a file of ours, always reported. */
 static int64_t read_file(const char *path, FILE *talk, struct kept_plans *plans)
 {
-    struct text text = {0};
-    struct err err = {0};
+    AUTORELEASE(text) struct text text = {0};
+    AUTORELEASE(err) struct err err = {0};
     int64_t damaged = 0, number = 1;
     if (access(path, F_OK) && errno == ENOENT)
         return 0;
     if (file_read(path, &text, &err)) {
         fprintf(stderr, "foretrain-exec: plans of convolutions are not kept: %s", err.text);
-        err_release(&err);
         return -1;
     }
     for (int64_t i = 0; i < text.length; i++)
@@ -180,7 +179,6 @@ static int64_t read_file(const char *path, FILE *talk, struct kept_plans *plans)
                         number);
         }
     }
-    text_release(&text);
     return damaged;
 }
 
@@ -220,9 +218,8 @@ int64_t conv_cache_damaged(const struct conv_cache *cache)
 const struct conv_choice *conv_cache_find(const struct conv_cache *cache, enum conv_op op,
                                           const struct conv_shape *shape)
 {
-    char *key = conv_cache_key(cache->version, cache->device, conv_names[op], shape);
+    AUTOFREE char *key = conv_cache_key(cache->version, cache->device, conv_names[op], shape);
     const struct kept_plan *plan = find(&cache->plans, key);
-    free(key);
     return plan ? &plan->choice : NULL;
 }
 
@@ -233,9 +230,8 @@ const struct conv_choice *conv_cache_find(const struct conv_cache *cache, enum c
 static int lock(const char *path)
 {
     const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
-    char *name = base_format("%s.lock", path);
+    AUTOFREE char *name = base_format("%s.lock", path);
     int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    free(name);
     if (fd < 0)
         return -1;
     for (int32_t tries = 0; tries < 1000; tries++) {
@@ -276,15 +272,13 @@ static bool write_file(struct conv_cache *cache)
     errno = EEXIST; /* the file was replaced by another kind: reported by read_file() */
     bool good = read_file(cache->path, NULL, &file) >= 0;
     if (good) {
-        struct text text = {0};
+        AUTORELEASE(text) struct text text = {0};
+        AUTORELEASE(err) struct err reason = {0};
         merge(&file, &cache->plans);
         text_add(&text, "%s%s\n", title, version_1);
         for (int64_t i = 0; i < file.count; i++)
             print_plan(&text, &file.plan[i]);
-        struct err reason = {0};
         good = file_write(cache->path, &text, NULL, &reason) == 0;
-        err_release(&reason);
-        text_release(&text);
     }
     release(&file);
     int error = errno;
@@ -296,11 +290,9 @@ static bool write_file(struct conv_cache *cache)
 /* Write our new entries to the file, and read those of others from it. */
 static void keep(struct conv_cache *cache)
 {
-    char *path = base_copy(cache->path);
-    struct err err = {0};
-    file_make_directory(dirname(path), &err); /* a failure shows below */
-    err_release(&err);
-    free(path);
+    AUTOFREE char *path = base_copy(cache->path);
+    AUTORELEASE(err) struct err ignored = {0};
+    file_make_directory(dirname(path), &ignored); /* a failure shows below */
     if (!write_file(cache)) {
         cache->told = true;
         fprintf(stderr, "foretrain-exec: %s: plans of convolutions are not kept: %s\n", cache->path,

@@ -57,8 +57,8 @@ static void conv_clock_close(struct conv_clock *clock)
  * then doubled. */
 static cudaError_t conv_fill(void *to, int64_t size, enum dtype type, enum conv_array array)
 {
-    float *pattern = conv_pattern(type, array);
-    void *narrow = base_alloc(CONV_PATTERN, (size_t)dtype_size(type));
+    AUTOFREE float *pattern = conv_pattern(type, array);
+    AUTOFREE void *narrow = base_alloc(CONV_PATTERN, (size_t)dtype_size(type));
     half_from_float(type, CONV_PATTERN, pattern, narrow);
     int64_t done = CONV_PATTERN * (int64_t)dtype_size(type);
     done = done < size ? done : size;
@@ -67,8 +67,6 @@ static cudaError_t conv_fill(void *to, int64_t size, enum dtype type, enum conv_
         next = done < size - done ? done : size - done;
         error = cudaMemcpy((char *)to + done, to, (size_t)next, cudaMemcpyDeviceToDevice);
     }
-    free(pattern);
-    free(narrow);
     return error;
 }
 
@@ -188,13 +186,12 @@ static int conv_trial_reserve(struct conv_trial *trial, int64_t workspace)
 
 static bool issue(struct conv_trial *trial, cudnnBackendDescriptor_t plan)
 {
-    struct err err = {0};
+    AUTORELEASE(err) struct err err = {0};
     struct conv_call call = conv_call_of(trial->array, trial->workspace);
     bool ran = conv_execute(trial->handle, plan, trial->op, trial->clock.stream, &call, &err) ==
                CUDNN_STATUS_SUCCESS;
     if (!ran && !trial->refusal[0])
         snprintf(trial->refusal, sizeof trial->refusal, "%s", err_reason(&err));
-    err_release(&err);
     return ran;
 }
 
@@ -354,7 +351,7 @@ static bool looks_right(struct conv_trial *trial, const struct result *first,
 static enum conv_verdict conv_trial_check(struct conv_trial *trial, cudnnBackendDescriptor_t plan,
                                           struct err *err)
 {
-    struct result *result = base_alloc(2, sizeof *result);
+    AUTOFREE struct result *result = base_alloc(2, sizeof *result);
     enum conv_verdict verdict = run_clean(trial, plan, &result[0], err);
     if (verdict == CONV_RIGHT)
         verdict = run_clean(trial, plan, &result[1], err);
@@ -362,7 +359,6 @@ static enum conv_verdict conv_trial_check(struct conv_trial *trial, cudnnBackend
         verdict = CONV_WRONG;
     if (verdict == CONV_RIGHT && !can_be_captured(trial, plan))
         verdict = CONV_REFUSED;
-    free(result);
     return verdict;
 }
 
@@ -466,10 +462,10 @@ static int32_t try_some(struct conv_trial *trial, const struct conv_target *targ
 static void report(enum conv_op op, const struct conv_shape *shape, int32_t tried, bool right,
                    bool wrong, const char *fault, struct err *err)
 {
-    char *name = base_format("%s, %s, %d x %d x %d to %d x %d x %d, window %d, batch %d",
-                             conv_names[op], dtype_names[shape->type], shape->in_channels,
-                             shape->in_height, shape->in_width, shape->out_channels,
-                             shape->out_height, shape->out_width, shape->kernel, shape->batch);
+    AUTOFREE char *name = base_format(
+        "%s, %s, %d x %d x %d to %d x %d x %d, window %d, batch %d", conv_names[op],
+        dtype_names[shape->type], shape->in_channels, shape->in_height, shape->in_width,
+        shape->out_channels, shape->out_height, shape->out_width, shape->kernel, shape->batch);
     if (!right && wrong)
         err_add_code(err, 69,
                      "cuDNN's engines for a convolution (%s) give wrong results: %s; another "
@@ -479,7 +475,6 @@ static void report(enum conv_op op, const struct conv_shape *shape, int32_t trie
         fprintf(stderr, "foretrain-exec: of cuDNN's %d engines for a convolution (%s) %s: %s\n",
                 tried, name, right ? "some give wrong results" : "none can be used",
                 fault[0] ? fault : "no plan can be made in the memory that is left");
-    free(name);
 }
 
 /* Try the @count candidates; @best keeps engine -1 if none is usable. */
@@ -488,12 +483,10 @@ static int compete(const struct conv_target *target, enum conv_op op,
                    struct conv_choice *best, struct err *err)
 {
     struct conv_trial *trial;
-    struct runner *runner = base_alloc(count, sizeof *runner);
+    AUTOFREE struct runner *runner = base_alloc(count, sizeof *runner);
     int32_t runners = 0, wrong = 0, tried = 0;
-    if (conv_trial_open(&trial, target->handle, op, shape, true, err)) {
-        free(runner);
+    if (conv_trial_open(&trial, target->handle, op, shape, true, err))
         return -1;
-    }
     while (!runners && tried < count && !err->count)
         runners = try_some(trial, target, list, count, &tried, runner, &wrong, err);
     if (runners && !err->count)
@@ -506,7 +499,6 @@ static int compete(const struct conv_target *target, enum conv_op op,
     for (int32_t i = 0; i < runners; i++)
         conv_builder_release(&runner[i].builder);
     conv_trial_close(trial);
-    free(runner);
     return err->count ? -1 : 0;
 }
 
@@ -515,18 +507,14 @@ static int compete(const struct conv_target *target, enum conv_op op,
 static int conv_search(const struct conv_target *target, enum conv_op op,
                        const struct conv_shape *shape, struct conv_choice *choice, struct err *err)
 {
-    struct conv_builder builder = {.err = err};
-    struct conv_candidate *list = NULL;
-    int failed = -1;
+    AUTORELEASE(conv_builder) struct conv_builder builder = {.err = err};
+    AUTOFREE struct conv_candidate *list = NULL;
     cudnnBackendDescriptor_t graph = conv_graph(&builder, target, op, shape);
     *choice = (struct conv_choice){.engine = -1};
-    if (graph) {
-        int32_t count = conv_candidates(&builder, target, graph, shape->type, &list);
-        failed = count ? compete(target, op, shape, list, count, choice, err) : 0;
-    }
-    free(list);
-    conv_builder_release(&builder);
-    return failed;
+    if (!graph)
+        return -1;
+    int32_t count = conv_candidates(&builder, target, graph, shape->type, &list);
+    return count ? compete(target, op, shape, list, count, choice, err) : 0;
 }
 
 /* ---- settings ---- */
@@ -596,7 +584,7 @@ static void descend(struct tuning *tuning, const struct runner *first,
 static int conv_tune(const struct conv_target *target, enum conv_op op,
                      const struct conv_shape *shape, struct conv_choice *choice, struct err *err)
 {
-    struct conv_builder builder = {.err = err};
+    AUTORELEASE(conv_builder) struct conv_builder builder = {.err = err};
     struct conv_range range[CONV_KNOBS];
     struct runner pair[2] = {{.choice = *choice}};
     struct tuning tuning = {.target = target};
@@ -615,7 +603,6 @@ static int conv_tune(const struct conv_target *target, enum conv_op op,
     for (int32_t i = 0; i < 2; i++)
         conv_builder_release(&pair[i].builder);
     conv_trial_close(tuning.trial);
-    conv_builder_release(&builder);
     return err->count ? -1 : 0;
 }
 
@@ -660,11 +647,10 @@ int conv_open(struct conv_library **library, const char *cache, bool tunes, stru
     conv_keep_compiler();
     struct conv_library *made = base_alloc(1, sizeof *made);
     made->target = target;
-    char *tuned = cache && tunes ? base_format("%s-tuned", cache) : NULL;
+    AUTOFREE char *tuned = cache && tunes ? base_format("%s-tuned", cache) : NULL;
     const int64_t version = (int64_t)cudnnGetVersion();
     made->cache = conv_cache_open(tunes ? tuned : cache, version, property.name);
     made->untuned = tunes ? conv_cache_open(cache, version, property.name) : NULL;
-    free(tuned);
     *library = made;
     return 0;
 }

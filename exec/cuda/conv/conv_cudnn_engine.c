@@ -7,9 +7,8 @@
 
 void conv_keep_compiler(void)
 {
-    char *name = base_format("libnvrtc.so.%d", CUDART_VERSION / 1000);
+    AUTOFREE char *name = base_format("libnvrtc.so.%d", CUDART_VERSION / 1000);
     dlopen(name, RTLD_LAZY | RTLD_NODELETE);
-    free(name);
 }
 
 /* ---- what an engine says of itself ---- */
@@ -73,7 +72,7 @@ static void ask(struct conv_builder *builder, const struct conv_target *target,
                 cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode, enum dtype type,
                 struct conv_candidate *list, int32_t *count)
 {
-    struct conv_builder question = {0};
+    AUTORELEASE(conv_builder) struct conv_builder question = {0};
     cudnnBackendDescriptor_t answer[CONV_CANDIDATES];
     cudnnBackendDescriptor_t heuristics =
         conv_builder_new(&question, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -90,16 +89,14 @@ static void ask(struct conv_builder *builder, const struct conv_target *target,
     int64_t answers = conv_builder_get(&question, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                        CUDNN_TYPE_BACKEND_DESCRIPTOR, CONV_CANDIDATES, answer);
     for (int64_t i = 0; i < answers; i++) {
-        struct conv_builder reading = {0};
+        AUTORELEASE(conv_builder) struct conv_builder reading = {0};
         struct conv_candidate next = {answer[i], describe(&reading, answer[i])};
         bool wanted = !reading.failed && may_be_used(&next.choice, type);
         for (int32_t j = 0; wanted && j < *count; j++)
             wanted = !conv_choice_same(&list[j].choice, &next.choice);
         if (wanted)
             list[(*count)++] = next;
-        conv_builder_release(&reading);
     }
-    conv_builder_release(&question);
 }
 
 int32_t conv_candidates(struct conv_builder *builder, const struct conv_target *target,
@@ -222,7 +219,7 @@ char *conv_engine_name(const struct conv_choice *choice)
 cudnnStatus_t conv_execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, enum conv_op op,
                            cudaStream_t stream, const struct conv_call *call, struct err *err)
 {
-    struct conv_builder builder = {.err = err};
+    AUTORELEASE(conv_builder) struct conv_builder builder = {.err = err};
     const enum conv_array written = conv_written(op);
     const int64_t id[] = {CONV_X, CONV_W, CONV_Y};
     const void *const pointer[] = {written == CONV_ARRAY_X ? call->dx : call->x,
@@ -236,14 +233,12 @@ cudnnStatus_t conv_execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, 
     conv_builder_set(&builder, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
                      &call->workspace);
     conv_builder_finalize(&builder, pack);
-    cudnnStatus_t status = builder.status;
-    if (!builder.failed) {
-        status = cudnnSetStream(handle, stream);
-        if (status == CUDNN_STATUS_SUCCESS)
-            status = cudnnBackendExecute(handle, plan, pack);
-        if (status != CUDNN_STATUS_SUCCESS)
-            conv_status(status, "run a convolution", err);
-    }
-    conv_builder_release(&builder);
+    if (builder.failed)
+        return builder.status;
+    cudnnStatus_t status = cudnnSetStream(handle, stream);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendExecute(handle, plan, pack);
+    if (status != CUDNN_STATUS_SUCCESS)
+        conv_status(status, "run a convolution", err);
     return status;
 }

@@ -80,38 +80,37 @@ __global__ void __launch_bounds__(THREADS, R == RESIDUAL_SCALED ? 2 : 3)
     }
 }
 
-template <typename T>
-static void launch_apply(cudaStream_t stream, int64_t rows, int32_t channels,
-                         const struct forward<T> &at)
+static void launch_apply(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
+                         const void *x, const float *scale, const float *shift,
+                         const void *residual, const float *residual_factors, int32_t relu,
+                         uint32_t *mask, void *y)
 {
     struct tiling tiling = tile(rows, channels, MAP_BLOCKS, 8);
-    auto *kernel = !at.residual           ? apply<T, RESIDUAL_NONE>
-                   : !at.residual_factors ? apply<T, RESIDUAL_PLAIN>
-                                          : apply<T, RESIDUAL_SCALED>;
-    kernel_launch(stream, tiling.grid, tiling.block, kernel, rows, channels, at);
+    with_type(type, [&](auto zero) {
+        using T = decltype(zero);
+        struct forward<T> at = {
+            (const T *)x, scale, shift, (const T *)residual, residual_factors, relu || mask,
+                (uint8_t *)mask, (T *)y
+        };
+        auto *kernel = !residual           ? apply<T, RESIDUAL_NONE>
+                       : !residual_factors ? apply<T, RESIDUAL_PLAIN>
+                                           : apply<T, RESIDUAL_SCALED>;
+        kernel_launch(stream, tiling.grid, tiling.block, kernel, rows, channels, at);
+    });
 }
 
 void kernel_apply(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
                   const void *x, const float *factors, const void *residual,
                   const float *residual_factors, int32_t relu, uint32_t *mask, void *y)
 {
-    with_type(type, [&](auto zero) {
-        using T = decltype(zero);
-        launch_apply<T>(stream, rows, channels,
-                        {(const T *)x, factors, factors + channels, (const T *)residual,
-                         residual_factors, relu || mask, (uint8_t *)mask, (T *)y});
-    });
+    launch_apply(stream, type, rows, channels, x, factors, factors + channels, residual,
+                 residual_factors, relu, mask, y);
 }
 
 void kernel_bias(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
                  const void *x, const float *bias, int32_t relu, uint32_t *mask, void *y)
 {
-    with_type(type, [&](auto zero) {
-        using T = decltype(zero);
-        launch_apply<T>(
-            stream, rows, channels,
-            {(const T *)x, nullptr, bias, nullptr, nullptr, relu || mask, (uint8_t *)mask, (T *)y});
-    });
+    launch_apply(stream, type, rows, channels, x, nullptr, bias, nullptr, nullptr, relu, mask, y);
 }
 
 /* ---- backward ---- */

@@ -76,11 +76,7 @@ __global__ void __launch_bounds__(THREADS) maximum(struct pool pool, const T *__
             }
             first = false;
         }
-    octet<T> out;
-#pragma unroll
-    for (int32_t i = 0; i < WIDTH; i++)
-        out.at[i] = narrow<T>(best[i]);
-    store(y + at.index * WIDTH, out);
+    put(y + at.index * WIDTH, best, 1);
     store(winner + at.index * WIDTH, place);
 }
 
@@ -108,11 +104,7 @@ __global__ void __launch_bounds__(THREADS)
             for (int32_t i = 0; i < WIDTH; i++)
                 sum[i] += place.at[i] == here ? widen(in.at[i]) : 0;
         }
-    octet<T> out;
-#pragma unroll
-    for (int32_t i = 0; i < WIDTH; i++)
-        out.at[i] = narrow<T>(sum[i]);
-    store(dx + at.index * WIDTH, out);
+    put(dx + at.index * WIDTH, sum, 1);
 }
 
 /* ---- average ---- */
@@ -127,7 +119,16 @@ static __device__ inline struct range window(int32_t i, int32_t in, int32_t out)
     return {(int32_t)((int64_t)i * in / out), (int32_t)(((int64_t)(i + 1) * in + out - 1) / out)};
 }
 
-template <typename T>
+/* The part of each input in the average of a window. */
+static __device__ inline float part(struct range down, struct range right)
+{
+    return 1 / (float)((down.end - down.first) * (right.end - right.first));
+}
+
+/* Outputs whose windows contain input @i: an input reaches an output exactly where the output
+ * reaches the input, so with BACK, where @pool has inputs and outputs exchanged, it is the same
+ * formula. */
+template <typename T, bool BACK>
 __global__ void __launch_bounds__(THREADS)
     average(struct pool pool, const T *__restrict__ x, T *__restrict__ y)
 {
@@ -140,48 +141,16 @@ __global__ void __launch_bounds__(THREADS)
     for (int32_t h = down.first; h < down.end; h++)
 #pragma unroll 4
         for (int32_t w = right.first; w < right.end; w++) {
+            float share = BACK ? part(window(h, pool.out_height, pool.in_height),
+                                      window(w, pool.out_width, pool.in_width))
+                               : 1;
             octet<T> in = load<WIDTH>(
                 x + element(pool, at.image, pool.in_height, pool.in_width, h, w) + at.channel);
 #pragma unroll
             for (int32_t i = 0; i < WIDTH; i++)
-                sum[i] += widen(in.at[i]);
-        }
-    float share = 1 / (float)((down.end - down.first) * (right.end - right.first));
-    octet<T> out;
-#pragma unroll
-    for (int32_t i = 0; i < WIDTH; i++)
-        out.at[i] = narrow<T>(sum[i] * share);
-    store(y + at.index * WIDTH, out);
-}
-
-/* Outputs whose windows hold input @i: an input reaches an output exactly where the output reaches
- * the input, so it is the same formula the other way round. */
-template <typename T>
-__global__ void __launch_bounds__(THREADS)
-    average_backward(struct pool pool, const T *__restrict__ dy, T *__restrict__ dx)
-{
-    struct spot at = my_spot(pool, pool.in_height, pool.in_width);
-    if (!at.inside)
-        return;
-    struct range down = window(at.height, pool.out_height, pool.in_height);
-    struct range right = window(at.width, pool.out_width, pool.in_width);
-    float sum[WIDTH] = {};
-    for (int32_t h = down.first; h < down.end; h++)
-        for (int32_t w = right.first; w < right.end; w++) {
-            struct range high = window(h, pool.in_height, pool.out_height);
-            struct range wide = window(w, pool.in_width, pool.out_width);
-            float share = 1 / (float)((high.end - high.first) * (wide.end - wide.first));
-            octet<T> in = load<WIDTH>(
-                dy + element(pool, at.image, pool.out_height, pool.out_width, h, w) + at.channel);
-#pragma unroll
-            for (int32_t i = 0; i < WIDTH; i++)
                 sum[i] += widen(in.at[i]) * share;
         }
-    octet<T> out;
-#pragma unroll
-    for (int32_t i = 0; i < WIDTH; i++)
-        out.at[i] = narrow<T>(sum[i]);
-    store(dx + at.index * WIDTH, out);
+    put(y + at.index * WIDTH, sum, BACK ? 1 : part(down, right));
 }
 
 /* ---- calls ---- */
@@ -211,7 +180,8 @@ void kernel_pool(cudaStream_t stream, enum dtype type, const struct layer *layer
             kernel_launch(stream, grid, dim3(THREADS), maximum<T>, pool, (const T *)x, winner,
                           (T *)y);
         else
-            kernel_launch(stream, grid, dim3(THREADS), average<T>, pool, (const T *)x, (T *)y);
+            kernel_launch(stream, grid, dim3(THREADS), average<T, false>, pool, (const T *)x,
+                          (T *)y);
     });
 }
 
@@ -221,13 +191,16 @@ void kernel_pool_backward(cudaStream_t stream, enum dtype type, const struct lay
 {
     struct pool pool = pool_of(layer, batch, channels);
     dim3 grid = grid_of(pool, pool.in_height, pool.in_width);
+    struct pool turned = pool;
+    turned.in_height = pool.out_height, turned.in_width = pool.out_width;
+    turned.out_height = pool.in_height, turned.out_width = pool.in_width;
     with_type(type, [&](auto zero) {
         using T = decltype(zero);
         if (layer->op == LAYER_MAX_POOL)
             kernel_launch(stream, grid, dim3(THREADS), maximum_backward<T>, pool, winner,
                           (const T *)dy, (T *)dx);
         else
-            kernel_launch(stream, grid, dim3(THREADS), average_backward<T>, pool, (const T *)dy,
+            kernel_launch(stream, grid, dim3(THREADS), average<T, true>, turned, (const T *)dy,
                           (T *)dx);
     });
 }

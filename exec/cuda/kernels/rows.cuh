@@ -53,6 +53,16 @@ __device__ inline struct line fetch(const float *from, float otherwise)
     return line;
 }
 
+/** Round @value, times @by, to the octet at @to. */
+template <typename T> __device__ inline void put(T *to, const float *value, float by)
+{
+    octet<T> out;
+#pragma unroll
+    for (int32_t i = 0; i < WIDTH; i++)
+        out.at[i] = narrow<T>(value[i] * by);
+    store(to, out);
+}
+
 /** The first channel of this thread; it may be beyond the last. */
 __device__ inline int32_t my_channel()
 {
