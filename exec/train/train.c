@@ -410,22 +410,21 @@ static int run_phases(struct loop *loop, struct err *err)
 static void conclude(struct loop *loop)
 {
     struct train_result *result = loop->result;
-    int64_t nanoseconds[] = {
-        (int64_t)(1e9 * result->input_wait_s), (int64_t)(1e9 * result->exposed_communication_s),
-        (int64_t)(1e9 * result->seconds),      (int64_t)(1e9 * result->late_s),
-        (int64_t)(1e9 * result->latest_s),     (int64_t)(1e9 * result->trace_error_s),
-        (int64_t)(1e9 * result->trace_cost_s)};
+    double *longest[] = {&result->input_wait_s, &result->exposed_communication_s,
+                         &result->seconds,      &result->late_s,
+                         &result->latest_s,     &result->trace_error_s,
+                         &result->trace_cost_s};
+    int64_t nanoseconds[ARRAY_SIZE(longest)];
     double images = (double)result->skipped_images;
-    world_max(nanoseconds, 7);
+    for (size_t i = 0; i < ARRAY_SIZE(longest); i++)
+        nanoseconds[i] = (int64_t)(1e9 * *longest[i]);
+    world_max(nanoseconds, ARRAY_SIZE(longest));
     world_sum(&images, 1);
+    for (size_t i = 0; i < ARRAY_SIZE(longest); i++)
+        *longest[i] = 1e-9 * (double)nanoseconds[i];
     result->skipped_images = (int64_t)images;
-    result->input_wait_s = 1e-9 * (double)nanoseconds[0];
-    result->exposed_communication_s = 1e-9 * (double)nanoseconds[1];
-    result->seconds = 1e-9 * (double)nanoseconds[2];
-    result->late_s = 1e-9 * (double)nanoseconds[3] / fmax((double)result->steps, 1);
-    result->latest_s = 1e-9 * (double)nanoseconds[4];
-    result->trace_error_s = 2e-9 * (double)nanoseconds[5]; /* of two ranks */
-    result->trace_cost_s = 1e-9 * (double)nanoseconds[6];
+    result->late_s /= fmax((double)result->steps, 1);
+    result->trace_error_s *= 2; /* of two ranks */
     result->images_per_s = result->seconds > 0 ? result->images_per_s / result->seconds : 0;
     result->progress = loop->progress;
     result->ranks = loop->world.ranks;

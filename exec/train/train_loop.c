@@ -140,6 +140,60 @@ void loop_collect(struct loop *loop)
         collect(loop, loop->weights.parameter, loop->weights.parameter);
 }
 
+/* ---- stragglers ---- */
+
+void straggler_release(struct straggler *straggler)
+{
+    free(straggler->wait);
+    *straggler = (struct straggler){0};
+}
+
+/* A rank that holds up the others. */
+struct straggling {
+    int32_t rank;           /* -1: none */
+    double wait_s, seconds; /* that the others waited longer than it, on average, and of how many */
+};
+
+static struct straggling find_straggler(const struct straggler *straggler, int32_t ranks)
+{
+    struct straggling found = {.rank = 0, .seconds = straggler->seconds};
+    double sum = 0;
+    for (int32_t rank = 0; rank < ranks; rank++) {
+        sum += straggler->wait[rank];
+        if (straggler->wait[rank] < straggler->wait[found.rank])
+            found.rank = rank;
+    }
+    double own = straggler->wait[found.rank];
+    found.wait_s = (sum - own) / (ranks - 1) - own;
+    if (found.wait_s < 1 || found.wait_s < straggler->seconds / 5)
+        found.rank = -1;
+    return found;
+}
+
+/* Add that this rank waited for @wait_s for all-reduces in steps of @seconds; on all ranks
+ * together. A rank is named when the others have waited for it for a second and for a fifth of the
+ * time: our choices.  After ten seconds counting begins anew. */
+static struct straggling add_waiting(struct straggler *straggler, double wait_s, double seconds)
+{
+    struct exec_world world = world_self();
+    if (world.ranks == 1)
+        return (struct straggling){.rank = -1};
+    int32_t count = world.ranks + 1;
+    AUTOFREE double *now = base_alloc(count, sizeof(*now));
+    now[world.rank] = wait_s;
+    now[world.ranks] = seconds / world.ranks;
+    world_sum(now, count);
+    if (!straggler->wait)
+        straggler->wait = base_alloc(world.ranks, sizeof(*straggler->wait));
+    for (int32_t rank = 0; rank < world.ranks; rank++)
+        straggler->wait[rank] += now[rank];
+    straggler->seconds += now[world.ranks];
+    struct straggling found = find_straggler(straggler, world.ranks);
+    if (found.rank >= 0 || straggler->seconds > 10)
+        straggler_release(straggler);
+    return found;
+}
+
 /* ---- divergence ---- */
 
 /* All ranks find the same; one reports it. */
@@ -630,7 +684,7 @@ static void synchronise(struct loop *loop)
         step->outcome.norm = joins ? sqrt(loss[count + i]) : step->outcome.norm;
         tell(loop, step, loss[i]);
     }
-    struct straggling straggling = straggler_add(&loop->straggler, wait, seconds);
+    struct straggling straggling = add_waiting(&loop->straggler, wait, seconds);
     if (loop->log && straggling.rank >= 0)
         tell_straggling(loop, &straggling);
     int64_t agreed[] = {asked_to_stop, (int64_t)(1e9 * longest), loop->suspected};

@@ -19,18 +19,6 @@ struct straggler {
     double seconds; /**< of these steps */
 };
 
-/** A rank that holds up the others. */
-struct straggling {
-    int32_t rank;   /**< -1: none */
-    double wait_s;  /**< the others waited so much longer than this one, on average */
-    double seconds; /**< in these steps */
-};
-
-/** Add that this rank waited for @wait_s for all-reduces in steps of @seconds; on all ranks
- * together.  A rank is named when the others have waited for it for a second and for a fifth of the
- * time: our choices.  After ten seconds counting begins anew. */
-struct straggling straggler_add(struct straggler *straggler, double wait_s, double seconds);
-
 void straggler_release(struct straggler *straggler);
 
 enum {

@@ -2,7 +2,6 @@
  * link to every other rank, these have one to rank 0. */
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "exec/world/plane.h"
 #include "exec/world/watch.h"
@@ -24,7 +23,7 @@ static struct {
     pthread_mutex_t lock; /* of stop */
     pthread_cond_t stopped;
     bool stop;
-    _Atomic(const char *) advice;
+    const char *advice; /* borrowed */
 } heart;
 
 static struct beat own_beat(bool last)
@@ -68,9 +67,8 @@ static void tell(struct link *link, bool last)
 /* Does not return. */
 static void give_up(struct text *out)
 {
-    const char *advice = atomic_load(&heart.advice);
-    if (advice)
-        text_add(out, "foretrain-exec: %s\n", advice);
+    if (heart.advice)
+        text_add(out, "foretrain-exec: %s\n", heart.advice);
     fputs(out->data, stderr);
     text_release(out);
     world_abort(71);
@@ -163,7 +161,7 @@ void world_heartbeat_start(double timeout_s, const char *advice)
     pthread_condattr_t monotonic;
     if (heart.running || timeout_s <= 0 || world_self().ranks == 1)
         return;
-    world_heartbeat_advise(advice);
+    heart.advice = advice;
     heart.stop = false;
     introduce();
     watch_init(&heart.watch, world_self().rank, world_self().ranks, timeout_s,
@@ -188,11 +186,6 @@ void world_describe(struct text *out, int32_t rank)
     text_add(out, "rank %d of %d", rank, world_self().ranks);
     if (heart.running)
         watch_describe(out, &heart.who[rank]);
-}
-
-void world_heartbeat_advise(const char *advice)
-{
-    atomic_store(&heart.advice, advice);
 }
 
 void world_heartbeat_stop(void)

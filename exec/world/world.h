@@ -95,12 +95,9 @@ struct liveness world_last_progress(void);
  * named as well once it runs again, and the job goes on; unless rank 0 did not run either.
  *
  * So @timeout_s must be longer than any time in which no rank reports progress.  @advice ends the
- * message ("the last checkpoint is intact"); it is borrowed, may be NULL and may be changed with
- * world_heartbeat_advise().  A @timeout_s of 0 or less starts nothing. */
+ * message ("the last checkpoint is intact"); it is borrowed and may be NULL.  A @timeout_s of 0 or
+ * less starts nothing. */
 void world_heartbeat_start(double timeout_s, const char *advice);
-
-/** Change the end of the message; borrowed until the next change. */
-void world_heartbeat_advise(const char *advice);
 
 /** Append "rank 2 of 4 (host a, pid 17)"; machine and process only while ranks watch each other. */
 void world_describe(struct text *out, int32_t rank);

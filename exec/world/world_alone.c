@@ -44,10 +44,6 @@ void world_heartbeat_start(double timeout_s, const char *advice)
 {
 }
 
-void world_heartbeat_advise(const char *advice)
-{
-}
-
 void world_describe(struct text *out, int32_t rank)
 {
     text_add(out, "rank %d of 1", rank);

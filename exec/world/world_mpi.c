@@ -109,78 +109,55 @@ void world_wait(int32_t count, MPI_Request *request, const char *what)
     world_progress(what);
 }
 
+/* Make the @call that begins a request, under the lock, and wait for the request. */
+#define AWAIT(what, call, ...)                                                                     \
+    do {                                                                                           \
+        MPI_Request request;                                                                       \
+        world_lock();                                                                              \
+        call(__VA_ARGS__, plane.comm, &request);                                                   \
+        world_unlock();                                                                            \
+        world_wait(1, &request, what);                                                             \
+    } while (0)
+
 void world_sum(double *value, int32_t count)
 {
-    MPI_Request request;
-    world_lock();
-    MPI_Iallreduce(MPI_IN_PLACE, value, count, MPI_DOUBLE, MPI_SUM, plane.comm, &request);
-    world_unlock();
-    world_wait(1, &request, "sum");
+    AWAIT("sum", MPI_Iallreduce, MPI_IN_PLACE, value, count, MPI_DOUBLE, MPI_SUM);
 }
 
 void world_max(int64_t *value, int32_t count)
 {
-    MPI_Request request;
-    world_lock();
-    MPI_Iallreduce(MPI_IN_PLACE, value, count, MPI_INT64_T, MPI_MAX, plane.comm, &request);
-    world_unlock();
-    world_wait(1, &request, "maximum");
+    AWAIT("maximum", MPI_Iallreduce, MPI_IN_PLACE, value, count, MPI_INT64_T, MPI_MAX);
 }
 
-enum { PIECE = 1 << 30 }; /* MPI counts in int [bytes] */
+enum way { TO_ALL, TO_FIRST, FROM };
 
-static int piece_at(int64_t offset, int64_t bytes)
+/* In pieces, since MPI counts in int; of TO_ALL, @rank is the root. */
+static void move(enum way way, int32_t rank, char *data, int64_t bytes)
 {
-    return (int)(bytes - offset < PIECE ? bytes - offset : PIECE);
+    const int64_t piece = 1 << 30;
+    for (int64_t done = 0; done < bytes; done += piece) {
+        int size = (int)(bytes - done < piece ? bytes - done : piece);
+        if (way == TO_ALL)
+            AWAIT("broadcast", MPI_Ibcast, data + done, size, MPI_BYTE, rank);
+        else if (way == TO_FIRST)
+            AWAIT("gather", MPI_Isend, data + done, size, MPI_BYTE, 0, PLANE_CALLS);
+        else
+            AWAIT("gather", MPI_Irecv, data + done, size, MPI_BYTE, rank, PLANE_CALLS);
+    }
 }
 
 void world_broadcast(void *data, int64_t bytes, int32_t root)
 {
-    char *at = data;
-    for (int64_t offset = 0; offset < bytes; offset += PIECE) {
-        MPI_Request request;
-        world_lock();
-        MPI_Ibcast(at + offset, piece_at(offset, bytes), MPI_BYTE, root, plane.comm, &request);
-        world_unlock();
-        world_wait(1, &request, "broadcast");
-    }
-}
-
-static void send_to_first(const char *data, int64_t bytes)
-{
-    for (int64_t offset = 0; offset < bytes; offset += PIECE) {
-        MPI_Request request;
-        world_lock();
-        MPI_Isend(data + offset, piece_at(offset, bytes), MPI_BYTE, 0, PLANE_CALLS, plane.comm,
-                  &request);
-        world_unlock();
-        world_wait(1, &request, "gather");
-    }
-}
-
-static void receive_from(int32_t rank, char *data, int64_t bytes)
-{
-    for (int64_t offset = 0; offset < bytes; offset += PIECE) {
-        MPI_Request request;
-        world_lock();
-        MPI_Irecv(data + offset, piece_at(offset, bytes), MPI_BYTE, rank, PLANE_CALLS, plane.comm,
-                  &request);
-        world_unlock();
-        world_wait(1, &request, "gather");
-    }
+    move(TO_ALL, root, data, bytes);
 }
 
 int64_t world_gather(const void *mine, int64_t bytes, void **all)
 {
-    MPI_Request request;
-    int64_t *size = base_alloc(plane.self.ranks, sizeof(*size)), total = 0, offset = 0;
-    *all = NULL;
-    world_lock();
-    MPI_Igather(&bytes, 1, MPI_INT64_T, size, 1, MPI_INT64_T, 0, plane.comm, &request);
-    world_unlock();
-    world_wait(1, &request, "gather");
+    AUTOFREE int64_t *size = base_alloc(plane.self.ranks, sizeof(*size));
+    int64_t total = 0, offset = 0;
+    AWAIT("gather", MPI_Igather, &bytes, 1, MPI_INT64_T, size, 1, MPI_INT64_T, 0);
     if (plane.self.rank != 0)
-        send_to_first(mine, bytes);
+        move(TO_FIRST, 0, (char *)(size_t)mine, bytes);
     for (int32_t i = 0; plane.self.rank == 0 && i < plane.self.ranks; i++)
         total += size[i];
     char *to = plane.self.rank == 0 ? base_alloc(total, 1) : NULL;
@@ -188,9 +165,8 @@ int64_t world_gather(const void *mine, int64_t bytes, void **all)
         if (i == 0 && bytes > 0)
             memcpy(to, mine, (size_t)bytes);
         else if (i > 0)
-            receive_from(i, to + offset, size[i]);
+            move(FROM, i, to + offset, size[i]);
     }
-    free(size);
     *all = to;
     return total;
 }
