@@ -323,17 +323,12 @@ static struct node *read_extended(struct document *document, const struct node *
         origin_error(&extends->origin, err, "extends takes the path of another file");
         return NULL;
     }
-    char *base = path_beside(path, extends->text);
-    if (is_word(extends->text) && !is_file(document->files, base)) {
-        free(base);
-        base = find_named(document, extends, err);
-    }
-    struct node *root =
-        !base ? NULL
-              : read_path(document, base,
-                          &(struct chain){.outer = outer, .asked = &extends->origin}, err);
-    free(base);
-    return root;
+    AUTOFREE char *beside = path_beside(path, extends->text), *named = NULL;
+    bool by_name = is_word(extends->text) && !is_file(document->files, beside);
+    if (by_name && !(named = find_named(document, extends, err)))
+        return NULL;
+    return read_path(document, by_name ? named : beside,
+                     &(struct chain){.outer = outer, .asked = &extends->origin}, err);
 }
 
 /* The name of memory where @path leads there ("/memfd:stdin (deleted)"), else @path; owned. */

@@ -155,6 +155,25 @@ struct json *field_values(const struct field_table *table, const void *record)
 
 /* ---- JSON Schema ---- */
 
+/* A schema of one of two forms. */
+static struct json *either(struct json *one, struct json *other)
+{
+    struct json *schema = json_new_object(), *forms = json_put_array(schema, "anyOf");
+    json_append(forms, one);
+    json_append(forms, other);
+    return schema;
+}
+
+/* Of a mapping with @properties and no others. */
+static struct json *mapping_of(struct json *properties)
+{
+    struct json *schema = json_new_object();
+    json_put_text(schema, "type", "object");
+    json_put_boolean(schema, "additionalProperties", false);
+    json_put(schema, "properties", properties);
+    return schema;
+}
+
 /* A value in a file has no type of its own (see yaml.h): the schema accepts "4" and 4. */
 static void put_types(struct json *schema, const char *type, const char *pattern)
 {
@@ -272,13 +291,9 @@ static struct json *or_unknown(struct json *value, struct form form)
 {
     if (!form.unknowns)
         return value;
-    struct json *unknown = json_new_object(), *forms = json_new_array(),
-                *either = json_new_object();
+    struct json *unknown = json_new_object();
     json_put_text(unknown, "$ref", "#/$defs/unknown");
-    json_append(forms, value);
-    json_append(forms, unknown);
-    json_put(either, "anyOf", forms);
-    return either;
+    return either(value, unknown);
 }
 
 static struct json *schema_row(const struct field *field, struct form form)
@@ -303,13 +318,7 @@ static struct json *schema_key(const struct field_table *table, const char *path
     if (!table_has_below(table, path))
         return schema_row(row, form);
     struct json *object = schema_object(table, path, form);
-    if (!row)
-        return or_unknown(object, form);
-    struct json *either = json_new_object();
-    struct json *forms = json_put_array(either, "anyOf");
-    json_append(forms, schema_row(row, form));
-    json_append(forms, object);
-    return either;
+    return row ? either(schema_row(row, form), object) : or_unknown(object, form);
 }
 
 static struct json *schema_properties(const struct field_table *table, const char *prefix,
@@ -342,10 +351,7 @@ static struct json *required_keys(const struct field_table *table, const char *p
 static struct json *schema_object(const struct field_table *table, const char *prefix,
                                   struct form form)
 {
-    struct json *schema = json_new_object();
-    json_put_text(schema, "type", "object");
-    json_put_boolean(schema, "additionalProperties", false);
-    json_put(schema, "properties", schema_properties(table, prefix, form));
+    struct json *schema = mapping_of(schema_properties(table, prefix, form));
     if (form.whole)
         json_put(schema, "required", required_keys(table, prefix));
     return schema;
@@ -358,18 +364,13 @@ static struct json *schema_extending(const struct field_table *table, struct for
     json_put_text(path, "description", "another file, whose keys this one replaces");
     struct json *properties = schema_properties(table, "", (struct form){false, form.unknowns});
     json_put(properties, "extends", path);
-    struct json *schema = json_new_object();
-    json_put_text(schema, "type", "object");
-    json_put_boolean(schema, "additionalProperties", false);
-    json_put(schema, "properties", properties);
-    return schema;
+    return mapping_of(properties);
 }
 
 /* core/config/unknown.h in the words of a schema: each of @keys and no other. */
 static struct json *schema_of_keys(const char *const *keys, int32_t required)
 {
-    struct json *schema = json_new_object(), *properties = json_new_object();
-    struct json *list = json_new_array();
+    struct json *properties = json_new_object(), *list = json_new_array();
     for (int32_t i = 0; keys[i]; i++) {
         struct json *any = json_new_object();
         if (!strcmp(keys[i], "one_of")) {
@@ -380,9 +381,7 @@ static struct json *schema_of_keys(const char *const *keys, int32_t required)
         if (i < required)
             json_append_text(list, keys[i]);
     }
-    json_put_text(schema, "type", "object");
-    json_put_boolean(schema, "additionalProperties", false);
-    json_put(schema, "properties", properties);
+    struct json *schema = mapping_of(properties);
     json_put(schema, "required", list);
     return schema;
 }

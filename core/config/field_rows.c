@@ -9,33 +9,21 @@ const char *provenance_name(enum provenance provenance)
     return provenance_names[provenance];
 }
 
+#define MEMBER(name) offsetof(struct quantity, name)
+
 void quantity_rows_init(struct quantity_rows *rows, const struct field *field)
 {
-    rows->field[0] = (struct field){.path = "value",
-                                    .kind = FIELD_REAL,
-                                    .unit = field->unit,
-                                    .offset = offsetof(struct quantity, value),
-                                    .minimum = field->minimum,
-                                    .maximum = field->maximum,
-                                    .help = "the number with its unit"};
-    rows->field[1] = (struct field){.path = "source",
-                                    .kind = FIELD_TEXT,
-                                    .offset = offsetof(struct quantity, source),
-                                    .help = "where the number comes from"};
-    rows->field[2] = (struct field){.path = "kind",
-                                    .kind = FIELD_WORD,
-                                    .offset = offsetof(struct quantity, provenance),
-                                    .words = provenance_names,
-                                    .help = "how the number was obtained"};
-    rows->field[3] = (struct field){.path = "spread",
-                                    .kind = FIELD_REAL,
-                                    .unit = UNIT_FRACTION,
-                                    .offset = offsetof(struct quantity, spread),
-                                    .fallback = "",
-                                    .maximum = 10,
-                                    .help = "its standard deviation, relative, where more than "
-                                            "is usual for its kind"};
-    rows->table = (struct field_table){"quantity", rows->field, 4, sizeof(struct quantity)};
+    *rows = (struct quantity_rows){
+        .field = {{"value", FIELD_REAL, field->unit, MEMBER(value), .minimum = field->minimum,
+                   .maximum = field->maximum, .help = "the number with its unit"},
+                  {"source", FIELD_TEXT, .offset = MEMBER(source),
+                   .help = "where the number comes from"},
+                  {"kind", FIELD_WORD, .offset = MEMBER(provenance), .words = provenance_names,
+                   .help = "how the number was obtained"},
+                  {"spread", FIELD_REAL, UNIT_FRACTION, MEMBER(spread), "", .maximum = 10,
+                   .help = "its standard deviation, relative, where more than is usual for its "
+                           "kind"}},
+        .table = {"quantity", rows->field, 4, sizeof(struct quantity)}};
 }
 
 char *path_join(const char *prefix, const char *path)

@@ -239,7 +239,7 @@ static int refuse_duplicates(struct reader *reader, const struct node *mapping)
 {
     int result = 0;
     int64_t count = mapping->child_count;
-    struct node **sorted = base_alloc(count, sizeof(*sorted));
+    AUTOFREE struct node **sorted = base_alloc(count, sizeof(*sorted));
     for (int64_t i = 0; i < count; i++)
         sorted[i] = mapping->child[i];
     qsort(sorted, (size_t)count, sizeof(*sorted), compare_keys);
@@ -247,7 +247,6 @@ static int refuse_duplicates(struct reader *reader, const struct node *mapping)
         if (strcmp(sorted[i - 1]->key, sorted[i]->key) == 0)
             result = origin_error(&sorted[i]->key_origin, reader->err, "duplicate key '%s'",
                                   sorted[i]->key);
-    free(sorted);
     return result;
 }
 

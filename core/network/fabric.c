@@ -154,28 +154,20 @@ static int32_t nic_link(const struct wiring *wiring, int32_t nic, int32_t down)
     return 2 * (wiring->cable_count + nic) + down;
 }
 
-static struct way add_way_out(struct layout *layout, const struct cluster_plan *plan,
-                              int32_t *arrived, int32_t device, int32_t nic)
-{
-    wiring_explore(plan->wiring, device, arrived);
-    struct way way =
-        add_way(layout, plan, arrived, device, wiring_first(plan->wiring, VERTEX_NIC) + nic);
-    make_room(layout, 1);
-    layout->pool[layout->pool_count++] = nic_link(plan->wiring, nic, 0);
-    way.count++;
-    way.latency += plan->nic.latency;
-    return way;
-}
-
-static struct way add_way_in(struct layout *layout, const struct cluster_plan *plan,
-                             int32_t *arrived, int32_t device, int32_t nic)
+/* From @device to the network through @nic, or from there @in. */
+static struct way add_way_to_network(struct layout *layout, const struct cluster_plan *plan,
+                                     int32_t *arrived, int32_t device, int32_t nic, bool in)
 {
     int32_t card = wiring_first(plan->wiring, VERTEX_NIC) + nic;
-    wiring_explore(plan->wiring, card, arrived);
+    struct way way;
+    wiring_explore(plan->wiring, in ? card : device, arrived);
+    if (!in)
+        way = add_way(layout, plan, arrived, device, card);
     make_room(layout, 1);
-    layout->pool[layout->pool_count++] = nic_link(plan->wiring, nic, 1);
-    struct way way = add_way(layout, plan, arrived, card, device);
-    way.begin--;
+    layout->pool[layout->pool_count++] = nic_link(plan->wiring, nic, in);
+    if (in)
+        way = add_way(layout, plan, arrived, card, device);
+    way.begin -= in;
     way.count++;
     way.latency += plan->nic.latency;
     return way;
@@ -188,8 +180,8 @@ static void add_ways_to_network(struct layout *layout, const struct cluster_plan
     layout->nic = base_alloc(wiring->count[VERTEX_DEVICE], sizeof(*layout->nic));
     wiring_assign_nics(wiring, layout->nic);
     for (int32_t d = 0; d < plan->devices_per_node; d++) {
-        layout->out[d] = add_way_out(layout, plan, arrived, d, layout->nic[d]);
-        layout->in[d] = add_way_in(layout, plan, arrived, d, layout->nic[d]);
+        layout->out[d] = add_way_to_network(layout, plan, arrived, d, layout->nic[d], false);
+        layout->in[d] = add_way_to_network(layout, plan, arrived, d, layout->nic[d], true);
     }
 }
 
@@ -450,13 +442,10 @@ static char *uplink_name(const struct layout *layout, int32_t link)
     while (link < level->first)
         level--;
     int32_t index = (link - level->first) / 2;
-    char *name = base_format("%s%d.%s", level->name, index / level->pipes,
-                             (link - level->first) % 2 ? "down" : "up");
-    if (level->pipes == 1)
-        return name;
-    char *numbered = base_format("%s%d", name, index % level->pipes);
-    free(name);
-    return numbered;
+    AUTOFREE char *pipe =
+        level->pipes == 1 ? base_copy("") : base_format("%d", index % level->pipes);
+    return base_format("%s%d.%s%s", level->name, index / level->pipes,
+                       (link - level->first) % 2 ? "down" : "up", pipe);
 }
 
 char *fabric_link_name(const struct fabric *fabric, int32_t link)

@@ -160,7 +160,7 @@ static int check_steps(const struct device *device, const struct node *root, str
 {
     const struct device_row *row = device->measured.steps.item;
     int32_t count = device->measured.steps.count;
-    const struct device_row **sorted = base_alloc(count, sizeof(struct device_row *));
+    AUTOFREE const struct device_row **sorted = base_alloc(count, sizeof(struct device_row *));
     int result = 0;
     for (int32_t i = 0; i < count; i++)
         sorted[i] = &row[i];
@@ -176,7 +176,6 @@ static int check_steps(const struct device *device, const struct node *root, str
             result |= fault(root, "measured.steps", (int32_t)(b - row), err,
                             "more of the same work takes less time than in another row");
     }
-    free(sorted);
     return result;
 }
 

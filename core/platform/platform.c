@@ -476,17 +476,15 @@ int platform_files(struct json *files, const char *name, const char *const *set,
                    struct err *err)
 {
     const struct changes changes = {.set = set, .count = count};
-    char *path = platform_find(name, err);
+    AUTOFREE char *path = platform_find(name, err);
     struct document *document = path ? yaml_read_file(NULL, path, platform_find, err) : NULL;
-    free(path);
     const struct node *device = document ? node_get(yaml_root(document), "device") : NULL;
     int failed = 0;
     if (device && device->kind == NODE_SCALAR) {
-        path = platform_find_device(device->text, &device->origin, err);
+        AUTOFREE char *file = platform_find_device(device->text, &device->origin, err);
         failed =
-            put_file(files, "device", path ? yaml_read_file(NULL, path, find_device, err) : NULL,
+            put_file(files, "device", file ? yaml_read_file(NULL, file, find_device, err) : NULL,
                      "device.", &changes, err);
-        free(path);
     }
     return put_file(files, "platform", document, "platform.", &changes, err) || failed ? -1 : 0;
 }

@@ -36,15 +36,6 @@ static const struct rule {
     {"nccl", 0, CLUSTER},
 };
 
-/* Needed as soon as there are two nodes, or network cards. */
-static const char *const network_keys[] = {"node.nics", "network.nic.bandwidth",
-                                           "network.nic.efficiency", "network.nic.latency"};
-
-/* Needed as soon as there is one of them. */
-static const char *const depth_keys[] = {"torus.depth.bandwidth", "torus.depth.efficiency",
-                                         "torus.depth.latency"};
-static const char *const nccl_keys[] = {"nccl.intra", "nccl.channels"};
-
 /* What every check needs. */
 struct check {
     struct platform *platform;
@@ -68,8 +59,7 @@ __attribute__((format(printf, 5, 6))) static int fault_in(const struct check *ch
     va_start(arguments, format);
     AUTOFREE char *message = base_format_list(format, arguments);
     va_end(arguments);
-    origin_error(origin_of(check, path), check->err, "%s", message);
-    return -1;
+    return origin_error(origin_of(check, path), check->err, "%s", message);
 }
 
 static int needs(const struct check *check, const char *path, const char *why)
@@ -94,17 +84,29 @@ static int check_keys(const struct check *check)
             result |= needs(check, rules[i].path, noun);
     }
     bool several = check->platform->nodes > 1;
-    if (several || check->platform->node.count[VERTEX_NIC] > 0)
-        for (size_t i = 0; i < ARRAY_SIZE(network_keys); i++)
-            result |= needs(check, network_keys[i],
-                            several ? "a cluster of several nodes" : "a node with network cards");
-    if (field_origin(check->root, "nccl"))
-        for (size_t i = 0; i < ARRAY_SIZE(nccl_keys); i++)
-            result |= needs(check, nccl_keys[i], "section 'nccl'");
-    for (size_t i = 0; i < ARRAY_SIZE(depth_keys) && field_origin(check->root, "torus.depth"); i++)
-        result |= needs(check, depth_keys[i], "a torus of three dimensions");
-    if (field_origin(check->root, "nccl.corrections"))
-        result |= needs(check, "nccl.measured_nodes", "the list 'nccl.corrections'");
+    bool network = several || check->platform->node.count[VERTEX_NIC] > 0;
+    bool nccl = field_origin(check->root, "nccl"), depth = field_origin(check->root, "torus.depth");
+    const char *who = several ? "a cluster of several nodes" : "a node with network cards";
+    const struct {
+        const char *path;
+        bool needed;
+        const char *who;
+    } also[] = {
+        {"node.nics", network, who},
+        {"network.nic.bandwidth", network, who},
+        {"network.nic.efficiency", network, who},
+        {"network.nic.latency", network, who},
+        {"nccl.intra", nccl, "section 'nccl'"},
+        {"nccl.channels", nccl, "section 'nccl'"},
+        {"torus.depth.bandwidth", depth, "a torus of three dimensions"},
+        {"torus.depth.efficiency", depth, "a torus of three dimensions"},
+        {"torus.depth.latency", depth, "a torus of three dimensions"},
+        {"nccl.measured_nodes", field_origin(check->root, "nccl.corrections"),
+         "the list 'nccl.corrections'"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(also); i++)
+        if (also[i].needed)
+            result |= needs(check, also[i].path, also[i].who);
     return result;
 }
 
@@ -241,14 +243,13 @@ static int32_t find_link(const struct platform *platform, const char *name)
 static int unknown_link(const struct check *check, int32_t edge, const char *name)
 {
     const struct field_list *links = &check->platform->node.links;
-    const char **names = base_alloc(links->count + 1, sizeof(*names));
+    AUTOFREE const char **names = base_alloc(links->count + 1, sizeof(*names));
     for (int32_t i = 0; i < links->count; i++)
         names[i] = name_at(links, sizeof(struct link_record), i);
     const char *nearest = base_nearest(name, names);
-    fault_in(check, "node.edges", edge, "link", "there is no link '%s' in node.links%s%s%s", name,
-             nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
-    free(names);
-    return -1;
+    return fault_in(check, "node.edges", edge, "link", "there is no link '%s' in node.links%s%s%s",
+                    name, nearest ? "; did you mean '" : "", nearest ? nearest : "",
+                    nearest ? "'?" : "");
 }
 
 static bool has_cable(const struct wiring *wiring, int32_t a, int32_t b)
@@ -407,10 +408,9 @@ static int unreachable(const struct check *check, int32_t from, int32_t to)
     AUTORELEASE(text) struct text a = {0}, b = {0};
     wiring_print_vertex(&a, &check->platform->wiring, from);
     wiring_print_vertex(&b, &check->platform->wiring, to);
-    origin_error(origin_of(check, "node.edges"), check->err,
-                 "there is no path from %s to %s (devices and NICs do not forward)", a.data,
-                 b.data);
-    return -1;
+    return origin_error(origin_of(check, "node.edges"), check->err,
+                        "there is no path from %s to %s (devices and NICs do not forward)", a.data,
+                        b.data);
 }
 
 static bool reached_by_some_device(const struct wiring *wiring, int32_t vertex, int32_t *path)

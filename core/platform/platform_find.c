@@ -139,12 +139,12 @@ static int32_t find_containing(char *const *names, const char *given, const char
 static int32_t find_model(char *const *names, const char *given, const char **near, int32_t limit)
 {
     int32_t count = 0;
-    char *text = base_copy(given), *rest = NULL;
+    AUTOFREE char *text = base_copy(given);
+    char *rest = NULL;
     for (char *word = strtok_r(text, " -_", &rest); word && !count;
          word = strtok_r(NULL, " -_", &rest))
         if (strlen(word) > 2 && strpbrk(word, "0123456789"))
             count = find_containing(names, word, near, limit);
-    free(text);
     return count;
 }
 
@@ -208,16 +208,12 @@ char *platform_find_file(const char *below, const char *what, const char *name, 
     if (!platforms)
         return NULL;
     AUTOFREE char *below_it = base_format("%s%s%s", platforms, *below ? "/" : "", below);
-    char *folder = realpath(below_it, NULL); /* without ".." */
-    if (!folder)
-        folder = base_copy(below_it);
-    AUTOFREE char *missing = NULL;
-    char *path = find_in(folder, what, name, &missing);
+    AUTOFREE char *folder = realpath(below_it, NULL), *missing = NULL; /* without ".." */
+    char *path = find_in(folder ? folder : below_it, what, name, &missing);
     AUTOFREE char *here = base_format("./%s.yaml", name);
     if (!path)
         err_add_code(err, 66, "%s%s%s%s", missing, access(here, F_OK) ? "" : "; the file here is '",
                      access(here, F_OK) ? "" : here, access(here, F_OK) ? "" : "'");
-    free(folder);
     return path;
 }
 

@@ -84,15 +84,13 @@ static void print_network(struct text *out, const struct platform *platform)
 {
     const struct tier_record *tier = platform->tiers.item;
     print_heading(out, "between nodes");
-    char *number = base_format("%d a node", platform->wiring.count[VERTEX_NIC]);
-    print_link(out, "nic", number, &platform->nic);
-    free(number);
+    AUTOFREE char *cards = base_format("%d a node", platform->wiring.count[VERTEX_NIC]);
+    print_link(out, "nic", cards, &platform->nic);
     for (int32_t i = 0; i < platform->tiers.count; i++) {
         AUTOFREE char *name = base_format("%s uplink", tier[i].name);
-        number = base_format("%lld a %s of %lld nodes", (long long)tier[i].uplinks, tier[i].name,
-                             (long long)tier[i].nodes);
+        AUTOFREE char *number = base_format("%lld a %s of %lld nodes", (long long)tier[i].uplinks,
+                                            tier[i].name, (long long)tier[i].nodes);
         print_link(out, name, number, &tier[i].uplink);
-        free(number);
     }
     print_nics(out, &platform->wiring);
     for (int32_t i = 0; i < platform->tiers.count; i++)

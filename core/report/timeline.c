@@ -46,8 +46,7 @@ static struct span *timeline_sort(const struct trace *trace)
     return span;
 }
 
-/* Neither format can be broken by a name. */
-/* Write @name; what would end it in either format becomes '_'. */
+/* Write @name; what would end it becomes '_'. */
 static void timeline_put_name(FILE *file, const char *name)
 {
     for (; *name; name++)
@@ -185,7 +184,7 @@ static void put_arrow_end(FILE *file, const struct schedule *schedule, const str
 static void put_arrows(FILE *file, const struct schedule *schedule, struct view *view,
                        const struct span *span, int64_t count)
 {
-    const struct span **of = base_alloc(schedule->step_count, sizeof(*of));
+    AUTOFREE const struct span **of = base_alloc(schedule->step_count, sizeof(*of));
     for (int64_t i = 0; i < count; i++)
         of[span[i].step] = &span[i];
     for (int64_t i = 0; i < count; i++) {
@@ -202,7 +201,6 @@ static void put_arrows(FILE *file, const struct schedule *schedule, struct view 
                           view->arrows++);
         }
     }
-    free(of);
 }
 
 static void put_mark(FILE *file, int32_t thread, const struct view *view, const struct span *span,

@@ -2,8 +2,6 @@
 
 #include <sha2.h>
 
-#include "core/scenario/scenario_record.h"
-
 /* ILSVRC2012, classification.  Source: Russakovsky et al. 2015, arXiv 1409.0575, table 2. */
 static void resolve_dataset(struct scenario *scenario)
 {

@@ -347,3 +347,7 @@ int scenario_blame(const struct scenario *scenario, const char *key, struct err 
 struct convergence scenario_convergence(const struct scenario *scenario);
 
 void scenario_release(struct scenario *scenario);
+
+/** Check the values of @scenario, read from @root, against each other; faults are located where
+ * the value stands.  @return 0, or -1 with all faults. */
+int scenario_check(const struct scenario *scenario, const struct node *root, struct err *err);

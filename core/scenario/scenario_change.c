@@ -62,7 +62,7 @@ struct json *scenario_values(const struct scenario *scenario, const struct plan 
 
 int scenario_check_key(const char *key, struct err *err)
 {
-    const char **names = base_alloc(scenario_table.count + 1, sizeof(*names));
+    AUTOFREE const char **names = base_alloc(scenario_table.count + 1, sizeof(*names));
     bool known = false;
     for (int32_t i = 0; i < scenario_table.count && !known; i++) {
         const struct field *field = &scenario_table.field[i];
@@ -71,7 +71,6 @@ int scenario_check_key(const char *key, struct err *err)
                 (field->kind == FIELD_LIST && path_below(key, field->path));
     }
     const char *nearest = known ? NULL : base_nearest(key, names);
-    free(names);
     if (known)
         return 0;
     return err_add_code(err, 64, "'%s' is no key of a job%s%s%s", key,

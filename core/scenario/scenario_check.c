@@ -1,4 +1,4 @@
-#include "core/scenario/scenario_record.h"
+#include "core/scenario/scenario.h"
 
 /* ---- targets ---- */
 

@@ -1,4 +1,4 @@
-#include "core/scenario/scenario_record.h"
+#include "core/scenario/scenario.h"
 
 const char *const recompute_names[] = {"none", "selective", "full", NULL};
 static_assert(ARRAY_SIZE(recompute_names) == RECOMPUTE_COUNT + 1, "one word per choice");
