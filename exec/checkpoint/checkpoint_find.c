@@ -48,13 +48,10 @@ static int check_whole(const char *path, struct err *err)
     struct manifest manifest;
     int failed = manifest_read(&manifest, path, err);
     for (int32_t i = 0; i < CHECKPOINT_FILE_COUNT && !failed; i++) {
-        struct text content = {0};
-        if (!manifest.entry[i].present)
-            continue;
-        AUTOFREE char *file = base_format("%s/%s", path, checkpoint_file_names[i]);
-        failed = file_read(file, &content, err) ||
-                 manifest_check(&manifest.entry[i], file, &content, err);
-        text_release(&content);
+        AUTORELEASE(text) struct text content = {0};
+        AUTOFREE char *file = NULL;
+        if (manifest.entry[i].present)
+            failed = manifest_read_file(&manifest, path, i, &file, &content, err);
     }
     return failed ? -1 : 0;
 }

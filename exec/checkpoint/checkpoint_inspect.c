@@ -157,10 +157,8 @@ static int load_files(struct loaded *file, const char *path, const struct manife
     for (int32_t i = 0; i < CHECKPOINT_FILE_COUNT; i++) {
         if (!manifest->entry[i].present)
             continue;
-        file[i].path = base_format("%s/%s", path, checkpoint_file_names[i]);
-        if (!file_read(file[i].path, &file[i].content, err))
-            file[i].right =
-                !manifest_check(&manifest->entry[i], file[i].path, &file[i].content, err);
+        file[i].right =
+            !manifest_read_file(manifest, path, i, &file[i].path, &file[i].content, err);
         failed |= !file[i].right;
     }
     return failed;

@@ -114,8 +114,8 @@ int manifest_read(struct manifest *manifest, const char *path, struct err *err)
     return failed ? -1 : 0;
 }
 
-int manifest_check(const struct manifest_entry *entry, const char *path, const struct text *content,
-                   struct err *err)
+static int manifest_check(const struct manifest_entry *entry, const char *path,
+                          const struct text *content, struct err *err)
 {
     char digits[CHECKSUM_DIGITS + 1];
     if (content->length != entry->bytes)
@@ -126,4 +126,14 @@ int manifest_check(const struct manifest_entry *entry, const char *path, const s
         return err_add(err, "%s: damaged: its " CHECKSUM_NAME " is %s, MANIFEST says %s" ADVICE,
                        path, digits, entry->digits);
     return 0;
+}
+
+int manifest_read_file(const struct manifest *manifest, const char *path, enum checkpoint_file kind,
+                       char **file, struct text *content, struct err *err)
+{
+    *file = base_format("%s/%s", path, checkpoint_file_names[kind]);
+    return file_read(*file, content, err) ||
+                   manifest_check(&manifest->entry[kind], *file, content, err)
+               ? -1
+               : 0;
 }

@@ -53,9 +53,10 @@ int manifest_read_text(struct manifest *manifest, const char *name, const char *
  * file_read(). */
 int manifest_read(struct manifest *manifest, const char *path, struct err *err);
 
-/** Check @content of @path against @entry.  @return 0, or -1 with a message. */
-int manifest_check(const struct manifest_entry *entry, const char *path, const struct text *content,
-                   struct err *err);
+/** Read the file of @kind of the checkpoint @path to the empty @content, and check it.  Its path,
+ * @file, is the caller's.  @return 0, or -1; @content is there unless it cannot be read. */
+int manifest_read_file(const struct manifest *manifest, const char *path, enum checkpoint_file kind,
+                       char **file, struct text *content, struct err *err);
 
 /** Append state.json. */
 void state_print(struct text *out, const struct progress *progress);

@@ -46,24 +46,12 @@ static void fill(const struct tensor_file *file, const struct layout *layout,
     free(list.item);
 }
 
-/* The file of @kind with the right checksum, and its path. */
-static int read_checked(const char *path, const struct manifest *manifest,
-                        enum checkpoint_file kind, char **file, struct text *content,
-                        struct err *err)
-{
-    *file = base_format("%s/%s", path, checkpoint_file_names[kind]);
-    return file_read(*file, content, err) ||
-                   manifest_check(&manifest->entry[kind], *file, content, err)
-               ? -1
-               : 0;
-}
-
 static int read_state(const char *path, const struct manifest *manifest, struct progress *progress,
                       struct err *err)
 {
     AUTOFREE char *file = NULL;
     AUTORELEASE(text) struct text content = {0};
-    int failed = read_checked(path, manifest, CHECKPOINT_STATE, &file, &content, err) ||
+    int failed = manifest_read_file(manifest, path, CHECKPOINT_STATE, &file, &content, err) ||
                  state_read_text(progress, file, content.data, content.length, err);
     return failed ? -1 : 0;
 }
@@ -74,7 +62,7 @@ static int read_tensors(const char *path, const struct manifest *manifest,
 {
     if (!manifest->entry[kind].present)
         return 0;
-    return read_checked(path, manifest, kind, &file->path, &file->content, err) ||
+    return manifest_read_file(manifest, path, kind, &file->path, &file->content, err) ||
                    read_header(file, layout, kind, err)
                ? -1
                : 0;
@@ -132,7 +120,8 @@ struct json *checkpoint_read_job(const char *path, struct err *err)
     AUTOFREE char *file = NULL;
     if (!manifest_read(&manifest, path, err) && !manifest.entry[CHECKPOINT_JOB].present)
         err_add_code(err, 66, "%s: it does not name its job", path);
-    else if (!err->count && !read_checked(path, &manifest, CHECKPOINT_JOB, &file, &content, err))
+    else if (!err->count &&
+             !manifest_read_file(&manifest, path, CHECKPOINT_JOB, &file, &content, err))
         job = json_read(file, content.data, content.length, err);
     if (job && json_count_members(job) < 0) {
         err_add(err, "%s: it must be a JSON object", file);

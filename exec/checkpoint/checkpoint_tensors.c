@@ -137,7 +137,7 @@ static int check_unknown(const struct stored_list *list, const char *name,
                          const struct safetensors *header, struct err *err)
 {
     int failed = 0;
-    const struct stored_tensor **sorted = base_alloc(list->count, sizeof(*sorted));
+    AUTOFREE const struct stored_tensor **sorted = base_alloc(list->count, sizeof(*sorted));
     for (int64_t i = 0; i < list->count; i++)
         sorted[i] = &list->item[i];
     qsort(sorted, (size_t)list->count, sizeof(*sorted), compare_names);
@@ -150,7 +150,6 @@ static int check_unknown(const struct stored_list *list, const char *name,
             !bsearch(&wanted, sorted, (size_t)list->count, sizeof(*sorted), compare_names))
             failed = err_add(err, "%s: the network has no tensor '%s'", name, found);
     }
-    free(sorted);
     return failed;
 }
 

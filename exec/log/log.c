@@ -1,7 +1,5 @@
 #include "exec/log/log.h"
 
-#include <sys/stat.h>
-
 #include "core/base/file.h"
 #include "core/scenario/phase.h"
 #include "core/scenario/scenario.h"
@@ -37,13 +35,6 @@ static int log_file_open(struct log_file *file, const char *directory, const cha
     return -1;
 }
 
-/* Whether it is empty. */
-static bool log_file_is_empty(const struct log_file *file)
-{
-    struct stat found;
-    return stat(file->path, &found) != 0 || found.st_size == 0;
-}
-
 /* The heading has no number. */
 static bool is_lost(const char *line, int64_t step)
 {
@@ -52,8 +43,9 @@ static bool is_lost(const char *line, int64_t step)
     return end != line && found > step;
 }
 
-/* Truncate the file before its first line that is incomplete or of a step after @step. */
-static void log_file_cut(struct log_file *file, int64_t step)
+/* Truncate the file before its first line that is incomplete or of a step after @step.
+ * @return whether it is empty now. */
+static bool log_file_cut(struct log_file *file, int64_t step)
 {
     FILE *old = fopen(file->path, "re");
     AUTOFREE char *line = NULL;
@@ -69,6 +61,7 @@ static void log_file_cut(struct log_file *file, int64_t step)
         note_fault(file);
     if (old)
         fclose(old);
+    return whole == 0;
 }
 
 /* Append @text and empty it. */
@@ -136,21 +129,15 @@ static void print_value(struct text *out, const struct log_row *row, const void 
         text_add(out, row->kind == LOG_TIME ? "%.3f" : "%.9g", *(const double *)member);
 }
 
-/* Append the names as the first line of a CSV file. */
-static void log_rows_header(struct text *out, const struct log_row *rows)
-{
-    for (const struct log_row *row = rows; row->name; row++)
-        text_add(out, "%s%s", row == rows ? "" : ",", row->name);
-    text_append(out, "\n", 1);
-}
-
-/* Append @record as a line of CSV. */
+/* Append @record as a line of CSV, or without one the names, which are the first line. */
 static void log_rows_csv(struct text *out, const struct log_row *rows, const void *record)
 {
     for (const struct log_row *row = rows; row->name; row++) {
-        if (row != rows)
-            text_append(out, ",", 1);
-        print_value(out, row, record);
+        text_add(out, row == rows ? "" : ",");
+        if (record)
+            print_value(out, row, record);
+        else
+            text_add(out, "%s", row->name);
     }
     text_append(out, "\n", 1);
 }
@@ -178,19 +165,6 @@ struct log_line {
 #define CLEAR "\r\033[K" /* to the start of the line, and erase it */
 
 enum { TERMINAL_S = 1, ELSEWHERE_S = 10 }; /* between two lines */
-
-static struct log_line log_line_new(const char *samples, int64_t tokens, const struct plan *plan,
-                                    int64_t total_steps)
-{
-    return (struct log_line){.on = samples != NULL,
-                             .samples = samples,
-                             .tokens = tokens,
-                             .terminal = isatty(STDERR_FILENO) != 0,
-                             .plan = plan,
-                             .total_steps = total_steps,
-                             .printed_s = -INFINITY,
-                             .top1 = -1};
-}
 
 /* Append "3 h 12 min", "12 min 5 s", "42 s" or "1.5 s". */
 static void log_line_duration(struct text *out, double seconds)
@@ -399,7 +373,14 @@ int log_open(struct log **log, const char *directory, const char *run, const cha
     struct log *opened = base_alloc(1, sizeof(*opened));
     opened->run = run;
     opened->files = directory != NULL;
-    opened->line = log_line_new(samples, tokens, plan, total_steps);
+    opened->line = (struct log_line){.on = samples != NULL,
+                                     .samples = samples,
+                                     .tokens = tokens,
+                                     .terminal = isatty(STDERR_FILENO) != 0,
+                                     .plan = plan,
+                                     .total_steps = total_steps,
+                                     .printed_s = -INFINITY,
+                                     .top1 = -1};
     if (directory && open_files(opened, directory, err)) {
         close_files(opened, &(struct err){0});
         free(opened);
@@ -412,9 +393,8 @@ int log_open(struct log **log, const char *directory, const char *run, const cha
 static void start_rows(struct log *log, struct log_file *file, const struct log_row *rows,
                        int64_t step)
 {
-    log_file_cut(file, step);
-    if (log_file_is_empty(file)) {
-        log_rows_header(&log->text, rows);
+    if (log_file_cut(file, step)) {
+        log_rows_csv(&log->text, rows, NULL);
         log_file_take(file, &log->text);
     }
 }

@@ -1,7 +1,8 @@
 #include "exec/input/pack/pack_file.h"
 
+#include <xxhash.h>
+
 #include "exec/input/dataset.h"
-#include "exec/input/pack/hash.h"
 #include "exec/input/picture/picture.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "packs are read as they lie in memory");
@@ -10,6 +11,11 @@ _Static_assert(sizeof(struct pack_entry) == 32, "no padding");
 
 /* The line ends break when a file is sent as text. */
 static const char magic[8] = "ftpack\r\n";
+
+uint64_t hash_bytes(const void *data, int64_t size)
+{
+    return XXH3_64bits(data, (size_t)size);
+}
 
 void pack_header_init(struct pack_header *header)
 {

@@ -40,6 +40,9 @@ struct pack_entry {
     uint32_t zero;
 };
 
+/** The XXH3 of @size bytes, which detects damaged records. */
+uint64_t hash_bytes(const void *data, int64_t size);
+
 /** Write magic and version into @header. */
 void pack_header_init(struct pack_header *header);
 

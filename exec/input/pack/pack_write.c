@@ -5,7 +5,6 @@
 
 #include "core/base/file.h"
 #include "exec/input/files/file.h"
-#include "exec/input/pack/hash.h"
 #include "exec/input/pack/pack_file.h"
 #include "exec/input/picture/jpeg.h"
 #include "exec/input/picture/picture.h"
