@@ -40,23 +40,31 @@ static struct model *begin(const char *name, int32_t image)
 
 static struct model *begin_language(const char *name, struct transformer keys)
 {
-    return begin_with(network_open(NULL, name, 224, 1000, &keys, NULL));
+    struct model *model = begin_with(network_open(NULL, name, 224, 1000, &keys, NULL));
+    scenario.allreduce.algorithm = ALGORITHM_RING;
+    return model;
 }
 
-static int32_t find_step(const struct schedule *schedule, const char *name)
+/* The same for passes of @batch samples on @grid. */
+static struct schedule *build_on(struct grid grid, int64_t batch)
 {
-    for (int32_t id = 0; id < schedule->step_count; id++)
-        if (strcmp(schedule->step[id].name, name) == 0)
-            return id;
-    return -1;
+    it.grid = grid;
+    it.batch = it.micro_batch = batch;
+    return iteration_build(&it);
+}
+
+static const struct step *end_of(const struct schedule *schedule)
+{
+    return schedule->step + schedule->step_count;
 }
 
 static int32_t require_step(const struct schedule *schedule, const char *name)
 {
-    int32_t id = find_step(schedule, name);
-    if (id < 0)
-        fail_msg("no step \"%s\"", name);
-    return id;
+    for (const struct step *step = schedule->step; step < end_of(schedule); step++)
+        if (strcmp(step->name, name) == 0)
+            return (int32_t)(step - schedule->step);
+    fail_msg("no step \"%s\"", name);
+    return -1;
 }
 
 static bool depends(const struct schedule *schedule, int32_t id, int32_t on, int32_t distance)
@@ -66,6 +74,29 @@ static bool depends(const struct schedule *schedule, int32_t id, int32_t on, int
         if (schedule->dep[i].step == on && schedule->dep[i].distance == distance)
             return true;
     return false;
+}
+
+static bool waits(const struct schedule *schedule, const char *name, const char *on)
+{
+    return depends(schedule, require_step(schedule, name), require_step(schedule, on), 0);
+}
+
+struct sums {
+    int64_t flops, bytes, converted, kernels;
+};
+
+/* What all compute steps of @op, or of every one, do together. */
+static struct sums sum_of(const struct schedule *schedule, enum compute_op op)
+{
+    struct sums sum = {0};
+    for (const struct step *step = schedule->step; step < end_of(schedule); step++)
+        if (step->kind == STEP_COMPUTE && (op == COMPUTE_OP_COUNT || step->compute.op == op)) {
+            sum.flops += step->compute.flops;
+            sum.bytes += step->compute.bytes;
+            sum.converted += step->compute.converted;
+            sum.kernels += step->compute.kernels;
+        }
+    return sum;
 }
 
 TEST(toy_is_what_one_would_write_down)
@@ -105,24 +136,6 @@ TEST(toy_is_what_one_would_write_down)
         assert_string_equal(schedule->step[id].name, expected[id]);
 }
 
-static int64_t sum_flops(const struct schedule *schedule, enum compute_op op)
-{
-    int64_t sum = 0;
-    for (int32_t id = 0; id < schedule->step_count; id++)
-        if (schedule->step[id].kind == STEP_COMPUTE && schedule->step[id].compute.op == op)
-            sum += schedule->step[id].compute.flops;
-    return sum;
-}
-
-static int64_t sum_bytes(const struct schedule *schedule, enum compute_op op)
-{
-    int64_t sum = 0;
-    for (int32_t id = 0; id < schedule->step_count; id++)
-        if (schedule->step[id].kind == STEP_COMPUTE && schedule->step[id].compute.op == op)
-            sum += schedule->step[id].compute.bytes;
-    return sum;
-}
-
 TEST(no_arithmetic_is_lost_or_invented)
 {
     static const enum pass pass[] = {[COMPUTE_FORWARD] = PASS_FORWARD,
@@ -130,10 +143,10 @@ TEST(no_arithmetic_is_lost_or_invented)
                                      [COMPUTE_BACKWARD_FILTER] = PASS_BACKWARD_FILTER};
     OWN(model) *model = begin("resnet50", 224);
     OWN(schedule) *schedule = iteration_build(&it);
-    assert_int_equal(sum_flops(schedule, COMPUTE_FORWARD), 32 * 2 * INT64_C(4089184256));
+    assert_int_equal(sum_of(schedule, COMPUTE_FORWARD).flops, 32 * 2 * INT64_C(4089184256));
     for (enum compute_op op = 0; op < COMPUTE_OPTIMIZER; op++)
         if (op != COMPUTE_LOSS)
-            assert_int_equal(sum_flops(schedule, op), 32 * model_flops(model, pass[op]));
+            assert_int_equal(sum_of(schedule, op).flops, 32 * model_flops(model, pass[op]));
 }
 
 /* Forward reads every weight once per batch, whatever the batch. */
@@ -143,7 +156,7 @@ TEST(weights_are_read_once_per_batch)
     OWN(schedule) *full = iteration_build(&it);
     it.micro_batch = it.batch = 16;
     OWN(schedule) *half = iteration_build(&it);
-    int64_t weights = 2 * sum_bytes(half, COMPUTE_FORWARD) - sum_bytes(full, COMPUTE_FORWARD);
+    int64_t weights = 2 * sum_of(half, COMPUTE_FORWARD).bytes - sum_of(full, COMPUTE_FORWARD).bytes;
     assert_int_equal(weights, 2 * model_parameters(model));
 }
 
@@ -153,10 +166,10 @@ TEST(the_loss_moves_what_the_software_needs)
     OWN(model) *model = begin("resnet50", 224);
     OWN(schedule) *fused = iteration_build(&it);
     int64_t scores = it.batch * 1000;
-    assert_int_equal(sum_bytes(fused, COMPUTE_LOSS), scores * 3 * 2);
+    assert_int_equal(sum_of(fused, COMPUTE_LOSS).bytes, scores * 3 * 2);
     it.merges.passes = true;
     OWN(schedule) *unfused = iteration_build(&it);
-    assert_int_equal(sum_bytes(unfused, COMPUTE_LOSS), scores * (7 * 4 + 2 * 6));
+    assert_int_equal(sum_of(unfused, COMPUTE_LOSS).bytes, scores * (7 * 4 + 2 * 6));
 }
 
 /* 25,557,032 parameters: LARS reads weight and gradient twice and the momentum, and writes weight,
@@ -425,11 +438,11 @@ TEST(sharded_weights_are_gathered_a_group_ahead)
 static int64_t sum_exchanged(const struct schedule *schedule, enum collective_op op, int64_t *bytes)
 {
     int64_t count = 0;
-    for (int32_t id = 0; id < schedule->step_count; id++)
-        if (schedule->step[id].lane == LANE_TENSOR && schedule->step[id].collective.op == op &&
-            schedule->step[id].collective.content == CONTENT_ACTIVATIONS &&
-            strncmp(schedule->step[id].name, "loss", 4) != 0) {
-            *bytes += schedule->step[id].collective.bytes;
+    for (const struct step *step = schedule->step; step < end_of(schedule); step++)
+        if (step->lane == LANE_TENSOR && step->collective.op == op &&
+            step->collective.content == CONTENT_ACTIVATIONS &&
+            strncmp(step->name, "loss", 4) != 0) {
+            *bytes += step->collective.bytes;
             count++;
         }
     return count;
@@ -444,7 +457,6 @@ TEST(ranks_that_share_layers_exchange_their_values)
     for (int apart = 0; apart < 2; apart++) {
         OWN(model) *part =
             begin_language("gpt2", (struct transformer){.tensor = 4, .apart = apart});
-        scenario.allreduce.algorithm = ALGORITHM_RING;
         it.grid = (struct grid){.columns = 2, .rows = 1, .tensor = 4};
         it.batch = 4;
         it.micro_batch = 2;
@@ -472,7 +484,6 @@ TEST(ranks_that_share_layers_exchange_their_values)
 TEST(exchanges_run_beside_products)
 {
     OWN(model) *part = begin_language("gpt2", (struct transformer){.tensor = 4, .apart = true});
-    scenario.allreduce.algorithm = ALGORITHM_RING;
     it.grid = (struct grid){.columns = 2, .rows = 1, .tensor = 4};
     it.batch = it.micro_batch = 2;
     const int64_t each = 2 * 1024 * 768 * 2;
@@ -511,15 +522,13 @@ TEST(each_expert_may_have_kernels_of_its_own)
         (struct transformer){.layers = 1, .sequence = 16, .experts = 4, .bias = CHOICE_TRUE});
     it.grid = (struct grid){.columns = 1, .rows = 1};
     it.batch = it.micro_batch = 1;
-    int32_t kernels[2] = {0};
+    int64_t kernels[2];
     for (int32_t apart = 0; apart < 2; apart++) {
         it.merges.experts = apart;
         OWN(schedule) *schedule = iteration_build(&it);
-        for (int32_t id = 0; id < schedule->step_count; id++)
-            if (schedule->step[id].kind == STEP_COMPUTE)
-                kernels[apart] += schedule->step[id].compute.kernels;
+        kernels[apart] = sum_of(schedule, COMPUTE_OP_COUNT).kernels;
         const struct device host = {.launch.value = 1, .experts_launch.value = 2};
-        assert_true(cost_host(&host, schedule) == 2.0 * kernels[apart]);
+        assert_true(cost_host(&host, schedule) == 2.0 * (double)kernels[apart]);
         /* 68 bytes for each of 16 x 2 x 4096 values, forward and backward together. */
         int32_t bias = require_step(schedule, "layer0.down.bias forward");
         assert_int_equal(schedule->step[bias].compute.bytes, 16 * 2 * 4096 * 68 / 2);
@@ -531,9 +540,7 @@ TEST(other_networks_have_the_launch_of_all)
 {
     OWN(model) *model =
         begin_language("llama-3-8b", (struct transformer){.layers = 1, .sequence = 16});
-    it.grid = (struct grid){.columns = 1, .rows = 1};
-    it.batch = it.micro_batch = 1;
-    OWN(schedule) *schedule = iteration_build(&it);
+    OWN(schedule) *schedule = build_on((struct grid){.columns = 1, .rows = 1}, 1);
     const struct device one = {.launch.value = 1};
     const struct device both = {.launch.value = 1, .experts_launch.value = 2};
     assert_true(cost_host(&one, schedule) > 0);
@@ -548,15 +555,9 @@ TEST(what_products_share_is_made_narrow_once)
     OWN(model) *model =
         begin_language("llama-3-8b", (struct transformer){.layers = 1, .sequence = 16});
     scenario.model.products = PRODUCTS_FP8;
-    it.grid = (struct grid){.columns = 1, .rows = 1};
-    it.batch = it.micro_batch = 1;
-    OWN(schedule) *schedule = iteration_build(&it);
-    int64_t converted[COMPUTE_OP_COUNT] = {0};
-    for (int32_t id = 0; id < schedule->step_count; id++)
-        if (schedule->step[id].kind == STEP_COMPUTE)
-            converted[schedule->step[id].compute.op] += schedule->step[id].compute.converted;
-    assert_int_equal(converted[COMPUTE_FORWARD], 4 * 16 * (3 * 4096 + 14336));
-    assert_int_equal(converted[COMPUTE_BACKWARD_DATA],
+    OWN(schedule) *schedule = build_on((struct grid){.columns = 1, .rows = 1}, 1);
+    assert_int_equal(sum_of(schedule, COMPUTE_FORWARD).converted, 4 * 16 * (3 * 4096 + 14336));
+    assert_int_equal(sum_of(schedule, COMPUTE_BACKWARD_DATA).converted,
                      4 * 16 * (4096 + 2 * 1024 + 2 * 14336 + 2 * 4096));
 }
 
@@ -566,13 +567,10 @@ TEST(ranks_that_share_sequences_exchange_keys_and_values)
 {
     OWN(model) *part = begin_language(
         "llama-3-8b", (struct transformer){.layers = 1, .sequence = 1024, .context = 4});
-    int64_t flops[2] = {0};
+    int64_t flops[2];
     for (int32_t by = CONTEXT_RING; by <= CONTEXT_ALL_GATHER; by++) {
-        scenario.allreduce.algorithm = ALGORITHM_RING;
         scenario.parallel.context_by = by;
-        it.grid = (struct grid){.columns = 2, .rows = 1, .context = 4};
-        it.batch = it.micro_batch = 1;
-        OWN(schedule) *schedule = iteration_build(&it);
+        OWN(schedule) *schedule = build_on((struct grid){.columns = 2, .rows = 1, .context = 4}, 1);
         int64_t bytes[COLLECTIVE_OP_COUNT] = {0};
         assert_int_equal(sum_exchanged(schedule, COLLECTIVE_ALL_GATHER, &bytes[0]), 4);
         assert_int_equal(sum_exchanged(schedule, COLLECTIVE_REDUCE_SCATTER, &bytes[1]), 2);
@@ -582,9 +580,7 @@ TEST(ranks_that_share_sequences_exchange_keys_and_values)
         assert_int_equal(
             depends(schedule, require_step(schedule, "layer0.scores forward"), collect, 0),
             by == CONTEXT_ALL_GATHER);
-        for (int32_t id = 0; id < schedule->step_count; id++)
-            flops[by] +=
-                schedule->step[id].kind == STEP_COMPUTE ? schedule->step[id].compute.flops : 0;
+        flops[by] = sum_of(schedule, COMPUTE_OP_COUNT).flops;
     }
     assert_int_equal(flops[0], flops[1]);
 }
@@ -599,20 +595,16 @@ TEST(ranks_that_share_experts_send_positions_to_them)
         (struct transformer){.layers = 1, .sequence = 1024, .expert = 4, .imbalance = 1.25});
     for (int32_t sharding = 0; sharding < 4; sharding++) {
         scenario.training.optimizer = OPTIMIZER_ADAMW;
-        scenario.allreduce.algorithm = ALGORITHM_RING;
         scenario.parallel.sharding = sharding;
         scenario.parallel.expert = 4;
-        it.grid = (struct grid){.columns = 8, .rows = 1, .expert = 4};
-        it.batch = it.micro_batch = 1;
-        OWN(schedule) *schedule = iteration_build(&it);
+        OWN(schedule) *schedule = build_on((struct grid){.columns = 8, .rows = 1, .expert = 4}, 1);
         int64_t bytes = 0, summed[AXIS_COUNT] = {0}, gathered[AXIS_COUNT] = {0};
         assert_int_equal(sum_exchanged(schedule, COLLECTIVE_ALL_TO_ALL, &bytes), 4);
         assert_int_equal(bytes, 4 * 1024 * 2 * 4096 * 2 * 5 / 4);
         int32_t sort = require_step(schedule, "layer0.dispatch.sort forward"); /* for two experts */
         assert_int_equal(schedule->step[sort].compute.bytes, 2 * 1024 * 2 * 4096 * 2 * 5 / 4);
         require_step(schedule, "layer0.combine.sort backward-data");
-        for (int32_t id = 0; id < schedule->step_count; id++) {
-            const struct step *step = &schedule->step[id];
+        for (const struct step *step = schedule->step; step < end_of(schedule); step++) {
             if (step->kind == STEP_COLLECTIVE && step->collective.content == CONTENT_GRADIENTS)
                 summed[step->collective.axis] += step->collective.bytes;
             if (step->kind == STEP_COLLECTIVE && step->collective.content == CONTENT_PARAMETERS)
@@ -637,10 +629,7 @@ TEST(attention_runs_beside_a_ring)
 {
     OWN(model) *part = begin_language(
         "llama-3-8b", (struct transformer){.layers = 1, .sequence = 1024, .context = 4});
-    scenario.allreduce.algorithm = ALGORITHM_RING;
-    it.grid = (struct grid){.columns = 1, .rows = 1, .context = 4};
-    it.batch = it.micro_batch = 1;
-    OWN(schedule) *schedule = iteration_build(&it);
+    OWN(schedule) *schedule = build_on((struct grid){.columns = 1, .rows = 1, .context = 4}, 1);
     AUTOFREE double *seconds = base_alloc(schedule->step_count, sizeof(*seconds));
     AUTOFREE struct when *when = base_alloc(schedule->step_count, sizeof(*when));
     for (int32_t r = 0; r < 4; r++) {
@@ -676,11 +665,10 @@ TEST(what_reads_an_exchanged_value_waits_for_it)
 {
     OWN(model) *part = begin_language("gpt2", (struct transformer){.tensor = 4});
     scenario.training.optimizer = OPTIMIZER_ADAMW;
+    scenario.allreduce.algorithm = ALGORITHM_TORUS2D;
     scenario.parallel.sharding = 3;
-    it.grid = (struct grid){.columns = 2, .rows = 2, .tensor = 4};
-    it.batch = it.micro_batch = 2;
     it.bucket = 1 << 20;
-    OWN(schedule) *schedule = iteration_build(&it);
+    OWN(schedule) *schedule = build_on((struct grid){.columns = 2, .rows = 2, .tensor = 4}, 2);
     int32_t exchange = -1, behind = 0;
     for (int32_t id = 0; id < schedule->step_count; id++) {
         if (schedule->step[id].lane == LANE_TENSOR)
@@ -702,11 +690,8 @@ TEST(layers_that_are_not_kept_run_again)
         [RECOMPUTE_SELECTIVE] = 4, [RECOMPUTE_FULL] = 17};
     OWN(model) *part = begin_language("gpt2", (struct transformer){.tensor = 4});
     for (int32_t how = 0; how < RECOMPUTE_COUNT; how++) {
-        scenario.allreduce.algorithm = ALGORITHM_RING;
         scenario.parallel.recompute = how;
-        it.grid = (struct grid){.columns = 2, .rows = 1, .tensor = 4};
-        it.batch = it.micro_batch = 2;
-        OWN(schedule) *schedule = iteration_build(&it);
+        OWN(schedule) *schedule = build_on((struct grid){.columns = 2, .rows = 1, .tensor = 4}, 2);
         int64_t bytes = 0, again = 0;
         assert_int_equal(sum_exchanged(schedule, COLLECTIVE_ALL_REDUCE, &bytes),
                          (how == RECOMPUTE_FULL ? 6 : 4) * 12 + 2);
@@ -728,8 +713,8 @@ TEST(one_rank_communicates_nothing)
     OWN(model) *model = begin("resnet50", 224);
     it.grid = (struct grid){.columns = 1, .rows = 1};
     OWN(schedule) *schedule = iteration_build(&it);
-    for (int32_t id = 0; id < schedule->step_count; id++)
-        assert_int_not_equal(schedule->step[id].kind, STEP_COLLECTIVE);
+    for (const struct step *step = schedule->step; step < end_of(schedule); step++)
+        assert_int_not_equal(step->kind, STEP_COLLECTIVE);
 }
 
 TEST(every_algorithm_gives_a_sound_schedule)
@@ -750,8 +735,7 @@ TEST(columns_run_what_they_are_told)
     scenario.allreduce.algorithm = ALGORITHM_TORUS2D;
     it.column_algorithm = ALGORITHM_DOUBLE_TREE;
     OWN(schedule) *schedule = iteration_build(&it);
-    for (int32_t id = 0; id < schedule->step_count; id++) {
-        const struct step *step = &schedule->step[id];
+    for (const struct step *step = schedule->step; step < end_of(schedule); step++) {
         if (step->kind == STEP_COLLECTIVE)
             assert_int_equal(step->collective.algorithm,
                              step->lane == LANE_COLUMN ? ALGORITHM_DOUBLE_TREE : ALGORITHM_RING);
@@ -778,8 +762,7 @@ static int32_t norm_exchanges(int64_t group, bool evaluation)
     scenario.training.norm_group = group;
     OWN(schedule) *schedule = evaluation ? iteration_build_forward(&it) : iteration_build(&it);
     int32_t exchanges = 0;
-    for (int32_t id = 0; id < schedule->step_count; id++) {
-        const struct step *step = &schedule->step[id];
+    for (const struct step *step = schedule->step; step < end_of(schedule); step++) {
         if (step->kind == STEP_COMPUTE && step->compute.exchanges) {
             assert_int_equal(step->compute.layer_op, LAYER_BATCH_NORM);
             exchanges += step->compute.exchanges;
