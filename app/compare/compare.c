@@ -20,9 +20,9 @@ enum {
 
 /* One job. */
 struct column {
-    const char *path;               /* borrowed */
-    const struct option_list *own;  /* assignments to this job alone; borrowed */
-    struct predict_options options; /* with the assignments to all and to this one; owned list */
+    const char *name, *path, *network; /* borrowed */
+    struct option_list own;            /* assignments to this job alone; borrowed */
+    struct predict_options options;    /* with the assignments to all and to this one; owned list */
     struct prediction prediction;
     const struct price_file *prices; /* of its tariffs; NULL: none */
     struct figures figures;
@@ -86,8 +86,9 @@ static const char *const difference_names[DIFFERENCE_COUNT] = {
 static void comparison_add(struct comparison *comparison, const char *path,
                            const struct predict_options *options, const struct option_list *own)
 {
-    struct column *column = &comparison->column[comparison->count++];
-    *column = (struct column){.path = path, .own = own, .options = *options};
+    struct column *column = &comparison->column[comparison->count];
+    *column = (struct column){
+        .name = compare_names[comparison->count++], .path = path, .own = *own, .options = *options};
     column->options.set = (struct option_list){0};
     option_list_add_all(&column->options.set, &options->set);
     option_list_add_all(&column->options.set, own);
@@ -279,7 +280,7 @@ static int find_prices(struct comparison *c, struct err *err)
         struct job job = {0};
         if (predict_open_job(&job, column->path, &column->options, &draw_centre, &ignored))
             return 0;
-        column->prices = tariffs_find(&c->tariffs, platform_name(job.platform), compare_names[i]);
+        column->prices = tariffs_find(&c->tariffs, platform_name(job.platform), column->name);
         struct option_list set = predict_set(&column->options, column->prices);
         option_list_release(&column->options.set);
         column->options.set = set;
@@ -313,8 +314,9 @@ static int predict_all(struct comparison *c, const struct unknowns *shared, stru
             return -1;
         find_figures(column, err);
         const struct result *result = &column->prediction.result;
+        column->network = result->scenario->model.network;
         for (int32_t k = 0; k < result->warning_count; k++)
-            warn(c, base_format("%s: %s", compare_names[i], result->warning[k]));
+            warn(c, base_format("%s: %s", column->name, result->warning[k]));
     }
     return 0;
 }
@@ -432,22 +434,6 @@ static void comparison_release(struct comparison *comparison)
 
 /* ---- JSON ---- */
 
-/* What the table of jobs has beside their figures. */
-struct shown_job {
-    const char *name, *scenario, *network;
-    const char **set;
-    int32_t sets;
-    const struct result *result;
-    const struct column *column;
-};
-
-struct shown {
-    struct shown_job job[COMPARE_MOST];
-    const struct shown_job *jobs;
-    const struct comparison *comparison;
-    int32_t count;
-};
-
 COLUMNS(setting_columns, NULL, struct result)
 {
     COLUMN("platform", platform, .help = "name of its platform");
@@ -459,8 +445,13 @@ COLUMNS(setting_columns, NULL, struct result)
            .help = "version, algorithms and protocols of NCCL's model; null: the job uses none");
 }
 
-COLUMNS(column_columns, NULL, struct column)
+COLUMNS(job_columns, NULL, struct column)
 {
+    COLUMN("name", name, .help = "A, B, C or D: in the order of the command line");
+    COLUMN("scenario", path, .help = "path of the job");
+    COLUMN_ITEMS("set", own.item, own.count, .help = "assignments to this job alone");
+    COLUMN("network", network, .help = "network that is trained");
+    COLUMN_MEMBERS(prediction.result, &setting_columns);
     COLUMN_MEMBERS(figures, &figures_columns);
     COLUMN("memory_bytes", memory, .help = "arrays of training on a device, without libraries");
     COLUMN("weak_scaling_efficiency", prediction.result.weak.efficiency,
@@ -469,16 +460,6 @@ COLUMNS(column_columns, NULL, struct column)
            LIKELY(prediction.result.strong.likely), .null = true, .help = "as in a result");
     COLUMN("currency", figures.bill.currency, .null = true, .help = "of the cost");
     COLUMN("prices", figures.bill.origin, .null = true, .help = "price file: name, date and path");
-}
-
-COLUMNS(job_columns, NULL, struct shown_job)
-{
-    COLUMN("name", name, .help = "A, B, C or D: in the order of the command line");
-    COLUMN("scenario", scenario, .help = "path of the job");
-    COLUMN_ITEMS("set", set, sets, .help = "assignments to this job alone");
-    COLUMN("network", network, .help = "network that is trained");
-    COLUMN_MEMBERS(result, &setting_columns);
-    COLUMN_MEMBERS(column, &column_columns);
 }
 
 COLUMNS(factor_columns, NULL, struct time_factor)
@@ -499,39 +480,13 @@ COLUMNS(pair_columns, NULL, struct pair)
     COLUMN("cause", cause, .null = true, .help = "what makes most of the difference; null: none");
 }
 
-COLUMNS(rest_columns, NULL, struct comparison)
+COLUMNS(compare_columns, "compare/2", struct comparison)
 {
+    COLUMN_ITEMS("jobs", column, count, .table = &job_columns);
     COLUMN_ITEMS("pairs", pair, pair_count, .table = &pair_columns);
     COLUMN("sentence", sentence, .help = "the fastest job against the next, in words");
     COLUMN_ITEMS("warnings", warning, warning_count,
                  .help = "of the predictions, and what makes jobs hard to compare");
-}
-
-COLUMNS(compare_columns, "compare/2", struct shown)
-{
-    COLUMN_ITEMS("jobs", jobs, count, .table = &job_columns);
-    COLUMN_MEMBERS(comparison, &rest_columns);
-}
-
-/* A comparison as JSON. */
-static struct json *comparison_json(const struct comparison *c)
-{
-    struct shown shown = {.comparison = c, .count = c->count};
-    for (int32_t i = 0; i < c->count; i++) {
-        const struct column *column = &c->column[i];
-        const struct result *result = &column->prediction.result;
-        shown.job[i] = (struct shown_job){
-            .name = compare_names[i],
-            .scenario = column->path,
-            .network = result->scenario->model.network,
-            .set = column->own->item,
-            .sets = column->own->count,
-            .result = result,
-            .column = column,
-        };
-    }
-    shown.jobs = shown.job;
-    return answer_json(&compare_columns, &shown);
 }
 
 /* ---- text, and the same on a page ---- */
@@ -732,7 +687,7 @@ static int compare(const void *record, struct text *out, struct err *err)
                        &request->own[i]);
     failed = failed || comparison_make(&comparison, err);
     if (!failed) {
-        AUTORELEASE(json) struct json *json = comparison_json(&comparison);
+        AUTORELEASE(json) struct json *json = answer_json(&compare_columns, &comparison);
         if (request->head.json)
             json_print(out, json);
         else if (!csv_is_answer(&request->head))
