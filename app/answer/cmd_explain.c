@@ -8,7 +8,9 @@ struct answer {
     struct explanation run[2];
     int32_t count;
     struct cause cause[CAUSE_COUNT];
-    struct interval lost; /* 90 % of the draws of the sum of the points */
+    double points;        /* their sum */
+    struct interval lost; /* 90 % of its draws */
+    char *sentence;       /* owned */
 };
 
 struct explain_request {
@@ -18,6 +20,38 @@ struct explain_request {
 };
 
 static const char *const run_names[] = {"A", "B"};
+
+static struct cause add_up(const struct cause *cause)
+{
+    struct cause sum = {0};
+    for (int i = 0; i < CAUSE_COUNT; i++) {
+        sum.seconds += cause[i].seconds;
+        sum.points += cause[i].points;
+    }
+    return sum;
+}
+
+/* Below the table's precision: rounding of equal times does not get a row. */
+static bool is_nothing(const struct cause *cause)
+{
+    return fabs(cause->points) < 0.005;
+}
+
+/* The sentence.  The caller frees it. */
+static char *tell(const struct answer *answer)
+{
+    int worst = 0;
+    for (int i = 1; i < CAUSE_COUNT; i++)
+        worst = answer->cause[worst].points < answer->cause[i].points ? i : worst;
+    const struct cause *cause = &answer->cause[worst];
+    const char *who = answer->count == 1 ? "A loses" : "B loses";
+    const char *than = answer->count == 1 ? "against its baseline" : "more than A";
+    if (is_nothing(cause) || answer->points <= 0)
+        return base_format("%s nothing %s", who, than);
+    return base_format("%s %.1f points of efficiency %s, %.1f of them to %s%s%s", who,
+                       answer->points, than, cause->points, cause->name,
+                       cause->link ? " on the " : "", cause->link ? cause->link : "");
+}
 
 static void conclude(struct answer *answer)
 {
@@ -29,17 +63,9 @@ static void conclude(struct answer *answer)
     if (answer->count == 2)
         explanation_difference_likely(a, b, answer->cause, &gained);
     double whole = answer->count == 1 ? 100 : 0;
+    answer->points = add_up(answer->cause).points;
     answer->lost = (struct interval){whole - 100 * gained.high, whole - 100 * gained.low};
-}
-
-static struct cause add_up(const struct cause *cause)
-{
-    struct cause sum = {0};
-    for (int i = 0; i < CAUSE_COUNT; i++) {
-        sum.seconds += cause[i].seconds;
-        sum.points += cause[i].points;
-    }
-    return sum;
+    answer->sentence = tell(answer);
 }
 
 /* --- text --- */
@@ -60,12 +86,6 @@ static struct columns list_columns(const struct answer *answer)
         .cause = {answer->run[0].cause, answer->run[1].cause, answer->cause},
         .count = 3,
     };
-}
-
-/* Below the table's precision: rounding of equal times does not get a row. */
-static bool is_nothing(const struct cause *cause)
-{
-    return fabs(cause->points) < 0.005;
 }
 
 /* Draws do not get a row for less than a twentieth of a point. */
@@ -143,21 +163,19 @@ static void print_limits(struct text *out, const struct point *run)
 static void print_run(struct text *out, const char *name, const struct explanation *e)
 {
     const struct point *run = &e->task[0].point, *baseline = &e->task[1].point;
-    const struct trace *trace = task_trace(&e->task[0]);
+    int32_t devices = e->devices[EXPLAIN_BASELINE];
     const char *what = model_inputs(e->job.model, 0);
-    text_add(out, "%s: %s\n", name, scenario_name(&e->job.scenario));
+    text_add(out, "%s: %s\n", name, e->scenario);
     text_add(out, "   %s on %s, phase %d: %d devices with %lld %s each, %s a step\n",
-             e->job.scenario.model.network, platform_name(e->job.platform), e->phase,
-             run->fabric->ranks, (long long)run->batch, what,
-             unit_text(UNIT_SECONDS, e->task[0].step));
+             e->job.scenario.model.network, e->platform, e->phase, e->devices[EXPLAIN_RUN],
+             (long long)run->batch, what, unit_text(UNIT_SECONDS, e->task[0].step));
     text_add(out, "   efficiency %s", unit_text(UNIT_FRACTION, e->efficiency));
     if (!isnan(e->efficiency_likely.low))
         text_add(out, " (90 %% interval %s to %s)",
                  unit_text(UNIT_FRACTION, e->efficiency_likely.low),
                  unit_text(UNIT_FRACTION, e->efficiency_likely.high));
-    text_add(out, " of %d device%s with %lld %s each (back end %s, grain %s)\n",
-             baseline->fabric->ranks, base_plural(baseline->fabric->ranks),
-             (long long)baseline->batch, what, trace->backend, trace->grain);
+    text_add(out, " of %d device%s with %lld %s each (back end %s, grain %s)\n", devices,
+             base_plural(devices), (long long)baseline->batch, what, e->backend, e->grain);
     AUTOFREE char *nccl = job_nccl_text(&e->job, run);
     if (nccl)
         text_add(out, "   %s\n", nccl);
@@ -175,31 +193,13 @@ static void print_scale(struct text *out, const struct answer *answer)
                  (double)b->batch / (double)a->batch);
 }
 
-/* The sentence.  The caller frees it. */
-static char *tell(const struct answer *answer)
-{
-    int worst = 0;
-    for (int i = 1; i < CAUSE_COUNT; i++)
-        worst = answer->cause[worst].points < answer->cause[i].points ? i : worst;
-    const struct cause *cause = &answer->cause[worst];
-    double points = add_up(answer->cause).points;
-    const char *who = answer->count == 1 ? "A loses" : "B loses";
-    const char *than = answer->count == 1 ? "against its baseline" : "more than A";
-    if (is_nothing(cause) || points <= 0)
-        return base_format("%s nothing %s", who, than);
-    return base_format("%s %.1f points of efficiency %s, %.1f of them to %s%s%s", who, points, than,
-                       cause->points, cause_names[worst], cause->link ? " on the " : "",
-                       cause->link ? cause->link : "");
-}
-
 static void print_answer(struct text *out, const struct answer *answer)
 {
     for (int32_t i = 0; i < answer->count; i++)
         print_run(out, run_names[i], &answer->run[i]);
     print_table(out, answer);
     print_scale(out, answer);
-    AUTOFREE char *sentence = tell(answer);
-    text_add(out, "\n%s\n", sentence);
+    text_add(out, "\n%s\n", answer->sentence);
     for (int32_t i = 0; i < answer->count; i++)
         if (answer->run[i].warning)
             text_add(out, "warning: %s: %s\n", run_names[i], answer->run[i].warning);
@@ -207,128 +207,66 @@ static void print_answer(struct text *out, const struct answer *answer)
 
 /* --- for programs --- */
 
-struct shown_cause {
-    const char *column, *name;
-    struct cause cause;
-};
-
-struct shown_side {
-    int32_t devices;
-    int64_t batch;
-    double step;
-};
-
-struct shown_run {
-    const char *scenario, *platform, *backend, *grain;
-    int32_t phase;
-    struct shown_side run, baseline;
-    const struct explanation *explanation;
-    struct shown_cause cause[CAUSE_COUNT];
-};
-
-struct shown {
-    struct shown_run run[2];
-    int32_t runs;
-    struct shown_cause cause[CAUSE_COUNT];
-    double points;
-    struct interval points_likely;
-    const char *sentence;
-};
-
-COLUMNS(cause_columns, NULL, struct shown_cause)
+COLUMNS(cause_columns, NULL, struct cause)
 {
     COLUMN("name", name, .help = "what the lost time is spent on");
-    COLUMN("link", cause.link, .null = true, .help = "kind of link that limits it; null: none");
-    COLUMN("seconds", cause.seconds, LIKELY(cause.seconds_likely),
+    COLUMN("link", link, .null = true, .help = "kind of link that limits it; null: none");
+    COLUMN("seconds", seconds, LIKELY(seconds_likely),
            .help = "per step of the run, less the baseline's for as many images");
-    COLUMN("points", cause.points, LIKELY(cause.points_likely),
+    COLUMN("points", points, LIKELY(points_likely),
            .help = "percent of the step, which are points of efficiency");
 }
 
-COLUMNS(table_columns, NULL, struct shown_cause)
+/* A line of the whole table. */
+struct line {
+    const char *column;
+    struct cause cause;
+};
+
+COLUMNS(line_columns, NULL, struct line)
 {
     COLUMN("column", column, .help = "A, B or B - A");
-    COLUMN_ROWS(&cause_columns);
+    COLUMN_MEMBERS(cause, &cause_columns);
 }
 
-COLUMNS(efficiency_columns, NULL, struct explanation)
-{
-    COLUMN("scaling_efficiency", efficiency, LIKELY(efficiency_likely),
-           .help = "device time of an image in the baseline over that in the run");
-    COLUMN("warning", warning, .null = true, .help = "about the back end; null: none");
-}
+/* Of the run and of its baseline. */
+#define SIDE(object, side)                                                                         \
+    COLUMN(object "devices", devices[side], .help = "devices in use");                             \
+    COLUMN(object "batch_per_device", task[side].point.batch, .help = "images on each device");    \
+    COLUMN(object "step_s", task[side].step, .help = "one training step")
 
-COLUMNS(side_columns, NULL, struct shown_side)
-{
-    COLUMN("devices", devices, .help = "devices in use");
-    COLUMN("batch_per_device", batch, .help = "images on each device");
-    COLUMN("step_s", step, .help = "one training step");
-}
-
-COLUMNS(run_columns, NULL, struct shown_run)
+COLUMNS(run_columns, NULL, struct explanation)
 {
     COLUMN("scenario", scenario, .help = "path of the job");
     COLUMN("platform", platform, .help = "name of its platform");
     COLUMN("backend", backend, .help = "analytic or sim");
     COLUMN("grain", grain, .help = "as in a result");
     COLUMN("phase", phase, .help = "phase that is explained, from 1");
-    COLUMN_MEMBERS(run, &side_columns);
-    COLUMN_OBJECT("baseline", baseline, &side_columns);
-    COLUMN_MEMBERS(explanation, &efficiency_columns);
+    SIDE("", EXPLAIN_RUN);
+    SIDE("baseline.", EXPLAIN_BASELINE);
+    COLUMN("scaling_efficiency", efficiency, LIKELY(efficiency_likely),
+           .help = "device time of an image in the baseline over that in the run");
+    COLUMN("warning", warning, .null = true, .help = "about the back end; null: none");
     COLUMN_ARRAY("causes", cause, .table = &cause_columns);
 }
 
-COLUMNS(explain_columns, "explain/2", struct shown)
+COLUMNS(explain_columns, "explain/2", struct answer)
 {
-    COLUMN_ITEMS("runs", run, runs, .table = &run_columns);
+    COLUMN_ITEMS("runs", run, count, .table = &run_columns);
     COLUMN_ARRAY("causes", cause, .table = &cause_columns);
-    COLUMN("points", points, LIKELY(points_likely),
+    COLUMN("points", points, LIKELY(lost),
            .help = "points of efficiency that the only run loses, or the second beyond the first");
     COLUMN("sentence", sentence, .help = "the largest cause in words");
 }
 
-static void list_causes(struct shown_cause *list, const struct cause *cause, const char *column)
-{
-    for (int i = 0; i < CAUSE_COUNT; i++)
-        list[i] = (struct shown_cause){column, cause_names[i], cause[i]};
-}
-
-/* The whole table. */
-static struct json *columns_json(const struct answer *answer)
+static struct json *lines_json(const struct answer *answer)
 {
     struct columns columns = list_columns(answer);
-    struct shown_cause list[3 * CAUSE_COUNT];
-    for (int32_t i = 0; i < columns.count; i++)
-        list_causes(list + i * CAUSE_COUNT, columns.cause[i], column_names[i]);
-    return answer_list(&table_columns, list, columns.count * CAUSE_COUNT);
-}
-
-static struct shown_side side_of(const struct task *task)
-{
-    return (struct shown_side){task->point.fabric->ranks, task->point.batch, task->step};
-}
-
-static void print_json(struct text *out, const struct answer *answer)
-{
-    AUTOFREE char *sentence = tell(answer);
-    struct shown shown = {.runs = answer->count,
-                          .points = add_up(answer->cause).points,
-                          .points_likely = answer->lost,
-                          .sentence = sentence};
-    for (int32_t i = 0; i < answer->count; i++) {
-        const struct explanation *e = &answer->run[i];
-        shown.run[i] = (struct shown_run){.scenario = scenario_name(&e->job.scenario),
-                                          .platform = platform_name(e->job.platform),
-                                          .backend = task_trace(&e->task[0])->backend,
-                                          .grain = task_trace(&e->task[0])->grain,
-                                          .phase = e->phase,
-                                          .run = side_of(&e->task[0]),
-                                          .baseline = side_of(&e->task[1]),
-                                          .explanation = e};
-        list_causes(shown.run[i].cause, e->cause, NULL);
-    }
-    list_causes(shown.cause, answer->cause, NULL);
-    answer_print(out, &explain_columns, &shown);
+    struct line line[3 * CAUSE_COUNT];
+    for (int32_t i = 0; i < columns.count * CAUSE_COUNT; i++)
+        line[i] = (struct line){column_names[i / CAUSE_COUNT],
+                                columns.cause[i / CAUSE_COUNT][i % CAUSE_COUNT]};
+    return answer_list(&line_columns, line, columns.count * CAUSE_COUNT);
 }
 
 /* The unknown inputs of all runs have equal random numbers where their keys are equal. */
@@ -354,13 +292,14 @@ static int explain(const void *record, struct text *out, struct err *err)
     if (!failed && !(failed = draw(&answer, &request->predict, err))) {
         conclude(&answer);
         if (request->head.json)
-            print_json(out, &answer);
+            answer_print(out, &explain_columns, &answer);
         else if (!csv_is_answer(&request->head))
             print_answer(out, &answer);
-        failed = csv_write(&request->head, columns_json(&answer), NULL, out, err);
+        failed = csv_write(&request->head, lines_json(&answer), NULL, out, err);
     }
     for (int32_t i = 0; i < answer.count; i++)
         explanation_release(&answer.run[i]);
+    free(answer.sentence);
     return failed;
 }
 

@@ -193,7 +193,8 @@ static void explanation_causes(const struct explanation *e, const struct breakdo
     spend(e, baseline, &split[BASELINE], of_baseline);
     for (int i = 0; i < CAUSE_COUNT; i++) {
         double seconds = breakdown_difference(of_run[i], images * of_baseline[i], run->time);
-        cause[i] = (struct cause){NULL, seconds, 100 * seconds / run->time, none, none};
+        cause[i] =
+            (struct cause){cause_names[i], NULL, seconds, 100 * seconds / run->time, none, none};
     }
 }
 
@@ -221,6 +222,12 @@ int explanation_make(struct explanation *explanation, const char *path,
         find_both_shares(explanation, options, explanation->split, err))
         return -1;
     find_causes(explanation);
+    explanation->scenario = scenario_name(&explanation->job.scenario);
+    explanation->platform = platform_name(explanation->job.platform);
+    explanation->backend = task_trace(&explanation->task[RUN])->backend;
+    explanation->grain = task_trace(&explanation->task[RUN])->grain;
+    for (int i = 0; i < PAIR_COUNT; i++)
+        explanation->devices[i] = explanation->task[i].point.fabric->ranks;
     return 0;
 }
 
@@ -230,6 +237,7 @@ struct cause explanation_difference(const struct explanation *a, const struct ex
     double images = (double)b->task[RUN].point.batch / (double)a->task[RUN].point.batch;
     const struct cause *less = &a->cause[cause], *more = &b->cause[cause];
     return (struct cause){
+        .name = cause_names[cause],
         .link = more->link ? more->link : less->link,
         .seconds = breakdown_difference(more->seconds, images * less->seconds, b->task[RUN].step),
         .points = more->points - less->points,

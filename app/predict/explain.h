@@ -57,6 +57,7 @@ extern const char *const cause_names[CAUSE_COUNT];
 
 /** One cause of one run. */
 struct cause {
+    const char *name; /**< of cause_names */
     const char *link; /**< the limiting kind of link: "rack uplink"; NULL: none; borrowed */
     double seconds;   /**< per step of the run, minus the baseline's for the same number of
                            images */
@@ -81,9 +82,11 @@ struct explained_draw {
 /** One run, explained.  Start from {0}; release with explanation_release(). */
 struct explanation {
     struct job job;
-    int32_t phase;       /**< from 1 */
-    struct task task[2]; /**< the run and its baseline */
-    double efficiency;   /**< device-time of an image in the baseline over that in the run */
+    const char *scenario, *platform, *backend, *grain; /**< borrowed from it and its task */
+    int32_t devices[2];                                /**< of the run and its baseline */
+    int32_t phase;                                     /**< from 1 */
+    struct task task[2];                               /**< the run and its baseline */
+    double efficiency; /**< device-time of an image in the baseline over that in the run */
     struct interval efficiency_likely; /**< 90 % of the draws; NAN: not drawn */
     struct cause cause[CAUSE_COUNT];
     struct split split[2];       /**< of the run and its baseline */
