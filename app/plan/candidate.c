@@ -51,6 +51,31 @@ char *candidate_mesh(const struct candidate *c)
     return out.data;
 }
 
+const char *question_input(const struct question *question)
+{
+    return question->pictures ? "image" : "sample";
+}
+
+char *candidate_name(const struct question *q, const struct candidate *c)
+{
+    struct text text = {0};
+    text_add(&text, "%lld node%s of %s, ", (long long)c->nodes, base_plural(c->nodes), c->platform);
+    if (c->algorithm)
+        text_add(&text, "%s, ", c->algorithm);
+    if (c->bucket)
+        text_add(&text, "bucket %s, ", c->bucket);
+    if (c->mesh[MESH_TENSOR]) {
+        AUTOFREE char *mesh = candidate_mesh(c);
+        text_add(&text, "%s", mesh);
+    }
+    if (q->global)
+        return text.data;
+    for (int32_t i = 0; i < q->phases; i++)
+        text_add(&text, "%s%lld", i ? ", then " : "", (long long)candidate_batch(q, c, i));
+    text_add(&text, " %s%s a device", question_input(q), base_plural(c->batch));
+    return text.data;
+}
+
 /* What stands beside a key that has no effect has none, either. */
 static void add_mesh(struct option_list *set, const struct question *q, const struct candidate *c)
 {

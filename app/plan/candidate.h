@@ -90,8 +90,14 @@ struct question {
 struct option_list candidate_set(const struct question *question,
                                  const struct candidate *candidate);
 
+/** "17 nodes of dgx-h100, nccl, bucket 64 MiB, 16, then 32 images a device"; owned. */
+char *candidate_name(const struct question *question, const struct candidate *candidate);
+
 /** "tensor 8, pipeline 4, data 32, micro-batch 1, sharding 1, recompute full"; owned. */
 char *candidate_mesh(const struct candidate *candidate);
+
+/** What an input of the network is called: "image" or "sample". */
+const char *question_input(const struct question *question);
 
 /** Images per device of phase @index of @candidate. */
 int64_t candidate_batch(const struct question *question, const struct candidate *candidate,

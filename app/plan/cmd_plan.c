@@ -13,29 +13,6 @@ static const char *price_unit(const struct search *search)
     return search->currency ? search->currency : aim_names[AIM_DEVICE_HOURS];
 }
 
-/* "17 nodes of dgx-h100, nccl, bucket 64 MiB, 16, then 32 images a device" */
-static char *label(const struct search *search, int64_t candidate)
-{
-    const struct candidate *c = &search->list[candidate];
-    struct text text = {0};
-    text_add(&text, "%lld node%s of %s, ", (long long)c->nodes, base_plural(c->nodes), c->platform);
-    if (c->algorithm)
-        text_add(&text, "%s, ", c->algorithm);
-    if (c->bucket)
-        text_add(&text, "bucket %s, ", c->bucket);
-    if (c->mesh[MESH_TENSOR]) {
-        AUTOFREE char *mesh = candidate_mesh(c);
-        text_add(&text, "%s", mesh);
-    }
-    if (search->question.global)
-        return text.data;
-    for (int32_t i = 0; i < search->question.phases; i++)
-        text_add(&text, "%s%lld", i ? ", then " : "",
-                 (long long)candidate_batch(&search->question, c, i));
-    text_add(&text, " %s%s a device", search_input(search), base_plural(c->batch));
-    return text.data;
-}
-
 /* Add a message with exit code 1 to @err if no plan keeps the limits: by how much the nearest
  * misses them.  @return 0, or -1. */
 static int plan_verdict(const struct search *search, struct err *err)
@@ -52,13 +29,11 @@ static int plan_verdict(const struct search *search, struct err *err)
         text_add(&why, ", and without any waiting for communication one would take %s",
                  unit_text(UNIT_SECONDS, best->figures.least));
     }
-    if (price.high > search->budget) {
+    if (price.high > search->budget)
         text_add(&why, "; it takes up to %.4g, not %.4g %s", price.high, search->budget,
                  price_unit(search));
-    }
-    AUTOFREE char *name = label(search, search->best);
-    err_add_code(err, 1, "no plan keeps the limits; the nearest is %s%s", name, why.data);
-    return -1;
+    AUTOFREE char *name = candidate_name(&search->question, best);
+    return err_add_code(err, 1, "no plan keeps the limits; the nearest is %s%s", name, why.data);
 }
 
 /* ---- for programs ---- */
@@ -74,17 +49,6 @@ struct shown_plan {
     struct option_list set;
 };
 
-struct shown_swing {
-    const struct swing *swing;
-    char *best; /* owned */
-};
-
-struct shown_doubt {
-    const char *input, *range;
-    struct shown_swing low, high;
-    bool changes;
-};
-
 /* Beside the best one. */
 struct shown_mesh {
     const struct candidate *candidate;
@@ -95,29 +59,17 @@ struct shown_mesh {
     char *difference; /* owned */
 };
 
-/* How many candidates came to what. */
-struct tally {
-    int64_t count, refused, simulated, beyond;
-    int64_t first; /* that makes no job */
-};
-
 struct shown {
     const struct search *search;
-    const char *target, *aim, *price_unit;
-    double within, budget;
-    int64_t images;
+    const char *price_unit;
     bool met;
     struct shown_plan *plan; /* (plans) best, next if there is one, front; owned */
     const struct shown_plan *best, *next, *front;
     int32_t plans, fronts;
-    struct shown_doubt *doubt; /* (doubts) owned */
-    int32_t doubts;
     struct shown_mesh *mesh; /* (meshes) the shortest step first; owned */
     int32_t meshes;
     struct layout *layout; /* (layouts) on the nodes of the best; owned */
     int32_t layouts;
-    struct mesh_tally mesh_tally;
-    struct tally tally;
 };
 
 COLUMNS(candidate_columns, NULL, struct candidate)
@@ -213,39 +165,37 @@ COLUMNS(swing_columns, NULL, struct swing)
     COLUMN("time_to_train_s_high", high, .null = true, .help = "upper end of its interval");
     COLUMN("price", price, .null = true, .help = "cost of the best plan, or device-hours");
     COLUMN("keeps", kept, .help = "the plan that would be the best keeps the limits");
+    COLUMN("best", name, .help = "name of the plan that would be the best");
 }
 
-COLUMNS(end_columns, NULL, struct shown_swing)
-{
-    COLUMN_MEMBERS(swing, &swing_columns);
-    COLUMN("best", best, .help = "name of the plan that would be the best");
-}
-
-COLUMNS(doubt_columns, NULL, struct shown_doubt)
+COLUMNS(doubt_columns, NULL, struct doubtful)
 {
     COLUMN("input", input, .help = "an uncertain input of the best plan");
     COLUMN("range", range, .help = "where the ends of the input are");
-    COLUMN_OBJECT("low", low, &end_columns);
-    COLUMN_OBJECT("high", high, &end_columns);
+    COLUMN_OBJECT("low", low, &swing_columns);
+    COLUMN_OBJECT("high", high, &swing_columns);
     COLUMN("changes", changes, .help = "another plan would be the best at one of the ends");
 }
 
-COLUMNS(plan_columns, "plan/2", struct shown)
+COLUMNS(asked_columns, NULL, struct search)
 {
-    COLUMN("target", target, .null = true, .help = "accuracy of --target; null: what the job says");
+    COLUMN("target", question.target, .null = true,
+           .help = "accuracy of --target; null: what the job says");
     COLUMN("within_s", within, .null = true, .help = "deadline; null: none");
     COLUMN("budget", budget, .null = true, .help = "in price_unit; null: none");
-    COLUMN("aim", aim, .help = "what the best plan has least of: cost, device-hours or time");
-    COLUMN("price_unit", price_unit, .help = "currency of the prices, or device-hours");
-    COLUMN("met", met, .help = "the best plan keeps the limits; if not it is the nearest");
-    COLUMN_OBJECT("best", best, &whole_columns);
-    COLUMN_INSIDE("next", next, &whole_columns, true);
-    COLUMN_ITEMS("front", front, fronts, .table = &whole_columns);
-    COLUMN_ITEMS("sensitivity", doubt, doubts, .table = &doubt_columns);
-    COLUMN_ITEMS("meshes", mesh, meshes, .table = &shown_mesh_columns);
-    COLUMN_ITEMS("layouts", layout, layouts, .table = &layout_columns);
+    COLUMN("aim", aim, .words = aim_names,
+           .help = "what the best plan has least of: cost, device-hours or time");
+}
+
+COLUMNS(swings_columns, NULL, struct search)
+{
+    COLUMN_ITEMS("sensitivity", doubt, doubt_count, .table = &doubt_columns);
+}
+
+COLUMNS(count_columns, NULL, struct search)
+{
     COLUMN_OBJECT("mesh_search", mesh_tally, &tally_columns);
-    COLUMN("candidates", tally.count, .help = "plans that were tried");
+    COLUMN("candidates", count, .help = "plans that were tried");
     COLUMN("refused", tally.refused, .help = "plans that make no job");
     COLUMN("simulated", tally.simulated, .help = "plans that were simulated, too");
     COLUMN("beyond", tally.beyond,
@@ -257,17 +207,18 @@ COLUMNS(plan_columns, "plan/2", struct shown)
             "batches were searched");
 }
 
-static struct tally tally_of(const struct search *search)
+COLUMNS(plan_columns, "plan/2", struct shown)
 {
-    struct tally t = {.count = search->count};
-    for (int64_t i = 0; i < search->count; i++) {
-        const struct candidate *c = &search->list[i];
-        if (c->status != FINDING_OK && t.refused++ == 0)
-            t.first = i;
-        t.beyond += c->status == FINDING_OK && search_beyond(c);
-        t.simulated += c->status == FINDING_OK && c->backend == BACKEND_SIM;
-    }
-    return t;
+    COLUMN_MEMBERS(search, &asked_columns);
+    COLUMN("price_unit", price_unit, .help = "currency of the prices, or device-hours");
+    COLUMN("met", met, .help = "the best plan keeps the limits; if not it is the nearest");
+    COLUMN_OBJECT("best", best, &whole_columns);
+    COLUMN_INSIDE("next", next, &whole_columns, true);
+    COLUMN_ITEMS("front", front, fronts, .table = &whole_columns);
+    COLUMN_MEMBERS(search, &swings_columns);
+    COLUMN_ITEMS("meshes", mesh, meshes, .table = &shown_mesh_columns);
+    COLUMN_ITEMS("layouts", layout, layouts, .table = &layout_columns);
+    COLUMN_MEMBERS(search, &count_columns);
 }
 
 static void add_plan(struct shown *shown, int64_t at, const char *role)
@@ -277,7 +228,7 @@ static void add_plan(struct shown *shown, int64_t at, const char *role)
     struct shown_plan *plan = &shown->plan[shown->plans++];
     *plan = (struct shown_plan){.candidate = c,
                                 .role = role,
-                                .name = label(search, at),
+                                .name = candidate_name(&search->question, c),
                                 .batch = base_alloc(search->question.phases, sizeof(int64_t)),
                                 .phases = search->question.phases,
                                 .keeps = search_keeps(search, c),
@@ -300,22 +251,6 @@ static void add_plans(struct shown *shown)
     shown->front = shown->plan + shown->plans;
     for (int32_t i = 0; i < shown->fronts; i++)
         add_plan(shown, search->front[i], NULL);
-}
-
-static void add_doubts(struct shown *shown)
-{
-    const struct search *search = shown->search;
-    shown->doubts = search->doubt_count;
-    shown->doubt = base_alloc(shown->doubts, sizeof(*shown->doubt));
-    for (int32_t i = 0; i < shown->doubts; i++) {
-        const struct doubtful *doubt = &search->doubt[i];
-        shown->doubt[i] = (struct shown_doubt){doubt->input,
-                                               doubt->range,
-                                               {&doubt->low, label(search, doubt->low.best)},
-                                               {&doubt->high, label(search, doubt->high.best)},
-                                               doubt->low.best != search->best ||
-                                                   doubt->high.best != search->best};
-    }
 }
 
 static int by_step(const void *a, const void *b)
@@ -382,17 +317,9 @@ static void add_layouts(struct shown *shown)
 static struct shown shown_of(const struct search *search)
 {
     struct shown shown = {.search = search,
-                          .target = search->question.target,
-                          .aim = aim_names[search->aim],
                           .price_unit = price_unit(search),
-                          .within = search->within,
-                          .budget = search->budget,
-                          .images = search->images,
-                          .met = search_keeps(search, &search->list[search->best]),
-                          .mesh_tally = search->tally,
-                          .tally = tally_of(search)};
+                          .met = search_keeps(search, &search->list[search->best])};
     add_plans(&shown);
-    add_doubts(&shown);
     add_meshes(&shown);
     add_layouts(&shown);
     return shown;
@@ -405,14 +332,9 @@ static void shown_release(struct shown *shown)
         free(shown->plan[i].batch);
         option_list_release(&shown->plan[i].set);
     }
-    for (int32_t i = 0; i < shown->doubts; i++) {
-        free(shown->doubt[i].low.best);
-        free(shown->doubt[i].high.best);
-    }
     for (int32_t i = 0; i < shown->meshes; i++)
         free(shown->mesh[i].difference);
     free(shown->plan);
-    free(shown->doubt);
     free(shown->mesh);
     free(shown->layout);
 }
@@ -446,8 +368,9 @@ static void print_phases(struct text *out, const struct question *question)
 }
 
 /* Why batches are those they are. */
-static void print_batches(struct text *out, const struct search *search, int64_t beyond)
+static void print_batches(struct text *out, const struct search *search)
 {
+    int64_t beyond = search->tally.beyond;
     const struct candidate *best = &search->list[search->best];
     if (search->question.global)
         text_add(out, "All meshes have the %lld samples of a step that the job has.\n",
@@ -456,7 +379,7 @@ static void print_batches(struct text *out, const struct search *search, int64_t
         text_add(out,
                  "Which batch converges is not known for this network: all plans have the job's "
                  "%lld %ss\na step and its epochs.  --batch gives batches to choose from.\n",
-                 (long long)search->images, search_input(search));
+                 (long long)search->images, question_input(&search->question));
     else if (best->figures.batch == BATCH_NOT_KNOWN)
         text_add(out, "Which batch converges is not known for this network: the epochs are the "
                       "job's with every batch.\n");
@@ -473,14 +396,14 @@ static void print_batches(struct text *out, const struct search *search, int64_t
 /* What to know of the answer: a line each. */
 static void print_notes(struct text *out, const struct search *search)
 {
-    const struct tally t = tally_of(search);
-    const struct mesh_tally *m = &search->tally;
+    const struct tally t = search->tally;
+    const struct mesh_tally *m = &search->mesh_tally;
     if (isfinite(search->within) || isfinite(search->budget))
         text_add(out, "A plan keeps a limit if 95 of 100 runs do: if the upper end of its 90 %% "
                       "interval does.\n");
     text_add(out, "%s", search->currency ? "" : "Nothing is priced: no --prices are given.\n");
     print_phases(out, &search->question);
-    print_batches(out, search, t.beyond);
+    print_batches(out, search);
     if (search->question.global)
         text_add(out,
                  "%lld meshes: %lld share something unevenly, %lld do not fit a device, %lld are "
@@ -492,7 +415,7 @@ static void print_notes(struct text *out, const struct search *search)
     text_add(out, t.simulated ? "%lld of them simulated, too.\n" : "none simulated.\n",
              (long long)t.simulated);
     if (t.refused) {
-        AUTOFREE char *name = label(search, t.first);
+        AUTOFREE char *name = candidate_name(&search->question, &search->list[t.first]);
         const char *reason = search->list[t.first].reason, *at = strstr(reason, "error: ");
         text_add(out, "%lld more make%s no job; the first, %s: %s\n", (long long)t.refused,
                  t.refused == 1 ? "s" : "", name, at ? at + strlen("error: ") : reason);

@@ -176,8 +176,12 @@ static struct swing swing_of(const struct search *search, const struct rival *ri
                              int32_t input, int end)
 {
     struct candidate best = shifted(search, &rival[0], input, end);
-    struct swing swing = {best.figures.usage.seconds.value, best.figures.usage.seconds.high,
-                          search_price(search, &best).value, search->best, false};
+    struct swing swing = {best.figures.usage.seconds.value,
+                          best.figures.usage.seconds.high,
+                          search_price(search, &best).value,
+                          search->best,
+                          NULL,
+                          false};
     for (int32_t i = 1; i < count; i++) {
         struct candidate c = shifted(search, &rival[i], input, end);
         bool possible = !isnan(c.figures.usage.seconds.value);
@@ -210,15 +214,18 @@ static void conclude(struct search *search, const struct rival *rival, int32_t c
 {
     int32_t kept = 0;
     for (int32_t i = 0; i < search->doubt_count; i++) {
-        struct doubtful *row = &search->doubt[i];
-        row->low = swing_of(search, rival, count, i, LOW);
-        row->high = swing_of(search, rival, count, i, HIGH);
-        if (width(row) > MOVES || row->low.best != search->best || row->high.best != search->best) {
-            search->doubt[kept++] = *row;
+        struct doubtful row = search->doubt[i];
+        row.low = swing_of(search, rival, count, i, LOW);
+        row.high = swing_of(search, rival, count, i, HIGH);
+        row.changes = row.low.best != search->best || row.high.best != search->best;
+        if (width(&row) > MOVES || row.changes) {
+            row.low.name = candidate_name(&search->question, &search->list[row.low.best]);
+            row.high.name = candidate_name(&search->question, &search->list[row.high.best]);
+            search->doubt[kept++] = row;
             continue;
         }
-        free(row->input);
-        free(row->range);
+        free(row.input);
+        free(row.range);
     }
     search->doubt_count = kept;
     qsort(search->doubt, (size_t)kept, sizeof(*search->doubt), by_width);

@@ -34,11 +34,6 @@ bool search_keeps(const struct search *search, const struct candidate *c)
     return miss(search, c) <= 1;
 }
 
-const char *search_input(const struct search *search)
-{
-    return search->question.pictures ? "image" : "sample";
-}
-
 bool search_beyond(const struct candidate *c)
 {
     return c->figures.batch == BATCH_BEYOND;
@@ -306,7 +301,7 @@ static void add_layouts(struct search *search, const struct hunt *hunt)
 static void hunt_end(struct hunt *hunt, const char *why)
 {
     struct search *search = hunt->search;
-    struct mesh_tally *all = &search->tally, *own = &hunt->meshes.tally;
+    struct mesh_tally *all = &search->mesh_tally, *own = &hunt->meshes.tally;
     if (hunt->count)
         qsort(hunt->tried, (size_t)hunt->count, sizeof(*hunt->tried), by_step);
     if (search->draws)
@@ -603,7 +598,7 @@ static int find(struct search *search, struct err *err)
         return err_add_code(err, 65,
                             "no number of nodes divides the job's %lld %ss a step; which other "
                             "batch converges is not known: --batch gives those to choose from",
-                            (long long)search->images, search_input(search));
+                            (long long)search->images, question_input(&search->question));
     bool meshes = search->question.global;
     for (int64_t g = 0; g < search->group_count && meshes; g++)
         if (search_meshes(search, &search->group[g], err))
@@ -896,10 +891,24 @@ static int search_ask(struct search *search, struct err *err)
     return failed ? -1 : 0;
 }
 
+static void count_all(struct search *search)
+{
+    struct tally *t = &search->tally;
+    for (int64_t i = 0; i < search->count; i++) {
+        const struct candidate *c = &search->list[i];
+        if (c->status != FINDING_OK && t->refused++ == 0)
+            t->first = i;
+        t->beyond += c->status == FINDING_OK && search_beyond(c);
+        t->simulated += c->status == FINDING_OK && c->backend == BACKEND_SIM;
+    }
+}
+
 int search_make(struct search *search, struct err *err)
 {
     search->best = search->next = -1;
-    return search_ask(search, err) || find(search, err) || search_doubt(search, err) ? -1 : 0;
+    int failed = search_ask(search, err) || find(search, err) || search_doubt(search, err);
+    count_all(search);
+    return failed;
 }
 
 void search_release(struct search *search)
@@ -909,6 +918,8 @@ void search_release(struct search *search)
     for (int32_t i = 0; i < search->doubt_count; i++) {
         free(search->doubt[i].input);
         free(search->doubt[i].range);
+        free(search->doubt[i].low.name);
+        free(search->doubt[i].high.name);
     }
     tariffs_release(&search->tariffs);
     free(search->size);

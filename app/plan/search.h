@@ -45,6 +45,7 @@ struct swing {
                             interval [s]; NAN: such a job cannot be */
     double price;      /**< its cost, or device-hours */
     int64_t best;      /**< the candidate that would be the best */
+    char *name;        /**< its name; owned */
     bool kept;         /**< that one keeps the limits */
 };
 
@@ -53,6 +54,13 @@ struct doubtful {
     char *input;            /**< a key or a few words; owned */
     char *range;            /**< what is said of it, or between which values the ends are; owned */
     struct swing low, high; /**< at the ends of its 90 % interval, or of what is said of it */
+    bool changes;           /**< another plan would be the best at one of the ends */
+};
+
+/** How many candidates came to what. */
+struct tally {
+    int64_t refused, simulated, beyond;
+    int64_t first; /**< that makes no job */
 };
 
 /** What nodes, batch and all else are chosen by. */
@@ -73,7 +81,8 @@ struct search {
     const char *currency; /**< of cost; NULL: budget and front count device-hours; borrowed */
     struct axes axes;     /**< in the order of enum decision */
     int64_t nodes, context, expert; /**< of the job, which meshes take where none are given */
-    struct mesh_tally tally;
+    struct mesh_tally mesh_tally;
+    struct tally tally;
     bool draws;            /**< whether layouts are asked for */
     struct layout *layout; /**< (layouts) of all nodes; owned */
     int64_t layouts;
@@ -118,8 +127,5 @@ struct range search_price(const struct search *search, const struct candidate *c
 
 /** Whether no published run converged with its batch. */
 bool search_beyond(const struct candidate *candidate);
-
-/** What an input of the network is called: "image" or "sample". */
-const char *search_input(const struct search *search);
 
 void search_release(struct search *search);
