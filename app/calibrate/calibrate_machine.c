@@ -399,20 +399,13 @@ static void release_words(struct words *words)
 /* The output of nvidia-smi for the first GPU; "" if it fails, without a message. */
 static struct text ask_driver(struct err *err)
 {
-    AUTORELEASE(launch) struct launch launch = {.output = launch_file(err)};
-    launch.talk = launch.output < 0 ? -1 : launch_file(err);
-    struct text told = {0};
+    AUTORELEASE(launch) struct launch launch = {0};
     launch_add(&launch, "nvidia-smi");
     launch_add(&launch, "--query-gpu=name,memory.total,compute_cap");
     launch_add(&launch, "--format=csv,noheader,nounits");
     launch_add(&launch, "--id=0");
-    if (launch.talk >= 0 && launch_run(&launch, err) == 0)
-        told = launch_read(launch.output);
-    if (launch.output >= 0)
-        close(launch.output);
-    if (launch.talk >= 0)
-        close(launch.talk);
-    return told;
+    bool good = !launch_keep(&launch, true, err) && !launch_run(&launch, err);
+    return good ? launch_read(launch.output) : (struct text){0};
 }
 
 static int describe_gpu(struct words *words, struct err *err)

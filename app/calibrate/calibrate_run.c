@@ -222,19 +222,14 @@ static void add_words(struct launch *launch, const struct machine_options *optio
 static struct json *run_round(const struct machine_options *options, double seconds, double most,
                               struct err *err)
 {
-    AUTORELEASE(launch) struct launch launch = {.output = launch_file(err)};
-    struct json *json = NULL;
-    if (launch.output >= 0 && !launch_begin(&launch, 1, err)) {
-        add_words(&launch, options, seconds, most);
-        int code = launch_run(&launch, err);
-        if (code > 0) /* it has said why */
-            err_exit(err, code);
-        else if (code == 0)
-            json = launch_read_json(launch.output, err);
-    }
-    if (launch.output >= 0)
-        close(launch.output);
-    return json;
+    AUTORELEASE(launch) struct launch launch = {0};
+    if (launch_keep(&launch, false, err) || launch_begin(&launch, 1, err))
+        return NULL;
+    add_words(&launch, options, seconds, most);
+    int code = launch_run(&launch, err);
+    if (code > 0) /* it has said why */
+        err_exit(err, code);
+    return code ? NULL : launch_read_json(&launch, err);
 }
 
 static double apart(const struct machine *machine)

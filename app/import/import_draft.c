@@ -32,28 +32,22 @@ struct json *import_run_reader(const char *kind, const char *name, int input, in
         return NULL;
     }
     AUTORELEASE(launch)
-    struct launch launch = {.input = input, .output = launch_file(err), .talk = -1};
-    launch.talk = launch.output < 0 ? -1 : launch_file(err);
+    struct launch launch = {.input = input};
     launch_add(&launch, "%s", program);
     launch_add(&launch, "%s", kind);
     launch_add(&launch, "%s", name);
     launch_add(&launch, "%d", ranks);
     launch_add(&launch, "%d", nodes);
-    int code = launch.talk < 0 ? -1 : launch_run(&launch, err);
-    struct json *answer = NULL;
-    if (code >= 0) {
-        AUTORELEASE(text)
-        struct text told = launch_read(launch.output), said = launch_read(launch.talk);
-        if (code)
-            report(name, code, &said, err);
-        else
-            answer = json_read("foretrain-read", told.data ? told.data : "", told.length, err);
-    }
-    if (launch.output >= 0)
-        close(launch.output);
-    if (launch.talk >= 0)
-        close(launch.talk);
-    return answer;
+    int code = launch_keep(&launch, true, err) ? -1 : launch_run(&launch, err);
+    if (code < 0)
+        return NULL;
+    AUTORELEASE(text)
+    struct text told = launch_read(launch.output),
+                said = launch_read(launch.talk);
+    if (!code)
+        return json_read("foretrain-read", told.data ? told.data : "", told.length, err);
+    report(name, code, &said, err);
+    return NULL;
 }
 
 /* ---- the draft ---- */

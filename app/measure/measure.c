@@ -141,10 +141,10 @@ static bool read_size(const struct json *json, int64_t bytes, int32_t wanted,
     return good;
 }
 
-static int read_answer(int output, const struct sizes *sizes, int32_t wanted,
+static int read_answer(const struct launch *launch, const struct sizes *sizes, int32_t wanted,
                        struct measured *measured, struct err *err)
 {
-    AUTORELEASE(json) struct json *json = launch_read_json(output, err);
+    AUTORELEASE(json) struct json *json = launch_read_json(launch, err);
     const struct json *list = json_get(json, "sizes");
     bool good = json && json_count_items(list) == sizes->count;
     for (int32_t i = 0; i < sizes->count && good; i++)
@@ -160,16 +160,12 @@ int measure_collective(const struct exchange_options *options, const struct poin
     AUTOFREE char *hosts = NULL;
     if (measure_hosts(point, &hosts, err))
         return -1;
-    AUTORELEASE(launch)
-    struct launch launch = {.output = launch_file(err), .hosts = hosts, .yields = true};
-    int failed = launch.output < 0 || launch_begin(&launch, grid_ranks(point->grid), err);
-    if (!failed) {
-        add_words(&launch, options, point, sizes);
-        int code = launch_run(&launch, err);
-        failed = code < 0 || (code && report(&launch, code, err)) ||
-                 read_answer(launch.output, sizes, options->repeats, measured, err);
-    }
-    if (launch.output >= 0)
-        close(launch.output);
-    return failed ? -1 : 0;
+    AUTORELEASE(launch) struct launch launch = {.hosts = hosts, .yields = true};
+    if (launch_keep(&launch, false, err) || launch_begin(&launch, grid_ranks(point->grid), err))
+        return -1;
+    add_words(&launch, options, point, sizes);
+    int code = launch_run(&launch, err);
+    if (code)
+        return code < 0 ? -1 : report(&launch, code, err);
+    return read_answer(&launch, sizes, options->repeats, measured, err);
 }

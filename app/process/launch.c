@@ -317,6 +317,13 @@ int launch_file(struct err *err)
                     : file;
 }
 
+int launch_keep(struct launch *launch, bool talk, struct err *err)
+{
+    launch->output = launch_file(err);
+    launch->talk = talk && launch->output >= 0 ? launch_file(err) : 0;
+    return launch->output < 0 || launch->talk < 0 ? -1 : 0;
+}
+
 struct text launch_read(int file)
 {
     struct text text = {0};
@@ -327,9 +334,9 @@ struct text launch_read(int file)
     return text;
 }
 
-struct json *launch_read_json(int file, struct err *err)
+struct json *launch_read_json(const struct launch *launch, struct err *err)
 {
-    AUTORELEASE(text) struct text text = launch_read(file);
+    AUTORELEASE(text) struct text text = launch_read(launch->output);
     return text.data ? json_read("foretrain-exec", text.data, text.length, err) : NULL;
 }
 
@@ -338,5 +345,9 @@ void launch_release(struct launch *launch)
     for (int32_t i = 0; i < launch->count; i++)
         free(launch->argument[i]);
     free(launch->argument);
+    if (launch->output > 0)
+        close(launch->output);
+    if (launch->talk > 0)
+        close(launch->talk);
     *launch = (struct launch){0};
 }

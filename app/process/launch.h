@@ -11,9 +11,9 @@
 struct launch {
     char **argument; /**< (count) the first is the program; owned */
     int32_t count;
-    int input;         /**< a file descriptor for its standard input; 0: an empty one */
-    int output;        /**< the same for its standard output; 0: this process's own */
-    int talk;          /**< the same for its standard error */
+    int input;  /**< a file descriptor for its standard input, borrowed; 0: an empty one */
+    int output; /**< what its standard output is kept in; 0: it is this process's own; owned */
+    int talk;   /**< the same of its standard error */
     const char *hosts; /**< "h0,h0,h1": the host of each rank; NULL: on this machine */
     bool yields;       /**< waiting ranks yield to others at once */
     bool saves;        /**< on SIGURG and SIGUSR1, ranks save and end */
@@ -32,17 +32,20 @@ void launch_add(struct launch *launch, const char *format, ...)
  * build without MPI (exit code 69), fewer descriptors are allowed than ranks need (71). */
 int launch_begin(struct launch *launch, int32_t ranks, struct err *err);
 
-/** A new file in memory for launch.output or launch.talk, which the caller closes; started programs
- * inherit it only as that.
+/** A new file in memory, which the caller closes; started programs inherit it only as a stream.
  * @return its descriptor, or -1 (exit code 71): none is left. */
 int launch_file(struct err *err);
+
+/** Keep what @launch prints, and if @talk what it says on its standard error, for launch_read().
+ * @return 0, or -1 as launch_file(). */
+int launch_keep(struct launch *launch, bool talk, struct err *err);
 
 /** The whole content of the open file @file; the caller releases it. */
 struct text launch_read(int file);
 
-/** The JSON that foretrain-exec wrote to the open file @file; NULL: nothing, or with a message what
- * is none. */
-struct json *launch_read_json(int file, struct err *err);
+/** The JSON that foretrain-exec printed under @launch; NULL: nothing, or with a message what is
+ * none. */
+struct json *launch_read_json(const struct launch *launch, struct err *err);
 
 /** The line, quoted for a shell.  The caller frees it. */
 char *launch_line(const struct launch *launch);

@@ -68,16 +68,14 @@ static char *find_modules(const char *names)
 {
     static const char python[] = "/usr/bin/python3";
     AUTORELEASE(err) struct err err = {0};
-    AUTORELEASE(launch) struct launch launch = {.output = launch_file(&err)};
-    launch.talk = launch.output;
+    AUTORELEASE(launch) struct launch launch = {0};
     launch_add(&launch, "%s", python);
     launch_add(&launch, "-c");
     launch_add(&launch, "import importlib.util as u, sys; "
                         "sys.exit(not all(map(u.find_spec, sys.argv[1].split(','))))");
     launch_add(&launch, "%s", names);
-    bool found = launch.output >= 0 && !access(python, X_OK) && !launch_run(&launch, &err);
-    if (launch.output >= 0)
-        close(launch.output);
+    bool found =
+        !launch_keep(&launch, true, &err) && !access(python, X_OK) && !launch_run(&launch, &err);
     return found ? base_format("%s with %s", python, names) : NULL;
 }
 

@@ -44,10 +44,10 @@ static const char *const workspace_words[] = {"exact", "at most", "not counted"}
 
 enum { ASKED = 2 }; /* batches, for the fixed part and the part per image */
 
-static bool read_answer(int output, int64_t bytes[ASKED])
+static bool read_answer(const struct launch *launch, int64_t bytes[ASKED])
 {
     AUTORELEASE(err) struct err err = {0};
-    AUTORELEASE(json) struct json *json = launch_read_json(output, &err);
+    AUTORELEASE(json) struct json *json = launch_read_json(launch, &err);
     const struct json *rows = json_get(json, "workspaces");
     bool good = json_count_items(rows) == ASKED;
     for (int64_t i = 0; good && i < ASKED; i++)
@@ -75,19 +75,16 @@ static bool ask(const struct train_request *request, int32_t threads, int64_t mi
                 int64_t bytes[ASKED], int *code)
 {
     AUTORELEASE(err) struct err err = {0};
-    AUTORELEASE(launch) struct launch launch = {.output = launch_file(&err)};
+    AUTORELEASE(launch) struct launch launch = {0};
     *code = -1;
-    if (launch.output >= 0 && launch_begin(&launch, 1, &err) == 0) {
+    if (!launch_keep(&launch, false, &err) && !launch_begin(&launch, 1, &err)) {
         add_words(&launch, request, threads, micro);
         *code = launch_run(&launch, &err);
         if (*code < 0)
             *code = err.exit_code;
     }
-    bool good = *code == 0 && read_answer(launch.output, bytes);
-    if (launch.output >= 0)
-        close(launch.output);
     /* a missing foretrain-exec is reported when the command line is made */
-    return good;
+    return *code == 0 && read_answer(&launch, bytes);
 }
 
 /* --- counting --- */
@@ -383,14 +380,12 @@ enum { STOPPED = 75 /* exit code of a run with a checkpoint */ };
 static int run_ranks(struct launch *launch, struct text *out, struct err *err)
 {
     AUTOFREE char *line = launch_line(launch);
-    launch->output = launch_file(err);
-    if (launch->output < 0)
+    if (launch_keep(launch, false, err))
         return -1;
     fprintf(stderr, "%s\n", line);
     int code = launch_run(launch, err);
     AUTORELEASE(text) struct text answer = launch_read(launch->output);
     text_append(out, answer.data, answer.length);
-    close(launch->output);
     return code;
 }
 

@@ -40,35 +40,16 @@ static void add_words(struct launch *launch, const struct validate_run *run)
     launch_add(launch, "--quiet");
 }
 
-/* @return the exit code, or -1 with a message. */
-static int run_ranks(const struct validate_run *run, int spans, int output, struct err *err)
-{
-    AUTOFREE char *hosts = NULL;
-    if (measure_hosts(run->point, &hosts, err))
-        return -1;
-    AUTORELEASE(launch) struct launch launch = {.output = output, .hosts = hosts};
-    int code = launch_begin(&launch, grid_ranks(run->point->grid), err);
-    if (!code) {
-        add_words(&launch, run);
-        launch_add(&launch, "--spans=/proc/%d/fd/%d", getpid(), spans);
-        AUTOFREE char *line = run->quiet ? NULL : launch_line(&launch);
-        if (line)
-            fprintf(stderr, "%s\n", line);
-        code = launch_run(&launch, err);
-    }
-    return code;
-}
-
 static void take(const struct json *json, const char *key, double *value)
 {
     if (!json_as_real(json_get(json, key), value))
         *value = -1;
 }
 
-static void read_notes(int output, struct validate_notes *notes)
+static void read_notes(const struct launch *launch, struct validate_notes *notes)
 {
     AUTORELEASE(err) struct err err = {0};
-    AUTORELEASE(json) struct json *json = launch_read_json(output, &err);
+    AUTORELEASE(json) struct json *json = launch_read_json(launch, &err);
     take(json, "late_s", &notes->late_s);
     take(json, "latest_s", &notes->latest_s);
     take(json, "trace_error_s", &notes->clock_s);
@@ -77,18 +58,26 @@ static void read_notes(int output, struct validate_notes *notes)
 static int run_exec(const struct validate_run *run, int spans, struct validate_notes *notes,
                     struct err *err)
 {
-    int output = launch_file(err);
-    if (output < 0)
+    AUTOFREE char *hosts = NULL;
+    if (measure_hosts(run->point, &hosts, err))
         return -1;
+    AUTORELEASE(launch) struct launch launch = {.hosts = hosts};
+    if (launch_keep(&launch, false, err) ||
+        launch_begin(&launch, grid_ranks(run->point->grid), err))
+        return -1;
+    add_words(&launch, run);
+    launch_add(&launch, "--spans=/proc/%d/fd/%d", getpid(), spans);
+    AUTOFREE char *line = run->quiet ? NULL : launch_line(&launch);
+    if (line)
+        fprintf(stderr, "%s\n", line);
     struct processors before = processors_now();
-    int code = run_ranks(run, spans, output, err);
+    int code = launch_run(&launch, err);
     struct processors after = processors_now();
     struct processors_share share = processors_between(&before, &after);
     notes->steal = share.steal;
     notes->foreign = share.foreign;
     notes->idle = share.idle;
-    read_notes(output, notes);
-    close(output);
+    read_notes(&launch, notes);
     return code > 0 ? err_exit(err, code) : code;
 }
 
