@@ -15,6 +15,7 @@ struct part {
     char *(*find)(const struct part *part); /* what is there now; NULL: nothing.  NULL: as built */
     const char *get;                        /* what brings it */
     const char *purpose;                    /* what it is needed for */
+    const char *modules;                    /* of Debian's Python, divided by commas; or NULL */
     char *found;                            /* owned */
     const char *missing;                    /* NULL where it was found */
 };
@@ -63,8 +64,7 @@ static char *find_gpus(const struct part *part)
     return count ? base_format("%d of NVIDIA", count) : NULL;
 }
 
-/* Whether Debian's Python has all modules that @names lists, divided by commas. */
-static char *find_modules(const char *names)
+static char *find_modules(const struct part *part)
 {
     static const char python[] = "/usr/bin/python3";
     AUTORELEASE(err) struct err err = {0};
@@ -73,69 +73,50 @@ static char *find_modules(const char *names)
     launch_add(&launch, "-c");
     launch_add(&launch, "import importlib.util as u, sys; "
                         "sys.exit(not all(map(u.find_spec, sys.argv[1].split(','))))");
-    launch_add(&launch, "%s", names);
+    launch_add(&launch, "%s", part->modules);
     bool found =
         !launch_keep(&launch, true, &err) && !access(python, X_OK) && !launch_run(&launch, &err);
-    return found ? base_format("%s with %s", python, names) : NULL;
-}
-
-static char *find_notebooks(const struct part *part)
-{
-    return find_modules("nbclient,ipykernel,pandas,matplotlib");
-}
-
-static char *find_onnx(const struct part *part)
-{
-    return find_modules("onnx");
-}
-
-static char *find_yaml(const struct part *part)
-{
-    return find_modules("yaml");
-}
-
-static char *find_torch(const struct part *part)
-{
-    return find_modules("torch");
+    return found ? base_format("%s with %s", python, part->modules) : NULL;
 }
 
 #define APT "apt-get install "
+#define PART(...)                                                                                  \
+    {                                                                                              \
+        .name = __VA_ARGS__                                                                        \
+    }
 
 static const struct part parts[] = {
-    {"platforms", "yes", find_platforms, "set FORETRAIN_DATADIR to the folder that has platforms/",
-     "every command that names a platform or a device", NULL, NULL},
-    {"foretrain-sim", BUILD_SIMGRID, find_program, APT "libsimgrid-dev, then ./setup.sh",
-     "simulation; without it, answers are in closed form", NULL, NULL},
-    {"foretrain-exec", "yes", find_program, "./setup.sh, or the package foretrain-exec",
-     "train, evaluate, validate, collective --measured, calibrate on this machine", NULL, NULL},
-    {"ranks", BUILD_MPI, find_ranks, APT "libopenmpi-dev openmpi-bin, then ./setup.sh",
-     "training on more than one rank", NULL, NULL},
-    {"cpu", BUILD_ONEDNN, find_cpu, APT "libdnnl-dev, then ./setup.sh",
-     "train --device cpu; without it, --device naive, which is slow", NULL, NULL},
-    {"cuda", BUILD_CUDA, NULL, "CUDA 12 or 13 with cuDNN 9 and NCCL, then ./setup.sh",
-     "train --device cuda", NULL, NULL},
-    {"gpus", "yes", find_gpus, "a machine with GPUs of NVIDIA, and their driver",
-     "train --device cuda", NULL, NULL},
-    {"fits", BUILD_GSL, NULL, APT "libgsl-dev, then ./setup.sh", "calibrate", NULL, NULL},
-    {"cores", BUILD_HWLOC, NULL, APT "libhwloc-dev, then ./setup.sh",
-     "as many threads a rank as there are cores; without it, as hardware threads", NULL, NULL},
-    {"foretrain-read", "yes", find_program, "./setup.sh, or the package foretrain", "import", NULL,
-     NULL},
-    {"onnx", "yes", find_onnx, APT "python3-onnx", "import onnx", NULL, NULL},
-    {"yaml", "yes", find_yaml, APT "python3-yaml", "import slurm, of topology.yaml", NULL, NULL},
-    {"jpeg", BUILD_JPEG, NULL, APT "libjpeg-dev, then ./setup.sh", "training on JPEG files", NULL,
-     NULL},
-    {"png", BUILD_PNG, NULL, APT "libpng-dev, then ./setup.sh", "training on PNG files", NULL,
-     NULL},
-    {"webp", BUILD_WEBP, NULL, APT "libwebp-dev, then ./setup.sh", "training on WebP files", NULL,
-     NULL},
-    {"sliders", BUILD_SLIDERS, NULL,
-     APT "clang lld wasi-libc libclang-rt-dev-wasm32, then ./setup.sh",
-     "sliders on the pages of predict --report", NULL, NULL},
-    {"notebooks", "yes", find_notebooks, "./setup.sh notebooks", "the notebooks of the class", NULL,
-     NULL},
-    {"torch", "yes", find_torch, APT "python3-torch",
-     "exporting networks of your own for import onnx", NULL, NULL},
+    PART("platforms", "yes", find_platforms,
+         "set FORETRAIN_DATADIR to the folder that has platforms/",
+         "every command that names a platform or a device"),
+    PART("foretrain-sim", BUILD_SIMGRID, find_program, APT "libsimgrid-dev, then ./setup.sh",
+         "simulation; without it, answers are in closed form"),
+    PART("foretrain-exec", "yes", find_program, "./setup.sh, or the package foretrain-exec",
+         "train, evaluate, validate, collective --measured, calibrate on this machine"),
+    PART("ranks", BUILD_MPI, find_ranks, APT "libopenmpi-dev openmpi-bin, then ./setup.sh",
+         "training on more than one rank"),
+    PART("cpu", BUILD_ONEDNN, find_cpu, APT "libdnnl-dev, then ./setup.sh",
+         "train --device cpu; without it, --device naive, which is slow"),
+    PART("cuda", BUILD_CUDA, NULL, "CUDA 12 or 13 with cuDNN 9 and NCCL, then ./setup.sh",
+         "train --device cuda"),
+    PART("gpus", "yes", find_gpus, "a machine with GPUs of NVIDIA, and their driver",
+         "train --device cuda"),
+    PART("fits", BUILD_GSL, NULL, APT "libgsl-dev, then ./setup.sh", "calibrate"),
+    PART("cores", BUILD_HWLOC, NULL, APT "libhwloc-dev, then ./setup.sh",
+         "as many threads a rank as there are cores; without it, as hardware threads"),
+    PART("foretrain-read", "yes", find_program, "./setup.sh, or the package foretrain", "import"),
+    PART("onnx", "yes", find_modules, APT "python3-onnx", "import onnx", "onnx"),
+    PART("yaml", "yes", find_modules, APT "python3-yaml", "import slurm, of topology.yaml", "yaml"),
+    PART("jpeg", BUILD_JPEG, NULL, APT "libjpeg-dev, then ./setup.sh", "training on JPEG files"),
+    PART("png", BUILD_PNG, NULL, APT "libpng-dev, then ./setup.sh", "training on PNG files"),
+    PART("webp", BUILD_WEBP, NULL, APT "libwebp-dev, then ./setup.sh", "training on WebP files"),
+    PART("sliders", BUILD_SLIDERS, NULL,
+         APT "clang lld wasi-libc libclang-rt-dev-wasm32, then ./setup.sh",
+         "sliders on the pages of predict --report"),
+    PART("notebooks", "yes", find_modules, "./setup.sh notebooks", "the notebooks of the class",
+         "nbclient,ipykernel,pandas,matplotlib"),
+    PART("torch", "yes", find_modules, APT "python3-torch",
+         "exporting networks of your own for import onnx", "torch"),
 };
 
 /* What this program is and has. */
