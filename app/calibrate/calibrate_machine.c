@@ -231,9 +231,8 @@ static int device_fit_make(struct device_fit *fit, const struct machine *machine
         row[i] = (struct fit_row){.group = class_of(fit, &fit->row[i]),
                                   .roof = roof(fit, &fit->row[i]),
                                   .kernels = fit->row[i].kernels,
-                                  .slowest = 1,
                                   .seconds = fit->row[i].time_s};
-    struct fit_problem problem = {row, fit->rows, fit->classes, 1};
+    struct fit_problem problem = {row, fit->rows, fit->classes};
     AUTORELEASE(fit) struct fit solved = {0};
     if (fit_solve(&solved, &problem, err))
         return -1;

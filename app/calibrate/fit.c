@@ -13,61 +13,52 @@ static const double smallest_residual = 0.005;
 /* Seconds of @row with @efficiency and @overhead. */
 static double fit_predict(const struct fit_row *row, double efficiency, double overhead)
 {
-    return row->slowest * (row->roof / efficiency + row->kernels * overhead) + row->fixed;
+    return row->roof / efficiency + row->kernels * overhead;
 }
 
-/* Residuals: one per row, then one per overhead that keeps it near its prior. */
+/* Residuals: one per row, then one that keeps the overhead near its prior. */
 static int residuals(const gsl_vector *x, void *data, gsl_vector *f)
 {
     const struct fit_problem *p = data;
+    double overhead = exp(gsl_vector_get(x, p->groups));
     for (int32_t i = 0; i < p->rows; i++) {
         const struct fit_row *row = &p->row[i];
         double efficiency = exp(gsl_vector_get(x, row->group));
-        double overhead = exp(gsl_vector_get(x, p->groups + row->kind));
         gsl_vector_set(f, i, log(fit_predict(row, efficiency, overhead) / row->seconds));
     }
-    for (int32_t k = 0; k < p->kinds; k++)
-        gsl_vector_set(f, p->rows + k, gsl_vector_get(x, p->groups + k) - log(FIT_OVERHEAD_PRIOR));
+    gsl_vector_set(f, p->rows, gsl_vector_get(x, p->groups) - log(FIT_OVERHEAD_PRIOR));
     return GSL_SUCCESS;
 }
 
 static int jacobian(const gsl_vector *x, void *data, gsl_matrix *J)
 {
     const struct fit_problem *p = data;
+    double overhead = exp(gsl_vector_get(x, p->groups));
     gsl_matrix_set_zero(J);
     for (int32_t i = 0; i < p->rows; i++) {
         const struct fit_row *row = &p->row[i];
         double efficiency = exp(gsl_vector_get(x, row->group));
-        double overhead = exp(gsl_vector_get(x, p->groups + row->kind));
-        double scale = row->slowest / fit_predict(row, efficiency, overhead);
+        double scale = 1 / fit_predict(row, efficiency, overhead);
         gsl_matrix_set(J, i, row->group, -scale * row->roof / efficiency);
-        gsl_matrix_set(J, i, p->groups + row->kind, scale * row->kernels * overhead);
+        gsl_matrix_set(J, i, p->groups, scale * row->kernels * overhead);
     }
-    for (int32_t k = 0; k < p->kinds; k++)
-        gsl_matrix_set(J, p->rows + k, p->groups + k, 1);
+    gsl_matrix_set(J, p->rows, p->groups, 1);
     return GSL_SUCCESS;
 }
 
-/* The efficiency that explains a row with the prior's overhead. */
-static double explain(const struct fit_row *row)
-{
-    double compute = (row->seconds - row->fixed) / row->slowest;
-    return row->roof / fmax(compute - row->kernels * FIT_OVERHEAD_PRIOR, 0.1 * compute);
-}
-
-/* Start from the medians, which outliers do not move. */
+/* Start from the medians of what explains rows with the prior's overhead: no outlier moves them. */
 static void start(gsl_vector *x, const struct fit_problem *p)
 {
     AUTOFREE double *value = base_alloc(p->rows, sizeof(*value));
     for (int32_t g = 0; g < p->groups; g++) {
         int32_t count = 0;
-        for (int32_t i = 0; i < p->rows; i++)
-            if (p->row[i].group == g)
-                value[count++] = explain(&p->row[i]);
+        for (const struct fit_row *row = p->row; row < p->row + p->rows; row++)
+            if (row->group == g)
+                value[count++] = row->roof / fmax(row->seconds - row->kernels * FIT_OVERHEAD_PRIOR,
+                                                  0.1 * row->seconds);
         gsl_vector_set(x, g, log(base_median(value, count)));
     }
-    for (int32_t k = 0; k < p->kinds; k++)
-        gsl_vector_set(x, p->groups + k, log(FIT_OVERHEAD_PRIOR));
+    gsl_vector_set(x, p->groups, log(FIT_OVERHEAD_PRIOR));
 }
 
 /* The standard deviation from the middle half of the residuals, over the degrees of freedom.  A
@@ -95,8 +86,7 @@ static void weigh(gsl_vector *weight, const gsl_vector *f, double residual,
         double distance = fabs(gsl_vector_get(f, i)) / residual;
         gsl_vector_set(weight, i, fmin(1, 1.345 / fmax(distance, 1e-9)) / (residual * residual));
     }
-    for (int32_t k = 0; k < p->kinds; k++)
-        gsl_vector_set(weight, p->rows + k, 1 / (FIT_OVERHEAD_PRIOR_SD * FIT_OVERHEAD_PRIOR_SD));
+    gsl_vector_set(weight, p->rows, 1 / (FIT_OVERHEAD_PRIOR_SD * FIT_OVERHEAD_PRIOR_SD));
 }
 
 /* GSL's objects of one fit. */
@@ -109,7 +99,7 @@ struct solver {
 
 static struct solver solver_new(const struct fit_problem *p)
 {
-    size_t n = (size_t)(p->rows + p->kinds), parameters = (size_t)(p->groups + p->kinds);
+    size_t n = (size_t)p->rows + 1, parameters = (size_t)p->groups + 1;
     gsl_multifit_nlinear_parameters settings = gsl_multifit_nlinear_default_parameters();
     return (struct solver){
         .work = gsl_multifit_nlinear_alloc(gsl_multifit_nlinear_trust, &settings, n, parameters),
@@ -151,22 +141,11 @@ static int solve(struct solver *s, const struct fit_problem *p, double *residual
     return failed;
 }
 
-static int check(const struct fit_problem *p, struct err *err)
-{
-    for (int32_t i = 0; i < p->rows; i++)
-        if (!(p->row[i].seconds > p->row[i].fixed))
-            return err_add(err, "run %d lasts %g s, but its all-reduce alone lasts %g s", i + 1,
-                           p->row[i].seconds, p->row[i].fixed);
-    return 0;
-}
-
 int fit_solve(struct fit *fit, const struct fit_problem *problem, struct err *err)
 {
-    if (check(problem, err))
-        return -1;
     gsl_error_handler_t *handler = gsl_set_error_handler_off();
     struct solver solver = solver_new(problem);
-    int32_t n = problem->groups + problem->kinds;
+    int32_t n = problem->groups + 1;
     *fit = (struct fit){.parameters = n,
                         .parameter = base_alloc(n, sizeof(double)),
                         .covariance = base_alloc((int64_t)n * n, sizeof(double))};

@@ -2,13 +2,12 @@
 
 /** @file
  * A nonlinear least-squares fit of step times: the efficiency of each group of runs on the roofline
- * and the cost of each kernel.
+ * and the cost of a kernel.
  *
- * Model: seconds = slowest * (roof / efficiency[group] + kernels * overhead[kind]) + fixed.  It
- * fits logarithms of efficiency and overhead to the logarithm of the seconds, by Levenberg and
- * Marquardt with weights after Huber, so that a disturbed run does not shift the others.  Runs of
- * one batch size cannot separate the two: an overhead stays near FIT_OVERHEAD_PRIOR unless the runs
- * determine it.  Deterministic.
+ * Model: seconds = roof / efficiency[group] + kernels * overhead.  It fits logarithms of efficiency
+ * and overhead to the logarithm of the seconds, by Levenberg and Marquardt with weights after
+ * Huber, so that a disturbed run does not shift the others.  Runs of one batch size cannot separate
+ * the two: the overhead stays near FIT_OVERHEAD_PRIOR unless the runs determine it.  Deterministic.
  */
 
 #include "core/base/err.h"
@@ -23,30 +22,27 @@
 /** One run. */
 struct fit_row {
     int32_t group;  /**< shares an efficiency */
-    int32_t kind;   /**< shares an overhead */
     double roof;    /**< time of all kernels at the full roofline [s] */
     double kernels; /**< how many */
-    double slowest; /**< time of the slowest device as a multiple of the mean */
-    double fixed;   /**< time that depends on neither [s] */
-    double seconds; /**< measured */
+    double seconds; /**< measured, above 0 */
 };
 
-/** The data of a fit.  Every group and every kind has at least one row. */
+/** The data of a fit.  Every group has at least one row. */
 struct fit_problem {
     const struct fit_row *row; /**< (rows) borrowed */
-    int32_t rows, groups, kinds;
+    int32_t rows, groups;
 };
 
 /** The answer.  Release with fit_release(). */
 struct fit {
-    double *parameter;  /**< (parameters) logarithms: groups' efficiencies, then kinds' overheads */
+    double *parameter;  /**< (parameters) logarithms: groups' efficiencies, then the overhead */
     double *covariance; /**< (parameters x parameters) of those */
     int32_t parameters;
     double residual; /**< robust standard deviation of log seconds */
 };
 
 /** Fit @problem into @fit.
- * @return 0, or -1: a run shorter than its fixed part, or no convergence. */
+ * @return 0, or -1: no convergence. */
 int fit_solve(struct fit *fit, const struct fit_problem *problem, struct err *err);
 
 void fit_release(struct fit *fit);
