@@ -343,8 +343,6 @@ static int open_cluster(struct cluster *cluster, const struct calibrate_request 
 {
     cluster->request = *request;
     cluster->ranks = request->machine.compute.started;
-    if (!cluster->request.bytes)
-        cluster->request.bytes = "1KiB..4MiB:x4";
     if (name_files(cluster, name, err) || check_machine(cluster, err))
         return -1;
     cluster->request.machine.compute.started = cluster->ranks;
@@ -587,22 +585,6 @@ static int measure_all(struct cluster *cluster, struct err *err)
     return failed ? -1 : 0;
 }
 
-static int write_files(struct cluster *cluster, const char *name, struct err *err)
-{
-    int failed = make_device(cluster, err);
-    if (!failed && cluster->request.directory)
-        failed = write_platform(cluster, name, err);
-    return failed ? -1 : 0;
-}
-
-static void print_answer(struct text *out, const struct cluster *cluster)
-{
-    if (cluster->request.head.json)
-        print_json(out, cluster);
-    else
-        print_people(out, cluster);
-}
-
 int calibrate_cluster(const struct calibrate_request *request, struct text *out, struct err *err)
 {
     struct cluster cluster = {0};
@@ -610,10 +592,11 @@ int calibrate_cluster(const struct calibrate_request *request, struct text *out,
                                              : base_copy("here");
     int failed = !name || open_cluster(&cluster, request, name, err) || measure_all(&cluster, err);
     if (!failed) { /* what was measured is told even if no file can be written */
-        failed = write_files(&cluster, name, err);
+        failed = make_device(&cluster, err) ||
+                 (request->directory && write_platform(&cluster, name, err));
         if (failed)
             cluster.request.directory = NULL;
-        print_answer(out, &cluster);
+        (request->head.json ? print_json : print_people)(out, &cluster);
     }
     exchange_release(&cluster.exchange);
     machine_release(&cluster.alone);

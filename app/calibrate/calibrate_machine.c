@@ -38,13 +38,13 @@ struct device_fit {
     double between;           /* [s] from an iteration to the next, median of the trials */
 };
 
-/* The texts of a device file. */
+/* The texts of a device file.  Owned. */
 struct device_text {
-    const char *name;        /* of the file */
-    const char *description; /* one line for people */
-    const char *source;      /* origin, date and command of the measurement */
-    double memory;           /* [bytes] */
-    const char *memory_source;
+    char *name;        /* of the file */
+    char *description; /* one line for people */
+    char *source;      /* origin, date and command of the measurement */
+    double memory;     /* [bytes] */
+    char *memory_source;
     int32_t compute_capability; /* of CUDA: 10 * major + minor; 0: none */
     double spread;              /* of all times between rounds, relative standard deviation */
 };
@@ -380,19 +380,12 @@ static char *processor_name(void)
     return name ? name : base_copy("a processor");
 }
 
-/* The texts of the file.  Owned. */
-struct words {
-    char *name, *description, *source, *memory_source;
-    double memory;
-    int32_t compute_capability;
-};
-
-static void release_words(struct words *words)
+static void device_text_release(struct device_text *text)
 {
-    free(words->name);
-    free(words->description);
-    free(words->source);
-    free(words->memory_source);
+    free(text->name);
+    free(text->description);
+    free(text->source);
+    free(text->memory_source);
 }
 
 /* The output of nvidia-smi for the first GPU; "" if it fails, without a message. */
@@ -407,7 +400,7 @@ static struct text ask_driver(struct err *err)
     return good ? launch_read(launch.output) : (struct text){0};
 }
 
-static int describe_gpu(struct words *words, struct err *err)
+static int describe_gpu(struct device_text *words, struct err *err)
 {
     char name[128] = "";
     double mebibytes = 0;
@@ -430,13 +423,11 @@ static int describe_gpu(struct words *words, struct err *err)
 
 int calibrate_check_gpu(const struct calibrate_request *request, struct err *err)
 {
-    struct words words = {0};
-    int failed = request->machine.compute.device == DEVICE_CUDA && describe_gpu(&words, err);
-    release_words(&words);
-    return failed ? -1 : 0;
+    AUTORELEASE(device_text) struct device_text words = {0};
+    return request->machine.compute.device == DEVICE_CUDA ? describe_gpu(&words, err) : 0;
 }
 
-static void describe_processor(struct words *words, const struct machine *machine,
+static void describe_processor(struct device_text *words, const struct machine *machine,
                                const struct calibrate_request *request)
 {
     AUTOFREE char *processor = processor_name();
@@ -452,7 +443,7 @@ static void describe_processor(struct words *words, const struct machine *machin
                                        (long long)(ranks > 1 ? ranks : 1), machine->threads);
 }
 
-static int find_words(struct words *words, const struct machine *machine,
+static int find_words(struct device_text *words, const struct machine *machine,
                       const struct calibrate_request *request, struct err *err)
 {
     words->name = request->directory ? request_yaml_name("--out", request->directory, err)
@@ -602,18 +593,12 @@ static void print_people(struct text *out, const struct device_fit *fit,
 static int write_device(const struct device_fit *fit, const struct machine *machine,
                         const struct calibrate_request *request, double spread, struct err *err)
 {
-    struct words words = {0};
-    int failed = find_words(&words, machine, request, err);
-    if (!failed && request->directory) {
-        AUTORELEASE(text) struct text text = {0};
-        struct device_text said = {words.name,   words.description,   words.source,
-                                   words.memory, words.memory_source, words.compute_capability,
-                                   spread};
-        device_fit_write(&text, fit, machine, &said);
-        failed = file_write(request->directory, &text, device_check_file, err);
-    }
-    release_words(&words);
-    return failed;
+    AUTORELEASE(device_text) struct device_text words = {.spread = spread};
+    AUTORELEASE(text) struct text text = {0};
+    if (find_words(&words, machine, request, err))
+        return -1;
+    device_fit_write(&text, fit, machine, &words);
+    return request->directory ? file_write(request->directory, &text, device_check_file, err) : 0;
 }
 
 int calibrate_device_of(const struct machine *machine, const struct calibrate_request *request,
@@ -684,7 +669,5 @@ char *calibrate_command(const struct calibrate_request *request)
 int calibrate_check_file(const char *path, const struct calibrate_request *request, struct err *err)
 {
     return (!request->overwrite && file_check_own(path, CALIBRATE_FILE, err)) ||
-                   file_check_place(path, err)
-               ? -1
-               : 0;
+           file_check_place(path, err);
 }

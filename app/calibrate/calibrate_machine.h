@@ -22,7 +22,7 @@ struct calibrate_request {
     const char *device;    /**< of the cluster's file; NULL: measured too */
     bool cluster;          /**< calibrate cluster, not device */
     bool oversubscribe;    /**< more ranks than cores may take turns */
-    int32_t budget;        /**< time to measure for [s]; negative: CALIBRATE_BUDGET */
+    int32_t budget;        /**< time to measure for [s] */
     bool strict;           /**< what is disturbed is an error, not a wide spread */
     bool overwrite;        /**< files that no calibration wrote */
 };

@@ -12,48 +12,21 @@ static int check_options(const struct calibrate_request *request, struct err *er
         return err_add_code(err, 64, "--device replay computes nothing to measure");
     if (!request->budget)
         return err_add_code(err, 64, "--budget: must be at least 1 s");
+    if (!request->machine.compute.threads)
+        return err_add_code(err, 64, "--threads: must be at least 1");
     return 0;
 }
 
-/* By default shapes of several kinds, each at three batches, in about a minute on one core. */
-static struct calibrate_request complete(const struct calibrate_request *request)
+static int measure(const void *record, struct text *out, struct err *err)
 {
-    struct calibrate_request whole = *request;
+    if (check_options(record, err))
+        return -1;
+    struct calibrate_request whole = *(const struct calibrate_request *)record;
     whole.exchange.repeats = whole.machine.repeats;
-    if (whole.budget < 0)
-        whole.budget = CALIBRATE_BUDGET;
-    if (!whole.machine.networks)
-        whole.machine.networks = "resnet20,resnet18@64";
-    if (!whole.machine.batches)
-        whole.machine.batches = "4,16,64";
-    if (!whole.machine.compute.threads)
-        whole.machine.compute.threads = 1;
-    return whole;
-}
-
-static int measure(const struct calibrate_request *request, bool cluster, struct text *out,
-                   struct err *err)
-{
-    if (check_options(request, err))
+    AUTORELEASE(measure_list) struct measure_list list = {0};
+    if (measure_list_read(&list, whole.machine.networks, whole.machine.batches, err))
         return -1;
-    struct calibrate_request whole = complete(request);
-    whole.cluster = cluster;
-    struct measure_list list = {0};
-    int failed = measure_list_read(&list, whole.machine.networks, whole.machine.batches, err);
-    measure_list_release(&list);
-    if (failed)
-        return -1;
-    return cluster ? calibrate_cluster(&whole, out, err) : calibrate_device(&whole, out, err);
-}
-
-static int run_device(const void *record, struct text *out, struct err *err)
-{
-    return measure(record, false, out, err);
-}
-
-static int run_cluster(const void *record, struct text *out, struct err *err)
-{
-    return measure(record, true, out, err);
+    return (whole.cluster ? calibrate_cluster : calibrate_device)(&whole, out, err);
 }
 
 #define AT(member) offsetof(struct calibrate_request, member)
@@ -91,17 +64,25 @@ static const struct option cluster_options[] = {
     ROW_REPLACE(AT(overwrite), "out"),
     ROW_LAST};
 
-static const struct calibrate_request defaults = {.machine = {.repeats = REQUEST_REPEATS},
-                                                  .budget = -1};
+/* Shapes of several kinds, each at three batches, in about a minute on one core. */
+#define DEFAULTS                                                                                   \
+    .budget = CALIBRATE_BUDGET, .machine = {.networks = "resnet20,resnet18@64",                    \
+                                            .batches = "4,16,64",                                  \
+                                            .compute.threads = 1,                                  \
+                                            .repeats = REQUEST_REPEATS}
+
+static const struct calibrate_request device_defaults = {DEFAULTS};
+static const struct calibrate_request cluster_defaults = {DEFAULTS, .cluster = true,
+                                                          .bytes = "1KiB..4MiB:x4"};
 
 static const struct command calibrate_device_command = {
     .name = "device",
     .synopsis = "[options]",
     .help = "measure how fast this machine's device computes",
     .examples = "foretrain calibrate device -o my-cpu.yaml",
-    RECORD(device_options, struct calibrate_request, &defaults),
+    RECORD(device_options, struct calibrate_request, &device_defaults),
     ANSWERS(&machine_device_columns),
-    .run = run_device,
+    .run = measure,
 };
 static const struct command calibrate_cluster_command = {
     .name = "cluster",
@@ -109,9 +90,9 @@ static const struct command calibrate_cluster_command = {
     .help = "measure how ranks on this machine compute, exchange and disturb each other",
     .examples =
         "foretrain calibrate cluster -n 2 -o my-machine.yaml --platform-device ./my-cpu.yaml",
-    RECORD(cluster_options, struct calibrate_request, &defaults),
+    RECORD(cluster_options, struct calibrate_request, &cluster_defaults),
     ANSWERS(&machine_cluster_columns),
-    .run = run_cluster,
+    .run = measure,
 };
 
 static const struct command *const kinds[] = {&calibrate_device_command, &calibrate_cluster_command,

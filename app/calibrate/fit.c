@@ -121,14 +121,13 @@ static void solver_release(struct solver *solver)
 }
 
 /* Fit, weigh by the residuals, fit again. */
-static int solve(struct solver *s, const struct fit_problem *p, double *residual)
+static int solve(struct solver *s, const struct fit_problem *p)
 {
     int failed = 0;
     start(s->x, p);
     for (int32_t i = 0; i < REWEIGHTINGS && !failed; i++) {
         residuals(s->x, (void *)p, s->f);
-        *residual = spread(s->f, p);
-        weigh(s->weight, s->f, *residual, p);
+        weigh(s->weight, s->f, spread(s->f, p), p);
         gsl_multifit_nlinear_winit(s->x, s->weight, &s->fdf, s->work);
         /* If the start is already the solution, no step is better. */
         int info = GSL_SUCCESS;
@@ -149,7 +148,7 @@ int fit_solve(struct fit *fit, const struct fit_problem *problem, struct err *er
     *fit = (struct fit){.parameters = n,
                         .parameter = base_alloc(n, sizeof(double)),
                         .covariance = base_alloc((int64_t)n * n, sizeof(double))};
-    int failed = solve(&solver, problem, &fit->residual);
+    int failed = solve(&solver, problem);
     for (int32_t i = 0; i < n; i++) {
         fit->parameter[i] = gsl_vector_get(solver.x, i);
         for (int32_t k = 0; k < n; k++)

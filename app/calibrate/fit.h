@@ -38,7 +38,6 @@ struct fit {
     double *parameter;  /**< (parameters) logarithms: groups' efficiencies, then the overhead */
     double *covariance; /**< (parameters x parameters) of those */
     int32_t parameters;
-    double residual; /**< robust standard deviation of log seconds */
 };
 
 /** Fit @problem into @fit.
