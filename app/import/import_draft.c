@@ -42,8 +42,7 @@ struct json *import_run_reader(const char *kind, const char *name, int input, in
     if (code < 0)
         return NULL;
     AUTORELEASE(text)
-    struct text told = launch_read(launch.output),
-                said = launch_read(launch.talk);
+    struct text told = launch_read(launch.output), said = launch_read(launch.talk);
     if (!code)
         return json_read("foretrain-read", told.data ? told.data : "", told.length, err);
     report(name, code, &said, err);
