@@ -8,7 +8,6 @@ struct bounds {
     double *latency; /* (ranks) [s] of the rounds of each rank, one after the other */
     double *load;    /* (links) [s] each link is busy */
     int64_t rounds;
-    int32_t times; /* of a list: how often it is paid there; 0: by an earlier, equal one */
 };
 
 static struct bounds bounds_new(const struct fabric *fabric)
@@ -23,13 +22,15 @@ static void bounds_release(struct bounds *bounds)
     free(bounds->load);
 }
 
-static void bounds_add(struct bounds *sum, const struct bounds *other, const struct fabric *fabric)
+/* What @times such collectives cost is added to @sum. */
+static void bounds_add(struct bounds *sum, const struct bounds *other, int32_t times,
+                       const struct fabric *fabric)
 {
-    for (int32_t rank = 0; rank < fabric->ranks && other->times; rank++)
-        sum->latency[rank] += other->times * other->latency[rank];
-    for (int32_t link = 0; link < fabric->link_count && other->times; link++)
-        sum->load[link] += other->times * other->load[link];
-    sum->rounds += other->times * other->rounds;
+    for (int32_t rank = 0; rank < fabric->ranks; rank++)
+        sum->latency[rank] += times * other->latency[rank];
+    for (int32_t link = 0; link < fabric->link_count; link++)
+        sum->load[link] += times * other->load[link];
+    sum->rounds += times * other->rounds;
 }
 
 /* Add the @bytes that each rank sends in all @rounds of pattern @pattern to their routes. */
@@ -148,30 +149,50 @@ static struct bounds bounds_build(const struct fabric *fabric, const struct sche
     return bounds;
 }
 
-/* The bounds of every collective (step_count), shared by equal ones. */
-static struct bounds *bounds_list(const struct fabric *fabric, const struct schedule *schedule)
+/* Of all collectives of an iteration.  A lane of collectives runs one after the other on a rank,
+ * and a link carries the bytes of all: sums over one rank, or over one link, are sound; a sum of
+ * each collective's slowest rank or link is not, as ranks may run apart. */
+struct floors {
+    double *load;                   /* (links) [s] each link is busy with all lanes */
+    struct bounds lane[LANE_COUNT]; /* with that load; a NULL latency: it has no collectives */
+    struct bounds *step;            /* (step_count) of the first of equal ones; no load */
+};
+
+static struct floors floors_new(const struct fabric *fabric, const struct schedule *schedule)
 {
-    struct bounds *list = base_alloc(schedule->step_count, sizeof(*list));
+    struct floors floors = {.load = base_alloc(fabric->link_count, sizeof(double)),
+                            .step = base_alloc(schedule->step_count, sizeof(*floors.step))};
+    AUTOFREE int32_t *times = base_alloc(schedule->step_count, sizeof(*times));
     for (int32_t id = 0; id < schedule->step_count; id++) {
-        if (schedule->step[id].kind != STEP_COLLECTIVE)
-            continue;
         const struct step *step = &schedule->step[id];
-        int32_t like = schedule_first_like(schedule, id);
-        list[id] = like < id ? list[like] : bounds_build(fabric, schedule, id);
-        list[id].times = 0;
         /* NCCL's of other stages are on other links */
-        if (step->collective.algorithm != ALGORITHM_NCCL || step->stage == 0)
-            list[like].times += step_runs(step);
+        if (step->kind == STEP_COLLECTIVE &&
+            (step->collective.algorithm != ALGORITHM_NCCL || step->stage == 0))
+            times[schedule_first_like(schedule, id)] += step_runs(step);
     }
-    return list;
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        if (schedule->step[id].kind != STEP_COLLECTIVE || schedule_first_like(schedule, id) < id)
+            continue;
+        struct bounds *lane = &floors.lane[schedule->step[id].lane], *own = &floors.step[id];
+        *own = bounds_build(fabric, schedule, id);
+        if (!lane->latency)
+            *lane = (struct bounds){base_alloc(fabric->ranks, sizeof(double)), floors.load, 0};
+        bounds_add(lane, own, times[id], fabric);
+        free(own->load);
+        own->load = NULL;
+    }
+    return floors;
 }
 
-static void bounds_list_free(struct bounds *list, const struct schedule *schedule)
+static void floors_release(struct floors *floors, const struct schedule *schedule)
 {
     for (int32_t id = 0; id < schedule->step_count; id++)
         if (schedule->step[id].kind == STEP_COLLECTIVE && schedule_first_like(schedule, id) == id)
-            bounds_release(&list[id]);
-    free(list);
+            bounds_release(&floors->step[id]);
+    free(floors->step);
+    for (enum lane lane = 0; lane < LANE_COUNT; lane++)
+        free(floors->lane[lane].latency);
+    free(floors->load);
 }
 
 static int32_t largest(const double *value, int32_t count)
@@ -226,24 +247,13 @@ double floor_latency(const struct run *run, const struct schedule *schedule, int
     return bounds.latency[largest(bounds.latency, run->fabric->ranks)];
 }
 
-/* The floor of all collectives of an iteration.  A lane of collectives runs one after the other on
- * a rank, and a link carries the bytes of all: sums over one rank, or over one link, are sound;
- * a sum of each collective's slowest rank or link is not, as ranks may run apart. */
-static struct floor communication_floor(const struct fabric *fabric,
-                                        const struct schedule *schedule, const struct bounds *list)
+static struct floor communication_floor(const struct fabric *fabric, const struct floors *floors)
 {
     struct floor floor = {.tier = -1};
-    AUTORELEASE(bounds) struct bounds all = bounds_new(fabric);
     for (enum lane lane = 0; lane < LANE_COUNT; lane++) {
-        if (!lane_communicates(lane))
+        if (!floors->lane[lane].latency)
             continue;
-        for (int32_t rank = 0; rank < fabric->ranks; rank++)
-            all.latency[rank] = 0;
-        all.rounds = 0;
-        for (int32_t id = 0; id < schedule->step_count; id++)
-            if (schedule->step[id].lane == lane && schedule->step[id].kind == STEP_COLLECTIVE)
-                bounds_add(&all, &list[id], fabric);
-        struct floor lane_floor = bounds_floor(&all, fabric);
+        struct floor lane_floor = bounds_floor(&floors->lane[lane], fabric);
         if (floor.seconds < lane_floor.seconds)
             floor = lane_floor;
     }
@@ -252,13 +262,11 @@ static struct floor communication_floor(const struct fabric *fabric,
 
 double *floor_loads(const struct fabric *fabric, const struct schedule *schedule)
 {
-    struct bounds *list = bounds_list(fabric, schedule), all = bounds_new(fabric);
-    for (int32_t id = 0; id < schedule->step_count; id++)
-        if (schedule->step[id].kind == STEP_COLLECTIVE)
-            bounds_add(&all, &list[id], fabric);
-    bounds_list_free(list, schedule);
-    free(all.latency);
-    return all.load;
+    struct floors floors = floors_new(fabric, schedule);
+    double *load = floors.load;
+    floors.load = NULL;
+    floors_release(&floors, schedule);
+    return load;
 }
 
 /* How much faster than without noise the last iteration may have computed. */
@@ -290,11 +298,11 @@ static struct floor local_floor(const struct run *run, const struct schedule *sc
 }
 
 static struct floor iteration_floor(const struct run *run, const struct schedule *schedule,
-                                    const struct bounds *list)
+                                    const struct floors *floors)
 {
     struct floor floor = local_floor(run, schedule, LANE_COMPUTE);
     struct floor input = local_floor(run, schedule, LANE_INPUT);
-    struct floor communication = communication_floor(run->fabric, schedule, list);
+    struct floor communication = communication_floor(run->fabric, floors);
     if (floor.seconds < input.seconds)
         floor = input;
     if (floor.seconds < communication.seconds)
@@ -304,9 +312,9 @@ static struct floor iteration_floor(const struct run *run, const struct schedule
 
 struct floor floor_iteration(const struct run *run, const struct schedule *schedule)
 {
-    struct bounds *list = bounds_list(run->fabric, schedule);
-    struct floor floor = iteration_floor(run, schedule, list);
-    bounds_list_free(list, schedule);
+    struct floors floors = floors_new(run->fabric, schedule);
+    struct floor floor = iteration_floor(run, schedule, &floors);
+    floors_release(&floors, schedule);
     return floor;
 }
 
@@ -326,13 +334,14 @@ static bool is_below(double seconds, double clock, const struct floor *floor)
            !isfinite(seconds);
 }
 
-static int check_span(const struct schedule *schedule, const struct bounds *list,
+static int check_span(const struct schedule *schedule, const struct floors *floors,
                       const struct span *span, struct err *err)
 {
     const struct step *step = &schedule->step[span->step];
     if (step->kind != STEP_COLLECTIVE)
         return 0;
-    struct floor floor = latency_floor(&list[span->step], span->rank);
+    int32_t like = schedule_first_like(schedule, span->step);
+    struct floor floor = latency_floor(&floors->step[like], span->rank);
     if (!is_below(span->end - span->begin, span->end, &floor))
         return 0;
     AUTOFREE char *subject = base_format("\"%s\" of rank %" PRId32 " in iteration %" PRId32,
@@ -344,14 +353,14 @@ static int check_span(const struct schedule *schedule, const struct bounds *list
 int floor_check(const struct run *run, const struct schedule *schedule, const struct trace *trace,
                 struct err *err)
 {
-    struct bounds *list = bounds_list(run->fabric, schedule);
-    struct floor floor = iteration_floor(run, schedule, list);
+    struct floors floors = floors_new(run->fabric, schedule);
+    struct floor floor = iteration_floor(run, schedule, &floors);
     int status = 0;
     if (is_below(trace_step_time(trace), trace->iteration_end[trace->iterations - 1], &floor))
         status = refuse(err, "a step", trace_step_time(trace), &floor);
     for (int64_t i = 0; i < trace->span_count; i++)
-        if (check_span(schedule, list, &trace->span[i], err) < 0)
+        if (check_span(schedule, &floors, &trace->span[i], err) < 0)
             status = -1;
-    bounds_list_free(list, schedule);
+    floors_release(&floors, schedule);
     return status;
 }

@@ -13,18 +13,26 @@ static struct fabric *ring(int32_t ranks)
     return fabric_lay_torus((struct grid){.columns = ranks, .rows = 1}, 1, &kind, 0);
 }
 
-/* One all-reduce of @bytes in rings along @axis. */
-static struct schedule *one_all_reduce(struct grid grid, enum axis axis, int64_t bytes)
+/* An all-reduce of @bytes in rings along @axis, and one along @also (AXIS_COUNT: none). */
+static struct schedule *all_reduces(struct grid grid, enum axis axis, enum axis also, int64_t bytes)
 {
-    struct step step = {.kind = STEP_COLLECTIVE,
-                        .lane = axis == AXIS_COLUMN ? LANE_COLUMN : LANE_ROW,
-                        .name = "gradients",
-                        .collective = {.axis = axis, .bytes = bytes}};
     struct schedule *schedule = schedule_new(grid);
     struct err err = {0};
-    schedule_add(schedule, step, NULL, 0);
+    for (int32_t i = 0; i < (also == AXIS_COUNT ? 1 : 2); i++) {
+        enum axis along = i ? also : axis;
+        struct step step = {.kind = STEP_COLLECTIVE,
+                            .lane = along == AXIS_COLUMN ? LANE_COLUMN : LANE_ROW,
+                            .name = "gradients",
+                            .collective = {.axis = along, .bytes = bytes}};
+        schedule_add(schedule, step, NULL, 0);
+    }
     assert_int_equal(schedule_seal(schedule, &err), 0);
     return schedule;
+}
+
+static struct schedule *one_all_reduce(struct grid grid, enum axis axis, int64_t bytes)
+{
+    return all_reduces(grid, axis, AXIS_COUNT, bytes);
 }
 
 /* One FLOP takes a picosecond. */
@@ -129,6 +137,16 @@ TEST(all_collectives_together_bound_an_iteration)
     struct floor floor = floor_iteration(&job.run, job.schedule);
     assert_same(floor.seconds, 2 * 30 * 100e6 / 25e9);
     assert_string_equal(floor.what, "bytes over cable");
+}
+
+TEST(a_link_carries_the_bytes_of_all_lanes)
+{
+    OWN(fabric) *fabric = ring(16);
+    struct device device = picosecond_device();
+    OWN(schedule) *schedule =
+        all_reduces((struct grid){.columns = 4, .rows = 4}, AXIS_ROW, AXIS_COLUMN, 1600000000);
+    struct run run = {.fabric = fabric, .device = &device, .iterations = 1};
+    assert_same(floor_iteration(&run, schedule).seconds, (1 + 4) * 6 * 400e6 / 25e9);
 }
 
 /* A trace of two iterations of which the second ends @seconds after the first; the first
