@@ -117,13 +117,13 @@ static int32_t add_last_part(struct schedule *schedule, const struct iteration *
 }
 
 /* What layer_step() found of the layer in a micro-batch before, or finds. */
-static struct step layer_step_again(const struct iteration *it, int32_t index, enum compute_op op,
-                                    enum pass from, enum pass to)
+static struct step layer_step_again(struct schedule *schedule, const struct iteration *it,
+                                    int32_t index, enum compute_op op, enum pass from, enum pass to)
 {
     struct step *known = it->known ? &it->known[index * COMPUTE_OP_COUNT + (int32_t)op] : NULL;
-    if (known && *known->name)
+    if (known && known->name)
         return *known;
-    struct step step = layer_step(it, index, op, from, to);
+    struct step step = layer_step(schedule, it, index, op, from, to);
     if (known)
         *known = step;
     return step;
@@ -135,7 +135,7 @@ static int32_t add_layer(struct schedule *schedule, const struct iteration *it, 
                          int32_t count)
 {
     const struct layer *layer = &it->model->layer[index];
-    struct step step = layer_step_again(it, index, op, from, to);
+    struct step step = layer_step_again(schedule, it, index, op, from, to);
     if (model_attends(it->model, index))
         step.compute.kernels *= ring_parts(it);
     struct dep all[4];
@@ -324,7 +324,7 @@ static void add_loss(struct schedule *schedule, const struct iteration *it)
                                     .kernels = it->merges.passes ? 7 : 2,
                                     .bytes = scores * loss_bytes(it),
                                     .amount = it->batch}};
-    snprintf(loss.compute.shape, sizeof(loss.compute.shape), "softmax %d", out.channels);
+    loss.compute.shape = schedule_text(schedule, "softmax %d", out.channels);
     int32_t id = schedule_add(schedule, loss, NULL, 0);
     if (!shares_words(it))
         return;
@@ -394,6 +394,7 @@ static int32_t add_update(struct schedule *schedule, const struct iteration *it,
         optimizer_shard(own, it->scenario, iteration_shards(it->scenario, it->grid));
     struct step step = {.kind = STEP_COMPUTE,
                         .lane = LANE_COMPUTE,
+                        .name = name,
                         .compute = {.op = COMPUTE_OPTIMIZER,
                                     .layer = -1,
                                     .kernel = KERNEL_OPTIMIZER,
@@ -401,7 +402,6 @@ static int32_t add_update(struct schedule *schedule, const struct iteration *it,
                                     .kernels = kernels,
                                     .bytes = parameters * bytes,
                                     .amount = parameters}};
-    snprintf(step.name, sizeof(step.name), "%s", name);
     return schedule_add(schedule, step, dep, count);
 }
 
@@ -423,7 +423,7 @@ static int32_t add_norms(struct schedule *schedule, const struct iteration *it,
                             norms_bytes(it), list->done, list->next);
     struct step *step = &schedule->step[id];
     step->role = ROLE_NORMS;
-    snprintf(step->compute.shape, sizeof(step->compute.shape), "norms");
+    step->compute.shape = "norms";
     if (list->sharded)
         id = schedule_add_norms(schedule, it->scenario->allreduce.algorithm, list->bucket.count - 1,
                                 (iteration_norms(list->own, it->scenario) +
@@ -447,7 +447,7 @@ static int32_t add_moments(struct schedule *schedule, const struct iteration *it
     int32_t id = add_update(schedule, it, list->own, "moments", kernels, bytes, dep, count);
     struct step *step = &schedule->step[id];
     step->role = ROLE_MOMENTS;
-    snprintf(step->compute.shape, sizeof(step->compute.shape), "moments");
+    step->compute.shape = "moments";
     id = schedule_add_exchange(
         schedule, "steps", COLLECTIVE_ALL_REDUCE, AXIS_TENSOR, it->scenario->allreduce.algorithm,
         iteration_norms(list->own, it->scenario) * dtype_size(DTYPE_FP32), id);
@@ -481,9 +481,9 @@ static int32_t add_optimizer(struct schedule *schedule, const struct iteration *
     int32_t id = add_update(schedule, it, list->own, "optimizer", kernels, bytes, dep, count);
     struct step *step = &schedule->step[id];
     step->role = ROLE_OPTIMIZER;
-    snprintf(step->compute.shape, sizeof(step->compute.shape), "%s%s",
-             optimizer_names[scenario->training.optimizer],
-             scenario->model.compute != scenario->model.master ? " copy" : "");
+    step->compute.shape =
+        schedule_text(schedule, "%s%s", optimizer_names[scenario->training.optimizer],
+                      scenario->model.compute != scenario->model.master ? " copy" : "");
     return id;
 }
 
@@ -567,9 +567,7 @@ static void add_again(struct schedule *schedule, const struct iteration *it, int
         }
         int32_t id =
             add_layer(schedule, it, i, COMPUTE_FORWARD, PASS_FORWARD, PASS_FORWARD, NULL, 0);
-        struct step *step = &schedule->step[id];
-        size_t length = strlen(step->name);
-        snprintf(step->name + length, sizeof(step->name) - length, " again");
+        schedule->step[id].name = schedule_text(schedule, "%s again", schedule->step[id].name);
     }
 }
 

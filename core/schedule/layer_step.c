@@ -42,8 +42,8 @@ static void narrow(const struct iteration *it, const struct layer *layer, enum p
     step->compute.kernels++;
 }
 
-struct step layer_step(const struct iteration *it, int32_t index, enum compute_op op,
-                       enum pass from, enum pass to)
+struct step layer_step(struct schedule *schedule, const struct iteration *it, int32_t index,
+                       enum compute_op op, enum pass from, enum pass to)
 {
     const struct layer *layer = &it->model->layer[index];
     bool attends = it->merges.attention && model_attends(it->model, index);
@@ -55,8 +55,10 @@ struct step layer_step(const struct iteration *it, int32_t index, enum compute_o
                                     .kernel = attends ? KERNEL_ATTENTION : layer_kernel(layer),
                                     .dtype = it->scenario->model.compute,
                                     .amount = it->batch}};
-    layer_describe(layer, step.compute.shape, sizeof(step.compute.shape));
-    snprintf(step.name, sizeof(step.name), "%s %s", layer->name, compute_op_names[op]);
+    char shape[64];
+    layer_describe(layer, shape, sizeof(shape));
+    step.compute.shape = schedule_text(schedule, "%s", shape);
+    step.name = schedule_text(schedule, "%s %s", layer->name, compute_op_names[op]);
     if (!attends)
         step.compute.product = layer_product(layer, from, it->batch);
     for (enum pass pass = from; pass <= to; pass++) {

@@ -6,6 +6,7 @@
 
 #include "core/schedule/iteration.h"
 
-/** The step that runs the passes @from ... @to of layer @index, which depends on nothing yet. */
-struct step layer_step(const struct iteration *it, int32_t index, enum compute_op op,
-                       enum pass from, enum pass to);
+/** The step of @schedule that runs the passes @from ... @to of layer @index, which depends on
+ * nothing yet. */
+struct step layer_step(struct schedule *schedule, const struct iteration *it, int32_t index,
+                       enum compute_op op, enum pass from, enum pass to);

@@ -1,5 +1,7 @@
 #include "core/schedule/schedule.h"
 
+#include <search.h>
+
 const char *const step_kind_names[] = {"compute", "collective", "input", "repeat"};
 static_assert(ARRAY_SIZE(step_kind_names) == STEP_KIND_COUNT, "a name each");
 static const char *const step_role_name[] = {"none",  "first-forward", "last-backward",
@@ -72,7 +74,28 @@ void schedule_free(struct schedule *schedule)
     free(schedule->step);
     free(schedule->turn);
     free(schedule->dep);
+    tdestroy(schedule->texts, free);
     free(schedule);
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+const char *schedule_text(struct schedule *schedule, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    char *text = base_format_list(format, list);
+    va_end(list);
+    char **found = tsearch(text, &schedule->texts, compare_texts);
+    const char *kept = found ? *found : NULL;
+    if (!kept)
+        base_out_of_memory(strlen(text));
+    if (kept != text)
+        free(text);
+    return kept;
 }
 
 int32_t schedule_add(struct schedule *schedule, struct step step, const struct dep *dep,
@@ -82,7 +105,9 @@ int32_t schedule_add(struct schedule *schedule, struct step step, const struct d
     step.stage = schedule->stage;
     step.dep_begin = schedule->dep_count;
     step.dep_end = schedule->dep_count + count;
-    step.name[sizeof(step.name) - 1] = '\0';
+    step.name = step.name ? step.name : "";
+    if (step.kind == STEP_COMPUTE && !step.compute.shape)
+        step.compute.shape = "";
     for (int32_t i = 0; i < count; i++) {
         schedule->dep = base_room(schedule->dep, schedule->dep_count, sizeof(*schedule->dep));
         schedule->dep[schedule->dep_count++] = dep[i];
@@ -102,8 +127,8 @@ static int32_t add_collective_after(struct schedule *schedule, struct step step,
         return after.step;
     AUTOFREE char *whose =
         norms ? base_format("norms") : base_format("bucket %" PRId32, step.collective.bucket);
-    snprintf(step.name, sizeof(step.name), "%s %s %s", whose, axis_names[axis],
-             collective_op_names[step.collective.op]);
+    step.name = schedule_text(schedule, "%s %s %s", whose, axis_names[axis],
+                              collective_op_names[step.collective.op]);
     step.kind = STEP_COLLECTIVE;
     step.lane = axis == AXIS_COLUMN ? LANE_COLUMN : LANE_ROW;
     struct dep dep[] = {after, {also, 0}};
@@ -144,7 +169,7 @@ int32_t schedule_add_exchange(struct schedule *schedule, const char *name, enum 
                                        .algorithm = scattering(algorithm),
                                        .bytes = bytes}};
     struct dep dep = {after, 0};
-    snprintf(step.name, sizeof(step.name), "%s %s", name, collective_op_names[op]);
+    step.name = schedule_text(schedule, "%s %s", name, collective_op_names[op]);
     return schedule_add(schedule, step, &dep, 1);
 }
 
@@ -161,7 +186,7 @@ int32_t schedule_add_send(struct schedule *schedule, const char *name, bool back
                                        .back = back,
                                        .bytes = bytes}};
     struct dep dep[] = {{after, 0}, {also, 0}};
-    snprintf(step.name, sizeof(step.name), "%s %s", name, collective_op_names[COLLECTIVE_SEND]);
+    step.name = schedule_text(schedule, "%s %s", name, collective_op_names[COLLECTIVE_SEND]);
     return schedule_add(schedule, step, dep, also >= 0 ? 2 : 1);
 }
 
@@ -233,7 +258,7 @@ void schedule_add_repeats(struct schedule *schedule, int32_t first, int32_t time
     for (enum lane lane = 0; lane < LANE_SEND; lane++) {
         struct step step = {
             .kind = STEP_REPEAT, .lane = lane, .repeat = {.since = since[lane], .times = times}};
-        snprintf(step.name, sizeof(step.name), "%d more", times);
+        step.name = schedule_text(schedule, "%d more", times);
         if (any[lane])
             schedule_add(schedule, step, NULL, 0);
     }

@@ -105,7 +105,7 @@ struct step {
     int32_t stage; /**< of the ranks that run it; of COLLECTIVE_SEND, those that send */
     int32_t times; /**< how often a repeat runs it; 0: once, without one.  Predictions only */
     int32_t dep_begin, dep_end; /**< half-open range in schedule.dep; set by schedule_add() */
-    char name[88];
+    const char *name; /**< a literal, or of schedule_text(); NULL is "" once it is added */
     union {
         struct {
             enum compute_op op;
@@ -122,7 +122,7 @@ struct step {
             int64_t converted;       /**< before that, to make a product's inputs narrow [bytes] */
             struct matrix_product product; /**< of KERNEL_GEMM; terms 0: not known */
             int64_t amount;                /**< images of the pass; parameters of the optimizer */
-            char shape[64];                /**< of the layer, as layer_describe() writes it */
+            const char *shape; /**< of the layer, as layer_describe() writes it; like the name */
         } compute;
         struct {
             enum collective_op op;
@@ -165,6 +165,7 @@ struct schedule {
     struct step *step;
     struct step_turn *turn; /**< (step_count) once it is sealed */
     struct dep *dep;
+    void *texts;                     /**< those of schedule_text(), a tree of tsearch() */
     enum algorithm column_algorithm; /**< of the column step of TORUS2D: RING until changed */
     int32_t channels; /**< rings of RING on AXIS_WORLD, at most the group; 0 like 1 */
     int64_t chunk;    /**< bytes of TREE's chunks; 0: the whole vector */
@@ -178,6 +179,10 @@ struct schedule {
 struct schedule *schedule_new(struct grid grid);
 
 void schedule_free(struct schedule *schedule);
+
+/** Formatted text that lives as long as @schedule does; equal texts are one. */
+const char *schedule_text(struct schedule *schedule, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /** Append @step, of schedule->stage, which waits for @dep (count).
  * @return its id, to be named in later dependencies. */

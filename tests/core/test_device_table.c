@@ -65,8 +65,8 @@ static struct step step_of(const char *shape, int64_t amount, int64_t flops)
                                     .dtype = DTYPE_FP32,
                                     .kernels = 1,
                                     .flops = flops,
+                                    .shape = shape,
                                     .amount = amount}};
-    snprintf(step.compute.shape, sizeof(step.compute.shape), "%s", shape);
     return step;
 }
 
