@@ -609,16 +609,17 @@ struct repeats {
 };
 
 /* Of @passes micro-batches.  The first stage has run as many more forward than backward as
- * pipeline_in_flight() says; the order comes again after as many micro-batches as there are
- * stages, and so, sooner or later, do the times: of two stages that share a link, every other
- * micro-batch may be later.
+ * pipeline_in_flight() says.  The order comes again after each micro-batch, with chunks after as
+ * many as there are stages; and so, sooner or later, do the times, if not after so few: of two
+ * stages that share a link, every other micro-batch may be later.
  */
 static struct repeats find_repeats(const struct iteration *it, const struct pipeline *pipeline,
                                    int32_t passes)
 {
     int32_t stages = pipeline->stages, chunks = pipeline->chunks;
     enum pipeline_order order = (enum pipeline_order)it->scenario->parallel.schedule;
-    struct repeats r = {.period = stages * chunks, .passes = passes};
+    int32_t alike = chunks == 1 && stages > 8 ? 8 : stages;
+    struct repeats r = {.period = alike * chunks, .passes = passes};
     r.after = 2 * stages * chunks + r.period;
     int32_t ahead = (int32_t)pipeline_in_flight(pipeline, order, 0, passes);
     int32_t least = (r.after + ahead) / chunks + 1, micros = r.period / chunks;
