@@ -2,6 +2,8 @@
  * foretrain: the front end.  Finds the command and lets it answer.
  */
 
+#include <malloc.h>
+
 #include "app/cli/command.h"
 #include "app/process/process.h"
 
@@ -23,6 +25,7 @@ const struct command command_foretrain = {
 int main(int argc, char **argv)
 {
     process_start();
+    mallopt(M_MMAP_THRESHOLD, 1 << 20); /* schedules go back to the system when they are freed */
     if (argc < 2 ||
         (strcmp(argv[1], "--version") && strcmp(argv[1], "-V") && strcmp(argv[1], "-v")))
         return command_dispatch(&command_foretrain, argc - 1, argv + 1);
