@@ -536,7 +536,7 @@ def profile(fit, software):
     """The text of a file of platforms/software."""
     era, layout, startup = era_of(software), find_layout(fit, software), startup_of(fit, software)
     lines = [f"{BEGIN} {quoted(fit.folder)}\nversion: 1\nname: {quoted(software)}\n"
-             f"description: {quoted(era.description)}\nnccl: {era.nccl}\ncuda_graphs: {str(era.graph).lower()}\n"
+             f"description: {quoted(era.description)}\nnccl: {era.nccl}\n"
              f"groups: {era.groups_at_scale}\noverlap: {'backward' if era.overlap else 'none'}\n",
              "gradients: fp32\n" if era.wide else "",
              quantity(0, "jitter", f"{100 * JITTER:.3g} %", "NVIDIA DeepLearningExamples, MXNet ResNet-50: one device against "

@@ -95,8 +95,6 @@ static const struct field software_rows[] = {
     ROW("description", software, description, NULL, "one line for people", .kind = FIELD_TEXT),
     ROW("nccl", software, nccl, "", "version of NCCL, 100 * major + minor", .kind = FIELD_INTEGER,
         .minimum = 200, .maximum = 999),
-    ROW("cuda_graphs", software, cuda_graphs, "false", "whether kernels are launched as graphs",
-        .kind = FIELD_BOOLEAN),
     ROW("groups", software, groups, "1", "all-reduces per step at scale", .kind = FIELD_INTEGER,
         .minimum = 1, .maximum = 10000),
     ROW("overlap", software, overlap, "none", "whether they run during the backward pass",

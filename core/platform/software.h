@@ -46,7 +46,6 @@ struct software {
     char *name;
     char *description;
     int64_t nccl;            /**< 100 * major + minor; 0: does not use NCCL */
-    bool cuda_graphs;        /**< kernels are launched as recorded graphs */
     int64_t groups;          /**< all-reduces per step that it makes at scale */
     int32_t overlap;         /**< enum overlap at scale */
     int32_t gradients;       /**< enum dtype in which they travel */
