@@ -74,6 +74,10 @@ static const struct field kind_rows[] = {
     ROW("precision", software_kind, dtype, "all",
         "type of the arithmetic; all: of types without an entry", .kind = FIELD_WORD,
         .words = kind_types),
+    ROW("device", software_kind, device, "",
+        "of this device, or with * at the end of those whose names begin so; of devices without "
+        "an entry when not given",
+        .kind = FIELD_TEXT),
     RATE("math", math, "",
          "what they reach of the device's sustained peak, over the fit's efficiency; that of the "
          "data sheet's peak when not given"),
@@ -207,7 +211,8 @@ static int check(const struct software *software, const struct node *root, struc
     const struct software_kind *kind = software->kinds.item;
     for (int32_t i = 1; i < software->kinds.count; i++)
         for (int32_t k = 0; k < i; k++) {
-            if (kind[i].kernel != kind[k].kernel || kind[i].dtype != kind[k].dtype)
+            if (kind[i].kernel != kind[k].kernel || kind[i].dtype != kind[k].dtype ||
+                strcmp(kind[i].device ? kind[i].device : "", kind[k].device ? kind[k].device : ""))
                 continue;
             AUTOFREE char *path = base_format("kinds.rates.%d.kernel", i);
             result = origin_error(&field_origin(root, path)->origin, err, "a second rate for '%s'",
@@ -255,16 +260,21 @@ int software_check_device(const struct software *software, const struct device *
                         software->name, device->name);
 }
 
+/* Whether @device is called @pattern, or begins with what is before its star. */
+static bool is_called(const char *device, const char *pattern)
+{
+    size_t length = strcspn(pattern, "*");
+    return pattern[length] ? !strncmp(pattern, device, length) : !strcmp(pattern, device);
+}
+
 const struct software_efficiency *software_find_fit(const struct software *software,
                                                     const char *device)
 {
     const struct software_efficiency *fit = find(software, software->fits.count, device);
     const struct software_efficiency *all = software->fits.item;
-    for (int32_t i = 0; i < software->fits.count && !fit; i++) {
-        size_t length = strcspn(all[i].device, "*");
-        if (all[i].device[length] && !strncmp(all[i].device, device, length))
+    for (int32_t i = 0; i < software->fits.count && !fit; i++)
+        if (is_called(device, all[i].device))
             fit = &all[i];
-    }
     return fit ? fit : &software->rest;
 }
 
@@ -302,7 +312,8 @@ static bool is_tf32(const struct software *software, enum kernel_kind kernel)
                                  : software->tf32 && kernel <= KERNEL_GROUPED;
 }
 
-/* A kind without an entry of its type has the one for all, or the fit's own efficiency. */
+/* A kind without an entry of its type has the one for all, or the fit's own efficiency.  Of entries
+ * of one type, that of the device counts. */
 static void software_rate(const struct software *software, struct device *device)
 {
     const struct software_kind *kind = software->kinds.item;
@@ -316,9 +327,13 @@ static void software_rate(const struct software *software, struct device *device
         for (int32_t d = 0; d < DTYPE_COUNT; d++)
             device->rate[d][k] = (struct kind_rate){0, 1};
     }
-    for (int32_t own = 0; own < 2; own++)
+    for (int32_t order = 0; order < 4; order++)
         for (int32_t i = 0; i < software->kinds.count; i++) {
             const struct software_kind *from = &kind[i];
+            bool own = order >= 2, named = order % 2;
+            if (named != (from->device != NULL) ||
+                (named && !is_called(device->name, from->device)))
+                continue;
             if (!from->dtype && !own)
                 device->doubt[from->kernel] = (struct kind_doubt){from->spread, from->share};
             for (int32_t d = 0; d < DTYPE_COUNT; d++)

@@ -32,6 +32,7 @@ struct software_efficiency {
 struct software_kind {
     int32_t kernel; /**< enum kernel_kind */
     int32_t dtype;  /**< 1 + enum dtype; 0: of all that have no entry of their own */
+    char *device;   /**< pattern of names; NULL: all that have no entry of their own */
     double math;    /**< of the sustained peak, over the fit's efficiency; 0: the fit's of
                          the data sheet's peak */
     double memory;  /**< of the bandwidth, over the fit's efficiency */

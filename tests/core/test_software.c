@@ -105,6 +105,22 @@ TEST(gives_a_family_of_devices_what_one_entry_says)
     assert_ptr_equal(software_find_fit(software, "rt"), &software->rest);
 }
 
+TEST(gives_a_device_its_own_rate_of_a_kind)
+{
+    OWN(software) *software =
+        read_valid(HEAD "kinds:\n  rates:\n    - {kernel: gemm, device: h100-*, math: 70 %}\n"
+                        "    - {kernel: gemm, math: 80 %}\n"
+                        "    - {kernel: gemm, precision: fp32, math: 90 %}\nfits:\n" FIT("a"));
+    static const char *const names[] = {"h100-sxm5-80gb", "a100-sxm4-80gb"};
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        HELD(device) device = {0};
+        assert_int_equal(device_read(&device, names[i], &(struct err){0}), 0);
+        software_apply(software, &device);
+        assert_true(device.rate[DTYPE_FP16][KERNEL_GEMM].math == (i ? 0.8 : 0.7));
+        assert_true(device.rate[DTYPE_FP32][KERNEL_GEMM].math == 0.9);
+    }
+}
+
 TEST(refuses_two_fits_for_one_device)
 {
     HELD(err) err = {0};
