@@ -19,6 +19,7 @@ import report  # noqa: E402 pylint: disable=wrong-import-position
 
 KEPT = ("line", "role", "family", "network", "device", "precision", "software", "nodes", "devices", "batch_per_device",
         "predicted_s", "low_s", "high_s", "left_open", "refused")
+MEGATRON = ("megatron-core", "megatron-2023")
 MIXTURES = ("gpt oss", "qwen3 235b", "qwen3 30b", "qwen3 moe 30b", "mixtral")  # networks with experts
 ERRORS = ("median error", "90th percentile", "with sign")
 DEVICE = 79.1 * 2**30  # [bytes] of memory: what PyTorch reports of an H100 of 80 GB
@@ -67,7 +68,7 @@ def read():
 def anchored(rows):
     """Rows of Megatron Core by source and device, beside what the smallest run of the source, release, network and device says
     once: how much faster or slower than predicted this software is there."""
-    rows = [row for row in rows if row["software"] == "megatron-core"]
+    rows = [row for row in rows if row["software"] in MEGATRON]
     lines = []
     for place in sorted({(row["source"], row["device"]) for row in rows}):
         before, after, factors = [], [], []
@@ -160,12 +161,12 @@ def main():
         predict("layouts.csv", "layouts_predicted.csv", ("line", "predicted_s", "memory_bytes", "first_stage_bytes", "refused"))
         return
     rows = read()
-    nvidia = [row for row in rows if row["role"] == "apart" and row["software"] == "megatron-core"]
+    nvidia = [row for row in rows if row["role"] == "apart" and row["software"] in MEGATRON]
     mixtures = [row for row in nvidia if row["mixture"]]
     scored = {"one node": [row for row in rows if row["role"] == "calibration"],
               "several nodes": [row for row in rows if row["role"] == "check"],
               "NVIDIA": [row for row in nvidia if not row["mixture"]],
-              "apart": [row for row in rows if row["role"] == "apart" and row["software"] != "megatron-core"]}
+              "apart": [row for row in rows if row["role"] == "apart" and row["software"] not in MEGATRON]}
     report.replace(HERE / "README.md", {name: report.markdown([name, *report.HEAD], report.by(group, "group"))
                                         for name, group in scored.items()} |
                    {"experts": report.markdown(["experts", *report.HEAD], report.by(mixtures, "mixture")),

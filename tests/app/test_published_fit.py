@@ -20,7 +20,8 @@ RUNS = support.ROOT / "experiments" / "02_published_runs" / "single_node.csv"
 FIT = support.ROOT / "experiments" / "published_fit.py"
 PROFILES = support.ROOT / "platforms" / "software"
 # Beside those that are calibrated: those that extend another.
-BY_HAND = {"flash-attention", "megatron-2022", "megatron-core", "mxnet-2018-11", "nanotron", "pytorch-flash", "pytorch-mlperf"}
+BY_HAND = {"flash-attention", "llm-foundry", "megatron-2022", "megatron-2023", "megatron-core", "mxnet-2018-11", "nanotron", "pytorch-flash",
+           "pytorch-mlperf"}
 
 # A run on nodes with one device each.
 RUN = """\
