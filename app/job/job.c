@@ -477,6 +477,7 @@ bool point_equal(const struct point *a, const struct point *b)
 {
     return a->nodes == b->nodes && a->devices_per_node == b->devices_per_node &&
            grid_equal(a->grid, b->grid) && a->order == b->order &&
+           a->schedule->step_count == b->schedule->step_count &&
            schedule_hash(a->schedule) == schedule_hash(b->schedule);
 }
 

@@ -400,19 +400,19 @@ static const char *step_fault(const struct schedule *schedule, const struct step
     return NULL;
 }
 
-static const char *role_fault(const struct schedule *schedule, int32_t id)
+/* @taken (stages * ROLE_COUNT): the roles that steps before have. */
+static const char *role_fault(const struct step *step, bool *taken)
 {
-    const struct step *step = &schedule->step[id];
     if (step->role == ROLE_NONE)
         return NULL;
     if (step->role >= ROLE_COUNT)
         return "unknown role";
     if (step->kind != STEP_COMPUTE)
         return "a role, but no computation";
-    for (int32_t i = 0; i < id; i++)
-        if (schedule->step[i].role == step->role && schedule->step[i].stage == step->stage)
-            return "a role that another step has";
-    return NULL;
+    bool *own = &taken[step->stage * ROLE_COUNT + (int32_t)step->role];
+    const char *fault = *own ? "a role that another step has" : NULL;
+    *own = true;
+    return fault;
 }
 
 static const char *dep_fault(const struct schedule *schedule, int32_t id, struct dep dep)
@@ -482,10 +482,11 @@ int schedule_seal(struct schedule *schedule, struct err *err)
     if (grid.columns < 1 || grid.rows < 1 || grid.tensor < 0 || grid.pipeline < 0 ||
         grid.context < 0 || grid.expert < 0)
         return err_add(err, "schedule: a grid without ranks");
+    AUTOFREE bool *taken = base_alloc(schedule_stages(schedule) * ROLE_COUNT, sizeof(*taken));
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
         const char *fault = step_fault(schedule, step);
-        fault = fault ? fault : role_fault(schedule, id);
+        fault = fault ? fault : role_fault(step, taken);
         for (int32_t i = step->dep_begin; i < step->dep_end && !fault; i++)
             fault = dep_fault(schedule, id, schedule->dep[i]);
         if (fault)
