@@ -348,28 +348,26 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-int64_t file_list(const char *path, bool (*wanted)(const char *name), char ***names)
+struct file_names file_list(const char *path, bool (*wanted)(const char *name))
 {
-    int64_t count = 0;
-    char **found = NULL;
+    struct file_names names = {0};
     DIR *directory = opendir(path);
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         if (!wanted(entry->d_name))
             continue;
-        found = base_room(found, count, sizeof(*found));
-        found[count++] = base_copy(entry->d_name);
+        names.item = base_room(names.item, names.count, sizeof(*names.item));
+        names.item[names.count++] = base_copy(entry->d_name);
     }
     if (directory)
         closedir(directory);
-    if (count > 0)
-        qsort(found, (size_t)count, sizeof(*found), compare_names);
-    *names = found;
-    return count;
+    if (names.count > 0)
+        qsort(names.item, (size_t)names.count, sizeof(*names.item), compare_names);
+    return names;
 }
 
-void file_list_free(char **names, int64_t count)
+void file_names_release(struct file_names *names)
 {
-    for (int64_t i = 0; i < count; i++)
-        free(names[i]);
-    free(names);
+    for (int64_t i = 0; i < names->count; i++)
+        free(names->item[i]);
+    free(names->item);
 }

@@ -390,17 +390,14 @@ static bool has_rank_of(const struct trace *trace, const char *name)
 
 static int check_directory(const char *path, const struct trace *trace, struct err *err)
 {
-    char **name;
-    int failed = 0;
-    int64_t count = file_list(path, is_of_a_rank, &name);
-    for (int64_t i = 0; i < count && !failed; i++)
-        if (!has_rank_of(trace, name[i]))
-            failed = err_add_code(err, 73,
-                                  "%s holds %s, of a rank that is not in this trace: name an empty "
-                                  "directory",
-                                  path, name[i]);
-    file_list_free(name, count);
-    return failed;
+    AUTORELEASE(file_names) struct file_names names = file_list(path, is_of_a_rank);
+    for (int64_t i = 0; i < names.count; i++)
+        if (!has_rank_of(trace, names.item[i]))
+            return err_add_code(err, 73,
+                                "%s holds %s, of a rank that is not in this trace: name an empty "
+                                "directory",
+                                path, names.item[i]);
+    return 0;
 }
 
 static int write_rank(const char *path, const struct schedule *schedule, const struct trace *trace,

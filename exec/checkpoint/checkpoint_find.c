@@ -58,14 +58,12 @@ static int check_whole(const char *path, struct err *err)
 
 static void note_unfinished(const char *directory, struct text *notes)
 {
-    char **name;
-    int64_t count = file_list(directory, is_unfinished, &name);
-    for (int64_t i = 0; i < count; i++)
+    AUTORELEASE(file_names) struct file_names names = file_list(directory, is_unfinished);
+    for (int64_t i = 0; i < names.count; i++)
         text_add(notes,
                  "note: %s/%s was not finished; it is passed over, and the next checkpoint "
                  "removes it\n",
-                 directory, name[i]);
-    file_list_free(name, count);
+                 directory, names.item[i]);
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -86,12 +84,12 @@ int64_t checkpoint_bytes(const char *path)
     return bytes;
 }
 
-int64_t checkpoint_list(const char *directory, char ***names)
+struct file_names checkpoint_list(const char *directory)
 {
-    int64_t count = file_list(directory, is_numbered, names);
-    if (count > 0)
-        qsort(*names, (size_t)count, sizeof(**names), compare_numbers);
-    return count;
+    struct file_names names = file_list(directory, is_numbered);
+    if (names.count > 0)
+        qsort(names.item, (size_t)names.count, sizeof(*names.item), compare_numbers);
+    return names;
 }
 
 static int check_run(const char *path, const char *run, struct err *err)
@@ -114,19 +112,18 @@ static bool is_good(const char *path, const char *run, struct err *err)
 
 char *checkpoint_latest(const char *directory, const char *run, struct text *notes)
 {
-    char **name, *path = NULL;
+    char *path = NULL;
     note_unfinished(directory, notes);
-    int64_t count = checkpoint_list(directory, &name);
-    for (int64_t i = 0; i < count && !path; i++) {
+    AUTORELEASE(file_names) struct file_names names = checkpoint_list(directory);
+    for (int64_t i = 0; i < names.count && !path; i++) {
         AUTORELEASE(err) struct err err = {0};
-        path = base_format("%s/%s", directory, name[i]);
+        path = base_format("%s/%s", directory, names.item[i]);
         if (!is_good(path, run, &err)) {
             text_add(notes, "note: %s is passed over: %s", path, err.text);
             free(path);
             path = NULL;
         }
     }
-    file_list_free(name, count);
     return path;
 }
 

@@ -99,6 +99,5 @@ struct stored_list stored_tensors(const struct layout *layout, enum checkpoint_f
 int stored_check(const struct stored_list *list, const char *name, const struct safetensors *header,
                  struct err *err);
 
-/** The names in @directory that are "ckpt-" and digits, highest number first; file_list_free()
- * releases them.  @return how many. */
-int64_t checkpoint_list(const char *directory, char ***names);
+/** The names in @directory that are "ckpt-" and digits, highest number first. */
+struct file_names checkpoint_list(const char *directory);

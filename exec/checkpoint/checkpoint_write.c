@@ -38,12 +38,9 @@ static bool is_foreign(const char *name)
 bool checkpoint_is_removable(const char *directory, const char *name)
 {
     struct stat found;
-    char **foreign, *path = base_format("%s/%s", directory, name);
-    int64_t count = file_list(path, is_foreign, &foreign);
-    bool removable = count == 0 && lstat(path, &found) == 0 && S_ISDIR(found.st_mode);
-    file_list_free(foreign, count);
-    free(path);
-    return removable;
+    AUTOFREE char *path = base_format("%s/%s", directory, name);
+    AUTORELEASE(file_names) struct file_names foreign = file_list(path, is_foreign);
+    return foreign.count == 0 && lstat(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
 /* Renamed first, so that a crash never leaves a checkpoint that lacks files. */
@@ -66,13 +63,11 @@ static bool is_temporary(const char *name)
 
 static void remove_leftovers(const char *directory)
 {
-    char **name;
-    int64_t count = file_list(directory, is_temporary, &name);
-    for (int64_t i = 0; i < count; i++) {
-        AUTOFREE char *path = base_format("%s/%s", directory, name[i]);
+    AUTORELEASE(file_names) struct file_names names = file_list(directory, is_temporary);
+    for (int64_t i = 0; i < names.count; i++) {
+        AUTOFREE char *path = base_format("%s/%s", directory, names.item[i]);
         remove_files(path);
     }
-    file_list_free(name, count);
 }
 
 static bool is_of_run(const char *directory, const char *name, const char *run)
@@ -86,13 +81,13 @@ static bool is_of_run(const char *directory, const char *name, const char *run)
 /* @name was just written and stays, whatever its number. */
 static void prune(const char *directory, const char *name, int32_t keep, const char *run)
 {
-    char **found;
-    int64_t count = checkpoint_list(directory, &found);
+    AUTORELEASE(file_names) struct file_names names = checkpoint_list(directory);
     int32_t kept = 1;
-    for (int64_t i = 0; i < count && keep > 0; i++)
-        if (strcmp(found[i], name) != 0 && is_of_run(directory, found[i], run) && kept++ >= keep)
-            checkpoint_remove(directory, found[i]);
-    file_list_free(found, count);
+    for (int64_t i = 0; i < names.count && keep > 0; i++) {
+        const char *found = names.item[i];
+        if (strcmp(found, name) != 0 && is_of_run(directory, found, run) && kept++ >= keep)
+            checkpoint_remove(directory, found);
+    }
 }
 
 /* ---- files ---- */

@@ -149,10 +149,8 @@ static bool is_of_run(const char *name)
 
 static bool has_checkpoint(const char *path)
 {
-    char **name;
-    int64_t count = checkpoint_list(path, &name);
-    file_list_free(name, count);
-    return count > 0;
+    AUTORELEASE(file_names) struct file_names names = checkpoint_list(path);
+    return names.count > 0;
 }
 
 static int refuse_full(const struct run_directory *directory, const char *found,
@@ -181,20 +179,19 @@ static int refuse_full(const struct run_directory *directory, const char *found,
 int run_directory_check(const struct run_directory *directory, const char *resumed, bool overwrite,
                         struct err *err)
 {
-    char **name;
     int failed = 0;
     if (resumed && *resumed && strcmp(resumed, directory->run) == 0)
         return 0;
-    int64_t count = file_list(directory->path, is_of_run, &name);
-    if (count > 0 && !overwrite)
-        failed = refuse_full(directory, name[0], resumed, err);
-    for (int64_t i = 0; i < count && overwrite; i++)
-        if (checkpoint_is_name(name[i]) && !checkpoint_is_removable(directory->path, name[i]))
+    AUTORELEASE(file_names) struct file_names names = file_list(directory->path, is_of_run);
+    if (names.count > 0 && !overwrite)
+        return refuse_full(directory, names.item[0], resumed, err);
+    for (int64_t i = 0; i < names.count; i++)
+        if (checkpoint_is_name(names.item[i]) &&
+            !checkpoint_is_removable(directory->path, names.item[i]))
             failed = err_add_code(err, 73,
                                   "%s/%s: --overwrite would remove it, but it holds files that no "
                                   "run wrote: move them away",
-                                  directory->path, name[i]);
-    file_list_free(name, count);
+                                  directory->path, names.item[i]);
     return failed;
 }
 
@@ -231,19 +228,17 @@ static int sign(const struct run_directory *directory, struct err *err)
 
 static int remove_run(const struct run_directory *directory, struct err *err)
 {
-    char **name;
-    int64_t count = file_list(directory->path, is_of_run, &name);
+    AUTORELEASE(file_names) struct file_names names = file_list(directory->path, is_of_run);
     int failed = 0;
-    for (int64_t i = 0; i < count; i++) {
-        AUTOFREE char *path = base_format("%s/%s", directory->path, name[i]);
-        if (checkpoint_is_name(name[i]))
-            checkpoint_remove(directory->path, name[i]);
+    for (int64_t i = 0; i < names.count; i++) {
+        AUTOFREE char *path = base_format("%s/%s", directory->path, names.item[i]);
+        if (checkpoint_is_name(names.item[i]))
+            checkpoint_remove(directory->path, names.item[i]);
         else
             unlink(path);
         if (access(path, F_OK) == 0)
             failed = err_add_code(err, 73, "%s: cannot be removed: %s", path, strerror(errno));
     }
-    file_list_free(name, count);
     return failed || file_sync_directory(directory->path, err) ? -1 : 0;
 }
 

@@ -220,11 +220,6 @@ bool dataset_has_pictures(const struct dataset *dataset)
     return dataset->ops->pictures;
 }
 
-struct tint dataset_tint(void)
-{
-    return tint_imagenet;
-}
-
 int dataset_read_picture(const struct dataset *dataset, int64_t index, uint64_t epoch, bool augment,
                          uint8_t *pixels, struct crop *crop, int32_t *label)
 {

@@ -81,9 +81,6 @@ int dataset_read(const struct dataset *dataset, int64_t index, uint64_t epoch, b
 /** Whether dataset_read_picture() works: for JPEG sources and pack. */
 bool dataset_has_pictures(const struct dataset *dataset);
 
-/** The normalisation of pictures, the same for all such sources. */
-struct tint dataset_tint(void);
-
 /** As dataset_read(), before the image is cropped, resized and normalised: fill @pixels
  * (crop_place()), @crop and @label.  A picture whose crop does not fit its place was resized to the
  * image and rounded to bytes.  Only with dataset_has_pictures(). */

@@ -95,51 +95,31 @@ static int log_file_close(struct log_file *file, struct err *err)
     return failed;
 }
 
-/* ---- records as lines of CSV, by a table of members ---- */
+/* ---- lines of CSV ---- */
 
-/* Type of a member. */
-enum log_kind {
-    LOG_INTEGER, /**< int64_t */
-    LOG_REAL,    /**< double */
-    LOG_TIME,    /**< double, seconds since 1970: written in whole milliseconds */
-    LOG_BOOLEAN, /**< bool */
-    LOG_WORD     /**< const char *, without quotes, commas and blanks */
+/* A value of a line. */
+struct log_value {
+    const char *name; /* of its column */
+    double value;
+    int32_t decimals; /* DIGITS: none are fixed */
 };
 
-/* One member; a table ends with name NULL. */
-struct log_row {
-    const char *name; /**< column */
-    enum log_kind kind;
-    size_t offset; /**< in the record */
-};
+enum { DIGITS = -1 }; /* 9 of them */
 
-/* Booleans are 0 and 1, not finite numbers "nan", "inf" and "-inf"; others have 9 digits. */
-static void print_value(struct text *out, const struct log_row *row, const void *record)
+/* Append @values, up to one without a name, and @run; without @run the names of the columns, which
+ * are the first line.  Not finite numbers are "nan", "inf" and "-inf". */
+static void print_values(struct text *out, const struct log_value *values, const char *run)
 {
-    const void *member = (const char *)record + row->offset;
-    if (row->kind == LOG_INTEGER)
-        text_add(out, "%" PRId64, *(const int64_t *)member);
-    else if (row->kind == LOG_WORD)
-        text_add(out, "%s", *(const char *const *)member);
-    else if (row->kind == LOG_BOOLEAN)
-        text_add(out, "%d", *(const bool *)member);
-    else if (isnan(*(const double *)member))
-        text_add(out, "nan"); /* without its sign */
-    else
-        text_add(out, row->kind == LOG_TIME ? "%.3f" : "%.9g", *(const double *)member);
-}
-
-/* Append @record as a line of CSV, or without one the names, which are the first line. */
-static void log_rows_csv(struct text *out, const struct log_row *rows, const void *record)
-{
-    for (const struct log_row *row = rows; row->name; row++) {
-        text_add(out, row == rows ? "" : ",");
-        if (record)
-            print_value(out, row, record);
+    for (const struct log_value *value = values; value->name; value++)
+        if (!run)
+            text_add(out, "%s,", value->name);
+        else if (isnan(value->value))
+            text_add(out, "nan,"); /* without its sign */
+        else if (value->decimals == DIGITS)
+            text_add(out, "%.9g,", value->value);
         else
-            text_add(out, "%s", row->name);
-    }
-    text_append(out, "\n", 1);
+            text_add(out, "%.*f,", value->decimals, value->value);
+    text_add(out, "%s\n", run ? run : "run");
 }
 
 /* ---- the line for people on stderr ---- */
@@ -289,20 +269,6 @@ static void log_line_close(struct log_line *line)
 
 /* ---- log ---- */
 
-/* What a line of steps.csv says. */
-struct step_record {
-    struct log_step step;
-    double unix_s, images_per_s;
-    const char *run;
-};
-
-/* What a line of evaluations.csv says. */
-struct evaluation_record {
-    struct log_evaluation evaluation;
-    double unix_s;
-    const char *run;
-};
-
 struct log {
     bool files; /* false: only the line */
     const char *run;
@@ -310,41 +276,6 @@ struct log {
     struct log_line line;
     struct text text; /* of a line being made */
     double flushed_s;
-};
-
-#define IN_STEP(member)       offsetof(struct step_record, member)
-#define IN_EVALUATION(member) offsetof(struct evaluation_record, member)
-
-static const struct log_row step_rows[] = {
-    {"step", LOG_INTEGER, IN_STEP(step.step)},
-    {"unix_s", LOG_TIME, IN_STEP(unix_s)},
-    {"epoch", LOG_REAL, IN_STEP(step.epoch)},
-    {"global_batch", LOG_INTEGER, IN_STEP(step.global_batch)},
-    {"loss", LOG_REAL, IN_STEP(step.loss)},
-    {"learning_rate", LOG_REAL, IN_STEP(step.learning_rate)},
-    {"weight_decay", LOG_REAL, IN_STEP(step.weight_decay)},
-    {"loss_scale", LOG_REAL, IN_STEP(step.loss_scale)},
-    {"gradient_norm", LOG_REAL, IN_STEP(step.gradient_norm)},
-    {"skipped", LOG_BOOLEAN, IN_STEP(step.skipped)},
-    {"seconds", LOG_REAL, IN_STEP(step.seconds)},
-    {"input_wait_s", LOG_REAL, IN_STEP(step.input_wait_s)},
-    {"exposed_communication_s", LOG_REAL, IN_STEP(step.exposed_communication_s)},
-    {"images_per_s", LOG_REAL, IN_STEP(images_per_s)},
-    {"run", LOG_WORD, IN_STEP(run)},
-    {NULL, LOG_REAL, 0},
-};
-
-static const struct log_row evaluation_rows[] = {
-    {"step", LOG_INTEGER, IN_EVALUATION(evaluation.step)},
-    {"unix_s", LOG_TIME, IN_EVALUATION(unix_s)},
-    {"epoch", LOG_REAL, IN_EVALUATION(evaluation.epoch)},
-    {"loss", LOG_REAL, IN_EVALUATION(evaluation.loss)},
-    {"top1", LOG_REAL, IN_EVALUATION(evaluation.top1)},
-    {"top5", LOG_REAL, IN_EVALUATION(evaluation.top5)},
-    {"images", LOG_INTEGER, IN_EVALUATION(evaluation.images)},
-    {"seconds", LOG_REAL, IN_EVALUATION(evaluation.seconds)},
-    {"run", LOG_WORD, IN_EVALUATION(run)},
-    {NULL, LOG_REAL, 0},
 };
 
 bool log_is_name(const char *name)
@@ -390,13 +321,45 @@ int log_open(struct log **log, const char *directory, const char *run, const cha
     return 0;
 }
 
-static void start_rows(struct log *log, struct log_file *file, const struct log_row *rows,
-                       int64_t step)
+/* Append a line to steps.csv, with @run NULL the first one. */
+static void put_step(struct log *log, const struct log_step *step, const char *run)
 {
-    if (log_file_cut(file, step)) {
-        log_rows_csv(&log->text, rows, NULL);
-        log_file_take(file, &log->text);
-    }
+    const struct log_value values[] = {
+        {"step", (double)step->step, 0},
+        {"unix_s", base_seconds(CLOCK_REALTIME), 3},
+        {"epoch", step->epoch, DIGITS},
+        {"global_batch", (double)step->global_batch, 0},
+        {"loss", step->loss, DIGITS},
+        {"learning_rate", step->learning_rate, DIGITS},
+        {"weight_decay", step->weight_decay, DIGITS},
+        {"loss_scale", step->loss_scale, DIGITS},
+        {"gradient_norm", step->gradient_norm, DIGITS},
+        {"skipped", step->skipped, 0},
+        {"seconds", step->seconds, DIGITS},
+        {"input_wait_s", step->input_wait_s, DIGITS},
+        {"exposed_communication_s", step->exposed_communication_s, DIGITS},
+        {"images_per_s", step->seconds > 0 ? (double)step->global_batch / step->seconds : NAN,
+         DIGITS},
+        {0}};
+    print_values(&log->text, values, run);
+    log_file_take(&log->steps, &log->text);
+}
+
+/* The same to evaluations.csv. */
+static void put_evaluation(struct log *log, const struct log_evaluation *evaluation,
+                           const char *run)
+{
+    const struct log_value values[] = {{"step", (double)evaluation->step, 0},
+                                       {"unix_s", base_seconds(CLOCK_REALTIME), 3},
+                                       {"epoch", evaluation->epoch, DIGITS},
+                                       {"loss", evaluation->loss, DIGITS},
+                                       {"top1", evaluation->top1, DIGITS},
+                                       {"top5", evaluation->top5, DIGITS},
+                                       {"images", (double)evaluation->images, 0},
+                                       {"seconds", evaluation->seconds, DIGITS},
+                                       {0}};
+    print_values(&log->text, values, run);
+    log_file_take(&log->evaluations, &log->text);
 }
 
 static void flush(struct log *log)
@@ -411,8 +374,10 @@ void log_start(struct log *log, int64_t step)
     log->line.first_step = log->line.last.step = step;
     if (!log->files)
         return;
-    start_rows(log, &log->steps, step_rows, step);
-    start_rows(log, &log->evaluations, evaluation_rows, step);
+    if (log_file_cut(&log->steps, step))
+        put_step(log, &(struct log_step){0}, NULL);
+    if (log_file_cut(&log->evaluations, step))
+        put_evaluation(log, &(struct log_evaluation){0}, NULL);
     flush(log);
 }
 
@@ -422,21 +387,13 @@ void log_step(struct log *log, const struct log_step *step)
     log_line_step(&log->line, step, now_s);
     if (!log->files)
         return;
-    struct step_record record = {
-        .step = *step,
-        .unix_s = base_seconds(CLOCK_REALTIME),
-        .run = log->run,
-        .images_per_s = step->seconds > 0 ? (double)step->global_batch / step->seconds : NAN};
-    log_rows_csv(&log->text, step_rows, &record);
-    log_file_take(&log->steps, &log->text);
+    put_step(log, step, log->run);
     if (now_s + step->seconds - log->flushed_s >= 1) /* the next step may come too late */
         flush(log);
 }
 
 void log_evaluation(struct log *log, const struct log_evaluation *evaluation)
 {
-    struct evaluation_record record = {
-        .evaluation = *evaluation, .unix_s = base_seconds(CLOCK_REALTIME), .run = log->run};
     AUTOFREE char *perplexity =
         evaluation->sequences ? base_format(", perplexity %.4g", exp(evaluation->loss)) : NULL;
     log->line.top1 = evaluation->top1;
@@ -448,8 +405,7 @@ void log_evaluation(struct log *log, const struct log_evaluation *evaluation)
                  evaluation->sequences ? "sequences" : "images", evaluation->seconds);
     if (!log->files)
         return;
-    log_rows_csv(&log->text, evaluation_rows, &record);
-    log_file_take(&log->evaluations, &log->text);
+    put_evaluation(log, evaluation, log->run);
     flush(log);
 }
 

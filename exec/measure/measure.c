@@ -13,7 +13,7 @@ struct measuring {
     struct device_state *device;
     struct walker *walker;
     float *image;    /* (batch, height, width, channels) noise */
-    double *busy;    /* (steps, iterations) */
+    double *busy;    /* (steps, iterations), and what follows; owned */
     double *whole;   /* (iterations) sum of them */
     double *wall;    /* (iterations) */
     double *input;   /* (iterations) */
@@ -164,7 +164,8 @@ static void sum_up(struct measuring *m, struct measure_result *result)
 {
     int32_t count = m->count, row = m->job->iterations;
     const struct schedule *schedule = m->job->schedule;
-    double *sorted = base_alloc(count, sizeof(*sorted)), busy = 0, wall = 0;
+    AUTOFREE double *sorted = base_alloc(count, sizeof(*sorted));
+    double busy = 0, wall = 0;
     memcpy(sorted, m->whole, (size_t)count * sizeof(*sorted));
     double limit = base_quantile(sorted, count, 0.5);
     result->step = base_alloc(schedule->step_count, sizeof(*result->step));
@@ -187,22 +188,21 @@ static void sum_up(struct measuring *m, struct measure_result *result)
     result->input_s = base_quantile(m->input, count, 0.5);
     result->between_s = mean_over_ranks(base_quantile(m->between, count, 0));
     result->iterations = count;
-    free(sorted);
 }
 
 int measure_run(const struct measure_job *job, struct measure_result *result, struct err *err)
 {
     struct measuring m = {.job = job};
-    int64_t steps = job->schedule->step_count;
+    int64_t steps = job->schedule->step_count, count = job->iterations;
     int64_t failed = open_device(&m, err) != 0;
     world_max(&failed, 1);
     failed = failed || err->count;
     if (!failed) {
-        m.busy = base_alloc(steps * job->iterations, sizeof(*m.busy));
-        m.whole = base_alloc(job->iterations, sizeof(*m.whole));
-        m.wall = base_alloc(job->iterations, sizeof(*m.wall));
-        m.input = base_alloc(job->iterations, sizeof(*m.input));
-        m.between = base_alloc(job->iterations, sizeof(*m.between));
+        m.busy = base_alloc((steps + 4) * count, sizeof(*m.busy));
+        m.whole = m.busy + steps * count;
+        m.wall = m.whole + count;
+        m.input = m.wall + count;
+        m.between = m.input + count;
         write_weights(&m);
         walk(&m);
         sum_up(&m, result);
@@ -210,10 +210,6 @@ int measure_run(const struct measure_job *job, struct measure_result *result, st
     job->device_ops->close(m.device);
     free(m.image);
     free(m.busy);
-    free(m.whole);
-    free(m.wall);
-    free(m.input);
-    free(m.between);
     return failed ? -1 : 0;
 }
 

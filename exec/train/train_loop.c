@@ -388,7 +388,7 @@ static struct device_source source_of(struct loop *loop)
     struct device_source source = {.next = noise ? NULL : next_batch, .context = loop};
     if (takes_pictures(loop)) {
         source.next_pictures = next_pictures;
-        source.tint = dataset_tint();
+        source.tint = tint_imagenet;
     }
     return source;
 }

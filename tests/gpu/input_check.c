@@ -113,7 +113,7 @@ static void open_bench(struct bench *bench, struct way *way, const struct task *
 {
     struct err err = {0};
     struct device_source source = {
-        .next_pictures = next_pictures, .tint = dataset_tint(), .context = way};
+        .next_pictures = next_pictures, .tint = tint_imagenet, .context = way};
     size_t floats = (size_t)task->batch * (size_t)task->size * (size_t)task->size * CHANNELS;
     way->input = open_input(way, task, true, augment);
     CUDA_CHECK(cudaStreamCreateWithFlags(&bench->stream, cudaStreamNonBlocking));
@@ -143,7 +143,7 @@ static void close_bench(struct bench *bench, struct way *way)
 /* Distance of the device's images to the CPU's, in levels. */
 static void add_distance(struct json *said, const float *device, const float *host, int64_t pixels)
 {
-    struct tint tint = dataset_tint();
+    struct tint tint = tint_imagenet;
     double sum = 0, worst = 0;
     for (int64_t i = 0; i < pixels; i++)
         for (int32_t c = 0; c < 3; c++) {

@@ -20,6 +20,9 @@ struct tint {
     float scale[3], shift[3];
 };
 
+/** Normalisation by the mean and the standard deviation of ImageNet, see exec/input/dataset.h. */
+extern const struct tint tint_imagenet;
+
 /** One direction of a crop, in pixels of the picture: `length` from `start` on is resized to the
  * image's side; pixels before `begin` and from `end` on are left out. */
 struct crop_span {

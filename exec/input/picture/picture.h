@@ -59,9 +59,6 @@ struct picture {
     struct box box;
 };
 
-/** Normalisation by the mean and the standard deviation of ImageNet, see exec/input/dataset.h. */
-extern const struct tint tint_imagenet;
-
 /** As they are. */
 extern const struct tint tint_none;
 

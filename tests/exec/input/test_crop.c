@@ -68,7 +68,7 @@ static bool resized_here(const struct crop *crop)
 static double difference(const struct dataset *dataset, int64_t index, uint64_t epoch, bool augment,
                          const struct crop *crop, const uint8_t *pixels)
 {
-    struct tint tint = dataset_tint();
+    struct tint tint = tint_imagenet;
     float image[FLOATS], made[FLOATS];
     int32_t label;
     double most = 0;
