@@ -177,16 +177,10 @@ __global__ void __launch_bounds__(THREADS)
 {
     int64_t step = (int64_t)gridDim.x * THREADS;
     for (int64_t k = (int64_t)blockIdx.x * THREADS + threadIdx.x; k < octets; k += step) {
-        octet<T> sum = load<WIDTH>(dy + k * WIDTH), added = {}, out;
+        octet<T> sum = load<WIDTH>(dy + k * WIDTH), added = {};
         if (more)
             added = load<WIDTH>(more + k * WIDTH);
-        uint32_t bits = mask ? mask[k] : 0xff;
-#pragma unroll
-        for (int32_t i = 0; i < WIDTH; i++) {
-            float value = more ? widen(sum.at[i]) + widen(added.at[i]) : widen(sum.at[i]);
-            out.at[i] = narrow<T>(bits >> i & 1 ? value : 0);
-        }
-        store(dz + k * WIDTH, out);
+        store(dz + k * WIDTH, cut(sum, added, more != nullptr, mask ? mask[k] : 0xff));
     }
 }
 

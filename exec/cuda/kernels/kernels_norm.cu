@@ -53,20 +53,6 @@ int32_t kernel_sums(cudaStream_t stream, enum dtype type, int64_t rows, int32_t 
     return (int32_t)tiling.grid.y;
 }
 
-/* The incoming gradient, masked by the ReLU and rounded. */
-template <typename T>
-static __device__ inline octet<T> cut(const octet<T> &dy, const octet<T> &more, bool two,
-                                      uint32_t bits)
-{
-    octet<T> dz;
-#pragma unroll
-    for (int32_t i = 0; i < WIDTH; i++) {
-        float sum = two ? widen(dy.at[i]) + widen(more.at[i]) : widen(dy.at[i]);
-        dz.at[i] = narrow<T>(bits >> i & 1 ? sum : 0);
-    }
-    return dz;
-}
-
 /* Pointers of one pass of batch norm backward. */
 template <typename T> struct backward {
     const T *dy, *more;
@@ -166,12 +152,12 @@ static __device__ struct two add_partial(int32_t count, int32_t channels, const 
     return pile[threadIdx.y][threadIdx.x];
 }
 
-static dim3 channel_grid(int32_t channels)
+/* For kernels that call add_partial(). */
+template <typename... A>
+static void launch_channels(cudaStream_t stream, int32_t channels, A... arguments)
 {
-    return dim3((unsigned)(channels / WIDTH));
+    kernel_launch(stream, dim3((unsigned)(channels / WIDTH)), dim3(WIDTH, LANES), arguments...);
 }
-
-static const unsigned channel_block[] = {WIDTH, LANES};
 
 static __global__ void statistics_kernel(int64_t rows, int32_t channels, double epsilon,
                                          int32_t count, const float *partial,
@@ -198,9 +184,8 @@ void kernel_statistics(cudaStream_t stream, int64_t rows, int32_t channels, doub
                        int32_t count, const float *partial, const float *parameter,
                        struct kernel_running running, float *statistics, float *factors)
 {
-    kernel_launch(stream, channel_grid(channels), dim3(channel_block[0], channel_block[1]),
-                  statistics_kernel, rows, channels, epsilon, count, partial, parameter, running,
-                  statistics, factors);
+    launch_channels(stream, channels, statistics_kernel, rows, channels, epsilon, count, partial,
+                    parameter, running, statistics, factors);
 }
 
 /* With n = (x - mean) / deviation: dx = w / deviation * (dz - mean(dz) - n * mean(dz * n)). */
@@ -226,9 +211,8 @@ void kernel_backward_factors(cudaStream_t stream, int64_t rows, int32_t channels
                              const float *partial, const float *parameter, const float *statistics,
                              float *gradient, float *factors)
 {
-    kernel_launch(stream, channel_grid(channels), dim3(channel_block[0], channel_block[1]),
-                  factors_kernel, rows, channels, count, partial, parameter, statistics, gradient,
-                  factors);
+    launch_channels(stream, channels, factors_kernel, rows, channels, count, partial, parameter,
+                    statistics, gradient, factors);
 }
 
 static __global__ void sum_kernel(int32_t channels, int32_t count, const float *partial,
@@ -243,8 +227,7 @@ void kernel_bias_backward(cudaStream_t stream, enum dtype type, int64_t rows, in
                           const void *dy, float *partial, float *gradient)
 {
     int32_t count = kernel_sums(stream, type, rows, channels, dy, partial);
-    kernel_launch(stream, channel_grid(channels), dim3(channel_block[0], channel_block[1]),
-                  sum_kernel, channels, count, partial, gradient);
+    launch_channels(stream, channels, sum_kernel, channels, count, partial, gradient);
 }
 
 static __global__ void inference_kernel(int32_t channels, double epsilon, const float *parameter,

@@ -117,3 +117,17 @@ __device__ inline void pack_channels(const struct kernel_packed &to, int32_t cha
             static_cast<float *>(to.gradient)[at] = value * to.share;
     }
 }
+
+/* The incoming gradient, masked by the ReLU and rounded. */
+template <typename T>
+static __device__ inline octet<T> cut(const octet<T> &dy, const octet<T> &more, bool two,
+                                      uint32_t bits)
+{
+    octet<T> dz;
+#pragma unroll
+    for (int32_t i = 0; i < WIDTH; i++) {
+        float sum = two ? widen(dy.at[i]) + widen(more.at[i]) : widen(dy.at[i]);
+        dz.at[i] = narrow<T>(bits >> i & 1 ? sum : 0);
+    }
+    return dz;
+}

@@ -28,7 +28,7 @@ static struct {
     int32_t count;
     int32_t *number; /* (NCCL_BUCKETS) 0, 1, ... in the GPU's memory, to be copied from there */
     int32_t *place;  /* in pinned memory: the bucket that the GPU has reached, or -1 */
-    int32_t bucket, told; /* of nccl_note(); the one whose copy was issued last */
+    int32_t bucket, told; /* of note(); the one whose copy was issued last */
     atomic_llong step;
     pthread_t thread;
     atomic_bool running;
@@ -127,6 +127,14 @@ static void nccl_settle(ncclResult_t result, ncclComm_t comm, const char *call)
         fail(result, comm, call);
 }
 
+/* A whole call of @function, on @comm or NULL, which it may set. */
+#define NCCL_CALL(comm, function, ...)                                                             \
+    do {                                                                                           \
+        nccl_enter();                                                                              \
+        ncclResult_t called = function(__VA_ARGS__);                                               \
+        nccl_settle(called, comm, #function);                                                      \
+    } while (0)
+
 /* ---- watching ---- */
 
 /* A step or a bucket that is new is a sign of life. */
@@ -161,7 +169,7 @@ static void *watch_all(void *unused)
 
 static void allocate_places(void)
 {
-    int32_t *number = base_alloc(NCCL_BUCKETS, sizeof(*number));
+    AUTOFREE int32_t *number = base_alloc(NCCL_BUCKETS, sizeof(*number));
     size_t bytes = NCCL_BUCKETS * sizeof(*number);
     for (int32_t i = 0; i < NCCL_BUCKETS; i++)
         number[i] = i;
@@ -170,7 +178,6 @@ static void allocate_places(void)
     CUDA_CHECK(cudaStreamSynchronize(NULL)); /* small copies of pageable memory may go on */
     CUDA_CHECK(cudaMallocHost((void **)&watch.place, sizeof(*watch.place)));
     *watch.place = -1;
-    free(number);
 }
 
 /* Watch @comm (@count, at most NCCL_WATCHED) from now on. */
@@ -200,18 +207,8 @@ static void nccl_watch_stop(void)
     CUDA_CHECK(cudaFreeHost(watch.place));
 }
 
-/* The next calls belong to @bucket of @step; bucket -1: the launch of @step, which was captured
- * before.  Messages name the last issued step, whose bucket may not have begun. */
-static void nccl_note(int64_t step, int32_t bucket)
-{
-    atomic_store(&watch.step, step);
-    if (bucket >= 0)
-        watch.bucket = bucket;
-}
-
-/* A copy of four bytes delays the stream less than a host function. */
-/* Issue a report on @stream that the GPU has reached the bucket of nccl_note(), if it differs from
- * the last reported one. */
+/* Issue a report on @stream that the GPU has reached the bucket of note(), if it differs from the
+ * last reported one.  A copy of four bytes delays the stream less than a host function. */
 static void nccl_note_place(cudaStream_t stream)
 {
     if (watch.bucket == watch.told || watch.bucket < 0 || watch.bucket >= NCCL_BUCKETS)
@@ -318,12 +315,10 @@ static ncclComm_t connect_job(struct exec_world self, int32_t ctas, bool blockin
     config.blocking = blocking;
     if (ctas > 0)
         config.maxCTAs = ctas;
-    nccl_enter();
-    nccl_settle(self.rank == 0 ? ncclGetUniqueId(&id) : ncclSuccess, NULL, "ncclGetUniqueId");
+    if (self.rank == 0)
+        NCCL_CALL(NULL, ncclGetUniqueId, &id);
     world_broadcast(&id, sizeof(id), 0);
-    nccl_enter();
-    ncclResult_t result = ncclCommInitRankConfig(&comm, self.ranks, id, self.rank, &config);
-    nccl_settle(result, comm, "ncclCommInitRankConfig");
+    NCCL_CALL(comm, ncclCommInitRankConfig, &comm, self.ranks, id, self.rank, &config);
     return comm;
 }
 
@@ -360,8 +355,7 @@ static ncclComm_t connect_world(struct exec_world self, int32_t ctas)
         fputs("foretrain-exec: NCCL cannot be captured with communicators that do not block: they "
               "block from now on\n",
               stderr);
-    nccl_enter();
-    nccl_settle(ncclCommAbort(comm), NULL, "ncclCommAbort");
+    NCCL_CALL(NULL, ncclCommAbort, comm);
     return connect_job(self, ctas, true);
 }
 
@@ -369,9 +363,7 @@ static ncclComm_t connect_world(struct exec_world self, int32_t ctas)
 static ncclComm_t split(ncclComm_t parent, int32_t color, int32_t key)
 {
     ncclComm_t comm = NULL;
-    nccl_enter();
-    ncclResult_t result = ncclCommSplit(parent, color, key, &comm, NULL);
-    nccl_settle(result, parent, "ncclCommSplit");
+    NCCL_CALL(parent, ncclCommSplit, parent, color, key, &comm, NULL);
     if (!comm)
         return NULL;
     nccl_enter();
@@ -424,8 +416,7 @@ static struct comm_state *open_nccl(struct grid grid, int32_t ctas)
 static void release(struct comm_state *state, void *data)
 {
     (void)state;
-    nccl_enter();
-    nccl_settle(ncclMemFree(data), NULL, "ncclMemFree");
+    NCCL_CALL(NULL, ncclMemFree, data);
 }
 
 static void *allocate(struct comm_state *state, int64_t bytes)
@@ -450,30 +441,24 @@ static void *allocate(struct comm_state *state, int64_t bytes)
 
 static void release_gradients(struct comm_state *state)
 {
-    for (int32_t i = 0; state->registered && i < state->owned; i++) {
-        nccl_enter();
-        nccl_settle(ncclCommDeregister(state->own[i], state->handle[i]), state->own[i],
-                    "ncclCommDeregister");
-    }
+    for (int32_t i = 0; state->registered && i < state->owned; i++)
+        NCCL_CALL(state->own[i], ncclCommDeregister, state->own[i], state->handle[i]);
     state->registered = false;
 }
 
 static void attach(struct comm_state *state, void *data, int64_t bytes)
 {
     release_gradients(state);
-    for (int32_t i = 0; data && i < state->owned; i++) {
-        nccl_enter();
-        nccl_settle(ncclCommRegister(state->own[i], data, (size_t)bytes, &state->handle[i]),
-                    state->own[i], "ncclCommRegister");
-    }
+    for (int32_t i = 0; data && i < state->owned; i++)
+        NCCL_CALL(state->own[i], ncclCommRegister, state->own[i], data, (size_t)bytes,
+                  &state->handle[i]);
     state->registered = data != NULL;
 }
 
 /* NCCL does not report the progress of a communicator's destruction. */
 static void destroy(ncclComm_t comm)
 {
-    nccl_enter();
-    nccl_settle(ncclCommFinalize(comm), comm, "ncclCommFinalize");
+    NCCL_CALL(comm, ncclCommFinalize, comm);
     nccl_enter();
     ncclResult_t result = ncclCommDestroy(comm);
     nccl_settle(result == ncclInProgress ? ncclSuccess : result, NULL, "ncclCommDestroy");
@@ -523,10 +508,14 @@ static void issue(struct comm_state *state, struct stream *stream, enum axis axi
                 collective_op_names[collective->op]);
 }
 
+/* The next calls belong to @bucket of @step; bucket -1: the launch of @step, which was captured
+ * before.  Messages name the last issued step, whose bucket may not have begun. */
 static void note(struct stream *stream, int64_t step, int32_t bucket)
 {
     (void)stream;
-    nccl_note(step, bucket);
+    atomic_store(&watch.step, step);
+    if (bucket >= 0)
+        watch.bucket = bucket;
 }
 
 /* NCCL does not report it. */
