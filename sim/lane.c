@@ -521,6 +521,25 @@ static void run_program(struct walker *walker, const struct program *program, do
     }
 }
 
+/* An actor called @name that runs @code for @data. */
+static void start_actor(const char *name, sg_host_t home, void *data, xbt_main_func_t code)
+{
+    sg_actor_t actor = sg_actor_init(name, home);
+    sg_actor_set_data(actor, data);
+    sg_actor_start_(actor, code, 0, NULL);
+}
+
+/* Of @entity's @lane, from @clock on, at home. */
+static struct walker walker_of(struct entity *entity, enum lane lane, double clock)
+{
+    return (struct walker){.entity = entity,
+                           .lane = lane,
+                           .clock = clock,
+                           .host = entity->stage->home,
+                           .wake = sg_sem_init(0),
+                           .wanted = -1};
+}
+
 /* A further channel of a collective, with an actor of its own. */
 struct branch {
     struct walker walker;
@@ -542,22 +561,10 @@ static void walk_branch(int argc, char **argv)
 static void start_branch(const struct walker *walker, const struct program *program, double bytes,
                          sg_sem_t done)
 {
-    sg_host_t home = walker->entity->stage->home;
     struct branch *branch = base_alloc(1, sizeof(*branch));
-    *branch = (struct branch){
-        .walker = {.entity = walker->entity,
-                   .lane = walker->lane,
-                   .clock = walker->clock,
-                   .host = home,
-                   .wake = sg_sem_init(0),
-                   .wanted = -1},
-        .program = program,
-        .bytes = bytes,
-        .done = done,
-    };
-    sg_actor_t actor = sg_actor_init("channel", home);
-    sg_actor_set_data(actor, branch);
-    sg_actor_start_(actor, walk_branch, 0, NULL);
+    *branch = (struct branch){walker_of(walker->entity, walker->lane, walker->clock), program,
+                              bytes, done};
+    start_actor("channel", branch->walker.host, branch, walk_branch);
 }
 
 static void run_collective(struct walker *walker, int32_t id)
@@ -702,16 +709,6 @@ static bool lane_is_used(const struct workload *workload, int32_t class, enum la
     return id < workload->steps;
 }
 
-static void start_walker(struct entity *entity, enum lane lane, sg_host_t home)
-{
-    struct walker *walker = &entity->walker[lane];
-    *walker = (struct walker){
-        .entity = entity, .lane = lane, .host = home, .wake = sg_sem_init(0), .wanted = -1};
-    sg_actor_t actor = sg_actor_init(lane_name(lane), home);
-    sg_actor_set_data(actor, walker);
-    sg_actor_start_(actor, walk, 0, NULL);
-}
-
 /* Spans are kept for the first class of each stage, the last, and evenly between. */
 static bool is_traced(const struct workload *workload, int32_t class)
 {
@@ -738,10 +735,13 @@ static void start_entity(struct stage *stage, int32_t class)
         .done = base_alloc(workload->steps, sizeof(*entity->done)),
     };
     pace_init(&entity->pace, workload->beside);
-    for (int32_t lane = 0; lane < LANE_COUNT; lane++) {
-        entity->walker[lane] = (struct walker){.wanted = -1, .finished = true};
-        if (lane_is_used(workload, class, (enum lane)lane))
-            start_walker(entity, (enum lane)lane, stage->home);
+    for (enum lane lane = 0; lane < LANE_COUNT; lane++) {
+        struct walker *walker = &entity->walker[lane];
+        *walker = (struct walker){.wanted = -1, .finished = true};
+        if (!lane_is_used(workload, class, lane))
+            continue;
+        *walker = walker_of(entity, lane, 0);
+        start_actor(lane_name(lane), stage->home, walker, walk);
     }
 }
 
