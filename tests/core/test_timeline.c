@@ -3,111 +3,106 @@
 #include "tests/test.h"
 
 /* One forward step and one collective on two ranks. */
-struct fixture {
+static struct {
     struct schedule *schedule;
     struct trace trace;
-};
+} fixture;
 
 static int open_fixture(void **state)
 {
-    struct fixture *fixture = base_alloc(1, sizeof(*fixture));
     struct step forward = {.kind = STEP_COMPUTE, .lane = LANE_COMPUTE, .name = "conv1 forward"};
     struct err err = {0};
-    fixture->schedule = schedule_new((struct grid){.columns = 2, .rows = 1});
-    int32_t id = schedule_add(fixture->schedule, forward, NULL, 0);
-    schedule_add_all_reduce(fixture->schedule, ALGORITHM_RING, 0, 0, 8, id);
-    assert_int_equal(schedule_seal(fixture->schedule, &err), 0);
-    fixture->trace = (struct trace){.backend = "sim", .grain = "full", .ranks = 2};
-    fixture->trace.schedule_hash = schedule_hash(fixture->schedule);
+    fixture.schedule = schedule_new((struct grid){.columns = 2, .rows = 1});
+    int32_t id = schedule_add(fixture.schedule, forward, NULL, 0);
+    schedule_add_all_reduce(fixture.schedule, ALGORITHM_RING, 0, 0, 8, id);
+    assert_int_equal(schedule_seal(fixture.schedule, &err), 0);
+    fixture.trace = (struct trace){.backend = "sim", .grain = "full", .ranks = 2};
+    fixture.trace.schedule_hash = schedule_hash(fixture.schedule);
     for (int32_t rank = 1; rank >= 0; rank--) {
-        trace_add(&fixture->trace, (struct span){0, rank, 0, 0, 1e-6});
-        trace_add(&fixture->trace, (struct span){0, rank, 1, 1e-6, 3.5e-6});
+        trace_add(&fixture.trace, (struct span){0, rank, 0, 0, 1e-6});
+        trace_add(&fixture.trace, (struct span){0, rank, 1, 1e-6, 3.5e-6});
     }
-    *state = fixture;
     return 0;
 }
 
 static int close_fixture(void **state)
 {
-    AUTOFREE struct fixture *fixture = *state;
-    schedule_free(fixture->schedule);
-    trace_release(&fixture->trace);
+    schedule_free(fixture.schedule);
+    trace_release(&fixture.trace);
     return 0;
 }
 
-static char *written(const struct fixture *fixture)
+/* Whether it can be written, to @text. */
+static bool writes(char **text, struct err *err)
+{
+    size_t size = 0;
+    FILE *file = open_memstream(text, &size);
+    int failed = timeline_write_kineto(file, fixture.schedule, &fixture.trace, err);
+    fclose(file);
+    return !failed;
+}
+
+static char *written(void)
 {
     char *text = NULL;
-    size_t size = 0;
-    struct err err = {0};
-    FILE *file = open_memstream(&text, &size);
-    assert_int_equal(timeline_write_kineto(file, fixture->schedule, &fixture->trace, &err), 0);
-    fclose(file);
+    assert_true(writes(&text, &(struct err){0}));
     return text;
 }
 
-static void refuses(const struct fixture *fixture, const char *message)
+static void refuses(const char *message)
 {
     AUTOFREE char *text = NULL;
-    size_t size = 0;
     HELD(err) err = {0};
-    FILE *file = open_memstream(&text, &size);
-    assert_int_equal(timeline_write_kineto(file, fixture->schedule, &fixture->trace, &err), -1);
-    fclose(file);
-    assert_int_equal(err.exit_code, 70);
-    assert_int_equal(size, 0);
-    assert_has(err.text, message);
+    assert_false(writes(&text, &err));
+    assert_string_equal(text, "");
+    assert_message(&err, 70, message);
 }
 
 TEST_WITH(writes_microseconds, open_fixture, close_fixture)
 {
-    AUTOFREE char *text = written(*state);
+    AUTOFREE char *text = written();
     assert_has(text, "\"name\": \"nccl:all_reduce\", \"pid\": 0, \"tid\": 1, "
                      "\"ts\": 1.000000, \"dur\": 2.500000");
 }
 
 TEST_WITH(the_order_of_spans_in_the_trace_does_not_matter, open_fixture, close_fixture)
 {
-    struct fixture *fixture = *state;
-    AUTOFREE char *first = written(fixture);
-    for (int64_t a = 0, b = fixture->trace.span_count - 1; a < b; a++, b--) {
-        struct span swap = fixture->trace.span[a];
-        fixture->trace.span[a] = fixture->trace.span[b];
-        fixture->trace.span[b] = swap;
+    AUTOFREE char *first = written();
+    for (int64_t a = 0, b = fixture.trace.span_count - 1; a < b; a++, b--) {
+        struct span swap = fixture.trace.span[a];
+        fixture.trace.span[a] = fixture.trace.span[b];
+        fixture.trace.span[b] = swap;
     }
-    AUTOFREE char *second = written(fixture);
+    AUTOFREE char *second = written();
     assert_string_equal(first, second);
 }
 
 TEST_WITH(writes_an_empty_trace, open_fixture, close_fixture)
 {
-    struct fixture *fixture = *state;
-    fixture->trace.span_count = 0;
-    free(written(fixture));
+    fixture.trace.span_count = 0;
+    free(written());
 }
 
 TEST_WITH(refuses_a_trace_of_another_schedule, open_fixture, close_fixture)
 {
-    struct fixture *fixture = *state;
-    fixture->trace.schedule_hash++;
-    refuses(fixture, "another schedule");
+    fixture.trace.schedule_hash++;
+    refuses("another schedule");
 }
 
 TEST_WITH(refuses_a_step_that_does_not_exist, open_fixture, close_fixture)
 {
-    struct fixture *fixture = *state;
-    fixture->trace.span[1].step = 2;
-    refuses(fixture, "step 2 of 2");
+    fixture.trace.span[1].step = 2;
+    refuses("step 2 of 2");
 }
 
 /* The fixture, after an iteration of 10 us, twice as slow. */
-static struct trace slower(const struct fixture *fixture)
+static struct trace slower(void)
 {
     struct trace trace = {.backend = "exec", .grain = "real", .ranks = 2};
-    trace.schedule_hash = fixture->trace.schedule_hash;
+    trace.schedule_hash = fixture.trace.schedule_hash;
     trace_finish(&trace, 0, 10e-6);
-    for (int64_t i = 0; i < fixture->trace.span_count; i++) {
-        struct span span = fixture->trace.span[i];
+    for (int64_t i = 0; i < fixture.trace.span_count; i++) {
+        struct span span = fixture.trace.span[i];
         span.iteration = 1;
         span.begin = 10e-6 + 2 * span.begin;
         span.end = 10e-6 + 2 * span.end;
@@ -119,15 +114,14 @@ static struct trace slower(const struct fixture *fixture)
 
 TEST_WITH(compares_two_traces_from_the_same_time_on, open_fixture, close_fixture)
 {
-    struct fixture *fixture = *state;
-    HELD(trace) measured = slower(fixture);
+    HELD(trace) measured = slower();
     HELD(err) err = {0};
     char *text = NULL;
     size_t size = 0;
     FILE *file = open_memstream(&text, &size);
-    trace_finish(&fixture->trace, 0, 3.5e-6);
+    trace_finish(&fixture.trace, 0, 3.5e-6);
     assert_int_equal(
-        timeline_write_comparison(file, fixture->schedule, &fixture->trace, &measured, 1, &err), 0);
+        timeline_write_comparison(file, fixture.schedule, &fixture.trace, &measured, 1, &err), 0);
     fclose(file);
     const char *expected[] = {
         "\"pid\": 0, \"args\": {\"name\": \"predicted rank 0\"}",
@@ -143,18 +137,16 @@ TEST_WITH(compares_two_traces_from_the_same_time_on, open_fixture, close_fixture
     measured.schedule_hash++;
     file = fopen("/dev/null", "w");
     assert_int_equal(
-        timeline_write_comparison(file, fixture->schedule, &fixture->trace, &measured, 1, &err),
-        -1);
+        timeline_write_comparison(file, fixture.schedule, &fixture.trace, &measured, 1, &err), -1);
     fclose(file);
     assert_int_equal(err.exit_code, 70);
 }
 
 TEST_WITH(reports_a_full_disk, open_fixture, close_fixture)
 {
-    struct fixture *fixture = *state;
     HELD(err) err = {0};
-    assert_int_equal(timeline_write_file("/dev/full", timeline_write_kineto, fixture->schedule,
-                                         &fixture->trace, &err),
+    assert_int_equal(timeline_write_file("/dev/full", timeline_write_kineto, fixture.schedule,
+                                         &fixture.trace, &err),
                      -1);
     assert_int_equal(err.exit_code, 74);
     assert_non_null(strstr(err.text, "/dev/full: cannot be written"));

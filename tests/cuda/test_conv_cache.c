@@ -17,35 +17,31 @@ static const struct conv_choice choice = {.engine = 65,
                                           .workspace = INT64_C(5000000000),
                                           .notes = 0x21};
 
-struct cache_place {
+static struct {
     char folder[32];
     char *path, *said; /* the cache; what was told on stderr */
-};
+} place;
 
 static int enter(void **state)
 {
-    struct cache_place *place = base_alloc(1, sizeof *place);
-    strcpy(place->folder, "conv_cache_XXXXXX");
-    assert_non_null(mkdtemp(place->folder));
-    place->path = base_format("%s/deep/plans", place->folder);
-    place->said = base_format("%s/said", place->folder);
-    *state = place;
+    strcpy(place.folder, "conv_cache_XXXXXX");
+    assert_non_null(mkdtemp(place.folder));
+    place.path = base_format("%s/deep/plans", place.folder);
+    place.said = base_format("%s/said", place.folder);
     return 0;
 }
 
 static int leave(void **state)
 {
-    struct cache_place *place = *state;
     static const char *const names[] = {"deep/plans", "deep/plans.lock", "deep/plans.new", "said",
                                         "deep"};
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        AUTOFREE char *path = base_format("%s/%s", place->folder, names[i]);
+        AUTOFREE char *path = base_format("%s/%s", place.folder, names[i]);
         remove(path);
     }
-    int failed = rmdir(place->folder);
-    free(place->path);
-    free(place->said);
-    free(place);
+    int failed = rmdir(place.folder);
+    free(place.path);
+    free(place.said);
     return failed;
 }
 
@@ -66,22 +62,22 @@ static void write_content(const char *path, const char *text, size_t size)
 }
 
 /* From here to told() stderr goes to a file. */
-static int listen(const struct cache_place *place)
+static int listen(void)
 {
     fflush(stderr);
-    int kept = dup(2), to = open(place->said, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    int kept = dup(2), to = open(place.said, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     assert_true(kept >= 0 && to >= 0);
     dup2(to, 2);
     close(to);
     return kept;
 }
 
-static char *told(const struct cache_place *place, int kept)
+static char *told(int kept)
 {
     fflush(stderr);
     dup2(kept, 2);
     close(kept);
-    return content(place->said);
+    return content(place.said);
 }
 
 OWNED(conv_cache, conv_cache_close)
@@ -121,17 +117,16 @@ TEST(names_a_plan)
 
 TEST_WITH(reads_what_it_wrote, enter, leave)
 {
-    const struct cache_place *place = *state;
-    OWN(conv_cache) *cache = open_cache(place->path);
+    OWN(conv_cache) *cache = open_cache(place.path);
     assert_null(conv_cache_find(cache, CONV_FORWARD, &shape));
     conv_cache_add(cache, CONV_FORWARD, &shape, &choice, false);
     assert_choice(conv_cache_find(cache, CONV_FORWARD, &shape), &choice);
     struct conv_choice none = {.engine = -1};
     conv_cache_add(cache, CONV_BACKWARD_FILTER, &shape, &none, false);
     conv_cache_close(cache);
-    AUTOFREE char *before = content(place->path);
+    AUTOFREE char *before = content(place.path);
 
-    cache = open_cache(place->path);
+    cache = open_cache(place.path);
     assert_int_equal(conv_cache_damaged(cache), 0);
     assert_choice(conv_cache_find(cache, CONV_FORWARD, &shape), &choice);
     assert_choice(conv_cache_find(cache, CONV_BACKWARD_FILTER, &shape), &none);
@@ -140,16 +135,15 @@ TEST_WITH(reads_what_it_wrote, enter, leave)
     other.batch++;
     assert_null(conv_cache_find(cache, CONV_FORWARD, &other));
     conv_cache_add(cache, CONV_FORWARD, &shape, &choice, false);
-    AUTOFREE char *after = content(place->path);
+    AUTOFREE char *after = content(place.path);
     assert_string_equal(before, after); /* reading and writing changes no digit */
 }
 
 TEST_WITH(keeps_plans_of_other_devices_and_versions, enter, leave)
 {
-    const struct cache_place *place = *state;
-    put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 1);
-    put(place->path, 91900, "NVIDIA A100 \"40=\nGB\"", CONV_FORWARD, 2);
-    put(place->path, 92000, "NVIDIA H200", CONV_FORWARD, 3);
+    put(place.path, 91900, "NVIDIA H200", CONV_FORWARD, 1);
+    put(place.path, 91900, "NVIDIA A100 \"40=\nGB\"", CONV_FORWARD, 2);
+    put(place.path, 92000, "NVIDIA H200", CONV_FORWARD, 3);
     const struct {
         int64_t version;
         const char *device;
@@ -159,7 +153,7 @@ TEST_WITH(keeps_plans_of_other_devices_and_versions, enter, leave)
                {92000, "NVIDIA H200", 3},
                {92000, "NVIDIA A100", -2}};
     for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
-        OWN(conv_cache) *cache = conv_cache_open(place->path, row[i].version, row[i].device);
+        OWN(conv_cache) *cache = conv_cache_open(place.path, row[i].version, row[i].device);
         const struct conv_choice *got = conv_cache_find(cache, CONV_FORWARD, &shape);
         assert_int_equal(got ? got->engine : -2, row[i].engine);
     }
@@ -167,39 +161,37 @@ TEST_WITH(keeps_plans_of_other_devices_and_versions, enter, leave)
 
 TEST_WITH(what_the_file_says_counts_unless_it_is_stale, enter, leave)
 {
-    const struct cache_place *place = *state;
-    OWN(conv_cache) *mine = open_cache(place->path);
-    put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 7); /* another process was first */
+    OWN(conv_cache) *mine = open_cache(place.path);
+    put(place.path, 91900, "NVIDIA H200", CONV_FORWARD, 7); /* another process was first */
     assert_int_equal(conv_cache_add(mine, CONV_FORWARD, &shape, &choice, false)->engine, 7);
     assert_int_equal(conv_cache_find(mine, CONV_FORWARD, &shape)->engine, 7);
     assert_choice(conv_cache_add(mine, CONV_BACKWARD_DATA, &shape, &choice, false), &choice);
-    OWN(conv_cache) *later = open_cache(place->path);
+    OWN(conv_cache) *later = open_cache(place.path);
     assert_int_equal(conv_cache_find(later, CONV_FORWARD, &shape)->engine, 7);
     conv_cache_close(later);
     assert_choice(conv_cache_add(mine, CONV_FORWARD, &shape, &choice, true), &choice);
-    later = open_cache(place->path);
+    later = open_cache(place.path);
     assert_choice(conv_cache_find(later, CONV_FORWARD, &shape), &choice);
 }
 
 /* Whatever single byte of the file is changed, no plan comes out that was not put in. */
 TEST_WITH(every_damaged_byte_is_noticed, enter, leave)
 {
-    const struct cache_place *place = *state;
-    put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
-    put(place->path, 91900, "NVIDIA H200", CONV_BACKWARD_DATA, 66);
-    AUTOFREE char *good = content(place->path);
+    put(place.path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
+    put(place.path, 91900, "NVIDIA H200", CONV_BACKWARD_DATA, 66);
+    AUTOFREE char *good = content(place.path);
     size_t size = strlen(good), head = (size_t)(strchr(good, '\n') - good);
     int64_t wrong = 0, lost = 0, quiet = 0;
     for (size_t at = head + 1; at < size; at++)
         for (int32_t kind = 0; kind < 3; kind++) {
             char kept = good[at];
             good[at] = (char)(kind == 0 ? kept ^ 1 : kind == 1 ? '\n' : '\0');
-            write_content(place->path, good, size);
+            write_content(place.path, good, size);
             bool same = good[at] == kept;
             good[at] = kept;
-            int ears = listen(place);
-            OWN(conv_cache) *cache = open_cache(place->path);
-            AUTOFREE char *said = told(place, ears);
+            int ears = listen();
+            OWN(conv_cache) *cache = open_cache(place.path);
+            AUTOFREE char *said = told(ears);
             const struct conv_choice *first = conv_cache_find(cache, CONV_FORWARD, &shape);
             const struct conv_choice *second = conv_cache_find(cache, CONV_BACKWARD_DATA, &shape);
             wrong += (first && first->engine != 65) || (second && second->engine != 66);
@@ -213,61 +205,58 @@ TEST_WITH(every_damaged_byte_is_noticed, enter, leave)
 
 TEST_WITH(a_file_cut_short_keeps_its_whole_lines, enter, leave)
 {
-    const struct cache_place *place = *state;
-    put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
-    put(place->path, 91900, "NVIDIA H200", CONV_BACKWARD_DATA, 66);
-    AUTOFREE char *good = content(place->path);
-    write_content(place->path, good, strlen(good) - 5);
-    int ears = listen(place);
-    OWN(conv_cache) *cache = open_cache(place->path);
-    AUTOFREE char *said = told(place, ears);
+    put(place.path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
+    put(place.path, 91900, "NVIDIA H200", CONV_BACKWARD_DATA, 66);
+    AUTOFREE char *good = content(place.path);
+    write_content(place.path, good, strlen(good) - 5);
+    int ears = listen();
+    OWN(conv_cache) *cache = open_cache(place.path);
+    AUTOFREE char *said = told(ears);
     assert_has(said, "plans:3: damaged plan");
     assert_int_equal(conv_cache_find(cache, CONV_FORWARD, &shape)->engine, 65);
     assert_null(conv_cache_find(cache, CONV_BACKWARD_DATA, &shape));
     conv_cache_add(cache, CONV_BACKWARD_DATA, &shape, &choice, false);
     conv_cache_close(cache);
-    cache = open_cache(place->path);
+    cache = open_cache(place.path);
     assert_int_equal(conv_cache_damaged(cache), 0); /* mended by writing */
 }
 
 /* Other files are told and never written to. */
 TEST_WITH(leaves_other_files_alone, enter, leave)
 {
-    const struct cache_place *place = *state;
     static const struct {
         const char *text, *says;
     } row[] = {{"network: resnet50\n", "is not a file of convolution plans"},
                {"foretrain-convolutions 2\nwhatever\n", "another version of foretrain"}};
-    put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65); /* makes the folder */
+    put(place.path, 91900, "NVIDIA H200", CONV_FORWARD, 65); /* makes the folder */
     for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
-        write_content(place->path, row[i].text, strlen(row[i].text));
-        int ears = listen(place);
-        OWN(conv_cache) *cache = open_cache(place->path);
+        write_content(place.path, row[i].text, strlen(row[i].text));
+        int ears = listen();
+        OWN(conv_cache) *cache = open_cache(place.path);
         conv_cache_add(cache, CONV_FORWARD, &shape, &choice, false);
-        AUTOFREE char *said = told(place, ears);
+        AUTOFREE char *said = told(ears);
         assert_has(said, row[i].says);
         assert_choice(conv_cache_find(cache, CONV_FORWARD, &shape), &choice);
-        AUTOFREE char *after = content(place->path);
+        AUTOFREE char *after = content(place.path);
         assert_string_equal(after, row[i].text);
     }
-    write_content(place->path, "", 0);
-    put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
-    AUTOFREE char *after = content(place->path);
+    write_content(place.path, "", 0);
+    put(place.path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
+    AUTOFREE char *after = content(place.path);
     assert_has(after, " = 65 ");
 }
 
 TEST_WITH(a_file_that_cannot_be_written_is_told_once, enter, leave)
 {
-    const struct cache_place *place = *state;
-    put(place->path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
-    AUTOFREE char *blocked = base_format("%s.lock", place->path);
+    put(place.path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
+    AUTOFREE char *blocked = base_format("%s.lock", place.path);
     unlink(blocked);
     assert_int_equal(mkdir(blocked, 0777), 0); /* refused even to a superuser */
-    int ears = listen(place);
-    OWN(conv_cache) *cache = open_cache(place->path);
+    int ears = listen();
+    OWN(conv_cache) *cache = open_cache(place.path);
     conv_cache_add(cache, CONV_BACKWARD_DATA, &shape, &choice, false);
     conv_cache_add(cache, CONV_BACKWARD_FILTER, &shape, &choice, false);
-    AUTOFREE char *said = told(place, ears);
+    AUTOFREE char *said = told(ears);
     const char *first = strstr(said, "plans of convolutions are not kept");
     assert_non_null(first);
     assert_null(strstr(first + 1, "plans of convolutions"));
@@ -300,20 +289,19 @@ static int32_t write_many(const char *path, int32_t writer)
 
 TEST_WITH(writers_at_the_same_time_lose_nothing_and_agree, enter, leave)
 {
-    const struct cache_place *place = *state;
     pid_t child[WRITERS];
     int status[WRITERS];
     for (int32_t i = 0; i < WRITERS; i++) {
         child[i] = fork();
         assert_true(child[i] >= 0);
         if (child[i] == 0)
-            _exit(write_many(place->path, i));
+            _exit(write_many(place.path, i));
     }
     for (int32_t i = 0; i < WRITERS; i++) {
         assert_int_equal(waitpid(child[i], &status[i], 0), child[i]);
         assert_true(WIFEXITED(status[i]));
     }
-    OWN(conv_cache) *cache = open_cache(place->path);
+    OWN(conv_cache) *cache = open_cache(place.path);
     assert_int_equal(conv_cache_damaged(cache), 0);
     struct conv_shape own = shape;
     for (int32_t i = 0; i < WRITERS * PLANS; i++) {

@@ -97,20 +97,20 @@ TEST(in_fp32_only_a_dynamic_scale_goes_on)
 #define assert_same(value, expected) assert_near(value, expected, 1e-9 * fmax(expected, 1e-3))
 
 /* A run over 1000 images. */
-struct recipe {
+static struct recipe {
     struct scenario_phase phase[2];
     struct scenario_milestone milestone[3];
     struct scenario scenario;
-};
+} recipe;
 
 /* 90 epochs at a rate of 0.4 after 5 epochs of warm-up. */
-static void set_up(struct recipe *recipe, enum decay decay)
+static void set_up(enum decay decay)
 {
-    *recipe = (struct recipe){.phase = {{.epochs = 90, .global_batch = 100}},
-                              .milestone = {{30, 0.1}, {60, 0.01}, {80, 0.001}}};
-    struct scenario *scenario = &recipe->scenario;
+    recipe = (struct recipe){.phase = {{.epochs = 90, .global_batch = 100}},
+                             .milestone = {{30, 0.1}, {60, 0.01}, {80, 0.001}}};
+    struct scenario *scenario = &recipe.scenario;
     scenario->training.train_images = 1000;
-    scenario->training.phase.item = recipe->phase;
+    scenario->training.phase.item = recipe.phase;
     scenario->training.phase.count = 1;
     scenario->training.warmup_epochs = 5;
     scenario->training.weight_decay = 5e-5;
@@ -119,32 +119,31 @@ static void set_up(struct recipe *recipe, enum decay decay)
     scenario->training.learning_rate.decay = decay;
     scenario->training.learning_rate.power = 2;
     scenario->training.learning_rate.cycles = 1;
-    scenario->training.learning_rate.milestone.item = recipe->milestone;
+    scenario->training.learning_rate.milestone.item = recipe.milestone;
     scenario->training.learning_rate.milestone.count = 3;
 }
 
-static struct rate at(struct recipe *recipe, double epoch)
+static struct rate at(double epoch)
 {
-    HELD(plan) plan = plan_build(&recipe->scenario, 1);
-    return rate_at(&recipe->scenario, &plan, epoch, 100);
+    HELD(plan) plan = plan_build(&recipe.scenario, 1);
+    return rate_at(&recipe.scenario, &plan, epoch, 100);
 }
 
 /* Learning rates at (epoch, rate) pairs. */
-static void expect(struct recipe *recipe, int32_t count, const double (*pair)[2])
+static void expect(int32_t count, const double (*pair)[2])
 {
     for (int32_t i = 0; i < count; i++)
-        assert_same(at(recipe, pair[i][0]).learning_rate, pair[i][1]);
+        assert_same(at(pair[i][0]).learning_rate, pair[i][1]);
 }
 
 TEST(rises_in_a_line_and_stays)
 {
     static const double pairs[][2] = {{0, 0},   {1, 0.08}, {2.5, 0.2},
                                       {5, 0.4}, {50, 0.4}, {90, 0.4}};
-    struct recipe recipe;
-    set_up(&recipe, DECAY_CONSTANT);
-    expect(&recipe, 6, pairs);
+    set_up(DECAY_CONSTANT);
+    expect(6, pairs);
     recipe.scenario.training.warmup_epochs = 0;
-    assert_same(at(&recipe, 0).learning_rate, 0.4);
+    assert_same(at(0).learning_rate, 0.4);
 }
 
 /* Source: Goyal et al. 2017, a tenth at epochs 30, 60 and 80. */
@@ -152,23 +151,21 @@ TEST(falls_at_milestones)
 {
     static const double pairs[][2] = {{4.9, 0.392},   {5, 0.4},    {29.999, 0.4}, {30, 0.04},
                                       {59.999, 0.04}, {60, 0.004}, {80, 0.0004},  {90, 0.0004}};
-    struct recipe recipe;
-    set_up(&recipe, DECAY_STEP);
-    expect(&recipe, 8, pairs);
+    set_up(DECAY_STEP);
+    expect(8, pairs);
     /* a step that starts at epoch 30 but for the last bit */
-    assert_same(at(&recipe, 30 * (1 - 1e-15)).learning_rate, 0.04);
+    assert_same(at(30 * (1 - 1e-15)).learning_rate, 0.04);
 }
 
 TEST(falls_as_a_polynomial)
 {
     static const double square[][2] = {{5, 0.4}, {47.5, 0.1}, {68.75, 0.025}, {90, 0}};
     static const double line_to_a_tenth[][2] = {{5, 0.4}, {47.5, 0.22}, {90, 0.04}};
-    struct recipe recipe;
-    set_up(&recipe, DECAY_POLYNOMIAL);
-    expect(&recipe, 4, square);
+    set_up(DECAY_POLYNOMIAL);
+    expect(4, square);
     recipe.scenario.training.learning_rate.power = 1;
     recipe.scenario.training.learning_rate.final = 0.1;
-    expect(&recipe, 3, line_to_a_tenth);
+    expect(3, line_to_a_tenth);
 }
 
 TEST(falls_as_a_cosine)
@@ -176,24 +173,22 @@ TEST(falls_as_a_cosine)
     /* (1 + cos(pi / 4)) / 2 = 0.853553390593 */
     static const double pairs[][2] = {
         {5, 0.4}, {26.25, 0.341421356237}, {47.5, 0.2}, {68.75, 0.0585786437627}, {90, 0}};
-    struct recipe recipe;
-    set_up(&recipe, DECAY_COSINE);
-    expect(&recipe, 5, pairs);
+    set_up(DECAY_COSINE);
+    expect(5, pairs);
     recipe.scenario.training.learning_rate.final = 0.5;
-    assert_same(at(&recipe, 47.5).learning_rate, 0.3);
-    assert_same(at(&recipe, 90).learning_rate, 0.2);
+    assert_same(at(47.5).learning_rate, 0.3);
+    assert_same(at(90).learning_rate, 0.2);
 }
 
 TEST(is_continuous_where_the_warm_up_ends_and_never_rises_after)
 {
     for (enum decay decay = 0; decay < DECAY_COUNT; decay++) {
-        struct recipe recipe;
-        set_up(&recipe, decay);
-        assert_true(fabs(at(&recipe, 5 - 1e-9).learning_rate - 0.4) < 1e-9);
-        assert_true(fabs(at(&recipe, 5 + 1e-9).learning_rate - 0.4) < 1e-9);
+        set_up(decay);
+        assert_true(fabs(at(5 - 1e-9).learning_rate - 0.4) < 1e-9);
+        assert_true(fabs(at(5 + 1e-9).learning_rate - 0.4) < 1e-9);
         double last = INFINITY;
         for (int32_t i = 500; i <= 9000; i++) {
-            double rate = at(&recipe, i / 100.0).learning_rate;
+            double rate = at(i / 100.0).learning_rate;
             assert_true(rate >= 0 && rate <= last);
             last = rate;
         }
@@ -204,21 +199,19 @@ TEST(starts_anew_in_each_cycle)
 {
     static const double pairs[][2] = {{0, 0},  {5, 0.4},    {17.5, 0.1},    {30, 0}, {35, 0.4},
                                       {60, 0}, {77.5, 0.1}, {89.999999, 0}, {90, 0}};
-    struct recipe recipe;
-    set_up(&recipe, DECAY_POLYNOMIAL);
+    set_up(DECAY_POLYNOMIAL);
     recipe.scenario.training.learning_rate.cycles = 3;
-    expect(&recipe, 9, pairs);
-    set_up(&recipe, DECAY_STEP); /* milestones count from the start of their cycle */
+    expect(9, pairs);
+    set_up(DECAY_STEP); /* milestones count from the start of their cycle */
     recipe.scenario.training.learning_rate.cycles = 2;
-    assert_same(at(&recipe, 44).learning_rate, 0.04);
-    assert_same(at(&recipe, 50).learning_rate, 0.4);
-    assert_same(at(&recipe, 75).learning_rate, 0.04);
+    assert_same(at(44).learning_rate, 0.04);
+    assert_same(at(50).learning_rate, 0.4);
+    assert_same(at(75).learning_rate, 0.04);
 }
 
 TEST(ends_each_cycle_in_a_collapse)
 {
-    struct recipe recipe;
-    set_up(&recipe, DECAY_POLYNOMIAL);
+    set_up(DECAY_POLYNOMIAL);
     recipe.scenario.training.learning_rate.cycles = 2;
     recipe.scenario.training.collapse.epochs = 10;
     recipe.scenario.training.collapse.learning_rate = 0.05;
@@ -226,25 +219,24 @@ TEST(ends_each_cycle_in_a_collapse)
     recipe.scenario.training.collapse.weight_decay = 1e-4;
     for (int32_t cycle = 0; cycle < 2; cycle++) {
         double start = 45 * cycle;
-        assert_same(at(&recipe, start + 20).learning_rate, 0.1); /* half of 5 ... 35, squared */
-        assert_same(at(&recipe, start + 20).weight_decay, 5e-5);
-        assert_true(at(&recipe, start + 20).augment);
-        assert_true(at(&recipe, start + 34.999).learning_rate < 1e-8);
-        assert_same(at(&recipe, start + 35).learning_rate, 0.05);
-        assert_same(at(&recipe, start + 40).learning_rate, 0.025);
-        assert_same(at(&recipe, start + 40).weight_decay, 1e-4);
-        assert_false(at(&recipe, start + 40).augment);
+        assert_same(at(start + 20).learning_rate, 0.1); /* half of 5 ... 35, squared */
+        assert_same(at(start + 20).weight_decay, 5e-5);
+        assert_true(at(start + 20).augment);
+        assert_true(at(start + 34.999).learning_rate < 1e-8);
+        assert_same(at(start + 35).learning_rate, 0.05);
+        assert_same(at(start + 40).learning_rate, 0.025);
+        assert_same(at(start + 40).weight_decay, 1e-4);
+        assert_false(at(start + 40).augment);
     }
-    assert_same(at(&recipe, 45).learning_rate, 0);
-    assert_same(at(&recipe, 45).weight_decay, 5e-5);
-    assert_same(at(&recipe, 90).learning_rate, 0);
+    assert_same(at(45).learning_rate, 0);
+    assert_same(at(45).weight_decay, 5e-5);
+    assert_same(at(90).learning_rate, 0);
 }
 
 /* Batch-size control: the rate follows the batch when it has one to be relative to. */
 TEST(follows_the_batch_in_proportion)
 {
-    struct recipe recipe;
-    set_up(&recipe, DECAY_CONSTANT);
+    set_up(DECAY_CONSTANT);
     HELD(plan) plan = plan_build(&recipe.scenario, 1);
     assert_same(rate_at(&recipe.scenario, &plan, 50, 34816).learning_rate, 0.4);
     recipe.scenario.training.learning_rate.base = 0.1;
@@ -259,13 +251,12 @@ TEST(follows_the_batch_in_proportion)
 /* The decay runs over all phases together, not over each. */
 TEST(decays_across_phases)
 {
-    struct recipe recipe;
-    set_up(&recipe, DECAY_POLYNOMIAL);
+    set_up(DECAY_POLYNOMIAL);
     recipe.phase[0] = (struct scenario_phase){.epochs = 30, .global_batch = 100};
     recipe.phase[1] = (struct scenario_phase){.epochs = 60, .global_batch = 200};
     recipe.scenario.training.phase.count = 2;
-    assert_same(at(&recipe, 47.5).learning_rate, 0.1);
-    assert_same(at(&recipe, 90).learning_rate, 0);
+    assert_same(at(47.5).learning_rate, 0.1);
+    assert_same(at(90).learning_rate, 0);
 }
 
 /* Source: Codreanu, Podareanu and Saletore 2017, solver files of their 448-node run (repository
@@ -287,8 +278,7 @@ TEST(is_the_schedule_of_codreanu)
                     {7939.5, 0.015875, 1e-4},
                     {8040, 0, 1e-4}};
     const double epochs = 14336.0 / 1281167; /* of an iteration */
-    struct recipe recipe;
-    set_up(&recipe, DECAY_POLYNOMIAL);
+    set_up(DECAY_POLYNOMIAL);
     struct scenario *scenario = &recipe.scenario;
     scenario->training.train_images = 1281167;
     recipe.phase[0] = (struct scenario_phase){.epochs = 8040 * epochs, .global_batch = 14336};
