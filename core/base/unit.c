@@ -172,13 +172,10 @@ static int bad_suffix(enum unit unit, const char *text, const char *suffix, stru
     if (unit == UNIT_NONE)
         return err_add(err, "'%s' is not a plain number: no unit belongs here", text);
     AUTORELEASE(text) struct text near = {0};
-    if (suggest(&near, unit, suffix))
-        err_add(err, "'%s' is not a unit of %s; did you mean %s?", suffix, units[unit].noun,
-                near.data);
-    else
-        err_add(err, "'%s' is not a unit of %s, which is written like %s", suffix, units[unit].noun,
-                units[unit].example);
-    return -1;
+    bool any = suggest(&near, unit, suffix);
+    return err_add(err, "'%s' is not a unit of %s%s%s%s", suffix, units[unit].noun,
+                   any ? "; did you mean " : ", which is written like ",
+                   any ? near.data : units[unit].example, any ? "?" : "");
 }
 
 int unit_parse(enum unit unit, const char *text, double *value, struct err *err)

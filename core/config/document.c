@@ -214,11 +214,8 @@ static int cannot_read(const struct document *document, const char *path, const 
     AUTOFREE char *message =
         base_format("cannot read '%s': %s%s", path, strerror(errno),
                     named ? "; a name of the library has no folder and no .yaml" : "");
-    if (chain->asked)
-        origin_report(chain->asked, 66, message, err);
-    else
-        err_add_code(err, 66, "error: %s", message);
-    return -1;
+    return chain->asked ? origin_report(chain->asked, 66, message, err)
+                        : err_add_code(err, 66, "error: %s", message);
 }
 
 static struct node *parse_root(struct document *document, const char *name, const char *text,

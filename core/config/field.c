@@ -67,9 +67,8 @@ static int wrong_kind(const struct reading *reading, const struct field *field,
     AUTORELEASE(text) struct text example = {0};
     field_example(&example, field);
     AUTOFREE char *path = path_join(reading->prefix, field->path);
-    origin_error(&node->origin, reading->err, "%s takes %s, not %s, for example: %s", path,
-                 expected, kind_phrase(node), example.data);
-    return -1;
+    return origin_error(&node->origin, reading->err, "%s takes %s, not %s, for example: %s", path,
+                        expected, kind_phrase(node), example.data);
 }
 
 /* Read @node as one value of the type of @field. */
@@ -110,12 +109,8 @@ static int read_quantity(const struct reading *reading, const struct field *fiel
         assume(reading, node, quantity);
         return read_single(reading, &rows.field[0], node, &quantity->value);
     }
-    int failed = read_record(&(struct reading){.table = &rows.table,
-                                               .root = node,
-                                               .prefix = quantity->path,
-                                               .record = (char *)quantity,
-                                               .plain = reading->plain,
-                                               .err = reading->err});
+    int failed = read_record(&(struct reading){&rows.table, node, quantity->path, (char *)quantity,
+                                               reading->plain, reading->err});
     if (!failed && node_get(node, "value")->origin.line == 0 &&
         node_get(node, "source")->origin.line > 0)
         assume(reading, node_get(node, "value"), quantity);
@@ -139,12 +134,8 @@ static int read_item(const struct reading *reading, const struct field *field,
         return wrong_kind(reading, field, node, "mappings");
     AUTOFREE char *place = base_format("%s[%d]", field->path, index);
     AUTOFREE char *prefix = path_join(reading->prefix, place);
-    return read_record(&(struct reading){.table = field->table,
-                                         .root = node,
-                                         .prefix = prefix,
-                                         .record = record,
-                                         .plain = reading->plain,
-                                         .err = reading->err});
+    return read_record(
+        &(struct reading){field->table, node, prefix, record, reading->plain, reading->err});
 }
 
 static int read_list(const struct reading *reading, const struct field *field,
@@ -275,7 +266,7 @@ static bool suggest_below(struct text *message, const struct field_table *table,
 static int unknown_key(const struct reading *reading, const struct node *child, const char *prefix)
 {
     AUTOFREE char *folder = path_join(reading->prefix, prefix);
-    char **keys = table_keys(reading->table, prefix);
+    AUTOKEYS char **keys = table_keys(reading->table, prefix);
     const char *nearest = base_nearest(child->key, (const char *const *)keys);
     AUTORELEASE(text) struct text message = {0};
     text_add(&message, "unknown key '%s'", child->key);
@@ -287,19 +278,15 @@ static int unknown_key(const struct reading *reading, const struct node *child, 
         text_add(&message, "; known here:");
     for (char **key = keys; *key && message.data[message.length - 1] != '?'; key++)
         text_add(&message, "%s %s", key == keys ? "" : ",", *key);
-    origin_error(&child->key_origin, reading->err, "%s", message.data);
-    keys_free(keys);
-    return -1;
+    return origin_error(&child->key_origin, reading->err, "%s", message.data);
 }
 
 static int not_a_mapping(const struct reading *reading, const struct node *child, const char *path)
 {
-    char **keys = table_keys(reading->table, path);
+    AUTOKEYS char **keys = table_keys(reading->table, path);
     AUTOFREE char *whole = path_join(reading->prefix, path);
-    origin_error(&child->origin, reading->err, "%s takes keys such as '%s', not %s", whole, *keys,
-                 kind_phrase(child));
-    keys_free(keys);
-    return -1;
+    return origin_error(&child->origin, reading->err, "%s takes keys such as '%s', not %s", whole,
+                        *keys, kind_phrase(child));
 }
 
 static int check_keys(const struct reading *reading, const struct node *mapping,
@@ -307,19 +294,14 @@ static int check_keys(const struct reading *reading, const struct node *mapping,
 
 static int check_key(const struct reading *reading, const struct node *child, const char *prefix)
 {
-    int result = 0;
     AUTOFREE char *path = path_join(prefix, child->key);
     bool dotted = strchr(child->key, '.'); /* "a.b: 1" does not mean a: {b: 1} */
     bool below = !dotted && table_has_below(reading->table, path);
     if (below && child->kind == NODE_MAPPING)
-        result = check_keys(reading, child, path);
-    else if (!dotted && table_row(reading->table, path))
-        result = 0;
-    else if (below)
-        result = not_a_mapping(reading, child, path);
-    else
-        result = unknown_key(reading, child, prefix);
-    return result;
+        return check_keys(reading, child, path);
+    if (!dotted && table_row(reading->table, path))
+        return 0;
+    return below ? not_a_mapping(reading, child, path) : unknown_key(reading, child, prefix);
 }
 
 static int check_keys(const struct reading *reading, const struct node *mapping, const char *prefix)

@@ -88,6 +88,14 @@ struct field_table {
         what, rows, ARRAY_SIZE(rows), sizeof(record)                                               \
     }
 
+/** A row for @member of struct @record, whose key may be left out unless @missing is NULL.  Its
+ * kind and what that adds follow. */
+#define FIELD_ROW(key, record, member, missing, meaning, ...)                                      \
+    {                                                                                              \
+        .path = key, .offset = offsetof(struct record, member), .fallback = missing,               \
+        .help = meaning, __VA_ARGS__                                                               \
+    }
+
 /** Fill zeroed @record from mapping @root; missing keys get their defaults.  Every unknown key
  * (with the nearest right one), wrong type, missing key, missing unit and value out of range is
  * reported.  A scalar where a mapping belongs is a wrong type.  One warning counts the quantities

@@ -325,25 +325,23 @@ static struct json *schema_properties(const struct field_table *table, const cha
                                       struct form form)
 {
     struct json *properties = json_new_object();
-    char **keys = table_keys(table, prefix);
+    AUTOKEYS char **keys = table_keys(table, prefix);
     for (char **key = keys; *key; key++) {
         AUTOFREE char *path = path_join(prefix, *key);
         json_put(properties, *key, schema_key(table, path, form));
     }
-    keys_free(keys);
     return properties;
 }
 
 static struct json *required_keys(const struct field_table *table, const char *prefix)
 {
     struct json *required = json_new_array();
-    char **keys = table_keys(table, prefix);
+    AUTOKEYS char **keys = table_keys(table, prefix);
     for (char **key = keys; *key; key++) {
         AUTOFREE char *path = path_join(prefix, *key);
         if (is_required(table, path))
             json_append_text(required, *key);
     }
-    keys_free(keys);
     return required;
 }
 

@@ -84,11 +84,11 @@ char **table_keys(const struct field_table *table, const char *prefix)
     return keys;
 }
 
-void keys_free(char **keys)
+void keys_free(char ***keys)
 {
-    for (char **key = keys; *key; key++)
+    for (char **key = *keys; *key; key++)
         free(*key);
-    free(keys);
+    free(*keys);
 }
 
 bool field_has_range(const struct field *field)

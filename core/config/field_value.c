@@ -31,8 +31,8 @@ static int unknown_word(const struct field *field, const char *text, struct err 
     AUTORELEASE(text) struct text list = {0};
     for (; *words; words++)
         text_add(&list, "%s%s", *words, words[1] ? ", " : "");
-    err_add(err, "unknown word '%s' for %s; it must be one of: %s", text, field->path, list.data);
-    return -1;
+    return err_add(err, "unknown word '%s' for %s; it must be one of: %s", text, field->path,
+                   list.data);
 }
 
 static int read_word(const struct field *field, const char *text, int32_t *value, struct err *err)
@@ -48,13 +48,11 @@ static int check_range(const struct field *field, const char *text, double value
 {
     if (!field_has_range(field) || (value >= field->minimum && value <= field->maximum))
         return 0;
+    const char *least = unit_text(field->unit, field->minimum);
     if (field->minimum == field->maximum)
-        err_add(err, "'%s' is not allowed: only %s is", text,
-                unit_text(field->unit, field->minimum));
-    else
-        err_add(err, "'%s' is out of range: it must be %s to %s", text,
-                unit_text(field->unit, field->minimum), unit_text(field->unit, field->maximum));
-    return -1;
+        return err_add(err, "'%s' is not allowed: only %s is", text, least);
+    return err_add(err, "'%s' is out of range: it must be %s to %s", text, least,
+                   unit_text(field->unit, field->maximum));
 }
 
 static int read_text(const struct field *field, const char *text, char **value, struct err *err)

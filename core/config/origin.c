@@ -38,8 +38,7 @@ int origin_report(const struct origin *origin, int32_t exit_code, const char *me
             *c = ' ';
     if (!origin->hidden)
         add_excerpt(&out, origin);
-    err_add_code(err, exit_code, "%s", out.data);
-    return -1;
+    return err_add_code(err, exit_code, "%s", out.data);
 }
 
 int origin_error(const struct origin *origin, struct err *err, const char *format, ...)

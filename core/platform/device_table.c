@@ -3,15 +3,10 @@
 /* --- rows --- */
 
 #define WORD(key, record, member, list, missing, meaning)                                          \
-    {                                                                                              \
-        .path = key, .kind = FIELD_WORD, .offset = offsetof(struct record, member),                \
-        .fallback = missing, .words = list, .help = meaning                                        \
-    }
+    FIELD_ROW(key, record, member, missing, meaning, .kind = FIELD_WORD, .words = list)
 #define NUMBER(key, record, member, form, measure, missing, low, high, meaning)                    \
-    {                                                                                              \
-        .path = key, .kind = form, .unit = measure, .offset = offsetof(struct record, member),     \
-        .fallback = missing, .minimum = low, .maximum = high, .help = meaning                      \
-    }
+    FIELD_ROW(key, record, member, missing, meaning, .kind = form, .unit = measure,                \
+              .minimum = low, .maximum = high)
 
 static const struct field class_rows[] = {
     WORD("op", device_class, op, compute_op_names, NULL, "which part of a training step"),
@@ -29,10 +24,8 @@ static const struct field class_rows[] = {
 const struct field_table device_class_table = FIELD_TABLE("class", class_rows, struct device_class);
 
 static const struct field profile_rows[] = {
-    {.path = "network",
-     .kind = FIELD_TEXT,
-     .offset = offsetof(struct device_profile, network),
-     .help = "as model.network of the job"},
+    FIELD_ROW("network", device_profile, network, NULL, "as model.network of the job",
+              .kind = FIELD_TEXT),
     NUMBER("batch", device_profile, batch, FIELD_INTEGER, UNIT_NONE, NULL, 1, 1e9,
            "images on a device"),
     NUMBER("spread", device_profile, spread, FIELD_REAL, UNIT_FRACTION, NULL, 0, 10,
@@ -43,10 +36,8 @@ const struct field_table device_profile_table =
 
 static const struct field row_rows[] = {
     WORD("op", device_row, op, compute_op_names, NULL, "which part of a training step"),
-    {.path = "shape",
-     .kind = FIELD_TEXT,
-     .offset = offsetof(struct device_row, shape),
-     .help = "of the layer, as `foretrain calibrate device` writes it"},
+    FIELD_ROW("shape", device_row, shape, NULL,
+              "of the layer, as `foretrain calibrate device` writes it", .kind = FIELD_TEXT),
     WORD("dtype", device_row, dtype, dtype_names, NULL, "type of the arithmetic's inputs"),
     NUMBER("amount", device_row, amount, FIELD_INTEGER, UNIT_NONE, NULL, 1, 1e15,
            "images of the pass, or the optimizer's parameters"),

@@ -123,9 +123,8 @@ int platform_check_dtype(const struct platform *platform, enum dtype dtype, stru
     for (enum dtype d = 0; d < DTYPE_COUNT; d++)
         if (device->peak[d].value > 0)
             text_add(&able, "%s%s", able.length ? ", " : "", dtype_names[d]);
-    err_add(err, "device %s has no %s arithmetic; it has %s", device->name, dtype_names[dtype],
-            able.data);
-    return -1;
+    return err_add(err, "device %s has no %s arithmetic; it has %s", device->name,
+                   dtype_names[dtype], able.data);
 }
 
 static void visit_record(const struct field_table *table, const void *record,

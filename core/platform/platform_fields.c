@@ -16,12 +16,7 @@ const char *const fabric_names[] = {"unknown",   "infiniband", "roce", "efa",
                                     "slingshot", "omni-path",  "tcp",  NULL};
 static_assert(ARRAY_SIZE(fabric_names) == FABRIC_COUNT + 1, "one name each");
 
-/* One row: what every row has, then its kind and what that adds. */
-#define ROW(key, record, member, missing, meaning, ...)                                            \
-    {                                                                                              \
-        .path = key, .offset = offsetof(struct record, member), .fallback = missing,               \
-        .help = meaning, __VA_ARGS__                                                               \
-    }
+#define ROW(...) FIELD_ROW(__VA_ARGS__)
 #define TEXT(key, record, member, meaning)                                                         \
     ROW(key, record, member, REQUIRED, meaning, .kind = FIELD_TEXT)
 #define COUNTED(key, record, member, missing, high, meaning)                                       \

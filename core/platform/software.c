@@ -3,12 +3,7 @@
 #include "core/platform/device_table.h"
 #include "core/scenario/scenario.h"
 
-/* One row: what every row has, then its kind and what that adds. */
-#define ROW(key, record, member, missing, meaning, ...)                                            \
-    {                                                                                              \
-        .path = key, .offset = offsetof(struct record, member), .fallback = missing,               \
-        .help = meaning, __VA_ARGS__                                                               \
-    }
+#define ROW(...) FIELD_ROW(__VA_ARGS__)
 #define DEVIATION(key, record, member, meaning)                                                    \
     ROW(key, record, member, "0", meaning, .kind = FIELD_REAL, .unit = UNIT_FRACTION,              \
         .minimum = 0, .maximum = 10)
@@ -48,8 +43,7 @@
 static const struct field fit_rows[] = {
     ROW("device", software_efficiency, device, NULL,
         "a file of platforms/devices without .yaml; with * at its end all that begin so and have "
-        "no "
-        "fit of their own",
+        "no fit of their own",
         .kind = FIELD_TEXT),
     FIT_ROWS("", software_efficiency, , NULL),
 };
@@ -139,23 +133,23 @@ static const struct field software_rows[] = {
     ROW("kinds.rates", software, kinds, "",
         "what each kind of kernels reaches; others, and all when not given, as the fit says",
         .kind = FIELD_LIST, .table = &kind_table),
-    ROW("attention", software, attention, "unfused",
+    ROW("attention", software, merges.attention, "unfused",
         "fused: one kernel, which keeps the weights of all positions; flash: which does not",
         .kind = FIELD_WORD, .words = attention_names),
-    ROW("epilogues", software, epilogues, "false",
+    ROW("epilogues", software, merges.epilogues, "false",
         "whether activations, dropout and adds of transformers are part of the kernel before them",
         .kind = FIELD_BOOLEAN),
-    ROW("parts_of_sends", software, parts_of_sends, "false",
+    ROW("parts_of_sends", software, merges.sends, "false",
         "whether devices that share layers and have whole values send the next stage a part each",
         .kind = FIELD_BOOLEAN),
-    ROW("tensor_overlap", software, tensor_overlap, "false",
+    ROW("tensor_overlap", software, merges.exchanges, "false",
         "whether exchanges of devices that share layers and sequences run beside products, but for "
         "one part of as many as there are devices",
         .kind = FIELD_BOOLEAN),
-    ROW("experts_apart", software, experts_apart, "false",
+    ROW("experts_apart", software, merges.experts, "false",
         "whether the product of each expert is a kernel of its own, not one for all of a device",
         .kind = FIELD_BOOLEAN),
-    ROW("whole_sums", software, whole, "false",
+    ROW("whole_sums", software, merges.whole, "false",
         "whether devices that have a shard of the optimizer each sum whole gradients (all-reduce), "
         "not each its shard",
         .kind = FIELD_BOOLEAN),
@@ -163,14 +157,14 @@ static const struct field software_rows[] = {
         "fused: the loss reads the scores, writes and reads probabilities; unfused: in fp32, an "
         "operation at a time",
         .kind = FIELD_WORD, .words = loss_names),
-    ROW("memory.gathered", software, gathered, "false",
+    ROW("memory.gathered", software, merges.gathered, "false",
         "whether what ranks gather to share a layer stays for backward; else it is gathered again",
         .kind = FIELD_BOOLEAN),
-    ROW("memory.copies", software, copies, "false",
+    ROW("memory.copies", software, merges.copies, "false",
         "whether gradients of a micro-batch are in the type of the arithmetic until all are added "
         "to those that are exchanged",
         .kind = FIELD_BOOLEAN),
-    DEVIATION("memory.reserve", software, reserve,
+    DEVIATION("memory.reserve", software, merges.reserve,
               "what the allocator holds beyond the values, over these"),
     DEVIATION("memory.spread", software, memory_sd,
               "relative standard deviation of the memory in use about what is predicted"),
@@ -357,16 +351,8 @@ void software_apply(const struct software *software, struct device *device)
     device->fusion = find_fusion(fit->fusion, device->fusion);
     device->small_fusion = find_fusion(fit->small_fusion, device->fusion);
     device->small_batch = fit->small_batch;
-    device->merges = (struct merges){(enum attention)software->attention,
-                                     software->epilogues,
-                                     software->loss == LOSS_UNFUSED,
-                                     software->parts_of_sends,
-                                     software->tensor_overlap,
-                                     software->experts_apart,
-                                     software->gathered,
-                                     software->copies,
-                                     software->whole,
-                                     software->reserve};
+    device->merges = software->merges;
+    device->merges.passes = software->loss == LOSS_UNFUSED;
     device->memory_sd = software->memory_sd;
     software_rate(software, device);
     device_forget(device); /* measurements do not apply to other software */

@@ -60,19 +60,13 @@ struct software {
     double kinds_residual;   /**< relative deviation of a network, all of whose kinds are known */
     double kinds_node;       /**< the same of several devices of a node */
     double kinds_experts;    /**< the same of networks with experts */
-    int32_t attention;       /**< enum attention */
-    bool epilogues;      /**< activations, dropout and adds are part of the kernel before them */
-    bool parts_of_sends; /**< ranks that share layers send a part each, and gather */
-    bool tensor_overlap; /**< their exchanges run beside products */
-    bool experts_apart;  /**< a kernel for the product of each */
-    int32_t loss;        /**< enum software_loss */
-    bool gathered, copies, whole; /**< of struct merges */
-    double reserve;               /**< of struct merges */
-    double memory_sd;             /**< standard deviation of log memory in use; 0: not known */
-    int32_t tf32;                 /**< enum tf32: what it computes in tf32 when told fp32 */
-    char *without_layout;   /**< profile of networks without one: see model_has_layout(); NULL:
-                                 this one */
-    struct field_list fits; /**< struct software_efficiency */
+    struct merges merges;    /**< `passes` follows from `loss` */
+    int32_t loss;            /**< enum software_loss */
+    double memory_sd;        /**< standard deviation of log memory in use; 0: not known */
+    int32_t tf32;            /**< enum tf32: what it computes in tf32 when told fp32 */
+    char *without_layout;    /**< profile of networks without one: see model_has_layout(); NULL:
+                                  this one */
+    struct field_list fits;  /**< struct software_efficiency */
     struct software_efficiency rest; /**< for devices not in the list; its `device` is NULL */
 };
 

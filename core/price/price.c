@@ -3,11 +3,7 @@
 #include "core/config/unknown.h"
 #include "core/platform/platform.h"
 
-#define ROW(key, member, missing, meaning, ...)                                                    \
-    {                                                                                              \
-        .path = key, .offset = offsetof(struct prices, member), .fallback = missing,               \
-        .help = meaning, __VA_ARGS__                                                               \
-    }
+#define ROW(key, member, ...)               FIELD_ROW(key, prices, member, __VA_ARGS__)
 #define TEXT(key, member, missing, meaning) ROW(key, member, missing, meaning, .kind = FIELD_TEXT)
 #define NUMBER(key, member, of, least, most, meaning)                                              \
     ROW(key, member, "", meaning, .kind = FIELD_QUANTITY, .unit = of, .minimum = least,            \

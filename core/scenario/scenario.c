@@ -223,12 +223,9 @@ char *scenario_path_at(const struct scenario *scenario, const char *key, const c
     const char *file = node ? node->origin.file : "";
     const char *slash = strrchr(file, '/');
     bool relative = strchr(path, '/') ? path[0] != '/' : strstr(path, ".yaml") != NULL;
-    char *beside = slash && relative ? base_format("%.*s%s", (int)(slash - file) + 1, file, path)
-                                     : base_copy(path);
-    if (access(beside, F_OK) == 0)
-        return beside;
-    free(beside);
-    return base_copy(path);
+    AUTOFREE char *beside =
+        base_format("%.*s%s", slash && relative ? (int)(slash - file) + 1 : 0, file, path);
+    return base_copy(access(beside, F_OK) == 0 ? beside : path);
 }
 
 int scenario_blame(const struct scenario *scenario, const char *key, struct err *found,

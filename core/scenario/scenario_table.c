@@ -27,12 +27,8 @@ static const char *const rounding_names[] = {"exact", "down", "up", NULL};
 static_assert(ARRAY_SIZE(rounding_names) == ROUND_COUNT + 1, "a word each");
 
 /* Rows by kind: key, member of struct RECORD, what stands there if nothing is given, ... */
-#define REQUIRED NULL
-#define ROW(name, member, before, what, ...)                                                       \
-    {                                                                                              \
-        .path = name, .offset = offsetof(struct RECORD, member), .fallback = before, .help = what, \
-        __VA_ARGS__                                                                                \
-    }
+#define REQUIRED                           NULL
+#define ROW(name, member, ...)             FIELD_ROW(name, RECORD, member, __VA_ARGS__)
 #define SWITCH(name, member, before, what) ROW(name, member, before, what, .kind = FIELD_BOOLEAN)
 #define TEXT(name, member, before, what)   ROW(name, member, before, what, .kind = FIELD_TEXT)
 #define WORD(name, member, before, list, what)                                                     \

@@ -103,9 +103,8 @@ static int refuse_shape(const struct stored_tensor *tensor, const char *name,
     AUTORELEASE(text) struct text found = {0}, wanted = {0};
     safetensors_print_shape(&found, other);
     safetensors_print_shape(&wanted, &expected);
-    err_add(err, "%s: tensor '%s' has shape %s, the network's has %s", name, tensor->name,
-            found.data, wanted.data);
-    return -1;
+    return err_add(err, "%s: tensor '%s' has shape %s, the network's has %s", name, tensor->name,
+                   found.data, wanted.data);
 }
 
 static int check_tensor(const struct stored_tensor *tensor, const char *name,

@@ -116,7 +116,7 @@ static int write_tensors(struct writing *writing, enum checkpoint_file file, con
                          const float *statistics, struct err *err)
 {
     struct stored_list list = stored_tensors(writing->layout, file, writing->progress->ranks);
-    struct safetensors header = {0};
+    AUTORELEASE(safetensors) struct safetensors header = {0};
     AUTORELEASE(text) struct text text = {0};
     struct file_sink sink = file_sink_open(writing->path, checkpoint_file_names[file]);
     for (int32_t integers = 1; integers >= 0; integers--)
@@ -131,7 +131,6 @@ static int write_tensors(struct writing *writing, enum checkpoint_file file, con
         for (int64_t i = 0; i < list.count; i++)
             if ((list.item[i].in == STORED_IN_PROGRESS) == integers)
                 put_tensor(&sink, &list.item[i], writing->progress, parameter, statistics);
-    safetensors_release(&header);
     free(list.item);
     return end_file(writing, &sink, file, err);
 }

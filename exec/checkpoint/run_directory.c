@@ -74,11 +74,10 @@ static int refuse_held(const char *path, struct err *err)
     AUTOFREE char *owner = known ? base_format("process %" PRId64 " on %s, since %s",
                                                record.process, record.host, record.since)
                                  : base_copy("a process that has just begun");
-    err_add_code(
-        err, 73,
-        "%s: a run is writing here: %s; wait for its end, or choose another directory with --out",
-        path, owner);
-    return -1;
+    return err_add_code(err, 73,
+                        "%s: a run is writing here: %s; wait for its end, or choose another "
+                        "directory with --out",
+                        path, owner);
 }
 
 static int take_lock(const struct run_directory *directory, struct err *err)
@@ -169,11 +168,10 @@ static int refuse_full(const struct run_directory *directory, const char *found,
         text_add_word(&way, directory->path);
         text_add(&way, ", ");
     }
-    err_add_code(err, 73,
-                 "%s: it holds a run already (%s, with %s): %sreplace it by --overwrite, or choose "
-                 "another directory with --out",
-                 directory->path, run, found, may_go_on ? way.data : "");
-    return -1;
+    return err_add_code(err, 73,
+                        "%s: it holds a run already (%s, with %s): %sreplace it by --overwrite, or "
+                        "choose another directory with --out",
+                        directory->path, run, found, may_go_on ? way.data : "");
 }
 
 int run_directory_check(const struct run_directory *directory, const char *resumed, bool overwrite,

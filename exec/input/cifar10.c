@@ -41,11 +41,8 @@ static int add_file(struct reader *reader, const char *path, struct err *err)
 /* The folder itself, or the one that the archive unpacks to. */
 static char *find_folder(const char *path)
 {
-    char *below = base_format("%s/cifar-10-batches-bin", path);
-    if (access(below, F_OK) == 0)
-        return below;
-    free(below);
-    return base_copy(path);
+    AUTOFREE char *below = base_format("%s/cifar-10-batches-bin", path);
+    return base_copy(access(below, F_OK) == 0 ? below : path);
 }
 
 static int cifar10_open(struct reader *reader, const struct dataset_spec *spec, enum split split,

@@ -434,7 +434,7 @@ static void conclude(struct loop *loop)
 static void gather_trace(struct loop *loop)
 {
     struct trace *mine = &loop->result->trace, all = {0};
-    void *spans;
+    AUTOFREE void *spans = NULL;
     int64_t size = sizeof(struct span);
     if (!loop->job->traced)
         return;
@@ -446,7 +446,6 @@ static void gather_trace(struct loop *loop)
         trace_add(&all, span);
         trace_finish(&all, span.iteration, span.end);
     }
-    free(spans);
     trace_release(mine);
     all.messages = (int64_t)messages;
     all.ranks = all.entities = loop->world.ranks;

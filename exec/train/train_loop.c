@@ -95,7 +95,7 @@ static void collect_part(const struct loop *loop, int32_t first, float *own, flo
     AUTOFREE float *flat = base_alloc(count + packing.elements, sizeof(*flat));
     AUTOFREE float *mine = base_alloc(count + packing.elements, sizeof(*mine));
     int64_t bytes = 0;
-    void *gathered;
+    AUTOFREE void *gathered = NULL;
     if (loop->replica < shards &&
         grid_axis_rank(schedule->grid, AXIS_WORLD, loop->world.rank, 0) == first) {
         const struct slice *slice = loop->shard ? loop->shard : &all;
@@ -115,7 +115,6 @@ static void collect_part(const struct loop *loop, int32_t first, float *own, flo
         turn(loop, true, flat);
         part_copy(&part, true, whole, flat);
     }
-    free(gathered);
 }
 
 /* All parts of what @own is a part of. */
@@ -751,7 +750,7 @@ static int check_replicas(const struct loop *loop, struct err *err)
 static void average_statistics(struct loop *loop)
 {
     int64_t count = loop->layout.statistic_count, bytes = count * (int64_t)sizeof(float);
-    void *all;
+    AUTOFREE void *all = NULL;
     struct weights own = {.statistics = loop->own_statistics};
     loop->job->device_ops->read(loop->device, &own);
     AUTOFREE double *sum = base_alloc(count, sizeof(*sum));
@@ -762,7 +761,6 @@ static void average_statistics(struct loop *loop)
         loop->weights.statistics[i] = (float)(sum[i] / loop->world.ranks);
     if (world_gather(loop->own_statistics, bytes, &all) > 0)
         memcpy(loop->weights.rank_statistics, all, (size_t)(bytes * loop->world.ranks));
-    free(all);
 }
 
 int loop_average(struct loop *loop, struct err *err)

@@ -24,7 +24,7 @@ struct pack_summary pack_summarise(const struct pack_header *header, const struc
 int pack_check(const char *path, struct pack_summary *summary, struct err *err)
 {
     struct pack_file pack;
-    struct buffer pixels = {0};
+    AUTORELEASE(buffer) struct buffer pixels = {0};
     if (pack_file_open(&pack, path, err))
         return -1;
     int failed = 0;
@@ -32,7 +32,6 @@ int pack_check(const char *path, struct pack_summary *summary, struct err *err)
         failed |= pack_file_read(&pack, i, &pixels, err);
     if (!failed)
         *summary = pack_summarise(&pack.header, pack.entry, pack.file.size);
-    buffer_release(&pixels);
     pack_file_close(&pack);
     return failed;
 }
