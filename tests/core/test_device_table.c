@@ -49,10 +49,7 @@ static struct device device_of(const char *text)
 {
     struct device device;
     struct err err = {0};
-    int failed = read_text(&device, text, &err);
-    if (failed)
-        fputs(err.text, stderr);
-    assert_int_equal(failed, 0);
+    assert_ok(!read_text(&device, text, &err), err);
     return device;
 }
 

@@ -76,9 +76,9 @@ static bool depends(const struct schedule *schedule, int32_t id, int32_t on, int
     return false;
 }
 
-static bool waits(const struct schedule *schedule, const char *name, const char *on)
+static bool waits(const struct schedule *schedule, const char *name, int32_t on)
 {
-    return depends(schedule, require_step(schedule, name), require_step(schedule, on), 0);
+    return depends(schedule, require_step(schedule, name), on, 0);
 }
 
 struct sums {
@@ -324,7 +324,7 @@ TEST(a_shard_moves_what_is_written_down)
             snprintf(forward, sizeof(forward), "%s forward", model->layer[layer].name);
             bool same = step->collective.bucket > 0 &&
                         list.bucket[step->collective.bucket - 1].layer == layer;
-            assert_true(same || depends(schedule, require_step(schedule, forward), id, 0));
+            assert_true(same || waits(schedule, forward, id));
         }
         bytes[step->collective.op] += step->collective.bytes;
     }
@@ -472,10 +472,8 @@ TEST(ranks_that_share_layers_exchange_their_values)
         int32_t exchange = require_step(schedule, name);
         assert_true(
             depends(schedule, exchange, require_step(schedule, "layer1.query backward-data"), 0));
-        assert_true(depends(schedule, require_step(schedule, "layer1.attention.norm backward-data"),
-                            exchange, 0));
-        assert_false(
-            depends(schedule, require_step(schedule, "layer1.query backward-filter"), exchange, 0));
+        assert_true(waits(schedule, "layer1.attention.norm backward-data", exchange));
+        assert_false(waits(schedule, "layer1.query backward-filter", exchange));
     }
 }
 
@@ -505,11 +503,9 @@ TEST(exchanges_run_beside_products)
         }
         assert_true(depends(schedule, sum, product, 0));
         assert_int_equal(schedule->step[sum].collective.bytes, beside ? each / 4 : each);
-        assert_true(
-            depends(schedule, require_step(schedule, "layer1.attention.dropout forward"), sum, 0));
-        assert_true(depends(schedule, require_step(schedule, "layer1.query forward"), gather, 0));
-        assert_false(
-            depends(schedule, require_step(schedule, "layer1.query forward"), gather + 1, 0));
+        assert_true(waits(schedule, "layer1.attention.dropout forward", sum));
+        assert_true(waits(schedule, "layer1.query forward", gather));
+        assert_false(waits(schedule, "layer1.query forward", gather + 1));
     }
     assert_int_equal(bytes[1], bytes[0]);
 }
@@ -577,9 +573,8 @@ TEST(ranks_that_share_sequences_exchange_keys_and_values)
         assert_int_equal(bytes[0], 4 * 8 * 128 * 1024 * 2);
         assert_int_equal(bytes[1], 2 * 8 * 128 * 1024 * 2);
         int32_t collect = require_step(schedule, "layer0.value.collect all-gather");
-        assert_int_equal(
-            depends(schedule, require_step(schedule, "layer0.scores forward"), collect, 0),
-            by == CONTEXT_ALL_GATHER);
+        assert_int_equal(waits(schedule, "layer0.scores forward", collect),
+                         by == CONTEXT_ALL_GATHER);
         flops[by] = sum_of(schedule, COMPUTE_OP_COUNT).flops;
     }
     assert_int_equal(flops[0], flops[1]);
