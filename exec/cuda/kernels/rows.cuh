@@ -118,7 +118,7 @@ __device__ inline void pack_channels(const struct kernel_packed &to, int32_t cha
     }
 }
 
-/* The incoming gradient, masked by the ReLU and rounded. */
+/** The incoming gradient @dy, with @two and @more, masked by the ReLU and rounded. */
 template <typename T>
 static __device__ inline octet<T> cut(const octet<T> &dy, const octet<T> &more, bool two,
                                       uint32_t bits)
