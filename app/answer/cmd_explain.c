@@ -305,13 +305,9 @@ static int explain(const void *record, struct text *out, struct err *err)
 
 #define AT(member) offsetof(struct explain_request, member)
 
-static const struct option options[] = {ROW_SET_SHORT(AT(predict.set)),
-                                        ROW_SET_PLATFORM(AT(predict.set)),
+static const struct option options[] = {ROW_SET_ALL(AT(predict.set)),
                                         ROW_PHASE(AT(phase)),
-                                        ROW_BACKEND(AT(predict.backend)),
-                                        ROW_GRAIN(AT(predict.grain)),
-                                        ROW_NOISE(AT(predict.noise)),
-                                        ROW_IGNORE_MEMORY(AT(predict.ignore_memory)),
+                                        ROWS_BACKEND(predict),
                                         ROW_JSON,
                                         ROW_CSV("the causes of each column"),
                                         ROW_LAST};

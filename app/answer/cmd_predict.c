@@ -11,8 +11,8 @@
 struct predict_request {
     struct request head;
     struct predict_options predict;
-    const char *trace, *spans, *report, *published;
-    const char *prices;
+    const char *trace, *spans, *report, *prices;
+    double published; /* NAN: nothing is */
     bool brief, assumptions;
     bool step;     /* nothing but the step, as `show step` */
     int32_t width; /* [columns]; 0: the terminal's */
@@ -44,7 +44,7 @@ static void print_step(struct text *out, const struct result *result,
 }
 
 static int print(struct text *out, const struct predict_request *request,
-                 struct prediction *prediction, double published, struct err *err)
+                 struct prediction *prediction, struct err *err)
 {
     const struct task *last = prediction_last(prediction);
     AUTORELEASE(exchanges)
@@ -64,24 +64,10 @@ static int print(struct text *out, const struct predict_request *request,
                                             : REPORT_USUAL);
     }
     const struct predict_page page = {prediction, request->head.argument.item[0], &request->predict,
-                                      &list, published};
+                                      &list, request->published};
     return csv_write(&request->head, answer_list(&exchange_columns, list.exchange, list.count),
                      &exchange_columns, out, err) ||
            (request->report && predict_page(request->report, &page, err));
-}
-
-static int read_published(const struct predict_request *request, double *published, struct err *err)
-{
-    AUTORELEASE(err) struct err why = {0};
-    *published = NAN;
-    if (!request->published)
-        return 0;
-    /* Twice the ideal speed is more than any cluster has: "91" is 91 times. */
-    bool good = !unit_parse(UNIT_FRACTION, request->published, published, &why) && *published > 0 &&
-                *published <= 2;
-    return good ? 0
-                : err_add_code(err, 64, "--published: expected a share such as 91.6%%, got '%s'",
-                               request->published);
 }
 
 static int predict(const void *record, struct text *out, struct err *err)
@@ -95,9 +81,7 @@ static int predict(const void *record, struct text *out, struct err *err)
     AUTORELEASE(price) struct price_file prices = {0};
     AUTORELEASE(option_list) struct option_list set = {0};
     struct predict_options options = request->predict;
-    double published;
-    if (read_published(request, &published, err) ||
-        (request->prices && price_read(&prices, request->prices, err)))
+    if (request->prices && price_read(&prices, request->prices, err))
         return -1;
     options.set = set = predict_set(&request->predict, request->prices ? &prices : NULL);
     if (prediction_make(&prediction, request->head.argument.item[0], &options, err))
@@ -110,7 +94,7 @@ static int predict(const void *record, struct text *out, struct err *err)
     const struct task *last = prediction_last(&prediction);
     const struct schedule *schedule = last->point.schedule;
     int failed =
-        print(out, request, &prediction, published, err) ||
+        print(out, request, &prediction, err) ||
         timeline_write_kineto_at(request->trace, schedule, task_trace(last), err) ||
         timeline_write_file(request->spans, timeline_write_spans, schedule, task_trace(last), err);
     return failed ? -1 : 0;
@@ -120,11 +104,9 @@ static int predict(const void *record, struct text *out, struct err *err)
 
 /* How a step is predicted. */
 #define ROWS_STEP                                                                                  \
-    ROW_SET_SHORT(AT(predict.set)), ROW_SET_PLATFORM(AT(predict.set)),                             \
-        ROW_BACKEND(AT(predict.backend)), ROW_GRAIN(AT(predict.grain)),                            \
-        ROW_NOISE(AT(predict.noise)), ROW_IGNORE_MEMORY(AT(predict.ignore_memory)),                \
-        ROW_ORDER(AT(predict.order)), ROW_ITERATIONS(AT(predict.iterations)),                      \
-        ROW_TRACED_RANKS(AT(predict.traced_ranks)), ROW_JSON
+    ROW_SET_ALL(AT(predict.set)), ROWS_BACKEND(predict), ROW_ORDER(AT(predict.order)),             \
+        ROW_ITERATIONS(AT(predict.iterations)), ROW_TRACED_RANKS(AT(predict.traced_ranks)),        \
+        ROW_JSON
 
 static const struct option options[] = {
     ROWS_STEP,
@@ -135,9 +117,10 @@ static const struct option options[] = {
                .holds = "rank-*.json"),
     ROW_SPANS(AT(spans)),
     ROW_REPORT(AT(report)),
-    OPTION_ROW("published", 0, OPTION_TEXT, AT(published), "SHARE", NULL,
+    OPTION_ROW("published", 0, OPTION_REAL, AT(published), "SHARE", NULL,
                "A scaling efficiency that somebody measured, to draw beside the curve: 91.6%",
-               "report"),
+               "report", .unit = UNIT_FRACTION, .example = "a share such as 91.6%",
+               .most = 2 /* more than any cluster has: "91" is 91 times */),
     ROW_CSV("when each all-reduce of the last phase's step is ready, begins, ends and is exposed"),
     OPTION_ROW("brief", 0, OPTION_FLAG, AT(brief),
                .help = "Print the answer alone: 12 lines, and the bill"),
@@ -151,7 +134,7 @@ static const struct option step_options[] = {
                "Of the picture (default: the terminal's, else 80)"),
     ROW_LAST};
 
-static const struct predict_request defaults = {.predict = {PREDICT_COMMAND}};
+static const struct predict_request defaults = {.predict = {PREDICT_COMMAND}, .published = NAN};
 static const struct predict_request step_defaults = {.predict = {PREDICT_COMMAND}, .step = true};
 
 const struct command command_predict = {

@@ -184,9 +184,7 @@ static int each_word(struct measure_list *list, const char *words,
 int measure_list_read(struct measure_list *list, const char *networks, const char *batches,
                       struct err *err)
 {
-    return each_word(list, networks, add_network, err) || each_word(list, batches, add_batch, err)
-               ? -1
-               : 0;
+    return each_word(list, networks, add_network, err) || each_word(list, batches, add_batch, err);
 }
 
 void measure_list_release(struct measure_list *list)

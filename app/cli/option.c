@@ -83,6 +83,18 @@ static int set_word(const struct option *option, const char *value, int32_t *mem
     return option_unknown(err, what, value, option->words);
 }
 
+static int set_real(const struct option *option, const char *value, double *member, struct err *err)
+{
+    AUTORELEASE(err) struct err why = {0};
+    double number = 0;
+    if (unit_parse(option->unit, value, &number, &why) || !(number >= 0) ||
+        (number == 0 && !option->zero) || (option->most > 0 && number > option->most))
+        return err_add_code(err, EXIT_USAGE, "--%s: expected %s, got '%s'", option->name,
+                            option->example, value);
+    *member = number;
+    return 0;
+}
+
 /* Quoted, so that a value is one value whatever its characters. */
 static void assign(const struct option *option, const char *value, struct option_list *list)
 {
@@ -118,6 +130,8 @@ static int set(const struct option *option, const char *value, void *record, str
         return set_integer(option, value, member, err);
     case OPTION_WORD:
         return set_word(option, value, member, err);
+    case OPTION_REAL:
+        return set_real(option, value, member, err);
     case OPTION_ASSIGN:
         assign(option, value, member);
         return 0;

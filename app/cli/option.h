@@ -7,7 +7,7 @@
  * them.  Values are borrowed from argv.
  */
 
-#include "core/base/base.h"
+#include "core/base/unit.h"
 
 /** Type of an option's member in the record. */
 enum option_kind {
@@ -19,6 +19,7 @@ enum option_kind {
     OPTION_TEXTS,   /**< struct option_list; each use appends */
     OPTION_INTEGER, /**< int32_t, at least 0 */
     OPTION_WORD,    /**< int32_t: the index in `words` */
+    OPTION_REAL,    /**< double in `unit`, above 0 */
     OPTION_ASSIGN,  /**< struct option_list; appends "key='value'" for each key in `words`, and as
                          they are those that have a value */
     OPTION_KIND_COUNT
@@ -52,6 +53,10 @@ struct option {
     const char *needs; /**< "trace|spans" or "device=cuda": one that must be given, too */
     const char *bars;  /**< "steps|ranks": those that must not be given */
     const char *holds; /**< names of what is written to the directory: see claim_output() */
+    enum unit unit;
+    double most;         /**< of an OPTION_REAL; 0: any */
+    bool zero;           /**< it may be 0, too */
+    const char *example; /**< what messages expect: "a share such as 5 %" */
 };
 
 /** One row of a table, member by member. */

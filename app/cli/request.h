@@ -109,6 +109,7 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
     OPTION_ROW("algorithm", 'a', OPTION_ASSIGN, at, "NAME", algorithm_keys,                        \
                "Short for --set allreduce.algorithm=NAME")
 #define ROW_SET_SHORT(at) ROW_SET(at), ROW_SET_NODES(at), ROW_SET_BATCH(at), ROW_SET_ALGORITHM(at)
+#define ROW_SET_ALL(at)   ROW_SET_SHORT(at), ROW_SET_PLATFORM(at)
 #define ROW_BACKEND(at)                                                                            \
     OPTION_ROW("backend", 'b', OPTION_WORD, at, NULL, backend_words,                               \
                "Closed form, or simulation (default when installed)")

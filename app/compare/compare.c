@@ -703,8 +703,7 @@ static int compare(const void *record, struct text *out, struct err *err)
     OPTION_ROW(name, 0, OPTION_TEXTS, AT(own[index]), "KEY=VALUE", NULL,                           \
                "Override one key of the " job " job alone, after --set; may be repeated")
 
-static const struct option options[] = {ROW_SET_SHORT(AT(predict.set)),
-                                        ROW_SET_PLATFORM(AT(predict.set)),
+static const struct option options[] = {ROW_SET_ALL(AT(predict.set)),
                                         ROW_OWN("set-a", "first", 0),
                                         ROW_OWN("set-b", "second", 1),
                                         ROW_OWN("set-c", "third", 2),
@@ -714,10 +713,7 @@ static const struct option options[] = {ROW_SET_SHORT(AT(predict.set)),
                                                    "A name in prices/ or a file, of all jobs, of "
                                                    "those on a platform or of A, B, C or D; may be "
                                                    "repeated: adds cost, energy and carbon"),
-                                        ROW_BACKEND(AT(predict.backend)),
-                                        ROW_GRAIN(AT(predict.grain)),
-                                        ROW_NOISE(AT(predict.noise)),
-                                        ROW_IGNORE_MEMORY(AT(predict.ignore_memory)),
+                                        ROWS_BACKEND(predict),
                                         ROW_REPORT(AT(report)),
                                         ROW_JSON,
                                         ROW_CSV("the figures of each job"),

@@ -480,9 +480,7 @@ static int print(struct text *out, const struct sweep_request *request, const st
         sweep_print(out, sweep);
     }
     return csv_write(&request->head, rows_of(sweep, NULL, sweep->axes.points), NULL, out, err) ||
-                   (request->report && sweep_page(request->report, sweep, err))
-               ? -1
-               : 0;
+           (request->report && sweep_page(request->report, sweep, err));
 }
 
 static int run(const void *record, struct text *out, struct err *err)
@@ -518,8 +516,7 @@ static const struct option options[] = {
         "An axis: 8..1024:x2 (times), 16..64:16 (plus), 1..5; 2us..16us:x2; may be repeated"),
     OPTION_ROW("list", 0, OPTION_TEXTS, AT(axis), "KEY=VALUES", NULL,
                "An axis: nccl,torus2d; may be repeated; keys as --set takes them"),
-    ROW_SET_SHORT(AT(predict.set)),
-    ROW_SET_PLATFORM(AT(predict.set)),
+    ROW_SET_ALL(AT(predict.set)),
     OPTION_ROW("backend", 'b', OPTION_WORD, AT(predict.backend), NULL, backend_words,
                "Closed form alone, or every point simulated (default: closed form, then the "
                "simulator for the best points, their neighbours and 2 % of the others)"),

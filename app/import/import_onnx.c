@@ -63,9 +63,7 @@ static int give(const struct onnx_request *request, const struct json *draft, st
     int failed = model ? compare(file, json_get(draft, "values"), model, err) : -1;
     if (!failed && request->to)
         failed = (!request->overwrite && file_check_own(request->to, OWN_FILE, err)) ||
-                         file_write(request->to, &text, NULL, err)
-                     ? -1
-                     : 0;
+                 file_write(request->to, &text, NULL, err);
     if (!failed && request->to)
         summarise(model, file, json_get(draft, "notes"), request->to, out);
     else if (!failed)

@@ -166,9 +166,7 @@ static int read_network(struct job *job, struct err *err)
     if (!model_reads_pictures(job->model) && !is_file)
         job->scenario.model.classes = job->model->classes;
     return adopt_tokens(job, err) || (is_file && adopt_sizes(job, err)) ||
-                   split_network(job, &keys, err)
-               ? -1
-               : 0;
+           split_network(job, &keys, err);
 }
 
 int job_read(struct job *job, const struct files *files, const char *path, const char *const *set,
@@ -657,9 +655,7 @@ int job_check_network(const struct job *job, bool gpu, struct err *err)
 int job_check_device(const struct job *job, bool gpu, struct err *err)
 {
     return job_check_network(job, gpu, err) || check_optimizer(&job->scenario, gpu, err) ||
-                   check_shards(&job->scenario, gpu, err) || check_parts(job, gpu, err)
-               ? -1
-               : 0;
+           check_shards(&job->scenario, gpu, err) || check_parts(job, gpu, err);
 }
 
 struct schedule **job_training(const struct job *job, struct err *err)

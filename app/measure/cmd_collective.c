@@ -3,7 +3,6 @@
 #include "app/measure/collective_table.h"
 #include "app/predict/task.h"
 #include "app/process/child.h"
-#include "config.h"
 #include "core/backend/cards.h"
 #include "core/backend/nccl_use.h"
 #include "core/platform/software.h"
@@ -78,19 +77,10 @@ static int read_ways(struct order *order, struct err *err)
     return failed;
 }
 
-static bool built_with_mpi(void)
-{
-#ifdef HAVE_MPI
-    return true;
-#else
-    return false;
-#endif
-}
-
 static int read_platform(struct order *order, struct err *err)
 {
     bool predicts = order->count > order->measures;
-    if (order->measures && !built_with_mpi())
+    if (order->measures && !launch_has_mpi)
         return err_add_code(
             err, 69,
             "back end exec: ranks exchange over MPI, without which this foretrain was "

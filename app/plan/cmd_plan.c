@@ -647,30 +647,12 @@ static int plan_page(const char *file, const struct search *search, struct err *
 struct plan_request {
     struct request head;
     struct predict_options predict;
-    const char *target, *within, *budget, *report;
+    const char *target, *report;
+    double within, budget;
     const char *given[DECISION_COUNT];
     struct option_list prices;
     int32_t workers; /* 0: the cores */
 };
-
-/* The limit @text of @option; @limit stays infinite without. */
-static int read_limit(const char *option, const char *text, enum unit unit, const char *example,
-                      double *limit, struct err *err)
-{
-    AUTORELEASE(err) struct err why = {0};
-    *limit = INFINITY;
-    if (!text)
-        return 0;
-    int failed = unit_parse(unit, text, limit, &why);
-    char *reason = err_reason(&why), *end = strstr(reason, ", for example");
-    if (end) /* 2 us is none here */
-        *end = '\0';
-    if (failed)
-        err_add_code(err, 64, "%s: %s, as in %s \"%s\"", option, reason, option, example);
-    else if (!(*limit > 0))
-        failed = err_add_code(err, 64, "%s %s: nothing keeps it", option, text);
-    return failed;
-}
 
 static int print(struct text *out, const struct plan_request *request, const struct search *search,
                  struct err *err)
@@ -682,10 +664,8 @@ static int print(struct text *out, const struct plan_request *request, const str
         plan_print(out, search);
     }
     return csv_write(&request->head, plan_rows(search), NULL, out, err) ||
-                   (request->report && plan_page(request->report, search, err)) ||
-                   plan_verdict(search, err)
-               ? -1
-               : 0;
+           (request->report && plan_page(request->report, search, err)) ||
+           plan_verdict(search, err);
 }
 
 static int run(const void *record, struct text *out, struct err *err)
@@ -697,16 +677,14 @@ static int run(const void *record, struct text *out, struct err *err)
                      .options = &request->predict,
                      .target = request->target,
                      .workers = request->workers ? request->workers : cores_available()},
+        .within = request->within,
+        .budget = request->budget,
         .prices = &request->prices,
         .draws = request->report,
     };
     for (int i = 0; i < DECISION_COUNT; i++)
         search.given[i] = request->given[i];
-    int failed =
-        read_limit("--within", request->within, UNIT_SECONDS, "10 min", &search.within, err) ||
-        read_limit("--budget", request->budget, UNIT_NONE, "500", &search.budget, err) ||
-        search_make(&search, err) || print(out, request, &search, err);
-    return failed ? -1 : 0;
+    return search_make(&search, err) || print(out, request, &search, err);
 }
 
 #define AT(member) offsetof(struct plan_request, member)
@@ -716,11 +694,13 @@ static int run(const void *record, struct text *out, struct err *err)
 static const struct option options[] = {
     OPTION_ROW("target", 0, OPTION_TEXT, AT(target), "ACCURACY", NULL,
                "Short for --set training.target=ACCURACY: 75.9 %"),
-    OPTION_ROW("within", 0, OPTION_TEXT, AT(within), "TIME", NULL,
-               "The deadline, 10 min or 2 h, which 95 of 100 runs must keep"),
-    OPTION_ROW("budget", 0, OPTION_TEXT, AT(budget), "N", NULL,
+    OPTION_ROW("within", 0, OPTION_REAL, AT(within), "TIME", NULL,
+               "The deadline, 10 min or 2 h, which 95 of 100 runs must keep", .unit = UNIT_SECONDS,
+               .example = "a time as in --within \"10 min\""),
+    OPTION_ROW("budget", 0, OPTION_REAL, AT(budget), "N", NULL,
                "What a run may cost at most, in the currency of the prices, or without prices in "
-               "device-hours; without --within the fastest plan for it"),
+               "device-hours; without --within the fastest plan for it",
+               .example = "a number as in --budget 500"),
     ROW_GIVEN(
         "platforms", DECISION_PLATFORM, "NAMES",
         "To choose from: dgx-h100,dgx-a100; all: every one of the library (default: the job's)"),
@@ -764,7 +744,8 @@ static const struct option options[] = {
     ROW_CSV("best, next best and front"),
     ROW_LAST};
 
-static const struct plan_request defaults = {.predict = {PREDICT_COMMAND}};
+static const struct plan_request defaults = {
+    .predict = {PREDICT_COMMAND}, .within = INFINITY, .budget = INFINITY};
 
 const struct command command_plan = {
     .name = "plan",

@@ -37,6 +37,11 @@ struct predict_options {
 /** Before any option is read. */
 #define PREDICT_DEFAULTS .backend = -1, .iterations = PREDICT_CHOOSE, .traced_ranks = 4
 
+/** The rows for the back end of the options at the member @of of a command's record. */
+#define ROWS_BACKEND(of)                                                                           \
+    ROW_BACKEND(AT(of.backend)), ROW_GRAIN(AT(of.grain)), ROW_NOISE(AT(of.noise)),                 \
+        ROW_IGNORE_MEMORY(AT(of.ignore_memory))
+
 /** The assignments of @options, behind that of @prices (NULL: none); owned. */
 struct option_list predict_set(const struct predict_options *options,
                                const struct price_file *prices);

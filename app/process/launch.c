@@ -201,9 +201,9 @@ int launch_run(const struct launch *launch, struct err *err)
 }
 
 #ifdef HAVE_MPI
-static const bool has_mpi = true;
+const bool launch_has_mpi = true;
 #else
-static const bool has_mpi = false;
+const bool launch_has_mpi = false;
 #endif
 
 void launch_add(struct launch *launch, const char *format, ...)
@@ -256,7 +256,7 @@ static void add_places(struct launch *launch, int32_t ranks)
 
 static int add_mpirun(struct launch *launch, int32_t ranks, struct err *err)
 {
-    if (!has_mpi)
+    if (!launch_has_mpi)
         return err_add_code(err, 69,
                             "this foretrain-exec was built without MPI (libopenmpi-dev), so it has "
                             "one rank: use -n 1");

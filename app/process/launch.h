@@ -19,6 +19,9 @@ struct launch {
     bool saves;        /**< on SIGURG and SIGUSR1, ranks save and end */
 };
 
+/** Whether foretrain-exec was built with MPI. */
+extern const bool launch_has_mpi;
+
 /** Whether $PATH has the program @name. */
 bool launch_finds(const char *name);
 

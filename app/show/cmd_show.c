@@ -622,20 +622,16 @@ static const struct option model_options[] = {
                .help = "As a network file, which model.network of a job may name", .bars = "json"),
     ROW_JSON, ROW_LAST};
 static const struct option schedule_options[] = {
-    ROW_SET_SHORT(offsetof(struct show_job_request, set)),
-    ROW_SET_PLATFORM(offsetof(struct show_job_request, set)),
+    ROW_SET_ALL(offsetof(struct show_job_request, set)),
     ROW_PHASE(offsetof(struct show_job_request, phase)),
-    ROW_BASELINE(offsetof(struct show_job_request, baseline)),
-    ROW_JSON,
-    ROW_LAST};
+    ROW_BASELINE(offsetof(struct show_job_request, baseline)), ROW_JSON, ROW_LAST};
 static const struct option platform_options[] = {
     OPTION_ROW("assumed", 0, OPTION_FLAG, offsetof(struct show_platform_request, assumed),
                .help = "Only the numbers that are assumed"),
     ROW_JSON, ROW_LAST};
 static const struct option device_options[] = {ROW_JSON, ROW_LAST};
 static const struct option scenario_options[] = {
-    ROW_SET_SHORT(offsetof(struct show_job_request, set)),
-    ROW_SET_PLATFORM(offsetof(struct show_job_request, set)), ROW_LAST};
+    ROW_SET_ALL(offsetof(struct show_job_request, set)), ROW_LAST};
 static const struct option collective_options[] = {
     ROW_ALGORITHM(offsetof(struct show_collective_request, algorithm)),
     OPTION_ROW("op", 0, OPTION_WORD, offsetof(struct show_collective_request, op), NULL, show_ops,

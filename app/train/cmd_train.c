@@ -450,14 +450,7 @@ const struct command command_train = {
 };
 
 static const struct option evaluate_options[] = {ROW_STARTED(TRAIN_AT(compute.started)),
-                                                 ROW_JOB,
-                                                 ROW_ENSEMBLE,
-                                                 ROW_SET(TRAIN_AT(set)),
-                                                 ROW_JSON,
-                                                 ROW_THREADS(TRAIN_AT(compute.threads)),
-                                                 ROW_DEVICE(TRAIN_AT(compute.device)),
-                                                 ROW_DRY_RUN,
-                                                 ROW_LAST};
+                                                 ROWS_EVALUATE, ROW_DRY_RUN, ROW_LAST};
 
 const struct command command_evaluate = {
     .name = "evaluate",

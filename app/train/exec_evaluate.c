@@ -153,13 +153,7 @@ static int evaluate(const void *record, struct text *out, struct err *err)
     return failed ? -1 : 0;
 }
 
-static const struct option options[] = {ROW_JOB,
-                                        ROW_ENSEMBLE,
-                                        ROW_SET(TRAIN_AT(set)),
-                                        ROW_JSON,
-                                        ROW_THREADS(TRAIN_AT(compute.threads)),
-                                        ROW_DEVICE(TRAIN_AT(compute.device)),
-                                        ROW_LAST};
+static const struct option options[] = {ROWS_EVALUATE, ROW_LAST};
 
 const struct command exec_evaluate = {
     .name = "evaluate",

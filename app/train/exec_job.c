@@ -33,24 +33,6 @@ const struct device_ops *exec_job_device(int32_t device, struct err *err)
     return ops;
 }
 
-enum {
-    TIME_SCALE_MOST = 1000000
-}; /* a step of 1 ms then takes a quarter of an hour.  Our choice */
-
-static int read_time_scale(struct exec_job *job, const struct train_request *request,
-                           struct err *err)
-{
-    job->train.time_scale = 1;
-    if (!request->time_scale)
-        return 0;
-    AUTORELEASE(err) struct err found = {0};
-    bool good = unit_parse(UNIT_NONE, request->time_scale, &job->train.time_scale, &found) == 0 &&
-                job->train.time_scale >= 0 && job->train.time_scale <= TIME_SCALE_MOST;
-    return good ? 0
-                : err_add_code(err, 64, "--time-scale: must be a number, 0 to %d, not '%s'",
-                               TIME_SCALE_MOST, request->time_scale);
-}
-
 /* Ranks of each machine, as all ranks find together; 0: the machines have different numbers. */
 static int32_t ranks_per_machine(void)
 {
@@ -103,10 +85,11 @@ static int fill(struct exec_job *job, const struct train_request *request, bool 
         .steps = request->steps,
         .traced = request->trace || request->spans ? request->traced : 0,
         .tunes = request->tune,
+        .time_scale = request->time_scale,
         .timeout_s = world_self().ranks > 1 ? request->timeout : 0,
         .progress = !request->quiet && !request->head.json,
     };
-    return read_time_scale(job, request, err);
+    return 0;
 }
 
 char *exec_job_share(char *text)

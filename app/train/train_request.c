@@ -2,7 +2,8 @@
 
 #include "core/scenario/scenario_change.h"
 
-const struct train_request train_defaults = {.traced = 4, .timeout = REQUEST_TIMEOUT};
+const struct train_request train_defaults = {
+    .traced = 4, .timeout = REQUEST_TIMEOUT, .time_scale = 1};
 
 int train_request_check(const struct train_request *request, struct err *err)
 {

@@ -13,7 +13,8 @@ struct train_request {
     struct compute_options compute;
     struct option_list set;          /**< "key=value", over the scenario */
     struct option_list allow_change; /**< keys that may differ from those of the resumed run */
-    const char *directory, *resume, *trace, *spans, *time_scale, *job;
+    const char *directory, *resume, *trace, *spans, *job;
+    double time_scale;
     int32_t steps;   /**< 0: to the end */
     int32_t traced;  /**< training steps to trace */
     int32_t timeout; /**< of the watchdog [s]; 0: none */
@@ -30,12 +31,13 @@ int train_request_check(const struct train_request *request, struct err *err);
 #define TRAIN_AT(member) offsetof(struct train_request, member)
 
 /** Rows of `evaluate` and its ranks. */
-#define ROW_ENSEMBLE                                                                               \
-    OPTION_ROW("ensemble", 0, OPTION_FLAG, TRAIN_AT(ensemble),                                     \
-               .help = "All that are named vote: their class probabilities are averaged")
-#define ROW_JOB                                                                                    \
+#define ROWS_EVALUATE                                                                              \
     OPTION_ROW("job", 0, OPTION_TEXT, TRAIN_AT(job), "JOB", NULL,                                  \
-               "The scenario (default: job.yaml beside the first checkpoint)")
+               "The scenario (default: job.yaml beside the first checkpoint)"),                    \
+        OPTION_ROW("ensemble", 0, OPTION_FLAG, TRAIN_AT(ensemble),                                 \
+                   .help = "All that are named vote: their class probabilities are averaged"),     \
+        ROW_SET(TRAIN_AT(set)), ROW_JSON, ROW_THREADS(TRAIN_AT(compute.threads)),                  \
+        ROW_DEVICE(TRAIN_AT(compute.device))
 
 /** Rows of `train` and its ranks, in the order of --help. */
 #define ROWS_TRAIN                                                                                 \
@@ -58,8 +60,10 @@ int train_request_check(const struct train_request *request, struct err *err);
                    .help = "Also vary the settings of cuDNN's engines, for half a minute when a "  \
                            "shape is new",                                                         \
                    .needs = "device=cuda"),                                                        \
-        OPTION_ROW("time-scale", 0, OPTION_TEXT, TRAIN_AT(time_scale), "FACTOR", NULL,             \
-                   "This much of the predicted times (default: 1)", "device=replay"),              \
+        OPTION_ROW("time-scale", 0, OPTION_REAL, TRAIN_AT(time_scale), "FACTOR", NULL,             \
+                   "This much of the predicted times (default: 1)", "device=replay", .zero = true, \
+                   .most = 1000000 /* 1 ms becomes a quarter of an hour */,                        \
+                   .example = "a number, 0 to 1000000"),                                           \
         ROW_TIMEOUT(TRAIN_AT(timeout)),                                                            \
         OPTION_ROW(                                                                                \
             "trace", 't', OPTION_OUTPUT, TRAIN_AT(trace), "FILE|DIR/", NULL,                       \

@@ -110,9 +110,7 @@ static int validate_check(const struct schedule *schedule, const struct trace *p
                             "and 2 (--traced-steps of train)",
                             predicted->iterations, measured->iterations);
     return check_steps(schedule, predicted, "predicted", err) ||
-                   check_steps(schedule, measured, "measured", err)
-               ? -1
-               : 0;
+           check_steps(schedule, measured, "measured", err);
 }
 
 /* ---- seconds of every step ---- */
@@ -536,7 +534,7 @@ enum {
 
 /* Both sides, and their origin. */
 struct trial {
-    struct validate_request request; /* the user's, with more --set; its list is owned */
+    struct validate_request request; /* the user's; borrows its list */
     int32_t ranks;                   /* 0: there is no job */
     struct job job;
     struct task task; /* of the phase that is compared */
@@ -559,28 +557,6 @@ static int check_options(const struct validate_request *request, struct err *err
     if (request->predicted && !measure_in_lab() && request->predict.order != RANK_ORDER_ROW)
         return err_add_code(err, 64, "--order has no effect without a prediction");
     return 0;
-}
-
-static int read_tolerance(struct trial *trial, struct err *err)
-{
-    const char *text = trial->request.tolerance;
-    AUTORELEASE(err) struct err found = {0};
-    trial->validation.tolerance = 0.1;
-    bool good =
-        !text || (unit_parse(UNIT_FRACTION, text, &trial->validation.tolerance, &found) == 0 &&
-                  trial->validation.tolerance > 0);
-    return good ? 0
-                : err_add_code(err, 64, "--tolerance: expected a share such as 5 %%, got '%s'",
-                               text);
-}
-
-static int copy_request(struct trial *trial, const struct validate_request *request,
-                        struct err *err)
-{
-    trial->request = *request;
-    trial->request.predict.set = (struct option_list){0};
-    option_list_add_all(&trial->request.predict.set, &request->predict.set);
-    return read_tolerance(trial, err);
 }
 
 /* The ranks are those of the measured file, placed as in the job; or the user's, which fill nodes
@@ -708,9 +684,7 @@ static int measure(struct trial *trial, struct err *err)
                 "replay takes the time that is predicted\n",
                 platform_name(trial->job.platform));
     return count_steps(trial, &run.steps, err) ||
-                   validate_measure(&run, &trial->measured, &trial->notes, err)
-               ? -1
-               : 0;
+           validate_measure(&run, &trial->measured, &trial->notes, err);
 }
 
 /* Without a job there are two files and nothing else. */
@@ -843,17 +817,18 @@ static void release(struct trial *trial)
     trace_release(&trial->measured);
     task_release(&trial->task);
     job_release(&trial->job);
-    option_list_release(&trial->request.predict.set);
     free(trial->warning);
 }
 
 static int validate(const void *record, struct text *out, struct err *err)
 {
     const struct validate_request *request = record;
-    struct trial trial = {.notes = {-1, -1, -1, -1, -1, -1}};
+    struct trial trial = {.request = *request,
+                          .validation.tolerance = request->tolerance,
+                          .notes = {-1, -1, -1, -1, -1, -1}};
     if (check_options(request, err))
         return -1;
-    int failed = copy_request(&trial, request, err) || gather(&trial, err) ||
+    int failed = gather(&trial, err) ||
                  validate_check(trial.task.point.schedule, trial.predicted, &trial.measured, err);
     if (!failed) {
         trial.validation.lab = !request->measured && measure_in_lab();
@@ -877,14 +852,12 @@ static const struct option options[] = {
     ROW_DEVICE(AT(compute.device)),
     ROW_THREADS(AT(compute.threads)),
     ROW_TIMEOUT(AT(timeout)),
-    ROW_BACKEND(AT(predict.backend)),
-    ROW_GRAIN(AT(predict.grain)),
-    ROW_NOISE(AT(predict.noise)),
-    ROW_IGNORE_MEMORY(AT(predict.ignore_memory)),
+    ROWS_BACKEND(predict),
     ROW_REPORT(AT(report)),
     ROW_JSON,
-    OPTION_ROW("tolerance", 0, OPTION_TEXT, AT(tolerance), "SHARE", NULL,
-               "What the step time may be off by, relative to the measured one (default: 10 %)"),
+    OPTION_ROW("tolerance", 0, OPTION_REAL, AT(tolerance), "SHARE", NULL,
+               "What the step time may be off by, relative to the measured one (default: 10 %)",
+               .unit = UNIT_FRACTION, .example = "a share such as 5 %"),
     OPTION_ROW("predicted", 0, OPTION_TEXT, AT(predicted), "FILE", NULL,
                "Spans of `predict --spans` instead of a prediction",
                .bars = "backend|grain|noise|ignore-memory"),
@@ -895,8 +868,8 @@ static const struct option options[] = {
                "Write both, one below the other, as Chrome/Kineto JSON"),
     ROW_LAST};
 
-static const struct validate_request defaults = {.predict = {PREDICT_COMMAND},
-                                                 .timeout = REQUEST_TIMEOUT};
+static const struct validate_request defaults = {
+    .predict = {PREDICT_COMMAND}, .timeout = REQUEST_TIMEOUT, .tolerance = 0.1};
 
 const struct command command_validate = {
     .name = "validate",

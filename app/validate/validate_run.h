@@ -13,9 +13,10 @@ struct validate_request {
     struct request head;
     struct predict_options predict;
     struct compute_options compute;
-    const char *trace, *predicted, *measured, *tolerance, *report;
-    int32_t steps;   /**< to measure; 0: the usual */
-    int32_t timeout; /**< of the watchdog [s]; 0: none */
+    const char *trace, *predicted, *measured, *report;
+    double tolerance; /**< on the step's error, as a fraction */
+    int32_t steps;    /**< to measure; 0: the usual */
+    int32_t timeout;  /**< of the watchdog [s]; 0: none */
 };
 
 /** The measurement to make.  All pointers are borrowed. */
