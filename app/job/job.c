@@ -9,6 +9,18 @@
 
 const struct draw draw_centre = {0};
 
+int job_blame(const struct job *job, const char *key, int32_t code, struct err *err,
+              const char *format, ...)
+{
+    AUTORELEASE(err) struct err found = {0};
+    va_list list;
+    va_start(list, format);
+    AUTOFREE char *text = base_format_list(format, list);
+    va_end(list);
+    err_add_code(&found, code, "%s", text);
+    return scenario_blame(&job->scenario, key, &found, err);
+}
+
 /* Where the file is that @key calls @name.  The caller frees it. */
 static char *path_at(const struct job *job, const char *key, const char *name)
 {
@@ -54,15 +66,14 @@ static int apply_software(struct job *job, struct err *err)
 static int place(struct job *job, struct err *err)
 {
     int32_t placement = job->scenario.cluster.placement;
-    AUTORELEASE(err) struct err found = {0};
     if (placement == CLUSTER_AS_PLATFORM)
         return 0;
     platform_change_placement(job->platform, placement == CLUSTER_SCATTERED);
     if (platform_sharing(job->platform).nodes > 0)
         return 0;
-    err_add_code(&found, 65, "no effect: no nodes of %s share uplinks (network.tiers)",
-                 platform_name(job->platform));
-    return scenario_blame(&job->scenario, "cluster.placement", &found, err);
+    return job_blame(job, "cluster.placement", 65, err,
+                     "no effect: no nodes of %s share uplinks (network.tiers)",
+                     platform_name(job->platform));
 }
 
 /* A profile decides what the device's software merges, and forgets what was measured. */
@@ -85,12 +96,10 @@ static int adopt_sizes(struct job *job, struct err *err)
 {
     struct scenario *s = &job->scenario;
     const struct model *model = job->model;
-    struct err found = {0};
     int failed = 0;
-    if (scenario_is_given(s, "model.classes") && s->model.classes != model->classes) {
-        err_add(&found, "%s has %d outputs", s->model.network, model->classes);
-        failed = scenario_blame(s, "model.classes", &found, err);
-    }
+    if (scenario_is_given(s, "model.classes") && s->model.classes != model->classes)
+        failed = job_blame(job, "model.classes", 65, err, "%s has %d outputs", s->model.network,
+                           model->classes);
     s->model.classes = model->classes;
     return failed;
 }
@@ -99,22 +108,19 @@ static int adopt_sizes(struct job *job, struct err *err)
 static int adopt_tokens(struct job *job, struct err *err)
 {
     struct scenario *s = &job->scenario;
-    struct err found = {0};
     if (model_reads_pictures(job->model)) {
         const char *key = s->model.tokens ? "model.tokens" : NULL;
         for (int32_t i = 0; i < s->training.phase.count; i++)
             if (((struct scenario_phase *)s->training.phase.item)[i].tokens > 0)
                 key = "training.phases";
-        if (!key)
-            return 0;
-        err_add(&found, "%s reads pictures, which have no tokens", s->model.network);
-        return scenario_blame(s, key, &found, err);
+        return key ? job_blame(job, key, 65, err, "%s reads pictures, which have no tokens",
+                               s->model.network)
+                   : 0;
     }
     int64_t positions = shape_elements(job->model->input);
-    if (s->model.tokens > positions) {
-        err_add(&found, "a sample has %lld positions", (long long)positions);
-        return scenario_blame(s, "model.tokens", &found, err);
-    }
+    if (s->model.tokens > positions)
+        return job_blame(job, "model.tokens", 65, err, "a sample has %lld positions",
+                         (long long)positions);
     scenario_set_tokens(s, s->model.tokens ? s->model.tokens : positions);
     return 0;
 }
@@ -533,65 +539,55 @@ int grid_parse(const char *option, const char *text, struct grid *grid, struct e
 int job_check_mpi(const struct job *job, struct err *err)
 {
     const struct scenario *s = &job->scenario;
-    if (s->allreduce.channels > 0)
-        return err_add_code(err, 69,
-                            "%s: several rings side by side are for predictions; ranks on CPUs "
-                            "run one: use --set allreduce.channels=1",
-                            s->path);
-    if (s->allreduce.algorithm == ALGORITHM_TORUS2D && s->allreduce.column_algorithm == COLUMN_NCCL)
-        return err_add_code(err, 69,
-                            "%s: NCCL in columns is a model, for predictions; ranks on CPUs "
-                            "exchange over MPI: use --set allreduce.column_algorithm=ring",
-                            s->path);
-    if (s->allreduce.ctas > 0)
-        return err_add_code(err, 69,
-                            "%s: allreduce.ctas limits NCCL, on GPUs; ranks on CPUs exchange over "
-                            "MPI: use --set allreduce.ctas=null",
-                            s->path);
-    if (s->allreduce.algorithm != ALGORITHM_NCCL)
-        return 0;
-    return err_add_code(err, 69,
-                        "%s: algorithm nccl is a model of NCCL, for predictions; ranks on CPUs "
-                        "exchange over MPI: use --set allreduce.algorithm=torus2d",
-                        s->path);
+    const char *why =
+        s->allreduce.channels > 0
+            ? "several rings side by side are for predictions; ranks on CPUs run one: use --set "
+              "allreduce.channels=1"
+        : s->allreduce.algorithm == ALGORITHM_TORUS2D &&
+                s->allreduce.column_algorithm == COLUMN_NCCL
+            ? "NCCL in columns is a model, for predictions; ranks on CPUs exchange over MPI: use "
+              "--set allreduce.column_algorithm=ring"
+        : s->allreduce.ctas > 0
+            ? "allreduce.ctas limits NCCL, on GPUs; ranks on CPUs exchange over MPI: use --set "
+              "allreduce.ctas=null"
+        : s->allreduce.algorithm == ALGORITHM_NCCL
+            ? "algorithm nccl is a model of NCCL, for predictions; ranks on CPUs exchange over "
+              "MPI: use --set allreduce.algorithm=torus2d"
+            : NULL;
+    return why ? err_add_code(err, 69, "%s: %s", s->path, why) : 0;
 }
 
-static int check_shards(const struct scenario *s, bool gpu, struct err *err)
+static int check_shards(const struct job *job, bool gpu, struct err *err)
 {
-    struct err found = {0};
-    if (scenario_sharding(s) && s->training.optimizer == OPTIMIZER_LAMB)
-        err_add_code(&found, 69,
-                     "a sharded lamb is for predictions: ranks train with it whole, or with a "
-                     "sharded adamw");
-    else if (scenario_sharding(s) && !gpu && s->model.compute != s->model.master)
-        err_add_code(&found, 69,
-                     "ranks on CPUs gather the parameters of a sharded optimizer in the type of "
-                     "the masters: use --set model.precision.compute=%s",
-                     dtype_names[s->model.master]);
+    const struct scenario *s = &job->scenario;
     const char *key = s->training.sharded ? "training.optimizer.sharded" : "parallel.sharding";
-    return found.count ? scenario_blame(s, key, &found, err) : 0;
+    if (scenario_sharding(s) && s->training.optimizer == OPTIMIZER_LAMB)
+        return job_blame(job, key, 69, err,
+                         "a sharded lamb is for predictions: ranks train with it whole, or with a "
+                         "sharded adamw");
+    if (scenario_sharding(s) && !gpu && s->model.compute != s->model.master)
+        return job_blame(job, key, 69, err,
+                         "ranks on CPUs gather the parameters of a sharded optimizer in the type "
+                         "of the masters: use --set model.precision.compute=%s",
+                         dtype_names[s->model.master]);
+    return 0;
 }
 
-static int check_optimizer(const struct scenario *s, bool gpu, struct err *err)
+static int check_optimizer(const struct job *job, bool gpu, struct err *err)
 {
-    bool known = s->training.optimizer <= (gpu ? OPTIMIZER_LARS : OPTIMIZER_LAMB);
-    struct err found = {0};
+    const struct scenario *s = &job->scenario;
     if (optimizer_is_trained(s, gpu))
         return 0;
-    if (!known)
-        err_add_code(&found, 69,
-                     "optimizer %s is for predictions%s; %s: use --set "
-                     "training.optimizer.name=%s",
+    if (s->training.optimizer <= (gpu ? OPTIMIZER_LARS : OPTIMIZER_LAMB))
+        return job_blame(job, "training.optimizer.clip", 69, err,
+                         "clipping is for predictions and CPUs; GPUs train without: use --set "
+                         "training.optimizer.clip=null");
+    return job_blame(job, "training.optimizer.name", 69, err,
+                     "optimizer %s is for predictions%s; %s: use --set training.optimizer.name=%s",
                      optimizer_names[s->training.optimizer], gpu ? " and CPUs" : "",
                      gpu ? "GPUs train with sgd and lars"
                          : "CPUs train with sgd, lars, adamw and lamb",
                      gpu ? "sgd" : "adamw");
-    else
-        err_add_code(&found, 69,
-                     "clipping is for predictions and CPUs; GPUs train without: use --set "
-                     "training.optimizer.clip=null");
-    return scenario_blame(s, known ? "training.optimizer.clip" : "training.optimizer.name", &found,
-                          err);
 }
 
 /* Whether what ranks exchange is read by nothing but its exchange. */
@@ -632,30 +628,25 @@ static const char *part_fault(const struct job *job, bool gpu, const char **why)
 
 static int check_parts(const struct job *job, bool gpu, struct err *err)
 {
-    struct err found = {0};
     const char *why, *key = scenario_parts(&job->scenario) > 1 ? part_fault(job, gpu, &why) : NULL;
-    if (!key)
-        return 0;
-    err_add_code(&found, 69, "%s", why);
-    return scenario_blame(&job->scenario, key, &found, err);
+    return key ? job_blame(job, key, 69, err, "%s", why) : 0;
 }
 
 int job_check_network(const struct job *job, bool gpu, struct err *err)
 {
-    struct err found = {0};
     if (!gpu || !model_needs_cpu(job->model))
         return model_check_training(job->model, job->scenario.model.network, err);
-    err_add_code(&found, 69,
-                 "CPUs alone train %s: GPUs train convolutional networks without groups, gates, "
-                 "ReLU6 and sums without a ReLU behind them; use --device cpu",
-                 job->scenario.model.network);
-    return scenario_blame(&job->scenario, "model.network", &found, err);
+    return job_blame(
+        job, "model.network", 69, err,
+        "CPUs alone train %s: GPUs train convolutional networks without groups, gates, "
+        "ReLU6 and sums without a ReLU behind them; use --device cpu",
+        job->scenario.model.network);
 }
 
 int job_check_device(const struct job *job, bool gpu, struct err *err)
 {
-    return job_check_network(job, gpu, err) || check_optimizer(&job->scenario, gpu, err) ||
-           check_shards(&job->scenario, gpu, err) || check_parts(job, gpu, err);
+    return job_check_network(job, gpu, err) || check_optimizer(job, gpu, err) ||
+           check_shards(job, gpu, err) || check_parts(job, gpu, err);
 }
 
 struct schedule **job_training(const struct job *job, struct err *err)

@@ -54,6 +54,10 @@ int job_resolve(struct job *job, const struct wish *wish, struct err *err);
 int job_open(struct job *job, const struct files *files, const char *path, const char *const *set,
              int32_t set_count, const struct draw *draw, const struct wish *wish, struct err *err);
 
+/** Add a message with exit code @code at @key of the scenario of @job.  @return -1. */
+int job_blame(const struct job *job, const char *key, int32_t code, struct err *err,
+              const char *format, ...) __attribute__((format(printf, 5, 6)));
+
 void job_release(struct job *job);
 
 /** The number of phases. */

@@ -8,14 +8,6 @@ enum { SEED_MTBF = 3, SEED_LUCK = 4 };
 static const char EVERY[] = "training.checkpoint.every";
 static const char RESTART[] = "training.checkpoint.restart";
 
-static int fault(const struct prediction *p, const char *key, char *text, struct err *err)
-{
-    struct err found = {0};
-    err_add_code(&found, 65, "%s", text);
-    free(text);
-    return scenario_blame(&p->job.scenario, key, &found, err);
-}
-
 /* A job on one node needs no network. */
 static const struct quantity *mtbf_of(const struct prediction *p, bool network)
 {
@@ -58,18 +50,16 @@ static int find_cost(struct prediction *p, struct err *err)
         f->cost = checkpoint_bytes(p) / bandwidth;
     p->result.toll.any = f->cost > 0;
     if (isfinite(f->mtbf) && !(f->cost > 0))
-        return fault(p, "cluster.platform",
-                     base_copy("something of it fails, and what a checkpoint costs is not known: "
-                               "give training.checkpoint.cost (such as 10 s) or "
-                               "training.checkpoint.bandwidth"),
-                     err);
+        return job_blame(&p->job, "cluster.platform", 65, err,
+                         "something of it fails, and what a checkpoint costs is not known: give "
+                         "training.checkpoint.cost (such as 10 s) or "
+                         "training.checkpoint.bandwidth");
     f->restart = scenario_is_given(s, RESTART) ? s->training.checkpoint.restart
                                                : s->training.startup + f->cost;
     if (isinf(f->mtbf) && scenario_is_given(s, RESTART))
-        return fault(p, RESTART,
-                     base_copy("no effect: nothing that the job uses fails; the platform needs "
-                               "node.mtbf or network.mtbf"),
-                     err);
+        return job_blame(&p->job, RESTART, 65, err,
+                         "no effect: nothing that the job uses fails; the platform needs node.mtbf "
+                         "or network.mtbf");
     return 0;
 }
 
@@ -100,16 +90,13 @@ int failing_find(struct prediction *p, struct err *err)
         return err->count ? -1 : 0;
     find_interval(p);
     toll->total = failures_expected(&toll->failures, toll->work);
-    if (!(toll->total <= FAILURES_LONGEST)) {
-        struct text text = {0};
-        text_add(
-            &text,
+    if (!(toll->total <= FAILURES_LONGEST))
+        return job_blame(
+            &p->job, toll->chosen ? "cluster.platform" : EVERY, 65, err,
             "the job never ends: something fails every %s, and between checkpoints are %s; without "
             "%s they are as near as is best",
             unit_text(UNIT_SECONDS, toll->failures.mtbf),
             unit_text(UNIT_SECONDS, toll->every > 0 ? toll->failures.interval : toll->work), EVERY);
-        return fault(p, toll->chosen ? "cluster.platform" : EVERY, text.data, err);
-    }
     result->time_to_train_s = toll->total;
     return 0;
 }
