@@ -69,24 +69,23 @@ static void print_summary(const char *path, const struct pack_summary *summary, 
     answer_print(out, &data_columns, &(struct pack_answer){path, summary});
 }
 
-struct pack_request {
+struct data_request {
     struct request head;
     const char *to;
     int32_t shorter; /* side of packed images [pixels] */
     int32_t split;   /* enum split */
-    int32_t threads; /* 0: one per core */
+    int32_t threads; /* 0: to pack one per core, to measure one */
+    int32_t image;   /* [pixels] */
     bool strict;
 };
 
-struct speed_request {
-    struct request head;
-    int32_t image;   /* [pixels] */
-    int32_t threads; /* 0: one */
-};
+static const struct data_request defaults = {.shorter = 256, .image = 224};
+
+#define AT(member) offsetof(struct data_request, member)
 
 static int pack(const void *record, struct text *out, struct err *err)
 {
-    const struct pack_request *request = record;
+    const struct data_request *request = record;
     struct pack_summary summary;
     struct pack_job job = {
         .from = request->head.argument.item[0],
@@ -124,11 +123,6 @@ static int check(const void *record, struct text *out, struct err *err)
 
 /* ---- tokens ---- */
 
-struct tokens_request {
-    struct request head;
-    const char *to;
-};
-
 struct tokens_answer {
     const char *path;
     int64_t tokens;
@@ -145,7 +139,7 @@ COLUMNS(tokens_columns, "data-tokens/1", struct tokens_answer)
 /* Each byte of the files is a token. */
 static int tokens(const void *record, struct text *out, struct err *err)
 {
-    const struct tokens_request *request = record;
+    const struct data_request *request = record;
     const struct option_list *from = &request->head.argument;
     AUTORELEASE(text) struct text wide = {0};
     struct tokens_answer answer = {.path = request->to, .vocabulary = 256};
@@ -174,7 +168,7 @@ static int tokens(const void *record, struct text *out, struct err *err)
 }
 
 static const struct option tokens_options[] = {
-    OPTION_ROW("to", 't', OPTION_OUTPUT, offsetof(struct tokens_request, to), "FILE", NULL,
+    OPTION_ROW("to", 't', OPTION_OUTPUT, AT(to), "FILE", NULL,
                "The file to write; replaced when complete"),
     ROW_JSON, ROW_LAST};
 
@@ -184,7 +178,7 @@ static const struct command data_tokens = {
     .help = "write the bytes of text files as tokens: a flat file of numbers of 16 bits",
     .examples = "foretrain data tokens book.txt --to train.bin\n"
                 "foretrain data tokens *.txt --to train.bin",
-    RECORD(tokens_options, struct tokens_request, NULL),
+    RECORD(tokens_options, struct data_request, &defaults),
     TAKES(1, INT32_MAX),
     ANSWERS(&tokens_columns),
     .run = tokens,
@@ -250,7 +244,7 @@ COLUMNS(speed_columns, "data-speed/2", struct speed_answer)
     COLUMN("images_per_cpu_s", thread, .help = "speed in a second of processor time");
 }
 
-static void print_speed(const struct speed_request *request, const struct dataset *dataset,
+static void print_speed(const struct data_request *request, const struct dataset *dataset,
                         const struct speed *speed, int32_t threads, struct text *out)
 {
     const char *path = request->head.argument.item[0];
@@ -275,7 +269,7 @@ static void print_speed(const struct speed_request *request, const struct datase
 
 static int show_speed(const void *record, struct text *out, struct err *err)
 {
-    const struct speed_request *request = record;
+    const struct data_request *request = record;
     const char *path = request->head.argument.item[0];
     int32_t threads = request->threads ? request->threads : 1;
     struct dataset_spec spec = {
@@ -293,25 +287,23 @@ static int show_speed(const void *record, struct text *out, struct err *err)
 }
 
 static const struct option pack_options[] = {
-    OPTION_ROW("to", 't', OPTION_OUTPUT, offsetof(struct pack_request, to), "FILE", NULL,
+    OPTION_ROW("to", 't', OPTION_OUTPUT, AT(to), "FILE", NULL,
                "The pack to write; replaced when complete"),
-    OPTION_ROW("image", 0, OPTION_INTEGER, offsetof(struct pack_request, shorter), "PIXELS", NULL,
+    OPTION_ROW("image", 0, OPTION_INTEGER, AT(shorter), "PIXELS", NULL,
                "Make shorter sides smaller to this; validation at 224 wants 256 (default: 256)"),
-    OPTION_ROW("split", 0, OPTION_WORD, offsetof(struct pack_request, split), NULL, split_words,
+    OPTION_ROW("split", 0, OPTION_WORD, AT(split), NULL, split_words,
                "What the images are for (default: train)"),
-    OPTION_ROW("threads", 0, OPTION_INTEGER, offsetof(struct pack_request, threads), "N", NULL,
+    OPTION_ROW("threads", 0, OPTION_INTEGER, AT(threads), "N", NULL,
                "Threads that decode (default: one per core)"),
-    OPTION_ROW("strict-data", 0, OPTION_FLAG, offsetof(struct pack_request, strict),
+    OPTION_ROW("strict-data", 0, OPTION_FLAG, AT(strict),
                .help = "Refuse corrupt images instead of leaving them out"),
     ROW_JSON,
     ROW_LAST};
-static const struct pack_request pack_defaults = {.shorter = 256};
 
-static const struct option speed_options[] = {
-    OPTION_ROW("threads", 0, OPTION_INTEGER, offsetof(struct speed_request, threads), "N", NULL,
-               "Threads that read (default: 1)"),
-    ROW_IMAGE(offsetof(struct speed_request, image)), ROW_JSON, ROW_LAST};
-static const struct speed_request speed_defaults = {.image = 224};
+static const struct option speed_options[] = {OPTION_ROW("threads", 0, OPTION_INTEGER, AT(threads),
+                                                         "N", NULL,
+                                                         "Threads that read (default: 1)"),
+                                              ROW_IMAGE(AT(image)), ROW_JSON, ROW_LAST};
 
 static const struct option check_options[] = {ROW_JSON, ROW_LAST};
 
@@ -322,7 +314,7 @@ static const struct command data_pack = {
     .examples = "foretrain data pack imagenet/train --to train.ftp\n"
                 "foretrain data pack imagenet/val --split validation --to val.ftp\n"
                 "foretrain data pack 'train-{000..146}.tar' --to train.ftp",
-    RECORD(pack_options, struct pack_request, &pack_defaults),
+    RECORD(pack_options, struct data_request, &defaults),
     TAKES(1, 1),
     ANSWERS(&data_columns),
     .run = pack,
@@ -343,7 +335,7 @@ static const struct command data_speed = {
     .help = "how many training images a second can be read, for input.rate of a scenario",
     .examples = "foretrain data speed imagenet/train\n"
                 "foretrain data speed train.ftp --threads 8",
-    RECORD(speed_options, struct speed_request, &speed_defaults),
+    RECORD(speed_options, struct data_request, &defaults),
     TAKES(1, 1),
     ANSWERS(&speed_columns),
     .run = show_speed,

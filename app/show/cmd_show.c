@@ -10,6 +10,30 @@
 
 enum { IMAGENET_CLASSES = 1000 };
 
+/* What all of them are asked for; one's own options are as by default in the others. */
+struct show_request {
+    struct request head;
+    int32_t image, sequence; /* [pixels], [tokens] */
+    bool yaml;
+
+    struct option_list set;
+    int32_t phase; /* from 1; 0: the last */
+    bool baseline;
+
+    bool assumed;
+
+    int32_t algorithm, op; /* enum algorithm, collective_op */
+    int32_t ranks;         /* -1: not given */
+    const char *grid, *platform, *bytes, *motion;
+    bool text;
+
+    int32_t recipe;  /* an index in convergence_recipes; -1: all */
+    int32_t batch;   /* only this global batch; 0: all of the curves, and powers of two between */
+    bool accuracies; /* what others reached, and as text or CSV nothing else */
+    const char *points; /* measured ones instead of recipes, "32:3.5,64:4,...": batch and epochs;
+                             several of one batch are runs; NULL: none */
+};
+
 static void print_text(struct text *out, const struct model *model)
 {
     struct shape in = model->input;
@@ -140,15 +164,6 @@ static int refuse_job(const char *path, struct err *err)
 }
 
 /* ---- foretrain show convergence ---- */
-
-struct show_convergence_request {
-    struct request head;
-    int32_t recipe;  /* an index in convergence_recipes; -1: all */
-    int32_t batch;   /* only this global batch; 0: all of the curves, and powers of two between */
-    bool accuracies; /* what others reached, and as text or CSV nothing else */
-    const char *points; /* measured ones instead of recipes, "32:3.5,64:4,...": batch and epochs;
-                             several of one batch are runs; NULL: none */
-};
 
 /* A line of the first table. */
 struct line {
@@ -284,8 +299,7 @@ static void add_line(struct answer *answer, struct line line)
     answer->line[answer->lines++] = line;
 }
 
-static int make_answer(struct answer *answer, const struct show_convergence_request *what,
-                       struct err *err)
+static int make_answer(struct answer *answer, const struct show_request *what, struct err *err)
 {
     struct convergence points = {.count = 0};
     *answer = (struct answer){.extra = CONVERGENCE_EXTRA, .accuracy = convergence_accuracies};
@@ -369,7 +383,7 @@ static void print_formula(struct text *out, const struct convergence_fit *fit, b
 /* As text accuracies only where nothing is chosen. */
 static int show_curves(const void *record, struct text *out, struct err *err)
 {
-    const struct show_convergence_request *what = record;
+    const struct show_request *what = record;
     bool all = what->recipe < 0 && !what->batch && !what->points;
     bool text = !what->head.json && !csv_is_answer(&what->head);
     struct answer answer;
@@ -394,35 +408,9 @@ static int show_curves(const void *record, struct text *out, struct err *err)
     return csv_write(&what->head, what->accuracies ? reached : lines, NULL, out, err);
 }
 
-struct show_model_request {
-    struct request head;
-    int32_t image, sequence; /* [pixels], [tokens] */
-    bool yaml;
-};
-
-struct show_job_request {
-    struct request head;
-    struct option_list set;
-    int32_t phase; /* from 1; 0: the last */
-    bool baseline;
-};
-
-struct show_platform_request {
-    struct request head;
-    bool assumed; /* always false for a device */
-};
-
-struct show_collective_request {
-    struct request head;
-    int32_t algorithm, op; /* enum algorithm, collective_op */
-    int32_t ranks;         /* -1: not given */
-    const char *grid, *platform, *bytes, *motion;
-    bool text;
-};
-
 static int show_network(const void *record, struct text *out, struct err *err)
 {
-    const struct show_model_request *request = record;
+    const struct show_request *request = record;
     const char *name = request->head.argument.item[0];
     const struct transformer keys = {.sequence = request->sequence};
     if (network_is_file(name) && refuse_job(name, err))
@@ -442,7 +430,7 @@ static int show_network(const void *record, struct text *out, struct err *err)
 
 static int show_scenario(const void *record, struct text *out, struct err *err)
 {
-    const struct show_job_request *request = record;
+    const struct show_request *request = record;
     const char *path = request->head.argument.item[0];
     bool platform = false; /* is changed, and checked for that reason */
     for (int32_t i = 0; i < request->set.count; i++)
@@ -456,7 +444,7 @@ static int show_scenario(const void *record, struct text *out, struct err *err)
 
 static int show_schedule(const void *record, struct text *out, struct err *err)
 {
-    const struct show_job_request *request = record;
+    const struct show_request *request = record;
     AUTORELEASE(job) struct job job = {0};
     if (job_open(&job, NULL, request->head.argument.item[0], request->set.item, request->set.count,
                  &draw_centre, &(struct wish){.ignore_memory = true}, err))
@@ -472,7 +460,7 @@ static int show_schedule(const void *record, struct text *out, struct err *err)
 
 static int show_job(const void *record, struct text *out, struct err *err)
 {
-    const struct show_job_request *request = record;
+    const struct show_request *request = record;
     AUTORELEASE(job) struct job job = {0};
     if (job_open(&job, NULL, request->head.argument.item[0], request->set.item, request->set.count,
                  &draw_centre, &(struct wish){.ignore_memory = true}, err))
@@ -493,7 +481,7 @@ static void print_assumed(void *context, const struct quantity *quantity, enum u
 
 static int show_platform(const void *record, struct text *out, struct err *err)
 {
-    const struct show_platform_request *request = record;
+    const struct show_request *request = record;
     struct unknowns unknowns = {0};
     AUTORELEASE(platform)
     struct platform *platform =
@@ -512,7 +500,7 @@ static int show_platform(const void *record, struct text *out, struct err *err)
 
 static int show_device(const void *record, struct text *out, struct err *err)
 {
-    const struct show_platform_request *request = record;
+    const struct show_request *request = record;
     AUTORELEASE(device) struct device device = {0};
     if (device_read(&device, request->head.argument.item[0], err))
         return -1;
@@ -524,8 +512,8 @@ static int show_device(const void *record, struct text *out, struct err *err)
 }
 
 /* Lay out the platform for @c, if one is named; its nodes are groups of a hierarchical one. */
-static int lay_out(const struct show_collective_request *request, struct collective *c,
-                   struct point *point, int64_t *bytes, struct err *err)
+static int lay_out(const struct show_request *request, struct collective *c, struct point *point,
+                   int64_t *bytes, struct err *err)
 {
     if (!request->platform)
         return 0;
@@ -543,7 +531,7 @@ static int lay_out(const struct show_collective_request *request, struct collect
     return failed ? -1 : 0;
 }
 
-static void show_rounds(const struct show_collective_request *request, const struct collective *c,
+static void show_rounds(const struct show_request *request, const struct collective *c,
                         const struct point *point, int64_t bytes, struct text *out)
 {
     const char *many = base_plural(c->ranks);
@@ -568,7 +556,7 @@ static const char *const show_ops[] = {"all-reduce", "reduce-scatter", "all-gath
 /* With one element per rank, blocks and elements are the same. */
 static int show_collective(const void *record, struct text *out, struct err *err)
 {
-    const struct show_collective_request *request = record;
+    const struct show_request *request = record;
     struct grid grid = grid_nearest_square(request->ranks < 0 ? 4 : request->ranks);
     if (request->grid && grid_parse("--grid", request->grid, &grid, err))
         return -1;
@@ -614,60 +602,50 @@ static int show_collective(const void *record, struct text *out, struct err *err
     return failed;
 }
 
+#define AT(member) offsetof(struct show_request, member)
+
 static const struct option model_options[] = {
-    ROW_IMAGE(offsetof(struct show_model_request, image)),
-    OPTION_ROW("sequence", 0, OPTION_INTEGER, offsetof(struct show_model_request, sequence),
-               "TOKENS", NULL, "Positions of a sample of a network that reads tokens"),
-    OPTION_ROW("yaml", 0, OPTION_FLAG, offsetof(struct show_model_request, yaml),
+    ROW_IMAGE(AT(image)),
+    OPTION_ROW("sequence", 0, OPTION_INTEGER, AT(sequence), "TOKENS", NULL,
+               "Positions of a sample of a network that reads tokens"),
+    OPTION_ROW("yaml", 0, OPTION_FLAG, AT(yaml),
                .help = "As a network file, which model.network of a job may name", .bars = "json"),
     ROW_JSON, ROW_LAST};
-static const struct option schedule_options[] = {
-    ROW_SET_ALL(offsetof(struct show_job_request, set)),
-    ROW_PHASE(offsetof(struct show_job_request, phase)),
-    ROW_BASELINE(offsetof(struct show_job_request, baseline)), ROW_JSON, ROW_LAST};
+static const struct option schedule_options[] = {ROW_SET_ALL(AT(set)), ROW_PHASE(AT(phase)),
+                                                 ROW_BASELINE(AT(baseline)), ROW_JSON, ROW_LAST};
 static const struct option platform_options[] = {
-    OPTION_ROW("assumed", 0, OPTION_FLAG, offsetof(struct show_platform_request, assumed),
-               .help = "Only the numbers that are assumed"),
+    OPTION_ROW("assumed", 0, OPTION_FLAG, AT(assumed), .help = "Only the numbers that are assumed"),
     ROW_JSON, ROW_LAST};
 static const struct option device_options[] = {ROW_JSON, ROW_LAST};
-static const struct option scenario_options[] = {
-    ROW_SET_ALL(offsetof(struct show_job_request, set)), ROW_LAST};
+static const struct option scenario_options[] = {ROW_SET_ALL(AT(set)), ROW_LAST};
 static const struct option collective_options[] = {
-    ROW_ALGORITHM(offsetof(struct show_collective_request, algorithm)),
-    OPTION_ROW("op", 0, OPTION_WORD, offsetof(struct show_collective_request, op), NULL, show_ops,
-               "What ranks do (default: all-reduce)"),
-    OPTION_ROW("ranks", 0, OPTION_INTEGER, offsetof(struct show_collective_request, ranks), "N",
-               NULL, "Ranks taking part (default: 4)"),
-    ROW_GRID(offsetof(struct show_collective_request, grid)),
-    OPTION_ROW("text", 0, OPTION_FLAG, offsetof(struct show_collective_request, text),
+    ROW_ALGORITHM(AT(algorithm)),
+    OPTION_ROW("op", 0, OPTION_WORD, AT(op), NULL, show_ops, "What ranks do (default: all-reduce)"),
+    OPTION_ROW("ranks", 0, OPTION_INTEGER, AT(ranks), "N", NULL, "Ranks taking part (default: 4)"),
+    ROW_GRID(AT(grid)),
+    OPTION_ROW("text", 0, OPTION_FLAG, AT(text),
                .help = "Draw what each rank holds of each chunk, after every round"),
-    OPTION_ROW("animate", 0, OPTION_OUTPUT, offsetof(struct show_collective_request, motion),
-               "FILE", NULL,
+    OPTION_ROW("animate", 0, OPTION_OUTPUT, AT(motion), "FILE", NULL,
                "Write a page that plays the rounds, beside those of other algorithms"),
-    OPTION_ROW("platform", 0, OPTION_TEXT, offsetof(struct show_collective_request, platform),
-               "NAME", NULL, "Also what each round moves and how long it takes there",
-               "text|animate"),
-    OPTION_ROW("bytes", 0, OPTION_TEXT, offsetof(struct show_collective_request, bytes), "SIZE",
-               NULL, "Of the vector (default: 100MB)", "platform"),
+    OPTION_ROW("platform", 0, OPTION_TEXT, AT(platform), "NAME", NULL,
+               "Also what each round moves and how long it takes there", "text|animate"),
+    OPTION_ROW("bytes", 0, OPTION_TEXT, AT(bytes), "SIZE", NULL, "Of the vector (default: 100MB)",
+               "platform"),
     ROW_LAST};
 
 static const struct option convergence_options[] = {
-    OPTION_ROW("recipe", 0, OPTION_WORD, offsetof(struct show_convergence_request, recipe), NULL,
-               convergence_recipes, "Only this one"),
-    OPTION_ROW("batch", 0, OPTION_INTEGER, offsetof(struct show_convergence_request, batch), "N",
-               NULL, "Only this global batch"),
-    OPTION_ROW("points", 0, OPTION_TEXT, offsetof(struct show_convergence_request, points),
-               "BATCH:EPOCHS,...", NULL, "Fit these, measured ones, instead",
-               .bars = "recipe|batch"),
-    OPTION_ROW("accuracies", 0, OPTION_FLAG, offsetof(struct show_convergence_request, accuracies),
+    OPTION_ROW("recipe", 0, OPTION_WORD, AT(recipe), NULL, convergence_recipes, "Only this one"),
+    OPTION_ROW("batch", 0, OPTION_INTEGER, AT(batch), "N", NULL, "Only this global batch"),
+    OPTION_ROW("points", 0, OPTION_TEXT, AT(points), "BATCH:EPOCHS,...", NULL,
+               "Fit these, measured ones, instead", .bars = "recipe|batch"),
+    OPTION_ROW("accuracies", 0, OPTION_FLAG, AT(accuracies),
                .help = "Only the accuracies that others reached", .bars = "recipe|batch|points"),
     ROW_CSV("the curves, or with --accuracies those,"),
     ROW_JSON,
     ROW_LAST};
 
-static const struct show_convergence_request convergence_defaults = {.recipe = -1};
-static const struct show_collective_request collective_defaults = {.algorithm = ALGORITHM_RING,
-                                                                   .ranks = -1};
+static const struct show_request defaults = {
+    .algorithm = ALGORITHM_RING, .ranks = -1, .recipe = -1};
 
 static const struct command show_model_command = {
     ANSWERS(&model_columns),
@@ -676,7 +654,7 @@ static const struct command show_model_command = {
     .help = "layers, parameters and FLOP of a network",
     .examples = "foretrain show model resnet50 --image 224\n"
                 "foretrain show model resnet50 --yaml > mine.yaml",
-    RECORD(model_options, struct show_model_request, NULL),
+    RECORD(model_options, struct show_request, NULL),
     TAKES(1, 1),
     .run = show_network,
 };
@@ -686,7 +664,7 @@ static const struct command show_schedule_command = {
     .synopsis = "JOB [options]",
     .help = "the steps that one rank runs in one iteration",
     .examples = "foretrain show schedule job.yaml --phase 1",
-    RECORD(schedule_options, struct show_job_request, NULL),
+    RECORD(schedule_options, struct show_request, NULL),
     TAKES(1, 1),
     .jobs = true,
     .run = show_schedule,
@@ -697,7 +675,7 @@ static const struct command show_platform_command = {
     .synopsis = "NAME [options]",
     .help = "a cluster and its devices, each number with its source",
     .examples = "foretrain show platform abci --assumed",
-    RECORD(platform_options, struct show_platform_request, NULL),
+    RECORD(platform_options, struct show_request, NULL),
     TAKES(1, 1),
     .run = show_platform,
 };
@@ -707,7 +685,7 @@ static const struct command show_device_command = {
     .synopsis = "NAME [options]",
     .help = "one kind of device, each number with its source",
     .examples = "foretrain show device h100-sxm5-80gb",
-    RECORD(device_options, struct show_platform_request, NULL),
+    RECORD(device_options, struct show_request, NULL),
     TAKES(1, 1),
     .run = show_device,
 };
@@ -716,7 +694,7 @@ static const struct command show_scenario_command = {
     .synopsis = "JOB [options]",
     .help = "every value of a scenario and where it comes from",
     .examples = "foretrain show scenario job.yaml --set cluster.nodes=64",
-    RECORD(scenario_options, struct show_job_request, NULL),
+    RECORD(scenario_options, struct show_request, NULL),
     TAKES(1, 1),
     .jobs = true,
     .run = show_scenario,
@@ -726,7 +704,7 @@ static const struct command show_job_command = {
     .synopsis = "JOB [options]",
     .help = "what is decided where the scenario leaves it open: devices, grid, batches, noise",
     .examples = "foretrain show job job.yaml",
-    RECORD(scenario_options, struct show_job_request, NULL),
+    RECORD(scenario_options, struct show_request, NULL),
     TAKES(1, 1),
     .jobs = true,
     .run = show_job,
@@ -738,7 +716,7 @@ static const struct command show_collective_command = {
     .examples =
         "foretrain show collective --algorithm ring --ranks 4\n"
         "foretrain show collective --algorithm torus2d --grid 4x4 --text --platform torus-4x4",
-    RECORD(collective_options, struct show_collective_request, &collective_defaults),
+    RECORD(collective_options, struct show_request, &defaults),
     .run = show_collective,
 };
 
@@ -749,7 +727,7 @@ static const struct command show_convergence_command = {
     .help = "epochs to an accuracy against the global batch, and published accuracies",
     .examples = "foretrain show convergence --recipe rcp-nvidia\n"
                 "foretrain show convergence --batch 16384",
-    RECORD(convergence_options, struct show_convergence_request, &convergence_defaults),
+    RECORD(convergence_options, struct show_request, &defaults),
     .run = show_curves,
 };
 
