@@ -115,9 +115,8 @@ static int predict_at(struct prediction *prediction, int32_t nodes, const char *
     struct predict_options own = *options;
     own.set = (struct option_list){0};
     option_list_add_all(&own.set, &options->set);
-    AUTOFREE char *set = base_format("cluster.nodes=%d", nodes);
     if (nodes > 0) {
-        option_list_add(&own.set, set);
+        option_list_format(&own.set, "cluster.nodes=%d", nodes);
         option_list_add(&own.set, "allreduce.grid=null");
     }
     if (further)

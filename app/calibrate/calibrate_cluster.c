@@ -201,11 +201,9 @@ static int run_trial(const struct runs *runs, const struct measure_network *netw
         return -1;
     struct validate_request asked = {.compute = runs->request->machine.compute,
                                      .timeout = REQUEST_TIMEOUT};
-    AUTOFREE char *path = base_format("/proc/%d/fd/%d", getpid(), file);
-    AUTOFREE char *fusion = base_format("device.fusion=%s", runs->alone->fusion);
     asked.compute.started = runs->ranks;
-    option_list_add(&asked.head.argument, path);
-    option_list_add(&asked.predict.set, fusion);
+    option_list_format(&asked.head.argument, "/proc/%d/fd/%d", getpid(), file);
+    option_list_format(&asked.predict.set, "device.fusion=%s", runs->alone->fusion);
     int failed = run_job(runs, &asked, steps, finding, err);
     option_list_release(&asked.head.argument);
     option_list_release(&asked.predict.set);

@@ -153,9 +153,8 @@ static int set_from(struct parse *parse, const struct option *option, const char
             return err_add_code(parse->err, EXIT_USAGE, "--%s needs a value", option->name);
         value = parse->argv[parse->next++];
     }
-    AUTOFREE char *word =
-        base_format("--%s%s%s", option->name, value ? "=" : "", value ? value : "");
-    option_list_add(parse->given, word);
+    option_list_format(parse->given, "--%s%s%s", option->name, value ? "=" : "",
+                       value ? value : "");
     return set(option, value, parse->record, parse->err);
 }
 

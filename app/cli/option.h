@@ -34,6 +34,10 @@ struct option_list {
 /** Append a copy of @text. */
 void option_list_add(struct option_list *list, const char *text);
 
+/** Append the formatted text. */
+void option_list_format(struct option_list *list, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /** Append copies of all texts of @other. */
 void option_list_add_all(struct option_list *list, const struct option_list *other);
 

@@ -1,10 +1,18 @@
 #include "app/cli/option.h"
 
+void option_list_format(struct option_list *list, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    list->item = base_room(list->item, list->count + 1, sizeof(*list->item)); /* and NULL */
+    list->item[list->count++] = base_format_list(format, arguments);
+    list->item[list->count] = NULL;
+    va_end(arguments);
+}
+
 void option_list_add(struct option_list *list, const char *text)
 {
-    list->item = base_room(list->item, list->count + 1, sizeof(*list->item)); /* and NULL */
-    list->item[list->count++] = base_copy(text);
-    list->item[list->count] = NULL;
+    option_list_format(list, "%s", text);
 }
 
 void option_list_add_all(struct option_list *list, const struct option_list *other)

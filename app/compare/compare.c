@@ -403,17 +403,6 @@ static int compare_all(struct comparison *c, struct err *err)
     return 0;
 }
 
-/* Predict all jobs and compare them.
- * @return 0, or -1 with the message of a prediction, or more unknown inputs than one job may have
- * (exit code 65). */
-static int comparison_make(struct comparison *comparison, struct err *err)
-{
-    AUTORELEASE(unknowns) struct unknowns shared = {0};
-    int failed = find_prices(comparison, err) || gather(comparison, &shared, err) ||
-                 predict_all(comparison, &shared, err) || compare_all(comparison, err);
-    return failed ? -1 : 0;
-}
-
 static void comparison_release(struct comparison *comparison)
 {
     for (int32_t i = 0; i < comparison->count; i++) {
@@ -680,12 +669,14 @@ static int compare(const void *record, struct text *out, struct err *err)
 {
     const struct compare_request *request = record;
     AUTORELEASE(comparison) struct comparison comparison = {0};
+    AUTORELEASE(unknowns) struct unknowns shared = {0};
     int failed = check_own(request, err) || tariffs_read(&comparison.tariffs, request->prices.item,
                                                          request->prices.count, err);
     for (int32_t i = 0; i < request->head.argument.count && !failed; i++)
         comparison_add(&comparison, request->head.argument.item[i], &request->predict,
                        &request->own[i]);
-    failed = failed || comparison_make(&comparison, err);
+    failed = failed || find_prices(&comparison, err) || gather(&comparison, &shared, err) ||
+             predict_all(&comparison, &shared, err) || compare_all(&comparison, err);
     if (!failed) {
         AUTORELEASE(json) struct json *json = answer_json(&compare_columns, &comparison);
         if (request->head.json)

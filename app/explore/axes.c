@@ -119,9 +119,8 @@ static int add_range(const struct reading *r, const char *at, const char *end,
         if (value->count >= AXES_POINTS_MOST)
             return refuse(r, at, (size_t)(end - at), "these are more than %d values",
                           AXES_POINTS_MOST);
-        AUTOFREE char *text = base_format("%.15g%s%.*s", number, range.first.unit_length ? " " : "",
-                                          (int)range.first.unit_length, range.first.unit);
-        option_list_add(value, text);
+        option_list_format(value, "%.15g%s%.*s", number, range.first.unit_length ? " " : "",
+                           (int)range.first.unit_length, range.first.unit);
     }
 }
 
@@ -232,10 +231,8 @@ const char *axes_value(const struct axes *axes, int64_t point, int32_t axis)
 
 void axes_assign(const struct axes *axes, int64_t point, struct option_list *set)
 {
-    for (int32_t i = 0; i < axes->count; i++) {
-        AUTOFREE char *text = base_format("%s=%s", axes->item[i].key, axes_value(axes, point, i));
-        option_list_add(set, text);
-    }
+    for (int32_t i = 0; i < axes->count; i++)
+        option_list_format(set, "%s=%s", axes->item[i].key, axes_value(axes, point, i));
 }
 
 void axes_release(struct axes *axes)

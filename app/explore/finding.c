@@ -135,14 +135,6 @@ static int give(struct shift *shift, struct err *err)
     return failed;
 }
 
-static void tick_each_second(struct shift *shift)
-{
-    if (base_seconds(CLOCK_MONOTONIC) - shift->ticked < 1)
-        return;
-    shift->ticked = base_seconds(CLOCK_MONOTONIC);
-    shift->crew->tick(shift->crew->context);
-}
-
 /* Until all workers have closed their end. */
 static int listen_to_all(struct shift *shift, struct err *err)
 {
@@ -160,15 +152,11 @@ static int listen_to_all(struct shift *shift, struct err *err)
             if (give(shift, err))
                 return -1;
         }
-        tick_each_second(shift);
+        if (base_seconds(CLOCK_MONOTONIC) - shift->ticked >= 1) {
+            shift->ticked = base_seconds(CLOCK_MONOTONIC);
+            shift->crew->tick(shift->crew->context);
+        }
     }
-}
-
-static char *tell_end(int status)
-{
-    return WIFSIGNALED(status) ? base_format("it was ended by signal %d (%s)", WTERMSIG(status),
-                                             strsignal(WTERMSIG(status)))
-                               : base_format("it ended with exit code %d", WEXITSTATUS(status));
 }
 
 /* All workers to their end, by force if the shift has @failed. */
@@ -187,7 +175,10 @@ static void gather(struct shift *shift, bool failed)
         int64_t lost = atomic_load(&shift->shared->doing[i]);
         if (failed || lost < 0)
             continue;
-        AUTOFREE char *how = tell_end(status);
+        AUTOFREE char *how = WIFSIGNALED(status)
+                                 ? base_format("it was ended by signal %d (%s)", WTERMSIG(status),
+                                               strsignal(WTERMSIG(status)))
+                                 : base_format("it ended with exit code %d", WEXITSTATUS(status));
         crew->lose(crew->context, lost, how);
     }
 }

@@ -189,12 +189,6 @@ static enum dtype type_for(const struct device *device, bool text)
     return brain && (text || !half) ? DTYPE_BF16 : half ? DTYPE_FP16 : DTYPE_FP32;
 }
 
-/* That in which the software's gradients travel, where it computes in 16 bits. */
-static enum dtype gradients_for(enum dtype compute, const struct software *software)
-{
-    return software && compute != DTYPE_FP32 ? (enum dtype)software->gradients : compute;
-}
-
 /* How devices share a language model that does not fit one of them. */
 struct share {
     int32_t sharding, tensor, pipeline;
@@ -443,7 +437,8 @@ static int add_job(const struct new_request *request, const struct platform *pla
         return -1;
     bool text = is_text(network);
     enum dtype compute = type_for(platform_device(platform), text);
-    enum dtype gradients = gradients_for(compute, software);
+    enum dtype gradients =
+        software && compute != DTYPE_FP32 ? (enum dtype)software->gradients : compute;
     AUTORELEASE(err) struct err lacking = {0};
     bool nccl = !platform_check_nccl(platform, &lacking);
     const char *algorithm = nccl ? "nccl" : platform_nodes(platform) ? "ring" : "torus2d";

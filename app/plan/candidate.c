@@ -20,12 +20,6 @@ const char *const decision_options[DECISION_COUNT] = {
     "platforms", "nodes",    "batch",  "algorithms",  "buckets",  "tensor",   "context",
     "expert",    "pipeline", "chunks", "micro-batch", "sharding", "recompute"};
 
-static void add(struct option_list *set, char *text)
-{
-    option_list_add(set, text);
-    free(text);
-}
-
 int64_t candidate_batch(const struct question *q, const struct candidate *c, int32_t index)
 {
     return llround(fmax(1, (double)c->batch * q->share[index]));
@@ -93,16 +87,20 @@ static void add_mesh(struct option_list *set, const struct question *q, const st
     for (size_t i = 0; i < ARRAY_SIZE(none); i++)
         option_list_add(set, none[i]);
     for (int32_t i = 0; i < q->phases; i++)
-        add(set, base_format("training.phases[%d].global_batch=%lld", i, (long long)q->global[i]));
+        option_list_format(set, "training.phases[%d].global_batch=%lld", i,
+                           (long long)q->global[i]);
     for (size_t i = 0; i < ARRAY_SIZE(beside); i++)
         if (c->mesh[beside[i].part] == 1)
             option_list_add(set, beside[i].none);
     for (int i = 0; i < MESH_PARTS; i++) {
         long long value = c->mesh[i];
         const char *key = decision_keys[DECISION_TENSOR + i];
-        add(set, i == MESH_AGAIN ? base_format("%s=%s", key, recompute_names[value])
-                 : value > 1 || (value && i >= MESH_MICRO) ? base_format("%s=%lld", key, value)
-                                                           : base_format("%s=null", key));
+        if (i == MESH_AGAIN)
+            option_list_format(set, "%s=%s", key, recompute_names[value]);
+        else if (value > 1 || (value && i >= MESH_MICRO))
+            option_list_format(set, "%s=%lld", key, value);
+        else
+            option_list_format(set, "%s=null", key);
     }
 }
 
@@ -111,23 +109,23 @@ struct option_list candidate_set(const struct question *q, const struct candidat
     struct option_list set =
         predict_set(q->options, q->tariffs ? tariffs_find(q->tariffs, c->platform, NULL) : NULL);
     if (q->target)
-        add(&set, base_format("training.target=%s", q->target));
-    add(&set, base_format("cluster.platform=%s", c->platform));
-    add(&set, base_format("cluster.nodes=%lld", (long long)c->nodes));
+        option_list_format(&set, "training.target=%s", q->target);
+    option_list_format(&set, "cluster.platform=%s", c->platform);
+    option_list_format(&set, "cluster.nodes=%lld", (long long)c->nodes);
     if (q->global)
         add_mesh(&set, q, c);
     for (const char *const *key = batch_keys; key[1] && !q->global; key++)
         option_list_add(&set, *key);
     for (int32_t i = 0; i < q->phases && !q->global; i++)
-        add(&set, base_format("training.phases[%d].batch_per_device=%lld", i,
-                              (long long)candidate_batch(q, c, i)));
+        option_list_format(&set, "training.phases[%d].batch_per_device=%lld", i,
+                           (long long)candidate_batch(q, c, i));
     if (q->phases > 1)
         option_list_add(&set, "training.phases[*].nodes=null");
     option_list_add(&set, "allreduce.grid=null");
     if (c->algorithm)
-        add(&set, base_format("allreduce.algorithm=%s", c->algorithm));
+        option_list_format(&set, "allreduce.algorithm=%s", c->algorithm);
     if (c->bucket)
-        add(&set, base_format("allreduce.bucket=%s", c->bucket));
+        option_list_format(&set, "allreduce.bucket=%s", c->bucket);
     return set;
 }
 

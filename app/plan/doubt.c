@@ -154,20 +154,19 @@ static int try_rival(struct study *study, struct rival *rival, struct err *err)
 
 /* ---- what that makes of the plan ---- */
 
+static struct range times(struct range range, double factor)
+{
+    return (struct range){factor * range.low, factor * range.value, factor * range.high};
+}
+
 static struct candidate shifted(const struct search *search, const struct rival *rival,
                                 int32_t input, int end)
 {
     struct candidate c = search->list[rival->candidate];
     double time = rival->time[input][end], cost = time * rival->price[input][end];
-    c.figures.usage.seconds.low *= time;
-    c.figures.usage.seconds.value *= time;
-    c.figures.usage.seconds.high *= time;
-    c.figures.device_hours =
-        (struct range){time * c.figures.device_hours.low, time * c.figures.device_hours.value,
-                       time * c.figures.device_hours.high};
-    c.figures.bill.cost =
-        (struct range){cost * c.figures.bill.cost.low, cost * c.figures.bill.cost.value,
-                       cost * c.figures.bill.cost.high};
+    c.figures.usage.seconds = times(c.figures.usage.seconds, time);
+    c.figures.device_hours = times(c.figures.device_hours, time);
+    c.figures.bill.cost = times(c.figures.bill.cost, cost);
     return c;
 }
 

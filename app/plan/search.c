@@ -704,31 +704,21 @@ static int take_job(struct search *search, const struct job *job, struct err *er
 }
 
 /* The job with @platform, or its own for NULL, and with @value of @decision unless NULL. */
-static int read_job_with(const struct search *search, const char *platform, int decision,
-                         const char *value, struct job *job, struct err *err)
+static int read_job(const struct search *search, const char *platform, int decision,
+                    const char *value, struct job *job, struct err *err)
 {
     const struct question *q = &search->question;
     AUTORELEASE(option_list) struct option_list set = {0};
-    AUTOFREE char *target = q->target ? base_format("training.target=%s", q->target) : NULL;
-    AUTOFREE char *named =
-        platform ? base_format("%s=%s", decision_keys[DECISION_PLATFORM], platform) : NULL;
     option_list_add_all(&set, &q->options->set);
-    if (target)
-        option_list_add(&set, target);
-    if (named)
-        option_list_add(&set, named);
-    AUTOFREE char *decided = value ? base_format("%s=%s", decision_keys[decision], value) : NULL;
-    if (decided) {
+    if (q->target)
+        option_list_format(&set, "training.target=%s", q->target);
+    if (platform)
+        option_list_format(&set, "%s=%s", decision_keys[DECISION_PLATFORM], platform);
+    if (value) {
         option_list_add(&set, "allreduce.grid=null");
-        option_list_add(&set, decided);
+        option_list_format(&set, "%s=%s", decision_keys[decision], value);
     }
     return job_read(job, NULL, q->path, set.item, set.count, &draw_centre, err);
-}
-
-static int read_job(const struct search *search, const char *platform, struct job *job,
-                    struct err *err)
-{
-    return read_job_with(search, platform, 0, NULL, job, err);
 }
 
 /* "abci,dgx-1,...": all of the library. */
@@ -786,8 +776,7 @@ static int read_axes(struct search *search, const char *platforms, struct err *e
                             : i == DECISION_EXPERT  ? expert
                             : open                  ? mesh_open
                                                     : usual[i];
-        AUTOFREE char *text = base_format("%s=%s", decision_keys[i], value);
-        option_list_add(&texts, text);
+        option_list_format(&texts, "%s=%s", decision_keys[i], value);
     }
     if (axes_read(&search->axes, "plan", &texts, err))
         return -1;
@@ -805,7 +794,7 @@ static int check_given(const struct search *search, struct err *err)
         const struct option_list *value = &search->axes.item[i].value;
         for (int32_t k = 0; k < value->count && search->given[i]; k++) {
             AUTORELEASE(job) struct job job = {0};
-            if (read_job_with(search, NULL, i, value->item[k], &job, err))
+            if (read_job(search, NULL, i, value->item[k], &job, err))
                 return -1;
         }
     }
@@ -822,7 +811,7 @@ static int read_sizes(struct search *search, struct err *err)
         AUTORELEASE(err) struct err why = {0};
         struct job job = {0};
         search->size[i] = search->devices[i] = 1;
-        if (!read_job(search, platform->item[i], &job, &why)) {
+        if (!read_job(search, platform->item[i], 0, NULL, &job, &why)) {
             int32_t nodes = platform_nodes(job.platform);
             search->size[i] = nodes ? nodes : NODES_MOST;
             search->devices[i] = devices_of(&job);
@@ -830,7 +819,7 @@ static int read_sizes(struct search *search, struct err *err)
                                platform_device(job.platform)->name, err);
             job_release(&job);
         } else if (why.exit_code == 66) {
-            return read_job(search, platform->item[i], &job, err);
+            return read_job(search, platform->item[i], 0, NULL, &job, err);
         }
     }
     return 0;
@@ -876,7 +865,7 @@ static int read_prices(struct search *search, struct err *err)
 static int search_ask(struct search *search, struct err *err)
 {
     struct job job = {0};
-    if (read_job(search, NULL, &job, err))
+    if (read_job(search, NULL, 0, NULL, &job, err))
         return -1;
     int failed = take_job(search, &job, err) || check_set(search, err);
     AUTOFREE char *platforms = failed ? NULL : platforms_of(search, &job, err);

@@ -15,19 +15,13 @@ struct option_list predict_set(const struct predict_options *options,
     return set;
 }
 
-/* What @options ask of a job. */
-static struct wish predict_wish(const struct predict_options *options)
-{
-    return (struct wish){.order = (enum rank_order)options->order,
-                         .ignore_memory = options->ignore_memory,
-                         .repeat = options->grain != GRAIN_FULL,
-                         .memory = options->memory};
-}
-
 int predict_open_job(struct job *job, const char *path, const struct predict_options *options,
                      const struct draw *draw, struct err *err)
 {
-    struct wish wish = predict_wish(options);
+    struct wish wish = {.order = (enum rank_order)options->order,
+                        .ignore_memory = options->ignore_memory,
+                        .repeat = options->grain != GRAIN_FULL,
+                        .memory = options->memory};
     return job_open(job, options->files, path, options->set.item, options->set.count, draw, &wish,
                     err);
 }
@@ -61,13 +55,6 @@ enum backend_choice task_backend(const struct predict_options *options, char **w
     return BACKEND_ANALYTIC;
 }
 
-static char *describe(const struct job *job, int32_t phase)
-{
-    const char *path = job->scenario.path;
-    return phase < 0 ? base_format("the baseline of %s", path)
-                     : base_format("phase %d of %s", phase, path);
-}
-
 int task_build(struct task *task, const struct job *job, int32_t phase,
                const struct predict_options *options, struct err *err)
 {
@@ -78,7 +65,9 @@ int task_build(struct task *task, const struct job *job, int32_t phase,
     task->point.run.noise = (struct noise){0};
     task->point.run.memory = options->memory;
     task->point.run.iterations = predict_iterations(options, &task->point.run);
-    task->what = describe(job, phase);
+    const char *path = job->scenario.path;
+    task->what = phase < 0 ? base_format("the baseline of %s", path)
+                           : base_format("phase %d of %s", phase, path);
     if (options->noise != NOISE_DRAWN || !noise_is_any(&task->noise))
         return 0;
     struct predict_options quiet = *options;

@@ -46,7 +46,7 @@ enum validate_verdict {
     VALIDATE_VERDICT_COUNT
 };
 
-/* The comparison.  Release with validation_release(). */
+/* The comparison. */
 struct validation {
     double tolerance;         /* on the step's error, as a fraction */
     bool lab;                 /* measured in a lab: all other influences than its network only
@@ -365,13 +365,6 @@ static int32_t validate_typical(const struct trace *measured)
         if (fabs(time[i] - median) < fabs(time[best] - median))
             best = i;
     return best + 1;
-}
-
-static void validation_release(struct validation *validation)
-{
-    free(validation->row);
-    free(validation->time);
-    *validation = (struct validation){0};
 }
 
 static const char *const groups[] = {"step", "kind", "lane", "part", "collective"};
@@ -812,7 +805,8 @@ static int report(struct trial *trial, struct text *out, struct err *err)
 
 static void release(struct trial *trial)
 {
-    validation_release(&trial->validation);
+    free(trial->validation.row);
+    free(trial->validation.time);
     trace_release(&trial->predicted_file);
     trace_release(&trial->measured);
     task_release(&trial->task);
