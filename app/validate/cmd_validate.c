@@ -64,15 +64,19 @@ struct validation {
     enum validate_verdict verdict;
 };
 
-/* The answer of `validate`. */
-struct validation_answer {
-    const char *sha256, *platform;       /* NULL: there is no job; borrowed */
-    const char *device;                  /* that was run; NULL: none was; borrowed */
-    bool lab;                            /* it ran in the platform's lab */
-    int32_t ranks;                       /* that were measured */
-    const struct trace *predicted;       /* borrowed */
-    const struct validation *validation; /* borrowed */
-    const struct validate_notes *notes;  /* borrowed */
+/* Both sides, and their origin. */
+struct trial {
+    struct validate_request request; /* the user's; borrows its list */
+    int32_t ranks;                   /* 0: there is no job */
+    struct job job;
+    const char *platform; /* of the job, or NULL; borrowed */
+    const char *device;   /* that was run; NULL: none was; borrowed */
+    struct task task;     /* of the phase that is compared */
+    struct trace predicted_file, measured;
+    const struct trace *predicted;
+    char *warning; /* of the back end; or NULL */
+    struct validate_notes notes;
+    struct validation validation;
 };
 
 /* ---- what can be compared ---- */
@@ -87,9 +91,7 @@ static int check_steps(const struct schedule *schedule, const struct trace *trac
     return 0;
 }
 
-/* Check that two traces can be compared: one schedule (@schedule's, unless that is NULL), at least
- * one predicted iteration and two measured ones, spans of that schedule's steps.
- * @return 0, or -1 (exit code 65). */
+/* Whether two traces can be compared: those of one schedule (@schedule's, unless that is NULL). */
 static int validate_check(const struct schedule *schedule, const struct trace *predicted,
                           const struct trace *measured, struct err *err)
 {
@@ -337,10 +339,8 @@ static enum validate_verdict judge(const struct validation *validation)
     return VALIDATE_FAIL;
 }
 
-/* Compare two checked traces into @validation, whose tolerance, lab, likely and busy are
- * filled.  Without a @schedule there is only the row of the whole step.  Names are borrowed from
- * @schedule.
- */
+/* Compare two checked traces into @validation, whose tolerance, lab, likely and busy are filled.
+ * Without a @schedule, from which names are borrowed, there is only the row of the whole step. */
 static void validate_compare(const struct schedule *schedule, const struct trace *predicted,
                              const struct trace *measured, struct validation *validation)
 {
@@ -418,16 +418,16 @@ COLUMNS(note_columns, NULL, struct validate_notes)
     COLUMN("idle", idle, .negative = true, .help = "part of it that nobody had");
 }
 
-COLUMNS(validation_columns, "validation/2", struct validation_answer)
+COLUMNS(validation_columns, "validation/2", struct trial)
 {
-    COLUMN("scenario_sha256", sha256, .null = true,
+    COLUMN("scenario_sha256", job.scenario.sha256, .zero = true,
            .help = "of the scenario's text and the overrides; null: no job");
     COLUMN("platform", platform, .null = true, .help = "platform of the prediction; null: no job");
     COLUMN_MEMBERS(predicted, &trace_columns);
     COLUMN("device", device, .null = true,
            .help = "device that was run: cpu, cpu-naive, cuda or replay; null: none was");
-    COLUMN("lab", lab, .help = "it ran in the platform's lab");
-    COLUMN("ranks", ranks, .help = "ranks that were measured");
+    COLUMN("lab", validation.lab, .help = "it ran in the platform's lab");
+    COLUMN("ranks", measured.ranks, .help = "ranks that were measured");
     COLUMN_MEMBERS(validation, &comparison_columns);
     COLUMN_MEMBERS(notes, &note_columns);
 }
@@ -468,8 +468,7 @@ static struct json *step_rows(const struct json *all)
 
 static const char lane_words[] = "rank, lane, name: what, begin_s: begins, end_s: ends";
 
-/* Write @all, what `validate --json` prints and picture_lanes() of both, as a page to @file.
- * @return 0, or -1: it cannot be written (exit codes 73, 74). */
+/* Write @all, what `validate --json` prints and picture_lanes() of both, as a page to @file. */
 static int validation_page(const char *file, const struct json *all, struct err *err)
 {
     static const struct page_part parts[] = {
@@ -525,19 +524,6 @@ enum {
     TRACED_RANKS_ALL = 64 /* up to this number, all are traced in the prediction */
 };
 
-/* Both sides, and their origin. */
-struct trial {
-    struct validate_request request; /* the user's; borrows its list */
-    int32_t ranks;                   /* 0: there is no job */
-    struct job job;
-    struct task task; /* of the phase that is compared */
-    struct trace predicted_file, measured;
-    const struct trace *predicted;
-    char *warning; /* of the back end; or NULL */
-    struct validate_notes notes;
-    struct validation validation;
-};
-
 /* ---- what is asked for ---- */
 
 static int check_options(const struct validate_request *request, struct err *err)
@@ -577,6 +563,7 @@ static int read_job(struct trial *trial, struct err *err)
     if (job_read(&trial->job, NULL, path, request->predict.set.item, request->predict.set.count,
                  NULL, err))
         return -1;
+    trial->platform = platform_name(trial->job.platform);
     struct wish wish = choose_ranks(trial);
     if (job_resolve(&trial->job, &wish, err))
         return -1;
@@ -670,12 +657,13 @@ static int measure(struct trial *trial, struct err *err)
     struct validate_run run = {.request = &trial->request, .point = &trial->task.point};
     if (trial->request.measured)
         return 0;
+    trial->device = device_words[trial->request.compute.device];
     if (measure_in_lab() && trial->request.compute.device != DEVICE_REPLAY &&
         !strcmp(platform_device(trial->job.platform)->name, "ideal"))
         fprintf(stderr,
                 "the device of %s computes in no time, and these ranks do not: --device "
                 "replay takes the time that is predicted\n",
-                platform_name(trial->job.platform));
+                trial->platform);
     return count_steps(trial, &run.steps, err) ||
            validate_measure(&run, &trial->measured, &trial->notes, err);
 }
@@ -702,9 +690,8 @@ static void print_people(struct text *out, const struct trial *trial, const stru
     const struct validation *validation = &trial->validation;
     AUTOFREE char *answer = answer_of(all);
     if (trial->ranks)
-        text_add(out, "%s on %s: %d %s, %s\n", trial->job.model->name,
-                 platform_name(trial->job.platform), trial->ranks,
-                 trial->ranks > 1 ? "ranks" : "rank",
+        text_add(out, "%s on %s: %d %s, %s\n", trial->job.model->name, trial->platform,
+                 trial->ranks, trial->ranks > 1 ? "ranks" : "rank",
                  trial->request.measured ? trial->request.measured
                  : measure_in_lab()      ? "measured in its lab"
                                          : "measured on this machine");
@@ -736,22 +723,6 @@ static void print_people(struct text *out, const struct trial *trial, const stru
         text_add(out, "warning: %s\n", trial->warning);
 }
 
-static struct json *trial_json(const struct trial *trial)
-{
-    bool runs = trial->ranks && !trial->request.measured;
-    return answer_json(&validation_columns,
-                       &(struct validation_answer){
-                           .sha256 = trial->ranks ? trial->job.scenario.sha256 : NULL,
-                           .platform = trial->ranks ? platform_name(trial->job.platform) : NULL,
-                           .predicted = trial->predicted,
-                           .device = runs ? device_words[trial->request.compute.device] : NULL,
-                           .lab = trial->validation.lab,
-                           .ranks = trial->measured.ranks,
-                           .validation = &trial->validation,
-                           .notes = &trial->notes,
-                       });
-}
-
 static int write_trace(const struct trial *trial, struct err *err)
 {
     struct file_fresh file;
@@ -770,7 +741,7 @@ static int report(struct trial *trial, struct text *out, struct err *err)
     const struct validate_row *step = trial->validation.row;
     if (write_trace(trial, err))
         return -1;
-    AUTORELEASE(json) struct json *json = trial_json(trial);
+    AUTORELEASE(json) struct json *json = answer_json(&validation_columns, trial);
     if (trial->request.head.json)
         json_print(out, json);
     else
