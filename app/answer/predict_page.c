@@ -155,14 +155,10 @@ static struct json *row_at(int32_t nodes, const char *path, const struct predict
     return row;
 }
 
-/* @prediction of the job at @path with @options, and the same on 1, 2, 4, ... nodes, where the
- * program chooses the grid: nodes, devices, own ("this job", or null), backend, step_s and its
- * parts, images_per_s, scaling_efficiency, time_to_train_s, each with _low and _high where it has
- * an interval.  Nodes that make no job have devices and a "reason" alone.
- *
- * Other points than the job's own are in closed form.  If the job was simulated they have the
- * factors that make its closed form its answer: *@exposed that of the communication that nothing
- * hides (NAN: no simulation), and constant ones of efficiency and time to train. */
+/* @prediction of the job at @path with @options, and the same on 1, 2, 4, ... nodes, in closed form
+ * and where the program chooses the grid.  If the job was simulated they have the factors that make
+ * its closed form its answer: *@exposed that of the communication that nothing hides (NAN: no
+ * simulation), and constant ones of efficiency and time to train. */
 static struct json *curve_rows(const struct prediction *prediction, const char *path,
                                const struct predict_options *options, double *exposed)
 {
@@ -474,12 +470,9 @@ static void add_grid(struct json *controls, struct grid own)
 
 /* ---- all of it ---- */
 
-/* What stands behind the sliders of @prediction of the job at @path: "wishes", what @options ask
- * beyond the files: order, noise, ignore_memory, iterations; "controls", each with a key, a label,
- * "values": pairs of the value in JSON and in words, and "start", the index of the job's own;
- * "files", which the job names, as they are after the assignments of @options.  The caller releases
- * it.
- * @return NULL: this program has no core for browsers, or a file cannot be read again. */
+/* What stands behind the sliders: "wishes", what @options ask beyond the files; "controls";
+ * "files", which the job names, as they are after the assignments of @options.  NULL: this program
+ * has no core for browsers, or a file cannot be read again. */
 static struct json *whatif_json(const struct prediction *prediction, const char *path,
                                 const struct predict_options *options)
 {

@@ -238,9 +238,7 @@ static void conclude(struct training_cost *cost, const struct finding *found,
 }
 
 /* Train what @alone has measured on @ranks ranks, with the options of @request, within the part of
- * @budget that has begun; a round of an all-reduce takes what @round says.
- * @return 0, or -1: the messages of validate_measure(); other processes used the processors and
- * @budget is strict (exit code 75). */
+ * @budget that has begun; a round of an all-reduce takes what @round says. */
 static int training_measure(struct training_cost *cost, const struct machine *alone,
                             const struct calibrate_request *request, int32_t ranks,
                             const struct exchange_line *round, struct budget *budget,

@@ -625,7 +625,7 @@ static void comparison_print(struct text *out, const struct json *all)
         text_add(out, "%swarning: %s\n", i ? "" : "\n", json_as_text(json_item(warnings, i)));
 }
 
-/* Write it as a page to @file.  @return 0, or -1: it cannot be written (exit codes 73, 74). */
+/* Write it as a page to @file. */
 static int comparison_page(const char *file, const struct json *all, struct err *err)
 {
     struct page page = {0};

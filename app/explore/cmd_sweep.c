@@ -51,8 +51,7 @@ static struct control control_of(const struct sweep *sweep)
     return c;
 }
 
-/* Add the reason of the first point without an answer to @err if no point has one.
- * @return 0, or -1 with that point's exit code. */
+/* The reason and the exit code of the first point without an answer, if no point has one. */
 static int sweep_verdict(const struct sweep *sweep, struct err *err)
 {
     const struct finding *first = NULL;
@@ -435,8 +434,7 @@ static void sweep_print(struct text *out, const struct sweep *sweep)
     print_notes(out, sweep, list, count);
 }
 
-/* Write the answer as a page to @file: the time along the axis with most numbers, the front, all
- * points.  @return 0, or -1: it cannot be written (exit codes 73, 74). */
+/* Write the answer as a page to @file. */
 static int sweep_page(const char *file, const struct sweep *sweep, struct err *err)
 {
     struct page page = {0};

@@ -198,9 +198,7 @@ static int work_all(struct shift *shift, struct err *err)
     return 0;
 }
 
-/* Do the items 0 to @count - 1.
- * @return 0, or -1 with a message: what take says, SIGINT came (exit code 130), no process can be
- * started (71).  Then no worker runs any more. */
+/* Do the items 0 to @count - 1.  Where it fails no worker runs any more. */
 static int crew_run(const struct crew *crew, int64_t count, struct err *err)
 {
     size_t size = sizeof(struct shared) + (size_t)crew->workers * sizeof(atomic_llong);

@@ -65,8 +65,7 @@ static struct curve_piece choose(struct import *import, const struct curve *curv
 
 /* Fit lines to @curve and report them, and choose one: the only one, or else the one with the
  * least relative error over the sizes from @matter [bytes] on; over all if fewer than three are as
- * large.
- * @return 0, or -1 with the file's name and the messages of curve_fit_lines(). */
+ * large. */
 static int import_fit_line(struct import *import, struct curve *curve, double matter,
                            struct curve_line *line, struct err *err)
 {

@@ -144,8 +144,7 @@ static void add_links(const struct sheet *sheet)
     add_number(sheet, 2, "bandwidth", UNIT_BYTES_PER_SECOND, inside->bandwidth);
 }
 
-/* Append a device with the numbers of its data sheet.
- * @return 0, or -1: no peak or memory, numbers that are none (exit code 64). */
+/* Append a device with the numbers of its data sheet. */
 static int new_device(const struct new_request *request, struct text *out, struct err *err)
 {
     struct sheet sheet = {.request = request, .out = out};
@@ -520,8 +519,7 @@ static int check_draft(const struct new_request *request, struct text text, stru
 }
 
 /* Append the job with the first mesh that fits: few devices with a batch together before many, all
- * values kept before some computed again, and the optimizer sharded before the weights too.
- * @return 0, or -1: there is none. */
+ * values kept before some computed again, and the optimizer sharded before the weights too. */
 static int add_shared(const struct new_request *request, const struct platform *platform,
                       const struct measure_network *network, const struct software *software,
                       struct text *out)
@@ -561,9 +559,7 @@ static int add_any(const struct new_request *request, const struct platform *pla
     return check_draft(request, draft, err);
 }
 
-/* Append a job, which exchanges gradients and starts as its software does.
- * @return 0, or -1: no nodes, a target at which no published runs ended (exit code 64), an unknown
- * platform or software (66) or network, more nodes than the platform has. */
+/* Append a job, which exchanges gradients and starts as its software does. */
 static int new_job(const struct new_request *request, struct text *out, struct err *err)
 {
     if (!request->platform || request->nodes < 1 || request->batch < 1)

@@ -13,8 +13,7 @@ static const char *price_unit(const struct search *search)
     return search->currency ? search->currency : aim_names[AIM_DEVICE_HOURS];
 }
 
-/* Add a message with exit code 1 to @err if no plan keeps the limits: by how much the nearest
- * misses them.  @return 0, or -1. */
+/* A message with exit code 1 if no plan keeps the limits: by how much the nearest misses them. */
 static int plan_verdict(const struct search *search, struct err *err)
 {
     const struct candidate *best = &search->list[search->best];
@@ -346,13 +345,6 @@ static struct json *plan_json(const struct search *search)
     return answer_json(&plan_columns, &shown);
 }
 
-/* The best, the next best and the front, a row each. */
-static struct json *plan_rows(const struct search *search)
-{
-    AUTORELEASE(shown) struct shown shown = shown_of(search);
-    return answer_list(&plan_row_columns, shown.plan, shown.plans);
-}
-
 /* ---- for people ---- */
 
 /* What is not searched of a job with several phases. */
@@ -604,9 +596,7 @@ static void plan_print(struct text *out, const struct search *search)
     text_add(out, "\n");
 }
 
-/* Write the answer as a page to @file: the sentence, the best and the next best, the front of time
- * and cost or device-hours, what moves the best.
- * @return 0, or -1: it cannot be written (exit codes 73, 74). */
+/* Write the answer as a page to @file. */
 static int plan_page(const char *file, const struct search *search, struct err *err)
 {
     struct page page = {0};
@@ -663,7 +653,9 @@ static int print(struct text *out, const struct plan_request *request, const str
     } else if (!csv_is_answer(&request->head)) {
         plan_print(out, search);
     }
-    return csv_write(&request->head, plan_rows(search), NULL, out, err) ||
+    AUTORELEASE(shown) struct shown shown = shown_of(search);
+    return csv_write(&request->head, answer_list(&plan_row_columns, shown.plan, shown.plans), NULL,
+                     out, err) ||
            (request->report && plan_page(request->report, search, err)) ||
            plan_verdict(search, err);
 }

@@ -122,11 +122,8 @@ static int ask_workspace(struct train_memory *memory, const struct train_request
     return err_exit(err, code); /* a run would fail too; or the user stopped it */
 }
 
-/* Fill @memory for each of @ranks ranks on this machine with the device, threads and assignments
- * of @request.  For oneDNN, foretrain-exec reports the workspace; if it cannot be started or does
- * not answer, the workspace is left out.  @return 0, or -1 without a message: the device cannot run
- * the job, and foretrain-exec has reported the reason on stderr (exit code 69), or a signal N ended
- * it (128 + N). */
+/* Fill @memory for each of @ranks ranks on this machine.  For oneDNN, foretrain-exec reports the
+ * workspace, which is left out where it does not answer; -1: it has reported that no run can be. */
 static int train_memory_find(struct train_memory *memory, const struct job *job,
                              const struct train_request *request, int32_t ranks, struct err *err)
 {
