@@ -1,5 +1,4 @@
 #include "app/cli/command.h"
-#include "app/cli/csv.h"
 #include "app/predict/explain.h"
 #include "app/process/child.h"
 

@@ -2,7 +2,6 @@
 
 #include "app/answer/predict_page.h"
 #include "app/cli/command.h"
-#include "app/cli/csv.h"
 #include "app/process/child.h"
 #include "core/price/price.h"
 #include "core/report/gantt.h"

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "app/cli/csv.h"
 #include "core/base/claim.h"
 
 enum { STREAM_LIMIT = 64 << 20 /* [bytes] */ };

@@ -90,10 +90,7 @@ static bool is_small(const char *name)
 {
     static const char *const small[] = {"resnet8",  "resnet20",  "resnet32", "resnet44",
                                         "resnet56", "resnet110", "toy",      NULL};
-    for (const char *const *word = small; *word; word++)
-        if (!strcmp(*word, name))
-            return true;
-    return false;
+    return base_find_word(name, small) >= 0;
 }
 
 /* A whole number above 0, or 0. */

@@ -28,19 +28,14 @@ struct parse {
     struct err *err;
 };
 
-static const struct option *find_name(const struct option *table, const char *name, size_t length)
+/* By its name, or by its letter unless that is 0. */
+static const struct option *find(const struct option *table, const char *name, size_t length,
+                                 char letter)
 {
-    for (int32_t i = 0; table[i].name; i++)
-        if (strlen(table[i].name) == length && !strncmp(table[i].name, name, length))
-            return &table[i];
-    return NULL;
-}
-
-static const struct option *find_letter(const struct option *table, char letter)
-{
-    for (int32_t i = 0; table[i].name; i++)
-        if (table[i].letter && table[i].letter == letter)
-            return &table[i];
+    for (; table->name; table++)
+        if (letter ? table->letter == letter
+                   : strlen(table->name) == length && !strncmp(table->name, name, length))
+            return table;
     return NULL;
 }
 
@@ -161,7 +156,7 @@ static int set_from(struct parse *parse, const struct option *option, const char
 static int parse_long(struct parse *parse, const char *name)
 {
     size_t length = strcspn(name, "=");
-    const struct option *option = find_name(parse->table, name, length);
+    const struct option *option = find(parse->table, name, length, 0);
     if (!option)
         return refuse_unknown(parse, name, length);
     return set_from(parse, option, name[length] ? name + length + 1 : NULL);
@@ -169,7 +164,7 @@ static int parse_long(struct parse *parse, const char *name)
 
 static int parse_short(struct parse *parse, const char *given)
 {
-    const struct option *option = find_letter(parse->table, *given);
+    const struct option *option = find(parse->table, NULL, 0, *given);
     if (!option)
         return err_add_code(parse->err, EXIT_USAGE,
                             "unknown option '-%c'; --help lists the options", *given);

@@ -1,5 +1,7 @@
 #include "app/cli/request.h"
 
+#include "core/base/file.h"
+
 const char *const device_words[] = {"cpu", "cpu-naive", "cuda", "replay", NULL};
 
 const char *const nodes_keys[] = {"cluster.nodes", NULL};
@@ -17,4 +19,23 @@ char *request_yaml_name(const char *option, const char *path, struct err *err)
         return base_format("%.*s", (int)length - 5, first);
     err_add_code(err, 64, "%s %s: expected a name that ends in .yaml", option, path);
     return NULL;
+}
+
+bool csv_is_answer(const struct request *request)
+{
+    return request->csv && !strcmp(request->csv, "-");
+}
+
+int csv_write(const struct request *request, struct json *rows,
+              const struct answer_columns *columns, struct text *out, struct err *err)
+{
+    AUTORELEASE(text) struct text table = {0};
+    struct text *to = csv_is_answer(request) ? out : &table;
+    if (request->csv && columns && json_count_items(rows) == 0)
+        answer_heading(to, columns);
+    else if (request->csv)
+        json_print_csv(to, rows);
+    int failed = table.length ? file_write(request->csv, &table, NULL, err) : 0;
+    json_free(rows);
+    return failed;
 }

@@ -71,6 +71,16 @@ struct exchange_options {
  * (exit code 64) if @path does not end in .yaml. */
 char *request_yaml_name(const char *option, const char *path, struct err *err);
 
+/** Whether the CSV is all that is printed. */
+bool csv_is_answer(const struct request *request);
+
+/** Write @rows, an array of objects that is released, as CSV where @request wants it: to a file,
+ * whole or not at all, or onto @out.  @columns give the first line where there is no row; NULL:
+ * there always is one.
+ * @return 0, or -1: the file cannot be written (exit codes 73, 74). */
+int csv_write(const struct request *request, struct json *rows,
+              const struct answer_columns *columns, struct text *out, struct err *err);
+
 /** --help, and the end of a table. */
 #define ROW_LAST                                                                                   \
     ROW_HELP,                                                                                      \

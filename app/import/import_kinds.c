@@ -68,20 +68,12 @@ enum work work_of_step(const struct step *step)
     return of_layer[step->compute.layer_op];
 }
 
-/* The place of @word in the NULL-terminated @list; its length if it is not there. */
-static int32_t place_of(const char *word, const char *const *list)
-{
-    int32_t place = 0;
-    while (list[place] && (!word || strcmp(word, list[place]) != 0))
-        place++;
-    return place;
-}
-
 enum work work_of_words(const char *op, const char *layer)
 {
-    int32_t which = place_of(op, compute_op_names), kind = place_of(layer, layer_op_names);
+    int32_t which = base_find_word(op, compute_op_names);
+    int32_t kind = base_find_word(layer, layer_op_names);
     bool alone = which == COMPUTE_LOSS || which == COMPUTE_OPTIMIZER;
-    if (which >= COMPUTE_OP_COUNT || (!alone && kind >= LAYER_OP_COUNT))
+    if (which < 0 || (!alone && (kind < 0 || kind == LAYER_OP_COUNT)))
         return WORK_OTHER;
     struct step step = {.kind = STEP_COMPUTE};
     step.compute.op = (enum compute_op)which;

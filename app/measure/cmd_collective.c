@@ -1,5 +1,4 @@
 #include "app/cli/command.h"
-#include "app/cli/csv.h"
 #include "app/measure/collective_table.h"
 #include "app/predict/task.h"
 #include "app/process/child.h"
@@ -45,17 +44,15 @@ struct answers {
 
 static int add_way(struct order *order, const char *word, struct err *err)
 {
-    for (int32_t i = 0; i < WAYS; i++) {
-        if (strcmp(word, way_names[i]) != 0)
-            continue;
-        for (int32_t k = 0; k < order->count; k++)
-            if ((int32_t)order->backend[k] == i)
-                return err_add_code(err, 64, "--backend: %s is given twice", word);
-        order->backend[order->count++] = (enum backend_choice)i;
-        order->measures |= i == MEASURE;
-        return 0;
-    }
-    return option_unknown(err, "back end", word, way_names);
+    int32_t way = base_find_word(word, way_names);
+    if (way < 0)
+        return option_unknown(err, "back end", word, way_names);
+    for (int32_t k = 0; k < order->count; k++)
+        if ((int32_t)order->backend[k] == way)
+            return err_add_code(err, 64, "--backend: %s is given twice", word);
+    order->backend[order->count++] = (enum backend_choice)way;
+    order->measures |= way == MEASURE;
+    return 0;
 }
 
 static int read_ways(struct order *order, struct err *err)
@@ -293,17 +290,14 @@ static int run(const struct order *order, struct text *out, struct err *err)
     for (int32_t i = 0; i < order->count && !failed; i++)
         failed = answer(order, i, &answers[i], err);
     if (!failed) {
-        char *backends = base_copy(order->request->backends ? order->request->backends : "");
         fill_table(&table, order, answers);
-        if (!*backends || order->count == 1) {
-            free(backends);
-            backends = base_format("%s, %s", table.row[0].backend, table.row[0].grain);
-        }
+        AUTOFREE char *backends =
+            order->count > 1 ? base_copy(order->request->backends)
+                             : base_format("%s, %s", table.row[0].backend, table.row[0].grain);
         table.backends = backends;
         table_compare(&table);
         failed = report(&table, order->request, out, err);
         table_release(&table);
-        free(backends);
     }
     for (int32_t i = 0; i < order->count; i++) {
         for (int32_t k = 0; k < order->sizes.count && answers[i].task; k++)

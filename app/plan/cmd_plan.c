@@ -1,5 +1,4 @@
 #include "app/cli/command.h"
-#include "app/cli/csv.h"
 #include "app/page/html.h"
 #include "app/plan/search.h"
 #include "app/predict/assumption.h"

@@ -84,12 +84,10 @@ void failing_assumptions(struct prediction *prediction);
 
 /* Intervals of a prediction, and which input makes them wide.
  *
- * Inputs that no file knows (core/config/unknown.h) are drawn together with everything else that is
- * uncertain.  Each draw is a job of its own in closed form, with a baseline of its own; its steps
- * are longer by as much as those of the centre are longer in the back end than in closed form.
- * Draws that make no job (a batch that does not fit, a grid that does not divide) are left out and
- * counted. Some draws are simulated, as far as time allows, to see what the closed form is worth.
- */
+ * Each draw (app/predict/draws.h) has a baseline of its own; its steps are longer by as much as
+ * those of the centre are longer in the back end than in closed form.  Draws that make no job are
+ * left out and counted.  Some are simulated, as far as time allows, to see what the closed form is
+ * worth. */
 
 /** Give @prediction->result, which is complete otherwise, its intervals and doubts; it ran with
  * @options on @backend in @cpu seconds of CPU time.  @draws (at least 20): the intervals alone,

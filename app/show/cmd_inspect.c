@@ -4,14 +4,6 @@
 #include "exec/checkpoint/checkpoint.h"
 #include "models/networks.h"
 
-static bool is_built_in(const char *network)
-{
-    for (const char *const *name = network_names; *name; name++)
-        if (!strcmp(*name, network))
-            return true;
-    return false;
-}
-
 /* Whether the optimizer of the job of checkpoint @path has second moments. */
 static bool has_squares(const char *path)
 {
@@ -27,7 +19,7 @@ static int check_network(const char *path, struct text *out, struct err *err)
     struct progress progress;
     if (err->count > 0 || checkpoint_read_progress(path, &progress, err))
         return -1;
-    if (!is_built_in(progress.network)) {
+    if (base_find_word(progress.network, network_names) < 0) {
         if (out)
             text_add(out, "\n%s is a network from a file, with which nothing was compared\n",
                      progress.network);

@@ -16,11 +16,10 @@ static const char *const algorithm_help[] = {
 };
 static_assert(ARRAY_SIZE(algorithm_help) == ALGORITHM_COUNT, "a line for each algorithm");
 
-static int list_algorithms(struct text *out)
+static void list_algorithms(struct text *out)
 {
     for (int32_t i = 0; i < ALGORITHM_COUNT; i++)
         text_add(out, "%-22s %s\n", algorithm_names[i], algorithm_help[i]);
-    return 0;
 }
 
 static int list(const void *record, struct text *out, struct err *err)
@@ -28,20 +27,15 @@ static int list(const void *record, struct text *out, struct err *err)
     const struct request *request = record;
     static const char *const words[] = {"platforms",  "devices", "software", "networks",
                                         "algorithms", "prices",  NULL};
+    static const char *const folders[] = {"", "devices", "software", NULL, NULL, "../prices"};
     const char *given = request->argument.item[0];
-    if (!strcmp(given, words[0]))
-        return platform_list(out, "", err);
-    if (!strcmp(given, words[1]) || !strcmp(given, words[2]))
-        return platform_list(out, given, err);
-    if (!strcmp(given, words[3])) {
-        network_list(out);
-        return 0;
-    }
-    if (!strcmp(given, words[4]))
-        return list_algorithms(out);
-    if (!strcmp(given, words[5]))
-        return platform_list(out, "../prices", err);
-    return option_unknown(err, "list", given, words);
+    int32_t word = base_find_word(given, words);
+    if (word < 0)
+        return option_unknown(err, "list", given, words);
+    if (folders[word])
+        return platform_list(out, folders[word], err);
+    (strcmp(given, "networks") ? list_algorithms : network_list)(out);
+    return 0;
 }
 
 static const struct option options[] = {ROW_LAST};

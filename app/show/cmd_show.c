@@ -1,6 +1,5 @@
 #include "app/cli/command.h"
 
-#include "app/cli/csv.h"
 #include "app/cli/measure_list.h"
 #include "app/job/job.h"
 #include "app/show/show_collective.h"

@@ -6,8 +6,7 @@
 /* A request with the job and the assignments from the first checkpoint's directory. */
 struct found {
     struct train_request request;
-    char *job;   /* owned */
-    char *lines; /* of job.set; owned */
+    char *job; /* owned */
 };
 
 /* The directory that holds @path. */
@@ -29,12 +28,13 @@ static char *parent(const char *path)
 /* The assignments the run was started with come first, the user's after them. */
 static void read_lines(struct found *found, const char *path)
 {
+    AUTOFREE char *lines = NULL;
     size_t size = 0;
     FILE *file = fopen(path, "r");
     if (!file)
         return;
-    if (getdelim(&found->lines, &size, '\0', file) > 0)
-        for (char *save, *line = strtok_r(found->lines, "\n", &save); line;
+    if (getdelim(&lines, &size, '\0', file) > 0)
+        for (char *save, *line = strtok_r(lines, "\n", &save); line;
              line = strtok_r(NULL, "\n", &save))
             option_list_add(&found->request.set, line);
     fclose(file);
@@ -64,7 +64,6 @@ static void release_job(struct found *found)
     if (found->job)
         option_list_release(&found->request.set);
     free(found->job);
-    free(found->lines);
 }
 
 /* What rank 0 takes @path for. */
