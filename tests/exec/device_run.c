@@ -12,6 +12,17 @@ static void next_batch(void *context, float *images, int32_t *label)
     memcpy(label, run->label + which * batch, (size_t)batch * sizeof(int32_t));
 }
 
+static bool reads_tokens(const struct model *model)
+{
+    return model->layer[0].op == LAYER_EMBEDDING;
+}
+
+/* A class or token. */
+static int32_t number_below(const struct device_run_job *job, uint64_t stream, int64_t i)
+{
+    return (int32_t)(base_uniform(job->seed, stream, (uint64_t)i, 0) * job->model->classes);
+}
+
 static void make_data(struct device_run *run)
 {
     const struct device_run_job *job = &run->job;
@@ -19,16 +30,18 @@ static void make_data(struct device_run *run)
     int64_t elements = labels * shape_elements(job->model->layer[0].in);
     run->images = base_alloc(elements, sizeof(float));
     run->label = base_alloc(labels, sizeof(int32_t));
+    bool tokens = reads_tokens(job->model);
     for (int64_t i = 0; i < elements; i++)
-        run->images[i] = (float)base_normal(job->seed, STREAM_IMAGES, (uint64_t)i, 0);
+        run->images[i] = tokens ? (float)number_below(job, STREAM_IMAGES, i)
+                                : (float)base_normal(job->seed, STREAM_IMAGES, (uint64_t)i, 0);
     for (int64_t i = 0; i < labels; i++)
-        run->label[i] =
-            (int32_t)(base_uniform(job->seed, STREAM_LABELS, (uint64_t)i, 0) * job->model->classes);
+        run->label[i] = number_below(job, STREAM_LABELS, i);
 }
 
 static void make_weights(struct device_run *run)
 {
     run->layout = layout_build(run->job.model);
+    run->layout.squares = reads_tokens(run->job.model); /* of AdamW */
     run->weights = weights_new(&run->layout, 0);
     if (run->job.blank)
         return;
@@ -53,6 +66,12 @@ int device_run_open(struct device_run *run, const struct device_run_job *job, st
     run->scenario.training.momentum = 0.9;
     run->scenario.training.weight_decay = 1e-4;
     run->scenario.training.label_smoothing = 0.1;
+    if (reads_tokens(job->model)) {
+        run->scenario.training.optimizer = OPTIMIZER_ADAMW;
+        run->scenario.training.beta2 = 0.95;
+        run->scenario.training.clip = 1;
+        run->scenario.training.label_smoothing = 0;
+    }
     run->scenario.training.batch_norm.momentum = 0.1;
     run->scenario.training.batch_norm.epsilon = 1e-5;
     make_data(run);

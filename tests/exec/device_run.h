@@ -12,7 +12,8 @@ struct device_run_job {
     const struct device_ops *ops;
     const struct model *model;
     int32_t batch, micro_batches, threads;
-    double learning_rate; /**< SGD with momentum 0.9, decay 1e-4, label smoothing 0.1 */
+    double learning_rate; /**< SGD with momentum 0.9, decay 1e-4, label smoothing 0.1; of tokens
+                             AdamW with clipping at 1 and no smoothing */
     double shift;         /**< added to batch norm's: the larger, the fewer values lie at a ReLU's
                              corner, where gradients jump with the rounding */
     enum dtype compute;   /**< fp32 unless said */

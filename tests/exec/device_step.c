@@ -12,8 +12,8 @@
  * and labels as int32.
  *
  * Keys: compute, gradients (types; fp32), scale (of the loss; 4), rate (0.01), classes (1000),
- * batches (taken in turn; 1), steps (with DIRECTORY; 1), shift (see device_run.h; 2), layers (of a
- * transformer; as it was published).
+ * batches (taken in turn; 1), steps (with DIRECTORY; 1), shift (see device_run.h; 2), layers and
+ * dropout (of a transformer; as it was published).  IMAGE is the length of GPT-2's sequences.
  */
 
 #include "config.h"
@@ -51,16 +51,21 @@ static void save_tensors(const struct device_run *run, const char *directory, co
     save(directory, name, ordered, done * (int64_t)sizeof(float));
 }
 
+/* Returns the loss. */
+static double step(struct device_run *run)
+{
+    struct outcome outcome = device_run_step(run);
+    if (outcome.overflow) {
+        fprintf(stderr, "device_step: a gradient is not finite\n");
+        exit(1);
+    }
+    return outcome.loss;
+}
+
 static void train_on(struct device_run *run, int32_t steps)
 {
-    for (int32_t i = 0; i < steps; i++) {
-        struct outcome outcome = device_run_step(run);
-        if (outcome.overflow) {
-            fprintf(stderr, "device_step: a gradient is not finite\n");
-            exit(1);
-        }
-        printf("%.9g\n", outcome.loss);
-    }
+    for (int32_t i = 0; i < steps; i++)
+        printf("%.9g\n", step(run));
 }
 
 /* After one step from rest the momentum is the averaged gradient, in whatever type it travelled. */
@@ -116,7 +121,7 @@ static void serve(struct device_run *run)
     while (fgets(line, sizeof(line), stdin)) {
         double begin = base_seconds(CLOCK_MONOTONIC);
         if (strcmp(line, "step\n") == 0)
-            device_run_step(run);
+            step(run);
         else
             multiply(run->job.threads);
         printf("%.6f\n", base_seconds(CLOCK_MONOTONIC) - begin);
@@ -162,6 +167,8 @@ static void read_key(struct keys *keys, const char *word)
         keys->classes = atoi(value);
     else if (strncmp(word, "layers=", length) == 0)
         keys->network.layers = atoi(value);
+    else if (strncmp(word, "dropout=", length) == 0)
+        keys->network.dropout = strcmp(value, "true") == 0 ? CHOICE_TRUE : CHOICE_FALSE;
     else if (strncmp(word, "steps=", length) == 0)
         keys->steps = atoi(value);
     else {
@@ -192,6 +199,7 @@ int main(int argc, char **argv)
     argc = read_keys(&keys, argc, argv);
     if (argc < 6)
         return 64;
+    keys.network.sequence = strncmp(argv[2], "gpt2", 4) == 0 ? atoi(argv[3]) : 0;
     struct device_run_job job = keys.job;
     job.ops = device_find(argv[1]);
     job.model = network_open(NULL, argv[2], atoi(argv[3]), keys.classes, &keys.network, &err);
