@@ -304,6 +304,7 @@ static void end_loss(struct cpu_device *device, struct cpu_slot *slot, const flo
     else
         loss = naive_loss(scores.rows, scores.classes, scores.x, scores.label, smoothing, dy);
     slot->outcome.loss += loss / job->micro_batches;
+#pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < (int64_t)scores.rows * scores.columns; i++)
         dy[i] *= (float)slot->update.loss_scale;
 }
@@ -451,9 +452,7 @@ static void want_inputs(const struct cpu_device *device, int32_t index, int32_t 
             continue;
         s->dx[i] = value_of(device, from, micro)->dy;
         if (model->layer[from].last_reader == index)
-            memset(s->dx[i], 0,
-                   (size_t)(device->micro * shape_elements(model->layer[from].out)) *
-                       sizeof(float));
+            naive_clear(device->micro * shape_elements(model->layer[from].out), s->dx[i]);
     }
 }
 
@@ -478,7 +477,7 @@ static void want_parameters(const struct cpu_device *device, int32_t index, int3
     if (micro == 0 && s->db)
         memset(s->db, 0, (size_t)(own + layer->parameters - s->db) * sizeof(float));
     if (micro == 0 && s->dw && is_last_user(device->job.model, owner, index))
-        memset(s->dw, 0, (size_t)weights * sizeof(float));
+        naive_clear(weights, s->dw);
 }
 
 /* Whether another rank adds the bias to the sum of what ranks have of the value. */

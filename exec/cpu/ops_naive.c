@@ -1,6 +1,7 @@
 #include "exec/cpu/ops_naive.h"
 
 #include "core/schedule/iteration.h"
+#include "exec/step/vectors.h"
 
 /* One weight of a convolution meets one row of its input and of its output. */
 struct tap {
@@ -101,21 +102,19 @@ static struct layer as_convolution(const struct layer *layer)
     return l;
 }
 
-static int64_t weight_count(const struct layer *l)
+void naive_clear(int64_t count, float *y)
 {
-    return layer_weights(l);
-}
-
-static void clear(float *array, int64_t count)
-{
-    memset(array, 0, (size_t)count * sizeof(*array));
+    enum { STRETCH = 4096 };
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < count; i += STRETCH)
+        memset(y + i, 0, (size_t)(count - i < STRETCH ? count - i : STRETCH) * sizeof(*y));
 }
 
 void naive_forward(const struct layer *layer, int32_t batch, const float *x, const float *w,
                    float *y)
 {
     struct layer l = as_convolution(layer);
-    const float *bias = w + weight_count(&l);
+    const float *bias = w + layer_weights(&l);
     int64_t plane = (int64_t)l.out.height * l.out.width, planes = (int64_t)batch * l.out.channels;
     for (int64_t i = 0; i < planes * plane; i++)
         y[i] = l.bias ? bias[i / plane % l.out.channels] : 0;
@@ -126,7 +125,7 @@ void naive_backward_data(const struct layer *layer, int32_t batch, const float *
                          float *dx)
 {
     struct layer l = as_convolution(layer);
-    clear(dx, batch * shape_elements(l.in));
+    naive_clear(batch * shape_elements(l.in), dx);
     visit_taps(&l, batch, (struct arrays){dx, (float *)w, (float *)dy}, tap_backward_data);
 }
 
@@ -134,9 +133,9 @@ void naive_backward_filter(const struct layer *layer, int32_t batch, const float
                            const float *dy, float *dw)
 {
     struct layer l = as_convolution(layer);
-    float *bias = dw + weight_count(&l);
+    float *bias = dw + layer_weights(&l);
     int64_t plane = (int64_t)l.out.height * l.out.width, planes = (int64_t)batch * l.out.channels;
-    clear(dw, weight_count(&l) + (l.bias ? l.out.channels : 0));
+    naive_clear(layer_weights(&l) + (l.bias ? l.out.channels : 0), dw);
     visit_taps(&l, batch, (struct arrays){(float *)x, dw, (float *)dy}, tap_backward_filter);
     for (int64_t i = 0; l.bias && i < planes * plane; i++)
         bias[i / plane % l.out.channels] += dy[i];
@@ -266,7 +265,7 @@ void naive_pool_backward(const struct layer *l, int32_t batch, const float *x, c
                          float *dx)
 {
     int64_t in = (int64_t)l->in.height * l->in.width, out = (int64_t)l->out.height * l->out.width;
-    clear(dx, batch * shape_elements(l->in));
+    naive_clear(batch * shape_elements(l->in), dx);
     for (int64_t i = 0; i < batch * l->out.channels * out; i++) {
         int64_t plane = i / out * in;
         struct window window = pool_window(l, i % out);
@@ -290,26 +289,47 @@ void naive_relu_backward(int64_t count, float top, const float *y, float *dy)
             dy[i] = 0;
 }
 
+EVERY_WIDTH double naive_terms(int64_t count, const float *restrict x, float *restrict largest,
+                               float *restrict term)
+{
+    enum { LANES = 16 };
+    double lane[LANES] = {0}, sum = 0;
+    float top = x[0];
+    for (int64_t i = 1; i < count; i++)
+        top = x[i] > top ? x[i] : top;
+    for (int64_t i = 0; i < count; i += LANES) {
+        int64_t width = count - i < LANES ? count - i : LANES;
+        double e[LANES] = {0};
+        for (int64_t l = 0; l < width; l++)
+            e[l] = (double)x[i + l] - (double)top;
+#pragma omp simd
+        for (int64_t l = 0; l < LANES; l++)
+            e[l] = vectors_exp(e[l]);
+        for (int64_t l = 0; l < width; l++) {
+            lane[l] += e[l];
+            term[i + l] = (float)e[l];
+        }
+    }
+    for (int64_t l = 0; l < LANES; l++)
+        sum += lane[l];
+    *largest = top;
+    return sum;
+}
+
 /* The largest term is 1 after scaling: the sum cannot overflow.  @dx holds the terms, rounded,
  * until their sum is known; where one is wanted the difference is of exact ones. */
 static double row_loss(int32_t batch, int32_t classes, const float *x, int32_t label,
                        double smoothing, float *dx)
 {
-    int32_t largest = 0;
-    double others = 0, along = 0, share = smoothing / classes, each = 1.0 / batch;
-    for (int32_t i = 1; i < classes; i++)
-        if (x[i] > x[largest])
-            largest = i;
-    for (int32_t i = 0; i < classes; i++) {
-        double term = exp((double)x[i] - (double)x[largest]);
-        others += i == largest ? 0 : term;
-        dx[i] = (float)term;
-    }
-    double total = (double)x[largest] + log1p(others), part = each / (1 + others);
-    for (int32_t i = 0; i < classes; i++) {
+    double along = 0, share = smoothing / classes, each = 1.0 / batch;
+    float largest;
+    double others = naive_terms(classes, x, &largest, dx) - 1;
+    double total = (double)largest + log1p(others), part = each / (1 + others);
+    for (int32_t i = 0; i < classes && share > 0; i++)
         along += (double)x[i] - total;
+#pragma omp simd
+    for (int32_t i = 0; i < classes; i++)
         dx[i] = (float)((double)dx[i] * part - share * each);
-    }
     double log_probability = (double)x[label] - total;
     dx[label] = (float)((exp(log_probability) - share - (1 - smoothing)) * each);
     return -share * along - (1 - smoothing) * log_probability;
@@ -395,6 +415,7 @@ double naive_loss_shared(const struct some_scores *scores, double smoothing, int
 
 void naive_add(int64_t count, const float *x, float *y)
 {
+#pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < count; i++)
         y[i] += x[i];
 }

@@ -72,5 +72,12 @@ double naive_loss_shared(const struct some_scores *scores, double smoothing, int
 double naive_loss(int32_t batch, int32_t classes, const float *x, const int32_t *label,
                   double smoothing, float *dx);
 
+/** Fill @term with e^(x - @largest) of @count values, @largest being the largest.  @return their
+ * sum, of equal bits at every vector width. */
+double naive_terms(int64_t count, const float *x, float *largest, float *term);
+
+/** y = 0 on @count values. */
+void naive_clear(int64_t count, float *y);
+
 /** y += x on @count values. */
 void naive_add(int64_t count, const float *x, float *y);

@@ -2,13 +2,17 @@
 
 #include "core/base/base.h"
 #include "core/base/random.h"
+#include "exec/cpu/ops_naive.h"
+#include "exec/step/vectors.h"
 
-enum { STRIPE = 64 /* features of a thread, in sums over positions */ };
+enum {
+    STRIPE = 64,   /* features of a thread, in sums over positions */
+    STRETCH = 4096 /* values that a thread works on at a time */
+};
 
 #define NORM_EPSILON 1e-5
 #define ROTARY_BASE  10000.0
-#define DROPPED      0.1 /* Vaswani et al. 2017, section 5.4; Radford et al. 2019 */
-#define ROOT_HALF    0.70710678118654752
+#define DROPPED      0.1                 /* Vaswani et al. 2017, section 5.4; Radford et al. 2019 */
 #define NORMAL_PEAK  0.39894228040143268 /* density of the normal distribution at 0 */
 
 typedef const struct sequence job;
@@ -165,43 +169,45 @@ static void add(job *s)
         s->y[i] = s->x[0][i] + (s->x[1] ? s->x[1][i] : s->w[i % each]);
 }
 
-static void add_values(int64_t count, const float *from, float *to)
-{
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < count; i++)
-        to[i] += from[i];
-}
-
 static void add_backward(job *s)
 {
     for (int32_t i = 0; i < 2; i++)
         if (s->dx[i])
-            add_values(values(s), s->dy, s->dx[i]);
+            naive_add(values(s), s->dy, s->dx[i]);
     if (s->dw)
         add_columns(s->images, shape_elements(s->layer->out), s->dy, NULL, s->dw);
 }
 
 /* ---- at each value ---- */
 
-static void gelu(job *s)
+/* Write the function to @to or, with the gradient @dy, add to that of @from. */
+EVERY_WIDTH static void gelu_stretch(int64_t count, const float *restrict from, const float *dy,
+                                     float *restrict to)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+        double x = (double)from[i], bell, below = vectors_normal(x, &bell);
+        to[i] = dy ? to[i] + (float)((below + x * NORMAL_PEAK * bell) * (double)dy[i])
+                   : (float)(x * below);
+    }
+}
+
+static void gelu_all(job *s, const float *dy, float *to)
 {
     int64_t count = values(s);
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < count; i++) {
-        double x = (double)s->x[0][i];
-        s->y[i] = (float)(0.5 * x * (1 + erf(ROOT_HALF * x)));
-    }
+    for (int64_t i = 0; i < count; i += STRETCH)
+        gelu_stretch(smaller(STRETCH, count - i), s->x[0] + i, dy ? dy + i : NULL, to + i);
+}
+
+static void gelu(job *s)
+{
+    gelu_all(s, NULL, s->y);
 }
 
 static void gelu_backward(job *s)
 {
-    int64_t count = values(s);
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < count; i++) {
-        double x = (double)s->x[0][i];
-        double slope = 0.5 * (1 + erf(ROOT_HALF * x)) + x * NORMAL_PEAK * exp(-0.5 * x * x);
-        s->dx[0][i] += (float)(slope * (double)s->dy[i]);
-    }
+    gelu_all(s, s->dy, s->dx[0]);
 }
 
 static double hard(double x)
@@ -320,7 +326,7 @@ static void turn(job *s, bool back, const float *from, float *to)
 
 static void rotary(job *s)
 {
-    memset(s->y, 0, (size_t)values(s) * sizeof(float));
+    naive_clear(values(s), s->y);
     turn(s, false, s->x[0], s->y);
 }
 
@@ -347,8 +353,8 @@ static void token_backward(job *s)
     int64_t out = features(s), each = shape_elements(s->layer->out);
     for (int64_t n = 0; n < s->images; n++) {
         if (s->dw)
-            add_values(out, s->dy + n * each, s->dw);
-        add_values(each - out, s->dy + n * each + out, s->dx[0] + n * (each - out));
+            naive_add(out, s->dy + n * each, s->dw);
+        naive_add(each - out, s->dy + n * each + out, s->dx[0] + n * (each - out));
     }
 }
 
@@ -379,7 +385,7 @@ static void first_backward(job *s)
 {
     int64_t out = features(s), each = shape_elements(s->layer->in);
     for (int64_t n = 0; n < s->images; n++)
-        add_values(out, s->dy + n * out, s->dx[0] + n * each);
+        naive_add(out, s->dy + n * out, s->dx[0] + n * each);
 }
 
 /* ---- norms ---- */
@@ -493,7 +499,7 @@ static struct product product_of(job *s, int64_t image, int64_t head)
 static void product(job *s)
 {
     int64_t heads = heads_of(s);
-    memset(s->y, 0, (size_t)values(s) * sizeof(float));
+    naive_clear(values(s), s->y);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < s->images * heads; i++) {
         struct product p = product_of(s, i / heads, i % heads);
@@ -556,16 +562,9 @@ static void softmax(job *s)
     int64_t length = s->layer->out.width, rows = values(s) / length;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < rows; i++) {
-        const float *x = s->x[0] + i * length;
-        float *y = s->y + i * length, largest = x[0];
+        float *y = s->y + i * length, largest;
         int64_t count = seen(s, i);
-        double sum = 0;
-        for (int64_t k = 1; k < count; k++)
-            largest = fmaxf(largest, x[k]);
-        for (int64_t k = 0; k < count; k++) {
-            y[k] = expf(x[k] - largest);
-            sum += (double)y[k];
-        }
+        double sum = naive_terms(count, s->x[0] + i * length, &largest, y);
         for (int64_t k = 0; k < count; k++)
             y[k] = (float)((double)y[k] / sum);
         memset(y + count, 0, (size_t)(length - count) * sizeof(float));

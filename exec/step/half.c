@@ -1,16 +1,8 @@
 #include "exec/step/half.h"
 
 #include <stdbool.h>
-#include <string.h>
 
-/* One source, compiled for several instruction sets, which give the same bits.  Under the thread
- * sanitizer there is one: a program that chooses between several does not start. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
-#pragma GCC optimize("O3", "no-trapping-math")
-#define EVERY_WIDTH __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define EVERY_WIDTH
-#endif
+#include "exec/step/vectors.h"
 
 static uint32_t bits_of(float value)
 {

@@ -1,5 +1,7 @@
 #include "exec/step/optimizer.h"
 
+#include "exec/step/vectors.h"
+
 struct loss_scale loss_scale_init(const struct scenario *scenario)
 {
     return (struct loss_scale){.value = scenario->training.loss_scale.initial};
@@ -38,15 +40,6 @@ int loss_scale_update(struct loss_scale *loss_scale, bool overflow, const struct
 /* Number of elements whose squares are added at once: small enough for every thread to get a share,
  * large enough to make the sums of sums negligible.  It affects the bits of the result. */
 enum { BLOCK = 16384, LANES = 16 };
-
-/* One source, compiled for several instruction sets.  C11 without GNU extensions contracts no
- * multiply-add, so all give the same bits.  Under the thread sanitizer there is one: a program that
- * chooses between several does not start. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
-#define EVERY_WIDTH __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define EVERY_WIDTH
-#endif
 
 /* A stretch of one tensor. */
 struct block {
@@ -207,6 +200,7 @@ EVERY_WIDTH static void update_adaptively(struct adaptive c, int32_t count,
                                           const float *restrict moment,
                                           const float *restrict square, float *restrict parameter)
 {
+#pragma omp simd
     for (int32_t i = 0; i < count; i++) {
         float along = moment[i] / (c.correct * sqrtf(square[i]) + c.epsilon);
         parameter[i] -= c.follow * along + c.decay * parameter[i];

@@ -1,5 +1,6 @@
 #include "exec/cpu/ops_naive.h"
 
+#include "exec/step/vectors.h"
 #include "tests/test.h"
 
 enum { BATCH = 2 };
@@ -260,4 +261,17 @@ TEST(loss_of_a_smoothed_label_has_its_entropy_as_floor)
             x[c] = kept;
         }
     }
+}
+
+TEST(functions_for_vectors_are_those_of_the_library)
+{
+    for (double x = -745; x < 700; x += 0.37)
+        assert_relative(vectors_exp(x), exp(fmax(x, -700)), 1e-14);
+    for (double x = -40; x < 40; x += 0.0123) {
+        double bell;
+        assert_near(vectors_normal(x, &bell), 0.5 * erfc(-x * sqrt(0.5)), 1e-10);
+        assert_near(bell, exp(-0.5 * x * x), 1e-14);
+    }
+    assert_true(isnan(vectors_exp(NAN)));
+    assert_true(vectors_exp(0) == 1);
 }

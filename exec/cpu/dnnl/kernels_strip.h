@@ -7,9 +7,8 @@
  * loop.  Compiled for each width of vector registers; the machine chooses when it loads.
  */
 
-#include <string.h>
-
 #include "exec/cpu/dnnl/kernels.h"
+#include "exec/step/vectors.h"
 
 /** Floats of a vector. */
 enum { LANES = 16 };
@@ -18,16 +17,6 @@ enum { LANES = 16 };
 typedef float vector __attribute__((vector_size(64)));
 /** The result of comparing two: -1 or 0. */
 typedef int32_t vector_mask __attribute__((vector_size(64)));
-
-#if defined(__x86_64__) && !defined(__clang__)
-/** A function that is compiled for every width of vector registers. */
-#define EVERY_WIDTH __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-/** Nothing where the compiler cannot. */
-#define EVERY_WIDTH
-#endif
-/** A function that exists only inside others. */
-#define INLINE static inline __attribute__((always_inline))
 
 /* These functions exist only inside others, so how vectors are passed does not matter. */
 #pragma GCC diagnostic ignored "-Wpsabi"
