@@ -411,8 +411,8 @@ static struct draw draw_of(const struct cpu_device *device, int32_t index, int32
 }
 
 /* Without gradients. */
-static struct sequence sequence_of(const struct cpu_device *device, int32_t index,
-                                   const float *images, int32_t micro)
+static struct sequence sequence_of(struct cpu_device *device, int32_t index, const float *images,
+                                   int32_t micro)
 {
     const struct cpu_value *value = value_of(device, index, micro);
     const struct layer *layer = &device->job.model->layer[index];
@@ -426,7 +426,8 @@ static struct sequence sequence_of(const struct cpu_device *device, int32_t inde
                          .y = value->y,
                          .saved = value->saved,
                          .dy = value->dy,
-                         .multiply = device->passes->multiply};
+                         .multiply = device->passes->multiply,
+                         .state = (struct device_state *)device};
     if (layer->op == LAYER_DROPOUT && micro >= 0)
         s.draw = draw_of(device, index, micro);
     if (layer->op == LAYER_EMBEDDING && device->job.part)
@@ -489,7 +490,7 @@ static bool adds_no_bias(const struct cpu_device *device, int32_t index)
            reader->exchanged && reader->exchange[0] == COLLECTIVE_ALL_REDUCE;
 }
 
-static void run_sequence(const struct cpu_device *device, enum compute_op op, int32_t index,
+static void run_sequence(struct cpu_device *device, enum compute_op op, int32_t index,
                          const float *images, int32_t micro)
 {
     struct sequence s = sequence_of(device, index, images, micro);

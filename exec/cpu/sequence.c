@@ -37,8 +37,9 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-void sequence_multiply(const struct product *p)
+void sequence_multiply(struct device_state *state, const struct product *p)
 {
+    (void)state;
     int64_t along_a = p->across_a ? p->next_a : 1, down_a = p->across_a ? 1 : p->next_a;
     int64_t along_b = p->across_b ? 1 : p->next_b, right_b = p->across_b ? p->next_b : 1;
 #pragma omp parallel for schedule(static)
@@ -64,17 +65,17 @@ static void dense(job *s)
             memcpy(s->y + i * out, s->b, row);
         else
             memset(s->y + i * out, 0, row);
-    s->multiply(&(struct product){.across_b = true,
-                                  .rows = rows,
-                                  .columns = out,
-                                  .inner = in,
-                                  .scale = 1,
-                                  .a = s->x[0],
-                                  .b = s->w,
-                                  .c = s->y,
-                                  .next_a = in,
-                                  .next_b = in,
-                                  .next_c = out});
+    s->multiply(s->state, &(struct product){.across_b = true,
+                                            .rows = rows,
+                                            .columns = out,
+                                            .inner = in,
+                                            .scale = 1,
+                                            .a = s->x[0],
+                                            .b = s->w,
+                                            .c = s->y,
+                                            .next_a = in,
+                                            .next_b = in,
+                                            .next_c = out});
 }
 
 /* Add the sum of @value (rows, out) over rows, times @factor (the same shape; NULL: 1). */
@@ -120,9 +121,9 @@ static void dense_backward(job *s)
                              .next_b = in,
                              .next_c = in};
     if (s->dx[0])
-        s->multiply(&data);
+        s->multiply(s->state, &data);
     if (s->dw)
-        s->multiply(&filter);
+        s->multiply(s->state, &filter);
     if (s->db)
         add_columns(rows, out, s->dy, NULL, s->db);
 }
@@ -503,7 +504,7 @@ static void product(job *s)
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < s->images * heads; i++) {
         struct product p = product_of(s, i / heads, i % heads);
-        s->multiply(&p);
+        s->multiply(s->state, &p);
     }
 }
 
@@ -534,8 +535,8 @@ static void multiply_back(job *s, const struct product *p)
                          .next_a = p->across_b ? p->next_c : p->next_a,
                          .next_b = p->across_b ? p->next_a : p->next_c,
                          .next_c = p->next_b};
-    s->multiply(&da);
-    s->multiply(&db);
+    s->multiply(s->state, &da);
+    s->multiply(s->state, &db);
 }
 
 /* Heads that share one of keys add to the same gradients, so one thread has them. */

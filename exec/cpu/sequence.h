@@ -29,8 +29,10 @@ struct product {
     int64_t next_a, next_b, next_c;
 };
 
-/** How a device multiplies; threads may call it side by side. */
-typedef void multiplier(const struct product *product);
+struct device_state; /* as in exec/step/device.h */
+
+/** How the device of @state multiplies; threads may call it side by side. */
+typedef void multiplier(struct device_state *state, const struct product *product);
 
 /** What a dropout drops: a function of these numbers alone, never of a rank. */
 struct draw {
@@ -55,6 +57,7 @@ struct sequence {
     float *dw, *db;       /**< of weights and biases; NULL: not wanted */
     struct draw draw;     /**< of a dropout */
     multiplier *multiply; /**< of the device */
+    struct device_state *state;
 };
 
 /** Whether this file computes @layer. */
@@ -70,4 +73,4 @@ void sequence_forward(const struct sequence *sequence);
 void sequence_backward(const struct sequence *sequence);
 
 /** The product in plain loops, with sums in fp64. */
-void sequence_multiply(const struct product *product);
+void sequence_multiply(struct device_state *state, const struct product *product);

@@ -256,33 +256,46 @@ static void run_data(struct device_state *state, int32_t index, const float *ima
         add_to(state, state->cpu.graph.node[index].reads, index, state->beside);
 }
 
-static void multiply(const struct product *p)
+static void multiply(struct device_state *state, const struct product *p)
 {
+    (void)state;
     MUST(dnnl_sgemm(p->across_a ? 'T' : 'N', p->across_b ? 'T' : 'N', p->rows, p->columns, p->inner,
                     p->scale, p->a, p->next_a, p->b, p->next_b, 1, p->c, p->next_c));
 }
 
-/* A matrix (rows, columns) of which each row begins @next behind the one before, times @scale, in
- * bf16. */
-static void *narrowed(struct engine *engine, int64_t rows, int64_t columns, int64_t next,
-                      float scale, const float *from)
+/* Room @which of the calling thread, for @count floats. */
+static void *room_of(struct device_state *state, int32_t which, int64_t count)
+{
+    struct room *room = &state->room[omp_get_thread_num() * ROOMS + which];
+    if (room->count < count) {
+#pragma omp critical
+        room->data = engine_alloc(&state->engine, count);
+        room->count = count;
+    }
+    return room->data;
+}
+
+/* Fill @to with a matrix (rows, columns) of which each row begins @next behind the one before,
+ * times @scale, in bf16.  @return @to. */
+static void *narrow(int64_t rows, int64_t columns, int64_t next, float scale, const float *from,
+                    uint16_t *to)
 {
     enum { PART = 1024 };
-    uint16_t *to = (void *)engine_alloc(engine, rows * columns / 2 + 1);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j += PART) {
             int64_t count = columns - j < PART ? columns - j : PART;
             float part[PART];
-            for (int64_t k = 0; k < count; k++)
-                part[k] = scale * from[i * next + j + k];
-            half_from_float(DTYPE_BF16, count, part, to + i * columns + j);
+            const float *row = from + i * next + j;
+            for (int64_t k = 0; k < count && scale != 1; k++)
+                part[k] = scale * row[k];
+            half_from_float(DTYPE_BF16, count, scale != 1 ? part : row, to + i * columns + j);
         }
     return to;
 }
 
 /* With operands in bf16, and sums in fp32. */
-static void multiply_narrow(const struct product *p)
+static void multiply_narrow(struct device_state *state, const struct product *p)
 {
     struct engine engine;
     struct call call = {0};
@@ -292,10 +305,14 @@ static void multiply_narrow(const struct product *p)
     tensor_desc a = engine_matrix(&engine, m, k, over_a ? 1 : k, over_a ? m : 1, dnnl_bf16);
     tensor_desc b = engine_matrix(&engine, k, n, over_b ? 1 : n, over_b ? k : 1, dnnl_bf16);
     tensor_desc c = engine_matrix(&engine, m, n, p->next_c, 1, dnnl_f32);
-    void *narrow_a = narrowed(&engine, over_a ? k : m, over_a ? m : k, p->next_a, p->scale, p->a);
-    void *narrow_b = narrowed(&engine, over_b ? n : k, over_b ? k : n, p->next_b, 1, p->b);
+    void *narrow_a = narrow(over_a ? k : m, over_a ? m : k, p->next_a, p->scale, p->a,
+                            room_of(state, 0, m * k / 2 + 1));
+    void *narrow_b = narrow(over_b ? n : k, over_b ? k : n, p->next_b, 1, p->b,
+                            room_of(state, 1, k * n / 2 + 1));
     engine_make(&engine, product_describe(engine.engine, a, b, c), &call);
-    engine_share_scratch(&engine);
+    void *space = room_of(state, 2, (int64_t)(engine.scratch_size / sizeof(float)) + 1);
+    for (int64_t i = 0; i < engine.scratches; i++)
+        MUST(dnnl_memory_set_data_handle(engine.scratch[i], space));
     call_add(&call, DNNL_ARG_SRC, engine_memory(&engine, a, narrow_a));
     call_add(&call, DNNL_ARG_WEIGHTS, engine_memory(&engine, b, narrow_b));
     call_add(&call, DNNL_ARG_DST, engine_memory(&engine, c, p->c));
@@ -307,11 +324,11 @@ static void multiply_narrow(const struct product *p)
 #define PASSES                                                                                     \
     .convert_images = convert_images, .forward = run_forward, .data = run_data, .filter = run_filter
 static const struct cpu_passes passes = {PASSES, .multiply = multiply},
-                               narrow = {PASSES, .multiply = multiply_narrow};
+                               narrow_passes = {PASSES, .multiply = multiply_narrow};
 
 static const struct cpu_passes *passes_of(const struct device_job *job)
 {
-    return job->scenario->model.compute == DTYPE_BF16 ? &narrow : &passes;
+    return job->scenario->model.compute == DTYPE_BF16 ? &narrow_passes : &passes;
 }
 
 static void close_dnnl(struct device_state *state)

@@ -189,6 +189,7 @@ static int init(struct device_state *state, const struct device_job *job,
     state->kind.images = state->cpu.micro;
     state->plan = backward_plan_build(job->model, &state->cpu.graph);
     state->place = base_alloc(job->model->layer_count, sizeof(*state->place));
+    state->room = base_alloc((int64_t)job->threads * ROOMS, sizeof(*state->room));
     open_values(state);
     open_gradients(state);
     cpu_device_complete(&state->cpu, alloc, &state->engine);
@@ -218,6 +219,7 @@ void state_release(struct device_state *state)
     }
     engine_release(&state->engine);
     free(state->place);
+    free(state->room);
     backward_plan_release(&state->plan);
     cpu_device_release(&state->cpu);
 }

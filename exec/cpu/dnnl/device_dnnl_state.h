@@ -77,6 +77,15 @@ struct dnnl_place {
     struct pool pool;     /**< of a max pool */
 };
 
+/** What a thread keeps from one product in bf16 to the next; the kernel would clear a new one. */
+struct room {
+    float *data;
+    int64_t count;
+};
+
+/** Of a thread: for two operands, and working space. */
+enum { ROOMS = 3 };
+
 /** See exec/step/device.h. */
 struct device_state {
     struct cpu_device cpu;
@@ -87,6 +96,7 @@ struct device_state {
     float *scratch;           /**< of sums */
     float *bias;              /**< gradient of one layer's biases */
     float *beside;            /**< of a value to which readers add, one of these */
+    struct room *room;        /**< (threads, ROOMS) */
     int64_t workspace;        /**< of the engine's bytes, those of layers */
 };
 
