@@ -164,7 +164,7 @@ static int parse_long(struct parse *parse, const char *name)
 
 static int parse_short(struct parse *parse, const char *given)
 {
-    const struct option *option = find(parse->table, NULL, 0, *given);
+    const struct option *option = find(parse->table, "", 0, *given);
     if (!option)
         return err_add_code(parse->err, EXIT_USAGE,
                             "unknown option '-%c'; --help lists the options", *given);

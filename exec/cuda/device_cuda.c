@@ -603,7 +603,7 @@ static void issue(struct device_state *state, struct stream *stream, const struc
         issue_input(state, handle, slot);
     else
         issue_compute(state, handle, step, slot);
-    CUDA_CHECK_LAUNCHES(step->name[0] ? step->name : "a step");
+    CUDA_CHECK_LAUNCHES(step->name ? step->name : "a step");
 }
 
 static void *gradients(struct device_state *state)
