@@ -787,12 +787,6 @@ static struct noise find_noise(const struct scenario *s, const struct device *de
                           .seed = (uint64_t)s->seed};
 }
 
-static int64_t find_bucket(const struct scenario *s, const struct model *model)
-{
-    double given = s->allreduce.bucket;
-    return given > 0 ? (int64_t)fmax(given, 1) : gradient_bytes(s, model);
-}
-
 static void count_cut(struct resolved *resolved, const struct scenario *s,
                       const struct model *model)
 {
@@ -943,7 +937,7 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
         .algorithm = (enum algorithm)scenario->allreduce.algorithm,
         .column_algorithm =
             column_algorithm((enum column_algorithm)scenario->allreduce.column_algorithm),
-        .bucket = find_bucket(scenario, model),
+        .bucket = bucket_limit(model, scenario),
         .optimizer = optimizer_names[scenario->training.optimizer],
         .state = optimizer_state(model, scenario, 1) * dtype_size(scenario->model.master),
         .noise = find_noise(scenario, platform_device(platform)),

@@ -364,7 +364,8 @@ static const struct field scenario_rows[] = {
     INTEGER("allreduce.grid.rows", allreduce.rows, "", 1, SCENARIO_DEVICE_LIMIT,
             "devices in a column of the torus2d grid; chosen when not given"),
     REAL("allreduce.bucket", allreduce.bucket, UNIT_BYTES, "", 0, 1e12,
-         "bytes of gradients that are exchanged together; all of them when not given"),
+         "bytes of gradients that are exchanged together; when not given all of them, with "
+         "parallel.sharding 2 or 3 those of the largest block"),
     WORD("allreduce.overlap", allreduce.overlap, "backward", overlap_names,
          "whether a bucket is exchanged while the backward pass still runs"),
     INTEGER("allreduce.ctas", allreduce.ctas, "", 1, 64,

@@ -1,7 +1,5 @@
 #include "core/schedule/bucket.h"
 
-#include "core/base/base.h"
-
 static struct bucket *open_bucket(struct bucket_list *list, struct bucket kind)
 {
     list->bucket = base_room(list->bucket, list->count, sizeof(*list->bucket));
@@ -54,6 +52,22 @@ static int compare(const void *a, const void *b)
     if (x->layer != y->layer || x->experts != y->experts)
         return x->layer != y->layer ? y->layer - x->layer : x->experts - y->experts;
     return (y->bytes > x->bytes) - (y->bytes < x->bytes);
+}
+
+int64_t bucket_limit(const struct model *model, const struct scenario *scenario)
+{
+    int64_t largest = 0, block = 0;
+    int32_t size = dtype_size((enum dtype)scenario->model.gradients);
+    if (scenario->allreduce.bucket > 0)
+        return (int64_t)fmax(scenario->allreduce.bucket, 1);
+    for (int32_t i = 0; i < model->layer_count && scenario_sharding(scenario) >= 2; i++) {
+        const struct layer *layer = &model->layer[i];
+        bool goes_on = i > 0 && !strcmp(layer->block, layer[-1].block);
+        block = (goes_on ? block : 0) + layer_weight_bytes(layer, size);
+        if (!strcmp(layer->role, "body") && largest < block)
+            largest = block;
+    }
+    return largest ? largest : model_parameters(model) * size;
 }
 
 struct bucket_list bucket_build(const struct model *model, enum dtype dtype, int64_t limit,

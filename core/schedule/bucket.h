@@ -12,6 +12,7 @@
  * of Sony's nnabla-ext-cuda all_reduce_callback.
  */
 
+#include "core/scenario/scenario.h"
 #include "core/schedule/model.h"
 
 /** One bucket. */
@@ -27,6 +28,10 @@ struct bucket_list {
     struct bucket *bucket;
     int32_t count;
 };
+
+/** What allreduce.bucket says; else all gradients of @model, or where these are sharded those of
+ * its largest block, as users of FSDP wrap layers [bytes]. */
+int64_t bucket_limit(const struct model *model, const struct scenario *scenario);
 
 /** Cut the gradients of @model in @dtype.  @limit [bytes] of 0: one bucket of everything.  Layer
  * @apart has a bucket of its own; -1: none has.  Release with bucket_list_release(). */

@@ -171,8 +171,7 @@ static int64_t group_elements(const struct model *model, const struct scenario *
     enum dtype gradients = (enum dtype)scenario->model.gradients;
     int64_t most = 0, before = 0, here = 0;
     AUTORELEASE(bucket_list)
-    struct bucket_list list =
-        bucket_build(model, gradients, (int64_t)scenario->allreduce.bucket, -1);
+    struct bucket_list list = bucket_build(model, gradients, bucket_limit(model, scenario), -1);
     for (int32_t i = 0; i < list.count; i++) {
         if (i > 0 && list.bucket[i].layer != list.bucket[i - 1].layer) {
             before = here;

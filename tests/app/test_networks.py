@@ -253,8 +253,9 @@ class Networks(support.Case):
         found = re.search("it does with --set ([^;]*);", said)
         self.assertTrue(found, said)
         answer("predict", job, *sets, f"--set={found[1]}")
-        self.assertIn("parallel.pipeline gives devices a part", self.refused(65, "predict", job, *sets, "--set=parallel=null",
-                                                                         "--set=training.phases.0.global_batch=128"))
+        for words, advised in ((("model.network=llama-3-70b", "training.phases.0.global_batch=128"), "--set parallel.sharding=3"),
+                               (("model.network=llama-3-405b", "cluster.nodes=2"), "parallel.pipeline gives devices a part")):
+            self.assertIn(advised, self.refused(65, "predict", job, *sets, "--set=parallel=null", *("--set=" + word for word in words)))
 
     def test_devices_keep_shards_of_gradients_and_weights(self):
         """The simulator says what the closed form does; a shard takes less memory; refusals say where and why."""

@@ -35,6 +35,20 @@ static void check_buckets(const struct model *model, enum dtype dtype, int64_t l
     assert_int_equal(list.count, 0);
 }
 
+/* A block of GPT-2 has 7,087,872 parameters (Hugging Face, transformers). */
+TEST(sharded_gradients_are_exchanged_by_blocks)
+{
+    OWN(model) *model = network_of("gpt2", 224, 1000);
+    struct scenario scenario = {.model.gradients = DTYPE_FP32};
+    int64_t all = model_parameters(model) * 4;
+    for (int32_t stage = 0; stage <= 3; stage++) {
+        scenario.parallel.sharding = stage;
+        assert_int_equal(bucket_limit(model, &scenario), stage < 2 ? all : 7087872 * 4);
+    }
+    scenario.allreduce.bucket = MIB;
+    assert_int_equal(bucket_limit(model, &scenario), MIB);
+}
+
 TEST(fills_13_buckets_of_4_mib_with_resnet50)
 {
     OWN(model) *model = network_of("resnet50", 224, 1000);
