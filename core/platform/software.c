@@ -149,6 +149,10 @@ static const struct field software_rows[] = {
     ROW("experts_apart", software, merges.experts, "false",
         "whether the product of each expert is a kernel of its own, not one for all of a device",
         .kind = FIELD_BOOLEAN),
+    ROW("early_stop", software, merges.early_stop, "false",
+        "whether layers that are computed again end once all that backward reads is there, before "
+        "the last product of a block (PyTorch's set_checkpoint_early_stop)",
+        .kind = FIELD_BOOLEAN),
     ROW("whole_sums", software, merges.whole, "false",
         "whether devices that have a shard of the optimizer each sum whole gradients (all-reduce), "
         "not each its shard",

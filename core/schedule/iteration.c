@@ -556,11 +556,23 @@ static struct schedule *seal(struct schedule *schedule)
     return schedule;
 }
 
+/* Of the layers from @first to @last, the last that runs again: backward reads what a product
+ * reads, but neither what it writes nor what adds and exchanges behind it do. */
+static int32_t last_again(const struct iteration *it, int32_t first, int32_t last)
+{
+    const struct layer *layer = it->model->layer;
+    int32_t end = last;
+    while (end > first && (layer[end].op == LAYER_ADD || layer[end].exchanged))
+        end--;
+    bool product = layer_has_arithmetic(&layer[end]) && layer_weights(&layer[end]) > 0;
+    return it->merges.early_stop && product ? end - 1 : last;
+}
+
 /* What was not kept, again: the layers from @first to @last, with what ranks exchange in them. */
 static void add_again(struct schedule *schedule, const struct iteration *it, int32_t first,
                       int32_t last)
 {
-    for (int32_t i = first; i <= last && first >= 0; i++) {
+    for (int32_t i = first; first >= 0 && i <= last_again(it, first, last); i++) {
         if (it->model->layer[i].exchanged) {
             add_exchange(schedule, it, i, false);
             continue;

@@ -91,18 +91,19 @@ extern const char *const attention_names[];
 /** What software merges of layers that are for predictions only, and what it keeps of them. */
 struct merges {
     enum attention attention;
-    bool epilogues; /**< activations, dropout and adds are part of the kernel before them */
-    bool passes;    /**< the loss is computed in fp32, operation by operation */
-    bool sends;     /**< ranks that share layers send the next stage a part each, and gather what
-                         they receive */
-    bool exchanges; /**< of ranks that share layers and sequences run beside products */
-    bool experts;   /**< a kernel for the product of each */
-    bool gathered;  /**< what ranks gather to share a layer stays for backward, else it is gathered
-                         again */
-    bool copies;    /**< gradients of a micro-batch are in the type of the arithmetic until all are
-                         added to those that are exchanged */
-    bool whole;     /**< with a shard of the optimizer each, ranks sum whole gradients */
-    double reserve; /**< what the allocator holds beyond the values, over these */
+    bool epilogues;  /**< activations, dropout and adds are part of the kernel before them */
+    bool passes;     /**< the loss is computed in fp32, operation by operation */
+    bool sends;      /**< ranks that share layers send the next stage a part each, and gather what
+                          they receive */
+    bool exchanges;  /**< of ranks that share layers and sequences run beside products */
+    bool experts;    /**< a kernel for the product of each */
+    bool gathered;   /**< what ranks gather to share a layer stays for backward, else it is gathered
+                          again */
+    bool copies;     /**< gradients of a micro-batch are in the type of the arithmetic until all are
+                          added to those that are exchanged */
+    bool early_stop; /**< what is computed again ends once backward has all that it reads */
+    bool whole;      /**< with a shard of the optimizer each, ranks sum whole gradients */
+    double reserve;  /**< what the allocator holds beyond the values, over these */
 };
 
 /** What a layer is to attention, for devices that compute it. */

@@ -677,6 +677,14 @@ TEST(what_reads_an_exchanged_value_waits_for_it)
     assert_true(behind > 0);
 }
 
+static int32_t count_again(const struct schedule *schedule)
+{
+    int32_t again = 0;
+    for (const struct step *step = schedule->step; step < end_of(schedule); step++)
+        again += strstr(step->name, " again") != NULL;
+    return again;
+}
+
 /* Full: a block's layers and two of its four exchanges more; selective: products, softmax, dropout.
  * Source: Korthikanti et al. 2022. */
 TEST(layers_that_are_not_kept_run_again)
@@ -687,19 +695,41 @@ TEST(layers_that_are_not_kept_run_again)
     for (int32_t how = 0; how < RECOMPUTE_COUNT; how++) {
         scenario.parallel.recompute = how;
         OWN(schedule) *schedule = build_on((struct grid){.columns = 2, .rows = 1, .tensor = 4}, 2);
-        int64_t bytes = 0, again = 0;
+        int64_t bytes = 0;
         assert_int_equal(sum_exchanged(schedule, COLLECTIVE_ALL_REDUCE, &bytes),
                          (how == RECOMPUTE_FULL ? 6 : 4) * 12 + 2);
         for (int32_t id = 0; id < schedule->step_count; id++) {
             const char *name = schedule->step[id].name;
             if (!strstr(name, " again"))
                 continue;
-            again++;
             AUTOFREE char *backward =
                 base_format("%.*sbackward-data", (int)(strstr(name, "forward") - name), name);
             assert_true(id < require_step(schedule, backward));
         }
-        assert_int_equal(again, 12 * layers[how]);
+        assert_int_equal(count_again(schedule), 12 * layers[how]);
+    }
+}
+
+/* Each of 32 blocks without its last product, the add behind it and their exchange; dropout keeps
+ * a mask, so that all runs.  Source: PyTorch, torch.utils.checkpoint.set_checkpoint_early_stop. */
+TEST(what_runs_again_may_end_before_the_last_product)
+{
+    static const struct {
+        const char *network;
+        int32_t fewer, blocks;
+    } of[] = {{"llama-3-8b", 2, 32}, {"gpt2", 0, 12}};
+    for (size_t i = 0; i < ARRAY_SIZE(of); i++) {
+        OWN(model) *part =
+            begin_language(of[i].network, (struct transformer){.tensor = 4, .sequence = 128});
+        scenario.parallel.recompute = RECOMPUTE_FULL;
+        struct grid grid = {.columns = 2, .rows = 1, .tensor = 4};
+        OWN(schedule) *all = build_on(grid, 2);
+        it.merges.early_stop = true;
+        OWN(schedule) *early = build_on(grid, 2);
+        int64_t bytes = 0, exchanges = sum_exchanged(all, COLLECTIVE_ALL_REDUCE, &bytes);
+        assert_int_equal(count_again(all) - count_again(early), of[i].fewer * of[i].blocks);
+        assert_int_equal(exchanges - sum_exchanged(early, COLLECTIVE_ALL_REDUCE, &bytes),
+                         of[i].fewer ? of[i].blocks : 0);
     }
 }
 
