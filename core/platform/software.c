@@ -69,8 +69,8 @@ static const struct field kind_rows[] = {
         "type of the arithmetic; all: of types without an entry", .kind = FIELD_WORD,
         .words = kind_types),
     ROW("device", software_kind, device, "",
-        "of this device, or with * at the end of those whose names begin so; of devices without "
-        "an entry when not given",
+        "of this device, or with * at the end of those whose names begin so, of several the last; "
+        "of devices without an entry when not given",
         .kind = FIELD_TEXT),
     RATE("math", math, "",
          "what they reach of the device's sustained peak, over the fit's efficiency; that of the "
@@ -195,10 +195,25 @@ static const struct software_efficiency *find(const struct software *software, i
     return NULL;
 }
 
+static int check_pattern(const struct node *root, const char *list, int32_t i, const char *device,
+                         struct err *err)
+{
+    const char *star = device ? strchr(device, '*') : NULL;
+    AUTOFREE char *path = base_format("%s.%d.device", list, i);
+    return star && star[1] ? origin_error(&field_origin(root, path)->origin, err,
+                                          "'%s' has a * that is not at its end", device)
+                           : 0;
+}
+
 static int check(const struct software *software, const struct node *root, struct err *err)
 {
     const struct software_efficiency *fit = software->fits.item;
+    const struct software_kind *kind = software->kinds.item;
     int result = 0;
+    for (int32_t i = 0; i < software->fits.count && !result; i++)
+        result = check_pattern(root, "fits", i, fit[i].device, err);
+    for (int32_t i = 0; i < software->kinds.count && !result; i++)
+        result = check_pattern(root, "kinds.rates", i, kind[i].device, err);
     for (int32_t i = 1; i < software->fits.count; i++) {
         if (!find(software, i, fit[i].device))
             continue;
@@ -206,7 +221,6 @@ static int check(const struct software *software, const struct node *root, struc
         result = origin_error(&field_origin(root, path)->origin, err, "a second fit for '%s'",
                               fit[i].device);
     }
-    const struct software_kind *kind = software->kinds.item;
     for (int32_t i = 1; i < software->kinds.count; i++)
         for (int32_t k = 0; k < i; k++) {
             if (kind[i].kernel != kind[k].kernel || kind[i].dtype != kind[k].dtype ||

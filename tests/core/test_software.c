@@ -121,25 +121,6 @@ TEST(gives_a_device_its_own_rate_of_a_kind)
     }
 }
 
-TEST(refuses_two_fits_for_one_device)
-{
-    HELD(err) err = {0};
-    assert_null(read_text(HEAD "fits:\n" FIT("a") FIT("b") FIT("a"), &err));
-    assert_has(err.text, "a second fit for 'a'");
-    assert_int_equal(err.exit_code, 65);
-}
-
-TEST(refuses_two_rates_for_one_kind)
-{
-    HELD(err) err = {0};
-    static const char rates[] = "kinds:\n  rates:\n    - {kernel: gemm}\n"
-                                "    - {kernel: gemm, precision: fp32}\n    - {kernel: gemm}\n";
-    AUTOFREE char *text = base_format("%s%s%s", HEAD, rates, "fits:\n" FIT("a"));
-    assert_null(read_text(text, &err));
-    assert_has(err.text, "a second rate for 'gemm'");
-    assert_int_equal(err.exit_code, 65);
-}
-
 TEST(refuses_what_it_does_not_know)
 {
     static const struct {
@@ -148,11 +129,19 @@ TEST(refuses_what_it_does_not_know)
         {HEAD "jiter: 1\n", "jiter"},
         {HEAD "fits:\n  - device: a\n    fusion: stat\n", "did you mean 'stats'?"},
         {"version: 2\n", "version"},
+        {HEAD "fits:\n" FIT("a") FIT("b") FIT("a"), "a second fit for 'a'"},
+        {HEAD "kinds:\n  rates:\n    - {kernel: gemm}\n    - {kernel: gemm, precision: fp32}\n"
+              "    - {kernel: gemm}\nfits:\n" FIT("a"),
+         "a second rate for 'gemm'"},
+        {HEAD "fits:\n" FIT("a*b"), "'a*b' has a * that is not at its end"},
+        {HEAD "kinds:\n  rates:\n    - {kernel: gemm, device: h*100}\nfits:\n" FIT("a"),
+         "'h*100' has a * that is not at its end"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         HELD(err) err = {0};
         assert_null(read_text(cases[i].text, &err));
         assert_has(err.text, cases[i].message);
+        assert_int_equal(err.exit_code, 65);
     }
 }
 
