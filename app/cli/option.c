@@ -113,8 +113,13 @@ static int set(const struct option *option, const char *value, void *record, str
     case OPTION_FLAG:
         *(bool *)member = true;
         return 0;
-    case OPTION_TEXT:
     case OPTION_OUTPUT:
+        if (!strcmp(value, "-") && strcmp(option->name, "csv")) /* which prints */
+            return err_add_code(err, EXIT_USAGE, "--%s -: a file is written; ./- is one called so",
+                                option->name);
+        *(const char **)member = value;
+        return 0;
+    case OPTION_TEXT:
     case OPTION_FOLDER:
         *(const char **)member = value;
         return 0;

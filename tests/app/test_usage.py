@@ -252,6 +252,7 @@ class Streams(support.Case):
 
     def test_a_job_may_come_from_standard_input_or_a_pipe(self):
         expected = run("predict", self.job).stdout
+        self.assertIn("--to -: a file is written", self.refused(64, "new", "job", "--platform=dgx-h100", "--to", "-"))
         for name in ("-", "/dev/stdin"):
             done = self.piped(support.JOB, "predict", name)
             self.assertEqual((done.stdout, done.stderr), (expected, ""))
