@@ -396,16 +396,16 @@ class Ranks(Gpt):
             self.assertGreater(float(list(csv.DictReader(file))[-1]["top1"]), 0.9)
 
     def test_it_learns_a_rule(self):
-        """Seven of eight tokens follow from the two before them, where guesses are right once in eight.
+        """Seven of eight tokens follow from the two before them, where guesses are right once in five.
 
-        Some seeds stay on a plateau, and which ones changes with the rounding: not 2 and 3, 4 did, 1 may."""
+        A vocabulary that is no prime has simpler rules within, such as odd and even, with which some runs are content."""
         run = self.fit("rule", "--set=training.dataset={source: procedural, train_images: 2048, validation_images: 64}",
-                       "--set=model.vocab=8", "--set=training.phases=[{epochs: 6, global_batch: 32}]",
-                       "--set=training.learning_rate.base=0.005", "--set=training.evaluate_every=6",
-                       "--set=training.optimizer.weight_decay=0", "--set=seed=2", "-n1", device=DEVICES[-1])
+                       "--set=model.vocab=5", "--set=training.phases=[{epochs: 4, global_batch: 32}]",
+                       "--set=training.learning_rate.base=0.005", "--set=training.evaluate_every=4",
+                       "--set=training.optimizer.weight_decay=0", "-n1", device=DEVICES[-1])
         with open(run / "evaluations.csv", encoding="utf-8") as file:
             row = list(csv.DictReader(file))[-1]
-        self.assertGreater(float(row["top1"]), 0.25)
+        self.assertGreater(float(row["top1"]), 0.75)
         self.assertEqual(row["images"], "64")
 
 
