@@ -323,8 +323,8 @@ static double row_loss(int32_t batch, int32_t classes, const float *x, int32_t l
 {
     double along = 0, share = smoothing / classes, each = 1.0 / batch;
     float largest;
-    double others = naive_terms(classes, x, &largest, dx) - 1;
-    double total = (double)largest + log1p(others), part = each / (1 + others);
+    double sum = naive_terms(classes, x, &largest, dx);
+    double total = (double)largest + log(sum), part = each / sum;
     for (int32_t i = 0; i < classes && share > 0; i++)
         along += (double)x[i] - total;
 #pragma omp simd
