@@ -272,6 +272,34 @@ TEST(functions_for_vectors_are_those_of_the_library)
         assert_near(vectors_normal(x, &bell), 0.5 * erfc(-x * sqrt(0.5)), 1e-10);
         assert_near(bell, exp(-0.5 * x * x), 1e-14);
     }
-    assert_true(isnan(vectors_exp(NAN)));
-    assert_true(vectors_exp(0) == 1);
+    static const double far[] = {INFINITY, 1e300, 3.4e38};
+    for (size_t i = 0; i < ARRAY_SIZE(far); i++) {
+        double bell;
+        assert_true((float)vectors_exp(-far[i]) == 0);
+        assert_true(vectors_normal(far[i], &bell) == 1 && (float)bell == 0);
+        assert_true(vectors_normal(-far[i], &bell) == 0 && (float)bell == 0);
+    }
+    double bell;
+    assert_true(isnan(vectors_exp(NAN)) && isnan(vectors_normal(NAN, &bell)) && isnan(bell));
+    assert_true(vectors_exp(0) == 1 && vectors_exp(-5e-324) == 1);
+}
+
+/* More than a vector, and no whole number of vectors. */
+TEST(terms_of_a_row_stand_on_its_largest)
+{
+    enum { MOST = 37 };
+    float x[MOST], term[MOST], largest;
+    for (int32_t i = 0; i < MOST; i++)
+        x[i] = i == 20 ? 3e38F : i == 5 ? -INFINITY : (float)i;
+    for (int32_t count = 1; count <= MOST; count++) {
+        double sum = naive_terms(count, x, &largest, term), expected = 0;
+        for (int32_t i = 0; i < count; i++) {
+            expected += exp((double)x[i] - (double)largest);
+            assert_near(term[i], exp((double)x[i] - (double)largest), 0x1p-25);
+        }
+        assert_true(largest == x[count > 20 ? 20 : count == 6 ? 4 : count - 1]);
+        assert_relative(sum, expected, 1e-14);
+    }
+    x[18] = NAN;
+    assert_true(isnan(naive_terms(MOST, x, &largest, term)) && isnan(term[18]));
 }
