@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Every number that a file may hold has a range, and both its ends get an answer or a reason."""
 import json
 import math

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """`calibrate device` on a machine that is made up: a program in place of foretrain-exec answers
 with steps whose cost is known."""
 import json

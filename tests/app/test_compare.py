@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Jobs beside each other, against numbers computed here."""
 import csv
 import io

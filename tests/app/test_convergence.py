@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Time to an accuracy: what `predict` says of a job with a target, and that nothing else takes one."""
 import csv
 import math

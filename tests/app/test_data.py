@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """`data pack` and `data check`.  The images are JPEG files as bytes: 16 x 16 and 8 x 8 of grey."""
 import io
 import json

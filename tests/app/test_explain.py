@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """What `explain` answers."""
 import json
 import unittest

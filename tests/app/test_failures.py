@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Failures and checkpoints in predictions, against the formulas and runs played here."""
 import math
 import random

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """`import`: files of the kinds that people report, with the right answer of each.
 
 tests/data/import/README.md says where they are from.  A row is a file, the command, and what must be in its

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """foretrain inspect: what it says of whole and of damaged checkpoints."""
 import json
 import os

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """libforetrain: foretrain.h, its example, and the Python module over it."""
 import json
 import os

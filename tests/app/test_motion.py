@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Pages of show collective --animate: what they hold, played in Python."""
 import re
 import unittest

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Networks that are files: the same as ours, counted by hand, checked, trained or refused."""
 import re
 import unittest

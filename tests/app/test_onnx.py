@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Networks that PyTorch exports: what is imported is what PyTorch itself computes.
 
 FLOP are counted by torch, below its modules: every convolution and matrix product that runs.

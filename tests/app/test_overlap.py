@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """What overlap costs: the program against a replay of its schedule."""
 import unittest
 

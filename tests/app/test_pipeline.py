@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Pipelines end to end: random meshes against a replay of their schedule by other code, and what is refused."""
 import random
 import re

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """`plan`: the best plan is that of brute force, limits hold as `predict` says, and what cannot be."""
 import csv
 import functools

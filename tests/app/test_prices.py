@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Cost, energy and carbon of a prediction, against numbers computed here."""
 import unittest
 

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """What a parent may leave behind: SIGCHLD ignored, descriptors closed or few, files that may not
 grow.  Whatever it is, there is an end, with the right message and exit code."""
 import os

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """experiments/published.py: any table with these columns, honest figures about it, clear refusals."""
 import csv
 import io

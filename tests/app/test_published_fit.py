@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """experiments/published_fit.py: profiles are what the runs say, and devices are known before they run."""
 import csv
 import json

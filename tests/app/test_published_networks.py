@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """experiments/published.py on tables of other networks: rows become jobs, or are refused by name."""
 import csv
 import io

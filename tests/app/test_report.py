@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """--report: pages whose numbers are those of --json, and which ask for nothing from outside."""
 import csv
 import io

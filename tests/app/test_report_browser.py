@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Pages of --report in a browser: no request, no message, nothing cut or on top of each other."""
 import json
 import pathlib

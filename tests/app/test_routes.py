@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Routes over the uplinks of a cluster: refused keys, and all-reduces on ABCI against max-min shares found here."""
 import unittest
 

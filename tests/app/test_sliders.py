@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Sliders of pages: the core that a page carries says what `predict --backend analytic` says."""
 import itertools
 import json

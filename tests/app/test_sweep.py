@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """`sweep`: every point as `predict` has it, what cannot be."""
 import csv
 import io

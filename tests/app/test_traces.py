@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Traces for other tools, and profiles that other tools wrote: predict --trace, import trace."""
 import gzip
 import json

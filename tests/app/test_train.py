@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """foretrain train before any rank is started: test_train.py."""
 
 import os

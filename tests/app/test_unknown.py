@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Inputs that nobody knows: what they do to an interval, against bounds computed here."""
 import importlib.util
 import json

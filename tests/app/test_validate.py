@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """`validate` on spans that are known: which predictions pass, what is refused, what is printed."""
 import json
 import unittest

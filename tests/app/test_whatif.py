@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """What changes when a job or a platform is changed, against bounds computed here."""
 import json
 import math

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """CPU time and memory of predictions by number of GPUs, and how they grow.
 
 Figures are of the whole process tree (user and system time; the largest process), so other work on

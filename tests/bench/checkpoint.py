@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """A checkpoint of ResNet-50 within its budget of CPU time: checkpoint.py WRITER SECONDS."""
 import os
 import subprocess

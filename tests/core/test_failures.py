@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Runs that fail and go on, against closed forms and runs played event by event here.
 
 Usage: test_failures.py EXAMPLE

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Reads back what the example program wrote, as JSON readers do.
 
 Usage: test_timeline.py EXAMPLE

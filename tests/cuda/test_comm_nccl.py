@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """What the transport nccl calls, and what comes of it.
 
 test_comm_nccl.py TEST_COMM_NCCL"""

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Ranks on GPUs in software train what one rank does.
 
 test_train_cuda.py TRAIN_CUDA [CASE...]; cases are FP32, FP16, BF16 and Watched."""

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Training on JPEG files, on GPUs in software: who crops them does not matter.
 
 test_train_pictures.py TRAIN_CUDA MAKE_PICTURES"""

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Every notebook runs, ends without an error, draws something, and is committed without outputs."""
 import importlib.util
 import pathlib

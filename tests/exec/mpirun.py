@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Run a program on N ranks of this machine: mpirun.py N PROGRAM [ARGUMENT...]."""
 
 import os

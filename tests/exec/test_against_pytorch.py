@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """What the fast CPU device computes for a whole ResNet-50, and CPUs for other networks, is what PyTorch computes.
 
 Usage: test_against_pytorch.py DEVICE_STEP [whole]; else ViT-B/16 has two blocks of its twelve, and the naive device

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Whole training jobs on files that `calibrate` wrote.
 
 The jobs of jobs.py on 1, 2 and 4 ranks: the step time by the clock must be within 10 % of what was

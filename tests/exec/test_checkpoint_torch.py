@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Checkpoints and PyTorch read each other's models: test_checkpoint_torch.py WRITER."""
 import json
 import pathlib

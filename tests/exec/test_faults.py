@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """What goes wrong while training is told, and nothing is lost."""
 
 import os

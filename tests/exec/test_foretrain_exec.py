@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """The program foretrain-exec as users start it: test_foretrain_exec.py PROGRAM."""
 
 import json

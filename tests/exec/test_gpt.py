@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """CPUs train small transformers: as PyTorch does in fp64, on any number of ranks, and on after a stop.
 
 Usage: test_gpt.py

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Networks that really learn: test_learning.py [--all].
 
 The beginnings of jobs of experiments/03_learning on the fast device.  With --all, every figure of that

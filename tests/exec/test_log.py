@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """What a run tells in files, read by programs that share nothing with it: test_log.py WRITER."""
 import csv
 import os

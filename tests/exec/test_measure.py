@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Steps measured on this machine, and what is predicted from them.
 
 Calibrated is on one rank alone with resnet20 at 4, 16 and 64 images; predicted are resnet8 at 24

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Ranks on CPUs that have parts of a small transformer train as one rank does.
 
 Usage: test_mesh.py

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Device replay: steps take their predicted time, gradients travel for real.
 
 Usage: test_replay.py REPLAY_CHECK Times|Replay

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """All of ResNet-50 on several ranks as on one: test_resnet50.py IMAGE RANKS...
 
 IMAGE is its size in pixels.

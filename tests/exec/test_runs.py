@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """A directory belongs to one run, from its start to its last resume."""
 
 import os

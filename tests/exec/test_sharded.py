@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """A sharded optimizer trains what a whole one trains."""
 
 import csv

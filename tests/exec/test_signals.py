@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Signals to `foretrain train` alone, and keys of its terminal: test_signals.py FORETRAIN.
 
 The first asks the ranks to save and to end, the second ends them at once; nobody is left."""

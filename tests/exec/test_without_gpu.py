@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """--device cuda where there is no GPU: exit code 69, what is missing, and the way out."""
 import os
 

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """A build without MPI trains on one rank, and says so when it is asked for more."""
 import harness
 

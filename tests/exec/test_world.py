@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Ranks that do not answer are named, and the job ends: test_world.py WORLD_CHECK.
 
 Who is named when, is tested without waiting in test_watch.c; here some are run over MPI."""

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Each system call fails once, and each from one on: there is an end with the right exit code or the
 right answer, files are whole or not there, and nothing is left behind."""
 import errno

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Checkpoints of another job, another number of ranks or another version are taken, or refused by the
 name of what differs."""
 import ctypes

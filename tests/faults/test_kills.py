@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Killed at any moment, by a random time or at a random system call: nobody is left, nothing is lost,
 and the next run ends as one that nothing disturbed."""
 import os

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Each request for memory fails once: the program says so and exits with 71, whoever asked, or gives
 the right answer."""
 import concurrent.futures

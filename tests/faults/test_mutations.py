@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """What `check` accepts, `predict` answers with finite numbers or refuses with a reason: jobs, platforms
 and devices whose values are replaced, added and removed by their schemas."""
 import copy

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Ranks that are slow or stand still: they are named, and training goes on to the same losses."""
 import contextlib
 import os

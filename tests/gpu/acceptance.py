@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Build for this machine's GPU, test on it, train on it, measure it: acceptance.sh's parts.
 
 Usage: acceptance.sh [--out DIRECTORY] [--carried DIRECTORY] [--build DIRECTORY] [--seconds N]

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """What a device computes against PyTorch, from the same weights on the same images.
 
 Usage: compare.py gradients|losses --program DEVICE_STEP [--device cuda] [--torch cuda]

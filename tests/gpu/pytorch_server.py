@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """ResNet-50 trained by PyTorch as fast as it can, in windows that are asked for.
 
 Usage: pytorch_server.py [--device cuda] [--image 224] [--batches 256,512] [--network resnet50]

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """The acceptance for GPUs, on a machine without one.
 
 Usage: test_acceptance.py BUILD_DIRECTORY [CASES...]; all but Software unless said

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Simulated all-reduces against the same ones run for real in the lab.
 
 Usage: test_accuracy.py [--long]

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Predictions that are wrong on purpose: `validate` must refuse them, and not the right one.
 
 Everything wrong here is predicted longer than it takes, and disturbing can only lengthen what is

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """tools/lab.py: the network it builds, what it refuses, and that nothing is left behind."""
 import json
 import os

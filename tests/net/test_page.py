@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """docs/validation.md says what docs/validation.json holds, whose verdicts follow from its figures and
 which leaves no case out.  Nothing is measured here."""
 import json

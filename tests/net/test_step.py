@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """A whole training step of ResNet-50, exchanged for real while backward still runs, against its
 prediction.
 

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """`validate` in a lab: a rehearsal in the network of a platform, compared with its prediction."""
 import json
 import os

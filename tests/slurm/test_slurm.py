@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """foretrain under a real Slurm of one node: ranks of a training by srun."""
 import json
 import pathlib

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """The checks can fail: each finds a planted fault, and the summary counts what it is shown."""
 import contextlib
 import io

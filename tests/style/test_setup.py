@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """setup.sh on machines that are made up: what it installs, says and builds."""
 import pathlib
 import re
