@@ -19,6 +19,12 @@ OWNED(platform, platform_free)
 OWNED(schedule, schedule_free)
 OWNED(software, software_free)
 
+/** A grid without further axes. */
+static inline struct grid grid_of(int32_t columns, int32_t rows)
+{
+    return (struct grid){.columns = columns, .rows = rows};
+}
+
 /** The platform that is called so. */
 static inline struct platform *platform_of(const char *name)
 {

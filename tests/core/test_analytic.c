@@ -9,13 +9,13 @@
 static struct fabric *anchor_torus(int32_t columns, int32_t rows)
 {
     static const struct link_kind kind[] = {{"row", 75e9, 1e-6}, {"column", 25e9, 5e-6}};
-    return fabric_lay_torus((struct grid){.columns = columns, .rows = rows}, 2, kind, 0);
+    return fabric_lay_torus(grid_of(columns, rows), 2, kind, 0);
 }
 
 static struct fabric *anchor_ring(int32_t ranks)
 {
     static const struct link_kind kind = {"ring", 25e9, 5e-6};
-    return fabric_lay_torus((struct grid){.columns = ranks, .rows = 1}, 1, &kind, 0);
+    return fabric_lay_torus(grid_of(ranks, 1), 1, &kind, 0);
 }
 
 /* One FLOP takes a picosecond, memory and launches nothing. */
@@ -83,8 +83,7 @@ TEST(torus_all_reduce_takes_its_closed_form)
         OWN(fabric) *fabric = anchor_torus(k, k);
         double expected = 2 * (k - 1) * ((double)bytes / (k * 75e9) + 1e-6) +
                           2 * (k - 1) * ((double)bytes / (k * k * 25e9) + 5e-6);
-        assert_relative(all_reduce_seconds(ALGORITHM_TORUS2D, fabric,
-                                           (struct grid){.columns = k, .rows = k}, bytes),
+        assert_relative(all_reduce_seconds(ALGORITHM_TORUS2D, fabric, grid_of(k, k), bytes),
                         expected, 1e-9);
     }
 }
@@ -95,9 +94,8 @@ TEST(ring_all_reduce_takes_its_closed_form)
     for (int32_t n = 2; n <= 4096; n *= 2) {
         OWN(fabric) *fabric = anchor_ring(n);
         double expected = 2 * (n - 1) * ((double)bytes / (n * 25e9) + 5e-6);
-        assert_relative(all_reduce_seconds(ALGORITHM_RING, fabric,
-                                           (struct grid){.columns = n, .rows = 1}, bytes),
-                        expected, 1e-9);
+        assert_relative(all_reduce_seconds(ALGORITHM_RING, fabric, grid_of(n, 1), bytes), expected,
+                        1e-9);
     }
 }
 
@@ -107,7 +105,7 @@ TEST(ring_all_reduce_takes_its_closed_form)
 TEST(of_equal_ranks_one_is_recorded)
 {
     OWN(fabric) *fabric = anchor_torus(64, 64);
-    OWN(schedule) *schedule = schedule_new((struct grid){.columns = 64, .rows = 64});
+    OWN(schedule) *schedule = schedule_new(grid_of(64, 64));
     struct device device = picosecond_device();
     struct run run = {.fabric = fabric, .device = &device, .iterations = 1};
     for (int32_t i = 0; i < 10000; i++)
@@ -121,7 +119,7 @@ TEST(resnet_step_with_overlap_agrees_with_astra_sim)
     for (int32_t i = 0; i < 3; i++) {
         int32_t k = (int32_t)expected[i][0];
         OWN(fabric) *fabric = anchor_torus(k, k);
-        OWN(schedule) *schedule = schedule_new((struct grid){.columns = k, .rows = k});
+        OWN(schedule) *schedule = schedule_new(grid_of(k, k));
         struct dep done[8];
         add_compute(schedule, 12e-3, -1, 0);
         for (int32_t bucket = 0; bucket < 8; bucket++) {
@@ -202,8 +200,7 @@ TEST(every_algorithm_takes_what_its_messages_take)
                 if (columns * rows == 1)
                     continue;
                 OWN(fabric) *fabric = anchor_torus(columns, rows);
-                OWN(schedule) *schedule =
-                    schedule_new((struct grid){.columns = columns, .rows = rows});
+                OWN(schedule) *schedule = schedule_new(grid_of(columns, rows));
                 schedule_add_all_reduce(schedule, algorithm, columns, 0, 1000003, -1);
                 struct collective c = schedule_collective(sealed(schedule), 0);
                 assert_relative(analytic_collective(fabric, schedule, 0),
@@ -218,7 +215,7 @@ TEST(refuses_what_the_mpi_library_chooses)
     struct run run = {.fabric = fabric, .device = &device, .iterations = 1};
     struct trace trace = {0};
     HELD(err) err = {0};
-    OWN(schedule) *schedule = schedule_new((struct grid){.columns = 4, .rows = 1});
+    OWN(schedule) *schedule = schedule_new(grid_of(4, 1));
     schedule_add_all_reduce(schedule, ALGORITHM_MPI, 0, 0, 1000, -1);
     assert_int_equal(backend_analytic.run(&run, sealed(schedule), &trace, &err), -1);
     assert_message(&err, 69, "allreduce.algorithm=ring");
@@ -238,7 +235,7 @@ TEST(two_lanes_overlap_unless_a_dependency_serialises_them)
                       .input_workers = 1,
                       .input_rate = 1000};
     for (int serial = 0; serial < 2; serial++) {
-        OWN(schedule) *schedule = schedule_new((struct grid){.columns = 1, .rows = 1});
+        OWN(schedule) *schedule = schedule_new(grid_of(1, 1));
         int32_t input = add_input(schedule, 8, serial ? 1 : -1, serial);
         add_compute(schedule, 5e-3, serial ? input : -1, 0);
         assert_relative(step_time(&run, sealed(schedule)), serial ? 13e-3 : 8e-3, 1e-12);
@@ -250,7 +247,7 @@ TEST(a_dependency_before_the_first_iteration_is_met)
     OWN(fabric) *fabric = anchor_ring(1);
     struct device device = picosecond_device();
     struct run run = {.fabric = fabric, .device = &device, .iterations = 3};
-    OWN(schedule) *schedule = schedule_new((struct grid){.columns = 1, .rows = 1});
+    OWN(schedule) *schedule = schedule_new(grid_of(1, 1));
     add_compute(schedule, 1e-3, 0, 2);
     HELD(trace) trace = traced(&run, sealed(schedule));
     assert_int_equal(trace.span_count, 3);
@@ -267,7 +264,7 @@ TEST(a_dependency_before_the_first_iteration_is_met)
 /* A random schedule of at least 2 steps on a 3 x 2 grid; one more dependency when @more. */
 static struct schedule *random_schedule(uint64_t seed, bool more)
 {
-    struct schedule *schedule = schedule_new((struct grid){.columns = 3, .rows = 2});
+    struct schedule *schedule = schedule_new(grid_of(3, 2));
     int32_t steps = 2 + (int32_t)(base_uniform(seed, 0, 0, 0) * 20);
     for (int32_t id = 0; id < steps; id++) {
         double kind = base_uniform(seed, 1, (uint64_t)id, 0);
@@ -312,7 +309,7 @@ TEST(a_further_dependency_is_never_earlier)
 TEST(a_shared_link_takes_the_bytes_of_all_who_share_it)
 {
     OWN(fabric) *fabric = anchor_ring(16);
-    OWN(schedule) *schedule = schedule_new((struct grid){.columns = 4, .rows = 4});
+    OWN(schedule) *schedule = schedule_new(grid_of(4, 4));
     schedule_add(schedule,
                  (struct step){.kind = STEP_COLLECTIVE,
                                .lane = LANE_COLUMN,
@@ -329,7 +326,7 @@ TEST(noise_stretches_compute_and_nothing_else)
 {
     OWN(fabric) *fabric = anchor_torus(3, 2);
     struct device device = picosecond_device();
-    OWN(schedule) *schedule = schedule_new((struct grid){.columns = 3, .rows = 2});
+    OWN(schedule) *schedule = schedule_new(grid_of(3, 2));
     int32_t input = add_input(schedule, 8, 1, 1);
     int32_t compute = add_compute(schedule, 5e-3, input, 0);
     int32_t last = schedule_add_all_reduce(schedule, ALGORITHM_RING, 0, 0, 1000000, compute);

@@ -13,7 +13,7 @@ static struct fabric *lay(const char *name, int32_t nodes, int32_t devices, stru
 
 static struct fabric *lay_abci(int32_t nodes)
 {
-    return lay("abci", nodes, 4, (struct grid){.columns = 4 * nodes, .rows = 1});
+    return lay("abci", nodes, 4, grid_of(4 * nodes, 1));
 }
 
 static bool share_a_link(const struct fabric *fabric, int32_t a, int32_t b, int32_t c, int32_t d)
@@ -68,10 +68,9 @@ TEST(routes_are_simple_and_symmetric_at_every_size_of_abci)
 
 TEST(routes_are_simple_and_symmetric_on_other_platforms)
 {
-    OWN(fabric) *tree =
-        lay("generic-fat-tree", 2048, 8, (struct grid){.columns = 128, .rows = 128});
-    OWN(fabric) *torus = lay("t1-torus", 63, 1, (struct grid){.columns = 9, .rows = 7});
-    OWN(fabric) *ring = lay("t1-ring", 17, 1, (struct grid){.columns = 17, .rows = 1});
+    OWN(fabric) *tree = lay("generic-fat-tree", 2048, 8, grid_of(128, 128));
+    OWN(fabric) *torus = lay("t1-torus", 63, 1, grid_of(9, 7));
+    OWN(fabric) *ring = lay("t1-ring", 17, 1, grid_of(17, 1));
     check_some_pairs(tree);
     check_some_pairs(torus);
     check_some_pairs(ring);
@@ -170,7 +169,7 @@ TEST(pairs_joined_by_nvlink_share_nothing)
 
 TEST(fewer_devices_are_the_first_of_each_node)
 {
-    OWN(fabric) *fabric = lay("abci", 2, 1, (struct grid){.columns = 2, .rows = 1});
+    OWN(fabric) *fabric = lay("abci", 2, 1, grid_of(2, 1));
     assert_int_equal(fabric->ranks, 2);
     expect_route(fabric, 0, 1,
                  "node0.gpu0-switch0 node0.switch0-cpu0 node0.cpu0-nic0 node0.nic0.up "
@@ -198,8 +197,8 @@ static void expect_unique_names(struct fabric *fabric)
 TEST(no_two_links_have_the_same_name)
 {
     expect_unique_names(lay_abci(70));
-    expect_unique_names(lay("t1-torus", 10, 1, (struct grid){.columns = 5, .rows = 2}));
-    expect_unique_names(lay("t1-ring", 3, 1, (struct grid){.columns = 3, .rows = 1}));
+    expect_unique_names(lay("t1-torus", 10, 1, grid_of(5, 2)));
+    expect_unique_names(lay("t1-ring", 3, 1, grid_of(3, 1)));
 }
 
 TEST(climbs_only_to_the_lowest_common_switch)
@@ -240,7 +239,7 @@ TEST(climbs_only_to_the_lowest_common_switch)
 
 TEST(torus_neighbours_are_one_link_apart)
 {
-    OWN(fabric) *fabric = lay("t1-torus", 12, 1, (struct grid){.columns = 4, .rows = 3});
+    OWN(fabric) *fabric = lay("t1-torus", 12, 1, grid_of(4, 3));
     expect_route(fabric, 5, 6, "rank5.row.next");
     expect_route(fabric, 5, 4, "rank5.row.previous");
     expect_route(fabric, 5, 9, "rank5.column.next");
@@ -257,7 +256,7 @@ TEST(torus_neighbours_are_one_link_apart)
 
 TEST(torus_routes_go_along_the_row_first)
 {
-    OWN(fabric) *fabric = lay("t1-torus", 20, 1, (struct grid){.columns = 5, .rows = 4});
+    OWN(fabric) *fabric = lay("t1-torus", 20, 1, grid_of(5, 4));
     expect_route(fabric, 0, 7, "rank0.row.next rank1.row.next rank2.column.next");
     expect_route(fabric, 7, 0, "rank7.row.previous rank6.row.previous rank5.column.previous");
     expect_route(fabric, 0, 3, "rank0.row.previous rank4.row.previous");
@@ -266,17 +265,17 @@ TEST(torus_routes_go_along_the_row_first)
 
 TEST(torus_of_three_dimensions)
 {
-    OWN(fabric) *fabric = lay("tpu-v4-pod", 60, 1, (struct grid){.columns = 3, .rows = 20});
+    OWN(fabric) *fabric = lay("tpu-v4-pod", 60, 1, grid_of(3, 20));
     check_some_pairs(fabric); /* 3 x 5 x 4 */
     expect_route(fabric, 0, 15, "rank0.depth.next");
     expect_route(fabric, 0, 45, "rank0.depth.previous");
     expect_route(fabric, 14, 15, "rank14.row.next rank12.column.next rank0.depth.next");
-    expect_unique_names(lay("tpu-v4-pod", 8, 1, (struct grid){.columns = 2, .rows = 4}));
+    expect_unique_names(lay("tpu-v4-pod", 8, 1, grid_of(2, 4)));
 }
 
 TEST(a_torus_of_width_two_has_two_links_each_way)
 {
-    OWN(fabric) *fabric = lay("t1-torus", 4, 1, (struct grid){.columns = 2, .rows = 2});
+    OWN(fabric) *fabric = lay("t1-torus", 4, 1, grid_of(2, 2));
     assert_int_equal(fabric->link_count, 16);
     expect_route(fabric, 0, 1, "rank0.row.next");
     expect_route(fabric, 1, 0, "rank1.row.next");
@@ -284,12 +283,12 @@ TEST(a_torus_of_width_two_has_two_links_each_way)
 
 TEST(a_ring_goes_the_shorter_way_round)
 {
-    OWN(fabric) *fabric = lay("t1-ring", 6, 1, (struct grid){.columns = 3, .rows = 2});
+    OWN(fabric) *fabric = lay("t1-ring", 6, 1, grid_of(3, 2));
     assert_int_equal(fabric->link_count, 12);
     expect_route(fabric, 5, 0, "rank5.row.next");
     expect_route(fabric, 2, 3, "rank2.row.next"); /* rank order, whatever the grid */
     expect_route(fabric, 1, 5, "rank1.row.previous rank0.row.previous");
-    OWN(fabric) *large = lay("t1-ring", 4096, 1, (struct grid){.columns = 64, .rows = 64});
+    OWN(fabric) *large = lay("t1-ring", 4096, 1, grid_of(64, 64));
     struct route route;
     fabric_route(large, 0, 2048, &route);
     assert_int_equal(route.count, FABRIC_ROUTE_LIMIT);
@@ -413,8 +412,7 @@ TEST(hashed_routes_are_spread_over_all_uplinks)
     const char *set[] = {"platform.network.routing=hashed", "platform.network.routing_seed=5"};
     OWN(platform) *platform = platform_read_changed(NULL, "abci", set, 2, NULL, &err);
     assert_non_null(platform);
-    OWN(fabric) *fabric =
-        platform_fabric(platform, 67, 4, (struct grid){.columns = 268, .rows = 1}, &err);
+    OWN(fabric) *fabric = platform_fabric(platform, 67, 4, grid_of(268, 1), &err);
     assert_int_equal(fabric->link_count, 67 * 34 + 2 * 2 * 24);
     AUTOFREE int32_t *routes = base_alloc(fabric->link_count, sizeof(*routes));
     for (int32_t from = 0; from < 4 * 34; from++)
@@ -444,8 +442,7 @@ static struct nccl_world nccl_on(const char *const *set, int32_t count, int32_t 
     struct err err = {0};
     OWN(platform) *platform = platform_read_changed(NULL, "abci", set, count, NULL, &err);
     assert_ok(platform, err);
-    OWN(fabric) *fabric =
-        platform_fabric(platform, nodes, 4, (struct grid){.columns = 4 * nodes, .rows = 1}, &err);
+    OWN(fabric) *fabric = platform_fabric(platform, nodes, 4, grid_of(4 * nodes, 1), &err);
     return fabric->nccl;
 }
 

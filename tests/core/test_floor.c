@@ -10,7 +10,7 @@
 static struct fabric *ring(int32_t ranks)
 {
     static const struct link_kind kind = {"cable", 25e9, 5e-6};
-    return fabric_lay_torus((struct grid){.columns = ranks, .rows = 1}, 1, &kind, 0);
+    return fabric_lay_torus(grid_of(ranks, 1), 1, &kind, 0);
 }
 
 /* An all-reduce of @bytes in rings along @axis, and one along @also (AXIS_COUNT: none). */
@@ -47,7 +47,7 @@ static struct device picosecond_device(void)
 TEST(latency_counts_every_round)
 {
     OWN(fabric) *fabric = ring(16);
-    OWN(schedule) *schedule = one_all_reduce((struct grid){.columns = 16, .rows = 1}, AXIS_ROW, 16);
+    OWN(schedule) *schedule = one_all_reduce(grid_of(16, 1), AXIS_ROW, 16);
     struct floor floor = floor_collective(fabric, schedule, 0);
     assert_same(floor.seconds, 30 * 5e-6);
     assert_string_equal(floor.what, "latency of 30 rounds");
@@ -56,8 +56,7 @@ TEST(latency_counts_every_round)
 TEST(bytes_count_on_the_narrowest_link)
 {
     OWN(fabric) *fabric = ring(16);
-    OWN(schedule) *schedule =
-        one_all_reduce((struct grid){.columns = 16, .rows = 1}, AXIS_ROW, 1600000000);
+    OWN(schedule) *schedule = one_all_reduce(grid_of(16, 1), AXIS_ROW, 1600000000);
     struct floor floor = floor_collective(fabric, schedule, 0);
     assert_same(floor.seconds, 30 * 100e6 / 25e9);
     assert_string_equal(floor.what, "bytes over cable");
@@ -69,8 +68,7 @@ TEST(bytes_count_on_the_narrowest_link)
 TEST(a_shared_link_carries_the_bytes_of_all)
 {
     OWN(fabric) *fabric = ring(16);
-    OWN(schedule) *schedule =
-        one_all_reduce((struct grid){.columns = 4, .rows = 4}, AXIS_COLUMN, 1600000000);
+    OWN(schedule) *schedule = one_all_reduce(grid_of(4, 4), AXIS_COLUMN, 1600000000);
     assert_same(floor_collective(fabric, schedule, 0).seconds, 4 * 6 * 400e6 / 25e9);
 }
 
@@ -80,7 +78,7 @@ TEST(a_leaf_of_a_tree_also_pays_for_what_it_receives)
     struct step step = {.kind = STEP_COLLECTIVE,
                         .lane = LANE_ROW,
                         .collective = {.axis = AXIS_ROW, .algorithm = ALGORITHM_TREE}};
-    OWN(schedule) *schedule = schedule_new((struct grid){.columns = 2, .rows = 1});
+    OWN(schedule) *schedule = schedule_new(grid_of(2, 1));
     schedule_add(schedule, step, NULL, 0);
     assert_same(floor_collective(fabric, schedule, 0).seconds, 2 * 5e-6);
 }
@@ -96,7 +94,7 @@ struct job {
 static struct job small_job(int64_t bytes)
 {
     struct job job = {.fabric = ring(16),
-                      .schedule = schedule_new((struct grid){.columns = 16, .rows = 1}),
+                      .schedule = schedule_new(grid_of(16, 1)),
                       .device = picosecond_device()};
     struct step input = {.kind = STEP_INPUT, .lane = LANE_INPUT, .input = {.images = 8}};
     struct step compute = {.lane = LANE_COMPUTE, .compute = {.flops = 10000000000}};
@@ -143,8 +141,7 @@ TEST(a_link_carries_the_bytes_of_all_lanes)
 {
     OWN(fabric) *fabric = ring(16);
     struct device device = picosecond_device();
-    OWN(schedule) *schedule =
-        all_reduces((struct grid){.columns = 4, .rows = 4}, AXIS_ROW, AXIS_COLUMN, 1600000000);
+    OWN(schedule) *schedule = all_reduces(grid_of(4, 4), AXIS_ROW, AXIS_COLUMN, 1600000000);
     struct run run = {.fabric = fabric, .device = &device, .iterations = 1};
     assert_same(floor_iteration(&run, schedule).seconds, (1 + 4) * 6 * 400e6 / 25e9);
 }

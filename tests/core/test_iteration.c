@@ -516,7 +516,7 @@ TEST(each_expert_may_have_kernels_of_its_own)
     OWN(model) *model = begin_language(
         "mixtral-8x7b",
         (struct transformer){.layers = 1, .sequence = 16, .experts = 4, .bias = CHOICE_TRUE});
-    it.grid = (struct grid){.columns = 1, .rows = 1};
+    it.grid = grid_of(1, 1);
     it.batch = it.micro_batch = 1;
     int64_t kernels[2];
     for (int32_t apart = 0; apart < 2; apart++) {
@@ -536,7 +536,7 @@ TEST(other_networks_have_the_launch_of_all)
 {
     OWN(model) *model =
         begin_language("llama-3-8b", (struct transformer){.layers = 1, .sequence = 16});
-    OWN(schedule) *schedule = build_on((struct grid){.columns = 1, .rows = 1}, 1);
+    OWN(schedule) *schedule = build_on(grid_of(1, 1), 1);
     const struct device one = {.launch.value = 1};
     const struct device both = {.launch.value = 1, .experts_launch.value = 2};
     assert_true(cost_host(&one, schedule) > 0);
@@ -551,7 +551,7 @@ TEST(what_products_share_is_made_narrow_once)
     OWN(model) *model =
         begin_language("llama-3-8b", (struct transformer){.layers = 1, .sequence = 16});
     scenario.model.products = PRODUCTS_FP8;
-    OWN(schedule) *schedule = build_on((struct grid){.columns = 1, .rows = 1}, 1);
+    OWN(schedule) *schedule = build_on(grid_of(1, 1), 1);
     assert_int_equal(sum_of(schedule, COMPUTE_FORWARD).converted, 4 * 16 * (3 * 4096 + 14336));
     assert_int_equal(sum_of(schedule, COMPUTE_BACKWARD_DATA).converted,
                      4 * 16 * (4096 + 2 * 1024 + 2 * 14336 + 2 * 4096));
@@ -736,7 +736,7 @@ TEST(what_runs_again_may_end_before_the_last_product)
 TEST(one_rank_communicates_nothing)
 {
     OWN(model) *model = begin("resnet50", 224);
-    it.grid = (struct grid){.columns = 1, .rows = 1};
+    it.grid = grid_of(1, 1);
     OWN(schedule) *schedule = iteration_build(&it);
     for (const struct step *step = schedule->step; step < end_of(schedule); step++)
         assert_int_not_equal(step->kind, STEP_COLLECTIVE);
@@ -756,7 +756,7 @@ TEST(every_algorithm_gives_a_sound_schedule)
 TEST(columns_run_what_they_are_told)
 {
     OWN(model) *model = begin("toy", 32);
-    it.grid = (struct grid){.columns = 4, .rows = 2};
+    it.grid = grid_of(4, 2);
     scenario.allreduce.algorithm = ALGORITHM_TORUS2D;
     it.column_algorithm = ALGORITHM_DOUBLE_TREE;
     OWN(schedule) *schedule = iteration_build(&it);
@@ -820,9 +820,8 @@ TEST(evaluation_runs_forward_only)
 TEST(a_lone_all_reduce_can_be_built)
 {
     struct err err = {0};
-    OWN(schedule) *schedule =
-        iteration_build_all_reduce((struct all_reduce){.algorithm = ALGORITHM_TORUS2D},
-                                   (struct grid){.columns = 4, .rows = 2}, 4, 1000, &err);
+    OWN(schedule) *schedule = iteration_build_all_reduce(
+        (struct all_reduce){.algorithm = ALGORITHM_TORUS2D}, grid_of(4, 2), 4, 1000, &err);
     assert_int_equal(schedule->step_count, 3);
     assert_true(schedule->sealed);
 }
@@ -831,11 +830,11 @@ TEST(refuses_an_all_reduce_of_one_rank_or_broken_nodes)
 {
     HELD(err) err = {0};
     assert_null(iteration_build_all_reduce((struct all_reduce){.algorithm = ALGORITHM_RING},
-                                           (struct grid){.columns = 1, .rows = 1}, 4, 1000, &err));
+                                           grid_of(1, 1), 4, 1000, &err));
     assert_string_equal(err.text, "an all-reduce needs at least 2 ranks\n");
     err_release(&err);
     assert_null(iteration_build_all_reduce((struct all_reduce){.algorithm = ALGORITHM_HIERARCHICAL},
-                                           (struct grid){.columns = 3, .rows = 2}, 4, 1000, &err));
+                                           grid_of(3, 2), 4, 1000, &err));
     assert_string_equal(err.text, "a hierarchical all-reduce needs whole nodes: 6 ranks are no "
                                   "multiple of 4 devices per node\n");
 }

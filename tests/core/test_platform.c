@@ -180,16 +180,11 @@ static void expect_no_fabric(const char *name, int32_t nodes, int32_t devices, s
 
 TEST(refuses_what_a_platform_cannot_lay_out)
 {
-    expect_no_fabric("abci", 1089, 4, (struct grid){.columns = 4356, .rows = 1},
-                     "has only 1088 nodes, not 1089");
-    expect_no_fabric("abci", 2, 5, (struct grid){.columns = 5, .rows = 2},
-                     "has only 4 devices, not 5");
-    expect_no_fabric("t1-torus", 12, 1, (struct grid){.columns = 4, .rows = 4},
-                     "4 x 4 does not lay out the 12 nodes");
-    expect_no_fabric("t1-torus", 2, 2, (struct grid){.columns = 2, .rows = 2},
-                     "one device per node, not 2");
-    expect_no_fabric("t1-ring", 4098, 1, (struct grid){.columns = 4098, .rows = 1},
-                     "routes of 2049 links");
+    expect_no_fabric("abci", 1089, 4, grid_of(4356, 1), "has only 1088 nodes, not 1089");
+    expect_no_fabric("abci", 2, 5, grid_of(5, 2), "has only 4 devices, not 5");
+    expect_no_fabric("t1-torus", 12, 1, grid_of(4, 4), "4 x 4 does not lay out the 12 nodes");
+    expect_no_fabric("t1-torus", 2, 2, grid_of(2, 2), "one device per node, not 2");
+    expect_no_fabric("t1-ring", 4098, 1, grid_of(4098, 1), "routes of 2049 links");
 }
 
 TEST(refuses_arithmetic_the_device_does_not_have)

@@ -79,7 +79,7 @@ static const struct step compute = {.lane = LANE_COMPUTE};
 /* Three steps, of which the middle one is @step and waits for @dep: what does seal say? */
 static void refuses(struct step step, struct dep dep, const char *because)
 {
-    OWN(schedule) *schedule = schedule_new((struct grid){.columns = 4, .rows = 2});
+    OWN(schedule) *schedule = schedule_new(grid_of(4, 2));
     HELD(err) err = {0};
     step.name = "spoilt";
     schedule_add(schedule, compute, NULL, 0);
@@ -104,7 +104,7 @@ static void refuses_step(struct step step, const char *because)
 
 TEST(refuses_nothing_to_do_and_nobody_to_do_it)
 {
-    OWN(schedule) *schedule = schedule_new((struct grid){.columns = 4, .rows = 0});
+    OWN(schedule) *schedule = schedule_new(grid_of(4, 0));
     HELD(err) err = {0};
     assert_int_equal(schedule_seal(schedule, &err), -1);
     assert_string_equal(err.text, "schedule: no steps\nschedule: a grid without ranks\n");
@@ -139,7 +139,7 @@ TEST(refuses_unknown_words)
 
 TEST(refuses_a_role_twice)
 {
-    struct schedule *schedule = schedule_new((struct grid){.columns = 4, .rows = 2});
+    struct schedule *schedule = schedule_new(grid_of(4, 2));
     struct err err = {0};
     for (int32_t i = 0; i < 2; i++)
         schedule_add(schedule, COMPUTE(.op = COMPUTE_FORWARD), NULL, 0);
@@ -184,7 +184,7 @@ TEST(refuses_what_the_algorithm_cannot_compute)
 
 TEST(reports_every_fault_at_once)
 {
-    OWN(schedule) *schedule = schedule_new((struct grid){.columns = 4, .rows = 2});
+    OWN(schedule) *schedule = schedule_new(grid_of(4, 2));
     HELD(err) err = {0};
     for (int32_t i = 0; i < 3; i++)
         schedule_add(schedule, compute, &(struct dep){i, 0}, 1);
@@ -194,7 +194,7 @@ TEST(reports_every_fault_at_once)
 
 TEST(prints_what_a_person_wants_to_know)
 {
-    OWN(schedule) *schedule = schedule_new((struct grid){.columns = 4, .rows = 2});
+    OWN(schedule) *schedule = schedule_new(grid_of(4, 2));
     schedule_add(schedule,
                  (struct step){.kind = STEP_INPUT,
                                .lane = LANE_INPUT,
@@ -243,8 +243,7 @@ static struct schedule *all_reduce(struct grid grid, enum algorithm algorithm, i
 
 TEST(torus_all_reduce_is_a_chain_of_three)
 {
-    OWN(schedule) *schedule =
-        all_reduce((struct grid){.columns = 4, .rows = 2}, ALGORITHM_TORUS2D, 1001);
+    OWN(schedule) *schedule = all_reduce(grid_of(4, 2), ALGORITHM_TORUS2D, 1001);
     assert_int_equal(schedule->step_count, 4);
     for (int32_t id = 1; id <= 3; id++) {
         const struct step *step = &schedule->step[id];
@@ -264,12 +263,10 @@ TEST(torus_all_reduce_is_a_chain_of_three)
 
 TEST(torus_all_reduce_leaves_out_an_axis_of_one_rank)
 {
-    OWN(schedule) *flat =
-        all_reduce((struct grid){.columns = 4, .rows = 1}, ALGORITHM_TORUS2D, 1000);
+    OWN(schedule) *flat = all_reduce(grid_of(4, 1), ALGORITHM_TORUS2D, 1000);
     assert_int_equal(flat->step_count, 3);
     assert_int_equal(flat->step[2].collective.op, COLLECTIVE_ALL_GATHER);
-    OWN(schedule) *tall =
-        all_reduce((struct grid){.columns = 1, .rows = 4}, ALGORITHM_TORUS2D, 1000);
+    OWN(schedule) *tall = all_reduce(grid_of(1, 4), ALGORITHM_TORUS2D, 1000);
     assert_int_equal(tall->step_count, 2);
     assert_int_equal(tall->step[1].collective.bytes, 1000);
 }
@@ -277,8 +274,7 @@ TEST(torus_all_reduce_leaves_out_an_axis_of_one_rank)
 TEST(one_rank_needs_no_all_reduce)
 {
     for (enum algorithm algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++) {
-        OWN(schedule) *schedule =
-            all_reduce((struct grid){.columns = 1, .rows = 1}, algorithm, 1000);
+        OWN(schedule) *schedule = all_reduce(grid_of(1, 1), algorithm, 1000);
         assert_int_equal(schedule->step_count, 1);
     }
 }
@@ -286,8 +282,7 @@ TEST(one_rank_needs_no_all_reduce)
 TEST(other_all_reduces_are_one_step_of_the_whole_world)
 {
     for (enum algorithm algorithm = 0; algorithm < ALGORITHM_TORUS2D; algorithm++) {
-        OWN(schedule) *schedule =
-            all_reduce((struct grid){.columns = 4, .rows = 2}, algorithm, 1000);
+        OWN(schedule) *schedule = all_reduce(grid_of(4, 2), algorithm, 1000);
         const struct step *step = &schedule->step[1];
         assert_int_equal(schedule->step_count, 2);
         assert_int_equal(step->lane, LANE_ROW);
@@ -302,8 +297,7 @@ TEST(other_all_reduces_are_one_step_of_the_whole_world)
 
 TEST(peers_stay_in_their_row_or_column)
 {
-    OWN(schedule) *schedule =
-        all_reduce((struct grid){.columns = 4, .rows = 3}, ALGORITHM_TORUS2D, 1000);
+    OWN(schedule) *schedule = all_reduce(grid_of(4, 3), ALGORITHM_TORUS2D, 1000);
     AUTOFREE int32_t *right = schedule_send_peers(schedule, 1, 0, 0);
     AUTOFREE int32_t *below = schedule_send_peers(schedule, 2, 0, 0);
     for (int32_t rank = 0; rank < 12; rank++) {
@@ -316,7 +310,7 @@ TEST(peers_stay_in_their_row_or_column)
 
 TEST(equal_collectives_are_found_whatever_their_bucket)
 {
-    OWN(schedule) *schedule = schedule_new((struct grid){.columns = 4, .rows = 2});
+    OWN(schedule) *schedule = schedule_new(grid_of(4, 2));
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 0, 1000, -1);
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 1, 1000, 2);
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 2, 1004, 5);
@@ -329,7 +323,7 @@ TEST(equal_collectives_are_found_whatever_their_bucket)
 
 static struct schedule *one_of_each(void)
 {
-    struct schedule *schedule = schedule_new((struct grid){.columns = 4, .rows = 2});
+    struct schedule *schedule = schedule_new(grid_of(4, 2));
     struct dep before = {0, 1};
     int32_t last = schedule_add(
         schedule,
@@ -430,7 +424,7 @@ TEST(hash_ignores_names)
 /* The expected value was computed apart, from the description of the hash. */
 TEST(hash_is_the_same_on_every_machine)
 {
-    OWN(schedule) *schedule = schedule_new((struct grid){.columns = 34, .rows = 32});
+    OWN(schedule) *schedule = schedule_new(grid_of(34, 32));
     struct step step = {.lane = LANE_COMPUTE, .compute = {.flops = 1000, .bytes = 10}};
     int32_t last = schedule_add(schedule, step, NULL, 0);
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 0, 4194304, last);

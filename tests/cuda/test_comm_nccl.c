@@ -50,7 +50,7 @@ static void check(bool holds, const char *what, int64_t elements)
 static void open_rank(struct rank *rank, int32_t columns, int32_t rows, int32_t ctas)
 {
     fake_devices(16);
-    rank->grid = (struct grid){.columns = columns, .rows = rows};
+    rank->grid = grid_of(columns, rows);
     rank->type = DTYPE_FP16;
     CUDA_CHECK(cudaMalloc((void **)&rank->data, LARGEST * sizeof(float)));
     fake_nccl_base(rank->data);
@@ -269,9 +269,8 @@ static void check_algorithm(enum algorithm algorithm, const char *told)
 {
     HELD(err) err = {0};
     unsetenv("NCCL_ALGO");
-    OWN(schedule) *schedule =
-        iteration_build_all_reduce((struct all_reduce){.algorithm = algorithm},
-                                   (struct grid){.columns = 4, .rows = 2}, 2, 1024, &err);
+    OWN(schedule) *schedule = iteration_build_all_reduce(
+        (struct all_reduce){.algorithm = algorithm}, grid_of(4, 2), 2, 1024, &err);
     check(schedule != NULL, "a schedule of algorithm", algorithm);
     int refused = comm_nccl_ops.check(schedule, &err);
     const char *found = getenv("NCCL_ALGO");

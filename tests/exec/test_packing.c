@@ -50,22 +50,21 @@ TEST(without_alignment_buckets_lie_as_they_are_cut)
 TEST(borders_go_down_and_the_end_goes_up_to_a_unit)
 {
     HELD(packing)
-    packing = pack((struct grid){.columns = 3, .rows = 2}, ALIGNMENT, (int64_t[]){333, 667}, 2);
+    packing = pack(grid_of(3, 2), ALIGNMENT, (int64_t[]){333, 667}, 2);
     expect_buckets(&packing, (int64_t[]){0, 192, 1152});
     assert_int_equal(packing.exchanged, 1000);
     HELD(packing)
-    column = pack((struct grid){.columns = 1, .rows = 2}, ALIGNMENT, (int64_t[]){333, 667}, 2);
+    column = pack(grid_of(1, 2), ALIGNMENT, (int64_t[]){333, 667}, 2);
     expect_buckets(&column, (int64_t[]){0, 320, 1024});
     HELD(packing)
-    square = pack((struct grid){.columns = 2, .rows = 2}, ALIGNMENT, (int64_t[]){256, 384}, 2);
+    square = pack(grid_of(2, 2), ALIGNMENT, (int64_t[]){256, 384}, 2);
     expect_buckets(&square, (int64_t[]){0, 256, 640});
 }
 
 TEST(buckets_of_less_than_a_unit_go_with_the_next)
 {
     HELD(packing)
-    packing =
-        pack((struct grid){.columns = 3, .rows = 1}, ALIGNMENT, (int64_t[]){100, 20, 500, 1}, 4);
+    packing = pack(grid_of(3, 1), ALIGNMENT, (int64_t[]){100, 20, 500, 1}, 4);
     expect_buckets(&packing, (int64_t[]){0, 0, 0, 576, 768});
     assert_int_equal(packing.exchanged, 621);
 }
@@ -74,8 +73,7 @@ TEST(buckets_have_their_size_with_every_algorithm)
 {
     const enum algorithm algorithms[] = {ALGORITHM_NCCL, ALGORITHM_TORUS2D, ALGORITHM_RING};
     for (size_t i = 0; i < sizeof(algorithms) / sizeof(*algorithms); i++) {
-        OWN(schedule) *schedule = schedule_of((struct grid){.columns = 2, .rows = 3}, algorithms[i],
-                                              (int64_t[]){90, 11}, 2);
+        OWN(schedule) *schedule = schedule_of(grid_of(2, 3), algorithms[i], (int64_t[]){90, 11}, 2);
         HELD(packing) packing = packing_build(schedule, 0, DTYPE_FP16, 0);
         expect_buckets(&packing, (int64_t[]){0, 90, 101});
         HELD(packing) wide = packing_build(schedule, 0, DTYPE_FP32, 0);
@@ -85,8 +83,7 @@ TEST(buckets_have_their_size_with_every_algorithm)
 
 TEST(one_rank_has_nothing_to_pack)
 {
-    OWN(schedule) *schedule =
-        schedule_of((struct grid){.columns = 1, .rows = 1}, ALGORITHM_TORUS2D, (int64_t[]){90}, 1);
+    OWN(schedule) *schedule = schedule_of(grid_of(1, 1), ALGORITHM_TORUS2D, (int64_t[]){90}, 1);
     HELD(packing) packing = packing_build(schedule, 0, DTYPE_FP16, ALIGNMENT);
     assert_int_equal(packing.buckets, 0);
     assert_int_equal(packing.elements, 0);
@@ -100,8 +97,7 @@ TEST(blocks_of_a_row_make_up_the_bucket)
             struct slice slice = {10, elements};
             int64_t next = slice.offset, longest = (elements + columns - 1) / columns;
             for (int32_t rank = columns; rank < 2 * columns; rank++) { /* the second row */
-                struct slice block = packing_block(
-                    slice, (struct grid){.columns = columns, .rows = 2}, AXIS_ROW, rank);
+                struct slice block = packing_block(slice, grid_of(columns, 2), AXIS_ROW, rank);
                 assert_int_equal(block.offset, next);
                 assert_true(block.elements == longest || block.elements == elements / columns);
                 assert_true(block.elements <= longest);
@@ -161,8 +157,8 @@ TEST(buckets_of_real_jobs_are_aligned)
 TEST(resnet_50_grows_by_little)
 {
     const int64_t gradients = 25557032;
-    HELD(packing) packing = pack((struct grid){.columns = 8, .rows = 1}, ALIGNMENT, &gradients, 1);
+    HELD(packing) packing = pack(grid_of(8, 1), ALIGNMENT, &gradients, 1);
     assert_int_equal(packing.elements - gradients, 472);
-    HELD(packing) large = pack((struct grid){.columns = 72, .rows = 48}, ALIGNMENT, &gradients, 1);
+    HELD(packing) large = pack(grid_of(72, 48), ALIGNMENT, &gradients, 1);
     assert_int_equal(large.elements - gradients, 3544);
 }

@@ -98,9 +98,8 @@ const struct comm_ops *transport_find(const char *device)
 static int32_t time_one(int64_t bytes, enum dtype payload, float sum, struct err *err)
 {
     struct timing_sample sample[2 * TIMING_BOUND];
-    OWN(schedule) *schedule =
-        iteration_build_all_reduce((struct all_reduce){.algorithm = ALGORITHM_RING},
-                                   (struct grid){.columns = 40, .rows = 1}, 1, bytes, err);
+    OWN(schedule) *schedule = iteration_build_all_reduce(
+        (struct all_reduce){.algorithm = ALGORITHM_RING}, grid_of(40, 1), 1, bytes, err);
     assert_non_null(schedule);
     transport.elements = 0;
     transport.sum = sum;

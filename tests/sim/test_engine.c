@@ -129,23 +129,18 @@ static void assert_routes(struct fabric *fabric, struct grid grid, bool fold)
 
 TEST(messages_take_the_routes_of_the_fabric)
 {
-    assert_routes(world_cluster(24, 4, 2, 10e9), (struct grid){.columns = 4, .rows = 6}, false);
-    assert_routes(world_platform("abci", NULL, 272, (struct grid){.columns = 34, .rows = 8}),
-                  (struct grid){.columns = 34, .rows = 8}, false);
-    assert_routes(
-        world_platform("generic-fat-tree", NULL, 64, (struct grid){.columns = 8, .rows = 8}),
-        (struct grid){.columns = 8, .rows = 8}, false);
-    assert_routes(world_torus((struct grid){.columns = 5, .rows = 3}),
-                  (struct grid){.columns = 5, .rows = 3}, false);
+    assert_routes(world_cluster(24, 4, 2, 10e9), grid_of(4, 6), false);
+    assert_routes(world_platform("abci", NULL, 272, grid_of(34, 8)), grid_of(34, 8), false);
+    assert_routes(world_platform("generic-fat-tree", NULL, 64, grid_of(8, 8)), grid_of(8, 8),
+                  false);
+    assert_routes(world_torus(grid_of(5, 3)), grid_of(5, 3), false);
 }
 
 /* A double tree has dozens of relations, the first and last rounds being parts of those between. */
 TEST(relations_within_another_share_its_hosts_and_routes)
 {
-    struct fabric *fabric =
-        world_platform("dgx-1", NULL, 64, (struct grid){.columns = 8, .rows = 8});
-    struct scene scene =
-        scene_of(fabric, (struct grid){.columns = 8, .rows = 8}, ALGORITHM_DOUBLE_TREE, false);
+    struct fabric *fabric = world_platform("dgx-1", NULL, 64, grid_of(8, 8));
+    struct scene scene = scene_of(fabric, grid_of(8, 8), ALGORITHM_DOUBLE_TREE, false);
     int32_t own = 0;
     for (int32_t p = 0; p < scene.traffic->relation_count; p++) {
         assert_int_equal(scene.host[scene.host[p]], scene.host[p]);
@@ -154,24 +149,22 @@ TEST(relations_within_another_share_its_hosts_and_routes)
     assert_true(scene.traffic->relation_count > 20);
     assert_int_equal(own, 4); /* even and odd rounds, up and down */
     scene_release(&scene);
-    assert_routes_of(fabric, (struct grid){.columns = 8, .rows = 8}, ALGORITHM_DOUBLE_TREE, false);
-    assert_routes_of(world_cluster(24, 4, 2, 10e9), (struct grid){.columns = 4, .rows = 6},
-                     ALGORITHM_TREE, true);
+    assert_routes_of(fabric, grid_of(8, 8), ALGORITHM_DOUBLE_TREE, false);
+    assert_routes_of(world_cluster(24, 4, 2, 10e9), grid_of(4, 6), ALGORITHM_TREE, true);
 }
 
 TEST(a_folded_route_repeats_what_its_members_share)
 {
-    assert_routes(world_cluster(24, 4, 2, 10e9), (struct grid){.columns = 4, .rows = 6}, true);
-    assert_routes(world_platform("abci", NULL, 272, (struct grid){.columns = 68, .rows = 4}),
-                  (struct grid){.columns = 68, .rows = 4}, true);
+    assert_routes(world_cluster(24, 4, 2, 10e9), grid_of(4, 6), true);
+    assert_routes(world_platform("abci", NULL, 272, grid_of(68, 4)), grid_of(68, 4), true);
 }
 
 /* --- a platform as text --- */
 
 TEST(the_smallest_platform_reads_as_expected)
 {
-    OWN(fabric) *fabric = world_torus((struct grid){.columns = 2, .rows = 1});
-    HELD(scene) scene = scene_new(fabric, (struct grid){.columns = 2, .rows = 1}, true);
+    OWN(fabric) *fabric = world_torus(grid_of(2, 1));
+    HELD(scene) scene = scene_new(fabric, grid_of(2, 1), true);
     HELD(text) xml = {0};
     platform_xml_print(&xml, scene.traffic);
     assert_has(xml.data, "<link id=\"0\" bandwidth=\"26214400000000000Bps\" "
@@ -204,8 +197,8 @@ static int run_into_deadlock(const void *argument)
 
 TEST(a_deadlock_is_one_readable_line)
 {
-    OWN(fabric) *fabric = world_torus((struct grid){.columns = 4, .rows = 4});
-    HELD(scene) scene = scene_new(fabric, (struct grid){.columns = 4, .rows = 4}, false);
+    OWN(fabric) *fabric = world_torus(grid_of(4, 4));
+    HELD(scene) scene = scene_new(fabric, grid_of(4, 4), false);
     HELD(text) text = {0};
     assert_int_equal(child_run(run_into_deadlock, &scene, STDOUT_FILENO, &text), 70);
     text_add(&text, "%s", "");

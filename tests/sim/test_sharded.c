@@ -28,9 +28,8 @@ static struct schedule *sharded_step(struct grid grid, enum algorithm algorithm,
  * halves of the norms. */
 TEST(a_sharded_step_takes_its_closed_form)
 {
-    OWN(fabric) *fabric = world_torus((struct grid){.columns = 2, .rows = 1});
-    OWN(schedule) *schedule =
-        sharded_step((struct grid){.columns = 2, .rows = 1}, ALGORITHM_RING, 1, 100000000);
+    OWN(fabric) *fabric = world_torus(grid_of(2, 1));
+    OWN(schedule) *schedule = sharded_step(grid_of(2, 1), ALGORITHM_RING, 1, 100000000);
     struct run run = world_run(fabric, GRAIN_FULL);
     double half = 5e-6 + 50e6 / 25e9, norms = 2 * (5e-6 + 2 / 25e9);
     run.iterations = 3;
@@ -43,8 +42,7 @@ TEST(every_grain_says_the_same_of_shards)
     static const int64_t bytes[] = {1000003, 400000000}; /* bound by compute, by communication */
     for (int i = 0; i < 4; i++) {
         enum algorithm algorithm = i < 2 ? ALGORITHM_RING : ALGORITHM_TORUS2D;
-        struct grid grid =
-            i < 2 ? (struct grid){.columns = 8, .rows = 1} : (struct grid){.columns = 4, .rows = 4};
+        struct grid grid = i < 2 ? grid_of(8, 1) : grid_of(4, 4);
         OWN(fabric) *fabric = world_torus(grid);
         OWN(schedule) *schedule = sharded_step(grid, algorithm, 4, bytes[i % 2]);
         for (enum grain grain = GRAIN_AUTO; grain < GRAIN_COUNT; grain++) {

@@ -19,8 +19,8 @@ TEST(an_overlapped_step_takes_what_other_simulators_say)
     static const double expected[][2] = {{8, 36.2890e-3}, {16, 36.3697e-3}, {32, 36.5525e-3}};
     for (int i = 0; i < 3; i += WORLD_EVERY) {
         int32_t k = (int32_t)expected[i][0];
-        OWN(fabric) *fabric = world_torus((struct grid){.columns = k, .rows = k});
-        OWN(schedule) *schedule = schedule_new((struct grid){.columns = k, .rows = k});
+        OWN(fabric) *fabric = world_torus(grid_of(k, k));
+        OWN(schedule) *schedule = schedule_new(grid_of(k, k));
         int32_t last = add_compute(schedule, 12e-3, -1);
         for (int32_t b = 0; b < 8; b++) {
             last = add_compute(schedule, 3e-3, last);
@@ -89,7 +89,7 @@ TEST(four_flows_on_one_uplink_take_four_times_as_long)
     const double latency = 2e-6 + 2 * 3e-6, bytes = 50e6;
     for (int32_t flows = 1; flows <= 4; flows *= 2) {
         OWN(fabric) *fabric = world_cluster(8, 1, 4, 40e9 / flows);
-        OWN(schedule) *schedule = schedule_new((struct grid){.columns = 4, .rows = 2});
+        OWN(schedule) *schedule = schedule_new(grid_of(4, 2));
         add_ring(schedule, COLLECTIVE_ALL_GATHER, AXIS_COLUMN, 100000000);
         assert_relative(seconds_on(fabric, schedule), latency + flows * bytes / 10e9, rounding);
     }
@@ -106,7 +106,7 @@ TEST(halving_near_first_keeps_the_large_messages_in_the_rack)
         2 * (far + 4 * v / 2 / nic + near + v / 4 / nic + near + v / 8 / nic)};
     OWN(fabric) *fabric = world_cluster(8, 1, 4, nic);
     for (int i = 0; i < 2; i++) {
-        OWN(schedule) *schedule = schedule_new((struct grid){.columns = 8, .rows = 1});
+        OWN(schedule) *schedule = schedule_new(grid_of(8, 1));
         schedule_add_all_reduce(schedule, order[i], 0, 0, (int64_t)v, -1);
         assert_relative(seconds_on(fabric, schedule), expected[i], rounding);
     }
@@ -127,7 +127,7 @@ TEST(flows_share_equally_whatever_their_latency)
 {
     const double near = 2e-6, far = 2e-6 + 2 * 3e-6, bytes = 50e6, nic = 10e9;
     OWN(fabric) *fabric = world_cluster(4, 1, 2, 1e12);
-    OWN(schedule) *schedule = schedule_new((struct grid){.columns = 2, .rows = 2});
+    OWN(schedule) *schedule = schedule_new(grid_of(2, 2));
     int32_t row = add_ring(schedule, COLLECTIVE_ALL_GATHER, AXIS_ROW, 100000000);
     int32_t column = add_ring(schedule, COLLECTIVE_ALL_GATHER, AXIS_COLUMN, 100000000);
     struct run run = world_run(fabric, GRAIN_FULL);
@@ -149,7 +149,7 @@ TEST(ranks_are_numbered_node_by_node)
     const double expected[] = {3 * (1e-6 + bytes / 4 / 50e9), 2e-6 + bytes / 2 / (10e9 / 4)};
     OWN(fabric) *fabric = world_cluster(8, 4, 2, 1e12);
     for (int i = 0; i < 2; i++) {
-        OWN(schedule) *schedule = schedule_new((struct grid){.columns = 4, .rows = 2});
+        OWN(schedule) *schedule = schedule_new(grid_of(4, 2));
         add_ring(schedule, COLLECTIVE_ALL_GATHER, axes[i], (int64_t)bytes);
         assert_relative(seconds_on(fabric, schedule), expected[i], rounding);
     }
@@ -226,8 +226,7 @@ TEST(slowed_lanes_take_what_a_replay_says)
         device.communication_slowdown.value = replays[i].communication;
         device.collective_launch.value = replays[i].launch;
         for (int ring = 0; ring < 2; ring++) {
-            struct grid grid = ring ? (struct grid){.columns = 16, .rows = 1}
-                                    : (struct grid){.columns = 4, .rows = 4};
+            struct grid grid = ring ? grid_of(16, 1) : grid_of(4, 4);
             OWN(fabric) *fabric = world_torus(grid);
             OWN(schedule) *schedule =
                 world_step(grid, ring ? ALGORITHM_RING : ALGORITHM_TORUS2D, 4, 100000000);
@@ -327,7 +326,7 @@ TEST(names_the_grain_it_took)
     assert_grain(small, 1, GRAIN_AUTO, noises[0], "full", 16);
     assert_grain(large, 1, GRAIN_AUTO, noises[0], "folded", 1);
     assert_grain(large, 700, GRAIN_AUTO, none, "smoothed/2", 1);
-    assert_grain((struct grid){.columns = 1, .rows = 1}, 1, GRAIN_FOLDED, none, "full", 1);
+    assert_grain(grid_of(1, 1), 1, GRAIN_FOLDED, none, "full", 1);
 }
 
 TEST(traces_the_first_the_last_and_evenly_between)
