@@ -41,11 +41,6 @@ class Mesh(Gpt):
             if not name.endswith("key.bias"):
                 self.assertLessEqual(math.dist(a[name][1], b[name][1]), NEAR * math.hypot(*a[name][1]), name)
 
-    def same_run(self, one, other):
-        """All bits of losses, weights and moments."""
-        self.assertEqual(self.losses(one), self.losses(other))
-        self.same_bits(one, other)
-
 
 class Equal(Mesh):
     """One rank and a mesh."""
@@ -53,7 +48,7 @@ class Equal(Mesh):
     def test_a_pipeline_of_two(self):
         one, two = self.fit_on("one", 1), self.fit_on("two", 2, pipeline=2)
         self.near(one, two)
-        self.same_run(two, self.fit_on("again", 2, pipeline=2))
+        self.same_bits(two, self.fit_on("again", 2, pipeline=2))
         shown = harness.answer("inspect", two)
         self.assertEqual((shown["progress"]["network"], shown["progress"]["classes"]), ("transformer", 61))
         self.assertEqual([tensor["file"] for tensor in shown["tensors"]].count("model.safetensors"), 68)
@@ -61,7 +56,7 @@ class Equal(Mesh):
     def test_layers_of_two(self):
         one, two = self.fit_on("one", 1), self.fit_on("two", 2, tensor=2)
         self.near(one, two)
-        self.same_run(two, self.fit_on("again", 2, tensor=2))
+        self.same_bits(two, self.fit_on("again", 2, tensor=2))
 
     def test_lamb(self):
         """Norms are of whole tensors, wherever their parts are, with clipping and without."""
@@ -98,7 +93,7 @@ class Equal(Mesh):
             with self.subTest(tensor=tensor, pipeline=pipeline):
                 mesh, again = (self.fit_on(f"{name}-{tensor}-{pipeline}", ranks, "--steps=2", BF16, tensor=tensor, pipeline=pipeline)
                                for name in ("mesh", "again"))
-                self.same_run(mesh, again)
+                self.same_bits(mesh, again)
                 for a, b in zip(self.losses(mesh), self.losses(one), strict=True):
                     self.assertAlmostEqual(a / b, 1, delta=5e-4)
                 roundings = 2 * 50 + (tensor > 1) * 16 * tensor + 2 * (pipeline - 1)
@@ -118,7 +113,7 @@ class Equal(Mesh):
             with self.subTest(ranks=ranks, **keys):
                 whole = self.fit_on(f"whole{i}", ranks, *more, **keys)
                 shards = self.fit_on(f"shards{i}", ranks, *more, sharding=1, **keys)
-                self.same_run(whole, shards)
+                self.same_bits(whole, shards)
                 self.near(whole, self.fit_on(f"clipped{i}", ranks, *more, "--set=training.optimizer.clip=100", sharding=1, **keys))
 
     def test_random_meshes_end_and_are_equal(self):
@@ -165,7 +160,7 @@ class Resumed(Mesh):
         part = self.directory / "part"
         self.fit_on("part", 2, "--steps=4", *short, pipeline=2)
         self.near(whole, self.fit_on("elsewhere", 2, *short, "--resume", part / "ckpt-000004", tensor=2))
-        self.same_run(whole, self.fit_on("part", 2, *short, "--resume", part, pipeline=2))
+        self.same_bits(whole, self.fit_on("part", 2, *short, "--resume", part, pipeline=2))
 
     def test_with_a_divided_optimizer(self):
         short = ("--set=training.phases=[{epochs: 6, global_batch: 8}]", "--set=training.optimizer.clip=null")
@@ -173,7 +168,7 @@ class Resumed(Mesh):
         part = self.directory / "part"
         self.fit_on("part", 4, "--steps=3", *short, pipeline=2, sharding=1)
         self.near(whole, self.fit_on("elsewhere", 4, *short, "--resume", part / "ckpt-000003", tensor=2, sharding=1))
-        self.same_run(whole, self.fit_on("part", 4, *short, "--resume", part, pipeline=2, sharding=1))
+        self.same_bits(whole, self.fit_on("part", 4, *short, "--resume", part, pipeline=2, sharding=1))
 
 
 class Refused(Mesh):

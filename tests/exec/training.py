@@ -1,6 +1,9 @@
 """What the tests of `foretrain train` share: a job in a directory of its own, and runs of it."""
+import csv
+import json
 import os
 import pathlib
+import struct
 
 import harness
 from harness import PROGRAM
@@ -25,6 +28,20 @@ def ranks_of(directory):
     return sorted(found)
 
 
+def read_tensors(path):
+    """The fp32 tensors of a file of safetensors: {name: (shape, numbers)}."""
+    content = path.read_bytes()
+    length, = struct.unpack_from("<Q", content)
+    header = json.loads(content[8:8 + length])
+    found = {}
+    for name, entry in header.items():
+        if name != "__metadata__" and entry["dtype"] == "F32":
+            begin, end = entry["data_offsets"]
+            found[name] = (entry["shape"], struct.unpack(f"<{(end - begin) // 4}f",
+                                                         content[8 + length + begin:8 + length + end]))
+    return found
+
+
 class Run(harness.Case):
     """A run of training, whose job is what the class says."""
 
@@ -42,6 +59,26 @@ class Run(harness.Case):
     def train(self, *words, code=0, device="cpu-naive", **more):
         """A run that ends with this exit code, or one of these."""
         return self.execute(code, *self.command(*words, device=device), **more)
+
+    def fit(self, name, *words, **more):
+        """Train; the directory of the run."""
+        self.train("--out", self.directory / name, *words, **more)
+        return self.directory / name
+
+    def losses(self, run):
+        """Of all steps."""
+        with open(run / "steps.csv", encoding="utf-8") as file:
+            return [float(row["loss"]) for row in csv.DictReader(file)]
+
+    def tensors(self, run, file="model"):
+        """Of the newest checkpoint."""
+        return read_tensors(run / self.checkpoints(run)[-1] / f"{file}.safetensors")
+
+    def same_bits(self, a, b):
+        """Weights and moments of the newest checkpoints, and all losses."""
+        for name in ("model.safetensors", "optim.safetensors"):
+            self.assertEqual(*((run / self.checkpoints(run)[-1] / name).read_bytes() for run in (a, b)), name)
+        self.assertEqual(self.losses(a), self.losses(b))
 
     def start(self, *words):
         """Start training, and wait for the first checkpoint."""
