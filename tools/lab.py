@@ -3,7 +3,7 @@
 
 Usage: lab.py PLATFORM COMMAND...
 
-    tools/lab.py platforms/lab/flat-4.yaml mpirun hostname
+    tools/lab.py platforms/lab/flat-4.yaml mpirun sh -c 'hostname; sleep 1'
     tools/lab.py platforms/lab/flat-4.yaml on h0 ping -c 3 h3
     tools/lab.py platforms/lab/flat-4.yaml build/foretrain collective --platform platforms/lab/flat-4.yaml \\
         --nodes 4 --bytes 1MB --backend sim,exec
