@@ -6,18 +6,10 @@
 
 #define assert_same(value, expected) assert_relative(value, expected, 1e-12)
 
-/* 25 GB/s and 5 us per link. */
-static struct fabric *ring(int32_t ranks)
-{
-    static const struct link_kind kind = {"cable", 25e9, 5e-6};
-    return fabric_lay_torus(grid_of(ranks, 1), 1, &kind, 0);
-}
-
 /* An all-reduce of @bytes in rings along @axis, and one along @also (AXIS_COUNT: none). */
 static struct schedule *all_reduces(struct grid grid, enum axis axis, enum axis also, int64_t bytes)
 {
     struct schedule *schedule = schedule_new(grid);
-    struct err err = {0};
     for (int32_t i = 0; i < (also == AXIS_COUNT ? 1 : 2); i++) {
         enum axis along = i ? also : axis;
         struct step step = {.kind = STEP_COLLECTIVE,
@@ -26,8 +18,7 @@ static struct schedule *all_reduces(struct grid grid, enum axis axis, enum axis 
                             .collective = {.axis = along, .bytes = bytes}};
         schedule_add(schedule, step, NULL, 0);
     }
-    assert_int_equal(schedule_seal(schedule, &err), 0);
-    return schedule;
+    return sealed(schedule);
 }
 
 static struct schedule *one_all_reduce(struct grid grid, enum axis axis, int64_t bytes)
@@ -35,18 +26,9 @@ static struct schedule *one_all_reduce(struct grid grid, enum axis axis, int64_t
     return all_reduces(grid, axis, AXIS_COUNT, bytes);
 }
 
-/* One FLOP takes a picosecond. */
-static struct device picosecond_device(void)
-{
-    return (struct device){.peak[DTYPE_FP32].value = 1e12,
-                           .memory_bandwidth.value = 1e30,
-                           .math_efficiency.value = 1,
-                           .memory_efficiency.value = 1};
-}
-
 TEST(latency_counts_every_round)
 {
-    OWN(fabric) *fabric = ring(16);
+    OWN(fabric) *fabric = ideal_torus(grid_of(16, 1));
     OWN(schedule) *schedule = one_all_reduce(grid_of(16, 1), AXIS_ROW, 16);
     struct floor floor = floor_collective(fabric, schedule, 0);
     assert_same(floor.seconds, 30 * 5e-6);
@@ -55,11 +37,11 @@ TEST(latency_counts_every_round)
 
 TEST(bytes_count_on_the_narrowest_link)
 {
-    OWN(fabric) *fabric = ring(16);
+    OWN(fabric) *fabric = ideal_torus(grid_of(16, 1));
     OWN(schedule) *schedule = one_all_reduce(grid_of(16, 1), AXIS_ROW, 1600000000);
     struct floor floor = floor_collective(fabric, schedule, 0);
     assert_same(floor.seconds, 30 * 100e6 / 25e9);
-    assert_string_equal(floor.what, "bytes over cable");
+    assert_string_equal(floor.what, "bytes over column");
     assert_int_equal(floor.tier, 0);
     fabric->link[6].bandwidth /= 10; /* the third rank's way to the next */
     assert_same(floor_collective(fabric, schedule, 0).seconds, 30 * 100e6 / 2.5e9);
@@ -67,14 +49,14 @@ TEST(bytes_count_on_the_narrowest_link)
 
 TEST(a_shared_link_carries_the_bytes_of_all)
 {
-    OWN(fabric) *fabric = ring(16);
+    OWN(fabric) *fabric = ideal_torus(grid_of(16, 1));
     OWN(schedule) *schedule = one_all_reduce(grid_of(4, 4), AXIS_COLUMN, 1600000000);
     assert_same(floor_collective(fabric, schedule, 0).seconds, 4 * 6 * 400e6 / 25e9);
 }
 
 TEST(a_leaf_of_a_tree_also_pays_for_what_it_receives)
 {
-    OWN(fabric) *fabric = ring(2);
+    OWN(fabric) *fabric = ideal_torus(grid_of(2, 1));
     struct step step = {.kind = STEP_COLLECTIVE,
                         .lane = LANE_ROW,
                         .collective = {.axis = AXIS_ROW, .algorithm = ALGORITHM_TREE}};
@@ -87,25 +69,24 @@ TEST(a_leaf_of_a_tree_also_pays_for_what_it_receives)
 struct job {
     struct fabric *fabric;
     struct schedule *schedule;
-    struct device device;
     struct run run;
 };
 
 static struct job small_job(int64_t bytes)
 {
-    struct job job = {.fabric = ring(16),
-                      .schedule = schedule_new(grid_of(16, 1)),
-                      .device = picosecond_device()};
+    struct job job = {.fabric = ideal_torus(grid_of(16, 1)),
+                      .schedule = schedule_new(grid_of(16, 1))};
     struct step input = {.kind = STEP_INPUT, .lane = LANE_INPUT, .input = {.images = 8}};
-    struct step compute = {.lane = LANE_COMPUTE, .compute = {.flops = 10000000000}};
-    struct err err = {0};
     schedule_add(job.schedule, input, NULL, 0);
-    int32_t id = schedule_add(job.schedule, compute, NULL, 0);
+    int32_t id = add_compute(job.schedule, 10e-3, -1);
     id = schedule_add_all_reduce(job.schedule, ALGORITHM_RING, 0, 0, bytes, id);
     schedule_add_all_reduce(job.schedule, ALGORITHM_RING, 0, 1, bytes, id);
-    assert_int_equal(schedule_seal(job.schedule, &err), 0);
-    job.run =
-        (struct run){.fabric = job.fabric, .iterations = 2, .input_workers = 1, .input_rate = 1000};
+    sealed(job.schedule);
+    job.run = (struct run){.fabric = job.fabric,
+                           .device = ideal_device(),
+                           .iterations = 2,
+                           .input_workers = 1,
+                           .input_rate = 1000};
     return job;
 }
 
@@ -118,7 +99,6 @@ static void job_release(struct job *job)
 TEST(the_longest_lane_bounds_an_iteration)
 {
     HELD(job) job = small_job(16);
-    job.run.device = &job.device;
     struct floor floor = floor_iteration(&job.run, job.schedule);
     assert_same(floor.seconds, 10e-3);
     assert_string_equal(floor.what, "all steps of the compute lane");
@@ -131,18 +111,16 @@ TEST(the_longest_lane_bounds_an_iteration)
 TEST(all_collectives_together_bound_an_iteration)
 {
     HELD(job) job = small_job(1600000000);
-    job.run.device = &job.device;
     struct floor floor = floor_iteration(&job.run, job.schedule);
     assert_same(floor.seconds, 2 * 30 * 100e6 / 25e9);
-    assert_string_equal(floor.what, "bytes over cable");
+    assert_string_equal(floor.what, "bytes over column");
 }
 
 TEST(a_link_carries_the_bytes_of_all_lanes)
 {
-    OWN(fabric) *fabric = ring(16);
-    struct device device = picosecond_device();
+    OWN(fabric) *fabric = ideal_torus(grid_of(16, 1));
     OWN(schedule) *schedule = all_reduces(grid_of(4, 4), AXIS_ROW, AXIS_COLUMN, 1600000000);
-    struct run run = {.fabric = fabric, .device = &device, .iterations = 1};
+    struct run run = {.fabric = fabric, .device = ideal_device(), .iterations = 1};
     assert_same(floor_iteration(&run, schedule).seconds, (1 + 4) * 6 * 400e6 / 25e9);
 }
 
@@ -161,7 +139,6 @@ TEST(accepts_a_trace_at_its_floor)
 {
     HELD(job) job = small_job(16);
     struct err err = {0};
-    job.run.device = &job.device;
     HELD(trace) trace = fabricated(10e-3, 150e-6);
     assert_int_equal(floor_check(&job.run, job.schedule, &trace, &err), 0);
     assert_null(err.text);
@@ -172,7 +149,6 @@ TEST(a_late_clock_is_coarse)
 {
     HELD(job) job = small_job(16);
     HELD(err) err = {0};
-    job.run.device = &job.device;
     HELD(trace) trace = fabricated(1e13, 0);
     trace.span[0].begin = 1e13;
     trace.span[0].end = 1e13 + 100e-6;
@@ -197,7 +173,6 @@ TEST(refuses_what_beats_its_floor)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         HELD(job) job = small_job(16);
         HELD(err) err = {0};
-        job.run.device = &job.device;
         HELD(trace) trace = fabricated(cases[i].step, cases[i].collective);
         assert_int_equal(floor_check(&job.run, job.schedule, &trace, &err), -1);
         assert_int_equal(err.exit_code, 70);
@@ -212,7 +187,6 @@ TEST(the_closed_form_never_beats_its_floor)
             HELD(job) job = small_job(bytes);
             HELD(trace) trace = {0};
             struct err err = {0};
-            job.run.device = &job.device;
             job.run.noise = (struct noise){.compute_cv = noisy * 0.2, .seed = (uint64_t)bytes};
             assert_int_equal(backend_analytic.run(&job.run, job.schedule, &trace, &err), 0);
             assert_ok(floor_check(&job.run, job.schedule, &trace, &err) == 0, err);
@@ -223,7 +197,6 @@ TEST(the_closed_form_never_beats_its_floor)
 TEST(noise_lowers_the_floor_to_the_fastest_rank)
 {
     HELD(job) job = small_job(16);
-    job.run.device = &job.device;
     job.run.noise = (struct noise){.compute_cv = 0.2, .seed = 1};
     double fastest = 1;
     for (int32_t rank = 0; rank < 16; rank++)

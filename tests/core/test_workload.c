@@ -6,24 +6,22 @@
 /* A step of two computations and an all-reduce of 16 ranks, as foretrain-sim reads it. */
 static void describe(struct text *out)
 {
-    static const struct link_kind kinds[] = {{"row", 75e9, 1e-6}, {"column", 25e9, 5e-6}};
     static const struct device device = {.memory_bandwidth.value = 1e12,
                                          .memory_efficiency.value = 1};
     struct grid grid = {.columns = 4, .rows = 4};
     struct err err = {0};
-    OWN(fabric) *fabric = fabric_lay_torus(grid, 2, kinds, 0);
+    OWN(fabric) *fabric = ideal_torus(grid);
     OWN(schedule) *schedule = schedule_new(grid);
     struct step compute = {.lane = LANE_COMPUTE, .compute = {.bytes = 1000000}};
     int32_t first = schedule_add(schedule, compute, NULL, 0);
     struct dep sum = {schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 1, 0, 1003, first), 0};
     schedule_add(schedule, compute, &sum, 1);
-    assert_ok(schedule_seal(schedule, &err) == 0, err);
     struct run run = {.fabric = fabric,
                       .device = &device,
                       .iterations = 2,
                       .noise = {.compute_cv = 0.1, .seed = UINT64_MAX}};
     run.grain = GRAIN_FOLDED;
-    assert_ok(workload_describe(out, &run, schedule, &err) == 0, err);
+    assert_ok(workload_describe(out, &run, sealed(schedule), &err) == 0, err);
 }
 
 static int parse(struct workload *workload, const struct text *text)

@@ -133,7 +133,7 @@ TEST(messages_take_the_routes_of_the_fabric)
     assert_routes(world_platform("abci", NULL, 272, grid_of(34, 8)), grid_of(34, 8), false);
     assert_routes(world_platform("generic-fat-tree", NULL, 64, grid_of(8, 8)), grid_of(8, 8),
                   false);
-    assert_routes(world_torus(grid_of(5, 3)), grid_of(5, 3), false);
+    assert_routes(ideal_torus(grid_of(5, 3)), grid_of(5, 3), false);
 }
 
 /* A double tree has dozens of relations, the first and last rounds being parts of those between. */
@@ -163,7 +163,7 @@ TEST(a_folded_route_repeats_what_its_members_share)
 
 TEST(the_smallest_platform_reads_as_expected)
 {
-    OWN(fabric) *fabric = world_torus(grid_of(2, 1));
+    OWN(fabric) *fabric = ideal_torus(grid_of(2, 1));
     HELD(scene) scene = scene_new(fabric, grid_of(2, 1), true);
     HELD(text) xml = {0};
     platform_xml_print(&xml, scene.traffic);
@@ -197,7 +197,7 @@ static int run_into_deadlock(const void *argument)
 
 TEST(a_deadlock_is_one_readable_line)
 {
-    OWN(fabric) *fabric = world_torus(grid_of(4, 4));
+    OWN(fabric) *fabric = ideal_torus(grid_of(4, 4));
     HELD(scene) scene = scene_new(fabric, grid_of(4, 4), false);
     HELD(text) text = {0};
     assert_int_equal(child_run(run_into_deadlock, &scene, STDOUT_FILENO, &text), 70);

@@ -83,7 +83,7 @@ static struct fold *folded(const struct fabric *fabric, struct grid grid)
 TEST(all_ranks_of_a_torus_are_alike)
 {
     struct grid grid = {.columns = 7, .rows = 5};
-    OWN(fabric) *fabric = world_torus(grid);
+    OWN(fabric) *fabric = ideal_torus(grid);
     OWN(fold) *fold = folded(fabric, grid);
     assert_int_equal(fold->count, 1);
     assert_int_equal(fold->size[0], 35);
@@ -92,7 +92,7 @@ TEST(all_ranks_of_a_torus_are_alike)
 TEST(one_slow_link_tells_all_ranks_apart)
 {
     struct grid grid = {.columns = 7, .rows = 5};
-    OWN(fabric) *fabric = world_torus(grid);
+    OWN(fabric) *fabric = ideal_torus(grid);
     struct route route;
     fabric_route(fabric, 8, 9, &route);
     fabric->link[route.link[0]].bandwidth /= 2;

@@ -48,7 +48,7 @@ static double step_seconds(const struct trial *trial, struct change change, doub
                                           platform_devices_per_node(platform), trial->grid, &err);
     assert_ok(fabric, err);
     OWN(schedule) *schedule = world_step(trial->grid, trial->algorithm, 3, 10000000);
-    struct device device = *world_device();
+    struct device device = *ideal_device();
     for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++)
         device.peak[dtype].value *= speed;
     struct run run = world_run(fabric, trial->grain);

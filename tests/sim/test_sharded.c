@@ -28,7 +28,7 @@ static struct schedule *sharded_step(struct grid grid, enum algorithm algorithm,
  * halves of the norms. */
 TEST(a_sharded_step_takes_its_closed_form)
 {
-    OWN(fabric) *fabric = world_torus(grid_of(2, 1));
+    OWN(fabric) *fabric = ideal_torus(grid_of(2, 1));
     OWN(schedule) *schedule = sharded_step(grid_of(2, 1), ALGORITHM_RING, 1, 100000000);
     struct run run = world_run(fabric, GRAIN_FULL);
     double half = 5e-6 + 50e6 / 25e9, norms = 2 * (5e-6 + 2 / 25e9);
@@ -43,7 +43,7 @@ TEST(every_grain_says_the_same_of_shards)
     for (int i = 0; i < 4; i++) {
         enum algorithm algorithm = i < 2 ? ALGORITHM_RING : ALGORITHM_TORUS2D;
         struct grid grid = i < 2 ? grid_of(8, 1) : grid_of(4, 4);
-        OWN(fabric) *fabric = world_torus(grid);
+        OWN(fabric) *fabric = ideal_torus(grid);
         OWN(schedule) *schedule = sharded_step(grid, algorithm, 4, bytes[i % 2]);
         for (enum grain grain = GRAIN_AUTO; grain < GRAIN_COUNT; grain++) {
             struct run run = world_run(fabric, grain);

@@ -12,27 +12,19 @@ static const double rounding = 1e-9;
 
 /* --- closed forms --- */
 
-/* A ResNet-50 step of 12 ms forward and 8 blocks of 3 ms backward, each followed by the all-reduce
- * of an eighth of the fp16 gradients.  Source: closed form; ASTRA-sim 2 agrees to 0.01 %. */
 TEST(an_overlapped_step_takes_what_other_simulators_say)
 {
-    static const double expected[][2] = {{8, 36.2890e-3}, {16, 36.3697e-3}, {32, 36.5525e-3}};
-    for (int i = 0; i < 3; i += WORLD_EVERY) {
-        int32_t k = (int32_t)expected[i][0];
-        OWN(fabric) *fabric = world_torus(grid_of(k, k));
-        OWN(schedule) *schedule = schedule_new(grid_of(k, k));
-        int32_t last = add_compute(schedule, 12e-3, -1);
-        for (int32_t b = 0; b < 8; b++) {
-            last = add_compute(schedule, 3e-3, last);
-            schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, b, 6389258, last);
-        }
-        sealed(schedule);
+    for (size_t i = 0; i < ARRAY_SIZE(overlapped_resnet_s); i += WORLD_EVERY) {
+        int32_t k = (int32_t)overlapped_resnet_s[i][0];
+        double expected = overlapped_resnet_s[i][1];
+        OWN(fabric) *fabric = ideal_torus(grid_of(k, k));
+        OWN(schedule) *schedule = overlapped_resnet(grid_of(k, k));
         struct run run = world_run(fabric, GRAIN_FOLDED);
-        assert_relative(simulated_seconds(&run, schedule), expected[i][1], 1e-5);
+        assert_relative(simulated_seconds(&run, schedule), expected, 1e-5);
         run.grain = GRAIN_FULL;
         run.traced_ranks = 1;
         if (k <= 16)
-            assert_relative(simulated_seconds(&run, schedule), expected[i][1], 1e-5);
+            assert_relative(simulated_seconds(&run, schedule), expected, 1e-5);
     }
 }
 
@@ -44,7 +36,7 @@ TEST(equals_analytic_where_no_link_is_shared)
     static const int64_t bytes[] = {1000003, 400000000}; /* bound by compute, by communication */
     for (int32_t k = 4; k <= 16 / WORLD_EVERY; k *= 2) {
         struct grid grid = {.columns = k, .rows = k};
-        OWN(fabric) *fabric = world_torus(grid);
+        OWN(fabric) *fabric = ideal_torus(grid);
         for (int i = 0; i < 2; i++) {
             OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 4, bytes[i]);
             struct run run = world_run(fabric, GRAIN_FULL);
@@ -65,7 +57,7 @@ TEST(prefetches_as_the_analytic_back_end_does)
     struct step forward = {.lane = LANE_COMPUTE, .compute = {.flops = 2000000000}};
     int32_t read = schedule_add(schedule, input, NULL, 0);
     schedule_add(schedule, forward, &(struct dep){read, 1}, 1);
-    OWN(fabric) *fabric = world_torus(grid);
+    OWN(fabric) *fabric = ideal_torus(grid);
     struct run run = world_run(fabric, GRAIN_FULL);
     run.iterations = 5;
     run.input_workers = 1;
@@ -159,7 +151,7 @@ TEST(ranks_are_numbered_node_by_node)
 TEST(a_slow_link_is_felt_by_its_row_alone)
 {
     struct grid grid = {.columns = 4, .rows = 3};
-    OWN(fabric) *fabric = world_torus(grid);
+    OWN(fabric) *fabric = ideal_torus(grid);
     struct route route;
     fabric_route(fabric, 6, 7, &route);
     assert_int_equal(route.count, 1);
@@ -221,13 +213,13 @@ TEST(slowed_lanes_take_what_a_replay_says)
         {0.2, 0.3, 1.2e-05, 0.00661876923076923, 0.0109787692307692},
     };
     for (size_t i = 0; i < sizeof(replays) / sizeof(*replays); i++) {
-        struct device device = *world_device();
+        struct device device = *ideal_device();
         device.compute_slowdown.value = replays[i].compute;
         device.communication_slowdown.value = replays[i].communication;
         device.collective_launch.value = replays[i].launch;
         for (int ring = 0; ring < 2; ring++) {
             struct grid grid = ring ? grid_of(16, 1) : grid_of(4, 4);
-            OWN(fabric) *fabric = world_torus(grid);
+            OWN(fabric) *fabric = ideal_torus(grid);
             OWN(schedule) *schedule =
                 world_step(grid, ring ? ALGORITHM_RING : ALGORITHM_TORUS2D, 4, 100000000);
             double expected = ring ? replays[i].ring : replays[i].torus;
@@ -266,7 +258,7 @@ TEST(expected_noise_is_the_mean_of_full_runs)
 {
     enum { RUNS = 16 };
     struct grid grid = {.columns = 8, .rows = 8};
-    OWN(fabric) *fabric = world_torus(grid);
+    OWN(fabric) *fabric = ideal_torus(grid);
     OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 4, 100000000);
     struct run run = world_run(fabric, GRAIN_FOLDED);
     HELD(trace) trace = simulate(&run, schedule);
@@ -290,7 +282,7 @@ TEST(expected_noise_is_the_mean_of_full_runs)
 TEST(same_seed_same_answer)
 {
     struct grid grid = {.columns = 4, .rows = 4};
-    OWN(fabric) *fabric = world_torus(grid);
+    OWN(fabric) *fabric = ideal_torus(grid);
     OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 2, 1000000);
     double first = noisy_seconds(fabric, schedule, noises[0], GRAIN_FULL);
     assert_true(first == noisy_seconds(fabric, schedule, noises[0], GRAIN_FULL));
@@ -304,7 +296,7 @@ TEST(same_seed_same_answer)
 static void assert_grain(struct grid grid, int32_t buckets, enum grain grain, struct noise noise,
                          const char *name, int32_t entities)
 {
-    OWN(fabric) *fabric = world_torus(grid);
+    OWN(fabric) *fabric = ideal_torus(grid);
     OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, buckets, 1000000);
     struct run run = world_run(fabric, grain);
     run.noise = noise;
@@ -333,7 +325,7 @@ TEST(traces_the_first_the_last_and_evenly_between)
 {
     static const int32_t expected[] = {0, 5, 10, 15};
     struct grid grid = {.columns = 4, .rows = 4};
-    OWN(fabric) *fabric = world_torus(grid);
+    OWN(fabric) *fabric = ideal_torus(grid);
     OWN(schedule) *schedule = world_step(grid, ALGORITHM_TORUS2D, 1, 1000);
     struct run run = world_run(fabric, GRAIN_FULL);
     run.iterations = 2;

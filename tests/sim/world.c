@@ -54,13 +54,6 @@ double analytic_seconds(const struct run *run, const struct schedule *schedule)
     return trace.iteration_end[trace.iterations - 1];
 }
 
-struct fabric *world_torus(struct grid grid)
-{
-    static const struct link_kind row = {"row", 75e9, 1e-6}, column = {"column", 25e9, 5e-6};
-    return grid.rows == 1 ? fabric_lay_torus(grid, 1, &column, 0)
-                          : fabric_lay_torus(grid, 2, (struct link_kind[]){row, column}, 0);
-}
-
 struct fabric *world_platform(const char *name, const char *change, int32_t ranks, struct grid grid)
 {
     struct err err = {0};
@@ -97,25 +90,10 @@ struct fabric *world_cluster(int32_t ranks, int32_t devices, int32_t nodes, doub
     return fabric_lay_cluster(&plan);
 }
 
-const struct device *world_device(void)
-{
-    static struct device device = {
-        .memory_bandwidth.value = 1e30, .math_efficiency.value = 1, .memory_efficiency.value = 1};
-    for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++)
-        device.peak[dtype].value = 1e12;
-    return &device;
-}
-
 struct run world_run(const struct fabric *fabric, enum grain grain)
 {
     return (struct run){
-        .fabric = fabric, .device = world_device(), .iterations = 1, .grain = grain};
-}
-
-int32_t add_compute(struct schedule *schedule, double seconds, int32_t after)
-{
-    struct step step = {.lane = LANE_COMPUTE, .compute = {.flops = llround(seconds * 1e12)}};
-    return schedule_add(schedule, step, &(struct dep){after, 0}, after >= 0);
+        .fabric = fabric, .device = ideal_device(), .iterations = 1, .grain = grain};
 }
 
 int32_t add_ring(struct schedule *schedule, enum collective_op op, enum axis axis, int64_t bytes)
@@ -126,13 +104,6 @@ int32_t add_ring(struct schedule *schedule, enum collective_op op, enum axis axi
         .collective = {.op = op, .axis = axis, .algorithm = ALGORITHM_RING, .bytes = bytes},
     };
     return schedule_add(schedule, step, NULL, 0);
-}
-
-struct schedule *sealed(struct schedule *schedule)
-{
-    struct err err = {0};
-    assert_ok(schedule_seal(schedule, &err) == 0, err);
-    return schedule;
 }
 
 struct schedule *world_step(struct grid grid, enum algorithm algorithm, int32_t buckets,

@@ -25,10 +25,6 @@ double simulated_seconds(const struct run *run, const struct schedule *schedule)
 /** The same in closed form. */
 double analytic_seconds(const struct run *run, const struct schedule *schedule);
 
-/** An ideal torus, or ring where rows = 1, of 75 GB/s and 1 us along rows, 25 GB/s and 5 us along
- * columns. */
-struct fabric *world_torus(struct grid grid);
-
 /** The network of platforms/NAME.yaml for @ranks ranks. */
 struct fabric *world_platform(const char *name, const char *change, int32_t ranks,
                               struct grid grid);
@@ -38,20 +34,11 @@ struct fabric *world_platform(const char *name, const char *change, int32_t rank
  * between racks. */
 struct fabric *world_cluster(int32_t ranks, int32_t devices, int32_t nodes, double uplink);
 
-/** A device that computes 1e12 FLOP/s and nothing else takes time. */
-const struct device *world_device(void);
-
 /** A run on @fabric at @grain, one iteration, all ranks traced. */
 struct run world_run(const struct fabric *fabric, enum grain grain);
 
-/** Append a compute step of @seconds that waits for @after (-1: nothing).  @return its id. */
-int32_t add_compute(struct schedule *schedule, double seconds, int32_t after);
-
 /** Append a collective by ring that waits for nothing.  @return its id. */
 int32_t add_ring(struct schedule *schedule, enum collective_op op, enum axis axis, int64_t bytes);
-
-/** Seal; the test fails when that does.  @return @schedule. */
-struct schedule *sealed(struct schedule *schedule);
 
 /** @buckets all-reduces of @bytes together, each after 1 ms more of compute; then an optimizer step
  * of 1 ms that waits for all of them.  Sealed. */
