@@ -742,17 +742,6 @@ TEST(one_rank_communicates_nothing)
         assert_int_not_equal(step->kind, STEP_COLLECTIVE);
 }
 
-TEST(every_algorithm_gives_a_sound_schedule)
-{
-    OWN(model) *model = begin("toy", 32);
-    for (int32_t algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++) {
-        scenario.allreduce.algorithm = algorithm;
-        OWN(schedule) *schedule = iteration_build(&it);
-        assert_true(schedule->sealed);
-        assert_int_equal(schedule->step[schedule->step_count - 2].kind, STEP_COLLECTIVE);
-    }
-}
-
 TEST(columns_run_what_they_are_told)
 {
     OWN(model) *model = begin("toy", 32);
@@ -815,15 +804,6 @@ TEST(evaluation_runs_forward_only)
     assert_int_equal(schedule->step_count, 1 + model->layer_count);
     for (int32_t id = 1; id < schedule->step_count; id++)
         assert_int_equal(schedule->step[id].compute.op, COMPUTE_FORWARD);
-}
-
-TEST(a_lone_all_reduce_can_be_built)
-{
-    struct err err = {0};
-    OWN(schedule) *schedule = iteration_build_all_reduce(
-        (struct all_reduce){.algorithm = ALGORITHM_TORUS2D}, grid_of(4, 2), 4, 1000, &err);
-    assert_int_equal(schedule->step_count, 3);
-    assert_true(schedule->sealed);
 }
 
 TEST(refuses_an_all_reduce_of_one_rank_or_broken_nodes)

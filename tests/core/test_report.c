@@ -46,10 +46,8 @@ static struct breakdown broken_down(struct trace *trace)
     OWN(schedule) *schedule = six_steps();
     struct breakdown step =
         report_breakdown(schedule, (struct slowdown){0}, trace, trace_step_time(trace));
-    assert_true(
-        step.compute + step.exposed_communication + step.input_wait + step.other == step.time ||
-        fabs(step.compute + step.exposed_communication + step.input_wait + step.other - step.time) <
-            1e-15 * step.time);
+    double sum = step.compute + step.exposed_communication + step.input_wait + step.other;
+    assert_relative(sum, step.time, 1e-15);
     assert_same(step.exposed_row + step.exposed_column, step.exposed_communication);
     trace_release(trace);
     return step;
