@@ -10,6 +10,7 @@
 #include "core/schedule/iteration.h"
 #include "models/networks.h"
 #include "tests/core/own.h"
+#include "tests/folder.h"
 #include "tests/test.h"
 
 #define assert_same(value, expected) assert_relative(value, expected, 1e-9)
@@ -33,12 +34,7 @@
 /* The device with that text; -1 with messages in @err. */
 static int read_text(struct device *device, const char *text, struct err *err)
 {
-    char path[] = "/tmp/foretrain-device-XXXXXX.yaml";
-    int descriptor = mkstemps(path, 5);
-    assert_true(descriptor >= 0);
-    FILE *file = fdopen(descriptor, "w");
-    fputs(text, file);
-    fclose(file);
+    AUTOFREE char *path = fixture_yaml(text);
     *device = (struct device){0};
     int failed = device_read(device, path, err);
     unlink(path);

@@ -1,15 +1,14 @@
 #include "core/price/price.h"
 
+#include "tests/folder.h"
 #include "tests/test.h"
 
 /* Read the keys of @rest after those that every file has. */
 static int read_text(struct price_file *file, const char *date, const char *rest, struct err *err)
 {
-    char path[] = "/tmp/test_price_XXXXXX.yaml";
-    int descriptor = mkstemps(path, (int)strlen(".yaml"));
-    assert_true(descriptor >= 0);
-    dprintf(descriptor, "version: 1\nname: mine\ndescription: mine\ndate: %s\n%s", date, rest);
-    close(descriptor);
+    AUTOFREE char *text =
+        base_format("version: 1\nname: mine\ndescription: mine\ndate: %s\n%s", date, rest);
+    AUTOFREE char *path = fixture_yaml(text);
     int failed = price_read(file, path, err);
     unlink(path);
     return failed;

@@ -3,6 +3,7 @@
  */
 
 #include "tests/core/own.h"
+#include "tests/folder.h"
 #include "tests/test.h"
 
 #define HEAD                                                                                       \
@@ -20,12 +21,7 @@
 /* The profile with that text, or NULL with the message. */
 static struct software *read_text(const char *text, struct err *err)
 {
-    char path[] = "/tmp/foretrain-software-XXXXXX.yaml";
-    int descriptor = mkstemps(path, 5);
-    assert_true(descriptor >= 0);
-    FILE *file = fdopen(descriptor, "w");
-    fputs(text, file);
-    fclose(file);
+    AUTOFREE char *path = fixture_yaml(text);
     struct software *software = software_read(NULL, path, err);
     unlink(path);
     return software;

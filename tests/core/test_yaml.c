@@ -1,6 +1,5 @@
-#define OWN_MAIN
-
 #include "tests/core/own.h"
+#include "tests/folder.h"
 #include "tests/test.h"
 
 static struct document *read_text(const char *text)
@@ -210,38 +209,14 @@ TEST(assignments_that_lead_nowhere_are_refused)
 
 /* ---- files ---- */
 
-static char folder[] = "/tmp/test_yaml_XXXXXX";
-
-static char *path_of(const char *name)
+static void write_file(void **state, const char *name, const char *text)
 {
-    return base_format("%s/%s", folder, name);
+    fixture_write(fixture_path(state, "%s", name), text, (int64_t)strlen(text));
 }
 
-static void write_file(const char *name, const char *text)
+static struct document *read_file(void **state, const char *name, struct err *err)
 {
-    AUTOFREE char *path = path_of(name);
-    FILE *file = fopen(path, "w");
-    fputs(text, file);
-    fclose(file);
-}
-
-static struct document *read_file(const char *name, struct err *err)
-{
-    AUTOFREE char *path = path_of(name);
-    return yaml_read_file(NULL, path, NULL, err);
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    AUTOFREE char *base = path_of("base.yaml"), *over = path_of("over.yaml");
-    return unlink(base) || unlink(over) || rmdir(folder);
+    return yaml_read_file(NULL, fixture_path(state, "%s", name), NULL, err);
 }
 
 TEST(null_takes_a_key_away)
@@ -279,12 +254,12 @@ TEST(an_assignment_names_items_by_index_name_or_all)
     }
 }
 
-TEST(a_file_replaces_the_keys_of_the_one_it_extends)
+TEST_IN_FOLDER(a_file_replaces_the_keys_of_the_one_it_extends)
 {
-    write_file("base.yaml", "a: {x: 1, y: 2}\nlist: [1, 2, 3]\nkept: yes\ngone: {b: 1}\n");
-    write_file("over.yaml", "extends: base.yaml\na: {y: 3, z: 4}\nlist: [9]\ngone: null\n");
+    write_file(state, "base.yaml", "a: {x: 1, y: 2}\nlist: [1, 2, 3]\nkept: yes\ngone: {b: 1}\n");
+    write_file(state, "over.yaml", "extends: base.yaml\na: {y: 3, z: 4}\nlist: [9]\ngone: null\n");
     struct err err = {0};
-    OWN(document) *document = read_file("over.yaml", &err);
+    OWN(document) *document = read_file(state, "over.yaml", &err);
     assert_non_null(document);
     const struct node *root = yaml_root(document), *a = node_get(root, "a");
     assert_string_equal(node_get(a, "x")->text, "1");
@@ -299,26 +274,17 @@ TEST(a_file_replaces_the_keys_of_the_one_it_extends)
     assert_has(yaml_source(document), "kept: yes");
 }
 
-TEST(a_chain_of_files_has_an_end)
+TEST_IN_FOLDER(a_chain_of_files_has_an_end)
 {
     enum { FILES = 66 };
     for (int i = 0; i < FILES; i++) {
         AUTOFREE char *name = base_format("%d.yaml", i);
         AUTOFREE char *text = base_format("extends: %d.yaml\n", i + 1);
-        write_file(name, i == FILES - 1 ? "a: 1\n" : text);
+        write_file(state, name, i == FILES - 1 ? "a: 1\n" : text);
     }
     HELD(err) err = {0};
-    assert_null(read_file("0.yaml", &err));
+    assert_null(read_file(state, "0.yaml", &err));
     assert_message(&err, 65, "63.yaml:1:10: error: ");
-    OWN(document) *document = read_file("2.yaml", &err);
+    OWN(document) *document = read_file(state, "2.yaml", &err);
     assert_non_null(document);
-    for (int i = 0; i < FILES; i++) {
-        AUTOFREE char *path = base_format("%s/%d.yaml", folder, i);
-        unlink(path);
-    }
-}
-
-int main(void)
-{
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

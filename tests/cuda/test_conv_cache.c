@@ -1,9 +1,9 @@
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "core/base/file.h"
 #include "exec/cuda/conv/conv_cache.h"
+#include "tests/folder.h"
 #include "tests/test.h"
 
 /* The cache of plans: what is written is read again, faults of the file are left out and told, and
@@ -18,31 +18,22 @@ static const struct conv_choice choice = {.engine = 65,
                                           .notes = 0x21};
 
 static struct {
-    char folder[32];
     char *path, *said; /* the cache; what was told on stderr */
 } place;
 
 static int enter(void **state)
 {
-    strcpy(place.folder, "conv_cache_XXXXXX");
-    assert_non_null(mkdtemp(place.folder));
-    place.path = base_format("%s/deep/plans", place.folder);
-    place.said = base_format("%s/said", place.folder);
-    return 0;
+    int failed = fixture_setup(state);
+    place.path = base_format("%sdeep/plans", fixture_path(state, "/"));
+    place.said = base_format("%ssaid", fixture_path(state, "/"));
+    return failed;
 }
 
 static int leave(void **state)
 {
-    static const char *const names[] = {"deep/plans", "deep/plans.lock", "deep/plans.new", "said",
-                                        "deep"};
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        AUTOFREE char *path = base_format("%s/%s", place.folder, names[i]);
-        remove(path);
-    }
-    int failed = rmdir(place.folder);
     free(place.path);
     free(place.said);
-    return failed;
+    return fixture_teardown(state);
 }
 
 static char *content(const char *path)
@@ -51,14 +42,6 @@ static char *content(const char *path)
     struct err err = {0};
     assert_int_equal(file_read(path, &text, &err), 0);
     return base_format("%.*s", (int)text.length, text.data ? text.data : "");
-}
-
-static void write_content(const char *path, const char *text, size_t size)
-{
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
 }
 
 /* From here to told() stderr goes to a file. */
@@ -186,7 +169,7 @@ TEST_WITH(every_damaged_byte_is_noticed, enter, leave)
         for (int32_t kind = 0; kind < 3; kind++) {
             char kept = good[at];
             good[at] = (char)(kind == 0 ? kept ^ 1 : kind == 1 ? '\n' : '\0');
-            write_content(place.path, good, size);
+            fixture_write(place.path, good, size);
             bool same = good[at] == kept;
             good[at] = kept;
             int ears = listen();
@@ -208,7 +191,7 @@ TEST_WITH(a_file_cut_short_keeps_its_whole_lines, enter, leave)
     put(place.path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
     put(place.path, 91900, "NVIDIA H200", CONV_BACKWARD_DATA, 66);
     AUTOFREE char *good = content(place.path);
-    write_content(place.path, good, strlen(good) - 5);
+    fixture_write(place.path, good, strlen(good) - 5);
     int ears = listen();
     OWN(conv_cache) *cache = open_cache(place.path);
     AUTOFREE char *said = told(ears);
@@ -230,7 +213,7 @@ TEST_WITH(leaves_other_files_alone, enter, leave)
                {"foretrain-convolutions 2\nwhatever\n", "another version of foretrain"}};
     put(place.path, 91900, "NVIDIA H200", CONV_FORWARD, 65); /* makes the folder */
     for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
-        write_content(place.path, row[i].text, strlen(row[i].text));
+        fixture_write(place.path, row[i].text, strlen(row[i].text));
         int ears = listen();
         OWN(conv_cache) *cache = open_cache(place.path);
         conv_cache_add(cache, CONV_FORWARD, &shape, &choice, false);
@@ -240,7 +223,7 @@ TEST_WITH(leaves_other_files_alone, enter, leave)
         AUTOFREE char *after = content(place.path);
         assert_string_equal(after, row[i].text);
     }
-    write_content(place.path, "", 0);
+    fixture_write(place.path, "", 0);
     put(place.path, 91900, "NVIDIA H200", CONV_FORWARD, 65);
     AUTOFREE char *after = content(place.path);
     assert_has(after, " = 65 ");

@@ -1,13 +1,11 @@
 #pragma once
 
 /** @file
- * Files for the tests of exec/input: a folder that goes away, JPEG files made by libjpeg, tar
- * files.
+ * Files for the tests of exec/input: JPEG files made by libjpeg, tar files.
  */
 
 #include "exec/input/dataset.h"
-#include "tests/assert.h"
-#include "tests/own.h"
+#include "tests/folder.h"
 
 /** By OWN(). */
 OWNED(dataset, dataset_close)
@@ -29,25 +27,6 @@ static inline void assert_refused(const struct dataset_spec *spec, enum split sp
     assert_null(dataset_open(spec, split, &err));
     assert_message(&err, exit_code, part);
 }
-
-/** A new folder, as the state of a test; for cmocka's setup. */
-int fixture_setup(void **state);
-
-/** Remove the folder with all in it; for cmocka's teardown. */
-int fixture_teardown(void **state);
-
-/** A case (tests/test.h) with such a folder. */
-#define TEST_IN_FOLDER(name) TEST_WITH(name, fixture_setup, fixture_teardown)
-
-/** A path in the folder, in memory that goes away with it; folders on the way are made. */
-const char *fixture_path(void **state, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/** Write a file. */
-void fixture_write(const char *path, const void *data, int64_t size);
-
-/** Read a file, to be freed. */
-uint8_t *fixture_read(const char *path, int64_t *size);
 
 /** How a JPEG file is written. */
 struct form {

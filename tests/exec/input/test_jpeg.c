@@ -201,13 +201,20 @@ TEST(other_files_are_named_for_what_they_are)
     }
 }
 
+/* The camera's, whose header claims another height and width, @size. */
+static struct decoded claimed(const char size[4])
+{
+    struct decoded decoded = begin(&form_camera);
+    for (int64_t i = 0; i + 8 < decoded.size; i++)
+        if (decoded.data[i] == 0xff && decoded.data[i + 1] == 0xc0) /* SOF0: height and width */
+            memcpy(decoded.data + i + 5, size, 4);
+    return decoded;
+}
+
 TEST(a_header_that_claims_too_much_is_refused)
 {
     struct err err = {0};
-    HELD(decoded) decoded = begin(&form_camera);
-    for (int64_t i = 0; i + 8 < decoded.size; i++)
-        if (decoded.data[i] == 0xff && decoded.data[i + 1] == 0xc0) /* SOF0: height and width */
-            memcpy(decoded.data + i + 5, "\xff\xdc\xff\xdc", 4);
+    HELD(decoded) decoded = claimed("\xff\xdc\xff\xdc");
     assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), -1);
     assert_message(&err, 65, "not plausible: 65500 x 65500");
 }
@@ -216,10 +223,7 @@ TEST(a_header_that_claims_too_much_is_refused)
 TEST(pixels_beyond_those_that_a_file_can_hold_are_refused)
 {
     struct err err = {0};
-    HELD(decoded) decoded = begin(&form_camera);
-    for (int64_t i = 0; i + 8 < decoded.size; i++)
-        if (decoded.data[i] == 0xff && decoded.data[i + 1] == 0xc0)
-            memcpy(decoded.data + i + 5, "\x10\x00\x10\x00", 4);
+    HELD(decoded) decoded = claimed("\x10\x00\x10\x00");
     decoded.size = 4096 * 4096 / 512 - 1;
     assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), -1);
     assert_message(&err, 65, "not plausible: 4096 x 4096 pixels in 32767 bytes");
