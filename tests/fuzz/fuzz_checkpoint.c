@@ -1,7 +1,5 @@
 #include "exec/checkpoint/checkpoint_parts.h"
-#include "tests/own.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static void check(int failed, const struct err *err)
 {

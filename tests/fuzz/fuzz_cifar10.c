@@ -1,10 +1,7 @@
 #include "exec/input/dataset.h"
-#include "tests/fuzz/memory_file.h"
-#include "tests/own.h"
+#include "tests/fuzz/fuzz.h"
 
 OWNED(dataset, dataset_close)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char folder[] = "/tmp/fuzz-cifar10-XXXXXX";
 

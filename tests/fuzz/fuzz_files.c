@@ -1,9 +1,7 @@
 #include "core/price/price.h"
 #include "models/networks.h"
 #include "tests/core/own.h"
-#include "tests/fuzz/memory_file.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static bool read_device(const char *path, struct err *err)
 {

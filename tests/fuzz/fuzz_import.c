@@ -1,8 +1,5 @@
 #include "app/import/import.h"
-#include "tests/fuzz/memory_file.h"
-#include "tests/own.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 /* Any bytes are a trace, and then told of, or get a message. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

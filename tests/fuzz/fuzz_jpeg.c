@@ -1,9 +1,7 @@
 #include "exec/input/picture/jpeg.h"
-#include "tests/own.h"
+#include "tests/fuzz/fuzz.h"
 
 OWNED(decoder, decoder_free)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* A file of any bytes becomes a whole picture, here at an eighth of its size, or a message. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,7 +1,5 @@
 #include "exec/input/pack/pack_file.h"
-#include "tests/own.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 /* The header and the first entry of a pack, and the size of its file: either there is a message, or
  * every record lies between header and index.  The hashes, which would keep all out, are checked

@@ -1,6 +1,5 @@
 #include "tests/core/own.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 /* Any text is either a platform that can be printed and released or gets at least one message. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,7 +1,5 @@
 #include "exec/checkpoint/safetensors.h"
-#include "tests/own.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 /* Every element of what was read lies in the file, whatever its header says. */
 static void touch(const struct safetensors *file, const uint8_t *data, size_t size)

@@ -1,7 +1,5 @@
 #include "core/scenario/scenario.h"
-#include "tests/own.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 /* Any text is either a scenario that can be released or gets at least one message. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

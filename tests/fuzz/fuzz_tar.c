@@ -1,8 +1,5 @@
 #include "exec/input/files/file.h"
-#include "tests/fuzz/memory_file.h"
-#include "tests/own.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 /* Give each block that says it is a header the checksum of one: nothing would come past it. */
 static void sum_up(uint8_t *data, size_t size)

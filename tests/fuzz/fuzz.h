@@ -1,14 +1,15 @@
 #pragma once
 
 /** @file
- * What a fuzzer made up, as a file.
+ * What harnesses share.
  */
 
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
+
+#include "tests/own.h"
+
+/** One input: what it does with bytes that a fuzzer made up.  @return 0. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /** The path of a file in memory with @size bytes of @data; every call fills the same one. */
 static inline const char *memory_file(const uint8_t *data, size_t size)
