@@ -23,16 +23,8 @@ EXPOSED_TOLERANCE = 0.10  # of the communication that shows
 SPREAD_LIMIT = 0.15       # from lower to upper quartile over the median: more is no measurement
 
 # Platform, algorithm, what of the 4 x 4 grid lies within leaves, sizes.
-ALL_REDUCES = [
-    ("flat-16", "ring", "row", "8MB,1MB"),
-    ("flat-16", "ring", "column", "8MB,1MB"),
-    ("flat-16", "torus2d", "row", "8MB,1MB"),
-    ("flat-16", "torus2d", "column", "8MB,1MB"),
-    ("leafspine-16-4to1", "ring", "row", "8MB,1MB"),
-    ("leafspine-16-4to1", "ring", "column", "8MB,1MB"),
-    ("leafspine-16-4to1", "torus2d", "row", "8MB,1MB"),
-    ("leafspine-16-4to1", "torus2d", "column", "8MB,1MB"),
-]
+ALL_REDUCES = [*itertools.product(("flat-16", "leafspine-16-4to1"), ("ring", "torus2d"), ("row", "column"),
+                                  ("8MB,1MB",))]
 LONG_ALL_REDUCES = [
     ("flat-16", "ring", "row", "50MB"),
     ("flat-16", "torus2d", "row", "50MB"),

@@ -8,21 +8,11 @@ import tempfile
 import unittest
 import uuid
 
+import cases
 import harness
 import lab
 
-# A network small enough that four steps take seconds, and buckets large enough that the wires
-# decide: 270000 parameters.
-JOB = """\
-version: 1
-model:      {network: resnet20, image: 32, classes: 10}
-cluster:    {platform: t1-torus, nodes: 4}
-training:
-  dataset: {source: procedural, train_images: 50000, validation_images: 1000}
-  phases:
-    - {epochs: 1, global_batch: 64}
-allreduce:  {algorithm: torus2d, grid: {columns: 2, rows: 2}, bucket: 4 MiB, overlap: none}
-"""
+JOB = cases.SMALL_JOB.replace("nodes: 16", "nodes: 4").replace("columns: 4, rows: 4", "columns: 2, rows: 2")
 
 
 class ValidateLab(harness.Case):
