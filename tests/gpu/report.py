@@ -10,13 +10,12 @@ import threading
 import time
 
 SCHEMA = "foretrain/gpu-acceptance/1"
-VERDICTS = ("pass", "fail", "skip", "measured")  # measured: a figure that has no limit
 
 
 @dataclasses.dataclass
 class Outcome:
     """What a part came to."""
-    verdict: str
+    verdict: str  # pass, fail, skip, or measured: a figure that has no limit
     figure: str = ""
     limit: str = ""
     data: dict = dataclasses.field(default_factory=dict)
