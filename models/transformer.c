@@ -113,6 +113,9 @@ static int check(const struct transformer *t, const char *name, int32_t image, s
     if (!t->patch && t->position == POSITION_LEARNED && t->sequence > t->positions)
         return err_add(err, "%s: model.sequence may be at most model.positions, %lld", name,
                        (long long)t->positions);
+    if (t->patch ? t->document > 0 : t->document > t->sequence)
+        return err_add(err, "%s: model.document is a part of model.sequence, %lld positions", name,
+                       (long long)t->sequence);
     return t->tensor > 1 || t->context > 1 || t->expert > 1 ? check_parts(t, name, err) : 0;
 }
 
@@ -239,7 +242,7 @@ static int32_t attention(struct builder *b, int32_t from)
 {
     const struct transformer *t = b->t;
     int32_t heads = (int32_t)part(b, t->heads), each = (int32_t)t->head_size;
-    int32_t S = b->length, all = S * (int32_t)t->context;
+    int32_t S = b->length, all = t->document ? (int32_t)t->document : S * (int32_t)t->context;
     from = enter(b, from, "attention.enter");
     int32_t query = adapted(b, from, heads * each, "query");
     int32_t key = adapted(b, from, part(b, t->kv_heads) * each, "key");

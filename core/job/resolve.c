@@ -816,6 +816,21 @@ static void check_recompute(struct question *q)
               full ? "blocks" : "attention");
 }
 
+/* Of documents that are packed into a sample. */
+static void check_documents(struct question *q)
+{
+    if (!q->scenario->model.transformer.document)
+        return;
+    if (q->wish->real)
+        blame(q, EXIT_UNAVAILABLE, "model.document",
+              "devices attend to all of a sample; packed documents are for predictions");
+    else if (platform_device(q->platform)->merges.attention != ATTENTION_FLASH)
+        blame(q, EXIT_DATA, "model.document",
+              "no effect: this software computes attention between documents, too; one of "
+              "FlashAttention "
+              "does not: use --set cluster.software=pytorch-flash");
+}
+
 /* Whether @devices that do @what together are whole nodes of @each, or equal parts of one. */
 static void check_whole(struct question *q, const char *key, int64_t devices, int64_t each,
                         const char *what)
@@ -883,6 +898,7 @@ static void check_parallel(struct question *q, const struct resolved *resolved)
               "devices train with whole weights and gradients; 2 and 3 are for predictions: use "
               "--set parallel.sharding=1");
     check_recompute(q);
+    check_documents(q);
     bool experts = q->scenario->parallel.expert > 1;
     if (parts == 1 && !experts)
         return;

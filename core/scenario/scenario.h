@@ -113,6 +113,7 @@ enum transformer_head { HEAD_AUTO, HEAD_NEXT_TOKEN, HEAD_MASKED_TOKEN, HEAD_SPAN
 /** The shape of a transformer.  0: not given, or as a network of another name has it. */
 struct transformer {
     int64_t sequence; /**< positions of a sample */
+    int64_t document; /**< of a part of a sample, beyond which nothing is attended to; 0: none */
     int64_t layers, hidden, heads, kv_heads, ffn;
     int64_t experts, active;    /**< feed-forward networks of a layer, and those a position uses */
     int64_t expert_ffn, shared; /**< features inside of each; those that all positions use beside */

@@ -105,6 +105,9 @@ static const struct field scenario_rows[] = {
     INTEGER("model.sequence", model.transformer.sequence, "", 1, 1 << 24,
             "positions of a sample, in tokens; those that the network was published with when not "
             "given"),
+    INTEGER("model.document", model.transformer.document, "", 1, 1 << 24,
+            "mean tokens of the documents that are packed into a sample, between which there is no "
+            "attention; model.sequence when not given; predictions only"),
     INTEGER("model.tokens", model.tokens, "", 1, 1 << 24,
             "mean tokens of a sample without padding; model.sequence when not given"),
     SWITCH("model.padded", model.padded, "true",

@@ -168,6 +168,8 @@ class Networks(support.Case):
             self.assertAlmostEqual(sum(phase["epochs"] * 12 for phase in result["phases"]), 64000 / tokens)
         self.assertEqual(found[0]["step"]["compute_s"], found[1]["step"]["compute_s"])
         self.assertLess(found[2]["step"]["compute_s"], found[1]["step"]["compute_s"])
+        self.assertIn("packed documents are for predictions",
+                      self.refused(69, "train", job, "-n1", "--set=model.document=64", "--set=model.network=gpt2"))
         self.assertIn("another number of rows", self.refused(69, "train", job, "-n1", "--dry-run"))
         self.assertIn("beyond 64 bits", self.refused(65, "predict", job, *("--set=" + word for word in (
             "model.network=llama-3-405b", "model.sequence=8192", "training.phases.0.batch_per_device=1000000",
@@ -175,6 +177,8 @@ class Networks(support.Case):
         self.assertIn("64 a sample", run("predict", job, "-banalytic", "--set=model.tokens=64").stdout)
         for words, message in ((("training.phases.0.samples=5",), "epochs, samples or tokens, not two"),
                                (("model.tokens=129",), "128 positions"),
+                               (("model.document=129",), "a part of model.sequence, 128 positions"),
+                               (("model.document=64", "cluster.software=pytorch"), "one of FlashAttention does not"),
                                (("model.padded=false",), "no effect without model.tokens"),
                                (("model.network=resnet50", "model.sequence=null"), "pictures, which have no tokens")):
             self.assertIn(message, self.refused(65, "predict", job, *("--set=" + word for word in words)))

@@ -144,6 +144,21 @@ TEST(adapters_alone_are_trained)
                      2 * 64 * adapters);
 }
 
+/* 64 documents of 64 tokens have a 64th of the scores of 4096, forward and backward. */
+TEST(packed_documents_attend_to_themselves)
+{
+    struct err err = {0};
+    const struct transformer keys[] = {{.sequence = 4096}, {.sequence = 4096, .document = 64}};
+    int64_t flops[ARRAY_SIZE(keys)];
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+        OWN(model) *model = network_open(NULL, "llama-3-8b", 224, 1000, &keys[i], &err);
+        assert_ok(model, err);
+        flops[i] = model_flops(model, PASS_FORWARD) + model_flops(model, PASS_BACKWARD_DATA);
+    }
+    const int64_t product = 2LL * 4096 * 4096 * 4096; /* of 32 heads of 128 features */
+    assert_int_equal(flops[0] - flops[1], 32 * 2 * 3 * (product - product / 64));
+}
+
 /* 4x8x8 to 6 channels, then 6 to 6 twice, of which the last batch norm alone is not trained. */
 TEST(what_is_frozen_has_no_gradient)
 {
