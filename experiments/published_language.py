@@ -111,6 +111,7 @@ def network_text(row):
     found = re.match(r"mixtral\D*(\d+)x", name)
     keys.update({"experts": int(found[1]), "active": 2} if found else {})
     keys.update({"lora": 32} if "lora" in name else {})  # adapter_dim of NeMo's configuration files
+    keys.update({"document": 200} if "packed squad" in name else {})  # tokens, assumed: 150 and 300 say the same
     if re.search(LLAMAS, name):
         keys.update(norm="rms", position="rotary", gated="true", bias="false")
         keys.update({"tied": "true"} if row["source"] == "nanotron" and row["ffn"] < 10000 else {})
