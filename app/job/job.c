@@ -557,7 +557,7 @@ int job_check_mpi(const struct job *job, struct err *err)
     return why ? err_add_code(err, 69, "%s: %s", s->path, why) : 0;
 }
 
-static int check_shards(const struct job *job, bool gpu, struct err *err)
+static int check_shards(const struct job *job, struct err *err)
 {
     const struct scenario *s = &job->scenario;
     const char *key = s->training.sharded ? "training.optimizer.sharded" : "parallel.sharding";
@@ -565,11 +565,6 @@ static int check_shards(const struct job *job, bool gpu, struct err *err)
         return job_blame(job, key, 69, err,
                          "a sharded lamb is for predictions: ranks train with it whole, or with a "
                          "sharded adamw");
-    if (scenario_sharding(s) && !gpu && s->model.compute != s->model.master)
-        return job_blame(job, key, 69, err,
-                         "ranks on CPUs gather the parameters of a sharded optimizer in the type "
-                         "of the masters: use --set model.precision.compute=%s",
-                         dtype_names[s->model.master]);
     return 0;
 }
 
@@ -646,7 +641,7 @@ int job_check_network(const struct job *job, bool gpu, struct err *err)
 int job_check_device(const struct job *job, bool gpu, struct err *err)
 {
     return job_check_network(job, gpu, err) || check_optimizer(job, gpu, err) ||
-           check_shards(job, gpu, err) || check_parts(job, gpu, err);
+           check_shards(job, err) || check_parts(job, gpu, err);
 }
 
 struct schedule **job_training(const struct job *job, struct err *err)

@@ -7,6 +7,7 @@
 #include "core/base/claim.h"
 #include "core/base/file.h"
 #include "core/schedule/memory.h"
+#include "core/schedule/optimizer.h"
 #include "exec/checkpoint/checkpoint.h"
 
 /* How far the workspace is known. */
@@ -145,6 +146,9 @@ static int train_memory_find(struct train_memory *memory, const struct job *job,
     const struct memory_case of = {job->model,           &scenario,     device->merges,
                                    job->resolved.shards, memory->batch, memory->micro};
     memory->plan = memory_plan(&of);
+    if (scenario.model.compute != job->scenario.model.compute && of.shards > 1) /* masters beside */
+        memory->plan.weights += optimizer_shard(job->model, &scenario, of.shards) *
+                                dtype_size((enum dtype)scenario.model.master);
     if (gpu) {
         memory->workspace = WORKSPACE_AT_MOST;
         memory->plan.workspace = MEMORY_WORKSPACE_LIMIT;

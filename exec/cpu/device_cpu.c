@@ -4,6 +4,7 @@
 #include "core/schedule/optimizer.h"
 #include "exec/cpu/ops_naive.h"
 #include "exec/cpu/stream.h"
+#include "exec/step/half.h"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -185,6 +186,59 @@ void cpu_device_complete(struct cpu_device *device, float *(*alloc)(void *contex
         device->sums = alloc(context, device->flights * sums_of(device));
 }
 
+static bool gathers_halves(const struct cpu_device *device)
+{
+    const struct scenario *scenario = device->job.scenario;
+    return device->job.shard && scenario->model.compute != scenario->model.master;
+}
+
+/* Whether tensor @t is one of those that iteration_vectors() counts. */
+static bool is_vector(const struct model *model, int32_t t)
+{
+    const struct layer *layer = &model->layer[model->tensor[t].layer];
+    bool first = t == 0 || model->tensor[t - 1].layer != model->tensor[t].layer;
+    return !first || layer->weights_of ||
+           !(layer_has_arithmetic(layer) || layer->op == LAYER_EMBEDDING);
+}
+
+static struct slice overlap(struct slice a, struct slice b)
+{
+    int64_t first = a.offset > b.offset ? a.offset : b.offset;
+    int64_t end_a = a.offset + a.elements, end_b = b.offset + b.elements;
+    int64_t end = end_a < end_b ? end_a : end_b;
+    return (struct slice){first, end > first ? end - first : 0};
+}
+
+/* All vectors where parameters are gathered in 16 bits, and the rest of the shard. */
+static void find_own(struct cpu_device *device)
+{
+    const struct device_job *job = &device->job;
+    const struct slice whole = {0, device->layout.parameters};
+    int32_t tensors = job->model->tensor_count, shards = job->shard ? job->shards : 1;
+    for (int32_t i = 0; i < 2 * tensors; i++) {
+        const struct parameter *p = &device->layout.parameter[i % tensors];
+        bool vector = gathers_halves(device) && is_vector(job->model, i % tensors);
+        for (int32_t k = 0; vector == (i < tensors) && k < (vector ? 1 : shards); k++) {
+            struct slice of = job->shard && !vector ? job->shard[k] : whole;
+            device->own = base_room(device->own, device->owns, sizeof(*device->own));
+            device->own[device->owns++] = overlap((struct slice){p->offset, p->elements}, of);
+        }
+        device->vectors = i < tensors ? device->owns : device->vectors;
+    }
+    assert(!gathers_halves(device) || slice_elements(device->own, device->vectors) ==
+                                          iteration_vectors(job->model, job->scenario));
+}
+
+static struct optimizer *open_optimizer(const struct cpu_device *device, const struct slice *slice,
+                                        int32_t count)
+{
+    struct optimizer *optimizer =
+        optimizer_new_shard(&device->layout, device->job.scenario, slice, count);
+    optimizer_continue(optimizer, device->job.updates);
+    optimizer_count_once(optimizer, device->job.part);
+    return optimizer;
+}
+
 void cpu_device_init(struct cpu_device *device, const struct device_job *job,
                      const struct cpu_passes *passes, float *(*alloc)(void *context, int64_t count),
                      void *context)
@@ -197,24 +251,25 @@ void cpu_device_init(struct cpu_device *device, const struct device_job *job,
                                   .flights = job->flights > 1 ? job->flights : 1};
     int64_t images = job->batch * image_elements(device);
     device->layout.squares = optimizer_cost(job->scenario).state > 1;
-    int64_t state = layout_moments(&device->layout);
-    if (job->shard) {
-        state = slice_elements(job->shard, job->shards) * (device->layout.squares ? 2 : 1);
+    find_own(device);
+    int64_t state = slice_elements(device->own, device->owns);
+    if (job->shard || job->joint_norms) {
+        int64_t sums = iteration_norms(job->model, job->scenario) +
+                       slice_elements(device->own, device->vectors);
+        device->norms = alloc(context, sums + 2 * stages_of(job) + 1);
+        device->joined = device->norms + stages_of(job) + sums;
     }
-    if (job->shard || job->joint_norms)
-        device->norms = alloc(context, iteration_norms(job->model, job->scenario) + stages_of(job));
     if (shares_words(device) && job->scenario->training.optimizer == OPTIMIZER_LAMB)
         device->steps = alloc(context, 2 * (int64_t)job->model->tensor_count);
     if (job->shared.elements)
         device->received = alloc(context, job->shared.elements);
-    device->optimizer =
-        job->shard ? optimizer_new_shard(&device->layout, job->scenario, job->shard, job->shards)
-                   : optimizer_new(&device->layout, job->scenario);
-    optimizer_continue(device->optimizer, job->updates);
-    optimizer_count_once(device->optimizer, job->part);
+    device->optimizer = open_optimizer(device, device->own, device->owns);
+    if (gathers_halves(device))
+        device->measurer = open_optimizer(device, job->shard, job->shards);
     device->parameter = alloc(context, device->layout.parameters);
     device->gradient = alloc(context, device->layout.parameters);
-    device->momentum = alloc(context, state);
+    device->momentum = alloc(context, state * (device->layout.squares ? 2 : 1));
+    device->master = gathers_halves(device) ? alloc(context, state) : NULL;
     device->statistics = alloc(context, device->layout.statistic_count + 1);
     device->raw = alloc(context, images);
     open_values(device, alloc, context);
@@ -233,6 +288,8 @@ void cpu_device_release(struct cpu_device *device)
     free(device->value);
     free(device->target);
     optimizer_free(device->optimizer);
+    optimizer_free(device->measurer);
+    free(device->own);
     graph_release(&device->graph);
     layout_release(&device->layout);
 }
@@ -334,17 +391,37 @@ static void add_received(struct cpu_device *device)
         naive_add(shared.elements, device->received, device->gradient + shared.offset);
 }
 
-/* The norms that all stages have sent, as one, behind them: they may be on their way still. */
+static bool is_last(const struct cpu_device *device)
+{
+    return !device->job.part || device->job.part->stage + 1 == device->job.part->stages;
+}
+
+/* The norms that all stages have sent, as one. */
 static float *join_norms(const struct cpu_device *device)
 {
     int32_t stages = stages_of(&device->job);
     if (!device->job.joint_norms)
         return device->norms;
-    float *sum = device->norms + stages;
+    const float *all = is_last(device) ? device->norms : device->joined;
+    float *sum = device->joined + stages;
     *sum = 0;
     for (int32_t s = 0; s < stages; s++)
-        *sum += device->norms[s];
+        *sum += all[s];
     return sum;
+}
+
+/* What of the gradients of vectors lies in this rank's shard: with the norms they are summed, so
+ * that each rank has all. */
+static void fill_vectors(const struct cpu_device *device, float *sums)
+{
+    const struct device_job *job = &device->job;
+    memset(sums, 0, (size_t)slice_elements(device->own, device->vectors) * sizeof(*sums));
+    for (int32_t v = 0; v < device->vectors && !job->repeats; sums += device->own[v++].elements)
+        for (int32_t i = 0; i < job->shards; i++) {
+            struct slice part = overlap(device->own[v], job->shard[i]);
+            memcpy(sums + part.offset - device->own[v].offset, device->gradient + part.offset,
+                   (size_t)part.elements * sizeof(*sums));
+        }
 }
 
 static double update_scale(const struct cpu_device *device, const struct cpu_slot *slot)
@@ -379,16 +456,24 @@ static void run_optimizer(struct cpu_device *device, struct cpu_slot *slot, enum
     bool first = role == ROLE_NORMS || (!own && (role == ROLE_MOMENTS || !device->steps));
     if (first)
         add_received(device);
+    float *vectors = own ? own + iteration_norms(device->job.model, device->job.scenario) : NULL;
+    if (role == ROLE_NORMS && device->master) { /* gathers have rounded parameters */
+        slice_unpack(device->own, device->owns, device->master, device->parameter);
+        fill_vectors(device, vectors);
+    }
     if (role == ROLE_NORMS && device->job.repeats) {
-        int64_t count = iteration_norms(device->job.model, device->job.scenario);
-        memset(own, 0, (size_t)count * sizeof(float));
+        memset(own, 0, (size_t)(vectors - own) * sizeof(float));
     } else if (role == ROLE_NORMS) {
-        optimizer_measure(device->optimizer, update_scale(device, slot), device->gradient,
-                          device->parameter, own);
+        optimizer_measure(device->master ? device->measurer : device->optimizer,
+                          update_scale(device, slot), device->gradient, device->parameter, own);
     } else {
         double loss = slot->outcome.loss;
+        if (device->master)
+            slice_unpack(device->own, device->vectors, vectors, device->gradient);
         slot->outcome = update(device, slot, role);
         slot->outcome.loss = loss;
+        if (device->master)
+            slice_pack(device->own, device->owns, device->parameter, device->master);
     }
 }
 
@@ -507,11 +592,24 @@ static void run_sequence(struct cpu_device *device, enum compute_op op, int32_t 
         sequence_backward(&s);
 }
 
+/* Those of layer @index, which gathers have rounded. */
+static void restore_vectors(struct cpu_device *device, int32_t index)
+{
+    const float *from = device->master;
+    int64_t first = device->layout.layer[index];
+    int64_t end = first + device->job.model->layer[index].parameters;
+    for (int32_t i = 0; i < device->vectors; from += device->own[i++].elements)
+        if (device->own[i].offset >= first && device->own[i].offset < end)
+            slice_unpack(&device->own[i], 1, from, device->parameter);
+}
+
 static void run_layer(struct device_state *state, enum compute_op op, int32_t index,
                       const float *images, int32_t micro)
 {
     struct cpu_device *device = device_of(state);
     const struct cpu_passes *passes = device->passes;
+    if (op == COMPUTE_FORWARD)
+        restore_vectors(device, index);
     if (sequence_takes(&device->job.model->layer[index]))
         run_sequence(device, op, index, images, micro);
     else
@@ -587,6 +685,8 @@ void *cpu_device_activation(struct device_state *state, const struct step *step,
 {
     struct cpu_device *device = device_of(state);
     int32_t layer = step->collective.layer, micro = step->collective.micro;
+    if (step->collective.content == CONTENT_NORMS)
+        return step->collective.back && !is_last(device) ? device->joined : device->norms;
     if (micro < 0)
         return receives ? device->received : device->gradient + device->job.shared.offset;
     if (layer == device->job.model->layer_count - 1)
@@ -632,26 +732,24 @@ static void copy(float *to, const float *from, int64_t count)
         memcpy(to, from, (size_t)count * sizeof(float));
 }
 
-/* Between the moments of a shard and those of all. */
+/* Between the moments of what this rank updates and those of all; NULL: not asked for. */
 static void copy_moments(const struct cpu_device *device, bool pack, float *momentum)
 {
-    const struct device_job *job = &device->job;
-    int64_t all = device->layout.parameters, shard = slice_elements(job->shard, job->shards);
-    for (int64_t i = 0; i < 1 + device->layout.squares; i++)
+    int64_t all = device->layout.parameters, own = slice_elements(device->own, device->owns);
+    for (int64_t i = 0; momentum && i < 1 + device->layout.squares; i++)
         if (pack)
-            slice_pack(job->shard, job->shards, momentum + i * all, device->momentum + i * shard);
+            slice_pack(device->own, device->owns, momentum + i * all, device->momentum + i * own);
         else
-            slice_unpack(job->shard, job->shards, device->momentum + i * shard, momentum + i * all);
+            slice_unpack(device->own, device->owns, device->momentum + i * own, momentum + i * all);
 }
 
 void cpu_device_read(const struct device_state *state, const struct weights *weights)
 {
     const struct cpu_device *device = device_of(state);
     copy(weights->parameter, device->parameter, device->layout.parameters);
-    if (device->job.shard && weights->momentum)
-        copy_moments(device, false, weights->momentum);
-    else
-        copy(weights->momentum, device->momentum, layout_moments(&device->layout));
+    if (device->master && weights->parameter)
+        slice_unpack(device->own, device->owns, device->master, weights->parameter);
+    copy_moments(device, false, weights->momentum);
     copy(weights->statistics, device->statistics, device->layout.statistic_count);
 }
 
@@ -659,10 +757,12 @@ void cpu_device_write(struct device_state *state, const struct weights *weights)
 {
     struct cpu_device *device = device_of(state);
     copy(device->parameter, weights->parameter, device->layout.parameters);
-    if (device->job.shard && weights->momentum)
-        copy_moments(device, true, weights->momentum);
-    else
-        copy(device->momentum, weights->momentum, layout_moments(&device->layout));
+    if (device->master && weights->parameter) {
+        slice_pack(device->own, device->owns, weights->parameter, device->master);
+        half_round((enum dtype)device->job.scenario->model.compute, device->layout.parameters,
+                   device->parameter);
+    }
+    copy_moments(device, true, weights->momentum);
     copy(device->statistics, weights->statistics, device->layout.statistic_count);
     device->version++;
 }

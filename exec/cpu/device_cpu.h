@@ -43,10 +43,15 @@ struct cpu_device {
     const struct cpu_passes *passes;
     struct layout layout;
     struct graph graph;
-    struct optimizer *optimizer;
+    struct slice *own;           /**< (owns) of the flat arrays what this rank updates */
+    int32_t owns, vectors;       /**< and of those the first that all ranks update alike */
+    struct optimizer *optimizer; /**< of these */
+    struct optimizer *measurer;  /**< of the shard, where `own` is more; else NULL */
     float *parameter, *gradient; /**< (layout.parameters) */
-    float *momentum;             /**< (layout_moments()), or of the shard alone */
-    float *norms;                /**< of a shard */
+    float *momentum;             /**< (own), first and second moments */
+    float *master;               /**< (own), where parameters are gathered in 16 bits; else NULL */
+    float *norms;                /**< (stages), the sums of a shard over that of the own stage */
+    float *joined;               /**< (stages + 1) norms that the last stage sends back; a sum */
     float *steps;                /**< of LAMB beside other parts: see optimizer_begin() */
     float *statistics;           /**< (layout.statistic_count) running */
     float *raw;                  /**< (batch, height, width, channels) as read */

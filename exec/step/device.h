@@ -185,8 +185,8 @@ struct device_ops {
     void *(*shared)(struct device_state *state, enum collective_content content);
     /** What @step, which moves activations, moves: the value of its layer and micro-batch, or the
      * gradient of that; for micro-batch -1 the gradient of the weights, or, where it @receives, a
-     * place for that of another stage, which the optimizer adds.  fp32; NULL: the device runs no
-     * part of a network. */
+     * place for that of another stage, which the optimizer adds.  Of what stages send, norms, too.
+     * fp32; NULL: the device runs no part of a network. */
     void *(*activation)(struct device_state *state, const struct step *step, bool receives);
     /** Bytes that the compute step @step moves between kernels and the device's memory, each array
      * once per kernel that reads or writes it, as this device was opened.  NULL: not known. */

@@ -182,11 +182,9 @@ static void issue_send(struct walker *walker, const struct step *step, struct st
 {
     const struct walk *walk = &walker->walk;
     bool receives = step->collective.to == walker->stage;
-    bool norms = step->collective.content == CONTENT_NORMS;
     walk->comm_ops->send(walk->comm, stream, receives ? step->stage : step->collective.to, receives,
                          step->collective.back, exchanged(walker, step), payload_of(walker, step),
-                         norms ? walk->device_ops->shared(walk->device, CONTENT_NORMS)
-                               : walk->device_ops->activation(walk->device, step, receives));
+                         walk->device_ops->activation(walk->device, step, receives));
 }
 
 static void issue_collective(struct walker *walker, int32_t id, struct stream *stream,

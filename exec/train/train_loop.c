@@ -135,7 +135,7 @@ void loop_collect(struct loop *loop)
         float *whole = loop->weights.momentum + i * loop->layout.parameters;
         collect(loop, split ? loop->own.momentum + i * loop->part.layout.parameters : whole, whole);
     }
-    if (gathers_copies(loop))
+    if (gathers_copies(loop) && !split) /* else loop_average() has */
         collect(loop, loop->weights.parameter, loop->weights.parameter);
 }
 
@@ -727,6 +727,9 @@ static bool differs(const struct loop *loop)
     int64_t count = loop->part.layout.parameters;
     AUTOFREE float *same = base_alloc(count, sizeof(*same));
     part_copy(&loop->part, false, loop->weights.parameter, same);
+    enum dtype compute = (enum dtype)loop->job->scenario->model.compute;
+    for (int32_t i = 0; i < 2 && gathers_copies(loop); i++)
+        half_round(compute, count, i ? same : loop->own.parameter);
     return memcmp(same, loop->own.parameter, (size_t)count * sizeof(*same)) != 0;
 }
 
