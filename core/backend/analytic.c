@@ -22,27 +22,6 @@ struct timing {
     bool level;           /* all ranks are ready at the same time */
 };
 
-/* Messages of a round that meet on a link share it. */
-static void share_links(const struct fabric *fabric, struct hop *hop)
-{
-    AUTOFREE int32_t *messages = base_alloc(fabric->link_count, sizeof(*messages));
-    for (int32_t pass = 0; pass < 2; pass++)
-        for (int32_t rank = 0; rank < fabric->ranks; rank++) {
-            if (hop[rank].to < 0)
-                continue;
-            struct route route;
-            fabric_route(fabric, rank, hop[rank].to, &route);
-            for (int32_t i = 0; i < route.count; i++) {
-                int32_t link = route.link[i];
-                if (pass == 0)
-                    messages[link]++;
-                else
-                    hop[rank].bandwidth =
-                        fmin(hop[rank].bandwidth, fabric->link[link].bandwidth / messages[link]);
-            }
-        }
-}
-
 /* Whether messages of a round start together.  Ranks of a double tree run apart, and so do those of
  * rows and columns that share a card: with equal parts they would be as much too slow as they are
  * too fast without. */
@@ -53,24 +32,35 @@ static bool in_step(const struct timing *timing)
            timing->collective.algorithm != ALGORITHM_DOUBLE_TREE;
 }
 
+/* Messages of a round that meet on a link share it, if they start together or routes choose. */
 static struct hop *timing_hops(struct timing *timing, int32_t pattern)
 {
     if (timing->hop[pattern])
         return timing->hop[pattern];
+    const struct fabric *fabric = timing->fabric;
     struct hop *hop = timing->hop[pattern] = base_alloc(timing->ranks, sizeof(*hop));
     AUTOFREE int32_t *to =
         schedule_send_peers(timing->schedule, timing->step, timing->collective.channel, pattern);
-    for (int32_t rank = 0; rank < timing->ranks; rank++) {
-        hop[rank].to = to[rank];
-        if (hop[rank].to < 0)
-            continue;
-        struct route route;
-        fabric_route(timing->fabric, rank, hop[rank].to, &route);
-        hop[rank].latency = route.latency;
-        hop[rank].bandwidth = fabric_route_bandwidth(timing->fabric, &route);
-    }
-    if (timing->fabric->chooses || in_step(timing))
-        share_links(timing->fabric, hop);
+    bool share = fabric->chooses || in_step(timing);
+    AUTOFREE int32_t *messages = base_alloc(share ? fabric->link_count : 0, sizeof(*messages));
+    for (int32_t pass = !share; pass < 2; pass++)
+        for (int32_t rank = timing->from; rank < timing->to; rank++) {
+            struct route route;
+            hop[rank].to = to[rank];
+            if (to[rank] < 0)
+                continue;
+            fabric_route(fabric, rank, to[rank], &route);
+            hop[rank].latency = route.latency;
+            hop[rank].bandwidth = fabric_route_bandwidth(fabric, &route);
+            for (int32_t i = 0; share && i < route.count; i++) {
+                int32_t link = route.link[i];
+                if (pass == 0)
+                    messages[link]++;
+                else
+                    hop[rank].bandwidth =
+                        fmin(hop[rank].bandwidth, fabric->link[link].bandwidth / messages[link]);
+            }
+        }
     return hop;
 }
 
@@ -160,7 +150,7 @@ static double channel_seconds(const struct fabric *fabric, const struct schedule
         timing_rounds(&timing, round, count);
     }
     double seconds = 0;
-    for (int32_t rank = 0; rank < ranks; rank++)
+    for (int32_t rank = timing.from; rank < timing.to; rank++) /* who receives has the same time */
         seconds = fmax(seconds, timing.ready[rank]);
     for (int32_t pattern = 0; pattern < patterns; pattern++)
         free(timing.hop[pattern]);

@@ -219,8 +219,8 @@ static struct floor bounds_floor(const struct bounds *bounds, const struct fabri
     int32_t busiest = largest(bounds->load, fabric->link_count);
     floor.tier = fabric->link[busiest].tier;
     for (int32_t i = 0; i < fabric->link_count; i++) {
-        double beside = bounds->load[i] / bounds->load[busiest];
-        if (fabric->link[i].tier != floor.tier && beside > floor.beside) {
+        double beside = bounds->load[i] > 0 ? bounds->load[i] / bounds->load[busiest] : 0;
+        if (beside > floor.beside && fabric->link[i].tier != floor.tier) {
             floor.next = fabric->link[i].tier;
             floor.beside = beside;
         }

@@ -638,10 +638,9 @@ int32_t *schedule_send_peers(const struct schedule *schedule, int32_t step, int3
     AUTOFREE int32_t *peer = base_alloc(c.ranks, sizeof(*peer));
     for (int32_t i = 0; i < c.ranks; i++)
         peer[i] = collective_send_peer(&c, i, pattern);
-    int32_t *to = base_alloc(grid_ranks(grid), sizeof(*to));
-    int32_t each = grid_ranks(grid) / schedule_stages(schedule);
-    for (int32_t rank = 0; rank < grid_ranks(grid); rank++)
-        to[rank] = -1;
+    int32_t ranks = grid_ranks(grid), each = ranks / schedule_stages(schedule);
+    int32_t *to = base_alloc(ranks, sizeof(*to));
+    memset(to, -1, (size_t)ranks * sizeof(*to));
     for (int32_t rank = s->stage * each; rank < (s->stage + 1) * each; rank++) {
         int32_t place = sends(s) ? s->collective.to : peer[grid_axis_index(grid, axis, rank)];
         to[rank] = place < 0 ? -1 : grid_axis_rank(grid, axis, rank, place);
