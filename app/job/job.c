@@ -390,7 +390,8 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
     struct fabric *fabric = point->fabric;
     struct iteration iteration = describe(job, extent, counts.batch_per_device, counts.micro_batch);
     point->batch = counts.batch_per_device;
-    point->schedule = iteration_build(&iteration);
+    if (!point->schedule)
+        point->schedule = iteration_build(&iteration);
     point->run = job_run(job);
     point->run.fabric = fabric;
     point->run.layout = identify(job, point);

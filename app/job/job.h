@@ -83,8 +83,8 @@ struct point {
     struct run run;            /**< points to the fabric and to the platform's device */
 };
 
-/** Build the iteration of @phase (from 1), or of a baseline, into zeroed @point.  Borrows from the
- * resolved @job.
+/** Build the iteration of @phase (from 1), or of a baseline, into @point, zeroed but for a schedule
+ * of it that is known.  Borrows from the resolved @job.
  * @return 0, or -1: no such phase (exit code 64). */
 int job_point(const struct job *job, int32_t phase, struct point *point, struct err *err);
 

@@ -26,19 +26,36 @@ static double change_one(void *context, const struct quantity *quantity, enum un
     return strcmp(quantity->path, change->path) ? 1 : change->factor;
 }
 
-/* The closed form of one task's step without noise, with the platform as it is now. */
-static double closed_form(const struct job *job, int32_t phase)
+/* The last phase, or the baseline. */
+static const struct task *task_of(const struct prediction *prediction, int32_t phase)
 {
-    AUTORELEASE(point) struct point point = {0};
+    return &prediction->task[baseline_of(prediction) - (phase == JOB_LAST)];
+}
+
+/* The closed form of one task's step without noise, with the platform as it is now; what is
+ * assumed changes no schedule. */
+static double closed_form(const struct prediction *prediction, int32_t phase)
+{
+    struct point point = {.schedule = task_of(prediction, phase)->point.schedule};
     AUTORELEASE(trace) struct trace trace = {0};
     AUTORELEASE(err) struct err err = {0};
     double seconds = NAN;
-    if (!job_point(job, phase, &point, &err)) {
+    if (!job_point(&prediction->job, phase, &point, &err)) {
         point.run.noise = (struct noise){0};
         if (!backend_analytic.run(&point.run, point.schedule, &trace, &err))
             seconds = trace_step_time(&trace);
     }
+    point.schedule = NULL; /* the task's */
+    point_release(&point);
     return seconds;
+}
+
+/* With the platform as it is read, which the answer may have already. */
+static double closed_form_read(const struct prediction *prediction, int32_t phase)
+{
+    const struct trace *quiet = task_of(prediction, phase)->quiet;
+    bool known = quiet->iterations == 1 && !strcmp(quiet->backend, backend_analytic.name);
+    return known ? trace_step_time(quiet) : closed_form(prediction, phase);
 }
 
 /* What list_assumed() carries along. */
@@ -70,8 +87,9 @@ static bool plays_a_part(const struct listing *listing, const struct quantity *q
     double worse = is_set(quantity) ? 1000 : 2;
     struct change change = {quantity->path, unit == UNIT_SECONDS ? worse : 1 / worse};
     platform_scale(job->platform, change_one, &change);
-    bool moves = closed_form(job, JOB_LAST) != listing->last ||
-                 (!isnan(listing->baseline) && closed_form(job, JOB_BASELINE) != listing->baseline);
+    bool moves = closed_form(listing->prediction, JOB_LAST) != listing->last ||
+                 (!isnan(listing->baseline) &&
+                  closed_form(listing->prediction, JOB_BASELINE) != listing->baseline);
     change.factor = 1 / change.factor;
     platform_scale(job->platform, change_one, &change);
     return moves;
@@ -101,10 +119,10 @@ static void list_assumed(struct prediction *prediction)
     const struct job *job = &prediction->job;
     struct listing listing = {.prediction = prediction};
     if (prediction->result.devices <= PROBE_LIMIT) {
-        listing.last = closed_form(job, JOB_LAST);
+        listing.last = closed_form_read(prediction, JOB_LAST);
         bool same =
-            prediction->task[baseline_of(prediction)].quiet == prediction_last(prediction)->quiet;
-        listing.baseline = same ? NAN : closed_form(job, JOB_BASELINE);
+            task_of(prediction, JOB_BASELINE)->quiet == task_of(prediction, JOB_LAST)->quiet;
+        listing.baseline = same ? NAN : closed_form_read(prediction, JOB_BASELINE);
     }
     platform_each_quantity(job->platform, add_assumed, &listing);
 }
@@ -252,17 +270,17 @@ static void add_unknown_network(struct prediction *prediction)
     if (!nic || nic->provenance != PROVENANCE_ASSUMED || prediction->result.nodes < 2 ||
         prediction->result.devices > PROBE_LIMIT)
         return;
-    double now = closed_form(job, JOB_LAST), then = now;
+    double now = closed_form_read(prediction, JOB_LAST), then = now;
     if (platform_fabric_kind(job->platform) == FABRIC_INFINIBAND) {
         bool sharp = platform_change_sharp(job->platform, true);
-        then = closed_form(job, JOB_LAST);
+        then = closed_form(prediction, JOB_LAST);
         platform_change_sharp(job->platform, sharp);
     }
     add_step(prediction, "the network's switches do not reduce (nccl.sharp); where they do", now,
              then);
     struct change change = {"network.nic.efficiency", platform_staging(job->platform)};
     platform_scale(job->platform, change_one, &change);
-    then = closed_form(job, JOB_LAST);
+    then = closed_form(prediction, JOB_LAST);
     change.factor = 1 / change.factor;
     platform_scale(job->platform, change_one, &change);
     add_step(prediction,
@@ -277,9 +295,9 @@ static void add_placement(struct prediction *prediction)
     if (prediction->result.nodes < 2 || prediction->result.devices > PROBE_LIMIT ||
         !platform_uplinks(job->platform, 0))
         return;
-    double now = closed_form(job, JOB_LAST);
+    double now = closed_form_read(prediction, JOB_LAST);
     bool scattered = platform_change_placement(job->platform, true);
-    double then = scattered ? now : closed_form(job, JOB_LAST);
+    double then = scattered ? now : closed_form(prediction, JOB_LAST);
     platform_change_placement(job->platform, scattered);
     if (scattered)
         return;
