@@ -76,8 +76,10 @@ char *platform_continued(const struct platform *platform)
     if (!text.length)
         return NULL;
     AUTOFREE char *which = text.data;
-    return base_format("platform %s describes %s: the others continue its pattern%s",
-                       platform->name, which,
+    bool fewer = platform->described_cards > platform->node.count[VERTEX_NIC];
+    return base_format("platform %s describes %s: %s%s", platform->name, which,
+                       fewer ? "each serves the places of others, too"
+                             : "the others continue its pattern",
                        platform->described_nodes && platform->tiers.count ? " of groups" : "");
 }
 

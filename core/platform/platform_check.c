@@ -324,6 +324,52 @@ static void add_cards(const struct check *check, int32_t described)
         }
 }
 
+/* How many network cards the cables of the file name. */
+static int32_t count_cards(const struct platform *platform)
+{
+    const struct edge_record *edge = platform->node.edges.item;
+    int32_t count = 0;
+    for (int32_t i = 0; i < platform->node.edges.count; i++)
+        for (int32_t k = 0; k < edge[i].connect.count; k++) {
+            int32_t card = card_in(((char *const *)edge[i].connect.item)[k]);
+            count = card >= count ? card + 1 : count;
+        }
+    return count;
+}
+
+static bool reaches_card(struct wiring wiring, int32_t cables, int32_t place)
+{
+    int32_t v = wiring_first(&wiring, VERTEX_NIC), end = wiring_vertices(&wiring);
+    AUTOFREE int32_t *arrived = base_alloc(end, sizeof(*arrived));
+    wiring.cable_count = cables;
+    wiring_explore(&wiring, place, arrived);
+    while (v < end && arrived[v] < 0)
+        v++;
+    return v < end;
+}
+
+/* Where cards are left out, those that stay take the places of @connect from which the first
+ * @cables lead to no card. */
+static void share_cards(const struct check *check, int32_t cables, const struct field_list *connect,
+                        int32_t kind)
+{
+    struct wiring *wiring = &check->platform->wiring;
+    int32_t cards = wiring->count[VERTEX_NIC];
+    for (int32_t i = 0; i < connect->count && cards; i++) {
+        AUTOFREE char *pair = base_copy(((char *const *)connect->item)[i]);
+        char *dash = strchr(pair, '-');
+        int32_t card = card_in(pair), instead = wiring_first(wiring, VERTEX_NIC) + card % cards;
+        if (card < cards || !dash)
+            continue;
+        *dash = '\0';
+        int32_t place = wiring_find(wiring, strncmp(pair, "nic", 3) ? pair : dash + 1);
+        if (place < 0 || reaches_card(*wiring, cables, place) || has_cable(wiring, place, instead))
+            continue;
+        wiring_add(wiring, place, instead, kind);
+        check->platform->described_cards = count_cards(check->platform);
+    }
+}
+
 static int add_connect(const struct check *check, int32_t edge, int32_t kind)
 {
     const struct edge_record *record =
@@ -363,19 +409,6 @@ static int add_all_to_all(const struct check *check, int32_t edge, int32_t kind)
     return result;
 }
 
-/* How many network cards the cables of the file name. */
-static int32_t count_cards(const struct platform *platform)
-{
-    const struct edge_record *edge = platform->node.edges.item;
-    int32_t count = 0;
-    for (int32_t i = 0; i < platform->node.edges.count; i++)
-        for (int32_t k = 0; k < edge[i].connect.count; k++) {
-            int32_t card = card_in(((char *const *)edge[i].connect.item)[k]);
-            count = card >= count ? card + 1 : count;
-        }
-    return count;
-}
-
 static int add_edges(const struct check *check)
 {
     const struct platform *platform = check->platform;
@@ -395,8 +428,12 @@ static int add_edges(const struct check *check)
         result |= add_connect(check, i, kind);
         result |= add_all_to_all(check, i, kind);
     }
-    if (cards_assigned(check))
+    if (cards_assigned(check)) {
         add_cards(check, count_cards(platform));
+        int32_t cables = platform->wiring.cable_count;
+        for (int32_t i = 0; i < platform->node.edges.count; i++)
+            share_cards(check, cables, &edge[i].connect, find_link(platform, edge[i].link));
+    }
     for (int32_t i = 0; i < platform->node.links.count; i++)
         if (!used[i] && !result)
             result = fault_in(check, "node.links", i, "name", "no edge uses this link");

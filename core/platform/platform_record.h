@@ -56,7 +56,8 @@ struct platform {
     int32_t kind; /**< enum platform_kind */
     char *device_name;
     int64_t nodes;
-    int64_t described_nodes, described_cards; /**< where there are more now; else 0 */
+    int64_t described_nodes,
+        described_cards; /**< where there are more now, or fewer cards; else 0 */
     struct {
         int64_t count[VERTEX_KIND_COUNT];
         struct field_list links;    /**< struct link_record */

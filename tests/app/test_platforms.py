@@ -97,6 +97,14 @@ class WhatIf(support.Case):
             self.assertEqual([w for w in found["warnings"] if "describes" in w], [
                 "platform mine describes 2 network cards of a node, of which there are 4 now: the "
                 "others continue its pattern"] if cards == 4 else [])
+        node = (ROOT / "platforms" / "dgx-h100.yaml").read_text(encoding="utf-8").replace("nics: 8", "nics: 2")
+        shared = ", ".join(f"nic{i % 2}-switch{i // 2 + 1}" for i in range(8))  # by hand: two cards at the places of eight
+        self.write("shared.yaml", re.sub(r"\[nic0-[^]]*\]", f"[{shared}]", node))
+        words = ("-banalytic", "--nodes=8", "--set=allreduce.algorithm=nccl", "--set")
+        found = answer("predict", job, *words, "cluster.platform=dgx-h100", "--set=platform.node.nics=2")
+        written = answer("predict", job, *words, f"cluster.platform={self.directory / 'shared.yaml'}")
+        self.assertEqual(found["step_s"], written["step_s"])
+        self.assertIn("describes 8 network cards of a node, of which there are 2 now: each serves", found["warnings"][0])
         self.write("large.yaml", text.replace("nodes: 8\n", "nodes: 64\n"))
         found = answer("predict", job, "-banalytic", "--set=cluster.nodes=64")
         self.assertEqual(found["step_s"], answer(
