@@ -122,7 +122,7 @@ class Network:
             return 0
         self.holder[value] = layer
         total = value.elements if value.weight and value.dims is not None and value.elements > 1 else 0
-        return total + sum(self.count(layer, one, depth + 1) for one in (value.maker.inputs if value.maker else ()))
+        return total + sum(self.count(layer, one, depth + 1) for one in (learned(value.maker) if value.maker else ()))
 
     def weigh(self, layer, value):
         """@layer has these weights, or uses those of the layer that has them."""
@@ -143,7 +143,7 @@ class Network:
         active = [node.inputs[i] for i in range(len(node.inputs)) if node.active(i)][:INPUTS]
         layer = self.append(node, "other", active[0], out)
         layer.inputs += [self.layer[one] for one in active[1:]]
-        layer.constants += sum(self.count(layer, one) for one in node.inputs)
+        layer.constants += sum(self.count(layer, one) for one in learned(node))
         return layer
 
     def moves(self, node):
@@ -205,6 +205,12 @@ class Network:
 
 
 # ---- layers with parameters ----
+
+def learned(node):
+    """The inputs of @node that a gradient reaches: not masks, which are compared or chosen by."""
+    return () if node.op in ("Equal", "Greater", "Less", "Not", "And") else node.inputs[node.op == "Where":]
+
+
 
 def add_values(net, node, value, constant):
     """Parameters that are added to @value."""

@@ -146,6 +146,7 @@ class Gpt(torch.nn.Module):
         self.head = linear(features, 100, bias=False)
         self.head.weight = self.words.weight
         self.heads = heads
+        self.register_buffer("mask", torch.ones(length, length).tril())  # no parameter, though the file has it as one
 
     def forward(self, x):
         """Scores of the next words."""
@@ -153,7 +154,7 @@ class Gpt(torch.nn.Module):
         y = self.words(x) + self.places(torch.arange(length))
         query, key, value = (part.reshape(1, length, self.heads, -1).transpose(1, 2)
                              for part in self.inputs(self.norms[0](y)).chunk(3, 2))
-        seen = torch.ones(length, length, dtype=torch.bool).tril()
+        seen = self.mask[:length, :length] != 0
         scores = torch.einsum("bhij,bhkj->bhik", query, key).masked_fill(~seen, float("-inf")).softmax(-1)
         y = y + self.output((scores @ value).transpose(1, 2).reshape(1, length, -1))
         y = y + self.narrow(torch.nn.functional.gelu(self.wide(self.norms[1](y))))
