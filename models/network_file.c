@@ -115,7 +115,7 @@ const struct key_kinds network_keys[] = {
     {"bias", CONVOLVE | KIND(LINEAR), 0},
     {"weights_of", CONVOLVE | KIND(LINEAR) | NORMS | KIND(EMBEDDING), 0},
     {"frozen", CONVOLVE | KIND(LINEAR) | NORMS | KIND(EMBEDDING), 0},
-    {"relu", KIND(CONVOLUTION) | KIND(LINEAR) | KIND(BATCH_NORM), 0},
+    {"relu", CONVOLVE | KIND(LINEAR) | KIND(BATCH_NORM), 0},
     {"inner", KIND(MATMUL), KIND(MATMUL)},
     {"rows", KIND(EMBEDDING), KIND(EMBEDDING)},
     {"parameters", KIND(ADD) | KIND(OTHER), 0},
@@ -123,6 +123,14 @@ const struct key_kinds network_keys[] = {
     {"elements", KIND(OTHER), 0},
     {0},
 };
+
+bool network_takes(enum layer_op op, const char *key)
+{
+    const struct key_kinds *k = network_keys;
+    while (k->key && strcmp(k->key, key) != 0)
+        k++;
+    return k->takes >> op & 1;
+}
 
 /* A file on its way to a model. */
 struct reader {

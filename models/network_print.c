@@ -5,9 +5,10 @@ static const char *name_of(const struct model *model, int32_t index)
     return index < 0 ? "input" : model->layer[index].name;
 }
 
-static void put_number(struct text *out, const char *key, int64_t value, int64_t usual)
+static void put_number(struct text *out, const struct layer *layer, const char *key, int64_t value,
+                       int64_t usual)
 {
-    if (value != usual)
+    if (value != usual && network_takes(layer->op, key))
         text_add(out, ", %s: %" PRId64, key, value);
 }
 
@@ -23,8 +24,6 @@ static bool same(struct shape a, struct shape b)
 
 static void put_layer(struct text *out, const struct model *model, const struct layer *layer)
 {
-    bool window = layer->op == LAYER_CONVOLUTION || layer->op == LAYER_TRANSPOSED ||
-                  layer->op == LAYER_MAX_POOL || layer->op == LAYER_AVERAGE_POOL;
     struct layer plain = *layer;
     plain.out.height = 0;
     int32_t inputs = layer->input_count - layer->residual;
@@ -39,25 +38,22 @@ static void put_layer(struct text *out, const struct model *model, const struct 
     if (layer->kernel_width || layer->op == LAYER_MATMUL ||
         !same(layer->out, model_output(model, &plain)))
         put_shape(out, "out", layer->out);
-    if (layer_has_arithmetic(layer) || layer->op == LAYER_EMBEDDING)
-        put_number(out, "channels", layer->out.channels, 0);
-    if (window) {
-        put_number(out, "kernel", layer->kernel, 0);
-        put_number(out, "kernel_width", layer->kernel_width, 0);
-        put_number(out, "stride", layer->stride, 1);
-        put_number(out, "padding", layer->padding, 0);
-    }
-    put_number(out, "groups", layer->groups > 1 ? layer->groups : 1, 1);
-    put_number(out, "inner", layer->inner, 0);
-    put_number(out, "rows", layer->rows, 0);
-    put_number(out, "experts", layer->experts, 0);
-    put_number(out, "parameters", layer->constants, 0);
-    put_number(out, "flops", layer->flops, 0);
-    put_number(out, "elements", layer->elements, 0);
+    put_number(out, layer, "channels", layer->out.channels, 0);
+    put_number(out, layer, "kernel", layer->kernel, 0);
+    put_number(out, layer, "kernel_width", layer->kernel_width, 0);
+    put_number(out, layer, "stride", layer->stride, 1);
+    put_number(out, layer, "padding", layer->padding, 0);
+    put_number(out, layer, "groups", layer->groups > 1 ? layer->groups : 1, 1);
+    put_number(out, layer, "inner", layer->inner, 0);
+    put_number(out, layer, "rows", layer->rows, 0);
+    put_number(out, layer, "experts", layer->experts, 0);
+    put_number(out, layer, "parameters", layer->constants, 0);
+    put_number(out, layer, "flops", layer->flops, 0);
+    put_number(out, layer, "elements", layer->elements, 0);
     if (layer->weights_of)
         text_add(out, ", weights_of: %s", name_of(model, layer->weights_of - 1));
     text_add(out, "%s%s%s}\n", layer->bias ? ", bias: true" : "",
-             layer->frozen ? ", frozen: true" : "",
+             layer->frozen && network_takes(layer->op, "frozen") ? ", frozen: true" : "",
              layer->capped ? ", relu: 6"
              : layer->relu ? ", relu: true"
                            : "");

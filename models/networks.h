@@ -42,6 +42,9 @@ enum { NETWORK_LAYERS = 20000, NETWORK_SIDE = 1 << 24 };
 /** The rows of a network file. */
 extern const struct field_table network_table;
 
+/** Whether a layer in a file may have @key of network_table, which not all kinds have. */
+bool network_takes(enum layer_op op, const char *key);
+
 /** Whether @name is the path of a file: it has a folder or ends in .yaml. */
 bool network_is_file(const char *name);
 

@@ -88,6 +88,10 @@ class Networks(support.Case):
                              *words)["schedule_hash"]
                       for network, words in ((name, ()), (path, ("--set", "model.image=null")))]
             self.assertEqual(*hashes, name)
+        for name in ("gpt2", "vit_b_16", "bert-base", "maskrcnn_r50_fpn"):  # which the program only predicts
+            path = self.write("mine.yaml", run("show", "model", name, "--yaml").stdout)
+            self.assertEqual(answer("show", "model", path), answer("show", "model", name))
+            self.assertEqual(run("show", "model", path, "--yaml").stdout, path.read_text())
 
     def test_the_path_of_a_file_is_relative_to_the_job(self):
         self.write("small.yaml", SMALL)
