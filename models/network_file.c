@@ -583,7 +583,7 @@ static struct model *build(const struct file *file, const struct node *root, int
     }
     warn_of_unread(&r);
     struct shape in = r.model->input, out = r.model->layer[r.count - 1].out;
-    r.model->image = in.height == in.width ? in.height : 0;
+    r.model->image = in.height > 1 && in.height == in.width ? in.height : 0;
     r.model->classes = (int32_t)(shape_elements(out) < INT32_MAX ? shape_elements(out) : INT32_MAX);
     return r.model;
 }

@@ -474,17 +474,18 @@ static int add_job(const struct new_request *request, const struct platform *pla
     return 0;
 }
 
-/* That of the request, else the newest for the device and the network, else what any GPU may run.
+/* That of the request, else the newest of MLPerf, whose network is a ResNet, else what any GPU may
+ * run.
  * @return 0, with *@software NULL for other devices, or -1. */
 static int find_software(const struct new_request *request, const struct platform *platform,
                          const struct measure_network *network, struct software **software,
                          struct err *err)
 {
     const struct device *device = platform_device(platform);
-    bool transformer = network_is_transformer(network->name);
+    bool residual = !strncmp(network->name, "resnet", 6) && !network_is_file(network->name);
     AUTOFREE char *name = request->software ? base_copy(request->software)
-                          : transformer     ? NULL
-                                            : platform_newest_software(device->name);
+                          : residual        ? platform_newest_software(device->name)
+                                            : NULL;
     if (!name && device->compute_capability)
         name = base_copy(!is_text(network) || device->compute_capability < 80 ? any_software
                          : strncmp(network->name, "bert-", 5)                 ? text_software
@@ -686,10 +687,9 @@ static const struct option job_options[] = {
                "Images per device and step (default: 32)"),
     OPTION_ROW("target", 0, OPTION_TEXT, AT(target), "ACCURACY", NULL,
                "End at this accuracy instead of after 90 epochs: 75.9 %"),
-    OPTION_ROW(
-        "software", 0, OPTION_TEXT, AT(software), "NAME", NULL,
-        "One of 'foretrain list software' (default, for GPUs: one of MLPerf's newest with runs "
-        "on the device, and PyTorch)"),
+    OPTION_ROW("software", 0, OPTION_TEXT, AT(software), "NAME", NULL,
+               "One of 'foretrain list software' (default, for GPUs: PyTorch, and of a ResNet also "
+               "MLPerf's newest with runs on the device)"),
     OPTION_ROW("shared", 0, OPTION_FLAG, AT(shared),
                .help = "Other jobs are there, too: its nodes may be anywhere"),
     ROW_TO,

@@ -388,6 +388,11 @@ class New(support.Case):
         draft = self.write("job.yaml", run("new", "job", "--platform=dgx-h100", "--nodes=2", f"--network={network}").stdout)
         self.assertEqual(answer("predict", draft, "-banalytic")["nodes"], 2)
         self.assertIn("is a job; 'foretrain show model", self.refused(64, "show", "model", draft))
+        words = self.write("words.yaml", run("show", "model", "gpt2", "--yaml").stdout)
+        text = run("new", "job", "--platform=dgx-h100", "--nodes=2", f"--network={words}").stdout
+        for line in ("  dataset: {train_images: 1000000}    # an example\n", "  software: pytorch    #"):
+            self.assertIn(line, text)  # neither pictures nor MLPerf's ResNet
+        self.assertNotIn("evaluate_every", text)
 
     def test_what_is_missing_or_wrong_is_named(self):
         job = ("new", "job", "--platform=dgx-h100", "--nodes=2")
