@@ -350,7 +350,6 @@ static const struct {
 static const struct {
     const char *part, *lacks;
 } refused[] = {
-    {"deepseek", "latent attention and multi-token prediction"},
     {"mamba", "state-space layers"},
     {"jamba", "state-space layers"},
     {"mistral-7b", "sliding windows of attention"},

@@ -25,6 +25,9 @@ static void complete(struct transformer *t, const struct transformer *preset)
     OPEN(heads, preset->heads);
     OPEN(kv_heads, preset->kv_heads ? preset->kv_heads : t->heads);
     OPEN(ffn, preset->ffn ? preset->ffn : 4 * t->hidden);
+    OPEN(kv_rank, preset->kv_rank);
+    OPEN(query_rank, preset->query_rank);
+    OPEN(rotary_size, preset->rotary_size);
     OPEN(head_size, preset->head_size ? preset->head_size : t->heads ? t->hidden / t->heads : 0);
     OPEN(experts, preset->experts);
     OPEN(expert_ffn, preset->expert_ffn ? preset->expert_ffn : t->ffn);
@@ -106,6 +109,21 @@ static int check(const struct transformer *t, const char *name, int32_t image, s
                        "%s: positions are squares of %lld pixels, so model.image is a multiple of "
                        "that, and model.sequence is not given",
                        name, (long long)t->patch);
+    if ((t->kv_rank > 0) != (t->rotary_size > 0) || t->query_rank > (t->kv_rank ? t->hidden : 0))
+        return err_add(err,
+                       "%s: model.kv_rank needs model.rotary_size, and these or model.query_rank "
+                       "have no effect alone",
+                       name);
+    if (t->kv_rank && (t->kv_heads != t->heads || t->position != POSITION_ROTARY || t->lora))
+        return err_add(err,
+                       "%s: with model.kv_rank positions are rotary, all heads have keys, and "
+                       "model.lora is not modelled",
+                       name);
+    if (t->further && (t->head != HEAD_NEXT_TOKEN || t->lora))
+        return err_add(err,
+                       "%s: model.further is for networks that predict the next token, and not "
+                       "beside model.lora",
+                       name);
     if (t->patch && t->lora)
         return err_add(err, "%s: model.lora is for networks that read tokens", name);
     if (t->patch && t->head != HEAD_CLASSES)
@@ -238,27 +256,63 @@ static int32_t collect(struct builder *b, int32_t from, const char *name)
                     COLLECTIVE_REDUCE_SCATTER, name);
 }
 
+/* The layers that make them. */
+struct attended {
+    int32_t query, key, value;
+};
+
+/* Queries, keys and values of latents, which all ranks that share a layer compute.  What turns by
+ * position is apart, and one for the keys of all heads.  Source: DeepSeek-AI 2024, "DeepSeek-V2",
+ * section 2.1; exchanges as Megatron-LM's. */
+static struct attended add_latent(struct builder *b, int32_t from)
+{
+    const struct transformer *t = b->t;
+    int32_t heads = (int32_t)part(b, t->heads), turned = (int32_t)t->rotary_size;
+    int32_t all = heads * ((int32_t)t->head_size + turned), at = from;
+    if (t->query_rank)
+        at = norm(b, dense(b, from, t->query_rank, "query.down"), "query.norm");
+    at = dense(b, enter(b, at, "query.enter"), all, "query");
+    struct layer rotary = {.op = LAYER_OTHER, .elements = 2LL * heads * turned * b->length};
+    struct attended of = {.query = add(b, at, -1, rotary, "query.rotary")};
+    int32_t shared = enter(b, dense(b, from, turned, "key.shared"), "key.shared.enter");
+    at = norm(b, dense(b, from, t->kv_rank, "latent"), "latent.norm");
+    at = enter(b, at, "latent.enter");
+    of.value = dense(b, at, heads * t->head_size, "value");
+    struct layer joined = {.op = LAYER_OTHER, .out = {all, 1, b->length}};
+    of.key = add(b, dense(b, at, heads * t->head_size, "key"), shared, joined, "key.rotary");
+    return of;
+}
+
+static struct attended add_projections(struct builder *b, int32_t from)
+{
+    const struct transformer *t = b->t;
+    int32_t each = (int32_t)t->head_size;
+    from = enter(b, from, "attention.enter");
+    struct attended of = {.query = adapted(b, from, part(b, t->heads) * each, "query")};
+    of.key = adapted(b, from, part(b, t->kv_heads) * each, "key");
+    of.value = adapted(b, from, part(b, t->kv_heads) * each, "value");
+    if (t->position == POSITION_ROTARY) {
+        struct layer rotary = {.op = LAYER_OTHER, .inner = each, .attends = ATTENDS_ROTARY};
+        of.query = add(b, of.query, -1, rotary, "query.rotary");
+        of.key = add(b, of.key, -1, rotary, "key.rotary");
+    }
+    return of;
+}
+
 static int32_t attention(struct builder *b, int32_t from)
 {
     const struct transformer *t = b->t;
     int32_t heads = (int32_t)part(b, t->heads), each = (int32_t)t->head_size;
     int32_t S = b->length, all = t->document ? (int32_t)t->document : S * (int32_t)t->context;
-    from = enter(b, from, "attention.enter");
-    int32_t query = adapted(b, from, heads * each, "query");
-    int32_t key = adapted(b, from, part(b, t->kv_heads) * each, "key");
-    int32_t value = adapted(b, from, part(b, t->kv_heads) * each, "value");
-    if (t->position == POSITION_ROTARY) {
-        struct layer rotary = {.op = LAYER_OTHER, .inner = each, .attends = ATTENDS_ROTARY};
-        query = add(b, query, -1, rotary, "query.rotary");
-        key = add(b, key, -1, rotary, "key.rotary");
-    }
-    key = collect(b, key, "key.collect");
-    value = collect(b, value, "value.collect");
-    int32_t at = add(
-        b, query, key,
-        (struct layer){
-            .op = LAYER_MATMUL, .out = {heads, S, all}, .inner = each, .attends = ATTENDS_SCORES},
-        "scores");
+    struct attended of = t->kv_rank ? add_latent(b, from) : add_projections(b, from);
+    int32_t key = collect(b, of.key, "key.collect");
+    int32_t value = collect(b, of.value, "value.collect");
+    int32_t at = add(b, of.query, key,
+                     (struct layer){.op = LAYER_MATMUL,
+                                    .out = {heads, S, all},
+                                    .inner = each + t->rotary_size,
+                                    .attends = ATTENDS_SCORES},
+                     "scores");
     at = add(b, at, -1,
              (struct layer){.op = LAYER_SOFTMAX,
                             .attends = t->head == HEAD_NEXT_TOKEN ? ATTENDS_BEFORE : ATTENDS_ALL},
@@ -434,7 +488,7 @@ static int32_t linear(struct builder *b, int32_t from, int64_t features, const c
 }
 
 /* The words of the positions that are predicted, whose others are cut off. */
-static void add_words(struct builder *b, int32_t from)
+static int32_t add_words(struct builder *b, int32_t from, int32_t weights_of, const char *name)
 {
     const struct transformer *t = b->t;
     bool masked = t->head == HEAD_MASKED_TOKEN;
@@ -450,14 +504,29 @@ static void add_words(struct builder *b, int32_t from)
                           .out.channels = (int32_t)part(b, t->vocab),
                           .kernel = 1,
                           .bias = masked,
-                          .weights_of = t->tied == CHOICE_TRUE ? b->embedding + 1 : 0};
-    add(b, at, -1, words, "words");
+                          .weights_of = weights_of};
+    return add(b, at, -1, words, name);
+}
+
+/* A block of what the last one says and the embedding of the next token, which predicts the one
+ * behind it with the same words.  Left out: gradients of that embedding, and the loss.  Source:
+ * DeepSeek-AI 2024, "DeepSeek-V3", section 2.2. */
+static int32_t add_further(struct builder *b, int32_t from, int32_t words)
+{
+    struct layer joined = {.op = LAYER_OTHER,
+                           .out = {2 * b->width, 1, model_shape(b->model, from).width}};
+    joined.elements = 2 * shape_elements(joined.out);
+    int32_t at = add(b, norm(b, from, "further.norm"), -1, joined, "further.join");
+    at = dense(b, at, b->width, "further.project");
+    at = branch(b, branch(b, at, "attention"), "ffn");
+    add_words(b, norm(b, at, "further.last"), words + 1, "further.words");
+    return at;
 }
 
 static void add_head(struct builder *b)
 {
     const struct transformer *t = b->t;
-    int32_t at = t->norm == NORM_POST_LAYER ? b->at : norm(b, b->at, "norm");
+    int32_t last = b->at, at = t->norm == NORM_POST_LAYER ? last : norm(b, last, "norm");
     if (t->head == HEAD_MASKED_TOKEN) { /* and whether the second segment follows the first */
         int32_t pooled = linear(b, first(b, at, 1, "first"), t->hidden, "pooler");
         pooled = simple(b, LAYER_SILU, pooled, "pooler.tanh");
@@ -468,7 +537,9 @@ static void add_head(struct builder *b)
     else if (t->head == HEAD_SPAN)
         dense(b, at, 2, "span");
     else
-        add_words(b, at);
+        at = add_words(b, at, t->tied == CHOICE_TRUE ? b->embedding + 1 : 0, "words");
+    for (int64_t i = 0; i < t->further; i++)
+        last = add_further(b, last, at);
 }
 
 struct model *transformer_build(const struct transformer_preset *preset, int32_t image,

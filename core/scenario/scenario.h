@@ -119,7 +119,11 @@ struct transformer {
     int64_t expert_ffn, shared; /**< features inside of each; those that all positions use beside */
     int64_t dense_layers;       /**< that come first and have no experts */
     int64_t head_size;          /**< features of a head */
-    int64_t lora;               /**< rank of adapters, which alone are trained; 0: none */
+    int64_t kv_rank, query_rank; /**< features of latent keys and values, and queries; 0: none */
+    int64_t rotary_size; /**< of a head's queries and keys, beside `head_size`: what turns by
+                            position */
+    int64_t further;     /**< blocks that each predict a token further than the next */
+    int64_t lora;        /**< rank of adapters, which alone are trained; 0: none */
     int64_t vocab;
     int64_t positions, segments; /**< rows of the learned tables */
     int64_t patch;               /**< of a picture [pixels]; 0: it reads tokens */

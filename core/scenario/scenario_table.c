@@ -137,6 +137,17 @@ static const struct field scenario_rows[] = {
             "given"),
     INTEGER("model.head_size", model.transformer.head_size, "", 1, 1 << 16,
             "features of a head of attention; model.hidden / model.heads when not given"),
+    INTEGER("model.kv_rank", model.transformer.kv_rank, "", 1, 1 << 16,
+            "features of a position from which latent attention makes keys and values; without it "
+            "they are made of all; predictions only"),
+    INTEGER("model.query_rank", model.transformer.query_rank, "", 1, 1 << 16,
+            "features from which latent attention makes queries; all when not given"),
+    INTEGER("model.rotary_size", model.transformer.rotary_size, "", 1, 1 << 16,
+            "features of latent attention's queries and keys that turn by position, beside "
+            "model.head_size"),
+    INTEGER("model.further", model.transformer.further, "", 1, 16,
+            "blocks behind the last, each of which predicts a token further ahead (multi-token "
+            "prediction); none when not given; predictions only"),
     INTEGER("model.lora", model.transformer.lora, "", 1, 65536,
             "rank of adapters (LoRA) beside the four matrices of attention, which alone are "
             "trained; without it all weights are; predictions only"),

@@ -138,7 +138,11 @@ class Pipeline(support.Case):
                                 ("parallel.expert=2", "gpt2 has no experts"),
                                 ("parallel.expert=3", "model.experts=4", "model.experts, 4, cannot be split in 3 equal parts"),
                                 ("parallel.expert=8", "model.experts=8", "4 devices hold the same layers, and 8"),
-                                ("model.network=deepseek-v3", "model.sequence=null", "model.layers=null", "latent attention"),
+                                ("model.network=mistral-7b", "model.sequence=null", "model.layers=null", "sliding windows"),
+                                ("model.kv_rank=8", "model.kv_rank needs model.rotary_size"),
+                                ("model.kv_rank=8", "model.rotary_size=8", "positions are rotary"),
+                                ("model.query_rank=8", "no effect alone"),
+                                ("model.further=1", "model.lora=8", "not beside model.lora"),
                                 ("cluster.platform=t1-torus", "cluster.nodes=16", "are not in nodes"),
                                 ("cluster.nodes=3", "are neither whole nodes of 8")):
             self.assertIn(message, self.refused(65, "predict", self.job, *("--set=" + word for word in words)))
