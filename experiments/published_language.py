@@ -44,6 +44,8 @@ OSS = ("hidden: 2880, heads: 64, kv_heads: 8, head_size: 64, ffn: 2880, active: 
 SHAPES = ((r"gpt3175b", "gpt3-175b"), (r"llama3\d?8b", "llama-3-8b"), (r"llama3\d?70b", "llama-3-70b"),
           (r"llama3\d?405b", "llama-3-405b"), (r"mixtral8x7b", "mixtral-8x7b"), (r"mixtral8x22b", "mixtral-8x22b"),
           (r"qwen330ba3b", "qwen3-30b-a3b"), (r"qwen3moe30b", "qwen3-30b-a3b"), (r"qwen3235ba22b", "qwen3-235b-a22b"),
+          (r"deepseekv3wmtp", "deepseek-v3, further: 1"), (r"deepseekv3wo|deepseekv3671b", "deepseek-v3"),
+          (r"deepseekv3", "deepseek-v3, further: 1"), (r"kimik2", "kimi-k2"),
           (r"gptoss120b", f"transformer, layers: 36, experts: 128, {OSS}"),
           (r"gptoss20b", f"transformer, layers: 24, experts: 32, {OSS}"))
 LLAMAS = "llama|mi[sx]tral|qwen|deepseek"  # RMS norms, rotary positions, gates, no biases
@@ -102,7 +104,7 @@ def check(row):
 def network_text(row):
     """The keys of the network: Llama and its kin by name, MPT without biases and learned positions, otherwise GPT."""
     name, tp = row["network"].lower(), row["tp"]
-    if not row["layers"] > 0:
+    if not row["layers"] > 0 or re.search("deepseek|kimi", name):  # latent attention, which no row gives
         return f"network: {shape_of(row)}, sequence: {row['seq_len']:.0f}"
     words = 128 * tp * math.ceil((row["vocab"] if row["vocab"] > 0 else 50257) / (128 * tp))
     keys = {"network": "transformer", "layers": int(row["layers"]), "hidden": int(row["hidden"]), "heads": int(row["heads"]),
