@@ -20,7 +20,7 @@ import report  # noqa: E402 pylint: disable=wrong-import-position
 KEPT = ("line", "role", "family", "network", "device", "precision", "software", "nodes", "devices", "batch_per_device",
         "predicted_s", "low_s", "high_s", "left_open", "refused")
 MEGATRON = ("megatron-core", "megatron-2023")
-MIXTURES = ("gpt oss", "qwen3 235b", "qwen3 30b", "qwen3 moe 30b", "mixtral")  # networks with experts
+MIXTURES = ("gpt oss", "qwen3 235b", "qwen3 30b", "qwen3 moe 30b", "mixtral", "deepseek", "kimi")  # networks with experts
 ERRORS = ("median error", "90th percentile", "with sign")
 DEVICE = 79.1 * 2**30  # [bytes] of memory: what PyTorch reports of an H100 of 80 GB
 
