@@ -44,9 +44,9 @@ def plural(count, word):
 
 
 # What mpirun --tag-output, srun --label, hydra's -l and kubectl's --prefix put before each line of a process; and colours and
-# times of day, as kubectl's --timestamps.
-LABEL = re.compile(r"(?:\[[^\]\s]*\d\]<std(?:out|err|diag)>: ?|\[\d+\] |\d+: |\[pod/[^\]\s]+\] )?")
-NOISE = re.compile(r"\x1b\[[\d;]*m|^\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d) ")
+# times of day, as kubectl's --timestamps and mpirun's --timestamp-output.
+LABEL = re.compile(r"(?:\[[^\]\s]*\d\]<std(?:out|err|diag)>: ?|\[\d+\] | *\d+: |\[pod/[^\]\s]+\] )?")
+NOISE = re.compile(r"\x1b\[[\d;]*m|^\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d) |^\w{3} \w{3} [ \d]\d [\d:]{8} \d{4}(?=\[)")
 
 
 def streams(text):

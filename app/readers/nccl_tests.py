@@ -22,7 +22,7 @@ class Run:
     def __init__(self, program="", ranks=()):
         self.program = program  # "" where nothing names it
         self.ranks = list(ranks)  # (rank, host, device, model)
-        self.head, self.scale = [], 1e-6
+        self.head, self.row = [], None  # the columns, and the line that names them
         self.rows = []  # (size, time, algorithm bandwidth, bus bandwidth) as printed
         self.operations = set()  # (redop, root), None where there is no such column
         self.wrong = self.bounds = 0
@@ -46,12 +46,12 @@ def columns(words):
     return {word: index for index, word in reversed(list(enumerate(words)))}
 
 
-def read_head(run, line):
+def read_head(run, row, line):
     """Whether @line is the head of a table; then @run has its columns."""
     words = line.lstrip("#").split()
     if not words or words[0] not in ("size", "bytes") or not {"time", "cputime"} & set(words):
         return False
-    run.head = ["size", *words[1:]]
+    run.head, run.row = ["size", *words[1:]], row
     return True
 
 
@@ -106,11 +106,11 @@ def read_stream(lines):
             run.closed = True
         elif line.startswith("#"):
             fresh = Run(run.program, () if run.closed else run.ranks)
-            if read_head(fresh, line):
+            if read_head(fresh, row, line):
                 if run.rows:
                     runs.append(fresh)
                 else:
-                    run.head = fresh.head
+                    run.head, run.row = fresh.head, fresh.row
         elif line[:1].isdigit():
             if run.closed and run.head:
                 runs.append(run := Run(program))
@@ -179,8 +179,9 @@ def choose(runs, ranks):
     if not runs:
         raise Refused(f"no table of nccl-tests with a size and a time above 0; {GIVE}")
     ours = [run for run in runs if not other_operation(run)]
+    ours = [run for run in ours if run.rows and is_all_reduce(run, ranks or len(run.ranks))] or ours
     if not ours:
-        raise Refused(f"{other_operation(runs[0])}: {GIVE}")
+        raise Refused(f"{other_operation(runs[0])}: {GIVE}", runs[0].row)
     for run in ours:
         numbers = [rank[0] for rank in run.ranks]
         if len(set(numbers)) < len(numbers) or (len(numbers) == 1 and not any(row[3] for row in run.rows)):
@@ -209,13 +210,11 @@ def time_unit(run):
     raise Refused(f"{size:.0f} B in a time of {time:g} is not the {algorithm:g} GB/s of column algbw: are columns missing?")
 
 
-def check_factor(run, ranks):
+def is_all_reduce(run, ranks):
     """Bus over algorithm bandwidth is 2 (n - 1) / n.  Source: nccl-tests, doc/PERFORMANCE.md."""
-    expected = 2 * (ranks - 1) / ranks
+    expected = 2 * (ranks - 1) / max(ranks, 1)
     factor, largest = run.factor()
-    if abs(factor - expected) > 0.01 * expected + 0.02 / max(largest, 0.01):
-        raise Refused(f"bus bandwidth is {factor:.3f} times the algorithm's, which is not the {expected:.3f} of an "
-                      f"all-reduce of {plural(ranks, 'rank')}: {GIVE}")
+    return abs(factor - expected) <= 0.01 * expected + 0.02 / max(largest, 0.01)
 
 
 def count(draft, runs, ranks, nodes):
@@ -261,7 +260,9 @@ def read(draft, text, ranks, nodes):
     for run in runs:
         if not run.rows:
             continue
-        check_factor(run, ranks)
+        if not is_all_reduce(run, ranks):
+            raise Refused(f"bus bandwidth is {run.factor()[0]:.3f} times the algorithm's, which is not the "
+                          f"{2 * (ranks - 1) / ranks:.3f} of an all-reduce of {plural(ranks, 'rank')}: {GIVE}", run.row)
         unit = time_unit(run)
         for row in run.rows:
             times[row[0]] = min(row[1] * unit, times.get(row[0], row[1] * unit))

@@ -46,7 +46,8 @@ def parse(text):
     open_, root, elements = [], [], 0
 
     def refuse(what):
-        raise Refused(f"not the XML that was expected: {what}; write the file again", parser.CurrentLineNumber)
+        raise Refused(f"not the XML that was expected: {what}; write the file again",
+                      parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)
 
     def begin(name, attributes):
         nonlocal elements
@@ -64,7 +65,7 @@ def parse(text):
         parser.Parse(text.encode(), True)
     except expat.ExpatError as error:
         raise Refused(f"not the XML that was expected: {expat.ErrorString(error.code)}; write the file again",
-                      error.lineno) from None
+                      error.lineno, error.offset + 1) from None
     return root[0]
 
 

@@ -52,9 +52,10 @@ class Times(Found):
                 ("T6_all_tests_one_log.log", {**ring, "ranks": 2, "nodes": 1}, "2 tables of other programs left out"),
                 ("T11_all_types.log", {"ranks": 8, "nodes": 1}, "8 sizes", "node and network of dgx-h100")):
             self.right("nccl-tests", name, result=result, lines=lines)
-        marked = re.sub("(?m)^", "[pod/a/b] 2025-05-01T12:00:00.123Z \x1b[1m", (DATA / "T1_old_error_column.log").read_text())
-        told = answer("import", "nccl-tests", self.write("marked.log", marked))
-        self.assertAlmostEqual(told["result"]["bus_bandwidth_bytes_per_s"] / 20e9, 1, delta=0.01)
+        for mark in ("[pod/a/b] 2025-05-01T12:00:00.123Z \x1b[1m", " 0: ", "Sat Nov 28 10:00:00 2026[1,0]<stdout>:"):
+            marked = re.sub("(?m)^", mark, (DATA / "T1_old_error_column.log").read_text())
+            told = answer("import", "nccl-tests", self.write("marked.log", marked))
+            self.assertAlmostEqual(told["result"]["bus_bandwidth_bytes_per_s"] / 20e9, 1, delta=0.01)
 
     def test_what_is_no_all_reduce(self):
         for name, *texts in (
@@ -87,12 +88,22 @@ class Times(Found):
         told = answer("import", "nccl-tests", self.log("a.log", ("nThread 1", "redop root", "sum -1", 1)))
         self.assertIn("nothing names the program", told["assumed"][0])
 
+    def test_what_is_no_xml_has_line_and_column(self):
+        path = self.write("cut.xml", "<topology>\n  <object type=<b>\n")
+        self.assertIn("cut.xml:2:16: not the XML", self.refused(65, "import", "hwloc", path))
+
     @WITH_GSL
     def test_runs_of_one_log(self):
         run = ("all_reduce_perf", "redop root", "sum -1", 2 * 63 / 64)
         told = answer("import", "nccl-tests", self.log("a.log", run, run, ranks=64, hosts=8))
         self.assertEqual((told["result"]["ranks"], told["result"]["nodes"]), (64, 8))
         self.assertIn("2 outputs of all_reduce_perf with these ranks, taken together", told["understood"])
+        scatter = ("nThread 1", "redop root", "sum -1", 63 / 64)  # named by nothing but its factor
+        for runs in ((run, scatter), (scatter, run)):
+            told = answer("import", "nccl-tests", self.log("a.log", *runs, ranks=64, hosts=8))
+            self.assertIn("1 table of other programs left out", told["understood"])
+        self.assertIn("a.log:67: bus bandwidth is 0.984", self.refused(
+            65, "import", "nccl-tests", self.log("a.log", scatter, ranks=64, hosts=8)))
         text = self.log("a.log", run, ranks=64, hosts=8).read_text() + self.log(
             "b.log", ("all_reduce_perf", "redop root", "sum -1", 2 * 31 / 32), ranks=32, hosts=4).read_text()
         both = self.write("both.log", text)
