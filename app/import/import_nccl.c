@@ -89,5 +89,15 @@ int import_fit_nccl(struct import *import, const struct import_request *request,
         return fabric ? 0 : -1;
     free(import->base);
     import->base = NULL;
+    struct device device = {0};
+    AUTORELEASE(err) struct err ignored = {0};
+    if (share && import->device && !device_read(&device, import->device, &ignored) &&
+        device.compute_capability)
+        import_warn(
+            import,
+            "no platform here with nodes of %d %s has NCCL's model: these times are those of a "
+            "ring, and more nodes, where NCCL takes trees, look too slow; 'foretrain new "
+            "platform' drafts one for --platform",
+            share, import->device);
     return 1;
 }

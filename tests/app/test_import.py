@@ -149,7 +149,7 @@ class NcclTests(Case):
         result = self.predict(2, 8)
         self.assertIn("device ideal: nothing of compute is known; no interval", result["warnings"])
         self.assertEqual(likely(result, "step_s"), [])
-        self.assertEqual(self.take("nccl-tests", "all_reduce_16.txt")["warnings"], [])
+        self.assertNotIn("device", "".join(self.take("nccl-tests", "all_reduce_16.txt")["warnings"]))
         self.assertEqual(self.predict(2, 8)["warnings"], [])
 
     def test_what_is_not_understood_says_where_and_what_to_do(self):

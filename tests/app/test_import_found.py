@@ -46,11 +46,11 @@ class Times(Found):
         ring = {"bus_bandwidth_bytes_per_s": 20e9, "message_latency_s": 5e-6}
         eight = {**ring, "ranks": 8, "nodes": 4}
         for name, result, *lines in (
-                ("T1_old_error_column.log", eight, "28 sizes of 8 to"),
+                ("T1_old_error_column.log", eight, "28 sizes of 8 to", "no platform here with nodes of 2 a100-sxm4-80gb"),
                 ("T1b_old_error_column_partly.log", eight, "28 sizes of 8 to", "!sizes left out"),
                 ("T5_tag_output.log", eight), ("T5b_srun_label.log", eight),
                 ("T6_all_tests_one_log.log", {**ring, "ranks": 2, "nodes": 1}, "2 tables of other programs left out"),
-                ("T11_all_types.log", {"ranks": 8, "nodes": 1}, "8 sizes", "node and network of dgx-h100")):
+                ("T11_all_types.log", {"ranks": 8, "nodes": 1}, "8 sizes", "node and network of dgx-h100", "!no platform here")):
             self.right("nccl-tests", name, result=result, lines=lines)
         for mark in ("[pod/a/b] 2025-05-01T12:00:00.123Z \x1b[1m", " 0: ", "Sat Nov 28 10:00:00 2026[1,0]<stdout>:"):
             marked = re.sub("(?m)^", mark, (DATA / "T1_old_error_column.log").read_text())
