@@ -54,6 +54,7 @@ struct summary {
     const char *schedule; /* borrowed, or NULL */
     int64_t convolutions; /* operations, forward */
     int64_t events, products, operations, steps;
+    int64_t impossible; /* events whose begin or duration is missing or impossible */
 };
 
 static enum activity activity_of(enum work work)
@@ -119,7 +120,7 @@ static void add_product(struct summary *summary, const struct json *event, const
 
 static double begin_of(const struct json *event)
 {
-    double begin = 0;
+    double begin = NAN;
     json_as_real(json_get(event, "ts"), &begin);
     return begin * 1e-6;
 }
@@ -155,15 +156,18 @@ static bool is_category(const char *category, const char *name, const char *befo
 
 static void add_event(struct summary *summary, const struct json *event)
 {
-    double microseconds;
+    static const double most = 1e12; /* [us], 12 days.  Our choice */
+    double microseconds = -1;
     const char *phase = json_as_text(json_get(event, "ph"));
     const char *name = json_as_text(json_get(event, "name"));
     const char *category = json_as_text(json_get(event, "cat"));
-    if (!phase || strcmp(phase, "X") != 0 || !name || !category ||
-        !json_as_real(json_get(event, "dur"), &microseconds) || !(microseconds >= 0))
+    if (!phase || strcmp(phase, "X") != 0 || !name || !category)
         return;
-    if (is_category(category, "user_annotation", "Operator") &&
-        !strncmp(name, "ProfilerStep#", 13)) {
+    json_as_real(json_get(event, "dur"), &microseconds);
+    if (!(microseconds >= 0 && microseconds <= most && isfinite(begin_of(event))))
+        summary->impossible++;
+    else if (is_category(category, "user_annotation", "Operator") &&
+             !strncmp(name, "ProfilerStep#", 13)) {
         summary->step = base_room(summary->step, summary->steps, sizeof(*summary->step));
         summary->step[summary->steps++] =
             (struct stretch){process_of(event), begin_of(event), microseconds * 1e-6};
@@ -478,6 +482,9 @@ static int read_trace(struct import *import, const struct import_request *reques
         leave_out_stubs(import, &summary);
         tell_steps(import, &summary);
         tell_kernels(import, &summary);
+        if (summary.impossible)
+            import_warn(import, "%" PRId64 " event%s left out: no possible 'ts' and 'dur'",
+                        summary.impossible, base_plural(summary.impossible));
         if (!summary.events)
             import_warn(import, "nothing ran on a device: record with ProfilerActivity.CUDA");
         tell_products(import, &summary, import->device ? &device : NULL);

@@ -353,6 +353,11 @@ class Traces(Found):
                               ("gaps between computation", 2.91e-3), ("step", 9.9e-3)):
             self.assertAlmostEqual(kinds[kind], seconds, 5, kind)
         self.assertIn("4 devices: the mean of them is compared", told["understood"])
+        for wrong in ({"dur": 1e30}, {"dur": -1}, {"ts": "0"}, {"dur": None}):
+            path = self.write("wrong.json", json.dumps({"traceEvents": [*events, {**events[1], **wrong}]}))
+            found = answer("import", "trace", path)
+            self.assertEqual(found["warnings"], ["1 event left out: no possible 'ts' and 'dur'"], wrong)
+            self.assertIn("compute: 48 ms in all", found["understood"])
         for event in events:
             event.update({"pid": 0, "args": {}} if event["cat"] == "kernel" else {})
         path = self.write("mixed.json", json.dumps({"traceEvents": events}))
