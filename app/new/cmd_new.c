@@ -34,6 +34,8 @@ static int read_peak(struct sheet *sheet, const char *given, struct err *err)
     if (number)
         *number++ = '\0';
     int32_t dtype = base_find_word(text, peak_names);
+    if (dtype >= 0 && sheet->peak[dtype] > 0)
+        return err_add_code(err, 64, "--peak: %s is given twice, again as '%s'", text, given);
     AUTOFREE char *whole =
         number ? base_format("%s%s", number, strchr(number, '/') ? "" : "FLOP/s") : NULL;
     AUTORELEASE(err) struct err found = {0};
@@ -101,8 +103,12 @@ static void add_peaks(const struct sheet *sheet)
                              "a sixteenth of 16 bits, as of A100 and H100; --peak fp32 was not "
                              "given",
                              "%s", unit_text(UNIT_FLOPS, half / 16));
-    if (peak[DTYPE_FP16] > 0 || (half > 0 && sheet->capability))
-        add_number(sheet, 2, "fp16", UNIT_FLOPS, peak[DTYPE_FP16] > 0 ? peak[DTYPE_FP16] : half);
+    if (peak[DTYPE_FP16] > 0)
+        add_number(sheet, 2, "fp16", UNIT_FLOPS, peak[DTYPE_FP16]);
+    else if (half > 0 && sheet->capability)
+        field_write_quantity(sheet->out, 2, "fp16", PROVENANCE_ASSUMED, 0,
+                             "as bf16, as on all of NVIDIA's; --peak fp16 was not given", "%s",
+                             unit_text(UNIT_FLOPS, half));
     for (int32_t i = DTYPE_BF16; i < PEAK_COUNT; i++)
         if (peak[i] > 0)
             add_number(sheet, 2, peak_names[i], UNIT_FLOPS, peak[i]);

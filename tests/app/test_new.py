@@ -188,7 +188,7 @@ class New(support.Case):
         self.assertIn("expected nvlink, xgmi", self.refused(64, *words, "--gpus=8xb200", "--inside=pcie9"))
         self.assertIn("unknown --fabric 'token'", self.refused(64, *words, "--gpus=8xb200",
                                                                "--fabric=token"))
-        for more, said in ((["--peak=2250T"], "--peak: expected"), ([], "needs --peak"),
+        for more, said in ((["--peak=2250T"], "--peak: expected"), ([], "needs --peak"), (["--peak=bf16=1T", "--peak=bf16=2T"], "bf16 is given twice"),
                            (["--peak=bf16=1T", "--memory=8TB/s"], "--memory with its size")):
             self.assertIn(said, self.refused(64, "new", "device", "mine", *more))
 
