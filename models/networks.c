@@ -517,7 +517,8 @@ struct model *network_open(const struct files *files, const char *name, int32_t 
     if (preset)
         return transformer_build(preset, image ? image : 224, classes, keys ? keys : &none, err);
     if (any) {
-        err_add(err, "keys of transformers, as model.sequence, have no effect on %s", name);
+        if (network_is_file(name) || network_is_known(name, err))
+            err_add(err, "keys of transformers, as model.sequence, have no effect on %s", name);
         return NULL;
     }
     return network_is_file(name) ? network_read(files, name, image, err)

@@ -143,6 +143,7 @@ class Pipeline(support.Case):
                                 ("model.kv_rank=8", "model.rotary_size=8", "positions are rotary"),
                                 ("model.query_rank=8", "no effect alone"),
                                 ("model.further=1", "model.lora=8", "not beside model.lora"),
+                                ("model.network=mamba-2.8b", "state-space layers"), ("model.network=qwen", "unknown network"),
                                 ("cluster.platform=t1-torus", "cluster.nodes=16", "are not in nodes"),
                                 ("cluster.nodes=3", "are neither whole nodes of 8")):
             self.assertIn(message, self.refused(65, "predict", self.job, *("--set=" + word for word in words)))
