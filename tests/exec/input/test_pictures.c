@@ -148,35 +148,22 @@ static void assert_named(const struct dataset *dataset, int64_t count)
 }
 
 /* Three epochs of files of which two cannot be used. */
-static void check_replaced(void **state, enum damage damage)
+TEST_IN_FOLDER(a_file_without_a_header_an_end_or_sound_pixels_is_replaced)
 {
-    OWN(dataset) *dataset = folder(state, damage);
-    struct input_job job = job_of(COUNT);
-    job.augment = false; /* all of a picture counts */
-    OWN(input) *input = input_new(dataset, &job);
-    HELD(given) given = room(&job);
-    for (int64_t b = 0; b < 3; b++) {
-        input_next_pictures(input, given.pixels, given.crop, given.label);
-        for (int64_t i = 0; i < COUNT; i++)
-            assert_picture(dataset, &given, i, sound(b * COUNT + i));
+    for (enum damage damage = HEADER; damage <= INSIDE; damage++) {
+        OWN(dataset) *dataset = folder(state, damage);
+        struct input_job job = job_of(COUNT);
+        job.augment = false; /* all of a picture counts */
+        OWN(input) *input = input_new(dataset, &job);
+        HELD(given) given = room(&job);
+        for (int64_t b = 0; b < 3; b++) {
+            input_next_pictures(input, given.pixels, given.crop, given.label);
+            for (int64_t i = 0; i < COUNT; i++)
+                assert_picture(dataset, &given, i, sound(b * COUNT + i));
+        }
+        assert_int_equal(input_report(input).replaced, 6);
+        assert_named(dataset, 2);
     }
-    assert_int_equal(input_report(input).replaced, 6);
-    assert_named(dataset, 2);
-}
-
-TEST_IN_FOLDER(a_file_without_a_header_is_replaced)
-{
-    check_replaced(state, HEADER);
-}
-
-TEST_IN_FOLDER(a_file_without_an_end_is_replaced)
-{
-    check_replaced(state, CUT_SHORT);
-}
-
-TEST_IN_FOLDER(a_file_with_damaged_pixels_is_replaced)
-{
-    check_replaced(state, INSIDE);
 }
 
 /* Of each place only what is used is written: what is behind it is the caller's. */
