@@ -72,7 +72,6 @@ class Target(support.Case):
         self.assertAlmostEqual(result["time_to_train_s"],
                                steps * result["step_s"] + result["evaluation_s"] + 10,
                                places=6)
-        self.assertEqual(result["time_to_train_s"], result["time_to_train_s"])
         self.assertEqual((result["target"], result["recipe"]), (0.759, "rcp-nvidia"))
 
     def test_another_name_of_the_network_has_the_same_epochs(self):

@@ -80,18 +80,16 @@ class Networks(support.Case):
         self.assertGreater(answer("predict", job, "-banalytic")["samples_per_s"], 0)
 
     def test_a_built_in_network_as_a_file_is_the_same_network(self):
-        for name in ("resnet50", "resnet18_v1", "resnet20", "vgg16", "toy"):
+        predicted = "gpt2", "vit_b_16", "bert-base", "maskrcnn_r50_fpn"  # and not trained
+        for name in ("resnet50", "resnet18_v1", "resnet20", "vgg16", "toy", *predicted):
             path = self.write("mine.yaml", run("show", "model", name, "--yaml").stdout)
             self.assertEqual(answer("show", "model", path), answer("show", "model", name))
             self.assertEqual(run("show", "model", path, "--yaml").stdout, path.read_text())
-            hashes = [answer("show", "schedule", self.job, "--set", f"model.network={network}",
-                             *words)["schedule_hash"]
-                      for network, words in ((name, ()), (path, ("--set", "model.image=null")))]
-            self.assertEqual(*hashes, name)
-        for name in ("gpt2", "vit_b_16", "bert-base", "maskrcnn_r50_fpn"):  # which the program only predicts
-            path = self.write("mine.yaml", run("show", "model", name, "--yaml").stdout)
-            self.assertEqual(answer("show", "model", path), answer("show", "model", name))
-            self.assertEqual(run("show", "model", path, "--yaml").stdout, path.read_text())
+            if name not in predicted:
+                hashes = [answer("show", "schedule", self.job, "--set", f"model.network={network}",
+                                 *words)["schedule_hash"]
+                          for network, words in ((name, ()), (path, ("--set", "model.image=null")))]
+                self.assertEqual(*hashes, name)
 
     def test_the_path_of_a_file_is_relative_to_the_job(self):
         self.write("small.yaml", SMALL)

@@ -192,19 +192,20 @@ class Exact(support.Case):
 class Lists(support.Case):
     """What there is."""
 
+    def names(self, kind):
+        """Those of a kind, each with some words on it."""
+        lines = [line.split() for line in run("list", kind).stdout.splitlines()]
+        self.assertTrue(all(len(line) > 1 for line in lines), lines)
+        return [line[0] for line in lines]
+
     def test_every_name_has_a_line_with_its_description(self):
         folders = {"platforms": "platforms", "devices": "platforms/devices",
                    "software": "platforms/software"}
         for kind, folder in folders.items():
-            lines = run("list", kind).stdout.splitlines()
-            self.assertEqual([line.split()[0] for line in lines],
-                             sorted(path.stem for path in (ROOT / folder).glob("*.yaml")))
-            self.assertTrue(all(len(line.split()) > 1 for line in lines), lines)
+            self.assertEqual(self.names(kind), sorted(path.stem for path in (ROOT / folder).glob("*.yaml")))
         for kind, some in (("networks", {"resnet50_v1", "resnet20", "vgg16", "toy"}),
                            ("algorithms", {"ring", "torus2d", "nccl", "mpi"})):
-            lines = run("list", kind).stdout.splitlines()
-            self.assertLessEqual(some, {line.split()[0] for line in lines})
-            self.assertTrue(all(len(line.split()) > 1 for line in lines), lines)
+            self.assertLessEqual(some, set(self.names(kind)))
         self.assertIn("did you mean 'devices'?", self.refused(64, "list", "device"))
 
     def test_a_device_is_shown_with_the_source_of_each_number(self):

@@ -100,6 +100,15 @@ TEST(counts_the_heads_of_bert)
                      77 * d * (d + words) + d * (d + 2) - 512 * d * 2);
 }
 
+/* A language model with other @keys. */
+static struct model *transformer_of(const char *name, const struct transformer *keys)
+{
+    struct err err = {0};
+    struct model *model = network_open(NULL, name, 224, 1000, keys, &err);
+    assert_ok(model, err);
+    return model;
+}
+
 /* Parameters, and those that a token uses, as published: Jiang et al. 2024, Mistral AI 2024, Yang
  * et al. 2025, DeepSeek-AI 2024.  Of 8 ranks each has an eighth of the experts. */
 TEST(counts_all_experts_and_computes_with_some)
@@ -116,10 +125,8 @@ TEST(counts_all_experts_and_computes_with_some)
                  {"deepseek-v3", 671, 37, 58LL * 256 * 3 * 7168 * 2048}};
     const struct transformer few = {.sequence = 64}, eighth = {.sequence = 64, .expert = 8};
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct err err = {0};
-        OWN(model) *model = network_open(NULL, cases[i].name, 224, 1000, &few, &err);
-        OWN(model) *part = network_open(NULL, cases[i].name, 224, 1000, &eighth, &err);
-        assert_ok(part, err);
+        OWN(model) *model = transformer_of(cases[i].name, &few);
+        OWN(model) *part = transformer_of(cases[i].name, &eighth);
         double used = (double)model_flops(model, PASS_FORWARD) / 2 / 64;
         assert_near((double)model_parameters(model) / 1e9 / cases[i].all, 1, 0.005);
         assert_near(used / 1e9 / cases[i].used, 1, 0.1); /* without the embedding */
@@ -132,11 +139,9 @@ TEST(counts_all_experts_and_computes_with_some)
 /* Rank 16 beside query and output of 8192 x 8192 and keys and values of 8192 x 1024, 80 layers. */
 TEST(adapters_alone_are_trained)
 {
-    struct err err = {0};
     const struct transformer keys[] = {{.sequence = 64}, {.sequence = 64, .lora = 16}};
-    OWN(model) *whole = network_open(NULL, "llama-3-70b", 224, 1000, &keys[0], &err);
-    OWN(model) *model = network_open(NULL, "llama-3-70b", 224, 1000, &keys[1], &err);
-    assert_ok(model, err);
+    OWN(model) *whole = transformer_of("llama-3-70b", &keys[0]);
+    OWN(model) *model = transformer_of("llama-3-70b", &keys[1]);
     const int64_t adapters = 80 * 16 * (2 * (8192 + 8192) + 2 * (8192 + 1024));
     assert_int_equal(model_parameters(model), adapters);
     assert_int_equal(model_frozen(model), model_parameters(whole));
@@ -152,12 +157,10 @@ TEST(adapters_alone_are_trained)
  * router. */
 TEST(latent_attention_has_the_counted_products)
 {
-    struct err err = {0};
     static const double counted[] = {961e12 / 3848, 557e12 / 2139};
     for (int32_t further = 0; further < 2; further++) {
         const struct transformer keys = {.sequence = 4096, .further = further};
-        OWN(model) *model = network_open(NULL, "deepseek-v3", 224, 1000, &keys, &err);
-        assert_ok(model, err);
+        OWN(model) *model = transformer_of("deepseek-v3", &keys);
         double all = 0, half = (61 + further) * 3.0 * 4096 * 4096 * 128 * (192 + 128);
         for (enum pass pass = PASS_FORWARD; pass < PASS_COUNT; pass++)
             all += (double)model_flops(model, pass);
@@ -168,12 +171,10 @@ TEST(latent_attention_has_the_counted_products)
 /* 64 documents of 64 tokens have a 64th of the scores of 4096, forward and backward. */
 TEST(packed_documents_attend_to_themselves)
 {
-    struct err err = {0};
     const struct transformer keys[] = {{.sequence = 4096}, {.sequence = 4096, .document = 64}};
     int64_t flops[ARRAY_SIZE(keys)];
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-        OWN(model) *model = network_open(NULL, "llama-3-8b", 224, 1000, &keys[i], &err);
-        assert_ok(model, err);
+        OWN(model) *model = transformer_of("llama-3-8b", &keys[i]);
         flops[i] = model_flops(model, PASS_FORWARD) + model_flops(model, PASS_BACKWARD_DATA);
     }
     const int64_t product = 2LL * 4096 * 4096 * 4096; /* of 32 heads of 128 features */
@@ -212,14 +213,12 @@ TEST(what_is_frozen_has_no_gradient)
 
 TEST(some_layers_and_experts_are_for_all_positions)
 {
-    struct err err = {0};
     const struct transformer keys[] = {{.layers = 4, .sequence = 64},
                                        {.layers = 4, .sequence = 64, .dense_layers = 1},
                                        {.layers = 4, .sequence = 64, .shared = 2}};
     int64_t parameters[3];
     for (int i = 0; i < 3; i++) {
-        OWN(model) *model = network_open(NULL, "qwen3-30b-a3b", 224, 1000, &keys[i], &err);
-        assert_ok(model, err);
+        OWN(model) *model = transformer_of("qwen3-30b-a3b", &keys[i]);
         parameters[i] = model_parameters(model);
     }
     assert_int_equal(parameters[1] - parameters[0],
@@ -233,11 +232,10 @@ TEST(parts_of_a_network_add_up_to_it)
     struct err err = {0};
     const struct transformer keys[] = {
         {0}, {.tensor = 8}, {.tensor = 8, .apart = true}, {.tensor = 8, .heads = 12}};
-    OWN(model) *whole = network_open(NULL, "llama-3-8b", 224, 1000, &keys[0], &err);
+    OWN(model) *whole = transformer_of("llama-3-8b", &keys[0]);
     const int64_t norms = (2 * 32 + 1) * 4096;
     for (int i = 1; i < 3; i++) {
-        OWN(model) *part = network_open(NULL, "llama-3-8b", 224, 1000, &keys[i], &err);
-        assert_ok(part, err);
+        OWN(model) *part = transformer_of("llama-3-8b", &keys[i]);
         assert_int_equal(8 * (model_parameters(part) - norms) + norms, model_parameters(whole));
         for (enum pass pass = 0; pass < PASS_COUNT; pass++)
             assert_int_equal(8 * model_flops(part, pass), model_flops(whole, pass));
