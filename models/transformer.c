@@ -353,6 +353,7 @@ static int32_t travel(struct builder *b, int32_t from, int32_t width, const char
     struct layer layer = {.op = LAYER_OTHER,
                           .exchanged = true,
                           .axis = AXIS_EXPERT,
+                          .inner = b->t->active,
                           .exchange = {COLLECTIVE_ALL_TO_ALL, COLLECTIVE_ALL_TO_ALL}};
     layer.out = model_shape(b->model, from);
     layer.out.width = width;

@@ -199,6 +199,7 @@ static uint64_t describe(uint64_t layout, const struct schedule *schedule, int32
         schedule->step[step].collective.to,
     };
     layout = base_hash(layout, &schedule->grid, sizeof(schedule->grid));
+    layout = base_hash(layout, &schedule->far, sizeof(schedule->far));
     return base_hash(layout, parts, sizeof(parts));
 }
 

@@ -104,10 +104,19 @@ static int32_t pair_rounds(const struct collective *c)
     return c->ranks - 1;
 }
 
-static struct message block_message(const struct collective *c, int32_t peer, int32_t block)
+/* Of a block, in a round: all to the own node. */
+static double pair_part(const struct collective *c, int32_t round)
 {
-    return message_range(peer, block_offset(c->elements, c->ranks, block),
-                         block_offset(c->elements, c->ranks, block + 1), false);
+    return c->far > 0 && c->group > 0 && round + 1 >= c->group ? c->far : 1;
+}
+
+static struct message block_message(const struct collective *c, int32_t peer, int32_t block,
+                                    int32_t round)
+{
+    int64_t begin = block_offset(c->elements, c->ranks, block);
+    int64_t count = block_offset(c->elements, c->ranks, block + 1) - begin;
+    int64_t sent = (int64_t)(pair_part(c, round) * (double)count);
+    return message_range(peer, begin, begin + sent, false);
 }
 
 static struct exchange pair_exchange(const struct collective *c, int32_t rank, int32_t round)
@@ -116,13 +125,13 @@ static struct exchange pair_exchange(const struct collective *c, int32_t rank, i
     int32_t to = pair_rank(c, rank, step);
     int32_t back = (c->ranks / group - step / group) % (c->ranks / group) * group;
     int32_t from = pair_rank(c, rank, back + (group - step % group) % group);
-    return (struct exchange){.send = block_message(c, to, to),
-                             .receive = block_message(c, from, rank)};
+    return (struct exchange){.send = block_message(c, to, to, round),
+                             .receive = block_message(c, from, rank, round)};
 }
 
 static double pair_share(const struct collective *c, int32_t round)
 {
-    return 1.0 / c->ranks;
+    return pair_part(c, round) / c->ranks;
 }
 
 static const struct collective_ops collective_pairs = {

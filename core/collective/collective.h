@@ -90,6 +90,8 @@ struct collective {
                          part of the vector, at most group; 0 like 1 */
     int32_t channel;  /**< the one that the functions below are about */
     int32_t chunks;   /**< TREE, all-reduce only: the vector travels in so many; 0 like 1 */
+    double far;       /**< all-to-all: of a block for a rank of another node this part is sent; 0
+                           like 1 */
     int64_t elements; /**< of the full vector; may be smaller than ranks, or 0 */
 };
 

@@ -41,6 +41,8 @@ extern const char *const recompute_names[];
 
 /** The words of `parallel.context_by`: how ranks that share a sequence get all keys and values. */
 enum context_by { CONTEXT_RING, CONTEXT_ALL_GATHER };
+/** The words of `parallel.expert_by`: what is sent to another node of what its experts compute. */
+enum expert_by { EXPERT_COPIES, EXPERT_NODES };
 
 /** The words of `parallel.schedule`: in which order a stage runs micro-batches. */
 enum pipeline_order { PIPELINE_1F1B, PIPELINE_GPIPE, PIPELINE_ORDER_COUNT };
@@ -229,6 +231,7 @@ struct scenario {
         int32_t balance;    /**< enum balance */
         int64_t context;    /**< ranks that share each sequence; 0: none do */
         int32_t context_by; /**< enum context_by */
+        int32_t expert_by;  /**< enum expert_by */
         int64_t expert;     /**< ranks that share the experts of a layer; 0: none do */
         double imbalance;   /**< positions of the busiest of them over the mean */
     } parallel;

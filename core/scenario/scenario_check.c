@@ -420,6 +420,8 @@ static int check_parallel(const struct scenario *scenario, const struct node *ro
                  check_pair(true, scenario->parallel.context > 1, "parallel.context_by",
                             "parallel.context", root, err);
     result |= check_pair(true, scenario->parallel.expert > 1, "parallel.imbalance",
+                         "parallel.expert", root, err) |
+              check_pair(true, scenario->parallel.expert > 1, "parallel.expert_by",
                          "parallel.expert", root, err);
     enum algorithm algorithm = (enum algorithm)scenario->allreduce.algorithm;
     if (scenario->parallel.expert > 1 &&

@@ -7,6 +7,7 @@ const char *const optimizer_names[] = {"sgd",       "lars",    "adamw", "lamb",
                                        "adafactor", "rmsprop", NULL};
 static_assert(ARRAY_SIZE(optimizer_names) == OPTIMIZER_COUNT + 1, "one word per optimizer");
 static const char *const context_names[] = {"ring", "all-gather", NULL};
+static const char *const expert_names[] = {"copies", "nodes", NULL};
 static const char *const pipeline_order_names[] = {"1f1b", "gpipe", NULL};
 static const char *const balance_names[] = {"blocks", "flop", "greedy", NULL};
 static_assert(ARRAY_SIZE(balance_names) == BALANCE_COUNT + 1, "one word each");
@@ -363,6 +364,9 @@ static const struct field scenario_rows[] = {
     INTEGER("parallel.expert", parallel.expert, "", 1, 1024,
             "devices that share the experts of a layer, of those that hold the same other weights; "
             "positions go to their experts and back, all to all; predictions only"),
+    WORD("parallel.expert_by", parallel.expert_by, "copies", expert_names,
+         "what a position sends to other nodes: copies, one to each of its experts; nodes, one to "
+         "each node that has some of them (DeepEP)"),
     REAL("parallel.imbalance", parallel.imbalance, UNIT_NONE, "1", 1, 1024,
          "positions that the busiest of these devices computes, over the mean; all wait for it"),
     WORD("allreduce.algorithm", allreduce.algorithm, "ring", algorithm_names,

@@ -158,7 +158,8 @@ struct layer {
     bool relu;                       /**< a ReLU follows, fused here */
     bool capped;                     /**< and stops at 6 */
     int32_t groups;                  /**< of a convolution; 0: one */
-    int64_t inner;                   /**< of a product: terms of each sum; ATTENDS_ROTARY */
+    int64_t inner;                   /**< of a product: terms of each sum; ATTENDS_ROTARY; on
+                                          AXIS_EXPERT: experts of a position */
     enum attends attends;            /**< of products, softmaxes and others */
     enum gate_kind gate;             /**< of LAYER_SILU */
     int64_t rows;                    /**< of an embedding's table; of positions that are added */

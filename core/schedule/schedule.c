@@ -600,6 +600,8 @@ uint64_t schedule_hash(const struct schedule *schedule)
     for (size_t i = 0; i < ARRAY_SIZE(part); i++)
         if (part[i] > 1)
             hash = hash_integer(hash_word(hash, axis_names[axis[i]]), part[i]);
+    if (schedule->far > 0)
+        hash = base_hash(hash, &schedule->far, sizeof(schedule->far));
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
         hash = hash_step(hash, step);
@@ -623,6 +625,7 @@ struct collective schedule_collective(const struct schedule *schedule, int32_t s
         .group = s->collective.group,
         .channels = s->collective.channels,
         .chunks = s->collective.chunks,
+        .far = schedule->far,
         .elements = s->collective.bytes};
 }
 

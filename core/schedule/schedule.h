@@ -169,6 +169,7 @@ struct schedule {
     enum algorithm column_algorithm; /**< of the column step of TORUS2D: RING until changed */
     int32_t channels; /**< rings of RING on AXIS_WORLD, at most the group; 0 like 1 */
     int64_t chunk;    /**< bytes of TREE's chunks; 0: the whole vector */
+    double far;       /**< of an all-to-all, as of a collective */
     int32_t step_count, dep_count;
     int32_t stage; /**< of the steps that are added next */
     bool experts;  /**< what is added next is of experts: AXIS_COPIES in place of AXIS_WORLD */

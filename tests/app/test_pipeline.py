@@ -52,6 +52,7 @@ class Pipeline(support.Case):
                     "parallel.imbalance": dice.choice([1, 1.5]) if expert > 1 else "null", "parallel.context": context, "parallel.context_by": dice.choice(["ring", "all-gather"]) if context > 1 else "null",
                     "training.phases.0.batch_per_device": stages * dice.choice([1, 2, 3]),
                     "parallel.sharding": dice.choice(["null", 1]), "model.lora": dice.choice(["null", 8]), "model.layers": dice.choice([12, 13])}
+            mesh["parallel.expert_by"] = dice.choice(["copies", "nodes"]) if expert > 1 else "null"
             if chunks == 1:
                 mesh["parallel.schedule"] = dice.choice(["1f1b", "gpipe"])
             words = [f"--set={key}={value}" for key, value in mesh.items()]
@@ -135,6 +136,7 @@ class Pipeline(support.Case):
                                 ("parallel.pipeline=null", "parallel.context=2", "cluster.nodes=3", "cluster.devices_per_node=3",
                                  "baseline.devices_per_node=3", "9 devices are no multiple of the 2"),
                                 ("parallel.context_by=ring", "no effect without"),
+                                ("parallel.expert_by=nodes", "no effect without"),
                                 ("parallel.expert=2", "gpt2 has no experts"),
                                 ("parallel.expert=3", "model.experts=4", "model.experts, 4, cannot be split in 3 equal parts"),
                                 ("parallel.expert=8", "model.experts=8", "4 devices hold the same layers, and 8"),

@@ -615,7 +615,12 @@ TEST(ranks_that_share_experts_send_positions_to_them)
         const struct step *update = &schedule->step[schedule_find(schedule, ROLE_OPTIMIZER)];
         assert_int_equal(update->compute.amount,
                          sharding ? experts / 2 + others / 8 : experts + others);
+        assert_true(schedule->far == 0);
     }
+    scenario.parallel.expert_by = EXPERT_NODES; /* two of the experts on two nodes */
+    it.devices_per_node = 2;
+    OWN(schedule) *schedule = build_on((struct grid){.columns = 8, .rows = 1, .expert = 4}, 1);
+    assert_near(schedule->far, 2 * (1 - 1 / 4.0) / 2, 1e-15);
 }
 
 /* Attention of n parts of c s, and n - 1 rounds of r s: max(n c, (n - 1) r + c), backward of 2 c
