@@ -271,7 +271,7 @@ def read(draft, text, ranks, nodes):
     if not rows:
         raise Refused("no row with a size and a time above 0 and right results; run the test again")
     sizes = sorted(times)
-    draft.note(f"all-reduce of {ranks} ranks on {plural(nodes, 'node')}, {len(rows)} sizes of {sizes[0]:g} to {sizes[-1]:g} B")
+    draft.note(f"all-reduce of {ranks} ranks on {plural(nodes, 'node')}, {len(rows)} sizes of {sizes[0]:.0f} to {sizes[-1]:.0f} B")
     if len(runs) > 1:
         draft.note(f"{len(runs)} outputs of all_reduce_perf with these ranks, taken together")
     if others:

@@ -46,7 +46,7 @@ class Times(Found):
         ring = {"bus_bandwidth_bytes_per_s": 20e9, "message_latency_s": 5e-6}
         eight = {**ring, "ranks": 8, "nodes": 4}
         for name, result, *lines in (
-                ("T1_old_error_column.log", eight, "28 sizes of 8 to", "no platform here with nodes of 2 a100-sxm4-80gb"),
+                ("T1_old_error_column.log", eight, "28 sizes of 8 to 1073741824 B", "no platform here with nodes of 2 a100-sxm4-80gb"),
                 ("T1b_old_error_column_partly.log", eight, "28 sizes of 8 to", "!sizes left out"),
                 ("T5_tag_output.log", eight), ("T5b_srun_label.log", eight),
                 ("T6_all_tests_one_log.log", {**ring, "ranks": 2, "nodes": 1}, "2 tables of other programs left out"),
