@@ -454,6 +454,10 @@ static int add_job(const struct new_request *request, const struct platform *pla
     if (share)
         add_share(out, share);
     add_cluster(out, request, software, share);
+    if (!software && platform_device(platform)->links.kind == LINKS_XGMI)
+        text_add(out,
+                 "  # No software is fitted to this device: kernels are as its file says, and no "
+                 "host limits their launches.\n");
     if (text)
         add_tokens(out, request, network, model, share);
     else

@@ -195,7 +195,8 @@ class New(support.Case):
     def test_amd_has_rccl_and_no_profile_of_nvidia(self):
         _, job = self.draft(2, "8xmi300x", "8x400Gb/s", [])
         self.assertIn("algorithm: ring", job.read_text(encoding="utf-8"))
-        self.assertIn("RCCL", self.refused(65, "predict", job, "--set=allreduce={algorithm: nccl}"))
+        self.assertIn("no host limits their launches", job.read_text(encoding="utf-8"))
+        self.assertRegex(self.refused(65, "predict", job, "--set=allreduce={algorithm: nccl}"), "RCCL.*same links of a mesh")
         self.assertIn("runs no NCCL (its file has no compute_capability): choose torus2d",
                       self.refused(65, "collective", "--platform=tpu-v5e-pod", "-n4", "-anccl", "--bytes=1MB"))
         self.assertIn("fitted on GPUs with CUDA", self.refused(
