@@ -95,8 +95,6 @@ size_t fake_item_size(cudnnBackendAttributeType_t type)
     case CUDNN_TYPE_VOID_PTR:
     case CUDNN_TYPE_BACKEND_DESCRIPTOR:
         return 8;
-    case CUDNN_TYPE_BOOLEAN:
-        return sizeof(bool);
     default:
         return 4; /* enumerations and fp32 */
     }
