@@ -361,9 +361,11 @@ static void end_loss(struct cpu_device *device, struct cpu_slot *slot, const flo
     else
         loss = naive_loss(scores.rows, scores.classes, scores.x, scores.label, smoothing, dy);
     slot->outcome.loss += loss / job->micro_batches;
+    float factor = (float)slot->update.loss_scale;
+    int64_t count = factor == 1 ? 0 : (int64_t)scores.rows * scores.columns;
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < (int64_t)scores.rows * scores.columns; i++)
-        dy[i] *= (float)slot->update.loss_scale;
+    for (int64_t i = 0; i < count; i++)
+        dy[i] *= factor;
 }
 
 static void run_loss(struct device_state *state, int32_t iteration, const float *images,

@@ -294,8 +294,17 @@ EVERY_WIDTH double naive_terms(int64_t count, const float *restrict x, float *re
 {
     enum { LANES = 16 };
     double lane[LANES] = {0}, sum = 0;
-    float top = x[0];
-    for (int64_t i = 1; i < count; i++)
+    float most[LANES], top = x[0];
+    int64_t whole = count / LANES * LANES;
+    for (int64_t l = 0; l < LANES; l++)
+        most[l] = top;
+    for (int64_t i = 0; i < whole; i += LANES)
+#pragma omp simd
+        for (int64_t l = 0; l < LANES; l++)
+            most[l] = x[i + l] > most[l] ? x[i + l] : most[l];
+    for (int64_t l = 0; l < LANES; l++)
+        top = most[l] > top ? most[l] : top;
+    for (int64_t i = whole; i < count; i++)
         top = x[i] > top ? x[i] : top;
     for (int64_t i = 0; i < count; i += LANES) {
         int64_t width = count - i < LANES ? count - i : LANES;
