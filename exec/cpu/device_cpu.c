@@ -233,7 +233,7 @@ static struct optimizer *open_optimizer(const struct cpu_device *device, const s
                                         int32_t count)
 {
     struct optimizer *optimizer =
-        optimizer_new_shard(&device->layout, device->job.scenario, slice, count);
+        optimizer_new(&device->layout, device->job.scenario, slice, count);
     optimizer_continue(optimizer, device->job.updates);
     optimizer_count_once(optimizer, device->job.part);
     return optimizer;

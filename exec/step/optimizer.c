@@ -108,8 +108,8 @@ static void cut(struct optimizer *optimizer, const struct slice *shard, int32_t 
     }
 }
 
-struct optimizer *optimizer_new_shard(const struct layout *layout, const struct scenario *scenario,
-                                      const struct slice *shard, int32_t count)
+struct optimizer *optimizer_new(const struct layout *layout, const struct scenario *scenario,
+                                const struct slice *shard, int32_t count)
 {
     struct optimizer *optimizer = base_alloc(1, sizeof(*optimizer));
     *optimizer = (struct optimizer){.layout = layout,
@@ -137,11 +137,6 @@ void optimizer_count_once(struct optimizer *optimizer, const struct part *part)
 void optimizer_continue(struct optimizer *optimizer, int64_t updates)
 {
     optimizer->updates = updates;
-}
-
-struct optimizer *optimizer_new(const struct layout *layout, const struct scenario *scenario)
-{
-    return optimizer_new_shard(layout, scenario, &(struct slice){0, layout->parameters}, 1);
 }
 
 void optimizer_free(struct optimizer *optimizer)

@@ -81,12 +81,9 @@ struct outcome {
 struct optimizer;
 
 /** An optimizer for @layout with the settings of @scenario (kind, momentum, beta2, nesterov, trust,
- * clip); both borrowed. */
-struct optimizer *optimizer_new(const struct layout *layout, const struct scenario *scenario);
-
-/** optimizer_new() of a rank that updates only the elements of @shard (count), also borrowed. */
-struct optimizer *optimizer_new_shard(const struct layout *layout, const struct scenario *scenario,
-                                      const struct slice *shard, int32_t count);
+ * clip), of the elements of @shard (count) alone; all borrowed. */
+struct optimizer *optimizer_new(const struct layout *layout, const struct scenario *scenario,
+                                const struct slice *shard, int32_t count);
 
 /** In norms of all gradients, leave out the tensors that another rank has, too, and counts by
  * @part, which is borrowed; NULL: none. */

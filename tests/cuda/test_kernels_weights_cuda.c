@@ -222,7 +222,8 @@ static void steps(const int32_t *size, enum dtype type, enum dtype working)
     const struct model model = {.tensor_count = TENSORS};
     const struct layout layout = {
         .model = &model, .parameter = parameter, .parameters = s.weight.count};
-    OWN(optimizer) *optimizer = optimizer_new(&layout, &scenario);
+    OWN(optimizer) *optimizer =
+        optimizer_new(&layout, &scenario, &(struct slice){0, layout.parameters}, 1);
     struct kernel_outcome outcome = {.loss = 5};
     HELD(array) norm = array_blank(DTYPE_FP32, 1);
     for (int32_t step = 0; step < 3; step++) {

@@ -140,7 +140,8 @@ static void compare(enum optimizer_kind kind, bool nesterov, double clip)
     HELD(setup) s;
     set_up(&s, kind, nesterov);
     s.scenario.training.clip = clip;
-    OWN(optimizer) *optimizer = optimizer_new(&s.layout, &s.scenario);
+    OWN(optimizer) *optimizer =
+        optimizer_new(&s.layout, &s.scenario, &(struct slice){0, s.layout.parameters}, 1);
     AUTOFREE double *v = widen(s.momentum), *w = widen(s.weight);
     for (int32_t i = 0; i < 5; i++) {
         free(s.gradient);
@@ -177,7 +178,8 @@ TEST(lars_moves_a_tensor_of_zeros)
     set_up(&s, OPTIMIZER_LARS, false);
     memset(s.weight, 0, TOTAL * sizeof(*s.weight));
     memset(s.momentum, 0, TOTAL * sizeof(*s.momentum));
-    OWN(optimizer) *optimizer = optimizer_new(&s.layout, &s.scenario);
+    OWN(optimizer) *optimizer =
+        optimizer_new(&s.layout, &s.scenario, &(struct slice){0, s.layout.parameters}, 1);
     step(&s, optimizer);
     for (int64_t i = 0; i < TOTAL; i++)
         assert_near((double)s.weight[i], -0.1 * s.scale * (double)s.gradient[i], 1e-8);
@@ -194,7 +196,8 @@ TEST(an_overflow_changes_nothing)
             set_up(&s, kind, false);
             set_up(&untouched, kind, false);
             s.gradient[places[i / 3]] = bad[i % 3];
-            OWN(optimizer) *optimizer = optimizer_new(&s.layout, &s.scenario);
+            OWN(optimizer) *optimizer =
+                optimizer_new(&s.layout, &s.scenario, &(struct slice){0, s.layout.parameters}, 1);
             assert_true(step(&s, optimizer).overflow);
             assert_memory_equal(s.weight, untouched.weight, TOTAL * sizeof(*s.weight));
             assert_memory_equal(s.momentum, untouched.momentum, MOMENTS * sizeof(*s.momentum));
@@ -213,7 +216,8 @@ TEST(the_largest_gradients_are_no_overflow)
     for (int64_t i = 0; i < TOTAL; i++)
         s.gradient[i] = 3e38F;
     s.scale = 1e-30;
-    OWN(optimizer) *optimizer = optimizer_new(&s.layout, &s.scenario);
+    OWN(optimizer) *optimizer =
+        optimizer_new(&s.layout, &s.scenario, &(struct slice){0, s.layout.parameters}, 1);
     struct outcome outcome = step(&s, optimizer);
     assert_false(outcome.overflow);
     assert_near(outcome.norm, 3e8 * sqrt(TOTAL), 1e4);
@@ -224,7 +228,8 @@ TEST(any_number_of_threads_gives_the_same_bits)
     for (enum optimizer_kind kind = 0; kind <= OPTIMIZER_LAMB; kind++) {
         HELD(setup) one;
         set_up(&one, kind, true);
-        OWN(optimizer) *optimizer = optimizer_new(&one.layout, &one.scenario);
+        OWN(optimizer) *optimizer =
+            optimizer_new(&one.layout, &one.scenario, &(struct slice){0, one.layout.parameters}, 1);
         omp_set_num_threads(1);
         double norm = step(&one, optimizer).norm;
         for (int threads = 2; threads <= 4; threads++) {
@@ -248,14 +253,16 @@ static void compare_shards(enum optimizer_kind kind, double tolerance)
     HELD(setup) whole, parts;
     set_up(&whole, kind, true);
     set_up(&parts, kind, true);
-    struct optimizer *optimizer = optimizer_new(&whole.layout, &whole.scenario), *part[RANKS];
+    struct optimizer *optimizer = optimizer_new(&whole.layout, &whole.scenario,
+                                                &(struct slice){0, whole.layout.parameters}, 1),
+                     *part[RANKS];
     struct outcome outcome = step(&whole, optimizer);
     struct slice shard[RANKS][SLICES];
     float *momentum[RANKS], sum[2 * TENSORS] = {0}, norms[2 * TENSORS];
     for (int32_t r = 0; r < RANKS; r++) {
         for (int32_t i = 0; i < SLICES; i++)
             shard[r][i] = (struct slice){border[i][r], border[i][r + 1] - border[i][r]};
-        part[r] = optimizer_new_shard(&parts.layout, &parts.scenario, shard[r], SLICES);
+        part[r] = optimizer_new(&parts.layout, &parts.scenario, shard[r], SLICES);
         int64_t elements = slice_elements(shard[r], SLICES);
         momentum[r] = base_alloc(2 * elements, sizeof(float));
         slice_pack(shard[r], SLICES, parts.momentum, momentum[r]);
@@ -296,7 +303,7 @@ TEST(an_overflow_of_one_shard_stops_all)
     HELD(setup) s;
     set_up(&s, OPTIMIZER_SGD, false);
     struct slice first = {0, 100};
-    OWN(optimizer) *optimizer = optimizer_new_shard(&s.layout, &s.scenario, &first, 1);
+    OWN(optimizer) *optimizer = optimizer_new(&s.layout, &s.scenario, &first, 1);
     float norms = INFINITY, before = s.weight[0];
     struct outcome outcome =
         optimizer_update(optimizer, &s.update, s.scale, &norms, s.gradient, s.momentum, s.weight);
