@@ -106,7 +106,6 @@ static void set_threads(const struct cpu_device *device)
 {
 #ifdef _OPENMP
     omp_set_num_threads(device->job.threads);
-#else
 #endif
 }
 
@@ -311,12 +310,23 @@ void cpu_device_track(struct cpu_device *device, int32_t index, int32_t micro, i
     *spread = (float)(keep * (double)*spread + take * variance * unbiased);
 }
 
+/* Images (height, width, channels) as the first layer reads them. */
+static void convert_images(const struct cpu_device *device, int32_t count, const float *from,
+                           float *to)
+{
+    int64_t channels = device->planes ? device->job.model->input.channels : 1;
+    int64_t pixels = image_elements(device) / channels;
+    for (int64_t i = 0; i < count * channels; i++)
+        for (int64_t p = 0; p < pixels; p++)
+            to[i * pixels + p] = from[(i / channels * pixels + p) * channels + i % channels];
+}
+
 static void read_input(struct device_state *state, int32_t iteration)
 {
     struct cpu_device *device = device_of(state);
     struct cpu_slot *slot = slot_of(device, iteration);
     device->job.source.next(device->job.source.context, device->raw, slot->label);
-    device->passes->convert_images(state, device->job.batch, device->raw, slot->images);
+    convert_images(device, device->job.batch, device->raw, slot->images);
     slot->outcome = (struct outcome){0};
 }
 
@@ -714,7 +724,7 @@ static void run_score(void *argument)
     const struct model *model = device->job.model;
     float *images = device->slot[0].images;
     set_threads(device);
-    device->passes->convert_images(call->state, call->count, call->images, images);
+    convert_images(device, call->count, call->images, images);
     for (int32_t i = 0; i < model->layer_count; i++)
         run_layer(call->state, COMPUTE_FORWARD, i, images, -1);
     memcpy(call->scores, device->value[model->layer_count - 1].y,

@@ -15,12 +15,8 @@
 /** Copies run on the thread of a stream of its own, and count by the time it had a processor. */
 extern const struct measure_ops cpu_measure_ops;
 
-/** What each device computes in its own way.  Called on the thread of the compute stream;
- * convert_images() of read images on that of the input's. */
+/** What each device computes in its own way.  Called on the thread of the compute stream. */
 struct cpu_passes {
-    /** Bring @count images (height, width, channels) to the layout that the first layer reads. */
-    void (*convert_images)(const struct device_state *state, int32_t count, const float *from,
-                           float *to);
     /** Layer @index forward; @micro of -1 is inference. */
     void (*forward)(struct device_state *state, int32_t index, const float *images, int32_t micro);
     /** Its gradient of the input, and whatever else is no filter. */
@@ -62,8 +58,9 @@ struct cpu_device {
     struct cpu_slot *slot;       /**< (slots) */
     int64_t version;             /**< of the weights */
     int64_t step;                /**< updates before the iteration that is computed */
-    int32_t micro;               /**< images of a micro-batch */
-    int32_t flights;             /**< micro-batches whose values are kept at a time */
+    bool planes;   /**< the first layer reads images (channels, height, width); set by the device */
+    int32_t micro; /**< images of a micro-batch */
+    int32_t flights; /**< micro-batches whose values are kept at a time */
 };
 
 /** What belongs to one iteration in flight. */

@@ -86,17 +86,6 @@ static void close_naive(struct device_state *state)
 
 /* ---- forward ---- */
 
-/* (height, width, channels) to (channels, height, width). */
-static void transpose(const struct device_state *state, int32_t count, const float *from, float *to)
-{
-    struct shape in = state->cpu.job.model->input;
-    int64_t pixels = (int64_t)in.height * in.width;
-    for (int64_t n = 0; n < count; n++)
-        for (int64_t p = 0; p < pixels; p++)
-            for (int64_t c = 0; c < in.channels; c++)
-                to[(n * in.channels + c) * pixels + p] = from[(n * pixels + p) * in.channels + c];
-}
-
 static int64_t elements(const struct device_state *state, int32_t index)
 {
     return state->cpu.micro * shape_elements(state->cpu.job.model->layer[index].out);
@@ -261,11 +250,8 @@ static void run_data(struct device_state *state, int32_t index, const float *ima
         give(state, state->cpu.graph.node[index].reads, state->dx);
 }
 
-static const struct cpu_passes passes = {.convert_images = transpose,
-                                         .forward = run_forward,
-                                         .data = run_data,
-                                         .filter = run_filter,
-                                         .multiply = sequence_multiply};
+static const struct cpu_passes passes = {
+    .forward = run_forward, .data = run_data, .filter = run_filter, .multiply = sequence_multiply};
 
 static int open_naive(struct device_state **out, const struct device_job *job, struct err *err)
 {
@@ -273,6 +259,7 @@ static int open_naive(struct device_state **out, const struct device_job *job, s
         return -1;
     struct device_state *state = base_alloc(1, sizeof(*state));
     cpu_device_init(&state->cpu, job, &passes, alloc, state);
+    state->cpu.planes = true;
     open_layers(state);
     *out = state;
     return 0;

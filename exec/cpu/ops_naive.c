@@ -284,9 +284,9 @@ void naive_relu(int64_t count, float top, float *y)
 
 void naive_relu_backward(int64_t count, float top, const float *y, float *dy)
 {
+#pragma omp parallel for simd schedule(static)
     for (int64_t i = 0; i < count; i++)
-        if (y[i] <= 0 || y[i] >= top)
-            dy[i] = 0;
+        dy[i] = y[i] <= 0 || y[i] >= top ? 0 : dy[i];
 }
 
 EVERY_WIDTH double naive_terms(int64_t count, const float *restrict x, float *restrict largest,

@@ -96,28 +96,3 @@ TEST(an_average_pool_adapts_its_windows)
         backward += (double)x[i] * (double)dx[i];
     assert_true(fabs(forward - backward) < 1e-5 * forward);
 }
-
-TEST(images_become_planes)
-{
-    const float from[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
-    const float expected[] = {1, 4, 2, 5, 3, 6, 7, 10, 8, 11, 9, 12};
-    float to[12];
-    kernel_transpose(2, 2, 3, from, to);
-    assert_memory_equal(to, expected, sizeof(to));
-}
-
-TEST(a_count_need_not_fill_vectors)
-{
-    float y[19], dy[19], x[19];
-    for (int32_t i = 0; i < 19; i++) {
-        y[i] = (float)(i % 3 - 1);
-        x[i] = dy[i] = 1;
-    }
-    kernel_cut(18, INFINITY, y, dy);
-    kernel_add(18, y, x);
-    for (int32_t i = 0; i < 18; i++) {
-        assert_true(dy[i] == (float)(i % 3 == 2));
-        assert_true(x[i] == 1 + y[i]);
-    }
-    assert_true(dy[18] == 1 && x[18] == 1);
-}

@@ -4,6 +4,7 @@
 
 #include "exec/cpu/device_cpu.h"
 #include "exec/cpu/dnnl/device_dnnl_state.h"
+#include "exec/cpu/ops_naive.h"
 #include "exec/cpu/stream.h"
 #include "exec/step/half.h"
 
@@ -35,18 +36,6 @@ static int check_types(const struct device_job *job, struct err *err)
 }
 
 /* ---- forward ---- */
-
-/* Convert to the first layer's layout. */
-static void convert_images(const struct device_state *state, int32_t count, const float *from,
-                           float *to)
-{
-    struct shape in = state->cpu.job.model->input;
-    int64_t pixels = (int64_t)in.height * in.width;
-    if (state->kind.blocks)
-        kernel_transpose(count, pixels, in.channels, from, to);
-    else
-        memcpy(to, from, (size_t)(count * pixels * in.channels) * sizeof(float));
-}
 
 /* Run a primitive whose first operand is the layer's input. */
 static void run_on_input(const struct device_state *state, int32_t index, const struct call *call,
@@ -154,10 +143,10 @@ static void settle(const struct device_state *state, int32_t index)
     const struct dnnl_place *place = &state->place[index];
     int64_t count = state->cpu.micro * shape_elements(state->cpu.job.model->layer[index].out);
     if (place->given[1])
-        kernel_add(count, place->given[1], place->given[0]);
+        naive_add(count, place->given[1], place->given[0]);
     if (state->cpu.job.model->layer[index].relu)
-        kernel_cut(count, layer_top(&state->cpu.job.model->layer[index]), place->y,
-                   place->given[0]);
+        naive_relu_backward(count, layer_top(&state->cpu.job.model->layer[index]), place->y,
+                            place->given[0]);
 }
 
 /* Add @dx, a gradient of the value of layer @index by its reader @by, or begin with it. */
@@ -168,7 +157,7 @@ static void add_to(const struct device_state *state, int32_t index, int32_t by, 
     if (layer->last_reader == by)
         memcpy(state->place[index].given[0], dx, (size_t)count * sizeof(float));
     else
-        kernel_add(count, dx, state->place[index].given[0]);
+        naive_add(count, dx, state->place[index].given[0]);
 }
 
 /* The first micro-batch writes the gradient, later ones add. */
@@ -321,8 +310,7 @@ static void multiply_narrow(struct device_state *state, const struct product *p)
     engine_release(&engine);
 }
 
-#define PASSES                                                                                     \
-    .convert_images = convert_images, .forward = run_forward, .data = run_data, .filter = run_filter
+#define PASSES .forward = run_forward, .data = run_data, .filter = run_filter
 static const struct cpu_passes passes = {PASSES, .multiply = multiply},
                                narrow_passes = {PASSES, .multiply = multiply_narrow};
 

@@ -187,6 +187,7 @@ static int init(struct device_state *state, const struct device_job *job,
     engine_init(&state->engine, describes);
     cpu_device_init(&state->cpu, job, passes, alloc, &state->engine);
     state->kind.images = state->cpu.micro;
+    state->cpu.planes = state->kind.blocks;
     state->plan = backward_plan_build(job->model, &state->cpu.graph);
     state->place = base_alloc(job->model->layer_count, sizeof(*state->place));
     state->room = base_alloc((int64_t)job->threads * ROOMS, sizeof(*state->room));

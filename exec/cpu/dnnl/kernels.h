@@ -1,8 +1,8 @@
 #pragma once
 
 /** @file
- * Kernels for the layers between convolutions: batch norm with the add and the ReLU after it, the
- * average pool, the layout of images.
+ * Kernels for the layers between convolutions: batch norm with the add and the ReLU after it, and
+ * the average pool.
  *
  * Activations are fp32 in blocked layout: element (n, c, p) of image n, channel c and pixel p (of
  * height * width) stands at ((n * channels / block + c / block) * pixels + p) * block + c % block.
@@ -64,12 +64,6 @@ void norm_backward_sums(const struct blocked *shape, const struct norm_gradient 
  * place of the first gradient or of g. */
 void norm_backward(const struct blocked *shape, const struct norm_gradient *gradient);
 
-/** y += x on @count values. */
-void kernel_add(int64_t count, const float *x, float *y);
-
-/** dy = 0 where the output @y of a ReLU is 0 or @top. */
-void kernel_cut(int64_t count, float top, const float *y, float *dy);
-
 /** Average pool of @layer on @images images in blocks of @block channels: output i of n along a
  * side of m covers inputs floor(i m / n) ... ceil((i + 1) m / n) - 1, as torch's adaptive pool. */
 void kernel_average(const struct layer *layer, int64_t images, int64_t block, const float *x,
@@ -78,7 +72,3 @@ void kernel_average(const struct layer *layer, int64_t images, int64_t block, co
 /** Its dx. */
 void kernel_average_backward(const struct layer *layer, int64_t images, int64_t block,
                              const float *dy, float *dx);
-
-/** (count, pixels, channels) to (count, channels, pixels). */
-void kernel_transpose(int64_t count, int64_t pixels, int64_t channels, const float *from,
-                      float *to);

@@ -1,50 +1,5 @@
 #include "exec/cpu/dnnl/kernels_strip.h"
 
-/* ---- element by element ---- */
-
-/* Floats that one thread works on at a time. */
-enum { STRETCH = 8192 };
-
-EVERY_WIDTH static void add(int64_t count, const float *x, float *y)
-{
-    for (int64_t i = 0; i < count; i += LANES) {
-        int64_t width = count - i < LANES ? count - i : LANES;
-        store(y + i, load(x + i, width) + load(y + i, width), width);
-    }
-}
-
-void kernel_add(int64_t count, const float *x, float *y)
-{
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < count; i += STRETCH)
-        add(count - i < STRETCH ? count - i : STRETCH, x + i, y + i);
-}
-
-EVERY_WIDTH static void mask(int64_t count, float top, const float *y, float *dy)
-{
-    for (int64_t i = 0; i < count; i += LANES) {
-        int64_t width = count - i < LANES ? count - i : LANES;
-        store(dy + i, keep(inside(load(y + i, width), top), load(dy + i, width)), width);
-    }
-}
-
-void kernel_cut(int64_t count, float top, const float *y, float *dy)
-{
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < count; i += STRETCH)
-        mask(count - i < STRETCH ? count - i : STRETCH, top, y + i, dy + i);
-}
-
-void kernel_transpose(int64_t count, int64_t pixels, int64_t channels, const float *from, float *to)
-{
-    for (int64_t n = 0; n < count; n++, from += pixels * channels)
-        for (int64_t c = 0; c < channels; c++, to += pixels)
-            for (int64_t p = 0; p < pixels; p++)
-                to[p] = from[p * channels + c];
-}
-
-/* ---- average pool ---- */
-
 /* Inputs first ... end - 1 along one side. */
 struct range {
     int64_t first, end;
