@@ -255,8 +255,9 @@ void cpu_device_init(struct cpu_device *device, const struct device_job *job,
     if (job->shard || job->joint_norms) {
         int64_t sums = iteration_norms(job->model, job->scenario) +
                        slice_elements(device->own, device->vectors);
-        device->norms = alloc(context, sums + 2 * stages_of(job) + 1);
-        device->joined = device->norms + stages_of(job) + sums;
+        bool last = !job->part || job->part->stage + 1 == job->part->stages;
+        device->norms = alloc(context, sums + 2 * stages_of(job));
+        device->joined = last ? device->norms : device->norms + stages_of(job) + sums;
     }
     if (shares_words(device) && job->scenario->training.optimizer == OPTIMIZER_LAMB)
         device->steps = alloc(context, 2 * (int64_t)job->model->tensor_count);
@@ -403,23 +404,15 @@ static void add_received(struct cpu_device *device)
         naive_add(shared.elements, device->received, device->gradient + shared.offset);
 }
 
-static bool is_last(const struct cpu_device *device)
-{
-    return !device->job.part || device->job.part->stage + 1 == device->job.part->stages;
-}
-
 /* The norms that all stages have sent, as one. */
-static float *join_norms(const struct cpu_device *device)
+static const float *join_norms(struct cpu_device *device)
 {
-    int32_t stages = stages_of(&device->job);
     if (!device->job.joint_norms)
         return device->norms;
-    const float *all = is_last(device) ? device->norms : device->joined;
-    float *sum = device->joined + stages;
-    *sum = 0;
-    for (int32_t s = 0; s < stages; s++)
-        *sum += all[s];
-    return sum;
+    device->joint = 0;
+    for (int32_t s = 0; s < stages_of(&device->job); s++)
+        device->joint += device->joined[s];
+    return &device->joint;
 }
 
 /* What of the gradients of vectors lies in this rank's shard: with the norms they are summed, so
@@ -507,9 +500,8 @@ static struct draw draw_of(const struct cpu_device *device, int32_t index, int32
                          .each = each};
 }
 
-/* Without gradients. */
-static struct sequence sequence_of(struct cpu_device *device, int32_t index, const float *images,
-                                   int32_t micro)
+struct sequence cpu_device_sequence(struct cpu_device *device, int32_t index, const float *images,
+                                    int32_t micro)
 {
     const struct cpu_value *value = value_of(device, index, micro);
     const struct layer *layer = &device->job.model->layer[index];
@@ -519,6 +511,7 @@ static struct sequence sequence_of(struct cpu_device *device, int32_t index, con
     struct sequence s = {.layer = layer,
                          .images = device->micro,
                          .w = device->parameter + device->layout.layer[owner],
+                         .owner = owner,
                          .b = layer->parameters > own ? bias : NULL,
                          .y = value->y,
                          .saved = value->saved,
@@ -590,7 +583,7 @@ static bool adds_no_bias(const struct cpu_device *device, int32_t index)
 static void run_sequence(struct cpu_device *device, enum compute_op op, int32_t index,
                          const float *images, int32_t micro)
 {
-    struct sequence s = sequence_of(device, index, images, micro);
+    struct sequence s = cpu_device_sequence(device, index, images, micro);
     bool data = op == COMPUTE_BACKWARD_DATA, apart = layer_has_arithmetic(s.layer);
     if (data)
         want_inputs(device, index, micro, &s);
@@ -698,7 +691,7 @@ void *cpu_device_activation(struct device_state *state, const struct step *step,
     struct cpu_device *device = device_of(state);
     int32_t layer = step->collective.layer, micro = step->collective.micro;
     if (step->collective.content == CONTENT_NORMS)
-        return step->collective.back && !is_last(device) ? device->joined : device->norms;
+        return step->collective.back ? device->joined : device->norms;
     if (micro < 0)
         return receives ? device->received : device->gradient + device->job.shared.offset;
     if (layer == device->job.model->layer_count - 1)

@@ -9,9 +9,6 @@
 #include "exec/step/device.h"
 #include "exec/step/graph.h"
 
-/* What devices on the CPU tell of themselves: how long a thread had a processor, and how fast it
- * copies memory. */
-
 /** Copies run on the thread of a stream of its own, and count by the time it had a processor. */
 extern const struct measure_ops cpu_measure_ops;
 
@@ -47,7 +44,8 @@ struct cpu_device {
     float *momentum;             /**< (own), first and second moments */
     float *master;               /**< (own), where parameters are gathered in 16 bits; else NULL */
     float *norms;                /**< (stages), the sums of a shard over that of the own stage */
-    float *joined;               /**< (stages + 1) norms that the last stage sends back; a sum */
+    float *joined;               /**< (stages) norms of all, which the last stage sends back */
+    float joint;                 /**< their sum */
     float *steps;                /**< of LAMB beside other parts: see optimizer_begin() */
     float *statistics;           /**< (layout.statistic_count) running */
     float *raw;                  /**< (batch, height, width, channels) as read */
@@ -81,6 +79,11 @@ void cpu_device_init(struct cpu_device *device, const struct device_job *job,
  * what other ranks write while this one computes. */
 void cpu_device_complete(struct cpu_device *device, float *(*alloc)(void *context, int64_t count),
                          void *context);
+
+/** Layer @index, which sequence_takes(), at work on micro-batch @micro of @images; -1: in
+ * inference. Without gradients of inputs and parameters. */
+struct sequence cpu_device_sequence(struct cpu_device *device, int32_t index, const float *images,
+                                    int32_t micro);
 
 /** Release all but the arrays of floats. */
 void cpu_device_release(struct cpu_device *device);

@@ -53,30 +53,7 @@ void sequence_multiply(struct device_state *state, const struct product *p)
         }
 }
 
-/* ---- a matrix at each position ---- */
-
-static void dense(job *s)
-{
-    int64_t out = features(s), in = s->layer->in.channels, rows = positions(s);
-    size_t row = (size_t)out * sizeof(float);
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < rows; i++)
-        if (s->b)
-            memcpy(s->y + i * out, s->b, row);
-        else
-            memset(s->y + i * out, 0, row);
-    s->multiply(s->state, &(struct product){.across_b = true,
-                                            .rows = rows,
-                                            .columns = out,
-                                            .inner = in,
-                                            .scale = 1,
-                                            .a = s->x[0],
-                                            .b = s->w,
-                                            .c = s->y,
-                                            .next_a = in,
-                                            .next_b = in,
-                                            .next_c = out});
-}
+/* ---- tables and sums ---- */
 
 /* Add the sum of @value (rows, out) over rows, times @factor (the same shape; NULL: 1). */
 static void add_columns(int64_t rows, int64_t out, const float *value, const float *factor,
@@ -95,40 +72,6 @@ static void add_columns(int64_t rows, int64_t out, const float *value, const flo
             sum[first + c] += (float)part[c];
     }
 }
-
-static void dense_backward(job *s)
-{
-    int64_t out = features(s), in = s->layer->in.channels, rows = positions(s);
-    struct product data = {.rows = rows,
-                           .columns = in,
-                           .inner = out,
-                           .scale = 1,
-                           .a = s->dy,
-                           .b = s->w,
-                           .c = s->dx[0],
-                           .next_a = out,
-                           .next_b = in,
-                           .next_c = in};
-    struct product filter = {.across_a = true,
-                             .rows = out,
-                             .columns = in,
-                             .inner = rows,
-                             .scale = 1,
-                             .a = s->dy,
-                             .b = s->x[0],
-                             .c = s->dw,
-                             .next_a = out,
-                             .next_b = in,
-                             .next_c = in};
-    if (s->dx[0])
-        s->multiply(s->state, &data);
-    if (s->dw)
-        s->multiply(s->state, &filter);
-    if (s->db)
-        add_columns(rows, out, s->dy, NULL, s->db);
-}
-
-/* ---- tables and sums ---- */
 
 /* The row of the token at position @i of all; -1: another rank has it. */
 static int64_t row_of(job *s, int64_t i)
@@ -439,7 +382,7 @@ static void layer_norm_backward(job *s)
         add_columns(rows, out, s->dy, NULL, s->db);
 }
 
-/* ---- attention ---- */
+/* ---- products of matrices: at each position with weights, and attention ---- */
 
 /* Heads of queries, and the features of one; as many as sharing() share one head of keys. */
 static int64_t heads_of(job *s)
@@ -492,9 +435,29 @@ static struct product context_of(job *s, int64_t image, int64_t head)
                             .next_c = next_y};
 }
 
+/* Of all positions, with weights. */
+static struct product dense_of(job *s)
+{
+    int64_t out = features(s), in = s->layer->in.channels;
+    return (struct product){.across_b = true,
+                            .rows = positions(s),
+                            .columns = out,
+                            .inner = in,
+                            .scale = 1,
+                            .a = s->x[0],
+                            .b = s->w,
+                            .c = s->y,
+                            .next_a = in,
+                            .next_b = in,
+                            .next_c = out,
+                            .owner = s->owner + 1};
+}
+
 static struct product product_of(job *s, int64_t image, int64_t head)
 {
-    return (s->layer->attends == ATTENDS_SCORES ? scores_of : context_of)(s, image, head);
+    bool scores = s->layer->attends == ATTENDS_SCORES;
+    return s->layer->op != LAYER_MATMUL ? dense_of(s)
+                                        : (scores ? scores_of : context_of)(s, image, head);
 }
 
 static void product(job *s)
@@ -508,35 +471,60 @@ static void product(job *s)
     }
 }
 
-/* Add the gradients of both factors of @p.  Of c = a * b: dc times b across, and a across times dc;
+/* For the gradients of both factors of @p.  Of c = a * b: dc times b across, and a across times dc;
  * of c = a times b across: dc * b, and dc across times a. */
-static void multiply_back(job *s, const struct product *p)
+static void products_back(job *s, const struct product *p, struct product *da, struct product *db)
 {
     const float *dc = s->dy + (p->c - s->y);
-    struct product da = {.across_b = !p->across_b,
-                         .rows = p->rows,
-                         .columns = p->inner,
-                         .inner = p->columns,
-                         .scale = p->scale,
-                         .a = dc,
-                         .b = p->b,
-                         .c = s->dx[0] + (p->a - s->x[0]),
-                         .next_a = p->next_c,
-                         .next_b = p->next_b,
-                         .next_c = p->next_a};
-    struct product db = {.across_a = true,
-                         .rows = p->across_b ? p->columns : p->inner,
-                         .columns = p->across_b ? p->inner : p->columns,
-                         .inner = p->rows,
-                         .scale = p->scale,
-                         .a = p->across_b ? dc : p->a,
-                         .b = p->across_b ? p->a : dc,
-                         .c = s->dx[1] + (p->b - s->x[1]),
-                         .next_a = p->across_b ? p->next_c : p->next_a,
-                         .next_b = p->across_b ? p->next_a : p->next_c,
-                         .next_c = p->next_b};
-    s->multiply(s->state, &da);
-    s->multiply(s->state, &db);
+    *da = (struct product){.across_b = !p->across_b,
+                           .rows = p->rows,
+                           .columns = p->inner,
+                           .inner = p->columns,
+                           .scale = p->scale,
+                           .a = dc,
+                           .b = p->b,
+                           .c = s->dx[0] + (p->a - s->x[0]),
+                           .next_a = p->next_c,
+                           .next_b = p->next_b,
+                           .next_c = p->next_a,
+                           .owner = p->owner};
+    *db = (struct product){.across_a = true,
+                           .rows = p->across_b ? p->columns : p->inner,
+                           .columns = p->across_b ? p->inner : p->columns,
+                           .inner = p->rows,
+                           .scale = p->scale,
+                           .a = p->across_b ? dc : p->a,
+                           .b = p->across_b ? p->a : dc,
+                           .c = p->owner ? s->dw : s->dx[1] + (p->b - s->x[1]),
+                           .next_a = p->across_b ? p->next_c : p->next_a,
+                           .next_b = p->across_b ? p->next_a : p->next_c,
+                           .next_c = p->next_b};
+}
+
+static void dense(job *s)
+{
+    int64_t out = features(s), rows = positions(s);
+    struct product p = product_of(s, 0, 0);
+    size_t row = (size_t)out * sizeof(float);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < rows; i++)
+        if (s->b)
+            memcpy(s->y + i * out, s->b, row);
+        else
+            memset(s->y + i * out, 0, row);
+    s->multiply(s->state, &p);
+}
+
+static void dense_backward(job *s)
+{
+    struct product p = product_of(s, 0, 0), data, filter;
+    products_back(s, &p, &data, &filter);
+    if (s->dx[0])
+        s->multiply(s->state, &data);
+    if (s->dw)
+        s->multiply(s->state, &filter);
+    if (s->db)
+        add_columns(positions(s), features(s), s->dy, NULL, s->db);
 }
 
 /* Heads that share one of keys add to the same gradients, so one thread has them. */
@@ -546,8 +534,10 @@ static void product_backward(job *s)
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < s->images * groups; i++)
         for (int64_t h = 0; h < shared; h++) {
-            struct product p = product_of(s, i / groups, i % groups * shared + h);
-            multiply_back(s, &p);
+            struct product p = product_of(s, i / groups, i % groups * shared + h), da, db;
+            products_back(s, &p, &da, &db);
+            s->multiply(s->state, &da);
+            s->multiply(s->state, &db);
         }
 }
 
@@ -618,6 +608,16 @@ int64_t sequence_saved(const struct layer *layer)
     return layer->op == LAYER_LAYER_NORM || layer->op == LAYER_RMS_NORM
                ? shape_elements(layer->out) + layer->out.height * (int64_t)layer->out.width
                : 0;
+}
+
+int32_t sequence_products(const struct sequence *s, struct product product[PASS_COUNT])
+{
+    if (s->layer->op != LAYER_MATMUL && !layer_is_dense(s->layer))
+        return 0;
+    product[PASS_FORWARD] = product_of(s, 0, 0);
+    products_back(s, &product[PASS_FORWARD], &product[PASS_BACKWARD_DATA],
+                  &product[PASS_BACKWARD_FILTER]);
+    return PASS_COUNT;
 }
 
 void sequence_forward(const struct sequence *sequence)

@@ -27,6 +27,7 @@ struct product {
     const float *a, *b;
     float *c;
     int64_t next_a, next_b, next_c;
+    int32_t owner; /**< 1 + the layer all of whose weights b is; 0: it is something else */
 };
 
 struct device_state; /* as in exec/step/device.h */
@@ -50,6 +51,7 @@ struct sequence {
     bool spread;          /**< which has one position that all of the first have */
     int64_t first;        /**< the token of the table's first row; other ranks have others */
     const float *w, *b;   /**< weights and biases; NULL: none */
+    int32_t owner;        /**< the layer that has these weights */
     float *y;             /**< output */
     float *saved;         /**< (sequence_saved()) of each image, for backward */
     const float *dy;      /**< gradient of y */
@@ -65,6 +67,10 @@ bool sequence_takes(const struct layer *layer);
 
 /** Floats that forward keeps of an image beside its output. */
 int64_t sequence_saved(const struct layer *layer);
+
+/** Fill @product with those that the layer needs, forward and for both gradients, of one image and
+ * head if it has some for each.  @return how many: none, or all. */
+int32_t sequence_products(const struct sequence *sequence, struct product product[PASS_COUNT]);
 
 /** Write y. */
 void sequence_forward(const struct sequence *sequence);

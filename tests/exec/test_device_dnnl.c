@@ -171,6 +171,12 @@ static void assert_workspace(const struct model *model, enum dtype compute, int3
     assert_int_equal(told, run.state->workspace);
     assert_true(told >= (int64_t)run.state->engine.scratch_size);
     assert_true(told < run.state->engine.bytes);
+    told = run.state->engine.bytes;
+    device_run_step(&run);
+    assert_int_equal(run.state->engine.bytes, told); /* a step takes no more */
+    for (int32_t i = 0; i < model->layer_count && run.state->narrow; i++)
+        assert_true(!layer_is_dense(&model->layer[i]) || model->layer[i].weights_of ||
+                    run.state->place[i].narrowed == run.state->cpu.version - 1);
 }
 
 TEST(the_workspace_is_told_beforehand)
@@ -184,6 +190,12 @@ TEST(the_workspace_is_told_beforehand)
     }
     OWN(model) *model = network_of("resnet18", 64, 10);
     assert_workspace(model, DTYPE_FP32, 1, 2); /* wide enough for Winograd's algorithm */
+    struct err err = {0};
+    struct transformer keys = {.layers = 2, .hidden = 64, .heads = 2, .vocab = 61, .sequence = 24};
+    OWN(model) *gpt = network_open(NULL, "transformer", 1, 61, &keys, &err);
+    assert_ok(gpt, err);
+    for (int32_t threads = 1; threads < 4; threads++)
+        assert_workspace(gpt, narrow ? DTYPE_BF16 : DTYPE_FP32, threads % 2 + 1, threads);
 }
 
 TEST(half_precision_is_refused_with_a_way_out)

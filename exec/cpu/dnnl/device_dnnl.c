@@ -252,34 +252,34 @@ static void multiply(struct device_state *state, const struct product *p)
                     p->scale, p->a, p->next_a, p->b, p->next_b, 1, p->c, p->next_c));
 }
 
-/* Room @which of the calling thread, for @count floats. */
-static void *room_of(struct device_state *state, int32_t which, int64_t count)
-{
-    struct room *room = &state->room[omp_get_thread_num() * ROOMS + which];
-    if (room->count < count) {
-#pragma omp critical
-        room->data = engine_alloc(&state->engine, count);
-        room->count = count;
-    }
-    return room->data;
-}
-
 /* Fill @to with a matrix (rows, columns) of which each row begins @next behind the one before,
  * times @scale, in bf16.  @return @to. */
 static void *narrow(int64_t rows, int64_t columns, int64_t next, float scale, const float *from,
                     uint16_t *to)
 {
     enum { PART = 1024 };
+    int64_t parts = (columns + PART - 1) / PART;
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j += PART) {
-            int64_t count = columns - j < PART ? columns - j : PART;
-            float part[PART];
-            const float *row = from + i * next + j;
-            for (int64_t k = 0; k < count && scale != 1; k++)
-                part[k] = scale * row[k];
-            half_from_float(DTYPE_BF16, count, scale != 1 ? part : row, to + i * columns + j);
-        }
+    for (int64_t i = 0; i < rows * parts; i++) {
+        int64_t first = i % parts * PART, count = columns - first < PART ? columns - first : PART;
+        float part[PART];
+        const float *row = from + i / parts * next + first;
+        for (int64_t k = 0; k < count && scale != 1; k++)
+            part[k] = scale * row[k];
+        half_from_float(DTYPE_BF16, count, scale != 1 ? part : row,
+                        to + i / parts * columns + first);
+    }
+    return to;
+}
+
+/* The weights that b is, rounded once for each version of them. */
+static void *narrow_weights(struct device_state *state, const struct product *p)
+{
+    struct dnnl_place *place = &state->place[p->owner - 1];
+    uint16_t *to = state->narrow + (p->b - state->cpu.parameter);
+    if (place->narrowed != state->cpu.version)
+        narrow(1, p->columns * p->inner, 0, 1, p->b, to);
+    place->narrowed = state->cpu.version;
     return to;
 }
 
@@ -288,23 +288,21 @@ static void multiply_narrow(struct device_state *state, const struct product *p)
 {
     struct engine engine;
     struct call call = {0};
+    tensor_desc operand[3];
+    void **room = &state->room[omp_get_thread_num() * ROOMS];
     bool over_a = p->across_a, over_b = p->across_b;
-    int64_t m = p->rows, n = p->columns, k = p->inner;
     engine_init(&engine, false);
-    tensor_desc a = engine_matrix(&engine, m, k, over_a ? 1 : k, over_a ? m : 1, dnnl_bf16);
-    tensor_desc b = engine_matrix(&engine, k, n, over_b ? 1 : n, over_b ? k : 1, dnnl_bf16);
-    tensor_desc c = engine_matrix(&engine, m, n, p->next_c, 1, dnnl_f32);
-    void *narrow_a = narrow(over_a ? k : m, over_a ? m : k, p->next_a, p->scale, p->a,
-                            room_of(state, 0, m * k / 2 + 1));
-    void *narrow_b = narrow(over_b ? n : k, over_b ? k : n, p->next_b, 1, p->b,
-                            room_of(state, 1, k * n / 2 + 1));
-    engine_make(&engine, product_describe(engine.engine, a, b, c), &call);
-    void *space = room_of(state, 2, (int64_t)(engine.scratch_size / sizeof(float)) + 1);
+    product_make(&engine, p, &call, operand);
+    void *a = narrow(over_a ? p->inner : p->rows, over_a ? p->rows : p->inner, p->next_a, p->scale,
+                     p->a, room[0]);
+    void *b = p->owner ? narrow_weights(state, p)
+                       : narrow(over_b ? p->columns : p->inner, over_b ? p->inner : p->columns,
+                                p->next_b, 1, p->b, room[1]);
     for (int64_t i = 0; i < engine.scratches; i++)
-        MUST(dnnl_memory_set_data_handle(engine.scratch[i], space));
-    call_add(&call, DNNL_ARG_SRC, engine_memory(&engine, a, narrow_a));
-    call_add(&call, DNNL_ARG_WEIGHTS, engine_memory(&engine, b, narrow_b));
-    call_add(&call, DNNL_ARG_DST, engine_memory(&engine, c, p->c));
+        MUST(dnnl_memory_set_data_handle(engine.scratch[i], room[2]));
+    call_add(&call, DNNL_ARG_SRC, engine_memory(&engine, operand[0], a));
+    call_add(&call, DNNL_ARG_WEIGHTS, engine_memory(&engine, operand[1], b));
+    call_add(&call, DNNL_ARG_DST, engine_memory(&engine, operand[2], p->c));
     call_run(&engine, &call);
     call_close(&call);
     engine_release(&engine);
@@ -327,19 +325,15 @@ static void close_dnnl(struct device_state *state)
     free(state);
 }
 
-/* oneDNN divides the work of a primitive when it is made, by the number of threads at that time. */
 static int open_dnnl(struct device_state **out, const struct device_job *job, struct err *err)
 {
     if (check_types(job, err))
         return -1;
-    int threads = omp_get_max_threads();
-    omp_set_num_threads(job->threads);
     *out = base_alloc(1, sizeof(**out));
-    int status = state_init(*out, job, passes_of(job), err);
-    omp_set_num_threads(threads);
-    if (status != 0)
-        close_dnnl(*out);
-    return status;
+    if (!state_init(*out, job, passes_of(job), false, err))
+        return 0;
+    close_dnnl(*out);
+    return -1;
 }
 
 static int workspace(const struct device_job *job, int64_t *bytes, struct err *err)
@@ -347,10 +341,7 @@ static int workspace(const struct device_job *job, int64_t *bytes, struct err *e
     struct device_state state;
     if (check_types(job, err))
         return -1;
-    int threads = omp_get_max_threads();
-    omp_set_num_threads(job->threads);
-    int status = state_describe(&state, job, passes_of(job), err);
-    omp_set_num_threads(threads);
+    int status = state_init(&state, job, passes_of(job), true, err);
     if (status == 0)
         *bytes = state.workspace;
     state_release(&state);

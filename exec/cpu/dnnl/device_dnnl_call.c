@@ -243,6 +243,17 @@ void matrix_close(struct matrix *matrix)
         call_close(call[i]);
 }
 
+void product_make(struct engine *engine, const struct product *p, struct call *call,
+                  tensor_desc *operand)
+{
+    bool over_a = p->across_a, over_b = p->across_b;
+    int64_t m = p->rows, n = p->columns, k = p->inner;
+    operand[0] = engine_matrix(engine, m, k, over_a ? 1 : k, over_a ? m : 1, dnnl_bf16);
+    operand[1] = engine_matrix(engine, k, n, over_b ? 1 : n, over_b ? k : 1, dnnl_bf16);
+    operand[2] = engine_matrix(engine, m, n, p->next_c, 1, dnnl_f32);
+    engine_make(engine, product_describe(engine->engine, operand[0], operand[1], operand[2]), call);
+}
+
 /* ---- pools ---- */
 
 static int make_pool(struct maker *m, struct pool *pool)

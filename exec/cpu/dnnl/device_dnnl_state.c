@@ -1,5 +1,7 @@
 #include "exec/cpu/dnnl/device_dnnl_state.h"
 
+#include <omp.h>
+
 enum { BLOCK = 16 }; /* channels: those of oneDNN's kernels for AVX-512 */
 
 /* Faster than NHWC in most convolutions of ResNet-50, above all in gradients of weights, but every
@@ -146,6 +148,52 @@ static int64_t narrow_floats(const struct model *model, int64_t micro)
     return micro * largest / 2 + 1;
 }
 
+static int64_t floats_of(int64_t bytes)
+{
+    return bytes / (int64_t)sizeof(float) + 1;
+}
+
+/* What product @p takes in bf16, if that is more than @need (ROOMS) floats. */
+static void add_need(const struct product *p, int64_t *need)
+{
+    struct engine engine;
+    struct call call = {0};
+    tensor_desc operand[3];
+    engine_init(&engine, true);
+    product_make(&engine, p, &call, operand);
+    const int64_t size[ROOMS] = {floats_of(p->rows * p->inner * 2),
+                                 p->owner ? 0 : floats_of(p->inner * p->columns * 2),
+                                 floats_of((int64_t)engine.scratch_size)};
+    for (int32_t i = 0; i < ROOMS; i++)
+        need[i] = size[i] > need[i] ? size[i] : need[i];
+    call_close(&call);
+    engine_release(&engine);
+}
+
+/* For all products in bf16: threads share those of attention out, the first one begins others. */
+static void open_rooms(struct device_state *state)
+{
+    int32_t threads = state->cpu.job.threads;
+    int64_t need[2][ROOMS] = {{0}};
+    for (int32_t i = 0; i < state->cpu.graph.layer_count; i++) {
+        struct product product[PASS_COUNT];
+        struct sequence s = cpu_device_sequence(&state->cpu, i, NULL, 0);
+        bool alone = s.layer->op == LAYER_MATMUL;
+        if (!sequence_products(&s, product))
+            continue;
+        for (int32_t k = 0; k < PASS_COUNT; k++)
+            add_need(&product[k], need[!alone]);
+        state->place[s.owner].narrowed = -1;
+    }
+    if (need[1][0])
+        state->narrow =
+            (uint16_t *)engine_alloc(&state->engine, floats_of(state->cpu.layout.parameters * 2));
+    for (int32_t i = 0; i < threads * ROOMS; i++) {
+        int64_t all = need[0][i % ROOMS], first = need[1][i % ROOMS];
+        state->room[i] = engine_alloc(&state->engine, i < ROOMS && first > all ? first : all);
+    }
+}
+
 static int open_layers(struct device_state *state, struct err *err)
 {
     int64_t scratch = 0, largest = largest_layer(state->cpu.job.model), widest = 0;
@@ -172,6 +220,7 @@ static int open_layers(struct device_state *state, struct err *err)
         int64_t floats = narrow_floats(state->cpu.job.model, state->cpu.micro);
         arrays.narrow_x = engine_alloc(&state->engine, floats);
         arrays.narrow_dy = engine_alloc(&state->engine, floats);
+        open_rooms(state);
     }
     for (int32_t i = 0; i < state->cpu.graph.layer_count; i++)
         if (open_layer(state, i, arrays, err))
@@ -180,9 +229,11 @@ static int open_layers(struct device_state *state, struct err *err)
     return 0;
 }
 
-static int init(struct device_state *state, const struct device_job *job,
-                const struct cpu_passes *passes, bool describes, struct err *err)
+/* oneDNN divides the work of a primitive when it is made, by the number of threads at that time. */
+int state_init(struct device_state *state, const struct device_job *job,
+               const struct cpu_passes *passes, bool describes, struct err *err)
 {
+    int threads = omp_get_max_threads();
     *state = (struct device_state){.kind.blocks = fills_blocks(job->model)};
     engine_init(&state->engine, describes);
     cpu_device_init(&state->cpu, job, passes, alloc, &state->engine);
@@ -195,21 +246,11 @@ static int init(struct device_state *state, const struct device_job *job,
     open_gradients(state);
     cpu_device_complete(&state->cpu, alloc, &state->engine);
     int64_t before = state->engine.bytes;
+    omp_set_num_threads(job->threads);
     int status = open_layers(state, err);
+    omp_set_num_threads(threads);
     state->workspace = state->engine.bytes - before;
     return status;
-}
-
-int state_init(struct device_state *state, const struct device_job *job,
-               const struct cpu_passes *passes, struct err *err)
-{
-    return init(state, job, passes, false, err);
-}
-
-int state_describe(struct device_state *state, const struct device_job *job,
-                   const struct cpu_passes *passes, struct err *err)
-{
-    return init(state, job, passes, true, err);
 }
 
 void state_release(struct device_state *state)

@@ -75,15 +75,10 @@ struct dnnl_place {
     struct norm norm;     /**< of batch norm */
     struct matrix matrix; /**< of a convolution or linear layer */
     struct pool pool;     /**< of a max pool */
+    int64_t narrowed;     /**< which version of its weights is in state's `narrow` */
 };
 
-/** What a thread keeps from one product in bf16 to the next; the kernel would clear a new one. */
-struct room {
-    float *data;
-    int64_t count;
-};
-
-/** Of a thread: for two operands, and working space. */
+/** What a thread has for products in bf16: for two operands, and working space. */
 enum { ROOMS = 3 };
 
 /** See exec/step/device.h. */
@@ -96,9 +91,14 @@ struct device_state {
     float *scratch;           /**< of sums */
     float *bias;              /**< gradient of one layer's biases */
     float *beside;            /**< of a value to which readers add, one of these */
-    struct room *room;        /**< (threads, ROOMS) */
+    void **room;              /**< (threads, ROOMS) */
+    uint16_t *narrow;         /**< (parameters) weights of products in bf16, on large pages */
     int64_t workspace;        /**< of the engine's bytes, those of layers */
 };
+
+/** Make the primitive of @p in bf16 into zeroed @call, and describe a, b and c in @operand (3). */
+void product_make(struct engine *engine, const struct product *p, struct call *call,
+                  tensor_desc *operand);
 
 /** Shape and blocks of the value of layer @index, for a micro-batch. */
 struct blocked state_shape(const struct device_state *state, int32_t index);
@@ -107,13 +107,10 @@ struct blocked state_shape(const struct device_state *state, int32_t index);
  * where readers add and another has been there before. */
 float *state_dx(const struct device_state *state, int32_t index);
 
-/** Allocate and make all primitives of @passes, for the number of threads that is set.
+/** Allocate and make all primitives of @passes, for the job's number of threads; or, with
+ * @describes, only for `workspace`: nothing is allocated, and no primitive is made.
  * @return 0, or -1 (exit code 69): oneDNN cannot run a layer.  Either way state_release(). */
 int state_init(struct device_state *state, const struct device_job *job,
-               const struct cpu_passes *passes, struct err *err);
-
-/** state_init() only for `workspace`: nothing is allocated, and no primitive is made. */
-int state_describe(struct device_state *state, const struct device_job *job,
-                   const struct cpu_passes *passes, struct err *err);
+               const struct cpu_passes *passes, bool describes, struct err *err);
 
 void state_release(struct device_state *state);
