@@ -194,7 +194,7 @@ class Networks(support.Case):
 
     def test_a_language_model_that_no_job_says_is_refused_by_name(self):
         for change, reason in (({"precision": "int8"}, "precision 'int8'"),
-                               ({"layers": "", "network": "DeepSeekV3"}, "does not give layers"), ({"dp": "3"}, "divide evenly"),
+                               ({"layers": "", "network": "Nemotron_3_Nano"}, "does not give layers"), ({"dp": "3"}, "divide evenly"),
                                ({"zero_fsdp": "ZeRO-9"}, "sharding 'ZeRO-9'"), ({"device": "A100-80GB", "precision": "fp8"}, "fp8")):
             self.assertIn(reason, self.refusals(change, base=LANGUAGE)[0])
 
