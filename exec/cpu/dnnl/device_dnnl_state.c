@@ -185,9 +185,10 @@ static void open_rooms(struct device_state *state)
             add_need(&product[k], need[!alone]);
         state->place[s.owner].narrowed = -1;
     }
-    if (need[1][0])
-        state->narrow =
-            (uint16_t *)engine_alloc(&state->engine, floats_of(state->cpu.layout.parameters * 2));
+    if (need[1][0]) {
+        void *narrow = engine_alloc(&state->engine, floats_of(state->cpu.layout.parameters * 2));
+        state->narrow = narrow;
+    }
     for (int32_t i = 0; i < threads * ROOMS; i++) {
         int64_t all = need[0][i % ROOMS], first = need[1][i % ROOMS];
         state->room[i] = engine_alloc(&state->engine, i < ROOMS && first > all ? first : all);
