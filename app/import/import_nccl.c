@@ -89,7 +89,7 @@ int import_fit_nccl(struct import *import, const struct import_request *request,
         return fabric ? 0 : -1;
     free(import->base);
     import->base = NULL;
-    struct device device = {0};
+    AUTORELEASE(device) struct device device = {0};
     AUTORELEASE(err) struct err ignored = {0};
     if (share && import->device && !device_read(&device, import->device, &ignored) &&
         device.compute_capability)
