@@ -80,6 +80,36 @@ static int check_parts(const struct transformer *t, const char *name, struct err
     return 0;
 }
 
+/* Of the products of all layers forward, for a whole sequence; experts' and others' added up. */
+static double bound_flops(const struct transformer *t, double heads)
+{
+    double length = (double)t->sequence, hidden = (double)t->hidden;
+    double inside = (double)t->ffn + (double)(t->active + t->shared) * (double)t->expert_ffn;
+    double block = hidden * (4 * heads + 3 * inside + (double)t->experts) +
+                   2 * heads * (double)(t->document ? t->document : t->sequence);
+    return 2 * length *
+           ((double)(t->layers + t->further) * block +
+            (double)(1 + t->further) * hidden * (double)t->vocab);
+}
+
+/* Layers count features and positions in 31 bits, and FLOP of all passes in 63. */
+static int check_size(const struct transformer *t, const char *name, struct err *err)
+{
+    double heads = (double)t->heads * (double)(t->head_size + t->rotary_size);
+    double copies = (double)t->sequence * fmax(1, (double)t->active * t->imbalance);
+    if (heads > INT32_MAX || copies > INT32_MAX)
+        return err_add(err, "%s: %s are more than %d", name,
+                       heads > INT32_MAX ? "features of all heads of attention"
+                                         : "positions of a sample at all its experts",
+                       INT32_MAX);
+    if (3 * bound_flops(t, heads) > 9e18)
+        return err_add(err,
+                       "%s: the FLOP of a sample are beyond 64 bits; use a shorter "
+                       "model.sequence",
+                       name);
+    return 0;
+}
+
 static int check(const struct transformer *t, const char *name, int32_t image, struct err *err)
 {
     const struct {
@@ -109,7 +139,7 @@ static int check(const struct transformer *t, const char *name, int32_t image, s
                        "%s: positions are squares of %lld pixels, so model.image is a multiple of "
                        "that, and model.sequence is not given",
                        name, (long long)t->patch);
-    if ((t->kv_rank > 0) != (t->rotary_size > 0) || t->query_rank > (t->kv_rank ? t->hidden : 0))
+    if ((t->kv_rank > 0) != (t->rotary_size > 0) || (t->query_rank && !t->kv_rank))
         return err_add(err,
                        "%s: model.kv_rank needs model.rotary_size, and these or model.query_rank "
                        "have no effect alone",
@@ -134,6 +164,8 @@ static int check(const struct transformer *t, const char *name, int32_t image, s
     if (t->patch ? t->document > 0 : t->document > t->sequence)
         return err_add(err, "%s: model.document is a part of model.sequence, %lld positions", name,
                        (long long)t->sequence);
+    if (check_size(t, name, err))
+        return -1;
     return t->tensor > 1 || t->context > 1 || t->expert > 1 ? check_parts(t, name, err) : 0;
 }
 

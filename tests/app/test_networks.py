@@ -179,6 +179,10 @@ class Networks(support.Case):
         self.assertIn("64 a sample", run("predict", job, "-banalytic", "--set=model.tokens=64").stdout)
         for words, message in ((("training.phases.0.samples=5",), "epochs, samples or tokens, not two"),
                                (("model.tokens=129",), "128 positions"),
+                               (("model.heads=65536", "model.head_size=65536"), "features of all heads of attention are more than"),
+                               (("model.network=llama-3-8b", "model.sequence=16777216"), "FLOP of a sample are beyond 64 bits"),
+                               (("model.network=mixtral-8x7b", "model.experts=65536", "model.active=65536", "model.sequence=65536"),
+                                "at all its experts are more than"),
                                (("model.document=129",), "a part of model.sequence, 128 positions"),
                                (("model.document=64", "cluster.software=pytorch"), "one of FlashAttention does not"),
                                (("model.padded=false",), "no effect without model.tokens"),
