@@ -252,7 +252,7 @@ static double decode_seconds(const struct form *form, struct box box, int32_t sh
     struct decoded decoded = begin(form);
     struct err err = {0};
     double start = base_seconds(CLOCK_THREAD_CPUTIME_ID);
-    for (int32_t i = 0; i < 40; i++)
+    for (int32_t i = 0; i < 3; i++)
         assert_int_equal(decode(&decoded, box, shrink, &err), 0);
     double seconds = base_seconds(CLOCK_THREAD_CPUTIME_ID) - start;
     decoded_release(&decoded);
@@ -262,11 +262,11 @@ static double decode_seconds(const struct form *form, struct box box, int32_t sh
 TEST(a_part_costs_less_than_the_whole)
 {
     struct box part = {120, 90, 240, 180};
-    double whole = 0, quarter = 0, half = 0;
-    for (int32_t i = 0; i < 5; i++) { /* in turns, so that a busy machine slows all */
-        whole += decode_seconds(&form_camera, (struct box){0}, 1);
-        quarter += decode_seconds(&form_camera, part, 1);
-        half += decode_seconds(&form_camera, (struct box){0}, 2);
+    double whole = INFINITY, quarter = INFINITY, half = INFINITY;
+    for (int32_t i = 0; i < 70; i++) { /* the quickest of each, in turns: others are disturbed */
+        whole = fmin(whole, decode_seconds(&form_camera, (struct box){0}, 1));
+        quarter = fmin(quarter, decode_seconds(&form_camera, part, 1));
+        half = fmin(half, decode_seconds(&form_camera, (struct box){0}, 2));
     }
     printf("a quarter in the middle takes %.2f, half the size %.2f of the whole\n", quarter / whole,
            half / whole);
