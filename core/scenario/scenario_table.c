@@ -381,7 +381,7 @@ static const struct field scenario_rows[] = {
             "devices in a row of the torus2d grid; chosen when not given"),
     INTEGER("allreduce.grid.rows", allreduce.rows, "", 1, SCENARIO_DEVICE_LIMIT,
             "devices in a column of the torus2d grid; chosen when not given"),
-    REAL("allreduce.bucket", allreduce.bucket, UNIT_BYTES, "", 0, 1e12,
+    REAL("allreduce.bucket", allreduce.bucket, UNIT_BYTES, "", 0, 1e15,
          "bytes of gradients that are exchanged together; when not given all of them, with "
          "parallel.sharding 2 or 3 those of the largest block"),
     WORD("allreduce.overlap", allreduce.overlap, "backward", overlap_names,

@@ -380,9 +380,8 @@ class New(support.Case):
         self.assertLess(result["memory"]["total_bytes"], result["memory"]["device_bytes"])
         small = run("new", "job", "--platform=dgx-h200", "--nodes=1", "--network=gpt2", "--batch=4").stdout
         self.assertNotIn("parallel:", small)
-        for place in ((), ("--to", self.directory / "no.yaml")):
-            self.assertIn("does not fit", self.refused(65, "new", "job", "--platform=dgx-a100", "--nodes=1",
-                                                       "--network=llama-3-405b", *place))
+        for words in (("llama-3-405b",), ("kimi-k2",), ("llama-3-405b", "--to", self.directory / "no.yaml")):
+            self.assertIn("does not fit", self.refused(65, "new", "job", "--platform=dgx-a100", "--nodes=1", "--network", *words))
 
     def test_a_network_may_be_a_file(self):
         network = self.write("mine.yaml", run("show", "model", "resnet18", "--yaml").stdout)
