@@ -61,7 +61,7 @@ static int check_parts(const struct transformer *t, const char *name, struct err
         {"heads", t->heads, t->tensor},
         {"kv_heads", t->kv_heads, t->tensor},
         {"ffn", t->ffn, t->tensor},
-        {"expert_ffn", t->experts ? t->expert_ffn : 0, t->tensor},
+        {"expert_ffn", t->experts ? t->expert_ffn : 0, t->whole ? 1 : t->tensor},
         {"experts", t->experts, t->expert},
         {"sequence", t->sequence,
          (t->context > 1 ? 2 * t->context : 1) * (t->apart ? t->tensor : 1)},
@@ -233,10 +233,16 @@ static int32_t adapted(struct builder *b, int32_t from, int64_t features, const 
     return add(b, at, beside, (struct layer){.op = LAYER_ADD}, sum);
 }
 
+/* How many ranks share what is added. */
+static int64_t sharers(const struct builder *b)
+{
+    return b->experts && b->t->whole ? 1 : b->t->tensor;
+}
+
 /* The part of @count that one of the ranks that share a layer has; tokens are padded. */
 static int64_t part(const struct builder *b, int64_t count)
 {
-    return (count + b->t->tensor - 1) / b->t->tensor;
+    return (count + sharers(b) - 1) / sharers(b);
 }
 
 /* The @ranks on @axis exchange the value of @from forward, and its gradient backward. */
@@ -257,7 +263,7 @@ static int32_t exchange(struct builder *b, int32_t from, enum axis axis, int64_t
 static int32_t enter(struct builder *b, int32_t from, const char *name)
 {
     bool apart = b->t->apart;
-    return exchange(b, from, AXIS_TENSOR, b->t->tensor,
+    return exchange(b, from, AXIS_TENSOR, sharers(b),
                     apart ? COLLECTIVE_ALL_GATHER : COLLECTIVE_OP_COUNT,
                     apart ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, name);
 }
@@ -266,7 +272,7 @@ static int32_t enter(struct builder *b, int32_t from, const char *name)
 static int32_t leave(struct builder *b, int32_t from, const char *name)
 {
     bool apart = b->t->apart;
-    return exchange(b, from, AXIS_TENSOR, b->t->tensor,
+    return exchange(b, from, AXIS_TENSOR, sharers(b),
                     apart ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
                     apart ? COLLECTIVE_ALL_GATHER : COLLECTIVE_OP_COUNT, name);
 }

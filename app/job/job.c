@@ -137,6 +137,7 @@ static int split_network(struct job *job, struct transformer *keys, struct err *
     keys->tensor = s->parallel.tensor;
     keys->context = s->parallel.context;
     keys->expert = s->parallel.expert;
+    keys->whole = s->parallel.expert_tensor == 1;
     keys->imbalance = s->parallel.imbalance;
     keys->apart = s->parallel.sequence;
     if (!network_is_transformer(s->model.network))

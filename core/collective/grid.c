@@ -41,7 +41,9 @@ static struct grid seen(struct grid grid, enum axis axis)
     if (axis != AXIS_EXPERT && axis != AXIS_COPIES)
         return grid;
     int32_t expert = grid.expert > 1 ? grid.expert : 1;
-    grid.columns = grid_axis_size(grid, AXIS_WORLD) / expert;
+    int32_t parts = grid.whole ? factor_size(grid, FACTOR_TENSOR) : 1;
+    grid.columns = grid_axis_size(grid, AXIS_WORLD) * parts / expert;
+    grid.tensor /= parts;
     grid.context = expert;
     grid.rows = 1;
     return grid;
@@ -60,7 +62,8 @@ int32_t grid_replicas(struct grid grid)
 
 bool grid_equal(struct grid a, struct grid b)
 {
-    bool equal = grid_axis_size(a, AXIS_EXPERT) == grid_axis_size(b, AXIS_EXPERT);
+    bool equal = grid_axis_size(a, AXIS_EXPERT) == grid_axis_size(b, AXIS_EXPERT) &&
+                 grid_axis_size(a, AXIS_COPIES) == grid_axis_size(b, AXIS_COPIES);
     for (enum factor factor = 0; factor < FACTOR_COUNT; factor++)
         equal = equal && factor_size(a, factor) == factor_size(b, factor);
     return equal;

@@ -9,8 +9,9 @@
  * within a column (among `rows` ranks), AXIS_WORLD among all that hold the same parameters, which
  * are all ranks where layers are not split, AXIS_TENSOR among those that share each layer,
  * AXIS_PIPELINE among those that have one stage of the network each, AXIS_CONTEXT among those that
- * share each sequence.  Experts factor the ranks of AXIS_WORLD differently: AXIS_EXPERT is among
- * `expert` neighbours, which have all experts together, AXIS_COPIES among those that have the same.
+ * share each sequence.  Experts factor the ranks of AXIS_WORLD differently, with those of
+ * AXIS_TENSOR if experts are whole: AXIS_EXPERT is among `expert` neighbours, which have all
+ * experts together, AXIS_COPIES among those that have the same.
  */
 
 #include <stdbool.h>
@@ -24,6 +25,7 @@ struct grid {
     int32_t context;       /**< ranks that share each sequence; 0 like 1 */
     int32_t expert;        /**< ranks that share the experts of a layer, of columns * rows *
                                 context, which it divides; 0 like 1 */
+    bool whole; /**< an expert is of one rank, so `expert` divides tensor times as many */
 };
 
 /** Who takes part in a collective. */

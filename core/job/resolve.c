@@ -171,11 +171,9 @@ static int64_t enough_nodes(const struct question *q, struct extent cluster, int
     const struct scenario *s = q->scenario;
     const struct scenario_phase *last =
         (const struct scenario_phase *)s->training.phase.item + s->training.phase.count - 1;
-    int64_t parts = scenario_parts(s), slices = s->parallel.context > 1 ? s->parallel.context : 1;
-    int64_t most = slices > s->parallel.expert ? slices : s->parallel.expert;
-    int64_t least = parts / slices * most, expert = s->parallel.expert > 1 ? s->parallel.expert : 1;
-    int64_t whole = 1;
-    while (whole * each < least || whole * each % parts || whole * each / parts * slices % expert)
+    int64_t parts = scenario_parts(s), experts = scenario_expert_ranks(s), whole = 1;
+    int64_t stages = s->parallel.pipeline > 1 ? s->parallel.pipeline : 1;
+    while (whole * each % parts || whole * each / stages % experts)
         whole++;
     nodes = (nodes + whole - 1) / whole * whole;
     while (!q->wish->repeat && last->global_batch && 2 * nodes <= cluster.nodes) {
@@ -252,6 +250,7 @@ static struct grid shared_grid(const struct question *q, struct grid grid)
     grid.tensor = (int32_t)q->scenario->parallel.tensor;
     grid.context = (int32_t)q->scenario->parallel.context;
     grid.expert = (int32_t)q->scenario->parallel.expert;
+    grid.whole = q->scenario->parallel.expert_tensor == 1;
     grid.pipeline = (int32_t)q->scenario->parallel.pipeline;
     return grid;
 }
@@ -869,15 +868,15 @@ static void check_stages(struct question *q, const struct resolved *resolved)
                   (long long)devices, (long long)parts);
         if (!q->faults && stages > 1 && !q->wish->real)
             check_whole(q, key[i], devices / stages, each, "of a stage");
-        int64_t alike = devices / parts * (slices > 1 ? slices : 1), expert = s->parallel.expert;
+        int64_t expert = s->parallel.expert, experts = scenario_expert_ranks(s);
+        int64_t alike = devices / (stages > 1 ? stages : 1) * expert / experts;
         if (!q->faults && expert > 1 && alike % expert)
             blame(q, EXIT_DATA, i ? key[i] : "parallel.expert",
                   "%lld devices hold the same layers, and %lld that share their experts do not "
                   "divide them",
                   (long long)alike, (long long)expert);
         if (!q->faults && expert > 1)
-            check_whole(q, i ? key[i] : "parallel.expert", expert * scenario_tensor(s), each,
-                        "that share experts");
+            check_whole(q, i ? key[i] : "parallel.expert", experts, each, "that share experts");
         if (!q->faults && slices > 1)
             check_whole(q, i ? key[i] : "parallel.context", slices * scenario_tensor(s), each,
                         "that share a sequence");

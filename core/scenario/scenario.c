@@ -60,6 +60,12 @@ int64_t scenario_tensor(const struct scenario *scenario)
     return scenario->parallel.tensor > 1 ? scenario->parallel.tensor : 1;
 }
 
+int64_t scenario_expert_ranks(const struct scenario *scenario)
+{
+    int64_t each = scenario->parallel.expert_tensor == 1 ? 1 : scenario_tensor(scenario);
+    return each * (scenario->parallel.expert > 1 ? scenario->parallel.expert : 1);
+}
+
 int64_t scenario_parts(const struct scenario *scenario)
 {
     int64_t stages = scenario->parallel.pipeline > 1 ? scenario->parallel.pipeline : 1;

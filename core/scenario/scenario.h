@@ -132,6 +132,7 @@ struct transformer {
     int64_t tensor;   /**< ranks that share each layer, of one of which the network is; 0: 1 */
     int64_t context;  /**< ranks that share each sequence, of one of which it is; 0: 1 */
     int64_t expert;   /**< ranks that share the experts of a layer, of one of which it is; 0: 1 */
+    bool whole;       /**< an expert is of one rank, not of all that share other layers */
     double imbalance; /**< positions of the busiest of them over the mean; 0: 1 */
     bool apart;       /**< between shared layers each has a part of the positions */
     double predicted; /**< share of the positions whose token is predicted */
@@ -221,19 +222,20 @@ struct scenario {
         } checkpoint;
     } training;
     struct {
-        int64_t tensor;     /**< ranks that share each layer; 0: none does */
-        bool sequence;      /**< between shared layers each has a part of the positions */
-        int64_t sharding;   /**< ZeRO's stage, 1 to 3; 0: none */
-        int32_t recompute;  /**< enum recompute */
-        int64_t pipeline;   /**< stages of the network, each of other ranks; 0: one */
-        int64_t chunks;     /**< parts of the network that each stage has; 0: one */
-        int32_t schedule;   /**< enum pipeline_order */
-        int32_t balance;    /**< enum balance */
-        int64_t context;    /**< ranks that share each sequence; 0: none do */
-        int32_t context_by; /**< enum context_by */
-        int32_t expert_by;  /**< enum expert_by */
-        int64_t expert;     /**< ranks that share the experts of a layer; 0: none do */
-        double imbalance;   /**< positions of the busiest of them over the mean */
+        int64_t tensor;        /**< ranks that share each layer; 0: none does */
+        bool sequence;         /**< between shared layers each has a part of the positions */
+        int64_t sharding;      /**< ZeRO's stage, 1 to 3; 0: none */
+        int32_t recompute;     /**< enum recompute */
+        int64_t pipeline;      /**< stages of the network, each of other ranks; 0: one */
+        int64_t chunks;        /**< parts of the network that each stage has; 0: one */
+        int32_t schedule;      /**< enum pipeline_order */
+        int32_t balance;       /**< enum balance */
+        int64_t context;       /**< ranks that share each sequence; 0: none do */
+        int32_t context_by;    /**< enum context_by */
+        int32_t expert_by;     /**< enum expert_by */
+        int64_t expert;        /**< ranks that share the experts of a layer; 0: none do */
+        int64_t expert_tensor; /**< ranks that share each expert; 0: as many as other layers */
+        double imbalance;      /**< positions of the busiest of them over the mean */
     } parallel;
     struct {
         int32_t algorithm;        /**< enum algorithm */
@@ -325,6 +327,9 @@ int32_t scenario_sharding(const struct scenario *scenario);
 
 /** Ranks that share each layer; at least 1. */
 int64_t scenario_tensor(const struct scenario *scenario);
+
+/** Ranks of a stage that have all experts of a layer together; at least 1. */
+int64_t scenario_expert_ranks(const struct scenario *scenario);
 
 /** Ranks that have one batch together, since they share its layers or sequences or have a stage
  * each; at least 1. */

@@ -422,7 +422,17 @@ static int check_parallel(const struct scenario *scenario, const struct node *ro
     result |= check_pair(true, scenario->parallel.expert > 1, "parallel.imbalance",
                          "parallel.expert", root, err) |
               check_pair(true, scenario->parallel.expert > 1, "parallel.expert_by",
-                         "parallel.expert", root, err);
+                         "parallel.expert", root, err) |
+              check_pair(true, scenario->parallel.expert > 1, "parallel.expert_tensor",
+                         "parallel.expert", root, err) |
+              check_pair(true, scenario->parallel.tensor > 1, "parallel.expert_tensor",
+                         "parallel.tensor", root, err);
+    int64_t each = scenario->parallel.expert_tensor;
+    if (each && each != scenario_tensor(scenario) && (each > 1 || !scenario->parallel.sequence))
+        result = origin_error(given(root, "parallel.expert_tensor"), err,
+                              each > 1 ? "an expert is of one device, or of parallel.tensor"
+                                       : "devices that have whole experts have parts of the "
+                                         "positions: needs parallel.sequence");
     enum algorithm algorithm = (enum algorithm)scenario->allreduce.algorithm;
     if (scenario->parallel.expert > 1 &&
         (algorithm == ALGORITHM_TORUS2D || algorithm == ALGORITHM_HIERARCHICAL ||

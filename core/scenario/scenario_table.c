@@ -364,6 +364,10 @@ static const struct field scenario_rows[] = {
     INTEGER("parallel.expert", parallel.expert, "", 1, 1024,
             "devices that share the experts of a layer, of those that hold the same other weights; "
             "positions go to their experts and back, all to all; predictions only"),
+    INTEGER(
+        "parallel.expert_tensor", parallel.expert_tensor, "", 1, 1024,
+        "devices that share each expert: parallel.tensor when not given, or 1, with which those "
+        "of parallel.tensor are among those that share the experts of a layer"),
     WORD("parallel.expert_by", parallel.expert_by, "copies", expert_names,
          "what a position sends to other nodes: copies, one to each of its experts; nodes, one to "
          "each node that has some of them (DeepEP)"),

@@ -172,12 +172,13 @@ static int64_t group_elements(const struct model *model, const struct scenario *
     int64_t most = 0, before = 0, here = 0;
     AUTORELEASE(bucket_list)
     struct bucket_list list = bucket_build(model, gradients, bucket_limit(model, scenario), -1);
+    int64_t ranks = shards * scenario_tensor(scenario);
     for (int32_t i = 0; i < list.count; i++) {
         if (i > 0 && list.bucket[i].layer != list.bucket[i - 1].layer) {
             before = here;
             here = 0;
         }
-        bool own = list.bucket[i].experts && shards <= scenario->parallel.expert;
+        bool own = list.bucket[i].experts && ranks <= scenario_expert_ranks(scenario);
         here += own ? 0 : list.bucket[i].bytes;
         most = before + here > most ? before + here : most;
     }

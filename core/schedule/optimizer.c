@@ -39,8 +39,8 @@ static int64_t factors(const struct model *model)
 
 int64_t optimizer_shard(const struct model *model, const struct scenario *scenario, int32_t shards)
 {
-    int32_t expert = scenario->parallel.expert > 1 ? (int32_t)scenario->parallel.expert : 1;
-    int32_t copies = shards > expert ? shards / expert : 1;
+    int64_t ranks = shards * scenario_tensor(scenario), all = scenario_expert_ranks(scenario);
+    int64_t copies = ranks > all ? ranks / all : 1;
     int64_t experts = 0;
     for (int32_t i = 0; i < model->layer_count; i++)
         experts += model->layer[i].axis == AXIS_COPIES ? model->layer[i].parameters : 0;

@@ -600,6 +600,7 @@ uint64_t schedule_hash(const struct schedule *schedule)
     for (size_t i = 0; i < ARRAY_SIZE(part); i++)
         if (part[i] > 1)
             hash = hash_integer(hash_word(hash, axis_names[axis[i]]), part[i]);
+    hash = schedule->grid.whole ? hash_word(hash, "whole") : hash;
     if (schedule->far > 0)
         hash = base_hash(hash, &schedule->far, sizeof(schedule->far));
     for (int32_t id = 0; id < schedule->step_count; id++) {

@@ -65,6 +65,11 @@ TEST(experts_factor_the_same_ranks_differently)
         assert_int_equal(in.nodes, cases[i].nodes);
         assert_int_equal(in.apart, cases[i].apart);
     }
+    grid.whole = true; /* ranks 0 to 3, 4 to 7, ... */
+    assert_int_equal(grid_axis_size(grid, AXIS_EXPERT), 4);
+    assert_int_equal(grid_axis_rank(grid, AXIS_EXPERT, 5, 2), 6);
+    assert_int_equal(grid_axis_size(grid, AXIS_COPIES), 6);
+    assert_int_equal(grid_axis_rank(grid, AXIS_COPIES, 5, 2), 9);
     for (int32_t rank = 0; rank < 24; rank++)
         for (int32_t axis = 0; axis < AXIS_COUNT; axis++)
             check_place(grid, (enum axis)axis, rank);

@@ -617,6 +617,11 @@ TEST(ranks_that_share_experts_send_positions_to_them)
                          sharding ? experts / 2 + others / 8 : experts + others);
         assert_true(schedule->far == 0);
     }
+    scenario.parallel.tensor = 2; /* and whole experts: two copies on 8 ranks of 4 replicas */
+    scenario.parallel.expert_tensor = 1;
+    assert_int_equal(optimizer_shard(part, &scenario, 4),
+                     (model_parameters(part) - 2LL * 3 * 4096 * 14336 + 3) / 4 + 3 * 4096 * 14336);
+    scenario.parallel.tensor = scenario.parallel.expert_tensor = 0;
     scenario.parallel.expert_by = EXPERT_NODES; /* two of the experts on two nodes */
     it.devices_per_node = 2;
     OWN(schedule) *schedule = build_on((struct grid){.columns = 8, .rows = 1, .expert = 4}, 1);

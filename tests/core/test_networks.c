@@ -124,15 +124,24 @@ TEST(counts_all_experts_and_computes_with_some)
                  {"deepseek-v2", 236, 21, 59LL * 160 * 3 * 5120 * 1536},
                  {"deepseek-v3", 671, 37, 58LL * 256 * 3 * 7168 * 2048}};
     const struct transformer few = {.sequence = 64}, eighth = {.sequence = 64, .expert = 8};
+    struct transformer half = eighth; /* of all but experts, for half the positions */
+    half.tensor = 2;
+    half.apart = half.whole = true;
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         OWN(model) *model = transformer_of(cases[i].name, &few);
         OWN(model) *part = transformer_of(cases[i].name, &eighth);
+        OWN(model) *small = transformer_of(cases[i].name, &half);
         double used = (double)model_flops(model, PASS_FORWARD) / 2 / 64;
         assert_near((double)model_parameters(model) / 1e9 / cases[i].all, 1, 0.005);
         assert_near(used / 1e9 / cases[i].used, 1, 0.1); /* without the embedding */
         assert_int_equal(model_parameters(model) - model_parameters(part),
                          cases[i].experts / 8 * 7);
         assert_int_equal(model_flops(model, PASS_FORWARD), model_flops(part, PASS_FORWARD));
+        assert_int_equal(model_flops(model, PASS_FORWARD), 2 * model_flops(small, PASS_FORWARD));
+        half.whole = false;
+        OWN(model) *cut = transformer_of(cases[i].name, &half);
+        assert_int_equal(model_parameters(small) - model_parameters(cut), cases[i].experts / 16);
+        half.whole = true;
     }
 }
 
