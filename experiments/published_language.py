@@ -182,6 +182,8 @@ def job_text(row, source):
                  if row[name] > 1 and (name != "vp" or row["pp"] > 1)})
     # DeepEP or HybridEP, as Megatron-Bridge's deepseek_workload_base_configs.py (042641823051) and AutoModel's table say.
     keys.update({"expert_by": "nodes"} if row["ep"] > 1 and re.search("deepseek|kimi", row["network"].lower()) else {})
+    # Of Megatron-Bridge's *_workload_base_configs.py (01b2977e518f): expert_tensor_parallel_size.
+    keys.update({"expert_tensor": 1} if row["ep"] > 1 and apart else {})
     keys.update({"balance": "greedy"} if row["pp"] > 1 and source.name == "nanotron" else {})
     keys.update({"sharding": sharding} if sharding and row["dp"] > 1 else {})
     exchange = ["algorithm: nccl"] + exchange_of(row, source, sharding, gradients)
