@@ -236,6 +236,7 @@ struct scenario {
         int64_t expert;        /**< ranks that share the experts of a layer; 0: none do */
         int64_t expert_tensor; /**< ranks that share each expert; 0: as many as other layers */
         double imbalance;      /**< positions of the busiest of them over the mean */
+        bool expert_overlap;   /**< exchanges run beside another micro-batch */
     } parallel;
     struct {
         int32_t algorithm;        /**< enum algorithm */

@@ -425,6 +425,8 @@ static int check_parallel(const struct scenario *scenario, const struct node *ro
                          "parallel.expert", root, err) |
               check_pair(true, scenario->parallel.expert > 1, "parallel.expert_tensor",
                          "parallel.expert", root, err) |
+              check_pair(true, scenario->parallel.expert > 1, "parallel.expert_overlap",
+                         "parallel.expert", root, err) |
               check_pair(true, scenario->parallel.tensor > 1, "parallel.expert_tensor",
                          "parallel.tensor", root, err);
     int64_t each = scenario->parallel.expert_tensor;

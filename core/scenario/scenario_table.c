@@ -371,6 +371,9 @@ static const struct field scenario_rows[] = {
     WORD("parallel.expert_by", parallel.expert_by, "copies", expert_names,
          "what a position sends to other nodes: copies, one to each of its experts; nodes, one to "
          "each node that has some of them (DeepEP)"),
+    SWITCH("parallel.expert_overlap", parallel.expert_overlap, "",
+           "positions of a micro-batch travel while a pass of another in the other direction is "
+           "computed (combined 1F1B), of which one more is kept; false when not given"),
     REAL("parallel.imbalance", parallel.imbalance, UNIT_NONE, "1", 1, 1024,
          "positions that the busiest of these devices computes, over the mean; all wait for it"),
     WORD("allreduce.algorithm", allreduce.algorithm, "ring", algorithm_names,

@@ -24,13 +24,21 @@ static int32_t ring_parts(const struct iteration *it)
 }
 
 /* The exchange that was added since the last computation of the task, or what arrived before the
- * first, or -1: there is none, or attention runs beside it. */
+ * first, or -1: there is none, or attention runs beside it.  Where another micro-batch is computed
+ * beside an exchange with experts, that is the one before it in the pass. */
 static int32_t awaited(const struct schedule *schedule, const struct iteration *it)
 {
     int32_t id = schedule->step_count - 1;
     while (id >= it->task.first && schedule->step[id].kind == STEP_COLLECTIVE &&
-           (schedule->step[id].lane != LANE_TENSOR || schedule->step[id].collective.beside))
-        id--;
+           (schedule->step[id].lane != LANE_TENSOR || schedule->step[id].collective.beside)) {
+        bool travels = schedule->step[id--].collective.axis == AXIS_EXPERT;
+        while (travels && (schedule->step[id].kind != STEP_COLLECTIVE ||
+                           schedule->step[id].collective.axis != AXIS_EXPERT))
+            if (--id < it->task.paired)
+                return -1;
+        if (travels)
+            return id;
+    }
     if (id < it->task.first)
         return it->task.arrived;
     const struct step *step = &schedule->step[id];
@@ -88,7 +96,7 @@ static void add_exchange(struct schedule *schedule, const struct iteration *it, 
                                                beside ? bytes - one : one, beside ? before : after);
             schedule->step[id].collective.layer = index;
             schedule->step[id].collective.back = back;
-            schedule->step[id].collective.beside = beside;
+            schedule->step[id].collective.beside = beside || (experts && it->task.paired > 0);
             schedule->step[id].collective.group = group;
         }
     }
@@ -661,7 +669,8 @@ struct build {
     int32_t *arrived[2];        /* (parts * passes) what brings a part its value, its gradient */
     int32_t passes, ready;      /* micro-batches that are there; the input */
     struct repeats repeats;
-    int32_t *turns, *mark; /* (stages) backward tasks so far; the first step of what repeats */
+    int32_t *turns[2]; /* (stages) forward, backward tasks so far */
+    int32_t *mark;     /* (stages) the first step of what repeats */
 };
 
 static struct build build_new(const struct iteration *it)
@@ -676,7 +685,6 @@ static struct build build_new(const struct iteration *it)
     b.it.known = base_alloc(it->model->layer_count * COMPUTE_OP_COUNT, sizeof(*b.it.known));
     b.repeats = find_repeats(it, &b.pipeline, (int32_t)(it->batch / it->micro_batch));
     b.passes = b.repeats.passes;
-    b.turns = base_alloc(b.pipeline.stages, sizeof(*b.turns));
     b.mark = base_alloc(b.pipeline.stages, sizeof(*b.mark));
     b.list = base_alloc(b.pipeline.stages, sizeof(*b.list));
     b.last = base_alloc(b.pipeline.stages, sizeof(*b.last));
@@ -684,6 +692,7 @@ static struct build build_new(const struct iteration *it)
         b.list[s] = find_exchanges(it, &b.pipeline, s);
     int64_t tasks = (int64_t)b.pipeline.parts * b.passes;
     for (int32_t back = 0; back < 2; back++) {
+        b.turns[back] = base_alloc(b.pipeline.stages, sizeof(int32_t));
         b.arrived[back] = base_alloc(tasks, sizeof(int32_t));
         memset(b.arrived[back], -1, (size_t)tasks * sizeof(int32_t));
     }
@@ -697,10 +706,11 @@ static void build_release(struct build *b)
     free(b->it.known);
     free(b->list);
     free(b->last);
-    free(b->turns);
     free(b->mark);
-    free(b->arrived[0]);
-    free(b->arrived[1]);
+    for (int32_t back = 0; back < 2; back++) {
+        free(b->turns[back]);
+        free(b->arrived[back]);
+    }
     pipeline_release(&b->pipeline);
 }
 
@@ -775,6 +785,13 @@ static void send_on(struct schedule *schedule, struct build *b, struct task_of_s
     b->arrived[task.back][other * b->passes + task.micro] = id;
 }
 
+/* Whether a pass in the other direction of another micro-batch is computed beside @task. */
+static bool has_pair(const struct build *b, struct task_of_stage task)
+{
+    int32_t other = b->turns[!task.back][task.stage];
+    return task.back ? other < b->pipeline.chunks * b->passes : other > 0;
+}
+
 static void add_task(struct schedule *schedule, struct build *b, struct task_of_stage task)
 {
     int32_t first = schedule->step_count;
@@ -783,6 +800,8 @@ static void add_task(struct schedule *schedule, struct build *b, struct task_of_
     b->it.task.end = b->pipeline.end[task.part];
     b->it.task.arrived = receive(schedule, b, task);
     b->it.task.first = b->pipeline.stages > 1 ? schedule->step_count : 0;
+    bool paired = b->it.scenario->parallel.expert_overlap && has_pair(b, task);
+    b->it.task.paired = paired ? schedule->step_count : 0;
     if (task.back)
         add_part_backward(schedule, b, task.micro);
     else
@@ -797,7 +816,7 @@ static void add_task(struct schedule *schedule, struct build *b, struct task_of_
             schedule->step[id].compute.micro = task.micro;
         else if (schedule->step[id].kind == STEP_COLLECTIVE)
             schedule->step[id].collective.micro = task.micro;
-    int32_t turns = b->turns[task.stage] += task.back;
+    int32_t turns = b->turns[task.back][task.stage] += 1;
     if (task.back && turns == b->repeats.after - b->repeats.period)
         b->mark[task.stage] = schedule->step_count;
     if (task.back && turns == b->repeats.after && b->repeats.times > 0)

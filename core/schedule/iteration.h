@@ -116,6 +116,8 @@ struct iteration {
         int32_t begin, end; /**< its layers */
         int32_t first;      /**< its first step */
         int32_t arrived;    /**< the step that brings what it reads, or -1 */
+        int32_t paired;     /**< its first step, if exchanges with experts run beside another
+                                 micro-batch; else 0 */
     } task;
 };
 

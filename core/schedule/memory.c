@@ -267,8 +267,9 @@ static struct stage *find_stages(const struct memory_case *of, int32_t *count)
     struct stage *stage = base_alloc(pipeline.stages, sizeof(*stage));
     for (*count = 0; *count < pipeline.stages; (*count)++) {
         struct stage *s = &stage[*count];
-        *s = (struct stage){*of, (double)pipeline_in_flight(&pipeline, order, *count, micros) /
-                                     pipeline.chunks};
+        int64_t kept = pipeline_in_flight(&pipeline, order, *count, micros);
+        kept += of->scenario->parallel.expert_overlap && kept < micros * pipeline.chunks;
+        *s = (struct stage){*of, (double)kept / pipeline.chunks};
         s->of.model = pipeline_stage(&pipeline, of->model, *count);
     }
     return stage;

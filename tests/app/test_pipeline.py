@@ -55,6 +55,7 @@ class Pipeline(support.Case):
             mesh["parallel.expert_by"] = dice.choice(["copies", "nodes"]) if expert > 1 else "null"
             if mesh["parallel.tensor"] > 1 and expert > 1:
                 mesh.update({"parallel.sequence": "true", "parallel.expert_tensor": dice.choice([1, 1, 2])})
+            mesh["parallel.expert_overlap"] = "true" if expert > 1 and dice.random() < 0.6 else "null"
             if chunks == 1:
                 mesh["parallel.schedule"] = dice.choice(["1f1b", "gpipe"])
             words = [f"--set={key}={value}" for key, value in mesh.items()]
@@ -143,6 +144,7 @@ class Pipeline(support.Case):
                                 ("parallel.expert=3", "model.experts=4", "model.experts, 4, cannot be split in 3 equal parts"),
                                 ("parallel.expert=8", "model.experts=8", "4 devices hold the same layers, and 8"),
                                 ("parallel.expert_tensor=1", "no effect without"),
+                                ("parallel.expert_overlap=true", "no effect without"),
                                 ("parallel.expert=2", "model.experts=4", "parallel.tensor=2", "parallel.expert_tensor=1", "needs parallel.sequence"),
                                 ("parallel.expert=2", "model.experts=4", "parallel.tensor=2", "parallel.expert_tensor=4", "of one device, or"),
                                 ("model.network=mistral-7b", "model.sequence=null", "model.layers=null", "sliding windows"),

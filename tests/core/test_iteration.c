@@ -2,6 +2,7 @@
 
 #include "core/backend/cost.h"
 #include "core/backend/lanes.h"
+#include "core/schedule/optimizer.h"
 #include "models/networks.h"
 #include "tests/core/own.h"
 #include "tests/test.h"
@@ -663,6 +664,50 @@ TEST(attention_runs_beside_a_ring)
             end = fmax(end, schedule->step[id].lane == LANE_COMPUTE ? when[id].end : 0);
         assert_true(fabs(end - fmax(4, 3 * r + 1) - fmax(8, 3 * 2 * r + 2)) < 1e-9);
     }
+}
+
+/* Seconds of an iteration of @batch micro-batches of one layer: attention takes 1 s, an expert 3,
+ * backward twice as long, an exchange @exchange. */
+static double with_experts(const struct model *part, int64_t batch, double exchange)
+{
+    it.batch = batch;
+    OWN(schedule) *schedule = iteration_build(&it);
+    AUTOFREE double *seconds = base_alloc(schedule->step_count, sizeof(*seconds));
+    AUTOFREE struct when *when = base_alloc(schedule->step_count, sizeof(*when));
+    double end = 0;
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        const char *name = step->kind == STEP_COMPUTE && step->compute.layer >= 0
+                               ? part->layer[step->compute.layer].name
+                               : "";
+        bool travels = step->kind == STEP_COLLECTIVE && step->collective.axis == AXIS_EXPERT;
+        seconds[id] = travels                         ? exchange
+                      : !strcmp(name, "layer0.query") ? 1
+                      : !strcmp(name, "layer0.down")  ? 3
+                                                      : 0;
+    }
+    lanes_run(schedule, (struct slowdown){0}, seconds, 1, 1, when);
+    for (int32_t id = 0; id < schedule->step_count; id++)
+        end = fmax(end, when[id].end);
+    return end;
+}
+
+/* A micro-batch more takes 12 s of computation and four exchanges, one after the other or at once;
+ * the first forward and the last backward have nothing beside them. */
+TEST(positions_travel_beside_another_micro_batch)
+{
+    OWN(model) *part = begin_language(
+        "mixtral-8x7b", (struct transformer){.layers = 1, .sequence = 64, .expert = 4});
+    scenario.parallel.expert = 4;
+    it.grid = (struct grid){.columns = 4, .rows = 1, .expert = 4};
+    it.micro_batch = 1;
+    for (int32_t e = 0; e < 6; e++)
+        for (int32_t overlap = 0; overlap < 2; overlap++) {
+            scenario.parallel.expert_overlap = overlap;
+            double few = with_experts(part, 4, e), more = with_experts(part, 5, e);
+            assert_near(with_experts(part, 1, e), 12 + 4 * e, 1e-9);
+            assert_near(more - few, overlap ? fmax(12, 4 * e) : 12 + 4 * e, 1e-9);
+        }
 }
 
 /* Also where weights are gathered in between. */
