@@ -364,14 +364,13 @@ static void end_loss(struct cpu_device *device, struct cpu_slot *slot, const flo
 {
     const struct device_job *job = &device->job;
     struct some_scores scores = scores_of(device, micro);
-    double loss, smoothing = job->scenario->training.label_smoothing;
+    bool some = shares_words(device);
     float *dy = value_of(device, job->model->layer_count - 1, micro)->dy;
     fill_targets(device, slot, images, micro);
-    if (shares_words(device))
-        loss = naive_loss_shared(&scores, smoothing, job->part->parts, sums_at(device, micro), dy);
-    else
-        loss = naive_loss(scores.rows, scores.classes, scores.x, scores.label, smoothing, dy);
-    slot->outcome.loss += loss / job->micro_batches;
+    slot->outcome.loss += naive_loss(&scores, job->scenario->training.label_smoothing,
+                                     some ? job->part->parts : 0,
+                                     some ? sums_at(device, micro) : NULL, dy) /
+                          job->micro_batches;
     float factor = (float)slot->update.loss_scale;
     int64_t count = factor == 1 ? 0 : (int64_t)scores.rows * scores.columns;
 #pragma omp parallel for schedule(static)

@@ -325,39 +325,6 @@ EVERY_WIDTH double naive_terms(int64_t count, const float *restrict x, float *re
     return sum;
 }
 
-/* The largest term is 1 after scaling: the sum cannot overflow.  @dx holds the terms, rounded,
- * until their sum is known; where one is wanted the difference is of exact ones. */
-static double row_loss(int32_t batch, int32_t classes, const float *x, int32_t label,
-                       double smoothing, float *dx)
-{
-    double along = 0, share = smoothing / classes, each = 1.0 / batch;
-    float largest;
-    double sum = naive_terms(classes, x, &largest, dx);
-    double total = (double)largest + log(sum), part = each / sum;
-    for (int32_t i = 0; i < classes && share > 0; i++)
-        along += (double)x[i] - total;
-#pragma omp simd
-    for (int32_t i = 0; i < classes; i++)
-        dx[i] = (float)((double)dx[i] * part - share * each);
-    double log_probability = (double)x[label] - total;
-    dx[label] = (float)((exp(log_probability) - share - (1 - smoothing)) * each);
-    return -share * along - (1 - smoothing) * log_probability;
-}
-
-double naive_loss(int32_t batch, int32_t classes, const float *x, const int32_t *label,
-                  double smoothing, float *dx)
-{
-    double loss = 0;
-    AUTOFREE double *each = base_alloc(batch, sizeof(*each));
-#pragma omp parallel for schedule(static)
-    for (int32_t image = 0; image < batch; image++)
-        each[image] = row_loss(batch, classes, x + (int64_t)image * classes, label[image],
-                               smoothing, dx + (int64_t)image * classes);
-    for (int32_t image = 0; image < batch; image++)
-        loss += each[image];
-    return loss / batch;
-}
-
 void naive_loss_sums(const struct some_scores *scores, float *sums)
 {
 #pragma omp parallel for schedule(static)
@@ -399,24 +366,43 @@ static void join_sums(const struct some_scores *scores, int32_t parts, const flo
     joint[1] = largest + log(sum);
 }
 
-double naive_loss_shared(const struct some_scores *scores, double smoothing, int32_t parts,
-                         const float *sums, float *dx)
+/* The largest term is 1 after scaling: the sum cannot overflow.  @dx holds the terms, rounded,
+ * until their sum is known; where one is wanted the difference is of exact ones. */
+static double row_loss(const struct some_scores *scores, int32_t row, double smoothing,
+                       int32_t parts, const float *sums, float *dx)
+{
+    const float *x = scores->x + (int64_t)row * scores->columns;
+    int32_t wanted = scores->label[row] - scores->first, count = scores->count;
+    double joint[LOSS_SUMS] = {0}, share = smoothing / scores->classes, each = 1.0 / scores->rows;
+    float largest;
+    double sum = naive_terms(count, x, &largest, dx);
+    for (int32_t i = 0; i < count && share > 0; i++)
+        joint[2] += (double)x[i];
+    joint[1] = (double)largest + log(sum);
+    if (sums)
+        join_sums(scores, parts, sums, row, joint);
+    else
+        joint[3] = (double)x[wanted];
+    double part = sums ? each * exp((double)largest - joint[1]) : each / sum;
+#pragma omp simd
+    for (int32_t i = 0; i < count; i++)
+        dx[i] = (float)((double)dx[i] * part - share * each);
+    for (int32_t i = count > 0 ? count : 0; i < scores->columns; i++)
+        dx[i] = 0;
+    if (wanted >= 0 && wanted < count)
+        dx[wanted] = (float)((exp((double)x[wanted] - joint[1]) - share - (1 - smoothing)) * each);
+    return joint[1] - share * joint[2] - (1 - smoothing) * joint[3];
+}
+
+double naive_loss(const struct some_scores *scores, double smoothing, int32_t parts,
+                  const float *sums, float *dx)
 {
     AUTOFREE double *each = base_alloc(scores->rows, sizeof(*each));
     double loss = 0;
 #pragma omp parallel for schedule(static)
-    for (int32_t row = 0; row < scores->rows; row++) {
-        const float *x = scores->x + (int64_t)row * scores->columns;
-        float *to = dx + (int64_t)row * scores->columns;
-        double joint[LOSS_SUMS], share = smoothing / scores->classes;
-        join_sums(scores, parts, sums, row, joint);
-        for (int32_t i = 0; i < scores->columns; i++) {
-            double wanted = share + (scores->first + i == scores->label[row] ? 1 - smoothing : 0);
-            double found = exp((double)x[i] - joint[1]);
-            to[i] = i < scores->count ? (float)((found - wanted) / scores->rows) : 0;
-        }
-        each[row] = joint[1] - share * joint[2] - (1 - smoothing) * joint[3];
-    }
+    for (int32_t row = 0; row < scores->rows; row++)
+        each[row] =
+            row_loss(scores, row, smoothing, parts, sums, dx + (int64_t)row * scores->columns);
     for (int32_t row = 0; row < scores->rows; row++)
         loss += each[row];
     return loss / scores->rows;

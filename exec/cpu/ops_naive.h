@@ -48,7 +48,7 @@ void naive_relu(int64_t count, float top, float *y);
 /** dy = 0 where the output @y of such a ReLU is 0 or @top. */
 void naive_relu_backward(int64_t count, float top, const float *y, float *dy);
 
-/** The scores of some classes, of which other ranks have the others. */
+/** The scores of all classes, or of some, of which other ranks have the others. */
 struct some_scores {
     int32_t rows, columns; /**< x is (rows, columns) */
     int32_t first, count;  /**< the classes of its first columns; the others are padding */
@@ -61,16 +61,12 @@ struct some_scores {
  * core/schedule/iteration.h says. */
 void naive_loss_sums(const struct some_scores *scores, float *sums);
 
-/** naive_loss() by the @sums (parts, rows, LOSS_SUMS) of all ranks; @dx (rows, columns) is written,
- * 0 for padding.  @return the loss. */
-double naive_loss_shared(const struct some_scores *scores, double smoothing, int32_t parts,
-                         const float *sums, float *dx);
-
-/** Mean cross-entropy of softmax(x) (batch, classes) against @label (batch), smoothed.
- * @param dx written.
+/** Mean cross-entropy of softmax(x) against the labels, smoothed; of some classes by the @sums
+ * (parts, rows, LOSS_SUMS) of all ranks, else NULL.
+ * @param dx written (rows, columns), 0 for padding.
  * @return the loss. */
-double naive_loss(int32_t batch, int32_t classes, const float *x, const int32_t *label,
-                  double smoothing, float *dx);
+double naive_loss(const struct some_scores *scores, double smoothing, int32_t parts,
+                  const float *sums, float *dx);
 
 /** Fill @term with e^(x - @largest) of @count values, @largest being the largest.  @return their
  * sum, of equal bits at every vector width. */

@@ -1,5 +1,6 @@
 #include "exec/cpu/ops_naive.h"
 
+#include "core/schedule/iteration.h"
 #include "exec/step/vectors.h"
 #include "tests/test.h"
 
@@ -209,19 +210,27 @@ TEST(relu_cuts_and_masks)
     assert_true(dy[0] == 0 && dy[1] == 0 && dy[2] == 7);
 }
 
+/* Of all classes. */
+static double loss_of(int32_t rows, int32_t classes, const float *x, const int32_t *label,
+                      double smoothing, float *dx)
+{
+    const struct some_scores scores = {rows, classes, 0, classes, classes, x, label};
+    return naive_loss(&scores, smoothing, 0, NULL, dx);
+}
+
 TEST(loss_of_no_opinion_is_the_logarithm_of_the_classes)
 {
     const float x[10] = {1, 1, 1, 1, 1, 7, 7, 7, 7, 7};
     const int32_t label[] = {0, 3};
     float dx[10];
     for (double smoothing = 0; smoothing < 0.5; smoothing += 0.25)
-        assert_near(naive_loss(2, 5, x, label, smoothing, dx), log(5), 1e-12);
+        assert_near(loss_of(2, 5, x, label, smoothing, dx), log(5), 1e-12);
 }
 
 static double loss(struct arrays *a)
 {
     static const int32_t label[] = {0, 3};
-    return naive_loss(2, 5, a->x, label, 0.1, a->dx);
+    return loss_of(2, 5, a->x, label, 0.1, a->dx);
 }
 
 /* The loss is computed in double; what is left is the square of the step, 1e-6. */
@@ -237,6 +246,28 @@ TEST(loss_gradient_is_the_finite_difference)
 /* A smoothed label is a distribution; no loss is below its entropy, which is reached where the
  * softmax is that distribution.  Source: Szegedy et al. 2016, section 7; the numbers from
  * -p log p - (1 - p) log((1 - p) / (classes - 1)), p = 1 - smoothing + smoothing / classes. */
+/* Three ranks have two of five classes each, the last one a column of padding. */
+TEST(loss_of_parts_is_that_of_the_whole)
+{
+    const float x[] = {0.5F, -1, 2, 3, 0.25F, 40, -7, 41, 39, 0};
+    const int32_t label[] = {4, 2};
+    float dx[10], some[3][4], some_dx[4], sums[3 * 2 * LOSS_SUMS];
+    double whole = loss_of(2, 5, x, label, 0.1, dx);
+    struct some_scores part[3];
+    for (int32_t p = 0; p < 3; p++) {
+        part[p] = (struct some_scores){2, 2, 2 * p, p < 2 ? 2 : 1, 5, some[p], label};
+        for (int32_t i = 0; i < 4; i++)
+            some[p][i] = 2 * p + i % 2 < 5 ? x[i / 2 * 5 + 2 * p + i % 2] : 1e3F;
+        naive_loss_sums(&part[p], sums + p * 2 * LOSS_SUMS);
+    }
+    for (int32_t p = 0; p < 3; p++) {
+        assert_near(naive_loss(&part[p], 0.1, 3, sums, some_dx), whole, 1e-6);
+        for (int32_t i = 0; i < 4; i++)
+            assert_near((double)some_dx[i],
+                        2 * p + i % 2 < 5 ? (double)dx[i / 2 * 5 + 2 * p + i % 2] : 0, 1e-7);
+    }
+}
+
 TEST(loss_of_a_smoothed_label_has_its_entropy_as_floor)
 {
     static const struct {
@@ -249,7 +280,7 @@ TEST(loss_of_a_smoothed_label_has_its_entropy_as_floor)
         AUTOFREE float *x = base_alloc(classes, sizeof(*x)), *dx = base_alloc(classes, sizeof(*dx));
         for (int32_t c = 0; c < classes; c++)
             x[c] = (float)(7 + log(c == label ? 1 - floors[i].smoothing + rest : rest));
-        double least = naive_loss(1, classes, x, &label, floors[i].smoothing, dx);
+        double least = loss_of(1, classes, x, &label, floors[i].smoothing, dx);
         assert_near(least, floors[i].entropy, 1e-6);
         for (int32_t c = 0; c < classes; c++)
             assert_near((double)dx[c], 0, 1e-6);
@@ -257,7 +288,7 @@ TEST(loss_of_a_smoothed_label_has_its_entropy_as_floor)
             int32_t c = trial % classes;
             float kept = x[c];
             x[c] += trial % 2 ? 0.1F : -0.1F;
-            assert_true(naive_loss(1, classes, x, &label, floors[i].smoothing, dx) > least);
+            assert_true(loss_of(1, classes, x, &label, floors[i].smoothing, dx) > least);
             x[c] = kept;
         }
     }
