@@ -325,8 +325,10 @@ static bool shares_words(const struct iteration *it)
            it->model->layer[from].exchanged;
 }
 
-/* Of all that the last layer predicts: one class of a picture, or the words of many positions. */
-static void add_loss(struct schedule *schedule, const struct iteration *it)
+/* Of all that the last layer predicts: one class of a picture, or the words of many positions.
+ * Gradients of this pass lie where those do that @scattered, if not NULL, sends. */
+static void add_loss(struct schedule *schedule, const struct iteration *it,
+                     const struct dep *scattered)
 {
     enum dtype dtype = it->scenario->model.compute;
     const struct shape out = it->model->layer[it->model->layer_count - 1].out;
@@ -342,7 +344,7 @@ static void add_loss(struct schedule *schedule, const struct iteration *it)
                                     .bytes = scores * loss_bytes(it),
                                     .amount = it->batch}};
     loss.compute.shape = schedule_text(schedule, "softmax %d", out.channels);
-    int32_t id = schedule_add(schedule, loss, NULL, 0);
+    int32_t id = schedule_add(schedule, loss, scattered, scattered != NULL);
     if (!shares_words(it))
         return;
     int64_t bytes = grid_axis_size(it->grid, AXIS_TENSOR) * it->batch * out.height * out.width *
@@ -722,8 +724,9 @@ static void add_part_forward(struct schedule *schedule, struct build *b, int32_t
     add_forward(schedule, &b->it, ready, micro == 0 || list->groups ? list : NULL);
     gather_group(schedule, &b->it, list, list->groups - 1);
     gather_group(schedule, &b->it, list, list->groups - 2);
+    bool again = list->stage >= 2 && micro > 0;
     if (b->it.task.end == b->it.model->layer_count)
-        add_loss(schedule, &b->it);
+        add_loss(schedule, &b->it, again ? &list->done[list->bucket.count - 1] : NULL);
 }
 
 /* Backward of it; the last exchanges gradients on the way; where these or the weights are sharded,

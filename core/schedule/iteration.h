@@ -34,7 +34,8 @@
  * Source: Rajbhandari et al. 2020, "ZeRO: Memory optimizations toward training trillion parameter
  * models" (stage 1).  Kernels are assumed to be those of whole tensors.
  *
- * With parallel.sharding 2 gradients are kept as a shard, too, so that each pass scatters its own.
+ * With parallel.sharding 2 gradients are kept as a shard, too, so that each pass scatters its own,
+ * and begins backward once those of the pass before are scattered: they lie in the same place.
  * With 3 so are the weights: a group of layers, those of a bucket, or of several that end in one
  * layer, gathers them in the type of the arithmetic before it runs forward and again before it runs
  * backward, while the group before it runs, and no earlier: two groups are there at once.  No

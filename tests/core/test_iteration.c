@@ -354,6 +354,20 @@ static double sent(const struct schedule *schedule)
     return bytes;
 }
 
+/* Losses that wait for the gradients that were exchanged last. */
+static int32_t count_waiting_losses(const struct schedule *schedule)
+{
+    int32_t count = 0, exchanged = -1;
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        if (step->kind == STEP_COLLECTIVE && step->collective.content == CONTENT_GRADIENTS)
+            exchanged = id;
+        if (step->kind == STEP_COMPUTE && step->compute.op == COMPUTE_LOSS)
+            count += exchanged >= 0 && depends(schedule, id, exchanged, 0);
+    }
+    return count;
+}
+
 /* Each pass of 25,557,032 parameters of 2 bytes among 8 ranks: gathered twice, and scattered; with
  * stage 2 scattered alone, and gathered once a step.  Norms are 161 pairs, and with stage 2 there
  * are gradients of 54,120 parameters among them. */
@@ -372,6 +386,7 @@ TEST(sharded_weights_go_round_three_times_a_pass)
             int32_t norms = require_step(schedule, "norms world all-reduce");
             assert_int_equal(schedule->step[norms].collective.bytes,
                              (161 * 2 + (stage < 3 ? 54120 : 0)) * 4);
+            assert_int_equal(count_waiting_losses(schedule), stage >= 2 ? passes - 1 : 0);
         }
 }
 
