@@ -559,7 +559,7 @@ int job_check_mpi(const struct job *job, struct err *err)
     return why ? err_add_code(err, 69, "%s: %s", s->path, why) : 0;
 }
 
-static int check_shards(const struct job *job, struct err *err)
+static int check_shards(const struct job *job, bool gpu, struct err *err)
 {
     const struct scenario *s = &job->scenario;
     const char *key = s->training.sharded ? "training.optimizer.sharded" : "parallel.sharding";
@@ -567,6 +567,10 @@ static int check_shards(const struct job *job, struct err *err)
         return job_blame(job, key, 69, err,
                          "a sharded lamb is for predictions: ranks train with it whole, or with a "
                          "sharded adamw");
+    if (gpu && scenario_sharding(s) >= 2)
+        return job_blame(job, key, 69, err,
+                         "GPUs train with whole weights and gradients: use --device cpu, or --set "
+                         "parallel.sharding=1");
     return 0;
 }
 
@@ -643,7 +647,7 @@ int job_check_network(const struct job *job, bool gpu, struct err *err)
 int job_check_device(const struct job *job, bool gpu, struct err *err)
 {
     return job_check_network(job, gpu, err) || check_optimizer(job, gpu, err) ||
-           check_shards(job, err) || check_parts(job, gpu, err);
+           check_shards(job, gpu, err) || check_parts(job, gpu, err);
 }
 
 struct schedule **job_training(const struct job *job, struct err *err)

@@ -892,10 +892,6 @@ static void check_parallel(struct question *q, const struct resolved *resolved)
                                  : resolved->cluster.devices_per_node,
                             resolved->baseline.devices_per_node};
     static const char *const key[] = {"parallel.tensor", "baseline.devices_per_node"};
-    if (real && scenario_sharding(q->scenario) >= 2)
-        blame(q, EXIT_UNAVAILABLE, "parallel.sharding",
-              "devices train with whole weights and gradients; 2 and 3 are for predictions: use "
-              "--set parallel.sharding=1");
     check_recompute(q);
     check_documents(q);
     bool experts = q->scenario->parallel.expert > 1;

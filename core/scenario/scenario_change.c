@@ -7,7 +7,7 @@ const struct scenario_rule scenario_rules[] = {
     {"model", CHANGE_NEVER},
     {"model.precision", CHANGE_KNOWINGLY},
     {"cluster", CHANGE_FREELY},
-    {"parallel", CHANGE_FREELY},    /* of runs, the optimizer alone */
+    {"parallel", CHANGE_FREELY},
     {"training", CHANGE_KNOWINGLY}, /* phases, rates, optimizer's numbers, batch norm, ... */
     {"training.dataset", CHANGE_NEVER},
     {"training.dataset.validation_images", CHANGE_KNOWINGLY},

@@ -334,8 +334,7 @@ static const struct field scenario_rows[] = {
     INTEGER("parallel.sharding", parallel.sharding, "", 1, 3,
             "what each rank has a shard of (ZeRO's stage): 1 the optimizer, as "
             "training.optimizer.sharded; 2 the gradients, too; 3 the weights, too, which each "
-            "bucket's layers gather before forward and backward (FSDP); 2 and 3 for predictions "
-            "only"),
+            "bucket's layers gather before forward and backward (FSDP); GPUs train with 1"),
     WORD(
         "parallel.recompute", parallel.recompute, "none", recompute_names,
         "what is computed again before backward and not kept: attention (selective), or each block "

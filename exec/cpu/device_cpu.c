@@ -1,5 +1,7 @@
 #include "exec/cpu/device_cpu.h"
 
+#include <sys/mman.h>
+
 #include "core/schedule/iteration.h"
 #include "core/schedule/optimizer.h"
 #include "exec/cpu/ops_naive.h"
@@ -208,6 +210,37 @@ static struct slice overlap(struct slice a, struct slice b)
     return (struct slice){first, end > first ? end - first : 0};
 }
 
+/* Zero @count numbers.  Whole pages of them are the system's until they are written again, and
+ * small, since a shard fills large ones badly. */
+static void give_back(float *data, int64_t count)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t bytes = (size_t)count * sizeof(*data), before = -(size_t)data % page;
+    size_t pages = bytes > before ? (bytes - before) / page * page : 0;
+    char *first = (char *)data + before;
+    if (!pages || madvise(first, pages, MADV_DONTNEED)) {
+        memset(data, 0, bytes);
+        return;
+    }
+    madvise(first, pages, MADV_NOHUGEPAGE); /* advice */
+    memset(data, 0, before);
+    memset(first + pages, 0, bytes - before - pages);
+}
+
+/* What other ranks keep of @slice of the flat array @data. */
+static void give_back_others(const struct cpu_device *device, struct slice slice, float *data)
+{
+    int64_t at = slice.offset, end = slice.offset + slice.elements;
+    for (int32_t i = 0; i < device->job.shards; i++) {
+        struct slice own = overlap(slice, device->job.shard[i]);
+        if (own.elements == 0)
+            continue;
+        give_back(data + at, own.offset - at);
+        at = own.offset + own.elements;
+    }
+    give_back(data + at, end - at);
+}
+
 /* All vectors where parameters are gathered in 16 bits, and the rest of the shard. */
 static void find_own(struct cpu_device *device)
 {
@@ -216,7 +249,8 @@ static void find_own(struct cpu_device *device)
     int32_t tensors = job->model->tensor_count, shards = job->shard ? job->shards : 1;
     for (int32_t i = 0; i < 2 * tensors; i++) {
         const struct parameter *p = &device->layout.parameter[i % tensors];
-        bool vector = gathers_halves(device) && is_vector(job->model, i % tensors);
+        bool vector =
+            gathers_halves(device) && device->sharding < 3 && is_vector(job->model, i % tensors);
         for (int32_t k = 0; vector == (i < tensors) && k < (vector ? 1 : shards); k++) {
             struct slice of = job->shard && !vector ? job->shard[k] : whole;
             device->own = base_room(device->own, device->owns, sizeof(*device->own));
@@ -250,6 +284,7 @@ void cpu_device_init(struct cpu_device *device, const struct device_job *job,
                                   .flights = job->flights > 1 ? job->flights : 1};
     int64_t images = job->batch * image_elements(device);
     device->layout.squares = optimizer_cost(job->scenario).state > 1;
+    device->sharding = job->shard ? scenario_sharding(job->scenario) : 0;
     find_own(device);
     int64_t state = slice_elements(device->own, device->owns);
     if (job->shard || job->joint_norms) {
@@ -268,6 +303,8 @@ void cpu_device_init(struct cpu_device *device, const struct device_job *job,
         device->measurer = open_optimizer(device, job->shard, job->shards);
     device->parameter = alloc(context, device->layout.parameters);
     device->gradient = alloc(context, device->layout.parameters);
+    give_back(device->parameter, device->sharding == 3 ? device->layout.parameters : 0);
+    give_back(device->gradient, device->sharding >= 2 ? device->layout.parameters : 0);
     device->momentum = alloc(context, state * (device->layout.squares ? 2 : 1));
     device->master = gathers_halves(device) ? alloc(context, state) : NULL;
     device->statistics = alloc(context, device->layout.statistic_count + 1);
@@ -367,10 +404,10 @@ static void end_loss(struct cpu_device *device, struct cpu_slot *slot, const flo
     bool some = shares_words(device);
     float *dy = value_of(device, job->model->layer_count - 1, micro)->dy;
     fill_targets(device, slot, images, micro);
-    slot->outcome.loss += naive_loss(&scores, job->scenario->training.label_smoothing,
-                                     some ? job->part->parts : 0,
-                                     some ? sums_at(device, micro) : NULL, dy) /
-                          job->micro_batches;
+    slot->outcome.loss +=
+        naive_loss(&scores, job->scenario->training.label_smoothing, some ? job->part->parts : 0,
+                   some ? sums_at(device, micro) : NULL, dy) /
+        job->micro_batches;
     float factor = (float)slot->update.loss_scale;
     int64_t count = factor == 1 ? 0 : (int64_t)scores.rows * scores.columns;
 #pragma omp parallel for schedule(static)
@@ -607,6 +644,16 @@ static void restore_vectors(struct cpu_device *device, int32_t index)
             slice_unpack(&device->own[i], 1, from, device->parameter);
 }
 
+/* Once layer @index has run: its weights but those that this rank keeps, if they are gathered again
+ * before they are needed.  Another layer may use them until their own runs backward. */
+static void drop_weights(const struct cpu_device *device, enum compute_op op, int32_t index)
+{
+    const struct model *model = device->job.model;
+    struct slice all = {device->layout.layer[index], model->layer[index].parameters};
+    if (device->sharding == 3 && (op != COMPUTE_FORWARD || is_last_user(model, index, index)))
+        give_back_others(device, all, device->parameter);
+}
+
 static void run_layer(struct device_state *state, enum compute_op op, int32_t index,
                       const float *images, int32_t micro)
 {
@@ -620,6 +667,8 @@ static void run_layer(struct device_state *state, enum compute_op op, int32_t in
         (op == COMPUTE_FORWARD         ? passes->forward
          : op == COMPUTE_BACKWARD_DATA ? passes->data
                                        : passes->filter)(state, index, images, micro);
+    if (micro >= 0)
+        drop_weights(device, op, index);
 }
 
 static void run_compute(struct device_state *state, const struct step *step, int32_t iteration)
@@ -675,6 +724,35 @@ void cpu_device_issue(struct device_state *state, struct stream *stream, const s
 void *cpu_device_gradients(struct device_state *state)
 {
     return device_of(state)->gradient;
+}
+
+/* A collective of gradients that has ended. */
+struct settling {
+    struct cpu_device *device;
+    struct slice slice;
+    bool column, last;
+};
+
+/* Each rank adds what it keeps to its gradients of the next micro-batch.  Of those that keep the
+ * same, and sum it in columns, one does. */
+static void run_settling(void *argument)
+{
+    const struct settling *s = argument;
+    float *gradient = s->device->gradient;
+    if (!s->column)
+        give_back_others(s->device, s->slice, gradient);
+    else if (s->device->job.repeats && !s->last)
+        give_back(gradient + s->slice.offset, s->slice.elements);
+}
+
+void cpu_device_settle(struct device_state *state, struct stream *stream, const struct step *step,
+                       struct slice slice)
+{
+    struct cpu_device *device = device_of(state);
+    struct settling settling = {device, slice, step->collective.axis == AXIS_COLUMN,
+                                step->collective.micro + 1 == device->job.micro_batches};
+    if (device->sharding >= 2)
+        cpu_stream_issue(stream, run_settling, &settling, sizeof(settling));
 }
 
 void *cpu_device_shared(struct device_state *state, enum collective_content content)
@@ -760,12 +838,17 @@ void cpu_device_read(const struct device_state *state, const struct weights *wei
 void cpu_device_write(struct device_state *state, const struct weights *weights)
 {
     struct cpu_device *device = device_of(state);
-    copy(device->parameter, weights->parameter, device->layout.parameters);
-    if (device->master && weights->parameter) {
+    const struct slice whole = {0, device->layout.parameters};
+    bool some = device->sharding == 3;
+    const struct slice *slice = some ? device->own : &whole;
+    for (int32_t i = 0; weights->parameter && i < (some ? device->owns : 1); i++)
+        copy(device->parameter + slice[i].offset, weights->parameter + slice[i].offset,
+             slice[i].elements);
+    if (device->master && weights->parameter)
         slice_pack(device->own, device->owns, weights->parameter, device->master);
-        half_round((enum dtype)device->job.scenario->model.compute, device->layout.parameters,
+    if (device->master && weights->parameter && !some)
+        half_round((enum dtype)device->job.scenario->model.compute, whole.elements,
                    device->parameter);
-    }
     copy_moments(device, true, weights->momentum);
     copy(device->statistics, weights->statistics, device->layout.statistic_count);
     device->version++;

@@ -38,9 +38,11 @@ struct cpu_device {
     struct graph graph;
     struct slice *own;           /**< (owns) of the flat arrays what this rank updates */
     int32_t owns, vectors;       /**< and of those the first that all ranks update alike */
+    int32_t sharding;            /**< its stage: see job.shard; 0: none */
     struct optimizer *optimizer; /**< of these */
     struct optimizer *measurer;  /**< of the shard, where `own` is more; else NULL */
-    float *parameter, *gradient; /**< (layout.parameters) */
+    float *parameter, *gradient; /**< (layout.parameters), where sharded without the pages of what
+                                      others keep, but while it is computed with or sent */
     float *momentum;             /**< (own), first and second moments */
     float *master;               /**< (own), where parameters are gathered in 16 bits; else NULL */
     float *norms;                /**< (stages), the sums of a shard over that of the own stage */
@@ -103,6 +105,10 @@ void cpu_device_issue(struct device_state *state, struct stream *stream, const s
 /** See device_ops.gradients. */
 void *cpu_device_gradients(struct device_state *state);
 
+/** See device_ops.settle. */
+void cpu_device_settle(struct device_state *state, struct stream *stream, const struct step *step,
+                       struct slice slice);
+
 /** See device_ops.shared. */
 void *cpu_device_shared(struct device_state *state, enum collective_content content);
 
@@ -125,6 +131,7 @@ void cpu_device_write(struct device_state *state, const struct weights *weights)
 /** What is the same in the device_ops of both devices. */
 #define CPU_DEVICE_OPS                                                                             \
     .streams = &cpu_stream_ops, .measure = &cpu_measure_ops, .prepare = cpu_device_prepare,        \
-    .issue = cpu_device_issue, .gradients = cpu_device_gradients, .shared = cpu_device_shared,     \
-    .activation = cpu_device_activation, .outcome = cpu_device_outcome, .score = cpu_device_score, \
-    .read = cpu_device_read, .write = cpu_device_write
+    .issue = cpu_device_issue, .gradients = cpu_device_gradients, .settle = cpu_device_settle,     \
+    .shared = cpu_device_shared, .activation = cpu_device_activation,                              \
+    .outcome = cpu_device_outcome, .score = cpu_device_score, .read = cpu_device_read,             \
+    .write = cpu_device_write

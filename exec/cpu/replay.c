@@ -11,7 +11,9 @@
 struct device_state {
     struct device_job job;
     int64_t parameters;
+    int32_t sharding;         /* its stage: see job.shard; 0: none */
     float *gradient;          /* (parameters) */
+    float *weights;           /* (parameters) that are gathered beside gradients; else NULL */
     float *norms;             /* of a sharded optimizer, and of all stages */
     float *moved[LANE_COUNT]; /* what each lane brings from rank to rank, of a part of a network */
     bool summed;              /* gradients, where the next iteration gathers them like parameters */
@@ -52,6 +54,8 @@ static int open_replay(struct device_state **out, const struct device_job *job, 
     state->gradient = base_alloc(state->parameters, sizeof(float));
     for (int64_t i = 0; i < state->parameters; i++)
         ((volatile float *)state->gradient)[i] = 0; /* pages that were never written are shared */
+    state->sharding = job->shard ? scenario_sharding(job->scenario) : 0;
+    state->weights = state->sharding == 3 ? base_alloc(state->parameters, sizeof(float)) : NULL;
     for (int32_t i = 0; i < LANE_COUNT && job->part && part_is_split(job->part); i++)
         state->moved[i] = base_alloc(most_moved(job), sizeof(float));
     if (job->shard || job->joint_norms || (job->part && job->part->parts > 1))
@@ -69,6 +73,7 @@ static void close_replay(struct device_state *state)
     if (!state)
         return;
     free(state->gradient);
+    free(state->weights);
     free(state->norms);
     for (int32_t i = 0; i < LANE_COUNT; i++)
         free(state->moved[i]);
@@ -84,11 +89,13 @@ static void put_probes(struct device_state *state)
         state->gradient[i] = 1;
 }
 
-static void check_probes(const struct device_state *state)
+/* In @slice. */
+static void check_probes(const struct device_state *state, struct slice slice)
 {
-    for (int64_t i = 0; i < state->parameters && state->job.ranks <= REPLAY_PROBE_RANKS;
-         i += REPLAY_PROBE_STRIDE) {
-        if (state->gradient[i] == (float)state->job.ranks)
+    int64_t first = (slice.offset + REPLAY_PROBE_STRIDE - 1) / REPLAY_PROBE_STRIDE;
+    int64_t end = slice.offset + slice.elements;
+    for (int64_t i = first * REPLAY_PROBE_STRIDE; i < end; i += REPLAY_PROBE_STRIDE) {
+        if (state->gradient[i] == (float)state->job.ranks || state->job.ranks > REPLAY_PROBE_RANKS)
             continue;
         fprintf(stderr,
                 "foretrain-exec: rank %d: the all-reduces made gradient %lld of %lld %g, where "
@@ -144,18 +151,24 @@ static void note_late(struct device_state *state, const struct step *step, int32
         state->compute_steps = 0;
 }
 
+/* Where each micro-batch scatters its gradients, those of the one before are no longer needed by
+ * the time of its loss.  Of gathered weights there is no value, but each rank has its shard. */
 static void work(struct device_state *state, const struct step *step)
 {
+    const struct slice all = {0, state->parameters};
     bool ends = step->compute.op == COMPUTE_OPTIMIZER;
-    if (step->compute.op != COMPUTE_FORWARD && !ends && !state->probed) {
-        if (state->summed)
-            check_probes(state);
+    bool again = step->compute.op == COMPUTE_LOSS && state->sharding >= 2;
+    if (step->compute.op != COMPUTE_FORWARD && !ends && (again || !state->probed)) {
+        if (state->summed && !state->probed)
+            check_probes(state, all);
         put_probes(state);
     }
     if (ends && !state->job.shard)
-        check_probes(state);
+        check_probes(state, all);
+    for (int32_t i = 0; i < state->job.shards && ends && state->weights; i++)
+        check_probes(state, state->job.shard[i]);
     state->probed = !ends && (state->probed || step->compute.op != COMPUTE_FORWARD);
-    state->summed |= step->role == ROLE_OPTIMIZER && state->job.shard;
+    state->summed |= step->role == ROLE_OPTIMIZER && state->job.shard && !state->weights;
 }
 
 static void run_step(void *argument)
@@ -193,7 +206,7 @@ static void *gradients(struct device_state *state)
 static void *shared(struct device_state *state, enum collective_content content)
 {
     bool norms = content == CONTENT_NORMS || content == CONTENT_STEPS;
-    return norms ? state->norms : state->gradient;
+    return norms ? state->norms : state->weights ? state->weights : state->gradient;
 }
 
 /* Of the lane, where one thing moves at a time. */

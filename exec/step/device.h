@@ -179,6 +179,11 @@ struct device_ops {
      * and the job's padding; after the last micro-batch the sum over the local batch's
      * micro-batches of their mean's gradient.  Borrowed. */
     void *(*gradients)(struct device_state *state);
+    /** Issue what follows the collective @step of gradients in @slice of gradients(): where each
+     * micro-batch scatters its own, those that other ranks keep are 0 from now on, as the next one
+     * adds to them.  May be NULL: nothing follows. */
+    void (*settle)(struct device_state *state, struct stream *stream, const struct step *step,
+                   struct slice slice);
     /** What collectives of @content sum or gather: all parameters, packed like gradients(), as fp32
      * or, of a device that exchanges_payload, in the type of the arithmetic; or the norms of a
      * ROLE_NORMS step (iteration_norms(), then iteration_vectors()), as fp32. */

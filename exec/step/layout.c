@@ -94,16 +94,25 @@ int64_t layout_moments(const struct layout *layout)
 struct weights weights_new(const struct layout *layout, int32_t ranks)
 {
     int64_t all = ranks * layout->statistic_count;
-    return (struct weights){.parameter = base_alloc(layout->parameters, sizeof(float)),
-                            .momentum = base_alloc(layout_moments(layout), sizeof(float)),
-                            .statistics = base_alloc(layout->statistic_count, sizeof(float)),
-                            .rank_statistics = ranks ? base_alloc(all, sizeof(float)) : NULL};
+    struct weights weights = {.statistics = base_alloc(layout->statistic_count, sizeof(float)),
+                              .rank_statistics = ranks ? base_alloc(all, sizeof(float)) : NULL};
+    weights_keep(&weights, layout, true);
+    return weights;
+}
+
+void weights_keep(struct weights *weights, const struct layout *layout, bool there)
+{
+    if (there && weights->parameter)
+        return;
+    free(weights->parameter);
+    free(weights->momentum);
+    weights->parameter = there ? base_alloc(layout->parameters, sizeof(float)) : NULL;
+    weights->momentum = there ? base_alloc(layout_moments(layout), sizeof(float)) : NULL;
 }
 
 void weights_release(struct weights *weights)
 {
-    free(weights->parameter);
-    free(weights->momentum);
+    weights_keep(weights, NULL, false);
     free(weights->statistics);
     free(weights->rank_statistics);
     *weights = (struct weights){0};

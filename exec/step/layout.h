@@ -60,6 +60,10 @@ struct weights weights_new(const struct layout *layout, int32_t ranks);
 
 void weights_release(struct weights *weights);
 
+/** Release the parameters and the momentum alone, or, if @there, allocate those of @layout that are
+ * not. */
+void weights_keep(struct weights *weights, const struct layout *layout, bool there);
+
 void layout_release(struct layout *layout);
 
 /** Fill @parameter (layout->parameters) for a new training run from @seed: He initialisation

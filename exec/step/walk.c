@@ -214,6 +214,8 @@ static void issue_collective(struct walker *walker, int32_t id, struct stream *s
                      : walk->device_ops->shared(walk->device, content);
     walk->comm_ops->issue(walk->comm, stream, step->collective.axis, &collective, payload,
                           data + slice.offset * size);
+    if (content == CONTENT_GRADIENTS && walk->device_ops->settle)
+        walk->device_ops->settle(walk->device, stream, step, slice);
 }
 
 void walker_gather(struct walker *walker, int64_t number)
@@ -221,13 +223,17 @@ void walker_gather(struct walker *walker, int64_t number)
     const struct schedule *schedule = walker->walk.schedule;
     const struct stream_ops *streams = walker->walk.device_ops->streams;
     struct stream *stream = walker->stream[LANE_ROW];
+    int32_t left = INT32_MAX; /* buckets: the last is the first, and passes repeat them */
     if (schedule_sharded(schedule) == AXIS_COUNT)
         return;
-    for (int32_t id = 0; id < schedule->step_count; id++)
-        if (schedule->step[id].kind == STEP_COLLECTIVE &&
-            lane_of(walker, &schedule->step[id]) < LANE_COUNT &&
-            schedule->step[id].collective.content == CONTENT_PARAMETERS)
-            issue_collective(walker, id, stream, number);
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        const struct step *step = &schedule->step[id];
+        if (step->kind != STEP_COLLECTIVE || lane_of(walker, step) == LANE_COUNT ||
+            step->collective.content != CONTENT_PARAMETERS || step->collective.bucket >= left)
+            continue;
+        left = step->collective.bucket;
+        issue_collective(walker, id, stream, number);
+    }
     streams->record(stream, walker->gathered);
     streams->synchronize(walker->gathered);
 }

@@ -15,6 +15,15 @@ static bool loop_has_joint_norms(const struct loop *loop)
     return part_is_split(&loop->part) && schedule_find(schedule, ROLE_NORMS) >= 0;
 }
 
+/* Whether there are parameters and momentum beside the device's, which has all between two pauses.
+ */
+static void keep_weights(struct loop *loop, bool there)
+{
+    weights_keep(&loop->weights, &loop->layout, there);
+    if (part_is_split(&loop->part))
+        weights_keep(&loop->own, &loop->part.layout, there);
+}
+
 /* Of the whole network what this rank has. */
 static void take_part(struct loop *loop)
 {
@@ -706,6 +715,7 @@ static void drain(struct loop *loop)
 
 void loop_run(struct loop *loop, int64_t steps)
 {
+    keep_weights(loop, false);
     if (loop->sync_steps == 0)
         loop->sync_steps = 1;
     for (int64_t i = 0; i < steps && !loop->stop && !loop->diverged; i++) {
@@ -769,6 +779,7 @@ static void average_statistics(struct loop *loop)
 int loop_average(struct loop *loop, struct err *err)
 {
     bool split = part_is_split(&loop->part);
+    keep_weights(loop, true);
     loop->job->device_ops->read(loop->device, split ? &loop->own : &loop->weights);
     if (split) {
         collect(loop, loop->own.parameter, loop->weights.parameter);

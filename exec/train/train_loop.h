@@ -43,10 +43,11 @@ struct loop {
     struct exec_world world;
     struct layout layout;
     struct part part;   /**< of the network that this rank trains, in its first phase's grid */
-    struct weights own; /**< of a part that is not the whole, without statistics; owned */
+    struct weights own; /**< of a part that is not the whole, as `weights` without statistics */
     int32_t replica,
         replicas;           /**< ranks that have the same part, and this one's place among them */
-    struct weights weights; /**< owned; as of the last loop_average(), statistics averaged */
+    struct weights weights; /**< owned; as of the last loop_average(), statistics averaged; without
+                                 parameters and momentum while loop_run() runs */
     float *own_statistics;  /**< owned; of this rank alone, as of that call */
     struct dataset *train, *validation; /**< validation may be NULL */
     struct comm_state *comm;            /**< NULL on one rank */

@@ -201,6 +201,8 @@ class Refused(Mesh):
                 (69, 2, ("--set=model.norm=post-layer",), {"tensor": 2}, "behind norms that nothing else reads"),
                 (69, 2, (), {"pipeline": 2, "recompute": "full"}, "devices keep what backward reads"),
                 (69, 2, ("--set=training.optimizer={name: lars}",), {"pipeline": 2}, "train with sgd, adamw and lamb"),
+                (65, 4, (), {"pipeline": 2, "sharding": 3}, "1 shards the optimizer alone"),
+                (65, 2, ("--set=allreduce.overlap=none",), {"sharding": 2}, "allreduce.overlap must be backward"),
                 (69, 2, ("--set=model.precision.gradients=bf16",), {"pipeline": 2}, "gradients of parts of a network in fp32")):
             with self.subTest(message=message):
                 self.assertIn(message, self.refused(code, ranks, *more, **keys))

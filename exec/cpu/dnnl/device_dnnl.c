@@ -295,9 +295,10 @@ static void multiply_narrow(struct device_state *state, const struct product *p)
     product_make(&engine, p, &call, operand);
     void *a = narrow(over_a ? p->inner : p->rows, over_a ? p->rows : p->inner, p->next_a, p->scale,
                      p->a, room[0]);
-    void *b = p->owner ? narrow_weights(state, p)
-                       : narrow(over_b ? p->columns : p->inner, over_b ? p->inner : p->columns,
-                                p->next_b, 1, p->b, room[1]);
+    void *b = p->owner && state->narrow
+                  ? narrow_weights(state, p)
+                  : narrow(over_b ? p->columns : p->inner, over_b ? p->inner : p->columns,
+                           p->next_b, 1, p->b, room[1]);
     for (int64_t i = 0; i < engine.scratches; i++)
         MUST(dnnl_memory_set_data_handle(engine.scratch[i], room[2]));
     call_add(&call, DNNL_ARG_SRC, engine_memory(&engine, operand[0], a));

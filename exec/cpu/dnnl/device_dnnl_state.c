@@ -153,8 +153,9 @@ static int64_t floats_of(int64_t bytes)
     return bytes / (int64_t)sizeof(float) + 1;
 }
 
-/* What product @p takes in bf16, if that is more than @need (ROOMS) floats. */
-static void add_need(const struct product *p, int64_t *need)
+/* What product @p takes in bf16, of weights if they are not @kept, if that is more than @need
+ * (ROOMS) floats. */
+static void add_need(const struct product *p, bool kept, int64_t *need)
 {
     struct engine engine;
     struct call call = {0};
@@ -162,7 +163,7 @@ static void add_need(const struct product *p, int64_t *need)
     engine_init(&engine, true);
     product_make(&engine, p, &call, operand);
     const int64_t size[ROOMS] = {floats_of(p->rows * p->inner * 2),
-                                 p->owner ? 0 : floats_of(p->inner * p->columns * 2),
+                                 p->owner && kept ? 0 : floats_of(p->inner * p->columns * 2),
                                  floats_of((int64_t)engine.scratch_size)};
     for (int32_t i = 0; i < ROOMS; i++)
         need[i] = size[i] > need[i] ? size[i] : need[i];
@@ -174,6 +175,7 @@ static void add_need(const struct product *p, int64_t *need)
 static void open_rooms(struct device_state *state)
 {
     int32_t threads = state->cpu.job.threads;
+    bool kept = state->cpu.sharding < 3; /* else not longer than the weights themselves */
     int64_t need[2][ROOMS] = {{0}};
     for (int32_t i = 0; i < state->cpu.graph.layer_count; i++) {
         struct product product[PASS_COUNT];
@@ -182,10 +184,10 @@ static void open_rooms(struct device_state *state)
         if (!sequence_products(&s, product))
             continue;
         for (int32_t k = 0; k < PASS_COUNT; k++)
-            add_need(&product[k], need[!alone]);
+            add_need(&product[k], kept, need[!alone]);
         state->place[s.owner].narrowed = -1;
     }
-    if (need[1][0]) {
+    if (need[1][0] && kept) {
         void *narrow = engine_alloc(&state->engine, floats_of(state->cpu.layout.parameters * 2));
         state->narrow = narrow;
     }

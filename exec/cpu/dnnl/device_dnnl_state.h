@@ -92,7 +92,8 @@ struct device_state {
     float *bias;              /**< gradient of one layer's biases */
     float *beside;            /**< of a value to which readers add, one of these */
     void **room;              /**< (threads, ROOMS) */
-    uint16_t *narrow;         /**< (parameters) weights of products in bf16, on large pages */
+    uint16_t *narrow;         /**< (parameters) weights of products in bf16, on large pages; NULL:
+                                   rounded in a room for each */
     int64_t workspace;        /**< of the engine's bytes, those of layers */
 };
 
