@@ -510,6 +510,7 @@ static void whatif_section(struct page *page, const struct json *whatif)
     if (!whatif || line.length > PAGE_DATA_LIMIT)
         return;
     page->whatif = whatif;
+    page->script = whatif_js;
     html_section(page, "What if?");
     html_paragraph(page, "small",
                    "The job in closed form, without contention and usually early, again for other "
@@ -595,11 +596,11 @@ static void add_assumptions(struct answer *answer)
         html_list(&answer->page, words, list);
     }
     html_add(&answer->page.body, "</details>\n");
-    AUTOFREE char *run =
-        base_format("Job %s; back end %s, grain %s; draws behind the intervals: %.0f; schedule %s.",
-                    html_word(answer->all, "job"), html_word(r, "backend"), html_word(r, "grain"),
-                    html_number(json_get(r, "draws"), "count", -1), html_word(r, "schedule_hash"));
-    html_paragraph(&answer->page, "small", run);
+    html_add(&answer->page.body,
+             "<p class=\"small\">Job %s; back end %s, grain %s; draws behind the intervals: %.0f; "
+             "schedule %s.</p>\n",
+             html_word(answer->all, "job"), html_word(r, "backend"), html_word(r, "grain"),
+             html_number(json_get(r, "draws"), "count", -1), html_word(r, "schedule_hash"));
 }
 
 /* ---- pictures and tables ---- */
@@ -649,11 +650,9 @@ static void add_curve(struct answer *answer)
     if (count_answers(answer) <= 1)
         return;
     html_section(&answer->page, "Does it scale?");
-    if (json_count_items(published) > 0) {
-        AUTOFREE char *text = base_format("Published: %g %%.",
-                                          100 * html_number(json_item(published, 0), "value", -1));
-        html_paragraph(&answer->page, NULL, text);
-    }
+    if (json_count_items(published) > 0)
+        html_add(&answer->page.body, "<p>Published: %g&#160;%%.</p>\n",
+                 100 * html_number(json_item(published, 0), "value", -1));
     html_part(&answer->page, answer->all, &part);
 }
 

@@ -256,23 +256,22 @@ static void add_hash(struct text *out, const char *text)
     text_add(out, "='");
 }
 
-static void add_head(struct html *out, const char *title, const char *script, bool whatif)
+static void add_head(struct html *out, const char *title, const struct page *page)
 {
     html_add(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                   "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
                   "base-uri 'none'; form-action 'none'; style-src ");
     add_hash(&out->text, page_css);
     html_add(out, "; script-src ");
-    add_hash(&out->text, script);
-    if (whatif) {
+    add_hash(&out->text, page_js);
+    if (page->script) {
         html_add(out, " ");
-        add_hash(&out->text, whatif_js);
-        html_add(out, " 'wasm-unsafe-eval'");
+        add_hash(&out->text, page->script);
     }
     html_add(out,
-             "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+             "%s\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
              "<title>%s</title>\n<style>",
-             title);
+             page->whatif ? " 'wasm-unsafe-eval'" : "", title);
     text_add(&out->text, "%s</style>\n</head>\n<body>\n<main>\n", page_css);
 }
 
@@ -296,12 +295,9 @@ int html_write(struct page *page, const char *path, const char *title, const str
                struct err *err)
 {
     AUTORELEASE(html) struct html out = {0};
-    const char *script = page->script ? page->script : page_js;
-    add_head(&out, title, script, page->whatif);
-    if (!page->script) {
-        html_section(page, "Words");
-        text_add(&page->body.text, "%s", terms_html);
-    }
+    add_head(&out, title, page);
+    html_section(page, "Words");
+    text_add(&page->body.text, "%s", terms_html);
     text_append(&out.text, page->body.text.data, page->body.text.length);
     if (page->sections)
         html_add(&out, "</section>\n");
@@ -309,13 +305,14 @@ int html_write(struct page *page, const char *path, const char *title, const str
                    ". This file holds all its numbers as JSON and asks for nothing from "
                    "outside.</p></footer>\n");
     add_data(&out, "data", data);
-    text_add(&out.text, "<script>%s</script>\n", script);
+    text_add(&out.text, "<script>%s</script>\n", page_js);
     if (page->whatif) {
         add_data(&out, "whatif-data", page->whatif);
-        text_add(&out.text,
-                 "<script type=\"application/wasm\" id=\"core\">%s</script>\n<script>%s</script>\n",
-                 page_core, whatif_js);
+        text_add(&out.text, "<script type=\"application/wasm\" id=\"core\">%s</script>\n",
+                 page_core);
     }
+    if (page->script)
+        text_add(&out.text, "<script>%s</script>\n", page->script);
     html_add(&out, "</body>\n</html>\n");
     int failed = file_write(path, &out.text, NULL, err);
     html_release(&page->body);

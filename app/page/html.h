@@ -25,7 +25,7 @@ struct html {
 struct page {
     struct html body;
     int32_t sections;          /**< so far: numbers of their ids */
-    const char *script;        /**< of this page instead of page_js, or NULL; borrowed */
+    const char *script;        /**< motion_js or whatif_js, behind page_js; NULL: neither */
     const struct json *whatif; /**< what whatif_js reads, which the page then carries with
                                     page_core; NULL: nothing; borrowed */
 };

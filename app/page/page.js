@@ -279,6 +279,31 @@ function layouts(figure, { words, rows }) {
     `${say("memory_bytes", row.memory_bytes)}: ${say("step_s", row.step_s)}`);
 }
 
+// ---- what moves: a part of all, from 0 to 1, at once in all pictures of a page ----
+
+const clocks = []; // each shows its picture at @part
+let part = 1, until = 0, whole = 12000; // until where it plays; [ms] to play all
+
+// Shows it at @to, and plays from there until @stop if that is later; @last: when it was shown before.
+function move(to, stop = 0, last = undefined) {
+  [part, until] = [to, stop];
+  for (const clock of clocks) clock();
+  if (part < until) requestAnimationFrame(now => part < until && move(Math.min(until, part + (now - (last ?? now)) / whole), until, now));
+}
+
+// A button and a slider of the time; @show draws, and returns what is seen in words.
+function addPlayer(controls, show) {
+  const button = add(controls, "button", { type: "button" }), slider = add(controls, "input", { type: "range", max: 1000, "aria-label": "time" });
+  button.addEventListener("click", () => move(part < 1 ? part : 0, part < until ? 0 : 1));
+  slider.addEventListener("input", () => move(slider.value / 1000));
+  clocks.push(() => {
+    slider.ariaValueText = show();
+    slider.value = 1000 * part;
+    button.textContent = part < until ? "pause" : "play";
+  });
+  return slider;
+}
+
 // ---- lanes: one step in time ----
 
 const LANE = 22, PIECE = 16, HEAD = 22, MOST_LANES = 64; // [pixels] from a lane to the next; the line that names a rank
@@ -286,10 +311,14 @@ const KINDS = [["forward", "forward and loss", COMPUTE], ["backward", "backward"
   ["repeat", "many micro-batches, not drawn one by one", REST], ["tensor", "exchange inside of layers", COLUMN],
   ["context", "exchange of keys and values", SLOWER], ["expert", "exchange with experts", SLOWER], ["copies", "all-reduce of experts", ROW], ["world", "all-reduce", ROW], ["row", "all-reduce in rows", ROW], ["column", "all-reduce in columns", COLUMN], ["input", "input", INPUT]];
 
-// Ranks that do the same at the same time are drawn once, below a line that names them; a stage's lane has its name.
-function lanes(figure, { words, rows: all }) {
-  const heads = !all[0].lane.startsWith("stage");
-  const groups = [], seconds = Math.max(...numbers(all, "end_s")), rowsOf = rank => all.filter(row => row.rank === rank);
+const MICRO = [COMPUTE, SLOWER, ROW, COLUMN, INPUT, BACKWARD]; // of a stage's micro-batches, in turn
+
+// Ranks that do the same at the same time are drawn once, below a line that names them; a stage's lane has its name, and a
+// colour for each micro-batch.  @beside: rows of another picture, with the same axis.
+function lanes(figure, { words, rows: all, beside = [] }) {
+  const heads = !all[0].lane.startsWith("stage"), micro = row => !heads && known(row.micro_batch);
+  const colourOf = row => micro(row) ? MICRO[row.micro_batch % MICRO.length] : KINDS.find(([what]) => what === row.what)?.[2] ?? OTHER;
+  const groups = [], own = Math.max(...numbers(all, "end_s")), seconds = Math.max(own, ...numbers(beside, "end_s")), rowsOf = rank => all.filter(row => row.rank === rank);
   const same = (a, b) => a.length === b.length &&
     a.every((row, i) => row.lane === b[i].lane && row.name === b[i].name && Math.abs(row.end_s - b[i].end_s) < seconds / 200);
   for (const rank of new Set(all.map(row => row.rank))) {
@@ -306,19 +335,19 @@ function lanes(figure, { words, rows: all }) {
     height += LANE;
     rank = row.rank;
   }
-  const gathers = row => row.name.endsWith("all-gather");
-  addLegend(figure, KINDS.filter(([what]) => rows.some(row => row.what === what)));
-  add(figure, "p", { class: "small" }, [rows.some(gathers) && "pale: all-gather", rows.some(row => row.busy_s < 0.97 * (row.end_s - row.begin_s)) &&
+  const gathers = row => row.name.endsWith("all-gather"), pale = row => gathers(row) || (micro(row) && row.what === "forward");
+  addLegend(figure, KINDS.filter(([what]) => rows.some(row => row.what === what && !micro(row))));
+  add(figure, "p", { class: "small" }, [rows.some(micro) && "colours: one for each micro-batch, in turn; pale: forward", rows.some(gathers) && "pale: all-gather", rows.some(row => row.busy_s < 0.97 * (row.end_s - row.begin_s)) &&
     "height: how much of a piece is work; the rest are waits"].filter(Boolean).join("; "));
   const svg = begin(figure, words, "axes lanes", height + 22), ticks = add(svg, "g", { class: "ticks" });
   for (const { y } of place.values()) add(svg, "rect", { class: "track", y, width: "100%", height: PIECE });
   const shown = rows.filter(row => place.has(nameOf(row)));
   for (const row of shown) {
     const length = row.end_s - row.begin_s, works = row.busy_s / length, height = works < 0.97 ? Math.max(2, works * PIECE) : PIECE;
-    const micro = known(row.micro_batch) ? `micro-batch ${row.micro_batch}` : undefined;
-    addMark(svg, "rect", { class: `c${KINDS.find(([what]) => what === row.what)?.[2] ?? OTHER}${gathers(row) ? " gathers" : ""}`, x: percent(row.begin_s / seconds),
-      y: place.get(nameOf(row)).y + PIECE - height, width: percent(length / seconds), height, "data-bucket": row.bucket ?? micro }, row, "end_s",
-    [`rank ${row.rank}`, row.name, known(row.bucket) && `bucket ${row.bucket}`, micro, row.times && `${row.times} times what is before it`].filter(Boolean).join(", ") +
+    const batch = known(row.micro_batch) ? `micro-batch ${row.micro_batch}` : undefined;
+    addMark(svg, "rect", { class: `c${colourOf(row)}${pale(row) ? " pale" : ""}`, x: percent(row.begin_s / seconds),
+      y: place.get(nameOf(row)).y + PIECE - height, width: percent(length / seconds), height, "data-bucket": row.bucket ?? batch }, row, "end_s",
+    [`rank ${row.rank}`, row.name, known(row.bucket) && `bucket ${row.bucket}`, batch, row.times && `${row.times} times what is before it`].filter(Boolean).join(", ") +
       `: ${say("_s", row.begin_s)} to ${say("_s", row.end_s)}${works < 0.97 ? `, of which ${say("share", works)} are no waits` : ""}`);
   }
   for (const row of shown.filter(row => !gathers(row))) { // from its end to where its bucket goes on, in another lane
@@ -329,14 +358,25 @@ function lanes(figure, { words, rows: all }) {
     add(svg, "line", { class: "link", x1: percent(row.end_s / seconds), x2: percent(next.begin_s / seconds),
       y1: from + (from < to ? PIECE : 0), y2: to + (from < to ? 0 : PIECE) });
   }
-  const names = add(svg, "g", { class: "names" }); // on paper of their own, in sight while the pieces move below
+  const cover = add(svg, "rect", { class: "paper cover", height }), names = add(svg, "g", { class: "names" }); // on paper of their own, in sight while the pieces move below
   add(names, "rect", { class: "paper", x: -74, width: 74, height });
   for (const { y, first, rank, lane } of place.values()) {
     const same = groups.find(([one]) => one === rank);
     if (first) add(names, "text", { x: -72, y: y - 7 }, same.length > 1 ? `ranks ${same.join(", ")}, which are alike` : `rank ${rank}`);
     add(names, "text", { class: "soft end", x: -6, y: y + 13 }, lane);
   }
-  zoomable(svg, ticks, names, seconds, height);
+  const said = add(figure, "p", { class: "small" }), controls = zoomable(svg, ticks, names, seconds, height);
+  const works = shown.filter(row => /^(compute|stage)/.test(row.lane)), devices = new Set(works.map(nameOf)).size;
+  addPlayer(controls, () => { // what is still to come is covered
+    const time = Math.min(own, part * seconds), passed = row => Math.max(0, Math.min(row.end_s, time) - row.begin_s);
+    const share = of => Math.round(time && 100 * works.reduce((sum, row) => sum + of(row), 0) / devices / time), filled = share(passed);
+    const busy = share(row => passed(row) * row.busy_s / (row.end_s - row.begin_s));
+    cover.setAttribute("x", percent(part));
+    cover.setAttribute("width", percent(1 - part));
+    if (until) svg.parentElement.scrollLeft = part * svg.getBoundingClientRect().width - svg.parentElement.clientWidth / 2; // follows it
+    return said.textContent = `Until ${say("_s", time)} there is nothing to compute in ${100 - filled}\u00a0% of the time${
+      busy < filled ? `; pieces wait for ${filled - busy}\u00a0%` : ""}.`;
+  });
 }
 
 // The picture becomes wider than the box around it, which scrolls: the axis follows, and the names stay in sight.
@@ -377,8 +417,9 @@ function zoomable(svg, ticks, names, seconds, height) {
     event.preventDefault();
     set(zoom * 2 ** (-event.deltaY / 200), event.clientX);
   }, { passive: false });
-  addEventListener("beforeprint", keys[0]);
+  addEventListener("beforeprint", () => { keys[0](); move(1); });
   draw();
+  return controls;
 }
 
 // ---- the machine: groups of nodes, the nodes of one, the links and devices in a node, by the load of the busiest link ----
@@ -503,8 +544,8 @@ const pictures = {
       middle: data.best[time ? key : data.price_unit === "device-hours" ? "device_hours" : "cost"] }];
   },
   // validate
-  predicted_lanes: () => [lanes, { words: "A step as it was predicted", rows: data.predicted_lanes }],
-  measured_lanes: () => [lanes, { words: "A step as it really ran", rows: data.measured_lanes }],
+  predicted_lanes: () => [lanes, { words: "A step as it was predicted", rows: data.predicted_lanes, beside: data.measured_lanes }],
+  measured_lanes: () => [lanes, { words: "A step as it really ran", rows: data.measured_lanes, beside: data.predicted_lanes }],
   measured: () => [curve, { words: "Measured steps and what was predicted", x: "step", key: "measured_s", range: "predicted_s", colour: ROW, dots: true,
     label: "Measured time of a step", centre: data.rows[0].predicted_s, centreLabel: "predicted",
     rows: data.step_times_s.map((measured_s, i) => ({ step: i + 1, measured_s, predicted_s_low: data.step_s_low, predicted_s_high: data.step_s_high })) }],
@@ -517,6 +558,7 @@ for (const figure of data ? document.querySelectorAll("figure[data-picture]") : 
   const [draw, spec] = pictures[figure.dataset.picture](figure.dataset.row);
   draw(figure, spec);
 }
+move(1);
 
 // On a narrow screen a cell stands below the heading of its column.
 for (const table of document.querySelectorAll("main table")) {
@@ -530,7 +572,7 @@ for (const word of document.querySelectorAll("dt")) {
   for (const name of word.textContent.split(", ")) {
     const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT), pattern = new RegExp(`(?<![-.\\w])${name}(?![-\\w])`, "i");
     let text;
-    while ((text = texts.nextNode()) && (!text.parentElement.matches("h2, p, li, td, th, caption, label") || !pattern.test(text.data)));
+    while ((text = texts.nextNode()) && (!text.parentElement.matches("h1, h2, p, li, td, th, caption, label") || !pattern.test(text.data)));
     if (!text) continue;
     const found = text.splitText(text.data.search(pattern)), rest = found.splitText(name.length), mark = document.createElement("abbr");
     mark.title = word.nextElementSibling.textContent;

@@ -439,10 +439,10 @@ static char *answer_of(const struct json *all)
     struct text out = {0};
     text_add(&out,
              "A step was predicted to take %s and took %s in the median of %.0f: the prediction is "
-             "%s too %s. Verdict with a tolerance of %g %%: %s.",
+             "%.1f %% too %s. Verdict with a tolerance of %g %%: %s.",
              unit_text(UNIT_SECONDS, html_number(step, "predicted_s", -1)),
              unit_text(UNIT_SECONDS, html_number(step, "measured_s", -1)),
-             html_number(all, "measured_steps", -1), unit_text(UNIT_FRACTION, fabs(error)),
+             html_number(all, "measured_steps", -1), 100 * fabs(error),
              error > 0 ? "long" : "short", 100 * html_number(all, "tolerance", -1),
              html_word(all, "verdict"));
     return out.data;
@@ -479,8 +479,8 @@ static int validation_page(const char *file, const struct json *all, struct err 
          .caption = "predicted and measured times of one step",
          .columns = row_words},
         {.heading = "When does what run?",
-         .words = "One step as it was predicted; below, the last that really ran, each with its "
-                  "own axis.",
+         .words = "One step as it was predicted; below, of those that really ran, the one whose "
+                  "time is nearest to the median. Play both at once: the axis is the same.",
          .picture = "predicted_lanes",
          .rows = "predicted_lanes",
          .caption = "what the lanes were predicted to do",
@@ -496,20 +496,18 @@ static int validation_page(const char *file, const struct json *all, struct err 
         base_format("Predicted and measured: %.0f rank%s of %s", html_number(all, "ranks", -1),
                     base_plural((int64_t)html_number(all, "ranks", -1)),
                     *html_word(all, "platform") ? html_word(all, "platform") : "a run");
-    AUTOFREE char *from =
-        base_format("Predicted by back end %s, grain %s; schedule %s; errors are relative to "
-                    "the %s.",
-                    html_word(all, "backend"), html_word(all, "grain"),
-                    html_word(all, "schedule_hash"), html_word(all, "error_of"));
     html_answer(&page, title, answer);
     double foreign = html_number(all, "foreign", -1);
-    AUTOFREE char *others =
-        base_format("Meanwhile other processes had %.0f %% of this machine's processors, the host "
-                    "%.0f %%.",
-                    100 * foreign, 100 * html_number(all, "steal", -1));
     if (isfinite(foreign))
-        html_paragraph(&page, NULL, others);
-    html_paragraph(&page, "small", from);
+        html_add(&page.body,
+                 "<p>Meanwhile other processes had %.0f&#160;%% of this machine's processors, the "
+                 "host %.0f&#160;%%.</p>\n",
+                 100 * foreign, 100 * html_number(all, "steal", -1));
+    html_add(&page.body,
+             "<p class=\"small\">Predicted by back end %s, grain %s; schedule %s; errors are "
+             "relative to the %s.</p>\n",
+             html_word(all, "backend"), html_word(all, "grain"), html_word(all, "schedule_hash"),
+             html_word(all, "error_of"));
     html_section(&page, "Every measured step");
     html_picture(&page, "measured", -1);
     html_table(&page, "steps", "measured steps", steps,
@@ -750,7 +748,9 @@ static int report(struct trial *trial, struct text *out, struct err *err)
         const struct schedule *schedule = trial->task.point.schedule;
         if (schedule) { /* there is a job */
             json_put(json, "predicted_lanes", picture_lanes(schedule, trial->predicted));
-            json_put(json, "measured_lanes", picture_lanes(schedule, &trial->measured));
+            struct trace typical = trial->measured;
+            typical.iterations = 1 + validate_typical(&typical);
+            json_put(json, "measured_lanes", picture_lanes(schedule, &typical));
         }
         if (validation_page(trial->request.report, json, err))
             return -1;

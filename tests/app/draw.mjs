@@ -20,6 +20,7 @@ class Element {
   addEventListener() {}
   toString() {
     const words = Object.entries(this.attributes).map(([key, value]) => ` ${key}="${escape(value)}"`).join("");
+    if (this.name === "input") return `<input${words}>`;
     return `<${this.name}${words}>${this.children.map(one => one instanceof Element ? one : escape(one)).join("")}</${this.name}>`;
   }
 }

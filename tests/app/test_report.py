@@ -4,6 +4,7 @@ import io
 import json
 import math
 import pathlib
+import re
 import unittest
 
 import page as pages
@@ -274,6 +275,9 @@ allreduce: {algorithm: ring}
         for lane in ("stage 0", "stage 3"):  # eight micro-batches, forward and backward
             self.assertEqual([len([row for row in stages if row["lane"] == lane and row["what"] == what])
                               for what in ("forward", "backward")], [8, 8])
+        filled, works = (round(100 * sum(times) / 4 / max(row["end_s"] for row in stages)) for times in (
+            [row["end_s"] - row["begin_s"] for row in stages], [row["busy_s"] for row in stages]))
+        self.assertRegex(" ".join(page.words("p")), f"compute in {100 - filled} % of the time; pieces wait for {filled - works} %[.]")
         self.assertIn("(MFU)", page.words("p")[0])
         if support.part("sliders"):
             self.assertNotIn("allreduce.grid", [control["key"] for control in page.data("whatif-data")["controls"]])
@@ -487,7 +491,7 @@ class Others(Report):
         words = (*self.spans("expected", "drawn"), "--tolerance=50%")
         page = self.report(*words)
         result, data = answer(*words), page.data()
-        for side, step in (("measured", result["step_times_s"][-1]), ("predicted", result["rows"][0]["predicted_s"])):
+        for side, step in (("measured", result["rows"][0]["measured_s"]), ("predicted", result["rows"][0]["predicted_s"])):
             self.assertAlmostEqual(max(row["end_s"] for row in data.pop(f"{side}_lanes")) / step, 1, 2)
         self.assertEqual(data, result)
         step = result["rows"][0]["measured_s"]

@@ -56,7 +56,7 @@ const wait = () => new Promise(resolve => setTimeout(resolve, 10)), told = [];
 const said = () => document.getElementById("whatif-said")?.textContent;
 const cells = () => Object.fromEntries([...document.querySelectorAll("[data-now]")].map(cell => [cell.dataset.now, cell.dataset.number]));
 while (!document.querySelector("[data-number]") && !said()) await wait();
-const nameless = [...document.querySelectorAll("input, select")].filter(e => e.labels.length !== 1 || (e.type === "range" && !e.ariaValueText));
+const nameless = [...document.querySelectorAll("#whatif :is(input, select)")].filter(e => e.labels.length !== 1 || (e.type === "range" && !e.ariaValueText));
 told.push({ said: said(), grid: document.querySelector("[name='allreduce.grid']").nextSibling.textContent, nameless: nameless.length, ...cells() });
 for (const [name, value] of MOVES) {
   const input = document.querySelector(`[name="${name}"]`);
@@ -78,6 +78,21 @@ const ticks = [...svg.querySelectorAll(".ticks text")], place = e => e.getBoundi
 return { words: ticks.map(e => e.textContent), at: ticks.map(e => (place(e).left + place(e).right) / 2), box: [box.left, box.right],
   names: place(svg.querySelector(".names text")).left, top: box.top, bottom: box.bottom,
   pieces: [...svg.querySelectorAll("rect[data-key]")].map(e => [Number(e.dataset.value), place(e).right]) }; })()"""
+
+# Covers the later half of a step in both pictures, then plays what is left.
+PLAY = """(async () => {
+const input = document.querySelector("figure[data-picture=measured_lanes] input"), button = input.previousElementSibling, told = [];
+const tell = () => told.push([button.textContent, input.value, input.ariaValueText, ...[...document.querySelectorAll(".cover")].map(e => e.getAttribute("width"))]);
+tell();
+input.value = 500;
+input.dispatchEvent(new Event("input"));
+tell();
+whole = 100;
+button.click();
+tell();
+while (button.textContent === "pause") await new Promise(requestAnimationFrame);
+tell();
+return told; })()"""
 
 
 class Browser(support.Case):
@@ -194,6 +209,17 @@ class Browser(support.Case):
             self.browser.run("dispatchEvent(new Event('beforeprint'))")
             self.assertEqual(self.axis()[0], whole)
             self.silent()
+
+    def test_a_step_is_played_as_predicted_and_as_measured(self):
+        self.browser.open(self.made["validate"])
+        before, half, plays, after = self.browser.run(PLAY)
+        self.assertEqual([(one[0], one[1]) for one in (before, half, plays, after)],
+                         [("play", "1000"), ("play", "500"), ("pause", "500"), ("play", "1000")])
+        self.assertEqual([one[3:] for one in (before, half)], [["0.0000%"] * 2, ["50.0000%"] * 2])
+        self.assertEqual(after, before)
+        whole, part = (pages.seconds(re.match(r"Until (\S+\s\S+) there is nothing to compute in \d+\s% of the time", one[2])[1]) for one in (before, half))
+        self.assertAlmostEqual(part / whole, 0.5, delta=1e-3)
+        self.silent()
 
     @unittest.skipUnless(support.part("sliders"), "built without WebAssembly")
     def test_sliders_move_the_prediction(self):
