@@ -30,9 +30,16 @@ function say(key, value, [, size, name] = unitOf(key, value)) {
   const number = value / size;
   return `${Math.abs(number) >= 1e4 ? Math.round(number) : Number(number.toPrecision(4))}${name && "\u00a0"}${name}`;
 }
-// "; 90 % interval 1 s to 2 s", or nothing.
+// @value, which is @row's number @key or an end of its interval, with no digits that the interval makes meaningless.
+function likely(row, key, value = row[key]) {
+  const centre = row[key] ?? value, [, size, name] = unitOf(key, centre), wide = (row[`${key}_high`] - row[`${key}_low`]) / size;
+  if (!(wide > 0)) return say(key, value);
+  const step = 10 ** Math.max(Math.floor(Math.log10(wide / 20)), Math.floor(Math.log10(Math.abs(centre) / size)) - 3);
+  return `${(Math.round(value / size / step) * step).toFixed(Math.max(0, -Math.round(Math.log10(step))))}${name && "\u00a0"}${name}`;
+}
+// ", 90 % interval 1 s to 2 s", or nothing.
 const interval = (row, key) => known(row[`${key}_low`]) && known(row[`${key}_high`])
-  ? `, 90\u00a0% interval ${say(key, row[`${key}_low`])} to ${say(key, row[`${key}_high`])}` : "";
+  ? `, 90\u00a0% interval ${likely(row, key, row[`${key}_low`])} to ${likely(row, key, row[`${key}_high`])}` : "";
 
 // ---- axes ----
 
@@ -127,7 +134,7 @@ function bars(figure, { words, rows, label, parts, total, most, beside = false }
   let y = 0;
   for (const row of shown) {
     let x = 0;
-    if (total) add(svg, "text", { class: "end", x: "100%", y: y + LABEL - 6 }, say(total, row[total]));
+    if (total) add(svg, "text", { class: "end", x: "100%", y: y + LABEL - 6 }, likely(row, total));
     y += LABEL - LINE;
     for (const line of lined(label(row), wide)) add(svg, "text", { y: (y += LINE) - 6 }, line);
     for (const [i, [key, name, colour]] of parts.entries()) {
@@ -156,7 +163,7 @@ function ranges(figure, { words, rows, label, key, mark, log }) {
   if (known(mark)) add(svg, "line", { class: "own", x1: percent(scale.at(mark)), x2: percent(scale.at(mark)), y2: end });
   for (const [i, row] of shown.entries()) {
     const y = i * step + LABEL + 7, [value, low, high] = ends.map(name => row[name]);
-    const said = known(value) ? `${label(row)}: ${say(key, value)}` : label(row);
+    const said = known(value) ? `${label(row)}: ${likely(row, key)}` : label(row);
     add(svg, "text", { y: y - 13 }, 7 * said.length < wide ? said : label(row));
     if (known(low) && known(high))
       add(svg, "line", { class: "s0 whisker", x1: percent(scale.at(low)), x2: percent(scale.at(high)), y1: y, y2: y });
@@ -164,7 +171,7 @@ function ranges(figure, { words, rows, label, key, mark, log }) {
       add(svg, "line", { class: "s0 whisker", x1: percent(scale.at(mark)), x2: percent(scale.at(value)), y1: y, y2: y });
     if (known(value))
       addMark(svg, "circle", { class: "c0", cx: percent(scale.at(value)), cy: y, r: 5 }, row, key,
-        `${label(row)}: ${say(key, value)}${interval(row, key)}`);
+        said + interval(row, key));
   }
 }
 
@@ -255,7 +262,7 @@ function curve(figure, all) {
     if (intervals && known(point.low) && known(point.high))
       add(svg, "line", { class: `s${name} whisker`, x1: at, x2: at, y1: HEIGHT * (1 - up.at(point.low)), y2: Math.max(0, HEIGHT * (1 - up.at(point.high))) });
     addMark(svg, "circle", { class: `c${name}${point[marked] ? " own" : ""}`, cx: at, cy: HEIGHT * (1 - up.at(point[key])), r: point[marked] ? 6 : 3.5 },
-      point, key, `${point.series}${point.series && ", "}${spec.xLabel ?? x} ${say(x, point[x])}: ${label} ${say(key, point[key])}${interval(point, range)}`);
+      point, key, `${point.series}${point.series && ", "}${spec.xLabel ?? x} ${say(x, point[x])}: ${label} ${likely(point, key)}${interval(point, range)}`);
   }
 }
 

@@ -460,6 +460,7 @@ static struct json *step_rows(const struct json *all)
         struct json *row = json_append_object(rows);
         json_put_integer(row, "step", i + 1);
         json_put_real(row, "measured_s", html_number(all, "step_times_s", i));
+        json_put_real(row, "predicted_s", html_number(all, "step_s", -1));
         json_put_real(row, "predicted_s_low", html_number(all, "step_s_low", -1));
         json_put_real(row, "predicted_s_high", html_number(all, "step_s_high", -1));
     }
@@ -510,8 +511,7 @@ static int validation_page(const char *file, const struct json *all, struct err 
              html_word(all, "error_of"));
     html_section(&page, "Every measured step");
     html_picture(&page, "measured", -1);
-    html_table(&page, "steps", "measured steps", steps,
-               "step, measured_s, predicted_s_low: predicted from, predicted_s_high: to", true);
+    html_table(&page, "steps", "measured steps", steps, "step, measured_s, predicted_s~", true);
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
         html_part(&page, all, &parts[i]);
     return html_write(&page, file, title, all, err);
