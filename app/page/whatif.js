@@ -99,8 +99,8 @@ async function startSliders() {
       asked = 0;
       const sets = choose(controls, inputs.map(input => Number(input.value)));
       let now = {};
-      said.textContent = "";
       try { now = predict(sets); } catch (error) { said.textContent = error.message; }
+      if (now.sentence) said.textContent = now.sentence.words;
       for (const cell of table.querySelectorAll("[data-now]")) {
         cell.textContent = now[cell.dataset.now]?.words ?? "";
         cell.dataset.number = now[cell.dataset.now]?.value ?? "";
@@ -112,7 +112,7 @@ async function startSliders() {
     };
     const line = add(table, "tr");
     for (const heading of ["quantity", "this job", "with the sliders"]) add(line, "th", { scope: "col" }, heading);
-    for (const key of Object.keys(first).filter(key => key !== "devices" && key !== "grid" && !MEMORY_PARTS.some(([part]) => part === key))) {
+    for (const key of Object.keys(first).filter(key => !["devices", "grid", "sentence"].includes(key) && !MEMORY_PARTS.some(([part]) => part === key))) {
       const line = add(table, "tr");
       add(line, "th", { scope: "row" }, key.replace(/_(s|bytes)$/, "").replaceAll("_", " ").replace(/^(images|samples) per$/, "throughput"));
       add(line, "td", { "data-value": first[key].value }, first[key].words);

@@ -66,8 +66,7 @@ static bool input_decides(const struct task *last, const struct breakdown *step)
     return seconds > 0.999 * step->time;
 }
 
-/* What a step spends most time on decides, and is named with what it waits for. */
-static void find_bound(struct prediction *prediction)
+void prediction_find_bound(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
     const struct breakdown *step = &result->step;
@@ -303,7 +302,7 @@ static void conclude(struct prediction *prediction)
     memcpy(result->backend, task_trace(last)->backend, sizeof(result->backend));
     memcpy(result->grain, task_trace(last)->grain, sizeof(result->grain));
     result->nccl = job_nccl_text(&prediction->job, &last->point);
-    find_bound(prediction);
+    prediction_find_bound(prediction);
     assumption_list(prediction);
     list_warnings(prediction);
 }

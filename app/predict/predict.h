@@ -20,6 +20,10 @@ int prediction_screen(struct prediction *prediction, const char *path,
                       const struct predict_options *options, enum backend_choice backend,
                       int32_t draws, struct err *err);
 
+/** Find bound_by and sentence: what a step spends most time on decides, and is named with what it
+ * waits for. */
+void prediction_find_bound(struct prediction *prediction);
+
 /** Add the warnings of @err to the result, "FILE: TEXT" each, for programs. */
 void prediction_add_warnings(struct prediction *prediction, const struct err *err);
 

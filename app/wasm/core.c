@@ -25,8 +25,9 @@ static void say(struct text *out, const char *key, enum unit unit, double value)
     text_add(out, "%s\t%.17g\t%s\n", key, value, unit_text(unit, value));
 }
 
-static void say_all(struct text *out, const struct result *result)
+static void say_all(struct text *out, struct prediction *prediction)
 {
+    const struct result *result = &prediction->result;
     const struct scaling *scaling = result->strong.batch ? &result->strong : &result->weak;
     say(out, "devices", UNIT_NONE, result->devices);
     say(out, "memory_bytes", UNIT_BYTES, (double)result->memory_total);
@@ -44,6 +45,8 @@ static void say_all(struct text *out, const struct result *result)
                                        "workspace_bytes",   "reserve_bytes"};
     for (size_t i = 0; i < ARRAY_SIZE(part); i++)
         say(out, keys[i], UNIT_BYTES, (double)part[i]);
+    prediction_find_bound(prediction);
+    text_add(out, "sentence\t0\tIt is %s.\n", result->sentence);
     if (result->grid.columns > 0)
         text_add(out, "grid\t0\t%dx%d\n", (int)result->grid.columns, (int)result->grid.rows);
 }
@@ -68,7 +71,7 @@ const char *core_predict(char *sets, int32_t order, int32_t noise, int32_t ignor
     if (prediction_screen(&prediction, "job", &options, BACKEND_ANALYTIC, 0, &err))
         text_add(&out, "! %s", err.text ? err.text : "no answer");
     else
-        say_all(&out, &prediction.result);
+        say_all(&out, &prediction);
     prediction_release(&prediction);
     option_list_release(&options.set);
     free(sets);
