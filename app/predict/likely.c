@@ -245,12 +245,13 @@ static void find_shares(const struct sample *sample, const struct unknowns *unkn
             doubt->share[k] = isnan(outcome[0]) ? NAN : share <= noise ? 0 : share;
         }
     }
-    for (int32_t k = 0; k < OUTCOME_COUNT; k++) { /* together at most all; more is noise */
+    for (int32_t k = 0; k < OUTCOME_COUNT; k++) { /* together at most all; more is noise, as are
+                                                     parts of a percent */
         double sum = 0;
         for (int32_t i = 0; i < sample->inputs; i++)
             sum += doubts->item[i].share[k];
-        for (int32_t i = 0; i < sample->inputs && sum > 1; i++)
-            doubts->item[i].share[k] /= sum;
+        for (int32_t i = 0; i < sample->inputs; i++)
+            doubts->item[i].share[k] = round(100 * doubts->item[i].share[k] / fmax(1, sum)) / 100;
     }
 }
 

@@ -65,7 +65,7 @@ static void print_share(struct text *out, double share)
     if (isnan(share) || share <= 0)
         text_add(out, "%12s", "-");
     else
-        text_add(out, "%10.*f %%", share < 0.0995, 100 * share);
+        text_add(out, "%10.0f %%", 100 * share);
 }
 
 static void print_draws(struct text *out, const struct doubts *doubts)

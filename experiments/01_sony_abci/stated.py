@@ -32,7 +32,7 @@ def cells(result, quantity):
     """Centre, interval, and the input that makes most of its width."""
     share = FIELDS[quantity][1]
     most = max(result["interval_shares"], key=lambda row: row[share] or 0)
-    return [*(f"{result[quantity + end]:.6g}" for end in ("", "_low", "_high")), most["input"], f"{most[share]:.3f}"]
+    return [*(f"{result[quantity + end]:.6g}" for end in ("", "_low", "_high")), most["input"], f"{most[share]:.2f}"]
 
 
 def published():
