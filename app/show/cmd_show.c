@@ -195,6 +195,12 @@ static bool read_run(const char **text, int64_t *batch, double *epochs)
     return true;
 }
 
+static int compare_points(const void *a, const void *b)
+{
+    const struct convergence_point *p = a, *q = b;
+    return (p->batch > q->batch) - (p->batch < q->batch);
+}
+
 /* The runs of each batch as a point, smaller batches first. */
 static bool read_points(const char *text, struct convergence *curve)
 {
@@ -204,24 +210,15 @@ static bool read_points(const char *text, struct convergence *curve)
     while (*text) {
         if (!read_run(&text, &batch, &epochs))
             return false;
-        for (i = curve->count; i > 0 && curve->point[i - 1].batch > batch;)
-            i--;
-        if (i == 0 || curve->point[i - 1].batch < batch) {
-            if (curve->count == CONVERGENCE_POINTS)
-                return false;
-            for (int32_t k = curve->count++; k > i; k--) {
-                curve->point[k] = curve->point[k - 1];
-                sum[k] = sum[k - 1];
-                squares[k] = squares[k - 1];
-                runs[k] = runs[k - 1];
-            }
-            curve->point[i] = (struct convergence_point){.batch = batch};
-            sum[i] = squares[i] = runs[i] = 0;
+        for (i = 0; i < curve->count && curve->point[i].batch != batch;)
             i++;
-        }
-        sum[i - 1] += epochs;
-        squares[i - 1] += epochs * epochs;
-        runs[i - 1]++;
+        if (i == CONVERGENCE_POINTS)
+            return false;
+        curve->count += i == curve->count;
+        curve->point[i].batch = batch;
+        sum[i] += epochs;
+        squares[i] += epochs * epochs;
+        runs[i]++;
     }
     for (i = 0; i < curve->count; i++) {
         double mean = curve->point[i].epochs = sum[i] / runs[i];
@@ -230,6 +227,7 @@ static bool read_points(const char *text, struct convergence *curve)
     }
     if (curve->count < 3)
         return false;
+    qsort(curve->point, (size_t)curve->count, sizeof(*curve->point), compare_points);
     curve->fit = convergence_fit_to(curve->point, curve->count);
     return true;
 }
@@ -623,7 +621,7 @@ static const struct option collective_options[] = {
     OPTION_ROW("ranks", 0, OPTION_INTEGER, AT(ranks), "N", NULL, "Ranks taking part (default: 4)"),
     ROW_GRID(AT(grid)),
     OPTION_ROW("text", 0, OPTION_FLAG, AT(text),
-               .help = "Draw what each rank holds of each chunk, after every round"),
+               .help = "Draw what each rank holds of each block, after every round"),
     OPTION_ROW("animate", 0, OPTION_OUTPUT, AT(motion), "FILE", NULL,
                "Write a page that plays the rounds, beside those of other algorithms"),
     OPTION_ROW("platform", 0, OPTION_TEXT, AT(platform), "NAME", NULL,

@@ -21,24 +21,17 @@ static bool follows_grid(const struct collective *c)
     return c->algorithm == ALGORITHM_TORUS2D || c->algorithm == ALGORITHM_HIERARCHICAL;
 }
 
-/* Append what rank @from sends, as a line; messages without elements keep trees in step alone. */
-static void show_message(struct text *out, int32_t from, const struct message *message)
-{
-    if (message->count)
-        text_add(out, "  %d -> %d  elements %lld ... %lld%s\n", from, message->peer,
-                 (long long)message->offset, (long long)(message->offset + message->count - 1),
-                 message->reduce ? ", add" : "");
-}
-
 void show_messages(struct text *out, const struct collective *c)
 {
     int32_t rounds = collective_rounds(c);
     for (int32_t round = 0; round < rounds; round++) {
         text_add(out, "round %d\n", round + 1);
         for (int32_t rank = 0; rank < c->ranks; rank++) {
-            struct exchange exchange = collective_exchange(c, rank, round);
-            if (exchange.send.peer >= 0)
-                show_message(out, rank, &exchange.send);
+            struct message send = collective_exchange(c, rank, round).send;
+            if (send.peer >= 0 && send.count) /* messages without elements keep trees in step */
+                text_add(out, "  %d -> %d  elements %lld ... %lld%s\n", rank, send.peer,
+                         (long long)send.offset, (long long)(send.offset + send.count - 1),
+                         send.reduce ? ", add" : "");
         }
     }
 }
@@ -127,16 +120,6 @@ static char *link_words(const struct fabric *fabric, int32_t link)
     return base_format("rank %d to the %s one of its %s", rank, way, axis);
 }
 
-/* Append that @cost, after a word about the round. */
-static void show_tell_round(struct text *out, const struct fabric *fabric,
-                            const struct show_round *cost)
-{
-    AUTOFREE char *name = link_words(fabric, cost->busiest);
-    text_add(out, "; each message %s; busiest link: %s (%s); %s",
-             unit_text(UNIT_BYTES, (double)cost->largest), unit_text(UNIT_BYTES, cost->load), name,
-             unit_text(UNIT_SECONDS, cost->seconds));
-}
-
 static char letter(const struct collective *c, uint64_t summands)
 {
     static const char counts[] = "-.23456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -176,7 +159,7 @@ void show_holdings(struct text *out, const struct collective *c, const struct fa
                                             : 0;
     }
     text_add(out,
-             "a letter for each chunk of a rank: %s\nat first (in front: the first rank of the "
+             "a letter for each block of a rank: %s\nat first (in front: the first rank of the "
              "line)\n",
              gathers ? "# it has it, - it does not"
                      : ". its own, 2 ... 9, A for 10, B for 11 ... the sum of so many, # of all");
@@ -187,7 +170,10 @@ void show_holdings(struct text *out, const struct collective *c, const struct fa
         text_add(out, "after round %d of %d, %s", round + 1, rounds, show_phase_name(c, round));
         if (fabric) {
             struct show_round cost = show_time_round(&sized, fabric, round);
-            show_tell_round(out, fabric, &cost);
+            AUTOFREE char *name = link_words(fabric, cost.busiest);
+            text_add(out, "; each message %s; busiest link: %s (%s); %s",
+                     unit_text(UNIT_BYTES, (double)cost.largest), unit_text(UNIT_BYTES, cost.load),
+                     name, unit_text(UNIT_SECONDS, cost.seconds));
             seconds += cost.seconds;
         }
         text_add(out, "\n");
@@ -217,15 +203,6 @@ static struct json *list_messages(const struct collective *c, int32_t round)
     return list;
 }
 
-static void put_cost(struct json *item, const struct fabric *fabric, const struct show_round *cost)
-{
-    json_put_real(item, "seconds", cost->seconds);
-    json_put_integer(item, "largest_bytes", cost->largest);
-    json_put_real(item, "busiest_bytes", cost->load);
-    AUTOFREE char *name = link_words(fabric, cost->busiest);
-    json_put_text(item, "busiest_link", name);
-}
-
 static struct json *list_rounds(const struct collective *c, const struct fabric *fabric,
                                 int64_t bytes)
 {
@@ -237,7 +214,11 @@ static struct json *list_rounds(const struct collective *c, const struct fabric 
         json_put_text(item, "phase", show_phase_name(c, round));
         if (fabric) {
             struct show_round cost = show_time_round(&sized, fabric, round);
-            put_cost(item, fabric, &cost);
+            AUTOFREE char *name = link_words(fabric, cost.busiest);
+            json_put_real(item, "seconds", cost.seconds);
+            json_put_integer(item, "largest_bytes", cost.largest);
+            json_put_real(item, "busiest_bytes", cost.load);
+            json_put_text(item, "busiest_link", name);
         }
         json_put(item, "messages", list_messages(c, round));
     }
@@ -282,7 +263,7 @@ int show_motion(const char *path, const struct collective *c, int32_t group,
         ALGORITHM_HIERARCHICAL, ALGORITHM_HALVING_DOUBLING,     ALGORITHM_TORUS2D};
     static const char *const names[] = {"All-reduce", "Reduce-scatter", "All-gather"};
     static const char *const uses[] = {
-        "",
+        " Most algorithms add blocks first (reduce-scatter), then copy the sums (all-gather).",
         " ZeRO does this with gradients: each rank keeps the sum of its shard. Ranks that share a "
         "layer and its sequence do it with what leaves the layer.",
         " ZeRO does this with weights before a layer computes. Ranks that share a layer and its "
@@ -291,7 +272,7 @@ int show_motion(const char *path, const struct collective *c, int32_t group,
     struct json *data = json_new_object();
     AUTOFREE char *title = base_format("%s of %d ranks, round by round", names[c->op], c->ranks);
     AUTOFREE char *words = base_format(
-        "Each box is a rank, each cell in it a chunk of its vector: %s. Orange chunks are on "
+        "Each box is a rank, each cell in it a block of its vector: %s. Orange blocks are on "
         "their way.%s",
         c->op == COLLECTIVE_ALL_GATHER
             ? "green once the rank has it"

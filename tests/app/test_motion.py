@@ -7,7 +7,7 @@ from support import Case, good
 
 
 def play(ranks, algorithm, held=None):
-    """What each rank holds of each chunk at the end, as sets of ranks."""
+    """What each rank holds of each block at the end, as sets of ranks."""
     held = held or [[{rank}] * ranks for rank in range(ranks)]
     for one in algorithm["rounds"]:
         after = [list(row) for row in held]
