@@ -33,7 +33,7 @@ const grid = {
   box: () => [0, 0, data.columns * step, data.rows * step],
   place: rank => [rank % data.columns * step + 13, Math.floor(rank / data.columns) * step + 18],
   transform: ([x, y]) => `translate(${x} ${y})`,
-  frame: { x: -2, y: -2, width: box + 4, height: box + 4, rx: 3 }, label: { x: 0, y: -5 },
+  frame: { x: -2, y: -2, width: box + 4, height: box + 4, rx: 3 }, label: () => ({ x: 0, y: -5 }),
   cell: i => ({ x: i % across * cell, y: Math.floor(i / across) * cell, width: cell - 1, height: cell - 1 }),
   bend(a, b) { // longer ways pass beside what lies between
     const far = Math.hypot(b[0] - a[0], b[1] - a[1]), bend = far > 1.5 * step ? Math.min(0.15, 0.7 * step / far) : 0;
@@ -56,7 +56,8 @@ const ring = {
   box: () => [-1.1 * outside - 9, -1.1 * outside - 9, 2.2 * outside + 18, 2.2 * outside + 18],
   place: rank => [360 * rank / ranks],
   transform: ([angle]) => `rotate(${angle})`,
-  frame: { x: -14, y: -outside - 2, width: 28, height: outside - inside + 4, rx: 3 }, label: { y: -outside - 6, class: "soft mid", "font-size": outside / 20 },
+  frame: { x: -14, y: -outside - 2, width: 28, height: outside - inside + 4, rx: 3 },
+  label: rank => ({ y: -outside - 6, class: "soft mid", "font-size": outside / 20, transform: `rotate(${-360 * rank / ranks} 0 ${-outside * 61 / 60 - 6})` }), // upright
   cell: i => ({ x: -12, y: -inside - (i + 1) * thick, width: 24, height: thick - 1 }),
   way: ([a], [b], part) => [a + part * ((b - a + 540) % 360 - 180)],
   line(a, b) {
@@ -85,7 +86,7 @@ class Panel {
     for (let rank = 0; rank < ranks; rank++) {
       const group = add(this.picture, "g", {transform: form.transform(form.place(rank))});
       add(group, "rect", {...form.frame, class: "frame"});
-      add(group, "text", {class: "soft", ...form.label}, rank);
+      add(group, "text", {class: "soft", ...form.label(rank)}, rank);
       for (let i = 0; i < ranks; i++) this.cells.push(add(group, "rect", form.cell(i)));
     }
     this.flow = add(this.picture, "g", {});
