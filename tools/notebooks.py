@@ -24,16 +24,20 @@ FOLDER = project.ROOT / "notebooks"
 DOCS = {"index": project.ROOT / "docs" / "class.md",
         **{path.stem: path for path in sorted((project.ROOT / "docs" / "class").glob("*.md"))}}
 STYLE = """:root { color-scheme: light dark }
-body { max-width: 48em; margin: 2em auto; padding: 0 1em; font: 16px/1.5 sans-serif }
+body { max-width: 48em; margin: 2em auto; padding: 0 1em; font: 16px/1.5 sans-serif; overflow-wrap: anywhere }
 pre { padding: .6em; overflow-x: auto; white-space: pre-wrap; background: rgb(128 128 128 / 7%); font-size: .85em }
 pre.output { background: none; border-left: 3px solid gray }
 img { max-width: 100%; background: #fff }
-table { display: block; overflow-x: auto; border-collapse: collapse; margin: 1em 0 }
+table { display: block; overflow-x: auto; overflow-wrap: normal; border-collapse: collapse; margin: 1em 0;
+  background: linear-gradient(90deg, Canvas 60%, transparent) 0 / 1rem 102% no-repeat local,
+    linear-gradient(270deg, Canvas 60%, transparent) 100% / 1rem 102% no-repeat local,
+    linear-gradient(90deg, gray, transparent) 0 / .7rem 100% no-repeat, linear-gradient(270deg, gray, transparent) 100% / .7rem 100% no-repeat }
 table, th, td { border: 0 }
 th, td { padding: .2em .5em; text-align: right }
 thead th { border-bottom: 1px solid grey }
+@media (max-width: 30rem) { table { font-size: .7rem } th, td { padding: .1em .3em } }
 @media print { nav { display: none } pre, img, tr { break-inside: avoid } h2 { break-after: avoid } }"""
-WORDS = "td { text-align: left; vertical-align: top }"
+WORDS = "td { text-align: left; vertical-align: top; overflow-wrap: anywhere }"
 
 
 def read(path):
