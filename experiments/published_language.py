@@ -126,6 +126,13 @@ def network_text(row):
     return ", ".join(f"{key}: {value}" for key, value in keys.items())
 
 
+def travels_beside(row):
+    """Whether exchanges with experts run beside another micro-batch: moe_a2a_overlap in Megatron-Bridge's
+    *_workload_base_configs.py, tags v0.2.0 to v0.5.0, of nodes of eight with several chunks."""
+    return (row["ep"] > 1 and row["pp"] > 1 and row["vp"] > 1 and not row["device"].startswith("GB")
+            and not (re.match("deepseek.*H100", row["network"].lower() + row["device"]) and row["date"] >= "26"))
+
+
 def bucket_bytes(row, sharding, size):
     """Gradients of one exchange, of @size bytes each: of a layer where these are sharded, else Megatron Core's bucket_size."""
     if sharding < 2 or not row["layers"] > 0:
@@ -184,6 +191,7 @@ def job_text(row, source):
     keys.update({"expert_by": "nodes"} if row["ep"] > 1 and re.search("deepseek|kimi", row["network"].lower()) else {})
     # Of Megatron-Bridge's *_workload_base_configs.py (01b2977e518f): expert_tensor_parallel_size.
     keys.update({"expert_tensor": 1} if row["ep"] > 1 and apart else {})
+    keys.update({"expert_overlap": "true"} if "Megatron-Bridge" in row["source"] and travels_beside(row) else {})
     keys.update({"balance": "greedy"} if row["pp"] > 1 and source.name == "nanotron" else {})
     keys.update({"sharding": sharding} if sharding and row["dp"] > 1 else {})
     exchange = ["algorithm: nccl"] + exchange_of(row, source, sharding, gradients)
