@@ -202,14 +202,6 @@ static bool is_vector(const struct model *model, int32_t t)
            !(layer_has_arithmetic(layer) || layer->op == LAYER_EMBEDDING);
 }
 
-static struct slice overlap(struct slice a, struct slice b)
-{
-    int64_t first = a.offset > b.offset ? a.offset : b.offset;
-    int64_t end_a = a.offset + a.elements, end_b = b.offset + b.elements;
-    int64_t end = end_a < end_b ? end_a : end_b;
-    return (struct slice){first, end > first ? end - first : 0};
-}
-
 /* Zero @count numbers.  Whole pages of them are the system's until they are written again, and
  * small, since a shard fills large ones badly. */
 static void give_back(float *data, int64_t count)
@@ -232,7 +224,7 @@ static void give_back_others(const struct cpu_device *device, struct slice slice
 {
     int64_t at = slice.offset, end = slice.offset + slice.elements;
     for (int32_t i = 0; i < device->job.shards; i++) {
-        struct slice own = overlap(slice, device->job.shard[i]);
+        struct slice own = slice_overlap(slice, device->job.shard[i]);
         if (own.elements == 0)
             continue;
         give_back(data + at, own.offset - at);
@@ -254,7 +246,7 @@ static void find_own(struct cpu_device *device)
         for (int32_t k = 0; vector == (i < tensors) && k < (vector ? 1 : shards); k++) {
             struct slice of = job->shard && !vector ? job->shard[k] : whole;
             device->own = base_room(device->own, device->owns, sizeof(*device->own));
-            device->own[device->owns++] = overlap((struct slice){p->offset, p->elements}, of);
+            device->own[device->owns++] = slice_overlap((struct slice){p->offset, p->elements}, of);
         }
         device->vectors = i < tensors ? device->owns : device->vectors;
     }
@@ -459,7 +451,7 @@ static void fill_vectors(const struct cpu_device *device, float *sums)
     memset(sums, 0, (size_t)slice_elements(device->own, device->vectors) * sizeof(*sums));
     for (int32_t v = 0; v < device->vectors && !job->repeats; sums += device->own[v++].elements)
         for (int32_t i = 0; i < job->shards; i++) {
-            struct slice part = overlap(device->own[v], job->shard[i]);
+            struct slice part = slice_overlap(device->own[v], job->shard[i]);
             memcpy(sums + part.offset - device->own[v].offset, device->gradient + part.offset,
                    (size_t)part.elements * sizeof(*sums));
         }

@@ -57,10 +57,9 @@ static void cut_tensor(struct device_state *state, int32_t t, const struct slice
     int64_t dense = aligned(state->vectors);
     bool all = state->vectors > 0 && !tensor->works;
     for (int32_t i = 0; i < count; dense += shard[i++].elements) {
-        int64_t first = shard[i].offset, last = first + shard[i].elements;
-        first = first < begin ? begin : first;
-        last = last < end ? last : end;
-        if (first >= last)
+        struct slice own = slice_overlap((struct slice){begin, end - begin}, shard[i]);
+        int64_t first = own.offset, last = first + own.elements;
+        if (first == last)
             continue;
         if (all)
             cut_part(state, t, at, first, tensor->padded + at - begin, false);

@@ -81,15 +81,15 @@ struct optimizer {
     struct adaptive *adaptive;         /* (tensors) */
 };
 
-/* Blocks of the part of tensor @t from @first to @end, whose momentum begins at @state. */
-static void cut_part(struct optimizer *optimizer, int32_t t, int64_t first, int64_t end,
-                     int64_t state)
+/* Blocks of the @part of tensor @t, whose momentum begins at @state. */
+static void cut_part(struct optimizer *optimizer, int32_t t, struct slice part, int64_t state)
 {
-    for (int64_t at = first; at < end; at += BLOCK) {
-        int32_t count = (int32_t)(end - at < BLOCK ? end - at : BLOCK);
+    for (int64_t at = 0; at < part.elements; at += BLOCK) {
+        int32_t count = (int32_t)(part.elements - at < BLOCK ? part.elements - at : BLOCK);
         optimizer->block =
             base_room(optimizer->block, optimizer->blocks, sizeof(*optimizer->block));
-        optimizer->block[optimizer->blocks++] = (struct block){at, state + at - first, count, t};
+        optimizer->block[optimizer->blocks++] =
+            (struct block){part.offset + at, state + at, count, t};
     }
 }
 
@@ -97,13 +97,11 @@ static void cut(struct optimizer *optimizer, const struct slice *shard, int32_t 
 {
     for (int32_t t = 0; t < optimizer->layout->model->tensor_count; t++) {
         const struct parameter *parameter = &optimizer->layout->parameter[t];
+        const struct slice all = {parameter->offset, parameter->elements};
         int64_t state = 0;
         for (int32_t i = 0; i < count; state += shard[i++].elements) {
-            int64_t first = parameter->offset, end = first + parameter->elements;
-            first = first < shard[i].offset ? shard[i].offset : first;
-            end = end < shard[i].offset + shard[i].elements ? end
-                                                            : shard[i].offset + shard[i].elements;
-            cut_part(optimizer, t, first, end, state + first - shard[i].offset);
+            struct slice part = slice_overlap(all, shard[i]);
+            cut_part(optimizer, t, part, state + part.offset - shard[i].offset);
         }
     }
 }

@@ -82,6 +82,14 @@ int64_t slice_elements(const struct slice *slice, int32_t count)
     return elements;
 }
 
+struct slice slice_overlap(struct slice a, struct slice b)
+{
+    int64_t first = a.offset > b.offset ? a.offset : b.offset;
+    int64_t end_a = a.offset + a.elements, end_b = b.offset + b.elements;
+    int64_t end = end_a < end_b ? end_a : end_b;
+    return (struct slice){first, end > first ? end - first : 0};
+}
+
 void slice_pack(const struct slice *slice, int32_t count, const float *flat, float *dense)
 {
     for (int32_t i = 0; i < count; dense += slice[i++].elements)

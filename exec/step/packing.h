@@ -50,6 +50,9 @@ struct slice *packing_shard(const struct packing *packing, const struct schedule
 /** The elements of @slice (count). */
 int64_t slice_elements(const struct slice *slice, int32_t count);
 
+/** What both have; without elements if that is nothing. */
+struct slice slice_overlap(struct slice a, struct slice b);
+
 /** Copy @slice (count) of @flat one behind the other to @dense. */
 void slice_pack(const struct slice *slice, int32_t count, const float *flat, float *dense);
 
