@@ -32,7 +32,7 @@ def prints(line, folder):
     assert done.returncode in (0, 1, 75), line  # 1 and 75: verdicts of validate
     said = done.stdout.decode().replace(f"{folder.resolve()}/", "build/").splitlines()
     for size, (room, width) in SIZES.items():
-        room -= 8 if ".html" in line else 0  # for the link, and a question
+        room -= 9 if ".html" in line else 0  # for the link, and a question
         fits = [one for i, one in enumerate(said) if sum(1 + len(before) // width for before in said[:i + 1]) <= room]
         if len(fits) == len(said):
             return size, said
