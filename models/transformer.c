@@ -34,6 +34,8 @@ static void complete(struct transformer *t, const struct transformer *preset)
     OPEN(shared, preset->shared);
     OPEN(dense_layers, preset->dense_layers);
     OPEN(active, preset->active ? preset->active : t->experts > 0 ? 2 : 0);
+    OPEN(expert_groups, preset->expert_groups);
+    OPEN(active_groups, preset->active_groups ? preset->active_groups : t->expert_groups);
     OPEN(vocab, preset->vocab);
     OPEN(positions, preset->positions ? preset->positions : t->sequence);
     OPEN(segments, preset->segments);
@@ -110,6 +112,25 @@ static int check_size(const struct transformer *t, const char *name, struct err 
     return 0;
 }
 
+static int check_experts(const struct transformer *t, const char *name, struct err *err)
+{
+    int64_t groups = t->expert_groups;
+    if (!t->experts && (t->shared || t->dense_layers))
+        return err_add(err, "%s has no experts: model.%s has no effect", name,
+                       t->shared ? "shared_experts" : "dense_layers");
+    if (t->active > t->experts)
+        return err_add(err, "%s: model.active has no effect beyond model.experts, %lld", name,
+                       (long long)t->experts);
+    if (groups ? !t->experts || t->experts % groups || t->active_groups > groups ||
+                     t->active > t->experts / groups * t->active_groups
+               : t->active_groups > 0)
+        return err_add(err,
+                       "%s: model.expert_groups divides model.experts, and the experts of "
+                       "model.active_groups of them are no fewer than model.active",
+                       name);
+    return 0;
+}
+
 static int check(const struct transformer *t, const char *name, int32_t image, struct err *err)
 {
     const struct {
@@ -128,12 +149,6 @@ static int check(const struct transformer *t, const char *name, int32_t image, s
                        "%s: model.heads must divide model.hidden, and model.kv_heads model.heads; "
                        "%lld features, %lld heads and %lld of keys do not",
                        name, (long long)t->hidden, (long long)t->heads, (long long)t->kv_heads);
-    if (!t->experts && (t->shared || t->dense_layers))
-        return err_add(err, "%s has no experts: model.%s has no effect", name,
-                       t->shared ? "shared_experts" : "dense_layers");
-    if (t->active > t->experts)
-        return err_add(err, "%s: model.active has no effect beyond model.experts, %lld", name,
-                       (long long)t->experts);
     if (t->patch && (image % t->patch || t->sequence))
         return err_add(err,
                        "%s: positions are squares of %lld pixels, so model.image is a multiple of "
@@ -164,7 +179,7 @@ static int check(const struct transformer *t, const char *name, int32_t image, s
     if (t->patch ? t->document > 0 : t->document > t->sequence)
         return err_add(err, "%s: model.document is a part of model.sequence, %lld positions", name,
                        (long long)t->sequence);
-    if (check_size(t, name, err))
+    if (check_experts(t, name, err) || check_size(t, name, err))
         return -1;
     return t->tensor > 1 || t->context > 1 || t->expert > 1 ? check_parts(t, name, err) : 0;
 }
@@ -388,14 +403,16 @@ static int32_t feed_forward(struct builder *b, int32_t from, int64_t features, c
 /* Positions go to the ranks of their experts, or back; the busiest rank gets more than it sends. */
 static int32_t travel(struct builder *b, int32_t from, int32_t width, const char *name)
 {
+    const struct transformer *t = b->t;
     struct layer layer = {.op = LAYER_OTHER,
                           .exchanged = true,
                           .axis = AXIS_EXPERT,
-                          .inner = b->t->active,
+                          .router = {(int32_t)t->experts, (int32_t)t->active,
+                                     (int32_t)t->expert_groups, (int32_t)t->active_groups},
                           .exchange = {COLLECTIVE_ALL_TO_ALL, COLLECTIVE_ALL_TO_ALL}};
     layer.out = model_shape(b->model, from);
     layer.out.width = width;
-    return b->t->expert > 1 ? add(b, from, -1, layer, name) : from;
+    return t->expert > 1 ? add(b, from, -1, layer, name) : from;
 }
 
 /* Positions arrive by rank, and each of several experts needs its own together; and back.  Source:

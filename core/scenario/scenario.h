@@ -117,7 +117,8 @@ struct transformer {
     int64_t sequence; /**< positions of a sample */
     int64_t document; /**< of a part of a sample, beyond which nothing is attended to; 0: none */
     int64_t layers, hidden, heads, kv_heads, ffn;
-    int64_t experts, active;    /**< feed-forward networks of a layer, and those a position uses */
+    int64_t experts, active; /**< feed-forward networks of a layer, and those a position uses */
+    int64_t expert_groups, active_groups; /**< alike, and those that a position uses; 0: one */
     int64_t expert_ffn, shared; /**< features inside of each; those that all positions use beside */
     int64_t dense_layers;       /**< that come first and have no experts */
     int64_t head_size;          /**< features of a head */

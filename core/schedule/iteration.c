@@ -60,13 +60,6 @@ static int32_t before_products(const struct schedule *schedule, const struct ite
     return it->task.arrived;
 }
 
-/* Of what copies of a position for all its @active experts are, how much leaves if each of @nodes
- * gets one: experts are on each with the same chance. */
-static double nodes_part(int32_t nodes, int64_t active)
-{
-    return nodes * (1 - pow(1 - 1.0 / nodes, (double)active)) / (double)active;
-}
-
 /* The ranks on the axis of layer @index exchange its value, or its gradient.  Where software runs
  * exchanges beside products, it cuts both into as many parts as there are ranks: what follows waits
  * for one part.  Source: Transformer Engine's Userbuffers, --tp-comm-overlap of Megatron-LM. */
@@ -80,7 +73,7 @@ static void add_exchange(struct schedule *schedule, const struct iteration *it, 
     int32_t node = it->devices_per_node * grid_axis_size(it->grid, AXIS_TENSOR);
     int32_t group = experts ? grid_axis_nodes(it->grid, AXIS_EXPERT, node).each : 0;
     if (experts && it->scenario->parallel.expert_by == EXPERT_NODES)
-        schedule->far = nodes_part(grid_axis_size(it->grid, AXIS_EXPERT) / group, layer->inner);
+        schedule->far = router_part(&layer->router, grid_axis_size(it->grid, AXIS_EXPERT) / group);
     int64_t in = shape_elements(layer->in), out = shape_elements(layer->out);
     int64_t bytes = it->batch * (in > out ? in : out) * dtype_size(it->scenario->model.compute);
     int32_t after = last_value(schedule, it);

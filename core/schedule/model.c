@@ -372,6 +372,27 @@ int64_t layer_flops(const struct layer *layer, enum pass pass)
     return pass == PASS_BACKWARD_DATA && layer->first ? 0 : 2 * layer_multiply_adds(layer);
 }
 
+/* Of @of things that many sets of @count. */
+static double choose(double of, int32_t count)
+{
+    double ways = 1;
+    for (int32_t i = 1; i <= count; i++)
+        ways *= fmax(0, of - count + i) / i;
+    return ways;
+}
+
+double router_part(const struct router *router, int32_t nodes)
+{
+    int32_t groups = router->groups ? router->groups : 1, active = router->active;
+    int32_t used = router->groups ? router->active_groups : 1;
+    double each = (double)router->experts / groups, here = (double)router->experts / nodes;
+    double own = ceil(here / each), none = 0; /* groups of a node; that it has no expert */
+    for (int32_t i = 0; i <= used && i <= own; i++)
+        none += choose(own, i) * choose(groups - own, used - i) / choose(groups, used) *
+                choose(used * each - i * here / own, active) / choose(used * each, active);
+    return nodes * (1 - none) / active;
+}
+
 struct matrix_product layer_product(const struct layer *layer, enum pass pass, int64_t batch)
 {
     if (layer_kernel(layer) != KERNEL_GEMM)

@@ -141,6 +141,12 @@ struct matrix_product {
     int64_t each;    /**< positions of one expert, if it is a product of several; else 0 */
 };
 
+/** How a router chooses: of @groups of equally many experts it uses some, and experts of these. */
+struct router {
+    int32_t experts, active;       /**< of a layer, and those of a position */
+    int32_t groups, active_groups; /**< 0: one */
+};
+
 /** One layer.  Its value is its output after the residual add and the ReLU that it carries. */
 struct layer {
     enum layer_op op;
@@ -158,8 +164,8 @@ struct layer {
     bool relu;                       /**< a ReLU follows, fused here */
     bool capped;                     /**< and stops at 6 */
     int32_t groups;                  /**< of a convolution; 0: one */
-    int64_t inner;                   /**< of a product: terms of each sum; ATTENDS_ROTARY; on
-                                          AXIS_EXPERT: experts of a position */
+    int64_t inner;                   /**< of a product: terms of each sum; ATTENDS_ROTARY */
+    struct router router;            /**< on AXIS_EXPERT */
     enum attends attends;            /**< of products, softmaxes and others */
     enum gate_kind gate;             /**< of LAYER_SILU */
     int64_t rows;                    /**< of an embedding's table; of positions that are added */
@@ -283,6 +289,11 @@ bool layer_has_pass(const struct layer *layer, enum pass pass);
 /** FLOP of one layer and pass, per image; 0 for layers without matrix arithmetic.  A matrix product
  * has both of its gradients, and another kind twice its FLOP, in PASS_BACKWARD_DATA. */
 int64_t layer_flops(const struct layer *layer, enum pass pass);
+
+/** Of what copies of a position for all its experts are, how much leaves if each of @nodes with as
+ * many of them gets one: routers choose all groups, and in these all experts, with the same chance.
+ * Groups of a node that are not whole have equal parts there. */
+double router_part(const struct router *router, int32_t nodes);
 
 /** What it multiplies in @pass for @batch images; terms 0: it is not of KERNEL_GEMM.  Both
  * gradients of a matrix product are as its forward. */

@@ -184,6 +184,8 @@ class Networks(support.Case):
                                (("model.network=mixtral-8x7b", "model.experts=65536", "model.active=65536", "model.sequence=65536"),
                                 "at all its experts are more than"),
                                (("model.document=129",), "a part of model.sequence, 128 positions"),
+                               (("model.network=gpt2", "model.expert_groups=3"), "model.expert_groups divides model.experts"),
+                               (("model.network=deepseek-v3", "model.active_groups=9"), "model.expert_groups divides model.experts"),
                                (("model.document=64", "cluster.software=pytorch"), "one of FlashAttention does not"),
                                (("model.padded=false",), "no effect without model.tokens"),
                                (("model.network=resnet50", "model.sequence=null"), "pictures, which have no tokens")):

@@ -638,10 +638,43 @@ TEST(ranks_that_share_experts_send_positions_to_them)
     assert_int_equal(optimizer_shard(part, &scenario, 4),
                      (model_parameters(part) - 2LL * 3 * 4096 * 14336 + 3) / 4 + 3 * 4096 * 14336);
     scenario.parallel.tensor = scenario.parallel.expert_tensor = 0;
-    scenario.parallel.expert_by = EXPERT_NODES; /* two of the experts on two nodes */
+    scenario.parallel.expert_by = EXPERT_NODES; /* two of eight experts on two nodes */
     it.devices_per_node = 2;
     OWN(schedule) *schedule = build_on((struct grid){.columns = 8, .rows = 1, .expert = 4}, 1);
-    assert_near(schedule->far, 2 * (1 - 1 / 4.0) / 2, 1e-15);
+    assert_near(schedule->far, 2 * (1 - 4 / 8.0 * 3 / 7) / 2, 1e-15);
+}
+
+/* Nodes of all choices of 3 of 12 experts in some of 6 groups, one by one; and of DeepSeek-V3 over
+ * 8 nodes half of the groups, so that the one on a node has an expert with 1 - (96 over 8) / (128
+ * over 8). */
+TEST(groups_of_experts_bound_the_nodes_of_a_position)
+{
+    static const int32_t sizes[] = {1, 2, 3, 6, 12, 4}; /* the last without whole groups */
+    for (int32_t used = 2; used <= 6; used++)
+        for (size_t n = 0; n < ARRAY_SIZE(sizes); n++) {
+            const int32_t nodes = sizes[n];
+            struct router router = {12, 3, 6, used};
+            int64_t choices = 0, found = 0;
+            for (uint32_t groups = 0; groups < 64; groups++)
+                for (uint32_t experts = 0; experts < 4096; experts++) {
+                    uint32_t seen = 0;
+                    bool inside = __builtin_popcount(groups) == used &&
+                                  __builtin_popcount(experts) == router.active;
+                    for (int32_t e = 0; e < 12 && inside; e++)
+                        if (experts >> e & 1) {
+                            inside = groups >> e / 2 & 1;
+                            seen |= 1u << e * nodes / 12;
+                        }
+                    choices += inside;
+                    found += inside ? __builtin_popcount(seen) : 0;
+                }
+            double part = (double)found / (double)choices / router.active;
+            assert_near(router_part(&router, nodes), part, nodes == 4 ? 0.04 : 1e-12);
+        }
+    double none = 1;
+    for (int32_t i = 0; i < 8; i++)
+        none *= (96.0 - i) / (128 - i);
+    assert_near(router_part(&(struct router){256, 8, 8, 4}, 8), 8 * 0.5 * (1 - none) / 8, 1e-12);
 }
 
 /* Attention of n parts of c s, and n - 1 rounds of r s: max(n c, (n - 1) r + c), backward of 2 c
