@@ -76,7 +76,7 @@ static const struct field layer_rows[] = {
     NUMBER("experts", experts, 65536,
            "of a convolution: sets of weights, one of which each position uses; 1 when not given"),
     NUMBER("parameters", parameters, 1e12, "of an add or other: trained values"),
-    NUMBER("flops", flops, 4e12, "of other: forward, for one image"),
+    NUMBER("flops", flops, 4e12, "of other, or of a part of a matmul: forward, for one image"),
     NUMBER("elements", elements, 1e11,
            "of other: values it reads and writes forward, for one image; those of its inputs and "
            "output when not given"),
@@ -119,7 +119,7 @@ const struct key_kinds network_keys[] = {
     {"inner", KIND(MATMUL), KIND(MATMUL)},
     {"rows", KIND(EMBEDDING), KIND(EMBEDDING)},
     {"parameters", KIND(ADD) | KIND(OTHER), 0},
-    {"flops", KIND(OTHER), 0},
+    {"flops", KIND(OTHER) | KIND(MATMUL), 0},
     {"elements", KIND(OTHER), 0},
     {0},
 };
@@ -425,7 +425,7 @@ static int check_limits(struct reader *r, const struct layer *layer)
         flops = 2 * weights * positions;
         weights *= layer->experts > 1 ? layer->experts : 1;
     } else if (layer->op == LAYER_MATMUL) {
-        flops = 2 * (double)shape_elements(layer->out) * (double)layer->inner;
+        flops = fmax(flops, 2 * (double)shape_elements(layer->out) * (double)layer->inner);
     }
     r->parameters += weights;
     r->flops += flops;

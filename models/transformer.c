@@ -36,6 +36,8 @@ static void complete(struct transformer *t, const struct transformer *preset)
     OPEN(active, preset->active ? preset->active : t->experts > 0 ? 2 : 0);
     OPEN(expert_groups, preset->expert_groups);
     OPEN(active_groups, preset->active_groups ? preset->active_groups : t->expert_groups);
+    OPEN(window, preset->window);
+    OPEN(full_every, preset->full_every);
     OPEN(vocab, preset->vocab);
     OPEN(positions, preset->positions ? preset->positions : t->sequence);
     OPEN(segments, preset->segments);
@@ -87,8 +89,7 @@ static double bound_flops(const struct transformer *t, double heads)
 {
     double length = (double)t->sequence, hidden = (double)t->hidden;
     double inside = (double)t->ffn + (double)(t->active + t->shared) * (double)t->expert_ffn;
-    double block = hidden * (4 * heads + 3 * inside + (double)t->experts) +
-                   2 * heads * (double)(t->document ? t->document : t->sequence);
+    double block = hidden * (4 * heads + 3 * inside + (double)t->experts) + 2 * heads * length;
     return 2 * length *
            ((double)(t->layers + t->further) * block +
             (double)(1 + t->further) * hidden * (double)t->vocab);
@@ -179,6 +180,11 @@ static int check(const struct transformer *t, const char *name, int32_t image, s
     if (t->patch ? t->document > 0 : t->document > t->sequence)
         return err_add(err, "%s: model.document is a part of model.sequence, %lld positions", name,
                        (long long)t->sequence);
+    if (t->window ? t->head != HEAD_NEXT_TOKEN : t->full_every > 0)
+        return err_add(err,
+                       "%s: model.window is for networks that predict the next token, and "
+                       "model.full_every has no effect without it",
+                       name);
     if (check_experts(t, name, err) || check_size(t, name, err))
         return -1;
     return t->tensor > 1 || t->context > 1 || t->expert > 1 ? check_parts(t, name, err) : 0;
@@ -294,7 +300,7 @@ static int32_t leave(struct builder *b, int32_t from, const char *name)
 
 static int32_t norm(struct builder *b, int32_t from, const char *name)
 {
-    return simple(b, b->t->norm == NORM_RMS ? LAYER_RMS_NORM : LAYER_LAYER_NORM, from, name);
+    return simple(b, b->t->norm >= NORM_RMS ? LAYER_RMS_NORM : LAYER_LAYER_NORM, from, name);
 }
 
 static int32_t drop(struct builder *b, int32_t from, const char *name)
@@ -352,11 +358,26 @@ static struct attended add_projections(struct builder *b, int32_t from)
     return of;
 }
 
+/* Scores of a head that no window or document leaves out, where some do, else 0.  A causal half
+ * counts twice, as the square of all does: n positions that each see themselves and at most w - 1
+ * before have w (2 n - w + 1) / 2 pairs, and those with themselves count once. */
+static int64_t count_scores(const struct transformer *t, int32_t layer)
+{
+    bool full = !t->window || (t->full_every && (layer + 1) % t->full_every == 0);
+    int64_t length = t->document ? t->document : t->sequence;
+    int64_t window = full || t->window > length ? length : t->window;
+    double documents = (double)t->sequence / (double)length / (double)t->context;
+    return window == t->sequence
+               ? 0
+               : llround(documents * (double)(window * (2 * length - window + 1) - length));
+}
+
 static int32_t attention(struct builder *b, int32_t from)
 {
     const struct transformer *t = b->t;
     int32_t heads = (int32_t)part(b, t->heads), each = (int32_t)t->head_size;
-    int32_t S = b->length, all = t->document ? (int32_t)t->document : S * (int32_t)t->context;
+    int32_t S = b->length, all = S * (int32_t)t->context;
+    int64_t scores = 2 * heads * count_scores(t, b->layer);
     struct attended of = t->kv_rank ? add_latent(b, from) : add_projections(b, from);
     int32_t key = collect(b, of.key, "key.collect");
     int32_t value = collect(b, of.value, "value.collect");
@@ -364,6 +385,7 @@ static int32_t attention(struct builder *b, int32_t from)
                      (struct layer){.op = LAYER_MATMUL,
                                     .out = {heads, S, all},
                                     .inner = each + t->rotary_size,
+                                    .flops = scores * (each + t->rotary_size),
                                     .attends = ATTENDS_SCORES},
                      "scores");
     at = add(b, at, -1,
@@ -375,6 +397,7 @@ static int32_t attention(struct builder *b, int32_t from)
              (struct layer){.op = LAYER_MATMUL,
                             .out = {heads * each, 1, S},
                             .inner = all,
+                            .flops = scores * each,
                             .attends = ATTENDS_CONTEXT},
              "context");
     return leave(b, adapted(b, at, t->hidden, "output"), "attention.leave");
@@ -464,12 +487,14 @@ static int32_t branch(struct builder *b, int32_t from, const char *name)
 {
     bool attends = name[0] == 'a', post = b->t->norm == NORM_POST_LAYER;
     AUTOFREE char *normal = base_format("%s.norm", name),
-                  *dropped = base_format("%s.dropout", name), *sum = base_format("%s.add", name);
+                  *dropped = base_format("%s.dropout", name), *sum = base_format("%s.add", name),
+                  *behind = base_format("%s.behind", name);
     int32_t at = post ? from : norm(b, from, normal);
     at = attends                                           ? attention(b, at)
          : b->t->experts && b->layer >= b->t->dense_layers ? mixture(b, at)
                                                            : feed_forward(b, at, b->t->ffn, "");
     at = drop(b, at, dropped);
+    at = b->t->norm == NORM_RMS_BOTH ? norm(b, at, behind) : at;
     at = add(b, at, from, (struct layer){.op = LAYER_ADD}, sum);
     return post ? norm(b, at, normal) : at;
 }

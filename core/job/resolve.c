@@ -815,19 +815,22 @@ static void check_recompute(struct question *q)
               full ? "blocks" : "attention");
 }
 
-/* Of documents that are packed into a sample. */
-static void check_documents(struct question *q)
+/* Where not all positions are attended to. */
+static void check_attention(struct question *q)
 {
-    if (!q->scenario->model.transformer.document)
-        return;
-    if (q->wish->real)
-        blame(q, EXIT_UNAVAILABLE, "model.document",
-              "devices attend to all of a sample; packed documents are for predictions");
-    else if (platform_device(q->platform)->merges.attention != ATTENTION_FLASH)
-        blame(q, EXIT_DATA, "model.document",
-              "no effect: this software computes attention between documents, too; one of "
-              "FlashAttention "
-              "does not: use --set cluster.software=pytorch-flash");
+    static const char *const key[] = {"model.document", "model.window"};
+    const struct scenario *s = q->scenario;
+    bool ring = s->parallel.context > 1 && s->parallel.context_by == CONTEXT_RING;
+    bool flash = platform_device(q->platform)->merges.attention == ATTENTION_FLASH, some = false;
+    for (size_t i = 0; i < ARRAY_SIZE(key) && !q->wish->real && !flash; i++)
+        if (scenario_is_given(s, key[i]))
+            blame(q, EXIT_DATA, key[i],
+                  "no effect: all scores are computed; use --set cluster.software=pytorch-flash");
+    for (int32_t i = 0; i < q->model->layer_count; i++)
+        some = some || (q->model->layer[i].op == LAYER_MATMUL && q->model->layer[i].flops);
+    if (some && ring && !s->model.transformer.document)
+        blame(q, EXIT_DATA, "parallel.context_by",
+              "windows do not go around a ring: use --set parallel.context_by=all-gather");
 }
 
 /* Whether @devices that do @what together are whole nodes of @each, or equal parts of one. */
@@ -893,7 +896,7 @@ static void check_parallel(struct question *q, const struct resolved *resolved)
                             resolved->baseline.devices_per_node};
     static const char *const key[] = {"parallel.tensor", "baseline.devices_per_node"};
     check_recompute(q);
-    check_documents(q);
+    check_attention(q);
     bool experts = q->scenario->parallel.expert > 1;
     if (parts == 1 && !experts)
         return;

@@ -106,7 +106,7 @@ extern const char *const optimizer_names[];
 /** The words of model.gated and others; the first of all such words: not given. */
 enum transformer_choice { CHOICE_AUTO, CHOICE_FALSE, CHOICE_TRUE };
 /** The words of model.norm. */
-enum transformer_norm { NORM_AUTO, NORM_LAYER, NORM_POST_LAYER, NORM_RMS };
+enum transformer_norm { NORM_AUTO, NORM_LAYER, NORM_POST_LAYER, NORM_RMS, NORM_RMS_BOTH };
 /** The words of model.position. */
 enum transformer_position { POSITION_AUTO, POSITION_LEARNED, POSITION_ROTARY, POSITION_NONE };
 /** The words of model.head. */
@@ -114,8 +114,10 @@ enum transformer_head { HEAD_AUTO, HEAD_NEXT_TOKEN, HEAD_MASKED_TOKEN, HEAD_SPAN
 
 /** The shape of a transformer.  0: not given, or as a network of another name has it. */
 struct transformer {
-    int64_t sequence; /**< positions of a sample */
-    int64_t document; /**< of a part of a sample, beyond which nothing is attended to; 0: none */
+    int64_t sequence;   /**< positions of a sample */
+    int64_t document;   /**< of a part of a sample, beyond which nothing is attended to; 0: none */
+    int64_t window;     /**< that one attends to at most, with itself; 0: all before it */
+    int64_t full_every; /**< of so many layers the last has no window; 0: all have it */
     int64_t layers, hidden, heads, kv_heads, ffn;
     int64_t experts, active; /**< feed-forward networks of a layer, and those a position uses */
     int64_t expert_groups, active_groups; /**< alike, and those that a position uses; 0: one */

@@ -20,7 +20,7 @@ static_assert(ARRAY_SIZE(decay_names) == DECAY_COUNT + 1, "one word each");
 static const char *const bn_statistics_names[] = {"running", "last", NULL};
 static_assert(ARRAY_SIZE(bn_statistics_names) == BN_STATISTICS_COUNT + 1, "one word each");
 static const char *const choice_names[] = {"auto", "false", "true", NULL};
-static const char *const norm_names[] = {"auto", "layer", "post-layer", "rms", NULL};
+static const char *const norm_names[] = {"auto", "layer", "post-layer", "rms", "rms-both", NULL};
 static const char *const position_names[] = {"auto", "learned", "rotary", "none", NULL};
 static const char *const head_names[] = {"auto", "next-token", "masked-token",
                                          "span", "classes",    NULL};
@@ -109,6 +109,12 @@ static const struct field scenario_rows[] = {
     INTEGER("model.document", model.transformer.document, "", 1, 1 << 24,
             "mean tokens of the documents that are packed into a sample, between which there is no "
             "attention; model.sequence when not given; predictions only"),
+    INTEGER("model.window", model.transformer.window, "", 1, 1 << 24,
+            "positions that one attends to at most, itself and those right before it; all before "
+            "it when not given; predictions only"),
+    INTEGER("model.full_every", model.transformer.full_every, "", 2, 4096,
+            "of so many layers the last attends to all positions in spite of model.window; none "
+            "does when not given"),
     INTEGER("model.tokens", model.tokens, "", 1, 1 << 24,
             "mean tokens of a sample without padding; model.sequence when not given"),
     SWITCH("model.padded", model.padded, "true",
@@ -161,8 +167,8 @@ static const struct field scenario_rows[] = {
     WORD("model.tied", model.transformer.tied, "auto", choice_names,
          "the last layer uses the weights of the embedding"),
     WORD("model.norm", model.transformer.norm, "auto", norm_names,
-         "layer norm or RMS norm before attention and feed-forward network, or layer norm after "
-         "each; layer when auto"),
+         "layer norm or RMS norm before attention and feed-forward network, layer norm after each, "
+         "or RMS norm both before and after; layer when auto"),
     WORD("model.position", model.transformer.position, "auto", position_names,
          "how positions are told apart; learned when auto"),
     INTEGER("model.positions", model.transformer.positions, "", 1, 1 << 24,

@@ -55,8 +55,11 @@ struct step layer_step(struct schedule *schedule, const struct iteration *it, in
                                     .kernel = attends ? KERNEL_ATTENTION : layer_kernel(layer),
                                     .dtype = it->scenario->model.compute,
                                     .amount = it->batch}};
-    char shape[64];
-    layer_describe(layer, shape, sizeof(shape));
+    struct layer whole = *layer; /* FlashAttention alone leaves out what is not attended to */
+    if (layer->op == LAYER_MATMUL && it->merges.attention != ATTENTION_FLASH)
+        whole.flops = 0;
+    char shape[96];
+    layer_describe(&whole, shape, sizeof(shape));
     step.compute.shape = schedule_text(schedule, "%s", shape);
     step.name = schedule_text(schedule, "%s %s", layer->name, compute_op_names[op]);
     if (!attends)
@@ -66,7 +69,7 @@ struct step layer_step(struct schedule *schedule, const struct iteration *it, in
         if (!merged || (attends && layer->op == LAYER_SOFTMAX)) /* attention's own */
             step.compute.kernels +=
                 layer_kernels(layer, pass, model_fusion(layer, it->fusion, it->merges));
-        step.compute.flops += it->batch * layer_flops(layer, pass);
+        step.compute.flops += it->batch * layer_flops(&whole, pass);
         step.compute.bytes += pass_bytes(it, index, pass);
         if (it->merges.experts && layer->experts > 1)
             step.compute.kernels += layer->experts - 1;

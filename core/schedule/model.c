@@ -366,7 +366,7 @@ int64_t layer_flops(const struct layer *layer, enum pass pass)
     if (!layer_has_pass(layer, pass))
         return 0;
     if (!layer_has_arithmetic(layer)) {
-        int64_t forward = layer->flops + 2 * layer_multiply_adds(layer);
+        int64_t forward = layer->flops ? layer->flops : 2 * layer_multiply_adds(layer);
         return pass == PASS_FORWARD ? forward : pass == PASS_BACKWARD_DATA ? 2 * forward : 0;
     }
     return pass == PASS_BACKWARD_DATA && layer->first ? 0 : 2 * layer_multiply_adds(layer);
@@ -434,7 +434,8 @@ void layer_describe(const struct layer *layer, char *text, size_t size)
     char window[64] = "";
     int32_t width = layer->kernel_width ? layer->kernel_width : layer->kernel;
     if (layer->op == LAYER_MATMUL)
-        snprintf(window, sizeof(window), " by %lld", (long long)layer->inner);
+        snprintf(window, sizeof(window), layer->flops ? " by %lld, %lld FLOP" : " by %lld",
+                 (long long)layer->inner, (long long)layer->flops);
     else if (layer->groups > 1)
         snprintf(window, sizeof(window), " %dx%d/%d+%d by %d", layer->kernel, width, layer->stride,
                  layer->padding, layer->groups);

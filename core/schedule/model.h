@@ -173,7 +173,8 @@ struct layer {
     int64_t constants;               /**< parameters of an add or of another kind */
     int32_t weights_of;              /**< 1 + the earlier layer whose weights it uses, and whose
                                           bias if both have one; 0: they are its own */
-    int64_t flops;                   /**< of another kind, forward, per image */
+    int64_t flops;                   /**< forward, per image: of another kind; of a matrix product
+                                          what attention's kernel computes of it, 0: all */
     int64_t elements;                /**< that another kind reads and writes; 0: inputs, output */
     int64_t parameters;              /**< its own weights and biases together */
     bool frozen;                     /**< its weights are not trained, and no parameters here */

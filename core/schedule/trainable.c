@@ -105,7 +105,9 @@ static const char *kind_fault(const struct model *model, const struct layer *lay
     if (layer->op == LAYER_SILU)
         return layer->gate ? NULL : "is a gate of a kind that its network does not say";
     if (products)
-        return layer->attends ? NULL : "is no part of a built-in transformer's attention";
+        return layer->flops     ? "attends to the positions of a window or document alone"
+               : layer->attends ? NULL
+                                : "is no part of a built-in transformer's attention";
     if (layer->attends == ATTENDS_ROTARY && layer->inner % 2)
         return "turns heads of an odd number of features";
     return plain || layer->op == LAYER_EMBEDDING || layer_is_dense(layer)

@@ -170,8 +170,9 @@ class Networks(support.Case):
             self.assertAlmostEqual(sum(phase["epochs"] * 12 for phase in result["phases"]), 64000 / tokens)
         self.assertEqual(found[0]["step"]["compute_s"], found[1]["step"]["compute_s"])
         self.assertLess(found[2]["step"]["compute_s"], found[1]["step"]["compute_s"])
-        self.assertIn("packed documents are for predictions",
-                      self.refused(69, "train", job, "-n1", "--set=model.document=64", "--set=model.network=gpt2"))
+        for word in ("document", "window"):
+            self.assertIn("attends to the positions of a window or document alone",
+                          self.refused(69, "train", job, "-n1", f"--set=model.{word}=64", "--set=model.network=gpt2"))
         self.assertIn("another number of rows", self.refused(69, "train", job, "-n1", "--dry-run"))
         self.assertIn("beyond 64 bits", self.refused(65, "predict", job, *("--set=" + word for word in (
             "model.network=llama-3-405b", "model.sequence=8192", "training.phases.0.batch_per_device=1000000",
@@ -184,9 +185,12 @@ class Networks(support.Case):
                                (("model.network=mixtral-8x7b", "model.experts=65536", "model.active=65536", "model.sequence=65536"),
                                 "at all its experts are more than"),
                                (("model.document=129",), "a part of model.sequence, 128 positions"),
+                               (("model.document=64", "cluster.software=pytorch"), "all scores are computed"),
+                               (("model.network=gpt2", "model.window=64", "cluster.software=pytorch"), "all scores are computed"),
+                               (("model.window=64",), "model.window is for networks that predict the next token"),
+                               (("model.network=gpt2", "model.full_every=2"), "model.full_every has no effect without"),
                                (("model.network=gpt2", "model.expert_groups=3"), "model.expert_groups divides model.experts"),
                                (("model.network=deepseek-v3", "model.active_groups=9"), "model.expert_groups divides model.experts"),
-                               (("model.document=64", "cluster.software=pytorch"), "one of FlashAttention does not"),
                                (("model.padded=false",), "no effect without model.tokens"),
                                (("model.network=resnet50", "model.sequence=null"), "pictures, which have no tokens")):
             self.assertIn(message, self.refused(65, "predict", job, *("--set=" + word for word in words)))

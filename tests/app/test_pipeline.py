@@ -147,7 +147,7 @@ class Pipeline(support.Case):
                                 ("parallel.expert_overlap=true", "no effect without"),
                                 ("parallel.expert=2", "model.experts=4", "parallel.tensor=2", "parallel.expert_tensor=1", "needs parallel.sequence"),
                                 ("parallel.expert=2", "model.experts=4", "parallel.tensor=2", "parallel.expert_tensor=4", "of one device, or"),
-                                ("model.network=mistral-7b", "model.sequence=null", "model.layers=null", "sliding windows"),
+                                ("model.window=8", "parallel.context=2", "parallel.context_by=all-gather"),
                                 ("model.kv_rank=8", "model.kv_rank needs model.rotary_size"),
                                 ("model.kv_rank=8", "model.rotary_size=8", "positions are rotary"),
                                 ("model.query_rank=8", "no effect alone"),

@@ -677,6 +677,23 @@ TEST(groups_of_experts_bound_the_nodes_of_a_position)
     assert_near(router_part(&(struct router){256, 8, 8, 4}, 8), 8 * 0.5 * (1 - none) / 8, 1e-12);
 }
 
+/* A window of 32 of 256 positions, in two layers with both products of 32 heads of 128 features. */
+TEST(windows_save_where_a_kernel_leaves_positions_out)
+{
+    OWN(model) *model = begin_language(
+        "mistral-7b", (struct transformer){.layers = 2, .sequence = 256, .window = 32});
+    int64_t flops[ATTENTION_COUNT];
+    for (enum attention attention = 0; attention < ATTENTION_COUNT; attention++) {
+        it.merges.attention = attention;
+        OWN(schedule) *schedule = build_on((struct grid){.columns = 1, .rows = 1}, 1);
+        flops[attention] = sum_of(schedule, COMPUTE_OP_COUNT).flops;
+    }
+    assert_int_equal(flops[ATTENTION_FUSED], flops[ATTENTION_UNFUSED]);
+    int64_t pairs = 32 * 33 / 2 + (256 - 32) * 32;
+    assert_int_equal(flops[ATTENTION_UNFUSED] - flops[ATTENTION_FLASH],
+                     2 * 3 * 2 * 2 * 4096 * (256 * 256 - (2 * pairs - 256)));
+}
+
 /* Attention of n parts of c s, and n - 1 rounds of r s: max(n c, (n - 1) r + c), backward of 2 c
  * and 2 r. */
 TEST(attention_runs_beside_a_ring)

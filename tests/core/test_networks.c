@@ -177,17 +177,65 @@ TEST(latent_attention_has_the_counted_products)
     }
 }
 
-/* 64 documents of 64 tokens have a 64th of the scores of 4096, forward and backward. */
-TEST(packed_documents_attend_to_themselves)
+/* Pairs of positions that attend, one by one: at most a window before, in a document of its own.  A
+ * pair of two counts twice, as in the square; both products have 32 heads of 128 features, and
+ * backward twice their FLOP. */
+TEST(windows_and_documents_leave_out_scores)
 {
-    const struct transformer keys[] = {{.sequence = 4096}, {.sequence = 4096, .document = 64}};
-    int64_t flops[ARRAY_SIZE(keys)];
-    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-        OWN(model) *model = transformer_of("llama-3-8b", &keys[i]);
-        flops[i] = model_flops(model, PASS_FORWARD) + model_flops(model, PASS_BACKWARD_DATA);
+    enum { LAYERS = 12, POSITIONS = 192 };
+    static const struct transformer cases[] = {
+        {.window = 192}, {.window = 191},
+        {.window = 1},   {.window = 48, .full_every = 2},
+        {.document = 3}, {.window = 5, .full_every = 6, .document = 64, .context = 4}};
+    struct transformer keys = {.layers = LAYERS, .sequence = POSITIONS};
+    OWN(model) *whole = transformer_of("llama-3-8b", &keys);
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        int64_t left_out = 0, flops[2] = {0}, ranks = 1 + 3 * (i == ARRAY_SIZE(cases) - 1);
+        for (int64_t layer = 1; layer <= LAYERS; layer++) {
+            bool full =
+                !cases[i].window || (cases[i].full_every && layer % cases[i].full_every == 0);
+            for (int64_t at = 0; at < POSITIONS; at++) {
+                int64_t before = cases[i].document ? at % cases[i].document : at;
+                if (!full && before > cases[i].window - 1)
+                    before = cases[i].window - 1;
+                left_out += POSITIONS - 1 - 2 * before;
+            }
+        }
+        keys = cases[i];
+        keys.layers = LAYERS;
+        keys.sequence = POSITIONS;
+        OWN(model) *model = transformer_of("llama-3-8b", &keys);
+        for (enum pass pass = PASS_FORWARD; pass < PASS_COUNT; pass++) {
+            flops[0] += model_flops(whole, pass);
+            flops[1] += ranks * model_flops(model, pass);
+        }
+        assert_int_equal(flops[0] - flops[1], 3 * 2 * 2 * 4096 * left_out);
     }
-    const int64_t product = 2LL * 4096 * 4096 * 4096; /* of 32 heads of 128 features */
-    assert_int_equal(flops[0] - flops[1], 32 * 2 * 3 * (product - product / 64));
+}
+
+/* Without embeddings, in millions as published (Gemma Team 2024, table 2; 2025, table 1, less the
+ * norms of queries and keys), or all (Mistral AI's weights; OpenAI 2025, table 1). */
+TEST(networks_with_windows_have_their_parameters)
+{
+    static const struct {
+        const char *name;
+        int64_t embedding;
+        double millions, rounded;
+    } cases[] = {{"mistral-7b", 0, 7241.732096, 1e-9},
+                 {"gemma-2-2b", 256128LL * 2304, 2024.517888, 1e-9},
+                 {"gemma-2-9b", 256128LL * 3584, 8324.201984, 1e-9},
+                 {"gemma-2-27b", 256128LL * 4608, 26047.480320, 1e-9},
+                 {"gemma-3-1b", 262144LL * 1152, 698, 0.5},
+                 {"gemma-3-4b", 262144LL * 2560, 3209, 0.5},
+                 {"gemma-3-12b", 262144LL * 3840, 10759, 0.5},
+                 {"gemma-3-27b", 262144LL * 5376, 25600, 0.5},
+                 {"gpt-oss-20b", 0, 20910, 5},
+                 {"gpt-oss-120b", 0, 116830, 5}};
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        OWN(model) *model = network_of(cases[i].name, 224, 1000);
+        double counted = (double)(model_parameters(model) - cases[i].embedding) / 1e6;
+        assert_near(counted, cases[i].millions, cases[i].rounded);
+    }
 }
 
 /* 4x8x8 to 6 channels, then 6 to 6 twice, of which the last batch norm alone is not trained. */
@@ -378,8 +426,7 @@ TEST(refuses_transformers_that_cannot_be)
         assert_message(&err, 65, cases[i].message);
     }
     check_refused("vit_h_14", 225, "model.image is a multiple");
-    check_refused("mistral-7b", 224, "sliding windows");
-    check_refused("mistral-7b", 224, "sliding windows");
+    check_refused("mamba-2.8b", 224, "state-space layers");
 }
 
 TEST(refuses_images_too_small_to_halve)
