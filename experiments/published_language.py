@@ -37,17 +37,13 @@ PRECISIONS = ((r"fp16", "fp16", "compute", "fp16"), (r"bf16/pure", "bf16", "comp
               (r"bf16|amp_bf16/default", "bf16", "compute", "fp32"),
               (r"amp_fp8/default|fp8 (tensor|row)wise", "bf16", "fp8", "fp32"),
               (r".*fp8.*", "bf16", "fp8", "bf16"), (r".*fp4.*", "bf16", "fp4", "bf16"))
-# What published names begin with, without case and separators, and networks of that shape.  Sliding windows of gpt-oss
-# (OpenAI 2025, model card) are left out.
-OSS = ("hidden: 2880, heads: 64, kv_heads: 8, head_size: 64, ffn: 2880, active: 4, vocab: 201088, norm: rms, position: rotary, "
-       "gated: true")
+# What published names begin with, without case and separators, and networks of that shape.
 SHAPES = ((r"gpt3175b", "gpt3-175b"), (r"llama3\d?8b", "llama-3-8b"), (r"llama3\d?70b", "llama-3-70b"),
           (r"llama3\d?405b", "llama-3-405b"), (r"mixtral8x7b", "mixtral-8x7b"), (r"mixtral8x22b", "mixtral-8x22b"),
           (r"qwen330ba3b", "qwen3-30b-a3b"), (r"qwen3moe30b", "qwen3-30b-a3b"), (r"qwen3235ba22b", "qwen3-235b-a22b"),
           (r"deepseekv3wmtp", "deepseek-v3, further: 1"), (r"deepseekv3wo|deepseekv3671b", "deepseek-v3"),
           (r"deepseekv3", "deepseek-v3, further: 1"), (r"kimik2", "kimi-k2"),
-          (r"gptoss120b", f"transformer, layers: 36, experts: 128, {OSS}"),
-          (r"gptoss20b", f"transformer, layers: 24, experts: 32, {OSS}"))
+          (r"gptoss120b", "gpt-oss-120b"), (r"gptoss20b", "gpt-oss-20b"))
 LLAMAS = "llama|mi[sx]tral|qwen|deepseek"  # RMS norms, rotary positions, gates, no biases
 # Bus bandwidth [GB/s] of all-reduces by nodes, means of 256 MB on the cluster of nanotron's layouts, whose cards have 400 GB/s a
 # node (Hugging Face, Ultra-Scale Playbook, "Communication Bandwidth by Number of Nodes").
