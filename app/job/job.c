@@ -393,6 +393,7 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
     point->batch = counts.batch_per_device;
     if (!point->schedule)
         point->schedule = iteration_build(&iteration);
+    point->schedule->mesh = fabric->mesh;
     point->run = job_run(job);
     point->run.fabric = fabric;
     point->run.layout = identify(job, point);
@@ -469,6 +470,8 @@ int point_collective(struct point *point, const struct platform *platform,
         fabric_set_order(point->fabric, point->grid, point->order);
     point->schedule =
         iteration_build_all_reduce(how, point->grid, point->devices_per_node, bytes, err);
+    if (point->schedule)
+        point->schedule->mesh = point->fabric->mesh;
     return point->schedule ? 0 : -1;
 }
 

@@ -41,10 +41,15 @@ struct collective backend_collective(const struct fabric *fabric, const struct s
     struct collective c = schedule_collective(schedule, step);
     enum axis axis = schedule->step[step].collective.axis;
     int32_t all = fabric->row_rings + fabric->column_rings;
-    if (!all || c.algorithm != ALGORITHM_RING || axis > AXIS_COLUMN)
+    if (c.algorithm != ALGORITHM_RING || axis == AXIS_PIPELINE ||
+        (!fabric->mesh && (!all || axis > AXIS_COLUMN)))
         return c;
     int32_t own = axis == AXIS_ROW ? fabric->row_rings : fabric->column_rings;
-    int32_t rings = schedule_sharded(schedule) == AXIS_COUNT ? all : own;
+    int32_t rings = fabric->mesh ? fabric_rings(fabric, schedule->grid, axis)
+                    : schedule_sharded(schedule) == AXIS_COUNT ? all
+                                                               : own;
+    if (rings > 1 && c.op == COLLECTIVE_ALL_TO_ALL)
+        rings = c.ranks - 1;
     c.elements = (c.elements + rings - 1) / (rings > 1 ? rings : 1);
     return c;
 }

@@ -91,7 +91,9 @@ double run_local_seconds(const struct run *run, const struct step *step);
  * once that is one of as many rings, which have equal parts of the vector and take turns on the
  * dimensions: they are alike, so one stands for all, and only its links are loaded.  Of a sharded
  * optimizer, whose shards are a row's, each phase has the links of its own dimensions alone.
- * Source: DeepMind, How to Scale Your Model (2025, recalled), on all-gathers over several axes. */
+ * Source: DeepMind, How to Scale Your Model (2025, recalled), on all-gathers over several axes.
+ * In a node with a mesh it is one of fabric_rings(), and what goes all to all goes to all at once.
+ */
 struct collective backend_collective(const struct fabric *fabric, const struct schedule *schedule,
                                      int32_t step);
 

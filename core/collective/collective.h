@@ -89,6 +89,7 @@ struct collective {
     int32_t channels; /**< RING, all-reduce only: rings that run side by side, each with an equal
                          part of the vector, at most group; 0 like 1 */
     int32_t channel;  /**< the one that the functions below are about */
+    bool mesh;        /**< each rank of a group has a link to each other, which channels share */
     int32_t chunks;   /**< TREE, all-reduce only: the vector travels in so many; 0 like 1 */
     double far;       /**< all-to-all: of a block for a rank of another node this part is sent; 0
                            like 1 */

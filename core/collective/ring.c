@@ -3,7 +3,9 @@
  * workstations", JPDC 2009: blocks travel once around to be summed, once more to be spread.
  *
  * Several channels are rings that visit the nodes in the same order and each node's ranks in turn
- * from another rank on, so each enters and leaves a node at ranks of its own, as NCCL's do. */
+ * from another rank on, so each enters and leaves a node at ranks of its own, as NCCL's do.  In a
+ * mesh the turn is 0, 1, -1, 2, -2, ..., whose steps all differ if there are evenly many, so no two
+ * channels use a link.  Source: Walecki's, in Lucas, "Recreations mathematiques" II, 1883. */
 
 #include "core/collective/ops.h"
 
@@ -12,14 +14,7 @@ static int32_t ring_rounds(const struct collective *c)
     return (c->op == COLLECTIVE_ALL_REDUCE ? 2 : 1) * (c->ranks - 1);
 }
 
-/* @rank with its place in its node moved on by @steps. */
-static int32_t turned(const struct collective *c, int32_t rank, int32_t steps)
-{
-    int32_t first = rank - rank % c->group;
-    return first + (rank - first + steps) % c->group;
-}
-
-/* By how many places channel c->channel is ahead of channel 0. */
+/* By how many ranks of a node channel c->channel is ahead of channel 0. */
 static int32_t ring_start(const struct collective *c)
 {
     return c->channel * c->group / collective_channels(c);
@@ -27,12 +22,19 @@ static int32_t ring_start(const struct collective *c)
 
 static int32_t ring_place(const struct collective *c, int32_t rank)
 {
-    return c->channel == 0 ? rank : turned(c, rank, c->group - ring_start(c));
+    if (collective_channels(c) == 1)
+        return rank;
+    int32_t n = c->group, at = rank % n, turned = (at + n - ring_start(c)) % n;
+    int32_t zigzag = turned && 2 * turned <= n ? 2 * turned - 1 : 2 * (n - turned) % (2 * n);
+    return rank - at + (c->mesh ? zigzag : turned);
 }
 
 static int32_t ring_rank(const struct collective *c, int32_t place)
 {
-    return c->channel == 0 ? place : turned(c, place, ring_start(c));
+    if (collective_channels(c) == 1)
+        return place;
+    int32_t n = c->group, at = place % n, zigzag = at % 2 ? (at + 1) / 2 : n - at / 2;
+    return place - at + ((c->mesh ? zigzag : at) + ring_start(c)) % n;
 }
 
 static struct message ring_message(const struct collective *c, int32_t peer, int32_t block,

@@ -400,6 +400,19 @@ void fabric_route(const struct fabric *fabric, int32_t from, int32_t to, struct 
                       grid_place(layout->grid, layout->order, to), route);
 }
 
+int32_t fabric_rings(const struct fabric *fabric, struct grid grid, enum axis axis)
+{
+    const struct layout *layout = fabric->layout;
+    int32_t ranks = grid_axis_size(grid, axis), each = fabric->devices_per_node;
+    for (int32_t rank = 0; rank < fabric->ranks && fabric->mesh; rank++) {
+        int32_t first = grid_axis_rank(grid, axis, rank, 0);
+        if (grid_place(layout->grid, layout->order, rank) / each !=
+            grid_place(layout->grid, layout->order, first) / each)
+            return 1;
+    }
+    return !fabric->mesh || ranks < 3 ? 1 : ranks == 4 || ranks == 6 ? ranks - 2 : ranks - 1;
+}
+
 static bool route_check(const struct fabric *fabric, const struct route *route)
 {
     for (int32_t i = 0; i < route->count; i++) {

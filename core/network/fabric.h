@@ -47,6 +47,7 @@ struct fabric {
     double eager;           /**< messages up to this size [bytes] are handed over at once: a rank
                                  with all its data leaves a collective while its last message is
                                  still on its way; 0: it waits for the arrival */
+    bool mesh; /**< each device of a node has a link to each other, and rings use all of them */
     int32_t row_rings, column_rings; /**< of a torus whose devices use all links at once: how many
                                           links the ring of a row, of a column could begin on;
                                           0: a collective is one ring */
@@ -128,6 +129,11 @@ void fabric_set_order(struct fabric *fabric, struct grid grid, enum rank_order o
 
 /** Write the route from rank @from to another rank @to, which always exists, to @route. */
 void fabric_route(const struct fabric *fabric, int32_t from, int32_t to, struct route *route);
+
+/** How many rings of the ranks along @axis run beside each other, each over links of its own: in a
+ * node with a mesh as many directed Hamiltonian cycles as share no link; else 1.  Source: Tillson,
+ * "A Hamiltonian decomposition of K*2m, 2m >= 8", J. Combinatorial Theory B 29, 1980. */
+int32_t fabric_rings(const struct fabric *fabric, struct grid grid, enum axis axis);
 
 /** The narrowest link of a route [bytes/s]. */
 double fabric_route_bandwidth(const struct fabric *fabric, const struct route *route);

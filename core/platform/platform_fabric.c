@@ -80,6 +80,27 @@ static int32_t *place_nodes(const struct platform *platform, int32_t nodes)
     return place;
 }
 
+/* Whether devices have a link to each other.  With CUDA a ring is one: algorithm nccl has the model
+ * of several. */
+static bool has_mesh(const struct platform *platform, int32_t devices)
+{
+    const struct wiring *wiring = &platform->wiring;
+    AUTOFREE bool *joined = base_alloc((int64_t)devices * devices, sizeof(*joined));
+    int32_t pairs = 0, kind = -1;
+    for (int32_t c = 0; c < wiring->cable_count; c++) {
+        const int32_t *end = wiring->cable[c].end, a = end[0], b = end[1];
+        if (a >= devices || b >= devices)
+            continue;
+        if (kind >= 0 && wiring->cable[c].kind != kind)
+            return false;
+        kind = wiring->cable[c].kind;
+        pairs += !joined[a * devices + b];
+        joined[a * devices + b] = joined[b * devices + a] = true;
+    }
+    return platform->device.compute_capability == 0 && devices > 2 &&
+           pairs == devices * (devices - 1) / 2;
+}
+
 static struct fabric *lay_cluster(const struct platform *platform, int32_t nodes,
                                   int32_t devices_per_node)
 {
@@ -110,6 +131,7 @@ static struct fabric *lay_cluster(const struct platform *platform, int32_t nodes
     struct fabric *fabric = fabric_lay_cluster(&plan);
     fabric->nccl = platform_nccl(platform, fabric);
     fabric->eager = platform->transport.eager.value;
+    fabric->mesh = has_mesh(platform, devices_per_node);
     return fabric;
 }
 

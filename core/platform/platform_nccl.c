@@ -273,8 +273,7 @@ int platform_check_nccl(const struct platform *platform, struct err *err)
                            : "no NCCL (its file has no compute_capability)",
                        platform->kind == PLATFORM_TORUS
                            ? "torus2d"
-                           : "ring with allreduce.channels=all, a ring by each device (all over "
-                             "the same links of a mesh)");
+                           : "ring with allreduce.channels=all, a ring by each device");
     if (platform->nccl.channels == 0)
         return err_add(err,
                        "%s: error: algorithm nccl needs the section 'nccl', with the keys intra, "

@@ -603,6 +603,8 @@ uint64_t schedule_hash(const struct schedule *schedule)
     hash = schedule->grid.whole ? hash_word(hash, "whole") : hash;
     if (schedule->far > 0)
         hash = base_hash(hash, &schedule->far, sizeof(schedule->far));
+    if (schedule->mesh && schedule->channels > 1)
+        hash = hash_word(hash, "mesh");
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
         hash = hash_step(hash, step);
@@ -626,6 +628,7 @@ struct collective schedule_collective(const struct schedule *schedule, int32_t s
         .group = s->collective.group,
         .channels = s->collective.channels,
         .chunks = s->collective.chunks,
+        .mesh = schedule->mesh,
         .far = schedule->far,
         .elements = s->collective.bytes};
 }

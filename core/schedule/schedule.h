@@ -170,6 +170,7 @@ struct schedule {
     int32_t channels; /**< rings of RING on AXIS_WORLD, at most the group; 0 like 1 */
     int64_t chunk;    /**< bytes of TREE's chunks; 0: the whole vector */
     double far;       /**< of an all-to-all, as of a collective */
+    bool mesh;        /**< of several channels, as of a collective */
     int32_t step_count, dep_count;
     int32_t stage; /**< of the steps that are added next */
     bool experts;  /**< what is added next is of experts: AXIS_COPIES in place of AXIS_WORLD */

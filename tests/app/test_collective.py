@@ -184,6 +184,28 @@ class Collective(support.Case):
             self.assertGreater(row["time_s"], seconds * (1 - 1e-9))
             self.assertLess(row["time_s"], seconds + 2 * (ranks - 1) * 4.4e-6)
 
+    def test_rings_use_all_links_of_a_mesh(self):
+        """Eight MI300X have 56 links one way, of 75 % of 64 GB/s, which are seven rings without a common one; four have 12,
+        and only two such rings.  Between nodes eight rings have a card each, and in a node the links are as many."""
+        rings = "01627543 02347156 03217645 04135267 05724631 06125374 07365142".split()
+        self.assertEqual(len({pair for ring in rings for pair in zip(ring, ring[1:] + ring[0])}), 56)
+        size, link = 1_000_000_000, 0.75 * 64e9
+        path = self.directory / "draft.yaml"
+        run("new", "platform", "--nodes=1", "--gpus=8xmi250x-gcd", "--inside=xgmi:64GB/s@mesh", "--to", path)
+        for words, seconds in (
+                (("--platform=nd-mi300x-v5", "--nodes=1"), 14 * (1.9e-6 + size / 8 / 7 / link)),
+                (("--platform=nd-mi300x-v5", "--nodes=1", "--grid=4x1"), 6 * (1.9e-6 + size / 4 / 2 / link)),
+                (("--platform=nd-mi300x-v5", "--nodes=2", "--channels=all"),
+                 30 * (4e-6 + 2 * 195e-9 + size / 16 / 8 / (0.96 * 50e9))),
+                (("--platform", path, "--nodes=1"), 14 * (1.9e-6 + size / 8 / 7 / link)),
+                (("--platform=leonardo", "--nodes=1"), None)):  # with CUDA, where algorithm nccl has several
+            for way in self.ways(full=True):
+                row, = answer("collective", *words, f"--bytes={size}B", "--algorithm=ring", *way)["rows"]
+                if seconds:
+                    self.assertAlmostEqual(row["time_s"] / seconds, 1, delta=1e-6, msg=(words, way))
+                else:
+                    self.assertLess(row["busbw"], 100e9)
+
     def test_chunks_follow_each_other_through_a_tree(self):
         size = 1_000_000_000
         for nodes, chunks in ((2, 2), (2, 5), (3, 3), (32, 10), (32, 64)):

@@ -196,7 +196,7 @@ class New(support.Case):
         _, job = self.draft(2, "8xmi300x", "8x400Gb/s", [])
         self.assertIn("algorithm: ring", job.read_text(encoding="utf-8"))
         self.assertIn("no host limits their launches", job.read_text(encoding="utf-8"))
-        self.assertRegex(self.refused(65, "predict", job, "--set=allreduce={algorithm: nccl}"), "RCCL.*same links of a mesh")
+        self.assertRegex(self.refused(65, "predict", job, "--set=allreduce={algorithm: nccl}"), "RCCL.*channels=all, a ring by each device, or")
         self.assertIn("runs no NCCL (its file has no compute_capability): choose torus2d",
                       self.refused(65, "collective", "--platform=tpu-v5e-pod", "-n4", "-anccl", "--bytes=1MB"))
         self.assertIn("fitted on GPUs with CUDA", self.refused(

@@ -481,12 +481,13 @@ TEST(the_order_of_halving_decides_who_gets_the_large_messages)
 TEST(rings_side_by_side_add_up_every_element)
 {
     for (int32_t group = 1; group <= 8; group++)
-        for (int32_t nodes = 2; nodes <= 3; nodes++)
+        for (int32_t shape = 0; shape < 4; shape++)
             for (int32_t channels = 1; channels <= group; channels++) {
                 struct collective c = {.algorithm = ALGORITHM_RING,
-                                       .ranks = group * nodes,
+                                       .ranks = group * (2 + shape / 2),
                                        .group = group,
                                        .channels = channels,
+                                       .mesh = shape % 2,
                                        .elements = 101};
                 check_sums(&c);
                 for (int32_t k = 0; k < channels; k++) {
@@ -497,6 +498,27 @@ TEST(rings_side_by_side_add_up_every_element)
                     assert_true(all > 1 - 1e-15 && all < 1 + 1e-15);
                 }
             }
+}
+
+/* As many rings as a node has ranks: those of a mesh have a link each. */
+TEST(no_two_rings_use_a_link_of_a_mesh)
+{
+    for (int32_t group = 2; group <= CHANNEL_LIMIT; group += 2) {
+        int32_t used[CHANNEL_LIMIT][CHANNEL_LIMIT] = {0}, leaves[CHANNEL_LIMIT] = {0};
+        for (int32_t k = 0; k < group; k++) {
+            struct collective c = {.algorithm = ALGORITHM_RING,
+                                   .ranks = 2 * group,
+                                   .group = group,
+                                   .channels = group,
+                                   .channel = k,
+                                   .mesh = true};
+            for (int32_t rank = 0; rank < group; rank++) {
+                int32_t to = collective_send_peer(&c, rank, 0);
+                int32_t *count = to < group ? &used[rank][to] : &leaves[rank];
+                assert_int_equal(++*count, 1);
+            }
+        }
+    }
 }
 
 /* Three nodes of four: where each ring goes from node 0 to node 1, and back into node 0. */
