@@ -196,19 +196,22 @@ static enum dtype type_for(const struct device *device, bool text)
 
 /* How devices share a language model that does not fit one of them. */
 struct share {
-    int32_t sharding, tensor, pipeline;
+    int32_t sharding, tensor, expert, pipeline;
     int32_t columns; /* of a torus, over which it is sharded; 0: as they are */
     enum recompute recompute;
 };
 
 static void add_share(struct text *out, const struct share *share)
 {
-    text_add(out,
-             "# The first mesh that fits; foretrain plan searches all.\n"
-             "parallel: {sharding: %d, recompute: %s",
-             share->sharding, recompute_names[share->recompute]);
+    text_add(out, "# The first mesh that fits%s; foretrain plan searches all.\n",
+             share->expert > 1 ? ": experts in a node, then stages, then experts over nodes" : "");
+    text_add(out, "parallel: {sharding: %d, recompute: %s", share->sharding,
+             recompute_names[share->recompute]);
     if (share->tensor > 1)
         text_add(out, ", tensor: %d, sequence: true", share->tensor);
+    if (share->expert > 1)
+        text_add(out, ", expert: %d%s", share->expert,
+                 share->tensor > 1 ? ", expert_tensor: 1" : "");
     if (share->pipeline > 1)
         text_add(out, ", pipeline: %d", share->pipeline);
     text_add(out, "}\n");
@@ -379,7 +382,7 @@ static void add_training(struct text *out, const struct new_request *request,
 static void add_cluster(struct text *out, const struct new_request *request,
                         const struct software *software, const struct share *share)
 {
-    bool mesh = share && (share->tensor > 1 || share->pipeline > 1);
+    bool mesh = share && (share->tensor > 1 || share->expert > 1 || share->pipeline > 1);
     AUTOFREE char *platform = new_reference(request, request->platform);
     text_add(out, "cluster:\n  platform: ");
     field_write_text(out, platform);
@@ -519,39 +522,83 @@ static char *read_draft(void *context, const char *name, size_t *length)
     return strcmp(name, draft->name) == 0 ? base_copy(draft->text.data) : NULL;
 }
 
-/* 0 if @text is a job, whose memory its devices have. */
+/* 0 if @text is a job, whose memory its devices have; @err NULL: no matter why not. */
 static int check_draft(const struct new_request *request, struct text text, struct err *err)
 {
     AUTORELEASE(job) struct job job = {0};
+    AUTORELEASE(err) struct err ignored = {0};
     struct draft draft = {request->to ? request->to : "./draft.yaml", text};
     struct files files = {.read = read_draft, .context = &draft};
-    return job_open(&job, &files, draft.name, NULL, 0, &draw_centre, &(struct wish){.repeat = true},
-                    err);
+    struct wish wish = {.repeat = true, .ignore_memory = !err};
+    int failed =
+        job_open(&job, &files, draft.name, NULL, 0, &draw_centre, &wish, err ? err : &ignored);
+    return failed || job.resolved.plan.phase[0].micro_batch > job.resolved.most_images ? -1 : 0;
+}
+
+/* Append the job with @share if it fits: with all values kept before some computed again. */
+static int add_fitting(const struct new_request *request, const struct platform *platform,
+                       const struct measure_network *network, const struct software *software,
+                       struct share share, struct text *out)
+{
+    static const enum recompute order[] = {RECOMPUTE_FULL, RECOMPUTE_NONE, RECOMPUTE_SELECTIVE};
+    AUTORELEASE(text) struct text best = {0};
+    for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
+        AUTORELEASE(text) struct text draft = {0};
+        AUTORELEASE(err) struct err ignored = {0};
+        share.recompute = order[i];
+        bool fits = !add_job(request, platform, network, software, &share, &draft, &ignored) &&
+                    !check_draft(request, draft, NULL);
+        if (!fits && i == 0)
+            return -1;
+        if (!fits)
+            continue;
+        text_release(&best);
+        text_append(&best, draft.data, draft.length);
+        if (i > 0)
+            break;
+    }
+    text_append(out, best.data, best.length);
+    return 0;
 }
 
 /* Append the job with the first mesh that fits: few devices with a batch together before many, all
- * values kept before some computed again, and the optimizer sharded before the weights too. */
+ * values kept before some computed again, and the optimizer sharded before the weights too.
+ * Devices of a node share @experts, if there are any, in place of layers, and more of them where
+ * stages alone do not help; layers, too, where nothing else fits.  Source: Megatron-LM,
+ * core/transformer/moe/README.md (recalled): experts rather than tensors in parallel, both inside
+ * of NVLink's reach, and pipelines beyond. */
 static int add_shared(const struct new_request *request, const struct platform *platform,
                       const struct measure_network *network, const struct software *software,
-                      struct text *out)
+                      bool experts, struct text *out)
 {
-    int64_t each = platform_devices_per_node(platform), most = each & -each;
-    for (int32_t sharding = 1; sharding <= 3; sharding += 2)
-        for (int64_t parts = 1; parts <= each * request->nodes; parts *= 2)
-            for (enum recompute r = RECOMPUTE_NONE; r < RECOMPUTE_COUNT; r++) {
-                AUTORELEASE(text) struct text draft = {0};
-                AUTORELEASE(err) struct err ignored = {0};
-                int32_t tensor = (int32_t)(parts < most ? parts : most);
-                struct share share = {sharding, tensor, (int32_t)parts / tensor, 0, r};
-                if (!platform_nodes(platform))
-                    share = (struct share){sharding, 1, 1, (int32_t)parts, r};
-                if (!add_job(request, platform, network, software, &share, &draft, &ignored) &&
-                    !check_draft(request, draft, &ignored)) {
-                    text_append(out, draft.data, draft.length);
+    int32_t each = platform_devices_per_node(platform), all = each * request->nodes;
+    bool torus = !platform_nodes(platform), own = experts && !torus;
+    int32_t most = torus ? 1 : each & -each;
+    /* layers whole, then shared, with the optimizer sharded; the same with all sharded */
+    for (int32_t turn = own ? 0 : 1; turn < 4; turn += own ? 1 : 2)
+        for (int32_t parts = turn > 1 && own ? most : 1; parts <= all; parts *= 2) {
+            int32_t inside = parts < most ? parts : most;
+            for (int32_t some = inside; some <= (own ? parts : inside); some *= 2) {
+                struct share share = {.sharding = turn < 2 ? 1 : 3,
+                                      .tensor = turn % 2 ? inside : 1,
+                                      .expert = own ? some : 1,
+                                      .pipeline = torus ? 1 : parts / some,
+                                      .columns = torus ? parts : 0};
+                if (!add_fitting(request, platform, network, software, share, out))
                     return 0;
-                }
             }
+        }
     return -1;
+}
+
+static bool has_experts(const struct measure_network *network)
+{
+    AUTORELEASE(err) struct err ignored = {0};
+    struct model *model =
+        network_open(NULL, network->name, network->image, network->classes, NULL, &ignored);
+    bool experts = model && model_has_experts(model);
+    model_free(model);
+    return experts;
 }
 
 /* Append the job; of a language model that fits no device alone with a mesh. */
@@ -560,11 +607,10 @@ static int add_any(const struct new_request *request, const struct platform *pla
                    struct text *out, struct err *err)
 {
     AUTORELEASE(text) struct text draft = {0};
-    AUTORELEASE(err) struct err ignored = {0};
     if (add_job(request, platform, network, software, NULL, &draft, err))
         return -1;
-    if (is_text(network) && check_draft(request, draft, &ignored) &&
-        !add_shared(request, platform, network, software, out))
+    if (is_text(network) && check_draft(request, draft, NULL) &&
+        !add_shared(request, platform, network, software, has_experts(network), out))
         return 0;
     text_append(out, draft.data, draft.length);
     return check_draft(request, draft, err);

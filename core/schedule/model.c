@@ -270,6 +270,14 @@ int64_t model_parameters(const struct model *model)
     return sum;
 }
 
+bool model_has_experts(const struct model *model)
+{
+    int32_t i = 0;
+    while (i < model->layer_count && experts(&model->layer[i]) == 1)
+        i++;
+    return i < model->layer_count;
+}
+
 int64_t model_frozen(const struct model *model)
 {
     int64_t sum = 0;

@@ -253,6 +253,9 @@ bool model_has_layout(const struct model *model);
 /** Sum of parameters, which are trained. */
 int64_t model_parameters(const struct model *model);
 
+/** Whether layers have experts, of which each position uses some. */
+bool model_has_experts(const struct model *model);
+
 /** Weights of layers that are frozen. */
 int64_t model_frozen(const struct model *model);
 

@@ -383,6 +383,21 @@ class New(support.Case):
         for words in (("llama-3-405b",), ("kimi-k2",), ("llama-3-405b", "--to", self.directory / "no.yaml")):
             self.assertIn("does not fit", self.refused(65, "new", "job", "--platform=dgx-a100", "--nodes=1", "--network", *words))
 
+    def test_experts_are_shared_before_layers(self):
+        """In a node, then with stages; of nodes with 72 devices among 8 of them.  Long sequences need layers shared, too."""
+        for network, platform, nodes, mesh in (
+                ("mixtral-8x7b", "dgx-h100", 8, "expert: 8}"),
+                ("deepseek-v3", "dgx-h100", 64, "expert: 8, pipeline: 16}"), ("deepseek-v2", "gb200-nvl72", 1, "expert: 8}"),
+                ("mixtral-8x22b", "dgx-h100", 8, "tensor: 8, sequence: true, expert: 8, expert_tensor: 1, pipeline: 4}")):
+            draft = self.directory / f"{network}.yaml"
+            run("new", "job", f"--platform={platform}", f"--nodes={nodes}", f"--network={network}", "--to", draft)
+            self.assertRegex(draft.read_text(encoding="utf-8"),
+                             f"# The first mesh that fits: experts .*\nparallel: .*recompute: full, {mesh}\n")
+            result = answer("predict", draft, "-banalytic")
+            self.assertLess(result["memory"]["total_bytes"], result["memory"]["device_bytes"])
+        self.assertIn("foretrain predict --ignore-memory", self.refused(
+            65, "new", "job", "--platform=dgx-h100", "--nodes=1", "--network=mixtral-8x7b"))
+
     def test_a_network_may_be_a_file(self):
         network = self.write("mine.yaml", run("show", "model", "resnet18", "--yaml").stdout)
         draft = self.write("job.yaml", run("new", "job", "--platform=dgx-h100", "--nodes=2", f"--network={network}").stdout)
