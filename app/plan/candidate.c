@@ -80,9 +80,11 @@ static void add_mesh(struct option_list *set, const struct question *q, const st
         enum mesh_part part;
         const char *none;
     } beside[] = {
-        {MESH_TENSOR, "parallel.sequence=null"},   {MESH_CONTEXT, "parallel.context_by=null"},
-        {MESH_EXPERT, "parallel.imbalance=null"},  {MESH_EXPERT, "parallel.expert_by=null"},
-        {MESH_PIPELINE, "parallel.schedule=null"}, {MESH_PIPELINE, "parallel.balance=null"}};
+        {MESH_TENSOR, "parallel.sequence=null"},       {MESH_CONTEXT, "parallel.context_by=null"},
+        {MESH_EXPERT, "parallel.imbalance=null"},      {MESH_EXPERT, "parallel.expert_by=null"},
+        {MESH_TENSOR, "parallel.expert_tensor=null"},  {MESH_EXPERT, "parallel.expert_tensor=null"},
+        {MESH_EXPERT, "parallel.expert_overlap=null"}, {MESH_PIPELINE, "parallel.schedule=null"},
+        {MESH_PIPELINE, "parallel.balance=null"}};
     for (size_t i = 0; i < ARRAY_SIZE(none); i++)
         option_list_add(set, none[i]);
     for (int32_t i = 0; i < q->phases; i++)

@@ -708,7 +708,7 @@ static const struct option options[] = {
     ROW_GIVEN("context", DECISION_CONTEXT, "NUMBERS",
               "Of transformers, devices that share sequences (default: as in the job)"),
     ROW_GIVEN("expert", DECISION_EXPERT, "NUMBERS",
-              "Of transformers, devices that share experts (default: as in the job)"),
+              "Of transformers with experts, devices that share them (default: all that can be)"),
     ROW_GIVEN("pipeline", DECISION_PIPELINE, "NUMBERS",
               "Of transformers, stages to choose from (default: all that can be)"),
     ROW_GIVEN("chunks", DECISION_CHUNKS, "NUMBERS",

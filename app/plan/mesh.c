@@ -88,29 +88,41 @@ static int one_pass(const struct job *job, int64_t micro, int64_t again, struct 
     return failed;
 }
 
+/* Whether all that is computed next waits for it, in each pass of @job. */
+static bool is_awaited(const struct job *job, const struct step *step)
+{
+    enum axis axis = step->collective.axis;
+    bool experts = axis == AXIS_EXPERT && !job->scenario.parallel.expert_overlap;
+    return step->kind == STEP_COLLECTIVE && (axis == AXIS_TENSOR || experts) &&
+           !step->collective.beside;
+}
+
 /* Add what the steps of @point take to their layers. */
-static void add_steps(struct passes *passes, const struct point *point, int32_t layers)
+static void add_steps(struct passes *passes, const struct point *point, const struct job *job)
 {
     const struct schedule *schedule = point->schedule;
     const struct step *last = NULL;
+    AUTOFREE double *taken = base_alloc(schedule->step_count, sizeof(*taken));
     bool back = false;
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
-        bool exchange = step->kind == STEP_COLLECTIVE && step->collective.axis == AXIS_TENSOR &&
-                        last && last->compute.op == COMPUTE_FORWARD;
+        bool exchange = is_awaited(job, step) && last && last->compute.op == COMPUTE_FORWARD;
         if (step->kind != STEP_COMPUTE && !exchange)
             continue;
         last = exchange ? last : step;
         back = back || last->compute.op != COMPUTE_FORWARD;
         if (last->compute.op == COMPUTE_OPTIMIZER)
             break;
-        double seconds = !exchange ? run_local_seconds(&point->run, step)
+        int32_t like = exchange ? schedule_first_like(schedule, id) : id;
+        double seconds = !exchange         ? run_local_seconds(&point->run, step)
+                         : taken[like] > 0 ? taken[like]
                          : step->collective.algorithm == ALGORITHM_NCCL
                              ? run_nccl(&point->run, step).seconds
                              : analytic_collective(point->fabric, schedule, id);
+        taken[like] = seconds;
         if (exchange)
             passes->exchange = fmax(passes->exchange, seconds);
-        int32_t layer = last->compute.layer < 0 ? layers - 1 : last->compute.layer;
+        int32_t layer = last->compute.layer < 0 ? job->part->layer_count - 1 : last->compute.layer;
         (back ? passes->back : passes->forward)[layer + 1] += seconds;
     }
 }
@@ -135,7 +147,7 @@ static const struct passes *find_passes(struct meshes *meshes, const struct mesh
                          base_alloc(layers + 1, sizeof(double)),
                          0};
     if (!one_pass(job, micro, again, &point)) /* else nothing is known: 0 is less than any */
-        add_steps(p, &point, layers);
+        add_steps(p, &point, job);
     for (int32_t i = 0; i < layers; i++) {
         p->forward[i + 1] += p->forward[i];
         p->back[i + 1] += p->back[i];

@@ -678,7 +678,7 @@ static int take_mesh(struct search *search, const struct job *job, struct err *e
     }
     search->nodes = s->cluster.nodes;
     search->context = s->parallel.context > 1 ? s->parallel.context : 1;
-    search->expert = s->parallel.expert > 1 ? s->parallel.expert : 1;
+    search->experts = model_has_experts(job->model);
     return 0;
 }
 
@@ -766,16 +766,15 @@ static int read_axes(struct search *search, const char *platforms, struct err *e
     AUTOFREE char *nodes = meshes ? base_format("%lld", (long long)search->nodes)
                                   : base_format("1..%d:x2", NODES_MOST);
     AUTOFREE char *context = base_format("%lld", (long long)search->context);
-    AUTOFREE char *expert = base_format("%lld", (long long)search->expert);
     for (int i = 0; i < DECISION_COUNT; i++) {
         bool open = i >= DECISION_TENSOR || (meshes && i >= DECISION_ALGORITHM);
-        const char *value = i == DECISION_PLATFORM  ? platforms
-                            : search->given[i]      ? search->given[i]
-                            : i == DECISION_NODES   ? nodes
-                            : i == DECISION_CONTEXT ? context
-                            : i == DECISION_EXPERT  ? expert
-                            : open                  ? mesh_open
-                                                    : usual[i];
+        const char *value = i == DECISION_PLATFORM                     ? platforms
+                            : search->given[i]                         ? search->given[i]
+                            : i == DECISION_NODES                      ? nodes
+                            : i == DECISION_CONTEXT                    ? context
+                            : i == DECISION_EXPERT && !search->experts ? "1"
+                            : open                                     ? mesh_open
+                                                                       : usual[i];
         option_list_format(&texts, "%s=%s", decision_keys[i], value);
     }
     if (axes_read(&search->axes, "plan", &texts, err))

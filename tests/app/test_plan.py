@@ -173,7 +173,7 @@ class Plan(support.Case):
                           for row in csv.DictReader(io.StringIO(done.stdout)) if row["status"] == "ok")
             self.assertGreater(len(rows), 5)
             words = itertools.chain(*((f"--{name.split('.')[1].replace('_', '-')}", listed)
-                                      for name, listed in axes.items()))
+                                      for name, listed in axes.items() if name != "parallel.expert"))  # all that can be
             found = self.plan(*words, *(() if key == "parallel.chunks" else ("--chunks", "1")))
             self.assertEqual([mesh["step_s"] for mesh in found["meshes"]], [row[0] for row in rows[:5]])
             best = found["meshes"][0]
