@@ -24,8 +24,7 @@ struct conv_cache {
     char *path, *device; /* owned; path NULL: nothing is kept */
     int64_t version;
     struct kept_plans plans; /* of all devices and versions */
-    int64_t damaged;
-    bool told; /* that the file cannot be written */
+    bool told;               /* that the file cannot be written */
 };
 
 /* ---- lines ---- */
@@ -141,18 +140,18 @@ static void release(struct kept_plans *plans)
 
 /* ---- the file ---- */
 
-/* Read @path into @plans, which is empty.  A missing file is empty.  @return the number of damaged
- * lines, reported to @talk unless that is NULL; or -1: not a file of ours, always reported. */
-static int64_t read_file(const char *path, FILE *talk, struct kept_plans *plans)
+/* Read @path into @plans, which is empty.  A missing file is empty.  Damaged lines are reported if
+ * @reports.  @return whether it is a file of ours; else it is reported. */
+static bool read_file(const char *path, bool reports, struct kept_plans *plans)
 {
     AUTORELEASE(text) struct text text = {0};
     AUTORELEASE(err) struct err err = {0};
     int64_t damaged = 0, number = 1;
     if (access(path, F_OK) && errno == ENOENT)
-        return 0;
+        return true;
     if (file_read(path, &text, &err)) {
         fprintf(stderr, "foretrain-exec: plans of convolutions are not kept: %s", err.text);
-        return -1;
+        return false;
     }
     for (int64_t i = 0; i < text.length; i++)
         if (text.data[i] == '\0') /* the rest of a file after a crash; it must not hide later
@@ -165,21 +164,21 @@ static int64_t read_file(const char *path, FILE *talk, struct kept_plans *plans)
         fprintf(stderr, "foretrain-exec: %s %s; it is not changed, and plans are not kept\n", path,
                 newer ? "is of another version of foretrain"
                       : "is not a file of convolution plans");
-        damaged = -1;
+        return false;
     }
-    while (damaged >= 0 && (line = strsep(&rest, "\n"))) {
+    while ((line = strsep(&rest, "\n"))) {
         struct kept_plan plan;
         number++;
         if (parse_plan(line, &plan)) {
             put(plans, &plan);
             free(plan.key);
-        } else if (line[0] || rest) { /* a complete file ends with a newline */
-            if (talk && damaged++ < 5)
-                fprintf(talk, "%s:%" PRId64 ": damaged plan of a convolution left out\n", path,
-                        number);
+        } else if (reports && (line[0] || rest) && damaged++ < 5) {
+            /* a complete file ends with a newline */
+            fprintf(stderr, "%s:%" PRId64 ": damaged plan of a convolution left out\n", path,
+                    number);
         }
     }
-    return damaged;
+    return true;
 }
 
 struct conv_cache *conv_cache_open(const char *path, int64_t version, const char *device)
@@ -190,12 +189,7 @@ struct conv_cache *conv_cache_open(const char *path, int64_t version, const char
     for (char *at = cache->device; *at; at++)
         if (*at == '"' || *at == '=' || *at < ' ' || *at > '~')
             *at = '_';
-    if (!path)
-        return cache;
-    cache->damaged = read_file(path, stderr, &cache->plans);
-    if (cache->damaged < 0)
-        cache->damaged = 0;
-    else
+    if (path && read_file(path, true, &cache->plans))
         cache->path = base_copy(path);
     return cache;
 }
@@ -208,11 +202,6 @@ void conv_cache_close(struct conv_cache *cache)
     free(cache->path);
     free(cache->device);
     free(cache);
-}
-
-int64_t conv_cache_damaged(const struct conv_cache *cache)
-{
-    return cache->damaged;
 }
 
 const struct conv_choice *conv_cache_find(const struct conv_cache *cache, enum conv_op op,
@@ -270,7 +259,7 @@ static bool write_file(struct conv_cache *cache)
     if (held < 0)
         return false;
     errno = EEXIST; /* the file was replaced by another kind: reported by read_file() */
-    bool good = read_file(cache->path, NULL, &file) >= 0;
+    bool good = read_file(cache->path, false, &file);
     if (good) {
         AUTORELEASE(text) struct text text = {0};
         AUTORELEASE(err) struct err reason = {0};

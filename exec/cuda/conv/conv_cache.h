@@ -63,9 +63,6 @@ const struct conv_choice *conv_cache_add(struct conv_cache *cache, enum conv_op 
 /** Whether @a and @b are the same engine with the same settings. */
 bool conv_choice_same(const struct conv_choice *a, const struct conv_choice *b);
 
-/** Lines of the file that were damaged. */
-int64_t conv_cache_damaged(const struct conv_cache *cache);
-
 /** The part of a line that names a plan, up to the first "="; @name: of its op.  The
  * caller frees it. */
 char *conv_cache_key(int64_t version, const char *device, const char *name,
