@@ -29,8 +29,8 @@ static void run_convolution(const struct device_state *state, cudaStream_t strea
                              .workspace = state->scratch.workspace};
     conv_run(place->plan[CONV_FORWARD], stream, &call);
     if (layer->bias || layer->relu)
-        kernel_bias(stream, state->type, place->rows, place->channels, place->y, place->vector,
-                    layer->relu, trains ? place->mask : NULL, place->y);
+        kernel_apply(stream, state->type, place->rows, place->channels, place->y, NULL,
+                     place->vector, NULL, NULL, layer->relu, trains ? place->mask : NULL, place->y);
 }
 
 /* Fill the factors of batch norm @index from the statistics of the batch, which update the running
@@ -76,9 +76,9 @@ static void normalise(const struct device_state *state, cudaStream_t stream, int
         residual = state->place[node->reads].y;
     else if (added >= 0)
         residual = state->place[added].y;
-    kernel_apply(stream, state->type, place->rows, place->channels, x, place->factors, residual,
-                 whose != index ? last->factors : NULL, relu, micro >= 0 ? place->mask : NULL,
-                 place->y);
+    kernel_apply(stream, state->type, place->rows, place->channels, x, place->factors,
+                 place->factors + place->channels, residual, whose != index ? last->factors : NULL,
+                 relu, micro >= 0 ? place->mask : NULL, place->y);
 }
 
 static void run_pool(const struct device_state *state, cudaStream_t stream, int32_t index,

@@ -108,12 +108,9 @@ static void apply(const int32_t *size, enum dtype type)
         AUTOFREE uint32_t *bits = base_alloc((count + 31) / 32, sizeof(*bits));
         uint32_t *mask = cases[k].masked ? bits : NULL;
         const void *in = cases[k].in_place ? y.data : x.data;
-        if (cases[k].bias)
-            kernel_bias(NULL, type, rows, size[1], in, shift, cases[k].relu, mask, y.data);
-        else
-            kernel_apply(NULL, type, rows, size[1], in, factors.data,
-                         cases[k].residual ? residual.data : NULL,
-                         cases[k].scaled ? others.data : NULL, cases[k].relu, mask, y.data);
+        kernel_apply(NULL, type, rows, size[1], in, cases[k].bias ? NULL : factors.value, shift,
+                     cases[k].residual ? residual.data : NULL,
+                     cases[k].scaled ? others.value : NULL, cases[k].relu, mask, y.data);
         for (int64_t i = 0; i < count; i++) {
             int64_t c = i % channels;
             double want = (double)x.value[i] * (cases[k].bias ? 1 : (double)factors.value[c]) +
@@ -167,7 +164,8 @@ static void backward_once(const int32_t *size, enum dtype type, struct passage h
     struct array *to = how.place == IN_DY ? &dy : how.place == IN_MORE ? &more : &dz;
     struct array *out = how.place == IN_DY ? &dy : &dx;
     bool written = (how.two || how.masked) && how.place != NOWHERE;
-    kernel_apply(NULL, type, rows, channels, x.data, forward.data, NULL, NULL, 1, mask, y.data);
+    kernel_apply(NULL, type, rows, channels, x.data, forward.value, forward.value + channels, NULL,
+                 NULL, 1, mask, y.data);
     for (int64_t i = 0; i < count; i++) {
         float sum = how.two ? dy.value[i] + more.value[i] : dy.value[i];
         dz.value[i] = how.masked && !passes(mask, i) ? 0 : sum;

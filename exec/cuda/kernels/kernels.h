@@ -73,12 +73,12 @@ void kernel_statistics(cudaStream_t stream, int64_t rows, int32_t channels, doub
 void kernel_inference(cudaStream_t stream, int32_t channels, double epsilon, const float *parameter,
                       const float *mean, const float *variance, float *factors);
 
-/** y = x * factors + shift; then, with @residual, add it (first multiplied and shifted by
- * @residual_factors if not NULL: for a projection whose batch norm has no pass of its own); then,
- * with @mask, ReLU, and write the mask.  With @mask NULL and @relu 1: ReLU without a mask.
- * @y may be @x. */
+/** y = x * scale + shift per channel (@scale NULL: 1, for a bias); then, with @residual, add it
+ * (first multiplied and shifted by @residual_factors if not NULL: for a projection whose batch norm
+ * has no pass of its own); then, with @mask, ReLU, and write the mask.  With @mask NULL and @relu
+ * 1: ReLU without a mask.  @y may be @x. */
 void kernel_apply(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
-                  const void *x, const float *factors, const void *residual,
+                  const void *x, const float *scale, const float *shift, const void *residual,
                   const float *residual_factors, int32_t relu, uint32_t *mask, void *y);
 
 /** First pass of batch norm's backward.  @dy, plus @more where not NULL, is cut by @mask where not
@@ -120,10 +120,6 @@ void kernel_backward_apply(cudaStream_t stream, enum dtype type, int64_t rows, i
 /** dz = (dy + more) where @mask is 1, else 0; @more and @mask may be NULL, @dz may be @dy. */
 void kernel_mask(cudaStream_t stream, enum dtype type, int64_t elements, const void *dy,
                  const void *more, const uint32_t *mask, void *dz);
-
-/** y = x + bias per channel, then ReLU with @mask as kernel_apply().  @y may be @x. */
-void kernel_bias(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
-                 const void *x, const float *bias, int32_t relu, uint32_t *mask, void *y);
 
 /** Sums of @dy over rows: @gradient (channels), fp32; @partial is scratch, as of kernel_sums(). */
 void kernel_bias_backward(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,

@@ -80,10 +80,9 @@ __global__ void __launch_bounds__(THREADS, R == RESIDUAL_SCALED ? 2 : 3)
     }
 }
 
-static void launch_apply(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
-                         const void *x, const float *scale, const float *shift,
-                         const void *residual, const float *residual_factors, int32_t relu,
-                         uint32_t *mask, void *y)
+void kernel_apply(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
+                  const void *x, const float *scale, const float *shift, const void *residual,
+                  const float *residual_factors, int32_t relu, uint32_t *mask, void *y)
 {
     struct tiling tiling = tile(rows, channels, MAP_BLOCKS, 8);
     with_type(type, [&](auto zero) {
@@ -97,20 +96,6 @@ static void launch_apply(cudaStream_t stream, enum dtype type, int64_t rows, int
                                            : apply<T, RESIDUAL_SCALED>;
         kernel_launch(stream, tiling.grid, tiling.block, kernel, rows, channels, at);
     });
-}
-
-void kernel_apply(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
-                  const void *x, const float *factors, const void *residual,
-                  const float *residual_factors, int32_t relu, uint32_t *mask, void *y)
-{
-    launch_apply(stream, type, rows, channels, x, factors, factors + channels, residual,
-                 residual_factors, relu, mask, y);
-}
-
-void kernel_bias(cudaStream_t stream, enum dtype type, int64_t rows, int32_t channels,
-                 const void *x, const float *bias, int32_t relu, uint32_t *mask, void *y)
-{
-    launch_apply(stream, type, rows, channels, x, nullptr, bias, nullptr, nullptr, relu, mask, y);
 }
 
 /* ---- backward ---- */
