@@ -25,7 +25,8 @@ struct grid {
     int32_t context;       /**< ranks that share each sequence; 0 like 1 */
     int32_t expert;        /**< ranks that share the experts of a layer, of columns * rows *
                                 context, which it divides; 0 like 1 */
-    bool whole; /**< an expert is of one rank, so `expert` divides tensor times as many */
+    int32_t whole;         /**< not 0: an expert is of one rank, and `expert` divides tensor times
+                                as many */
 };
 
 /** Who takes part in a collective. */
