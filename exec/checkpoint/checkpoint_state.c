@@ -59,42 +59,32 @@ void state_print(struct text *out, const struct progress *progress)
     json_print(out, state);
 }
 
-/* Not as a double, where 2^53 + 1 is 2^53. */
-static bool read_integer(const struct row *row, void *member, const struct json *value)
-{
-    int64_t number;
-    if (!json_as_integer(value, &number) || number < (int64_t)row->minimum ||
-        number > (int64_t)row->maximum)
-        return false;
-    if (row->kind == KIND_INT32)
-        *(int32_t *)member = (int32_t)number;
-    else
-        *(int64_t *)member = number;
-    return true;
-}
-
-static bool read_real(const struct row *row, void *member, const struct json *value)
+/* A whole number is compared as one, too: 2^53 + 1 is 2^53 as a double. */
+static bool read_number(const struct row *row, void *member, const struct json *value)
 {
     double number;
+    int64_t whole = 0;
     if (!json_as_real(value, &number) ||
         !(isnan(number) ? row->nan : number >= row->minimum && number <= row->maximum))
         return false;
-    *(double *)member = number;
-    return true;
-}
-
-static bool is_plain(const char *text)
-{
-    for (; *text; text++)
-        if (*text < ' ' || *text > '~')
-            return false;
+    if (row->kind == KIND_REAL)
+        *(double *)member = number;
+    else if (!json_as_integer(value, &whole) || whole > (int64_t)row->maximum)
+        return false;
+    else if (row->kind == KIND_INT32)
+        *(int32_t *)member = (int32_t)whole;
+    else
+        *(int64_t *)member = whole;
     return true;
 }
 
 static bool read_text(const struct row *row, void *member, const struct json *value)
 {
     const char *text = json_as_text(value);
-    if (!text || strlen(text) >= row->size || !is_plain(text))
+    for (const char *c = text; c && *c; c++)
+        if (*c < ' ' || *c > '~')
+            return false;
+    if (!text || strlen(text) >= row->size)
         return false;
     memcpy(member, text, strlen(text) + 1);
     return true;
@@ -111,11 +101,10 @@ static int read_member(const struct row *row, struct progress *progress, const c
                    ? 0
                    : err_add(err, "%s: '%s' must be a text of at most %zu plain characters", name,
                              row->key, row->size - 1);
-    bool real = row->kind == KIND_REAL;
-    return (real ? read_real : read_integer)(row, member, value)
+    return read_number(row, member, value)
                ? 0
                : err_add(err, "%s: '%s' must be a %snumber from %.16g to %.16g%s", name, row->key,
-                         real ? "" : "whole ", row->minimum, row->maximum,
+                         row->kind == KIND_REAL ? "" : "whole ", row->minimum, row->maximum,
                          row->nan ? " or null" : "");
 }
 
