@@ -20,11 +20,6 @@ const char *lane_name(enum lane lane)
     return name[lane];
 }
 
-bool lane_communicates(enum lane lane)
-{
-    return lane != LANE_COMPUTE && lane != LANE_INPUT;
-}
-
 int32_t schedule_lanes(const struct schedule *schedule)
 {
     return schedule_stages(schedule) > 1 ? LANE_COUNT
@@ -387,7 +382,7 @@ static const char *step_fault(const struct schedule *schedule, const struct step
         return "unknown stage";
     if (step->kind == STEP_REPEAT)
         return repeat_fault(schedule, step);
-    bool communicates = lane_communicates(step->lane);
+    bool communicates = step->lane != LANE_COMPUTE && step->lane != LANE_INPUT;
     if (communicates != (step->kind == STEP_COLLECTIVE))
         return communicates ? "not a collective, but on a lane of collectives"
                             : "a collective on the compute or input lane";

@@ -247,9 +247,6 @@ int schedule_seal(struct schedule *schedule, struct err *err);
 /** The first step that has @role (not ROLE_NONE), or -1. */
 int32_t schedule_find(const struct schedule *schedule, enum step_role role);
 
-/** Whether collectives run on @lane. */
-bool lane_communicates(enum lane lane);
-
 /** How many stages @schedule has, at least 1. */
 int32_t schedule_stages(const struct schedule *schedule);
 

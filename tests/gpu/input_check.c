@@ -13,6 +13,7 @@
 #include "exec/cuda/runtime/check.h"
 #include "exec/input/input.h"
 #include "exec/input/pack/pack.h"
+#include "exec/input/picture/jpeg.h"
 #include "exec/world/world.h"
 #include "tests/exec/input/fixture.h"
 
@@ -210,7 +211,7 @@ static void run(void **state, const struct task *task)
     write_files(state, task);
     struct dataset *files = open_data(SOURCE_IMAGEFOLDER, fixture_path(state, "f"), task);
     struct dataset *pack =
-        pack_present() ? open_data(SOURCE_PACK, write_pack(state, task), task) : NULL;
+        decoder_present() ? open_data(SOURCE_PACK, write_pack(state, task), task) : NULL;
     struct way way[] = {{"pack", pack, NULL}, {"JPEG", files, NULL}};
     for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++)
         if (way[i].dataset)

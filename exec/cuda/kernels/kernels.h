@@ -198,7 +198,7 @@ struct kernel_rule {
 };
 
 enum {
-    KERNEL_CHUNK = 4096 /**< elements of one chunk of kernel_norms() */
+    KERNEL_CHUNK = 4096 /**< elements of one chunk of a tensor */
 };
 
 /** A chunk of a tensor: blocks of the optimizer's kernels work on one each. */

@@ -1,13 +1,11 @@
 #pragma once
 
 /** @file
- * Packs (exec/input/pack/pack_file.h): writing, and checking.  The reader is reader_pack.
+ * Packs (exec/input/pack/pack_file.h): writing (only where decoder_present()), and checking.  The
+ * reader is reader_pack.
  */
 
 #include "exec/input/dataset.h"
-
-/** Whether this build can write packs, for which it needs libjpeg. */
-bool pack_present(void);
 
 /** What to pack. */
 struct pack_job {

@@ -34,11 +34,6 @@ struct worker {
     struct buffer floats;
 };
 
-bool pack_present(void)
-{
-    return decoder_present();
-}
-
 static void to_bytes(const float *from, uint8_t *to, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -250,7 +245,7 @@ int pack_write(const struct pack_job *job, struct pack_summary *summary, struct 
 {
     struct pack_writer writer = {0};
     struct catalog catalog = {0};
-    if (!pack_present())
+    if (!decoder_present())
         return err_add_code(err, 69,
                             "this build cannot pack: it was made without libjpeg (libjpeg-dev)");
     if (open_catalog(&catalog, job->from, err))

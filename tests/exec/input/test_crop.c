@@ -3,6 +3,7 @@
  */
 
 #include "exec/input/pack/pack.h"
+#include "exec/input/picture/jpeg.h"
 #include "tests/exec/input/crop_reference.h"
 #include "tests/exec/input/fixture.h"
 #include "tests/test.h"
@@ -130,7 +131,7 @@ TEST_IN_FOLDER(pictures_of_a_pack_are_cropped_to_its_images)
 {
     struct err err = {0};
     struct pack_summary summary;
-    if (!pack_present())
+    if (!decoder_present())
         skip();
     dataset_close(folder(state));
     struct pack_job job = {.from = fixture_path(state, "f"),
