@@ -116,13 +116,17 @@ static int check_size(const struct transformer *t, const char *name, struct err 
 static int check_experts(const struct transformer *t, const char *name, struct err *err)
 {
     int64_t groups = t->expert_groups;
-    if (!t->experts && (t->shared || t->dense_layers))
-        return err_add(err, "%s has no experts: model.%s has no effect", name,
-                       t->shared ? "shared_experts" : "dense_layers");
+    const char *alone = t->shared          ? "shared_experts"
+                        : t->dense_layers  ? "dense_layers"
+                        : groups           ? "expert_groups"
+                        : t->active_groups ? "active_groups"
+                                           : NULL;
+    if (!t->experts && alone)
+        return err_add(err, "%s has no experts: model.%s has no effect", name, alone);
     if (t->active > t->experts)
         return err_add(err, "%s: model.active has no effect beyond model.experts, %lld", name,
                        (long long)t->experts);
-    if (groups ? !t->experts || t->experts % groups || t->active_groups > groups ||
+    if (groups ? t->experts % groups || t->active_groups > groups ||
                      t->active > t->experts / groups * t->active_groups
                : t->active_groups > 0)
         return err_add(err,

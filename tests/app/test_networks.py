@@ -189,7 +189,8 @@ class Networks(support.Case):
                                (("model.network=gpt2", "model.window=64", "cluster.software=pytorch"), "all scores are computed"),
                                (("model.window=64",), "model.window is for networks that predict the next token"),
                                (("model.network=gpt2", "model.full_every=2"), "model.full_every has no effect without"),
-                               (("model.network=gpt2", "model.expert_groups=3"), "model.expert_groups divides model.experts"),
+                               (("model.network=gpt2", "model.expert_groups=3"), "no experts: model.expert_groups has no effect"),
+                               (("model.network=mixtral-8x7b", "model.expert_groups=3"), "model.expert_groups divides model.experts"),
                                (("model.network=deepseek-v3", "model.active_groups=9"), "model.expert_groups divides model.experts"),
                                (("model.padded=false",), "no effect without model.tokens"),
                                (("model.network=resnet50", "model.sequence=null"), "pictures, which have no tokens")):
