@@ -280,7 +280,7 @@ def optimizer_of(run, network):
     """The optimizer and its numbers: transformers of text clip gradients, and have AdamW where a row does not say it."""
     usual = "sgd" if network.side else "lamb" if is_mlperf(run) and network.kind == "BERT" else "adamw"
     name = next((name for pattern, name in OPTIMIZERS if has(run, pattern)), usual)
-    return name if network.side else f"{name}, clip: 1" + ", sharded: true" * is_sharded(run, network)
+    return name if network.side else f"{name}, clip: 1"
 
 
 HANDED_IN = {}  # the first round of each run of MLPerf, which a later one may repeat
@@ -386,7 +386,9 @@ def job_text(run, network, device, passes):
            "training:", f"  dataset: {{train_images: {max(1281167, batch * passes * devices)}}}",
            f"  phases: [{{epochs: 1, batch_per_device: {batch}}}]", f"  optimizer: {{name: {optimizer_of(run, network)}}}"]
     out += [f"  accumulate: {passes}"] * (passes > 1)
-    rows = is_sharded(run, network) and run.nodes > 1  # reduced and gathered in a node, summed over nodes
+    shards = is_sharded(run, network)
+    out += ["parallel: {sharding: 1}"] * shards
+    rows = shards and run.nodes > 1  # reduced and gathered in a node, summed over nodes
     out += [f"allreduce: {{algorithm: {'torus2d' if rows else 'nccl'}}}"] * (devices > 1)
     if is_unpadded(run, network) and float(run.round[1:]) < 1:  # from v1.0 on --exchange_padding shares tokens out evenly
         out += [f"noise: {{compute_cv: {100 * UNEVEN / math.sqrt(run.batch):.3g} %}}"]

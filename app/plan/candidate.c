@@ -73,9 +73,9 @@ char *candidate_name(const struct question *q, const struct candidate *c)
 /* What stands beside a key that has no effect has none, either. */
 static void add_mesh(struct option_list *set, const struct question *q, const struct candidate *c)
 {
-    static const char *const none[] = {
-        "training.phases[*].batch_per_device=null", "training.phases[*].micro_batch=null",
-        "training.accumulate=null", "training.optimizer.sharded=null"};
+    static const char *const none[] = {"training.phases[*].batch_per_device=null",
+                                       "training.phases[*].micro_batch=null",
+                                       "training.accumulate=null"};
     static const struct {
         enum mesh_part part;
         const char *none;

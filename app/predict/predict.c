@@ -160,7 +160,7 @@ static void compare(struct prediction *prediction)
  * sharded optimizer: how many share it follows from the algorithm. */
 static double least_of(const struct prediction *p)
 {
-    bool sharded = scenario_sharding(&p->job.scenario) > 0;
+    bool sharded = p->job.scenario.parallel.sharding > 0;
     AUTOFREE double *step = base_alloc(p->task_count, sizeof(*step));
     for (int32_t i = 0; i < p->task_count; i++) {
         const struct task *task = &p->task[i];

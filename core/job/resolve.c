@@ -695,8 +695,7 @@ static bool may_shard(const struct question *q, int32_t stage)
     enum algorithm algorithm = (enum algorithm)s->allreduce.algorithm;
     bool opens = algorithm == ALGORITHM_RING || algorithm == ALGORITHM_TORUS2D ||
                  algorithm == ALGORITHM_NCCL;
-    return opens && !s->allreduce.channels && !s->training.sharded &&
-           s->training.optimizer != OPTIMIZER_ADAFACTOR &&
+    return opens && !s->allreduce.channels && s->training.optimizer != OPTIMIZER_ADAFACTOR &&
            (stage < 2 || (s->parallel.pipeline < 2 && s->allreduce.overlap != OVERLAP_NONE));
 }
 
@@ -721,7 +720,7 @@ static char *find_way(const struct question *q, const struct resolved *resolved)
         struct resolved result = *resolved;
         int32_t recompute = (int32_t)way[i].recompute;
         if ((way[i].sharding && !may_shard(q, way[i].sharding)) ||
-            (way[i].sharding && way[i].sharding <= scenario_sharding(q->scenario)) ||
+            (way[i].sharding && way[i].sharding <= q->scenario->parallel.sharding) ||
             recompute < other.parallel.recompute)
             continue;
         if (way[i].sharding)
@@ -973,7 +972,7 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
         resolving_find_phases(&q, resolved);
     if (!q.faults) {
         resolved->shards = find_shards(&q, resolved);
-        resolved->sharding = scenario_sharding(scenario);
+        resolved->sharding = (int32_t)scenario->parallel.sharding;
         resolved->most_images = find_most_images(&q, resolved);
         resolved->stages = describe_stages(&q, find_micros(&q, resolved));
         check_all(&q, resolved);

@@ -50,11 +50,6 @@ void scenario_set_tokens(struct scenario *scenario, int64_t tokens)
     resolve_phases(scenario);
 }
 
-int32_t scenario_sharding(const struct scenario *scenario)
-{
-    return scenario->training.sharded ? 1 : (int32_t)scenario->parallel.sharding;
-}
-
 int64_t scenario_tensor(const struct scenario *scenario)
 {
     return scenario->parallel.tensor > 1 ? scenario->parallel.tensor : 1;

@@ -186,7 +186,6 @@ struct scenario {
         int64_t micro_batch;     /**< images that pass through the network at once; 0: all */
         int64_t accumulate;      /**< passes of batch_per_device images in a step; 0: one */
         bool nesterov;
-        bool sharded; /**< each rank updates its shard of the parameters */
         double clip;  /**< global norm of gradients at most; 0: any */
         double trust; /**< LARS: share of |w| / |g| that a layer's rate is multiplied by */
         struct {
@@ -325,9 +324,6 @@ int scenario_read_text(struct scenario *scenario, const char *name, const char *
  * assignments that change platform and device. */
 int scenario_explain(struct text *out, const char *path, const char *const *set, int32_t set_count,
                      struct err *err);
-
-/** ZeRO's stage: 1 shards the optimizer, 2 the gradients, too, 3 the weights, too; 0: none. */
-int32_t scenario_sharding(const struct scenario *scenario);
 
 /** Ranks that share each layer; at least 1. */
 int64_t scenario_tensor(const struct scenario *scenario);

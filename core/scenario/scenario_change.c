@@ -16,7 +16,6 @@ const struct scenario_rule scenario_rules[] = {
     {"training.dataset.augment", CHANGE_KNOWINGLY},
     {"training.dataset.strict", CHANGE_FREELY},
     {"training.optimizer.name", CHANGE_NEVER},
-    {"training.optimizer.sharded", CHANGE_FREELY},
     {"training.startup", CHANGE_FREELY},
     {"training.target", CHANGE_FREELY}, /* no run has one, nor the two below */
     {"training.recipe", CHANGE_FREELY},

@@ -148,13 +148,9 @@ static int check_alone(const struct scenario *scenario, const struct node *root,
 static int check_sharded(const struct scenario *scenario, const struct node *root, struct err *err)
 {
     int32_t algorithm = scenario->allreduce.algorithm;
-    const struct origin *own = given(root, "training.optimizer.sharded");
     const struct origin *origin = given(root, "parallel.sharding");
-    if (!scenario_sharding(scenario))
+    if (!scenario->parallel.sharding)
         return 0;
-    if (own && origin)
-        return origin_error(own, err, "no effect beside parallel.sharding");
-    origin = origin ? origin : own;
     if (algorithm != ALGORITHM_RING && algorithm != ALGORITHM_TORUS2D &&
         algorithm != ALGORITHM_NCCL)
         return origin_error(origin, err,
@@ -168,7 +164,7 @@ static int check_sharded(const struct scenario *scenario, const struct node *roo
         return origin_error(origin, err,
                             "adafactor sums rows and columns of whole matrices, through which a "
                             "shard cuts: shard adamw or lamb, or leave adafactor whole");
-    if (scenario_sharding(scenario) >= 2 && scenario->allreduce.overlap == OVERLAP_NONE)
+    if (scenario->parallel.sharding >= 2 && scenario->allreduce.overlap == OVERLAP_NONE)
         return origin_error(origin, err,
                             "gradients and weights are sharded bucket by bucket: "
                             "allreduce.overlap must be backward");
@@ -442,7 +438,7 @@ static int check_parallel(const struct scenario *scenario, const struct node *ro
         result = origin_error(given(root, "parallel.expert"), err,
                               "gradients of experts are summed over fewer devices; by rings, trees "
                               "or nccl, without channels");
-    if (scenario->model.transformer.lora && scenario_sharding(scenario) == 3)
+    if (scenario->model.transformer.lora && scenario->parallel.sharding == 3)
         result = origin_error(given(root, "parallel.sharding"), err,
                               "weights that are not trained are whole on each device; with "
                               "model.lora up to 2");
@@ -450,7 +446,7 @@ static int check_parallel(const struct scenario *scenario, const struct node *ro
         result =
             origin_error(given(root, "parallel.chunks"), err,
                          "gpipe has one chunk for each stage; several are interleaved by 1f1b");
-    if (stages && scenario_sharding(scenario) >= 2)
+    if (stages && scenario->parallel.sharding >= 2)
         result = origin_error(given(root, "parallel.sharding"), err,
                               "between stages of a pipeline each micro-batch would gather and "
                               "scatter; 1 shards the optimizer alone");

@@ -244,9 +244,6 @@ static const struct field scenario_rows[] = {
          "factor of the weights that is added to their gradients"),
     SWITCH("training.optimizer.nesterov", training.nesterov, "false",
            "look ahead along the momentum"),
-    SWITCH("training.optimizer.sharded", training.sharded, "false",
-           "each rank updates its shard of the parameters: reduce-scatter, update, all-gather; "
-           "with ring and nccl all ranks share, with torus2d those of a row"),
     REAL("training.optimizer.clip", training.clip, UNIT_NONE, "", 0, 1e6,
          "gradients whose global norm is larger are scaled down to it; not on GPUs"),
     REAL("training.optimizer.trust", training.trust, UNIT_NONE, "0.001", 0, 1e3,
@@ -342,9 +339,10 @@ static const struct field scenario_rows[] = {
            "between the layers that they share, each has a part of the positions: reduce-scatter "
            "and all-gather in place of all-reduce; false when not given; predictions only"),
     INTEGER("parallel.sharding", parallel.sharding, "", 1, 3,
-            "what each rank has a shard of (ZeRO's stage): 1 the optimizer, as "
-            "training.optimizer.sharded; 2 the gradients, too; 3 the weights, too, which each "
-            "bucket's layers gather before forward and backward (FSDP); GPUs train with 1"),
+            "what each rank has a shard of (ZeRO's stage): 1 the optimizer (reduce-scatter, "
+            "update, all-gather); 2 the gradients, too; 3 the weights, too, which each bucket's "
+            "layers gather before forward and backward (FSDP); GPUs train with 1; with ring and "
+            "nccl all ranks share, with torus2d those of a row"),
     WORD(
         "parallel.recompute", parallel.recompute, "none", recompute_names,
         "what is computed again before backward and not kept: attention (selective), or each block "

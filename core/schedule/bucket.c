@@ -60,7 +60,7 @@ int64_t bucket_limit(const struct model *model, const struct scenario *scenario)
     int32_t size = dtype_size((enum dtype)scenario->model.gradients);
     if (scenario->allreduce.bucket > 0)
         return (int64_t)fmax(scenario->allreduce.bucket, 1);
-    for (int32_t i = 0; i < model->layer_count && scenario_sharding(scenario) >= 2; i++) {
+    for (int32_t i = 0; i < model->layer_count && scenario->parallel.sharding >= 2; i++) {
         const struct layer *layer = &model->layer[i];
         bool goes_on = i > 0 && !strcmp(layer->block, layer[-1].block);
         block = (goes_on ? block : 0) + layer_weight_bytes(layer, size);

@@ -210,7 +210,7 @@ static struct exchange_list find_exchanges(const struct iteration *it,
     int32_t count = list.bucket.count;
     list.done = base_alloc(count + 2 * it->model->layer_count, sizeof(*list.done));
     list.gathered = base_alloc(count, sizeof(*list.gathered));
-    list.stage = list.sharded ? scenario_sharding(it->scenario) : 0;
+    list.stage = list.sharded ? it->scenario->parallel.sharding : 0;
     list.group = base_alloc(count, sizeof(*list.group));
     for (int32_t i = count - 1; list.stage == 3 && i >= 0; i--) {
         int32_t layer = list.bucket.bucket[i].layer;

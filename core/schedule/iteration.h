@@ -21,7 +21,7 @@
  * A batch larger than the micro-batch runs as several passes, whose gradients add up;
  * only the last one's are exchanged.
  *
- * A sharded optimizer (training.optimizer.sharded, parallel.sharding) has these steps:
+ * A sharded optimizer (parallel.sharding) has these steps:
  * - a reduce-scatter of each bucket, in torus2d of rows before the all-reduce of columns;
  * - an all-reduce of the sums of squares of the ranks' shards: one fp32 number, or two per tensor
  *   for LARS and LAMB, without which no rank knows of an overflow elsewhere or of a tensor's norm.

@@ -5,7 +5,7 @@
 int32_t iteration_shards(const struct scenario *scenario, struct grid grid)
 {
     enum algorithm algorithm = (enum algorithm)scenario->allreduce.algorithm;
-    return scenario_sharding(scenario) ? grid_axis_size(grid, schedule_shard_axis(algorithm)) : 1;
+    return scenario->parallel.sharding ? grid_axis_size(grid, schedule_shard_axis(algorithm)) : 1;
 }
 
 int64_t iteration_norms(const struct model *model, const struct scenario *scenario)
@@ -23,7 +23,7 @@ int64_t iteration_vectors(const struct model *model, const struct scenario *scen
             !layer->weights_of && (layer_has_arithmetic(layer) || layer->op == LAYER_EMBEDDING);
         elements += weight && first ? 0 : model->tensor[t].elements;
     }
-    bool whole = scenario_sharding(scenario) < 3; /* else all that a rank computes with comes */
+    bool whole = scenario->parallel.sharding < 3; /* else all that a rank computes with comes */
     return whole && scenario->model.compute != scenario->model.master ? elements : 0;
 }
 

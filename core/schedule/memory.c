@@ -205,7 +205,7 @@ static void divide(struct memory_plan *plan, const struct model *model,
     int64_t group = group_elements(model, scenario, shards), whole = model_parameters(model);
     int64_t gathered = group + reused_elements(model);
     plan->gradients = (shard + group) * dtype_size((enum dtype)scenario->model.gradients);
-    if (scenario_sharding(scenario) == 3)
+    if (scenario->parallel.sharding == 3)
         plan->weights = kept + (gathered < whole ? gathered : whole) * compute;
 }
 
@@ -230,7 +230,7 @@ static struct memory_plan plan_of(const struct memory_case *of, double kept)
         .input = of->batch * (batches * shape_elements(model->input) * compute +
                               picture_bytes(model, scenario)),
     };
-    if (of->shards > 1 && scenario_sharding(scenario) >= 2)
+    if (of->shards > 1 && scenario->parallel.sharding >= 2)
         divide(&plan, model, scenario, of->shards);
     bool beside = kept > 1; /* values of other micro-batches, else they take the place of values */
     if (of->merges.copies && beside && scenario->model.gradients != scenario->model.compute)

@@ -285,12 +285,8 @@ class Networks(support.Case):
                         ).stdout.split("at most ")[-1].split()[0])
                 for stage in ("null", 1, 2, 3)]
         self.assertEqual(fits, sorted(set(fits)))
-        first, same = (answer("predict", job, "-banalytic", "--set=parallel.sharding=" + word, more)["step_s"]
-                       for word, more in (("1", "--set=seed=1"), ("null", "--set=training.optimizer.sharded=true")))
-        self.assertEqual(first, same)
         self.assertIn("with gradients and weights", run("show", "job", job).stdout)
         for *words, message in (("parallel.sharding=4", "4"),
-                                ("training.optimizer.sharded=true", "no effect beside parallel.sharding"),
                                 ("allreduce.algorithm=tree", "must be ring, torus2d or nccl"),
                                 ("training.optimizer.name=adafactor", "whole matrices"),
                                 ("allreduce.overlap=none", "allreduce.overlap must be backward")):

@@ -128,7 +128,7 @@ class Plan(support.Case):
     def test_the_best_plan_with_a_sharded_optimizer_is_too(self):
         """Algorithms differ in more than what waits for them."""
         self.job = self.write("job.yaml", JOB.replace(
-            "  startup", "  optimizer: {sharded: true}\n  startup"))
+            "training:", "parallel: {sharding: 1}\ntraining:"))
         self.expect_best_of_brute_force((260,))
 
     def test_no_point_of_brute_force_is_far_ahead_of_the_front(self):

@@ -281,7 +281,7 @@ TEST(a_sharded_toy_is_what_one_would_write_down)
                                        "bucket 1 column all-reduce", "norms",
                                        "norms world all-reduce",     "optimizer"};
     OWN(model) *model = begin("toy", 32);
-    scenario.training.sharded = true;
+    scenario.parallel.sharding = 1;
     scenario.allreduce.overlap = OVERLAP_NONE;
     it.bucket = model_parameters(model) / 3 * 2 * 2;
     OWN(schedule) *schedule = iteration_build(&it);
@@ -310,7 +310,7 @@ TEST(a_sharded_toy_is_what_one_would_write_down)
 TEST(a_shard_moves_what_is_written_down)
 {
     OWN(model) *model = begin("resnet50", 224);
-    scenario.training.sharded = true;
+    scenario.parallel.sharding = 1;
     scenario.model.gradients = DTYPE_FP32;
     OWN(schedule) *schedule = iteration_build(&it);
     HELD(bucket_list) list = bucket_build(model, DTYPE_FP32, 4194304, -1);

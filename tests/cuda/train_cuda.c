@@ -96,8 +96,9 @@ static void open_fixture(struct fixture *fixture, struct device_ops *ops, struct
         "  micro_batch: 2\n"
         "  evaluate_every: 3\n"
         "%s"
-        "  optimizer: {%s, sharded: %s}\n"
+        "  optimizer: {%s}\n"
         "  loss_scale: {%s}\n"
+        "%s"
         "allreduce: {algorithm: %s, %s, ctas: 8}\n",
         type, type, dataset, GLOBAL,
         data.folder ? "  learning_rate: {base: 0.02}\n"
@@ -105,8 +106,8 @@ static void open_fixture(struct fixture *fixture, struct device_ops *ops, struct
                     : "  learning_rate: {base: 0.04, decay: cosine}\n"
                       "  warmup_epochs: 0.8\n",
         strcmp(optimizer, "lars") ? "name: sgd" : "name: lars, trust: 0.05",
-        getenv("FORETRAIN_TEST_SHARDED") ? "true" : "false",
-        getenv("FORETRAIN_TEST_OVERFLOW") ? "initial: 65536, dynamic: true" : "", algorithm,
+        getenv("FORETRAIN_TEST_OVERFLOW") ? "initial: 65536, dynamic: true" : "",
+        getenv("FORETRAIN_TEST_SHARDED") ? "parallel: {sharding: 1}\n" : "", algorithm,
         getenv("FORETRAIN_TEST_AT_ONCE") ? "bucket: 1 GB, overlap: none"
                                          : "bucket: 20 kB, overlap: backward");
     *ops = device_cuda_ops;

@@ -351,7 +351,7 @@ class Ranks(Gpt):
 
     def test_a_sharded_adamw_has_the_bits_of_the_whole(self):
         words_ = ("-n2", "--set=training.optimizer.clip=null", "--steps=5")
-        self.same_bits(self.fit("whole", *words_), self.fit("shards", *words_, "--set=training.optimizer.sharded=true"))
+        self.same_bits(self.fit("whole", *words_), self.fit("shards", *words_, "--set=parallel.sharding=1"))
 
     def test_text_becomes_tokens(self):
         text = self.write("a.txt", "Ah! " * 300)

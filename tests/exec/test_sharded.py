@@ -16,12 +16,13 @@ training:
   micro_batch: 4
   learning_rate: {base: 0.05}
   evaluate_every: 1
-  optimizer: {name: sgd, sharded: true}
+  optimizer: {name: sgd}
+parallel:   {sharding: 1}
 allreduce:  {algorithm: ring, bucket: 10 KiB, overlap: backward}
 """
 TORUS = ("--set", "allreduce.algorithm=torus2d", "--set", "allreduce.grid.columns=2",
          "--set", "allreduce.grid.rows=2")
-WHOLE = ("--set", "training.optimizer.sharded=false")
+WHOLE = ("--set", "parallel.sharding=null")
 LARS = ("--set", "training.optimizer.name=lars", "--set", "training.learning_rate.base=1")
 
 
@@ -110,7 +111,7 @@ class Sharded(training.Run):
     def test_what_cannot_shard_says_so(self):
         said = self.train("--out", self.out, "--set", "allreduce.algorithm=tree", "-n", "2",
                           code=65).stderr
-        self.assertIn("job.yaml:12:", said)
+        self.assertIn("job.yaml:13:", said)
         self.assertIn("ring, torus2d or nccl, not tree", said)
         for device, words, why in (
                 ("cpu", ("--set", "training.optimizer.name=lamb"), "a sharded lamb is for predictions"),
