@@ -624,13 +624,6 @@ static struct outcome outcome(const struct device_state *state, int32_t iteratio
                             .overflow = outcome.overflow != 0};
 }
 
-struct rate device_cuda_rate(const struct device_state *state, int32_t iteration)
-{
-    struct kernel_rate rate = slot_of(state, iteration)->result->outcome.rate;
-    return (struct rate){.learning_rate = (double)rate.learning_rate,
-                         .weight_decay = (double)rate.weight_decay};
-}
-
 /* ---- iterations launched whole ---- */
 
 static bool launch(struct device_state *state, struct stream *compute, int32_t iteration)

@@ -25,7 +25,3 @@ extern const struct device_ops device_cuda_ops;
 
 /** Bytes of the device's memory for @job, without the workspace of convolutions. */
 int64_t device_cuda_bytes(const struct device_job *job);
-
-/** Learning rate and weight decay, rounded to fp32, that the optimizer's kernels found for a
- * finished @iteration, one of the last `slots`. */
-struct rate device_cuda_rate(const struct device_state *state, int32_t iteration);

@@ -96,10 +96,9 @@ static int64_t check(struct conv_library *library, enum conv_op op, const struct
     run(plan, op, &o, true, again);
     int64_t wrong = faults(op, s, &o, got, small) + (memcmp(got, again, size) != 0);
     if (told || wrong)
-        printf("%-15s %s %dx%dx%dx%d k%d s%d: %s, %.1f us, %zu bytes of workspace, %lld wrong\n",
-               conv_names[op], dtype_names[s->type], s->batch, s->in_channels, s->in_height,
-               s->in_width, s->kernel, s->stride, conv_engine(plan), 1e6 * conv_seconds(plan),
-               conv_workspace(plan), (long long)wrong);
+        printf("%-15s %s %dx%dx%dx%d k%d s%d: %zu bytes of workspace, %lld wrong\n", conv_names[op],
+               dtype_names[s->type], s->batch, s->in_channels, s->in_height, s->in_width, s->kernel,
+               s->stride, conv_workspace(plan), (long long)wrong);
     free(got);
     free(again);
     operands_release(&o);

@@ -39,13 +39,6 @@ static void prepare(const struct device_run *run, int32_t iteration)
     device_cuda_ops.prepare(run->state, iteration, &update);
 }
 
-static void expect_rate(const struct device_run *run, int32_t iteration)
-{
-    struct rate used = device_cuda_rate(run->state, iteration), rate = rate_of(iteration);
-    assert_true(used.learning_rate == (double)(float)rate.learning_rate);
-    assert_true(used.weight_decay == (double)(float)rate.weight_decay);
-}
-
 /* Walk a real schedule for WALKED iterations, each on other images and with another learning rate,
  * of which the device knows the first @scheduled when it is opened; steps are issued one by one in
  * the first @single iterations. */
@@ -66,7 +59,6 @@ static struct weights walk(const struct model *model, int32_t single, int32_t sc
         if (i >= depth) {
             walker_finish(walker, i - depth, NULL);
             loss[i - depth] = device_cuda_ops.outcome(run.state, i - depth).loss;
-            expect_rate(&run, i - depth);
         }
         if (i >= WALKED)
             continue;

@@ -79,12 +79,6 @@ const struct conv_plan *conv_plan(struct conv_library *library, enum conv_op op,
 /** Memory that the plan needs while it runs [bytes]. */
 size_t conv_workspace(const struct conv_plan *plan);
 
-/** Time of one run when the plan was found [s]. */
-double conv_seconds(const struct conv_plan *plan);
-
-/** Name of the engine, for people: "engine 47, tensor cores". */
-const char *conv_engine(const struct conv_plan *plan);
-
 /** Operands of one run: those of its op. */
 struct conv_call {
     const void *x, *w, *dy;

@@ -796,16 +796,6 @@ size_t conv_workspace(const struct conv_plan *plan)
     return (size_t)plan->choice.workspace;
 }
 
-double conv_seconds(const struct conv_plan *plan)
-{
-    return plan->choice.seconds;
-}
-
-const char *conv_engine(const struct conv_plan *plan)
-{
-    return plan->name;
-}
-
 void conv_run(const struct conv_plan *plan, cudaStream_t stream, const struct conv_call *call)
 {
     struct err err = {0};
