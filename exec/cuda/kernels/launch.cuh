@@ -63,42 +63,15 @@ template <int N, typename T> __device__ inline void store(T *to, const some<T, N
 }
 
 /** The value of an element as fp32. */
-__device__ inline float widen(float x)
+template <typename T> __device__ inline float widen(T x)
 {
-    return x;
-}
-
-/** See above. */
-__device__ inline float widen(__half x)
-{
-    return __half2float(x);
-}
-
-/** See above. */
-__device__ inline float widen(__nv_bfloat16 x)
-{
-    return __bfloat162float(x);
+    return static_cast<float>(x);
 }
 
 /** @x rounded to type T, to the nearest. */
-template <typename T> __device__ inline T narrow(float x);
-
-/** See above. */
-template <> __device__ inline float narrow<float>(float x)
+template <typename T> __device__ inline T narrow(float x)
 {
-    return x;
-}
-
-/** See above. */
-template <> __device__ inline __half narrow<__half>(float x)
-{
-    return __float2half_rn(x);
-}
-
-/** See above. */
-template <> __device__ inline __nv_bfloat16 narrow<__nv_bfloat16>(float x)
-{
-    return __float2bfloat16_rn(x);
+    return static_cast<T>(x);
 }
 
 /** The sum of @x over the threads of a warp; every thread gets the same bits. */
