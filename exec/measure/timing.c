@@ -216,7 +216,7 @@ int32_t timing_run(const struct schedule *schedule, enum dtype payload, int32_t 
     struct timing timing = {
         .schedule = schedule,
         .ops = ops,
-        .comm = ops->open(schedule->grid, 0),
+        .comm = ranks > 1 ? ops->open(schedule->grid, 0) : NULL,
         .stream = cpu_stream_ops.stream_new(),
         .end = cpu_stream_ops.event_new(),
         .payload = payload,
@@ -227,7 +227,8 @@ int32_t timing_run(const struct schedule *schedule, enum dtype payload, int32_t 
     int32_t runs = repeat(&timing, repeats, sample, err);
     cpu_stream_ops.event_free(timing.end);
     cpu_stream_ops.stream_free(timing.stream);
-    ops->close(timing.comm);
+    if (timing.comm)
+        ops->close(timing.comm);
     free(timing.data);
     return runs;
 }
