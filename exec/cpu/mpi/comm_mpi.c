@@ -10,11 +10,10 @@
 
 /* ---- all-reduce by the MPI library ---- */
 
-/* Memory and operations that successive calls reuse.  Start from {0}. */
+/* Memory that successive calls reuse.  Start from {0}. */
 struct library_memory {
     uint16_t *wire;
     int64_t capacity; /**< of wire */
-    MPI_Op sum[DTYPE_COUNT];
 };
 
 enum { AT_ONCE = 1 << 28 }; /* numbers: MPI counts in int */
@@ -42,23 +41,6 @@ static void add_bf16(void *from, void *to, int *count, MPI_Datatype *type)
     add(DTYPE_BF16, *count, from, to);
 }
 
-/* Make the operations; under the lock. */
-static void library_init(struct library_memory *memory)
-{
-    memory->sum[DTYPE_FP32] = MPI_SUM;
-    MPI_Op_create(add_fp16, 1, &memory->sum[DTYPE_FP16]);
-    MPI_Op_create(add_bf16, 1, &memory->sum[DTYPE_BF16]);
-}
-
-/* Release; under the lock. */
-static void library_release(struct library_memory *memory)
-{
-    MPI_Op_free(&memory->sum[DTYPE_FP16]);
-    MPI_Op_free(&memory->sum[DTYPE_BF16]);
-    free(memory->wire);
-    *memory = (struct library_memory){0};
-}
-
 static void sum_in_place(MPI_Comm comm, int64_t count, MPI_Datatype type, size_t size, MPI_Op sum,
                          char *data)
 {
@@ -76,10 +58,9 @@ static void sum_in_place(MPI_Comm comm, int64_t count, MPI_Datatype type, size_t
 /* Replace @count numbers of @data by their sums over the ranks of @comm, with MPI_Iallreduce();
  * blocks until this rank is done.  With a @payload of 16 bits the library adds such numbers, so it
  * rounds each of its partial sums. */
-static void library_all_reduce(struct library_memory *memory, MPI_Comm comm, int64_t count,
-                               enum dtype payload, float *data)
+static void library_all_reduce(struct library_memory *memory, MPI_Comm comm, MPI_Op sum,
+                               int64_t count, enum dtype payload, float *data)
 {
-    MPI_Op sum = memory->sum[payload];
     if (payload == DTYPE_FP32) {
         sum_in_place(comm, count, MPI_FLOAT, sizeof(*data), sum, (char *)data);
         return;
@@ -98,6 +79,7 @@ struct comm_state {
     int32_t place[AXIS_CONTEXT]; /* this rank's in each communicator */
     struct rounds_memory memory[AXIS_CONTEXT];
     struct library_memory library[AXIS_CONTEXT];
+    MPI_Op sum[DTYPE_COUNT]; /* of the library */
     atomic_llong messages;
 };
 
@@ -123,8 +105,10 @@ static struct comm_state *open_mpi(struct grid grid, int32_t ctas)
         state->place[axis] = grid_axis_index(grid, axis, rank);
         MPI_Comm_split(MPI_COMM_WORLD, inside ? first : MPI_UNDEFINED, state->place[axis],
                        &state->comm[axis]);
-        library_init(&state->library[axis]);
     }
+    state->sum[DTYPE_FP32] = MPI_SUM;
+    MPI_Op_create(add_fp16, 1, &state->sum[DTYPE_FP16]);
+    MPI_Op_create(add_bf16, 1, &state->sum[DTYPE_BF16]);
     world_unlock();
     return state;
 }
@@ -135,14 +119,15 @@ static void close_mpi(struct comm_state *state)
         return;
     world_barrier();
     world_lock();
+    MPI_Op_free(&state->sum[DTYPE_FP16]);
+    MPI_Op_free(&state->sum[DTYPE_BF16]);
     for (enum axis axis = 0; axis < AXIS_CONTEXT; axis++) {
         if (state->comm[axis] != MPI_COMM_NULL)
             MPI_Comm_free(&state->comm[axis]);
-        library_release(&state->library[axis]);
+        rounds_release(&state->memory[axis]);
+        free(state->library[axis].wire);
     }
     world_unlock();
-    for (enum axis axis = 0; axis < AXIS_CONTEXT; axis++)
-        rounds_release(&state->memory[axis]);
     free(state);
 }
 
@@ -152,8 +137,8 @@ static void run_collective(void *argument)
     struct comm_state *state = call->state;
     enum axis axis = call->axis;
     if (call->collective.algorithm == ALGORITHM_MPI) {
-        library_all_reduce(&state->library[axis], state->comm[axis], call->collective.elements,
-                           call->payload, call->data);
+        library_all_reduce(&state->library[axis], state->comm[axis], state->sum[call->payload],
+                           call->collective.elements, call->payload, call->data);
         return;
     }
     atomic_fetch_add(&state->messages,
