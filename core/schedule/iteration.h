@@ -136,7 +136,10 @@ int32_t iteration_shards(const struct scenario *scenario, struct grid grid);
 /** The sums of squares in the all-reduce of norms of a sharded optimizer. */
 int64_t iteration_norms(const struct model *model, const struct scenario *scenario);
 
-/** The gradients behind them: of all parameters of biases and batch norm, or none. */
+/** Whether tensor @t is not the weight of a product or an embedding: biases, and those of norms. */
+bool iteration_is_vector(const struct model *model, int32_t t);
+
+/** The gradients behind them: of all such parameters, or none. */
 int64_t iteration_vectors(const struct model *model, const struct scenario *scenario);
 
 /** Only input and forward pass, for evaluation; sealed. */

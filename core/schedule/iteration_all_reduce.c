@@ -13,16 +13,20 @@ int64_t iteration_norms(const struct model *model, const struct scenario *scenar
     return optimizer_cost(scenario).norms ? 2 * (int64_t)model->tensor_count : 1;
 }
 
+bool iteration_is_vector(const struct model *model, int32_t t)
+{
+    const struct layer *layer = &model->layer[model->tensor[t].layer];
+    bool first = t == 0 || model->tensor[t - 1].layer != model->tensor[t].layer;
+    bool weight =
+        !layer->weights_of && (layer_has_arithmetic(layer) || layer->op == LAYER_EMBEDDING);
+    return !weight || !first;
+}
+
 int64_t iteration_vectors(const struct model *model, const struct scenario *scenario)
 {
     int64_t elements = 0;
-    for (int32_t t = 0; t < model->tensor_count; t++) {
-        const struct layer *layer = &model->layer[model->tensor[t].layer];
-        bool first = t == 0 || model->tensor[t - 1].layer != model->tensor[t].layer;
-        bool weight =
-            !layer->weights_of && (layer_has_arithmetic(layer) || layer->op == LAYER_EMBEDDING);
-        elements += weight && first ? 0 : model->tensor[t].elements;
-    }
+    for (int32_t t = 0; t < model->tensor_count; t++)
+        elements += iteration_is_vector(model, t) ? model->tensor[t].elements : 0;
     bool whole = scenario->parallel.sharding < 3; /* else all that a rank computes with comes */
     return whole && scenario->model.compute != scenario->model.master ? elements : 0;
 }

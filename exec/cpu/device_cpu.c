@@ -193,15 +193,6 @@ static bool gathers_halves(const struct cpu_device *device)
     return device->job.shard && scenario->model.compute != scenario->model.master;
 }
 
-/* Whether tensor @t is one of those that iteration_vectors() counts. */
-static bool is_vector(const struct model *model, int32_t t)
-{
-    const struct layer *layer = &model->layer[model->tensor[t].layer];
-    bool first = t == 0 || model->tensor[t - 1].layer != model->tensor[t].layer;
-    return !first || layer->weights_of ||
-           !(layer_has_arithmetic(layer) || layer->op == LAYER_EMBEDDING);
-}
-
 /* Zero @count numbers.  Whole pages of them are the system's until they are written again, and
  * small, since a shard fills large ones badly. */
 static void give_back(float *data, int64_t count)
@@ -241,8 +232,8 @@ static void find_own(struct cpu_device *device)
     int32_t tensors = job->model->tensor_count, shards = job->shard ? job->shards : 1;
     for (int32_t i = 0; i < 2 * tensors; i++) {
         const struct parameter *p = &device->layout.parameter[i % tensors];
-        bool vector =
-            gathers_halves(device) && device->sharding < 3 && is_vector(job->model, i % tensors);
+        bool vector = gathers_halves(device) && device->sharding < 3 &&
+                      iteration_is_vector(job->model, i % tensors);
         for (int32_t k = 0; vector == (i < tensors) && k < (vector ? 1 : shards); k++) {
             struct slice of = job->shard && !vector ? job->shard[k] : whole;
             device->own = base_room(device->own, device->owns, sizeof(*device->own));

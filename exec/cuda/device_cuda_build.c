@@ -54,8 +54,7 @@ static int find_plan(struct device_state *state, int32_t index, enum conv_op op,
 static int cuda_plans_find(struct device_state *state, struct err *err)
 {
     for (int32_t i = 0; i < state->graph.layer_count; i++) {
-        const enum layer_op op = state->job.model->layer[i].op;
-        if (op != LAYER_CONVOLUTION && op != LAYER_LINEAR)
+        if (!layer_has_arithmetic(&state->job.model->layer[i]))
             continue;
         bool reads = state->graph.node[i].reads >= 0;
         if (find_plan(state, i, CONV_FORWARD, err) ||
@@ -90,11 +89,6 @@ struct kernel_rate cuda_state_rate(double learning_rate, double weight_decay)
 static int64_t padded_elements(struct shape shape)
 {
     return (int64_t)cuda_state_pad(shape.channels) * shape.height * shape.width;
-}
-
-static bool has_weights(const struct layer *layer)
-{
-    return layer->op == LAYER_CONVOLUTION || layer->op == LAYER_LINEAR;
 }
 
 static bool has_pictures(const struct device_state *state)
@@ -220,7 +214,7 @@ static void lay_out_place(struct device_state *state, struct arena *arena, int32
         place->running = take(arena, 2 * (int64_t)place->channels, sizeof(float));
     }
     lay_out_vector(state, arena, index);
-    if (!has_weights(layer) || !arena->base)
+    if (!layer_has_arithmetic(layer) || !arena->base)
         return;
     const struct kernel_tensor *tensor = &state->tensor[place->tensor];
     place->working = cuda_state_straight(state, tensor)

@@ -1,17 +1,11 @@
 #include "exec/cuda/device_cuda_state.h"
 
+#include "core/schedule/iteration.h"
 #include "exec/cuda/runtime/check.h"
 #include "exec/cuda/runtime/stream_cuda.h"
 #include "exec/step/half.h"
 
 enum { ALIGNMENT = 128 /* elements, so that every working copy starts on 256 bytes */ };
-
-static bool is_vector(const struct model *model, int32_t tensor)
-{
-    const struct layer *layer = &model->layer[model->tensor[tensor].layer];
-    bool first = tensor == 0 || model->tensor[tensor - 1].layer != model->tensor[tensor].layer;
-    return layer->op == LAYER_BATCH_NORM || !first;
-}
 
 /* A tensor of @layer in the flat arrays: (out, taps, in) where torchvision has (out, in, taps). */
 static struct kernel_tensor order_of(const struct layer *layer, bool vector)
@@ -111,7 +105,7 @@ void cuda_state_place_tensors(struct device_state *state)
     for (int32_t t = 0; t < model->tensor_count; t++) {
         struct kernel_tensor *tensor = &state->tensor[t];
         struct cuda_place *place = &state->place[model->tensor[t].layer];
-        bool vector = is_vector(model, t);
+        bool vector = iteration_is_vector(model, t);
         *tensor = order_of(&model->layer[model->tensor[t].layer], vector);
         tensor->offset = state->layout.parameter[t].offset;
         tensor->padded_in = cuda_state_pad(tensor->in);
