@@ -610,10 +610,8 @@ static void run_sequence(struct cpu_device *device, enum compute_op op, int32_t 
         want_parameters(device, index, micro, &s);
     if (op == COMPUTE_FORWARD && adds_no_bias(device, index))
         s.b = NULL;
-    if (op == COMPUTE_FORWARD)
-        sequence_forward(&s);
-    else
-        sequence_backward(&s);
+    s.back = op != COMPUTE_FORWARD;
+    sequence_run(&s);
 }
 
 /* Those of layer @index, which gathers have rounded. */

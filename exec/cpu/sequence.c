@@ -136,22 +136,14 @@ EVERY_WIDTH static void gelu_stretch(int64_t count, const float *restrict from, 
     }
 }
 
-static void gelu_all(job *s, const float *dy, float *to)
+static void gelu(job *s)
 {
     int64_t count = values(s);
+    const float *dy = s->back ? s->dy : NULL;
+    float *to = s->back ? s->dx[0] : s->y;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < count; i += STRETCH)
         gelu_stretch(smaller(STRETCH, count - i), s->x[0] + i, dy ? dy + i : NULL, to + i);
-}
-
-static void gelu(job *s)
-{
-    gelu_all(s, NULL, s->y);
-}
-
-static void gelu_backward(job *s)
-{
-    gelu_all(s, s->dy, s->dx[0]);
 }
 
 static double hard(double x)
@@ -223,60 +215,45 @@ static void multiply_backward(job *s)
         add_columns(each / out, out, s->dy + n * each, s->x[0] + n * each, s->dx[1] + n * out);
 }
 
-/* Write @from without what is dropped, or add it. */
-static void drop(job *s, bool adds, const float *from, float *to)
+/* Write the input without what is dropped, or add such a gradient. */
+static void dropout(job *s)
 {
     int64_t each = shape_elements(s->layer->out);
     uint64_t key = random_key(s->draw.seed, s->draw.step, s->draw.layer);
     float kept = s->draw.each ? (float)(1 / (1 - DROPPED)) : 1;
+    const float *from = s->back ? s->dy : s->x[0];
+    float *to = s->back ? s->dx[0] : s->y;
 #pragma omp parallel for collapse(2) schedule(static)
     for (int64_t n = 0; n < s->images; n++)
         for (int64_t i = 0; i < each; i++) {
             uint64_t number = (uint64_t)(s->draw.first + n * s->draw.each + i);
             bool drops = s->draw.each && random_counted(key, number) < DROPPED;
             float value = drops ? 0 : kept * from[n * each + i];
-            to[n * each + i] = adds ? to[n * each + i] + value : value;
+            to[n * each + i] = s->back ? to[n * each + i] + value : value;
         }
 }
 
-static void dropout(job *s)
-{
-    drop(s, false, s->x[0], s->y);
-}
-
-static void dropout_backward(job *s)
-{
-    drop(s, true, s->dy, s->dx[0]);
-}
-
-/* Add @from, each pair of features (i, i + half of a head) turned by an angle that grows with the
- * position, or @back. */
-static void turn(job *s, bool back, const float *from, float *to)
+/* Each pair of features (i, i + half of a head) is turned by an angle that grows with the position;
+ * gradients are turned back. */
+static void rotary(job *s)
 {
     int64_t out = features(s), rows = positions(s), each = s->layer->inner, half = each / 2;
+    const float *from = s->back ? s->dy : s->x[0];
+    float *to = s->back ? s->dx[0] : s->y;
+    if (!s->back)
+        naive_clear(values(s), s->y);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < rows; i++)
         for (int64_t c = 0; c < half; c++) {
             double place = (double)(i % s->layer->out.width);
             double angle = place * pow(ROTARY_BASE, -(double)c / (double)half);
-            double cosine = cos(angle), sine = back ? -sin(angle) : sin(angle);
+            double cosine = cos(angle), sine = s->back ? -sin(angle) : sin(angle);
             for (int64_t a = i * out + c, b; a < (i + 1) * out; a += each) {
                 b = a + half;
                 to[a] += (float)((double)from[a] * cosine - (double)from[b] * sine);
                 to[b] += (float)((double)from[b] * cosine + (double)from[a] * sine);
             }
         }
-}
-
-static void rotary(job *s)
-{
-    naive_clear(values(s), s->y);
-    turn(s, false, s->x[0], s->y);
-}
-
-static void rotary_backward(job *s)
-{
-    turn(s, true, s->dy, s->dx[0]);
 }
 
 /* ---- positions ---- */
@@ -304,18 +281,12 @@ static void token_backward(job *s)
 
 static void other(job *s)
 {
-    if (s->layer->attends == ATTENDS_TOKEN)
-        token(s);
-    else
+    if (s->layer->attends != ATTENDS_TOKEN)
         rotary(s);
-}
-
-static void other_backward(job *s)
-{
-    if (s->layer->attends == ATTENDS_TOKEN)
+    else if (s->back)
         token_backward(s);
     else
-        rotary_backward(s);
+        token(s);
 }
 
 static void first(job *s)
@@ -586,12 +557,12 @@ static const struct kind {
     [LAYER_CONVOLUTION] = {dense, dense_backward},
     [LAYER_EMBEDDING] = {embedding, embedding_backward},
     [LAYER_ADD] = {add, add_backward},
-    [LAYER_GELU] = {gelu, gelu_backward},
-    [LAYER_DROPOUT] = {dropout, dropout_backward},
+    [LAYER_GELU] = {gelu, gelu},
+    [LAYER_DROPOUT] = {dropout, dropout},
     [LAYER_SILU] = {silu, silu_backward},
     [LAYER_MULTIPLY] = {multiply, multiply_backward},
     [LAYER_PERMUTE] = {first, first_backward},
-    [LAYER_OTHER] = {other, other_backward},
+    [LAYER_OTHER] = {other, other},
     [LAYER_LAYER_NORM] = {layer_norm, layer_norm_backward},
     [LAYER_RMS_NORM] = {layer_norm, layer_norm_backward},
     [LAYER_MATMUL] = {product, product_backward},
@@ -620,14 +591,8 @@ int32_t sequence_products(const struct sequence *s, struct product product[PASS_
     return PASS_COUNT;
 }
 
-void sequence_forward(const struct sequence *sequence)
+void sequence_run(const struct sequence *s)
 {
-    assert(sequence_takes(sequence->layer));
-    kinds[sequence->layer->op].forward(sequence);
-}
-
-void sequence_backward(const struct sequence *sequence)
-{
-    assert(sequence_takes(sequence->layer));
-    kinds[sequence->layer->op].backward(sequence);
+    assert(sequence_takes(s->layer));
+    (s->back ? kinds[s->layer->op].backward : kinds[s->layer->op].forward)(s);
 }

@@ -46,6 +46,7 @@ struct draw {
 struct sequence {
     const struct layer *layer;
     int64_t images;
+    bool back;
     const float *x[2];    /**< of both inputs; the tokens of an embedding */
     int32_t features;     /**< of the second input */
     bool spread;          /**< which has one position that all of the first have */
@@ -72,11 +73,8 @@ int64_t sequence_saved(const struct layer *layer);
  * head if it has some for each.  @return how many: none, or all. */
 int32_t sequence_products(const struct sequence *sequence, struct product product[PASS_COUNT]);
 
-/** Write y. */
-void sequence_forward(const struct sequence *sequence);
-
-/** Add to the gradients that are wanted. */
-void sequence_backward(const struct sequence *sequence);
+/** Write y, or if it goes back, add to the gradients that are wanted. */
+void sequence_run(const struct sequence *sequence);
 
 /** The product in plain loops, with sums in fp64. */
 void sequence_multiply(struct device_state *state, const struct product *product);
