@@ -173,14 +173,15 @@ static void take(void *context, int64_t index, struct finding found)
     }
     free(c->reason);
     c->reason = found.reason;
-    c->final = round->depth == DEPTH_FINAL && (good || known);
+    if (good || known)
+        c->depth = round->depth;
     if (!good && known)
         return;
     c->status = found.status;
     c->code = found.code;
     c->backend = found.backend;
     c->figures = found.figures;
-    if (round->depth != DEPTH_FINAL)
+    if (round->depth < DEPTH_BESIDE)
         c->closed = c->figures.usage.seconds.value;
 }
 
@@ -190,7 +191,7 @@ int candidates_predict(const struct question *question, struct candidate *list, 
 {
     struct round round = {question, list, at, depth};
     struct predict_options options = *question->options;
-    options.alone = depth == DEPTH_MESH;
+    options.alone = depth == DEPTH_MESH || depth == DEPTH_BESIDE;
     return findings_find(&(struct findings){.job = question->path,
                                             .options = &options,
                                             .backend = backend,

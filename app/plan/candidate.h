@@ -45,9 +45,10 @@ enum mesh_part {
 
 /** How prediction of a candidate ends. */
 enum depth {
-    DEPTH_MESH,  /**< with its time: no interval */
-    DEPTH_PLAN,  /**< with a rough interval */
-    DEPTH_FINAL, /**< as `predict` has it */
+    DEPTH_MESH,   /**< with its time: no interval */
+    DEPTH_PLAN,   /**< with a rough interval */
+    DEPTH_BESIDE, /**< with the interval that `predict` has, but not the efficiency */
+    DEPTH_FINAL,  /**< as `predict` has it */
 };
 
 /** The keys that --set takes for them. */
@@ -65,7 +66,7 @@ struct candidate {
     enum finding_status status;
     int32_t code;           /**< the exit code that `predict` would have */
     char *reason;           /**< NULL: it was predicted as it should be; owned */
-    bool final;             /**< it was predicted as a finalist, or that failed */
+    enum depth depth;       /**< to which it was predicted, or that failed */
     int32_t backend;        /**< enum backend_choice, behind the numbers */
     struct figures figures; /**< `least` is that of all algorithms and buckets of its nodes and
                                  batch */

@@ -517,42 +517,51 @@ bool search_beside(const struct search *search, int64_t i)
            c->nodes == best->nodes;
 }
 
-static void want(const struct search *search, int64_t candidate, int64_t *at, int64_t *count)
+static void want(const struct search *search, int64_t candidate, enum depth depth, int64_t *at,
+                 int64_t *count)
 {
     for (int64_t i = 0; i < *count; i++)
         if (at[i] == candidate)
             return;
-    if (candidate >= 0 && !search->list[candidate].final)
+    if (candidate >= 0 && search->list[candidate].depth < depth)
         at[(*count)++] = candidate;
 }
 
-/* Predict best, next and front as `predict` does, until they stay. */
+static int predict_wanted(struct search *search, const int64_t *at, int64_t count,
+                          enum backend_choice backend, enum depth depth, struct err *err)
+{
+    int failed =
+        candidates_predict(&search->question, search->list, at, count, backend, depth, err);
+    for (int64_t i = 0; i < count; i++)
+        price(search, &search->list[at[i]]);
+    return failed;
+}
+
+/* Predict best, next and front as `predict` does, until they stay, and other meshes beside them. */
 static int predict_finalists(struct search *search, struct err *err)
 {
     char *warning;
     enum backend_choice backend = task_backend(search->question.options, &warning);
-    int64_t *at = base_alloc(search->count + 2, sizeof(*at)), count = 1;
+    int64_t *at = base_alloc(search->count + 2, sizeof(*at)), count = 1, beside = 0;
     int failed = 0;
     if (warning)
         err_warn(err, "warning: %s", warning);
     free(warning);
     search->front = base_alloc(search->count, sizeof(*search->front));
-    while (count && !failed) {
-        count = 0;
+    while (count + beside && !failed) {
+        count = beside = 0;
         search->best = find_best(search, NULL);
         find_next(search);
         find_front(search);
-        want(search, search->best, at, &count);
-        want(search, search->next, at, &count);
+        want(search, search->best, DEPTH_FINAL, at, &count);
+        want(search, search->next, DEPTH_FINAL, at, &count);
         for (int64_t i = 0; i < search->front_count; i++)
-            want(search, search->front[i], at, &count);
+            want(search, search->front[i], DEPTH_FINAL, at, &count);
+        failed = predict_wanted(search, at, count, backend, DEPTH_FINAL, err);
         for (int64_t i = 0; i < search->count; i++)
             if (search_beside(search, i))
-                want(search, i, at, &count);
-        failed = candidates_predict(&search->question, search->list, at, count, backend,
-                                    DEPTH_FINAL, err);
-        for (int64_t i = 0; i < count; i++)
-            price(search, &search->list[at[i]]);
+                want(search, i, DEPTH_BESIDE, at, &beside);
+        failed = failed || predict_wanted(search, at, beside, backend, DEPTH_BESIDE, err);
     }
     free(at);
     return failed;

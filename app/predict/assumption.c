@@ -29,7 +29,8 @@ static double change_one(void *context, const struct quantity *quantity, enum un
 /* The last phase, or the baseline. */
 static const struct task *task_of(const struct prediction *prediction, int32_t phase)
 {
-    return &prediction->task[baseline_of(prediction) - (phase == JOB_LAST)];
+    return phase == JOB_LAST ? prediction_last(prediction)
+                             : &prediction->task[baseline_of(prediction)];
 }
 
 /* The closed form of one task's step without noise, with the platform as it is now; what is

@@ -60,7 +60,7 @@ static double efficiency(const struct prediction *p, int32_t baseline, const dou
     const struct task *base = &p->task[baseline], *last = prediction_last(p);
     double batches = (double)last->point.batch / (double)base->point.batch;
     double predicted = batches * base->step / last->step;
-    return fmin(batches * step[baseline] / step[baseline_of(p) - 1], fmax(1, predicted));
+    return fmin(batches * step[baseline] / step[last - p->task], fmax(1, predicted));
 }
 
 /* The epochs of draw @number, which are drawn apart from all else; 0: there is no target. */
@@ -81,10 +81,10 @@ static void take_outcome(struct sample *sample, const struct prediction *p, cons
     double epochs = draw_epochs(p, number), outcome[OUTCOME_COUNT + 1];
     const struct task *last = prediction_last(p);
     int32_t baseline = baseline_of(p);
-    double replicas = grid_replicas(last->point.grid);
+    double time = step[last - p->task], replicas = grid_replicas(last->point.grid);
     double work = prediction_seconds(p, step, epochs);
-    outcome[OUTCOME_STEP] = step[baseline - 1];
-    outcome[OUTCOME_IMAGES] = replicas * (double)last->point.batch / step[baseline - 1];
+    outcome[OUTCOME_STEP] = time;
+    outcome[OUTCOME_IMAGES] = replicas * (double)last->point.batch / time;
     outcome[OUTCOME_WEAK] = efficiency(p, baseline, step);
     outcome[OUTCOME_STRONG] =
         baseline + 1 < p->task_count ? efficiency(p, baseline + 1, step) : NAN;
@@ -110,7 +110,8 @@ struct drawing {
 /* How much longer task @i of @p is than in closed form: as that of the centre which is like it. */
 static double ratio_of(const struct drawing *d, const struct prediction *p, int32_t i)
 {
-    int32_t own = baseline_of(p), base = baseline_of(d->centre), like = i < base ? i : base - 1;
+    int32_t own = job_phases(&p->job), base = job_phases(&d->centre->job);
+    int32_t like = i < base ? i : base - 1;
     if (i >= own)
         like = base + (i - own) < d->centre->task_count ? base + i - own : base;
     return d->ratio ? d->ratio[like] : 1;
@@ -179,7 +180,7 @@ static int control_one(const struct draw_loop *loop, int32_t number, double *rat
                  prediction_run(&simulated, BACKEND_SIM, loop->options, err);
     if (!failed) {
         const struct prediction *closed = (const struct prediction *)job;
-        int32_t last = baseline_of(closed) - 1;
+        int32_t last = job_phases(&closed->job) - 1;
         *ratio = simulated.task[last].step /
                  (closed->task[last].step * ratio_of(loop->context, closed, last));
     }

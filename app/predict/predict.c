@@ -166,7 +166,7 @@ static double least_of(const struct prediction *p)
         const struct task *task = &p->task[i];
         struct breakdown b = task_breakdown(task);
         double rest = b.exposed_communication + b.slowed + (sharded ? b.other : 0);
-        step[i] = task->step - (i < baseline_of(p) ? rest : 0);
+        step[i] = task->step - (i < job_phases(&p->job) ? rest : 0);
     }
     return prediction_seconds(p, step, 0);
 }

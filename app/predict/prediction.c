@@ -18,13 +18,10 @@ static int make_tasks(struct prediction *prediction, const struct predict_option
                       struct err *err)
 {
     int32_t phases = job_phases(&prediction->job);
-    prediction->task_count = phases + 1 + (!options->alone && has_strong(&prediction->job));
+    prediction->task_count = phases + (options->alone ? 0 : 1 + has_strong(&prediction->job));
     prediction->task = base_alloc(prediction->task_count, sizeof(*prediction->task));
     for (int32_t i = 0; i < prediction->task_count; i++) {
-        int32_t phase = i < phases       ? i + 1
-                        : options->alone ? JOB_LAST
-                        : i == phases    ? JOB_BASELINE
-                                         : JOB_STRONG;
+        int32_t phase = i < phases ? i + 1 : i == phases ? JOB_BASELINE : JOB_STRONG;
         if (task_build(&prediction->task[i], &prediction->job, phase, options, err))
             return -1;
     }
@@ -33,12 +30,13 @@ static int make_tasks(struct prediction *prediction, const struct predict_option
 
 int32_t baseline_of(const struct prediction *prediction)
 {
-    return job_phases(&prediction->job);
+    int32_t phases = job_phases(&prediction->job);
+    return phases < prediction->task_count ? phases : phases - 1;
 }
 
 const struct task *prediction_last(const struct prediction *prediction)
 {
-    return &prediction->task[baseline_of(prediction) - 1];
+    return &prediction->task[job_phases(&prediction->job) - 1];
 }
 
 /* Evaluation, which is compute, moves with the baseline. */

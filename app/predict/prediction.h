@@ -35,7 +35,8 @@ int prediction_run(struct prediction *prediction, enum backend_choice backend,
 /** CPU time of child processes that have ended [s]. */
 double prediction_children_seconds(void);
 
-/** Which task is the baseline: after it comes the one of strong scaling, if there is one. */
+/** Which task is the baseline, before that of strong scaling, if there is one; where it was left
+ * out, the last phase. */
 int32_t baseline_of(const struct prediction *prediction);
 
 /** Seconds of the whole run of @prediction, whose tasks have run: start-up, the steps of all phases
