@@ -86,7 +86,7 @@ static int predict(const void *record, struct text *out, struct err *err)
     if (prediction_make(&prediction, request->head.argument.item[0], &options, err))
         return -1;
     if (request->prices) {
-        price_check_device(&prices, platform_device(prediction.job.platform)->name, err);
+        price_check_device(&prices, prediction.job.platform->device.name, err);
         struct usage usage = prediction_usage(&prediction);
         prediction.result.bill = price_bill(&prices, &usage);
     }

@@ -365,7 +365,7 @@ static void add_scaled(struct json *controls, const char *key, const char *label
 static void add_nodes(struct json *controls, const struct prediction *prediction)
 {
     int32_t own = prediction->job.resolved.cluster.nodes;
-    int32_t most = platform_nodes(prediction->job.platform);
+    int32_t most = (int32_t)prediction->job.platform->nodes;
     int64_t limit = most > 0 && most < 16 * (int64_t)own ? most : 16 * (int64_t)own;
     struct control control = new_control(controls, "cluster.nodes", "nodes");
     for (int64_t nodes = 1, last = 0; nodes <= limit; last = nodes, nodes *= 2) {

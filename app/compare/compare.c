@@ -109,7 +109,7 @@ static double find_memory(const struct prediction *prediction)
 static void find_figures(struct column *column, struct err *err)
 {
     struct scaling *strong = &column->prediction.result.strong;
-    price_check_device(column->prices, platform_device(column->prediction.job.platform)->name, err);
+    price_check_device(column->prices, column->prediction.job.platform->device.name, err);
     column->figures = figures_of(&column->prediction, column->prices);
     column->memory = find_memory(&column->prediction);
     if (!strong->batch)
@@ -254,7 +254,7 @@ static void warn_pair(struct comparison *c, const struct pair *pair)
         warn(c, base_format("%s and %s have other targets or data sets: their times do not buy the "
                             "same",
                             one, two));
-    if (strcmp(platform_device(a->platform)->name, platform_device(b->platform)->name) ||
+    if (strcmp(a->platform->device.name, b->platform->device.name) ||
         !same_text(a->resolved.software, b->resolved.software))
         warn(c,
              base_format("%s and %s have other devices or software, whose errors may differ: the "
@@ -262,10 +262,10 @@ static void warn_pair(struct comparison *c, const struct pair *pair)
                          one, two));
     const struct price_file *prices = c->column[pair->a].prices;
     if (prices && prices == c->column[pair->b].prices && !prices->low.devices.count &&
-        strcmp(platform_device(a->platform)->name, platform_device(b->platform)->name) != 0)
+        strcmp(a->platform->device.name, b->platform->device.name) != 0)
         warn(c, base_format("%s and %s have other devices, and both are priced by %s: --prices "
                             "%s=FILE gives a platform its own",
-                            one, two, prices->low.name, platform_name(b->platform)));
+                            one, two, prices->low.name, b->platform->name));
 }
 
 /* ---- all ---- */
@@ -279,7 +279,7 @@ static int find_prices(struct comparison *c, struct err *err)
         struct job job = {0};
         if (predict_open_job(&job, column->path, &column->options, &draw_centre, &ignored))
             return 0;
-        column->prices = tariffs_find(&c->tariffs, platform_name(job.platform), column->name);
+        column->prices = tariffs_find(&c->tariffs, job.platform->name, column->name);
         struct option_list set = predict_set(&column->options, column->prices);
         option_list_release(&column->options.set);
         column->options.set = set;

@@ -297,7 +297,7 @@ static struct finding predict(const struct findings *what, const struct predict_
         fail(&finding, what->backend, &err);
     } else {
         finding.figures = figures_of(&prediction, what->prices);
-        price_check_device(what->prices, platform_device(prediction.job.platform)->name, &err);
+        price_check_device(what->prices, prediction.job.platform->device.name, &err);
     }
     err_warn_all(warnings, &err);
     return finding;

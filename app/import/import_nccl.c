@@ -22,7 +22,7 @@ static struct platform *find(struct import *import, const struct import_request 
     }
     if (request->platform)
         return platform;
-    platform_change_sharp(platform, false);
+    platform->nccl.sharp = false;
     import->nodes = nodes;
     import_assume(import,
                   "node and network of %s, whose nodes have %d of these devices, without switches "

@@ -31,7 +31,7 @@ static char *path_at(const struct job *job, const char *key, const char *name)
 /* Device files have the speed of ResNet-50; other networks need a profile or a measured device. */
 static void assume_software(struct job *job)
 {
-    const struct device *device = job->platform ? platform_device(job->platform) : NULL;
+    const struct device *device = job->platform ? &job->platform->device : NULL;
     if (device && device->measured.steps.count == 0 &&
         device->math_efficiency.provenance != PROVENANCE_MEASURED && job->model &&
         !model_has_layout(job->model) && !job->scenario.cluster.software)
@@ -56,10 +56,10 @@ static int apply_software(struct job *job, struct err *err)
         software_free(named);
     }
     if (job->software && job->platform &&
-        software_check_device(job->software, platform_device(job->platform), err))
+        software_check_device(job->software, &job->platform->device, err))
         return -1;
     if (job->software && job->platform)
-        software_apply(job->software, platform_change_device(job->platform));
+        software_apply(job->software, &job->platform->device);
     return 0;
 }
 
@@ -68,12 +68,13 @@ static int place(struct job *job, struct err *err)
     int32_t placement = job->scenario.cluster.placement;
     if (placement == CLUSTER_AS_PLATFORM)
         return 0;
-    platform_change_placement(job->platform, placement == CLUSTER_SCATTERED);
-    if (platform_sharing(job->platform).nodes > 0)
+    job->platform->placement =
+        placement == CLUSTER_SCATTERED ? PLACEMENT_SCATTERED : PLACEMENT_CONTIGUOUS;
+    if (job->platform->tiers.count > 0)
         return 0;
     return job_blame(job, "cluster.placement", 65, err,
                      "no effect: no nodes of %s share uplinks (network.tiers)",
-                     platform_name(job->platform));
+                     job->platform->name);
 }
 
 /* A profile decides what the device's software merges, and forgets what was measured. */
@@ -279,8 +280,8 @@ static struct iteration describe(const struct job *job, struct extent extent, in
     return (struct iteration){
         .model = job->part,
         .scenario = &job->scenario,
-        .fusion = device_fusion(platform_device(job->platform), micro),
-        .merges = platform_device(job->platform)->merges,
+        .fusion = device_fusion(&job->platform->device, micro),
+        .merges = job->platform->device.merges,
         .grid = extent.grid,
         .devices_per_node = grid_axis_nodes(extent.grid, AXIS_WORLD, extent.devices_per_node).each,
         .batch = batch,
@@ -297,7 +298,7 @@ static int attach_fabric(struct point *point, const struct platform *platform, s
         platform_fabric(platform, point->nodes, point->devices_per_node, point->grid, err);
     point->run = (struct run){
         .fabric = point->fabric,
-        .device = platform_device(platform),
+        .device = &platform->device,
         .iterations = 1,
     };
     return point->fabric ? 0 : -1;
@@ -334,7 +335,7 @@ struct run job_run(const struct job *job)
 {
     const struct scenario *s = &job->scenario;
     return (struct run){
-        .device = platform_device(job->platform),
+        .device = &job->platform->device,
         .iterations = 1,
         .noise = job->resolved.noise,
         .contention = extra_time(job, job->resolved.cluster.devices_per_node),
@@ -527,7 +528,7 @@ double job_evaluation(const struct job *job, const struct point *point, int64_t 
 bool grid_matters(enum algorithm algorithm, enum rank_order order, const struct platform *platform)
 {
     return algorithm == ALGORITHM_TORUS2D || order != RANK_ORDER_ROW ||
-           (platform && !platform_nodes(platform));
+           (platform && !platform->nodes);
 }
 
 int grid_parse(const char *option, const char *text, struct grid *grid, struct err *err)

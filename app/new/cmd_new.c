@@ -433,9 +433,9 @@ static int add_job(const struct new_request *request, const struct platform *pla
     const char *recipe = request->target
                              ? find_recipe(request->target, network->name, request->software, err)
                              : NULL;
-    if (request->shared && !platform_sharing(platform).nodes)
+    if (request->shared && !platform->tiers.count)
         return err_add_code(err, 64, "--shared has no effect: no nodes of %s share uplinks",
-                            platform_name(platform));
+                            platform->name);
     if (platform_check_extent(platform, request->nodes, devices, grid, err) ||
         (request->target && !recipe))
         return -1;
@@ -444,12 +444,12 @@ static int add_job(const struct new_request *request, const struct platform *pla
     if (!model)
         return -1;
     bool text = is_text(network);
-    enum dtype compute = type_for(platform_device(platform), text);
+    enum dtype compute = type_for(&platform->device, text);
     enum dtype gradients =
         software && compute != DTYPE_FP32 ? (enum dtype)software->gradients : compute;
     AUTORELEASE(err) struct err lacking = {0};
     bool nccl = !platform_check_nccl(platform, &lacking);
-    const char *algorithm = nccl ? "nccl" : platform_nodes(platform) ? "ring" : "torus2d";
+    const char *algorithm = nccl ? "nccl" : platform->nodes ? "ring" : "torus2d";
     text_add(out,
              "# A training job, written by foretrain new job; man 5 foretrain-scenario has all "
              "keys.\nversion: 1\n");
@@ -457,7 +457,7 @@ static int add_job(const struct new_request *request, const struct platform *pla
     if (share)
         add_share(out, share);
     add_cluster(out, request, software, share);
-    if (!software && platform_device(platform)->links.kind == LINKS_XGMI)
+    if (!software && platform->device.links.kind == LINKS_XGMI)
         text_add(out,
                  "  # No software is fitted to this device: kernels are as its file says, and no "
                  "host limits their launches.\n");
@@ -471,7 +471,7 @@ static int add_job(const struct new_request *request, const struct platform *pla
                  "  startup: %.3g s    # beyond steps and evaluations; assumed as on one node, the "
                  "first reading of the images shared by the nodes\n",
                  software_startup(software, request->nodes));
-    enum device_links links = (enum device_links)platform_device(platform)->links.kind;
+    enum device_links links = (enum device_links)platform->device.links.kind;
     add_exchange(out, algorithm, software && software->nccl ? software : NULL,
                  share ? 0 : model_parameters(model) * dtype_size(gradients),
                  !nccl && !share && request->nodes > 1 &&
@@ -494,7 +494,7 @@ static int find_software(const struct new_request *request, const struct platfor
                          const struct measure_network *network, struct software **software,
                          struct err *err)
 {
-    const struct device *device = platform_device(platform);
+    const struct device *device = &platform->device;
     bool residual = !strncmp(network->name, "resnet", 6) && !network_is_file(network->name);
     AUTOFREE char *name = request->software ? base_copy(request->software)
                           : residual        ? platform_newest_software(device->name)
@@ -572,7 +572,7 @@ static int add_shared(const struct new_request *request, const struct platform *
                       bool experts, struct text *out)
 {
     int32_t each = platform_devices_per_node(platform), all = each * request->nodes;
-    bool torus = !platform_nodes(platform), own = experts && !torus;
+    bool torus = !platform->nodes, own = experts && !torus;
     int32_t most = torus ? 1 : each & -each;
     /* layers whole, then shared, with the optimizer sharded; the same with all sharded */
     for (int32_t turn = own ? 0 : 1; turn < 4; turn += own ? 1 : 2)

@@ -57,7 +57,7 @@ static int read_nics(struct machine *machine, struct err *err)
 
 static const struct device *device_of(const struct machine *machine)
 {
-    return machine->near ? platform_device(machine->near) : &machine->device;
+    return machine->near ? &machine->near->device : &machine->device;
 }
 
 /* Chips of a torus are nodes of one, without cards. */

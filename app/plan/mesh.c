@@ -351,7 +351,7 @@ static int find_memory(const struct meshes *meshes, const struct mesh *mesh, boo
     *fits = one.resolved.plan.phase[last].micro_batch <= one.resolved.most_images;
     if (memory)
         *memory = memory_plan(&(struct memory_case){
-            one.part, &one.scenario, platform_device(one.platform)->merges, one.resolved.shards,
+            one.part, &one.scenario, one.platform->device.merges, one.resolved.shards,
             one.resolved.plan.phase[last].batch_per_device, mesh->part[MESH_MICRO]});
     resolved_release(&one.resolved);
     return 0;
@@ -401,7 +401,7 @@ char *meshes_nearest(const struct meshes *meshes)
         return base_format("none of %lld meshes shares heads, blocks, devices and samples evenly",
                            (long long)meshes->tally.considered);
     struct candidate own = {.figures.devices = (int32_t)meshes->devices};
-    const struct device *device = platform_device(meshes->job[0].platform);
+    const struct device *device = &meshes->job[0].platform->device;
     memcpy(own.mesh, nearest->part, sizeof(own.mesh));
     AUTOFREE char *name = candidate_mesh(&own),
                   *needed = base_copy(unit_text(UNIT_BYTES, (double)least));

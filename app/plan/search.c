@@ -820,11 +820,11 @@ static int read_sizes(struct search *search, struct err *err)
         struct job job = {0};
         search->size[i] = search->devices[i] = 1;
         if (!read_job(search, platform->item[i], 0, NULL, &job, &why)) {
-            int32_t nodes = platform_nodes(job.platform);
+            int32_t nodes = (int32_t)job.platform->nodes;
             search->size[i] = nodes ? nodes : NODES_MOST;
             search->devices[i] = devices_of(&job);
             price_check_device(tariffs_find(&search->tariffs, platform->item[i], NULL),
-                               platform_device(job.platform)->name, err);
+                               job.platform->device.name, err);
             job_release(&job);
         } else if (why.exit_code == 66) {
             return read_job(search, platform->item[i], 0, NULL, &job, err);

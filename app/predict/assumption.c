@@ -133,7 +133,7 @@ static void list_assumed(struct prediction *prediction)
 /* The share of computing time in measured steps, and the source of the measurement. */
 static void add_measured(struct prediction *prediction)
 {
-    const struct device *device = platform_device(prediction->job.platform);
+    const struct device *device = &prediction->job.platform->device;
     const struct schedule *schedule = prediction_last(prediction)->point.schedule;
     double all = 0, known = 0;
     if (device->measured.steps.count == 0)
@@ -187,7 +187,7 @@ static void add_earlier(struct prediction *prediction, const struct software *so
 static void add_software(struct prediction *prediction)
 {
     const struct software *software = prediction->job.software;
-    const struct device *known = platform_device(prediction->job.platform);
+    const struct device *known = &prediction->job.platform->device;
     const char *device = known->name;
     const struct software_efficiency *fit = software ? software_find_fit(software, device) : NULL;
     if (!software)
@@ -216,7 +216,7 @@ static void add_tf32(struct prediction *prediction)
 {
     enum { AMPERE = 80 };
     if (prediction->job.scenario.model.compute == DTYPE_FP32 &&
-        platform_device(prediction->job.platform)->compute_capability >= AMPERE)
+        prediction->job.platform->device.compute_capability >= AMPERE)
         add_assumption(&prediction->result,
                        base_copy("compute: fp32 is single precision throughout; with TF32, as "
                                  "PyTorch computes convolutions unless told otherwise, this device "
@@ -272,10 +272,11 @@ static void add_unknown_network(struct prediction *prediction)
         prediction->result.devices > PROBE_LIMIT)
         return;
     double now = closed_form_read(prediction, JOB_LAST), then = now;
-    if (platform_fabric_kind(job->platform) == FABRIC_INFINIBAND) {
-        bool sharp = platform_change_sharp(job->platform, true);
+    if (job->platform->fabric == FABRIC_INFINIBAND) {
+        bool sharp = job->platform->nccl.sharp;
+        job->platform->nccl.sharp = true;
         then = closed_form(prediction, JOB_LAST);
-        platform_change_sharp(job->platform, sharp);
+        job->platform->nccl.sharp = sharp;
     }
     add_step(prediction, "the network's switches do not reduce (nccl.sharp); where they do", now,
              then);
@@ -296,12 +297,12 @@ static void add_placement(struct prediction *prediction)
     if (prediction->result.nodes < 2 || prediction->result.devices > PROBE_LIMIT ||
         !platform_uplinks(job->platform, 0))
         return;
-    double now = closed_form_read(prediction, JOB_LAST);
-    bool scattered = platform_change_placement(job->platform, true);
-    double then = scattered ? now : closed_form(prediction, JOB_LAST);
-    platform_change_placement(job->platform, scattered);
-    if (scattered)
+    if (job->platform->placement == PLACEMENT_SCATTERED)
         return;
+    double now = closed_form_read(prediction, JOB_LAST);
+    job->platform->placement = PLACEMENT_SCATTERED;
+    double then = closed_form(prediction, JOB_LAST);
+    job->platform->placement = PLACEMENT_CONTIGUOUS;
     add_assumption(&prediction->result,
                    base_copy("network.placement = contiguous (the job's nodes are neighbours, "
                              "and their messages share the uplinks as network.routing says)"));
@@ -313,7 +314,7 @@ static void add_placement(struct prediction *prediction)
  * communicate through memory. */
 static void add_payload(struct prediction *prediction)
 {
-    int32_t measured = platform_payload(prediction->job.platform);
+    int32_t measured = prediction->job.platform->transport.payload;
     int32_t travels = prediction->job.scenario.model.gradients;
     if (measured < 0 || measured == travels || prediction->result.devices < 2)
         return;
@@ -465,7 +466,7 @@ static void add_extrapolated(struct prediction *prediction)
 {
     const struct job *job = &prediction->job;
     struct result *result = &prediction->result;
-    int32_t measured = platform_measured_nodes(job->platform);
+    int32_t measured = (int32_t)job->platform->nccl.measured_nodes;
     const struct task *last = prediction_last(prediction);
     if (!measured || job->resolved.algorithm != ALGORITHM_NCCL || result->nodes == measured)
         return;

@@ -223,7 +223,7 @@ int explanation_make(struct explanation *explanation, const char *path,
         return -1;
     find_causes(explanation);
     explanation->scenario = scenario_name(&explanation->job.scenario);
-    explanation->platform = platform_name(explanation->job.platform);
+    explanation->platform = explanation->job.platform->name;
     explanation->backend = task_trace(&explanation->task[RUN])->backend;
     explanation->grain = task_trace(&explanation->task[RUN])->grain;
     for (int i = 0; i < PAIR_COUNT; i++)
@@ -398,7 +398,7 @@ int explanation_draw(struct explanation *e, const struct predict_options *option
                              .close = close_closed,
                              .take = take_draws,
                              .context = &d};
-    if (uncertainty_is_unknown(platform_device(e->job.platform)))
+    if (uncertainty_is_unknown(&e->job.platform->device))
         return 0;
     for (int i = 0; i < PAIR_COUNT; i++)
         uncertainty_spending(&e->task[i], &factors_none, 1, &d.before[i]);

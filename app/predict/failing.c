@@ -11,7 +11,8 @@ static const char RESTART[] = "training.checkpoint.restart";
 /* A job on one node needs no network. */
 static const struct quantity *mtbf_of(const struct prediction *p, bool network)
 {
-    const struct quantity *mtbf = platform_mtbf(p->job.platform, network);
+    const struct platform *platform = p->job.platform;
+    const struct quantity *mtbf = network ? &platform->network_mtbf : &platform->node.mtbf;
     bool counts = mtbf->value > 0 && (!network || prediction_last(p)->point.nodes > 1);
     return counts ? mtbf : NULL;
 }

@@ -288,7 +288,7 @@ int likely_find(struct prediction *prediction, const struct predict_options *opt
 {
     const struct job *job = &prediction->job;
     struct doubts *doubts = &prediction->result.doubts;
-    if (uncertainty_is_unknown(platform_device(job->platform)))
+    if (uncertainty_is_unknown(&job->platform->device))
         return 0;
     struct draw_loop loop = {.centre = job,
                              .options = options,

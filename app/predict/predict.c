@@ -115,7 +115,7 @@ static void list_warnings(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
     const struct task *last = prediction_last(prediction);
-    if (uncertainty_is_unknown(platform_device(prediction->job.platform)))
+    if (uncertainty_is_unknown(&prediction->job.platform->device))
         result_add(&result->warning, &result->warning_count,
                    base_copy("device ideal: nothing of compute is known; no interval"));
     if (any_grain(prediction, "coarse"))
@@ -185,9 +185,8 @@ static void find_use(struct prediction *prediction)
             all += flops;
             attention += attends ? flops : 0;
         }
-    double peak = platform_device(prediction->job.platform)
-                      ->peak[prediction->job.scenario.model.compute]
-                      .value;
+    double peak =
+        prediction->job.platform->device.peak[prediction->job.scenario.model.compute].value;
     double most = (double)result->devices * peak / result->images_per_s;
     result->use = all / most;
     result->use_causal = (all - attention / 2) / most;
@@ -199,7 +198,7 @@ static void sum_up(struct prediction *prediction)
     struct result *result = &prediction->result;
     const struct job *job = &prediction->job;
     const struct task *last = prediction_last(prediction);
-    const struct device *device = platform_device(job->platform);
+    const struct device *device = &job->platform->device;
     if (grid_matters(job->resolved.algorithm, job->resolved.order, job->platform))
         result->grid = last->point.grid;
     result->nodes = last->point.nodes;
@@ -295,7 +294,7 @@ static void conclude(struct prediction *prediction)
     struct result *result = &prediction->result;
     const struct task *last = prediction_last(prediction);
     result->scenario = &prediction->job.scenario;
-    result->platform = base_copy(platform_name(prediction->job.platform));
+    result->platform = base_copy(prediction->job.platform->name);
     memcpy(result->sha256, result->scenario->sha256, sizeof(result->sha256));
     result->schedule_hash = schedule_hash(last->point.schedule);
     result->platform_hash = platform_hash(prediction->job.platform);

@@ -99,7 +99,7 @@ struct memory_plan prediction_memory(const struct prediction *prediction, int32_
 {
     const struct job *job = &prediction->job;
     const struct phase *phase = &job->resolved.plan.phase[index];
-    const struct device *device = platform_device(job->platform);
+    const struct device *device = &job->platform->device;
     struct memory_plan plan = memory_plan(
         &(struct memory_case){job->part, &job->scenario, device->merges, job->resolved.shards,
                               phase->batch_per_device, phase->micro_batch});

@@ -149,7 +149,7 @@ static void doubt_software(struct uncertainty *u, const struct software *softwar
 /* Times of NCCL that were measured, on as many nodes or on others. */
 static double doubt_nccl(const struct job *job, double fallback)
 {
-    int32_t measured = platform_measured_nodes(job->platform);
+    int32_t measured = (int32_t)job->platform->nccl.measured_nodes;
     if (!measured || job->resolved.algorithm != ALGORITHM_NCCL)
         return fallback;
     double doublings = fabs(log2((double)job->resolved.cluster.nodes / measured));
@@ -174,7 +174,7 @@ struct uncertainty uncertainty_of(const struct job *job)
         if (!strcmp(job->unknowns.item[i].key, "noise.compute_cv") ||
             !strcmp(job->unknowns.item[i].key, "device.jitter"))
             u.jitter = 0;
-    const struct device *device = platform_device(job->platform);
+    const struct device *device = &job->platform->device;
     u.slowdown = (struct slowdown){doubt_of(&device->compute_slowdown),
                                    doubt_of(&device->communication_slowdown)};
     u.launch = doubt_of(&device->collective_launch);

@@ -24,8 +24,7 @@ static int check_job(const struct check_request *request, struct text *out, stru
     else {
         int64_t devices = extent_devices(cluster);
         text_add(out, "%s: ok: %s on %lld device%s of %s", scenario_name(&job.scenario),
-                 job.model->name, (long long)devices, base_plural(devices),
-                 platform_name(job.platform));
+                 job.model->name, (long long)devices, base_plural(devices), job.platform->name);
         if (grid_matters(job.resolved.algorithm, job.resolved.order, job.platform))
             text_add(out, ", grid %d x %d", cluster.grid.columns, cluster.grid.rows);
         text_add(out, ", %d phase%s\n", job_phases(&job), base_plural(job_phases(&job)));
@@ -41,7 +40,7 @@ static int read_platform(const char *file, struct text *name, struct err *err)
     AUTORELEASE(platform)
     struct platform *platform = platform_read_changed(NULL, file, NULL, 0, &unknowns, err);
     unknowns_release(&unknowns);
-    text_add(name, "%s", platform ? platform_name(platform) : "");
+    text_add(name, "%s", platform ? platform->name : "");
     return platform ? 0 : -1;
 }
 

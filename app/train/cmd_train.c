@@ -128,7 +128,7 @@ static int ask_workspace(struct train_memory *memory, const struct train_request
 static int train_memory_find(struct train_memory *memory, const struct job *job,
                              const struct train_request *request, int32_t ranks, struct err *err)
 {
-    const struct device *device = platform_device(job->platform);
+    const struct device *device = &job->platform->device;
     bool platform_gpu = device->compute_capability > 0;
     bool gpu = request->compute.device == DEVICE_REPLAY ? platform_gpu
                                                         : request->compute.device == DEVICE_CUDA;

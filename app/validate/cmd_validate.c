@@ -561,7 +561,7 @@ static int read_job(struct trial *trial, struct err *err)
     if (job_read(&trial->job, NULL, path, request->predict.set.item, request->predict.set.count,
                  NULL, err))
         return -1;
-    trial->platform = platform_name(trial->job.platform);
+    trial->platform = trial->job.platform->name;
     struct wish wish = choose_ranks(trial);
     if (job_resolve(&trial->job, &wish, err))
         return -1;
@@ -657,7 +657,7 @@ static int measure(struct trial *trial, struct err *err)
         return 0;
     trial->device = device_words[trial->request.compute.device];
     if (measure_in_lab() && trial->request.compute.device != DEVICE_REPLAY &&
-        !strcmp(platform_device(trial->job.platform)->name, "ideal"))
+        !strcmp(trial->job.platform->device.name, "ideal"))
         fprintf(stderr,
                 "the device of %s computes in no time, and these ranks do not: --device "
                 "replay takes the time that is predicted\n",

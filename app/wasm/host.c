@@ -8,7 +8,7 @@
 #include <sha2.h>
 
 #include "core/base/claim.h"
-#include "core/platform/platform_record.h"
+#include "core/platform/platform.h"
 
 static struct file {
     char *name, *text;

@@ -11,7 +11,7 @@ static double seconds_on(const struct grid_question *q, struct fabric *fabric, s
 {
     struct err err = {0};
     AUTORELEASE(trace) struct trace trace = {0};
-    struct run run = {.fabric = fabric, .device = platform_device(q->platform), .iterations = 1};
+    struct run run = {.fabric = fabric, .device = &q->platform->device, .iterations = 1};
     struct schedule *schedule = schedule_new(grid);
     schedule->column_algorithm = q->column_algorithm;
     schedule_add_all_reduce(schedule, ALGORITHM_TORUS2D, 0, 0, q->bytes, -1);
@@ -60,7 +60,7 @@ struct grid_choice grid_choose(const struct grid_question *q)
         .why = rows ? "a row is a node" : "a column is a node"};
     if (q->column_algorithm == ALGORITHM_NCCL)
         return node;
-    if (!platform_nodes(q->platform) || q->devices_per_node == 1)
+    if (!q->platform->nodes || q->devices_per_node == 1)
         return square;
     if (node.grid.columns == square.grid.columns)
         return node;
@@ -309,7 +309,7 @@ static void find_grid(struct question *q, struct resolved *resolved)
     } else {
         resolved->choice = choose_grid(q, resolved, resolved->cluster);
         resolved->cluster.grid = resolved->choice.grid;
-        if (resolved->algorithm != ALGORITHM_TORUS2D && platform_nodes(q->platform))
+        if (resolved->algorithm != ALGORITHM_TORUS2D && q->platform->nodes)
             resolved->choice.why = NULL;
     }
 }
@@ -342,10 +342,10 @@ static void check_parts(struct question *q, const struct resolved *resolved)
         blame(q, EXIT_DATA, "model.precision.products",
               "model.precision.products is for predictions: devices compute in "
               "model.precision.compute");
-    else if (products && platform_device(q->platform)->peak_products[products].value == 0)
+    else if (products && q->platform->device.peak_products[products].value == 0)
         blame(q, EXIT_DATA, "model.precision.products",
               "device %s has no %s arithmetic, or its file does not say peak.%s",
-              platform_device(q->platform)->name, product_names[products], product_names[products]);
+              q->platform->device.name, product_names[products], product_names[products]);
     bool columns =
         resolved->algorithm == ALGORITHM_TORUS2D && resolved->column_algorithm == ALGORITHM_NCCL;
     if ((columns || resolved->algorithm == ALGORITHM_NCCL) &&
@@ -404,10 +404,10 @@ int resolved_check_order(const struct platform *platform, enum algorithm algorit
 {
     if (order == RANK_ORDER_ROW)
         return 0;
-    if (!platform_nodes(platform))
+    if (!platform->nodes)
         return err_add_code(err, EXIT_USAGE,
                             "--order has no effect on %s: its links are those of the grid",
-                            platform_name(platform));
+                            platform->name);
     if (algorithm == ALGORITHM_HIERARCHICAL || algorithm == ALGORITHM_NCCL)
         return err_add_code(err, EXIT_USAGE,
                             "--order has no effect on algorithm %s: it goes by nodes",
@@ -681,7 +681,7 @@ static int64_t find_micros(const struct question *q, const struct resolved *reso
 
 static int64_t find_most_images(const struct question *q, const struct resolved *resolved)
 {
-    const struct device *device = platform_device(q->platform);
+    const struct device *device = &q->platform->device;
     int64_t workspace = device->compute_capability > 0 ? memory_workspace(q->model) : 0;
     const struct memory_case of = {
         q->model, q->scenario, device->merges, resolved->shards, find_micros(q, resolved), 1};
@@ -739,7 +739,7 @@ static void check_memory(struct question *q, int32_t index, int64_t devices,
 {
     int64_t most = resolved->most_images;
     const struct scenario *s = q->scenario;
-    const struct device *device = platform_device(q->platform);
+    const struct device *device = &q->platform->device;
     const struct scenario_phase *phase =
         (const struct scenario_phase *)s->training.phase.item + index;
     int64_t batch = phase_batch(s, phase, devices), micro = phase_micro_batch(s, batch);
@@ -764,7 +764,7 @@ static void check_memory(struct question *q, int32_t index, int64_t devices,
               q->model->name, unit_text(UNIT_BYTES, device->memory.value), device->name,
               model_inputs(q->model, 1),
               way ? "; it does with --set "
-              : platform_nodes(q->platform)
+              : q->platform->nodes
                   ? "; parallel.pipeline gives devices a part of its layers each"
                   : "; parallel.sharding=3 divides it over the columns of allreduce.grid",
               way ? way : "");
@@ -820,7 +820,7 @@ static void check_attention(struct question *q)
     static const char *const key[] = {"model.document", "model.window"};
     const struct scenario *s = q->scenario;
     bool ring = s->parallel.context > 1 && s->parallel.context_by == CONTEXT_RING;
-    bool flash = platform_device(q->platform)->merges.attention == ATTENTION_FLASH, some = false;
+    bool flash = q->platform->device.merges.attention == ATTENTION_FLASH, some = false;
     for (size_t i = 0; i < ARRAY_SIZE(key) && !q->wish->real && !flash; i++)
         if (scenario_is_given(s, key[i]))
             blame(q, EXIT_DATA, key[i],
@@ -908,10 +908,10 @@ static void check_parallel(struct question *q, const struct resolved *resolved)
                   "divide that%s",
                   (long long)tensor, real ? "job" : "node", each[i],
                   real ? "" : ", or be a multiple of it");
-    if (!q->faults && !real && !platform_nodes(q->platform))
+    if (!q->faults && !real && !q->platform->nodes)
         blame(q, EXIT_DATA, tensor > 1 ? "parallel.tensor" : "parallel.pipeline",
               "devices of %s are not in nodes, which share layers or have a stage each",
-              platform_name(q->platform));
+              q->platform->name);
     if (resolved->order != RANK_ORDER_ROW)
         blame(q, EXIT_USAGE, NULL,
               "--order has no effect where devices share layers or have a stage each");
@@ -953,7 +953,7 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
         .bucket = bucket_limit(model, scenario),
         .optimizer = optimizer_names[scenario->training.optimizer],
         .state = optimizer_state(model, scenario, 1) * dtype_size(scenario->model.master),
-        .noise = find_noise(scenario, platform_device(platform)),
+        .noise = find_noise(scenario, &platform->device),
         .nccl = software ? (int32_t)software->nccl : 0,
         .software = software ? software->name : NULL,
         .inputs = model_inputs(model, 0),

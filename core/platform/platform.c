@@ -3,12 +3,6 @@
 #include <sys/stat.h>
 
 #include "core/platform/device_table.h"
-#include "core/platform/platform_record.h"
-
-const char *platform_name(const struct platform *platform)
-{
-    return platform->name;
-}
 
 int32_t platform_devices_per_node(const struct platform *platform)
 {
@@ -30,28 +24,6 @@ double platform_contention(const struct platform *platform, int32_t devices_per_
 int32_t platform_cores(const struct platform *platform, int32_t devices_per_node)
 {
     return platform->node.cores < devices_per_node ? (int32_t)platform->node.cores : 0;
-}
-
-int32_t platform_payload(const struct platform *platform)
-{
-    return platform->transport.payload;
-}
-
-const struct quantity *platform_mtbf(const struct platform *platform, bool network)
-{
-    return network ? &platform->network_mtbf : &platform->node.mtbf;
-}
-
-int32_t platform_nodes(const struct platform *platform)
-{
-    return (int32_t)platform->nodes;
-}
-
-bool platform_change_placement(struct platform *platform, bool scattered)
-{
-    bool before = platform->placement == PLACEMENT_SCATTERED;
-    platform->placement = scattered ? PLACEMENT_SCATTERED : PLACEMENT_CONTIGUOUS;
-    return before;
 }
 
 void platform_continue(struct platform *platform, int64_t nodes)
@@ -99,21 +71,6 @@ int64_t platform_uplinks(const struct platform *platform, int32_t tier)
 {
     const struct tier_record *record = platform->tiers.item;
     return tier < platform->tiers.count ? record[tier].uplinks : 0;
-}
-
-enum fabric_kind platform_fabric_kind(const struct platform *platform)
-{
-    return (enum fabric_kind)platform->fabric;
-}
-
-const struct device *platform_device(const struct platform *platform)
-{
-    return &platform->device;
-}
-
-struct device *platform_change_device(struct platform *platform)
-{
-    return &platform->device;
 }
 
 int platform_check_dtype(const struct platform *platform, enum dtype dtype, struct err *err)

@@ -120,8 +120,90 @@ struct device {
     } measured;
 };
 
-/** A platform.  Opaque: read with the functions below. */
-struct platform;
+/** What a platform looks like. */
+enum platform_kind { PLATFORM_CLUSTER, PLATFORM_TORUS, PLATFORM_RING, PLATFORM_KIND_COUNT };
+
+/** "cluster", "torus", "ring", NULL-terminated. */
+extern const char *const platform_kind_names[];
+
+/** One kind of link: the numbers of one direction of one cable. */
+struct link_record {
+    char *name;                 /**< in lists; else NULL */
+    struct quantity bandwidth;  /**< [bytes/s] */
+    struct quantity efficiency; /**< fraction of the bandwidth that payload gets */
+    struct quantity latency;    /**< [s] */
+};
+
+/** Cables of one kind inside a node. */
+struct edge_record {
+    char *link;                   /**< the name of a kind of link */
+    struct field_list connect;    /**< char *: "gpu0-switch0" */
+    struct field_list all_to_all; /**< char *: "gpu0" */
+};
+
+/** Groups of nodes with uplinks. */
+struct tier_record {
+    char *name;
+    int64_t nodes;   /**< in one group */
+    int64_t uplinks; /**< of one group */
+    int64_t rails; /**< switches side by side in one group, of which each has a part of the uplinks
+                        and the cards of one number */
+    struct link_record uplink;
+};
+
+/** Which nodes of a cluster a job gets. */
+enum node_choice { PLACEMENT_CONTIGUOUS, PLACEMENT_SCATTERED, PLACEMENT_COUNT };
+
+/** "contiguous", "scattered", NULL-terminated. */
+extern const char *const placement_names[];
+
+/** A platform file, its device, and the inside of its nodes. */
+struct platform {
+    char *file; /**< where it was read from */
+    int64_t version;
+    char *name;
+    char *description;
+    int32_t kind; /**< enum platform_kind */
+    char *device_name;
+    int64_t nodes; /**< 0: any number */
+    int64_t described_nodes,
+        described_cards; /**< where there are more now, or fewer cards; else 0 */
+    struct {
+        int64_t count[VERTEX_KIND_COUNT];
+        struct field_list links;    /**< struct link_record */
+        struct field_list edges;    /**< struct edge_record */
+        struct quantity contention; /**< see platform_contention() */
+        int64_t cores;              /**< 0: one for each device */
+        struct quantity mtbf;       /**< between failures that end a job [s]; 0: not given */
+    } node;
+    struct quantity network_mtbf; /**< of what all nodes share */
+    int32_t fabric;               /**< enum fabric_kind */
+    struct link_record nic;
+    struct field_list tiers; /**< struct tier_record, from the bottom up */
+    int32_t routing;         /**< enum routing */
+    int64_t routing_seed;
+    int32_t placement; /**< enum node_choice */
+    int64_t placement_seed;
+    struct {
+        struct quantity inside, between; /**< [s] per message */
+        struct quantity eager;           /**< [bytes] see struct fabric */
+        int32_t payload; /**< type of gradients while the links were measured (enum dtype), whose
+                              conversion their numbers include; -1: not given */
+    } transport;
+    struct link_record row, column, depth; /**< of a torus; depth 0: it has two dimensions */
+    struct link_record ring;
+    struct {
+        int32_t intra;                   /**< enum nccl_intra */
+        int64_t channels;                /**< 0: the file has no such section */
+        struct quantity intra_bandwidth; /**< [bytes/s] */
+        bool sharp;
+        int64_t version;               /**< that was measured; 0: none */
+        int64_t measured_nodes;        /**< 0: nothing was measured */
+        struct field_list corrections; /**< struct nccl_correction */
+    } nccl;
+    struct device device;
+    struct wiring wiring;
+};
 
 /** Read a platform by name (searched in the platform directory) or by path, with its device file.
  * A name may be written in any case, and cut short where only one begins so.
@@ -160,9 +242,6 @@ void platform_free(struct platform *platform);
 /** platform_free() of @platform, for AUTORELEASE(platform). */
 void platform_release(struct platform **platform);
 
-/** Its name; borrowed. */
-const char *platform_name(const struct platform *platform);
-
 /** Devices in a full node; 1 for torus and ring. */
 int32_t platform_devices_per_node(const struct platform *platform);
 
@@ -173,17 +252,6 @@ double platform_contention(const struct platform *platform, int32_t devices_per_
 
 /** Devices of a node that compute at once, if all @devices_per_node take turns; 0: all do. */
 int32_t platform_cores(const struct platform *platform, int32_t devices_per_node);
-
-/** The type of gradients while the links were measured (enum dtype); the links' numbers include its
- * conversion. -1: the file does not say. */
-int32_t platform_payload(const struct platform *platform);
-
-/** Mean time between failures that end a job [s], of one node or of the @network that all nodes
- * share; value 0: the file does not say.  Borrowed. */
-const struct quantity *platform_mtbf(const struct platform *platform, bool network);
-
-/** Number of nodes, or 0 for any number. */
-int32_t platform_nodes(const struct platform *platform);
 
 /** Let a job have @nodes nodes: those beyond the described ones continue the pattern of groups. */
 void platform_continue(struct platform *platform, int64_t nodes);
@@ -198,9 +266,6 @@ struct platform *platform_read_for(const char *name, int64_t nodes, struct err *
 
 /** How many uplinks a group of network.tiers[@tier] has; 0: there is no such tier. */
 int64_t platform_uplinks(const struct platform *platform, int32_t tier);
-
-/** The device; borrowed. */
-const struct device *platform_device(const struct platform *platform);
 
 /** Check that the device can compute on inputs of @dtype.
  * @return 0, or -1: it has no such arithmetic. */
@@ -258,32 +323,11 @@ void device_each_quantity(const struct device *device,
  * steps: predictions from different numbers have different hashes. */
 uint64_t platform_hash(const struct platform *platform);
 
-/** The device of @platform, to be changed by a software profile. */
-struct device *platform_change_device(struct platform *platform);
-
 /** Multiply each quantity of the platform and its device by @factor's result, to explore variants:
  * later fabrics use the new values. */
 void platform_scale(struct platform *platform,
                     double (*factor)(void *context, const struct quantity *, enum unit),
                     void *context);
-
-/** What its network is. */
-enum fabric_kind platform_fabric_kind(const struct platform *platform);
-
-/** Set whether a job's nodes are a random sample, likewise.  @return whether they were. */
-bool platform_change_placement(struct platform *platform, bool scattered);
-
-/** What a job gets of a network with shared uplinks; by default "contiguous" and "ideal". */
-struct platform_sharing {
-    const char *placement, *routing; /**< words of network.placement and network.routing */
-    int32_t nodes;                   /**< of the smallest group that shares uplinks; 0: none do */
-};
-
-/** That of @platform. */
-struct platform_sharing platform_sharing(const struct platform *platform);
-
-/** Set whether the network's switches reduce, likewise.  @return whether they did. */
-bool platform_change_sharp(struct platform *platform, bool sharp);
 
 /** What all network cards of a node carry if messages pass through host memory, over what they
  * carry as they stand; 1 where that is no less, or there are as many cards as devices. */
@@ -313,9 +357,6 @@ char *platform_find_software(const char *name, struct err *err);
 /** The rows of platform and device files, for `schema`. */
 extern const struct field_table platform_table, device_table;
 
-/** The nodes on which NCCL was measured (nccl.corrections); 0: it was not. */
-int32_t platform_measured_nodes(const struct platform *platform);
-
 /** The first cluster or torus of the platform directory, in the order of names, whose nodes have
  * @devices devices of a kind that is @device or, if no device is called that, begins so, and @nics
  * network cards of @rate [bytes/s]; 0: any number, any rate.
@@ -338,3 +379,26 @@ char *platform_find_file(const char *below, const char *what, const char *name, 
 /** The directory that holds platform files; the caller frees it.  NULL with a message when none
  * is found. */
 char *platform_directory(struct err *err);
+
+/* ---- between the sources of this room ---- */
+
+/** Whether what leaves a group loads its uplinks evenly, and the job's nodes are in order. */
+bool platform_is_even(const struct platform *platform);
+
+/** NCCL's view of the platform laid out as @fabric; version 0: the file has no section `nccl`. */
+struct nccl_world platform_nccl(const struct platform *platform, const struct fabric *fabric);
+
+/** Check beyond single rows: missing or useless keys for the shape, names, cables, tiers.  Builds
+ * platform->wiring, and completes transport.payload.  All faults are reported, each at its place
+ * below @root.
+ * @return 0, or -1. */
+int platform_check(struct platform *platform, const struct node *root, struct err *err);
+
+/** The file of platform @name; a path when it has a slash or ends in .yaml.  The caller frees it.
+ * @return the path, or NULL: no such name (exit code 66, with those that are near). */
+char *platform_find(const char *name, struct err *err);
+
+/** The file of device @name, or a path relative to the platform's file.  The caller frees it.
+ * @origin is where the platform names it, or NULL when none does.
+ * @return the path, or NULL with a message at @origin that names those that are near. */
+char *platform_find_device(const char *name, const struct origin *origin, struct err *err);

@@ -1,4 +1,4 @@
-#include "core/platform/platform_record.h"
+#include "core/platform/platform.h"
 
 enum {
     CLUSTER = 1 << PLATFORM_CLUSTER,

@@ -1,4 +1,4 @@
-#include "core/platform/platform_record.h"
+#include "core/platform/platform.h"
 
 enum { LINK_LIMIT = 100000000 };
 
@@ -37,14 +37,6 @@ bool platform_is_even(const struct platform *platform)
     for (int32_t i = 0; i < platform->tiers.count; i++)
         even = even && tier[i].rails == 1;
     return even;
-}
-
-struct platform_sharing platform_sharing(const struct platform *platform)
-{
-    const struct tier_record *tier = platform->tiers.item;
-    return (struct platform_sharing){placement_names[platform->placement],
-                                     routing_names[platform->routing],
-                                     platform->tiers.count ? (int32_t)tier[0].nodes : 0};
 }
 
 static struct link_group link_group(const struct tier_record *tier, bool one_by_one)

@@ -1,4 +1,3 @@
-#include "core/platform/platform_record.h"
 
 #include "core/platform/device_table.h"
 

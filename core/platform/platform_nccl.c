@@ -1,5 +1,5 @@
 #include "core/network/nccl_fabric.h"
-#include "core/platform/platform_record.h"
+#include "core/platform/platform.h"
 
 /* One direction of one cable. */
 static double cable_bandwidth(const struct platform *platform, int32_t cable)
@@ -285,18 +285,6 @@ int platform_check_nccl(const struct platform *platform, struct err *err)
                        "of device %s",
                        platform->file, platform->device.name);
     return 0;
-}
-
-int32_t platform_measured_nodes(const struct platform *platform)
-{
-    return (int32_t)platform->nccl.measured_nodes;
-}
-
-bool platform_change_sharp(struct platform *platform, bool sharp)
-{
-    bool before = platform->nccl.sharp;
-    platform->nccl.sharp = sharp;
-    return before;
 }
 
 double platform_staging(const struct platform *platform)

@@ -1,4 +1,4 @@
-#include "core/platform/platform_record.h"
+#include "core/platform/platform.h"
 
 /* One kind of link: their number, and the bandwidth of one. */
 static void print_link(struct text *out, const char *name, const char *number,
@@ -112,9 +112,9 @@ static void print_messages(struct text *out, const struct platform *platform)
     if (platform->node.cores > 0)
         text_add(out, "%lld devices of a node compute at once; more take turns\n",
                  (long long)platform->node.cores);
-    if (platform_payload(platform) >= 0)
+    if (platform->transport.payload >= 0)
         text_add(out, "links were measured with gradients in %s\n",
-                 dtype_names[platform_payload(platform)]);
+                 dtype_names[platform->transport.payload]);
 }
 
 static void print_nccl(struct text *out, const struct platform *platform)

@@ -31,7 +31,7 @@ static struct fabric *lay_out(const struct platform *platform, int32_t nodes)
     struct grid grid = {.columns = ranks % 2 ? ranks : 2, .rows = ranks % 2 ? 1 : ranks / 2};
     struct fabric *fabric = platform_fabric(platform, nodes, devices, grid, &err);
     if (!fabric)
-        fail_msg("%s: %s", platform_name(platform), err.text);
+        fail_msg("%s: %s", platform->name, err.text);
     return fabric;
 }
 
@@ -39,7 +39,7 @@ static struct fabric *lay_out(const struct platform *platform, int32_t nodes)
 static int32_t several(const struct platform *platform)
 {
     enum { SEVERAL = 36 };
-    int32_t nodes = platform_nodes(platform);
+    int32_t nodes = (int32_t)platform->nodes;
     return nodes > 0 && nodes < SEVERAL ? nodes : SEVERAL;
 }
 
@@ -51,8 +51,7 @@ static void expect_route(const struct platform *platform, const struct fabric *f
     fabric_route(fabric, b, a, &back);
     double bandwidth = fabric_route_bandwidth(fabric, &there);
     if (!(isfinite(there.latency) && there.latency > 0 && bandwidth > 0))
-        fail_msg("%s: from %d to %d: %g s, %g B/s", platform_name(platform), a, b, there.latency,
-                 bandwidth);
+        fail_msg("%s: from %d to %d: %g s, %g B/s", platform->name, a, b, there.latency, bandwidth);
     assert_true(fabs(back.latency - there.latency) < 1e-12);
     assert_true(fabric_route_bandwidth(fabric, &back) == bandwidth);
 }
@@ -97,7 +96,7 @@ static void expect_use(struct platform *platform)
     for (int32_t link = 0; link < fabric->link_count; link++) {
         AUTOFREE char *name = fabric_link_name(fabric, link);
         if (!strncmp(name, "node", 4) && !between_sockets(name) && !used[link])
-            fail_msg("%s: nothing is ever sent over %s", platform_name(platform), name);
+            fail_msg("%s: nothing is ever sent over %s", platform->name, name);
     }
     free(used);
 }
@@ -129,7 +128,7 @@ static void expect_source(void *context, const struct quantity *quantity, enum u
 
 static void expect_sources(struct platform *platform)
 {
-    platform_each_quantity(platform, expect_source, (void *)(size_t)platform_name(platform));
+    platform_each_quantity(platform, expect_source, (void *)(size_t)platform->name);
 }
 
 TEST(every_number_says_where_it_is_from)
@@ -156,7 +155,7 @@ TEST(nodes_have_the_devices_and_cards_of_published_runs)
     for (const struct published_machine *m = published_machines; m->name; m++) {
         OWN(platform) *platform = platform_of(m->name);
         OWN(fabric) *fabric = lay_out(platform, 2);
-        assert_string_equal(platform_device(platform)->name, m->device);
+        assert_string_equal(platform->device.name, m->device);
         assert_int_equal(fabric->devices_per_node, m->devices);
         /* Both directions of each card; efficiencies are between 90 and 96 %. */
         double gigabits = leaving(fabric, "nic", "nic") * 8 / 1e9 / 2;

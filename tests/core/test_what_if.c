@@ -38,7 +38,7 @@ struct point {
 static void choose_grid(struct trial *trial)
 {
     trial->grid = (struct grid){.columns = trial->devices, .rows = trial->nodes};
-    if (trial->algorithm == ALGORITHM_TORUS2D || !platform_nodes(trial->platform))
+    if (trial->algorithm == ALGORITHM_TORUS2D || !trial->platform->nodes)
         trial->grid = grid_choose(&(struct grid_question){
                                       .platform = trial->platform,
                                       .nodes = trial->nodes,
@@ -52,7 +52,7 @@ static void print_choices(struct text *out, const struct trial *trial, const str
                           const struct schedule *schedule)
 {
     int32_t buckets = 0;
-    if (trial->algorithm == ALGORITHM_TORUS2D || !platform_nodes(trial->platform))
+    if (trial->algorithm == ALGORITHM_TORUS2D || !trial->platform->nodes)
         text_add(out, "grid of %d columns; ", trial->grid.columns);
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
@@ -67,7 +67,7 @@ static void print_choices(struct text *out, const struct trial *trial, const str
                  nccl_protocol_name(choice.protocol), fabric->nccl.inter_channels);
     }
     text_add(out, "%d buckets; fusion %d", buckets,
-             (int)device_fusion(platform_device(trial->platform), trial->batch));
+             (int)device_fusion(&trial->platform->device, trial->batch));
 }
 
 /* --- cuts --- */
@@ -92,7 +92,7 @@ static double rate_of(const struct number_list *list, const char *section)
 static double narrowest_cut(const struct trial *trial, const struct number_list *list)
 {
     double rate = INFINITY;
-    if (!platform_nodes(trial->platform))
+    if (!trial->platform->nodes)
         rate = 2 * rate_of(list, "ring") +
                (trial->grid.columns > 1) * 2 * rate_of(list, "torus.row") +
                (trial->grid.rows > 1) * 2 * rate_of(list, "torus.column");
@@ -178,10 +178,10 @@ static void expect(struct findings *findings, const struct point *point, struct 
         print_fault(findings, &point->trial, "%s makes %.9g s %.9g s, %g of it: not %g to %g (%s)",
                     what, point->seconds, after.seconds, ratio, least, most, after.chosen.data);
     if (wrong && getenv("WHAT_IF"))
-        print_message("%s %s %d nodes %d: %s: %g of %g s: %s -> %s\n",
-                      platform_name(point->trial.platform), algorithm_names[point->trial.algorithm],
-                      point->trial.nodes, point->trial.nccl, what, ratio, point->seconds,
-                      point->chosen.data, after.chosen.data);
+        print_message("%s %s %d nodes %d: %s: %g of %g s: %s -> %s\n", point->trial.platform->name,
+                      algorithm_names[point->trial.algorithm], point->trial.nodes,
+                      point->trial.nccl, what, ratio, point->seconds, point->chosen.data,
+                      after.chosen.data);
 }
 
 /* --- numbers --- */
@@ -216,7 +216,7 @@ static void change_numbers(struct findings *findings, const struct point *point)
 /* What runs beside each other: the more it costs, the longer the step, at most by that part. */
 static void change_slowdowns(struct findings *findings, const struct point *point)
 {
-    struct device *device = platform_change_device(point->trial.platform);
+    struct device *device = &point->trial.platform->device;
     double *const value[] = {&device->compute_slowdown.value, &device->communication_slowdown.value,
                              &device->collective_launch.value};
     static const char *const name[] = {"compute_slowdown", "communication_slowdown",
@@ -287,7 +287,7 @@ static void change_job(struct findings *findings, const struct point *point)
  * have the links of one dimension, four those of two. */
 static bool goes_by_nodes(const struct trial *trial)
 {
-    bool torus = platform_device(trial->platform)->links.kind >= LINKS_TORUS2D;
+    bool torus = trial->platform->device.links.kind >= LINKS_TORUS2D;
     if ((trial->channels && trial->nodes == 1) || (torus && trial->nodes == 2))
         return false;
     return trial->algorithm == ALGORITHM_RING || trial->algorithm == ALGORITHM_HIERARCHICAL ||
@@ -297,7 +297,7 @@ static bool goes_by_nodes(const struct trial *trial)
 static void change_nodes(struct findings *findings, const struct point *point)
 {
     struct trial other = point->trial;
-    int32_t most = platform_nodes(other.platform);
+    int32_t most = (int32_t)other.platform->nodes;
     other.nodes *= 2;
     if (goes_by_nodes(&point->trial) && (!most || other.nodes <= most))
         expect(findings, point, other, "nodes x 2", 1, INFINITY);
@@ -336,7 +336,7 @@ static void try_numbers(void *context, struct platform *platform)
     each_algorithm(context, trial, change_numbers);
     if (findings->alike)
         return;
-    int32_t most = platform_nodes(platform);
+    int32_t most = (int32_t)platform->nodes;
     struct trial large = trial_new(platform, most > 0 && most < 36 ? most : 36);
     by(context, large, ALGORITHM_NCCL, change_numbers);
     trial.sharded = true;
@@ -351,8 +351,7 @@ static void try_job(void *context, struct platform *platform)
 
 static void try_nodes(void *context, struct platform *platform)
 {
-    for (int32_t nodes = 1;
-         nodes <= 20 && (nodes <= platform_nodes(platform) || !platform_nodes(platform));
+    for (int32_t nodes = 1; nodes <= 20 && (nodes <= platform->nodes || !platform->nodes);
          nodes = nodes == 4 ? 10 : 2 * nodes)
         each_algorithm(context, trial_new(platform, nodes), change_nodes);
 }
@@ -360,7 +359,7 @@ static void try_nodes(void *context, struct platform *platform)
 static void try_uplinks(void *context, struct platform *platform)
 {
     for (int32_t nodes = 8; nodes <= 80; nodes *= 3)
-        if (platform_nodes(platform) >= nodes)
+        if (platform->nodes >= nodes)
             each_algorithm(context, trial_new(platform, nodes), change_uplinks);
 }
 
@@ -375,7 +374,7 @@ static bool moves(struct platform *platform, const struct number *number, int32_
         trial.algorithm = (enum algorithm)(a % ALGORITHM_COUNT);
         trial.compute = (enum dtype)(a / ALGORITHM_COUNT);
         trial.batch = trial.compute == DTYPE_FP32 ? 1 : 32;
-        bool computes = platform_device(platform)->peak[trial.compute].value > 0;
+        bool computes = platform->device.peak[trial.compute].value > 0;
         if (!computes || (nodes * trial.devices > 1 && !trial_can_run(&trial)))
             continue;
         trial.overlap = strstr(number->path, "_slowdown") ? OVERLAP_BACKWARD : OVERLAP_NONE;
@@ -393,7 +392,7 @@ static bool moves(struct platform *platform, const struct number *number, int32_
  * has a card and the devices have links of their own. */
 static bool is_used(struct platform *platform, int32_t kind)
 {
-    struct trial trial = trial_new(platform, platform_nodes(platform) < 2 ? 1 : 2);
+    struct trial trial = trial_new(platform, platform->nodes < 2 ? 1 : 2);
     OWN(fabric) *fabric = trial_fabric(&trial);
     bool used = false;
     for (int32_t i = 0; i < fabric->ranks * fabric->ranks && !used; i++) {
@@ -429,14 +428,14 @@ static bool is_idle(struct platform *platform, const struct number *number)
 static void try_effects(void *context, struct platform *platform)
 {
     struct findings *findings = context;
-    int32_t most = platform_nodes(platform) ? platform_nodes(platform) : 16;
+    int32_t most = platform->nodes ? (int32_t)platform->nodes : 16;
     for (int32_t i = 0; i < findings->numbers.count; i++) {
         const struct number *number = &findings->numbers.number[i];
         findings->points++;
         if (!is_idle(platform, number) && !moves(platform, number, 1) &&
             !moves(platform, number, most < 2 ? most : 2) &&
             !moves(platform, number, most < 200 ? most : 200)) {
-            print_message("%s: %s has no effect\n", platform_name(platform), number->path);
+            print_message("%s: %s has no effect\n", platform->name, number->path);
             findings->faults++;
         }
     }

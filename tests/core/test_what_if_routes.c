@@ -55,8 +55,8 @@ static void compare(struct platform *ideal, struct platform *other, int32_t *poi
             trial.platform = other;
             double seconds = trial_seconds(&trial);
             if (seconds < least * (1 - slack))
-                fail_msg("%s by %s on %d nodes: %g s, %g s if loads were even",
-                         platform_name(other), algorithm_names[a], nodes, seconds, least);
+                fail_msg("%s by %s on %d nodes: %g s, %g s if loads were even", other->name,
+                         algorithm_names[a], nodes, seconds, least);
             ++*points;
         }
 }
@@ -65,8 +65,8 @@ static void try_routings(void *context, struct platform *platform)
 {
     static const char *const even[2] = {"platform.network.routing=ideal"};
     for (int32_t i = 0; i < ROUTINGS && has_tiers(platform); i++) {
-        OWN(platform) *ideal = read_changed(platform_name(platform), even);
-        OWN(platform) *other = read_changed(platform_name(platform), changes[i]);
+        OWN(platform) *ideal = read_changed(platform->name, even);
+        OWN(platform) *other = read_changed(platform->name, changes[i]);
         compare(ideal, other, context);
     }
 }

@@ -10,7 +10,7 @@
 
 static enum dtype arithmetic(const struct platform *platform)
 {
-    return platform_device(platform)->peak[DTYPE_FP16].value > 0 ? DTYPE_FP16 : DTYPE_FP32;
+    return platform->device.peak[DTYPE_FP16].value > 0 ? DTYPE_FP16 : DTYPE_FP32;
 }
 
 struct trial trial_new(struct platform *platform, int32_t nodes)
@@ -65,7 +65,7 @@ static const struct model *model_of(const char *network)
 
 static struct schedule *build(const struct trial *trial)
 {
-    const struct device *device = platform_device(trial->platform);
+    const struct device *device = &trial->platform->device;
     struct scenario scenario = {
         .model = {.compute = (int32_t)trial->compute,
                   .gradients = (int32_t)trial->gradients,
@@ -92,11 +92,11 @@ static struct schedule *build(const struct trial *trial)
 /* All that build() reads, as text; the caller frees it. */
 static char *job_of(const struct trial *trial)
 {
-    return base_format(
-        "%s %d %d %d %d %d %d %d %d %d %d %" PRId64 " %" PRId64, trial->network, trial->algorithm,
-        trial->sharded, trial->channels, trial->overlap, trial->compute, trial->gradients,
-        trial->devices, trial->grid.columns, trial->grid.rows,
-        device_fusion(platform_device(trial->platform), trial->batch), trial->batch, trial->bucket);
+    return base_format("%s %d %d %d %d %d %d %d %d %d %d %" PRId64 " %" PRId64, trial->network,
+                       trial->algorithm, trial->sharded, trial->channels, trial->overlap,
+                       trial->compute, trial->gradients, trial->devices, trial->grid.columns,
+                       trial->grid.rows, device_fusion(&trial->platform->device, trial->batch),
+                       trial->batch, trial->bucket);
 }
 
 const struct schedule *trial_schedule(const struct trial *trial)
@@ -128,7 +128,7 @@ struct run trial_run(const struct trial *trial, const struct fabric *fabric)
 {
     return (struct run){
         .fabric = fabric,
-        .device = platform_device(trial->platform),
+        .device = &trial->platform->device,
         .iterations = 1,
         .noise = trial->noise,
         .contention = platform_contention(trial->platform, trial->devices),
@@ -152,7 +152,7 @@ double trial_seconds(const struct trial *trial)
 
 void trial_print(struct text *out, const struct trial *trial)
 {
-    text_add(out, "%s by %s%s on %d nodes", platform_name(trial->platform),
+    text_add(out, "%s by %s%s on %d nodes", trial->platform->name,
              algorithm_names[trial->algorithm],
              trial->channels  ? " of all devices"
              : trial->sharded ? ", sharded,"
@@ -238,7 +238,7 @@ struct number_list trial_numbers(struct platform *platform)
     struct number_list list = {0};
     platform_each_quantity(platform, add_quantity, &list);
     add_whole(&list, "", &platform_table, platform);
-    add_whole(&list, "device.", &device_table, platform_change_device(platform));
+    add_whole(&list, "device.", &device_table, &platform->device);
     return list;
 }
 
