@@ -267,7 +267,7 @@ void cpu_device_init(struct cpu_device *device, const struct device_job *job,
                                   .flights = job->flights > 1 ? job->flights : 1};
     int64_t images = job->batch * image_elements(device);
     device->layout.squares = optimizer_cost(job->scenario).state > 1;
-    device->sharding = job->shard ? job->scenario->parallel.sharding : 0;
+    device->sharding = job->shard ? (int32_t)job->scenario->parallel.sharding : 0;
     find_own(device);
     int64_t state = slice_elements(device->own, device->owns);
     if (job->shard || job->joint_norms) {

@@ -54,7 +54,7 @@ static int open_replay(struct device_state **out, const struct device_job *job, 
     state->gradient = base_alloc(state->parameters, sizeof(float));
     for (int64_t i = 0; i < state->parameters; i++)
         ((volatile float *)state->gradient)[i] = 0; /* pages that were never written are shared */
-    state->sharding = job->shard ? job->scenario->parallel.sharding : 0;
+    state->sharding = job->shard ? (int32_t)job->scenario->parallel.sharding : 0;
     state->weights = state->sharding == 3 ? base_alloc(state->parameters, sizeof(float)) : NULL;
     for (int32_t i = 0; i < LANE_COUNT && job->part && part_is_split(job->part); i++)
         state->moved[i] = base_alloc(most_moved(job), sizeof(float));
