@@ -7,7 +7,6 @@ struct walker {
     int32_t depth;
     int32_t stage;
     int32_t first_forward, last_backward, optimizer; /* steps */
-    int32_t norms;                                   /* the step, or -1 */
     int32_t scores;                                  /* the last layer */
     struct stream *stream[LANE_COUNT];               /* NULL: it runs no steps */
     struct event *origin, *gathered;
@@ -78,7 +77,6 @@ static void open_lanes(struct walker *walker)
     walker->first_forward = first_forward(walker);
     walker->last_backward = step_with(walker, ROLE_LAST_BACKWARD);
     walker->optimizer = step_with(walker, ROLE_OPTIMIZER);
-    walker->norms = step_with(walker, ROLE_NORMS);
     assert(walker->last_backward >= 0 && walker->optimizer >= 0);
 }
 
@@ -414,7 +412,7 @@ static double gather_wait(const struct walker *walker, int32_t iteration, int32_
 }
 
 /* Forward may wait for parameters of a sharded optimizer or for another stage, not only for input,
- * backward for another stage, and norms are no wait. */
+ * backward for another stage, and norms and moments are no wait. */
 static void add_waits(const struct walker *walker, int32_t iteration, struct walk_times *times)
 {
     const struct schedule *schedule = walker->walk.schedule;
@@ -422,9 +420,10 @@ static void add_waits(const struct walker *walker, int32_t iteration, struct wal
     double before = end_of(walker, iteration, walker->first_forward);
     times->input_wait_s -= first;
     times->exposed_communication_s += first;
-    if (walker->norms >= 0)
-        times->exposed_communication_s -=
-            end_of(walker, iteration, walker->norms) - begin_of(walker, iteration, walker->norms);
+    for (int32_t id = walker->last_backward + 1; id < walker->optimizer; id++)
+        if (lane_of(walker, &schedule->step[id]) == LANE_COMPUTE)
+            times->exposed_communication_s -=
+                end_of(walker, iteration, id) - begin_of(walker, iteration, id);
     for (int32_t id = walker->first_forward + 1; id < walker->last_backward; id++) {
         if (lane_of(walker, &schedule->step[id]) != LANE_COMPUTE)
             continue;
