@@ -566,10 +566,6 @@ int job_check_mpi(const struct job *job, struct err *err)
 static int check_shards(const struct job *job, bool gpu, struct err *err)
 {
     const struct scenario *s = &job->scenario;
-    if (s->parallel.sharding && s->training.optimizer == OPTIMIZER_LAMB)
-        return job_blame(job, "parallel.sharding", 69, err,
-                         "a sharded lamb is for predictions: ranks train with it whole, or with a "
-                         "sharded adamw");
     if (gpu && s->parallel.sharding >= 2)
         return job_blame(job, "parallel.sharding", 69, err,
                          "GPUs train with whole weights and gradients: use --device cpu, or --set "

@@ -210,7 +210,7 @@ static struct exchange_list find_exchanges(const struct iteration *it,
     int32_t count = list.bucket.count;
     list.done = base_alloc(count + 2 * it->model->layer_count, sizeof(*list.done));
     list.gathered = base_alloc(count, sizeof(*list.gathered));
-    list.stage = list.sharded ? it->scenario->parallel.sharding : 0;
+    list.stage = list.sharded ? (int32_t)it->scenario->parallel.sharding : 0;
     list.group = base_alloc(count, sizeof(*list.group));
     for (int32_t i = count - 1; list.stage == 3 && i >= 0; i--) {
         int32_t layer = list.bucket.bucket[i].layer;
@@ -437,7 +437,8 @@ static int32_t add_norms(struct schedule *schedule, const struct iteration *it,
     step->role = ROLE_NORMS;
     step->compute.shape = "norms";
     if (list->sharded)
-        id = schedule_add_norms(schedule, it->scenario->allreduce.algorithm, list->bucket.count - 1,
+        id = schedule_add_norms(schedule, CONTENT_NORMS, it->scenario->allreduce.algorithm,
+                                list->bucket.count - 1,
                                 (iteration_norms(list->own, it->scenario) +
                                  iteration_vectors(list->own, it->scenario)) *
                                     dtype_size(DTYPE_FP32),
@@ -450,8 +451,8 @@ static int32_t add_norms(struct schedule *schedule, const struct iteration *it,
     return id;
 }
 
-/* Ranks that share layers have a part of each tensor, by whose norms LAMB scales the step that its
- * moments give: they sum them.  @return the last step. */
+/* Ranks that share layers or the optimizer have a part of each tensor, by whose norms LAMB scales
+ * the step that its moments give: they sum them.  @return the last step. */
 static int32_t add_moments(struct schedule *schedule, const struct iteration *it,
                            const struct exchange_list *list, int32_t kernels, int64_t bytes,
                            const struct dep *dep, int32_t count)
@@ -460,11 +461,16 @@ static int32_t add_moments(struct schedule *schedule, const struct iteration *it
     struct step *step = &schedule->step[id];
     step->role = ROLE_MOMENTS;
     step->compute.shape = "moments";
-    id = schedule_add_exchange(
-        schedule, "steps", COLLECTIVE_ALL_REDUCE, AXIS_TENSOR, it->scenario->allreduce.algorithm,
-        iteration_norms(list->own, it->scenario) * dtype_size(DTYPE_FP32), id);
-    schedule->step[id].collective.content = CONTENT_STEPS;
-    return id;
+    enum algorithm algorithm = it->scenario->allreduce.algorithm;
+    int64_t moved = 2 * (int64_t)list->own->tensor_count * dtype_size(DTYPE_FP32);
+    if (it->grid.tensor > 1) {
+        id = schedule_add_exchange(schedule, "steps", COLLECTIVE_ALL_REDUCE, AXIS_TENSOR, algorithm,
+                                   moved, id);
+        schedule->step[id].collective.content = CONTENT_STEPS;
+    }
+    return list->sharded ? schedule_add_norms(schedule, CONTENT_STEPS, algorithm,
+                                              list->bucket.count - 1, moved, id)
+                         : id;
 }
 
 /* Once step @norms is done; -1: it forms its norms itself. */
@@ -485,7 +491,7 @@ static int32_t add_optimizer(struct schedule *schedule, const struct iteration *
         bytes += norms_bytes(it);
         kernels += norms_kernels(it);
     }
-    if (scenario->training.optimizer == OPTIMIZER_LAMB && it->grid.tensor > 1) {
+    if (scenario->training.optimizer == OPTIMIZER_LAMB && (it->grid.tensor > 1 || list->sharded)) {
         int64_t last = 3 * dtype_size(scenario->model.master); /* weights rw, step r */
         after.step = add_moments(schedule, it, list, kernels - lists, bytes - last, dep, count);
         dep = &after, count = 1, kernels = lists, bytes = last;

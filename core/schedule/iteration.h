@@ -24,8 +24,8 @@
  * A sharded optimizer (parallel.sharding) has these steps:
  * - a reduce-scatter of each bucket, in torus2d of rows before the all-reduce of columns;
  * - an all-reduce of the sums of squares of the ranks' shards: one fp32 number, or two per tensor
- *   for LARS and LAMB, without which no rank knows of an overflow elsewhere or of a tensor's norm.
- *   LAMB's are of its updates, so that it has one more such message than is counted here.
+ *   for LARS, without which no rank knows of an overflow elsewhere or of a tensor's norm.  LAMB has
+ *   a second one, of two per tensor, once its moments are there.
  *   If the type of the arithmetic is not that of the masters, the gradients of biases and batch
  *   norm are in it, too: every rank computes with their masters, and so updates them;
  * - the update of the shard;

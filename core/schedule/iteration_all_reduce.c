@@ -10,7 +10,7 @@ int32_t iteration_shards(const struct scenario *scenario, struct grid grid)
 
 int64_t iteration_norms(const struct model *model, const struct scenario *scenario)
 {
-    return optimizer_cost(scenario).norms ? 2 * (int64_t)model->tensor_count : 1;
+    return optimizer_cost(scenario).gradient_norms ? 2 * (int64_t)model->tensor_count : 1;
 }
 
 bool iteration_is_vector(const struct model *model, int32_t t)

@@ -117,11 +117,12 @@ static int32_t add_collective_after(struct schedule *schedule, struct step step,
                                     int32_t also)
 {
     enum axis axis = step.collective.axis;
-    bool norms = step.collective.content == CONTENT_NORMS;
+    enum collective_content content = step.collective.content;
+    bool norms = content == CONTENT_NORMS || content == CONTENT_STEPS;
     if (grid_axis_size(schedule->grid, axis) == 1)
         return after.step;
-    AUTOFREE char *whose =
-        norms ? base_format("norms") : base_format("bucket %" PRId32, step.collective.bucket);
+    AUTOFREE char *whose = norms ? base_copy(content_names[content])
+                                 : base_format("bucket %" PRId32, step.collective.bucket);
     step.name = schedule_text(schedule, "%s %s %s", whose, axis_names[axis],
                               collective_op_names[step.collective.op]);
     step.kind = STEP_COLLECTIVE;
@@ -259,11 +260,11 @@ void schedule_add_repeats(struct schedule *schedule, int32_t first, int32_t time
     }
 }
 
-int32_t schedule_add_norms(struct schedule *schedule, enum algorithm algorithm, int32_t bucket,
-                           int64_t bytes, int32_t after)
+int32_t schedule_add_norms(struct schedule *schedule, enum collective_content content,
+                           enum algorithm algorithm, int32_t bucket, int64_t bytes, int32_t after)
 {
     struct step reduce = {.collective = {.op = COLLECTIVE_ALL_REDUCE,
-                                         .content = CONTENT_NORMS,
+                                         .content = content,
                                          .axis = AXIS_WORLD,
                                          .algorithm = algorithm == ALGORITHM_NCCL
                                                           ? ALGORITHM_NCCL

@@ -70,8 +70,8 @@ enum collective_content {
     CONTENT_PARAMETERS, /**< that each rank of the axis has updated a shard of */
     CONTENT_NORMS,      /**< sums of squares over those shards, parts of layers or stages, and
                              gradients that no shard keeps, in fp32 */
-    CONTENT_STEPS, /**< of LAMB, sums of squares of each tensor's step and weights over parts of
-                        layers, in fp32 */
+    CONTENT_STEPS, /**< of LAMB, sums of squares of each tensor's step and weights over shards and
+                        parts of layers, in fp32 */
     CONTENT_ACTIVATIONS, /**< of layers that the ranks of the axis share, or between stages, and
                               their gradients */
     CONTENT_COUNT
@@ -86,7 +86,7 @@ enum step_role {
     ROLE_FIRST_FORWARD, /**< the iteration's work begins with it, once its input is there */
     ROLE_LAST_BACKWARD, /**< what follows on the compute lane may wait for other ranks */
     ROLE_NORMS,         /**< of a sharded optimizer: the sums over the rank's shard */
-    ROLE_MOMENTS,       /**< of LAMB where ranks share layers: steps that wait for their norms */
+    ROLE_MOMENTS,       /**< of LAMB in parts or shards: steps that wait for their norms */
     ROLE_OPTIMIZER,     /**< the iteration's work ends with it */
     ROLE_COUNT
 };
@@ -226,12 +226,12 @@ int32_t schedule_add_exchange(struct schedule *schedule, const char *name, enum 
 int32_t schedule_add_send(struct schedule *schedule, const char *name, bool back, int32_t to,
                           int64_t bytes, int32_t after, int32_t also);
 
-/** Append the all-reduce of @bytes of norms among all ranks, once step @after is done: by NCCL, or
- * by halving and doubling, of 2 log2 n rounds, because the message is small.  Several rows of a
- * torus each have all shards, but only one all-reduce of all gives all the same bits.  @return its
- * id. */
-int32_t schedule_add_norms(struct schedule *schedule, enum algorithm algorithm, int32_t bucket,
-                           int64_t bytes, int32_t after);
+/** Append the all-reduce of @bytes of norms or steps among all ranks, once step @after is done: by
+ * NCCL, or by halving and doubling, of 2 log2 n rounds, because the message is small.  Several rows
+ * of a torus each have all shards, but only one all-reduce of all gives all the same bits.  @return
+ * its id. */
+int32_t schedule_add_norms(struct schedule *schedule, enum collective_content content,
+                           enum algorithm algorithm, int32_t bucket, int64_t bytes, int32_t after);
 
 /** The axis along which the optimizer of a sealed @schedule is sharded; AXIS_COUNT: it is not. */
 enum axis schedule_sharded(const struct schedule *schedule);

@@ -277,7 +277,7 @@ void cpu_device_init(struct cpu_device *device, const struct device_job *job,
         device->norms = alloc(context, sums + 2 * stages_of(job));
         device->joined = last ? device->norms : device->norms + stages_of(job) + sums;
     }
-    if (shares_words(device) && job->scenario->training.optimizer == OPTIMIZER_LAMB)
+    if ((shares_words(device) || job->shard) && job->scenario->training.optimizer == OPTIMIZER_LAMB)
         device->steps = alloc(context, 2 * (int64_t)job->model->tensor_count);
     if (job->shared.elements)
         device->received = alloc(context, job->shared.elements);

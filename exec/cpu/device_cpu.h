@@ -48,7 +48,7 @@ struct cpu_device {
     float *norms;                /**< (stages), the sums of a shard over that of the own stage */
     float *joined;               /**< (stages) norms of all, which the last stage sends back */
     float joint;                 /**< their sum */
-    float *steps;                /**< of LAMB beside other parts: see optimizer_begin() */
+    float *steps;                /**< of LAMB in parts or shards: see optimizer_begin() */
     float *statistics;           /**< (layout.statistic_count) running */
     float *raw;                  /**< (batch, height, width, channels) as read */
     float *sums;                 /**< (flights, parts, rows, LOSS_SUMS) of words that ranks share */

@@ -60,7 +60,7 @@ static int open_replay(struct device_state **out, const struct device_job *job, 
         state->moved[i] = base_alloc(most_moved(job), sizeof(float));
     if (job->shard || job->joint_norms || (job->part && job->part->parts > 1))
         state->norms =
-            base_alloc(iteration_norms(job->model, job->scenario) +
+            base_alloc(2 * (int64_t)job->model->tensor_count +
                            iteration_vectors(job->model, job->scenario) + job->part->stages,
                        sizeof(float));
     state->outcome = base_alloc(job->slots, sizeof(*state->outcome));

@@ -186,7 +186,8 @@ struct device_ops {
                    struct slice slice);
     /** What collectives of @content sum or gather: all parameters, packed like gradients(), as fp32
      * or, of a device that exchanges_payload, in the type of the arithmetic; or the norms of a
-     * ROLE_NORMS step (iteration_norms(), then iteration_vectors()), as fp32. */
+     * ROLE_NORMS step (iteration_norms(), then iteration_vectors()), or the steps of a ROLE_MOMENTS
+     * step (optimizer_begin()), as fp32. */
     void *(*shared)(struct device_state *state, enum collective_content content);
     /** What @step, which moves activations, moves: the value of its layer and micro-batch, or the
      * gradient of that; for micro-batch -1 the gradient of the weights, or, where it @receives, a

@@ -124,6 +124,6 @@ struct outcome optimizer_begin(struct optimizer *optimizer, const struct update 
                                double scale, const float *norms, const float *gradient,
                                float *momentum, const float *parameter, float *steps);
 
-/** The second half.  A tensor that all ranks have whole counts as often in both sums. */
+/** The second half.  What several ranks have of a tensor counts as often in both sums. */
 void optimizer_end(struct optimizer *optimizer, const struct update *update, const float *steps,
                    const float *momentum, float *parameter);

@@ -76,8 +76,6 @@ class Train(support.Case):
                                     (cuda, "clip=1", "clip=null")):
             self.assertIn(f"use --set training.optimizer.{way}", self.refused(
                 69, "train", TOY, "--dry-run", *device, f"--set=training.optimizer.{change}"))
-        self.assertIn("a sharded lamb is for predictions", self.refused(
-            69, "train", TOY, "--dry-run", *NAIVE, "--set=training.optimizer.name=lamb", "--set=parallel.sharding=1"))
 
     def test_tells_the_memory_of_a_rank(self):
         lines = run("train", TOY, "--dry-run", *NAIVE).stdout.splitlines()

@@ -339,6 +339,22 @@ TEST(a_shard_moves_what_is_written_down)
     assert_int_equal(norms->compute.kernels + update->compute.kernels, 3 + 3);
 }
 
+/* The norm of all gradients with those that stay in fp32, then what each tensor's factor needs. */
+TEST(a_shard_of_lamb_sums_its_steps_once_its_moments_are_there)
+{
+    OWN(model) *model = begin("resnet50", 224);
+    scenario.parallel.sharding = 1;
+    scenario.training.optimizer = OPTIMIZER_LAMB;
+    OWN(schedule) *schedule = iteration_build(&it);
+    int32_t last = schedule->step_count - 1;
+    assert_int_equal(schedule->step[last - 3].collective.bytes, (1 + 54120) * 4);
+    assert_int_equal(schedule_find(schedule, ROLE_MOMENTS), last - 2);
+    assert_string_equal(schedule->step[last - 1].name, "steps world all-reduce");
+    assert_int_equal(schedule->step[last - 1].collective.bytes, 161 * 2 * 4);
+    for (int32_t id = last - 2; id <= last; id++)
+        assert_true(depends(schedule, id, id - 1, 0));
+}
+
 /* What a rank sends of gradients and weights [bytes]. */
 static double sent(const struct schedule *schedule)
 {

@@ -9,7 +9,7 @@ import time
 
 import harness
 import training
-from test_gpt import BF16
+from test_gpt import BF16, LAMB
 from test_mesh import BASE, BF16_NEAR, DEVICE, Mesh
 
 TORUS = "--set=allreduce={algorithm: torus2d, bucket: 20 KiB, grid: {columns: 2, rows: 2}}"
@@ -52,6 +52,20 @@ class Sharded(Mesh):
                 self.same_bits(*runs)
                 self.same_bits(runs[1], self.fit_on(f"{name}-again", ranks, *more, sharding=3))
 
+    def test_lamb(self):
+        """Norms are of whole tensors, whose parts lie in shards, beside parts of layers, stages and rows that repeat."""
+        for clip, meshes in (
+                ("null", ((2, 1, {}, ()), (4, 2, {}, ()), (8, 3, {}, ()), (4, 1, {}, (TORUS,)))),
+                ("1", ((2, 3, {}, ()), (4, 3, {"tensor": 2}, ()), (4, 1, {"pipeline": 2}, ()), (8, 1, {"tensor": 2, "pipeline": 2}, ())))):
+            more = (LAMB, f"--set=training.optimizer.clip={clip}")
+            one = self.fit_on(f"one-{clip}", 1, *more)
+            for ranks, stage, keys, torus in meshes:
+                with self.subTest(clip=clip, ranks=ranks, stage=stage, torus=bool(torus), **keys):
+                    micro = () if ranks < 8 or keys else ("--set=training.micro_batch=1",)
+                    mesh = self.fit_on(f"{clip}-{ranks}-{stage}-{len(keys)}-{len(torus)}", ranks, *more, *torus, *micro, sharding=stage, **keys)
+                    self.near(one, mesh)
+                    self.near_weights(one, mesh)
+
     def test_the_naive_device_and_pictures(self):
         """Residuals with projections, whose last layer computes the gradients of another, too."""
         for device in ("cpu-naive", "cpu"):
@@ -65,8 +79,8 @@ class Sharded(Mesh):
 
     def test_bf16(self):
         self.need_bf16()
-        for micro in (8, 2):
-            more = ("--steps=3", BF16, f"--set=training.micro_batch={micro}")
+        for micro, optimizer in ((8, ()), (2, ()), (4, (LAMB,))):
+            more = ("--steps=3", BF16, f"--set=training.micro_batch={micro}", *optimizer)
             one = self.fit_on(f"one-{micro}", 2, *more, sharding=1)
             for stage in (2, 3):
                 self.near(one, self.fit_on(f"{stage}-{micro}", 2, *more, sharding=stage), BF16_NEAR)

@@ -114,7 +114,7 @@ class Sharded(training.Run):
         self.assertIn("job.yaml:13:", said)
         self.assertIn("ring, torus2d or nccl, not tree", said)
         for device, words, why in (
-                ("cpu", ("--set", "training.optimizer.name=lamb"), "a sharded lamb is for predictions"),
+                ("cuda", ("--set", "training.optimizer.name=lamb"), "optimizer lamb is for predictions and CPUs"),
                 ("cpu", ("--set", "allreduce.algorithm=nccl"), "algorithm nccl is a model")):
             for dry in (("--dry-run",), ()):
                 done = self.train("--out", self.out, *words, *dry, "-n", "2", device=device, code=69)

@@ -18,8 +18,8 @@ static struct schedule *sharded_step(struct grid grid, enum algorithm algorithm,
     for (int32_t i = 0; i < buckets; i++)
         last = schedule_add_reduce_scatter(schedule, algorithm, i, bytes / buckets,
                                            add_compute(schedule, 1e-3, -1), last);
-    last =
-        schedule_add_norms(schedule, algorithm, buckets - 1, 4, add_compute(schedule, 1e-3, last));
+    last = schedule_add_norms(schedule, CONTENT_NORMS, algorithm, buckets - 1, 4,
+                              add_compute(schedule, 1e-3, last));
     assert_int_equal(add_compute(schedule, 1e-3, last), optimizer);
     return sealed(schedule);
 }
