@@ -23,10 +23,11 @@ class TrainPictures(harness.Case):
 
     @classmethod
     @functools.lru_cache(maxsize=None)
-    def train(cls, name, how, ranks=1):
+    def train(cls, name, how, ranks=1, **settings):
         """Losses of a run, and what was said on stderr."""
         done = harness.execute(*harness.on_ranks(ranks, PROGRAM, ranks, 1, "torus2d", "fp32",
-                                                 os.path.join(cls.folder, name), how))
+                                                 os.path.join(cls.folder, name), how),
+                               environment=settings)
         assert done.returncode == 0, done.stdout + done.stderr
         losses = [float(line) for line in done.stdout.split()]
         assert len(losses) == 12
@@ -49,6 +50,13 @@ class TrainPictures(harness.Case):
     def test_pictures_that_do_not_fit_are_rounded(self):
         images, _ = self.train("large", "images")
         self.compare(images, self.train("large", "pictures")[0], 4e-3)
+
+    def test_augmentation_ends_with_the_batch_where_the_job_says_so(self):
+        """1.6 of 4 epochs before the end: in the second of the batches of 48, however far ahead pictures are read."""
+        ends, _ = self.train("small", "pictures")
+        never, _ = self.train("small", "pictures", FORETRAIN_TEST_AUGMENT="1")
+        self.assertEqual(ends[:9], never[:9])
+        self.assertNotEqual(ends[9], never[9])
 
     def test_two_ranks_train_what_one_does(self):
         one, _ = self.train("small", "pictures")

@@ -6,8 +6,9 @@
  * TYPE is that of what is computed and of gradients, OPTIMIZER sgd (unless said) or lars.  With
  * $FORETRAIN_TEST_SHARDED each rank updates its shard.  FOLDER holds JPEG files, as
  * tests/cuda/make_pictures.c writes them; HOW is what the device takes of them: images, or pictures
- * (which it crops); augmentation ends in the middle of an epoch.  Rank 0 prints the loss of each
- * step.  What NCCL was told to move is aligned.
+ * (which it crops); there are two phases, and augmentation ends in the middle of an epoch, unless
+ * $FORETRAIN_TEST_AUGMENT.  Rank 0 prints the loss of each step.  What NCCL was told to move is
+ * aligned.
  *
  * It trains twice: with the schedule of the learning rate in the device's memory, and told step by
  * step, or with $FORETRAIN_TEST_FOLDER interrupted by a checkpoint there.  With
@@ -22,11 +23,11 @@
 #include "tests/cuda/fake/fake_runtime.h"
 #include "tests/exec/train_fixture.h"
 
-enum { GLOBAL = 24, STEPS = 12, INTERRUPTED = 5 };
+enum { STEPS = 12, INTERRUPTED = 5 };
 
 /* ---- the device, watched ---- */
 
-/* What the device is told, and whether all of it when it is opened. */
+/* What the device is told, and whether all of it when it is opened, in each phase. */
 static struct {
     bool scheduled;
     int32_t count;
@@ -35,7 +36,7 @@ static struct {
 static int open_told(struct device_state **state, const struct device_job *job, struct err *err)
 {
     struct device_job inner = *job;
-    told.count = job->rate_count;
+    told.count += job->rate_count;
     if (!told.scheduled) {
         inner.rate = NULL;
         inner.rate_count = 0;
@@ -69,30 +70,37 @@ static char *dataset_text(struct data data)
                        data.folder, data.folder);
 }
 
+static char *phases_text(struct data data)
+{
+    if (!data.folder)
+        return base_format("  phases: [{epochs: 3, global_batch: 24}]\n"
+                           "  learning_rate: {base: 0.04, decay: cosine}\n"
+                           "  warmup_epochs: 0.8\n");
+    return base_format("  phases: [{epochs: 2, global_batch: 24}, {epochs: 2, global_batch: 48}]\n"
+                       "  learning_rate: {base: 0.02}\n"
+                       "  collapse: {epochs: 1.6, learning_rate: 0.02, augment: %s}\n",
+                       getenv("FORETRAIN_TEST_AUGMENT") ? "true" : "false");
+}
+
 static void open_fixture(struct fixture *fixture, struct device_ops *ops, struct grid grid,
                          const char *algorithm, const char *type, const char *optimizer,
                          struct data data)
 {
-    AUTOFREE char *dataset = dataset_text(data);
+    AUTOFREE char *dataset = dataset_text(data), *phases = phases_text(data);
     AUTOFREE char *text = base_format(
         "version: 1\n"
         "model: {network: toy, image: 16, classes: 4, precision: {compute: %s, gradients: %s}}\n"
         "cluster: {platform: none, nodes: 1, devices_per_node: 1}\n"
         "training:\n"
         "  dataset: %s\n"
-        "  phases: [{epochs: 3, global_batch: %d}]\n"
+        "%s"
         "  micro_batch: 2\n"
         "  evaluate_every: 3\n"
-        "%s"
         "  optimizer: {%s}\n"
         "  loss_scale: {%s}\n"
         "%s"
         "allreduce: {algorithm: %s, %s, ctas: 8}\n",
-        type, type, dataset, GLOBAL,
-        data.folder ? "  learning_rate: {base: 0.02}\n"
-                      "  collapse: {epochs: 1.6, learning_rate: 0.02}\n"
-                    : "  learning_rate: {base: 0.04, decay: cosine}\n"
-                      "  warmup_epochs: 0.8\n",
+        type, type, dataset, phases,
         strcmp(optimizer, "lars") ? "name: sgd" : "name: lars, trust: 0.05",
         getenv("FORETRAIN_TEST_OVERFLOW") ? "initial: 65536, dynamic: true" : "",
         getenv("FORETRAIN_TEST_SHARDED") ? "parallel: {sharding: 1}\n" : "", algorithm,
@@ -112,13 +120,17 @@ static char *train(const struct train_job *job, int32_t from, int32_t to, double
     HELD(err) err = {0};
     HELD(train_result) result = {0};
     int64_t launches = fake_launches(), steps = to - from;
+    told.count = 0;
     check(!train_run(job, &result, &err), err.text ? err.text : "the job runs");
     check(result.steps == steps && result.finished == (to == STEPS), "all steps were done");
     check(told.count == STEPS - from, "the device gets the rates of the steps that are left");
     check(to < STEPS || result.progress.top1 >= 0, "it was evaluated");
     check((result.progress.skipped_steps > 0) == (getenv("FORETRAIN_TEST_OVERFLOW") != NULL),
           "steps are skipped where the loss scale is too large");
-    check(fake_launches() - launches == steps - 2, "steps from the third on were graphs");
+    check((result.skipped_images > 2) == (job->scenario->training.data.path != NULL),
+          "a file that ends early was replaced, and left out of two evaluations");
+    check(fake_launches() - launches == steps - 2 * job->plan->phase_count,
+          "steps of a phase from the third on were graphs");
     for (int32_t i = 0; i < steps && i < result.steps; i++)
         loss[from + i] = result.loss[i];
     check(fake_nccl_alive() == 0, "communicators are gone");
