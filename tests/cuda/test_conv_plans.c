@@ -105,6 +105,21 @@ static struct used use(const struct conv_plan *plan, const struct conv_shape *sh
 
 /* ---- plans ---- */
 
+/* An element that is off by two units in its last place is not let through; nor is NaN. */
+TEST(samples_are_judged_by_the_type)
+{
+    static const double unit[] = {
+        [DTYPE_FP32] = 0x1p-23, [DTYPE_FP16] = 0x1p-10, [DTYPE_BF16] = 0x1p-7};
+    for (enum dtype t = 0; t < DTYPE_COUNT; t++) {
+        struct conv_sample sample = {.want = 1.0, .size = 1.0};
+        assert_true(conv_is_right(t, &sample, 1.0 + unit[t] / 2));
+        assert_false(t != DTYPE_FP32 && conv_is_right(t, &sample, 1.0 + 2 * unit[t]));
+        assert_false(conv_is_right(t, &sample, 1.0 + 0x1p-16 + unit[t]));
+        assert_false(conv_is_right(t, &sample, -1.0));
+        assert_false(conv_is_right(t, &sample, (double)strtof("nan", NULL)));
+    }
+}
+
 /* Of the engines the one is taken that is right, steady, affordable and then the fastest. */
 TEST_WITH(the_fastest_right_engine_is_found, enter, leave)
 {
