@@ -12,19 +12,6 @@ SIZE = 100_000_000
 LEAFSPINE = str(support.ROOT / "platforms" / "lab" / "leafspine-16-4to1.yaml")
 
 
-def torus_seconds(side):
-    """Row reduce-scatter, column all-reduce, row all-gather by rings; the platform t1-torus has
-    75 GB/s and 1 us along rows, 25 GB/s and 5 us along columns."""
-    rounds = 2 * (side - 1)
-    return (rounds * (SIZE / (side * 75e9) + 1e-6)
-            + rounds * (SIZE / (side * side * 25e9) + 5e-6))
-
-
-def ring_seconds(ranks):
-    """The platform t1-ring has 25 GB/s and 5 us."""
-    return 2 * (ranks - 1) * (SIZE / (ranks * 25e9) + 5e-6)
-
-
 def dgx_h100_seconds(size, nodes):
     """torus2d by grid, worked out from platforms/dgx-h100.yaml: a hop over NVLink at 82.4 % of 450 GB/s
     and 1.9 us, one over the network at 96 % of 50 GB/s, 4 us and twice 195 ns, a card per device."""
@@ -86,25 +73,6 @@ class Collective(support.Case):
         self.assertEqual(gain["flat-16"], 0)
         self.assertGreater(gain["abci-mini"], 0.2 * 2e6 / 6 / 12.4e6)
         self.assertLess(gain["abci-mini"], 2e6 / 6 / 12.4e6)
-
-    def test_a_torus_takes_the_closed_form(self):
-        for side in (8, 16, 32, 64):
-            for way in self.ways(full=side <= 16):
-                result = answer("collective", "--platform=t1-torus", f"--grid={side}x{side}",
-                                "--algorithm=torus2d", "--bytes=100MB", *way)
-                row, = result["rows"]
-                self.assertTrue(math.isclose(row["time_s"], torus_seconds(side), rel_tol=1e-6),
-                                (side, way, row))
-                self.assertEqual(row["steps"], 4 * (side - 1))
-
-    def test_a_ring_takes_the_closed_form(self):
-        for ranks in (64, 256, 4096):
-            for way in self.ways(full=ranks <= 64):
-                result = answer("collective", "--platform=t1-ring", f"--grid={ranks}x1",
-                                "--algorithm=ring", *way)
-                row, = result["rows"]
-                self.assertTrue(math.isclose(row["time_s"], ring_seconds(ranks), rel_tol=1e-6),
-                                (ranks, way, row))
 
     def test_the_grid_follows_bytes_and_nodes(self):
         for nodes in (32, 200, 512):
