@@ -1,5 +1,4 @@
 """What the command-line tests share beside the harness: a small job, answers and their schemas."""
-import json
 import os
 
 import harness
@@ -73,8 +72,3 @@ class Case(harness.Case):
         run(*words, FORETRAIN_LIBEXEC=str(self.directory))
         program.unlink()
         return (self.directory / "workload.json").read_text(encoding="utf-8")
-
-    @staticmethod
-    def described(kind):
-        """The properties of answers of a kind; that each follows its schema harness.run() has checked."""
-        return json.loads(run("schema", kind).stdout)["properties"]

@@ -191,8 +191,6 @@ class Plan(support.Case):
             self.assertEqual(found["best"][key], result[key])
         self.assertEqual(found["meshes"][0]["bubble_s"], result["step"].get("bubble_s", 0))
         self.assertEqual([mesh["tensor"] for mesh in found["meshes"]], [2] * len(found["meshes"]))
-        described = self.described("plan")
-        self.assertEqual(set(found["meshes"][0]), set(described["meshes"]["items"]["properties"]))
         self.assertIn("\nThe best meshes of these nodes", run("plan", self.job, "--tensor=2", "--backend=analytic",
                                                             "--pipeline=1,2", "--micro-batch=2").stdout)
 
@@ -373,16 +371,6 @@ class Plan(support.Case):
         self.assertTrue(row["low"]["best"].startswith("2 nodes of dgx-h100"))
 
     # ---- forms ----
-
-    def test_an_answer_conforms_and_has_nothing_else(self):
-        for words in (["--prices", "example-h100"], ["--set", "allreduce.overlap=none"]):
-            found = self.plan("--within", "1h", "--nodes", "2,3", "--batch", "128", *words)
-            described = self.described("plan")
-            self.assertEqual(set(found), set(described))
-            self.assertEqual(set(found["best"]), set(described["best"]["properties"]))
-            self.assertEqual(set(found["best"]), set(found["next"]))
-            self.assertEqual(set(found["sensitivity"][0]),
-                             set(described["sensitivity"]["items"]["properties"]))
 
     def test_the_table_has_best_next_and_front(self):
         words = ("--within", "1h", "--nodes", "1..3", "--batch", "128,224")

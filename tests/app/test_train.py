@@ -160,13 +160,6 @@ class Train(support.Case):
         if "without oneDNN" not in said:
             self.assertIn("--device cuda on a GPU", said)
 
-    def test_json_conforms_and_has_nothing_else(self):
-        told = dry_run(TOY, *NAIVE)
-        self.assertEqual(told["command"][-2:], ["--device=cpu-naive", "--json"])
-        described = self.described("dry-run")
-        self.assertEqual(list(told), list(described))
-        self.assertEqual(list(told["memory"]), list(described["memory"]["properties"]))
-
     def test_does_not_start_a_thousand_ranks_by_itself(self):
         message = self.refused(64, "train", SONY)
         self.assertIn("1088 devices", message)

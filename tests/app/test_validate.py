@@ -200,12 +200,6 @@ class Validate(support.Case):
                   and "step id" in e["args"]] for pid in names]
         self.assertEqual(sorted(spans[0]), sorted(spans[1]))
 
-    def test_the_answer_conforms_to_its_schema_and_has_nothing_else(self):
-        measured = self.measured(1, 1)
-        for words in ((self.job, *self.options, ANALYTIC), ("--predicted", self.predicted)):
-            result = answer("validate", *words, "--measured", measured)
-            self.assertEqual(set(result), set(self.described("validation")))
-
     def test_faults(self):
         measured = self.measured(1, 1)
         self.assertIn("a JOB is needed", self.refused(64, "validate"))
