@@ -64,13 +64,6 @@ class ForetrainExec(training.Run):
         self.assertRegex(done.stdout, r"(?m)^speed +unknown: no step was left to run$")
         self.assertNotIn("\nloss ", done.stdout)
 
-    def test_four_ranks_follow_the_curve_of_one(self):
-        one = self.answer(0, TOY, *ONE, "--steps", "8")
-        self.assertEqual(len(one["step"]), 8)
-        for a, b in zip(self.trained["step"], one["step"]):
-            self.assertAlmostEqual(a["loss"], b["loss"], delta=2e-3)
-        self.assertAlmostEqual(self.trained["loss_first"], one["loss_first"], delta=1e-6)
-
     def test_runs_the_schedule_that_is_predicted(self):
         path, trace = self.directory / "spans", self.directory / "trace.json"
         answer = self.answer(4, TOY, "--steps", "6", "--spans", path, "--traced-steps", "3",

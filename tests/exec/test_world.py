@@ -33,12 +33,6 @@ class World(harness.Case):
             code, output = launch(ranks, "calls")
             self.assertEqual(code, 0, output)
 
-    def test_names_a_rank_that_was_stopped(self):
-        output = self.failure(4, "stop", 2)
-        self.assertRegex(output, r"foretrain-exec: rank 2 of 4 \(host \S+, pid \d+\) has not "
-                                 r"answered since step \d bucket 0, \d+ s ago\n")
-        self.assertEqual(output.count("has not answered"), 1)
-
     def test_names_a_rank_that_the_others_wait_for(self):
         output = self.failure(3, "hang", 1)
         self.assertRegex(output, r"rank 1 of 3 \(host \S+, pid \d+\) is alive but has not gone on "

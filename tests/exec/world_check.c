@@ -2,15 +2,13 @@
  * What ranks tell each other beside gradients, and what happens when one of them does not answer.
  *
  * Usage: world_check calls
- *        world_check stop|abort|patient|hang|busy TIMEOUT RANK
+ *        world_check abort|patient|hang|busy TIMEOUT RANK
  *
  * calls: every call gives what its header says.  The others do steps of an exchange each under
- * heartbeats of TIMEOUT seconds; in step 5 RANK is stopped by a signal, ends the job with exit code
- * 70, takes twice TIMEOUT but says that it goes on, sleeps for good, or holds the lock of
- * world_lock() for good.  Only "patient" ends well.
+ * heartbeats of TIMEOUT seconds; in step 5 RANK ends the job with exit code 70, takes twice TIMEOUT
+ * but says that it goes on, sleeps for good, or holds the lock of world_lock() for good.  Only
+ * "patient" ends well.
  */
-
-#include <signal.h>
 
 #include "exec/world/clock.h"
 #include "tests/exec/ranks.h"
@@ -94,8 +92,6 @@ static void check_calls(struct exec_world self)
 
 static void misbehave(const char *how, double timeout)
 {
-    if (!strcmp(how, "stop"))
-        raise(SIGSTOP);
     if (!strcmp(how, "abort"))
         world_abort(70);
     for (double waited = 0; !strcmp(how, "patient") && waited < 2 * timeout; waited += 0.1) {
