@@ -3,15 +3,18 @@
 `meson test` puts this folder into PYTHONPATH.  By hand: PYTHONPATH=tests python3 tests/app/test_usage.py.
 """
 import contextlib
+import fcntl
 import functools
 import json
 import os
 import pathlib
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -117,6 +120,15 @@ def wait_until(condition, seconds=HANGS):
             return bool(condition())
         time.sleep(0.05)
     return True
+
+
+def on_terminal(run, columns=80):
+    """What @run writes to a terminal of so many columns, which is its argument."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    run(theirs)
+    os.close(theirs)
+    return all_said(ours)
 
 
 def all_said(terminal):

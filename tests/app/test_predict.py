@@ -2,15 +2,12 @@
 """What `predict` answers."""
 import contextlib
 import csv
-import fcntl
 import json
 import os
 import random
 import re
 import math
-import struct
 import subprocess
-import termios
 import unittest
 
 import harness
@@ -424,12 +421,9 @@ training: {optimizer: {name: adamw}, phases: [{tokens: 1B, batch_per_device: 4}]
         self.picture("-banalytic")
         self.picture("-banalytic", "--width=50", width=50)
         self.assertIn("--width: at least 50", self.refused(64, "show", "step", self.job, "-w49"))
-        master, slave = os.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 97, 0, 0))
-        subprocess.run([support.PROGRAM, "show", "step", self.job, "-banalytic"], stdout=slave,
-                       check=True)
-        os.close(slave)
-        line = harness.all_said(master).split("bucket 0")[1].split("\r\n")[0]
+        said = harness.on_terminal(lambda terminal: self.execute(
+            0, support.PROGRAM, "show", "step", self.job, "-banalytic", stdout=terminal), columns=97)
+        line = said.split("bucket 0")[1].split("\r\n")[0]
         self.assertEqual(len("  bucket 0" + line), 97)
 
     def test_a_terminal_is_told_of_what_takes_long(self):

@@ -5,7 +5,6 @@ import io
 import os
 import re
 import shutil
-import subprocess
 import sys
 import unittest
 
@@ -105,11 +104,8 @@ class Usage(support.Case):
     def test_errors_have_a_colour_on_terminals_that_show_it(self):
         for colour, environment in ((True, {"TERM": "xterm", "NO_COLOR": ""}), (False, {"TERM": "dumb"}),
                                     (False, {"TERM": "xterm", "NO_COLOR": "1"})):
-            ours, theirs = os.openpty()
-            subprocess.run([PROGRAM, "predict", "no.yaml"], stderr=theirs, env={**os.environ, **environment},
-                           check=False)
-            os.close(theirs)
-            said = harness.all_said(ours)
+            said = harness.on_terminal(lambda terminal, more=environment: harness.execute(
+                PROGRAM, "predict", "no.yaml", stderr=terminal, environment=more))
             self.assertTrue(said.startswith("\033[1;31merror:\033[0m cannot" if colour else "error: cannot"), said)
 
     def test_help_of_check_explains_the_keys_of_a_job(self):
