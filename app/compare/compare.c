@@ -66,8 +66,7 @@ struct comparison {
     struct pair pair[COMPARE_MOST * (COMPARE_MOST - 1) / 2];
     int32_t pair_count;
     char *sentence; /* the fastest against the next; owned */
-    char **warning; /* (warning_count) owned */
-    int32_t warning_count;
+    struct texts warning;
 };
 
 static const char *const compare_names[COMPARE_MOST] = {"A", "B", "C", "D"};
@@ -231,11 +230,6 @@ static bool same_text(const char *a, const char *b)
     return a == b || (a && b && !strcmp(a, b));
 }
 
-static void warn(struct comparison *c, char *text)
-{
-    result_add(&c->warning, &c->warning_count, text);
-}
-
 static void warn_pair(struct comparison *c, const struct pair *pair)
 {
     const struct job *a = &c->column[pair->a].prediction.job;
@@ -244,28 +238,28 @@ static void warn_pair(struct comparison *c, const struct pair *pair)
     const char *one = compare_names[pair->a], *two = compare_names[pair->b];
     struct shape read = a->model->input, other = b->model->input;
     if (strcmp(s->model.network, t->model.network) || memcmp(&read, &other, sizeof(read)) != 0)
-        warn(c,
-             base_format("%s trains %s on %dx%dx%d, %s %s on %dx%dx%d: their times do not buy the "
-                         "same",
-                         one, s->model.network, read.channels, read.height, read.width, two,
-                         t->model.network, other.channels, other.height, other.width));
+        texts_add(&c->warning,
+                  "%s trains %s on %dx%dx%d, %s %s on %dx%dx%d: their times do not buy the same",
+                  one, s->model.network, read.channels, read.height, read.width, two,
+                  t->model.network, other.channels, other.height, other.width);
     if (s->training.target != t->training.target ||
         s->training.train_images != t->training.train_images)
-        warn(c, base_format("%s and %s have other targets or data sets: their times do not buy the "
-                            "same",
-                            one, two));
+        texts_add(&c->warning,
+                  "%s and %s have other targets or data sets: their times do not buy the same", one,
+                  two);
     if (strcmp(a->platform->device.name, b->platform->device.name) ||
         !same_text(a->resolved.software, b->resolved.software))
-        warn(c,
-             base_format("%s and %s have other devices or software, whose errors may differ: the "
-                         "interval of their ratio is too narrow",
-                         one, two));
+        texts_add(&c->warning,
+                  "%s and %s have other devices or software, whose errors may differ: the interval "
+                  "of their ratio is too narrow",
+                  one, two);
     const struct price_file *prices = c->column[pair->a].prices;
     if (prices && prices == c->column[pair->b].prices && !prices->low.devices.count &&
         strcmp(a->platform->device.name, b->platform->device.name) != 0)
-        warn(c, base_format("%s and %s have other devices, and both are priced by %s: --prices "
-                            "%s=FILE gives a platform its own",
-                            one, two, prices->low.name, b->platform->name));
+        texts_add(&c->warning,
+                  "%s and %s have other devices, and both are priced by %s: --prices %s=FILE gives "
+                  "a platform its own",
+                  one, two, prices->low.name, b->platform->name);
 }
 
 /* ---- all ---- */
@@ -314,8 +308,8 @@ static int predict_all(struct comparison *c, const struct unknowns *shared, stru
         find_figures(column, err);
         const struct result *result = &column->prediction.result;
         column->network = result->scenario->model.network;
-        for (int32_t k = 0; k < result->warning_count; k++)
-            warn(c, base_format("%s: %s", column->name, result->warning[k]));
+        for (int32_t k = 0; k < result->warning.count; k++)
+            texts_add(&c->warning, "%s: %s", column->name, result->warning.item[k]);
     }
     return 0;
 }
@@ -396,8 +390,8 @@ static int compare_all(struct comparison *c, struct err *err)
             warn_pair(c, pair);
         }
     if (without_draws(c))
-        warn(c, base_copy("no probability and no interval of a ratio where a job has no interval: "
-                          "on device ideal"));
+        texts_add(&c->warning, "no probability and no interval of a ratio where a job has no "
+                               "interval: on device ideal");
     conclude(c);
     return 0;
 }
@@ -412,9 +406,7 @@ static void comparison_release(struct comparison *comparison)
     }
     for (int32_t i = 0; i < comparison->pair_count; i++)
         free(comparison->pair[i].cause);
-    for (int32_t i = 0; i < comparison->warning_count; i++)
-        free(comparison->warning[i]);
-    free(comparison->warning);
+    texts_release(&comparison->warning);
     free(comparison->sentence);
     tariffs_release(&comparison->tariffs);
     *comparison = (struct comparison){0};
@@ -473,7 +465,7 @@ COLUMNS(compare_columns, "compare/2", struct comparison)
     COLUMN_ITEMS("jobs", column, count, .table = &job_columns);
     COLUMN_ITEMS("pairs", pair, pair_count, .table = &pair_columns);
     COLUMN("sentence", sentence, .help = "the fastest job against the next, in words");
-    COLUMN_ITEMS("warnings", warning, warning_count,
+    COLUMN_ITEMS("warnings", warning.item, warning.count,
                  .help = "of the predictions, and what makes jobs hard to compare");
 }
 

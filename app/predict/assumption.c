@@ -7,11 +7,6 @@
 
 enum { PROBE_LIMIT = 16384 /* devices: above, a closed form for each number would be felt */ };
 
-static void add_assumption(struct result *result, char *text)
-{
-    result_add(&result->assumption, &result->assumption_count, text);
-}
-
 /* ---- assumed numbers ---- */
 
 /* One number, by its path, and what it is made. */
@@ -104,15 +99,14 @@ static void add_assumed(void *context, const struct quantity *quantity, enum uni
         return;
     if (!plays_a_part(listing, quantity, unit)) {
         if (is_set(quantity))
-            result_add(&result->warning, &result->warning_count,
-                       base_format("--set %s has no effect on this job", quantity->path));
+            texts_add(&result->warning, "--set %s has no effect on this job", quantity->path);
         return;
     }
     struct text text = {0};
     text_add(&text, "%s = %s", quantity->path, unit_text(unit, quantity->value));
     if (quantity->source)
         text_add(&text, " (%s)", quantity->source);
-    add_assumption(result, text.data);
+    texts_take(&result->assumption, text.data);
 }
 
 static void list_assumed(struct prediction *prediction)
@@ -146,11 +140,11 @@ static void add_measured(struct prediction *prediction)
         if (step->kind == STEP_COMPUTE && device_measured(device, step) >= 0)
             known += seconds;
     }
-    add_assumption(&prediction->result,
-                   base_format("%.0f %% of the computing time is of steps measured one by one, the "
-                               "rest of the roofline (%s)",
-                               all > 0 ? 100 * known / all : 0,
-                               device->measured.source ? device->measured.source : "no source"));
+    texts_add(&prediction->result.assumption,
+              "%.0f %% of the computing time is of steps measured one by one, the rest of the "
+              "roofline (%s)",
+              all > 0 ? 100 * known / all : 0,
+              device->measured.source ? device->measured.source : "no source");
 }
 
 /* A GPU is as fast as its software lets it be. */
@@ -158,14 +152,13 @@ static void add_no_software(struct prediction *prediction, const struct device *
 {
     if (device->compute_capability && device->measured.steps.count == 0 &&
         device->math_efficiency.provenance != PROVENANCE_ASSUMED)
-        add_assumption(
-            &prediction->result,
-            base_format("no cluster.software is given: kernels are as fast as the device "
-                        "file says (%s)%s",
-                        device->math_efficiency.source,
-                        prediction->job.resolved.noise.compute_cv > 0
-                            ? ""
-                            : ", and no device is slower than another"));
+        texts_add(
+            &prediction->result.assumption,
+            "no cluster.software is given: kernels are as fast as the device file says (%s)%s",
+            device->math_efficiency.source,
+            prediction->job.resolved.noise.compute_cv > 0
+                ? ""
+                : ", and no device is slower than another");
 }
 
 /* All-reduces that begin earlier than in the runs that its profile was fitted to. */
@@ -175,12 +168,10 @@ static void add_earlier(struct prediction *prediction, const struct software *so
     if (software->overlap != OVERLAP_NONE || prediction->result.devices < 2 ||
         job->scenario.allreduce.overlap != OVERLAP_BACKWARD || job->resolved.all_reduces < 2)
         return;
-    add_assumption(&prediction->result,
-                   base_format("software %s sums gradients after the backward pass, in %lld "
-                               "all-reduce%s a step; those of this job begin during it "
-                               "(allreduce.overlap)",
-                               software->name, (long long)software->groups,
-                               base_plural(software->groups)));
+    texts_add(&prediction->result.assumption,
+              "software %s sums gradients after the backward pass, in %lld all-reduce%s a step; "
+              "those of this job begin during it (allreduce.overlap)",
+              software->name, (long long)software->groups, base_plural(software->groups));
 }
 
 /* Numbers that another software or other devices showed. */
@@ -195,20 +186,17 @@ static void add_software(struct prediction *prediction)
     else if (fit->efficiency.path)
         add_earlier(prediction, software);
     if (software && !scenario_is_given(&prediction->job.scenario, "cluster.software"))
-        add_assumption(&prediction->result,
-                       base_format("no cluster.software is given: kernels are as fast as under %s",
-                                   software->name));
+        texts_add(&prediction->result.assumption,
+                  "no cluster.software is given: kernels are as fast as under %s", software->name);
     if (prediction->job.without_layout)
-        add_assumption(&prediction->result,
-                       base_format("software %s is of convolutions' layout: kernels of this "
-                                   "network, most of whose work is none of theirs, are as fast as "
-                                   "under %s",
-                                   prediction->job.scenario.cluster.software, software->name));
+        texts_add(&prediction->result.assumption,
+                  "software %s is of convolutions' layout: kernels of this network, most of whose "
+                  "work is none of theirs, are as fast as under %s",
+                  prediction->job.scenario.cluster.software, software->name);
     if (fit && fit->efficiency.path && fit->rows == 0)
-        add_assumption(&prediction->result,
-                       base_format("software %s has no run on %s: its efficiency is %.4g %% (%s)",
-                                   software->name, device, 100 * fit->efficiency.value,
-                                   fit->efficiency.source));
+        texts_add(&prediction->result.assumption,
+                  "software %s has no run on %s: its efficiency is %.4g %% (%s)", software->name,
+                  device, 100 * fit->efficiency.value, fit->efficiency.source);
 }
 
 /* Frameworks let convolutions in fp32 use matrix units, which round what they read to TF32. */
@@ -217,10 +205,9 @@ static void add_tf32(struct prediction *prediction)
     enum { AMPERE = 80 };
     if (prediction->job.scenario.model.compute == DTYPE_FP32 &&
         prediction->job.platform->device.compute_capability >= AMPERE)
-        add_assumption(&prediction->result,
-                       base_copy("compute: fp32 is single precision throughout; with TF32, as "
-                                 "PyTorch computes convolutions unless told otherwise, this device "
-                                 "is several times as fast"));
+        texts_add(&prediction->result.assumption,
+                  "compute: fp32 is single precision throughout; with TF32, as PyTorch computes "
+                  "convolutions unless told otherwise, this device is several times as fast");
 }
 
 /* Images come from somewhere. */
@@ -229,19 +216,17 @@ static void add_input(struct prediction *prediction)
     struct result *result = &prediction->result;
     if (prediction->job.scenario.input.workers || !prediction->job.scenario.training.dataset)
         return;
-    add_assumption(
-        result, base_format("no input is described (input.workers, input.rate): each "
-                            "node is given %s",
-                            unit_text(result->images_unit, result->images_per_s / result->nodes)));
+    texts_add(&result->assumption,
+              "no input is described (input.workers, input.rate): each node is given %s",
+              unit_text(result->images_unit, result->images_per_s / result->nodes));
 }
 
 /* Time before the first step. */
 static void add_startup(struct prediction *prediction)
 {
     if (!scenario_is_given(&prediction->job.scenario, "training.startup"))
-        add_assumption(&prediction->result,
-                       base_copy("nothing is said of the start-up (training.startup): it takes no "
-                                 "time"));
+        texts_add(&prediction->result.assumption,
+                  "nothing is said of the start-up (training.startup): it takes no time");
 }
 
 /* ---- what the owner of a network may know, and a draft does not ---- */
@@ -258,9 +243,8 @@ static void add_step(struct prediction *prediction, const char *what, double now
 {
     if (fabs(then / now - 1) < 0.01)
         return;
-    add_assumption(&prediction->result,
-                   base_format("%s a step takes %s, %+.0f %%", what, unit_text(UNIT_SECONDS, then),
-                               100 * (then / now - 1)));
+    texts_add(&prediction->result.assumption, "%s a step takes %s, %+.0f %%", what,
+              unit_text(UNIT_SECONDS, then), 100 * (then / now - 1));
 }
 
 static void add_unknown_network(struct prediction *prediction)
@@ -303,9 +287,9 @@ static void add_placement(struct prediction *prediction)
     job->platform->placement = PLACEMENT_SCATTERED;
     double then = closed_form(prediction, JOB_LAST);
     job->platform->placement = PLACEMENT_CONTIGUOUS;
-    add_assumption(&prediction->result,
-                   base_copy("network.placement = contiguous (the job's nodes are neighbours, "
-                             "and their messages share the uplinks as network.routing says)"));
+    texts_add(&prediction->result.assumption,
+              "network.placement = contiguous (the job's nodes are neighbours, and their messages "
+              "share the uplinks as network.routing says)");
     add_step(prediction, "network.placement: where a scheduler gives any nodes (scattered)", now,
              then);
 }
@@ -321,11 +305,10 @@ static void add_payload(struct prediction *prediction)
     const char *conversion = measured == DTYPE_FP32  ? "whose conversion is not in the prediction"
                              : travels == DTYPE_FP32 ? "without the conversion in the prediction"
                                                      : "whose conversion is another";
-    add_assumption(&prediction->result,
-                   base_format("links were measured with gradients in %s; those of the job travel "
-                               "in %s, %s: foretrain calibrate cluster --gradients %s",
-                               dtype_names[measured], dtype_names[travels], conversion,
-                               dtype_names[travels]));
+    texts_add(&prediction->result.assumption,
+              "links were measured with gradients in %s; those of the job travel in %s, %s: "
+              "foretrain calibrate cluster --gradients %s",
+              dtype_names[measured], dtype_names[travels], conversion, dtype_names[travels]);
 }
 
 /* Assumes equal turns, and no cost of switching between ranks. */
@@ -334,10 +317,9 @@ static void add_turns(struct prediction *prediction)
     const struct point *last = &prediction_last(prediction)->point;
     int32_t cores = platform_cores(prediction->job.platform, last->devices_per_node);
     if (cores > 0)
-        add_assumption(&prediction->result,
-                       base_format("%d ranks of a node take turns on %d cores, each as long as "
-                                   "the others",
-                                   last->devices_per_node, cores));
+        texts_add(&prediction->result.assumption,
+                  "%d ranks of a node take turns on %d cores, each as long as the others",
+                  last->devices_per_node, cores);
 }
 
 /* A global batch that the devices cannot share evenly. */
@@ -347,12 +329,10 @@ static void add_rounding(struct prediction *prediction, int32_t index)
     int64_t asked = ((const struct scenario_phase *)list->item)[index].global_batch;
     const struct phase *phase = &prediction->job.resolved.plan.phase[index];
     if (asked && asked != phase->global_batch)
-        add_assumption(&prediction->result,
-                       base_format("phase %d: the global batch of %lld is rounded to %lld, %lld "
-                                   "%s on each device",
-                                   index + 1, (long long)asked, (long long)phase->global_batch,
-                                   (long long)phase->batch_per_device,
-                                   model_inputs(prediction->job.model, 0)));
+        texts_add(&prediction->result.assumption,
+                  "phase %d: the global batch of %lld is rounded to %lld, %lld %s on each device",
+                  index + 1, (long long)asked, (long long)phase->global_batch,
+                  (long long)phase->batch_per_device, model_inputs(prediction->job.model, 0));
 }
 
 /* More all-reduces than tensors, impossible where a framework keeps tensors whole, is a warning. */
@@ -360,11 +340,8 @@ static void add_cut(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
     const struct resolved *resolved = &prediction->job.resolved;
-    char *cut = resolved_cut_text(resolved);
-    if (cut && resolved->all_reduces > resolved->tensors)
-        result_add(&result->warning, &result->warning_count, cut);
-    else if (cut)
-        add_assumption(result, cut);
+    texts_take(resolved->all_reduces > resolved->tensors ? &result->warning : &result->assumption,
+               resolved_cut_text(resolved));
 }
 
 const char *const batch_known_words[] = {"converges", "beyond all runs", "not known", NULL};
@@ -405,24 +382,23 @@ static void add_recipe(struct prediction *prediction)
     struct convergence curve = scenario_convergence(scenario);
     bool lars = recipe && convergence_is_lars(recipe);
     bool same = lars == (scenario->training.optimizer == OPTIMIZER_LARS);
-    add_assumption(result,
-                   recipe ? base_format("epochs to the target: as runs of recipe %s needed "
-                                        "them, with %s%s%s (foretrain show convergence)",
-                                        recipe, lars ? "LARS" : "SGD",
-                                        same ? "" : "; the optimizer of this job is ",
-                                        same ? "" : optimizer_names[scenario->training.optimizer])
-                          : base_copy("epochs to target: fitted to the points in the job"));
+    texts_take(&result->assumption,
+               recipe ? base_format("epochs to the target: as runs of recipe %s needed them, with "
+                                    "%s%s%s (foretrain show convergence)",
+                                    recipe, lars ? "LARS" : "SGD",
+                                    same ? "" : "; the optimizer of this job is ",
+                                    same ? "" : optimizer_names[scenario->training.optimizer])
+                      : base_copy("epochs to target: fitted to the points in the job"));
     if (result->plan.phase_count > 1)
-        add_assumption(
-            result, base_copy("an epoch with batch B is 1 / E(B) of the way to a target that "
-                              "takes E(B) epochs with it: a model that no published run checks"));
+        texts_add(&result->assumption,
+                  "an epoch with batch B is 1 / E(B) of the way to a target that takes E(B) epochs "
+                  "with it: a model that no published run checks");
     for (int32_t i = 0; i < result->plan.phase_count; i++)
         if (convergence_is_outside(&curve, result->plan.phase[i].global_batch))
-            result_add(&result->warning, &result->warning_count,
-                       base_format("phase %d: %lld images a step are outside of what the recipe "
-                                   "knows; its epochs go on by E0 (1 + B / %.0f)",
-                                   i + 1, (long long)result->plan.phase[i].global_batch,
-                                   curve.fit.batch));
+            texts_add(&result->warning,
+                      "phase %d: %lld images a step are outside of what the recipe knows; its "
+                      "epochs go on by E0 (1 + B / %.0f)",
+                      i + 1, (long long)result->plan.phase[i].global_batch, curve.fit.batch);
 }
 
 /* Tokens a step of DeepSeek-V3, 15360 sequences of 4096, the most of a published run that we know.
@@ -445,20 +421,19 @@ static void add_batch(struct prediction *prediction)
     if (scenario->training.target > 0)
         return;
     if (batch_known(prediction) == BATCH_NOT_KNOWN && scenario->training.dataset)
-        add_assumption(result, base_format("epochs are as the job gives them, whatever its batch: "
-                                           "which batch converges is not known for %s with %s",
-                                           scenario->model.network,
-                                           optimizer_names[scenario->training.optimizer]));
+        texts_add(&result->assumption,
+                  "epochs are as the job gives them, whatever its batch: which batch converges is "
+                  "not known for %s with %s",
+                  scenario->model.network, optimizer_names[scenario->training.optimizer]);
     for (int32_t i = 0; i < result->plan.phase_count; i++)
         if (result->plan.phase[i].global_batch > known)
-            result_add(&result->warning, &result->warning_count,
-                       base_format("phase %d: its epochs are as the job gives them, with %lld "
-                                   "%s a step; published runs had at most %lld%s",
-                                   i + 1, (long long)result->plan.phase[i].global_batch,
-                                   prediction->job.resolved.inputs, (long long)known,
-                                   batch_has_runs(scenario)
-                                       ? ", and training.target takes epochs from the batch"
-                                       : ""));
+            texts_add(&result->warning,
+                      "phase %d: its epochs are as the job gives them, with %lld %s a step; "
+                      "published runs had at most %lld%s",
+                      i + 1, (long long)result->plan.phase[i].global_batch,
+                      prediction->job.resolved.inputs, (long long)known,
+                      batch_has_runs(scenario) ? ", and training.target takes epochs from the batch"
+                                               : "");
 }
 
 /* NCCL's times on other numbers of nodes than it was measured on. */
@@ -476,21 +451,17 @@ static void add_extrapolated(struct prediction *prediction)
             sum += step_runs(&last->point.schedule->step[id]) *
                    run_nccl(&last->point.run, &last->point.schedule->step[id]).seconds;
     AUTOFREE char *all = base_copy(unit_text(UNIT_SECONDS, sum));
-    result_add(
-        &result->warning, &result->warning_count,
-        base_format("NCCL's times were fitted on %d node%s (nccl.corrections); those of %lld "
-                    "nodes are extrapolated: %s of all-reduces in a step, of which it waits "
-                    "for %s",
-                    measured, base_plural(measured), (long long)result->nodes, all,
-                    unit_text(UNIT_SECONDS, result->step.exposed_communication)));
+    texts_add(&result->warning,
+              "NCCL's times were fitted on %d node%s (nccl.corrections); those of %lld nodes are "
+              "extrapolated: %s of all-reduces in a step, of which it waits for %s",
+              measured, base_plural(measured), (long long)result->nodes, all,
+              unit_text(UNIT_SECONDS, result->step.exposed_communication));
 }
 
 void assumption_list(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
-    char *continued = platform_continued(prediction->job.platform);
-    if (continued)
-        result_add(&result->warning, &result->warning_count, continued);
+    texts_take(&result->warning, platform_continued(prediction->job.platform));
     add_extrapolated(prediction);
     add_recipe(prediction);
     add_batch(prediction);
@@ -508,19 +479,18 @@ void assumption_list(struct prediction *prediction)
     for (int32_t i = 0; i < job_phases(&prediction->job); i++)
         add_rounding(prediction, i);
     const struct point *last = &prediction_last(prediction)->point;
-    char *cards = cards_text(last->fabric, last->schedule, true);
-    if (cards)
-        add_assumption(result, cards);
+    texts_take(&result->assumption, cards_text(last->fabric, last->schedule, true));
     add_cut(prediction);
     if (prediction->job.resolved.choice.why)
-        add_assumption(result, grid_choice_text(&prediction->job.resolved.choice));
+        texts_take(&result->assumption, grid_choice_text(&prediction->job.resolved.choice));
     if (!result->plan.evaluations)
         return;
     double factor = job_evaluation_factor(&prediction->job.scenario);
     AUTOFREE char *longer = factor > 1 ? base_format("%g times their ", factor) : base_copy("");
-    add_assumption(result, base_format("evaluation: %lld over %lld validation %s, %sforward "
-                                       "passes, split evenly, without communication",
-                                       (long long)result->plan.evaluations,
-                                       (long long)result->scenario->training.validation_images,
-                                       model_inputs(prediction->job.model, 0), longer));
+    texts_add(&result->assumption,
+              "evaluation: %lld over %lld validation %s, %sforward passes, split evenly, without "
+              "communication",
+              (long long)result->plan.evaluations,
+              (long long)result->scenario->training.validation_images,
+              model_inputs(prediction->job.model, 0), longer);
 }

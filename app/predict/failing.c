@@ -124,10 +124,9 @@ void failing_assumptions(struct prediction *p)
     const struct toll *toll = &result->toll;
     if (!toll->any || isinf(toll->failures.mtbf))
         return;
-    result_add(&result->assumption, &result->assumption_count,
-               base_copy("failures come at a constant rate, one independently of another"));
+    texts_add(&result->assumption,
+              "failures come at a constant rate, one independently of another");
     if (!scenario_is_given(result->scenario, RESTART))
-        result_add(&result->assumption, &result->assumption_count,
-                   base_copy("a restart takes training.startup and the cost of a checkpoint, as "
-                             "training.checkpoint.restart is not given"));
+        texts_add(&result->assumption, "a restart takes training.startup and the cost of a "
+                                       "checkpoint, as training.checkpoint.restart is not given");
 }

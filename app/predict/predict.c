@@ -116,21 +116,19 @@ static void list_warnings(struct prediction *prediction)
     struct result *result = &prediction->result;
     const struct task *last = prediction_last(prediction);
     if (uncertainty_is_unknown(&prediction->job.platform->device))
-        result_add(&result->warning, &result->warning_count,
-                   base_copy("device ideal: nothing of compute is known; no interval"));
+        texts_add(&result->warning, "device ideal: nothing of compute is known; no interval");
     if (any_grain(prediction, "coarse"))
-        result_add(&result->warning, &result->warning_count,
-                   base_copy("the coarse grain was used: up to 20 % optimistic where collectives "
-                             "share links"));
+        texts_add(
+            &result->warning,
+            "the coarse grain was used: up to 20 %% optimistic where collectives share links");
     if (any_grain(prediction, "smoothed"))
-        result_add(&result->assumption, &result->assumption_count,
-                   base_copy("smoothed grain: links that cannot be filled left out, small "
-                             "differences in latency rounded up; --grain folded is exact"));
+        texts_add(&result->assumption,
+                  "smoothed grain: links that cannot be filled left out, small differences in "
+                  "latency rounded up; --grain folded is exact");
     if (last->drawn)
-        result_add(
-            &result->warning, &result->warning_count,
-            base_format("a single random sample of the noise (seed %llu), not the expected value",
-                        (unsigned long long)last->noise.seed));
+        texts_add(&result->warning,
+                  "a single random sample of the noise (seed %llu), not the expected value",
+                  (unsigned long long)last->noise.seed);
 }
 
 static struct scaling scale(const struct prediction *prediction, int32_t baseline)
@@ -283,10 +281,10 @@ static void expect(struct prediction *prediction, const char *path,
         blend(prediction, &other, made++);
     }
     if (made > 1)
-        result_add(&prediction->result.assumption, &prediction->result.assumption_count,
-                   base_format("numbers are means of %d jobs: what is one of several is each of "
-                               "them, equally likely",
-                               made));
+        texts_add(
+            &prediction->result.assumption,
+            "numbers are means of %d jobs: what is one of several is each of them, equally likely",
+            made);
 }
 
 static void conclude(struct prediction *prediction)
@@ -314,8 +312,7 @@ int prediction_make(struct prediction *prediction, const char *path,
         return -1;
     char *warning;
     enum backend_choice backend = task_backend(options, &warning);
-    if (warning)
-        result_add(&result->warning, &result->warning_count, warning);
+    texts_take(&result->warning, warning);
     double before = prediction_children_seconds();
     if (prediction_run(prediction, backend, options, err) || failing_find(prediction, err))
         return -1;
@@ -458,7 +455,7 @@ void prediction_add_warnings(struct prediction *prediction, const struct err *er
         char *word = strstr(text, mark);
         if (word)
             memmove(word, word + strlen(mark), strlen(word + strlen(mark)) + 1);
-        result_add(&result->warning, &result->warning_count, text);
+        texts_take(&result->warning, text);
     }
 }
 

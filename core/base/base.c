@@ -114,6 +114,42 @@ void text_release(struct text *text)
     *text = (struct text){0};
 }
 
+void texts_take(struct texts *texts, char *text)
+{
+    if (!text)
+        return;
+    texts->item = base_room(texts->item, texts->count + 1, sizeof(*texts->item)); /* and NULL */
+    texts->item[texts->count++] = text;
+    texts->item[texts->count] = NULL;
+}
+
+void texts_add(struct texts *texts, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    texts_take(texts, base_format_list(format, list));
+    va_end(list);
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+void texts_sort(struct texts *texts)
+{
+    if (texts->count > 0)
+        qsort(texts->item, (size_t)texts->count, sizeof(*texts->item), compare_texts);
+}
+
+void texts_release(struct texts *texts)
+{
+    for (int32_t i = 0; i < texts->count; i++)
+        free((char *)(size_t)texts->item[i]);
+    free(texts->item);
+    *texts = (struct texts){0};
+}
+
 uint64_t base_hash(uint64_t seed, const void *data, size_t size)
 {
     const unsigned char *byte = data;
@@ -214,7 +250,7 @@ const char *base_nearest(const char *word, const char *const *words)
     if (limit < 1)
         limit = 1;
     const char *nearest = NULL;
-    for (; *words; words++) {
+    for (; words && *words; words++) {
         int32_t distance = base_edit_distance(word, *words);
         if (distance <= limit && distance < (int32_t)strlen(*words)) {
             nearest = *words;

@@ -92,6 +92,24 @@ void text_clean(char *text);
 /** Release the characters; the struct may be used again. */
 void text_release(struct text *text);
 
+/** Texts in a list.  Start from {0}; release with texts_release(). */
+struct texts {
+    const char **item; /**< (count) owned, and NULL; or no array at all */
+    int32_t count;
+};
+
+/** Append the formatted text. */
+void texts_add(struct texts *texts, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** Append @text, which becomes the list's, unless it is NULL. */
+void texts_take(struct texts *texts, char *text);
+
+/** Sort them by their bytes. */
+void texts_sort(struct texts *texts);
+
+/** Release texts and array; the struct may be used again. */
+void texts_release(struct texts *texts);
+
 /** Hash @size bytes on top of @seed.
  * Source: FNV-1a, 64 bit, offset basis 14695981039346656037 and prime 1099511628211 (RFC draft
  * Fowler/Noll/Vo), start with BASE_HASH_SEED. */

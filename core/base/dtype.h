@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * Number formats of weights, activations and gradients.
+ * Number formats of weights, activations and gradients; core/base/unit.c has what they are called.
  */
 
 #include <stdint.h>

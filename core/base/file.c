@@ -1,6 +1,5 @@
 #include "core/base/file.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -341,33 +340,4 @@ int file_sync_directory(const char *path, struct err *err)
         return err_add_code(err, 74, "%s: cannot be flushed to the disk: %s", path,
                             strerror(reason));
     return 0;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-struct file_names file_list(const char *path, bool (*wanted)(const char *name))
-{
-    struct file_names names = {0};
-    DIR *directory = opendir(path);
-    for (struct dirent *entry; directory && (entry = readdir(directory));) {
-        if (!wanted(entry->d_name))
-            continue;
-        names.item = base_room(names.item, names.count, sizeof(*names.item));
-        names.item[names.count++] = base_copy(entry->d_name);
-    }
-    if (directory)
-        closedir(directory);
-    if (names.count > 0)
-        qsort(names.item, (size_t)names.count, sizeof(*names.item), compare_names);
-    return names;
-}
-
-void file_names_release(struct file_names *names)
-{
-    for (int64_t i = 0; i < names->count; i++)
-        free(names->item[i]);
-    free(names->item);
 }

@@ -91,14 +91,6 @@ int file_check_own(const char *path, const char *mark, struct err *err);
  * @return 0, or -1 (exit code 74). */
 int file_sync_directory(const char *path, struct err *err);
 
-/** Names of files.  Release with file_names_release(). */
-struct file_names {
-    char **item; /**< (count) owned */
-    int64_t count;
-};
-
 /** The names in directory @path for which @wanted is true, in the order of bytes; none when there
- * is no such directory. */
-struct file_names file_list(const char *path, bool (*wanted)(const char *name));
-
-void file_names_release(struct file_names *names);
+ * is no such directory.  Release with texts_release(). */
+struct texts file_list(const char *path, bool (*wanted)(const char *name));

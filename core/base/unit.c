@@ -1,5 +1,7 @@
 #include "core/base/unit.h"
 
+#include "core/base/dtype.h"
+
 /* Value in SI = number * multiply / divide: dividing by 1e9 is correctly rounded, multiplying by
  * 1e-9 is not. */
 struct suffix {
@@ -269,4 +271,17 @@ void unit_pattern(struct text *out, enum unit unit)
         separator = "|";
     }
     text_add(out, ")$");
+}
+
+/* ---- number formats ---- */
+
+const char *const dtype_names[] = {"fp32", "fp16", "bf16", NULL};
+static_assert(ARRAY_SIZE(dtype_names) == DTYPE_COUNT + 1, "one name per dtype");
+
+const char *const product_names[] = {"compute", "fp8", "fp4", NULL};
+static_assert(ARRAY_SIZE(product_names) == PRODUCTS_COUNT + 1, "one name each");
+
+int32_t dtype_size(enum dtype dtype)
+{
+    return dtype == DTYPE_FP32 ? 4 : 2;
 }

@@ -266,8 +266,8 @@ static bool suggest_below(struct text *message, const struct field_table *table,
 static int unknown_key(const struct reading *reading, const struct node *child, const char *prefix)
 {
     AUTOFREE char *folder = path_join(reading->prefix, prefix);
-    AUTOKEYS char **keys = table_keys(reading->table, prefix);
-    const char *nearest = base_nearest(child->key, (const char *const *)keys);
+    AUTORELEASE(texts) struct texts keys = table_keys(reading->table, prefix);
+    const char *nearest = base_nearest(child->key, keys.item);
     AUTORELEASE(text) struct text message = {0};
     text_add(&message, "unknown key '%s'", child->key);
     if (*folder)
@@ -276,17 +276,17 @@ static int unknown_key(const struct reading *reading, const struct node *child, 
         text_add(&message, "; did you mean '%s'?", nearest);
     else if (*folder || !suggest_below(&message, reading->table, child->key))
         text_add(&message, "; known here:");
-    for (char **key = keys; *key && message.data[message.length - 1] != '?'; key++)
-        text_add(&message, "%s %s", key == keys ? "" : ",", *key);
+    for (int32_t i = 0; i < keys.count && message.data[message.length - 1] != '?'; i++)
+        text_add(&message, "%s %s", i ? "," : "", keys.item[i]);
     return origin_error(&child->key_origin, reading->err, "%s", message.data);
 }
 
 static int not_a_mapping(const struct reading *reading, const struct node *child, const char *path)
 {
-    AUTOKEYS char **keys = table_keys(reading->table, path);
+    AUTORELEASE(texts) struct texts keys = table_keys(reading->table, path);
     AUTOFREE char *whole = path_join(reading->prefix, path);
     return origin_error(&child->origin, reading->err, "%s takes keys such as '%s', not %s", whole,
-                        *keys, kind_phrase(child));
+                        keys.item[0], kind_phrase(child));
 }
 
 static int check_keys(const struct reading *reading, const struct node *mapping,

@@ -325,10 +325,10 @@ static struct json *schema_properties(const struct field_table *table, const cha
                                       struct form form)
 {
     struct json *properties = json_new_object();
-    AUTOKEYS char **keys = table_keys(table, prefix);
-    for (char **key = keys; *key; key++) {
-        AUTOFREE char *path = path_join(prefix, *key);
-        json_put(properties, *key, schema_key(table, path, form));
+    AUTORELEASE(texts) struct texts keys = table_keys(table, prefix);
+    for (int32_t i = 0; i < keys.count; i++) {
+        AUTOFREE char *path = path_join(prefix, keys.item[i]);
+        json_put(properties, keys.item[i], schema_key(table, path, form));
     }
     return properties;
 }
@@ -336,11 +336,11 @@ static struct json *schema_properties(const struct field_table *table, const cha
 static struct json *required_keys(const struct field_table *table, const char *prefix)
 {
     struct json *required = json_new_array();
-    AUTOKEYS char **keys = table_keys(table, prefix);
-    for (char **key = keys; *key; key++) {
-        AUTOFREE char *path = path_join(prefix, *key);
+    AUTORELEASE(texts) struct texts keys = table_keys(table, prefix);
+    for (int32_t i = 0; i < keys.count; i++) {
+        AUTOFREE char *path = path_join(prefix, keys.item[i]);
         if (is_required(table, path))
-            json_append_text(required, *key);
+            json_append_text(required, keys.item[i]);
     }
     return required;
 }

@@ -63,32 +63,24 @@ const struct field *table_shorthand(const struct field_table *table, const char 
     return NULL;
 }
 
-static bool holds(char *const *keys, int64_t count, const char *key, size_t length)
+static bool holds(const struct texts *keys, const char *key, size_t length)
 {
-    for (int64_t i = 0; i < count; i++)
-        if (strlen(keys[i]) == length && strncmp(keys[i], key, length) == 0)
+    for (int32_t i = 0; i < keys->count; i++)
+        if (strlen(keys->item[i]) == length && strncmp(keys->item[i], key, length) == 0)
             return true;
     return false;
 }
 
-char **table_keys(const struct field_table *table, const char *prefix)
+struct texts table_keys(const struct field_table *table, const char *prefix)
 {
-    char **keys = base_alloc(table->count + 1, sizeof(*keys));
-    int64_t count = 0;
+    struct texts keys = {0};
     for (int32_t i = 0; i < table->count; i++) {
         const char *rest = path_below(table->field[i].path, prefix);
         size_t length = rest ? strcspn(rest, ".") : 0;
-        if (rest && !holds(keys, count, rest, length))
-            keys[count++] = base_format("%.*s", (int)length, rest);
+        if (rest && !holds(&keys, rest, length))
+            texts_add(&keys, "%.*s", (int)length, rest);
     }
     return keys;
-}
-
-void keys_free(char ***keys)
-{
-    for (char **key = *keys; *key; key++)
-        free(*key);
-    free(*keys);
 }
 
 bool field_has_range(const struct field *field)

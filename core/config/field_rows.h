@@ -35,14 +35,8 @@ const struct field *table_row(const struct field_table *table, const char *path)
 /** The row whose shorthand includes @path, or NULL. */
 const struct field *table_shorthand(const struct field_table *table, const char *path);
 
-/** The allowed keys of the mapping at @prefix, each once, then NULL; for AUTOKEYS. */
-char **table_keys(const struct field_table *table, const char *prefix);
-
-/** Of a pointer to keys: they are released. */
-#define AUTOKEYS __attribute__((cleanup(keys_free)))
-
-/** Release what table_keys() gave. */
-void keys_free(char ***keys);
+/** The allowed keys of the mapping at @prefix, each once.  Release with texts_release(). */
+struct texts table_keys(const struct field_table *table, const char *prefix);
 
 /** True when the row limits its values. */
 bool field_has_range(const struct field *field);

@@ -1,4 +1,3 @@
-
 #include "core/platform/device_table.h"
 
 const char *const platform_kind_names[] = {"cluster", "torus", "ring", NULL};

@@ -1,9 +1,8 @@
-
-#include <dirent.h>
 #include <dlfcn.h>
 #include <sys/stat.h>
 
 #include "config.h"
+#include "core/base/file.h"
 #include "core/platform/software.h"
 
 static bool is_directory(const char *path)
@@ -62,37 +61,21 @@ char *platform_directory(struct err *err)
     return NULL;
 }
 
-static int compare_names(const void *a, const void *b)
+static bool is_yaml(const char *name)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    const char *dot = strrchr(name, '.');
+    return dot && dot > name && !strcmp(dot, ".yaml");
 }
 
-/* The names of the .yaml files in @folder, sorted, ending with NULL; the caller frees all. */
-static char **list_names(const char *folder)
+/* The names of the files in @folder without ".yaml", sorted. */
+static struct texts list_names(const char *folder)
 {
-    char **name = NULL;
-    int64_t count = 0;
-    DIR *directory = opendir(folder);
-    for (struct dirent *entry; directory && (entry = readdir(directory));) {
-        const char *dot = strrchr(entry->d_name, '.');
-        if (!dot || dot == entry->d_name || strcmp(dot, ".yaml") != 0)
-            continue;
-        name = base_room(name, count, sizeof(*name));
-        name[count++] = base_format("%.*s", (int)(dot - entry->d_name), entry->d_name);
-    }
-    if (directory)
-        closedir(directory);
-    name = base_room(name, count, sizeof(*name));
-    name[count] = NULL;
-    qsort(name, (size_t)count, sizeof(*name), compare_names);
-    return name;
-}
-
-static void free_names(char **names)
-{
-    for (char **name = names; *name; name++)
-        free(*name);
-    free(names);
+    struct texts names = {0};
+    AUTORELEASE(texts) struct texts files = file_list(folder, is_yaml);
+    for (int32_t i = 0; i < files.count; i++)
+        texts_add(&names, "%.*s", (int)strlen(files.item[i]) - 5, files.item[i]);
+    texts_sort(&names);
+    return names;
 }
 
 static bool equals(const char *name, const char *given)
@@ -109,33 +92,34 @@ static bool begins(const char *name, const char *given)
 }
 
 /* The only one of @names that is @like @given, or NULL. */
-static const char *only(char *const *names, const char *given,
+static const char *only(const struct texts *names, const char *given,
                         bool (*like)(const char *name, const char *given))
 {
     const char *found = NULL;
-    for (; *names; names++) {
-        if (!like(*names, given))
+    for (int32_t i = 0; i < names->count; i++) {
+        if (!like(names->item[i], given))
             continue;
         if (found)
             return NULL;
-        found = *names;
+        found = names->item[i];
     }
     return found;
 }
 
 /* The first of @names that contain @given, up to @limit; their number. */
-static int32_t find_containing(char *const *names, const char *given, const char **near,
+static int32_t find_containing(const struct texts *names, const char *given, const char **near,
                                int32_t limit)
 {
     int32_t count = 0;
-    for (; *names && count < limit; names++)
-        if (*given && strcasestr(*names, given))
-            near[count++] = *names;
+    for (int32_t i = 0; i < names->count && count < limit; i++)
+        if (*given && strcasestr(names->item[i], given))
+            near[count++] = names->item[i];
     return count;
 }
 
 /* Names near the first model number in @given: A100 of "NVIDIA A100-SXM-80GB". */
-static int32_t find_model(char *const *names, const char *given, const char **near, int32_t limit)
+static int32_t find_model(const struct texts *names, const char *given, const char **near,
+                          int32_t limit)
 {
     int32_t count = 0;
     AUTOFREE char *text = base_copy(given);
@@ -149,14 +133,14 @@ static int32_t find_model(char *const *names, const char *given, const char **ne
 
 /* "there is no platform 'abcj' in ...; did you mean 'abci'?"; the caller frees it. */
 static char *describe_missing(const char *what, const char *given, const char *folder,
-                              char *const *names)
+                              const struct texts *names)
 {
     enum { NEAR_LIMIT = 6 };
     const char *near[NEAR_LIMIT];
     int32_t count = find_containing(names, given, near, NEAR_LIMIT);
     if (!count)
         count = find_model(names, given, near, NEAR_LIMIT);
-    const char *nearest = count ? NULL : base_nearest(given, (const char *const *)names);
+    const char *nearest = count ? NULL : base_nearest(given, names->item);
     if (nearest)
         near[count++] = nearest;
     struct text text = {0};
@@ -183,13 +167,12 @@ static char *find_in(const char *folder, const char *what, const char *given, ch
     if (access(path, F_OK) == 0)
         return path;
     free(path);
-    char **names = list_names(folder);
-    const char *name = only(names, given, equals);
-    name = name ? name : only(names, given, begins);
+    AUTORELEASE(texts) struct texts names = list_names(folder);
+    const char *name = only(&names, given, equals);
+    name = name ? name : only(&names, given, begins);
     path = name ? base_format("%s/%s.yaml", folder, name) : NULL;
     if (!path)
-        *missing = describe_missing(what, given, folder, names);
-    free_names(names);
+        *missing = describe_missing(what, given, folder, &names);
     return path;
 }
 
@@ -256,16 +239,15 @@ int platform_list(struct text *out, const char *folder, struct err *err)
     if (!platforms)
         return -1;
     AUTOFREE char *below = base_format("%s/%s", platforms, folder);
-    char **names = list_names(below);
-    for (char **name = names; *name; name++) {
+    AUTORELEASE(texts) struct texts names = list_names(below);
+    for (int32_t i = 0; i < names.count; i++) {
         AUTORELEASE(err)
         struct err ignored = {0}; /* one that cannot be read is listed by its name alone */
-        AUTOFREE char *path = base_format("%s/%s.yaml", below, *name);
+        AUTOFREE char *path = base_format("%s/%s.yaml", below, names.item[i]);
         AUTORELEASE(yaml) struct document *document = yaml_read_file(NULL, path, NULL, &ignored);
         const struct node *node = document ? node_get(yaml_root(document), "description") : NULL;
-        text_add(out, "%-22s %s\n", *name, node && node->text ? node->text : "");
+        text_add(out, "%-22s %s\n", names.item[i], node && node->text ? node->text : "");
     }
-    free_names(names);
     return 0;
 }
 
@@ -286,17 +268,14 @@ char *platform_like(const char *device, int32_t devices, int32_t nics, double ra
 {
     AUTORELEASE(err) struct err ignored = {0};
     AUTOFREE char *platforms = platform_directory(&ignored);
-    char **names = list_names(platforms ? platforms : "");
+    AUTORELEASE(texts) struct texts names = list_names(platforms ? platforms : "");
     AUTOFREE char *folder = base_format("%s/devices", platforms ? platforms : "");
-    char **known = list_names(folder);
-    bool whole = only(known, device, equals); /* L4 is neither L40 nor L40S */
-    char **name = names;
-    while (*name && !is_like(*name, device, whole ? equals : begins, devices, nics, rate))
-        name++;
-    char *found = base_copy(*name);
-    free_names(known);
-    free_names(names);
-    return found;
+    AUTORELEASE(texts) struct texts known = list_names(folder);
+    bool whole = only(&known, device, equals); /* L4 is neither L40 nor L40S */
+    for (int32_t i = 0; i < names.count; i++)
+        if (is_like(names.item[i], device, whole ? equals : begins, devices, nics, rate))
+            return base_copy(names.item[i]);
+    return NULL;
 }
 
 static bool has_runs(const char *name, const char *device)
@@ -313,12 +292,9 @@ char *platform_newest_software(const char *device)
     AUTORELEASE(err) struct err ignored = {0};
     AUTOFREE char *platforms = platform_directory(&ignored);
     AUTOFREE char *below = base_format("%s/software", platforms ? platforms : "");
-    char **names = list_names(below);
-    const char *found = NULL;
-    for (char **name = names; *name; name++)
-        if (begins(*name, "mlperf-") && has_runs(*name, device))
-            found = *name;
-    char *newest = base_copy(found);
-    free_names(names);
-    return newest;
+    AUTORELEASE(texts) struct texts names = list_names(below);
+    for (int32_t i = names.count - 1; i >= 0; i--)
+        if (begins(names.item[i], "mlperf-") && has_runs(names.item[i], device))
+            return base_copy(names.item[i]);
+    return NULL;
 }

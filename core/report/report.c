@@ -20,12 +20,6 @@ int32_t report_bottleneck(const struct fabric *fabric, const struct schedule *sc
     return -1;
 }
 
-void result_add(char ***list, int32_t *count, char *text)
-{
-    *list = base_room(*list, *count, sizeof(**list));
-    (*list)[(*count)++] = text;
-}
-
 /* The parts of a step are differences, which are rounded: @slack [s] below 0 is 0. */
 static int check_number(const char *name, double value, double slack, struct err *err)
 {
@@ -231,9 +225,9 @@ SHARED_COLUMNS(result_columns, "result/2", struct shown)
     COLUMN("bound_by", result.bound_by,
            .help = "compute, communication, input, slow devices or pipeline");
     COLUMN("sentence", result.sentence, .help = "the answer in words");
-    COLUMN_ITEMS("assumptions", result.assumption, result.assumption_count,
+    COLUMN_ITEMS("assumptions", result.assumption.item, result.assumption.count,
                  .help = "what nobody measured or published");
-    COLUMN_ITEMS("warnings", result.warning, result.warning_count,
+    COLUMN_ITEMS("warnings", result.warning.item, result.warning.count,
                  .help = "what makes the result doubtful, and the warnings about files");
 }
 
@@ -455,14 +449,6 @@ static void print_phases(struct text *out, const struct result *result)
     }
 }
 
-static void print_texts(struct text *out, const char *heading, char *const *text, int32_t count)
-{
-    if (count > 0)
-        text_add(out, "\n%s\n", heading);
-    for (int32_t i = 0; i < count; i++)
-        text_add(out, "  %s\n", text[i]);
-}
-
 const char *const report_topics[] = {"network", "device", "input", "training", NULL};
 
 int report_topic(const char *assumption)
@@ -485,13 +471,13 @@ static void print_assumption(struct text *out, const char *name, const char *tex
 
 static void print_assumptions(struct text *out, const struct result *result, bool whole)
 {
-    if (result->assumption_count > 0)
+    if (result->assumption.count > 0)
         text_add(out, "\nassumptions%s\n", whole ? "" : " (with reasons: --assumptions)");
     for (int topic = 0; report_topics[topic]; topic++) {
         const char *name = report_topics[topic];
-        for (int32_t i = 0; i < result->assumption_count; i++)
-            if (report_topic(result->assumption[i]) == topic) {
-                print_assumption(out, name, result->assumption[i], whole);
+        for (int32_t i = 0; i < result->assumption.count; i++)
+            if (report_topic(result->assumption.item[i]) == topic) {
+                print_assumption(out, name, result->assumption.item[i], whole);
                 name = "";
             }
     }
@@ -526,8 +512,8 @@ static void print_brief(struct text *out, const struct result *result)
     bill_print(out, &result->bill);
     text_add(out, "%s\n", result->sentence);
     doubts_print_brief(out, &result->doubts);
-    text_add(out, "assumptions: %" PRId32 ", warnings: %" PRId32 "\n", result->assumption_count,
-             result->warning_count);
+    text_add(out, "assumptions: %" PRId32 ", warnings: %" PRId32 "\n", result->assumption.count,
+             result->warning.count);
 }
 
 void result_print(struct text *out, const struct result *result, enum report_length length)
@@ -547,14 +533,8 @@ void result_print(struct text *out, const struct result *result, enum report_len
     text_add(out, "\n%s\n", result->sentence);
     doubts_print(out, &result->doubts);
     print_assumptions(out, result, length == REPORT_WHOLE);
-    print_texts(out, "warnings", result->warning, result->warning_count);
-}
-
-static void free_texts(char **text, int32_t count)
-{
-    for (int32_t i = 0; i < count; i++)
-        free(text[i]);
-    free(text);
+    for (int32_t i = 0; i < result->warning.count; i++)
+        text_add(out, "%s  %s\n", i ? "" : "\nwarnings\n", result->warning.item[i]);
 }
 
 void result_release(struct result *result)
@@ -564,8 +544,8 @@ void result_release(struct result *result)
     free(result->phase_step_time);
     free(result->bound_by);
     free(result->sentence);
-    free_texts(result->assumption, result->assumption_count);
-    free_texts(result->warning, result->warning_count);
+    texts_release(&result->assumption);
+    texts_release(&result->warning);
     doubts_release(&result->doubts);
     *result = (struct result){0};
 }

@@ -72,14 +72,8 @@ struct result {
     struct doubts doubts;       /**< what the intervals come from */
     char *bound_by;             /**< "compute", "communication" or "input" */
     char *sentence;             /**< one plain sentence */
-    char **assumption;          /**< (assumption_count) */
-    int32_t assumption_count;
-    char **warning; /**< (warning_count) */
-    int32_t warning_count;
+    struct texts assumption, warning;
 };
-
-/** Append an assumption or warning; takes ownership of @text. */
-void result_add(char ***list, int32_t *count, char *text);
 
 /** Whether every number of it is finite and at least 0; of intervals, also not known (NaN).
  * @return 0, or -1 (exit code 70) with the number that is not. */

@@ -390,8 +390,8 @@ static bool has_rank_of(const struct trace *trace, const char *name)
 
 static int check_directory(const char *path, const struct trace *trace, struct err *err)
 {
-    AUTORELEASE(file_names) struct file_names names = file_list(path, is_of_a_rank);
-    for (int64_t i = 0; i < names.count; i++)
+    AUTORELEASE(texts) struct texts names = file_list(path, is_of_a_rank);
+    for (int32_t i = 0; i < names.count; i++)
         if (!has_rank_of(trace, names.item[i]))
             return err_add_code(err, 73,
                                 "%s holds %s, of a rank that is not in this trace: name an empty "

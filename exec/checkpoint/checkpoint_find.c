@@ -58,8 +58,8 @@ static int check_whole(const char *path, struct err *err)
 
 static void note_unfinished(const char *directory, struct text *notes)
 {
-    AUTORELEASE(file_names) struct file_names names = file_list(directory, is_unfinished);
-    for (int64_t i = 0; i < names.count; i++)
+    AUTORELEASE(texts) struct texts names = file_list(directory, is_unfinished);
+    for (int32_t i = 0; i < names.count; i++)
         text_add(notes,
                  "note: %s/%s was not finished; it is passed over, and the next checkpoint "
                  "removes it\n",
@@ -84,9 +84,9 @@ int64_t checkpoint_bytes(const char *path)
     return bytes;
 }
 
-struct file_names checkpoint_list(const char *directory)
+struct texts checkpoint_list(const char *directory)
 {
-    struct file_names names = file_list(directory, is_numbered);
+    struct texts names = file_list(directory, is_numbered);
     if (names.count > 0)
         qsort(names.item, (size_t)names.count, sizeof(*names.item), compare_numbers);
     return names;
@@ -114,8 +114,8 @@ char *checkpoint_latest(const char *directory, const char *run, struct text *not
 {
     char *path = NULL;
     note_unfinished(directory, notes);
-    AUTORELEASE(file_names) struct file_names names = checkpoint_list(directory);
-    for (int64_t i = 0; i < names.count && !path; i++) {
+    AUTORELEASE(texts) struct texts names = checkpoint_list(directory);
+    for (int32_t i = 0; i < names.count && !path; i++) {
         AUTORELEASE(err) struct err err = {0};
         path = base_format("%s/%s", directory, names.item[i]);
         if (!is_good(path, run, &err)) {

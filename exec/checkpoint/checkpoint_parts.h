@@ -100,4 +100,4 @@ int stored_check(const struct stored_list *list, const char *name, const struct 
                  struct err *err);
 
 /** The names in @directory that are "ckpt-" and digits, highest number first. */
-struct file_names checkpoint_list(const char *directory);
+struct texts checkpoint_list(const char *directory);

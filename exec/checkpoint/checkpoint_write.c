@@ -39,7 +39,7 @@ bool checkpoint_is_removable(const char *directory, const char *name)
 {
     struct stat found;
     AUTOFREE char *path = base_format("%s/%s", directory, name);
-    AUTORELEASE(file_names) struct file_names foreign = file_list(path, is_foreign);
+    AUTORELEASE(texts) struct texts foreign = file_list(path, is_foreign);
     return foreign.count == 0 && lstat(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
@@ -63,8 +63,8 @@ static bool is_temporary(const char *name)
 
 static void remove_leftovers(const char *directory)
 {
-    AUTORELEASE(file_names) struct file_names names = file_list(directory, is_temporary);
-    for (int64_t i = 0; i < names.count; i++) {
+    AUTORELEASE(texts) struct texts names = file_list(directory, is_temporary);
+    for (int32_t i = 0; i < names.count; i++) {
         AUTOFREE char *path = base_format("%s/%s", directory, names.item[i]);
         remove_files(path);
     }
@@ -81,9 +81,9 @@ static bool is_of_run(const char *directory, const char *name, const char *run)
 /* @name was just written and stays, whatever its number. */
 static void prune(const char *directory, const char *name, int32_t keep, const char *run)
 {
-    AUTORELEASE(file_names) struct file_names names = checkpoint_list(directory);
+    AUTORELEASE(texts) struct texts names = checkpoint_list(directory);
     int32_t kept = 1;
-    for (int64_t i = 0; i < names.count && keep > 0; i++) {
+    for (int32_t i = 0; i < names.count && keep > 0; i++) {
         const char *found = names.item[i];
         if (strcmp(found, name) != 0 && is_of_run(directory, found, run) && kept++ >= keep)
             checkpoint_remove(directory, found);

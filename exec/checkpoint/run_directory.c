@@ -148,7 +148,7 @@ static bool is_of_run(const char *name)
 
 static bool has_checkpoint(const char *path)
 {
-    AUTORELEASE(file_names) struct file_names names = checkpoint_list(path);
+    AUTORELEASE(texts) struct texts names = checkpoint_list(path);
     return names.count > 0;
 }
 
@@ -180,10 +180,10 @@ int run_directory_check(const struct run_directory *directory, const char *resum
     int failed = 0;
     if (resumed && *resumed && strcmp(resumed, directory->run) == 0)
         return 0;
-    AUTORELEASE(file_names) struct file_names names = file_list(directory->path, is_of_run);
+    AUTORELEASE(texts) struct texts names = file_list(directory->path, is_of_run);
     if (names.count > 0 && !overwrite)
         return refuse_full(directory, names.item[0], resumed, err);
-    for (int64_t i = 0; i < names.count; i++)
+    for (int32_t i = 0; i < names.count; i++)
         if (checkpoint_is_name(names.item[i]) &&
             !checkpoint_is_removable(directory->path, names.item[i]))
             failed = err_add_code(err, 73,
@@ -226,9 +226,9 @@ static int sign(const struct run_directory *directory, struct err *err)
 
 static int remove_run(const struct run_directory *directory, struct err *err)
 {
-    AUTORELEASE(file_names) struct file_names names = file_list(directory->path, is_of_run);
+    AUTORELEASE(texts) struct texts names = file_list(directory->path, is_of_run);
     int failed = 0;
-    for (int64_t i = 0; i < names.count; i++) {
+    for (int32_t i = 0; i < names.count; i++) {
         AUTOFREE char *path = base_format("%s/%s", directory->path, names.item[i]);
         if (checkpoint_is_name(names.item[i]))
             checkpoint_remove(directory->path, names.item[i]);
