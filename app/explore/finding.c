@@ -8,28 +8,10 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-/* What to do. */
-struct crew {
-    int32_t workers; /* at least 1 */
-    void *context;
-
-    /* In a worker: do item @index and append whole lines of at most CREW_LINE characters each. May
-     * not print. */
-    void (*work)(void *context, int64_t index, struct text *lines);
-
-    /* Here: take whole @lines (@length characters) in the order in which they came.
-     * @return 0, or -1 with a message: the crew ends. */
-    int (*take)(void *context, const char *lines, int64_t length, struct err *err);
-
-    /* Here: the worker of item @index died; @how is "it was ended by signal 11". */
-    void (*lose)(void *context, int64_t index, const char *how);
-
-    /* Here, once a second. */
-    void (*tick)(void *context);
-};
-
 enum {
-    CREW_LINE = 4000, /* a pipe takes 4096 at once: lines of two workers never mix */
+    LINE = 4000,        /* a pipe takes 4096 at once: lines of two workers never mix */
+    REASON = 500,       /* of bytes: a row stays one line that people can read */
+    WARNING = LINE / 8, /* a character may take six in JSON */
 };
 
 /* What all processes see. */
@@ -38,15 +20,17 @@ struct shared {
     atomic_llong doing[]; /* (workers) -1: nothing */
 };
 
-/* A crew at work. */
+/* Workers on their way through all jobs. */
 struct shift {
-    const struct crew *crew;
-    int64_t count;
+    const struct findings *what;
+    int64_t count, done;
+    int32_t workers;
     struct shared *shared;
     pid_t *pid;        /* (workers) 0: none */
     int input;         /* where answers come from */
     struct text early; /* of a line whose end has not come */
-    double ticked;
+    double begun, ticked;
+    bool shown; /* a line on the terminal */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -55,179 +39,6 @@ static void interrupt(int number)
 {
     interrupted = 1;
 }
-
-/* ---- a worker ---- */
-
-static void send(int output, const struct text *lines)
-{
-    for (int64_t at = 0; at < lines->length;) {
-        const char *line = lines->data + at;
-        size_t length = strcspn(line, "\n") + 1;
-        if (write(output, line, length) != (ssize_t)length)
-            _exit(74);
-        at += (int64_t)length;
-    }
-}
-
-/* Only the child returns from fork() to here and it never comes back. */
-static _Noreturn void become(const struct shift *shift, int32_t worker, int output, pid_t parent)
-{
-    const struct crew *crew = shift->crew;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(71);
-    signal(SIGINT, SIG_IGN); /* the parent ends workers */
-    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (!getenv("FORETRAIN_DEBUG"))
-        dup2(nothing, STDERR_FILENO); /* simulations talk there, and several at a time */
-    dup2(nothing, STDOUT_FILENO);
-    close(shift->input);
-    for (;;) {
-        int64_t index = atomic_fetch_add(&shift->shared->next, 1);
-        if (index >= shift->count)
-            _exit(0);
-        atomic_store(&shift->shared->doing[worker], index);
-        AUTORELEASE(text) struct text lines = {0};
-        crew->work(crew->context, index, &lines);
-        send(output, &lines);
-        atomic_store(&shift->shared->doing[worker], -1);
-    }
-}
-
-/* ---- here ---- */
-
-static int start(struct shift *shift, struct err *err)
-{
-    int ends[2];
-    pid_t parent = getpid();
-    if (pipe2(ends, O_CLOEXEC))
-        return err_add_code(err, 71, "cannot start a worker: %s", strerror(errno));
-    shift->input = ends[0];
-    fflush(NULL); /* a child must not print what this process has buffered */
-    int failed = 0;
-    for (int32_t i = 0; i < shift->crew->workers && !failed; i++) {
-        atomic_store(&shift->shared->doing[i], -1);
-        shift->pid[i] = fork();
-        if (!shift->pid[i])
-            become(shift, i, ends[1], parent);
-        if (shift->pid[i] < 0) {
-            shift->pid[i] = 0;
-            failed = i ? 0 : err_add_code(err, 71, "cannot start a worker: %s", strerror(errno));
-            break;
-        }
-    }
-    close(ends[1]);
-    return failed;
-}
-
-/* Give away the whole lines among what came. */
-static int give(struct shift *shift, struct err *err)
-{
-    struct text *early = &shift->early;
-    int64_t whole = early->length;
-    while (whole > 0 && early->data[whole - 1] != '\n')
-        whole--;
-    if (whole == 0)
-        return 0;
-    int failed = shift->crew->take(shift->crew->context, early->data, whole, err);
-    memmove(early->data, early->data + whole, (size_t)(early->length - whole) + 1);
-    early->length -= whole;
-    return failed;
-}
-
-/* Until all workers have closed their end. */
-static int listen_to_all(struct shift *shift, struct err *err)
-{
-    char buffer[65536];
-    for (;;) {
-        struct pollfd wait = {.fd = shift->input, .events = POLLIN};
-        poll(&wait, 1, 1000);
-        if (interrupted)
-            return err_add_code(err, 128 + SIGINT, "interrupted");
-        if (wait.revents) {
-            ssize_t length = read(shift->input, buffer, sizeof(buffer));
-            if (length == 0)
-                return 0;
-            text_append(&shift->early, buffer, length > 0 ? length : 0);
-            if (give(shift, err))
-                return -1;
-        }
-        if (base_seconds(CLOCK_MONOTONIC) - shift->ticked >= 1) {
-            shift->ticked = base_seconds(CLOCK_MONOTONIC);
-            shift->crew->tick(shift->crew->context);
-        }
-    }
-}
-
-/* All workers to their end, by force if the shift has @failed. */
-static void gather(struct shift *shift, bool failed)
-{
-    const struct crew *crew = shift->crew;
-    for (int32_t i = 0; i < crew->workers; i++) {
-        int status = 0;
-        if (!shift->pid[i])
-            continue;
-        if (failed)
-            kill(shift->pid[i], SIGKILL);
-        while (waitpid(shift->pid[i], &status, 0) < 0 && errno == EINTR)
-            ;
-        shift->pid[i] = 0;
-        int64_t lost = atomic_load(&shift->shared->doing[i]);
-        if (failed || lost < 0)
-            continue;
-        AUTOFREE char *how = WIFSIGNALED(status)
-                                 ? base_format("it was ended by signal %d (%s)", WTERMSIG(status),
-                                               strsignal(WTERMSIG(status)))
-                                 : base_format("it ended with exit code %d", WEXITSTATUS(status));
-        crew->lose(crew->context, lost, how);
-    }
-}
-
-static int work_all(struct shift *shift, struct err *err)
-{
-    while (atomic_load(&shift->shared->next) < shift->count) {
-        int failed = start(shift, err) || listen_to_all(shift, err);
-        gather(shift, failed);
-        text_release(&shift->early); /* a torn line is its worker's, which is lost */
-        if (shift->input >= 0)
-            close(shift->input);
-        shift->input = -1;
-        if (failed)
-            return -1;
-    }
-    return 0;
-}
-
-/* Do the items 0 to @count - 1.  Where it fails no worker runs any more. */
-static int crew_run(const struct crew *crew, int64_t count, struct err *err)
-{
-    size_t size = sizeof(struct shared) + (size_t)crew->workers * sizeof(atomic_llong);
-    struct shift shift = {
-        .crew = crew,
-        .count = count,
-        .input = -1,
-        .pid = base_alloc(crew->workers, sizeof(pid_t)),
-        .shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)};
-    if (shift.shared == MAP_FAILED) {
-        free(shift.pid);
-        return err_add_code(err, 71, "cannot start workers: %s", strerror(errno));
-    }
-    struct sigaction before, handle = {.sa_handler = interrupt};
-    interrupted = 0;
-    sigaction(SIGINT, NULL, &before);
-    if (before.sa_handler != SIG_IGN)
-        sigaction(SIGINT, &handle, NULL);
-    int failed = work_all(&shift, err);
-    sigaction(SIGINT, &before, NULL);
-    munmap(shift.shared, size);
-    free(shift.pid);
-    return failed;
-}
-
-enum {
-    REASON = 500,            /* of bytes: a row stays one line that people can read */
-    WARNING = CREW_LINE / 8, /* a character may take six in JSON */
-};
 
 static const char *const finding_status_names[] = {"", "ok", "refused", "failed", NULL};
 
@@ -272,14 +83,6 @@ void finding_release(struct finding *finding)
 
 /* ---- in a worker ---- */
 
-/* Many on their way through the crew. */
-struct round {
-    const struct findings *what;
-    int64_t count, done;
-    double begun;
-    bool shown; /* a line on the terminal */
-};
-
 static void say(struct text *lines, struct json *json)
 {
     json_print_line(lines, json, 17);
@@ -303,9 +106,9 @@ static struct finding predict(const struct findings *what, const struct predict_
     return finding;
 }
 
-static void work(void *context, int64_t index, struct text *lines)
+/* Append lines of at most LINE characters each. */
+static void work(const struct findings *what, int64_t index, struct text *lines)
 {
-    const struct findings *what = ((const struct round *)context)->what;
     struct predict_options options = *what->options;
     AUTORELEASE(err) struct err warnings = {0};
     options.set = what->set(what->context, index);
@@ -324,11 +127,70 @@ static void work(void *context, int64_t index, struct text *lines)
     option_list_release(&options.set);
 }
 
+static void send(int output, const struct text *lines)
+{
+    for (int64_t at = 0; at < lines->length;) {
+        const char *line = lines->data + at;
+        size_t length = strcspn(line, "\n") + 1;
+        if (write(output, line, length) != (ssize_t)length)
+            _exit(74);
+        at += (int64_t)length;
+    }
+}
+
+/* Only the child returns from fork() to here and it never comes back. */
+static _Noreturn void become(const struct shift *shift, int32_t worker, int output, pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(71);
+    signal(SIGINT, SIG_IGN); /* the parent ends workers */
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (!getenv("FORETRAIN_DEBUG"))
+        dup2(nothing, STDERR_FILENO); /* simulations talk there, and several at a time */
+    dup2(nothing, STDOUT_FILENO);
+    close(shift->input);
+    for (;;) {
+        int64_t index = atomic_fetch_add(&shift->shared->next, 1);
+        if (index >= shift->count)
+            _exit(0);
+        atomic_store(&shift->shared->doing[worker], index);
+        AUTORELEASE(text) struct text lines = {0};
+        work(shift->what, index, &lines);
+        send(output, &lines);
+        atomic_store(&shift->shared->doing[worker], -1);
+    }
+}
+
 /* ---- here ---- */
 
-static int take_line(struct round *round, const char *line, int64_t length, struct err *err)
+static int start(struct shift *shift, struct err *err)
 {
-    const struct findings *what = round->what;
+    int ends[2];
+    pid_t parent = getpid();
+    if (pipe2(ends, O_CLOEXEC))
+        return err_add_code(err, 71, "cannot start a worker: %s", strerror(errno));
+    shift->input = ends[0];
+    fflush(NULL); /* a child must not print what this process has buffered */
+    int failed = 0;
+    for (int32_t i = 0; i < shift->workers && !failed; i++) {
+        atomic_store(&shift->shared->doing[i], -1);
+        shift->pid[i] = fork();
+        if (!shift->pid[i])
+            become(shift, i, ends[1], parent);
+        if (shift->pid[i] < 0) {
+            shift->pid[i] = 0;
+            failed = i ? 0 : err_add_code(err, 71, "cannot start a worker: %s", strerror(errno));
+            break;
+        }
+    }
+    close(ends[1]);
+    return failed;
+}
+
+static int take_line(struct shift *shift, const char *line, int64_t length, struct err *err)
+{
+    const struct findings *what = shift->what;
     AUTORELEASE(json) struct json *json = json_read("a worker", line, length, err);
     const char *warning = json_as_text(json_get(json, "warning"));
     struct finding finding = {0};
@@ -342,25 +204,29 @@ static int take_line(struct round *round, const char *line, int64_t length, stru
     }
     json_as_integer(json_get(json, "index"), &index);
     answer_read(&whole_columns, json, &finding);
-    round->done++;
+    shift->done++;
     what->take(what->context, index, finding);
     return 0;
 }
 
-static int take(void *context, const char *lines, int64_t length, struct err *err)
+/* Take the whole lines among what came. */
+static int take(struct shift *shift, struct err *err)
 {
-    for (int64_t at = 0; at < length;) {
-        int64_t end = (int64_t)strcspn(lines + at, "\n");
-        if (take_line(context, lines + at, end, err))
+    struct text *early = &shift->early;
+    int64_t at = 0;
+    for (const char *end; early->length && (end = strchr(early->data + at, '\n'));) {
+        if (take_line(shift, early->data + at, end - early->data - at, err))
             return -1;
-        at += end + 1;
+        at = end + 1 - early->data;
     }
+    if (at > 0)
+        memmove(early->data, early->data + at, (size_t)(early->length - at) + 1);
+    early->length -= at;
     return 0;
 }
 
-static void lose(void *context, int64_t index, const char *how)
+static void lose(const struct findings *what, int64_t index, const char *how)
 {
-    const struct findings *what = ((const struct round *)context)->what;
     AUTORELEASE(err) struct err why = {0};
     struct finding finding = {0};
     err_add_code(&why, 70, "the process that predicted it failed: %s", how);
@@ -368,44 +234,118 @@ static void lose(void *context, int64_t index, const char *how)
     what->take(what->context, index, finding);
 }
 
-static void clear_line(struct round *round)
+static void clear_line(struct shift *shift)
 {
-    if (round->shown)
+    if (shift->shown)
         fputs("\r\033[K", stderr);
-    round->shown = false;
+    shift->shown = false;
 }
 
-static void tick(void *context)
+static void tick(struct shift *shift)
 {
-    struct round *round = context;
-    double passed = base_seconds(CLOCK_MONOTONIC) - round->begun;
+    double passed = base_seconds(CLOCK_MONOTONIC) - shift->begun;
     if (passed < 2 || !isatty(STDERR_FILENO))
         return;
-    clear_line(round);
-    round->shown = true;
+    clear_line(shift);
+    shift->shown = true;
     fprintf(stderr, "%s %lld of %lld %s",
-            round->what->backend == BACKEND_SIM ? "simulating" : "predicting",
-            (long long)round->done, (long long)round->count, round->what->noun);
-    if (round->done)
+            shift->what->backend == BACKEND_SIM ? "simulating" : "predicting",
+            (long long)shift->done, (long long)shift->count, shift->what->noun);
+    if (shift->done)
         fprintf(stderr, ": about %.0f s left",
-                passed * (double)(round->count - round->done) / (double)round->done);
+                passed * (double)(shift->count - shift->done) / (double)shift->done);
+}
+
+/* Until all workers have closed their end. */
+static int listen_to_all(struct shift *shift, struct err *err)
+{
+    char buffer[65536];
+    for (;;) {
+        struct pollfd wait = {.fd = shift->input, .events = POLLIN};
+        poll(&wait, 1, 1000);
+        if (interrupted)
+            return err_add_code(err, 128 + SIGINT, "interrupted");
+        if (wait.revents) {
+            ssize_t length = read(shift->input, buffer, sizeof(buffer));
+            if (length == 0)
+                return 0;
+            text_append(&shift->early, buffer, length > 0 ? length : 0);
+            if (take(shift, err))
+                return -1;
+        }
+        if (base_seconds(CLOCK_MONOTONIC) - shift->ticked >= 1) {
+            shift->ticked = base_seconds(CLOCK_MONOTONIC);
+            tick(shift);
+        }
+    }
+}
+
+/* All workers to their end, by force if the shift has @failed. */
+static void gather(struct shift *shift, bool failed)
+{
+    for (int32_t i = 0; i < shift->workers; i++) {
+        int status = 0;
+        if (!shift->pid[i])
+            continue;
+        if (failed)
+            kill(shift->pid[i], SIGKILL);
+        while (waitpid(shift->pid[i], &status, 0) < 0 && errno == EINTR)
+            ;
+        shift->pid[i] = 0;
+        int64_t lost = atomic_load(&shift->shared->doing[i]);
+        if (failed || lost < 0)
+            continue;
+        AUTOFREE char *how = WIFSIGNALED(status)
+                                 ? base_format("it was ended by signal %d (%s)", WTERMSIG(status),
+                                               strsignal(WTERMSIG(status)))
+                                 : base_format("it ended with exit code %d", WEXITSTATUS(status));
+        lose(shift->what, lost, how);
+    }
+}
+
+static int work_all(struct shift *shift, struct err *err)
+{
+    while (atomic_load(&shift->shared->next) < shift->count) {
+        int failed = start(shift, err) || listen_to_all(shift, err);
+        gather(shift, failed);
+        text_release(&shift->early); /* a torn line is its worker's, which is lost */
+        if (shift->input >= 0)
+            close(shift->input);
+        shift->input = -1;
+        if (failed)
+            return -1;
+    }
+    return 0;
 }
 
 int findings_find(const struct findings *findings, int64_t count, struct err *err)
 {
-    struct round round = {findings, count, 0, base_seconds(CLOCK_MONOTONIC), false};
     int32_t workers = findings->workers;
     if (count == 0)
         return 0;
     if (findings->backend == BACKEND_SIM) /* each has processes of its own, two at a time */
         workers = (workers + 1) / 2;
-    int failed = crew_run(&(struct crew){.workers = count < workers ? (int32_t)count : workers,
-                                         .context = &round,
-                                         .work = work,
-                                         .take = take,
-                                         .lose = lose,
-                                         .tick = tick},
-                          count, err);
-    clear_line(&round);
+    workers = count < workers ? (int32_t)count : workers;
+    size_t size = sizeof(struct shared) + (size_t)workers * sizeof(atomic_llong);
+    AUTOFREE pid_t *pid = base_alloc(workers, sizeof(*pid));
+    struct shift shift = {
+        .what = findings,
+        .count = count,
+        .workers = workers,
+        .input = -1,
+        .pid = pid,
+        .begun = base_seconds(CLOCK_MONOTONIC),
+        .shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)};
+    if (shift.shared == MAP_FAILED)
+        return err_add_code(err, 71, "cannot start workers: %s", strerror(errno));
+    struct sigaction before, handle = {.sa_handler = interrupt};
+    interrupted = 0;
+    sigaction(SIGINT, NULL, &before);
+    if (before.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &handle, NULL);
+    int failed = work_all(&shift, err);
+    sigaction(SIGINT, &before, NULL);
+    munmap(shift.shared, size);
+    clear_line(&shift);
     return failed;
 }

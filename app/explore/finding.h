@@ -1,7 +1,7 @@
 #pragma once
 
 /** @file
- * What one point of a sweep or a plan comes to, and how a crew finds it for many of them.
+ * What one point of a sweep or a plan comes to, and how workers find it for many of them.
  */
 
 #include "app/predict/predict.h"
