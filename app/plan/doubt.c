@@ -61,7 +61,7 @@ static void try_factors(const struct study *study, struct rival *rival, const st
             one->inside = i == FACTOR_NETWORK ? pow(value, -u.inside / u.network) : 1;
         }
     }
-    uncertainty_steps(p->task, p->task_count, 0, at, FACTOR_COUNT * ENDS, all);
+    uncertainty_steps(p->task, p->task_count, at, FACTOR_COUNT * ENDS, all);
     for (int i = 0; i < FACTOR_COUNT * ENDS; i++) {
         for (int32_t t = 0; t < p->task_count; t++)
             step[t] = all[t * FACTOR_COUNT * ENDS + i];

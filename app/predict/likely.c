@@ -143,7 +143,7 @@ static void take_draws(const struct draw_loop *loop, const struct job *job,
     const struct prediction *p = (const struct prediction *)job;
     AUTOFREE double *all = base_alloc((int64_t)p->task_count * count, sizeof(*all));
     AUTOFREE double *step = base_alloc(p->task_count, sizeof(*step));
-    uncertainty_steps(p->task, p->task_count, 0, factors, count, all);
+    uncertainty_steps(p->task, p->task_count, factors, count, all);
     for (int32_t k = 0; k < count; k++) {
         for (int32_t i = 0; i < p->task_count; i++)
             step[i] = all[(int64_t)i * count + k] * ratio_of(d, p, i);

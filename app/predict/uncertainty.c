@@ -345,10 +345,10 @@ static double closed_step(const struct table *t, const struct factors *d, struct
 }
 
 /* The closed form of a task when everything is as drawn. */
-static double draw_step(const struct table *t, const struct factors *d, double extra)
+static double draw_step(const struct table *t, const struct factors *d)
 {
     struct drawn drawn = drawn_new(t, d, true);
-    return drawn_longer(t, d) * (closed_step(t, d, drawn) + t->above + drawn.local * extra);
+    return drawn_longer(t, d) * (closed_step(t, d, drawn) + t->above);
 }
 
 /* The efficiency is that of runs in which each kind had its share, so the errors of the kinds
@@ -418,7 +418,7 @@ static struct table table_new(const struct task *task)
             add_parts(&t.chain[t.steady.chains.of[id]], &t.parts[id]);
     }
     t.kinds = doubt_kinds(&t);
-    t.above = task->step - draw_step(&t, &factors_none, 0);
+    t.above = task->step - draw_step(&t, &factors_none);
     return t;
 }
 
@@ -491,8 +491,8 @@ double uncertainty_kinds(const struct task *task)
     return t.kinds;
 }
 
-void uncertainty_steps(const struct task *task, int32_t tasks, double extra,
-                       const struct factors *factors, int32_t count, double *seconds)
+void uncertainty_steps(const struct task *task, int32_t tasks, const struct factors *factors,
+                       int32_t count, double *seconds)
 {
     for (int32_t i = 0; i < tasks; i++, seconds += count) {
         int32_t like = 0;
@@ -504,7 +504,7 @@ void uncertainty_steps(const struct task *task, int32_t tasks, double extra,
         }
         AUTORELEASE(table) struct table t = table_new(&task[i]);
         for (int32_t k = 0; k < count; k++)
-            seconds[k] = draw_step(&t, &factors[k], extra);
+            seconds[k] = draw_step(&t, &factors[k]);
     }
 }
 
@@ -560,15 +560,14 @@ void uncertainty_spending(const struct task *task, const struct factors *factors
     }
 }
 
-double *uncertainty_draw(const struct task *task, int32_t count, double extra,
-                         const struct uncertainty *u)
+struct interval uncertainty_likely(const struct task *task, const struct uncertainty *u)
 {
     if (uncertainty_is_unknown(task->point.run.device))
-        return NULL;
-    double *seconds = base_alloc((int64_t)count * u->draws, sizeof(*seconds));
+        return (struct interval){NAN, NAN};
+    AUTOFREE double *seconds = base_alloc(u->draws, sizeof(*seconds));
     AUTOFREE struct factors *factors = uncertainty_factors(u);
-    uncertainty_steps(task, count, extra, factors, u->draws, seconds);
-    return seconds;
+    uncertainty_steps(task, 1, factors, u->draws, seconds);
+    return uncertainty_interval(seconds, u->draws);
 }
 
 struct interval uncertainty_interval(double *sample, int32_t count)

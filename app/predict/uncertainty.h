@@ -72,7 +72,7 @@ struct factors *uncertainty_factors(const struct uncertainty *uncertainty);
 
 /** Where the step of @task, which has run, goes in one draw. */
 struct spending {
-    struct breakdown step; /**< its time is what uncertainty_steps() says without `extra` */
+    struct breakdown step; /**< its time is what uncertainty_steps() says */
     struct wait_share row; /**< or of all */
     struct wait_share column;
     double left_out; /**< what the step has beyond its parts: effects that the model leaves
@@ -91,20 +91,16 @@ void uncertainty_spending(const struct task *task, const struct factors *factors
 double uncertainty_kinds(const struct task *task);
 
 /** The step of each @task (@tasks), which have run as one array, with each of @factors (@count)
- * into
- * @seconds (tasks, count); of equal ones once. */
-void uncertainty_steps(const struct task *task, int32_t tasks, double extra,
-                       const struct factors *factors, int32_t count, double *seconds);
+ * into @seconds (tasks, count); of equal ones once. */
+void uncertainty_steps(const struct task *task, int32_t tasks, const struct factors *factors,
+                       int32_t count, double *seconds);
 
 /** Whether nothing of the time that @device computes for is known: it is `ideal`, out of the way by
  * design, which imports name where they know none. */
 bool uncertainty_is_unknown(const struct device *device);
 
-/** Draw the step times of @task (count), which have run, with the times of collectives without
- * noise and @extra seconds of compute outside the schedule.  They scatter about task.step.
- * @return (count, draws) seconds, which the caller frees; NULL if uncertainty_is_unknown(). */
-double *uncertainty_draw(const struct task *task, int32_t count, double extra,
-                         const struct uncertainty *uncertainty);
+/** The interval of the step of @task, which has run; NAN if uncertainty_is_unknown(). */
+struct interval uncertainty_likely(const struct task *task, const struct uncertainty *uncertainty);
 
 /** The 5th and 95th percentiles of @sample (@count, which is sorted here); NAN if it is NULL. */
 struct interval uncertainty_interval(double *sample, int32_t count);

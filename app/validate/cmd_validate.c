@@ -606,8 +606,7 @@ static int predict(struct trial *trial, struct err *err)
     trial->predicted = task_trace(&trial->task);
     trial->validation.waiting_s = trial->task.step - trace_step_time(trial->predicted);
     struct uncertainty doubts = uncertainty_of(&trial->job);
-    AUTOFREE double *step = uncertainty_draw(&trial->task, 1, 0, &doubts);
-    trial->validation.likely = uncertainty_interval(step, doubts.draws);
+    trial->validation.likely = uncertainty_likely(&trial->task, &doubts);
     return 0;
 }
 
