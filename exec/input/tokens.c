@@ -6,10 +6,12 @@
 
 /* Sequences of tokens: of a file, or made by a rule. */
 
-/* A file of numbers of 16 bits, little endian; NULL: tokens are made. */
+/* A file of numbers of 2 or 4 bytes, little endian; NULL: tokens are made. */
 struct store {
-    const uint8_t *data;
-    int64_t tokens;
+    const uint8_t *data; /* all of the file */
+    int64_t size;        /* of it [bytes] */
+    int64_t head, tokens;
+    int32_t width;
     char *path;
 };
 
@@ -66,6 +68,44 @@ const struct reader_ops reader_noise_tokens = {made_open, made_close, noise_read
 
 /* ---- files ---- */
 
+static int64_t token_at(const struct store *store, int64_t index)
+{
+    int64_t token = 0;
+    for (int32_t i = store->width - 1; i >= 0; i--)
+        token = token << 8 | store->data[store->head + index * store->width + i];
+    return token;
+}
+
+/* Files that begin with 256 numbers of 32 bits say what follows: a number that means a width, a
+ * version, how many tokens.  Source: llm.c, dev/data/data_common.py.  Others are as wide as the
+ * vocabulary of @classes needs. */
+static int find_tokens(struct store *store, int32_t classes, struct err *err)
+{
+    enum { HEAD = 256 * 4, NARROW = 20240520, WIDE = 20240801, LOOKED_AT = 8192 };
+    int32_t head[3] = {0}, zeros = 0;
+    memcpy(head, store->data, store->size < HEAD ? 0 : sizeof(head));
+    bool has_head = head[0] == NARROW || head[0] == WIDE;
+    store->width = head[0] == WIDE || (!has_head && classes > UINT16_MAX + 1) ? 4 : 2;
+    store->head = has_head ? HEAD : 0;
+    store->tokens = (store->size - store->head) / store->width;
+    if (has_head && store->tokens != head[2])
+        return err_add(err, "%s: %" PRId64 " tokens, but its head says %d: truncated?", store->path,
+                       store->tokens, head[2]);
+    if (store->size % store->width)
+        return err_add(
+            err, "%s: %" PRId64 " bytes are no whole number of tokens of %d bytes: truncated?",
+            store->path, store->size, store->width);
+    int64_t count = store->tokens < LOOKED_AT ? store->tokens : LOOKED_AT;
+    for (int64_t i = 1; i < count && store->width == 2; i += 2)
+        zeros += token_at(store, i) == 0 && token_at(store, i - 1) > 0;
+    return zeros <= 8 || zeros <= count / 4
+               ? 0
+               : err_add(err,
+                         "%s: most second numbers of 16 bits are 0: tokens of 32 bits, which are "
+                         "read with a head, or where model.vocab is above 65536",
+                         store->path);
+}
+
 static int map(struct store *store, const char *path, struct err *err)
 {
     struct stat found;
@@ -79,23 +119,23 @@ static int map(struct store *store, const char *path, struct err *err)
                      ? mmap(NULL, (size_t)found.st_size, PROT_READ, MAP_SHARED, file, 0)
                      : MAP_FAILED;
     close(file);
-    if (found.st_size % 2)
-        err_add(err, "%s: %lld bytes are no whole number of tokens of 2 bytes: truncated?", path,
-                (long long)found.st_size);
-    else if (data == MAP_FAILED)
-        err_add(err, "%s: no tokens", path);
-    else
-        *store = (struct store){data, found.st_size / 2, base_copy(path)};
-    if (err->count && data != MAP_FAILED)
-        munmap(data, (size_t)found.st_size);
-    return err->count ? -1 : 0;
+    if (data == MAP_FAILED)
+        return err_add(err, "%s: no tokens", path);
+    *store = (struct store){.data = data, .size = found.st_size, .path = base_copy(path)};
+    return 0;
+}
+
+static void store_free(struct store *store)
+{
+    if (store->data)
+        munmap((void *)(uintptr_t)store->data, (size_t)store->size);
+    free(store->path);
+    free(store);
 }
 
 static void tokens_close(struct reader *reader)
 {
-    munmap((void *)(uintptr_t)reader->store->data, (size_t)(2 * reader->store->tokens));
-    free(reader->store->path);
-    free(reader->store);
+    store_free(reader->store);
 }
 
 /* One token follows the last sequence, and epochs begin at different places of the first. */
@@ -104,8 +144,8 @@ static int tokens_open(struct reader *reader, const struct dataset_spec *spec, e
 {
     struct store *store = base_alloc(1, sizeof(*store));
     const char *path = split == SPLIT_VALIDATION ? spec->validation_path : spec->path;
-    if (map(store, path, err)) {
-        free(store);
+    if (map(store, path, err) || find_tokens(store, spec->classes, err)) {
+        store_free(store);
         return -1;
     }
     reader->store = store;
@@ -128,14 +168,15 @@ static int tokens_read(const struct reader *reader, const struct reading *readin
     if (reading->augment)
         first += (int64_t)(base_uniform(reader->seed, reading->epoch, 7, 0) * reader->sequence);
     for (int32_t i = 0; i <= reader->sequence; i++) {
-        int32_t token = store->data[2 * (first + i)] | store->data[2 * (first + i) + 1] << 8;
+        int64_t token = token_at(store, first + i);
         if (token >= reader->classes)
-            return err_add(err, "%s: token %d, number %" PRId64 ", is beyond a vocabulary of %d",
-                           store->path, token, first + i, reader->classes);
+            return err_add(
+                err, "%s: token %" PRId64 ", number %" PRId64 ", is beyond a vocabulary of %d",
+                store->path, token, first + i, reader->classes);
         if (i < reader->sequence)
             reading->image[i] = (float)token;
         else
-            *reading->label = token;
+            *reading->label = (int32_t)token;
     }
     return 0;
 }

@@ -41,6 +41,16 @@ def words(count, vocab=VOCAB):
     return struct.pack(f"<{count}H", *((i * i // 7 + 3 * i + i // 5) % vocab for i in range(count)))
 
 
+def wide(content):
+    """The same numbers in 32 bits."""
+    return b"".join(content[i:i + 2] + bytes(2) for i in range(0, len(content), 2))
+
+
+def head(number, count, version=1):
+    """That of a file of so many tokens, as llm.c writes it."""
+    return struct.pack("<256i", number, version, count, *[0] * 253)
+
+
 def mix(x):
     """Scramble 64-bit numbers: splitmix64."""
     x = x + np.uint64(0x9e3779b97f4a7c15)
@@ -378,6 +388,23 @@ class Ranks(Gpt):
         self.assertEqual(row["images"], "64")
 
 
+class Files(Gpt):
+    """Tokens as others write them."""
+
+    def test_heads_and_widths(self):
+        """Of 16 bits or 32, with a head or none: the same tokens train the same weights."""
+        count, path = SEQUENCES * LENGTH + 1, self.directory / "words.bin"
+        for i, (vocab, files) in enumerate((
+                (VOCAB, (words(count), head(20240520, count) + words(count), head(20240801, count, 7) + wide(words(count)))),
+                (70000, (wide(words(count)), head(20240520, count) + words(count))))):
+            runs = []
+            for k, content in enumerate(files):
+                path.write_bytes(content)
+                runs.append(self.fit(f"{i}-{k}", "-n1", "--steps=2", f"--set=model.vocab={vocab}", device=DEVICES[-1]))
+            for run in runs[1:]:
+                self.same_bits(runs[0], run)
+
+
 class Refused(Gpt):
     """What no device trains ends with a name."""
 
@@ -394,6 +421,10 @@ class Refused(Gpt):
         path.write_bytes(words(SEQUENCES * LENGTH + 1, VOCAB + 9))
         self.assertIn(f"is beyond a vocabulary of {VOCAB}", self.refused(65, "--strict-data"))
         self.assertIn("words.bin: cannot be read", self.refused(66, "--set=training.dataset.path=/nowhere/words.bin"))
+        path.write_bytes(wide(words(SEQUENCES * LENGTH + 1)))
+        self.assertIn("words.bin: most second numbers of 16 bits are 0", self.refused(65))
+        path.write_bytes(head(20240520, 200) + words(199))
+        self.assertIn("words.bin: 199 tokens, but its head says 200", self.refused(65))
 
     def test_kinds_and_devices(self):
         for key, what in (("segments: 2", "adds parameters other than a row for each position"),
