@@ -423,6 +423,47 @@ TEST(hashed_routes_are_spread_over_all_uplinks)
     assert_int_equal(all, 4 * 34 * 4 * 33);
 }
 
+/* The cables between racks that a message takes: of its leaf, one of 18, and of its rack, of 24. */
+static int32_t hashed_cables(const struct fabric *fabric, int32_t from, int32_t to)
+{
+    int32_t leaf = -1, rack = -1;
+    struct route route;
+    fabric_route(fabric, from, to, &route);
+    for (int32_t i = 0; i < route.count; i++) {
+        AUTOFREE char *name = fabric_link_name(fabric, route.link[i]);
+        sscanf(name, "leaf%*d.up%d", &leaf);
+        sscanf(name, "rack%*d.up%d", &rack);
+    }
+    assert_in_range(leaf, 0, 17);
+    assert_in_range(rack, 0, 23);
+    return leaf * 24 + rack;
+}
+
+TEST(each_tier_and_each_seed_has_a_hash_of_its_own)
+{
+    struct err err = {0};
+    const char *seed[] = {"platform.network.routing_seed=5", "platform.network.routing_seed=6"};
+    struct fabric *fabric[2];
+    for (int32_t i = 0; i < 2; i++) {
+        const char *set[] = {"platform.network.routing=hashed", seed[i]};
+        OWN(platform) *platform = platform_read_changed(NULL, "abci-routes", set, 2, NULL, &err);
+        assert_ok(platform, err);
+        fabric[i] = platform_fabric(platform, 67, 4, grid_of(268, 1), &err);
+        assert_ok(fabric[i], err);
+    }
+    int32_t seen[18 * 24] = {0}, used = 0, same = 0;
+    for (int32_t from = 0; from < 4 * 34; from++)
+        for (int32_t to = 4 * 34; to < 4 * 67; to++) {
+            int32_t cables = hashed_cables(fabric[0], from, to);
+            used += seen[cables]++ == 0;
+            same += cables == hashed_cables(fabric[1], from, to);
+        }
+    assert_int_equal(used, 18 * 24);
+    assert_in_range(same, 0, 4 * 34 * 4 * 33 / 100);
+    for (int32_t i = 0; i < 2; i++)
+        fabric_free(fabric[i]);
+}
+
 /* --- NCCL --- */
 
 static struct nccl_world nccl_on(const char *const *set, int32_t count, int32_t nodes)
