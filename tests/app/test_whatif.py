@@ -2,7 +2,6 @@
 import json
 import math
 import re
-import statistics
 import unittest
 
 import support
@@ -24,80 +23,30 @@ network:
     - name: leaf
       nodes: 4
       uplinks: %d
-      bandwidth: {value: %s, source: of this test, kind: assumed}
+      bandwidth: {value: 400 Gb/s, source: of this test, kind: assumed}
       efficiency: {value: 100 %%, source: of this test, kind: assumed}
       latency: {value: %s, source: of this test, kind: assumed}
 nccl: {sharp: %s}
 """
 
-NODES, LEAF = 32, 4
-VECTOR = 51_000_000
 GRADIENTS = 25_557_032 * 2  # bytes of ResNet-50's in fp16
-
-
-def tree(nodes):
-    """Child and parent of a binary tree whose inner nodes lie between their subtrees."""
-    edges = []
-
-    def hang(begin, end, parent):
-        """Nodes begin to end: a root at the largest power of two above begin, and both sides."""
-        size = end - begin
-        if size <= 0:
-            return
-        half = 1
-        while 2 * half <= size:
-            half *= 2
-        edges.append((begin + half - 1, parent))
-        hang(begin, begin + half - 1, begin + half - 1)
-        hang(begin + half, end, begin + half - 1)
-
-    hang(1, nodes, 0)
-    return edges
-
-
-def crossing(nodes, leaf):
-    """Half vectors that leave the busiest leaf, over both trees: the second is the first mirrored."""
-    edges = tree(nodes) + [(nodes - 1 - a, nodes - 1 - b) for a, b in tree(nodes)]
-    count = [0] * (nodes // leaf)
-    for child, parent in edges:
-        if child // leaf != parent // leaf:
-            count[child // leaf] += 1
-            count[parent // leaf] += 1
-    return max(count)
 
 
 class Uplinks(support.Case):
     """A leaf of four nodes with fewer and fewer cables up."""
 
-    def fabric(self, uplinks, bandwidth="400 Gb/s", latency="130 ns", sharp="true"):
+    def fabric(self, uplinks, latency="130 ns", sharp="true"):
         """A platform, and the job on it."""
-        platform = self.write("fabric.yaml",
-                              LEAVES % (support.ROOT, uplinks, bandwidth, latency, sharp))
+        platform = self.write("fabric.yaml", LEAVES % (support.ROOT, uplinks, latency, sharp))
         return self.write("job.yaml", JOB % platform)
 
-    def all_reduce(self, size=VECTOR):
-        """One all-reduce on the fabric."""
-        return answer("collective", "--platform", self.directory / "fabric.yaml", "--nodes", NODES,
-                      "--bytes", f"{size}B", "--algorithm=nccl")["rows"][0]
-
-    def test_bytes_over_the_uplinks_are_those_of_the_flows(self):
-        """With SHARP the vector once each way, with trees half of it an edge; 10 % for latency."""
-        for sharp, vectors in ("true", 1), ("false", crossing(NODES, LEAF) / 2):
-            for uplinks in 8, 4, 2, 1:
-                self.fabric(uplinks, sharp=sharp)
-                expected = VECTOR * vectors / (uplinks * 50e9)
-                alone = VECTOR / (370.8e9 if sharp == "true" else 160e9)
-                row = self.all_reduce()
-                self.assertIn("nvls", row["choice"])
-                latency = self.all_reduce(4)["time_s"]
-                self.assertGreaterEqual(row["time_s"], expected)
-                self.assertLess(row["time_s"], 1.1 * max(expected, alone) + 300e-6 + latency)
-
     def test_a_slow_hop_counts(self):
-        self.fabric(32)
-        near = self.all_reduce(8)["time_s"]
-        self.fabric(32, latency="1 ms")
-        self.assertGreater(self.all_reduce(8)["time_s"], near + 1.99e-3)
+        seconds = []
+        for latency in ("130 ns", "1 ms"):
+            self.fabric(32, latency=latency)
+            seconds.append(answer("collective", "--platform", self.directory / "fabric.yaml", "--nodes=32",
+                                  "--bytes=8B", "--algorithm=nccl")["rows"][0]["time_s"])
+        self.assertGreater(seconds[1], seconds[0] + 1.99e-3)
 
     def test_the_sentence_names_latency_or_the_link(self):
         """51 MB over eight cards of 100 Mb/s take 0.5 s; five levels of a tree, up and down, 10 ms."""
@@ -160,13 +109,6 @@ class Noise(support.Case):
                  for seed in range(1, 5)}
         self.assertEqual(len(expected), 1)
         self.assertEqual(len(drawn), 4)
-
-    def test_what_is_expected_is_the_mean_of_draws(self):
-        expected = self.step("--backend", "analytic")["step_s"]
-        draws = [self.step("--backend", "analytic", "--noise", "drawn",
-                           "--set", f"seed={seed}")["step_s"] for seed in range(1, 31)]
-        error = statistics.stdev(draws) / math.sqrt(len(draws))
-        self.assertLess(abs(expected - statistics.mean(draws)), 3 * error)
 
     def test_every_grain_and_back_end_agrees_on_it(self):
         found = [self.step(*words)["step"]["slower_ranks_s"] for words in (
