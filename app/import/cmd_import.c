@@ -49,6 +49,10 @@ static const struct option trace_options[] = {
     ROW_JSON,
     ROW_LAST};
 
+static const struct option log_options[] = {
+    OPTION_ROW("job", 0, OPTION_TEXT, AT(job), "JOB.yaml", NULL, "The job that ran"), ROW_JSON,
+    ROW_LAST};
+
 /* A kind of file: its function and its command. */
 #define KIND(id, reader, title, of, rows, meaning, shown)                                          \
     static int run_##id(const void *record, struct text *out, struct err *err)                     \
@@ -100,9 +104,20 @@ KIND(trace, import_trace, "trace", "FILE.json", trace_options,
      "foretrain import trace other.json --job other.yaml --with mine.yaml --to both.yaml\n"
      "foretrain predict job.yaml --set platform.device=./both.yaml");
 
-static const struct command *const kinds[] = {&kind_nccl_tests, &kind_nccl_topo,      &kind_slurm,
-                                              &kind_osu,        &kind_ibnetdiscover,  &kind_trace,
-                                              &kind_hwloc,      &command_import_onnx, NULL};
+KIND(log, import_log, "log", "FILE", log_options,
+     "steps of a run, as Megatron-LM, NeMo, torchtitan or Composer report them",
+     "foretrain import log train.log --job job.yaml");
+
+static const struct command *const kinds[] = {&kind_nccl_tests,
+                                              &kind_nccl_topo,
+                                              &kind_slurm,
+                                              &kind_osu,
+                                              &kind_ibnetdiscover,
+                                              &kind_trace,
+                                              &kind_log,
+                                              &kind_hwloc,
+                                              &command_import_onnx,
+                                              NULL};
 
 const struct command command_import = {
     .name = "import",

@@ -65,6 +65,13 @@ struct import_work {
     double measured, predicted;
 };
 
+/** What a log of training reports; 0: not known. */
+struct import_steps {
+    double seconds, tokens; /**< of a step [s]; of a device [1/s]: one of both */
+    double spread;          /**< standard deviation, relative */
+    int64_t count, devices, batch;
+};
+
 /** What only programs are told; 0: not known. */
 struct import_result {
     struct curve_piece line[CURVE_PIECES]; /**< (lines) */
@@ -78,6 +85,7 @@ struct import_result {
     double latency;                  /**< of a message [s] */
     double step_mean, step_least;    /**< [s] */
     double flops, efficiency;        /**< of matrix products [FLOP/s]; of the roofline */
+    double speed, speed_spread;      /**< of devices, over what is predicted; relative */
 };
 
 /** The draft so far.  A quantity without a source is unknown.  Start from {0} with `file` set;
@@ -98,7 +106,8 @@ struct import {
     struct import_tier tier[IMPORT_TIER_LIMIT]; /**< smallest first */
     int32_t tier_count;
     struct import_nccl nccl;
-    struct quantity inside, between;          /**< the transport's [s per message] */
+    struct quantity inside, between; /**< the transport's [s per message] */
+    struct import_steps steps;
     bool no_platform;                         /**< nor anything else of a platform */
     bool written;                             /**< by the reader itself */
     const char *written_to;                   /**< the platform file; NULL: none; borrowed */
@@ -180,6 +189,10 @@ typedef int import_reader(struct import *import, const struct import_request *re
 /** Any kind that foretrain-read knows: import_draft.h. */
 import_reader import_draft;
 
+/** A log of training, whose steps a job's are compared with: which speed of devices makes them
+ * equal. */
+import_reader import_log;
+
 /** A Chrome trace as PyTorch's profiler writes, or foretrain's own. */
 import_reader import_trace;
 
@@ -230,6 +243,7 @@ int import_fit_nccl(struct import *import, const struct import_request *request,
  * | nic | {bandwidth, efficiency} of a card |
  * | tiers | smallest first: {name, nodes, uplinks (0: not known), rails, bandwidth} |
  * | nccl | {intra, channels, why, bandwidth} |
+ * | steps | of a run: {seconds or tokens, spread, count, devices, batch} |
  * | times | all-reduces: {ranks, nodes, rows: [[bytes, seconds], ...]}; nccl: version, where NCCL
  * ran | | pair | messages of two ranks: {nodes, latency: rows, bandwidth: rows} |
  *

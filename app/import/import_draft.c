@@ -168,6 +168,16 @@ static void read_lines(struct text *list, const struct json *array)
             text_add(list, "%s\n", json_as_text(json_item(array, i)));
 }
 
+static struct import_steps read_steps(const struct json *steps)
+{
+    return (struct import_steps){.seconds = real(json_get(steps, "seconds")),
+                                 .tokens = real(json_get(steps, "tokens")),
+                                 .spread = real(json_get(steps, "spread")),
+                                 .count = whole(json_get(steps, "count"), INT32_MAX),
+                                 .devices = whole(json_get(steps, "devices"), INT32_MAX),
+                                 .batch = whole(json_get(steps, "batch"), INT32_MAX)};
+}
+
 static int understand(struct import *import, const struct import_request *request,
                       const struct json *draft, struct err *err)
 {
@@ -185,6 +195,7 @@ static int understand(struct import *import, const struct import_request *reques
     read_link(&import->nic, json_get(draft, "nic"));
     read_tiers(import, json_get(draft, "tiers"));
     read_nccl(import, json_get(draft, "nccl"));
+    import->steps = read_steps(json_get(draft, "steps"));
     return fit(import, request, draft, err);
 }
 

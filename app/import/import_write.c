@@ -404,9 +404,11 @@ COLUMNS(result_columns, NULL, struct import_result)
     COLUMN("spread", spread, ABSENT, .help = "standard deviation of the bandwidth, relative");
     COLUMN_ITEMS("kernels", kernel, kernels, .table = &kernel_columns);
     COLUMN_ITEMS("kinds", work, works, .table = &work_columns);
-    COLUMN("steps", steps, ABSENT, .help = "steps that the profiler marked");
+    COLUMN("steps", steps, ABSENT, .help = "steps that the profiler marked, or lines of a log");
     COLUMN("step_mean_s", step_mean, ABSENT, .help = "mean of these steps");
     COLUMN("step_least_s", step_least, ABSENT, .help = "shortest of these steps");
+    COLUMN("speed", speed, ABSENT, .help = "cluster.speed with which a step takes as long as here");
+    COLUMN("speed_spread", speed_spread, ABSENT, .help = "its standard deviation, relative");
     COLUMN("matrix_flops_per_s", flops, ABSENT, .help = "speed of the matrix products");
     COLUMN("matrix_efficiency", efficiency, ABSENT,
            .help = "time of the matrix products at the roofline of the device over theirs");

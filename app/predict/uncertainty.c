@@ -43,7 +43,7 @@ enum { HOPS = 2, COMPUTE_SLOWDOWNS, COMMUNICATION_SLOWDOWNS, LAUNCHES, KINDS, HO
 #define OVERHEAD_SPREAD 0.5
 
 /* The standard deviation of the logarithm of a bandwidth with @provenance. */
-static double uncertainty_tolerance(enum provenance provenance)
+double uncertainty_tolerance(enum provenance provenance)
 {
     /* A measurement repeats to a few percent; well-kept machines reach figures of data sheets or
      * papers to about a tenth; an assumption may be wrong by half. */
@@ -164,6 +164,7 @@ struct uncertainty uncertainty_of(const struct job *job)
         .inside = bandwidth_tolerance(
             job->platform, job->resolved.algorithm == ALGORITHM_NCCL ? "nccl." : "node."),
         .model = MODEL_SPREAD,
+        .kinds = 1,
         .draws = DRAWS,
         .seed = SEED,
     };
@@ -183,6 +184,10 @@ struct uncertainty uncertainty_of(const struct job *job)
         doubt_software(&u, job->software, device);
     else
         doubt_device(&u, job, device);
+    if (job->scenario.cluster.speed_spread > 0) { /* steps of this job were measured */
+        u.efficiency = u.overhead = u.kinds = u.host = u.freedom = 0;
+        u.residual = job->scenario.cluster.speed_spread;
+    }
     return u;
 }
 
@@ -478,7 +483,7 @@ struct factors *uncertainty_factors(const struct uncertainty *u)
         of[FACTOR_COMPUTE_SLOWDOWN] = draw_apart(u, u->slowdown.compute, k, COMPUTE_SLOWDOWNS);
         of[FACTOR_COMMUNICATION_SLOWDOWN] =
             draw_apart(u, u->slowdown.communication, k, COMMUNICATION_SLOWDOWNS);
-        of[FACTOR_KINDS] = draw_apart(u, 1, k, KINDS);
+        of[FACTOR_KINDS] = draw_apart(u, u->kinds, k, KINDS);
         of[FACTOR_LAUNCH] = draw_apart(u, u->launch, k, LAUNCHES);
         of[FACTOR_HOST] = draw_apart(u, u->host, k, HOSTS);
     }

@@ -18,6 +18,7 @@
 struct uncertainty {
     double efficiency;  /**< of the fraction of the roofline that kernels reach */
     double overhead;    /**< of the time added per kernel */
+    double kinds;       /**< of other kinds of kernels than those of the fit: deviations */
     double correlation; /**< of the two, -1 ... 1 */
     double residual;    /**< of a machine's compute time about the fit */
     double freedom;     /**< degrees of freedom of Student's t that it follows; 0: a normal one */
@@ -32,6 +33,9 @@ struct uncertainty {
     int32_t draws; /**< at least 20 */
     uint64_t seed;
 };
+
+/** Standard deviation of a number from there, relative. */
+double uncertainty_tolerance(enum provenance provenance);
 
 /** The uncertainties of a job: of its software's fit, or of the device file's own numbers; of its
  * platform's links; of effects that models calibrated on one node miss. */

@@ -1,4 +1,4 @@
-"""foretrain-read KIND NAME [RANKS NODES]: the draft of a platform or network from the file of another
+"""foretrain-read KIND NAME [RANKS NODES]: the draft of a platform or network, or steps, from the file of another
 tool on standard input, as JSON; what `foretrain import` runs.  NAME is for messages.  Of ONNX, RANKS of 1
 counts operations that are not known by the bytes they move.
 
@@ -14,7 +14,7 @@ import sys
 
 import draft
 
-READERS = {"hwloc": "hwloc", "ibnetdiscover": "ibnetdiscover", "nccl-tests": "nccl_tests", "nccl-topo": "nccl_topo",
+READERS = {"hwloc": "hwloc", "ibnetdiscover": "ibnetdiscover", "log": "training_log", "nccl-tests": "nccl_tests", "nccl-topo": "nccl_topo",
            "onnx": "onnx_network", "osu": "osu", "slurm": "slurm"}
 PACKAGES = ("yaml", "onnx")
 SIZE_LIMIT = 128 << 20  # of a text [bytes]

@@ -165,8 +165,9 @@ struct scenario {
         int64_t devices_per_node; /**< 0: all of the platform's */
         char
             *software; /**< a name in platforms/software or a path; NULL: as the device file says */
-        int32_t placement; /**< enum cluster_placement */
-        double speed;      /**< of computing, relative to what both say */
+        int32_t placement;   /**< enum cluster_placement */
+        double speed;        /**< of computing, relative to what both say */
+        double speed_spread; /**< its standard deviation; 0: steps of this job were not measured */
     } cluster;
     struct {
         char *dataset;             /**< "imagenet" or NULL when counts are given */

@@ -212,6 +212,9 @@ static const struct field scenario_rows[] = {
     REAL("cluster.speed", cluster.speed, UNIT_FRACTION, "1", 0.01, 10,
          "how fast devices compute, relative to what the device file and its software say; "
          "predictions only"),
+    REAL("cluster.speed_spread", cluster.speed_spread, UNIT_FRACTION, "0", 0, 1,
+         "standard deviation of cluster.speed where steps of this job were measured, as import log "
+         "says: kernels are in doubt by no more; predictions only"),
     ROW("training.dataset", training.dataset, "",
         "a known data set, or a mapping with its numbers of samples; not needed where the length "
         "of "

@@ -1,0 +1,95 @@
+#include "app/import/import.h"
+
+#include "app/predict/predict.h"
+#include "app/predict/uncertainty.h"
+
+enum { DRAWS = 240, TRIES = 12 };
+
+/* The job with devices of @speed, in closed form. */
+static int predict(struct prediction *prediction, const char *job, double speed, int32_t draws,
+                   struct err *err)
+{
+    struct predict_options options = {PREDICT_DEFAULTS, .alone = true};
+    option_list_format(&options.set, "cluster.speed=%.17g", speed);
+    int failed = prediction_screen(prediction, job, &options, BACKEND_ANALYTIC, draws, err);
+    option_list_release(&options.set);
+    return failed;
+}
+
+/* Whether the run can have been this job; @seconds is a step of it. */
+static int check_run(const struct import *import, const struct prediction *p, double *seconds,
+                     struct err *err)
+{
+    const struct import_steps *steps = &import->steps;
+    const struct result *result = &p->result;
+    const struct phase *last = &result->plan.phase[result->plan.phase_count - 1];
+    double tokens = (double)(last->global_batch * p->job.scenario.model.tokens);
+    if (steps->devices && steps->devices != result->devices)
+        return err_add(err,
+                       "%s: of %lld devices, but the job has %d: --job must be the one that ran",
+                       import->file, (long long)steps->devices, result->devices);
+    if (steps->batch && steps->batch != last->global_batch)
+        return err_add(err, "%s: of %lld samples a step, but the last phase of the job has %lld",
+                       import->file, (long long)steps->batch, (long long)last->global_batch);
+    if (!(steps->seconds > 0) && !(tokens > 0))
+        return err_add(err, "%s: of tokens, but the job reads none", import->file);
+    *seconds = steps->seconds > 0 ? steps->seconds : tokens / result->devices / steps->tokens;
+    return 0;
+}
+
+/* A step is about a part that @speed shortens and one that it does not: from two speeds follow
+ * both. */
+static int find_speed(const char *job, double first, double seconds, double *speed, struct err *err)
+{
+    double before = 1, then = first, time = first;
+    for (int i = 0; i < TRIES && fabs(time / seconds - 1) > 1e-4; i++) {
+        AUTORELEASE(prediction) struct prediction p = {0};
+        double shorter = (then - time) / (1 / before - 1 / *speed), rest = time - shorter / *speed;
+        double next = i ? shorter / (seconds - rest) : first / seconds;
+        before = *speed;
+        then = time;
+        if (!(next >= 0.01 && next <= 10))
+            return err_add(err,
+                           "no speed of devices from 1 %% to 1000 %% makes a step take %s: "
+                           "another job, or another network?",
+                           unit_text(UNIT_SECONDS, seconds));
+        *speed = next;
+        if (predict(&p, job, next, 0, err))
+            return -1;
+        time = p.result.step.time;
+    }
+    return 0;
+}
+
+int import_log(struct import *import, const struct import_request *request, struct err *err)
+{
+    AUTORELEASE(prediction) struct prediction p = {0};
+    struct import_result *result = &import->result;
+    double seconds = 0;
+    import->no_platform = true;
+    if (!request->job)
+        return err_add_code(err, 64, "--job says which job ran");
+    if (import_draft(import, request, err) || predict(&p, request->job, 1, DRAWS, err) ||
+        check_run(import, &p, &seconds, err))
+        return -1;
+    const struct range step = {p.result.step_likely.low, p.result.step.time,
+                               p.result.step_likely.high};
+    result->speed = 1;
+    if (find_speed(request->job, step.value, seconds, &result->speed, err))
+        return -1;
+    result->steps = import->steps.count;
+    result->speed_spread = fmax(import->steps.spread, uncertainty_tolerance(PROVENANCE_MEASURED));
+    result->work[result->works++] = (struct import_work){"step", seconds, step.value};
+    text_add(&import->comparison, "step %s, ", unit_text(UNIT_SECONDS, seconds));
+    text_add(&import->comparison, "predicted %s", unit_text(UNIT_SECONDS, step.value));
+    text_add(&import->comparison, " (%s to ", unit_text(UNIT_SECONDS, step.low));
+    text_add(&import->comparison, "%s): %.1f %% too %s\n", unit_text(UNIT_SECONDS, step.high),
+             100 * fabs(step.value / seconds - 1), step.value > seconds ? "long" : "short");
+    if (seconds < step.low || seconds > step.high)
+        import_warn(import,
+                    "outside of the 90 %% interval: did another job run, or on other devices?");
+    text_add(&import->comparison,
+             "equal with --set cluster.speed=%.4g --set cluster.speed_spread=%.2g\n", result->speed,
+             result->speed_spread);
+    return 0;
+}
