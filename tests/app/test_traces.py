@@ -4,7 +4,7 @@ import json
 import re
 import unittest
 
-from support import Case, answer, good, likely, run
+from support import Case, answer, good, has_simulator, likely, run
 
 
 def spans_at(events, end):
@@ -86,6 +86,75 @@ class Traces(Case):
             done = run("import", "trace", packed)
             self.assertEqual(done.returncode, 65, why)
             self.assertIn(why, done.stderr)
+
+
+@unittest.skipUnless(has_simulator(), "built without SimGrid: the closed form traces one rank")
+class Kineto(Case):
+    """The events of 12 ranks that fetch images, as readers of PyTorch's profiles take them."""
+
+    RANKS = range(12)
+
+    def setUp(self):
+        super().setUp()
+        path = self.directory / "trace.json"
+        good("predict", self.job, "--backend=sim", "--grain=full", "--iterations=2", "--nodes=3", "--traced-ranks=12",
+             "--trace", path, "--set=allreduce.grid={columns: 3, rows: 4}", "--set=input.workers=4",
+             "--set=input.rate=9000 images/s")
+        self.text = path.read_text(encoding="utf-8")
+        self.trace = json.loads(self.text)
+        self.events = self.trace["traceEvents"]
+
+    def complete(self, category):
+        """Events with a length."""
+        return [e for e in self.events if e["ph"] == "X" and e["cat"] == category]
+
+    def test_the_rank_is_on_an_early_line_of_its_own(self):
+        line, = [i for i, line in enumerate(self.text.splitlines()) if re.fullmatch(r'"rank":\s+(\d+),', line)]
+        self.assertLess(line, 10)
+        self.assertEqual(self.trace["distributedInfo"], {"backend": "nccl", "rank": 0, "world_size": 12})
+
+    def test_each_rank_is_a_process_and_each_lane_a_thread(self):
+        names = {(e["pid"], e["tid"]): e["args"]["name"] for e in self.events if e["name"] == "thread_name"}
+        threads = enumerate(["compute", "row", "column", "input", "iterations"])
+        self.assertEqual(names, {(rank, t): name for t, name in threads for rank in self.RANKS})
+
+    def test_marks_tile_the_time_of_each_rank(self):
+        for rank in self.RANKS:
+            first, last = [e for e in self.complete("user_annotation") if e["pid"] == rank]
+            self.assertEqual((first["name"], last["name"]), ("ProfilerStep#0", "ProfilerStep#1"))
+            begins = [e["ts"] for e in self.complete("kernel") if e["pid"] == rank]
+            ends = [e["ts"] + e["dur"] for e in self.complete("kernel") + self.complete("gpu_memcpy") if e["pid"] == rank]
+            self.assertEqual(first["ts"], min(begins))  # images were fetched before
+            self.assertAlmostEqual(first["ts"] + first["dur"], last["ts"], 5)
+            self.assertAlmostEqual(last["ts"] + last["dur"], max(ends), 5)
+
+    def test_events_lie_on_their_lane_and_do_not_overlap(self):
+        lanes = {}
+        for event in self.complete("kernel") + self.complete("gpu_memcpy"):
+            self.assertEqual(event["args"]["stream"], event["tid"])
+            self.assertEqual(event["name"].startswith("nccl"), event["tid"] in (1, 2))
+            self.assertEqual(event["name"].startswith("Memcpy"), event["cat"] == "gpu_memcpy")
+            lanes.setdefault((event["pid"], event["tid"]), []).append(event)
+        self.assertEqual(len(lanes), 4 * len(self.RANKS))
+        for events in lanes.values():
+            events.sort(key=lambda e: e["ts"])
+            for first, second in zip(events, events[1:]):
+                self.assertLessEqual(first["ts"] + first["dur"], second["ts"] + 1e-5)
+
+    def test_collectives_have_sizes_and_groups(self):
+        """A bucket of 4 MiB, of which each of three has a part, rounded up."""
+        found = {}
+        for event in self.complete("kernel"):
+            if event["pid"] == 11 and event["tid"] in (1, 2):
+                found.setdefault(event["name"], event["args"])
+        whole, part = 2**22, 2**22 // 3 + 1
+        for name, sent, received, ranks in (("reduce_scatter", whole, part, [9, 10, 11]),
+                                            ("all_reduce", part, part, [2, 5, 8, 11]),
+                                            ("all_gather", part, whole, [9, 10, 11])):
+            args = found["nccl:" + name]
+            self.assertEqual((args["In msg nelems"], args["Out msg nelems"]), (sent, received), name)
+            self.assertEqual((json.loads(args["Process Group Ranks"]), args["Group size"]), (ranks, len(ranks)))
+            self.assertEqual(args["Collective name"], name)
 
 
 def kernel(name, begin, seconds, operation=None):

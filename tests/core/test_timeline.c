@@ -10,7 +10,8 @@ static struct {
 
 static int open_fixture(void **state)
 {
-    struct step forward = {.kind = STEP_COMPUTE, .lane = LANE_COMPUTE, .name = "conv1 forward"};
+    struct step forward = {
+        .kind = STEP_COMPUTE, .lane = LANE_COMPUTE, .name = "a \"quoted\" \\ name"};
     struct err err = {0};
     fixture.schedule = schedule_new((struct grid){.columns = 2, .rows = 1});
     int32_t id = schedule_add(fixture.schedule, forward, NULL, 0);
@@ -63,6 +64,7 @@ TEST_WITH(writes_microseconds, open_fixture, close_fixture)
     AUTOFREE char *text = written();
     assert_has(text, "\"name\": \"nccl:all_reduce\", \"pid\": 0, \"tid\": 1, "
                      "\"ts\": 1.000000, \"dur\": 2.500000");
+    assert_has(text, "\"name\": \"a _quoted_ _ name\"");
 }
 
 TEST_WITH(the_order_of_spans_in_the_trace_does_not_matter, open_fixture, close_fixture)
