@@ -78,7 +78,7 @@ static int predict(const void *record, struct text *out, struct err *err)
         return err_add_code(err, 64, "--width: at least %d", GANTT_WIDTH_LEAST);
     AUTORELEASE(prediction) struct prediction prediction = {0};
     AUTORELEASE(price) struct price_file prices = {0};
-    AUTORELEASE(option_list) struct option_list set = {0};
+    AUTORELEASE(texts) struct texts set = {0};
     struct predict_options options = request->predict;
     if (request->prices && price_read(&prices, request->prices, err))
         return -1;

@@ -113,16 +113,16 @@ static int predict_at(struct prediction *prediction, int32_t nodes, const char *
                       const struct predict_options *options, const char *further, struct err *err)
 {
     struct predict_options own = *options;
-    own.set = (struct option_list){0};
-    option_list_add_all(&own.set, &options->set);
+    own.set = (struct texts){0};
+    texts_add_all(&own.set, &options->set);
     if (nodes > 0) {
-        option_list_format(&own.set, "cluster.nodes=%d", nodes);
-        option_list_add(&own.set, "allreduce.grid=null");
+        texts_add(&own.set, "cluster.nodes=%d", nodes);
+        texts_add(&own.set, "allreduce.grid=null");
     }
     if (further)
-        option_list_add(&own.set, further);
+        texts_add(&own.set, "%s", further);
     int failed = prediction_screen(prediction, path, &own, BACKEND_ANALYTIC, DRAWS, err);
-    option_list_release(&own.set);
+    texts_release(&own.set);
     return failed;
 }
 
@@ -267,8 +267,8 @@ static void failing_add(struct page *page, const struct json *all)
 
 /* Takes @path, which may be NULL, and applies those of @set (or NULL) that change a scenario. */
 static bool put_file(struct json *files, const char *name, char *path,
-                     char *(*find)(const char *name, struct err *err),
-                     const struct option_list *set, struct err *err)
+                     char *(*find)(const char *name, struct err *err), const struct texts *set,
+                     struct err *err)
 {
     struct document *document = path ? yaml_read_file(NULL, path, find, err) : NULL;
     for (int32_t i = 0; document && set && i < set->count; i++)
@@ -281,7 +281,7 @@ static bool put_file(struct json *files, const char *name, char *path,
     return document != NULL;
 }
 
-static bool put_named(struct json *files, const struct job *job, const struct option_list *set,
+static bool put_named(struct json *files, const struct job *job, const struct texts *set,
                       struct err *err)
 {
     const struct scenario *s = &job->scenario;

@@ -202,11 +202,11 @@ static int run_trial(const struct runs *runs, const struct measure_network *netw
     struct validate_request asked = {.compute = runs->request->machine.compute,
                                      .timeout = REQUEST_TIMEOUT};
     asked.compute.started = runs->ranks;
-    option_list_format(&asked.head.argument, "/proc/%d/fd/%d", getpid(), file);
-    option_list_format(&asked.predict.set, "device.fusion=%s", runs->alone->fusion);
+    texts_add(&asked.head.argument, "/proc/%d/fd/%d", getpid(), file);
+    texts_add(&asked.predict.set, "device.fusion=%s", runs->alone->fusion);
     int failed = run_job(runs, &asked, steps, finding, err);
-    option_list_release(&asked.head.argument);
-    option_list_release(&asked.predict.set);
+    texts_release(&asked.head.argument);
+    texts_release(&asked.predict.set);
     close(file);
     return failed;
 }

@@ -392,10 +392,10 @@ static void device_text_release(struct device_text *text)
 static struct text ask_driver(struct err *err)
 {
     AUTORELEASE(launch) struct launch launch = {0};
-    launch_add(&launch, "nvidia-smi");
-    launch_add(&launch, "--query-gpu=name,memory.total,compute_cap");
-    launch_add(&launch, "--format=csv,noheader,nounits");
-    launch_add(&launch, "--id=0");
+    texts_add(&launch.words, "nvidia-smi");
+    texts_add(&launch.words, "--query-gpu=name,memory.total,compute_cap");
+    texts_add(&launch.words, "--format=csv,noheader,nounits");
+    texts_add(&launch.words, "--id=0");
     bool good = !launch_keep(&launch, true, err) && !launch_run(&launch, err);
     return good ? launch_read(launch.output) : (struct text){0};
 }

@@ -207,15 +207,15 @@ static bool read_answer(const struct json *json, struct machine *machine)
 static void add_words(struct launch *launch, const struct machine_options *options, double seconds,
                       double most)
 {
-    launch_add(launch, "measure");
-    launch_add(launch, "--networks=%s", options->networks);
-    launch_add(launch, "--batch=%s", options->batches);
-    launch_add(launch, "--threads=%d", options->compute.threads);
-    launch_add(launch, "--device=%s", device_words[options->compute.device]);
-    launch_add(launch, "--precision=%s", dtype_names[options->dtype]);
-    launch_add(launch, "--repeats=%d", options->repeats);
-    launch_add(launch, "--limit=%d", (int)(1e3 * seconds) + 1);
-    launch_add(launch, "--most=%d", (int)(1e3 * most) + 1);
+    texts_add(&launch->words, "measure");
+    texts_add(&launch->words, "--networks=%s", options->networks);
+    texts_add(&launch->words, "--batch=%s", options->batches);
+    texts_add(&launch->words, "--threads=%d", options->compute.threads);
+    texts_add(&launch->words, "--device=%s", device_words[options->compute.device]);
+    texts_add(&launch->words, "--precision=%s", dtype_names[options->dtype]);
+    texts_add(&launch->words, "--repeats=%d", options->repeats);
+    texts_add(&launch->words, "--limit=%d", (int)(1e3 * seconds) + 1);
+    texts_add(&launch->words, "--most=%d", (int)(1e3 * most) + 1);
 }
 
 /* One round in about @seconds, and not beyond @most: @return its answer, or NULL. */

@@ -181,7 +181,7 @@ static int claim_files(const struct command *command, const struct request *requ
 }
 
 /* Put those that can be read only once where children find them, too. */
-static int keep_streams(struct option_list *argument, struct err *err)
+static int keep_streams(struct texts *argument, struct err *err)
 {
     for (int32_t i = 0; i < argument->count && !err->count; i++) {
         char *kept = stream_keep(argument->item[i], err);
@@ -222,8 +222,8 @@ static void run_one(const char *program, const struct command *command, int argc
         !(command->jobs && keep_streams(&request->argument, err)))
         command->run(request, out, err);
     option_release(command->options, request);
-    option_list_release(&request->argument);
-    option_list_release(&request->given);
+    texts_release(&request->argument);
+    texts_release(&request->given);
 }
 
 static void print_list(struct text *out, const char *program, const struct command *all)
@@ -253,9 +253,9 @@ static int refuse(const char *program, const char *given, const struct command *
     if (strchr(given, '/') || strchr(given, '.'))
         return err_add_code(err, 64, "'%s' is no command; for a file of that name: %s %s %s", given,
                             program, list[0]->name, given);
-    AUTORELEASE(option_list) struct option_list names = {0};
+    AUTORELEASE(texts) struct texts names = {0};
     for (; *list; list++)
-        option_list_add(&names, (*list)->name);
+        texts_add(&names, "%s", (*list)->name);
     return option_unknown(err, "command", given, names.item);
 }
 

@@ -24,7 +24,7 @@ struct parse {
     char **argv;
     int argc, next;
     void *record;
-    struct option_list *given;
+    struct texts *given;
     struct err *err;
 };
 
@@ -41,9 +41,9 @@ static const struct option *find(const struct option *table, const char *name, s
 
 static int refuse_unknown(const struct parse *parse, const char *name, size_t length)
 {
-    AUTORELEASE(option_list) struct option_list names = {0};
+    AUTORELEASE(texts) struct texts names = {0};
     for (const struct option *option = parse->table; option->name; option++)
-        option_list_add(&names, option->name);
+        texts_add(&names, "%s", option->name);
     AUTOFREE char *given = base_format("%.*s", (int)length, name);
     const char *near = base_nearest(given, names.item);
     if (near)
@@ -91,7 +91,7 @@ static int set_real(const struct option *option, const char *value, double *memb
 }
 
 /* Quoted, so that a value is one value whatever its characters. */
-static void assign(const struct option *option, const char *value, struct option_list *list)
+static void assign(const struct option *option, const char *value, struct texts *list)
 {
     for (const char *const *key = option->words; *key; key++) {
         AUTORELEASE(text) struct text text = {0};
@@ -102,7 +102,7 @@ static void assign(const struct option *option, const char *value, struct option
                 text_add(&text, *c == '\'' ? "''" : "%c", *c);
             text_add(&text, "'");
         }
-        option_list_add(list, text.data);
+        texts_add(list, "%s", text.data);
     }
 }
 
@@ -124,7 +124,7 @@ static int set(const struct option *option, const char *value, void *record, str
         *(const char **)member = value;
         return 0;
     case OPTION_TEXTS:
-        option_list_add(member, value);
+        texts_add(member, "%s", value);
         return 0;
     case OPTION_INTEGER:
         return set_integer(option, value, member, err);
@@ -153,8 +153,7 @@ static int set_from(struct parse *parse, const struct option *option, const char
             return err_add_code(parse->err, EXIT_USAGE, "--%s needs a value", option->name);
         value = parse->argv[parse->next++];
     }
-    option_list_format(parse->given, "--%s%s%s", option->name, value ? "=" : "",
-                       value ? value : "");
+    texts_add(parse->given, "--%s%s%s", option->name, value ? "=" : "", value ? value : "");
     return set(option, value, parse->record, parse->err);
 }
 
@@ -177,7 +176,7 @@ static int parse_short(struct parse *parse, const char *given)
 }
 
 /* The first of @names, "trace|device=cuda", that was given; NULL: none. */
-static const char *find_given(const struct option_list *given, const char *names)
+static const char *find_given(const struct texts *given, const char *names)
 {
     for (const char *term = names; term; term = strchr(term, '|') ? strchr(term, '|') + 1 : NULL) {
         size_t length = strcspn(term, "|");
@@ -218,7 +217,7 @@ static int check_needs(const struct parse *parse)
 }
 
 int option_parse(const struct option *table, int argc, char **argv, void *record,
-                 struct option_list *argument, struct option_list *given, struct err *err)
+                 struct texts *argument, struct texts *given, struct err *err)
 {
     struct parse parse = {table, argv, argc, 0, record, given, err};
     bool ended = false;
@@ -226,7 +225,7 @@ int option_parse(const struct option *table, int argc, char **argv, void *record
         const char *word = argv[parse.next++];
         int failed = 0;
         if (ended || word[0] != '-' || !word[1])
-            option_list_add(argument, word);
+            texts_add(argument, "%s", word);
         else if (!strcmp(word, "--"))
             ended = true;
         else if (word[1] == '-')
@@ -256,7 +255,7 @@ void option_release(const struct option *table, void *record)
 {
     for (int32_t i = 0; table[i].name; i++)
         if (table[i].kind == OPTION_TEXTS || table[i].kind == OPTION_ASSIGN)
-            option_list_release((struct option_list *)((char *)record + table[i].offset));
+            texts_release((struct texts *)((char *)record + table[i].offset));
 }
 
 static void help_left(struct text *left, const struct option *option)

@@ -16,33 +16,14 @@ enum option_kind {
     OPTION_OUTPUT,  /**< const char *: a file that the command writes; with `holds` it may be a
                          directory for such files, by its name: "DIR/" */
     OPTION_FOLDER,  /**< const char *: a directory that the command writes files to */
-    OPTION_TEXTS,   /**< struct option_list; each use appends */
+    OPTION_TEXTS,   /**< struct texts; each use appends */
     OPTION_INTEGER, /**< int32_t, at least 0 */
     OPTION_WORD,    /**< int32_t: the index in `words` */
     OPTION_REAL,    /**< double in `unit`, above 0 */
-    OPTION_ASSIGN,  /**< struct option_list; appends "key='value'" for each key in `words`, and as
+    OPTION_ASSIGN,  /**< struct texts; appends "key='value'" for each key in `words`, and as
                          they are those that have a value */
     OPTION_KIND_COUNT
 };
-
-/** Texts in the order they were given.  Start from {0}; release with option_list_release(). */
-struct option_list {
-    const char **item; /**< (count) owned, and NULL; or no array at all */
-    int32_t count;
-};
-
-/** Append a copy of @text. */
-void option_list_add(struct option_list *list, const char *text);
-
-/** Append the formatted text. */
-void option_list_format(struct option_list *list, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/** Append copies of all texts of @other. */
-void option_list_add_all(struct option_list *list, const struct option_list *other);
-
-/** Release texts and array; the struct may be used again. */
-void option_list_release(struct option_list *list);
 
 /** One row. */
 struct option {
@@ -74,7 +55,7 @@ struct option {
  * @return 0, or -1 with exit code 64: unknown option (with the nearest), missing or unexpected
  * value, not a number, unknown word, an option without what it needs. */
 int option_parse(const struct option *table, int argc, char **argv, void *record,
-                 struct option_list *argument, struct option_list *given, struct err *err);
+                 struct texts *argument, struct texts *given, struct err *err);
 
 /** Note what @record says will be written.  @return 0, or -1: see claim_output(). */
 int option_claim(const struct option *table, const void *record, struct err *err);

@@ -27,8 +27,8 @@ enum {
 
 /** The first member of every record.  Texts are borrowed from argv. */
 struct request {
-    struct option_list argument; /**< what is no option: JOB, ... */
-    struct option_list given;    /**< the options: "--name=value" */
+    struct texts argument; /**< what is no option: JOB, ... */
+    struct texts given;    /**< the options: "--name=value" */
     bool help, json;
     const char *csv; /**< file for the table, "-": standard output; NULL: none */
 };

@@ -20,7 +20,7 @@ enum {
 /* One job. */
 struct column {
     const char *name, *path, *network; /* borrowed */
-    struct option_list own;            /* assignments to this job alone; borrowed */
+    struct texts own;                  /* assignments to this job alone; borrowed */
     struct predict_options options;    /* with the assignments to all and to this one; owned list */
     struct prediction prediction;
     const struct price_file *prices; /* of its tariffs; NULL: none */
@@ -82,14 +82,14 @@ static const char *const difference_names[DIFFERENCE_COUNT] = {
 
 /* Append job @path with @own assignments after those of @options, both borrowed. */
 static void comparison_add(struct comparison *comparison, const char *path,
-                           const struct predict_options *options, const struct option_list *own)
+                           const struct predict_options *options, const struct texts *own)
 {
     struct column *column = &comparison->column[comparison->count];
     *column = (struct column){
         .name = compare_names[comparison->count++], .path = path, .own = *own, .options = *options};
-    column->options.set = (struct option_list){0};
-    option_list_add_all(&column->options.set, &options->set);
-    option_list_add_all(&column->options.set, own);
+    column->options.set = (struct texts){0};
+    texts_add_all(&column->options.set, &options->set);
+    texts_add_all(&column->options.set, own);
 }
 
 /* ---- figures ---- */
@@ -274,8 +274,8 @@ static int find_prices(struct comparison *c, struct err *err)
         if (predict_open_job(&job, column->path, &column->options, &draw_centre, &ignored))
             return 0;
         column->prices = tariffs_find(&c->tariffs, job.platform->name, column->name);
-        struct option_list set = predict_set(&column->options, column->prices);
-        option_list_release(&column->options.set);
+        struct texts set = predict_set(&column->options, column->prices);
+        texts_release(&column->options.set);
         column->options.set = set;
         job_release(&job);
     }
@@ -402,7 +402,7 @@ static void comparison_release(struct comparison *comparison)
         struct column *column = &comparison->column[i];
         prediction_release(&column->prediction);
         explanation_release(&column->explanation);
-        option_list_release(&column->options.set);
+        texts_release(&column->options.set);
     }
     for (int32_t i = 0; i < comparison->pair_count; i++)
         free(comparison->pair[i].cause);
@@ -642,8 +642,8 @@ static int comparison_page(const char *file, const struct json *all, struct err 
 struct compare_request {
     struct request head;
     struct predict_options predict;
-    struct option_list own[COMPARE_MOST]; /* assignments to one job */
-    struct option_list prices;
+    struct texts own[COMPARE_MOST]; /* assignments to one job */
+    struct texts prices;
     const char *report;
 };
 

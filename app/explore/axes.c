@@ -104,8 +104,7 @@ static int read_range(const struct reading *r, const char *at, const char *end, 
     return 0;
 }
 
-static int add_range(const struct reading *r, const char *at, const char *end,
-                     struct option_list *value)
+static int add_range(const struct reading *r, const char *at, const char *end, struct texts *value)
 {
     struct steps range;
     if (read_range(r, at, end, &range))
@@ -119,8 +118,8 @@ static int add_range(const struct reading *r, const char *at, const char *end,
         if (value->count >= AXES_POINTS_MOST)
             return refuse(r, at, (size_t)(end - at), "these are more than %d values",
                           AXES_POINTS_MOST);
-        option_list_format(value, "%.15g%s%.*s", number, range.first.unit_length ? " " : "",
-                           (int)range.first.unit_length, range.first.unit);
+        texts_add(value, "%.15g%s%.*s", number, range.first.unit_length ? " " : "",
+                  (int)range.first.unit_length, range.first.unit);
     }
 }
 
@@ -131,7 +130,7 @@ static bool is_range(const char *at, const char *end)
     return dots && dots < end && (isdigit((unsigned char)*at) || strchr("+-", *at));
 }
 
-static int read_values(const struct reading *r, const char *at, struct option_list *value)
+static int read_values(const struct reading *r, const char *at, struct texts *value)
 {
     for (;; at++) {
         const char *end = value_end(at);
@@ -142,7 +141,7 @@ static int read_values(const struct reading *r, const char *at, struct option_li
         if (is_range(at, end))
             failed = add_range(r, at, end, value);
         else
-            option_list_add(value, text);
+            texts_add(value, "%s", text);
         free(text);
         if (failed || !*end)
             return failed;
@@ -186,8 +185,7 @@ static int read_axis(const struct reading *r, struct axes *axes)
     return 0;
 }
 
-int axes_read(struct axes *axes, const char *option, const struct option_list *given,
-              struct err *err)
+int axes_read(struct axes *axes, const char *option, const struct texts *given, struct err *err)
 {
     axes->points = 1;
     for (int32_t i = 0; i < given->count; i++)
@@ -225,21 +223,21 @@ int64_t axes_stride(const struct axes *axes, int32_t axis)
 
 const char *axes_value(const struct axes *axes, int64_t point, int32_t axis)
 {
-    const struct option_list *value = &axes->item[axis].value;
+    const struct texts *value = &axes->item[axis].value;
     return value->item[point / axes_stride(axes, axis) % value->count];
 }
 
-void axes_assign(const struct axes *axes, int64_t point, struct option_list *set)
+void axes_assign(const struct axes *axes, int64_t point, struct texts *set)
 {
     for (int32_t i = 0; i < axes->count; i++)
-        option_list_format(set, "%s=%s", axes->item[i].key, axes_value(axes, point, i));
+        texts_add(set, "%s=%s", axes->item[i].key, axes_value(axes, point, i));
 }
 
 void axes_release(struct axes *axes)
 {
     for (int32_t i = 0; i < axes->count; i++) {
         free(axes->item[i].key);
-        option_list_release(&axes->item[i].value);
+        texts_release(&axes->item[i].value);
     }
     free(axes->item);
     *axes = (struct axes){0};

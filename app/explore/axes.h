@@ -17,8 +17,8 @@ enum {
 
 /** One key. */
 struct scanned {
-    char *key;                /**< as --set takes it; owned */
-    struct option_list value; /**< as --set takes them */
+    char *key;          /**< as --set takes it; owned */
+    struct texts value; /**< as --set takes them */
 };
 
 /** All keys.  Start from {0}; release with axes_release(). */
@@ -31,8 +31,7 @@ struct axes {
 /** Read the @given axes, of @option ("--scan") in messages, into the empty @axes.
  * @return 0, or -1 with located messages (exit code 64): no "key=", no value, a range that is none
  * or never ends, ends of different units, a key given twice, too many points. */
-int axes_read(struct axes *axes, const char *option, const struct option_list *given,
-              struct err *err);
+int axes_read(struct axes *axes, const char *option, const struct texts *given, struct err *err);
 
 /** That each value can stand at its key of a job, whatever the other axes have: a misspelt word
  * would otherwise be found when all other points are done.
@@ -46,6 +45,6 @@ int64_t axes_stride(const struct axes *axes, int32_t axis);
 const char *axes_value(const struct axes *axes, int64_t point, int32_t axis);
 
 /** Append "key=value" of every axis at @point to @set. */
-void axes_assign(const struct axes *axes, int64_t point, struct option_list *set);
+void axes_assign(const struct axes *axes, int64_t point, struct texts *set);
 
 void axes_release(struct axes *axes);

@@ -462,7 +462,7 @@ static int sweep_page(const char *file, const struct sweep *sweep, struct err *e
 struct sweep_request {
     struct request head;
     struct predict_options predict;
-    struct option_list axis;
+    struct texts axis;
     int32_t workers; /* 0: the cores */
     const char *prices, *report;
 };
@@ -485,7 +485,7 @@ static int run(const void *record, struct text *out, struct err *err)
     const struct sweep_request *request = record;
     AUTORELEASE(sweep) struct sweep sweep = {0};
     AUTORELEASE(price) struct price_file prices = {0};
-    AUTORELEASE(option_list) struct option_list set = {0};
+    AUTORELEASE(texts) struct texts set = {0};
     struct predict_options options = request->predict;
     struct sweep_plan plan = {
         .job = request->head.argument.item[0],

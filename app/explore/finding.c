@@ -124,7 +124,7 @@ static void work(const struct findings *what, int64_t index, struct text *lines)
     answer_put(json, &whole_columns, &finding);
     json_put_integer(json, "index", index);
     say(lines, json);
-    option_list_release(&options.set);
+    texts_release(&options.set);
 }
 
 static void send(int output, const struct text *lines)

@@ -43,7 +43,7 @@ struct findings {
     void *context;
 
     /** The assignments of job @index. */
-    struct option_list (*set)(const void *context, int64_t index);
+    struct texts (*set)(const void *context, int64_t index);
 
     /** What it comes to, which this takes over; if its process died it is FINDING_FAILED. */
     void (*take)(void *context, int64_t index, struct finding finding);

@@ -81,18 +81,18 @@ struct finding sweep_row(const struct sweep *sweep, int64_t point)
     return row;
 }
 
-/* What the command line sets at @point; option_list_release() it. */
-static struct option_list set_at(const struct sweep *sweep, int64_t point)
+/* What the command line sets at @point; texts_release() it. */
+static struct texts set_at(const struct sweep *sweep, int64_t point)
 {
-    struct option_list set = {0};
-    option_list_add_all(&set, &sweep->plan.predict->set);
+    struct texts set = {0};
+    texts_add_all(&set, &sweep->plan.predict->set);
     axes_assign(&sweep->axes, point, &set);
     return set;
 }
 
 /* ---- rounds ---- */
 
-static struct option_list set_of(const void *context, int64_t index)
+static struct texts set_of(const void *context, int64_t index)
 {
     const struct round *round = context;
     return set_at(round->sweep, round->point[index]);
@@ -214,7 +214,7 @@ static int check(struct sweep *sweep, struct err *err)
 /* An axis decides its key at each point, so an assignment to the same has no effect. */
 static int check_set(const struct sweep *sweep, struct err *err)
 {
-    const struct option_list *set = &sweep->plan.predict->set;
+    const struct texts *set = &sweep->plan.predict->set;
     for (int32_t i = 0; i < sweep->axes.count; i++)
         for (int32_t k = 0; k < set->count; k++) {
             const char *key = sweep->axes.item[i].key;
@@ -242,7 +242,7 @@ static bool has_checks(struct sweep *sweep, struct err *err)
     return false;
 }
 
-int sweep_run(struct sweep *sweep, const struct sweep_plan *plan, const struct option_list *given,
+int sweep_run(struct sweep *sweep, const struct sweep_plan *plan, const struct texts *given,
               struct err *err)
 {
     sweep->plan = *plan;

@@ -50,7 +50,7 @@ struct sweep {
  * @return 0, or -1 with a message: as axes_read(), findings_find(); a key that --set
  * gives, too, what axes_check() refuses (exit code 64).  Points that make no job are
  * no failure. */
-int sweep_run(struct sweep *sweep, const struct sweep_plan *plan, const struct option_list *given,
+int sweep_run(struct sweep *sweep, const struct sweep_plan *plan, const struct texts *given,
               struct err *err);
 
 /** What stands in the row of @point: the simulator's finding where there is one, with the ratio of

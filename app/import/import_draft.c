@@ -33,11 +33,11 @@ struct json *import_run_reader(const char *kind, const char *name, int input, in
     }
     AUTORELEASE(launch)
     struct launch launch = {.input = input};
-    launch_add(&launch, "%s", program);
-    launch_add(&launch, "%s", kind);
-    launch_add(&launch, "%s", name);
-    launch_add(&launch, "%d", ranks);
-    launch_add(&launch, "%d", nodes);
+    texts_add(&launch.words, "%s", program);
+    texts_add(&launch.words, "%s", kind);
+    texts_add(&launch.words, "%s", name);
+    texts_add(&launch.words, "%d", ranks);
+    texts_add(&launch.words, "%d", nodes);
     int code = launch_keep(&launch, true, err) ? -1 : launch_run(&launch, err);
     if (code < 0)
         return NULL;

@@ -10,9 +10,9 @@ static int predict(struct prediction *prediction, const char *job, double speed,
                    struct err *err)
 {
     struct predict_options options = {PREDICT_DEFAULTS, .alone = true};
-    option_list_format(&options.set, "cluster.speed=%.17g", speed);
+    texts_add(&options.set, "cluster.speed=%.17g", speed);
     int failed = prediction_screen(prediction, job, &options, BACKEND_ANALYTIC, draws, err);
-    option_list_release(&options.set);
+    texts_release(&options.set);
     return failed;
 }
 

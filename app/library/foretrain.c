@@ -9,7 +9,7 @@
 struct foretrain_job {
     char *path;
     char *text; /* NULL: the files have it */
-    struct option_list set;
+    struct texts set;
     foretrain_open *open;
     void *context;
 };
@@ -82,14 +82,14 @@ struct foretrain_job *foretrain_job_open_with(const char *name, foretrain_open *
 
 void foretrain_job_set(struct foretrain_job *job, const char *assignment)
 {
-    option_list_add(&job->set, assignment);
+    texts_add(&job->set, "%s", assignment);
 }
 
 void foretrain_job_free(struct foretrain_job *job)
 {
     if (!job)
         return;
-    option_list_release(&job->set);
+    texts_release(&job->set);
     free(job->path);
     free(job->text);
     free(job);

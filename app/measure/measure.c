@@ -45,17 +45,17 @@ static void add_words(struct launch *launch, const struct exchange_options *opti
                       const struct point *point, const struct sizes *sizes)
 {
     AUTORELEASE(text) struct text list = {0};
-    launch_add(launch, "collective");
-    launch_add(launch, "--grid=%dx%d", point->grid.columns, point->grid.rows);
-    launch_add(launch, "--algorithm=%s", algorithm_names[options->algorithm]);
-    launch_add(launch, "--group=%d", point->devices_per_node);
+    texts_add(&launch->words, "collective");
+    texts_add(&launch->words, "--grid=%dx%d", point->grid.columns, point->grid.rows);
+    texts_add(&launch->words, "--algorithm=%s", algorithm_names[options->algorithm]);
+    texts_add(&launch->words, "--group=%d", point->devices_per_node);
     if (options->chunk)
-        launch_add(launch, "--chunk=%s", options->chunk);
-    launch_add(launch, "--repeats=%d", options->repeats);
-    launch_add(launch, "--gradients=%s", dtype_names[options->gradients]);
+        texts_add(&launch->words, "--chunk=%s", options->chunk);
+    texts_add(&launch->words, "--repeats=%d", options->repeats);
+    texts_add(&launch->words, "--gradients=%s", dtype_names[options->gradients]);
     for (int32_t i = 0; i < sizes->count; i++)
         text_add(&list, "%s%lldB", i ? "," : "", (long long)sizes->item[i]);
-    launch_add(launch, "--bytes=%s", list.data);
+    texts_add(&launch->words, "--bytes=%s", list.data);
 }
 
 static int report(const struct launch *launch, int code, struct err *err)

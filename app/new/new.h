@@ -25,7 +25,7 @@ struct new_request {
     const char *gpus, *nics;     /**< "8xh100", "8x400Gb/s" */
     const char *inside, *fabric; /**< "nvlink:900GB/s", "roce"; NULL: see the manual page */
     int32_t leaves, uplinks;     /**< uplinks of each leaf */
-    struct option_list peak;     /**< "bf16=2250T" */
+    struct texts peak;           /**< "bf16=2250T" */
     const char *memory, *nvlink;
     int32_t pcie, capability; /**< generation of the slot; of CUDA; 0: not given */
     bool shared;              /**< other jobs are on the platform, too */

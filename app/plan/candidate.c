@@ -71,7 +71,7 @@ char *candidate_name(const struct question *q, const struct candidate *c)
 }
 
 /* What stands beside a key that has no effect has none, either. */
-static void add_mesh(struct option_list *set, const struct question *q, const struct candidate *c)
+static void add_mesh(struct texts *set, const struct question *q, const struct candidate *c)
 {
     static const char *const none[] = {"training.phases[*].batch_per_device=null",
                                        "training.phases[*].micro_batch=null",
@@ -86,47 +86,46 @@ static void add_mesh(struct option_list *set, const struct question *q, const st
         {MESH_EXPERT, "parallel.expert_overlap=null"}, {MESH_PIPELINE, "parallel.schedule=null"},
         {MESH_PIPELINE, "parallel.balance=null"}};
     for (size_t i = 0; i < ARRAY_SIZE(none); i++)
-        option_list_add(set, none[i]);
+        texts_add(set, "%s", none[i]);
     for (int32_t i = 0; i < q->phases; i++)
-        option_list_format(set, "training.phases[%d].global_batch=%lld", i,
-                           (long long)q->global[i]);
+        texts_add(set, "training.phases[%d].global_batch=%lld", i, (long long)q->global[i]);
     for (size_t i = 0; i < ARRAY_SIZE(beside); i++)
         if (c->mesh[beside[i].part] == 1)
-            option_list_add(set, beside[i].none);
+            texts_add(set, "%s", beside[i].none);
     for (int i = 0; i < MESH_PARTS; i++) {
         long long value = c->mesh[i];
         const char *key = decision_keys[DECISION_TENSOR + i];
         if (i == MESH_AGAIN)
-            option_list_format(set, "%s=%s", key, recompute_names[value]);
+            texts_add(set, "%s=%s", key, recompute_names[value]);
         else if (value > 1 || (value && i >= MESH_MICRO))
-            option_list_format(set, "%s=%lld", key, value);
+            texts_add(set, "%s=%lld", key, value);
         else
-            option_list_format(set, "%s=null", key);
+            texts_add(set, "%s=null", key);
     }
 }
 
-struct option_list candidate_set(const struct question *q, const struct candidate *c)
+struct texts candidate_set(const struct question *q, const struct candidate *c)
 {
-    struct option_list set =
+    struct texts set =
         predict_set(q->options, q->tariffs ? tariffs_find(q->tariffs, c->platform, NULL) : NULL);
     if (q->target)
-        option_list_format(&set, "training.target=%s", q->target);
-    option_list_format(&set, "cluster.platform=%s", c->platform);
-    option_list_format(&set, "cluster.nodes=%lld", (long long)c->nodes);
+        texts_add(&set, "training.target=%s", q->target);
+    texts_add(&set, "cluster.platform=%s", c->platform);
+    texts_add(&set, "cluster.nodes=%lld", (long long)c->nodes);
     if (q->global)
         add_mesh(&set, q, c);
     for (const char *const *key = batch_keys; key[1] && !q->global; key++)
-        option_list_add(&set, *key);
+        texts_add(&set, "%s", *key);
     for (int32_t i = 0; i < q->phases && !q->global; i++)
-        option_list_format(&set, "training.phases[%d].batch_per_device=%lld", i,
-                           (long long)candidate_batch(q, c, i));
+        texts_add(&set, "training.phases[%d].batch_per_device=%lld", i,
+                  (long long)candidate_batch(q, c, i));
     if (q->phases > 1)
-        option_list_add(&set, "training.phases[*].nodes=null");
-    option_list_add(&set, "allreduce.grid=null");
+        texts_add(&set, "training.phases[*].nodes=null");
+    texts_add(&set, "allreduce.grid=null");
     if (c->algorithm)
-        option_list_format(&set, "allreduce.algorithm=%s", c->algorithm);
+        texts_add(&set, "allreduce.algorithm=%s", c->algorithm);
     if (c->bucket)
-        option_list_format(&set, "allreduce.bucket=%s", c->bucket);
+        texts_add(&set, "allreduce.bucket=%s", c->bucket);
     return set;
 }
 
@@ -153,7 +152,7 @@ static struct candidate *candidate_at(const struct round *round, int64_t index)
     return &round->list[round->at ? round->at[index] : index];
 }
 
-static struct option_list set_of(const void *context, int64_t index)
+static struct texts set_of(const void *context, int64_t index)
 {
     const struct round *round = context;
     return candidate_set(round->question, candidate_at(round, index));

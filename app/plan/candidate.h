@@ -87,9 +87,8 @@ struct question {
     int32_t workers; /**< at least 1 */
 };
 
-/** Everything that makes the job that of @candidate; option_list_release() it. */
-struct option_list candidate_set(const struct question *question,
-                                 const struct candidate *candidate);
+/** Everything that makes the job that of @candidate; texts_release() it. */
+struct texts candidate_set(const struct question *question, const struct candidate *candidate);
 
 /** "17 nodes of dgx-h100, nccl, bucket 64 MiB, 16, then 32 images a device"; owned. */
 char *candidate_name(const struct question *question, const struct candidate *candidate);

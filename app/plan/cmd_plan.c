@@ -44,7 +44,7 @@ struct shown_plan {
     int32_t phases;
     bool keeps;
     double over_closed;
-    struct option_list set;
+    struct texts set;
 };
 
 /* Beside the best one. */
@@ -328,7 +328,7 @@ static void shown_release(struct shown *shown)
     for (int32_t i = 0; i < shown->plans; i++) {
         free(shown->plan[i].name);
         free(shown->plan[i].batch);
-        option_list_release(&shown->plan[i].set);
+        texts_release(&shown->plan[i].set);
     }
     for (int32_t i = 0; i < shown->meshes; i++)
         free(shown->mesh[i].difference);
@@ -639,7 +639,7 @@ struct plan_request {
     const char *target, *report;
     double within, budget;
     const char *given[DECISION_COUNT];
-    struct option_list prices;
+    struct texts prices;
     int32_t workers; /* 0: the cores */
 };
 

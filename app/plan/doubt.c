@@ -148,7 +148,7 @@ static int try_rival(struct study *study, struct rival *rival, struct err *err)
     }
     for (int32_t i = 0; i < search->prices->count; i++)
         try_price(study, rival, i);
-    option_list_release(&options.set);
+    texts_release(&options.set);
     return failed;
 }
 
@@ -234,11 +234,11 @@ static void conclude(struct search *search, const struct rival *rival, int32_t c
 static int find_inputs(struct study *study, struct err *err)
 {
     struct search *search = study->search;
-    struct option_list set = candidate_set(&search->question, &search->list[search->best]);
+    struct texts set = candidate_set(&search->question, &search->list[search->best]);
     AUTORELEASE(job) struct job job = {0};
     int failed =
         job_read(&job, NULL, search->question.path, set.item, set.count, &draw_centre, err);
-    option_list_release(&set);
+    texts_release(&set);
     if (failed)
         return -1;
     failed = unknowns_merge(&study->unknowns, &job.unknowns, err);

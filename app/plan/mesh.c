@@ -59,7 +59,7 @@ static int read_job(struct job *job, const struct question *q, const struct cand
     struct candidate own = *like;
     for (int i = 0; i < MESH_PARTS; i++)
         own.mesh[i] = i <= MESH_EXPERT ? part[i] : i <= MESH_MICRO;
-    AUTORELEASE(option_list) struct option_list set = candidate_set(q, &own);
+    AUTORELEASE(texts) struct texts set = candidate_set(q, &own);
     return job_read(job, NULL, q->path, set.item, set.count, &draw_centre, err);
 }
 
@@ -184,7 +184,7 @@ static bool is_given(const struct axes *axes, enum mesh_part part)
  * the divisors of that.  @return whether there is one. */
 static bool next_value(const struct axes *axes, enum mesh_part part, int64_t most, int64_t *value)
 {
-    const struct option_list *list = &axes->item[DECISION_TENSOR + part].value;
+    const struct texts *list = &axes->item[DECISION_TENSOR + part].value;
     bool given = is_given(axes, part), divides = part <= MESH_MICRO && part != MESH_CHUNKS;
     int64_t next = INT64_MAX, from = *value;
     for (int32_t i = 0; i < list->count && given; i++) {

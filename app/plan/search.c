@@ -84,7 +84,7 @@ static int64_t find_best(const struct search *search, const char *platform)
 
 /* ---- candidates ---- */
 
-static const struct option_list *values(const struct search *search, enum decision decision)
+static const struct texts *values(const struct search *search, enum decision decision)
 {
     return &search->axes.item[decision].value;
 }
@@ -141,7 +141,7 @@ static int predict_from(struct search *search, int64_t first, struct err *err)
  * for in the same words is no fault of theirs. */
 static int find_heads(struct search *search, int64_t first, struct err *err)
 {
-    const struct option_list *algorithms = values(search, DECISION_ALGORITHM);
+    const struct texts *algorithms = values(search, DECISION_ALGORITHM);
     int32_t largest = values(search, DECISION_BUCKET)->count - 1;
     int64_t count = search->group_count - first, *last = base_alloc(count + 1, sizeof(*last));
     int failed = 0;
@@ -189,7 +189,7 @@ static bool promises(const struct search *search, const struct candidate *head, 
 /* Predict what matters of the groups from @first on. */
 static int search_groups(struct search *search, int64_t first, struct err *err)
 {
-    const struct option_list *algorithms = values(search, DECISION_ALGORITHM);
+    const struct texts *algorithms = values(search, DECISION_ALGORITHM);
     int32_t buckets = values(search, DECISION_BUCKET)->count;
     if (find_heads(search, first, err))
         return -1;
@@ -412,7 +412,7 @@ static int refine(struct search *search, int32_t platform, struct err *err)
 /* The platforms with the best plans. */
 static int refine_platforms(struct search *search, struct err *err)
 {
-    const struct option_list *all = values(search, DECISION_PLATFORM);
+    const struct texts *all = values(search, DECISION_PLATFORM);
     AUTOFREE bool *done = base_alloc(all->count, sizeof(*done));
     int failed = 0;
     for (int i = 0; i < PLATFORMS_MOST && !failed; i++) {
@@ -629,7 +629,7 @@ static const char *const usual[DECISION_COUNT] = {
 /* A decision decides its key in every candidate, so an assignment to the same has no effect. */
 static int check_set(const struct search *search, struct err *err)
 {
-    const struct option_list *set = &search->question.options->set;
+    const struct texts *set = &search->question.options->set;
     int count = search->question.global ? DECISION_COUNT : DECISION_TENSOR;
     for (int32_t i = 0; i < set->count; i++)
         for (int k = 0; k < count; k++) {
@@ -717,15 +717,15 @@ static int read_job(const struct search *search, const char *platform, int decis
                     const char *value, struct job *job, struct err *err)
 {
     const struct question *q = &search->question;
-    AUTORELEASE(option_list) struct option_list set = {0};
-    option_list_add_all(&set, &q->options->set);
+    AUTORELEASE(texts) struct texts set = {0};
+    texts_add_all(&set, &q->options->set);
     if (q->target)
-        option_list_format(&set, "training.target=%s", q->target);
+        texts_add(&set, "training.target=%s", q->target);
     if (platform)
-        option_list_format(&set, "%s=%s", decision_keys[DECISION_PLATFORM], platform);
+        texts_add(&set, "%s=%s", decision_keys[DECISION_PLATFORM], platform);
     if (value) {
-        option_list_add(&set, "allreduce.grid=null");
-        option_list_format(&set, "%s=%s", decision_keys[decision], value);
+        texts_add(&set, "allreduce.grid=null");
+        texts_add(&set, "%s=%s", decision_keys[decision], value);
     }
     return job_read(job, NULL, q->path, set.item, set.count, &draw_centre, err);
 }
@@ -770,7 +770,7 @@ static int check_number(const struct search *search, int decision, const char *t
 
 static int read_axes(struct search *search, const char *platforms, struct err *err)
 {
-    AUTORELEASE(option_list) struct option_list texts = {0};
+    AUTORELEASE(texts) struct texts texts = {0};
     bool meshes = search->question.global;
     AUTOFREE char *nodes = meshes ? base_format("%lld", (long long)search->nodes)
                                   : base_format("1..%d:x2", NODES_MOST);
@@ -784,7 +784,7 @@ static int read_axes(struct search *search, const char *platforms, struct err *e
                             : i == DECISION_EXPERT && !search->experts ? "1"
                             : open                                     ? mesh_open
                                                                        : usual[i];
-        option_list_format(&texts, "%s=%s", decision_keys[i], value);
+        texts_add(&texts, "%s=%s", decision_keys[i], value);
     }
     if (axes_read(&search->axes, "plan", &texts, err))
         return -1;
@@ -799,7 +799,7 @@ static int read_axes(struct search *search, const char *platforms, struct err *e
 static int check_given(const struct search *search, struct err *err)
 {
     for (int i = DECISION_ALGORITHM; i <= DECISION_BUCKET; i++) {
-        const struct option_list *value = &search->axes.item[i].value;
+        const struct texts *value = &search->axes.item[i].value;
         for (int32_t k = 0; k < value->count && search->given[i]; k++) {
             AUTORELEASE(job) struct job job = {0};
             if (read_job(search, NULL, i, value->item[k], &job, err))
@@ -812,7 +812,7 @@ static int check_given(const struct search *search, struct err *err)
 /* What cannot be read but is there is a platform on which no candidate makes a job. */
 static int read_sizes(struct search *search, struct err *err)
 {
-    const struct option_list *platform = &search->axes.item[DECISION_PLATFORM].value;
+    const struct texts *platform = &search->axes.item[DECISION_PLATFORM].value;
     search->size = base_alloc(platform->count, sizeof(*search->size));
     search->devices = base_alloc(platform->count, sizeof(*search->devices));
     for (int32_t i = 0; i < platform->count; i++) {
@@ -836,7 +836,7 @@ static int read_sizes(struct search *search, struct err *err)
 /* A platform that no price is for could not be compared. */
 static int check_priced(const struct search *search, struct err *err)
 {
-    const struct option_list *platform = &search->axes.item[DECISION_PLATFORM].value;
+    const struct texts *platform = &search->axes.item[DECISION_PLATFORM].value;
     for (int32_t i = 0; i < platform->count; i++) {
         const struct price_file *own = tariffs_find(&search->tariffs, platform->item[i], NULL);
         const char *currency = own ? own->low.currency : NULL;

@@ -74,14 +74,14 @@ struct search {
     struct question question;          /**< what the user asks */
     const char *given[DECISION_COUNT]; /**< values as an axis has them, or NULL: of our choice */
     double within;                     /**< [s]; INFINITY: any time; only meshes need no limit */
-    double budget;                    /**< of cost, or without prices device-hours; INFINITY: any */
-    const struct option_list *prices; /**< "FILE" or "PLATFORM=FILE" */
-    struct tariffs tariffs;           /**< owned */
-    enum aim aim;                     /**< what the plan is the least of, within the limits */
-    const char *currency;   /**< of cost; NULL: budget and front count device-hours; borrowed */
-    struct axes axes;       /**< in the order of enum decision */
-    int64_t nodes, context; /**< of the job, which meshes take where none are given */
-    bool experts;           /**< the network has some, which meshes may share */
+    double budget;              /**< of cost, or without prices device-hours; INFINITY: any */
+    const struct texts *prices; /**< "FILE" or "PLATFORM=FILE" */
+    struct tariffs tariffs;     /**< owned */
+    enum aim aim;               /**< what the plan is the least of, within the limits */
+    const char *currency;       /**< of cost; NULL: budget and front count device-hours; borrowed */
+    struct axes axes;           /**< in the order of enum decision */
+    int64_t nodes, context;     /**< of the job, which meshes take where none are given */
+    bool experts;               /**< the network has some, which meshes may share */
     struct mesh_tally mesh_tally;
     struct tally tally;
     bool draws;            /**< whether layouts are asked for */

@@ -4,14 +4,13 @@
 #include "core/backend/floor.h"
 #include "core/backend/steady.h"
 
-struct option_list predict_set(const struct predict_options *options,
-                               const struct price_file *prices)
+struct texts predict_set(const struct predict_options *options, const struct price_file *prices)
 {
-    struct option_list set = {0};
+    struct texts set = {0};
     AUTOFREE char *assignment = price_assignment(prices);
     if (assignment)
-        option_list_add(&set, assignment);
-    option_list_add_all(&set, &options->set);
+        texts_add(&set, "%s", assignment);
+    texts_add_all(&set, &options->set);
     return set;
 }
 

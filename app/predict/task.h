@@ -19,15 +19,15 @@ enum {
 
 /** How to predict. */
 struct predict_options {
-    struct option_list set; /**< "key=value", over the scenario */
-    int32_t backend;        /**< enum backend_choice, or -1: sim when there is one */
-    int32_t grain;          /**< enum grain */
-    int32_t order;          /**< enum rank_order */
-    int32_t iterations;     /**< to simulate, or PREDICT_CHOOSE */
-    int32_t traced_ranks;   /**< number with spans kept; 0: all */
-    int32_t noise;          /**< enum noise_choice */
-    bool alone;             /**< without a baseline: efficiencies mean nothing */
-    bool ignore_memory;     /**< predict batches that no device can hold */
+    struct texts set;     /**< "key=value", over the scenario */
+    int32_t backend;      /**< enum backend_choice, or -1: sim when there is one */
+    int32_t grain;        /**< enum grain */
+    int32_t order;        /**< enum rank_order */
+    int32_t iterations;   /**< to simulate, or PREDICT_CHOOSE */
+    int32_t traced_ranks; /**< number with spans kept; 0: all */
+    int32_t noise;        /**< enum noise_choice */
+    bool alone;           /**< without a baseline: efficiencies mean nothing */
+    bool ignore_memory;   /**< predict batches that no device can hold */
 
     const struct files *files;         /**< of the job and what it names; borrowed; NULL: on disk */
     const struct simulator *simulator; /**< of back end sim; borrowed; NULL: there is none */
@@ -43,8 +43,7 @@ struct predict_options {
         ROW_IGNORE_MEMORY(AT(of.ignore_memory))
 
 /** The assignments of @options, behind that of @prices (NULL: none); owned. */
-struct option_list predict_set(const struct predict_options *options,
-                               const struct price_file *prices);
+struct texts predict_set(const struct predict_options *options, const struct price_file *prices);
 
 /** job_open() of @path with the --set of @options, and what they ask. */
 int predict_open_job(struct job *job, const char *path, const struct predict_options *options,

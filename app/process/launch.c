@@ -58,8 +58,8 @@ static _Noreturn void become(const struct launch *launch, pid_t parent, const si
         dup2(nothing, STDIN_FILENO);
     take_streams(launch);
     sigprocmask(SIG_SETMASK, mask, NULL);
-    execvp(launch->argument[0], launch->argument);
-    fprintf(stderr, "cannot start %s: %s\n", launch->argument[0], strerror(errno));
+    execvp(launch->words.item[0], (char *const *)(size_t)launch->words.item);
+    fprintf(stderr, "cannot start %s: %s\n", launch->words.item[0], strerror(errno));
     _exit(71);
 }
 
@@ -102,7 +102,7 @@ static void take_interrupt(struct interrupt *interrupt, int number, const struct
  * signals itself and would kill its ranks; it forwards SIGURG, whose default is to do nothing. */
 static void press(struct interrupt *interrupt, pid_t pid, const struct launch *launch)
 {
-    bool mpirun = !strcmp(launch->argument[0], "mpirun");
+    bool mpirun = !strcmp(launch->words.item[0], "mpirun");
     if (!interrupt->at_once) {
         kill(pid, mpirun ? SIGURG : SIGUSR1);
     } else if (mpirun && !(interrupt->passed > 0.0)) {
@@ -136,7 +136,8 @@ static int finish(const struct launch *launch, const struct interrupt *interrupt
         return err_add_code(err, 128 + interrupt->number, "ended by a signal: %s",
                             strsignal(interrupt->number));
     if (known != code && !launch->talk)
-        return err_add_code(err, known, "%s ended with exit code %d: %s", launch->argument[0], code,
+        return err_add_code(err, known, "%s ended with exit code %d: %s", launch->words.item[0],
+                            code,
                             known == 71   ? "it may need more memory than ulimit -v allows"
                             : known == 69 ? "it could not be loaded, for the reason above"
                                           : "the reason may stand above");
@@ -157,7 +158,7 @@ static int supervise(const struct launch *launch, pid_t pid, const sigset_t *sig
         int status;
         pid_t ended = waitpid(pid, &status, WNOHANG);
         if (ended < 0)
-            return err_add_code(err, 71, "%s: its exit code is lost: %s", launch->argument[0],
+            return err_add_code(err, 71, "%s: its exit code is lost: %s", launch->words.item[0],
                                 strerror(errno));
         if (ended == pid)
             return finish(launch, &interrupt, status, err);
@@ -206,18 +207,6 @@ const bool launch_has_mpi = true;
 const bool launch_has_mpi = false;
 #endif
 
-void launch_add(struct launch *launch, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    char *word = base_format_list(format, list);
-    va_end(list);
-    launch->argument =
-        base_room(launch->argument, launch->count + 1, sizeof(*launch->argument)); /* and NULL */
-    launch->argument[launch->count++] = word;
-    launch->argument[launch->count] = NULL;
-}
-
 bool launch_finds(const char *name)
 {
     AUTOFREE char *path = base_copy(getenv("PATH"));
@@ -233,7 +222,7 @@ bool launch_finds(const char *name)
 static void add_words(struct launch *launch, const char *const *words)
 {
     for (; *words; words++)
-        launch_add(launch, "%s", *words);
+        texts_add(&launch->words, "%s", *words);
 }
 
 static void add_places(struct launch *launch, int32_t ranks)
@@ -249,9 +238,9 @@ static void add_places(struct launch *launch, int32_t ranks)
     if (launch->yields)
         add_words(launch, yield);
     if (ranks > cores_available())
-        launch_add(launch, "--oversubscribe");
+        texts_add(&launch->words, "--oversubscribe");
     if (geteuid() == 0)
-        launch_add(launch, "--allow-run-as-root");
+        texts_add(&launch->words, "--allow-run-as-root");
 }
 
 static int add_mpirun(struct launch *launch, int32_t ranks, struct err *err)
@@ -262,10 +251,10 @@ static int add_mpirun(struct launch *launch, int32_t ranks, struct err *err)
                             "one rank: use -n 1");
     if (!launch_finds("mpirun"))
         return err_add_code(err, 69, "mpirun was not found: install openmpi-bin");
-    launch_add(launch, "mpirun");
+    texts_add(&launch->words, "mpirun");
     add_places(launch, ranks);
-    launch_add(launch, "-n");
-    launch_add(launch, "%d", ranks);
+    texts_add(&launch->words, "-n");
+    texts_add(&launch->words, "%d", ranks);
     return 0;
 }
 
@@ -296,16 +285,16 @@ int launch_begin(struct launch *launch, int32_t ranks, struct err *err)
         return err_add_code(err, 69, "foretrain-exec was not found; 'foretrain env' shows why");
     if ((ranks > 1 || launch->hosts) && add_mpirun(launch, ranks, err))
         return -1;
-    launch_add(launch, "%s", program);
+    texts_add(&launch->words, "%s", program);
     return 0;
 }
 
 char *launch_line(const struct launch *launch)
 {
     struct text line = {0};
-    for (int32_t i = 0; i < launch->count; i++) {
+    for (int32_t i = 0; i < launch->words.count; i++) {
         text_append(&line, " ", i > 0);
-        text_add_word(&line, launch->argument[i]);
+        text_add_word(&line, launch->words.item[i]);
     }
     return line.data;
 }
@@ -342,9 +331,7 @@ struct json *launch_read_json(const struct launch *launch, struct err *err)
 
 void launch_release(struct launch *launch)
 {
-    for (int32_t i = 0; i < launch->count; i++)
-        free(launch->argument[i]);
-    free(launch->argument);
+    texts_release(&launch->words);
     if (launch->output > 0)
         close(launch->output);
     if (launch->talk > 0)

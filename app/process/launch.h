@@ -9,9 +9,8 @@
 
 /** A command line.  Start from {0}; release with launch_release(). */
 struct launch {
-    char **argument; /**< (count) the first is the program; owned */
-    int32_t count;
-    int input;  /**< a file descriptor for its standard input, borrowed; 0: an empty one */
+    struct texts words; /**< the first is the program */
+    int input;          /**< a file descriptor for its standard input, borrowed; 0: an empty one */
     int output; /**< what its standard output is kept in; 0: it is this process's own; owned */
     int talk;   /**< the same of its standard error */
     const char *hosts; /**< "h0,h0,h1": the host of each rank; NULL: on this machine */
@@ -24,10 +23,6 @@ extern const bool launch_has_mpi;
 
 /** Whether $PATH has the program @name. */
 bool launch_finds(const char *name);
-
-/** Append one word. */
-void launch_add(struct launch *launch, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 /** Start a command line for @ranks ranks of foretrain-exec; its command and options are added by
  * the caller.

@@ -5,7 +5,7 @@
 
 struct check_request {
     struct request head;
-    struct option_list set;
+    struct texts set;
     bool explain, ignore_memory;
     const char *platform;
 };

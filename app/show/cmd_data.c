@@ -140,7 +140,7 @@ COLUMNS(tokens_columns, "data-tokens/1", struct tokens_answer)
 static int tokens(const void *record, struct text *out, struct err *err)
 {
     const struct data_request *request = record;
-    const struct option_list *from = &request->head.argument;
+    const struct texts *from = &request->head.argument;
     AUTORELEASE(text) struct text wide = {0};
     struct tokens_answer answer = {.path = request->to, .vocabulary = 256};
     if (!request->to)

@@ -69,11 +69,11 @@ static char *find_modules(const struct part *part)
     static const char python[] = "/usr/bin/python3";
     AUTORELEASE(err) struct err err = {0};
     AUTORELEASE(launch) struct launch launch = {0};
-    launch_add(&launch, "%s", python);
-    launch_add(&launch, "-c");
-    launch_add(&launch, "import importlib.util as u, sys; "
-                        "sys.exit(not all(map(u.find_spec, sys.argv[1].split(','))))");
-    launch_add(&launch, "%s", part->modules);
+    texts_add(&launch.words, "%s", python);
+    texts_add(&launch.words, "-c");
+    texts_add(&launch.words, "import importlib.util as u, sys; "
+                             "sys.exit(not all(map(u.find_spec, sys.argv[1].split(','))))");
+    texts_add(&launch.words, "%s", part->modules);
     bool found =
         !launch_keep(&launch, true, &err) && !access(python, X_OK) && !launch_run(&launch, &err);
     return found ? base_format("%s with %s", python, part->modules) : NULL;

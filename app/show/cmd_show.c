@@ -15,7 +15,7 @@ struct show_request {
     int32_t image, sequence; /* [pixels], [tokens] */
     bool yaml;
 
-    struct option_list set;
+    struct texts set;
     int32_t phase; /* from 1; 0: the last */
     bool baseline;
 

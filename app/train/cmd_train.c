@@ -59,15 +59,15 @@ static bool read_answer(const struct launch *launch, int64_t bytes[ASKED])
 static void add_words(struct launch *launch, const struct train_request *request, int32_t threads,
                       int64_t micro)
 {
-    launch_add(launch, "workspace");
-    launch_add(launch, "%s", request->head.argument.item[0]);
+    texts_add(&launch->words, "workspace");
+    texts_add(&launch->words, "%s", request->head.argument.item[0]);
     for (int32_t i = 0; i < request->set.count; i++) {
-        launch_add(launch, "--set");
-        launch_add(launch, "%s", request->set.item[i]);
+        texts_add(&launch->words, "--set");
+        texts_add(&launch->words, "%s", request->set.item[i]);
     }
-    launch_add(launch, "--device=%s", device_words[request->compute.device]);
-    launch_add(launch, "--threads=%d", threads);
-    launch_add(launch, "--batch=%lld,%lld", (long long)micro, 2 * (long long)micro);
+    texts_add(&launch->words, "--device=%s", device_words[request->compute.device]);
+    texts_add(&launch->words, "--threads=%d", threads);
+    texts_add(&launch->words, "--batch=%lld,%lld", (long long)micro, 2 * (long long)micro);
 }
 
 /* The workspace for @micro images at once, and for twice as many.
@@ -290,7 +290,7 @@ COLUMNS(dry_run_columns, "dry-run/3", struct dry_run_answer)
 }
 
 /* The child gets the user's words, but for the options that it does not have. */
-static void add_options(struct launch *launch, const struct option_list *given)
+static void add_options(struct launch *launch, const struct texts *given)
 {
     static const char *const own[] = {"--ranks=", "--dry-run"};
     for (int32_t i = 0; i < given->count; i++) {
@@ -298,7 +298,7 @@ static void add_options(struct launch *launch, const struct option_list *given)
         for (size_t k = 0; k < ARRAY_SIZE(own); k++)
             passed = passed && strncmp(given->item[i], own[k], strlen(own[k])) != 0;
         if (passed)
-            launch_add(launch, "%s", given->item[i]);
+            texts_add(&launch->words, "%s", given->item[i]);
     }
 }
 
@@ -307,7 +307,7 @@ static int check(const struct train_request *request, struct job *job, struct dr
                  struct err *err)
 {
     struct wish wish = {0};
-    const struct option_list *set = &request->set;
+    const struct texts *set = &request->set;
     if (request->compute.started) /* all on this machine */
         wish = wish_for_ranks(request->compute.started, request->compute.started);
     wish.real = true;
@@ -364,8 +364,8 @@ static void tell(struct text *out, bool json, struct dry_run_answer *dry,
                  const struct launch *launch)
 {
     if (dry && json) {
-        dry->command = (const char *const *)launch->argument;
-        dry->words = launch->count;
+        dry->command = (const char *const *)launch->words.item;
+        dry->words = launch->words.count;
         answer_print(out, &dry_run_columns, dry);
         return;
     }
@@ -397,9 +397,9 @@ static int start(const struct train_request *request, const char *command, int32
     AUTORELEASE(launch) struct launch launch = {.saves = strcmp(command, "train") == 0};
     if (launch_begin(&launch, ranks, err))
         return -1;
-    launch_add(&launch, "%s", command);
+    texts_add(&launch.words, "%s", command);
     for (int32_t i = 0; i < request->head.argument.count; i++)
-        launch_add(&launch, "%s", request->head.argument.item[i]);
+        texts_add(&launch.words, "%s", request->head.argument.item[i]);
     add_options(&launch, &request->head.given);
     int code = 0;
     if (request->dry_run) {

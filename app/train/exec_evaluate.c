@@ -36,7 +36,7 @@ static void read_lines(struct found *found, const char *path)
     if (getdelim(&lines, &size, '\0', file) > 0)
         for (char *save, *line = strtok_r(lines, "\n", &save); line;
              line = strtok_r(NULL, "\n", &save))
-            option_list_add(&found->request.set, line);
+            texts_add(&found->request.set, "%s", line);
     fclose(file);
 }
 
@@ -50,9 +50,9 @@ static int find_job(struct found *found, const struct train_request *request,
     AUTOFREE char *set = base_format("%s/job.set", directory);
     found->job = base_format("%s/job.yaml", directory);
     found->request.job = found->job;
-    found->request.set = (struct option_list){0};
+    found->request.set = (struct texts){0};
     read_lines(found, set);
-    option_list_add_all(&found->request.set, &request->set);
+    texts_add_all(&found->request.set, &request->set);
     return access(found->job, R_OK)
                ? err_add_code(err, 66, "%s is missing: name the scenario with --job JOB",
                               found->job)
@@ -62,7 +62,7 @@ static int find_job(struct found *found, const struct train_request *request,
 static void release_job(struct found *found)
 {
     if (found->job)
-        option_list_release(&found->request.set);
+        texts_release(&found->request.set);
     free(found->job);
 }
 

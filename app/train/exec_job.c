@@ -60,7 +60,7 @@ static int lay_out_ranks(struct exec_job *job, int32_t each, struct err *err)
 static int fill(struct exec_job *job, const struct train_request *request, bool trains,
                 int32_t each, struct err *err)
 {
-    const struct option_list *set = &request->set;
+    const struct texts *set = &request->set;
     const char *path = request->job ? request->job : request->head.argument.item[0];
     if (job_read(&job->job, NULL, path, set->item, set->count, NULL, err) ||
         (trains && lay_out_ranks(job, each, err)))

@@ -93,7 +93,7 @@ static int write_beside(const char *directory, const char *name, const struct te
 }
 
 /* The text was read before, since its file may be in the directory itself. */
-static int keep_job(const char *directory, const struct text *job, const struct option_list *set,
+static int keep_job(const char *directory, const struct text *job, const struct texts *set,
                     struct err *err)
 {
     AUTORELEASE(text) struct text lines = {0};

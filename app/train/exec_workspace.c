@@ -6,7 +6,7 @@
 struct workspace_request {
     struct request head;
     struct compute_options compute;
-    struct option_list set;
+    struct texts set;
     const char *batches;
 };
 
@@ -51,7 +51,7 @@ static int workspace(const void *record, struct text *out, struct err *err)
     AUTORELEASE(measure_list) struct measure_list list = {0};
     AUTORELEASE(job) struct job job = {0};
     struct json *json = json_new_object(), *rows = json_new_array();
-    const struct option_list *set = &request->set;
+    const struct texts *set = &request->set;
     int failed =
         job_read(&job, NULL, request->head.argument.item[0], set->item, set->count, NULL, err);
     failed = failed ||

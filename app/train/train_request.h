@@ -11,8 +11,8 @@
 struct train_request {
     struct request head;
     struct compute_options compute;
-    struct option_list set;          /**< "key=value", over the scenario */
-    struct option_list allow_change; /**< keys that may differ from those of the resumed run */
+    struct texts set;          /**< "key=value", over the scenario */
+    struct texts allow_change; /**< keys that may differ from those of the resumed run */
     const char *directory, *resume, *trace, *spans, *job;
     double time_scale;
     int32_t steps;   /**< 0: to the end */

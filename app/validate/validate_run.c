@@ -22,22 +22,22 @@ int validate_read_spans(const char *path, struct trace *trace, struct err *err)
 static void add_words(struct launch *launch, const struct validate_run *run)
 {
     const struct validate_request *request = run->request;
-    launch_add(launch, "train");
-    launch_add(launch, "%s", request->head.argument.item[0]);
+    texts_add(&launch->words, "train");
+    texts_add(&launch->words, "%s", request->head.argument.item[0]);
     for (int32_t i = 0; i < request->predict.set.count; i++)
-        launch_add(launch, "--set=%s", request->predict.set.item[i]);
-    launch_add(launch, "--steps=%d", run->steps + VALIDATE_EXTRA_STEPS);
-    launch_add(launch, "--traced-steps=%d", run->steps + 1);
-    launch_add(launch, "--device=%s", device_words[request->compute.device]);
-    launch_add(launch, "--timeout=%d", request->timeout);
+        texts_add(&launch->words, "--set=%s", request->predict.set.item[i]);
+    texts_add(&launch->words, "--steps=%d", run->steps + VALIDATE_EXTRA_STEPS);
+    texts_add(&launch->words, "--traced-steps=%d", run->steps + 1);
+    texts_add(&launch->words, "--device=%s", device_words[request->compute.device]);
+    texts_add(&launch->words, "--timeout=%d", request->timeout);
     /* The number with which the device was measured, unless the user gives one. */
     int32_t threads = request->compute.threads;
     if (!threads && request->compute.device != DEVICE_REPLAY)
         threads = (int32_t)run->point->run.device->measured.threads;
     if (threads)
-        launch_add(launch, "--threads=%d", threads);
-    launch_add(launch, "--json");
-    launch_add(launch, "--quiet");
+        texts_add(&launch->words, "--threads=%d", threads);
+    texts_add(&launch->words, "--json");
+    texts_add(&launch->words, "--quiet");
 }
 
 static void take(const struct json *json, const char *key, double *value)
@@ -66,7 +66,7 @@ static int run_exec(const struct validate_run *run, int spans, struct validate_n
         launch_begin(&launch, grid_ranks(run->point->grid), err))
         return -1;
     add_words(&launch, run);
-    launch_add(&launch, "--spans=/proc/%d/fd/%d", getpid(), spans);
+    texts_add(&launch.words, "--spans=/proc/%d/fd/%d", getpid(), spans);
     AUTOFREE char *line = run->quiet ? NULL : launch_line(&launch);
     if (line)
         fprintf(stderr, "%s\n", line);

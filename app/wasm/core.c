@@ -64,7 +64,7 @@ const char *core_predict(char *sets, int32_t order, int32_t noise, int32_t ignor
                                       .iterations = iterations,
                                       .traced_ranks = 4};
     for (char *line = strtok(sets, "\n"); line; line = strtok(NULL, "\n"))
-        option_list_add(&options.set, line);
+        texts_add(&options.set, "%s", line);
     struct prediction prediction = {0};
     AUTORELEASE(err) struct err err = {0};
     text_release(&out);
@@ -73,7 +73,7 @@ const char *core_predict(char *sets, int32_t order, int32_t noise, int32_t ignor
     else
         say_all(&out, &prediction);
     prediction_release(&prediction);
-    option_list_release(&options.set);
+    texts_release(&options.set);
     free(sets);
     return out.data;
 }

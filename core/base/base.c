@@ -131,6 +131,12 @@ void texts_add(struct texts *texts, const char *format, ...)
     va_end(list);
 }
 
+void texts_add_all(struct texts *texts, const struct texts *other)
+{
+    for (int32_t i = 0; i < other->count; i++)
+        texts_add(texts, "%s", other->item[i]);
+}
+
 static int compare_texts(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);

@@ -104,6 +104,9 @@ void texts_add(struct texts *texts, const char *format, ...) __attribute__((form
 /** Append @text, which becomes the list's, unless it is NULL. */
 void texts_take(struct texts *texts, char *text);
 
+/** Append copies of all texts of @other. */
+void texts_add_all(struct texts *texts, const struct texts *other);
+
 /** Sort them by their bytes. */
 void texts_sort(struct texts *texts);
 

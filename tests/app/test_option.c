@@ -25,7 +25,7 @@ TEST(the_nearest_of_many_options_is_named)
     fill_names();
     for (int i = 0; i < MANY; i++)
         table[i] = (struct option){.name = name[i]};
-    HELD(option_list) rest = {0}, given = {0};
+    HELD(texts) rest = {0}, given = {0};
     HELD(err) err = {0};
     char word[] = "--x999";
     assert_int_equal(option_parse(table, 1, (char *[]){word}, &flag, &rest, &given, &err), -1);
