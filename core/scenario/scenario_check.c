@@ -68,17 +68,6 @@ static int check_recipe(const struct scenario *scenario, const struct node *root
     return 0;
 }
 
-static int check_without_target(const struct node *root, struct err *err)
-{
-    static const char *const needless[] = {"training.recipe", "training.extrapolate"};
-    int result = 0;
-    for (int32_t i = 0; i < 2; i++)
-        if (given(root, needless[i]))
-            result =
-                origin_error(given(root, needless[i]), err, "no effect without training.target");
-    return result;
-}
-
 /* The part of it that concerns training.target and the epochs of the phases. */
 static int scenario_check_target(const struct scenario *scenario, const struct node *root,
                                  struct err *err)
@@ -87,7 +76,7 @@ static int scenario_check_target(const struct scenario *scenario, const struct n
     for (int32_t i = 0; i < scenario->training.phase.count; i++)
         result |= check_epochs(scenario, i, root, err);
     if (!(scenario->training.target > 0))
-        return result | check_without_target(root, err);
+        return result;
     const struct origin *target = given(root, "training.target");
     if (!(scenario->training.evaluate_every > 0))
         result = origin_error(target, err,
@@ -276,38 +265,83 @@ static int check_training(const struct scenario *scenario, const struct node *ro
     return result;
 }
 
-/* What @path says matters only when @needed says something too. */
-static int check_pair(bool set, bool needed_set, const char *path, const char *needed,
-                      const struct node *root, struct err *err)
+static bool reads_files(const struct scenario *scenario)
 {
-    const struct origin *origin = given(root, path);
-    if (!set || needed_set || !origin)
-        return 0;
-    return origin_error(origin, err, "no effect without %s", needed);
+    return scenario->training.data.source != SOURCE_SYNTHETIC &&
+           scenario->training.data.source != SOURCE_PROCEDURAL;
+}
+
+/* Keys that matter only where others say something, too. */
+static int check_pairs(const struct scenario *s, const struct node *root, struct err *err)
+{
+    int32_t decay = s->training.learning_rate.decay, optimizer = s->training.optimizer;
+    bool target = s->training.target > 0, collapses = s->training.collapse.epochs > 0;
+    bool files = reads_files(s) || s->training.dataset; /* of which no key stands */
+    bool workers = s->input.workers > 0, rate = s->input.rate > 0;
+    bool tensor = s->parallel.tensor > 1, stages = s->parallel.pipeline > 1;
+    bool expert = s->parallel.expert > 1, fraction = s->noise.straggler_fraction > 0;
+    bool slowdown = s->noise.straggler_slowdown > 0;
+    static const char reader[] = "a source that reads files";
+    const struct {
+        const char *key;
+        bool effect;
+        const char *needed;
+    } pairs[] = {
+        {"training.recipe", target, "training.target"},
+        {"training.extrapolate", target, "training.target"},
+        {"model.padded", s->model.padded || s->model.tokens > 0, "model.tokens"},
+        {"training.learning_rate.power", decay == DECAY_POLYNOMIAL, "decay: polynomial"},
+        {"training.learning_rate.final", decay == DECAY_POLYNOMIAL || decay == DECAY_COSINE,
+         "decay: polynomial or cosine"},
+        {"training.learning_rate.milestones", decay == DECAY_STEP, "decay: step"},
+        {"training.collapse.learning_rate", collapses, "training.collapse.epochs"},
+        {"training.collapse.power", collapses, "training.collapse.epochs"},
+        {"training.collapse.weight_decay", collapses, "training.collapse.epochs"},
+        {"training.collapse.augment", collapses, "training.collapse.epochs"},
+        {"training.optimizer.trust", optimizer == OPTIMIZER_LARS, "optimizer lars"},
+        {"training.optimizer.nesterov", optimizer <= OPTIMIZER_LARS, "optimizer sgd or lars"},
+        {"training.optimizer.beta2", optimizer == OPTIMIZER_ADAMW || optimizer == OPTIMIZER_LAMB,
+         "optimizer adamw or lamb"},
+        {"training.optimizer.momentum", optimizer != OPTIMIZER_ADAFACTOR,
+         "another optimizer than adafactor"},
+        {"training.loss_scale.interval", s->training.loss_scale.dynamic,
+         "training.loss_scale.dynamic"},
+        {"training.dataset.path", files, reader},
+        {"training.dataset.validation_path", files, reader},
+        {"training.dataset.strict", files, reader},
+        {"training.batch_norm.momentum", s->training.batch_norm.statistics == BN_STATISTICS_RUNNING,
+         "statistics: running"},
+        {"noise.straggler.fraction", !fraction || slowdown, "noise.straggler.slowdown"},
+        {"noise.straggler.slowdown", !slowdown || fraction, "noise.straggler.fraction"},
+        {"input.workers", !workers || rate, "input.rate"},
+        {"input.rate", !rate || workers, "input.workers"},
+        {"input.prefetch", workers, "input.workers"},
+        {"input.storage", workers, "input.workers"},
+        {"input.image_bytes", s->input.storage > 0, "input.storage"},
+        {"parallel.sequence", tensor, "parallel.tensor"},
+        {"parallel.chunks", stages, "parallel.pipeline"},
+        {"parallel.schedule", stages, "parallel.pipeline"},
+        {"parallel.balance", stages, "parallel.pipeline"},
+        {"parallel.context_by", s->parallel.context > 1, "parallel.context"},
+        {"parallel.imbalance", expert, "parallel.expert"},
+        {"parallel.expert_by", expert, "parallel.expert"},
+        {"parallel.expert_tensor", expert, "parallel.expert"},
+        {"parallel.expert_overlap", expert, "parallel.expert"},
+        {"parallel.expert_tensor", tensor, "parallel.tensor"},
+    };
+    int result = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(pairs); i++)
+        if (!pairs[i].effect && given(root, pairs[i].key))
+            result = origin_error(given(root, pairs[i].key), err, "no effect without %s",
+                                  pairs[i].needed);
+    return result;
 }
 
 static int check_learning_rate(const struct scenario *scenario, const struct node *root,
                                struct err *err)
 {
-    int32_t decay = scenario->training.learning_rate.decay;
     bool collapses = scenario->training.collapse.epochs > 0;
-    int result =
-        check_pair(!scenario->model.padded, scenario->model.tokens > 0, "model.padded",
-                   "model.tokens", root, err) |
-        check_pair(true, decay == DECAY_POLYNOMIAL, "training.learning_rate.power",
-                   "decay: polynomial", root, err) |
-        check_pair(true, decay == DECAY_POLYNOMIAL || decay == DECAY_COSINE,
-                   "training.learning_rate.final", "decay: polynomial or cosine", root, err) |
-        check_pair(true, decay == DECAY_STEP, "training.learning_rate.milestones", "decay: step",
-                   root, err) |
-        check_pair(true, collapses, "training.collapse.learning_rate", "training.collapse.epochs",
-                   root, err) |
-        check_pair(true, collapses, "training.collapse.power", "training.collapse.epochs", root,
-                   err) |
-        check_pair(true, collapses, "training.collapse.weight_decay", "training.collapse.epochs",
-                   root, err) |
-        check_pair(true, collapses, "training.collapse.augment", "training.collapse.epochs", root,
-                   err);
+    int result = 0;
     double cycle = total_epochs(scenario) / (double)scenario->training.learning_rate.cycles;
     if (scenario->training.collapse.epochs + scenario->training.warmup_epochs > cycle)
         result = origin_error(
@@ -334,66 +368,18 @@ static int check_milestones(const struct scenario *scenario, const struct node *
     return 0;
 }
 
-static bool optimizer_has_beta2(const struct scenario *scenario)
-{
-    return scenario->training.optimizer == OPTIMIZER_ADAMW ||
-           scenario->training.optimizer == OPTIMIZER_LAMB;
-}
-
 static int check_execution(const struct scenario *scenario, const struct node *root,
                            struct err *err)
 {
-    enum dataset_source source = (enum dataset_source)scenario->training.data.source;
-    bool files = source != SOURCE_SYNTHETIC && source != SOURCE_PROCEDURAL;
-    bool given_by_name = scenario->training.dataset != NULL; /* where no key of it stands */
-    int result =
-        check_pair(true, scenario->training.optimizer == OPTIMIZER_LARS, "training.optimizer.trust",
-                   "optimizer lars", root, err) |
-        check_pair(true, scenario->training.optimizer <= OPTIMIZER_LARS,
-                   "training.optimizer.nesterov", "optimizer sgd or lars", root, err) |
-        check_pair(true, optimizer_has_beta2(scenario), "training.optimizer.beta2",
-                   "optimizer adamw or lamb", root, err) |
-        check_pair(true, scenario->training.optimizer != OPTIMIZER_ADAFACTOR,
-                   "training.optimizer.momentum", "another optimizer than adafactor", root, err) |
-        check_pair(true, scenario->training.loss_scale.dynamic, "training.loss_scale.interval",
-                   "training.loss_scale.dynamic", root, err) |
-        check_pair(true, files || given_by_name, "training.dataset.path",
-                   "a source that reads files", root, err) |
-        check_pair(true, files || given_by_name, "training.dataset.validation_path",
-                   "a source that reads files", root, err) |
-        check_pair(true, files || given_by_name, "training.dataset.strict",
-                   "a source that reads files", root, err) |
-        check_pair(true, scenario->training.batch_norm.statistics == BN_STATISTICS_RUNNING,
-                   "training.batch_norm.momentum", "statistics: running", root, err);
+    int result = 0;
     if (scenario->training.accumulate > 0 && given(root, "training.micro_batch"))
         result = origin_error(given(root, "training.micro_batch"), err,
                               "no effect beside training.accumulate, whose passes are of "
                               "batch_per_device images");
-    if (files && !scenario->training.data.path)
+    if (reads_files(scenario) && !scenario->training.data.path)
         result = origin_error(given(root, "training.dataset.source"), err,
                               "images from files need training.dataset.path");
     return result;
-}
-
-static int check_noise(const struct scenario *scenario, const struct node *root, struct err *err)
-{
-    bool fraction = scenario->noise.straggler_fraction > 0;
-    bool slowdown = scenario->noise.straggler_slowdown > 0;
-    return check_pair(fraction, slowdown, "noise.straggler.fraction", "noise.straggler.slowdown",
-                      root, err) |
-           check_pair(slowdown, fraction, "noise.straggler.slowdown", "noise.straggler.fraction",
-                      root, err);
-}
-
-static int check_input(const struct scenario *scenario, const struct node *root, struct err *err)
-{
-    bool workers = scenario->input.workers > 0, rate = scenario->input.rate > 0;
-    return check_pair(workers, rate, "input.workers", "input.rate", root, err) |
-           check_pair(rate, workers, "input.rate", "input.workers", root, err) |
-           check_pair(true, workers, "input.prefetch", "input.workers", root, err) |
-           check_pair(true, workers, "input.storage", "input.workers", root, err) |
-           check_pair(true, scenario->input.storage > 0, "input.image_bytes", "input.storage", root,
-                      err);
 }
 
 static int check_checkpoint(const struct scenario *scenario, const struct node *root,
@@ -408,23 +394,7 @@ static int check_checkpoint(const struct scenario *scenario, const struct node *
 static int check_parallel(const struct scenario *scenario, const struct node *root, struct err *err)
 {
     bool stages = scenario->parallel.pipeline > 1;
-    int result = check_pair(true, scenario->parallel.tensor > 1, "parallel.sequence",
-                            "parallel.tensor", root, err) |
-                 check_pair(true, stages, "parallel.chunks", "parallel.pipeline", root, err) |
-                 check_pair(true, stages, "parallel.schedule", "parallel.pipeline", root, err) |
-                 check_pair(true, stages, "parallel.balance", "parallel.pipeline", root, err) |
-                 check_pair(true, scenario->parallel.context > 1, "parallel.context_by",
-                            "parallel.context", root, err);
-    result |= check_pair(true, scenario->parallel.expert > 1, "parallel.imbalance",
-                         "parallel.expert", root, err) |
-              check_pair(true, scenario->parallel.expert > 1, "parallel.expert_by",
-                         "parallel.expert", root, err) |
-              check_pair(true, scenario->parallel.expert > 1, "parallel.expert_tensor",
-                         "parallel.expert", root, err) |
-              check_pair(true, scenario->parallel.expert > 1, "parallel.expert_overlap",
-                         "parallel.expert", root, err) |
-              check_pair(true, scenario->parallel.tensor > 1, "parallel.expert_tensor",
-                         "parallel.tensor", root, err);
+    int result = 0;
     int64_t each = scenario->parallel.expert_tensor;
     if (each && each != scenario_tensor(scenario) && (each > 1 || !scenario->parallel.sequence))
         result = origin_error(given(root, "parallel.expert_tensor"), err,
@@ -458,7 +428,6 @@ int scenario_check(const struct scenario *scenario, const struct node *root, str
     return check_alone(scenario, root, err) | check_sharded(scenario, root, err) |
            scenario_check_target(scenario, root, err) | check_training(scenario, root, err) |
            check_learning_rate(scenario, root, err) | check_milestones(scenario, root, err) |
-           check_execution(scenario, root, err) | check_noise(scenario, root, err) |
-           check_input(scenario, root, err) | check_checkpoint(scenario, root, err) |
-           check_parallel(scenario, root, err);
+           check_execution(scenario, root, err) | check_checkpoint(scenario, root, err) |
+           check_pairs(scenario, root, err) | check_parallel(scenario, root, err);
 }
