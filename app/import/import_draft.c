@@ -4,6 +4,7 @@
 #include "app/process/child.h"
 #include "app/process/launch.h"
 #include "app/process/process.h"
+#include "core/base/file.h"
 
 /* ---- the program ---- */
 
@@ -199,28 +200,10 @@ static int understand(struct import *import, const struct import_request *reques
     return fit(import, request, draft, err);
 }
 
-/* The whole of @text as an open file, or -1. */
-static int as_file(const struct text *text, struct err *err)
-{
-    int file = launch_file(err);
-    for (int64_t done = 0; file >= 0 && done < text->length;) {
-        ssize_t more = write(file, text->data + done, (size_t)(text->length - done));
-        if (more < 0) {
-            err_add_code(err, 71, "cannot fill a file in memory: %s", strerror(errno));
-            close(file);
-            return -1;
-        }
-        done += more;
-    }
-    if (file >= 0)
-        lseek(file, 0, SEEK_SET);
-    return file;
-}
-
 int import_draft(struct import *import, const struct import_request *request, struct err *err)
 {
     AUTORELEASE(text) struct text text = {0};
-    int input = import_load(import->file, &text, err) ? -1 : as_file(&text, err);
+    int input = import_load(import->file, &text, err) ? -1 : file_in_memory("file", &text, err);
     if (input < 0)
         return -1;
     AUTORELEASE(json)
