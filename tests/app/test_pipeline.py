@@ -79,6 +79,15 @@ class Pipeline(support.Case):
             self.assertAlmostEqual(full["step_s"] / folded["step_s"], 1, delta=1e-9, msg=mesh)
 
     @unittest.skipUnless(has_simulator(), "built without SimGrid")
+    @unittest.skipUnless(has_simulator(), "no simulator in this build")
+    def test_a_link_has_the_time_for_what_several_groups_send(self):
+        """Tensor parallelism over nodes beside gathers of weights: the closed form is at the link's floor, the simulator above."""
+        words = ["predict", support.ROOT / "experiments/09_mesh/job.yaml", "--set=cluster.nodes=8", "--set=parallel.sharding=3",
+                 "--set=parallel.tensor=4"]
+        closed, simulated = (answer(*words, f"--backend={backend}")["step_s"] for backend in ("analytic", "sim"))
+        self.assertLess(closed, simulated)
+        self.assertGreater(closed, 0.85 * simulated)
+
     def test_alike_micro_batches_are_walked_once(self):
         """Of 24 the closed form and the folded simulator have some, and repeat them; full has all: equal in each part."""
         for words in (("pipeline=4",), ("pipeline=4", "chunks=3"), ("pipeline=2", "tensor=4"),
