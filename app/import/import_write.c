@@ -5,10 +5,10 @@
 
 /* --- what no file says --- */
 
-static void complete_link(struct import_link *link, bool measured)
+static void complete_link(struct import_link *link)
 {
     import_set(&link->bandwidth, 12.5e9, PROVENANCE_ASSUMED, "not given; assumed 100 Gb/s");
-    measured = measured || link->bandwidth.provenance == PROVENANCE_MEASURED;
+    bool measured = link->bandwidth.provenance == PROVENANCE_MEASURED;
     import_set(&link->efficiency, measured ? 1 : 0.9, PROVENANCE_ASSUMED,
                measured ? "the bandwidth is what was measured"
                         : "nobody measured: headers and software leave nine tenths");
@@ -41,8 +41,8 @@ static void complete(struct import *import)
 {
     complete_node(import);
     for (int32_t i = 0; i < import->link_count; i++)
-        complete_link(&import->link[i], false);
-    complete_link(&import->nic, false);
+        complete_link(&import->link[i]);
+    complete_link(&import->nic);
     import_set(&import->inside, 1.9e-6, PROVENANCE_ASSUMED,
                "nobody measured: NCCL 2.28 src/graph/tuning.cc, a ring's hop over NVLink by LL128");
     import_set(&import->between, 4e-6, PROVENANCE_ASSUMED,
@@ -64,8 +64,6 @@ static void complete(struct import *import)
 }
 
 /* --- the file --- */
-
-/* How each of our files begins. */
 
 /* A text of lines under @head, if there is one, each behind @indent. */
 static void print_lines(struct text *out, const char *head, const char *indent,
@@ -264,32 +262,19 @@ struct card {
     double bandwidth, efficiency; /* 0: not known */
 };
 
-static double card_value(const struct node *root, const char *path, enum unit unit)
-{
-    AUTORELEASE(err) struct err ignored = {0};
-    double value = 0;
-    const struct node *node = field_origin(root, path);
-    if (node && node->text && unit_parse(unit, node->text, &value, &ignored))
-        value = 0;
-    return value;
-}
-
 static struct card find_card(const struct import *import, const char *base)
 {
     AUTORELEASE(err) struct err ignored = {0};
-    int32_t cards = import->wiring.count[VERTEX_NIC];
-    struct card card = {cards > 1 ? cards : 1, import->nic.bandwidth.value,
+    AUTORELEASE(platform)
+    struct platform *platform = base ? platform_read(base, &ignored) : NULL;
+    struct card card = {import->wiring.count[VERTEX_NIC], import->nic.bandwidth.value,
                         import->nic.efficiency.value};
-    AUTORELEASE(yaml)
-    struct document *document = base ? yaml_read_file(NULL, base, NULL, &ignored) : NULL;
-    if (document) {
-        const struct node *root = yaml_root(document);
-        double count = card_value(root, "node.nics", UNIT_NONE);
-        double bandwidth = card_value(root, "network.nic.bandwidth.value", UNIT_BYTES_PER_SECOND);
-        card.count = count > 1 ? (int64_t)count : 1;
-        card.bandwidth = card.bandwidth > 0 ? card.bandwidth : bandwidth;
-        card.efficiency = card_value(root, "network.nic.efficiency.value", UNIT_FRACTION);
+    if (platform) {
+        card.count = platform->node.count[VERTEX_NIC];
+        card.bandwidth = card.bandwidth > 0 ? card.bandwidth : platform->nic.bandwidth.value;
+        card.efficiency = platform->nic.efficiency.value;
     }
+    card.count = card.count > 1 ? card.count : 1;
     return card;
 }
 
@@ -318,7 +303,7 @@ static void complete_tiers(struct import *import, const char *base)
         if (card.efficiency > 0)
             import_set(&tier->uplink.efficiency, card.efficiency, PROVENANCE_ASSUMED,
                        "not given; assumed as fast as a card");
-        complete_link(&tier->uplink, false);
+        complete_link(&tier->uplink);
     }
 }
 
