@@ -15,8 +15,8 @@ LINES = (("Megatron", 1e-3, re.compile(rf"\biteration +\d+/.*\belapsed time per 
          ("torchtitan", "tokens", re.compile(rf"\bstep: *\d+ .*\b[tw]ps: *{REAL}")),
          ("Composer", "tokens", re.compile(rf"\bthroughput/device/tokens_per_sec: *{REAL}")))
 STEP = re.compile(r"\bglobal_step[=:] *(\d+)|\b(?:iteration|step:) *(\d+)")
-BATCH = re.compile(r"\bglobal[ _]batch[ _]size[=:]? *(\d+)")
-WORLD = re.compile(r"\bworld[ _]size[ .:=]+(\d+)|\bMEMBER: \d+/(\d+)")
+BATCH = re.compile(r"\bglobal[ _]batch[ _]size[=:]? *(\d{1,9})\b")
+WORLD = re.compile(r"\bworld[ _]size[ .:=]+(\d{1,9})\b|\bMEMBER: \d+/(\d{1,9})\b")
 LEAST = 3  # steps, or lines that are means of some
 
 
