@@ -294,30 +294,30 @@ static void add_edges(const struct machine *machine, const char *link, const cha
     text_add(machine->out, "]}\n");
 }
 
-static void add_link(const struct machine *machine, const char *name, double bandwidth,
-                     const char *source, double efficiency, const char *efficiency_source)
+/* Of a kind of cable or an uplink, whose latency something else contains. */
+static void add_rates(struct text *out, double bandwidth, const char *source, double efficiency,
+                      const char *efficiency_source, const char *latency_source)
 {
-    struct text *out = machine->out;
-    text_add(out, "    - name: %s\n", name);
     add_number(out, 6, "bandwidth", UNIT_BYTES_PER_SECOND, bandwidth, source);
     add_number(out, 6, "efficiency", UNIT_FRACTION, efficiency, efficiency_source);
-    add_number(out, 6, "latency", UNIT_SECONDS, 0, "contained in transport");
+    add_number(out, 6, "latency", UNIT_SECONDS, 0, latency_source);
 }
 
 static void add_links(const struct machine *machine)
 {
     const char *source;
     double efficiency = find_efficiency(machine, machine->inside.links, &source);
-    text_add(machine->out, "  links:\n");
-    add_link(machine, "inside", machine->inside.bandwidth, machine->inside_source, efficiency,
-             source);
+    text_add(machine->out, "  links:\n    - name: inside\n");
+    add_rates(machine->out, machine->inside.bandwidth, machine->inside_source, efficiency, source,
+              "contained in transport");
     if (machine->inside.links == LINKS_NONE || !machine->nics)
         return;
     efficiency = find_efficiency(machine, LINKS_NONE, &source);
-    add_link(machine, "pcie", machine->slot,
-             device_of(machine)->pcie ? "the slot of the device: PCI Express, 16 lanes"
-                                      : "PCI Express 5.0, 16 lanes: the device file does not say",
-             efficiency, source);
+    text_add(machine->out, "    - name: pcie\n");
+    add_rates(machine->out, machine->slot,
+              device_of(machine)->pcie ? "the slot of the device: PCI Express, 16 lanes"
+                                       : "PCI Express 5.0, 16 lanes: the device file does not say",
+              efficiency, source, "contained in transport");
 }
 
 /* Devices meet in a plane of switches or a mesh, and share switches of PCIe with the cards; or at
@@ -362,11 +362,8 @@ static void add_tiers(const struct machine *machine)
              "      nodes: %d\n"
              "      uplinks: %d\n",
              request->leaves, nodes * machine->nics, uplinks, base_plural(uplinks), nodes, uplinks);
-    add_number(machine->out, 6, "bandwidth", UNIT_BYTES_PER_SECOND, machine->rate,
-               "as a network card");
-    add_number(machine->out, 6, "efficiency", UNIT_FRACTION, 0.96, "as a network card");
-    add_number(machine->out, 6, "latency", UNIT_SECONDS, 0,
-               "contained in the network card's latency");
+    add_rates(machine->out, machine->rate, "as a network card", 0.96, "as a network card",
+              "contained in the network card's latency");
 }
 
 static void add_limits(const struct machine *machine)
