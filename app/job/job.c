@@ -607,9 +607,9 @@ static const char *part_fault(const struct job *job, bool gpu, const char **why)
     *why = gpu ? "GPUs train whole networks, each on data of its own: use --device cpu"
            : !model_is_general(job->model) || model_reads_pictures(job->model)
                ? "ranks on CPUs train parts of transformers alone that read tokens"
-           : s->parallel.sequence
-               ? "ranks on CPUs share layers, and each has all positions between them: use --set "
-                 "parallel.sequence=false"
+           : s->parallel.sequence && job->platform->device.merges.exchanges
+               ? "ranks on CPUs exchange blocks of positions whole, not beside products: use "
+                 "--set parallel.sequence=false"
            : !reads_alone(job->part)
                ? "ranks on CPUs share layers behind norms that nothing else reads: use --set "
                  "model.norm=layer"

@@ -299,17 +299,6 @@ static void add_forward(struct schedule *schedule, const struct iteration *it, i
     }
 }
 
-/* Fused, a kernel reads the scores and writes probabilities, which another reads.  PyTorch's
- * log_softmax reads the scores twice and writes; backward zeroes a gradient, reads it and the
- * result, and writes: 7 words in fp32, and forward and back a copy from the other type.  Measured
- * (H200, PyTorch 2.11): 30,522 and 128,256 words in fp32 take 34 and 38 bytes each, as copies. */
-static int64_t loss_bytes(const struct iteration *it)
-{
-    int32_t size = dtype_size(it->scenario->model.compute);
-    int32_t copies = size < 4 ? 2 * (size + 4) : 0;
-    return it->merges.passes ? 7 * 4 + copies : 3 * size;
-}
-
 /* Whether each rank has the scores of some words. */
 static bool shares_words(const struct iteration *it)
 {
@@ -334,7 +323,7 @@ static void add_loss(struct schedule *schedule, const struct iteration *it,
                                     .kernel = KERNEL_ELEMENTWISE,
                                     .dtype = dtype,
                                     .kernels = it->merges.passes ? 7 : 2,
-                                    .bytes = scores * loss_bytes(it),
+                                    .bytes = scores * layer_loss_bytes(it),
                                     .amount = it->batch}};
     loss.compute.shape = schedule_text(schedule, "softmax %d", out.channels);
     int32_t id = schedule_add(schedule, loss, scattered, scattered != NULL);
@@ -825,6 +814,29 @@ static void add_task(struct schedule *schedule, struct build *b, struct task_of_
         schedule_add_repeats(schedule, b->mark[task.stage], b->repeats.times);
 }
 
+/* What the sums of @stage end in. */
+static int32_t last_sum(const struct build *b, int32_t stage)
+{
+    const struct exchange_list *list = &b->list[stage];
+    return list->next > 0 ? list->done[list->next - 1].step : b->last[stage];
+}
+
+/* Each rank that shares layers has the gradients of its block of the positions between them. */
+static void sum_blocks(struct schedule *schedule, const struct iteration *it,
+                       struct exchange_list *list, int32_t after)
+{
+    int64_t bytes = 0;
+    for (int32_t t = 0; t < list->own->tensor_count; t++)
+        if (iteration_is_apart(list->own, it->scenario, t))
+            bytes += list->own->tensor[t].elements * dtype_size(it->scenario->model.gradients);
+    if (bytes == 0)
+        return;
+    int32_t id = schedule_add_exchange(schedule, "blocks", COLLECTIVE_ALL_REDUCE, AXIS_TENSOR,
+                                       it->scenario->allreduce.algorithm, bytes, after);
+    schedule->step[id].collective.content = CONTENT_BLOCKS;
+    list->done[list->next++] = (struct dep){id, 0};
+}
+
 /* Each of two stages that use the weights of @layer sends the other its gradient, or its shard of
  * it, once the sums of both are done; both optimizers wait. */
 static void share_weights(struct schedule *schedule, struct build *b, int32_t index,
@@ -834,11 +846,7 @@ static void share_weights(struct schedule *schedule, struct build *b, int32_t in
     int64_t shards = iteration_shards(b->it.scenario, b->it.grid);
     int64_t bytes =
         (layer_weights(layer) + shards - 1) / shards * dtype_size(b->it.scenario->model.gradients);
-    int32_t after[2], sent[2];
-    for (int32_t i = 0; i < 2; i++) {
-        const struct exchange_list *list = &b->list[stage[i]];
-        after[i] = list->next > 0 ? list->done[list->next - 1].step : b->last[stage[i]];
-    }
+    int32_t sent[2], after[] = {last_sum(b, stage[0]), last_sum(b, stage[1])};
     for (int32_t i = 0; i < 2; i++) {
         schedule->stage = stage[i];
         sent[i] =
@@ -912,6 +920,7 @@ static void add_ends(struct schedule *schedule, struct build *b)
     AUTOFREE int32_t *norms = base_alloc(b->pipeline.stages, sizeof(*norms));
     for (int32_t s = 0; s < b->pipeline.stages; s++) {
         schedule->stage = s;
+        sum_blocks(schedule, &b->it, &b->list[s], last_sum(b, s));
         norms[s] = add_norms(schedule, &b->it, &b->list[s]);
     }
     if (has_joint_norms(&b->it))

@@ -46,9 +46,9 @@
  * Where ranks share layers (parallel.tensor), the network is that of one of them, and a layer that
  * they exchange is a collective forward and one backward on a lane of its own.  What reads the
  * value waits for it; backward, gradients of weights do not.  LAMB's update is two steps, and these
- * ranks sum the squares of each tensor's step and weights between them.  Left out: the sum over
- * these ranks of the gradients of norms and biases, which each has of its part of the positions,
- * and the second all-gather of a layer's input, which is kept instead.
+ * ranks sum the squares of each tensor's step and weights between them.  Where each has a block
+ * of the positions between layers, they sum the gradients of the norms there after those of other
+ * replicas.  Left out: the second all-gather of a layer's input, which is kept instead.
  * Source: Shoeybi et al. 2019, "Megatron-LM"; Korthikanti et al. 2022, "Reducing activation
  * recomputation in large transformer models".
  *
@@ -135,6 +135,9 @@ int32_t iteration_shards(const struct scenario *scenario, struct grid grid);
 
 /** The sums of squares in the all-reduce of norms of a sharded optimizer. */
 int64_t iteration_norms(const struct model *model, const struct scenario *scenario);
+
+/** Whether ranks have the gradient of tensor @t of a block of the positions each. */
+bool iteration_is_apart(const struct model *model, const struct scenario *scenario, int32_t t);
 
 /** Whether tensor @t is not the weight of a product or an embedding: biases, and those of norms. */
 bool iteration_is_vector(const struct model *model, int32_t t);

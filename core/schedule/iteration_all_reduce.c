@@ -22,6 +22,13 @@ bool iteration_is_vector(const struct model *model, int32_t t)
     return !weight || !first;
 }
 
+bool iteration_is_apart(const struct model *model, const struct scenario *scenario, int32_t t)
+{
+    const struct layer *layer = &model->layer[model->tensor[t].layer];
+    return scenario->parallel.sequence && scenario->parallel.tensor > 1 &&
+           !layer_has_arithmetic(layer) && layer->op != LAYER_EMBEDDING;
+}
+
 int64_t iteration_vectors(const struct model *model, const struct scenario *scenario)
 {
     int64_t elements = 0;

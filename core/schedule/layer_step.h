@@ -10,3 +10,6 @@
  * nothing yet. */
 struct step layer_step(struct schedule *schedule, const struct iteration *it, int32_t index,
                        enum compute_op op, enum pass from, enum pass to);
+
+/** Of memory that the loss moves, for each score. */
+int64_t layer_loss_bytes(const struct iteration *it);

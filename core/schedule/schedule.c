@@ -8,7 +8,8 @@ static const char *const step_role_name[] = {"none",  "first-forward", "last-bac
                                              "norms", "moments",       "optimizer"};
 static_assert(ARRAY_SIZE(step_role_name) == ROLE_COUNT, "a name each");
 
-const char *const content_names[] = {"gradients", "parameters", "norms", "steps", "activations"};
+const char *const content_names[] = {"gradients", "parameters", "norms",
+                                     "steps",     "blocks",     "activations"};
 static_assert(ARRAY_SIZE(content_names) == CONTENT_COUNT, "a name each");
 
 const char *lane_name(enum lane lane)

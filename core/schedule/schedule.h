@@ -70,14 +70,15 @@ enum collective_content {
     CONTENT_PARAMETERS, /**< that each rank of the axis has updated a shard of */
     CONTENT_NORMS,      /**< sums of squares over those shards, parts of layers or stages, and
                              gradients that no shard keeps, in fp32 */
-    CONTENT_STEPS, /**< of LAMB, sums of squares of each tensor's step and weights over shards and
-                        parts of layers, in fp32 */
+    CONTENT_STEPS,  /**< of LAMB, sums of squares of each tensor's step and weights over shards and
+                         parts of layers, in fp32 */
+    CONTENT_BLOCKS, /**< gradients of iteration_is_apart(), of a block of the positions each */
     CONTENT_ACTIVATIONS, /**< of layers that the ranks of the axis share, or between stages, and
                               their gradients */
     CONTENT_COUNT
 };
 
-/** "gradients", "parameters", "norms", "steps", "activations". */
+/** "gradients", "parameters", "norms", "steps", "blocks", "activations". */
 extern const char *const content_names[];
 
 /** What a step is to the iteration of its stage, for back ends that report on it. */

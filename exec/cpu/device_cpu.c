@@ -140,6 +140,13 @@ static bool shares_words(const struct cpu_device *device)
     return device->job.part && device->job.part->parts > 1;
 }
 
+/* Blocks of a micro-batch's positions, of which each of them has one between what is split. */
+static int64_t parts_of(const struct cpu_device *device)
+{
+    return shares_words(device) && device->job.scenario->parallel.sequence ? device->job.part->parts
+                                                                           : 1;
+}
+
 /* Numbers that these gather of a micro-batch. */
 static int64_t sums_of(const struct cpu_device *device)
 {
@@ -177,11 +184,16 @@ void cpu_device_complete(struct cpu_device *device, float *(*alloc)(void *contex
     }
     for (int64_t i = 0; i < (int64_t)device->flights * model->layer_count; i++) {
         const struct layer *layer = &model->layer[i % model->layer_count];
-        const struct cpu_value *from = &device->value[i - i % model->layer_count + layer->input[0]];
-        if (!layer->exchanged) /* else in its place */
+        if (!layer->exchanged) /* else the block is a part of the whole */
             continue;
-        device->value[i].y = from->y;
-        device->value[i].dy = from->dy;
+        struct cpu_value *from = &device->value[i - i % model->layer_count + layer->input[0]];
+        int64_t in = shape_elements(layer->in), out = shape_elements(layer->out);
+        struct cpu_value *whole = in < out ? &device->value[i] : from;
+        struct cpu_value *block = in < out ? from : &device->value[i];
+        int64_t at =
+            in == out ? 0 : device->job.part->index * device->micro * (in < out ? in : out);
+        block->y = whole->y + at;
+        block->dy = whole->dy + at;
     }
     if (shares_words(device))
         device->sums = alloc(context, device->flights * sums_of(device));
@@ -279,6 +291,8 @@ void cpu_device_init(struct cpu_device *device, const struct device_job *job,
     }
     if ((shares_words(device) || job->shard) && job->scenario->training.optimizer == OPTIMIZER_LAMB)
         device->steps = alloc(context, 2 * (int64_t)job->model->tensor_count);
+    if (parts_of(device) > 1)
+        device->blocks = alloc(context, device->layout.parameters);
     if (job->shared.elements)
         device->received = alloc(context, job->shared.elements);
     device->optimizer = open_optimizer(device, device->own, device->owns);
@@ -510,13 +524,14 @@ static struct draw draw_of(const struct cpu_device *device, int32_t index, int32
     const struct device_job *job = &device->job;
     const struct layer *layer = &job->model->layer[index];
     bool heads = job->part && job->model->layer[layer->input[0]].op == LAYER_SOFTMAX;
-    int64_t own = shape_elements(layer->out), each = own * (heads ? job->part->parts : 1);
+    int64_t own = shape_elements(layer->out), parts = heads ? job->part->parts : parts_of(device);
+    int64_t block = parts > 1 ? job->part->index * (heads ? 1 : device->micro) : 0;
     int64_t sample = (job->replica * (int64_t)job->micro_batches + micro) * device->micro;
     return (struct draw){.seed = (uint64_t)job->scenario->seed,
                          .step = (uint64_t)device->step,
                          .layer = base_hash(BASE_HASH_SEED, layer->name, strlen(layer->name)),
-                         .first = sample * each + (heads ? job->part->index * own : 0),
-                         .each = each};
+                         .first = (sample * parts + block) * own,
+                         .each = own * (heads ? parts : 1)};
 }
 
 struct sequence cpu_device_sequence(struct cpu_device *device, int32_t index, const float *images,
@@ -539,6 +554,9 @@ struct sequence cpu_device_sequence(struct cpu_device *device, int32_t index, co
                          .state = (struct device_state *)device};
     if (layer->op == LAYER_DROPOUT && micro >= 0)
         s.draw = draw_of(device, index, micro);
+    s.length = layer->out.width * parts_of(device);
+    if (parts_of(device) > 1)
+        s.at = device->job.part->index * device->micro * layer->out.width;
     if (layer->op == LAYER_EMBEDDING && device->job.part)
         s.first = device->job.part->index * layer->rows;
     for (int32_t i = 0; i < layer->input_count; i++)
@@ -595,8 +613,9 @@ static bool adds_no_bias(const struct cpu_device *device, int32_t index)
 {
     const struct model *model = device->job.model;
     const struct layer *reader = &model->layer[model->layer[index].last_reader];
+    enum collective_op op = reader->exchanged ? reader->exchange[0] : COLLECTIVE_OP_COUNT;
     return device->job.part && device->job.part->index > 0 && model->layer[index].readers > 0 &&
-           reader->exchanged && reader->exchange[0] == COLLECTIVE_ALL_REDUCE;
+           (op == COLLECTIVE_ALL_REDUCE || op == COLLECTIVE_REDUCE_SCATTER);
 }
 
 static void run_sequence(struct cpu_device *device, enum compute_op op, int32_t index,
@@ -707,11 +726,25 @@ void *cpu_device_gradients(struct device_state *state)
     return device_of(state)->gradient;
 }
 
-/* A collective of gradients that has ended. */
+/* Gradients that ranks sum of their blocks, and those to be summed, one after another. */
+static void copy_blocks(const struct cpu_device *device, bool back)
+{
+    float *at = device->blocks;
+    for (int32_t t = 0; t < device->job.model->tensor_count; t++) {
+        int64_t count = device->job.model->tensor[t].elements;
+        float *own = device->gradient + device->layout.parameter[t].offset;
+        if (!iteration_is_apart(device->job.model, device->job.scenario, t))
+            continue;
+        memcpy(back ? own : at, back ? at : own, (size_t)count * sizeof(float));
+        at += count;
+    }
+}
+
+/* A collective of gradients that has ended, or one of blocks that begins. */
 struct settling {
     struct cpu_device *device;
     struct slice slice;
-    bool column, last;
+    bool column, last, blocks;
 };
 
 /* Each rank adds what it keeps to its gradients of the next micro-batch.  Of those that keep the
@@ -720,7 +753,9 @@ static void run_settling(void *argument)
 {
     const struct settling *s = argument;
     float *gradient = s->device->gradient;
-    if (!s->column)
+    if (s->blocks)
+        copy_blocks(s->device, s->slice.elements > 0);
+    else if (!s->column)
         give_back_others(s->device, s->slice, gradient);
     else if (s->device->job.repeats && !s->last)
         give_back(gradient + s->slice.offset, s->slice.elements);
@@ -731,8 +766,9 @@ void cpu_device_settle(struct device_state *state, struct stream *stream, const 
 {
     struct cpu_device *device = device_of(state);
     struct settling settling = {device, slice, step->collective.axis == AXIS_COLUMN,
-                                step->collective.micro + 1 == device->job.micro_batches};
-    if (device->sharding >= 2)
+                                step->collective.micro + 1 == device->job.micro_batches,
+                                step->collective.content == CONTENT_BLOCKS};
+    if (device->sharding >= 2 || settling.blocks)
         cpu_stream_issue(stream, run_settling, &settling, sizeof(settling));
 }
 
@@ -748,12 +784,17 @@ void *cpu_device_activation(struct device_state *state, const struct step *step,
 {
     struct cpu_device *device = device_of(state);
     int32_t layer = step->collective.layer, micro = step->collective.micro;
+    if (step->collective.content == CONTENT_BLOCKS)
+        return device->blocks;
     if (step->collective.content == CONTENT_NORMS)
         return step->collective.back ? device->joined : device->norms;
     if (micro < 0)
         return receives ? device->received : device->gradient + device->job.shared.offset;
     if (layer == device->job.model->layer_count - 1)
         return sums_at(device, micro);
+    const struct layer *exchange = &device->job.model->layer[layer];
+    if (exchange->exchanged && shape_elements(exchange->in) > shape_elements(exchange->out))
+        layer = exchange->input[0];
     const struct cpu_value *value = value_of(device, layer, micro);
     float *data = step->collective.back ? value->dy : value->y;
     int64_t moved = step->collective.bytes / dtype_size(device->job.scenario->model.compute);

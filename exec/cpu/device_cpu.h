@@ -52,6 +52,7 @@ struct cpu_device {
     float *statistics;           /**< (layout.statistic_count) running */
     float *raw;                  /**< (batch, height, width, channels) as read */
     float *sums;                 /**< (flights, parts, rows, LOSS_SUMS) of words that ranks share */
+    float *blocks;               /**< gradients of blocks that ranks sum, or NULL */
     float *received;             /**< gradient of weights that another stage shares, or NULL */
     struct cpu_value *value;     /**< (flights, layers) */
     int32_t *target;             /**< (micro, target_count()) */

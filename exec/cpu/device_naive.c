@@ -58,7 +58,7 @@ static void open_layers(struct device_state *state)
     state->place = base_alloc(model->layer_count, sizeof(*state->place));
     for (int32_t i = 0; i < model->layer_count; i++) {
         const struct layer *layer = &model->layer[i];
-        int64_t out = layer->exchanged ? 0 : state->cpu.micro * shape_elements(layer->out);
+        int64_t out = state->cpu.micro * shape_elements(layer->out);
         state->place[i].y = alloc(state, out);
         state->place[i].dy = alloc(state, out);
         state->cpu.value[i].y = state->place[i].y;

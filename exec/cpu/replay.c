@@ -33,7 +33,7 @@ struct call {
 };
 
 /* The most numbers that one collective or message brings of activations: those of a value, of
- * weights that two stages use, or of a softmax over words that ranks share. */
+ * weights that two stages use, or of a softmax over words that ranks share; or of blocks. */
 static int64_t most_moved(const struct device_job *job)
 {
     int64_t micro = job->batch / job->micro_batches;
@@ -44,7 +44,11 @@ static int64_t most_moved(const struct device_job *job)
         count = count > weights ? count : weights;
         most = most > count ? most : count;
     }
-    return most;
+    int64_t blocks = 0;
+    for (int32_t t = 0; t < job->model->tensor_count; t++)
+        if (iteration_is_apart(job->model, job->scenario, t))
+            blocks += job->model->tensor[t].elements;
+    return most > blocks ? most : blocks;
 }
 
 static int open_replay(struct device_state **out, const struct device_job *job, struct err *err)

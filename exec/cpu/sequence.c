@@ -107,10 +107,10 @@ static void embedding_backward(job *s)
 /* Of two inputs, or of one and a row of a table for each position. */
 static void add(job *s)
 {
-    int64_t count = values(s), each = shape_elements(s->layer->out);
+    int64_t count = values(s), first = s->at * features(s), each = s->length * features(s);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < count; i++)
-        s->y[i] = s->x[0][i] + (s->x[1] ? s->x[1][i] : s->w[i % each]);
+        s->y[i] = s->x[0][i] + (s->x[1] ? s->x[1][i] : s->w[(first + i) % each]);
 }
 
 static void add_backward(job *s)
@@ -118,8 +118,9 @@ static void add_backward(job *s)
     for (int32_t i = 0; i < 2; i++)
         if (s->dx[i])
             naive_add(values(s), s->dy, s->dx[i]);
-    if (s->dw)
-        add_columns(s->images, shape_elements(s->layer->out), s->dy, NULL, s->dw);
+    int64_t count = s->dw ? values(s) : 0, out = features(s);
+    for (int64_t i = 0; i < count; i += out)
+        naive_add(out, s->dy + i, s->dw + (s->at + i / out) % s->length * out);
 }
 
 /* ---- at each value ---- */

@@ -51,6 +51,7 @@ struct sequence {
     int32_t features;     /**< of the second input */
     bool spread;          /**< which has one position that all of the first have */
     int64_t first;        /**< the token of the table's first row; other ranks have others */
+    int64_t at, length;   /**< the first position, of so many that follow one another again */
     const float *w, *b;   /**< weights and biases; NULL: none */
     int32_t owner;        /**< the layer that has these weights */
     float *y;             /**< output */

@@ -97,6 +97,8 @@ static void plan_sum(struct planner *p, int32_t index)
         give(p, index, take(p, layer->out));
     if (layer->exchanged) { /* in its place */
         p->plan.place[index].dx = p->plan.place[index].given[0];
+        int64_t *size = &p->plan.size[p->plan.place[index].dx];
+        *size = *size > shape_elements(layer->in) ? *size : shape_elements(layer->in);
         give(p, layer->input[0], p->plan.place[index].dx);
         return;
     }

@@ -181,7 +181,8 @@ struct device_ops {
     void *(*gradients)(struct device_state *state);
     /** Issue what follows the collective @step of gradients in @slice of gradients(): where each
      * micro-batch scatters its own, those that other ranks keep are 0 from now on, as the next one
-     * adds to them.  May be NULL: nothing follows. */
+     * adds to them.  Before and after CONTENT_BLOCKS: bring gradients to what is summed, with an
+     * empty slice, and back.  May be NULL: nothing follows. */
     void (*settle)(struct device_state *state, struct stream *stream, const struct step *step,
                    struct slice slice);
     /** What collectives of @content sum or gather: all parameters, packed like gradients(), as fp32
@@ -191,7 +192,8 @@ struct device_ops {
     void *(*shared)(struct device_state *state, enum collective_content content);
     /** What @step, which moves activations, moves: the value of its layer and micro-batch, or the
      * gradient of that; for micro-batch -1 the gradient of the weights, or, where it @receives, a
-     * place for that of another stage, which the optimizer adds.  Of what stages send, norms, too.
+     * place for that of another stage, which the optimizer adds.  Of what stages send, norms, too;
+     * or what CONTENT_BLOCKS sums.
      * fp32; NULL: the device runs no part of a network. */
     void *(*activation)(struct device_state *state, const struct step *step, bool receives);
     /** Bytes that the compute step @step moves between kernels and the device's memory, each array

@@ -162,7 +162,7 @@ static enum dtype payload_of(const struct walker *walker, const struct step *ste
 {
     enum collective_content content = step->collective.content;
     bool sums = content == CONTENT_ACTIVATIONS && step->collective.layer == walker->scores;
-    if (moves_gradients(step))
+    if (moves_gradients(step) || content == CONTENT_BLOCKS)
         return walker->walk.payload;
     return content == CONTENT_NORMS || content == CONTENT_STEPS || sums ? DTYPE_FP32
                                                                         : walker->walk.gathered;
@@ -207,12 +207,15 @@ static void issue_collective(struct walker *walker, int32_t id, struct stream *s
     int32_t size =
         walk->device_ops->exchanges_payload ? dtype_size(payload) : (int32_t)sizeof(float);
     char *data = content == CONTENT_GRADIENTS ? walk->device_ops->gradients(walk->device)
-                 : content == CONTENT_ACTIVATIONS
+                 : content == CONTENT_ACTIVATIONS || content == CONTENT_BLOCKS
                      ? walk->device_ops->activation(walk->device, step, false)
                      : walk->device_ops->shared(walk->device, content);
+    bool settles = content == CONTENT_GRADIENTS || content == CONTENT_BLOCKS;
+    if (content == CONTENT_BLOCKS && walk->device_ops->settle)
+        walk->device_ops->settle(walk->device, stream, step, (struct slice){0});
     walk->comm_ops->issue(walk->comm, stream, step->collective.axis, &collective, payload,
                           data + slice.offset * size);
-    if (content == CONTENT_GRADIENTS && walk->device_ops->settle)
+    if (settles && walk->device_ops->settle)
         walk->device_ops->settle(walk->device, stream, step, slice);
 }
 
