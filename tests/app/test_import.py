@@ -404,6 +404,11 @@ class Slurm(Case):
         self.assertIn("every rack has 4 nodes, as the largest", said["assumed"])
         self.assertGreater(self.predict(4, 1)["step_s"], 0)
 
+    def test_a_card_of_the_platform_below_counts_in_any_form(self):
+        base = self.write("base.yaml", "extends: dgx-a100\nname: base\nnetwork:\n  nic: {bandwidth: 50 GB/s}\n")
+        self.take("slurm", "topology.conf", "--platform", base)
+        self.assertRegex(self.shown(), r"32 a rack of 4 nodes +50 GB/s")
+
     @unittest.skipUnless(HAS_YAML, "topology.yaml needs PyYAML")
     def test_topology_yaml_below_a_node_we_know(self):
         said = self.take("slurm", "topology.yaml", "--platform", "dgx-a100")
