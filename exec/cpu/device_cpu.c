@@ -612,10 +612,12 @@ static void want_parameters(const struct cpu_device *device, int32_t index, int3
 static bool adds_no_bias(const struct cpu_device *device, int32_t index)
 {
     const struct model *model = device->job.model;
-    const struct layer *reader = &model->layer[model->layer[index].last_reader];
-    enum collective_op op = reader->exchanged ? reader->exchange[0] : COLLECTIVE_OP_COUNT;
-    return device->job.part && device->job.part->index > 0 && model->layer[index].readers > 0 &&
-           (op == COLLECTIVE_ALL_REDUCE || op == COLLECTIVE_REDUCE_SCATTER);
+    const struct layer *layer = &model->layer[index];
+    if (!device->job.part || device->job.part->index == 0 || layer->readers == 0)
+        return false;
+    const struct layer *reader = &model->layer[layer->last_reader];
+    return reader->exchanged && (reader->exchange[0] == COLLECTIVE_ALL_REDUCE ||
+                                 reader->exchange[0] == COLLECTIVE_REDUCE_SCATTER);
 }
 
 static void run_sequence(struct cpu_device *device, enum compute_op op, int32_t index,
