@@ -129,7 +129,7 @@ class Linked(unittest.TestCase):
     """What the programs and the library need: docs/DESIGN.md, section 1, and NOTICE."""
 
     MAY = {"foretrain": {"fyaml", "jansson", "md", "xxhash", "z", "m", "jpeg", "png16", "webp", "gsl",
-                         "hwloc", "c"},
+                         "archive", "hwloc", "c"},
            "foretrain-sim": {"fyaml", "jansson", "md", "xxhash", "m", "simgrid", "c"},
            "libforetrain.so.0": {"fyaml", "jansson", "md", "m", "c"}}
     NEVER = {"foretrain-exec": {"gsl", "gslcblas", "simgrid"}, "foretrain-onnx": {"gsl", "simgrid"}}

@@ -21,8 +21,8 @@ import toolchain
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HIDDEN = re.compile(
-    r"-dev(:|$)|^(pkg-?conf|libpkgconf|libfyaml|libcmocka|libgsl|libjpeg|libxxhash|openmpi"
-    r"|libopenmpi|libpmix|libhwloc|libudev|libevent|libmunge|libucx|libfabric|libpsm|libibverbs"
+    r"-dev(:|$)|^(pkg-?conf|libpkgconf|libfyaml|libcmocka|libgsl|libjpeg|libxxhash|libarchive"
+    r"|openmpi|libopenmpi|libpmix|libhwloc|libudev|libevent|libmunge|libucx|libfabric|libpsm|libibverbs"
     r"|librdmacm|libnl-)")
 COMPILER = re.compile(r"^(libc6|libcrypt|linux-libc|libgcc-.*|libstdc\+\+-.*|dpkg)-dev")
 

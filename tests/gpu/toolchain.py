@@ -17,7 +17,7 @@ import sys
 import tarfile
 
 # What pkg-config must know: what every build needs, and parts that the acceptance needs.
-NEEDED = ("libfyaml", "jansson", "libmd", "zlib", "cmocka", "gsl", "libjpeg", "libxxhash")
+NEEDED = ("libfyaml", "jansson", "libmd", "zlib", "cmocka", "gsl", "libjpeg", "libxxhash", "libarchive")
 # Header and library of each part that belongs to CUDA.
 PARTS = {"cudart": "cuda_runtime_api.h", "cudnn": "cudnn.h", "nccl": "nccl.h"}
 # Plans of convolutions, those of --tune apart, and their folder beside the build.
