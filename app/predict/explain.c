@@ -1,7 +1,6 @@
 #include "app/predict/explain.h"
 
 #include "app/predict/draws.h"
-#include "core/backend/analytic.h"
 
 enum { RUN = EXPLAIN_RUN, BASELINE = EXPLAIN_BASELINE, PAIR_COUNT };
 
@@ -47,94 +46,6 @@ static int run_pair(struct explanation *e, const struct predict_options *options
     return 0;
 }
 
-/* --- latency --- */
-
-static double no_latency(void *context, const struct quantity *quantity, enum unit unit)
-{
-    return unit == UNIT_SECONDS && strncmp(quantity->path, "device.", 7) != 0 ? 0 : 1;
-}
-
-static int closed_form(const struct point *point, struct breakdown *breakdown, struct err *err)
-{
-    AUTORELEASE(trace) struct trace trace = {0};
-    if (backend_analytic.run(&point->run, point->schedule, &trace, err))
-        return -1;
-    *breakdown = report_breakdown(point->schedule, device_slowdown(point->run.device), &trace,
-                                  trace_step_time(&trace));
-    return 0;
-}
-
-/* NCCL's latencies are its own constants, not part of platforms. */
-static double nccl_share(const struct point *point)
-{
-    double latency = 0, seconds = 0;
-    for (int32_t id = 0; id < point->schedule->step_count; id++) {
-        const struct step *step = &point->schedule->step[id];
-        if (step->kind != STEP_COLLECTIVE || step->collective.algorithm != ALGORITHM_NCCL)
-            continue;
-        struct nccl_choice choice = run_nccl(&point->run, step);
-        latency += step_runs(step) * choice.latency;
-        seconds += step_runs(step) * choice.seconds;
-    }
-    return seconds > 0 ? latency / seconds : 0;
-}
-
-/* @point, with @device and if @swift on a network without latency. */
-static int changed_form(const struct point *point, const struct device *device,
-                        const struct fabric *swift, struct breakdown *breakdown, struct err *err)
-{
-    struct point other = *point;
-    other.run.device = device;
-    if (swift) {
-        other.run.fabric = swift;
-        other.run.layout = 0; /* what is known of the other network does not hold */
-    }
-    return closed_form(&other, breakdown, err);
-}
-
-/* @swift is the job on a network without latency. */
-static int find_shares(const struct job *swift, int32_t phase, const struct point *point,
-                       struct split *split, struct err *err)
-{
-    bool nccl = swift->scenario.allreduce.algorithm == ALGORITHM_NCCL;
-    struct device device = *point->run.device;
-    struct breakdown all, unslowed, launched = {0}, least;
-    struct point other = {0};
-    int failed = closed_form(point, &all, err);
-    device.communication_slowdown.value = 0;
-    failed = failed || changed_form(point, &device, NULL, &unslowed, err);
-    device.collective_launch.value = 0;
-    failed = failed || changed_form(point, &device, NULL, &launched, err);
-    least = launched;
-    if (!failed && !nccl)
-        failed = job_point(swift, phase, &other, err) ||
-                 changed_form(point, &device, other.fabric, &least, err);
-    point_release(&other);
-    if (failed)
-        return -1;
-    *split = (struct split){
-        wait_share(all.exposed_row, unslowed.exposed_row, launched.exposed_row, least.exposed_row),
-        wait_share(all.exposed_column, unslowed.exposed_column, launched.exposed_column,
-                   least.exposed_column),
-        0};
-    if (nccl)
-        split->row.latency = (1 - split->row.slowed - split->row.launch) * nccl_share(point);
-    return 0;
-}
-
-static int find_both_shares(const struct explanation *e, const struct predict_options *options,
-                            struct split *split, struct err *err)
-{
-    struct job swift;
-    if (predict_open_job(&swift, e->job.scenario.path, options, &draw_centre, err))
-        return -1;
-    platform_scale(swift.platform, no_latency, NULL);
-    int failed = find_shares(&swift, e->phase, &e->task[RUN].point, &split[RUN], err) ||
-                 find_shares(&swift, JOB_BASELINE, &e->task[BASELINE].point, &split[BASELINE], err);
-    job_release(&swift);
-    return failed ? -1 : 0;
-}
-
 /* --- causes --- */
 
 /* A wait of @all, whose latency and bytes go to @parts. */
@@ -149,24 +60,25 @@ static void spend_wait(double all, const struct wait_share *share, double parts[
 }
 
 /* Where one step goes [s]: adds up to its time with noise. */
-static void spend(const struct explanation *e, const struct breakdown *step,
-                  const struct split *split, double seconds[CAUSE_COUNT])
+static void spend(const struct explanation *e, const struct spending *spending,
+                  double seconds[CAUSE_COUNT])
 {
     bool torus = e->job.scenario.allreduce.algorithm == ALGORITHM_TORUS2D;
     enum cause_kind row = torus ? CAUSE_ROW_LATENCY : CAUSE_WORLD_LATENCY;
+    const struct breakdown *step = &spending->step;
     memset(seconds, 0, CAUSE_COUNT * sizeof(*seconds));
     seconds[CAUSE_NOISE] = step->slower;
     seconds[CAUSE_INPUT] = step->input_wait;
     seconds[CAUSE_SLOWED_COMPUTE] = step->slowed;
-    spend_wait(step->exposed_row, &split->row, &seconds[row], seconds);
-    spend_wait(step->exposed_column, &split->column, &seconds[CAUSE_COLUMN_LATENCY], seconds);
+    spend_wait(step->exposed_row, &spending->row, &seconds[row], seconds);
+    spend_wait(step->exposed_column, &spending->column, &seconds[CAUSE_COLUMN_LATENCY], seconds);
     seconds[CAUSE_TENSOR] = step->exposed_tensor;
     seconds[CAUSE_CONTEXT] = step->exposed_context;
     seconds[CAUSE_EXPERT] = step->exposed_expert;
     seconds[CAUSE_BUBBLE] = step->bubble;
     seconds[CAUSE_BATCH] = step->compute;
     seconds[CAUSE_OTHER] = step->other;
-    seconds[CAUSE_LEFT_OUT] = split->left_out;
+    seconds[CAUSE_LEFT_OUT] = spending->left_out;
 }
 
 /* The link that limits @axis in the run, or where it has no such axis in the baseline. */
@@ -182,29 +94,29 @@ static const char *limiting_link(const struct explanation *e, enum axis axis)
 }
 
 /* The causes of a run that spends @run, while its baseline spends @baseline. */
-static void explanation_causes(const struct explanation *e, const struct breakdown *run,
-                               const struct breakdown *baseline, const struct split split[2],
-                               struct cause cause[CAUSE_COUNT])
+static void explanation_causes(const struct explanation *e, const struct spending *run,
+                               const struct spending *baseline, struct cause cause[CAUSE_COUNT])
 {
     const struct interval none = {NAN, NAN};
-    double of_run[CAUSE_COUNT], of_baseline[CAUSE_COUNT];
+    double of_run[CAUSE_COUNT], of_baseline[CAUSE_COUNT], time = run->step.time;
     double images = (double)e->task[RUN].point.batch / (double)e->task[BASELINE].point.batch;
-    spend(e, run, &split[RUN], of_run);
-    spend(e, baseline, &split[BASELINE], of_baseline);
+    spend(e, run, of_run);
+    spend(e, baseline, of_baseline);
     for (int i = 0; i < CAUSE_COUNT; i++) {
-        double seconds = breakdown_difference(of_run[i], images * of_baseline[i], run->time);
-        cause[i] =
-            (struct cause){cause_names[i], NULL, seconds, 100 * seconds / run->time, none, none};
+        double seconds = breakdown_difference(of_run[i], images * of_baseline[i], time);
+        cause[i] = (struct cause){cause_names[i], NULL, seconds, 100 * seconds / time, none, none};
     }
 }
 
 static void find_causes(struct explanation *e)
 {
     double images = (double)e->task[RUN].point.batch / (double)e->task[BASELINE].point.batch;
-    struct breakdown step[PAIR_COUNT];
-    for (int i = 0; i < PAIR_COUNT; i++)
-        step[i] = task_breakdown(&e->task[i]);
-    explanation_causes(e, &step[RUN], &step[BASELINE], e->split, e->cause);
+    struct spending spending[PAIR_COUNT];
+    for (int i = 0; i < PAIR_COUNT; i++) {
+        uncertainty_spending(&e->task[i], &factors_none, 1, &spending[i]);
+        spending[i].step = task_breakdown(&e->task[i]);
+    }
+    explanation_causes(e, &spending[RUN], &spending[BASELINE], e->cause);
     e->efficiency = images * e->task[BASELINE].step / e->task[RUN].step;
     e->efficiency_likely = (struct interval){NAN, NAN};
     e->cause[CAUSE_ROW_BYTES].link = limiting_link(e, AXIS_ROW);
@@ -218,8 +130,7 @@ int explanation_make(struct explanation *explanation, const char *path,
     if (predict_open_job(&explanation->job, path, options, &draw_centre, err))
         return -1;
     explanation->phase = phase ? phase : job_phases(&explanation->job);
-    if (run_pair(explanation, options, err) ||
-        find_both_shares(explanation, options, explanation->split, err))
+    if (run_pair(explanation, options, err))
         return -1;
     find_causes(explanation);
     explanation->scenario = scenario_name(&explanation->job.scenario);
@@ -256,31 +167,11 @@ void explanation_release(struct explanation *explanation)
     *explanation = (struct explanation){0};
 }
 
-/* The share that the explanation says, as the closed form moves it. */
-static double share_of(double centre, double before, double after)
-{
-    return fmin(fmax(centre + after - before, 0), 1);
-}
-
-static struct wait_share shares_of(struct wait_share centre, struct wait_share before,
-                                   struct wait_share after)
-{
-    struct wait_share share = {
-        .slowed = share_of(centre.slowed, before.slowed, after.slowed),
-        .launch = share_of(centre.launch, before.launch, after.launch),
-        .latency = share_of(centre.latency, before.latency, after.latency),
-    };
-    share.launch = fmin(share.launch, 1 - share.slowed);
-    share.latency = fmin(share.latency, 1 - share.slowed - share.launch);
-    return share;
-}
-
 /* An explanation whose draws are taken. */
 struct drawing {
     struct explanation *centre;
-    struct spending before[PAIR_COUNT]; /* of the centre in closed form */
-    double ratio[PAIR_COUNT];           /* the back end's step over that of the closed form; 1 where
-                                           every draw is the centre */
+    double ratio[PAIR_COUNT]; /* the back end's step over that of the closed form; 1 where every
+                                 draw is the centre */
 };
 
 /* What draw @number of run @own spends. */
@@ -289,19 +180,13 @@ static void take(const struct drawing *d, const struct explanation *own,
 {
     const struct explanation *e = d->centre;
     struct explained_draw *draw = &e->draw[number];
-    struct split split[PAIR_COUNT];
     const struct breakdown *run = &drawn[RUN]->step, *baseline = &drawn[BASELINE]->step;
     double images = (double)own->task[RUN].point.batch / (double)own->task[BASELINE].point.batch;
     double said = images * own->task[BASELINE].step / own->task[RUN].step;
-    for (int i = 0; i < PAIR_COUNT; i++)
-        split[i] =
-            (struct split){shares_of(e->split[i].row, d->before[i].row, drawn[i]->row),
-                           shares_of(e->split[i].column, d->before[i].column, drawn[i]->column),
-                           drawn[i]->left_out};
     draw->number = number;
     draw->batch = (double)own->task[RUN].point.batch;
     draw->efficiency = fmin(images * baseline->time / run->time, fmax(1, said));
-    explanation_causes(own, run, baseline, split, draw->cause);
+    explanation_causes(own, drawn[RUN], drawn[BASELINE], draw->cause);
     double sum = 0;
     for (int i = 0; i < CAUSE_COUNT; i++)
         sum += draw->cause[i].seconds;
@@ -400,8 +285,6 @@ int explanation_draw(struct explanation *e, const struct predict_options *option
                              .context = &d};
     if (uncertainty_is_unknown(&e->job.platform->device))
         return 0;
-    for (int i = 0; i < PAIR_COUNT; i++)
-        uncertainty_spending(&e->task[i], &factors_none, 1, &d.before[i]);
     loop.count = draws_usual(&e->job);
     e->draw = base_alloc(loop.count, sizeof(*e->draw));
     int failed = (e->job.unknowns.count && find_ratios(&loop, err)) || draws_each(&loop, err);

@@ -18,11 +18,11 @@
  * because all other waits are defined only when all ranks compute equally fast;
  *   2. input, communication by axis, and the rest, as the step without noise waits for them;
  *   3. compute is split: what it takes longer because a collective is in flight, as timed;
- *   4. communication is split again, by what the closed form would not wait for: first if compute
- *      did not slow collectives down, then if launching them took no time either, then in a network
- *      without latency.  Its bytes are the rest (and contention with them).  Latency goes before
- *      them, because a faster link helps the bytes and leaves the latency.  For algorithm nccl,
- *      latency is its share in NCCL's own cost model.
+ *   4. communication is split again, by what would not be waited for: first if compute did not slow
+ *      collectives down, then if launching them took no time either, then if messages had no
+ *      latency.  Its bytes are the rest (and contention with them).  Latency goes before
+ *      them, because a faster link helps the bytes and leaves the latency.  NCCL's latency is
+ *      that of its own cost model.
  */
 
 #include "app/predict/uncertainty.h"
@@ -65,12 +65,6 @@ struct cause {
     struct interval seconds_likely, points_likely; /**< 90 % of the draws; NAN: not drawn */
 };
 
-/** What a breakdown does not say of a step. */
-struct split {
-    struct wait_share row, column; /**< of the waits along each axis */
-    double left_out;               /**< that belongs to no part of it, in a draw [s] */
-};
-
 /** One draw of everything uncertain. */
 struct explained_draw {
     int32_t number;    /**< of the random numbers behind it; equal ones are equal in two runs */
@@ -89,7 +83,6 @@ struct explanation {
     double efficiency; /**< device-time of an image in the baseline over that in the run */
     struct interval efficiency_likely; /**< 90 % of the draws; NAN: not drawn */
     struct cause cause[CAUSE_COUNT];
-    struct split split[2];       /**< of the run and its baseline */
     struct explained_draw *draw; /**< (draws) owned */
     int32_t draws;
     char *warning; /**< about the back end; owned; NULL: none */

@@ -111,6 +111,16 @@ class Explain(support.Case):
         self.assertGreater(nccl["bytes of the all-reduce"], 0)
         self.assertEqual(nccl["bytes of the row exchange"], 0)
 
+    def test_columns_of_nccl_have_its_latency(self):
+        """13 trees of 7 levels, each 7.5 us up and down (2.4's), with cables that add nothing."""
+        causes = self.explain(self.job, "--backend", "analytic", *[word for pair in (
+            "cluster.nodes=128", "cluster.software=mlperf-v0.6", "platform.transport.between=10 us",
+            "platform.network.nic.latency=0 s", "platform.network.tiers[0].latency=0 s",
+            "allreduce={algorithm: torus2d, grid: {columns: 4, rows: 128}, column_algorithm: nccl, bucket: 4 MiB, overlap: none}")
+            for word in ("--set", pair)])["causes"]
+        seconds = {cause["name"]: cause["seconds"] for cause in causes}
+        self.assertAlmostEqual(seconds["latency of the column all-reduce"], 13 * 7 * 2 * 7.5e-6, 12)
+
     def test_bytes_name_the_link_that_limits_them(self):
         links = {cause["name"]: cause["link"]
                  for cause in self.explain(self.job, "--backend", "analytic")["causes"]}
