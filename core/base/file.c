@@ -254,17 +254,17 @@ static int name_it(const struct file_fresh *file)
 }
 
 /* What is said of the file that is checked is said of the one that it will be. */
-static void rename_in(struct err *err, const struct file_fresh *file)
+static void rename_in(char **messages, const struct file_fresh *file)
 {
     struct text text = {0};
-    for (const char *at = err->text, *next; at; at = next) {
+    for (const char *at = *messages, *next; at; at = next) {
         next = file->place ? strstr(at, file->fresh) : NULL;
         text_add(&text, "%.*s%s", next ? (int)(next - at) : (int)strlen(at), at,
                  next ? file->path : "");
         next = next ? next + strlen(file->fresh) : NULL;
     }
-    free(err->text);
-    err->text = text.data;
+    free(*messages);
+    *messages = text.data;
 }
 
 int file_fresh_close(struct file_fresh *file, bool failed,
@@ -276,8 +276,11 @@ int file_fresh_close(struct file_fresh *file, bool failed,
         failed = fail(file->path, 73, err);
     if (fclose(file->stream) && !failed)
         failed = fail(file->path, 74, err);
-    if (!failed && check && (failed = check(file->fresh, err)) != 0)
-        rename_in(err, file);
+    if (!failed && check) {
+        failed = check(file->fresh, err);
+        rename_in(&err->text, file);
+        rename_in(&err->warning, file);
+    }
     if (!failed && file->place && rename(file->fresh, file->place))
         failed = fail(file->path, 73, err);
     int reason = errno;

@@ -408,6 +408,8 @@ class Slurm(Case):
         base = self.write("base.yaml", "extends: dgx-a100\nname: base\nnetwork:\n  nic: {bandwidth: 50 GB/s}\n")
         self.take("slurm", "topology.conf", "--platform", base)
         self.assertRegex(self.shown(), r"32 a rack of 4 nodes +50 GB/s")
+        told = run("import", "slurm", DATA / "topology.conf", "--platform", base, "--to", self.platform).stderr
+        self.assertEqual(told, f"{self.platform}: warning: 1 number without a source counts as assumed\n")
 
     @unittest.skipUnless(HAS_YAML, "topology.yaml needs PyYAML")
     def test_topology_yaml_below_a_node_we_know(self):
