@@ -90,6 +90,8 @@ static void print_quantity(struct import *import, struct text *out, int32_t inde
                            const struct quantity *quantity)
 {
     AUTORELEASE(text) struct text value = {0};
+    if (!quantity->source) /* it is the base's */
+        return;
     print_value(&value, unit, quantity->value);
     field_write_quantity(out, indent, key, quantity->provenance, quantity->spread, quantity->source,
                          "%s", value.data);
@@ -221,11 +223,7 @@ static void print_platform(struct import *import, const char *name, const char *
         text_add(out, "\nnetwork:\n");
     if (base ? import->nic.bandwidth.source != NULL : import->wiring.count[VERTEX_NIC]) {
         text_add(out, "  nic:\n");
-        if (base) /* the rest is the base's */
-            print_quantity(import, out, 4, "network.nic.", "bandwidth", UNIT_BYTES_PER_SECOND,
-                           &import->nic.bandwidth);
-        else
-            print_link(import, out, 4, "network.nic.", &import->nic);
+        print_link(import, out, 4, "network.nic.", &import->nic);
     }
     print_tiers(import, out);
     if (!base) {
@@ -272,7 +270,7 @@ static struct card find_card(const struct import *import, const char *base)
     if (platform) {
         card.count = platform->node.count[VERTEX_NIC];
         card.bandwidth = card.bandwidth > 0 ? card.bandwidth : platform->nic.bandwidth.value;
-        card.efficiency = platform->nic.efficiency.value;
+        card.efficiency = card.efficiency > 0 ? card.efficiency : platform->nic.efficiency.value;
     }
     card.count = card.count > 1 ? card.count : 1;
     return card;

@@ -181,6 +181,16 @@ class Reader(Case):
             self.assertIn(text, self.refused(code, "import", "nccl-tests", DATA / "all_reduce_8.txt",
                                              FORETRAIN_LIBEXEC=str(self.directory)))
 
+    def test_what_the_file_says_of_a_card_is_kept_on_a_platform_we_know(self):
+        draft = {"description": "a", "nic": {"bandwidth": (25e9, "datasheet", "a"), "efficiency": (0.5, "measured", "b")},
+                 "tiers": [{"name": "rack", "nodes": 4}]}
+        self.write("foretrain-read", f"#!/bin/sh\necho '{json.dumps(draft)}'\n", 0o755)
+        to = self.directory / "mine.yaml"
+        good("import", "slurm", DATA / "topology.conf", "--platform=dgx-a100", "--to", to,
+             FORETRAIN_LIBEXEC=str(self.directory))
+        for kind in "nic", "rack uplink":
+            self.assertRegex(run("show", "platform", to).stdout, rf"{kind} .* 25 GB/s +12.5 GB/s")
+
     def test_any_bytes_get_an_answer_or_a_message(self):
         noise = random.Random(1)
         for kind, name in (("nccl-tests", "all_reduce_8.txt"), ("nccl-tests", "all_reduce_8.json"), ("osu", "osu_pair.txt"),
