@@ -3,14 +3,15 @@
 #include "app/predict/predict.h"
 #include "app/predict/uncertainty.h"
 
-enum { DRAWS = 240, TRIES = 12 };
+enum { DRAWS = 240, TRIES = 40 };
 
-/* The job with devices of @speed, in closed form. */
+/* The job, with devices of @speed unless that is 0, in closed form. */
 static int predict(struct prediction *prediction, const char *job, double speed, int32_t draws,
                    struct err *err)
 {
     struct predict_options options = {PREDICT_DEFAULTS, .alone = true};
-    texts_add(&options.set, "cluster.speed=%.17g", speed);
+    if (speed > 0)
+        texts_add(&options.set, "cluster.speed=%.17g", speed);
     int failed = prediction_screen(prediction, job, &options, BACKEND_ANALYTIC, draws, err);
     texts_release(&options.set);
     return failed;
@@ -37,27 +38,29 @@ static int check_run(const struct import *import, const struct prediction *p, do
     return 0;
 }
 
-/* A step is about a part that @speed shortens and one that it does not: from two speeds follow
- * both. */
-static int find_speed(const char *job, double first, double seconds, double *speed, struct err *err)
+/* From *@speed, where a step takes @time: the line through the last two steps over 1 / speed, the
+ * first through 0, or the middle of what is left. */
+static int find_speed(const char *job, double time, double seconds, double *speed, struct err *err)
 {
-    double before = 1, then = first, time = first;
+    double at = 1 / *speed, low = 0.1, high = 100, before = 0, then = 0;
     for (int i = 0; i < TRIES && fabs(time / seconds - 1) > 1e-4; i++) {
         AUTORELEASE(prediction) struct prediction p = {0};
-        double shorter = (then - time) / (1 / before - 1 / *speed), rest = time - shorter / *speed;
-        double next = i ? shorter / (seconds - rest) : first / seconds;
-        before = *speed;
+        double next = at + (seconds - time) * (at - before) / (time - then);
+        *(time < seconds ? &low : &high) = at;
+        before = at;
         then = time;
-        if (!(next >= 0.01 && next <= 10))
-            return err_add(err,
-                           "no speed of devices from 1 %% to 1000 %% makes a step take %s: "
-                           "another job, or another network?",
-                           unit_text(UNIT_SECONDS, seconds));
-        *speed = next;
-        if (predict(&p, job, next, 0, err))
+        at = next > low && next < high ? next : sqrt(low * high);
+        if (predict(&p, job, 1 / at, 0, err))
             return -1;
         time = p.result.step.time;
     }
+    *speed = 1 / at;
+    if (fabs(time / seconds - 1) > 1e-4)
+        return err_add(err,
+                       "no speed of devices from 1 %% to 1000 %% makes a step take %s, %.4g %% "
+                       "makes it %s: another job, or another network?",
+                       unit_text(UNIT_SECONDS, seconds), 100 * *speed,
+                       unit_text(UNIT_SECONDS, time));
     return 0;
 }
 
@@ -69,12 +72,12 @@ int import_log(struct import *import, const struct import_request *request, stru
     import->no_platform = true;
     if (!request->job)
         return err_add_code(err, 64, "--job says which job ran");
-    if (import_draft(import, request, err) || predict(&p, request->job, 1, DRAWS, err) ||
+    if (import_draft(import, request, err) || predict(&p, request->job, 0, DRAWS, err) ||
         check_run(import, &p, &seconds, err))
         return -1;
     const struct range step = {p.result.step_likely.low, p.result.step.time,
                                p.result.step_likely.high};
-    result->speed = 1;
+    result->speed = p.job.scenario.cluster.speed;
     if (find_speed(request->job, step.value, seconds, &result->speed, err))
         return -1;
     result->steps = import->steps.count;

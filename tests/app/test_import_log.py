@@ -79,6 +79,23 @@ class Logs(support.Case):
             width = (fitted["step_s_high"] - fitted["step_s_low"]) / fitted["step_s"]
             self.assertLess(width, 0.9 * (centre["step_s_high"] - centre["step_s_low"]) / centre["step_s"])
 
+    def test_the_job_counts_with_its_own_speed(self):
+        half = self.write("half.yaml", JOB.replace("nodes: 8", "nodes: 8, speed: 50 %"))
+        log = self.write("a.log", log_of(nemo))
+        first, second = (answer("import", "log", log, "--job", job)["result"] for job in (self.job, half))
+        self.assertEqual(second["kinds"][0]["predicted_s"], answer("predict", half, "--backend=analytic")["step_s"])
+        self.assertAlmostEqual(second["speed"] / first["speed"], 1, delta=3e-4)
+
+    def test_a_step_that_waits_for_its_input_hides_a_part_of_the_speed(self):
+        job = self.write("job.yaml", JOB + "input: {workers: 4, rate: 0.1 samples/s}\n")  # 5 s for 2 samples
+        log = self.write("a.log", log_of(nemo).replace("timing in s: 2", "timing in s: 8"))
+        told = answer("import", "log", log, "--job", job)["result"]
+        self.assertAlmostEqual(told["kinds"][0]["predicted_s"], 5)
+        slow = answer("predict", job, "--backend=analytic", "--set", f"cluster.speed={told['speed']!r}")
+        self.assertAlmostEqual(slow["step_s"] / told["kinds"][0]["measured_s"], 1, delta=2e-4)
+        self.assertIn("makes a step take 2.5 s, 1000 % makes it 5 s",
+                      self.refused(65, "import", "log", self.write("a.log", "".join(nemo(i, STEP) for i in range(9))), "--job", job))
+
     def test_what_is_not_of_the_job(self):
         world = "using world size: {}, data-parallel size: 1\n"
         fast = log_of(megatron).replace("(ms): 2", "(ms): 0.2")
