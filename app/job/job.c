@@ -517,7 +517,8 @@ double job_evaluation(const struct job *job, const struct point *point, int64_t 
     double longest = 0.0;
     for (int32_t i = 0; i < forward->step_count; i++) {
         const struct step *step = &forward->step[i];
-        lane[step->lane] += run_local_seconds(&point->run, step);
+        if (step->kind != STEP_COLLECTIVE)
+            lane[step->lane] += run_local_seconds(&point->run, step);
         longest = fmax(longest, lane[step->lane]);
     }
     longest /= grid_axis_size(point->grid, AXIS_PIPELINE); /* stages are alike, and all busy */

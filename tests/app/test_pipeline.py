@@ -121,6 +121,15 @@ class Pipeline(support.Case):
             self.assertEqual([(s["stage"], s["to_stage"], s["bytes"]) for s in sent], [(0, 3, 4 * each), (3, 0, 4 * each)])
             self.assertEqual([step["stage"] for step in steps if step["name"] == "optimizer"], [0, 1, 2, 3])
 
+    def test_layers_in_parts_are_evaluated_and_stages_may_have_no_weights(self):
+        """Between layers in parts an evaluation has collectives, too; of 16 stages of VGG some have only pools."""
+        words = ("-banalytic", "--set=training.dataset.validation_images=1000", "--set=training.evaluate_every=1 epochs")
+        whole, parts = (self.predicted(*words, f"--set=parallel.tensor={tensor}")["evaluation_s"] for tensor in (1, 2))
+        self.assertTrue(0.5 * whole < parts < 2 * whole, (whole, parts))
+        memory = self.predicted("-banalytic", "--set=model={network: vgg16_bn}", "--set=training.optimizer.name=sgd",
+                                "--set=parallel.pipeline=16")["memory"]
+        self.assertGreater(memory["weights_bytes"], 0)
+
     def test_stages_are_shown(self):
         shown = run("show", "job", self.job).stdout
         self.assertIn("in 4 stages", shown)
