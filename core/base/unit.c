@@ -55,6 +55,8 @@ static const struct suffix suffixes[] = {
     {UNIT_SECONDS, "min", 60, 1, 600},
     {UNIT_SECONDS, "h", 3600, 1, 7200},
     {UNIT_SECONDS, "days", 86400, 1, 360000},
+    {UNIT_SECONDS, "day", 86400, 1, NEVER},
+    {UNIT_SECONDS, "d", 86400, 1, NEVER},
     {UNIT_FLOPS, "GFLOP/s", 1e9, 1, ALWAYS},
     {UNIT_FLOPS, "TFLOP/s", 1e12, 1, 1e12},
     {UNIT_FLOPS, "PFLOP/s", 1e15, 1, 1e15},

@@ -31,6 +31,7 @@ TEST(reads_every_unit_into_si)
     assert_true(parsed(UNIT_SECONDS, "5 ns") == 5e-9);
     assert_true(parsed(UNIT_SECONDS, "1.5 us") == 1.5e-6);
     assert_true(parsed(UNIT_SECONDS, "2 min") == 120);
+    assert_true(parsed(UNIT_SECONDS, "2 d") == 2 * 86400 && parsed(UNIT_SECONDS, "1 day") == 86400);
     assert_true(parsed(UNIT_FLOPS, "125 TFLOP/s") == 125e12);
     assert_true(parsed(UNIT_FRACTION, "2 %") == 0.02);
     assert_true(parsed(UNIT_FRACTION, "0.02") == 0.02);
