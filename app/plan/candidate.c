@@ -104,6 +104,19 @@ static void add_mesh(struct texts *set, const struct question *q, const struct c
     }
 }
 
+void candidate_add_algorithm(struct texts *set, const char *algorithm)
+{
+    static const struct {
+        const char *key, *algorithm;
+    } alone[] = {{"channels", "ring"}, {"column_algorithm", "torus2d"}, {"chunk", "tree"}};
+    texts_add(set, "allreduce.grid=null");
+    for (size_t i = 0; i < ARRAY_SIZE(alone) && algorithm; i++)
+        if (strcmp(algorithm, alone[i].algorithm) != 0)
+            texts_add(set, "allreduce.%s=null", alone[i].key);
+    if (algorithm)
+        texts_add(set, "allreduce.algorithm=%s", algorithm);
+}
+
 struct texts candidate_set(const struct question *q, const struct candidate *c)
 {
     struct texts set =
@@ -121,9 +134,7 @@ struct texts candidate_set(const struct question *q, const struct candidate *c)
                   (long long)candidate_batch(q, c, i));
     if (q->phases > 1)
         texts_add(&set, "training.phases[*].nodes=null");
-    texts_add(&set, "allreduce.grid=null");
-    if (c->algorithm)
-        texts_add(&set, "allreduce.algorithm=%s", c->algorithm);
+    candidate_add_algorithm(&set, c->algorithm);
     if (c->bucket)
         texts_add(&set, "allreduce.bucket=%s", c->bucket);
     return set;

@@ -87,6 +87,10 @@ struct question {
     int32_t workers; /**< at least 1 */
 };
 
+/** Let the job have @algorithm, or its own for NULL: without a grid, and without what belongs to
+ * another algorithm. */
+void candidate_add_algorithm(struct texts *set, const char *algorithm);
+
 /** Everything that makes the job that of @candidate; texts_release() it. */
 struct texts candidate_set(const struct question *question, const struct candidate *candidate);
 

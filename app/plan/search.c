@@ -724,7 +724,7 @@ static int read_job(const struct search *search, const char *platform, int decis
     if (platform)
         texts_add(&set, "%s=%s", decision_keys[DECISION_PLATFORM], platform);
     if (value) {
-        texts_add(&set, "allreduce.grid=null");
+        candidate_add_algorithm(&set, decision == DECISION_ALGORITHM ? value : NULL);
         texts_add(&set, "%s=%s", decision_keys[decision], value);
     }
     return job_read(job, NULL, q->path, set.item, set.count, &draw_centre, err);

@@ -254,6 +254,14 @@ class Plan(support.Case):
                                (("--buckets", "4MiB,8MX"), "'MX' is not a unit of a size")):
             self.assertIn(message, self.refused(65, "plan", self.job, "--within", "1h", *words))
 
+    def test_keys_of_the_jobs_algorithm_do_not_keep_it_from_others(self):
+        for algorithm in ("ring, channels: all", "torus2d, column_algorithm: nccl", "tree, chunk: 1 MiB"):
+            self.job = self.write("job.yaml", JOB.replace("algorithm: nccl", f"algorithm: {algorithm}"))
+            said = run("plan", self.job, "-banalytic", "--within", "1 day", "--nodes", "2", "--batch", "128", "--buckets", "4MiB",
+                       "--algorithms", "ring,torus2d,tree,nccl").stdout
+            self.assertIn("\n4 plans in closed form", said)
+            self.assertNotIn("make no job", said)
+
     def test_a_deadline_that_is_none_is_one_line(self):
         for option, value, example in (*(("--within", value, 'a time as in --within "10 min"')
                                          for value in ("soon", "10", "3 weeks", "0 s", "-1 s")),
