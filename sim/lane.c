@@ -136,11 +136,12 @@ static int32_t *find_queues(const struct workload *workload)
     bool channels[LANE_COUNT] = {false};
     int32_t *queue = base_alloc(traffic->relation_count, sizeof(*queue));
     for (int32_t i = 0; i < workload->steps; i++) {
-        int32_t first = workload->program[i];
+        int32_t first = workload_step(workload, i)->program;
+        int32_t lane = workload_step(workload, i)->lane;
         for (int32_t p = first; p >= 0 && p < first + traffic->program[first].channels; p++) {
-            channels[workload->lane[i]] |= p > first;
+            channels[lane] |= p > first;
             for (int32_t k = traffic->program[p].begin; k < traffic->program[p].end; k++)
-                queue[traffic->round[k].relation] = workload->lane[i];
+                queue[traffic->round[k].relation] = lane;
         }
     }
     for (int32_t p = 0; p < traffic->relation_count; p++)
@@ -570,8 +571,9 @@ static void start_branch(const struct walker *walker, const struct program *prog
 static void run_collective(struct walker *walker, int32_t id)
 {
     const struct workload *workload = walker->entity->stage->workload;
-    const struct program *program = &workload->traffic.program[workload->program[id]];
-    double bytes = workload->bytes[id];
+    const struct workload_step *step = workload_step(workload, id);
+    const struct program *program = &workload->traffic.program[step->program];
+    double bytes = step->bytes;
     sg_sem_t done = program->channels > 1 ? sg_sem_init(0) : NULL;
     for (int32_t i = 1; i < program->channels; i++)
         start_branch(walker, program + i, bytes, done);
@@ -598,8 +600,8 @@ static void run_exchange(struct walker *walker, int32_t id)
 {
     const struct workload *workload = walker->entity->stage->workload;
     walker->clock += workload->launch;
-    if (workload->program[id] < 0)
-        run_together(walker, workload->seconds[id]);
+    if (workload_step(workload, id)->program < 0)
+        run_together(walker, workload_step(workload, id)->seconds);
     else
         run_collective(walker, id);
 }
@@ -647,20 +649,21 @@ static void work(struct walker *walker, double seconds)
 static void run_step(struct walker *walker, int32_t id)
 {
     const struct stage *stage = walker->entity->stage;
-    double seconds = stage->workload->seconds[id] * walker->slowdown;
+    const struct workload_step *step = workload_step(stage->workload, id);
+    double seconds = step->seconds * walker->slowdown;
     walker->step = id;
     wait_for_deps(walker, id);
-    if (stage->workload->since[id] >= 0)
+    if (step->since >= 0)
         end_work(walker);
     double begin = walker->clock;
-    if (stage->workload->since[id] >= 0)
-        walker->clock += stage->workload->again[id] * (walker->clock - walker->mark);
+    if (step->since >= 0)
+        walker->clock += step->again * (walker->clock - walker->mark);
     else if (walker->lane == LANE_COMPUTE && walker->entity->pace.any)
         work(walker, seconds);
     else if (walker->lane == LANE_COMPUTE)
         walker->clock += seconds;
     else if (walker->lane == LANE_INPUT)
-        walker->clock += stage->workload->seconds[id];
+        walker->clock += step->seconds;
     else if (walker->entity->pace.any && walker->lane < LANE_SEND)
         fly(walker, id);
     else
@@ -770,14 +773,16 @@ static void read_steps(struct stage *stage)
     const struct workload *workload = stage->workload;
     stage->awaited = base_alloc(workload->steps, sizeof(*stage->awaited));
     stage->marked = base_alloc(workload->steps, sizeof(*stage->marked));
-    for (int32_t id = 0; id < workload->steps; id++)
-        if (workload->since[id] >= 0)
-            stage->marked[workload->since[id]] = true;
-    for (int32_t id = 0; id < workload->steps; id++)
-        for (int32_t i = dep_begin(workload, id); i < workload->dep_end[id]; i++)
-            if (workload->lane[workload->dep[i]] != workload->lane[id] ||
-                workload->to[workload->dep[i]] >= 0) /* received on another lane */
+    for (int32_t id = 0; id < workload->steps; id++) {
+        const struct workload_step *own = workload_step(workload, id);
+        if (own->since >= 0)
+            stage->marked[own->since] = true;
+        for (int32_t i = dep_begin(workload, id); i < workload->dep_end[id]; i++) {
+            const struct workload_step *before = workload_step(workload, workload->dep[i]);
+            if (before->lane != own->lane || before->to >= 0) /* received on another lane */
                 stage->awaited[workload->dep[i]] = true;
+        }
+    }
 }
 
 /* SimGrid ends a run in which no actor can continue; then some actor has not finished. */

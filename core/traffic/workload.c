@@ -63,38 +63,45 @@ static struct fold *choose(const struct run *run, const struct schedule *schedul
 
 /* ---- building ---- */
 
+static struct workload_step describe(const struct workload *workload, const struct run *run,
+                                     const struct schedule *schedule, int32_t id)
+{
+    const struct step *step = &schedule->step[id];
+    bool sends = step->kind == STEP_COLLECTIVE, repeats = step->kind == STEP_REPEAT;
+    bool together = sends && step->collective.algorithm == ALGORITHM_NCCL;
+    return (struct workload_step){
+        .lane = (int32_t)step->lane,
+        .stage = step->stage,
+        .to = step->lane >= LANE_SEND ? step->collective.to : -1,
+        .since = repeats ? step->repeat.since : -1,
+        .again = repeats ? step->repeat.times : 0,
+        .program = together ? -1 : workload->traffic.step_program[id],
+        .seconds = together ? run_nccl(run, step).seconds
+                   : sends  ? 0
+                            : run_local_seconds(run, step),
+        .bytes = sends ? (double)backend_collective(run->fabric, schedule, id).elements : 0,
+    };
+}
+
 static void add_steps(struct workload *workload, const struct run *run,
                       const struct schedule *schedule)
 {
-    int32_t steps = workload->steps = schedule->step_count;
-    int32_t deps = workload->deps = schedule->dep_count;
-    workload->lane = base_alloc(steps, sizeof(*workload->lane));
-    workload->stage = base_alloc(steps, sizeof(*workload->stage));
-    workload->to = base_alloc(steps, sizeof(*workload->to));
-    workload->seconds = base_alloc(steps, sizeof(*workload->seconds));
-    workload->since = base_alloc(steps, sizeof(*workload->since));
-    workload->again = base_alloc(steps, sizeof(*workload->again));
-    workload->bytes = base_alloc(steps, sizeof(*workload->bytes));
-    workload->program = base_alloc(steps, sizeof(*workload->program));
-    workload->dep_end = base_alloc(steps, sizeof(*workload->dep_end));
+    int32_t deps = workload->deps = schedule->dep_count, last[1024] = {0};
+    workload->step = base_alloc(schedule->step_count, sizeof(*workload->step));
+    workload->dep_end = base_alloc(schedule->step_count, sizeof(*workload->dep_end));
     workload->dep = base_alloc(deps, sizeof(*workload->dep));
     workload->distance = base_alloc(deps, sizeof(*workload->distance));
-    for (int32_t i = 0; i < steps; i++) {
-        const struct step *step = &schedule->step[i];
-        bool sends = step->kind == STEP_COLLECTIVE;
-        bool together = sends && step->collective.algorithm == ALGORITHM_NCCL;
-        workload->lane[i] = (int32_t)step->lane;
-        workload->stage[i] = step->stage;
-        workload->to[i] = step->lane >= LANE_SEND ? step->collective.to : -1;
-        workload->program[i] = together ? -1 : workload->traffic.step_program[i];
-        workload->seconds[i] = together ? run_nccl(run, step).seconds
-                               : sends  ? 0
-                                        : run_local_seconds(run, step);
-        workload->since[i] = step->kind == STEP_REPEAT ? step->repeat.since : -1;
-        workload->again[i] = step->kind == STEP_REPEAT ? step->repeat.times : 0;
-        workload->bytes[i] =
-            sends ? (double)backend_collective(run->fabric, schedule, i).elements : 0;
-        workload->dep_end[i] = step->dep_end;
+    for (int32_t i = 0; i < schedule->step_count; i++) {
+        struct workload_step kind = describe(workload, run, schedule, i);
+        uint64_t hash = base_hash(BASE_HASH_SEED, &kind, sizeof(kind));
+        int32_t *place = &last[hash % ARRAY_SIZE(last)]; /* few kinds are there twice */
+        if (!workload->kinds || memcmp(&workload->kind[*place], &kind, sizeof(kind)) != 0) {
+            workload->kind = base_room(workload->kind, workload->kinds, sizeof(*workload->kind));
+            *place = workload->kinds;
+            workload->kind[workload->kinds++] = kind;
+        }
+        workload->step[workload->steps++] = *place;
+        workload->dep_end[i] = schedule->step[i].dep_end;
     }
     for (int32_t i = 0; i < deps; i++) {
         workload->dep[i] = schedule->dep[i].step;
@@ -142,18 +149,17 @@ int32_t workload_stage(const struct workload *workload, int32_t class)
 enum lane workload_lane(const struct workload *workload, int32_t class, int32_t step)
 {
     int32_t stage = workload_stage(workload, class);
-    if (workload->stage[step] == stage)
-        return (enum lane)workload->lane[step];
-    return workload->to[step] == stage ? (enum lane)workload->lane[step] + 1 : LANE_COUNT;
+    const struct workload_step *own = workload_step(workload, step);
+    if (own->stage == stage)
+        return (enum lane)own->lane;
+    return own->to == stage ? (enum lane)own->lane + 1 : LANE_COUNT;
 }
 
 void workload_release(struct workload *workload)
 {
     traffic_release(&workload->traffic);
-    void *const owned[] = {
-        workload->grain,    workload->member, workload->lane,    workload->stage,   workload->to,
-        workload->seconds,  workload->bytes,  workload->program, workload->dep_end, workload->dep,
-        workload->distance, workload->since,  workload->again};
+    void *const owned[] = {workload->grain,   workload->member, workload->kind,    workload->step,
+                           workload->dep_end, workload->dep,    workload->distance};
     for (size_t i = 0; i < ARRAY_SIZE(owned); i++)
         free(owned[i]);
     *workload = (struct workload){0};
@@ -185,7 +191,23 @@ COLUMNS(program_columns, NULL, struct program)
     COLUMN("channels", channels, .help = "programs from here on that run side by side");
 }
 
-SHARED_COLUMNS(workload_columns, "workload/1", struct workload)
+COLUMNS(kind_columns, NULL, struct workload_step)
+{
+    COLUMN("lane", lane,
+           .help =
+               "0: compute, 1: row, 2: column, 3: input, 4: tensor, 5: to the next stage, 7: to "
+               "the one before; received on the lane behind");
+    COLUMN("stage", stage, .help = "whose ranks run it");
+    COLUMN("to", to, .help = "stage that receives what it sends; -1: none");
+    COLUMN("since", since,
+           .help = "step of its lane behind which what it repeats begins; -1: nothing");
+    COLUMN("again", again, .help = "how often it repeats that");
+    COLUMN("program", program, .help = "of a collective; -1: none");
+    COLUMN("seconds", seconds, .help = "of a step that no message decides");
+    COLUMN("bytes", bytes, .help = "vector of a collective");
+}
+
+SHARED_COLUMNS(workload_columns, "workload/2", struct workload)
 {
     COLUMN("grain", grain, .help = "how finely it simulates");
     COLUMN("schedule_hash", schedule_hash, .help = "of the schedule that it came from");
@@ -209,17 +231,8 @@ SHARED_COLUMNS(workload_columns, "workload/1", struct workload)
     COLUMN_ITEMS("relations", traffic.relation, traffic.relation_count, .table = &relation_columns);
     COLUMN_ITEMS("rounds", traffic.round, traffic.round_count, .table = &round_columns);
     COLUMN_ITEMS("programs", traffic.program, traffic.program_count, .table = &program_columns);
-    COLUMN_ITEMS("steps.lane", lane, steps,
-                 .help = "0: compute, 1: row, 2: column, 3: input, 4: tensor, 5: to the next "
-                         "stage, 7: to the one before; received on the lane behind");
-    COLUMN_ITEMS("steps.stage", stage, steps, .help = "whose ranks run it");
-    COLUMN_ITEMS("steps.to", to, steps, .help = "stage that receives what it sends; -1: none");
-    COLUMN_ITEMS("steps.seconds", seconds, steps, .help = "of a step that no message decides");
-    COLUMN_ITEMS("steps.since", since, steps,
-                 .help = "step of its lane behind which what it repeats begins; -1: nothing");
-    COLUMN_ITEMS("steps.again", again, steps, .help = "how often it repeats that");
-    COLUMN_ITEMS("steps.bytes", bytes, steps, .help = "vector of a collective");
-    COLUMN_ITEMS("steps.program", program, steps, .help = "of a collective; -1: none");
+    COLUMN_ITEMS("kinds", kind, kinds, .table = &kind_columns);
+    COLUMN_ITEMS("steps.kind", step, steps, .help = "all but what it waits for, in `kinds`");
     COLUMN_ITEMS("steps.dep_end", dep_end, steps, .help = "end of its part of `deps`");
     COLUMN_ITEMS("deps.step", dep, deps, .help = "that must have ended");
     COLUMN_ITEMS("deps.iterations_ago", distance, deps, .help = "0: of the same iteration");
@@ -288,21 +301,30 @@ static bool traffic_check(const struct traffic *traffic, int32_t classes)
     return true;
 }
 
+static bool kinds_check(const struct workload *s)
+{
+    for (int32_t i = 0; i < s->kinds; i++) {
+        const struct workload_step *kind = &s->kind[i];
+        if (!within(&kind->lane, 1, 0, LANE_COUNT - 1) ||
+            !within(&kind->stage, 1, 0, s->stages - 1) ||
+            !within(&kind->to, 1, -1, s->stages - 1) ||
+            !within(&kind->since, 1, -1, s->steps - 1) || kind->again < 0 ||
+            !within(&kind->program, 1, -1, s->traffic.program_count - 1))
+            return false;
+    }
+    return true;
+}
+
 static bool workload_check(const struct workload *s)
 {
     return s->classes > 0 && s->ranks >= s->classes && s->iterations > 0 && s->traced >= 0 &&
            s->steps > 0 && s->grain && strlen(s->grain) < 16 &&
            traffic_check(&s->traffic, s->classes) &&
-           within(s->member, s->classes, 0, s->ranks - 1) && s->lane && s->seconds && s->bytes &&
-           s->stages > 0 && s->ranks % s->stages == 0 && s->stage && s->to &&
-           within(s->stage, s->steps, 0, s->stages - 1) &&
-           within(s->to, s->steps, -1, s->stages - 1) && s->since && s->again &&
-           within(s->since, s->steps, -1, s->steps - 1) &&
-           within(s->again, s->steps, 0, INT32_MAX) && s->program && s->dep_end &&
-           within(s->lane, s->steps, 0, LANE_COUNT - 1) &&
-           within(s->program, s->steps, -1, s->traffic.program_count - 1) &&
-           ascend(s->dep_end, s->steps, s->deps) && (!s->deps || (s->dep && s->distance)) &&
-           within(s->dep, s->deps, 0, s->steps - 1) && within(s->distance, s->deps, 0, INT32_MAX);
+           within(s->member, s->classes, 0, s->ranks - 1) && s->stages > 0 &&
+           s->ranks % s->stages == 0 && kinds_check(s) && s->step && s->dep_end &&
+           within(s->step, s->steps, 0, s->kinds - 1) && ascend(s->dep_end, s->steps, s->deps) &&
+           (!s->deps || (s->dep && s->distance)) && within(s->dep, s->deps, 0, s->steps - 1) &&
+           within(s->distance, s->deps, 0, INT32_MAX);
 }
 
 int workload_read(struct workload *workload, const char *name, const char *text, int64_t length,

@@ -27,6 +27,19 @@ enum {
     WORKLOAD_MESSAGES_UNLIKE = 500000,
 };
 
+/** What steps have in common that differ in what they wait for alone. */
+struct workload_step {
+    int32_t lane;    /**< enum lane */
+    int32_t stage;   /**< whose ranks run it */
+    int32_t to;      /**< the stage that receives what it sends, or -1 */
+    int32_t since;   /**< the step behind which what it repeats begins, or -1 */
+    int32_t again;   /**< how often it repeats that */
+    int32_t program; /**< index of its first channel, or -1 */
+    double seconds;  /**< of a local step, or of a collective without a program, which begins on all
+                          ranks together [s] */
+    double bytes;    /**< of a collective */
+};
+
 /** A run.  Start from {0}; release with workload_release(). */
 struct workload {
     char *grain;            /**< as a trace names it */
@@ -46,16 +59,9 @@ struct workload {
     int32_t classes;
     int32_t stages; /**< of a pipeline, of equally many ranks one after the other */
 
-    /* Steps, in the order of the schedule. */
-    int32_t *lane;    /**< (steps) enum lane */
-    int32_t *stage;   /**< (steps) whose ranks run it */
-    int32_t *to;      /**< (steps) the stage that receives what it sends, or -1 */
-    double *seconds;  /**< (steps) of a local step, or of a collective without a program, which
-                           begins on all ranks together [s] */
-    int32_t *since;   /**< (steps) the step behind which what it repeats begins, or -1 */
-    int32_t *again;   /**< (steps) how often it repeats that */
-    double *bytes;    /**< (steps) of a collective */
-    int32_t *program; /**< (steps) index of its first channel, or -1 */
+    struct workload_step *kind; /**< (kinds) */
+    int32_t kinds;
+    int32_t *step; /**< (steps) its kind, in the order of the schedule */
     int32_t
         *dep_end; /**< (steps) step i waits for dependencies dep_end[i - 1] ... dep_end[i] - 1 */
     int32_t steps;
@@ -74,6 +80,12 @@ int workload_build(struct workload *workload, const struct run *run,
 
 /** Append it as JSON, on one line. */
 void workload_write(struct text *out, const struct workload *workload);
+
+/** Step @id. */
+static inline const struct workload_step *workload_step(const struct workload *workload, int32_t id)
+{
+    return &workload->kind[workload->step[id]];
+}
 
 /** The lane on which @class runs @step; LANE_COUNT: it does not. */
 enum lane workload_lane(const struct workload *workload, int32_t class, int32_t step);
