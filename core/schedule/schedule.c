@@ -490,6 +490,7 @@ int schedule_seal(struct schedule *schedule, struct err *err)
             status = err_add(err, "schedule: step %" PRId32 " (%s): %s", id, step->name, fault);
     }
     schedule->sealed = status == 0;
+    schedule->hash = 0;
     if (schedule->sealed)
         find_turns(schedule);
     assert(!schedule->sealed || rounds_check(schedule));
@@ -587,7 +588,7 @@ const char *schedule_lane(const struct schedule *schedule, enum lane lane)
     return lane == LANE_ROW ? "all-reduce" : NULL;
 }
 
-uint64_t schedule_hash(const struct schedule *schedule)
+static uint64_t find_hash(const struct schedule *schedule)
 {
     uint64_t hash = hash_integer(BASE_HASH_SEED, schedule->grid.columns);
     hash = hash_integer(hash, schedule->grid.rows);
@@ -612,6 +613,14 @@ uint64_t schedule_hash(const struct schedule *schedule)
         }
     }
     return hash;
+}
+
+uint64_t schedule_hash(const struct schedule *schedule)
+{
+    uint64_t *kept = &((struct schedule *)(size_t)schedule)->hash;
+    if (!schedule->sealed || !*kept)
+        *kept = find_hash(schedule);
+    return *kept;
 }
 
 struct collective schedule_collective(const struct schedule *schedule, int32_t step)
