@@ -220,7 +220,10 @@ static int32_t simple(struct notation *n, int32_t at, const char *word, int32_t 
             (struct shape){in.channels * value * value, in.height / value, in.width / value};
     if (!strncmp(word, "up", 2))
         layer.out = (struct shape){in.channels, value * in.height, value * in.width};
-    layer.constants = strcmp(word, "scale") ? 0 : in.channels;
+    if (!strcmp(word, "scale")) {
+        layer.constants = in.channels;
+        layer.attends = ATTENDS_SCALE;
+    }
     return add(n, at, layer);
 }
 

@@ -117,6 +117,7 @@ enum attends {
                       */
     ATTENDS_TOKEN,   /**< a trained position before those of its input */
     ATTENDS_FIRST,   /**< the first position alone */
+    ATTENDS_SCALE,   /**< beside attention: each channel times a trained factor */
 };
 
 /** Which gate of one value, for devices that compute it: x / (1 + exp(-x)), its second factor, and

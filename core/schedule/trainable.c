@@ -90,7 +90,7 @@ static const char *kind_fault(const struct model *model, const struct layer *lay
     bool plain = layer->op == LAYER_GELU || layer->op == LAYER_DROPOUT ||
                  layer->op == LAYER_LAYER_NORM || layer->op == LAYER_RMS_NORM ||
                  layer->attends == ATTENDS_ROTARY || layer->attends == ATTENDS_TOKEN ||
-                 layer->attends == ATTENDS_FIRST;
+                 layer->attends == ATTENDS_FIRST || layer->attends == ATTENDS_SCALE;
     if (layer->frozen)
         return "is frozen: its weights are not trained";
     if (layer->relu || layer->experts > 1)

@@ -3,7 +3,8 @@
 /** @file
  * Which networks devices train: convolutional ones as torchvision's ResNets and VGG are built,
  * those on CPUs also with groups of channels, as ResNeXt and MobileNet v2, with gates, as
- * EfficientNet, and transformers that predict the next token or read pictures, as ViT.
+ * EfficientNet, or norms of channels, as ConvNeXt, and transformers that predict the next token or
+ * read pictures, as ViT.
  */
 
 #include "core/base/err.h"

@@ -280,9 +280,25 @@ static void token_backward(job *s)
     }
 }
 
+static void scale(job *s)
+{
+    int64_t count = values(s), out = features(s);
+    const float *from = s->back ? s->dy : s->x[0];
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < count; i++)
+        if (s->back)
+            s->dx[0][i] += from[i] * s->w[i % out];
+        else
+            s->y[i] = from[i] * s->w[i % out];
+    if (s->dw)
+        add_columns(positions(s), out, s->dy, s->x[0], s->dw);
+}
+
 static void other(job *s)
 {
-    if (s->layer->attends != ATTENDS_TOKEN)
+    if (s->layer->attends == ATTENDS_SCALE)
+        scale(s);
+    else if (s->layer->attends != ATTENDS_TOKEN)
         rotary(s);
     else if (s->back)
         token_backward(s);

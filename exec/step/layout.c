@@ -162,6 +162,8 @@ static void initialise_tensor(const struct layout *layout, int32_t index, uint64
     case PARAMETER_WEIGHT:
         if (linear)
             fill_uniform(array, parameter.elements, 1 / sqrt(fan_in), seed, index);
+        else if (layer->attends == ATTENDS_SCALE)
+            fill(array, parameter.elements, 1e-6F); /* Liu et al. 2022, ConvNeXt */
         else
             fill_normal(array, parameter.elements, window ? sqrt(2 / fan_out) : 0.02, seed, index);
         break;

@@ -113,6 +113,9 @@ class Others(unittest.TestCase):
             with self.subTest(network=network):
                 self.every_gradient(network)
 
+    def test_norms_of_channels_and_factors_of_them(self):
+        self.every_gradient("convnext_tiny")
+
     def test_attention_to_squares_of_pictures(self):
         self.every_gradient("vit_b_16", layers=0 if WHOLE else 2)
 

@@ -103,9 +103,27 @@ class Vit(torch.nn.Module):
         return self.classes(self.norm(self.blocks(x))[:, 0])
 
 
+class Scale(torch.nn.Module):
+    """ConvNeXt's factors of channels, as a layer behind those of its block."""
+
+    def __init__(self, block):
+        super().__init__()
+        self.factor = block.layer_scale
+        del block.layer_scale
+        block.layer_scale = 1
+
+    def forward(self, x):
+        """The same shape."""
+        return self.factor * x
+
+
 def without_chance(network):
-    """Nothing is dropped, and batch norms are as in ResNets."""
-    for module in network.modules():
+    """Nothing is dropped, and norms are as in ResNets and by default."""
+    for module in list(network.modules()):
+        if hasattr(module, "layer_scale"):
+            module.block.append(Scale(module))
+        if isinstance(module, torch.nn.LayerNorm):
+            module.eps = 1e-5
         if isinstance(module, (torch.nn.Dropout, torchvision.ops.StochasticDepth)):
             module.p = 0
         elif isinstance(module, torch.nn.BatchNorm2d):
