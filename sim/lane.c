@@ -273,6 +273,7 @@ struct walker {
 struct entity {
     struct stage *stage;
     int32_t class;
+    int32_t place; /* its stage of a pipeline */
     bool traced;
     int32_t *done; /* (steps) */
     struct pace pace;
@@ -360,7 +361,7 @@ static void wait_for_deps(struct walker *walker, int32_t step)
 {
     const struct workload *workload = walker->entity->stage->workload;
     for (int32_t i = dep_begin(workload, step); i < workload->dep_end[step]; i++) {
-        enum lane lane = workload_lane(workload, walker->entity->class, workload->dep[i]);
+        enum lane lane = workload_lane(workload, walker->entity->place, workload->dep[i]);
         if (lane != walker->lane && lane != LANE_COUNT)
             wait_for(walker, workload->dep[i], walker->iteration - workload->distance[i]);
     }
@@ -591,8 +592,7 @@ static void run_together(struct walker *walker, double seconds)
 {
     const struct stage *stage = walker->entity->stage;
     catch_up(walker);
-    sg_barrier_wait(
-        stage->together[workload_stage(stage->workload, walker->entity->class)][walker->lane]);
+    sg_barrier_wait(stage->together[walker->entity->place][walker->lane]);
     walker->clock = simgrid_get_clock() + seconds;
 }
 
@@ -693,7 +693,7 @@ static void walk(int argc, char **argv)
         walker->iteration = i;
         walker->slowdown = slowdown(workload, walker->entity->class, i);
         for (int32_t id = 0; id < workload->steps; id++)
-            if (workload_lane(workload, walker->entity->class, id) == walker->lane)
+            if (workload_lane(workload, walker->entity->place, id) == walker->lane)
                 run_step(walker, id);
         pay_work(walker);
         trace_finish(stage->trace, i, walker->clock);
@@ -702,14 +702,6 @@ static void walk(int argc, char **argv)
     if (walker->lane == LANE_COMPUTE)
         pace_compute(&walker->entity->pace, false);
     walker->finished = true;
-}
-
-static bool lane_is_used(const struct workload *workload, int32_t class, enum lane lane)
-{
-    int32_t id = 0;
-    while (id < workload->steps && workload_lane(workload, class, id) != lane)
-        id++;
-    return id < workload->steps;
 }
 
 /* Spans are kept for the first class of each stage, the last, and evenly between. */
@@ -734,14 +726,18 @@ static void start_entity(struct stage *stage, int32_t class)
     *entity = (struct entity){
         .stage = stage,
         .class = class,
+        .place = workload_stage(workload, class),
         .traced = is_traced(workload, class),
         .done = base_alloc(workload->steps, sizeof(*entity->done)),
     };
+    bool used[LANE_COUNT + 1] = {false};
+    for (int32_t id = 0; id < workload->steps; id++)
+        used[workload_lane(workload, entity->place, id)] = true;
     pace_init(&entity->pace, workload->beside);
     for (enum lane lane = 0; lane < LANE_COUNT; lane++) {
         struct walker *walker = &entity->walker[lane];
         *walker = (struct walker){.wanted = -1, .finished = true};
-        if (!lane_is_used(workload, class, lane))
+        if (!used[lane])
             continue;
         *walker = walker_of(entity, lane, 0);
         start_actor(lane_name(lane), stage->home, walker, walk);

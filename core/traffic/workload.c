@@ -86,7 +86,7 @@ static struct workload_step describe(const struct workload *workload, const stru
 static void add_steps(struct workload *workload, const struct run *run,
                       const struct schedule *schedule)
 {
-    int32_t deps = workload->deps = schedule->dep_count, last[1024] = {0};
+    int32_t deps = workload->deps = schedule->dep_count, last[1 << 14] = {0};
     workload->step = base_alloc(schedule->step_count, sizeof(*workload->step));
     workload->dep_end = base_alloc(schedule->step_count, sizeof(*workload->dep_end));
     workload->dep = base_alloc(deps, sizeof(*workload->dep));
@@ -94,7 +94,7 @@ static void add_steps(struct workload *workload, const struct run *run,
     for (int32_t i = 0; i < schedule->step_count; i++) {
         struct workload_step kind = describe(workload, run, schedule, i);
         uint64_t hash = base_hash(BASE_HASH_SEED, &kind, sizeof(kind));
-        int32_t *place = &last[hash % ARRAY_SIZE(last)]; /* few kinds are there twice */
+        int32_t *place = &last[hash % ARRAY_SIZE(last)]; /* hardly a kind is there twice */
         if (!workload->kinds || memcmp(&workload->kind[*place], &kind, sizeof(kind)) != 0) {
             workload->kind = base_room(workload->kind, workload->kinds, sizeof(*workload->kind));
             *place = workload->kinds;
@@ -146,10 +146,9 @@ int32_t workload_stage(const struct workload *workload, int32_t class)
     return workload->member[class] / (workload->ranks / workload->stages);
 }
 
-enum lane workload_lane(const struct workload *workload, int32_t class, int32_t step)
+enum lane workload_lane(const struct workload *workload, int32_t stage, int32_t id)
 {
-    int32_t stage = workload_stage(workload, class);
-    const struct workload_step *own = workload_step(workload, step);
+    const struct workload_step *own = workload_step(workload, id);
     if (own->stage == stage)
         return (enum lane)own->lane;
     return own->to == stage ? (enum lane)own->lane + 1 : LANE_COUNT;
