@@ -1,18 +1,13 @@
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-
+#include "exec/input/files/file.h"
 #include "exec/input/reader.h"
 
 /* Sequences of tokens: of a file, or made by a rule. */
 
 /* A file of numbers of 2 or 4 bytes, little endian; NULL: tokens are made. */
 struct store {
-    const uint8_t *data; /* all of the file */
-    int64_t size;        /* of it [bytes] */
-    int64_t head, tokens;
+    struct file file;
+    int64_t head, tokens; /* of bytes, before so many tokens */
     int32_t width;
-    char *path;
 };
 
 /* ---- made ---- */
@@ -68,11 +63,11 @@ const struct reader_ops reader_noise_tokens = {made_open, made_close, noise_read
 
 /* ---- files ---- */
 
-static int64_t token_at(const struct store *store, int64_t index)
+static int64_t token_at(const uint8_t *bytes, int32_t width, int64_t index)
 {
     int64_t token = 0;
-    for (int32_t i = store->width - 1; i >= 0; i--)
-        token = token << 8 | store->data[store->head + index * store->width + i];
+    for (int32_t i = width - 1; i >= 0; i--)
+        token = token << 8 | bytes[index * width + i];
     return token;
 }
 
@@ -82,83 +77,60 @@ static int64_t token_at(const struct store *store, int64_t index)
 static int find_tokens(struct store *store, int32_t classes, struct err *err)
 {
     enum { HEAD = 256 * 4, NARROW = 20240520, WIDE = 20240801, LOOKED_AT = 8192 };
+    const struct file *file = &store->file;
     int32_t head[3] = {0}, zeros = 0;
-    memcpy(head, store->data, store->size < HEAD ? 0 : sizeof(head));
+    uint8_t bytes[2 * LOOKED_AT];
+    if (file->size >= HEAD && file_load(file, 0, sizeof(head), head, err))
+        return -1;
     bool has_head = head[0] == NARROW || head[0] == WIDE;
     store->width = head[0] == WIDE || (!has_head && classes > UINT16_MAX + 1) ? 4 : 2;
     store->head = has_head ? HEAD : 0;
-    store->tokens = (store->size - store->head) / store->width;
+    store->tokens = (file->size - store->head) / store->width;
     if (has_head && store->tokens != head[2])
-        return err_add(err, "%s: %" PRId64 " tokens, but its head says %d: truncated?", store->path,
+        return err_add(err, "%s: %" PRId64 " tokens, but its head says %d: truncated?", file->path,
                        store->tokens, head[2]);
-    if (store->size % store->width)
+    if (file->size % store->width)
         return err_add(
             err, "%s: %" PRId64 " bytes are no whole number of tokens of %d bytes: truncated?",
-            store->path, store->size, store->width);
+            file->path, file->size, store->width);
     int64_t count = store->tokens < LOOKED_AT ? store->tokens : LOOKED_AT;
+    if (file_load(file, store->head, 2 * count, bytes, err))
+        return -1;
     for (int64_t i = 1; i < count && store->width == 2; i += 2)
-        zeros += token_at(store, i) == 0 && token_at(store, i - 1) > 0;
+        zeros += token_at(bytes, 2, i) == 0 && token_at(bytes, 2, i - 1) > 0;
     return zeros <= 8 || zeros <= count / 4
                ? 0
                : err_add(err,
                          "%s: most second numbers of 16 bits are 0: tokens of 32 bits, which are "
                          "read with a head, or where model.vocab is above 65536",
-                         store->path);
-}
-
-static int map(struct store *store, const char *path, struct err *err)
-{
-    struct stat found;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0 || fstat(file, &found) != 0 || !S_ISREG(found.st_mode)) {
-        if (file >= 0)
-            close(file);
-        return err_add_code(err, 66, "%s: cannot be read as a file of tokens", path);
-    }
-    void *data = found.st_size > 0
-                     ? mmap(NULL, (size_t)found.st_size, PROT_READ, MAP_SHARED, file, 0)
-                     : MAP_FAILED;
-    close(file);
-    if (data == MAP_FAILED)
-        return err_add(err, "%s: no tokens", path);
-    *store = (struct store){.data = data, .size = found.st_size, .path = base_copy(path)};
-    return 0;
-}
-
-static void store_free(struct store *store)
-{
-    if (store->data)
-        munmap((void *)(uintptr_t)store->data, (size_t)store->size);
-    free(store->path);
-    free(store);
+                         file->path);
 }
 
 static void tokens_close(struct reader *reader)
 {
-    store_free(reader->store);
+    file_close(&reader->store->file);
+    free(reader->store);
 }
 
 /* One token follows the last sequence, and epochs begin at different places of the first. */
 static int tokens_open(struct reader *reader, const struct dataset_spec *spec, enum split split,
                        struct err *err)
 {
-    struct store *store = base_alloc(1, sizeof(*store));
+    struct store *store = reader->store = base_alloc(1, sizeof(*store));
     const char *path = split == SPLIT_VALIDATION ? spec->validation_path : spec->path;
-    if (map(store, path, err) || find_tokens(store, spec->classes, err)) {
-        store_free(store);
-        return -1;
-    }
-    reader->store = store;
+    int failed = file_open(&store->file, path, err) || find_tokens(store, spec->classes, err);
     reader->classes = spec->classes;
     reader->count =
         (store->tokens - 1) / reader->sequence - (split == SPLIT_TRAIN && spec->augment);
-    if (reader->count >= 1)
-        return 0;
-    err_add(err, "%s: %" PRId64 " tokens are fewer than a sequence of %d and the token after it%s",
-            path, store->tokens, reader->sequence,
-            spec->augment ? ", twice where augmentation moves their begin" : "");
-    tokens_close(reader);
-    return -1;
+    if (!failed && reader->count < 1)
+        failed = err_add(err,
+                         "%s: %" PRId64 " tokens are fewer than a sequence of %d and the token "
+                         "after it%s",
+                         path, store->tokens, reader->sequence,
+                         spec->augment ? ", twice where augmentation moves their begin" : "");
+    if (failed)
+        tokens_close(reader);
+    return failed ? -1 : 0;
 }
 
 static int tokens_read(const struct reader *reader, const struct reading *reading, struct err *err)
@@ -167,12 +139,16 @@ static int tokens_read(const struct reader *reader, const struct reading *readin
     int64_t first = reading->index * reader->sequence;
     if (reading->augment)
         first += (int64_t)(base_uniform(reader->seed, reading->epoch, 7, 0) * reader->sequence);
+    int64_t size = (int64_t)(reader->sequence + 1) * store->width;
+    uint8_t *bytes = buffer_reserve(&reading->scratch->bytes, size);
+    if (file_load(&store->file, store->head + first * store->width, size, bytes, err))
+        return -1;
     for (int32_t i = 0; i <= reader->sequence; i++) {
-        int64_t token = token_at(store, first + i);
+        int64_t token = token_at(bytes, store->width, i);
         if (token >= reader->classes)
             return err_add(
                 err, "%s: token %" PRId64 ", number %" PRId64 ", is beyond a vocabulary of %d",
-                store->path, token, first + i, reader->classes);
+                store->file.path, token, first + i, reader->classes);
         if (i < reader->sequence)
             reading->image[i] = (float)token;
         else

@@ -73,6 +73,30 @@ TEST(procedural_images_are_new_in_each_epoch_when_augmented)
     assert_memory_equal(a, b, sizeof(a));
 }
 
+/* Not zeros, and no signal. */
+TEST(tokens_of_a_file_that_is_cut_short_while_it_is_read_are_missed)
+{
+    enum { LENGTH = 8, SEQUENCES = 1024 };
+    static uint8_t bytes[2 * (LENGTH * SEQUENCES + 1)];
+    char path[] = "/tmp/tokens-XXXXXX";
+    int file = mkstemp(path);
+    assert_int_equal(write(file, bytes, sizeof(bytes)), sizeof(bytes));
+    struct dataset_spec spec = {
+        .source = SOURCE_TOKENS, .path = path, .sequence = LENGTH, .classes = 61};
+    OWN(dataset) *dataset = opened(&spec, SPLIT_TRAIN);
+    float tokens[LENGTH];
+    int32_t label;
+    assert_int_equal(dataset_read(dataset, SEQUENCES - 1, 0, false, tokens, &label), 0);
+    assert_int_equal(ftruncate(file, 2 * LENGTH), 0);
+    for (int64_t index = 0; index < SEQUENCES; index += SEQUENCES - 1)
+        assert_int_equal(dataset_read(dataset, index, 0, false, tokens, &label), -1);
+    HELD(text) messages = {0};
+    assert_int_equal(dataset_corrupt(dataset, &messages), 2);
+    assert_non_null(strstr(messages.data, ": cannot be read at 16: the file ends early"));
+    close(file);
+    unlink(path);
+}
+
 TEST(what_cannot_be_made_is_refused)
 {
     struct dataset_spec spec = {.source = SOURCE_PROCEDURAL, .image = SIDE, .classes = 10};
