@@ -142,8 +142,7 @@ char *checkpoint_find(const char *path, struct text *notes, struct err *err)
     }
     AUTOFREE char *manifest =
         base_format("%s/%s", path, checkpoint_file_names[CHECKPOINT_FILE_COUNT]);
-    bool whole = access(manifest, F_OK) == 0;
-    if (whole)
+    if (access(manifest, F_OK) == 0)
         return base_copy(path);
     char run[RUN_ID_SIZE];
     AUTORELEASE(text) struct text passed = {0};

@@ -143,55 +143,26 @@ static int add_progress(struct answer *answer, const char *path, const struct te
     return answer->progress ? 0 : -1;
 }
 
-/* A file of a checkpoint in memory. */
-struct loaded {
-    char *path; /* NULL: not in the checkpoint */
-    struct text content;
-    bool right;
-};
-
-static int load_files(struct loaded *file, const char *path, const struct manifest *manifest,
-                      struct err *err)
-{
-    int failed = 0;
-    for (int32_t i = 0; i < CHECKPOINT_FILE_COUNT; i++) {
-        if (!manifest->entry[i].present)
-            continue;
-        file[i].right =
-            !manifest_read_file(manifest, path, i, &file[i].path, &file[i].content, err);
-        failed |= !file[i].right;
-    }
-    return failed;
-}
-
-static void release_files(struct loaded *file)
-{
-    for (int32_t i = 0; i < CHECKPOINT_FILE_COUNT; i++) {
-        free(file[i].path);
-        text_release(&file[i].content);
-    }
-}
-
 /* All readable parts, also if others are damaged. */
 static int inspect_checkpoint(const char *path, struct answer *answer, struct err *err)
 {
     struct manifest manifest;
-    struct loaded file[CHECKPOINT_FILE_COUNT] = {0};
     if (manifest_read(&manifest, path, err))
         return -1;
-    int failed = load_files(file, path, &manifest, err);
-    const struct loaded *state = &file[CHECKPOINT_STATE];
-    if (state->content.data)
-        failed |= add_progress(answer, state->path, &state->content, err);
-    for (int32_t i = 0; i < CHECKPOINT_FILE_COUNT; i++)
-        if (file[i].path)
-            add_file(answer, checkpoint_file_names[i], file[i].content.length, &manifest.entry[i],
-                     file[i].right);
-    for (int32_t i = 0; i < CHECKPOINT_STATE; i++)
-        if (file[i].content.data)
-            failed |=
-                add_tensors(answer, checkpoint_file_names[i], file[i].path, &file[i].content, err);
-    release_files(file);
+    int failed = 0;
+    for (int32_t i = 0; i < CHECKPOINT_FILE_COUNT; i++) {
+        AUTOFREE char *file = NULL;
+        AUTORELEASE(text) struct text content = {0};
+        if (!manifest.entry[i].present)
+            continue;
+        bool wrong = manifest_read_file(&manifest, path, i, &file, &content, err);
+        failed |= wrong;
+        add_file(answer, checkpoint_file_names[i], content.length, &manifest.entry[i], !wrong);
+        if (content.data && i == CHECKPOINT_STATE)
+            failed |= add_progress(answer, file, &content, err);
+        else if (content.data && i < CHECKPOINT_STATE)
+            failed |= add_tensors(answer, checkpoint_file_names[i], file, &content, err);
+    }
     return failed ? -1 : 0;
 }
 

@@ -16,18 +16,6 @@ static void release_file(struct tensor_file *file)
     safetensors_release(&file->header);
 }
 
-static int read_header(struct tensor_file *file, const struct layout *layout,
-                       enum checkpoint_file kind, struct err *err)
-{
-    if (safetensors_read_header(&file->header, file->path, file->content.data, file->content.length,
-                                err))
-        return -1;
-    struct stored_list list = stored_tensors(layout, kind, file->ranks);
-    int failed = stored_check(&list, file->path, &file->header, err);
-    free(list.item);
-    return failed;
-}
-
 /* Widen the tensors of @file into the arrays that are not NULL. */
 static void fill(const struct tensor_file *file, const struct layout *layout,
                  enum checkpoint_file kind, float *parameter, float *statistics)
@@ -62,10 +50,14 @@ static int read_tensors(const char *path, const struct manifest *manifest,
 {
     if (!manifest->entry[kind].present)
         return 0;
-    return manifest_read_file(manifest, path, kind, &file->path, &file->content, err) ||
-                   read_header(file, layout, kind, err)
-               ? -1
-               : 0;
+    if (manifest_read_file(manifest, path, kind, &file->path, &file->content, err) ||
+        safetensors_read_header(&file->header, file->path, file->content.data, file->content.length,
+                                err))
+        return -1;
+    struct stored_list list = stored_tensors(layout, kind, file->ranks);
+    int failed = stored_check(&list, file->path, &file->header, err);
+    free(list.item);
+    return failed;
 }
 
 static int check_network(const char *path, const struct progress *progress,

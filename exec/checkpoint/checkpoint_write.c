@@ -29,10 +29,8 @@ static void remove_files(const char *path)
 
 static bool is_foreign(const char *name)
 {
-    for (int32_t i = 0; checkpoint_file_names[i]; i++)
-        if (strcmp(name, checkpoint_file_names[i]) == 0)
-            return false;
-    return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+    return base_find_word(name, checkpoint_file_names) < 0 && strcmp(name, ".") != 0 &&
+           strcmp(name, "..") != 0;
 }
 
 bool checkpoint_is_removable(const char *directory, const char *name)

@@ -124,11 +124,10 @@ static int read_offsets(struct safetensors_tensor *tensor, const char *file,
 static int read_type(struct safetensors_tensor *tensor, const char *file, const char *word,
                      struct err *err)
 {
-    for (int32_t i = 0; word && i < SAFETENSORS_TYPE_COUNT; i++)
-        if (strcmp(word, safetensors_type_names[i]) == 0) {
-            tensor->type = (enum safetensors_type)i;
-            return 0;
-        }
+    int32_t type = base_find_word(word, safetensors_type_names);
+    tensor->type = (enum safetensors_type)type;
+    if (type >= 0)
+        return 0;
     bool shown = word && is_printable(word);
     return err_add(err,
                    "%s: tensor '%s' is of type '%s'; foretrain reads F32, F16, BF16 and I64: "
@@ -143,16 +142,12 @@ static int read_tensor(struct safetensors_tensor *tensor, const char *file,
     if (json_count_members(entry) < 0)
         return err_add(err, "%s: tensor '%s' must be an object with dtype, shape and data_offsets",
                        file, tensor->name);
-    for (const char *key = NULL; (key = json_next_key(entry, key));) {
-        int32_t i = 0;
-        while (keys[i] && strcmp(keys[i], key) != 0)
-            i++;
-        if (!keys[i])
+    for (const char *key = NULL; (key = json_next_key(entry, key));)
+        if (base_find_word(key, keys) < 0)
             return err_add(err,
                            "%s: tensor '%s' has a key that is none of dtype, shape and "
                            "data_offsets",
                            file, tensor->name);
-    }
     if (read_type(tensor, file, json_as_text(json_get(entry, "dtype")), err) ||
         read_shape(tensor, file, json_get(entry, "shape"), err))
         return -1;
@@ -290,21 +285,11 @@ void safetensors_widen(enum safetensors_type type, const void *data, int64_t cou
 {
     const char *byte = data;
     int64_t integer;
-    switch (type) {
-    case SAFETENSORS_F32:
+    if (type == SAFETENSORS_F32)
         memcpy(out, data, (size_t)count * 4);
-        return;
-    case SAFETENSORS_F16:
-        widen_half(DTYPE_FP16, byte, count, out);
-        return;
-    case SAFETENSORS_BF16:
-        widen_half(DTYPE_BF16, byte, count, out);
-        return;
-    case SAFETENSORS_I64:
-    case SAFETENSORS_TYPE_COUNT:
-        break;
-    }
-    for (int64_t i = 0; i < count; i++) {
+    else if (type != SAFETENSORS_I64)
+        widen_half(type == SAFETENSORS_F16 ? DTYPE_FP16 : DTYPE_BF16, byte, count, out);
+    for (int64_t i = 0; i < count && type == SAFETENSORS_I64; i++) {
         memcpy(&integer, byte + 8 * i, sizeof(integer));
         out[i] = (float)integer;
     }
