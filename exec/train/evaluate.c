@@ -13,38 +13,23 @@ static struct share own_range(const struct dataset *dataset, struct exec_world w
     return (struct share){count * world.rank / world.ranks, count * (world.rank + 1) / world.ranks};
 }
 
-/* One chunk in progress: readable images are first. */
+/* One chunk in progress. */
 struct chunk {
     float *images;  /* (chunk, image, image, 3) */
-    int32_t *label; /* (chunk) */
-    int64_t *index; /* (chunk) which they are */
+    int32_t *label; /* (chunk); -1: it cannot be read */
     float *scores;  /* (chunk, target_count(), classes) */
-    int32_t count;
+    struct share range;
 };
 
-/* By @threads threads; gaps of unreadable images are closed afterwards. */
-static void read_chunk(const struct dataset *dataset, struct share range, int32_t threads,
-                       struct chunk *chunk)
+/* By @threads threads. */
+static void read_chunk(const struct dataset *dataset, int32_t threads, struct chunk *chunk)
 {
     int64_t size = dataset_floats(dataset);
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
-    for (int64_t i = range.first; i < range.end; i++) {
-        int64_t place = i - range.first;
-        bool bad = dataset_read(dataset, i, 0, false, chunk->images + place * size,
-                                &chunk->label[place]) != 0;
-        chunk->index[place] = bad ? -1 : i;
-    }
-    chunk->count = 0;
-    for (int64_t place = 0; place < range.end - range.first; place++) {
-        int32_t to = chunk->count;
-        if (chunk->index[place] < 0)
-            continue;
-        if (to < place)
-            memcpy(chunk->images + to * size, chunk->images + place * size,
-                   (size_t)size * sizeof(float));
-        chunk->label[to] = chunk->label[place];
-        chunk->index[to] = chunk->index[place];
-        chunk->count++;
+    for (int64_t i = chunk->range.first; i < chunk->range.end; i++) {
+        int64_t place = i - chunk->range.first;
+        if (dataset_read(dataset, i, 0, false, chunk->images + place * size, &chunk->label[place]))
+            chunk->label[place] = -1;
     }
 }
 
@@ -86,16 +71,19 @@ static void take_chunk(const struct model *model, const struct chunk *chunk, str
 {
     int32_t classes = model->classes;
     int64_t each = target_count(model);
-    AUTOFREE int32_t *target = base_alloc(chunk->count * each, sizeof(*target));
-    target_fill(model, chunk->count, chunk->images, chunk->label, target);
-    for (int64_t i = 0; i < chunk->count * each; i++) {
+    int64_t count = chunk->range.end - chunk->range.first;
+    AUTOFREE int32_t *target = base_alloc(count * each, sizeof(*target));
+    target_fill(model, count, chunk->images, chunk->label, target);
+    for (int64_t i = 0; i < count * each; i++) {
         float *score = chunk->scores + i * classes;
+        if (chunk->label[i / each] < 0)
+            continue;
         softmax(classes, score);
         if (!probability) {
             count_image(evaluation, classes, score, target[i]);
             continue;
         }
-        int64_t row = (chunk->index[i / each] - own.first) * each + i % each;
+        int64_t row = (chunk->range.first - own.first) * each + i;
         float *sum = probability + row * classes;
         for (int32_t c = 0; c < classes; c++)
             sum[c] += score[c];
@@ -130,19 +118,19 @@ struct evaluation evaluate_images(const struct train_job *job, struct device_sta
     for (int32_t i = 0; i < 2; i++)
         chunk[i] = (struct chunk){.images = base_alloc(size * image, sizeof(float)),
                                   .label = base_alloc(size, sizeof(int32_t)),
-                                  .index = base_alloc(size, sizeof(int64_t)),
                                   .scores = base_alloc(size * scores, sizeof(float))};
     int32_t turn = 0;
     for (int64_t first = own.first; first < own.end + size; first += size, turn ^= 1) {
-        struct share range = {first, first + size < own.end ? first + size : own.end};
-        read_chunk(dataset, range, threads, &chunk[turn]);
+        chunk[turn].range = (struct share){first, first + size < own.end ? first + size : own.end};
+        read_chunk(dataset, threads, &chunk[turn]);
         if (first > own.first) {
             ops->streams->synchronize(done);
             take_chunk(job->model, &chunk[turn ^ 1], own, probability, &evaluation);
             world_progress("evaluation");
         }
-        if (chunk[turn].count > 0)
-            ops->score(device, stream, chunk[turn].images, chunk[turn].count, chunk[turn].scores);
+        int32_t count = (int32_t)(chunk[turn].range.end - first);
+        if (count > 0)
+            ops->score(device, stream, chunk[turn].images, count, chunk[turn].scores);
         ops->streams->record(stream, done);
     }
     ops->streams->synchronize(done);
@@ -150,7 +138,6 @@ struct evaluation evaluate_images(const struct train_job *job, struct device_sta
     for (int32_t i = 0; i < 2; i++) {
         free(chunk[i].images);
         free(chunk[i].label);
-        free(chunk[i].index);
         free(chunk[i].scores);
     }
     add_up(&evaluation);
