@@ -86,6 +86,7 @@ static int fill(struct exec_job *job, const struct train_request *request, bool 
         .traced = request->trace || request->spans ? request->traced : 0,
         .tunes = request->tune,
         .time_scale = request->time_scale,
+        .attention = job->job.platform->device.merges.attention,
         .timeout_s = world_self().ranks > 1 ? request->timeout : 0,
         .progress = !request->quiet && !request->head.json,
     };

@@ -21,6 +21,7 @@ static int add_batch(const struct job *job, const struct workspace_request *requ
                                .micro_batches = 1,
                                .slots = 1,
                                .ranks = 1,
+                               .attention = job->platform->device.merges.attention,
                                .threads = exec_job_threads(&request->compute)};
     int64_t bytes = 0;
     if (ops->workspace(&asked, &bytes, err))

@@ -173,7 +173,7 @@ void cpu_device_complete(struct cpu_device *device, float *(*alloc)(void *contex
         int32_t index = (int32_t)(i % model->layer_count);
         int64_t count = device->micro * shape_elements(model->layer[index].out);
         struct cpu_value *value = &device->value[i];
-        if (count == 0)
+        if (count == 0 || device->graph.node[index].hidden)
             continue;
         if (i >= model->layer_count) {
             value->y = alloc(context, count);
@@ -271,12 +271,13 @@ void cpu_device_init(struct cpu_device *device, const struct device_job *job,
                      const struct cpu_passes *passes, float *(*alloc)(void *context, int64_t count),
                      void *context)
 {
-    *device = (struct cpu_device){.job = *job,
-                                  .passes = passes,
-                                  .layout = layout_build(job->model),
-                                  .graph = graph_build(job->model),
-                                  .micro = job->batch / job->micro_batches,
-                                  .flights = job->flights > 1 ? job->flights : 1};
+    *device = (struct cpu_device){
+        .job = *job,
+        .passes = passes,
+        .layout = layout_build(job->model),
+        .graph = graph_build(job->model, passes->blocks && job->attention == ATTENTION_FLASH),
+        .micro = job->batch / job->micro_batches,
+        .flights = job->flights > 1 ? job->flights : 1};
     int64_t images = job->batch * image_elements(device);
     device->layout.squares = optimizer_cost(job->scenario).state > 1;
     device->sharding = job->shard ? (int32_t)job->scenario->parallel.sharding : 0;
@@ -550,6 +551,8 @@ struct sequence cpu_device_sequence(struct cpu_device *device, int32_t index, co
                          .y = value->y,
                          .saved = value->saved,
                          .dy = value->dy,
+                         .room = device->room,
+                         .threads = device->job.threads,
                          .multiply = device->passes->multiply,
                          .state = (struct device_state *)device};
     if (layer->op == LAYER_DROPOUT && micro >= 0)
@@ -579,7 +582,7 @@ static void want_inputs(const struct cpu_device *device, int32_t index, int32_t 
         if (from < 0)
             continue;
         s->dx[i] = value_of(device, from, micro)->dy;
-        if (model->layer[from].last_reader == index)
+        if (model->layer[from].last_reader == index && !device->graph.node[from].hidden)
             naive_clear(device->micro * shape_elements(model->layer[from].out), s->dx[i]);
     }
 }
@@ -623,16 +626,25 @@ static bool adds_no_bias(const struct cpu_device *device, int32_t index)
 static void run_sequence(struct cpu_device *device, enum compute_op op, int32_t index,
                          const float *images, int32_t micro)
 {
-    struct sequence s = cpu_device_sequence(device, index, images, micro);
-    bool data = op == COMPUTE_BACKWARD_DATA, apart = layer_has_arithmetic(s.layer);
-    if (data)
-        want_inputs(device, index, micro, &s);
-    if (op == COMPUTE_BACKWARD_FILTER || (data && !apart))
-        want_parameters(device, index, micro, &s);
+    struct sequence chain[SEQUENCE_ATTENDS], *s = chain;
+    const struct graph_node *node = device->graph.node;
+    bool data = op == COMPUTE_BACKWARD_DATA;
+    if (node[index].hidden)
+        return;
+    for (int32_t i = index; s == chain || (i >= 0 && node[i].hidden); i = node[i].reads, s++) {
+        *s = cpu_device_sequence(device, i, images, micro);
+        if (data)
+            want_inputs(device, i, micro, s);
+        if (s > chain)
+            s[-1].before = s;
+    }
+    s = chain;
+    if (op == COMPUTE_BACKWARD_FILTER || (data && !layer_has_arithmetic(s->layer)))
+        want_parameters(device, index, micro, s);
     if (op == COMPUTE_FORWARD && adds_no_bias(device, index))
-        s.b = NULL;
-    s.back = op != COMPUTE_FORWARD;
-    sequence_run(&s);
+        s->b = NULL;
+    s->back = op != COMPUTE_FORWARD;
+    sequence_run(s);
 }
 
 /* Those of layer @index, which gathers have rounded. */

@@ -22,6 +22,7 @@ struct cpu_passes {
     void (*filter)(struct device_state *state, int32_t index, const float *images, int32_t micro);
     /** Products of matrices in layers that all devices compute alike (exec/cpu/sequence.h). */
     multiplier *multiply;
+    bool blocks; /**< attention is computed by blocks of queries where the software's is flash */
 };
 
 /** A layer's value, as those layers see it. */
@@ -52,6 +53,7 @@ struct cpu_device {
     float *statistics;           /**< (layout.statistic_count) running */
     float *raw;                  /**< (batch, height, width, channels) as read */
     float *sums;                 /**< (flights, parts, rows, LOSS_SUMS) of words that ranks share */
+    float *room;                 /**< of attention by blocks; set by the device */
     float *blocks;               /**< gradients of blocks that ranks sum, or NULL */
     float *received;             /**< gradient of weights that another stage shares, or NULL */
     struct cpu_value *value;     /**< (flights, layers) */

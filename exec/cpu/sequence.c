@@ -6,8 +6,9 @@
 #include "exec/step/vectors.h"
 
 enum {
-    STRIPE = 64,   /* features of a thread, in sums over positions */
-    STRETCH = 4096 /* values that a thread works on at a time */
+    STRIPE = 64,    /* features of a thread, in sums over positions */
+    STRETCH = 4096, /* values that a thread works on at a time */
+    BLOCK = 256     /* queries of a head whose scores lie in memory at a time */
 };
 
 #define NORM_EPSILON 1e-5
@@ -152,19 +153,6 @@ static double hard(double x)
     return fmin(fmax(x + 3, 0), 6) / 6;
 }
 
-static void silu(job *s)
-{
-    int64_t count = values(s);
-    enum gate_kind gate = s->layer->gate;
-    bool soft = gate == GATE_SILU || gate == GATE_SIGMOID;
-    bool alone = gate == GATE_SIGMOID || gate == GATE_HARD_SIGMOID;
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < count; i++) {
-        float x = s->x[0][i], factor = alone ? 1 : x;
-        s->y[i] = soft ? factor / (1 + expf(-x)) : (float)((double)factor * hard((double)x));
-    }
-}
-
 static double slope_of(enum gate_kind gate, double x)
 {
     double soft = 1 / (1 + exp(-x)), inside = x > -3 && x < 3;
@@ -180,12 +168,20 @@ static double slope_of(enum gate_kind gate, double x)
     }
 }
 
-static void silu_backward(job *s)
+static void silu(job *s)
 {
     int64_t count = values(s);
+    enum gate_kind gate = s->layer->gate;
+    bool soft = gate == GATE_SILU || gate == GATE_SIGMOID;
+    bool alone = gate == GATE_SIGMOID || gate == GATE_HARD_SIGMOID;
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < count; i++)
-        s->dx[0][i] += (float)((double)s->dy[i] * slope_of(s->layer->gate, (double)s->x[0][i]));
+    for (int64_t i = 0; i < count; i++) {
+        float x = s->x[0][i], factor = alone ? 1 : x;
+        if (s->back)
+            s->dx[0][i] += (float)((double)s->dy[i] * slope_of(gate, (double)x));
+        else
+            s->y[i] = soft ? factor / (1 + expf(-x)) : (float)((double)factor * hard((double)x));
+    }
 }
 
 /* Of the second input, which may have one value for all positions of an image. */
@@ -262,21 +258,16 @@ static void rotary(job *s)
 /* A trained position, then those of the input. */
 static void token(job *s)
 {
-    int64_t out = features(s), each = shape_elements(s->layer->out);
+    int64_t out = features(s), each = shape_elements(s->layer->out), rest = each - out;
     for (int64_t n = 0; n < s->images; n++) {
-        memcpy(s->y + n * each, s->w, (size_t)out * sizeof(float));
-        memcpy(s->y + n * each + out, s->x[0] + n * (each - out),
-               (size_t)(each - out) * sizeof(float));
-    }
-}
-
-static void token_backward(job *s)
-{
-    int64_t out = features(s), each = shape_elements(s->layer->out);
-    for (int64_t n = 0; n < s->images; n++) {
-        if (s->dw)
+        if (s->back && s->dw)
             naive_add(out, s->dy + n * each, s->dw);
-        naive_add(each - out, s->dy + n * each + out, s->dx[0] + n * (each - out));
+        if (s->back) {
+            naive_add(rest, s->dy + n * each + out, s->dx[0] + n * rest);
+            continue;
+        }
+        memcpy(s->y + n * each, s->w, (size_t)out * sizeof(float));
+        memcpy(s->y + n * each + out, s->x[0] + n * rest, (size_t)rest * sizeof(float));
     }
 }
 
@@ -296,28 +287,18 @@ static void scale(job *s)
 
 static void other(job *s)
 {
-    if (s->layer->attends == ATTENDS_SCALE)
-        scale(s);
-    else if (s->layer->attends != ATTENDS_TOKEN)
-        rotary(s);
-    else if (s->back)
-        token_backward(s);
-    else
-        token(s);
+    enum attends attends = s->layer->attends;
+    (attends == ATTENDS_SCALE ? scale : attends == ATTENDS_TOKEN ? token : rotary)(s);
 }
 
 static void first(job *s)
 {
     int64_t out = features(s), each = shape_elements(s->layer->in);
     for (int64_t n = 0; n < s->images; n++)
-        memcpy(s->y + n * out, s->x[0] + n * each, (size_t)out * sizeof(float));
-}
-
-static void first_backward(job *s)
-{
-    int64_t out = features(s), each = shape_elements(s->layer->in);
-    for (int64_t n = 0; n < s->images; n++)
-        naive_add(out, s->dy + n * out, s->dx[0] + n * each);
+        if (s->back)
+            naive_add(out, s->dy + n * out, s->dx[0] + n * each);
+        else
+            memcpy(s->y + n * out, s->x[0] + n * each, (size_t)out * sizeof(float));
 }
 
 /* ---- norms ---- */
@@ -441,22 +422,20 @@ static struct product dense_of(job *s)
                             .owner = s->owner + 1};
 }
 
+/* Of a block of queries, the scores of which lie by themselves, that part. */
 static struct product product_of(job *s, int64_t image, int64_t head)
 {
     bool scores = s->layer->attends == ATTENDS_SCORES;
-    return s->layer->op != LAYER_MATMUL ? dense_of(s)
-                                        : (scores ? scores_of : context_of)(s, image, head);
-}
-
-static void product(job *s)
-{
-    int64_t heads = heads_of(s);
-    naive_clear(values(s), s->y);
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < s->images * heads; i++) {
-        struct product p = product_of(s, i / heads, i % heads);
-        s->multiply(s->state, &p);
-    }
+    struct product p = s->layer->op != LAYER_MATMUL
+                           ? dense_of(s)
+                           : (scores ? scores_of : context_of)(s, image, head);
+    if (s->rows == 0)
+        return p;
+    p.rows = s->rows;
+    *(scores ? &p.columns : &p.inner) = s->keys;
+    p.a = scores ? p.a + s->query * p.next_a : s->x[0];
+    p.c = scores ? s->y : p.c + s->query * p.next_c;
+    return p;
 }
 
 /* For the gradients of both factors of @p.  Of c = a * b: dc times b across, and a across times dc;
@@ -489,10 +468,24 @@ static void products_back(job *s, const struct product *p, struct product *da, s
                            .next_c = p->next_b};
 }
 
+/* The product of a head, or going back, the gradients of its factors that are wanted. */
+static void multiply_head(job *s, int64_t image, int64_t head)
+{
+    struct product p = product_of(s, image, head), da, db;
+    if (!s->back) {
+        s->multiply(s->state, &p);
+        return;
+    }
+    products_back(s, &p, &da, &db);
+    if (da.c)
+        s->multiply(s->state, &da);
+    if (db.c)
+        s->multiply(s->state, &db);
+}
+
 static void dense(job *s)
 {
     int64_t out = features(s), rows = positions(s);
-    struct product p = product_of(s, 0, 0);
     size_t row = (size_t)out * sizeof(float);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < rows; i++)
@@ -500,40 +493,87 @@ static void dense(job *s)
             memcpy(s->y + i * out, s->b, row);
         else
             memset(s->y + i * out, 0, row);
-    s->multiply(s->state, &p);
+    multiply_head(s, 0, 0);
 }
 
 static void dense_backward(job *s)
 {
-    struct product p = product_of(s, 0, 0), data, filter;
-    products_back(s, &p, &data, &filter);
-    if (s->dx[0])
-        s->multiply(s->state, &data);
-    if (s->dw)
-        s->multiply(s->state, &filter);
+    multiply_head(s, 0, 0);
     if (s->db)
         add_columns(positions(s), features(s), s->dy, NULL, s->db);
 }
 
-/* Heads that share one of keys add to the same gradients, so one thread has them. */
-static void product_backward(job *s)
+/* Run the layers from the scores of attention to @s, its last, with the queries of a block from
+ * @query on; going back, all but the last once more before.  @room: (BLOCK, positions) for the
+ * value of each but the last, and for its gradient. */
+static void attend(job *s, int64_t image, int64_t head, int64_t query, float *room)
 {
-    int64_t shared = sharing(s), groups = heads_of(s) / shared;
+    struct sequence part[SEQUENCE_ATTENDS];
+    struct layer layer[SEQUENCE_ATTENDS];
+    int64_t length = s->layer->out.width, rows = smaller(BLOCK, length - query), keys = length;
+    int32_t count = 0;
+    for (job *from = s; from; from = from->before, count++) {
+        struct sequence *own = &part[count];
+        layer[count] = *from->layer;
+        *own = *from;
+        own->layer = &layer[count];
+        own->query = query;
+        own->rows = rows;
+        if (from->layer->attends == ATTENDS_BEFORE)
+            keys = query + rows;
+        if (count > 0) {
+            own->y = room;
+            own->dy = own[-1].dx[0] = room + BLOCK * length;
+            own[-1].x[0] = room;
+            naive_clear(from->before ? 0 : rows * length, own->y);
+            naive_clear(s->back ? rows * length : 0, own[-1].dx[0]);
+            room += 2 * BLOCK * length;
+        }
+        if (from->layer->op == LAYER_MATMUL)
+            continue;
+        layer[count].out = (struct shape){1, (int32_t)rows, (int32_t)length};
+        own->images = 1;
+        own->draw.first += image * own->draw.each + (head * length + query) * length;
+    }
+    part[0].keys = part[count - 1].keys = keys;
+    for (int32_t turn = 0; turn <= s->back; turn++)
+        for (int32_t i = 0; i < count; i++) {
+            struct sequence *own = &part[turn ? i : count - 1 - i];
+            own->back = turn;
+            if (own->layer->op != LAYER_MATMUL)
+                sequence_run(own);
+            else if (turn || !s->back || own != part)
+                multiply_head(own, image, head);
+        }
+}
+
+/* Heads that share one of keys add to the same gradients, so one thread has them. */
+static void products(job *s)
+{
+    int64_t shared = sharing(s), groups = heads_of(s) / shared, count = s->images * groups;
+    int64_t size = sequence_room(s->layer->out.width), blocks = 1;
+    if (!s->back)
+        naive_clear(values(s), s->y);
+    if (s->before)
+        blocks = (s->layer->out.width + BLOCK - 1) / BLOCK;
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < s->images * groups; i++)
-        for (int64_t h = 0; h < shared; h++) {
-            struct product p = product_of(s, i / groups, i % groups * shared + h), da, db;
-            products_back(s, &p, &da, &db);
-            s->multiply(s->state, &da);
-            s->multiply(s->state, &db);
+    for (int64_t t = 0; t < s->threads; t++)
+        for (int64_t i = count * t / s->threads * shared * blocks;
+             i < count * (t + 1) / s->threads * shared * blocks; i++) {
+            int64_t head = i / blocks;
+            if (s->before)
+                attend(s, head / heads_of(s), head % heads_of(s), i % blocks * BLOCK,
+                       s->room + t * size);
+            else
+                multiply_head(s, head / heads_of(s), head % heads_of(s));
         }
 }
 
 /* Keys that query @row of all rows sees. */
 static int64_t seen(job *s, int64_t row)
 {
-    int64_t length = s->layer->out.width;
-    return s->layer->attends == ATTENDS_BEFORE ? row % length + 1 : length;
+    struct shape out = s->layer->out;
+    return s->layer->attends == ATTENDS_BEFORE ? s->query + row % out.height + 1 : out.width;
 }
 
 static void softmax(job *s)
@@ -576,13 +616,13 @@ static const struct kind {
     [LAYER_ADD] = {add, add_backward},
     [LAYER_GELU] = {gelu, gelu},
     [LAYER_DROPOUT] = {dropout, dropout},
-    [LAYER_SILU] = {silu, silu_backward},
+    [LAYER_SILU] = {silu, silu},
     [LAYER_MULTIPLY] = {multiply, multiply_backward},
-    [LAYER_PERMUTE] = {first, first_backward},
+    [LAYER_PERMUTE] = {first, first},
     [LAYER_OTHER] = {other, other},
     [LAYER_LAYER_NORM] = {layer_norm, layer_norm_backward},
     [LAYER_RMS_NORM] = {layer_norm, layer_norm_backward},
-    [LAYER_MATMUL] = {product, product_backward},
+    [LAYER_MATMUL] = {products, products},
     [LAYER_SOFTMAX] = {softmax, softmax_backward},
 };
 
@@ -596,6 +636,11 @@ int64_t sequence_saved(const struct layer *layer)
     return layer->op == LAYER_LAYER_NORM || layer->op == LAYER_RMS_NORM
                ? shape_elements(layer->out) + layer->out.height * (int64_t)layer->out.width
                : 0;
+}
+
+int64_t sequence_room(int64_t positions)
+{
+    return 2 * (SEQUENCE_ATTENDS - 1) * BLOCK * positions;
 }
 
 int32_t sequence_products(const struct sequence *s, struct product product[PASS_COUNT])

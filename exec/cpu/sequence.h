@@ -42,6 +42,9 @@ struct draw {
                               has, and from one image to the next; each 0: nothing is dropped */
 };
 
+/** Layers of attention, the most of those that are computed by blocks together. */
+enum { SEQUENCE_ATTENDS = 4 };
+
 /** One layer at work.  Gradients are added to. */
 struct sequence {
     const struct layer *layer;
@@ -62,6 +65,12 @@ struct sequence {
     struct draw draw;     /**< of a dropout */
     multiplier *multiply; /**< of the device */
     struct device_state *state;
+    int32_t threads;
+    /* of attention */
+    const struct sequence *before; /**< computed by blocks with this, its last; NULL: it is not */
+    float *room;                   /**< (threads, sequence_room()) for that */
+    int64_t query, rows;           /**< a block's first query, and how many; 0: all */
+    int64_t keys;                  /**< that these see */
 };
 
 /** Whether this file computes @layer. */
@@ -69,6 +78,9 @@ bool sequence_takes(const struct layer *layer);
 
 /** Floats that forward keeps of an image beside its output. */
 int64_t sequence_saved(const struct layer *layer);
+
+/** Floats that a thread needs for attention by blocks. */
+int64_t sequence_room(int64_t positions);
 
 /** Fill @product with those that the layer needs, forward and for both gradients, of one image and
  * head if it has some for each.  @return how many: none, or all. */

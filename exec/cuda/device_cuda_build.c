@@ -435,7 +435,7 @@ static void describe(struct device_state *state, const struct device_job *job)
     struct shape in = job->model->layer[0].in;
     *state = (struct device_state){.job = *job,
                                    .layout = layout_build(job->model),
-                                   .graph = graph_build(job->model),
+                                   .graph = graph_build(job->model, false),
                                    .type = (enum dtype)job->scenario->model.compute,
                                    .gradient_type = (enum dtype)job->scenario->model.gradients,
                                    .share = share_of(job),

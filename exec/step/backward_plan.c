@@ -89,6 +89,19 @@ static void plan_layer(struct planner *p, int32_t index)
     give_back(p, place->given[1]);
 }
 
+/* Of hidden ones, those of their inputs. */
+static void begin_inputs(struct planner *p, int32_t index)
+{
+    const struct layer *layer = &p->model->layer[index];
+    for (int32_t i = 0; i < layer->input_count; i++) {
+        int32_t from = layer->input[i];
+        if (from >= 0 && p->node[from].hidden)
+            begin_inputs(p, from);
+        else if (from >= 0 && p->plan.place[from].given[0] < 0)
+            give(p, from, take(p, p->model->layer[from].out));
+    }
+}
+
 /* All readers of a value add to one gradient, which the last of them in the list begins. */
 static void plan_sum(struct planner *p, int32_t index)
 {
@@ -102,11 +115,7 @@ static void plan_sum(struct planner *p, int32_t index)
         give(p, layer->input[0], p->plan.place[index].dx);
         return;
     }
-    for (int32_t i = 0; i < layer->input_count; i++) {
-        int32_t from = layer->input[i];
-        if (from >= 0 && p->plan.place[from].given[0] < 0)
-            give(p, from, take(p, p->model->layer[from].out));
-    }
+    begin_inputs(p, index);
     if (layer->input_count > 0 && layer->input[0] >= 0)
         p->plan.place[index].dx = p->plan.place[layer->input[0]].given[0];
     give_back(p, p->plan.place[index].given[0]);
@@ -126,6 +135,8 @@ __attribute__((unused)) static bool backward_plan_check(const struct backward_pl
     for (int32_t i = 0; i < model->layer_count; i++) {
         const struct plan_place *place = &plan->place[i];
         const struct layer *layer = &model->layer[i];
+        if (graph->node[i].hidden || (i > 0 && graph->node[i - 1].hidden))
+            continue;
         bool valued = graph->node[i].finishes == i, norm = layer->op == LAYER_BATCH_NORM;
         if (!fits(plan, place->given[0], layer->out) || !fits(plan, place->given[1], layer->out) ||
             !fits(plan, place->dx, layer->in) || (valued && place->given[0] < 0) ||
@@ -149,6 +160,8 @@ struct backward_plan backward_plan_build(const struct model *model, const struct
     give(&p, layers - 1, take(&p, model->layer[layers - 1].out));
     for (int32_t i = layers - 1; i >= 0; i--) {
         bool norm = model->layer[i].op == LAYER_BATCH_NORM;
+        if (graph->node[i].hidden)
+            continue;
         if (model_is_general(model))
             plan_sum(&p, i);
         else if (norm && graph->node[i].finish == i)

@@ -76,7 +76,9 @@ struct device_job {
                         if there is a shard; NULL: open() allocates that, too */
     int64_t updates; /**< of the weights that the run has made before */
     int32_t threads; /**< to compute with */
-    bool tunes;      /**< a device that looks for its fastest kernels looks longer */
+    /** Of the software: CPUs have flash attention by blocks of queries. */
+    enum attention attention;
+    bool tunes; /**< a device that looks for its fastest kernels looks longer */
     /** Learning rate and weight decay of the iterations 0 ... rate_count - 1, the same as prepare()
      * will give; borrowed until open() returns.  A device may copy and use them; beyond them, or if
      * there are none (NULL, 0), it uses prepare()'s.  Devices on CPUs and those that rehearse

@@ -26,7 +26,7 @@ __attribute__((unused)) static bool graph_check(const struct graph *graph,
     return true;
 }
 
-struct graph graph_build(const struct model *model)
+struct graph graph_build(const struct model *model, bool blocks)
 {
     struct graph graph = {.node = base_alloc(model->layer_count, sizeof(*graph.node)),
                           .layer_count = model->layer_count};
@@ -38,6 +38,7 @@ struct graph graph_build(const struct model *model)
         node->finish = node->residual > i ? node->residual : i;
         node->finishes = i;
         node->readers = layer->readers;
+        node->hidden = blocks && model_attends(model, i) && layer->attends != ATTENDS_CONTEXT;
     }
     for (int32_t i = 0; i < model->layer_count; i++)
         if (graph.node[i].finish != i)

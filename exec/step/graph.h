@@ -23,7 +23,8 @@ struct graph_node {
     int32_t finish;   /**< the layer in whose forward step its value is complete: mostly itself */
     int32_t finishes; /**< the layer whose value this layer's forward step completes: mostly
                            itself */
-    int32_t readers;  /**< how many layers read its value, residual adds included */
+    bool hidden; /**< its value is never whole: attention by blocks is computed in its last layer */
+    int32_t readers; /**< how many layers read its value, residual adds included */
 };
 
 /** The graph of a network.  Read freely. */
@@ -32,9 +33,9 @@ struct graph {
     int32_t layer_count;
 };
 
-/** The graph of @model.
+/** The graph of @model, with attention by @blocks.
  * @return the graph, to be released with graph_release(); asserts a list that is a network. */
-struct graph graph_build(const struct model *model);
+struct graph graph_build(const struct model *model, bool blocks);
 
 void graph_release(struct graph *graph);
 

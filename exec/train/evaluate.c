@@ -197,6 +197,7 @@ static struct device_job scoring_job(const struct train_job *job)
                                .micro_batches = 1,
                                .slots = 1,
                                .ranks = world_self().ranks,
+                               .attention = job->attention,
                                .threads = job->threads};
 }
 

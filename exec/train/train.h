@@ -41,6 +41,8 @@ struct train_job {
     const struct run *run; /**< predicted seconds for a device that rehearses, which reads no
                                 images, evaluates nothing and writes no checkpoints */
     double time_scale;     /**< factor on them */
+    /** Of the software. */
+    enum attention attention;
 };
 
 /** The result, the same on all ranks unless noted otherwise.  Start from {0}. */

@@ -507,6 +507,7 @@ static int open_device(struct loop *loop, int32_t slots, int64_t end, struct err
         .padded = loop->packing.elements,
         .gradients = loop->gradients,
         .updates = loop->progress.step - loop->scale.skipped,
+        .attention = job->attention,
         .threads = job->threads,
         .tunes = job->tunes,
         .rate = rate,

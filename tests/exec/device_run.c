@@ -85,6 +85,7 @@ int device_run_open(struct device_run *run, const struct device_run_job *job, st
                                     .padded = run->layout.parameters + job->padding,
                                     .ranks = job->ranks ? job->ranks : 1,
                                     .threads = job->threads,
+                                    .attention = job->attention,
                                     .rate = job->rate,
                                     .rate_count = job->rate_count};
     if (job->ops->open(&run->state, &device_job, err))

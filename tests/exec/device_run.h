@@ -17,12 +17,13 @@ struct device_run_job {
     double shift;         /**< added to batch norm's: the larger, the fewer values lie at a ReLU's
                              corner, where gradients jump with the rounding */
     enum dtype compute;   /**< fp32 unless said */
-    enum dtype gradients; /**< in which they would travel; fp32 unless said */
-    double loss_scale;    /**< 0: 4 */
-    int64_t padding;      /**< elements behind the gradients, of devices that pad */
-    int32_t batches;      /**< that iterations take in turn; 0: 1 */
-    int32_t ranks;        /**< that would add their gradients; 0: 1 */
-    uint64_t seed;        /**< of weights, images and labels */
+    enum attention attention;
+    enum dtype gradients;    /**< in which they would travel; fp32 unless said */
+    double loss_scale;       /**< 0: 4 */
+    int64_t padding;         /**< elements behind the gradients, of devices that pad */
+    int32_t batches;         /**< that iterations take in turn; 0: 1 */
+    int32_t ranks;           /**< that would add their gradients; 0: 1 */
+    uint64_t seed;           /**< of weights, images and labels */
     const struct rate *rate; /**< (rate_count) as of struct device_job; NULL: none */
     int32_t rate_count;
     bool blank; /**< weights are left as open() leaves them, which saves seconds: what is issued is

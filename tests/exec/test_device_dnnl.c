@@ -94,6 +94,42 @@ TEST(bf16_is_fp32_up_to_rounding)
     }
 }
 
+/* Of both kinds of masks, heads that share keys, and a last block that is shorter; in less memory.
+ */
+TEST(attention_by_blocks_is_that_of_all_scores)
+{
+    static const char *const name[] = {"transformer", "vit_b_16"};
+    struct transformer keys[] = {
+        {.layers = 2, .hidden = 32, .heads = 4, .kv_heads = 2, .vocab = 61, .sequence = 600},
+        {.layers = 1}};
+    for (size_t i = 0; i < ARRAY_SIZE(name); i++) {
+        HELD(err) err = {0};
+        OWN(model) *model = network_open(NULL, name[i], i ? 272 : 1, 61, &keys[i], &err);
+        assert_ok(model, err);
+        struct device_run_job job = job_of(model, 2, 2);
+        job.batch = 4;
+        struct device_run run[2];
+        double loss[2];
+        for (int32_t k = 0; k < 2; k++) {
+            job.attention = k ? ATTENTION_FLASH : ATTENTION_UNFUSED;
+            device_open(&run[k], job);
+            loss[k] = device_run_step(&run[k]).loss;
+        }
+        assert_true(fabs(loss[1] / loss[0] - 1) < 1e-6);
+        const float *all = device_dnnl_ops.gradients(run[0].state),
+                    *blocks = device_dnnl_ops.gradients(run[1].state);
+        double square = 0, error = 0;
+        for (int64_t p = 0; p < run[0].layout.parameters; p++) {
+            square += (double)all[p] * (double)all[p];
+            error += pow((double)all[p] - (double)blocks[p], 2);
+        }
+        assert_true(square > 0 && error < 1e-10 * square);
+        assert_true(run[1].state->engine.bytes < run[0].state->engine.bytes / (i ? 1 : 2));
+        device_run_close(&run[0]);
+        device_run_close(&run[1]);
+    }
+}
+
 /* Gradients, weights and statistics after two steps, bit for bit. */
 TEST(the_same_threads_give_the_same_bits)
 {

@@ -7,7 +7,8 @@ import random
 
 import harness
 import training
-from test_gpt import BF16, LAMB, Gpt
+from test_gpt import BF16, LAMB, SEQUENCES, Gpt
+from test_gpt import words as tokens
 
 DEVICE = "cpu"
 BASE = ("--set=model.layers=4", "--set=model.tied=true", "--set=training.micro_batch=2")
@@ -62,6 +63,22 @@ class Equal(Mesh):
         one, two = self.fit_on("one", 1), self.fit_on("two", 2, tensor=2)
         self.near(one, two)
         self.same_bits(two, self.fit_on("again", 2, tensor=2))
+
+    def test_attention_by_blocks(self):
+        """Of queries, of which the last has fewer: as with all scores at once and on the naive device, on any mesh."""
+        (self.directory / "words.bin").write_bytes(tokens(SEQUENCES * 300 + 1))
+        more = "--steps=3", "--set=model.layers=2", "--set=model.sequence=300", "--set=model.dropout=true", "--set=model.kv_heads=2"
+        one = self.fit_on("one", 1, *more, "--set=cluster.software=pytorch")
+        self.near(one, self.fit("naive", "-n1", *BASE, *more))
+        flash = *more, "--set=cluster.software=pytorch-flash"
+        for ranks, keys in ((1, {}), (4, {"tensor": 2, "pipeline": 2})):
+            with self.subTest(ranks=ranks):
+                blocks = self.fit_on(f"blocks-{ranks}", ranks, *flash, **keys)
+                self.near(one, blocks)
+                self.near_weights(one, blocks)
+                self.same_bits(blocks, self.fit_on(f"again-{ranks}", ranks, *flash, **keys))
+        self.need_bf16()
+        self.near(one, self.fit_on("bf16", 1, *flash, BF16), BF16_NEAR)
 
     def test_blocks_of_positions(self):
         """Each rank that shares layers has a block of them between these, and what is dropped and measured is of all."""

@@ -299,8 +299,7 @@ static void multiply_narrow(struct device_state *state, const struct product *p)
                   ? narrow_weights(state, p)
                   : narrow(over_b ? p->columns : p->inner, over_b ? p->inner : p->columns,
                            p->next_b, 1, p->b, room[1]);
-    for (int64_t i = 0; i < engine.scratches; i++)
-        MUST(dnnl_memory_set_data_handle(engine.scratch[i], room[2]));
+    engine_share_scratch(&engine);
     call_add(&call, DNNL_ARG_SRC, engine_memory(&engine, operand[0], a));
     call_add(&call, DNNL_ARG_WEIGHTS, engine_memory(&engine, operand[1], b));
     call_add(&call, DNNL_ARG_DST, engine_memory(&engine, operand[2], p->c));
@@ -309,7 +308,7 @@ static void multiply_narrow(struct device_state *state, const struct product *p)
     engine_release(&engine);
 }
 
-#define PASSES .forward = run_forward, .data = run_data, .filter = run_filter
+#define PASSES .forward = run_forward, .data = run_data, .filter = run_filter, .blocks = true
 static const struct cpu_passes passes = {PASSES, .multiply = multiply},
                                narrow_passes = {PASSES, .multiply = multiply_narrow};
 

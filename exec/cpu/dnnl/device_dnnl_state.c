@@ -71,7 +71,7 @@ static void open_norm(struct device_state *state, int32_t index)
 static void open_values(struct device_state *state)
 {
     for (int32_t i = 0; i < state->cpu.graph.layer_count; i++)
-        if (state->cpu.graph.node[i].finishes == i)
+        if (state->cpu.graph.node[i].finishes == i && !state->cpu.graph.node[i].hidden)
             state->place[i].y = engine_alloc(&state->engine, elements(state, i));
 }
 
@@ -157,18 +157,10 @@ static int64_t floats_of(int64_t bytes)
  * (ROOMS) floats. */
 static void add_need(const struct product *p, bool kept, int64_t *need)
 {
-    struct engine engine;
-    struct call call = {0};
-    tensor_desc operand[3];
-    engine_init(&engine, true);
-    product_make(&engine, p, &call, operand);
     const int64_t size[ROOMS] = {floats_of(p->rows * p->inner * 2),
-                                 p->owner && kept ? 0 : floats_of(p->inner * p->columns * 2),
-                                 floats_of((int64_t)engine.scratch_size)};
+                                 p->owner && kept ? 0 : floats_of(p->inner * p->columns * 2)};
     for (int32_t i = 0; i < ROOMS; i++)
         need[i] = size[i] > need[i] ? size[i] : need[i];
-    call_close(&call);
-    engine_release(&engine);
 }
 
 /* For all products in bf16: threads share those of attention out, the first one begins others. */
@@ -206,6 +198,10 @@ static int open_layers(struct device_state *state, struct err *err)
         bool norm = state->cpu.job.model->layer[i].op == LAYER_BATCH_NORM;
         if (norm && norm_scratch(&shape) > scratch)
             scratch = norm_scratch(&shape);
+        if (state->cpu.graph.node[i].hidden && !state->cpu.room)
+            state->cpu.room = engine_alloc(
+                &state->engine,
+                state->cpu.job.threads * sequence_room(state->cpu.job.model->layer[i].out.width));
         widest = shape.channels > widest ? shape.channels : widest;
         beside = elements(state, i) > beside ? elements(state, i) : beside;
     }

@@ -78,8 +78,8 @@ struct dnnl_place {
     int64_t narrowed;     /**< which version of its weights is in state's `narrow` */
 };
 
-/** What a thread has for products in bf16: for two operands, and working space. */
-enum { ROOMS = 3 };
+/** What a thread has for the operands of products in bf16. */
+enum { ROOMS = 2 };
 
 /** See exec/step/device.h. */
 struct device_state {
