@@ -65,8 +65,7 @@ static int check_choices(const struct draw_loop *loop, struct err *err)
     return 0;
 }
 
-/* Whether two draws choose the same of lists, and nothing else is unknown. */
-static bool same_job(const struct draw_loop *loop, int32_t a, int32_t b)
+bool draws_same_job(const struct draw_loop *loop, int32_t a, int32_t b)
 {
     struct draw first = draws_at(loop, a), second = draws_at(loop, b);
     for (int32_t i = 0; i < first.count; i++) {
@@ -121,7 +120,7 @@ int draws_each(struct draw_loop *loop, struct err *err)
             continue;
         int32_t alike = 0;
         for (int32_t i = k; i < loop->count; i++)
-            if (i == k || (!taken[i] && same_job(loop, k, i))) {
+            if (i == k || (!taken[i] && draws_same_job(loop, k, i))) {
                 taken[i] = true;
                 number[alike++] = i;
             }

@@ -46,5 +46,8 @@ int draws_each(struct draw_loop *loop, struct err *err);
 /** Draw @number of the unknown inputs; borrows from @loop. */
 struct draw draws_at(const struct draw_loop *loop, int32_t number);
 
+/** Whether draws @a and @b choose the same of lists, and nothing else is unknown. */
+bool draws_same_job(const struct draw_loop *loop, int32_t a, int32_t b);
+
 /** Release what draws_each() set. */
 void draw_loop_release(struct draw_loop *loop);

@@ -174,10 +174,11 @@ static int control_one(const struct draw_loop *loop, int32_t number, double *rat
 {
     AUTORELEASE(prediction) struct prediction simulated = {0};
     struct draw draw = draws_at(loop, number);
+    struct predict_options options = *loop->options;
     struct job *job = loop->open(loop, &draw, err);
-    int failed = !job ||
-                 prediction_open(&simulated, job->scenario.path, loop->options, &draw, err) ||
-                 prediction_run(&simulated, BACKEND_SIM, loop->options, err);
+    options.alone = true;
+    int failed = !job || prediction_open(&simulated, job->scenario.path, &options, &draw, err) ||
+                 prediction_run(&simulated, BACKEND_SIM, &options, err);
     if (!failed) {
         const struct prediction *closed = (const struct prediction *)job;
         int32_t last = job_phases(&closed->job) - 1;
@@ -193,11 +194,17 @@ static int control(const struct draw_loop *loop, double cpu, struct doubts *doub
 {
     const struct sample *sample = &((const struct drawing *)loop->context)->sample;
     double affordable = CONTROL_SECONDS / fmax(cpu, 1e-3), begin = prediction_children_seconds();
-    int32_t count = (int32_t)fmin(affordable, CONTROL_DRAWS);
+    int32_t count = (int32_t)fmin(affordable, CONTROL_DRAWS), number[CONTROL_DRAWS];
     doubts->control = (struct interval){INFINITY, 0};
     for (int32_t i = 0; i < count && prediction_children_seconds() - begin < CONTROL_SECONDS; i++) {
         double ratio;
-        if (control_one(loop, sample->number[(int64_t)i * sample->count / count], &ratio, err))
+        int32_t same = 0;
+        number[i] = sample->number[i]; /* the first are spread evenly; every twentieth is not */
+        while (same < i && !draws_same_job(loop, number[same], number[i]))
+            same++;
+        if (same < i)
+            continue;
+        if (control_one(loop, number[i], &ratio, err))
             return -1;
         doubts->control.low = fmin(doubts->control.low, ratio);
         doubts->control.high = fmax(doubts->control.high, ratio);

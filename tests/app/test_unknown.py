@@ -100,6 +100,8 @@ class Unknown(support.Case):
                              draws["simulated_over_closed_form_high"])
         draws = answer("predict", self.job, *unknown, "--backend", "analytic")["draws"]
         self.assertEqual(draws["simulated"], 0)
+        draws = answer("predict", self.job, "--set=allreduce.bucket={one_of: [2 MiB, 4 MiB]}", "--backend", "sim")["draws"]
+        self.assertEqual(draws["simulated"], 2)  # one of each job
 
     def test_only_predictions_take_them(self):
         job = self.write("unknown.yaml", STARVED % "{low: 10 images/s, high: 30 images/s}")
