@@ -536,7 +536,7 @@ static void attend(job *s, int64_t image, int64_t head, int64_t query, float *ro
         own->draw.first += image * own->draw.each + (head * length + query) * length;
     }
     part[0].keys = part[count - 1].keys = keys;
-    for (int32_t turn = 0; turn <= s->back; turn++)
+    for (int32_t turn = 0; turn < (s->back ? 2 : 1); turn++)
         for (int32_t i = 0; i < count; i++) {
             struct sequence *own = &part[turn ? i : count - 1 - i];
             own->back = turn;
