@@ -117,26 +117,47 @@ void candidate_add_algorithm(struct texts *set, const char *algorithm)
         texts_add(set, "allreduce.algorithm=%s", algorithm);
 }
 
+/* Whether @set only takes away a key that the job does not have. */
+static bool changes_nothing(const struct question *q, const char *set)
+{
+    const char *equals = strchr(set, '='), *each = strstr(set, "[*]");
+    if (strcmp(equals, "=null") != 0)
+        return false;
+    for (int32_t i = 0; i < (each ? q->phases : 1); i++) {
+        AUTOFREE char *key = each ? base_format("%.*s.%d%.*s", (int)(each - set), set, i,
+                                                (int)(equals - each) - 3, each + 3)
+                                  : base_format("%.*s", (int)(equals - set), set);
+        if (scenario_is_given(q->scenario, key))
+            return false;
+    }
+    return true;
+}
+
 struct texts candidate_set(const struct question *q, const struct candidate *c)
 {
-    struct texts set =
-        predict_set(q->options, q->tariffs ? tariffs_find(q->tariffs, c->platform, NULL) : NULL);
+    struct texts all = {0},
+                 set = predict_set(q->options,
+                                   q->tariffs ? tariffs_find(q->tariffs, c->platform, NULL) : NULL);
     if (q->target)
-        texts_add(&set, "training.target=%s", q->target);
-    texts_add(&set, "cluster.platform=%s", c->platform);
-    texts_add(&set, "cluster.nodes=%lld", (long long)c->nodes);
+        texts_add(&all, "training.target=%s", q->target);
+    texts_add(&all, "cluster.platform=%s", c->platform);
+    texts_add(&all, "cluster.nodes=%lld", (long long)c->nodes);
     if (q->global)
-        add_mesh(&set, q, c);
+        add_mesh(&all, q, c);
     for (const char *const *key = batch_keys; key[1] && !q->global; key++)
-        texts_add(&set, "%s", *key);
+        texts_add(&all, "%s", *key);
     for (int32_t i = 0; i < q->phases && !q->global; i++)
-        texts_add(&set, "training.phases[%d].batch_per_device=%lld", i,
+        texts_add(&all, "training.phases[%d].batch_per_device=%lld", i,
                   (long long)candidate_batch(q, c, i));
     if (q->phases > 1)
-        texts_add(&set, "training.phases[*].nodes=null");
-    candidate_add_algorithm(&set, c->algorithm);
+        texts_add(&all, "training.phases[*].nodes=null");
+    candidate_add_algorithm(&all, c->algorithm);
     if (c->bucket)
-        texts_add(&set, "allreduce.bucket=%s", c->bucket);
+        texts_add(&all, "allreduce.bucket=%s", c->bucket);
+    for (int32_t i = 0; i < all.count; i++)
+        if (!changes_nothing(q, all.item[i]))
+            texts_add(&set, "%s", all.item[i]);
+    texts_release(&all);
     return set;
 }
 

@@ -77,6 +77,7 @@ struct candidate {
 struct question {
     const char *path;                      /**< of the job; borrowed */
     const struct predict_options *options; /**< borrowed */
+    const struct scenario *scenario;       /**< the job as it is; borrowed */
     const struct tariffs *tariffs;         /**< borrowed; NULL: none */
     const char *target;                    /**< an accuracy, or NULL: as the job says; borrowed */
     double *share;   /**< (phases) images of a step over those of the last phase's; owned */

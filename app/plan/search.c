@@ -872,12 +872,12 @@ static int read_prices(struct search *search, struct err *err)
  * @return as search_make(). */
 static int search_ask(struct search *search, struct err *err)
 {
-    struct job job = {0};
-    if (read_job(search, NULL, 0, NULL, &job, err))
+    const struct job *job = &search->job;
+    if (read_job(search, NULL, 0, NULL, &search->job, err))
         return -1;
-    int failed = take_job(search, &job, err) || check_set(search, err);
-    AUTOFREE char *platforms = failed ? NULL : platforms_of(search, &job, err);
-    job_release(&job);
+    search->question.scenario = &job->scenario;
+    int failed = take_job(search, job, err) || check_set(search, err);
+    AUTOFREE char *platforms = failed ? NULL : platforms_of(search, job, err);
     if (!failed && !search->question.global && isinf(search->within) && isinf(search->budget))
         failed = err_add_code(err, 64,
                               "a plan needs a limit: --within \"10 min\" for the cheapest, or "
@@ -918,6 +918,7 @@ void search_release(struct search *search)
         free(search->doubt[i].low.name);
         free(search->doubt[i].high.name);
     }
+    job_release(&search->job);
     tariffs_release(&search->tariffs);
     free(search->size);
     free(search->devices);

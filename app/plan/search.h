@@ -72,6 +72,7 @@ extern const char *const aim_names[];
 /** A search.  Start from {0} with what is asked; release with search_release(). */
 struct search {
     struct question question;          /**< what the user asks */
+    struct job job;                    /**< as it is */
     const char *given[DECISION_COUNT]; /**< values as an axis has them, or NULL: of our choice */
     double within;                     /**< [s]; INFINITY: any time; only meshes need no limit */
     double budget;              /**< of cost, or without prices device-hours; INFINITY: any */
