@@ -39,12 +39,16 @@ static int tar_next(struct tar *tar, struct err *err)
         tar->name = archive_entry_pathname(entry);
         tar->offset = archive_filter_bytes(tar->archive, 0);
         tar->size = archive_entry_size(entry);
+        if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) ||
+            !tar->name)
+            continue;
+        if (archive_entry_sparse_count(entry) > 0)
+            return err_add(err, "%s: %s has holes, which are not read: leave out tar's --sparse",
+                           tar->file->path, tar->name);
         if (tar->size < 0 || tar->size > tar->file->size - tar->offset)
             return err_add(err, "%s: truncated: the member at %" PRId64 " reaches beyond the end",
                            tar->file->path, (int64_t)archive_read_header_position(tar->archive));
-        if (archive_entry_filetype(entry) == AE_IFREG && !archive_entry_hardlink(entry) &&
-            tar->name)
-            return 1;
+        return 1;
     }
     if (found == ARCHIVE_EOF)
         return 0;
