@@ -632,6 +632,7 @@ static void run_sequence(struct cpu_device *device, enum compute_op op, int32_t 
     if (node[index].hidden)
         return;
     for (int32_t i = index; s == chain || (i >= 0 && node[i].hidden); i = node[i].reads, s++) {
+        assert(s < chain + SEQUENCE_ATTENDS);
         *s = cpu_device_sequence(device, i, images, micro);
         if (data)
             want_inputs(device, i, micro, s);
