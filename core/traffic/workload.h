@@ -21,9 +21,9 @@
 #include "core/traffic/fold.h"
 
 enum {
-    /** Messages of a run up to which GRAIN_AUTO simulates each one; about half a second. */
+    /** Messages of a run up to which GRAIN_AUTO simulates each one. */
     WORKLOAD_MESSAGES = 150000,
-    /** Such messages where no two ranks are alike, which smoothing changes most; two seconds. */
+    /** Such messages where no two ranks are alike, which smoothing changes most. */
     WORKLOAD_MESSAGES_UNLIKE = 500000,
 };
 
