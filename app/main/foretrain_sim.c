@@ -7,11 +7,11 @@
 #include "sim/sim.h"
 
 static const char help[] =
-    "Usage: foretrain-sim <WORKLOAD\n\n"
+    "Usage: foretrain-sim [--raw] <WORKLOAD\n\n"
     "simulates one phase of a training job: reads a workload (JSON) that foretrain made of the "
     "job,\n"
-    "and prints the trace: a header, then one line per span.  On standard error it reports about\n"
-    "once a second: messages done, of all, processor time.\n"
+    "and prints the trace: a header, then one line per span (--raw: as they are in memory).  On\n"
+    "standard error it reports about once a second: messages done, of all, processor time.\n"
     "'foretrain predict JOB --backend sim' starts it.\n"
     "Exit codes: 0, 64 usage, 65 bad data, 70 internal, 71 no memory, 74 cannot read or write\n";
 
@@ -36,7 +36,7 @@ static int read_all(struct text *out, struct err *err)
     return ferror(stdin) ? err_add_code(err, 74, "cannot read standard input") : 0;
 }
 
-static int simulate(struct err *err)
+static int simulate(bool raw, struct err *err)
 {
     AUTORELEASE(text) struct text document = {0};
     AUTORELEASE(workload) struct workload workload = {0};
@@ -45,20 +45,22 @@ static int simulate(struct err *err)
         workload_read(&workload, "stdin", document.data, document.length, err))
         return -1;
     text_release(&document);
-    return sim_run(&workload, report_progress, &trace, err) || trace_write(stdout, &trace, err) ? -1
-                                                                                                : 0;
+    return sim_run(&workload, report_progress, &trace, err) || trace_write(stdout, &trace, raw, err)
+               ? -1
+               : 0;
 }
 
 int main(int argc, char **argv)
 {
     process_start();
-    if (argc > 1) {
+    bool raw = argc == 2 && !strcmp(argv[1], "--raw");
+    if (argc > 1 && !raw) {
         bool asked = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h");
         fputs(help, asked ? stdout : stderr);
         return asked ? 0 : 64;
     }
     AUTORELEASE(err) struct err err = {0};
-    if (!simulate(&err))
+    if (!simulate(raw, &err))
         return 0;
     fprintf(stderr, "error: %s", err.text);
     return err.exit_code;

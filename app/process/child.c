@@ -125,7 +125,7 @@ static _Noreturn void become(const struct child *child, const char *program, pid
     /* SimGrid allocates and frees millions of small blocks: this makes glibc keep them.  A value
      * set by the user stays. */
     setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=65535", 0);
-    execl(program, program, (char *)NULL);
+    execl(program, program, "--raw", (char *)NULL);
     fprintf(stderr, "cannot start %s: %s\n", program, strerror(errno));
     _exit(EXIT_CANNOT_START);
 }

@@ -2,7 +2,7 @@
 
 #include "core/base/base.h"
 
-static const char magic[] = "foretrain-trace 1";
+static const char magic[] = "foretrain-trace 1", magic_raw[] = "foretrain-trace raw";
 
 void trace_add(struct trace *trace, struct span span)
 {
@@ -41,17 +41,20 @@ double trace_step_time(const struct trace *trace)
     return trace->iterations > 1 ? last[0] - last[-1] : last[0];
 }
 
-int trace_write(FILE *file, const struct trace *trace, struct err *err)
+int trace_write(FILE *file, const struct trace *trace, bool raw, struct err *err)
 {
     assert(trace->iterations == 0 || trace->iteration_end);
-    fprintf(file, "%s\nbackend %s\ngrain %s\n", magic, trace->backend, trace->grain);
+    fprintf(file, "%s\nbackend %s\ngrain %s\n", raw ? magic_raw : magic, trace->backend,
+            trace->grain);
     fprintf(file, "schedule_hash %" PRIu64 "\n", trace->schedule_hash);
     fprintf(file, "ranks %d\nentities %d\n", trace->ranks, trace->entities);
     fprintf(file, "messages %" PRId64 "\niterations %d\n", trace->messages, trace->iterations);
     for (int32_t i = 0; i < trace->iterations; i++)
         fprintf(file, "iteration_end %.17g\n", trace->iteration_end[i]);
     fprintf(file, "spans %" PRId64 "\n", trace->span_count);
-    for (int64_t i = 0; i < trace->span_count; i++) {
+    if (raw)
+        fwrite(trace->span, sizeof(*trace->span), (size_t)trace->span_count, file);
+    for (int64_t i = 0; i < trace->span_count && !raw; i++) {
         const struct span *s = &trace->span[i];
         fprintf(file, "%d %d %d %.17g %.17g\n", s->iteration, s->rank, s->step, s->begin, s->end);
     }
@@ -190,19 +193,32 @@ static int read_ends(struct reader *reader, struct trace *trace)
     return 0;
 }
 
-static int read_span(struct reader *reader, struct trace *trace)
+static bool take_span(struct reader *reader, struct span *span)
 {
     int64_t iteration, rank, step;
-    double begin, end;
+    if (!take_integer(reader, ' ', INT32_MAX, &iteration) ||
+        !take_integer(reader, ' ', INT32_MAX, &rank) ||
+        !take_integer(reader, ' ', INT32_MAX, &step) || !take_time(reader, ' ', &span->begin) ||
+        !take_time(reader, '\0', &span->end))
+        return false;
+    span->iteration = (int32_t)iteration;
+    span->rank = (int32_t)rank;
+    span->step = (int32_t)step;
+    return true;
+}
+
+static int read_span(struct reader *reader, struct trace *trace, bool raw)
+{
+    struct span span;
     const char *expected = "iteration, rank, step, begin and end of a span";
-    if (next_line(reader, expected))
+    if (!raw && next_line(reader, expected))
         return -1;
-    if (!take_integer(reader, ' ', trace->iterations - 1, &iteration) ||
-        !take_integer(reader, ' ', trace->ranks - 1, &rank) ||
-        !take_integer(reader, ' ', INT32_MAX, &step) || !take_time(reader, ' ', &begin) ||
-        !take_time(reader, '\0', &end) || end < begin)
+    bool whole = raw ? fread(&span, sizeof(span), 1, reader->file) == 1 : take_span(reader, &span);
+    if (!whole || span.iteration < 0 || span.iteration >= trace->iterations || span.rank < 0 ||
+        span.rank >= trace->ranks || span.step < 0 || !(span.begin >= 0) ||
+        !(span.end >= span.begin) || isinf(span.end))
         return refuse(reader, expected);
-    trace_add(trace, (struct span){(int32_t)iteration, (int32_t)rank, (int32_t)step, begin, end});
+    trace_add(trace, span);
     return 0;
 }
 
@@ -211,7 +227,8 @@ static int read_all(struct reader *reader, struct trace *trace)
     int64_t spans;
     if (next_line(reader, magic))
         return -1;
-    if (strcmp(reader->line, magic) != 0)
+    bool raw = !strcmp(reader->line, magic_raw);
+    if (!raw && strcmp(reader->line, magic) != 0)
         return refuse(reader, magic);
     if (read_word(reader, "backend", trace->backend) || read_word(reader, "grain", trace->grain) ||
         read_hash(reader, &trace->schedule_hash) ||
@@ -221,7 +238,7 @@ static int read_all(struct reader *reader, struct trace *trace)
         read_count(reader, "spans", INT64_MAX, &spans))
         return -1;
     for (int64_t i = 0; i < spans; i++)
-        if (read_span(reader, trace))
+        if (read_span(reader, trace, raw))
             return -1;
     return 0;
 }

@@ -8,9 +8,11 @@
  *
  * As text a trace is one line `foretrain-trace 1`, one `key value` line for each number of struct
  * trace, one `iteration_end SECONDS` line per iteration, `spans COUNT`, and one line
- * `ITERATION RANK STEP BEGIN END` per span.  Numbers read back are the numbers written.
+ * `ITERATION RANK STEP BEGIN END` per span.  Numbers read back are the numbers written.  Between
+ * programs of one build it is `foretrain-trace raw`, with the spans as they are in memory.
  */
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "core/base/err.h"
@@ -46,8 +48,9 @@ void trace_finish(struct trace *trace, int32_t iteration, double time);
  * There must be an iteration. */
 double trace_step_time(const struct trace *trace);
 
-/** Write as text, times with 17 digits.  @return 0, or -1: output error (exit code 74). */
-int trace_write(FILE *file, const struct trace *trace, struct err *err);
+/** Write as text, times with 17 digits, or @raw for a program of this build.
+ * @return 0, or -1: output error (exit code 74). */
+int trace_write(FILE *file, const struct trace *trace, bool raw, struct err *err);
 
 /** Read what trace_write() wrote into zeroed @trace, up to its last line, so that traces can
  * follow each other in one file, which messages call @name.

@@ -368,7 +368,7 @@ int timeline_write_spans(FILE *file, const struct schedule *schedule, const stru
                          struct err *err)
 {
     AUTORELEASE(err) struct err unnamed = {0};
-    trace_write(file, trace, &unnamed); /* an error stays with the file, and gets its name there */
+    trace_write(file, trace, false, &unnamed); /* an error stays with the file, which names it */
     return 0;
 }
 

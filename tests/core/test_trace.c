@@ -27,7 +27,7 @@ static char *written(const struct trace *trace)
     size_t size = 0;
     struct err err = {0};
     FILE *file = open_memstream(&text, &size);
-    assert_int_equal(trace_write(file, trace, &err), 0);
+    assert_int_equal(trace_write(file, trace, false, &err), 0);
     fclose(file);
     return text;
 }
@@ -61,6 +61,42 @@ TEST(written_and_read_again_is_byte_equal)
     assert_string_equal(text, second);
     assert_int_equal(again.span_count, trace.span_count);
     assert_true(again.span[0].end == trace.span[0].end);
+}
+
+/* Whether @trace can be read that was written raw; if so, it is the same again. */
+static bool passes(const struct trace *trace)
+{
+    HELD(trace) again = {0};
+    HELD(err) err = {0};
+    FILE *file = tmpfile();
+    assert_int_equal(trace_write(file, trace, true, &err), 0);
+    rewind(file);
+    bool good = !trace_read(file, "trace", &again, &err);
+    fclose(file);
+    if (good) {
+        AUTOFREE char *text = written(trace), *second = written(&again);
+        assert_string_equal(text, second);
+    } else {
+        assert_int_equal(err.exit_code, 65);
+    }
+    return good;
+}
+
+TEST(raw_spans_are_checked_as_text_is)
+{
+    HELD(trace) trace = example();
+    assert_true(passes(&trace));
+    const struct span good = trace.span[3];
+    const struct span bad[] = {{3, 0, 0, 0, 1},       {-1, 0, 0, 0, 1},  {0, 4, 0, 0, 1},
+                               {0, -1, 0, 0, 1},      {0, 0, -1, 0, 1},  {0, 0, 0, -1, 1},
+                               {0, 0, 0, 1, 0.5},     {0, 0, 0, NAN, 1}, {0, 0, 0, 0, NAN},
+                               {0, 0, 0, 0, INFINITY}};
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        trace.span[3] = bad[i];
+        assert_false(passes(&trace));
+    }
+    trace.span[3] = good;
+    assert_true(passes(&trace));
 }
 
 TEST(keeps_the_latest_end_of_an_iteration)
@@ -169,7 +205,7 @@ TEST(reports_a_full_disk)
     HELD(err) err = {0};
     FILE *file = fopen("/dev/full", "w");
     assert_non_null(file);
-    assert_int_equal(trace_write(file, &trace, &err), -1);
+    assert_int_equal(trace_write(file, &trace, false, &err), -1);
     assert_int_equal(err.exit_code, 74);
     fclose(file);
 }

@@ -24,7 +24,7 @@ static int run_job(const void *argument)
         return err.exit_code;
     }
     workload_release(&workload);
-    return trace_write(stdout, &trace, &err) < 0;
+    return trace_write(stdout, &trace, false, &err) < 0;
 }
 
 struct trace simulate(const struct run *run, const struct schedule *schedule)
