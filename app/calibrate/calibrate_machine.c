@@ -68,7 +68,7 @@ static bool same_shape(const struct machine_step *a, const struct machine_step *
     return a->op == b->op && a->dtype == b->dtype && !strcmp(a->shape, b->shape);
 }
 
-/* Steps of several trials share one row; more work never takes less time. */
+/* Equal steps share one row, with their mean; more work never takes less time. */
 static void collect(struct device_fit *fit, const struct machine *machine)
 {
     int32_t all = 0;
@@ -79,15 +79,16 @@ static void collect(struct device_fit *fit, const struct machine *machine)
         for (int32_t s = 0; s < machine->trial[i].steps; s++)
             row[k++] = machine->trial[i].step[s];
     qsort(row, (size_t)all, sizeof(*row), compare_rows);
-    for (int32_t i = 0; i < all; i++) {
+    for (int32_t i = 0, alike = 0; i < all; i++) {
         struct machine_step *last = fit->rows ? &row[fit->rows - 1] : NULL;
         if (last && same_shape(last, &row[i]) && last->amount == row[i].amount) {
-            int32_t both = last->alike + row[i].alike;
-            last->time_s = (last->alike * last->time_s + row[i].alike * row[i].time_s) / both;
+            last->time_s += (row[i].time_s - last->time_s) / ++alike;
+            last->flops += (row[i].flops - last->flops) / alike; /* what is added up differs */
+            last->bytes += (row[i].bytes - last->bytes) / alike;
             last->spread = fmax(last->spread, row[i].spread);
-            last->alike = both;
         } else {
             row[fit->rows++] = row[i];
+            alike = 1;
         }
     }
     for (int32_t i = 1; i < fit->rows; i++)
@@ -140,6 +141,8 @@ static void find_classes(struct device_fit *fit)
     fit->class = base_alloc(fit->rows, sizeof(*fit->class));
     for (int32_t i = 0; i < fit->rows; i++) {
         int32_t known = class_of(fit, &fit->row[i]);
+        if (!(roof(fit, &fit->row[i]) > 0))
+            continue; /* a kernel that does nothing says nothing of an efficiency */
         if (known < 0) {
             known = fit->classes++;
             fit->class[known] = (struct device_fit_class){
@@ -163,7 +166,7 @@ static double device_fit_trial(const struct device_fit *fit, const struct machin
 {
     double seconds = 0;
     for (int32_t i = 0; i < trial->steps; i++)
-        seconds += trial->step[i].alike * device_fit_predict(fit, &trial->step[i]);
+        seconds += device_fit_predict(fit, &trial->step[i]);
     return seconds;
 }
 
@@ -227,12 +230,13 @@ static int device_fit_make(struct device_fit *fit, const struct machine *machine
     fit->between =
         machine->together.between > 0 ? machine->together.between : median_between(machine);
     AUTOFREE struct fit_row *row = base_alloc(fit->rows, sizeof(*row));
+    struct fit_problem problem = {row, 0, fit->classes};
     for (int32_t i = 0; i < fit->rows; i++)
-        row[i] = (struct fit_row){.group = class_of(fit, &fit->row[i]),
-                                  .roof = roof(fit, &fit->row[i]),
-                                  .kernels = fit->row[i].kernels,
-                                  .seconds = fit->row[i].time_s};
-    struct fit_problem problem = {row, fit->rows, fit->classes};
+        if (roof(fit, &fit->row[i]) > 0)
+            row[problem.rows++] = (struct fit_row){.group = class_of(fit, &fit->row[i]),
+                                                   .roof = roof(fit, &fit->row[i]),
+                                                   .kernels = fit->row[i].kernels,
+                                                   .seconds = fit->row[i].time_s};
     AUTORELEASE(fit) struct fit solved = {0};
     if (fit_solve(&solved, &problem, err))
         return -1;

@@ -86,32 +86,8 @@ static bool read_step(const struct json *json, struct machine_step *step)
         take_real(json, "time_s", &step->time_s) && take_real(json, "spread", &step->spread) &&
         step->time_s > 0;
     step->kernels = (int32_t)kernels;
-    step->alike = 1;
     step->shape = good ? base_copy(shape) : NULL;
     return good;
-}
-
-static bool alike(const struct machine_step *a, const struct machine_step *b)
-{
-    return a->op == b->op && a->dtype == b->dtype && a->amount == b->amount &&
-           !strcmp(a->shape, b->shape);
-}
-
-/* Takes @step over. */
-static void add_step(struct machine_trial *trial, struct machine_step step)
-{
-    for (int32_t i = 0; i < trial->steps; i++) {
-        struct machine_step *known = &trial->step[i];
-        if (!alike(known, &step))
-            continue;
-        known->time_s = (known->alike * known->time_s + step.time_s) / (known->alike + 1);
-        known->spread = fmax(known->spread, step.spread);
-        known->alike++;
-        free(step.shape);
-        return;
-    }
-    trial->step = base_room(trial->step, trial->steps, sizeof(*trial->step));
-    trial->step[trial->steps++] = step;
 }
 
 static void release_trial(struct machine_trial *trial)
@@ -134,10 +110,9 @@ static bool read_trial(const struct json *json, struct machine_trial *trial)
         take_real(json, "wall_s", &trial->wall_s) && take_real(json, "input_s", &trial->input_s) &&
         take_real(json, "between_s", &trial->between_s) && json_count_items(steps) > 0;
     for (int64_t i = 0; good && i < json_count_items(steps); i++) {
-        struct machine_step step = {0};
-        good = read_step(json_item(steps, i), &step);
-        if (good)
-            add_step(trial, step);
+        trial->step = base_room(trial->step, trial->steps, sizeof(*trial->step));
+        good = read_step(json_item(steps, i), &trial->step[trial->steps]);
+        trial->steps += good;
     }
     trial->network = base_copy(network ? network : "");
     trial->image = (int32_t)image;

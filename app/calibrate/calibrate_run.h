@@ -53,15 +53,13 @@ enum {
  * choice: as of an assumed number. */
 #define MACHINE_UNKNOWN 0.30
 
-/** One measured step; equal steps of one iteration are one, with their mean. */
+/** One measured step. */
 struct machine_step {
     int32_t op, layer, dtype; /**< as in struct device_class */
     char *shape;              /**< owned */
     int64_t amount, flops, bytes;
     int32_t kernels;
-    int32_t alike; /**< number of equal steps */
-    double time_s;
-    double spread; /**< the largest of them */
+    double time_s, spread;
 };
 
 /** One network at one batch. */

@@ -44,8 +44,8 @@ if sys.argv[1] == "collective":
     print(json.dumps(dict(sizes=sizes)))
     sys.exit()
 def arithmetic(batch):
-    return sum(i * 1000000 * batch * (1 / 80e9 + 1 / 40e9) + i * 10000 * batch / 8e9 + 15e-6
-               for i in range(1, 9))
+    return 5e-6 + sum(i * 1000000 * batch * (1 / 80e9 + 1 / 40e9) + 2 * i * 10000 * batch / 8e9 + 25e-6
+                      for i in range(1, 9))
 if sys.argv[1] == "train":
     job, ranks = sys.argv[2], int(os.environ.get("RANKS", 1))
     words = dict(word[2:].partition("=")[::2] for word in sys.argv[3:])
@@ -93,6 +93,10 @@ for batch in map(int, words["batch"].split(",")[:None if ample else 1]):
                               flops / 40e9))
             steps.append(step("forward", "batch-norm", "norm %d" % i, batch, 0, i * size,
                               i * size / 8e9))
+            for twice in range(2):  # of one shape; one of both has nothing to add up
+                steps.append(step("backward-data", "add", "add %d" % i, batch, 0, twice * i * size,
+                                  twice * i * size / 8e9))
+        steps.append(step("backward-data", "softmax", "nothing", batch, 0, 0, 0))
         trials.append(dict(network=network, image=32, batch=batch, wall_s=1, spread=0, waited=0,
                            input_s=0, between_s=3e-4 * factor, time_s=sum(s["time_s"] for s in steps), steps=steps))
 print(json.dumps(dict(schema="foretrain/exec-measure/1", device="cpu", fusion="bn-relu", threads=1,
@@ -172,18 +176,18 @@ class Machine(support.Case):
         file = self.directory / "mine.yaml"
         result = self.answer("-o", file)
         self.assertEqual((result["schema"], result["written"], result["steps"]),
-                         ("foretrain/machine-device/1", str(file), 48))
+                         ("foretrain/machine-device/1", str(file), 66))
         self.assertAlmostEqual(result["kernel_overhead_s"] / 5e-6, 1, delta=0.02)
         text = file.read_text(encoding="utf-8")
         peak = float(re.search(r"fp32: \{value: (\S+) GFLOP/s", text)[1])
         classes = {(c["op"], c["layer"]): c for c in result["classes"]}
+        self.assertNotIn(("backward-data", "softmax"), classes)
         self.assertAlmostEqual(peak * classes["forward", "convolution"]["efficiency"] / 80, 1,
                                delta=0.02)
         self.assertAlmostEqual(peak * classes["backward-filter", "convolution"]["efficiency"] / 40,
                                1, delta=0.02)
-        self.assertAlmostEqual(
-            1e-9 * result["memory_bandwidth"] * classes["forward", "batch-norm"]["efficiency"] / 8,
-            1, delta=0.02)
+        for name in (("forward", "batch-norm"), ("backward-data", "add")):
+            self.assertAlmostEqual(1e-9 * result["memory_bandwidth"] * classes[name]["efficiency"] / 8, 1, delta=0.02)
         for trial in result["trials"]:
             self.assertAlmostEqual(trial["by_classes_s"] / trial["time_s"], 1, delta=0.01)
 
