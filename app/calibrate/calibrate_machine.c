@@ -473,24 +473,17 @@ static void print_copies(struct text *out, const struct machine *machine)
                  i ? "" : " reads and writes", 1e-9 * device_copy_speed(&machine->copy[i]));
 }
 
-struct shown_trial {
-    const struct machine_trial *trial;
-    double by_classes;
-};
-
 struct shown_device {
     const char *device, *written;
     const struct machine *machine;
     const struct device_fit *fit;
     double spread;
-    struct shown_trial *trial; /* (trials) owned */
-    int32_t trials;
 };
 
-COLUMNS(copy_columns, NULL, struct machine_copy)
+COLUMNS(trial_columns, NULL, struct machine_trial)
 {
-    COLUMN("bytes", bytes, .help = "that were copied");
-    COLUMN("time_s", time_s, .help = "in the quickest round");
+    COLUMN_ROWS(&machine_trial_columns);
+    COLUMN("by_classes_s", by_classes, .help = "time of an iteration by the fit alone");
 }
 
 COLUMNS(machine_columns, NULL, struct machine)
@@ -501,7 +494,8 @@ COLUMNS(machine_columns, NULL, struct machine)
            .help = "how far the two fastest rounds are apart; null: one round");
     COLUMN("steal", share.steal, .help = "part of the processors that the host had meanwhile");
     COLUMN("foreign", share.foreign, .help = "part that other processes had meanwhile");
-    COLUMN_ITEMS("copies", copy, copies, .table = &copy_columns);
+    COLUMN_ITEMS("copies", copy, copies, .table = &machine_copy_columns);
+    COLUMN_ITEMS("trials", trial, trials, .table = &trial_columns);
 }
 
 COLUMNS(class_columns, NULL, struct device_fit_class)
@@ -525,43 +519,13 @@ COLUMNS(fit_columns, NULL, struct device_fit)
     COLUMN_ITEMS("classes", class, classes, .table = &class_columns);
 }
 
-COLUMNS(trial_columns, NULL, struct machine_trial)
-{
-    COLUMN("network", network, .help = "that was trained");
-    COLUMN("image", image, .help = "side of an image, in pixels");
-    COLUMN("batch", batch, .help = "images of a step");
-    COLUMN("time_s", time_s, .help = "of an iteration, in the fastest round");
-    COLUMN("wall_s", wall_s, .help = "of it by the clock");
-    COLUMN("input_s", input_s, .help = "of its input step");
-}
-
-COLUMNS(shown_trial_columns, NULL, struct shown_trial)
-{
-    COLUMN_MEMBERS(trial, &trial_columns);
-    COLUMN("by_classes_s", by_classes, .help = "time of an iteration by the fit alone");
-}
-
 SHARED_COLUMNS(machine_device_columns, "machine-device/1", struct shown_device)
 {
     COLUMN("device", device, .help = "cpu, cpu-naive or cuda");
     COLUMN_MEMBERS(machine, &machine_columns);
     COLUMN("spread", spread, .help = "relative standard deviation of times between rounds");
     COLUMN_MEMBERS(fit, &fit_columns);
-    COLUMN_ITEMS("trials", trial, trials, .table = &shown_trial_columns);
     COLUMN("written", written, .null = true, .help = "the device file; null: none");
-}
-
-static struct json *shown_json(const struct device_fit *fit, const struct machine *machine,
-                               const struct calibrate_request *request)
-{
-    AUTOFREE struct shown_trial *trial = base_alloc(machine->trials, sizeof(*trial));
-    for (int32_t i = 0; i < machine->trials; i++)
-        trial[i] =
-            (struct shown_trial){&machine->trial[i], device_fit_trial(fit, &machine->trial[i])};
-    return answer_json(&machine_device_columns,
-                       &(struct shown_device){device_words[request->machine.compute.device],
-                                              request->directory, machine, fit,
-                                              machine_spread(machine), trial, machine->trials});
 }
 
 static void print_people(struct text *out, const struct device_fit *fit,
@@ -611,7 +575,12 @@ int calibrate_device_of(const struct machine *machine, const struct calibrate_re
     AUTORELEASE(device_fit) struct device_fit fit = {0};
     int failed =
         device_fit_make(&fit, machine, err) || write_device(&fit, machine, request, spread, err);
-    AUTORELEASE(json) struct json *json = failed ? NULL : shown_json(&fit, machine, request);
+    for (int32_t i = 0; i < machine->trials && !failed; i++)
+        machine->trial[i].by_classes = device_fit_trial(&fit, &machine->trial[i]);
+    struct shown_device shown = {device_words[request->machine.compute.device], request->directory,
+                                 machine, &fit, spread};
+    AUTORELEASE(json)
+    struct json *json = failed ? NULL : answer_json(&machine_device_columns, &shown);
     if (!failed && request->head.json) {
         json_print(out, json);
     } else if (!failed) {

@@ -62,121 +62,98 @@ void budget_close(struct budget *budget)
 
 /* --- what foretrain-exec answers --- */
 
-static bool take_integer(const struct json *json, const char *key, int64_t *value)
+SHARED_COLUMNS(machine_copy_columns, NULL, struct machine_copy)
 {
-    return json_as_integer(json_get(json, key), value);
+    COLUMN("bytes", bytes, .help = "that were copied");
+    COLUMN("time_s", time_s, .help = "in the quickest round");
 }
 
-static bool take_real(const struct json *json, const char *key, double *value)
+SHARED_COLUMNS(machine_trial_columns, NULL, struct machine_trial)
 {
-    return json_as_real(json_get(json, key), value);
+    COLUMN("network", network, .help = "that was trained");
+    COLUMN("image", image, .help = "side of an image, in pixels");
+    COLUMN("batch", batch, .help = "images of a step");
+    COLUMN("time_s", time_s, .help = "of an iteration, in the fastest round");
+    COLUMN("wall_s", wall_s, .help = "of it by the clock");
+    COLUMN("input_s", input_s, .help = "of its input step");
 }
 
-static bool read_step(const struct json *json, struct machine_step *step)
+COLUMNS(step_columns, NULL, struct machine_step)
 {
-    int64_t kernels = 0;
-    const char *shape = json_as_text(json_get(json, "shape"));
-    step->op = base_find_word(json_as_text(json_get(json, "op")), compute_op_names);
-    step->layer = base_find_word(json_as_text(json_get(json, "layer")), layer_op_names);
-    step->dtype = base_find_word(json_as_text(json_get(json, "dtype")), dtype_names);
-    bool good =
-        shape && step->op >= 0 && step->layer >= 0 && step->dtype >= 0 &&
-        take_integer(json, "amount", &step->amount) && take_integer(json, "flops", &step->flops) &&
-        take_integer(json, "bytes", &step->bytes) && take_integer(json, "kernels", &kernels) &&
-        take_real(json, "time_s", &step->time_s) && take_real(json, "spread", &step->spread) &&
-        step->time_s > 0;
-    step->kernels = (int32_t)kernels;
-    step->shape = good ? base_copy(shape) : NULL;
-    return good;
+    COLUMN("op", op, .words = compute_op_names);
+    COLUMN("layer", layer, .words = layer_op_names);
+    COLUMN("dtype", dtype, .words = dtype_names);
+    COLUMN("shape", shape, .help = "of the layer");
+    COLUMN("amount", amount, .help = "images, or parameters");
+    COLUMN("flops", flops, .help = "of the step");
+    COLUMN("bytes", bytes, .help = "that it moves");
+    COLUMN("kernels", kernels, .help = "that it starts");
+    COLUMN("time_s", time_s, .help = "in this round");
+    COLUMN("spread", spread, .help = "of its times");
 }
 
-static void release_trial(struct machine_trial *trial)
+COLUMNS(steps_columns, NULL, struct machine_trial)
 {
-    for (int32_t i = 0; i < trial->steps; i++)
-        free(trial->step[i].shape);
-    free(trial->step);
-    free(trial->network);
-    *trial = (struct machine_trial){0};
+    COLUMN_ROWS(&machine_trial_columns);
+    COLUMN("between_s", between_s, .help = "from an iteration to the next");
+    COLUMN_ITEMS("steps", step, steps, .table = &step_columns);
 }
 
-static bool read_trial(const struct json *json, struct machine_trial *trial)
+COLUMNS(round_columns, NULL, struct machine)
 {
-    int64_t image = 0;
-    const struct json *steps = json_get(json, "steps");
-    const char *network = json_as_text(json_get(json, "network"));
-    bool good =
-        network && take_integer(json, "image", &image) &&
-        take_integer(json, "batch", &trial->batch) && take_real(json, "time_s", &trial->time_s) &&
-        take_real(json, "wall_s", &trial->wall_s) && take_real(json, "input_s", &trial->input_s) &&
-        take_real(json, "between_s", &trial->between_s) && json_count_items(steps) > 0;
-    for (int64_t i = 0; good && i < json_count_items(steps); i++) {
-        trial->step = base_room(trial->step, trial->steps, sizeof(*trial->step));
-        good = read_step(json_item(steps, i), &trial->step[trial->steps]);
-        trial->steps += good;
+    COLUMN("threads", threads, .help = "of a rank");
+    COLUMN("fusion", fusion, .help = "of the device");
+    COLUMN_ITEMS("trials", trial, trials, .table = &steps_columns);
+    COLUMN_ITEMS("copies", copy, copies, .table = &machine_copy_columns);
+}
+
+/* Whether nothing is missing, and everything took time. */
+static bool is_whole(const struct machine *round)
+{
+    bool good = round->fusion && round->trials > 0;
+    for (int32_t i = 0; good && i < round->trials; i++) {
+        const struct machine_trial *trial = &round->trial[i];
+        good = trial->network && trial->steps > 0;
+        for (int32_t s = 0; good && s < trial->steps; s++)
+            good = trial->step[s].shape && trial->step[s].time_s > 0;
     }
-    trial->network = base_copy(network ? network : "");
-    trial->image = (int32_t)image;
-    trial->second_s = INFINITY;
+    for (int32_t i = 0; good && i < round->copies; i++)
+        good = round->copy[i].bytes > 0 && round->copy[i].time_s > 0;
     return good;
 }
 
 /* --- rounds --- */
 
-/* Keep the faster of two rounds; takes ownership of @trial. */
-static void merge_trial(struct machine_trial *known, struct machine_trial trial)
+/* Keep the faster of two rounds in @known, and the other one in @again. */
+static void merge_trial(struct machine_trial *known, struct machine_trial *again)
 {
-    bool quicker = trial.time_s < known->time_s;
-    double second = fmin(fmax(trial.time_s, known->time_s), known->second_s);
-    double between = fmin(trial.between_s, known->between_s);
-    struct machine_trial slower = quicker ? *known : trial;
-    *known = quicker ? trial : *known;
-    known->second_s = second;
-    known->between_s = between;
-    release_trial(&slower);
+    struct machine_trial before = *known;
+    if (again->time_s < before.time_s) {
+        *known = *again;
+        *again = before;
+    }
+    known->second_s = fmin(again->time_s, before.second_s);
+    known->between_s = fmin(known->between_s, again->between_s);
 }
 
-static bool read_copies(const struct json *json, struct machine *machine)
+/* What the first round had no time for stays out. */
+static bool merge_round(struct machine *machine, const struct json *json)
 {
-    int64_t count = json_count_items(json);
-    bool first = !machine->copy, good = count < INT32_MAX;
-    if (good && first) {
-        machine->copies = (int32_t)count;
-        machine->copy = base_alloc(count, sizeof(*machine->copy));
+    AUTORELEASE(machine) struct machine round = {0};
+    if (!answer_read(&round_columns, json, &round) || !is_whole(&round))
+        return false;
+    if (!machine->rounds) {
+        *machine = round;
+        round = (struct machine){0};
+        for (int32_t i = 0; i < machine->trials; i++)
+            machine->trial[i].second_s = INFINITY;
+        return true;
     }
-    good = good && count == machine->copies;
-    for (int64_t i = 0; good && i < count; i++) {
-        struct machine_copy *known = &machine->copy[i], copy;
-        const struct json *item = json_item(json, i);
-        good = take_integer(item, "bytes", &copy.bytes) &&
-               take_real(item, "time_s", &copy.time_s) && copy.bytes > 0 && copy.time_s > 0;
-        if (good && (first || copy.time_s < known->time_s))
-            *known = copy;
-    }
-    return good;
-}
-
-static bool read_answer(const struct json *json, struct machine *machine)
-{
-    const struct json *trials = json_get(json, "trials");
-    const char *fusion = json_as_text(json_get(json, "fusion"));
-    int64_t count = json_count_items(trials), threads = 0;
-    bool good = count > 0 && count < INT32_MAX && fusion && take_integer(json, "threads", &threads);
-    if (good && !machine->trial) {
-        machine->trial = base_alloc(count, sizeof(*machine->trial));
-        machine->fusion = base_copy(fusion);
-        machine->threads = (int32_t)threads;
-    }
-    for (int64_t i = 0; good && i < count; i++) {
-        struct machine_trial trial = {0};
-        good = read_trial(json_item(trials, i), &trial);
-        if (good && i < machine->trials)
-            merge_trial(&machine->trial[i], trial);
-        else if (good && !machine->rounds)
-            machine->trial[machine->trials++] = trial;
-        else /* the first round had no time for it */
-            release_trial(&trial);
-    }
-    return good && read_copies(json_get(json, "copies"), machine);
+    for (int32_t i = 0; i < machine->trials && i < round.trials; i++)
+        merge_trial(&machine->trial[i], &round.trial[i]);
+    for (int32_t i = 0; i < machine->copies && i < round.copies; i++)
+        machine->copy[i].time_s = fmin(machine->copy[i].time_s, round.copy[i].time_s);
+    return round.copies == machine->copies;
 }
 
 static void add_words(struct launch *launch, const struct machine_options *options, double seconds,
@@ -260,7 +237,7 @@ int machine_measure(struct machine *machine, const struct machine_options *optio
         double left = budget_of_part(budget); /* two rounds say more than one long one */
         AUTORELEASE(json)
         struct json *json = run_round(options, machine->rounds ? left : left / 3, left, err);
-        bool good = json && read_answer(json, machine);
+        bool good = json && merge_round(machine, json);
         if (!good && !err->count && !err->exit_code)
             err_add_code(err, 70, "foretrain-exec did not answer with its measurements");
         if (!good)
@@ -275,8 +252,13 @@ int machine_measure(struct machine *machine, const struct machine_options *optio
 
 void machine_release(struct machine *machine)
 {
-    for (int32_t i = 0; i < machine->trials; i++)
-        release_trial(&machine->trial[i]);
+    for (int32_t i = 0; i < machine->trials; i++) {
+        struct machine_trial *trial = &machine->trial[i];
+        for (int32_t s = 0; s < trial->steps; s++)
+            free(trial->step[s].shape);
+        free(trial->step);
+        free(trial->network);
+    }
     free(machine->trial);
     free(machine->copy);
     free(machine->fusion);

@@ -69,11 +69,12 @@ struct machine_trial {
     int64_t batch;
     struct machine_step *step; /**< (steps) of the quickest round; owned */
     int32_t steps;
-    double time_s;    /**< of the iteration, in the fastest round */
-    double second_s;  /**< in the second-fastest round; INFINITY: there was none */
-    double wall_s;    /**< by the clock, in the fastest round */
-    double input_s;   /**< of the input step, likewise */
-    double between_s; /**< from an iteration to the next, shortest of the rounds */
+    double time_s;     /**< of the iteration, in the fastest round */
+    double second_s;   /**< in the second-fastest round; INFINITY: there was none */
+    double wall_s;     /**< by the clock, in the fastest round */
+    double input_s;    /**< of the input step, likewise */
+    double between_s;  /**< from an iteration to the next, shortest of the rounds */
+    double by_classes; /**< of the iteration, by the efficiencies that are fitted */
 };
 
 /** One copy of memory. */
@@ -99,6 +100,9 @@ struct machine {
     struct processors_share share; /**< other processes' share of the processors, mean over the
                                         rounds */
 };
+
+/** Parts of what foretrain-exec answers, and of the answer to the user. */
+extern const struct answer_columns machine_copy_columns, machine_trial_columns;
 
 /** Measure the networks, batches, threads, device, precision and repeats of @options on one
  * device into zeroed @machine, within the part of @budget that has begun.
