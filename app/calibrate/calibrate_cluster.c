@@ -275,14 +275,11 @@ struct cluster {
     struct exchanges exchange;
     struct machine alone;
     struct training_cost training;
-    char *device;      /* the file of the device, as the platform names it; owned */
-    char *device_path; /* the same to write it; NULL: it is not written; owned */
+    const char *gradients;         /* type in which they travel */
+    double compute_spread, spread; /* of computing and of a round; relative standard deviations */
+    char *device;                  /* the file of the device, as the platform names it; owned */
+    char *device_path;             /* the same to write it; NULL: it is not written; owned */
 };
-
-static const char *gradients_of(const struct cluster *cluster)
-{
-    return dtype_names[cluster->request.exchange.gradients];
-}
 
 /* --- what is asked for --- */
 
@@ -338,6 +335,7 @@ static int open_cluster(struct cluster *cluster, const struct calibrate_request 
                         const char *name, struct err *err)
 {
     cluster->request = *request;
+    cluster->gradients = dtype_names[request->exchange.gradients];
     cluster->ranks = request->machine.compute.started;
     if (name_files(cluster, name, err) || check_machine(cluster, err))
         return -1;
@@ -360,12 +358,6 @@ static int measure_training(struct cluster *cluster, struct budget *budget, stru
                             &cluster->exchange.line, budget, err);
 }
 
-/* Also of the ranks that compute at once. */
-static double compute_spread(const struct cluster *cluster)
-{
-    return fmax(machine_spread(&cluster->alone), cluster->training.contention_sd);
-}
-
 static int make_device(struct cluster *cluster, struct err *err)
 {
     struct calibrate_request request = cluster->request;
@@ -376,7 +368,7 @@ static int make_device(struct cluster *cluster, struct err *err)
     machine->together =
         (struct machine_together){training->jitter, training->launch, training->between};
     return request.directory
-               ? calibrate_device_of(machine, &request, compute_spread(cluster), &talk, err)
+               ? calibrate_device_of(machine, &request, cluster->compute_spread, &talk, err)
                : 0;
 }
 
@@ -387,14 +379,12 @@ static void add_link(struct text *out, const struct cluster *cluster, int32_t in
                      const char *source)
 {
     const struct exchange_line *line = &cluster->exchange.line;
-    AUTOFREE char *whole =
-        base_format("rounds of a ring all-reduce of %d ranks in %s with their sums, standard "
-                    "deviation %.0f %%, residual %.0f %%, %s",
-                    cluster->ranks, gradients_of(cluster), 100 * line->bandwidth_sd,
-                    100 * line->residual, source);
-    field_write_quantity(out, indent, "bandwidth", PROVENANCE_MEASURED,
-                         exchange_spread(&cluster->exchange), whole, "%.5g GB/s",
-                         1e-9 * line->bandwidth);
+    AUTOFREE char *whole = base_format(
+        "rounds of a ring all-reduce of %d ranks in %s with their sums, standard "
+        "deviation %.0f %%, residual %.0f %%, %s",
+        cluster->ranks, cluster->gradients, 100 * line->bandwidth_sd, 100 * line->residual, source);
+    field_write_quantity(out, indent, "bandwidth", PROVENANCE_MEASURED, cluster->spread, whole,
+                         "%.5g GB/s", 1e-9 * line->bandwidth);
     field_write_quantity(out, indent, "efficiency", PROVENANCE_MEASURED, 0,
                          "the bandwidth is what ranks reached", "100 %%");
     field_write_quantity(out, indent, "latency", PROVENANCE_MEASURED, 0, "contained in transport",
@@ -434,7 +424,7 @@ static void write_machine(struct text *out, const struct cluster *cluster, const
     for (int32_t i = 0; i < cluster->ranks; i++)
         text_add(out, "%sgpu%d-cpu0", i ? ", " : "", i);
     text_add(out, "]}\n\n");
-    text_add(out, "transport:\n  payload: %s\n", gradients_of(cluster));
+    text_add(out, "transport:\n  payload: %s\n", cluster->gradients);
     add_transport(out, cluster, "inside", source);
     field_write_quantity(out, 2, "between", PROVENANCE_ASSUMED, 0, "there is one node", "0 us");
 }
@@ -444,9 +434,9 @@ static int write_platform(const struct cluster *cluster, const char *name, struc
     AUTORELEASE(text) struct text text = {0};
     const struct calibrate_request *request = &cluster->request;
     AUTOFREE char *steps = calibrate_command(request);
-    AUTOFREE char *what = base_format("%s%s --bytes %s --gradients %s", steps,
-                                      cluster->cores ? " --oversubscribe" : "", request->bytes,
-                                      gradients_of(cluster));
+    AUTOFREE char *what =
+        base_format("%s%s --bytes %s --gradients %s", steps,
+                    cluster->cores ? " --oversubscribe" : "", request->bytes, cluster->gradients);
     AUTOFREE char *source = calibrate_source(what);
     write_machine(&text, cluster, name, source);
     return file_write(request->directory, &text, platform_check_file, err);
@@ -484,7 +474,7 @@ static void print_people(struct text *out, const struct cluster *cluster)
              "ranks that train together compute %.1f %% longer than one alone, spread %.0f %%; "
              "jitter %.1f %%\neach waits %.0f us more for an all-reduce than its rounds, and "
              "%.0f us from an update to the next step\n",
-             100 * training->contention, 100 * compute_spread(cluster), 100 * training->jitter,
+             100 * training->contention, 100 * cluster->compute_spread, 100 * training->jitter,
              1e6 * training->launch, 1e6 * training->between);
     if (training->foreign > 0)
         text_add(out,
@@ -494,19 +484,11 @@ static void print_people(struct text *out, const struct cluster *cluster)
     if (cluster->cores)
         text_add(out, "they take turns: %d compute at once, which is not in that\n",
                  cluster->cores);
-    text_add(out, "gradients travelled in %s; lower quartiles of %d sweeps\n",
-             gradients_of(cluster), exchange->sweeps);
+    text_add(out, "gradients travelled in %s; lower quartiles of %d sweeps\n", cluster->gradients,
+             exchange->sweeps);
     if (cluster->request.directory)
         text_add(out, "written to %s\n", cluster->request.directory);
 }
-
-struct shown_cluster {
-    const struct cluster *cluster;
-    const struct exchanges *exchange;
-    const char *gradients;
-    const struct training_cost *training;
-    double compute_spread, spread;
-};
 
 COLUMNS(time_columns, NULL, struct exchange_time)
 {
@@ -536,36 +518,18 @@ COLUMNS(training_columns, NULL, struct training_cost)
     COLUMN("foreign", foreign, .help = "part of the processors that others had meanwhile");
 }
 
-COLUMNS(measured_columns, NULL, struct cluster)
+SHARED_COLUMNS(machine_cluster_columns, "machine-cluster/2", struct cluster)
 {
     COLUMN("ranks", ranks, .help = "ranks that were measured");
     COLUMN("cores", cores, .zero = true, .absent = true,
            .help = "ranks that compute at once, where they take turns");
     COLUMN("written", request.directory, .null = true, .help = "the platform file; null: none");
-}
-
-SHARED_COLUMNS(machine_cluster_columns, "machine-cluster/2", struct shown_cluster)
-{
-    COLUMN_MEMBERS(cluster, &measured_columns);
     COLUMN("gradients", gradients, .help = "type in which they travelled");
     COLUMN_MEMBERS(training, &training_columns);
     COLUMN("compute_spread", compute_spread,
            .help = "relative standard deviation of the times of computing");
     COLUMN("spread", spread, .null = true, .help = "relative standard deviation of a round's time");
     COLUMN_MEMBERS(exchange, &rounds_columns);
-}
-
-static void print_json(struct text *out, const struct cluster *cluster)
-{
-    struct shown_cluster shown = {
-        .cluster = cluster,
-        .exchange = &cluster->exchange,
-        .gradients = gradients_of(cluster),
-        .training = &cluster->training,
-        .compute_spread = compute_spread(cluster),
-        .spread = exchange_spread(&cluster->exchange),
-    };
-    answer_print(out, &machine_cluster_columns, &shown);
 }
 
 /* --- the whole --- */
@@ -578,6 +542,9 @@ static int measure_all(struct cluster *cluster, struct err *err)
     if (!failed)
         failed = measure_training(cluster, &budget, err);
     budget_close(&budget);
+    cluster->spread = exchange_spread(&cluster->exchange);
+    cluster->compute_spread =
+        fmax(machine_spread(&cluster->alone), cluster->training.contention_sd);
     return failed ? -1 : 0;
 }
 
@@ -592,7 +559,10 @@ int calibrate_cluster(const struct calibrate_request *request, struct text *out,
                  (request->directory && write_platform(&cluster, name, err));
         if (failed)
             cluster.request.directory = NULL;
-        (request->head.json ? print_json : print_people)(out, &cluster);
+        if (request->head.json)
+            answer_print(out, &machine_cluster_columns, &cluster);
+        else
+            print_people(out, &cluster);
     }
     exchange_release(&cluster.exchange);
     machine_release(&cluster.alone);
