@@ -351,19 +351,16 @@ static void wait_for(struct walker *walker, int32_t step, int32_t iteration)
     walker->clock = simgrid_get_clock();
 }
 
-static int32_t dep_begin(const struct workload *workload, int32_t step)
-{
-    return step > 0 ? workload->dep_end[step - 1] : 0;
-}
-
 /* Steps of a lane run in order, so only other lanes are waited for, and never other stages. */
 static void wait_for_deps(struct walker *walker, int32_t step)
 {
     const struct workload *workload = walker->entity->stage->workload;
-    for (int32_t i = dep_begin(workload, step); i < workload->dep_end[step]; i++) {
-        enum lane lane = workload_lane(workload, walker->entity->place, workload->dep[i]);
+    const struct workload_step *own = workload_step(workload, step);
+    for (int32_t i = own->dep; i < own->dep + own->deps; i++) {
+        struct dep dep = workload->dep[i];
+        enum lane lane = workload_lane(workload, walker->entity->place, step - dep.step);
         if (lane != walker->lane && lane != LANE_COUNT)
-            wait_for(walker, workload->dep[i], walker->iteration - workload->distance[i]);
+            wait_for(walker, step - dep.step, walker->iteration - dep.distance);
     }
 }
 
@@ -773,10 +770,11 @@ static void read_steps(struct stage *stage)
         const struct workload_step *own = workload_step(workload, id);
         if (own->since >= 0)
             stage->marked[own->since] = true;
-        for (int32_t i = dep_begin(workload, id); i < workload->dep_end[id]; i++) {
-            const struct workload_step *before = workload_step(workload, workload->dep[i]);
+        for (int32_t i = own->dep; i < own->dep + own->deps; i++) {
+            int32_t other = id - workload->dep[i].step;
+            const struct workload_step *before = workload_step(workload, other);
             if (before->lane != own->lane || before->to >= 0) /* received on another lane */
-                stage->awaited[workload->dep[i]] = true;
+                stage->awaited[other] = true;
         }
     }
 }

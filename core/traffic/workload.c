@@ -80,32 +80,36 @@ static struct workload_step describe(const struct workload *workload, const stru
                    : sends  ? 0
                             : run_local_seconds(run, step),
         .bytes = sends ? (double)backend_collective(run->fabric, schedule, id).elements : 0,
+        .deps = step->dep_end - step->dep_begin,
     };
 }
 
 static void add_steps(struct workload *workload, const struct run *run,
                       const struct schedule *schedule)
 {
-    int32_t deps = workload->deps = schedule->dep_count, last[1 << 14] = {0};
+    int32_t last[1 << 14] = {0};
     workload->step = base_alloc(schedule->step_count, sizeof(*workload->step));
-    workload->dep_end = base_alloc(schedule->step_count, sizeof(*workload->dep_end));
-    workload->dep = base_alloc(deps, sizeof(*workload->dep));
-    workload->distance = base_alloc(deps, sizeof(*workload->distance));
+    workload->dep = base_alloc(schedule->dep_count, sizeof(*workload->dep));
     for (int32_t i = 0; i < schedule->step_count; i++) {
         struct workload_step kind = describe(workload, run, schedule, i);
-        uint64_t hash = base_hash(BASE_HASH_SEED, &kind, sizeof(kind));
+        struct dep *dep = workload->dep + workload->deps; /* stays if the kind is new */
+        size_t size = (size_t)kind.deps * sizeof(*dep);
+        for (int32_t k = 0; k < kind.deps; k++) {
+            dep[k] = schedule->dep[schedule->step[i].dep_begin + k];
+            dep[k].step = i - dep[k].step;
+        }
+        uint64_t hash = base_hash(base_hash(BASE_HASH_SEED, &kind, sizeof(kind)), dep, size);
         int32_t *place = &last[hash % ARRAY_SIZE(last)]; /* hardly a kind is there twice */
-        if (!workload->kinds || memcmp(&workload->kind[*place], &kind, sizeof(kind)) != 0) {
+        kind.dep = workload->kinds ? workload->kind[*place].dep : 0;
+        if (!workload->kinds || memcmp(&workload->kind[*place], &kind, sizeof(kind)) != 0 ||
+            memcmp(workload->dep + kind.dep, dep, size) != 0) {
             workload->kind = base_room(workload->kind, workload->kinds, sizeof(*workload->kind));
             *place = workload->kinds;
+            kind.dep = workload->deps;
+            workload->deps += kind.deps;
             workload->kind[workload->kinds++] = kind;
         }
         workload->step[workload->steps++] = *place;
-        workload->dep_end[i] = schedule->step[i].dep_end;
-    }
-    for (int32_t i = 0; i < deps; i++) {
-        workload->dep[i] = schedule->dep[i].step;
-        workload->distance[i] = schedule->dep[i].distance;
     }
 }
 
@@ -157,8 +161,8 @@ enum lane workload_lane(const struct workload *workload, int32_t stage, int32_t 
 void workload_release(struct workload *workload)
 {
     traffic_release(&workload->traffic);
-    void *const owned[] = {workload->grain,   workload->member, workload->kind,    workload->step,
-                           workload->dep_end, workload->dep,    workload->distance};
+    void *const owned[] = {workload->grain, workload->member, workload->kind, workload->step,
+                           workload->dep};
     for (size_t i = 0; i < ARRAY_SIZE(owned); i++)
         free(owned[i]);
     *workload = (struct workload){0};
@@ -204,9 +208,17 @@ COLUMNS(kind_columns, NULL, struct workload_step)
     COLUMN("program", program, .help = "of a collective; -1: none");
     COLUMN("seconds", seconds, .help = "of a step that no message decides");
     COLUMN("bytes", bytes, .help = "vector of a collective");
+    COLUMN("deps", deps, .help = "what it waits for: so many of `deps`");
+    COLUMN("dep", dep, .help = "the first of them");
 }
 
-SHARED_COLUMNS(workload_columns, "workload/2", struct workload)
+COLUMNS(dep_columns, NULL, struct dep)
+{
+    COLUMN("before", step, .help = "by how many steps it is before the one that waits");
+    COLUMN("iterations_ago", distance, .help = "0: of the same iteration");
+}
+
+SHARED_COLUMNS(workload_columns, "workload/3", struct workload)
 {
     COLUMN("grain", grain, .help = "how finely it simulates");
     COLUMN("schedule_hash", schedule_hash, .help = "of the schedule that it came from");
@@ -231,10 +243,8 @@ SHARED_COLUMNS(workload_columns, "workload/2", struct workload)
     COLUMN_ITEMS("rounds", traffic.round, traffic.round_count, .table = &round_columns);
     COLUMN_ITEMS("programs", traffic.program, traffic.program_count, .table = &program_columns);
     COLUMN_ITEMS("kinds", kind, kinds, .table = &kind_columns);
-    COLUMN_ITEMS("steps.kind", step, steps, .help = "all but what it waits for, in `kinds`");
-    COLUMN_ITEMS("steps.dep_end", dep_end, steps, .help = "end of its part of `deps`");
-    COLUMN_ITEMS("deps.step", dep, deps, .help = "that must have ended");
-    COLUMN_ITEMS("deps.iterations_ago", distance, deps, .help = "0: of the same iteration");
+    COLUMN_ITEMS("deps", dep, deps, .table = &dep_columns);
+    COLUMN_ITEMS("steps", step, steps, .help = "of each step in `kinds`");
 }
 
 void workload_write(struct text *out, const struct workload *workload)
@@ -308,8 +318,20 @@ static bool kinds_check(const struct workload *s)
             !within(&kind->stage, 1, 0, s->stages - 1) ||
             !within(&kind->to, 1, -1, s->stages - 1) ||
             !within(&kind->since, 1, -1, s->steps - 1) || kind->again < 0 ||
-            !within(&kind->program, 1, -1, s->traffic.program_count - 1))
+            !within(&kind->program, 1, -1, s->traffic.program_count - 1) || kind->deps < 0 ||
+            !within(&kind->dep, 1, 0, s->deps - kind->deps))
             return false;
+    }
+    return true;
+}
+
+static bool deps_check(const struct workload *s)
+{
+    for (int32_t id = 0; id < s->steps; id++) {
+        const struct workload_step *own = workload_step(s, id);
+        for (int32_t i = own->dep; i < own->dep + own->deps; i++)
+            if (s->dep[i].step > id || s->dep[i].step <= id - s->steps || s->dep[i].distance < 0)
+                return false;
     }
     return true;
 }
@@ -320,10 +342,8 @@ static bool workload_check(const struct workload *s)
            s->steps > 0 && s->grain && strlen(s->grain) < 16 &&
            traffic_check(&s->traffic, s->classes) &&
            within(s->member, s->classes, 0, s->ranks - 1) && s->stages > 0 &&
-           s->ranks % s->stages == 0 && kinds_check(s) && s->step && s->dep_end &&
-           within(s->step, s->steps, 0, s->kinds - 1) && ascend(s->dep_end, s->steps, s->deps) &&
-           (!s->deps || (s->dep && s->distance)) && within(s->dep, s->deps, 0, s->steps - 1) &&
-           within(s->distance, s->deps, 0, INT32_MAX);
+           s->ranks % s->stages == 0 && kinds_check(s) && s->step &&
+           within(s->step, s->steps, 0, s->kinds - 1) && deps_check(s);
 }
 
 int workload_read(struct workload *workload, const char *name, const char *text, int64_t length,

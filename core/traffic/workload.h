@@ -27,7 +27,7 @@ enum {
     WORKLOAD_MESSAGES_UNLIKE = 500000,
 };
 
-/** What steps have in common that differ in what they wait for alone. */
+/** What equal steps have in common. */
 struct workload_step {
     int32_t lane;    /**< enum lane */
     int32_t stage;   /**< whose ranks run it */
@@ -38,6 +38,8 @@ struct workload_step {
     double seconds;  /**< of a local step, or of a collective without a program, which begins on all
                           ranks together [s] */
     double bytes;    /**< of a collective */
+    int32_t deps;    /**< what it waits for: so many of `dep` */
+    int32_t dep;     /**< the first of them */
 };
 
 /** A run.  Start from {0}; release with workload_release(). */
@@ -62,11 +64,8 @@ struct workload {
     struct workload_step *kind; /**< (kinds) */
     int32_t kinds;
     int32_t *step; /**< (steps) its kind, in the order of the schedule */
-    int32_t
-        *dep_end; /**< (steps) step i waits for dependencies dep_end[i - 1] ... dep_end[i] - 1 */
     int32_t steps;
-    int32_t *dep;      /**< (deps) a step */
-    int32_t *distance; /**< (deps) iterations ago */
+    struct dep *dep; /**< (deps) whose step is by how many it is before the one that waits */
     int32_t deps;
 };
 

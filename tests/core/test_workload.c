@@ -106,11 +106,13 @@ TEST(what_is_no_workload_is_refused)
         {"\"since\": -1", "\"since\": 9"},
         {"\"again\": 0", "\"again\": -1"},
         {"\"program\": -1", "\"program\": 3"},
-        {"\"kind\": [0", "\"kind\": [9"},
-        {"\"kind\": [0, ", "\"kind\": ["},
-        {"\"dep_end\": [0", "\"dep_end\": [9"},
-        {"\"step\": [0", "\"step\": [5"},
-        {"\"iterations_ago\": [0", "\"iterations_ago\": [-1"},
+        {"\"deps\": 1", "\"deps\": -1"},
+        {"\"deps\": 1", "\"deps\": 9"},
+        {"\"dep\": 0", "\"dep\": -1"},
+        {"\"before\": 1", "\"before\": 9"},
+        {"\"before\": 1", "\"before\": -9"},
+        {"\"iterations_ago\": 0", "\"iterations_ago\": -1"},
+        {"\"steps\": [0", "\"steps\": [9"},
     };
     HELD(text) text = {0};
     describe(&text);
