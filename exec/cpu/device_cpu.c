@@ -582,7 +582,9 @@ static void want_inputs(const struct cpu_device *device, int32_t index, int32_t 
         if (from < 0)
             continue;
         s->dx[i] = value_of(device, from, micro)->dy;
-        if (model->layer[from].last_reader == index && !device->graph.node[from].hidden)
+        bool first = model->layer[from].last_reader == index && !device->graph.node[from].hidden;
+        s->fresh = first && layer_is_dense(s->layer);
+        if (first && !s->fresh)
             naive_clear(device->micro * shape_elements(model->layer[from].out), s->dx[i]);
     }
 }
@@ -607,7 +609,9 @@ static void want_parameters(const struct cpu_device *device, int32_t index, int3
     s->db = s->b ? own + (s->b - device->parameter - device->layout.layer[index]) : NULL;
     if (micro == 0 && s->db)
         memset(s->db, 0, (size_t)(own + layer->parameters - s->db) * sizeof(float));
-    if (micro == 0 && s->dw && is_last_user(device->job.model, owner, index))
+    bool first = micro == 0 && s->dw && is_last_user(device->job.model, owner, index);
+    s->fresh = first && layer_is_dense(layer);
+    if (first && !s->fresh)
         naive_clear(weights, s->dw);
 }
 
@@ -645,6 +649,8 @@ static void run_sequence(struct cpu_device *device, enum compute_op op, int32_t 
     if (op == COMPUTE_FORWARD && adds_no_bias(device, index))
         s->b = NULL;
     s->back = op != COMPUTE_FORWARD;
+    s->again = op == COMPUTE_BACKWARD_FILTER && device->last.op == COMPUTE_BACKWARD_DATA &&
+               device->last.layer == index && device->last.micro == micro;
     sequence_run(s);
 }
 
@@ -682,6 +688,9 @@ static void run_layer(struct device_state *state, enum compute_op op, int32_t in
         (op == COMPUTE_FORWARD         ? passes->forward
          : op == COMPUTE_BACKWARD_DATA ? passes->data
                                        : passes->filter)(state, index, images, micro);
+    device->last.op = op;
+    device->last.layer = index;
+    device->last.micro = micro;
     if (micro >= 0)
         drop_weights(device, op, index);
 }

@@ -61,6 +61,10 @@ struct cpu_device {
     struct cpu_slot *slot;       /**< (slots) */
     int64_t version;             /**< of the weights */
     int64_t step;                /**< updates before the iteration that is computed */
+    struct {
+        enum compute_op op;
+        int32_t layer, micro;
+    } last;        /**< that ran */
     bool planes;   /**< the first layer reads images (channels, height, width); set by the device */
     int32_t micro; /**< images of a micro-batch */
     int32_t flights; /**< micro-batches whose values are kept at a time */

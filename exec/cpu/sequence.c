@@ -50,7 +50,8 @@ void sequence_multiply(struct device_state *state, const struct product *p)
             const float *a = p->a + i * down_a, *b = p->b + j * right_b;
             for (int64_t k = 0; k < p->inner; k++)
                 sum += (double)a[k * along_a] * (double)b[k * along_b];
-            p->c[i * p->next_c + j] += (float)((double)p->scale * sum);
+            float *c = &p->c[i * p->next_c + j];
+            *c = (p->writes ? 0 : *c) + (float)((double)p->scale * sum);
         }
 }
 
@@ -454,8 +455,11 @@ static void products_back(job *s, const struct product *p, struct product *da, s
                            .next_a = p->next_c,
                            .next_b = p->next_b,
                            .next_c = p->next_a,
+                           .writes = s->fresh,
                            .owner = p->owner};
     *db = (struct product){.across_a = true,
+                           .writes = s->fresh,
+                           .again = s->again,
                            .rows = p->across_b ? p->columns : p->inner,
                            .columns = p->across_b ? p->inner : p->columns,
                            .inner = p->rows,
@@ -473,6 +477,7 @@ static void multiply_head(job *s, int64_t image, int64_t head)
 {
     struct product p = product_of(s, image, head), da, db;
     if (!s->back) {
+        p.writes = !s->b;
         s->multiply(s->state, &p);
         return;
     }
@@ -488,11 +493,8 @@ static void dense(job *s)
     int64_t out = features(s), rows = positions(s);
     size_t row = (size_t)out * sizeof(float);
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < rows; i++)
-        if (s->b)
-            memcpy(s->y + i * out, s->b, row);
-        else
-            memset(s->y + i * out, 0, row);
+    for (int64_t i = 0; i < (s->b ? rows : 0); i++)
+        memcpy(s->y + i * out, s->b, row);
     multiply_head(s, 0, 0);
 }
 
@@ -552,8 +554,6 @@ static void products(job *s)
 {
     int64_t shared = sharing(s), groups = heads_of(s) / shared, count = s->images * groups;
     int64_t size = sequence_room(s->layer->out.width), blocks = 1;
-    if (!s->back)
-        naive_clear(values(s), s->y);
     if (s->before)
         blocks = (s->layer->out.width + BLOCK - 1) / BLOCK;
 #pragma omp parallel for schedule(static)

@@ -17,11 +17,12 @@
 
 #include "core/schedule/model.h"
 
-/** One product c += scale * a b, of matrices that lie in rows: a (rows, inner), or (inner, rows) if
- * across_a; b (inner, columns), or (columns, inner) if across_b; c (rows, columns).  `next` are the
- * elements from one row to the next. */
+/** One product c += scale * a b, or c = scale * a b if it writes, of matrices that lie in rows: a
+ * (rows, inner), or (inner, rows) if across_a; b (inner, columns), or (columns, inner) if across_b;
+ * c (rows, columns).  `next` are the elements from one row to the next. */
 struct product {
-    bool across_a, across_b;
+    bool across_a, across_b, writes;
+    bool again; /**< the product before had this a */
     int64_t rows, columns, inner;
     float scale;
     const float *a, *b;
@@ -62,6 +63,8 @@ struct sequence {
     const float *dy;      /**< gradient of y */
     float *dx[2];         /**< of the inputs; NULL: not wanted */
     float *dw, *db;       /**< of weights and biases; NULL: not wanted */
+    bool fresh;           /**< products write these gradients; else they add */
+    bool again;           /**< the last that ran went back through this layer, for its input */
     struct draw draw;     /**< of a dropout */
     multiplier *multiply; /**< of the device */
     struct device_state *state;

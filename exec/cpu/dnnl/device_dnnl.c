@@ -249,7 +249,8 @@ static void multiply(struct device_state *state, const struct product *p)
 {
     (void)state;
     MUST(dnnl_sgemm(p->across_a ? 'T' : 'N', p->across_b ? 'T' : 'N', p->rows, p->columns, p->inner,
-                    p->scale, p->a, p->next_a, p->b, p->next_b, 1, p->c, p->next_c));
+                    p->scale, p->a, p->next_a, p->b, p->next_b, p->writes ? 0 : 1, p->c,
+                    p->next_c));
 }
 
 /* Fill @to with a matrix (rows, columns) of which each row begins @next behind the one before,
@@ -293,14 +294,15 @@ static void multiply_narrow(struct device_state *state, const struct product *p)
     bool over_a = p->across_a, over_b = p->across_b;
     engine_init(&engine, false);
     product_make(&engine, p, &call, operand);
-    void *a = narrow(over_a ? p->inner : p->rows, over_a ? p->rows : p->inner, p->next_a, p->scale,
-                     p->a, room[0]);
+    if (!p->again)
+        narrow(over_a ? p->inner : p->rows, over_a ? p->rows : p->inner, p->next_a, p->scale, p->a,
+               room[0]);
     void *b = p->owner && state->narrow
                   ? narrow_weights(state, p)
                   : narrow(over_b ? p->columns : p->inner, over_b ? p->inner : p->columns,
                            p->next_b, 1, p->b, room[1]);
     engine_share_scratch(&engine);
-    call_add(&call, DNNL_ARG_SRC, engine_memory(&engine, operand[0], a));
+    call_add(&call, DNNL_ARG_SRC, engine_memory(&engine, operand[0], room[0]));
     call_add(&call, DNNL_ARG_WEIGHTS, engine_memory(&engine, operand[1], b));
     call_add(&call, DNNL_ARG_DST, engine_memory(&engine, operand[2], p->c));
     call_run(&engine, &call);

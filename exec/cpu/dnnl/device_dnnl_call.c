@@ -251,7 +251,10 @@ void product_make(struct engine *engine, const struct product *p, struct call *c
     operand[0] = engine_matrix(engine, m, k, over_a ? 1 : k, over_a ? m : 1, dnnl_bf16);
     operand[1] = engine_matrix(engine, k, n, over_b ? 1 : n, over_b ? k : 1, dnnl_bf16);
     operand[2] = engine_matrix(engine, m, n, p->next_c, 1, dnnl_f32);
-    engine_make(engine, product_describe(engine->engine, operand[0], operand[1], operand[2]), call);
+    engine_make(engine,
+                product_describe(engine->engine, operand[0], operand[1], operand[2],
+                                 p->writes ? THEN_WRITE : THEN_ADD),
+                call);
 }
 
 /* ---- pools ---- */

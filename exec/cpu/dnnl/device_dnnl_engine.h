@@ -117,6 +117,6 @@ dnnl_primitive_attr_t attributes_new(enum then then);
 dnnl_status_t operation_describe(dnnl_engine_t engine, const struct operation *o,
                                  dnnl_primitive_desc_t forward, dnnl_primitive_desc_t *desc);
 
-/** The primitive that adds the product of the matrices @a and @b to @c. */
+/** The primitive that writes the product of the matrices @a and @b to @c, or adds it. */
 dnnl_primitive_desc_t product_describe(dnnl_engine_t engine, tensor_desc a, tensor_desc b,
-                                       tensor_desc c);
+                                       tensor_desc c, enum then then);

@@ -109,9 +109,9 @@ dnnl_status_t operation_describe(dnnl_engine_t engine, const struct operation *o
 }
 
 dnnl_primitive_desc_t product_describe(dnnl_engine_t engine, tensor_desc a, tensor_desc b,
-                                       tensor_desc c)
+                                       tensor_desc c, enum then then)
 {
-    dnnl_primitive_attr_t attr = attributes_new(THEN_ADD);
+    dnnl_primitive_attr_t attr = attributes_new(then);
     dnnl_primitive_desc_t desc;
 #if DNNL_VERSION_MAJOR < 3
     dnnl_matmul_desc_t d;
