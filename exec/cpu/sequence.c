@@ -451,7 +451,7 @@ static void products_back(job *s, const struct product *p, struct product *da, s
                            .scale = p->scale,
                            .a = dc,
                            .b = p->b,
-                           .c = s->dx[0] + (p->a - s->x[0]),
+                           .c = s->dx[0] ? s->dx[0] + (p->a - s->x[0]) : NULL,
                            .next_a = p->next_c,
                            .next_b = p->next_b,
                            .next_c = p->next_a,
@@ -647,8 +647,11 @@ int32_t sequence_products(const struct sequence *s, struct product product[PASS_
 {
     if (s->layer->op != LAYER_MATMUL && !layer_is_dense(s->layer))
         return 0;
-    product[PASS_FORWARD] = product_of(s, 0, 0);
-    products_back(s, &product[PASS_FORWARD], &product[PASS_BACKWARD_DATA],
+    static float nothing;
+    struct sequence own = *s;
+    own.x[0] = own.x[1] = own.dy = own.y = own.dx[0] = own.dx[1] = &nothing;
+    product[PASS_FORWARD] = product_of(&own, 0, 0);
+    products_back(&own, &product[PASS_FORWARD], &product[PASS_BACKWARD_DATA],
                   &product[PASS_BACKWARD_FILTER]);
     return PASS_COUNT;
 }
