@@ -198,13 +198,12 @@ static double scatter(const struct device_fit *fit, int32_t class)
 
 static void conclude(struct device_fit *fit, const struct fit *solved)
 {
-    int32_t n = solved->parameters;
-    fit->overhead = exp(solved->parameter[fit->classes]);
-    fit->overhead_sd = sqrt(fmax(solved->covariance[fit->classes * n + fit->classes], 0));
+    fit->overhead = exp(solved->value[fit->classes]);
+    fit->overhead_sd = solved->sd[fit->classes];
     for (int32_t i = 0; i < fit->classes; i++) {
         struct device_fit_class *class = &fit->class[i];
-        class->efficiency = fmin(fmax(exp(solved->parameter[i]), lowest_efficiency), 1);
-        class->efficiency_sd = sqrt(fmax(solved->covariance[i * n + i], 0));
+        class->efficiency = fmin(fmax(exp(solved->value[i]), lowest_efficiency), 1);
+        class->efficiency_sd = solved->sd[i];
     }
     for (int32_t i = 0; i < fit->classes; i++)
         fit->class[i].residual = scatter(fit, i);

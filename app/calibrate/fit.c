@@ -145,26 +145,20 @@ int fit_solve(struct fit *fit, const struct fit_problem *problem, struct err *er
     gsl_error_handler_t *handler = gsl_set_error_handler_off();
     struct solver solver = solver_new(problem);
     int32_t n = problem->groups + 1;
-    *fit = (struct fit){.parameters = n,
-                        .parameter = base_alloc(n, sizeof(double)),
-                        .covariance = base_alloc((int64_t)n * n, sizeof(double))};
+    *fit = (struct fit){base_alloc(n, sizeof(double)), base_alloc(n, sizeof(double))};
     int failed = solve(&solver, problem);
     for (int32_t i = 0; i < n; i++) {
-        fit->parameter[i] = gsl_vector_get(solver.x, i);
-        for (int32_t k = 0; k < n; k++)
-            fit->covariance[i * n + k] = gsl_matrix_get(solver.covariance, i, k);
+        fit->value[i] = gsl_vector_get(solver.x, i);
+        fit->sd[i] = sqrt(fmax(gsl_matrix_get(solver.covariance, i, i), 0));
     }
     solver_release(&solver);
     gsl_set_error_handler(handler);
-    if (!failed)
-        return 0;
-    fit_release(fit);
-    return err_add(err, "the fit does not converge");
+    return failed ? err_add(err, "the fit does not converge") : 0;
 }
 
 void fit_release(struct fit *fit)
 {
-    free(fit->parameter);
-    free(fit->covariance);
+    free(fit->value);
+    free(fit->sd);
     *fit = (struct fit){0};
 }

@@ -35,12 +35,11 @@ struct fit_problem {
 
 /** The answer.  Release with fit_release(). */
 struct fit {
-    double *parameter;  /**< (parameters) logarithms: groups' efficiencies, then the overhead */
-    double *covariance; /**< (parameters x parameters) of those */
-    int32_t parameters;
+    double *value, *sd; /**< (groups + 1) logarithms, groups' efficiencies, then the overhead, and
+                             their standard deviations */
 };
 
-/** Fit @problem into @fit.
+/** Fit @problem into @fit, which is released in any case.
  * @return 0, or -1: no convergence. */
 int fit_solve(struct fit *fit, const struct fit_problem *problem, struct err *err);
 
