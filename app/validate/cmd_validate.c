@@ -259,23 +259,18 @@ static struct validate_row *add_row(struct validation *validation, enum validate
     return row;
 }
 
-/* The step times of all measured iterations but the first; the caller frees them. */
-static double *step_times(const struct trace *measured)
-{
-    double *time = base_alloc(measured->iterations - 1, sizeof(*time));
-    for (int32_t i = 1; i < measured->iterations; i++)
-        time[i - 1] = measured->iteration_end[i] - measured->iteration_end[i - 1];
-    return time;
-}
-
 static void add_step(struct validation *validation, const struct trace *predicted,
                      const struct trace *measured)
 {
     struct validate_row *row = add_row(validation, VALIDATE_STEP, "step");
-    AUTOFREE double *time = step_times(measured);
+    int32_t count = validation->iterations;
+    AUTOFREE double *sorted = base_alloc(count, sizeof(*sorted));
     row->predicted_s = trace_step_time(predicted) + validation->waiting_s;
-    validation->time = step_times(measured);
-    conclude(row, validation->lab, time, measured->iterations - 1);
+    validation->time = base_alloc(count, sizeof(*validation->time));
+    for (int32_t i = 0; i < count; i++)
+        sorted[i] = validation->time[i] =
+            measured->iteration_end[i + 1] - measured->iteration_end[i];
+    conclude(row, validation->lab, sorted, count);
 }
 
 /* Rows with no time on either side are left out. */
@@ -283,8 +278,8 @@ static void add_subject(struct validation *validation, const struct joined *pred
                         const struct joined *measured, struct subject subject, const char *name)
 {
     int32_t count = measured->trace->iterations - 1;
-    double *time = base_alloc(count, sizeof(*time)), sum = 0;
-    double expected = seconds_of(predicted, predicted->trace->iterations - 1, &subject);
+    AUTOFREE double *time = base_alloc(count, sizeof(*time));
+    double sum = 0, expected = seconds_of(predicted, predicted->trace->iterations - 1, &subject);
     for (int32_t i = 0; i < count; i++)
         sum += time[i] = seconds_of(measured, i + 1, &subject);
     if (sum > 0 || expected > 0) {
@@ -292,7 +287,6 @@ static void add_subject(struct validation *validation, const struct joined *pred
         row->predicted_s = expected;
         conclude(row, validation->lab, time, count);
     }
-    free(time);
 }
 
 /* Micro-batches repeat what they exchange under one name. */
@@ -356,12 +350,11 @@ static void validate_compare(const struct schedule *schedule, const struct trace
 }
 
 /* The measured iteration whose step time is nearest to the median. */
-static int32_t validate_typical(const struct trace *measured)
+static int32_t validate_typical(const struct validation *validation)
 {
-    int32_t count = measured->iterations - 1, best = 0;
-    AUTOFREE double *time = step_times(measured), *sorted = step_times(measured);
-    double median = base_quantile(sorted, count, 0.5);
-    for (int32_t i = 1; i < count; i++)
+    double median = validation->row->measured_s, *time = validation->time;
+    int32_t best = 0;
+    for (int32_t i = 1; i < validation->iterations; i++)
         if (fabs(time[i] - median) < fabs(time[best] - median))
             best = i;
     return best + 1;
@@ -729,7 +722,7 @@ static int write_trace(const struct trial *trial, struct err *err)
         return -1;
     bool failed =
         timeline_write_comparison(file.stream, trial->task.point.schedule, trial->predicted,
-                                  &trial->measured, validate_typical(&trial->measured), err) != 0;
+                                  &trial->measured, validate_typical(&trial->validation), err) != 0;
     return file_fresh_close(&file, failed, NULL, err);
 }
 
@@ -748,7 +741,7 @@ static int report(struct trial *trial, struct text *out, struct err *err)
         if (schedule) { /* there is a job */
             json_put(json, "predicted_lanes", picture_lanes(schedule, trial->predicted));
             struct trace typical = trial->measured;
-            typical.iterations = 1 + validate_typical(&typical);
+            typical.iterations = 1 + validate_typical(&trial->validation);
             json_put(json, "measured_lanes", picture_lanes(schedule, &typical));
         }
         if (validation_page(trial->request.report, json, err))
