@@ -4,6 +4,7 @@
 #include "app/predict/task.h"
 #include "app/predict/uncertainty.h"
 #include "app/process/child.h"
+#include "app/validate/against.h"
 #include "app/validate/validate_run.h"
 #include "config.h"
 #include "core/backend/trace.h"
@@ -520,8 +521,11 @@ enum {
 static int check_options(const struct validate_request *request, struct err *err)
 {
     bool job = request->head.argument.count > 0;
-    if (!job && !(request->predicted && request->measured))
-        return err_add_code(err, 64, "a JOB is needed, or --predicted and --measured");
+    if (request->against && (job || request->head.given.count > 1 + request->head.json))
+        return err_add_code(err, 64, "--against FILE.csv works alone, or with --json");
+    if (!job && !request->against && !(request->predicted && request->measured))
+        return err_add_code(err, 64,
+                            "a JOB is needed, or --against, or --predicted and --measured");
     if (!job && (request->trace || request->predict.set.count))
         return err_add_code(err, 64, "--trace and --set need a JOB");
     if (request->predicted && !measure_in_lab() && request->predict.order != RANK_ORDER_ROW)
@@ -785,6 +789,8 @@ static int validate(const void *record, struct text *out, struct err *err)
                           .notes = {-1, -1, -1, -1, -1, -1}};
     if (check_options(request, err))
         return -1;
+    if (request->against)
+        return against_score(request->against, request->head.json, out, err);
     int failed = gather(&trial, err) ||
                  validate_check(trial.task.point.schedule, trial.predicted, &trial.measured, err);
     if (!failed) {
@@ -821,6 +827,9 @@ static const struct option options[] = {
     OPTION_ROW("measured", 0, OPTION_TEXT, AT(measured), "FILE", NULL,
                "Spans of `train --spans` instead of a run",
                .bars = "ranks|steps|threads|device|timeout"),
+    OPTION_ROW("against", 0, OPTION_TEXT, AT(against), "FILE.csv", NULL,
+               "Score kept predictions, such as those of `sweep --csv`, to which a column "
+               "measured_s was added since"),
     OPTION_ROW("trace", 't', OPTION_OUTPUT, AT(trace), "FILE", NULL,
                "Write both, one below the other, as Chrome/Kineto JSON"),
     ROW_LAST};
@@ -835,10 +844,10 @@ const struct command command_validate = {
     .examples =
         "foretrain validate job.yaml -n 2 --set cluster.platform=two-core\n"
         "foretrain validate job.yaml --measured spans.txt    (of `foretrain-exec train --spans`)\n"
-        "experiments/published.py kept.csv    (answers of `predict --json`, measured since)",
+        "foretrain validate --against predictions.csv    (of `sweep --csv`, measured since)",
     RECORD(options, struct validate_request, &defaults),
     TAKES(0, 1),
     .jobs = true,
-    ANSWERS(&validation_columns),
+    ANSWERS(&validation_columns, &against_columns),
     .run = validate,
 };

@@ -13,7 +13,7 @@ struct validate_request {
     struct request head;
     struct predict_options predict;
     struct compute_options compute;
-    const char *trace, *predicted, *measured, *report;
+    const char *trace, *predicted, *measured, *report, *against;
     double tolerance; /**< on the step's error, as a fraction */
     int32_t steps;    /**< to measure; 0: the usual */
     int32_t timeout;  /**< of the watchdog [s]; 0: none */

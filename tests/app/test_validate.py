@@ -1,5 +1,9 @@
-"""`validate` on spans that are known: which predictions pass, what is refused, what is printed."""
+"""`validate` on spans that are known: which predictions pass, what is refused, what is printed; and kept predictions."""
+import csv
+import importlib.util
 import json
+import math
+import statistics
 import unittest
 
 import support
@@ -219,6 +223,82 @@ class Validate(support.Case):
         for option in ("--trace", "--report"):  # before anything is run or read
             self.refused(73, "validate", self.job, "--measured", self.directory / "gone", option,
                          self.directory / "no" / "such")
+
+
+HEAD = "name,predicted_s,low_s,high_s,measured_s,note\n"
+
+
+class Against(support.Case):
+    """Predictions that were kept, and what was measured since."""
+
+    def score(self, text):
+        """The answer about a file."""
+        return answer("validate", "--against", self.write("kept.csv", text))
+
+    def test_two_runs_by_hand(self):
+        """1 s for 0.8 and 2: +25 and -50 %, one inside; a width of ln 2, and 20 ln 1.25 for the miss."""
+        text = HEAD + 'a,1,0.8,1.6,0.8,"x, ""y"""\nb,1,0.8,"1.6", 2 ,"two\nlines"\n\nc,1.5,1.2,2,,\nd,,,,3,refused\n'
+        for written in (text, "\ufeff" + text.replace("\n", "\r\n")):
+            result = self.score(written)
+            self.assertEqual([(row["line"], row["inside_interval"]) for row in result["rows"]], [(2, True), (3, False)])
+            self.assertEqual([row["error"] for row in result["rows"]], [0.25, -0.5])
+            for key, value in (("scored", 2), ("unscored", 2), ("median_error", 0.375), ("p90_error", 0.475),
+                               ("median_signed_error", -0.125), ("inside", 1), ("inside_share", 0.5),
+                               ("median_width", math.log(2)), ("interval_score", math.log(2) + 10 * math.log(1.25))):
+                self.assertAlmostEqual(result[key], value, msg=key)
+        said = good("validate", "--against", self.directory / "kept.csv").stdout
+        self.assertRegex(said, r"\n +3 +1.00 s +0.80 s +1.60 s +2 s +-50 % +no\n")
+        self.assertRegex(said, r"\n +2 +2 +37.5 % +47.5 % +-12.5 % +1 +50 % +0.6931 +2.925\n$")
+
+    @unittest.skipUnless(support.has_gsl(), "built without GSL: no intervals")
+    def test_a_sweep_is_scored_once_its_points_were_measured(self):
+        rows = list(csv.DictReader(good(
+            "sweep", self.job, ANALYTIC, "--list=cluster.nodes=4,3", "--csv", "-").stdout.splitlines()))
+        measured = [1.1 * float(row["step_s"] or 1) for row in rows]
+        with (self.directory / "kept.csv").open("w", encoding="utf-8", newline="") as file:
+            out = csv.DictWriter(file, ["measured_s", *rows[0]])
+            out.writeheader()
+            out.writerows({**row, "measured_s": value} for row, value in zip(rows, measured))
+        result = answer("validate", "--against", self.directory / "kept.csv")
+        self.assertEqual((result["scored"], result["unscored"]), (1, 1))
+        self.assertEqual(result["rows"][0]["step_s_low"], float(rows[0]["step_s_low"]))
+        self.assertAlmostEqual(result["median_signed_error"], 1 / 1.1 - 1)
+
+    def test_the_study_of_networks_has_the_same_scores(self):
+        path = ROOT / "experiments" / "07_networks" / "report.py"
+        spec = importlib.util.spec_from_file_location("report", path)
+        spec.loader.exec_module(report := importlib.util.module_from_spec(spec))
+        lines = path.with_name("predictions.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+        report.HERE = self.directory
+        result = self.score("".join(lines[:1] + lines[1::23]))
+        rows = report.read("kept.csv")
+        errors = [abs(row["ratio"] - 1) for row in rows]
+        self.assertGreater(len(rows), 40)
+        for key, value in (("scored", len(rows)), ("median_error", report.quantile(errors, 0.5)),
+                           ("p90_error", report.quantile(errors, 0.9)), ("inside", sum(row["inside"] for row in rows)),
+                           ("median_signed_error", statistics.median(row["ratio"] for row in rows) - 1),
+                           ("interval_score", statistics.mean(map(report.interval_score, rows)))):
+            self.assertAlmostEqual(result[key], value, msg=key)
+
+    def test_what_is_no_such_table_is_refused_at_its_place(self):
+        row = "a,1,0.8,1.6,0.8,x\n"
+        for place, said, text in (
+                ("1:1", "the file ends in this cell", ""), ("1:1", "the file ends", "\0\1\2"),
+                ("1:36", "no column 'measured_s'", HEAD.replace("measured_s", "seen").replace("note", "more") + row),
+                ("1:42", "'step_s' is a second column of the predicted step", HEAD.replace("note", "step_s")),
+                ("1:42", "'low_s' is a second column", HEAD.replace("note", "low_s")),
+                ("2:3", "'fast' is not a time", HEAD + "a,fast,1,2,1,x\n"), ("2:11", "'-1' is not a time", HEAD + "a,1,0.5,2,-1,x\n"),
+                ("3:7", "'0' is not a time", HEAD + row + "a,1,1,0,1,x\n"), ("3:5", "'nan' is not", HEAD + row + "a,1,nan,1,1,x\n"),
+                ("2:9", "'2 ms' is not", HEAD + "a,1,0.5,2 ms,1,x\n"), ("2:11", "ends before it begins", HEAD + "a,1,2,1,1,x\n"),
+                ("3:9", "the row has 5 cells, the header 6", HEAD + row + "a,1,1,2,1\n"), ("2:13", "has 7 cells", HEAD + "a,1,1,2,1,x,y\n"),
+                ("3:5", "the file ends in this cell", HEAD + row + row[:7]), ("2:17", "its quote is not closed", HEAD + row[:-2] + '"x\n'),
+                ("2:10", "no row up to here", HEAD + "a,1,1,2,,\n"), ("3:1", "the file ends", HEAD + row + "\0")):
+            with self.subTest(text):
+                path = self.write("bad.csv", text)
+                self.assertRegex(self.refused(65, "validate", "--against", path), f"^{path}:{place}: error: .*{said}")
+        self.refused(66, "validate", "--against", self.directory / "gone.csv")
+        for words in ((self.job,), ("--steps=3",), ("--report=x.html",)):
+            self.assertIn("works alone", self.refused(64, "validate", "--against", path, *words))
 
 
 if __name__ == "__main__":
