@@ -173,13 +173,6 @@ double analytic_collective(const struct fabric *fabric, const struct schedule *s
     return seconds;
 }
 
-/* Also not below the floor, in which all messages share links. */
-static double find_seconds(const struct run *run, const struct schedule *schedule, int32_t step)
-{
-    return fmax(analytic_collective(run->fabric, schedule, step),
-                floor_collective(run->fabric, schedule, step).seconds);
-}
-
 /* All that the seconds of a collective depend on. */
 static uint64_t describe(uint64_t layout, const struct schedule *schedule, int32_t step)
 {
@@ -203,26 +196,24 @@ static uint64_t describe(uint64_t layout, const struct schedule *schedule, int32
     return base_hash(layout, parts, sizeof(parts));
 }
 
+/* Also not below its @floor, in which all messages share links. */
 static double collective_seconds(const struct run *run, const struct schedule *schedule,
-                                 int32_t step)
+                                 int32_t step, double floor)
 {
     if (schedule->step[step].collective.algorithm == ALGORITHM_NCCL)
         return run_nccl(run, &schedule->step[step]).seconds;
-    if (!run->layout)
-        return find_seconds(run, schedule, step);
-    uint64_t what = describe(run->layout, schedule, step);
+    uint64_t what = run->layout ? describe(run->layout, schedule, step) : 0;
     double seconds;
-    if (!memory_find(run->memory, what, &seconds)) {
-        seconds = find_seconds(run, schedule, step);
-        memory_keep(run->memory, what, seconds);
+    if (!what || !memory_find(run->memory, what, &seconds)) {
+        seconds = fmax(analytic_collective(run->fabric, schedule, step), floor);
+        memory_keep(what ? run->memory : NULL, what, seconds);
     }
     return seconds;
 }
 
-/* The seconds of every step (step_count). */
-static double *step_seconds(const struct run *run, const struct schedule *schedule)
+/* In place of the floors of collectives, the @seconds of every step (step_count). */
+static void find_seconds(const struct run *run, const struct schedule *schedule, double *seconds)
 {
-    double *seconds = base_alloc(schedule->step_count, sizeof(*seconds));
     double slowest = noise_slowest(&run->noise, grid_ranks(schedule->grid), run->iterations - 1);
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
@@ -230,21 +221,22 @@ static double *step_seconds(const struct run *run, const struct schedule *schedu
             int32_t like = schedule_first_like(schedule, id);
             seconds[id] = like < id ? seconds[like]
                                     : run->device->collective_launch.value +
-                                          collective_seconds(run, schedule, id);
+                                          collective_seconds(run, schedule, id, seconds[id]);
         } else {
             seconds[id] = run_local_seconds(run, step) * (step->kind == STEP_COMPUTE ? slowest : 1);
         }
     }
-    return seconds;
 }
 
-/* Times of steps, collectives at @seconds each; where those of several communicators share a link
- * they take longer, until it has the time to carry the bytes of all. */
-static void run_lanes(const struct run *run, const struct schedule *schedule, double *seconds,
-                      struct when *when, struct trace *trace)
+/* Times of steps; where collectives of several communicators share a link they take longer than
+ * alone, until it has the time to carry the bytes of all. */
+static void run_lanes(const struct run *run, const struct schedule *schedule, struct when *when,
+                      struct trace *trace)
 {
-    double floor = floor_iteration(run, schedule).seconds, step = 0;
     int32_t steps = schedule->step_count;
+    AUTOFREE double *seconds = base_alloc(steps, sizeof(*seconds));
+    double floor = floor_iteration(run, schedule, seconds).seconds, step = 0;
+    find_seconds(run, schedule, seconds);
     for (int i = 0; i < 64 && step < floor * (1 - 1e-9); i++) {
         for (int32_t id = 0; id < steps && step > 0; id++)
             seconds[id] *= schedule->step[id].kind == STEP_COLLECTIVE ? floor / step : 1;
@@ -271,10 +263,9 @@ static int analytic_run(const struct run *run, const struct schedule *schedule, 
     int32_t stages = schedule_stages(schedule), each = trace->ranks / stages;
     trace->entities = stages;
 
-    AUTOFREE double *seconds = step_seconds(run, schedule);
     int32_t steps = schedule->step_count;
     AUTOFREE struct when *when = base_alloc((int64_t)run->iterations * steps, sizeof(*when));
-    run_lanes(run, schedule, seconds, when, trace);
+    run_lanes(run, schedule, when, trace);
     for (int32_t iteration = 0; iteration < run->iterations; iteration++)
         for (int32_t id = 0; id < steps; id++) {
             struct when step = when[(int64_t)iteration * steps + id];

@@ -3,18 +3,14 @@
 enum { EXIT_INTERNAL = 70 };
 static const double slack = 1e-9;
 
-/* What collectives cost at least. */
+/* What collectives of a stage cost at least. */
 struct bounds {
     double *latency; /* (ranks) [s] of the rounds of each rank, one after the other */
     double *load;    /* (links) [s] each link is busy */
     int64_t rounds;
+    int32_t from, to; /* the ranks of the stage: from ... to - 1 */
+    double seconds;   /* of one collective [s] */
 };
-
-static struct bounds bounds_new(const struct fabric *fabric)
-{
-    return (struct bounds){.latency = base_alloc(fabric->ranks, sizeof(double)),
-                           .load = base_alloc(fabric->link_count, sizeof(double))};
-}
 
 static void bounds_release(struct bounds *bounds)
 {
@@ -26,7 +22,7 @@ static void bounds_release(struct bounds *bounds)
 static void bounds_add(struct bounds *sum, const struct bounds *other, int32_t times,
                        const struct fabric *fabric)
 {
-    for (int32_t rank = 0; rank < fabric->ranks; rank++)
+    for (int32_t rank = other->from; rank < other->to; rank++)
         sum->latency[rank] += times * other->latency[rank];
     for (int32_t link = 0; link < fabric->link_count; link++)
         sum->load[link] += times * other->load[link];
@@ -42,7 +38,7 @@ static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
     AUTOFREE int32_t *to = schedule_send_peers(schedule, step, channel, pattern);
     bool sends = schedule->step[step].lane >= LANE_SEND; /* and another lane receives */
     bool eager = sends && bytes <= rounds * fabric->eager;
-    for (int32_t rank = 0; rank < fabric->ranks; rank++) {
+    for (int32_t rank = bounds->from; rank < bounds->to; rank++) {
         if (to[rank] < 0)
             continue;
         struct route route;
@@ -53,7 +49,7 @@ static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
         for (int32_t i = 0; i < route.count; i++)
             bounds->load[route.link[i]] += bytes / fabric->link[route.link[i]].bandwidth;
     }
-    for (int32_t rank = 0; rank < fabric->ranks; rank++)
+    for (int32_t rank = bounds->from; rank < bounds->to; rank++)
         bounds->latency[rank] += rounds * pay[rank];
 }
 
@@ -128,7 +124,11 @@ static struct bounds bounds_build(const struct fabric *fabric, const struct sche
                                   int32_t step)
 {
     struct collective c = backend_collective(fabric, schedule, step);
-    struct bounds bounds = bounds_new(fabric);
+    int32_t each = fabric->ranks / schedule_stages(schedule), stage = schedule->step[step].stage;
+    struct bounds bounds = {.latency = base_alloc(fabric->ranks, sizeof(double)),
+                            .load = base_alloc(fabric->link_count, sizeof(double)),
+                            .from = stage * each,
+                            .to = (stage + 1) * each};
     if (c.algorithm == ALGORITHM_NCCL) {
         if (c.ranks > 1)
             lay_nccl(&bounds, fabric, c.op, schedule->grid, schedule->step[step].collective.axis,
@@ -141,12 +141,29 @@ static struct bounds bounds_build(const struct fabric *fabric, const struct sche
         struct collective channel = collective_channel(&c, i);
         bounds.latency = base_alloc(fabric->ranks, sizeof(double));
         lay_channel(&bounds, fabric, schedule, step, &channel);
-        for (int32_t rank = 0; rank < fabric->ranks; rank++)
+        for (int32_t rank = bounds.from; rank < bounds.to; rank++)
             longest[rank] = fmax(longest[rank], bounds.latency[rank]);
         free(bounds.latency);
     }
     bounds.latency = longest;
     return bounds;
+}
+
+static int32_t largest(const double *value, int32_t count)
+{
+    int32_t index = 0;
+    for (int32_t i = 1; i < count; i++)
+        if (value[index] < value[i])
+            index = i;
+    return index;
+}
+
+/* The higher one of latency and bytes. */
+static double bounds_seconds(const struct bounds *bounds, const struct fabric *fabric)
+{
+    double latency = bounds->latency[largest(bounds->latency, fabric->ranks)];
+    int32_t links = fabric->link_count;
+    return links ? fmax(latency, bounds->load[largest(bounds->load, links)]) : latency;
 }
 
 /* Of all collectives of an iteration.  A lane of collectives runs one after the other on a rank,
@@ -176,8 +193,10 @@ static struct floors floors_new(const struct fabric *fabric, const struct schedu
         struct bounds *lane = &floors.lane[schedule->step[id].lane], *own = &floors.step[id];
         *own = bounds_build(fabric, schedule, id);
         if (!lane->latency)
-            *lane = (struct bounds){base_alloc(fabric->ranks, sizeof(double)), floors.load, 0};
+            *lane = (struct bounds){.latency = base_alloc(fabric->ranks, sizeof(double)),
+                                    .load = floors.load};
         bounds_add(lane, own, times[id], fabric);
+        own->seconds = bounds_seconds(own, fabric);
         free(own->load);
         own->load = NULL;
     }
@@ -193,15 +212,6 @@ static void floors_release(struct floors *floors, const struct schedule *schedul
     for (enum lane lane = 0; lane < LANE_COUNT; lane++)
         free(floors->lane[lane].latency);
     free(floors->load);
-}
-
-static int32_t largest(const double *value, int32_t count)
-{
-    int32_t index = 0;
-    for (int32_t i = 1; i < count; i++)
-        if (value[index] < value[i])
-            index = i;
-    return index;
 }
 
 static struct floor latency_floor(const struct bounds *bounds, int32_t rank)
@@ -310,10 +320,13 @@ static struct floor iteration_floor(const struct run *run, const struct schedule
     return floor;
 }
 
-struct floor floor_iteration(const struct run *run, const struct schedule *schedule)
+struct floor floor_iteration(const struct run *run, const struct schedule *schedule,
+                             double *collective)
 {
     struct floors floors = floors_new(run->fabric, schedule);
     struct floor floor = iteration_floor(run, schedule, &floors);
+    for (int32_t id = 0; collective && id < schedule->step_count; id++)
+        collective[id] = floors.step[id].seconds;
     floors_release(&floors, schedule);
     return floor;
 }

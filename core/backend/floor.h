@@ -32,8 +32,10 @@ double *floor_loads(const struct fabric *fabric, const struct schedule *schedule
 double floor_latency(const struct run *run, const struct schedule *schedule, int32_t step);
 
 /** The floor of a steady iteration: the longest lane or the busiest link.  With noise, compute has
- * the time of the fastest possible rank, and input is left out (it may run ahead). */
-struct floor floor_iteration(const struct run *run, const struct schedule *schedule);
+ * the time of the fastest possible rank, and input is left out (it may run ahead).  @collective
+ * (steps; NULL: nobody asks) gets that of each collective which is like no earlier one [s]. */
+struct floor floor_iteration(const struct run *run, const struct schedule *schedule,
+                             double *collective);
 
 /** Refuse a trace whose step time, or any of whose collectives, beats its floor by more than one
  * part in 1e9.

@@ -99,11 +99,11 @@ static void job_release(struct job *job)
 TEST(the_longest_lane_bounds_an_iteration)
 {
     HELD(job) job = small_job(16);
-    struct floor floor = floor_iteration(&job.run, job.schedule);
+    struct floor floor = floor_iteration(&job.run, job.schedule, NULL);
     assert_same(floor.seconds, 10e-3);
     assert_string_equal(floor.what, "all steps of the compute lane");
     job.run.input_rate = 100;
-    floor = floor_iteration(&job.run, job.schedule);
+    floor = floor_iteration(&job.run, job.schedule, NULL);
     assert_same(floor.seconds, 80e-3);
     assert_string_equal(floor.what, "all steps of the input lane");
 }
@@ -111,7 +111,7 @@ TEST(the_longest_lane_bounds_an_iteration)
 TEST(all_collectives_together_bound_an_iteration)
 {
     HELD(job) job = small_job(1600000000);
-    struct floor floor = floor_iteration(&job.run, job.schedule);
+    struct floor floor = floor_iteration(&job.run, job.schedule, NULL);
     assert_same(floor.seconds, 2 * 30 * 100e6 / 25e9);
     assert_string_equal(floor.what, "bytes over column");
 }
@@ -121,7 +121,7 @@ TEST(a_link_carries_the_bytes_of_all_lanes)
     OWN(fabric) *fabric = ideal_torus(grid_of(16, 1));
     OWN(schedule) *schedule = all_reduces(grid_of(4, 4), AXIS_ROW, AXIS_COLUMN, 1600000000);
     struct run run = {.fabric = fabric, .device = ideal_device(), .iterations = 1};
-    assert_same(floor_iteration(&run, schedule).seconds, (1 + 4) * 6 * 400e6 / 25e9);
+    assert_same(floor_iteration(&run, schedule, NULL).seconds, (1 + 4) * 6 * 400e6 / 25e9);
 }
 
 /* A trace of two iterations of which the second ends @seconds after the first; the first
@@ -202,5 +202,5 @@ TEST(noise_lowers_the_floor_to_the_fastest_rank)
     for (int32_t rank = 0; rank < 16; rank++)
         fastest = fmin(fastest, noise_factor(&job.run.noise, rank, job.run.iterations - 1));
     assert_true(fastest < 1);
-    assert_same(floor_iteration(&job.run, job.schedule).seconds, fastest * 10e-3);
+    assert_same(floor_iteration(&job.run, job.schedule, NULL).seconds, fastest * 10e-3);
 }

@@ -133,7 +133,7 @@ static void check_floors(struct findings *findings, const struct trial *trial,
     struct run run = trial_run(trial, fabric);
     double cut =
         parameters * dtype_size(trial->gradients) / narrowest_cut(trial, &findings->numbers);
-    struct floor floor = floor_iteration(&run, schedule);
+    struct floor floor = floor_iteration(&run, schedule, NULL);
     if (seconds < cut * (1 - slack))
         print_fault(findings, trial, "%g s, the bytes need %g s", seconds, cut);
     if (seconds < floor.seconds * (1 - slack))
