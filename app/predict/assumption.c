@@ -57,7 +57,8 @@ static double closed_form_read(const struct prediction *prediction, int32_t phas
 /* What list_assumed() carries along. */
 struct listing {
     struct prediction *prediction;
-    double last, baseline; /* steps [s]; NAN: that of the last phase */
+    double last, baseline; /* steps [s]; 0: not found yet */
+    bool same;             /* the baseline's is that of the last phase */
 };
 
 static bool is_set(const struct quantity *quantity)
@@ -68,8 +69,7 @@ static bool is_set(const struct quantity *quantity)
 /* Whether the answer would move if @quantity were half as good: a smaller bandwidth, a longer time;
  * as nobody here knows what --set replaced, that counts unless it could be anything.
  * A number that is zero stands for what is left out. */
-static bool plays_a_part(const struct listing *listing, const struct quantity *quantity,
-                         enum unit unit)
+static bool plays_a_part(struct listing *listing, const struct quantity *quantity, enum unit unit)
 {
     const struct job *job = &listing->prediction->job;
     if (!(quantity->value > 0) || listing->prediction->result.devices > PROBE_LIMIT ||
@@ -83,12 +83,14 @@ static bool plays_a_part(const struct listing *listing, const struct quantity *q
     double worse = is_set(quantity) ? 1000 : 2;
     struct change change = {quantity->path, unit == UNIT_SECONDS ? worse : 1 / worse};
     platform_scale(job->platform, change_one, &change);
-    bool moves = closed_form(listing->prediction, JOB_LAST) != listing->last ||
-                 (!isnan(listing->baseline) &&
-                  closed_form(listing->prediction, JOB_BASELINE) != listing->baseline);
+    bool moves = closed_form(listing->prediction, JOB_LAST) != listing->last;
+    bool asks = !moves && !listing->same;
+    double baseline = asks ? closed_form(listing->prediction, JOB_BASELINE) : 0;
     change.factor = 1 / change.factor;
     platform_scale(job->platform, change_one, &change);
-    return moves;
+    if (asks && listing->baseline == 0)
+        listing->baseline = closed_form_read(listing->prediction, JOB_BASELINE);
+    return moves || (asks && baseline != listing->baseline);
 }
 
 static void add_assumed(void *context, const struct quantity *quantity, enum unit unit)
@@ -115,9 +117,8 @@ static void list_assumed(struct prediction *prediction)
     struct listing listing = {.prediction = prediction};
     if (prediction->result.devices <= PROBE_LIMIT) {
         listing.last = closed_form_read(prediction, JOB_LAST);
-        bool same =
+        listing.same =
             task_of(prediction, JOB_BASELINE)->quiet == task_of(prediction, JOB_LAST)->quiet;
-        listing.baseline = same ? NAN : closed_form_read(prediction, JOB_BASELINE);
     }
     platform_each_quantity(job->platform, add_assumed, &listing);
 }
