@@ -319,9 +319,9 @@ static double drawn_kernels(const struct parts *p, const double *of, double effi
     return p->roof / efficiency + of[FACTOR_OVERHEAD] * p->overhead + p->fixed;
 }
 
-/* Of the @count @parts, each as drawn, into @seconds. */
+/* Of the @count @parts, each as drawn, into every @stride-th of @seconds. */
 static void find_seconds(const struct table *t, const struct factors *d, struct drawn drawn,
-                         const struct parts *parts, int32_t count, double *seconds)
+                         const struct parts *parts, int32_t count, double *seconds, int32_t stride)
 {
     const double *of = d->of;
     double efficiency = of[FACTOR_EFFICIENCY] * pow(of[FACTOR_KINDS], t->kinds);
@@ -329,9 +329,9 @@ static void find_seconds(const struct table *t, const struct factors *d, struct 
     double local = host > kernels ? drawn.local * host / kernels : drawn.local;
     for (int32_t i = 0; i < count; i++) {
         const struct parts *p = &parts[i];
-        seconds[i] = local * drawn_kernels(p, of, efficiency) + of[FACTOR_NETWORK] * p->exchange +
-                     d->inside * p->inside + drawn.hop * p->latency + drawn.launch * p->launch +
-                     p->input;
+        seconds[(int64_t)i * stride] = local * drawn_kernels(p, of, efficiency) +
+                                       of[FACTOR_NETWORK] * p->exchange + d->inside * p->inside +
+                                       drawn.hop * p->latency + drawn.launch * p->launch + p->input;
     }
 }
 
@@ -341,10 +341,10 @@ static double closed_step(const struct table *t, const struct factors *d, struct
     struct steady steady = t->steady;
     const struct chains *chains = &steady.chains;
     if (chains->count) {
-        find_seconds(t, d, drawn, t->chain, chains->count, chains->seconds);
+        find_seconds(t, d, drawn, t->chain, chains->count, chains->seconds, 1);
         return chains_step(chains);
     }
-    find_seconds(t, d, drawn, t->parts, steady.schedule->step_count, steady.seconds);
+    find_seconds(t, d, drawn, t->parts, steady.schedule->step_count, steady.seconds, 1);
     steady.slowdown = drawn.slowdown;
     return steady_step(&steady, 1);
 }
@@ -354,6 +354,18 @@ static double draw_step(const struct table *t, const struct factors *d)
 {
     struct drawn drawn = drawn_new(t, d, true);
     return drawn_longer(t, d) * (closed_step(t, d, drawn) + t->above);
+}
+
+/* Those of CHAINS_WIDE draws. */
+static void draw_steps(const struct table *t, const struct factors *d, double *seconds)
+{
+    const struct chains *chains = &t->steady.chains;
+    for (int32_t k = 0; k < CHAINS_WIDE; k++)
+        find_seconds(t, &d[k], drawn_new(t, &d[k], true), t->chain, chains->count,
+                     chains->seconds + k, CHAINS_WIDE);
+    chains_steps(chains, seconds);
+    for (int32_t k = 0; k < CHAINS_WIDE; k++)
+        seconds[k] = drawn_longer(t, &d[k]) * (seconds[k] + t->above);
 }
 
 /* The efficiency is that of runs in which each kind had its share, so the errors of the kinds
@@ -508,7 +520,10 @@ void uncertainty_steps(const struct task *task, int32_t tasks, const struct fact
             continue;
         }
         AUTORELEASE(table) struct table t = table_new(&task[i]);
-        for (int32_t k = 0; k < count; k++)
+        int32_t wide = t.steady.chains.count ? CHAINS_WIDE : count + 1, k = 0;
+        for (; k + wide <= count; k += wide)
+            draw_steps(&t, &factors[k], &seconds[k]);
+        for (; k < count; k++)
             seconds[k] = draw_step(&t, &factors[k]);
     }
 }
@@ -519,7 +534,7 @@ static struct breakdown closed_breakdown(const struct table *t, const struct fac
 {
     AUTORELEASE(trace) struct trace trace = {0};
     struct steady steady = t->steady;
-    find_seconds(t, d, drawn, t->parts, steady.schedule->step_count, steady.seconds);
+    find_seconds(t, d, drawn, t->parts, steady.schedule->step_count, steady.seconds, 1);
     steady.slowdown = drawn.slowdown;
     steady_trace(&steady, &trace);
     return report_breakdown(t->steady.schedule, drawn.slowdown, &trace, time);

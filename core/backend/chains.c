@@ -149,38 +149,65 @@ struct chains chains_new(const struct schedule *schedule)
     }
     for (int32_t i = 0; i < *end; i++)
         chains.before[i].step = chains.of[chains.before[i].step];
-    chains.seconds = base_alloc(chains.count, sizeof(*chains.seconds));
-    chains.end = base_alloc(2 * (int64_t)chains.count, sizeof(*chains.end));
+    chains.seconds = base_alloc((int64_t)chains.count * CHAINS_WIDE, sizeof(*chains.seconds));
+    chains.end = base_alloc(2 * (int64_t)chains.count * CHAINS_WIDE, sizeof(*chains.end));
     return chains;
 }
 
-/* When the last chain of @iteration ends [s]. */
-static double walk(const struct chains *chains, int32_t iteration)
+/* The later one of each pair (@wide). */
+static inline void later(double *time, const double *other, int wide)
 {
-    double *end = &chains->end[(int64_t)iteration * chains->count], last = 0;
+    for (int k = 0; k < wide; k++)
+        time[k] = other[k] > time[k] ? other[k] : time[k];
+}
+
+/* When the last chain of @iteration ends, of each of @wide schedules, into @last [s]. */
+static inline void walk(const struct chains *chains, int32_t iteration, int wide, double *last)
+{
+    double *all = &chains->end[(int64_t)iteration * chains->count * wide];
+    double latest[CHAINS_WIDE] = {0};
     for (int32_t c = 0; c < chains->count; c++) {
-        double begin = 0;
+        double begin[CHAINS_WIDE] = {0}, end[CHAINS_WIDE];
         for (int32_t i = chains->begin[c]; i < chains->begin[c + 1]; i++) {
             struct dep before = chains->before[i];
-            if (before.distance > iteration)
-                continue;
-            double time = end[before.step - (int64_t)before.distance * chains->count];
-            begin = time > begin ? time : begin;
+            int64_t place = before.step - (int64_t)before.distance * chains->count;
+            if (before.distance <= iteration)
+                later(begin, all + place * wide, wide);
         }
-        end[c] = begin + chains->seconds[c];
+        for (int k = 0; k < wide; k++)
+            end[k] = begin[k] + chains->seconds[(int64_t)c * wide + k];
         if (chains->repeat[c] >= 0) {
             const struct step *step = &chains->schedule->step[chains->repeat[c]];
-            end[c] += step->repeat.times * (begin - end[chains->of[step->repeat.since]]);
+            const double *since = all + (int64_t)chains->of[step->repeat.since] * wide;
+            for (int k = 0; k < wide; k++)
+                end[k] += step->repeat.times * (begin[k] - since[k]);
         }
-        last = end[c] > last ? end[c] : last;
+        later(latest, end, wide);
+        memcpy(all + (int64_t)c * wide, end, wide * sizeof(*end));
     }
-    return last;
+    memcpy(last, latest, wide * sizeof(*last));
+}
+
+/* The second iteration of each of @wide schedules. */
+static inline void steady(const struct chains *chains, int wide, double *step)
+{
+    double first[CHAINS_WIDE];
+    walk(chains, 0, wide, first);
+    walk(chains, 1, wide, step);
+    for (int k = 0; k < wide; k++)
+        step[k] -= first[k];
 }
 
 double chains_step(const struct chains *chains)
 {
-    double first = walk(chains, 0);
-    return walk(chains, 1) - first;
+    double step;
+    steady(chains, 1, &step);
+    return step;
+}
+
+void chains_steps(const struct chains *chains, double *step)
+{
+    steady(chains, CHAINS_WIDE, step);
 }
 
 void chains_release(struct chains *chains)

@@ -9,6 +9,8 @@
 
 #include "core/schedule/schedule.h"
 
+enum { CHAINS_WIDE = 8 /**< schedules that are timed at once */ };
+
 /** Release with chains_release(). */
 struct chains {
     const struct schedule *schedule; /**< borrowed */
@@ -17,14 +19,18 @@ struct chains {
     struct dep *before; /**< chains that end before */
     int32_t *begin;     /**< (count + 1) the first of each chain's in before */
     int32_t *repeat;    /**< (count) the STEP_REPEAT that it is, or -1 */
-    double *seconds;    /**< (count) of each [s], for the caller to set */
-    double *end;        /**< (2 * count) private */
+    double *seconds;    /**< (count * CHAINS_WIDE) of each [s], for the caller to set */
+    double *end;        /**< (2 * count * CHAINS_WIDE) private */
 };
 
 /** Of sealed @schedule. */
 struct chains chains_new(const struct schedule *schedule);
 
-/** Seconds of the second iteration, once the chains have theirs. */
+/** Seconds of the second iteration, once the first `count` chains have theirs. */
 double chains_step(const struct chains *chains);
+
+/** Into @step (CHAINS_WIDE) those of as many schedules, which have all of `seconds`: for each chain
+ * that of the first, of the second, ... */
+void chains_steps(const struct chains *chains, double *step);
 
 void chains_release(struct chains *chains);
