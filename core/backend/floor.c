@@ -7,6 +7,8 @@ static const double slack = 1e-9;
 struct bounds {
     double *latency; /* (ranks) [s] of the rounds of each rank, one after the other */
     double *load;    /* (links) [s] each link is busy */
+    int32_t *used;   /* (links) those that are */
+    int32_t used_count;
     int64_t rounds;
     int32_t from, to; /* the ranks of the stage: from ... to - 1 */
     double seconds;   /* of one collective [s] */
@@ -16,16 +18,23 @@ static void bounds_release(struct bounds *bounds)
 {
     free(bounds->latency);
     free(bounds->load);
+    free(bounds->used);
+}
+
+static void occupy(struct bounds *bounds, int32_t link, double seconds)
+{
+    if (bounds->load[link] == 0 && seconds > 0)
+        bounds->used[bounds->used_count++] = link;
+    bounds->load[link] += seconds;
 }
 
 /* What @times such collectives cost is added to @sum. */
-static void bounds_add(struct bounds *sum, const struct bounds *other, int32_t times,
-                       const struct fabric *fabric)
+static void bounds_add(struct bounds *sum, const struct bounds *other, int32_t times)
 {
     for (int32_t rank = other->from; rank < other->to; rank++)
         sum->latency[rank] += times * other->latency[rank];
-    for (int32_t link = 0; link < fabric->link_count; link++)
-        sum->load[link] += times * other->load[link];
+    for (int32_t i = 0; i < other->used_count; i++)
+        sum->load[other->used[i]] += times * other->load[other->used[i]];
     sum->rounds += times * other->rounds;
 }
 
@@ -47,7 +56,7 @@ static void lay_pattern(struct bounds *bounds, const struct fabric *fabric,
         if (!sends)
             pay[to[rank]] = fmax(pay[to[rank]], route.latency);
         for (int32_t i = 0; i < route.count; i++)
-            bounds->load[route.link[i]] += bytes / fabric->link[route.link[i]].bandwidth;
+            occupy(bounds, route.link[i], bytes / fabric->link[route.link[i]].bandwidth);
     }
     for (int32_t rank = bounds->from; rank < bounds->to; rank++)
         bounds->latency[rank] += rounds * pay[rank];
@@ -95,11 +104,13 @@ static void lay_nccl(struct bounds *bounds, const struct fabric *fabric, enum co
         if (own && !own[i])
             continue;
         if (link->tier == (between ? fabric->nic_tier : 0))
-            bounds->load[i] += between ? moved_part(op, nodes) * all / slowest
-                                       : moved_part(op, ranks) * bytes / slowest;
+            occupy(bounds, i,
+                   between ? moved_part(op, nodes) * all / slowest
+                           : moved_part(op, ranks) * bytes / slowest);
         else if (level > 0 && level < own_world.level_count && own_world.level[level].groups > 1)
-            bounds->load[i] += moved_part(op, own_world.level[level].groups) * bytes /
-                               own_world.level[level].bandwidth;
+            occupy(bounds, i,
+                   moved_part(op, own_world.level[level].groups) * bytes /
+                       own_world.level[level].bandwidth);
     }
 }
 
@@ -127,6 +138,7 @@ static struct bounds bounds_build(const struct fabric *fabric, const struct sche
     int32_t each = fabric->ranks / schedule_stages(schedule), stage = schedule->step[step].stage;
     struct bounds bounds = {.latency = base_alloc(fabric->ranks, sizeof(double)),
                             .load = base_alloc(fabric->link_count, sizeof(double)),
+                            .used = base_alloc(fabric->link_count, sizeof(int32_t)),
                             .from = stage * each,
                             .to = (stage + 1) * each};
     if (c.algorithm == ALGORITHM_NCCL) {
@@ -147,23 +159,6 @@ static struct bounds bounds_build(const struct fabric *fabric, const struct sche
     }
     bounds.latency = longest;
     return bounds;
-}
-
-static int32_t largest(const double *value, int32_t count)
-{
-    int32_t index = 0;
-    for (int32_t i = 1; i < count; i++)
-        if (value[index] < value[i])
-            index = i;
-    return index;
-}
-
-/* The higher one of latency and bytes. */
-static double bounds_seconds(const struct bounds *bounds, const struct fabric *fabric)
-{
-    double latency = bounds->latency[largest(bounds->latency, fabric->ranks)];
-    int32_t links = fabric->link_count;
-    return links ? fmax(latency, bounds->load[largest(bounds->load, links)]) : latency;
 }
 
 /* Of all collectives of an iteration.  A lane of collectives runs one after the other on a rank,
@@ -195,10 +190,15 @@ static struct floors floors_new(const struct fabric *fabric, const struct schedu
         if (!lane->latency)
             *lane = (struct bounds){.latency = base_alloc(fabric->ranks, sizeof(double)),
                                     .load = floors.load};
-        bounds_add(lane, own, times[id], fabric);
-        own->seconds = bounds_seconds(own, fabric);
+        bounds_add(lane, own, times[id]);
+        for (int32_t rank = own->from; rank < own->to; rank++)
+            own->seconds = fmax(own->seconds, own->latency[rank]);
+        for (int32_t i = 0; i < own->used_count; i++)
+            own->seconds = fmax(own->seconds, own->load[own->used[i]]);
         free(own->load);
+        free(own->used);
         own->load = NULL;
+        own->used = NULL;
     }
     return floors;
 }
@@ -212,6 +212,15 @@ static void floors_release(struct floors *floors, const struct schedule *schedul
     for (enum lane lane = 0; lane < LANE_COUNT; lane++)
         free(floors->lane[lane].latency);
     free(floors->load);
+}
+
+static int32_t largest(const double *value, int32_t count)
+{
+    int32_t index = 0;
+    for (int32_t i = 1; i < count; i++)
+        if (value[index] < value[i])
+            index = i;
+    return index;
 }
 
 static struct floor latency_floor(const struct bounds *bounds, int32_t rank)
