@@ -419,7 +419,8 @@ static int check_parallel(const struct scenario *scenario, const struct node *ro
     if (stages && scenario->parallel.sharding >= 2)
         result = origin_error(given(root, "parallel.sharding"), err,
                               "between stages of a pipeline each micro-batch would gather and "
-                              "scatter; 1 shards the optimizer alone");
+                              "scatter; 1 shards the optimizer alone, and sends what FSDP sends "
+                              "there by default");
     return result;
 }
 
