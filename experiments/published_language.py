@@ -177,6 +177,8 @@ def job_text(row, source):
     """The job."""
     compute, products, gradients = find(PRECISIONS, row["precision"], "precision")
     sharding, tp = find(SHARDING, row["zero_fsdp"], "sharding")[0], int(row["tp"])
+    if row["pp"] > 1:  # FSDP keeps what it has gathered for a step (torchtitan's fsdp.py, b5bcd76c6: reshard_after_forward)
+        sharding = min(sharding, 1)
     keys = {"recompute": RECOMPUTE.get(row["recompute"], "none")}
     apart = tp > 1 and (source.software != "megatron-2022" or "seqparallel" in row["recompute"])
     keys.update({"tensor": tp} if tp > 1 else {}, **({"sequence": "true"} if apart else {}))
