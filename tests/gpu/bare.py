@@ -21,7 +21,7 @@ import toolchain
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HIDDEN = re.compile(
-    r"-dev(:|$)|^(pkg-?conf|libpkgconf|libfyaml|libcmocka|libgsl|libjpeg|libxxhash|libarchive"
+    r"-dev(:|$)|^(pkg-?conf|libpkgconf|libfyaml|libcmocka|libgsl|libjpeg|libxxhash|libarchive|libxml2|libicu|libnettle"
     r"|openmpi|libopenmpi|libpmix|libhwloc|libudev|libevent|libmunge|libucx|libfabric|libpsm|libibverbs"
     r"|librdmacm|libnl-)")
 COMPILER = re.compile(r"^(libc6|libcrypt|linux-libc|libgcc-.*|libstdc\+\+-.*|dpkg)-dev")
