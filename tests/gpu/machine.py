@@ -1,5 +1,4 @@
-"""What this machine is: its GPU by the driver's own interface, and versions for the record."""
-import ctypes
+"""What this machine is: its GPU by nvidia-smi, and versions for the record."""
 import datetime
 import json
 import os
@@ -8,43 +7,12 @@ import re
 import shutil
 import subprocess
 
-# Of CUdevice_attribute.  Source: cuda.h of CUDA 13.0.
-CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSORS, COMPUTE_MODE = 75, 76, 16, 20
+CLOCKS = ("clocks.sm", "clocks.mem", "clocks.max.sm", "clocks.max.mem", "power.draw", "power.limit",
+          "temperature.gpu", "persistence_mode")
 
 
 class NoGpu(Exception):
     """Why there is none to use."""
-
-
-def check(status, what):
-    """Raise unless the driver's call succeeded."""
-    if status:
-        raise NoGpu(f"{what} says error {status}"
-                    + (" (no device)" if status == 100 else ""))
-
-
-def gpu(library="libcuda.so.1"):
-    """Name, compute capability ("90") and multiprocessors of the first GPU, and whether it admits
-    several processes at a time."""
-    try:
-        driver = ctypes.CDLL(library)
-    except OSError as error:
-        raise NoGpu(f"no NVIDIA driver: {error}") from error
-    check(driver.cuInit(0), "cuInit()")
-    count, device = ctypes.c_int(), ctypes.c_int()
-    check(driver.cuDeviceGetCount(ctypes.byref(count)), "cuDeviceGetCount()")
-    if count.value == 0:
-        raise NoGpu("the driver knows no GPU (CUDA_VISIBLE_DEVICES?)")
-    check(driver.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet()")
-    name, numbers = ctypes.create_string_buffer(256), []
-    check(driver.cuDeviceGetName(name, 256, device), "cuDeviceGetName()")
-    for attribute in (CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSORS, COMPUTE_MODE):
-        value = ctypes.c_int()
-        check(driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device),
-              "cuDeviceGetAttribute()")
-        numbers.append(value.value)
-    return {"name": name.value.decode(), "capability": f"{numbers[0]}{numbers[1]}",
-            "multiprocessors": numbers[2], "shared": numbers[3] == 0}
 
 
 def output(words, limit=20):
@@ -56,14 +24,21 @@ def output(words, limit=20):
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def clocks():
-    """What nvidia-smi says of clocks, power and temperature now; {} without it."""
-    fields = ["clocks.sm", "clocks.mem", "clocks.max.sm", "clocks.max.mem", "power.draw",
-              "power.limit", "temperature.gpu", "persistence_mode"]
-    line = output(["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader",
-                   "--id=0"])
+def query(*fields):
+    """{field: what nvidia-smi says of it now} for the first GPU; {} without one."""
+    line = output(["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader", "--id=0"])
     values = [value.strip() for value in line.split(",")]
     return dict(zip(fields, values)) if len(values) == len(fields) else {}
+
+
+def gpu():
+    """Name, compute capability ("90") and driver of the first GPU, and whether it admits several processes at a
+    time."""
+    found = query("name", "compute_cap", "driver_version", "compute_mode")
+    if not found:
+        raise NoGpu("nvidia-smi finds no NVIDIA GPU")
+    return {"name": found["name"], "capability": found["compute_cap"].replace(".", ""),
+            "driver": found["driver_version"], "shared": found["compute_mode"] == "Default"}
 
 
 def torch_versions(python):
@@ -96,18 +71,16 @@ def commit(root):
     return found or os.environ.get("FORETRAIN_COMMIT")
 
 
-def describe(root, python, environment):
-    """The record of this machine for acceptance.json."""
-    nvcc = shutil.which("nvcc", path=environment.get("PATH"))
+def describe(root, python):
+    """The record of this machine, in machine.json."""
+    nvcc = shutil.which("nvcc")
     version = re.search(r"release (\S+), V(\S+)", output([nvcc, "--version"]) if nvcc else "")
     cuda_include = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(nvcc))),
                                 "include") if nvcc else ""
-    folders = [*environment.get("C_INCLUDE_PATH", "").split(":"), cuda_include, "/usr/include"]
+    folders = [*os.environ.get("C_INCLUDE_PATH", "").split(":"), cuda_include, "/usr/include"]
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "commit": commit(root),
-        "driver": output(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader",
-                          "--id=0"]) or None,
         "cuda": version.group(2) if version else None,
         "cudnn": header_version(folders, "cudnn_version.h",
                                 ["CUDNN_MAJOR", "CUDNN_MINOR", "CUDNN_PATCHLEVEL"]),
@@ -117,5 +90,5 @@ def describe(root, python, environment):
         **torch_versions(python),
         "system": f"{platform.system()} {platform.release()}",
         "cores": os.cpu_count(),
-        "clocks_before": clocks(),
+        "clocks_before": query(*CLOCKS),
     }

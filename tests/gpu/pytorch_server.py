@@ -1,17 +1,18 @@
 """ResNet-50 trained by PyTorch as fast as it can, in windows that are asked for.
 
-Usage: pytorch_server.py [--device cuda] [--image 224] [--batches 256,512] [--network resnet50]
+Usage: pytorch_server.py SOCKET [--device cuda] [--image 224] [--batches 256,512] [--network resnet50]
                          [--seconds N]
 
-First compiles one training step (forward, loss, backward, SGD with momentum) per batch and variant:
-channels_last, automatic mixed precision in fp16 (static loss scale) or bf16, by torch.compile or
-not; each is told with a line on standard error, and when all are done one JSON line is printed.
-What would not be compiled within --seconds, if it took as long as the slowest before, is left out.
-From then on nothing is done but what is asked for, so that others can be timed on the device.  On a
-GPU each step becomes one CUDA graph.  Images are random and lie on the device.
+Listens at SOCKET, prints a line, then compiles one training step (forward, loss, backward, SGD with
+momentum) per batch and variant: channels_last, automatic mixed precision in fp16 (static loss scale)
+or bf16, by torch.compile or not; each is told with a line on standard error.  What would not be
+compiled within --seconds, if it took as long as the slowest before, is left out.  From then on
+nothing is done but what is asked for, so that others can be timed on the device.  On a GPU each step
+becomes one CUDA graph.  Images are random and lie on the device.
 
-Words on standard input, one answer of one JSON line each:
+Lines of words, of one connection after another, get one answer of one JSON line each, once all is compiled:
 
+  variants              how many were compiled, how many failed
   capture BATCH         tune and capture all variants of that batch and drop those of another one
   window VARIANT STEPS  seconds of each of so many steps, by the device's clock
   rates                 what the device reaches: copies [byte/s], matrix products in fp16 [FLOP/s]
@@ -19,8 +20,10 @@ Words on standard input, one answer of one JSON line each:
 What fails is left out, and said in the answer of capture.
 """
 import argparse
+import contextlib
 import json
 import os
+import socket
 import statistics
 import sys
 import time
@@ -154,9 +157,6 @@ class Server:
         self.variants, self.failed = {}, {}
         self.end, self.slowest = time.perf_counter() + options.seconds, 0
         self.captured = None
-        # What libraries print must not be taken for answers.
-        self.answers = os.fdopen(os.dup(1), "w")
-        os.dup2(2, 1)
 
     def names(self):
         """All variants, those that are ready at once first."""
@@ -205,6 +205,8 @@ class Server:
 
     def answer(self, words):
         """To one line."""
+        if words[0] == "variants":
+            return {"compiled": len(self.variants), "failed": len(self.failed)}
         if words[0] == "capture":
             return self.capture(words[1])
         if words[0] == "window":
@@ -213,26 +215,32 @@ class Server:
             return rates()
         return {"error": f"no word is {words[0]}"}
 
-    def say(self, reply):
-        """One line."""
-        print(json.dumps(reply), file=self.answers, flush=True)
-
     def serve(self):
-        """Until the end of input."""
+        """Until it is ended."""
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(self.options.socket)
+        listening.listen()
+        print("listening", flush=True)
+        os.dup2(2, 1)  # nobody reads on
         for name in self.names():
             for batch in self.options.batches:
                 self.make(batch, name)
-        self.say({"compiled": len(self.variants), "failed": len(self.failed)})
-        for line in sys.stdin:
-            try:
-                self.say(self.answer(line.split()))
-            except Exception as error:  # pylint: disable=broad-except  # told, not lost
-                self.say({"error": f"{type(error).__name__}: {error}"[:300]})
+        while True:
+            connection, _ = listening.accept()
+            with connection, connection.makefile() as lines:
+                for line in lines:
+                    try:
+                        reply = self.answer(line.split())
+                    except Exception as error:  # pylint: disable=broad-except  # told, not lost
+                        reply = {"error": f"{type(error).__name__}: {error}"[:300]}
+                    with contextlib.suppress(OSError):  # nobody waits any longer
+                        connection.sendall(f"{json.dumps(reply)}\n".encode())
 
 
 def main():
     """Serve."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("socket")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--network", default="resnet50")
     parser.add_argument("--image", type=int, default=224)

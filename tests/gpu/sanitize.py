@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 
-from report import Failure, Outcome, Skip, gist
+from report import Failure, Outcome, Skip, gist, run
 
 # racecheck judges our kernels; what it says of cuDNN's is told beside.
 OPTIONS = {"memcheck": ["--report-api-errors", "no"], "racecheck": []}
@@ -37,17 +37,16 @@ def judge(text, tool, ours):
     return mine, others
 
 
-def run(runner, tool, program, job, device, root):
+def train(tool, program, job, root):
     """Three steps of a small net."""
-    sanitizer = shutil.which("compute-sanitizer", path=runner.environment.get("PATH"))
+    sanitizer = shutil.which("compute-sanitizer")
     if not sanitizer:
         raise Skip("compute-sanitizer is not installed")
-    words = [program, "train", job, "--device", device, "--steps", "3", "--threads", "1",
+    words = [program, "train", job, "--device", "cuda", "--steps", "3", "--threads", "1",
              "--quiet", "--timeout", "0", "--set", "training.phases=[{epochs: 1, global_batch: 8}]",
              "--set", "model.image=16"]
-    runner.run(words)  # finds plans at full speed, which a file keeps
-    done = runner.run([sanitizer, "--tool", tool, "--print-limit", "1000", *OPTIONS[tool], *words],
-                      check=False)
+    run(words)  # finds plans at full speed, which a file keeps
+    done = run([sanitizer, "--tool", tool, "--print-limit", "1000", *OPTIONS[tool], *words], check=False)
     text = done.stdout + done.stderr
     if re.search(r"Device not supported|not supported on this|unable to (?:attach|launch)", text,
                  re.IGNORECASE):

@@ -1,44 +1,29 @@
 """The acceptance for GPUs, on a machine without one.
 
-Usage: test_acceptance.py BUILD_DIRECTORY [CASES...]; all but Software unless said
+Usage: test_acceptance.py BUILD_DIRECTORY
 
-What judges is tried with made-up measurements; what compares with PyTorch, on
-the CPU, with the device in software, on one rank and on four.
+What judges is tried with made-up measurements; what measures beside PyTorch and what runs the tests, with
+the device in software.  The tests software_* of meson are the other checks.
 """
-import argparse
 import json
 import os
 import pathlib
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
+import unittest.mock
+
+import checks
+import harness
+import machine
+import sanitize
+import throughput
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
-sys.path.insert(0, str(FOLDER))
-sys.dont_write_bytecode = True
-
-# pylint: disable=wrong-import-position
-import acceptance
-import machine
-import pictures
-import sanitize
-import throughput
-from report import Clock, Runner
-
-BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build").resolve()
-
-
-def torch_python():
-    """A python3 with PyTorch, or None."""
-    for python in ("/usr/bin/python3", sys.executable):
-        if subprocess.run([python, "-c", "import torch, torchvision"], capture_output=True,
-                          check=False).returncode == 0:
-            return python
-    return None
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+TESTS = {test["name"]: test for test in json.loads((BUILD / "meson-info/intro-tests.json").read_text(encoding="utf-8"))}
+ON_GPU = {name: test for name, test in TESTS.items() if {"gpu", "gpu-long"} & {s.split(":")[1] for s in test["suite"]}}
 
 
 class Judging(unittest.TestCase):
@@ -55,7 +40,8 @@ class Judging(unittest.TestCase):
         self.assertRegex(said.figure, "ratio 1.30, aim missed, 65% of the limit of a, 50% .* of b$")
         self.assertRegex(throughput.judge(256, ours, {"eager": rated(3600)}, {}, {}).figure,
                          "aim reached$")
-        self.assertEqual(throughput.judge(256, ours, {"eager": rated(5001)}, {}, {}).verdict, "fail")
+        for best, gpu, verdict in (5000, "A", "pass"), (5001, "A", "fail"), (5000, "NVIDIA H200", "fail"):
+            self.assertEqual(throughput.judge(256, ours, {"eager": rated(best)}, {}, {}, gpu).verdict, verdict)
         self.assertEqual(throughput.judge(256, ours, {}, {}, {}).verdict, "fail")
 
     def test_a_rate_is_the_median_of_windows(self):
@@ -93,7 +79,7 @@ class Judging(unittest.TestCase):
                                        (0.005, False, "fail")):
             ways = [{"name": name, "mean": 0.001, "worst": w, "labels": same, "images_per_s": 1e4}
                     for name, w, same in (("pack", 0.005, True), ("JPEG", worst, labels))]
-            self.assertEqual(pictures.judge({"ways": ways}).verdict, verdict, (worst, labels))
+            self.assertEqual(checks.judge_pictures({"ways": ways}).verdict, verdict, (worst, labels))
 
     def test_errors_of_the_sanitizer_are_ours_or_a_librarys(self):
         text = ("========= COMPUTE-SANITIZER\n"
@@ -111,120 +97,88 @@ class Judging(unittest.TestCase):
         self.assertEqual(sanitize.judge(bad, "memcheck", ours), (1, 0))
 
 
-class WholeProgram(unittest.TestCase):
-    """acceptance.sh itself."""
+class Program(harness.Case):
+    """Checks and acceptance.sh themselves."""
 
-    def test_commands_of_the_page_name_parts_of_the_acceptance(self):
-        options = argparse.Namespace(build="build", tiny=False, torch="cuda", only=None, software=False,
-                                     gpu={"name": "NVIDIA H200"})
-        names = {name for stage in acceptance.Acceptance(options, {}).stages() for lane in stage for name, _, _ in lane}
+    def test_commands_of_the_page_name_tests_and_suites(self):
+        suites = {suite.split(":")[1] for test in ON_GPU.values() for suite in test["suite"]}
         page = (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
-        commands = re.findall(r'acceptance\.sh .*--only "([^"]*)"', page)
+        commands = re.findall(r"tests/gpu/acceptance\.sh ([^`#|\n]*)", page)
         self.assertGreater(len(commands), 10)
-        for parts in commands:
-            self.assertLessEqual(set(parts.split(",")), names)
+        for command in commands:
+            words = re.sub(r"--(out|seconds) \S+", "", command).split()
+            self.assertLessEqual(set(words), {"--suite", *ON_GPU, *suites}, command)
 
-    def test_without_a_gpu_it_says_so(self):
+    def test_without_a_gpu_every_test_is_skipped(self):
         try:
             machine.gpu()
+            self.skipTest("there is a GPU")
         except machine.NoGpu:
             pass
-        else:
-            self.skipTest("there is a GPU")
-        python = torch_python()
-        if not python:
-            self.skipTest("no python3 with PyTorch")
-        done = subprocess.run([FOLDER / "acceptance.sh"], capture_output=True, text=True,
-                              env={**os.environ, "PYTHON": python}, check=False)
-        self.assertEqual(done.returncode, 77, done.stderr)
-        self.assertRegex(done.stdout, r"^no GPU to use here: ")
+        self.assertGreater(len(ON_GPU), 20)
+        for name, test in ON_GPU.items():
+            with self.subTest(name):
+                done = self.execute(77, *test["cmd"], environment=test["env"])
+                self.assertIn("no NVIDIA GPU", done.stdout)
+                if not name.startswith("gpu_kernels"):
+                    continue
+                self.execute(1, *test["cmd"], environment={**test["env"], "FORETRAIN_TEST_GPU": "1"})
 
-    def test_programs_for_a_gpu_say_that_there_is_none(self):
-        for name in (name for names in acceptance.TESTS.values() for name in names):
-            done = subprocess.run([BUILD / "tests/gpu" / name], capture_output=True, text=True,
-                                  env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, check=False)
-            self.assertEqual((name, done.returncode), (name, 77), done.stderr)
-            self.assertIn("no NVIDIA GPU", done.stdout + done.stderr)
+    def accept(self, code, *words):
+        """What acceptance.sh prints, with a directory of results; it must end with @code."""
+        done = self.execute((code, 69), FOLDER / "acceptance.sh", "--build", BUILD, "--out", self.directory / "out",
+                            *words, environment={"PYTHON": sys.executable})
+        if done.returncode == 69:
+            self.skipTest(done.stdout + done.stderr)
+        return done.stdout
 
-    def parts(self, names, **settings):
-        """Verdicts of some parts, tiny, with the device in software; @settings are added to the
-        environment."""
-        python = torch_python()
-        if not python or not (BUILD / "tests/gpu/device_step_software").exists():
-            self.skipTest("no python3 with PyTorch, or the device in software is not built")
-        with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run(
-                [FOLDER / "acceptance.sh", "--built", "--build", BUILD, "--out", folder, "--torch",
-                 "cpu", "--tiny", "--threads", "1", "--seconds", "3000", "--patience", "8",
-                 "--software", "--only", names], capture_output=True, text=True,
-                env={**os.environ, "PYTHON": python, **settings}, check=False)
-            with open(os.path.join(folder, "acceptance.json"), encoding="utf-8") as file:
-                said = json.load(file)
-            # With pytorch.txt, device.yaml and convolutions, all that any part leaves.
-            self.assertLessEqual(set(os.listdir(folder)),
-                                 {"acceptance.json", "log.txt", "pytorch.txt"})
-        self.assertIn(done.returncode, (0, 1), done.stderr)
-        return {part["name"]: part for part in said["parts"]}
+    def test_without_a_gpu_the_acceptance_ends(self):
+        self.assertRegex(self.accept(77), "^no GPU to use here: ")
 
-    def test_a_small_net_in_software_computes_what_pytorch_computes(self):
-        said = self.parts("small net")
-        self.assertEqual(said["small net"]["verdict"], "pass", said)
+    def test_the_acceptance_builds_and_keeps_what_meson_found(self):
+        said = self.accept(0, "--arch", "90", "--suite", "cuda", "software_input")
+        self.assertRegex(said, r"\nsoftware_input +OK +\S+ s  pass: pack .* images/s, .*JPEG .* \(0.01 levels")
+        self.assertEqual(set(os.listdir(self.directory / "out")),
+                         {"build.txt", "machine.json", "acceptance.json", "acceptance.txt"})
 
-    def test_pictures_in_software_are_those_of_the_cpu(self):
-        program = BUILD / (pictures.PROGRAM + "_software")
-        if not program.exists():
-            self.skipTest("a build without libjpeg")
-        said = self.parts("input")
-        self.assertEqual(said["input"]["verdict"], "pass", said)
-        ways = {way["name"]: way for way in said["input"]["data"]["ways"]}
-        self.assertIn("JPEG", ways)
-        for way in ways.values():
-            self.assertGreater(way["images_per_s"], 0)
+    def test_tests_end_with_the_time_of_the_acceptance(self):
+        said = self.accept(1, "--arch", "90", "--seconds", "4", "--suite", "cuda", "software_ranks")
+        self.assertRegex(said, "no time is left|timed out after")
 
-    def test_four_ranks_in_software_follow_one(self):
-        if not shutil.which("mpirun"):
-            self.skipTest("mpirun (package openmpi-bin) is not installed")
-        said = self.parts("four ranks")
-        self.assertEqual(said["four ranks"]["verdict"], "pass", said)
+    def check(self, *words):
+        """The figures of a check in software."""
+        done = harness.execute(sys.executable, FOLDER / "checks.py", "--software", *words)
+        if done.returncode == 77:
+            self.skipTest(done.stdout)
+        return json.loads(done.stdout.splitlines()[-2])
+
+    def test_speed_is_measured_beside_a_server_that_compiles_once(self):
+        path = self.directory / "socket"
+        server = throughput.serve(sys.executable, path, self.directory / "log", "--device", "cpu", "--batches", 4,
+                                  "--network", "resnet18", "--image", 32)
+        self.addCleanup(server.kill)
+        if not server.stdout.readline():
+            self.skipTest((self.directory / "log").read_text(encoding="utf-8"))
+        said = throughput.PyTorch(str(path)).ask("variants", harness.HANGS)
+        self.assertEqual((said["compiled"] > 0, said["failed"]), (True, 0))
+        self.enterContext(unittest.mock.patch.dict(os.environ, FORETRAIN_PYTORCH=str(path)))
+        said = self.check("throughput", "4")
+        self.assertEqual(set(said["data"]["ours"]), {"bf16"}, said)
+        self.assertGreater(said["data"]["ratio"], 0)
+        server.kill()
+        server.wait()
+        said = self.check("throughput", "4")
+        self.assertRegex(said["figure"], "^[0-9]+ images/s .*; PyTorch has none$")
 
     def test_a_run_says_what_its_steps_move(self):
-        program = BUILD / "tests/gpu/foretrain-exec-software"
-        if not program.exists():
-            self.skipTest("the device in software is not built")
-        with tempfile.TemporaryDirectory() as folder:
-            runner = Runner(Clock(100), folder, {**os.environ, "XDG_CACHE_HOME": folder,
-                                                 "FORETRAIN_DATADIR": str(ROOT)})
-            job = ROOT / "experiments/04_gpu/resnet50.yaml"
-            shape = {"network": "resnet18", "image": 32}
-            ours = throughput.Ours(runner, program, job, "cuda", 1, 0)
-            ours.train(4, "fp16", 1, **shape)
-            lines = throughput.schedule(runner, BUILD / "foretrain", job, 4,
-                                        "convolutions with batch norm", **shape)
+        shape = {"network": "resnet18", "image": 32}
+        ours = throughput.Ours(BUILD / "tests/gpu/foretrain-exec-software", checks.SYNTHETIC, 1, 0)
+        ours.train(4, "fp16", 1, **shape)
+        lines = throughput.schedule(harness.PROGRAM, checks.SYNTHETIC, 4, "convolutions with batch norm", **shape)
         self.assertEqual(len(ours.moved), max(throughput.counts(lines)) + 1)
         # Images with 3 channels padded to 4, a window of 7 x 7 and 64 channels of 16 x 16, 2 bytes each.
         self.assertEqual(ours.moved[1], 2 * (4 * 32 * 32 * 4 + 64 * 7 * 7 * 4 + 4 * 16 * 16 * 64))
 
 
-class Software(WholeProgram):
-    """The parts that take longest: .ci/nightly runs them, and the others again."""
-
-    def test_the_device_in_software_computes_what_pytorch_computes(self):
-        said = self.parts("gradients bf16,losses")
-        self.assertEqual(said["gradients bf16"]["verdict"], "pass", said)
-        self.assertEqual(len(said["losses"]["data"]["ours"]), 6, said)
-
-    def test_speed_and_layers_are_measured(self):
-        said = self.parts("plans 4,throughput 4,layers,tuned 4")
-        self.assertEqual(said["plans 4"]["verdict"], "measured", said)
-        self.assertEqual(set(said["throughput 4"]["data"]["ours"]), {"bf16"}, said)
-        self.assertGreater(said["throughput 4"]["data"]["ratio"], 0)
-        self.assertRegex(said["tuned 4"]["figure"], "times as fast as without --tune$")
-        self.assertEqual(said["layers"]["verdict"], "measured", said)
-        names = {row["name"] for row in said["layers"]["data"]["steps"]}
-        self.assertLessEqual({"conv1 forward", "layer4.1.bn2 backward-data", "optimizer"}, names)
-
-
 if __name__ == "__main__":
-    CASES = [name for name, found in globals().items() if isinstance(found, type)
-             and issubclass(found, unittest.TestCase) and name != "Software"]
-    unittest.main(argv=[sys.argv[0], *(sys.argv[2:] or CASES)])
+    harness.main(argv=sys.argv[:1])

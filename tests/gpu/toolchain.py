@@ -11,7 +11,6 @@ import os
 import pathlib
 import re
 import shutil
-import stat
 import subprocess
 import sys
 import tarfile
@@ -20,9 +19,6 @@ import tarfile
 NEEDED = ("libfyaml", "jansson", "libmd", "zlib", "cmocka", "gsl", "libjpeg", "libxxhash", "libarchive")
 # Header and library of each part that belongs to CUDA.
 PARTS = {"cudart": "cuda_runtime_api.h", "cudnn": "cudnn.h", "nccl": "nccl.h"}
-# Plans of convolutions, those of --tune apart, and their folder beside the build.
-PLANS = ("convolutions", "convolutions-tuned")
-CACHE = pathlib.Path("cache", "foretrain")
 
 
 class Missing(Exception):
@@ -111,12 +107,6 @@ def unpack(package, prefix):
         files.extractall(prefix)
 
 
-def write_program(path, text):
-    """An executable script."""
-    path.write_text(text, encoding="utf-8")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-
-
 def unpack_carried(carried, prefix):
     """All packages of @carried into @prefix, with paths as they are there.
     @return folders of libraries."""
@@ -134,9 +124,10 @@ def unpack_carried(carried, prefix):
         path = pathlib.Path(description).resolve()
         path.write_text(path.read_text(encoding="utf-8").replace("/usr", f"{prefix}/usr"),
                         encoding="utf-8")
-    write_program(prefix / "pkg-config",
-                  f'#!/bin/sh\nLD_LIBRARY_PATH={":".join(libraries)} exec '
-                  f'{prefix}/usr/bin/pkgconf "$@"\n')
+    program = prefix / "pkg-config"
+    program.write_text(f'#!/bin/sh\nLD_LIBRARY_PATH={":".join(libraries)} exec {prefix}/usr/bin/pkgconf "$@"\n',
+                       encoding="utf-8")
+    program.chmod(0o755)
     return libraries
 
 
@@ -145,27 +136,21 @@ def has_mpi():
     return bool(shutil.which("mpirun") and shutil.which("mpicc"))
 
 
-def make_mpi(prefix):
-    """A folder of links in @prefix: to the Open MPI that was unpacked there, and to what it needs;
-    of no other libraries, since LD_LIBRARY_PATH names it."""
+def use_mpi(environment, prefix):
+    """Have Open MPI find its parts below @prefix, where it was unpacked: by a folder of links to it and to what it
+    needs, and to no other libraries, since LD_LIBRARY_PATH names it."""
     for part in ("bin", "lib"):
         (prefix / "mpi" / part).mkdir(parents=True)
     (prefix / "mpi" / "bin" / "mpirun").symlink_to(prefix / "usr/bin/orterun")
     link_all(f"{prefix}/usr/bin/orted", prefix / "mpi" / "bin")
     for name in ("mpi", "open-", "pmix", "munge", "hwloc", "udev", "event"):
         link_all(f"{prefix}/usr/lib/*/lib{name}*.so.*", prefix / "mpi" / "lib")
-
-
-def use_mpi(environment, prefix):
-    """Have Open MPI find its parts below @prefix, if make_mpi() was called there."""
-    plugins = glob.glob(f"{prefix}/usr/lib/*/openmpi/lib/openmpi3")
-    if not (prefix / "mpi").exists() or not plugins:
-        return
     prepend(environment, "PATH", [prefix / "mpi" / "bin"])
     prepend(environment, "LD_LIBRARY_PATH", [prefix / "mpi" / "lib"])
     environment.update({
-        "OPAL_BINDIR": f"{prefix}/mpi/bin", "OPAL_PKGLIBDIR": plugins[0],
-        "OPAL_PKGDATADIR": f"{prefix}/usr/share/openmpi", "OPAL_SYSCONFDIR": f"{prefix}/etc",
+        "OPAL_BINDIR": f"{prefix}/mpi/bin", "OPAL_PKGDATADIR": f"{prefix}/usr/share/openmpi",
+        "OPAL_PKGLIBDIR": "".join(glob.glob(f"{prefix}/usr/lib/*/openmpi/lib/openmpi3")),
+        "OPAL_SYSCONFDIR": f"{prefix}/etc",
         # Not told: plugins for networks that this machine lacks, and of compression.
         "OMPI_MCA_mca_base_component_show_load_errors": "0",
         "PMIX_MCA_pcompress_base_silence_warning": "1"})
@@ -209,7 +194,6 @@ def environment_for(carried, work):
             for path in glob.glob(f"{prefix}/usr/lib/*/pkgconfig/ompi*.pc"):
                 os.remove(path)
         else:
-            make_mpi(prefix)
             use_mpi(environment, prefix)
         remarks.append(f"libraries from {carried}" + ("" if has_mpi() else ", and Open MPI"))
         environment["PKG_CONFIG"] = str(prefix / "pkg-config")
@@ -223,36 +207,6 @@ def environment_for(carried, work):
     paths = " ".join(f"-Wl,-rpath,{folder}" for folder in libraries)
     environment["LDFLAGS"] = f'{environment.get("LDFLAGS", "")} -Wl,--disable-new-dtags {paths}'
     return environment, remarks
-
-
-def environment_of(work):
-    """The environment for programs that were built before, with environment_for()."""
-    environment, work = dict(os.environ), pathlib.Path(work).resolve()
-    try:
-        prepend(environment, "PATH", [find_toolkit(site_folders()) / "bin"])
-    except Missing:
-        pass  # compute-sanitizer may be elsewhere, and nothing else is needed
-    prepend(environment, "C_INCLUDE_PATH", [work / "overlay" / "include"])
-    use_mpi(environment, work / "carried")
-    return environment
-
-
-def bring_plans(carried, work):
-    """Plans of convolutions that were carried count where there are none yet.
-    @return the folder that programs keep them in ($XDG_CACHE_HOME)."""
-    for name in PLANS:
-        here, brought = pathlib.Path(work, CACHE, name), pathlib.Path(carried, name)
-        if brought.exists() and not here.exists():
-            here.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(brought, here)
-    return str(pathlib.Path(work, CACHE.parent).resolve())
-
-
-def keep_plans(work, out):
-    """A copy of all plans among the results."""
-    for path in (pathlib.Path(work, CACHE, name) for name in PLANS):
-        if path.exists():
-            shutil.copy(path, out)
 
 
 def program(name, module):
