@@ -6,9 +6,6 @@ usage: published.py FILE.csv [--json] [--jobs DIR] [--backend analytic|sim]
 A mapper, recognised by the columns of the table, turns each row into a job with what was measured,
 and libforetrain predicts it.  --jobs DIR keeps the jobs: `foretrain predict DIR/0002.yaml` predicts
 line 2 by hand, and `published_fit.py DIR` fits devices to them.
-
-A table with the columns prediction and measured_s scores what was predicted before: the first has files that
-`foretrain predict JOB --json` wrote, the second the seconds of a step that were measured since.
 """
 import argparse
 import contextlib
@@ -41,30 +38,9 @@ class Fault(Exception):
         self.code = code
 
 
-class Kept:
-    """Answers that were kept, such as those before a cluster came, beside what was measured since."""
-    NEEDED = {"prediction", "measured_s"}
-    TEXTS, NUMBERS, SIGNED, IGNORED = ("prediction",), ("measured_s",), (), ()
-    BACKEND, Refused = "analytic", published_mlperf.Refused
-
-    @staticmethod
-    def read(row):
-        """What the file of a row says; nothing is predicted anew."""
-        name = row["prediction"]
-        try:
-            kept = json.loads(read_text(name))
-            row["system"], last = pathlib.Path(name).stem, kept["phases"][-1]
-            assert 0 < kept["step_s_low"] <= kept["step_s"] <= kept["step_s_high"]
-            return published_mlperf.Mapped(
-                {}, [name], None, {}, row["measured_s"] or math.nan, math.nan, "check", None, kept["nodes"], kept["devices"],
-                last["batch_per_device"], "", "", math.nan, math.nan, kept=kept)
-        except (ValueError, KeyError, IndexError, TypeError, AssertionError) as fault:
-            raise Fault(f"{clean(name)}: error: this is no answer of 'foretrain predict JOB --json'") from fault
-
-
 # Each: NEEDED, TEXTS and NUMBERS (columns), SIGNED, IGNORED, BACKEND, and read(row) -> Mapped or Refused.
 MAPPERS = [published_mlperf, published_networks.Networks, published_networks.Bert, published_language,
-           published_language.Layouts, Kept]
+           published_language.Layouts]
 
 
 # ---- tables ----
@@ -224,9 +200,6 @@ def ask(mapped, folder, backend):
 def predict(answer, folder, backend):
     """Ask for a row."""
     mapped = answer.mapped
-    if mapped.kept:
-        answer.result, answer.interval = mapped.kept, (mapped.kept["step_s_low"], mapped.kept["step_s_high"])
-        return
     result, steps = ask(mapped, folder, backend)
     if len(mapped.names) > 1:
         steps = draw_ways(mapped, folder, steps, result["step_s"])

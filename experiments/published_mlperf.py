@@ -74,7 +74,6 @@ class Mapped:
     passes: int = 1
     memory: float = math.nan  # [bytes] of a device, measured
     sets: dict = dataclasses.field(default_factory=dict)  # values that no job says
-    kept: dict = None  # the answer, where one was kept
 
 
 # ---- facts ----

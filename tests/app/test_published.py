@@ -2,7 +2,6 @@
 import csv
 import io
 import json
-import math
 import os
 import pathlib
 import random
@@ -261,18 +260,6 @@ class Published(support.Case):
         for row in rows:
             result = support.answer("predict", kept / f"{row['line']:04d}.yaml", "--backend", "analytic")
             self.assertEqual(result["step_s"], row["predicted_s"])
-
-    def test_what_was_kept_is_scored_by_what_was_measured_since(self):
-        """1 s for 0.8 and 2: +25 % and -50 %, one inside; a width of ln 2, and 20 ln 1.25 for the miss."""
-        answer = support.answer("predict", self.write("job.yaml", support.JOB), "-banalytic")
-        kept = [self.write(f"{name}.json", json.dumps({**answer, "step_s": step, "step_s_low": 0.8, "step_s_high": 1.6}))
-                for name, step in (("first", 1), ("second", 1), ("third", 1.5))]
-        rows = [{"prediction": path, "measured_s": cell} for path, cell in zip(kept, ("0.8", "2", ""))]
-        score = self.predict(table(rows))["summary"]["check"]
-        for key, value in (("rows", 2), ("median", 0.375), ("worst", 0.5), ("coverage", 0.5), ("width", math.log(2)),
-                           ("interval_score", math.log(2) + 10 * math.log(1.25))):
-            self.assertAlmostEqual(score[key], value)
-        self.assertIn("no answer of 'foretrain predict JOB --json'", self.refuse(table([{"prediction": RUNS, "measured_s": 1}])))
 
     def test_nothing_is_left(self):
         published(self.write("table.csv", table(self.two)), TMPDIR=str(self.directory))
