@@ -7,6 +7,8 @@ struct answer {
     struct explanation run[2];
     int32_t count;
     struct cause cause[CAUSE_COUNT];
+    const struct cause *column[3]; /* (columns) of the table: A, B, B - A */
+    int32_t columns;
     double points;        /* their sum */
     struct interval lost; /* 90 % of its draws */
     char *sentence;       /* owned */
@@ -58,6 +60,9 @@ static void conclude(struct answer *answer)
     for (int i = 0; i < CAUSE_COUNT; i++)
         answer->cause[i] =
             answer->count == 1 ? a->cause[i] : explanation_difference(a, b, (enum cause_kind)i);
+    for (int32_t i = 0; i < 2 && answer->count == 2; i++)
+        answer->column[answer->columns++] = answer->run[i].cause;
+    answer->column[answer->columns++] = answer->cause;
     struct interval gained = a->efficiency_likely;
     if (answer->count == 2)
         explanation_difference_likely(a, b, answer->cause, &gained);
@@ -69,23 +74,7 @@ static void conclude(struct answer *answer)
 
 /* --- text --- */
 
-/* The columns of the table: the causes of each run, then of the answer when that is neither. */
-struct columns {
-    const struct cause *cause[3];
-    int32_t count;
-};
-
 static const char *const column_names[] = {"A", "B", "B - A"};
-
-static struct columns list_columns(const struct answer *answer)
-{
-    if (answer->count == 1)
-        return (struct columns){.cause = {answer->cause}, .count = 1};
-    return (struct columns){
-        .cause = {answer->run[0].cause, answer->run[1].cause, answer->cause},
-        .count = 3,
-    };
-}
 
 /* Draws do not get a row for less than a twentieth of a point. */
 static bool is_hidden(const struct cause *cause)
@@ -115,32 +104,30 @@ static void print_likely(struct text *out, struct interval likely)
 
 static void print_row(struct text *out, const struct answer *answer, int cause)
 {
-    struct columns columns = list_columns(answer);
     bool nothing = true;
-    for (int32_t i = 0; i < columns.count; i++)
-        nothing = nothing && is_hidden(&columns.cause[i][cause]);
+    for (int32_t i = 0; i < answer->columns; i++)
+        nothing = nothing && is_hidden(&answer->column[i][cause]);
     if (nothing)
         return;
     const char *link = answer->cause[cause].link;
     text_add(out, "  %-33s%-13s", cause_names[cause], link ? link : "");
-    for (int32_t i = 0; i < columns.count; i++)
-        print_cell(out, &columns.cause[i][cause]);
+    for (int32_t i = 0; i < answer->columns; i++)
+        print_cell(out, &answer->column[i][cause]);
     print_likely(out, answer->cause[cause].points_likely);
     text_add(out, "\n");
 }
 
 static void print_table(struct text *out, const struct answer *answer)
 {
-    struct columns columns = list_columns(answer);
     text_add(out, "\n  %-33s%-13s", "cause", "link");
-    for (int32_t i = 0; i < columns.count; i++)
+    for (int32_t i = 0; i < answer->columns; i++)
         text_add(out, "%13s%8s", column_names[i], "points");
     text_add(out, "%s\n", isnan(answer->lost.low) ? "" : "     90 % interval");
     for (int cause = 0; cause < CAUSE_COUNT; cause++)
         print_row(out, answer, cause);
     text_add(out, "  %-33s%-13s", "sum", "");
-    for (int32_t i = 0; i < columns.count; i++) {
-        struct cause sum = add_up(columns.cause[i]);
+    for (int32_t i = 0; i < answer->columns; i++) {
+        struct cause sum = add_up(answer->column[i]);
         print_cell(out, &sum);
     }
     print_likely(out, answer->lost);
@@ -260,12 +247,11 @@ COLUMNS(explain_columns, "explain/2", struct answer)
 
 static struct json *lines_json(const struct answer *answer)
 {
-    struct columns columns = list_columns(answer);
     struct line line[3 * CAUSE_COUNT];
-    for (int32_t i = 0; i < columns.count * CAUSE_COUNT; i++)
+    for (int32_t i = 0; i < answer->columns * CAUSE_COUNT; i++)
         line[i] = (struct line){column_names[i / CAUSE_COUNT],
-                                columns.cause[i / CAUSE_COUNT][i % CAUSE_COUNT]};
-    return answer_list(&line_columns, line, columns.count * CAUSE_COUNT);
+                                answer->column[i / CAUSE_COUNT][i % CAUSE_COUNT]};
+    return answer_list(&line_columns, line, answer->columns * CAUSE_COUNT);
 }
 
 /* The unknown inputs of all runs have equal random numbers where their keys are equal. */
