@@ -1,6 +1,5 @@
 #include "app/calibrate/calibrate_exchange.h"
 #include "app/calibrate/calibrate_machine.h"
-#include "app/cli/measure_list.h"
 #include "app/process/cores.h"
 #include "app/process/launch.h"
 #include "app/validate/validate_run.h"
@@ -30,12 +29,18 @@ enum {
     STEPS_MOST = 200 /* of a run.  Our choice */
 };
 
-/* What all runs have in common. */
-struct runs {
-    const struct calibrate_request *request;
-    const struct machine *alone;
+/* What is measured, and of what. */
+struct cluster {
+    struct calibrate_request request;
     int32_t ranks;
-    const struct exchange_line *round; /* of the platform */
+    int32_t cores; /* ranks that compute at once, while others wait for their turn; else 0 */
+    struct exchanges exchange;
+    struct machine alone;
+    struct training_cost training;
+    const char *gradients;         /* type in which they travel */
+    double compute_spread, spread; /* of computing and of a round; relative standard deviations */
+    char *device;                  /* the file of the device, as the platform names it; owned */
+    char *device_path;             /* the same to write it; NULL: it is not written; owned */
 };
 
 /* --- one run --- */
@@ -158,13 +163,13 @@ static int write_job(const struct measure_network *network, int64_t batch,
     return file;
 }
 
-static int run_job(const struct runs *runs, const struct validate_request *asked, int32_t steps,
-                   struct finding *finding, struct err *err)
+static int run_job(const struct cluster *cluster, const struct validate_request *asked,
+                   int32_t steps, struct finding *finding, struct err *err)
 {
     AUTORELEASE(job) struct job job = {0};
     struct trace trace = {0};
     struct validate_notes notes;
-    struct wish wish = wish_for_ranks(runs->ranks, runs->ranks);
+    struct wish wish = wish_for_ranks(asked->compute.started, asked->compute.started);
     wish.real = true;
     if (job_open(&job, NULL, asked->head.argument.item[0], asked->predict.set.item,
                  asked->predict.set.count, NULL, &wish, err))
@@ -177,13 +182,13 @@ static int run_job(const struct runs *runs, const struct validate_request *asked
                     !find_medians(schedule[0], &trace, finding)))
         failed = err_add_code(err, 70, "foretrain-exec did not answer with its steps");
     bool disturbed = !failed && validate_was_disturbed(&notes);
-    if (disturbed && runs->request->strict)
+    if (disturbed && cluster->request.strict)
         failed = err_add_code(err, 75,
                               "disturbed: other processes had %.0f %% of the processors while "
                               "ranks trained; try again when fewer other programs run",
                               100 * notes.foreign);
     if (!failed) {
-        finding->exchange -= by_line(schedule[0], runs->round);
+        finding->exchange -= by_line(schedule[0], &cluster->exchange.line);
         finding->foreign = disturbed ? fmax(notes.foreign, notes.steal) : 0;
     }
     trace_release(&trace);
@@ -193,18 +198,22 @@ static int run_job(const struct runs *runs, const struct validate_request *asked
 
 /* --- all runs --- */
 
-static int run_trial(const struct runs *runs, const struct measure_network *network, int64_t batch,
-                     int32_t steps, struct finding *finding, struct err *err)
+/* Train network and batch number @trial of those that were measured alone. */
+static int run_trial(const struct cluster *cluster, int32_t trial, int32_t steps,
+                     struct finding *finding, struct err *err)
 {
-    int file = write_job(network, batch, runs->request, err);
+    const struct calibrate_request *request = &cluster->request;
+    const struct measure_list *list = request->list;
+    int file = write_job(&list->network[trial % list->networks],
+                         list->batch[trial / list->networks], request, err);
     if (file < 0)
         return -1;
-    struct validate_request asked = {.compute = runs->request->machine.compute,
+    struct validate_request asked = {.compute = request->machine.compute,
                                      .timeout = REQUEST_TIMEOUT};
-    asked.compute.started = runs->ranks;
+    asked.compute.started = cluster->cores ? cluster->cores : cluster->ranks;
     texts_add(&asked.head.argument, "/proc/%d/fd/%d", getpid(), file);
-    texts_add(&asked.predict.set, "device.fusion=%s", runs->alone->fusion);
-    int failed = run_job(runs, &asked, steps, finding, err);
+    texts_add(&asked.predict.set, "device.fusion=%s", cluster->alone.fusion);
+    int failed = run_job(cluster, &asked, steps, finding, err);
     texts_release(&asked.head.argument);
     texts_release(&asked.predict.set);
     close(file);
@@ -237,49 +246,29 @@ static void conclude(struct training_cost *cost, const struct finding *found,
     free(value);
 }
 
-/* Train what @alone has measured on @ranks ranks, with the options of @request, within the part of
- * @budget that has begun; a round of an all-reduce takes what @round says. */
-static int training_measure(struct training_cost *cost, const struct machine *alone,
-                            const struct calibrate_request *request, int32_t ranks,
-                            const struct exchange_line *round, struct budget *budget,
-                            struct err *err)
+/* Train what was measured alone, within the part of @budget that has begun. */
+static int measure_together(struct cluster *cluster, struct budget *budget, struct err *err)
 {
-    struct runs runs = {.request = request, .alone = alone, .ranks = ranks, .round = round};
-    AUTORELEASE(measure_list) struct measure_list list = {0};
+    const struct machine *alone = &cluster->alone;
     AUTOFREE struct finding *found = base_alloc(alone->trials, sizeof(*found));
     double each = budget_of_part(budget) / (ROUNDS * alone->trials);
-    int failed = measure_list_read(&list, request->machine.networks, request->machine.batches, err);
-    *cost = (struct training_cost){0};
+    int failed = 0;
     for (int32_t run = 0; !failed && run < ROUNDS * alone->trials && budget_next(budget); run++) {
         int32_t i = run % alone->trials; /* batch by batch, as they were measured alone */
         double steps = each / 2 / alone->trial[i].time_s; /* the other half starts and ends it */
         struct finding again = {0};
-        failed = run_trial(&runs, &list.network[i % list.networks], list.batch[i / list.networks],
-                           (int32_t)fmin(fmax(steps, STEPS_LEAST), STEPS_MOST), &again, err);
-        cost->runs += !failed && run < alone->trials;
+        failed =
+            run_trial(cluster, i, (int32_t)fmin(fmax(steps, STEPS_LEAST), STEPS_MOST), &again, err);
+        cluster->training.runs += !failed && run < alone->trials;
         if (!failed && (run < alone->trials || again.computing < found[i].computing))
             found[i] = again;
     }
     if (!failed)
-        conclude(cost, found, alone);
+        conclude(&cluster->training, found, alone);
     return failed ? -1 : 0;
 }
 
 /* ---- calibrate cluster ---- */
-
-/* What is measured, and of what. */
-struct cluster {
-    struct calibrate_request request;
-    int32_t ranks;
-    int32_t cores; /* ranks that compute at once, while others wait for their turn; else 0 */
-    struct exchanges exchange;
-    struct machine alone;
-    struct training_cost training;
-    const char *gradients;         /* type in which they travel */
-    double compute_spread, spread; /* of computing and of a round; relative standard deviations */
-    char *device;                  /* the file of the device, as the platform names it; owned */
-    char *device_path;             /* the same to write it; NULL: it is not written; owned */
-};
 
 /* --- what is asked for --- */
 
@@ -350,12 +339,10 @@ static int measure_training(struct cluster *cluster, struct budget *budget, stru
 {
     const struct calibrate_request *request = &cluster->request;
     budget_part(budget, "steps of training", 0.6);
-    if (machine_measure(&cluster->alone, &request->machine, budget, err))
+    if (machine_measure(&cluster->alone, &request->machine, request->list, budget, err))
         return -1;
     budget_part(budget, "training with all ranks", 1);
-    return training_measure(&cluster->training, &cluster->alone, request,
-                            cluster->cores ? cluster->cores : cluster->ranks,
-                            &cluster->exchange.line, budget, err);
+    return measure_together(cluster, budget, err);
 }
 
 static int make_device(struct cluster *cluster, struct err *err)

@@ -11,7 +11,6 @@
  */
 
 #include "app/calibrate/calibrate_run.h"
-#include "app/cli/measure_list.h"
 #include "app/cli/request.h"
 
 /** One size. */

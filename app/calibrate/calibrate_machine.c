@@ -245,21 +245,16 @@ static int device_fit_make(struct device_fit *fit, const struct machine *machine
 
 /* --- the file --- */
 
-/* The caller frees it. */
-static char *bandwidth_source(const struct device_fit *fit, const char *measured)
-{
-    if (!(fit->copied > fit->moved))
-        return base_format("the fastest that any step moved its bytes, caches included, %s",
-                           measured);
-    return base_format("a copy of %s, read and written, %s",
-                       unit_text(UNIT_BYTES, (double)fit->copied_bytes), measured);
-}
-
 static void write_numbers(struct text *out, const struct device_fit *fit,
                           const struct device_text *text)
 {
     AUTOFREE char *of_steps = base_format("the fastest that any step computed, %s", text->source);
-    AUTOFREE char *of_memory = bandwidth_source(fit, text->source);
+    AUTOFREE char *of_memory =
+        fit->copied > fit->moved
+            ? base_format("a copy of %s, read and written, %s",
+                          unit_text(UNIT_BYTES, (double)fit->copied_bytes), text->source)
+            : base_format("the fastest that any step moved its bytes, caches included, %s",
+                          text->source);
     double lowest = INFINITY;
     text_add(out, "peak:\n");
     for (enum dtype d = 0; d < DTYPE_COUNT; d++)
@@ -600,7 +595,7 @@ int calibrate_device(const struct calibrate_request *request, struct text *out, 
     failed = failed || calibrate_check_gpu(request, err);
     struct budget budget = budget_open(request->budget, request->strict);
     budget_part(&budget, "steps of training", 1);
-    failed = failed || machine_measure(&machine, &request->machine, &budget, err);
+    failed = failed || machine_measure(&machine, &request->machine, request->list, &budget, err);
     budget_close(&budget);
     failed = failed || calibrate_device_of(&machine, request, machine_spread(&machine), out, err);
     return failed ? -1 : 0;

@@ -16,6 +16,7 @@ enum { CALIBRATE_BUDGET = 120 /**< of two minutes of patience.  Our choice [s] *
 struct calibrate_request {
     struct request head;
     struct machine_options machine;
+    struct measure_list *list; /**< its networks and batches; borrowed */
     struct exchange_options exchange;
     const char *directory; /**< the file to write; NULL: none */
     const char *bytes;     /**< messages to time */

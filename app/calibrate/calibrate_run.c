@@ -1,6 +1,5 @@
 #include "app/calibrate/calibrate_run.h"
 
-#include "app/cli/measure_list.h"
 #include "app/process/launch.h"
 
 struct budget budget_open(double seconds, bool strict)
@@ -212,21 +211,18 @@ double machine_spread(const struct machine *machine)
 }
 
 /* What the budget had no time for is not in the file. */
-static void tell_left_out(const struct machine *machine, const struct machine_options *options)
+static void tell_left_out(const struct machine *machine, const struct measure_list *list)
 {
-    AUTORELEASE(measure_list) struct measure_list list = {0};
-    AUTORELEASE(err) struct err ignored = {0};
     int64_t most = 0;
     for (int32_t i = 0; i < machine->trials; i++)
         most = machine->trial[i].batch > most ? machine->trial[i].batch : most;
-    if (!measure_list_read(&list, options->networks, options->batches, &ignored) &&
-        machine->trials < list.networks * list.batches)
+    if (machine->trials < list->networks * list->batches)
         fprintf(stderr, "no batch above %lld was measured: there was no time (--budget)\n",
                 (long long)most);
 }
 
 int machine_measure(struct machine *machine, const struct machine_options *options,
-                    struct budget *budget, struct err *err)
+                    const struct measure_list *list, struct budget *budget, struct err *err)
 {
     struct processors before = processors_now();
     for (machine->apart = INFINITY;
@@ -244,7 +240,7 @@ int machine_measure(struct machine *machine, const struct machine_options *optio
             return -1;
         machine->apart = apart(machine);
     }
-    tell_left_out(machine, options);
+    tell_left_out(machine, list);
     struct processors after = processors_now();
     machine->share = processors_between(&before, &after);
     return budget->strict ? check_agreement(machine, err) : 0;

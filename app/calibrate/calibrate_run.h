@@ -8,6 +8,7 @@
  * rounds and time.  Where there is no time for all batches, the last ones are left out.
  */
 
+#include "app/cli/measure_list.h"
 #include "app/cli/request.h"
 #include "app/process/processors.h"
 
@@ -104,12 +105,12 @@ struct machine {
 /** Parts of what foretrain-exec answers, and of the answer to the user. */
 extern const struct answer_columns machine_copy_columns, machine_trial_columns;
 
-/** Measure the networks, batches, threads, device, precision and repeats of @options on one
- * device into zeroed @machine, within the part of @budget that has begun.
+/** Measure the networks, batches (of @list, too), threads, device, precision and repeats of
+ * @options on one device into zeroed @machine, within the part of @budget that has begun.
  * @return 0, or -1: no foretrain-exec or mpirun (exit code 69), its own messages and exit codes, an
  * answer that is none (70), rounds that do not agree though @budget is strict (75). */
 int machine_measure(struct machine *machine, const struct machine_options *options,
-                    struct budget *budget, struct err *err);
+                    const struct measure_list *list, struct budget *budget, struct err *err);
 
 /** The relative standard deviation of its times that rounds show, or MACHINE_UNKNOWN. */
 double machine_spread(const struct machine *machine);

@@ -1,6 +1,5 @@
 #include "app/calibrate/calibrate_machine.h"
 #include "app/cli/command.h"
-#include "app/cli/measure_list.h"
 
 static int check_options(const struct calibrate_request *request, struct err *err)
 {
@@ -24,6 +23,7 @@ static int measure(const void *record, struct text *out, struct err *err)
     struct calibrate_request whole = *(const struct calibrate_request *)record;
     whole.exchange.repeats = whole.machine.repeats;
     AUTORELEASE(measure_list) struct measure_list list = {0};
+    whole.list = &list;
     if (measure_list_read(&list, whole.machine.networks, whole.machine.batches, err))
         return -1;
     return (whole.cluster ? calibrate_cluster : calibrate_device)(&whole, out, err);
