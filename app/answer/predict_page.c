@@ -213,34 +213,6 @@ static struct json *failing_rows(const struct toll *toll)
     return rows;
 }
 
-/* "Something fails every 5 h ..." */
-static char *words_of(const struct json *f)
-{
-    struct text out = {0};
-    if (isfinite(html_number(f, "mtbf_s", -1)))
-        text_add(&out,
-                 "Something that the job uses fails every %s on average: %.3g failures are "
-                 "expected, and a restart takes %s. ",
-                 unit_text(UNIT_SECONDS, html_number(f, "mtbf_s", -1)),
-                 html_number(f, "expected", -1),
-                 unit_text(UNIT_SECONDS, html_number(f, "restart_s", -1)));
-    double count = html_number(f, "checkpoints", -1);
-    text_add(&out, "The run saves %.0f checkpoint%s of %s", count, base_plural((int64_t)count),
-             unit_text(UNIT_SECONDS, html_number(f, "checkpoint_s", -1)));
-    if (isfinite(html_number(f, "interval_s", -1)))
-        text_add(&out, ", one every %s of work (%.3g epochs)",
-                 unit_text(UNIT_SECONDS, html_number(f, "interval_s", -1)),
-                 html_number(f, "interval_epochs", -1));
-    else
-        text_add(&out, ", at the end");
-    if (isfinite(html_number(f, "daly_s", -1)))
-        text_add(&out, ". The best interval is %s by Daly's formula, %s by Young's",
-                 unit_text(UNIT_SECONDS, html_number(f, "daly_s", -1)),
-                 unit_text(UNIT_SECONDS, html_number(f, "young_s", -1)));
-    text_add(&out, ".");
-    return out.data;
-}
-
 /* Append what failures and checkpoints add, if the job of @all, the page's JSON, has any. */
 static void failing_add(struct page *page, const struct json *all)
 {
@@ -252,11 +224,14 @@ static void failing_add(struct page *page, const struct json *all)
     const struct json *f = json_get(json_get(all, "result"), "failures");
     if (isnan(html_number(f, "checkpoint_s", -1)))
         return;
-    AUTOFREE char *words = words_of(f);
     AUTORELEASE(json) struct json *rows = json_new_array();
     json_append(rows, json_share(f));
     html_section(page, "What do failures and checkpoints add?");
-    html_paragraph(page, NULL, words);
+    html_table(page, "failures", "failures and checkpoints of the job", rows,
+               "mtbf_s: mean time between failures, expected: failures expected, restart_s: "
+               "a restart, checkpoints, checkpoint_s: a checkpoint, interval_s: work between "
+               "checkpoints, interval_epochs: in epochs, daly_s: best by Daly, young_s: by Young",
+               false);
     html_picture(page, "toll", -1);
     html_table(page, "toll", "parts of the time to train", rows,
                "without_s~: without both, saving_s: checkpoints, failing_s: failures", true);
