@@ -166,21 +166,10 @@ enum kind { KIND_FORWARD, KIND_LOSS, KIND_BACKWARD, KIND_OPTIMIZER, KIND_INPUT, 
 static const char *const kind_names[] = {"forward", "loss", "backward", "optimizer", "input"};
 static_assert(ARRAY_SIZE(kind_names) == KIND_COUNT, "a name each");
 
-static enum kind kind_of(const struct step *step)
-{
-    if (step->kind == STEP_INPUT)
-        return KIND_INPUT;
-    switch (step->compute.op) {
-    case COMPUTE_FORWARD:
-        return KIND_FORWARD;
-    case COMPUTE_LOSS:
-        return KIND_LOSS;
-    case COMPUTE_OPTIMIZER:
-        return KIND_OPTIMIZER;
-    default:
-        return KIND_BACKWARD;
-    }
-}
+/* Of what is computed. */
+static const enum kind kinds[] = {KIND_FORWARD, KIND_LOSS, KIND_BACKWARD, KIND_BACKWARD,
+                                  KIND_OPTIMIZER};
+static_assert(ARRAY_SIZE(kinds) == COMPUTE_OP_COUNT, "a kind each");
 
 /* The parts of a step, from its breakdown. */
 enum part { PART_COMPUTE, PART_DATA, PART_LAYERS, PART_STAGES, PART_INPUT, PART_OTHER, PART_COUNT };
@@ -201,7 +190,9 @@ static bool belongs(const struct subject *subject, const struct schedule *schedu
     const struct step *step = &schedule->step[id];
     switch (subject->group) {
     case VALIDATE_KIND:
-        return step->kind != STEP_COLLECTIVE && (int32_t)kind_of(step) == subject->index;
+        return step->kind != STEP_COLLECTIVE &&
+               subject->index ==
+                   (int32_t)(step->kind == STEP_COMPUTE ? kinds[step->compute.op] : KIND_INPUT);
     case VALIDATE_LANE:
         return (int32_t)step->lane == subject->index;
     case VALIDATE_COLLECTIVE:
