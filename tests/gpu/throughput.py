@@ -8,7 +8,6 @@ import socket
 import statistics
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -223,30 +222,14 @@ def grouped(rows):
     return groups
 
 
-def layer_table(rows):
-    """As text, by what is done and by layer, the slowest first."""
-    total = sum(row["seconds"] for row in rows) or 1e-30
-    lines = [f"{'what':<34} {'ms':>8} {'share':>6} {'limit ms':>9}"]
-    by_kind = sorted(grouped(rows).items(), key=lambda item: -item[1]["seconds"])
-    for name, group in by_kind:
-        lines.append(f"{name:<34} {group['seconds'] * 1e3:8.3f} {group['seconds'] / total:6.1%} "
-                     f"{group['limit_s'] * 1e3:9.3f}")
-    lines.append("")
-    for row in sorted(rows, key=lambda row: -row["seconds"]):
-        lines.append(f"{row['name']:<34} {row['seconds'] * 1e3:8.3f} "
-                     f"{row['seconds'] / total:6.1%} {(row['limit_s'] or 0) * 1e3:9.3f}")
-    return "\n".join(lines)
-
-
 def layers(ours, batch, kind, lines, rates, **shape):
-    """A table of where the time of a step goes, with steps issued one by one; it is logged."""
+    """Where the time of a step goes, with steps issued one by one."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "trace.json")
         ours.train(batch, kind, 8, "--trace", path, "--traced-steps", 5, **shape)
         trace = json.loads(path.read_text(encoding="utf-8"))
     rows = layer_rows(trace, lines, rates.get("flops"), rates.get("bytes_per_s"), ours.moved)
     missing = set(counts(lines)) - {row["step"] for row in rows}
-    print(layer_table(rows), file=sys.stderr)
     groups = grouped(rows)
     slowest = max(groups, key=lambda name: groups[name]["seconds"])
     total = sum(row["seconds"] for row in rows)
