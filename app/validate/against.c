@@ -101,7 +101,8 @@ static int read_header(struct against *file, struct err *err)
     } while (!file->last);
     for (int32_t i = 0; i < ROLES; i++)
         if (!file->role[i])
-            return origin_error(&file->origin, err, "no column '%s' up to here: %s",
+            return origin_error(&file->origin, err,
+                                "the columns, separated by commas, lack '%s': %s",
                                 roles[i].names[0], roles[i].help);
     return 0;
 }

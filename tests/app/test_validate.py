@@ -284,7 +284,7 @@ class Against(support.Case):
         row = "a,1,0.8,1.6,0.8,x\n"
         for place, said, text in (
                 ("1:1", "the file ends in this cell", ""), ("1:1", "the file ends", "\0\1\2"),
-                ("1:36", "no column 'measured_s'", HEAD.replace("measured_s", "seen").replace("note", "more") + row),
+                ("1:36", "separated by commas, lack 'measured_s'", HEAD.replace("measured_s", "seen").replace("note", "more") + row),
                 ("1:42", "'step_s' is a second column of the predicted step", HEAD.replace("note", "step_s")),
                 ("1:42", "'low_s' is a second column", HEAD.replace("note", "low_s")),
                 ("2:3", "'fast' is not a time", HEAD + "a,fast,1,2,1,x\n"), ("2:11", "'-1' is not a time", HEAD + "a,1,0.5,2,-1,x\n"),
