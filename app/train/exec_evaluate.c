@@ -77,7 +77,7 @@ static char *find_checkpoint(const char *path, struct err *err)
     return exec_job_share(found);
 }
 
-static void print(struct text *out, const char *const *path, int32_t members,
+static void print(struct text *out, const char *const *path, int32_t members, bool pictures,
                   const struct evaluation *evaluation)
 {
     double images = (double)evaluation->images;
@@ -85,9 +85,10 @@ static void print(struct text *out, const char *const *path, int32_t members,
         text_add(out, "ensemble of %d", members);
     else
         text_add(out, "%s", path[0]);
-    text_add(out, ", %" PRId64 " images: top-1 %.2f %%, top-5 %.2f %%, loss %.4f\n",
-             evaluation->images, 100 * (double)evaluation->top1 / images,
+    text_add(out, ", %" PRId64 " %s: top-1 %.2f %%, top-5 %.2f %%, loss %.4f", evaluation->images,
+             pictures ? "images" : "tokens", 100 * (double)evaluation->top1 / images,
              100 * (double)evaluation->top5 / images, evaluation->loss);
+    text_add(out, pictures ? "\n" : ", perplexity %.4g\n", exp(evaluation->loss));
 }
 
 static void add_score(struct train_scores *scores, const char *const *path, int32_t members,
@@ -113,7 +114,7 @@ static int score(const struct train_request *request, const char *const *path, i
     if (!failed && request->head.json)
         add_score(scores, path, count, evaluation);
     else if (!failed && world_self().rank == 0)
-        print(out, path, count, &evaluation);
+        print(out, path, count, model_reads_pictures(job.train.model), &evaluation);
     exec_job_close(&job);
     release_job(&found);
     return failed ? -1 : 0;
@@ -157,7 +158,7 @@ static const struct option options[] = {ROWS_EVALUATE, ROW_LAST};
 const struct command exec_evaluate = {
     .name = "evaluate",
     .synopsis = "PATH... [options]",
-    .help = "top-1 and top-5 on the validation images, of checkpoints or the newest of runs",
+    .help = "top-1 and top-5 on the validation samples, of checkpoints or the newest of runs",
     .examples = "foretrain-exec evaluate run1\n"
                 "foretrain-exec evaluate --ensemble run1/snapshot-1 run1/snapshot-2",
     RECORD(options, struct train_request, &train_defaults),

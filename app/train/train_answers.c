@@ -68,7 +68,8 @@ SHARED_COLUMNS(training_columns, "training/3", struct train_answer)
 COLUMNS(score_columns, NULL, struct train_score)
 {
     COLUMN_ITEMS("checkpoints", checkpoint, checkpoints, .help = "whose mean is scored");
-    COLUMN("images", evaluation.images, .help = "validation images that could be read");
+    COLUMN("images", evaluation.images,
+           .help = "validation images, of text its tokens, that could be read");
     COLUMN("top1_images", evaluation.top1, .help = "images whose first guess is right");
     COLUMN("top5_images", evaluation.top5, .help = "images with a right one in five guesses");
     COLUMN("top1", top1, .help = "top-1 accuracy, a fraction");

@@ -36,17 +36,17 @@ static int check_paths(const struct dataset_spec *spec, enum split split, struct
     bool made = spec->source == SOURCE_SYNTHETIC || spec->source == SOURCE_PROCEDURAL;
     if (made && (spec->path || spec->validation_path))
         return err_add_code(err, 64,
-                            "images of source %s are made, so no path is read: leave out %s", name,
+                            "samples of source %s are made, so no path is read: leave out %s", name,
                             spec->path ? spec->path : spec->validation_path);
     if (!made && !spec->path)
         return err_add_code(err, 64, "source %s needs a path", name);
     if (spec->source == SOURCE_CIFAR10 && spec->validation_path)
-        return err_add_code(err, 64, "%s holds the validation images too: leave out %s", spec->path,
-                            spec->validation_path);
+        return err_add_code(err, 64, "%s holds the validation samples too: leave out %s",
+                            spec->path, spec->validation_path);
     bool two = spec->source == SOURCE_WEBDATASET || spec->source == SOURCE_PACK ||
                spec->source == SOURCE_TOKENS;
     if (two && split == SPLIT_VALIDATION && !spec->validation_path)
-        return err_add_code(err, 64, "source %s needs a path of the validation images", name);
+        return err_add_code(err, 64, "source %s needs a path of the validation samples", name);
     return 0;
 }
 
@@ -75,7 +75,7 @@ static int check_found(const struct reader *reader, const struct dataset_spec *s
         split == SPLIT_VALIDATION && spec->validation_path ? spec->validation_path : spec->path;
     if (wanted[split] && wanted[split] != reader->count)
         return err_add(err,
-                       "%s: %" PRId64 " %s images, but the job says %" PRId64
+                       "%s: %" PRId64 " %s samples, but the job says %" PRId64
                        " (training.dataset.%s_images)",
                        path, reader->count, word[split], wanted[split], key[split]);
     if (spec->classes && spec->classes != reader->classes)

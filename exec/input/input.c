@@ -110,7 +110,7 @@ static void read_at(const struct input *input, int64_t position, const struct ba
             return;
         }
     }
-    fprintf(stderr, "error: %" PRId64 " images in a row cannot be read; the run ends\n", limit);
+    fprintf(stderr, "error: %" PRId64 " samples in a row cannot be read; the run ends\n", limit);
     _exit(65);
 }
 

@@ -4,6 +4,7 @@ Usage: test_gpt.py
 """
 import csv
 import json
+import math
 import re
 import struct
 
@@ -372,7 +373,11 @@ class Ranks(Gpt):
                        "train_images: 49, validation_images: 49, augment: false}", "--set=model.vocab=256",
                        "--set=training.evaluate_every=50", device="cpu")
         with open(run / "evaluations.csv", encoding="utf-8") as file:
-            self.assertGreater(float(list(csv.DictReader(file))[-1]["top1"]), 0.9)
+            row = list(csv.DictReader(file))[-1]
+        self.assertGreater(float(row["top1"]), 0.9)
+        loss = float(row["loss"])
+        self.assertIn(f"{49 * LENGTH} tokens: top-1 {100 * float(row['top1']):.2f} %", said := harness.good("evaluate", run).stdout)
+        self.assertIn(f"loss {loss:.4f}, perplexity {math.exp(loss):.4g}", said)
 
     def test_it_learns_a_rule(self):
         """Seven of eight tokens follow from the two before them, where guesses are right once in five.

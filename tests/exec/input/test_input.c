@@ -201,7 +201,7 @@ TEST_IN_FOLDER(nothing_but_corrupt_images_ends_the_run)
     HELD(text) said = {0};
     OWN(dataset) *dataset = cifar(state, 10, 1, false);
     assert_int_equal(child_run(read_batch, dataset, STDERR_FILENO, &said), 65);
-    assert_has(said.data, "error: 50 images in a row cannot be read");
+    assert_has(said.data, "error: 50 samples in a row cannot be read");
     assert_has(said.data, "further corrupt images are counted, but not named");
 }
 

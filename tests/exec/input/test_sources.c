@@ -126,11 +126,11 @@ TEST_IN_FOLDER(folders_that_are_not_what_they_should_be_are_refused)
     struct dataset_spec spec = spec_of(SOURCE_IMAGEFOLDER, path, NULL);
     spec.train_images = 6;
     assert_refused(&spec, SPLIT_TRAIN, 65,
-                   "5 training images, but the job says 6 (training.dataset.train_images)");
+                   "5 training samples, but the job says 6 (training.dataset.train_images)");
     spec.validation_images = 50000;
     assert_refused(
         &spec, SPLIT_VALIDATION, 65,
-        "3 validation images, but the job says 50000 (training.dataset.validation_images)");
+        "3 validation samples, but the job says 50000 (training.dataset.validation_images)");
     spec.train_images = 5;
     spec.classes = 1000;
     assert_refused(&spec, SPLIT_TRAIN, 65, "3 classes, but the job says 1000 (model.classes)");
@@ -178,7 +178,7 @@ TEST(paths_are_asked_for_where_they_are_read)
     spec = spec_of(SOURCE_SYNTHETIC, "data", NULL);
     assert_refused(&spec, SPLIT_TRAIN, 64, "so no path is read: leave out data");
     spec = spec_of(SOURCE_CIFAR10, "data", "more");
-    assert_refused(&spec, SPLIT_TRAIN, 64, "holds the validation images too: leave out more");
+    assert_refused(&spec, SPLIT_TRAIN, 64, "holds the validation samples too: leave out more");
 }
 
 static void add_sample(struct text *tar, const char *key, uint32_t seed, const char *class)
