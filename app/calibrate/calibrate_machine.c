@@ -196,14 +196,14 @@ static double scatter(const struct device_fit *fit, int32_t class)
     return normal * base_median(value, count);
 }
 
-static void conclude(struct device_fit *fit, const struct fit *solved)
+static void conclude(struct device_fit *fit, const double *value, const double *sd)
 {
-    fit->overhead = exp(solved->value[fit->classes]);
-    fit->overhead_sd = solved->sd[fit->classes];
+    fit->overhead = exp(value[fit->classes]);
+    fit->overhead_sd = sd[fit->classes];
     for (int32_t i = 0; i < fit->classes; i++) {
         struct device_fit_class *class = &fit->class[i];
-        class->efficiency = fmin(fmax(exp(solved->value[i]), lowest_efficiency), 1);
-        class->efficiency_sd = solved->sd[i];
+        class->efficiency = fmin(fmax(exp(value[i]), lowest_efficiency), 1);
+        class->efficiency_sd = sd[i];
     }
     for (int32_t i = 0; i < fit->classes; i++)
         fit->class[i].residual = scatter(fit, i);
@@ -236,10 +236,11 @@ static int device_fit_make(struct device_fit *fit, const struct machine *machine
                                                    .roof = roof(fit, &fit->row[i]),
                                                    .kernels = fit->row[i].kernels,
                                                    .seconds = fit->row[i].time_s};
-    AUTORELEASE(fit) struct fit solved = {0};
-    if (fit_solve(&solved, &problem, err))
+    AUTOFREE double *value = base_alloc(fit->classes + 1, sizeof(*value));
+    AUTOFREE double *sd = base_alloc(fit->classes + 1, sizeof(*sd));
+    if (fit_solve(&problem, value, sd, err))
         return -1;
-    conclude(fit, &solved);
+    conclude(fit, value, sd);
     return 0;
 }
 

@@ -140,25 +140,16 @@ static int solve(struct solver *s, const struct fit_problem *p)
     return failed;
 }
 
-int fit_solve(struct fit *fit, const struct fit_problem *problem, struct err *err)
+int fit_solve(const struct fit_problem *problem, double *value, double *sd, struct err *err)
 {
     gsl_error_handler_t *handler = gsl_set_error_handler_off();
     struct solver solver = solver_new(problem);
-    int32_t n = problem->groups + 1;
-    *fit = (struct fit){base_alloc(n, sizeof(double)), base_alloc(n, sizeof(double))};
     int failed = solve(&solver, problem);
-    for (int32_t i = 0; i < n; i++) {
-        fit->value[i] = gsl_vector_get(solver.x, i);
-        fit->sd[i] = sqrt(fmax(gsl_matrix_get(solver.covariance, i, i), 0));
+    for (int32_t i = 0; i <= problem->groups; i++) {
+        value[i] = gsl_vector_get(solver.x, i);
+        sd[i] = sqrt(fmax(gsl_matrix_get(solver.covariance, i, i), 0));
     }
     solver_release(&solver);
     gsl_set_error_handler(handler);
     return failed ? err_add(err, "the fit does not converge") : 0;
-}
-
-void fit_release(struct fit *fit)
-{
-    free(fit->value);
-    free(fit->sd);
-    *fit = (struct fit){0};
 }

@@ -33,14 +33,7 @@ struct fit_problem {
     int32_t rows, groups;
 };
 
-/** The answer.  Release with fit_release(). */
-struct fit {
-    double *value, *sd; /**< (groups + 1) logarithms, groups' efficiencies, then the overhead, and
-                             their standard deviations */
-};
-
-/** Fit @problem into @fit, which is released in any case.
+/** Fit @problem into @value and @sd (groups + 1): the logarithms of the groups' efficiencies, then
+ * of the overhead, and their standard deviations.
  * @return 0, or -1: no convergence. */
-int fit_solve(struct fit *fit, const struct fit_problem *problem, struct err *err);
-
-void fit_release(struct fit *fit);
+int fit_solve(const struct fit_problem *problem, double *value, double *sd, struct err *err);
