@@ -649,14 +649,18 @@ int32_t *schedule_send_peers(const struct schedule *schedule, int32_t step, int3
     struct collective whole = schedule_collective(schedule, step);
     struct collective c = collective_channel(&whole, channel);
     AUTOFREE int32_t *peer = base_alloc(c.ranks, sizeof(*peer));
+    AUTOFREE int32_t *ahead = base_alloc(c.ranks, sizeof(*ahead)); /* 0: not known yet */
     for (int32_t i = 0; i < c.ranks; i++)
         peer[i] = collective_send_peer(&c, i, pattern);
     int32_t ranks = grid_ranks(grid), each = ranks / schedule_stages(schedule);
     int32_t *to = base_alloc(ranks, sizeof(*to));
     memset(to, -1, (size_t)ranks * sizeof(*to));
     for (int32_t rank = s->stage * each; rank < (s->stage + 1) * each; rank++) {
-        int32_t place = sends(s) ? s->collective.to : peer[grid_axis_index(grid, axis, rank)];
-        to[rank] = place < 0 ? -1 : grid_axis_rank(grid, axis, rank, place);
+        int32_t index = sends(s) ? 0 : grid_axis_index(grid, axis, rank);
+        int32_t place = sends(s) ? s->collective.to : peer[index];
+        if (place >= 0 && !ahead[index])
+            ahead[index] = grid_axis_rank(grid, axis, rank, place) - rank;
+        to[rank] = place < 0 ? -1 : rank + ahead[index];
     }
     return to;
 }
