@@ -358,7 +358,8 @@ static void wait_for_deps(struct walker *walker, int32_t step)
     const struct workload_step *own = workload_step(workload, step);
     for (int32_t i = own->dep; i < own->dep + own->deps; i++) {
         struct dep dep = workload->dep[i];
-        enum lane lane = workload_lane(workload, walker->entity->place, step - dep.step);
+        enum lane lane =
+            workload_lane(workload_step(workload, step - dep.step), walker->entity->place);
         if (lane != walker->lane && lane != LANE_COUNT)
             wait_for(walker, step - dep.step, walker->iteration - dep.distance);
     }
@@ -686,11 +687,14 @@ static void walk(int argc, char **argv)
     struct walker *walker = sg_actor_self_get_data();
     const struct stage *stage = walker->entity->stage;
     const struct workload *workload = stage->workload;
+    AUTOFREE bool *own = base_alloc(workload->kinds, sizeof(*own));
+    for (int32_t i = 0; i < workload->kinds; i++)
+        own[i] = workload_lane(&workload->kind[i], walker->entity->place) == walker->lane;
     for (int32_t i = 0; i < workload->iterations; i++) {
         walker->iteration = i;
         walker->slowdown = slowdown(workload, walker->entity->class, i);
         for (int32_t id = 0; id < workload->steps; id++)
-            if (workload_lane(workload, walker->entity->place, id) == walker->lane)
+            if (own[workload->step[id]])
                 run_step(walker, id);
         pay_work(walker);
         trace_finish(stage->trace, i, walker->clock);
@@ -728,8 +732,8 @@ static void start_entity(struct stage *stage, int32_t class)
         .done = base_alloc(workload->steps, sizeof(*entity->done)),
     };
     bool used[LANE_COUNT + 1] = {false};
-    for (int32_t id = 0; id < workload->steps; id++)
-        used[workload_lane(workload, entity->place, id)] = true;
+    for (int32_t i = 0; i < workload->kinds; i++)
+        used[workload_lane(&workload->kind[i], entity->place)] = true;
     pace_init(&entity->pace, workload->beside);
     for (enum lane lane = 0; lane < LANE_COUNT; lane++) {
         struct walker *walker = &entity->walker[lane];

@@ -150,12 +150,11 @@ int32_t workload_stage(const struct workload *workload, int32_t class)
     return workload->member[class] / (workload->ranks / workload->stages);
 }
 
-enum lane workload_lane(const struct workload *workload, int32_t stage, int32_t id)
+enum lane workload_lane(const struct workload_step *step, int32_t stage)
 {
-    const struct workload_step *own = workload_step(workload, id);
-    if (own->stage == stage)
-        return (enum lane)own->lane;
-    return own->to == stage ? (enum lane)own->lane + 1 : LANE_COUNT;
+    if (step->stage == stage)
+        return (enum lane)step->lane;
+    return step->to == stage ? (enum lane)step->lane + 1 : LANE_COUNT;
 }
 
 void workload_release(struct workload *workload)

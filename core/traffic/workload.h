@@ -86,8 +86,8 @@ static inline const struct workload_step *workload_step(const struct workload *w
     return &workload->kind[workload->step[id]];
 }
 
-/** The lane on which ranks of @stage run step @id; LANE_COUNT: they do not. */
-enum lane workload_lane(const struct workload *workload, int32_t stage, int32_t id);
+/** The lane on which ranks of @stage run @step; LANE_COUNT: they do not. */
+enum lane workload_lane(const struct workload_step *step, int32_t stage);
 
 /** The stage of @class. */
 int32_t workload_stage(const struct workload *workload, int32_t class);
