@@ -314,25 +314,32 @@ static struct drawn drawn_new(const struct table *t, const struct factors *d, bo
 }
 
 /* A step's kernels as drawn. */
-static double drawn_kernels(const struct parts *p, const double *of, double efficiency)
+static double drawn_kernels(const struct parts *p, double overhead, double efficiency)
 {
-    return p->roof / efficiency + of[FACTOR_OVERHEAD] * p->overhead + p->fixed;
+    return p->roof / efficiency + overhead * p->overhead + p->fixed;
 }
 
-/* Of the @count @parts, each as drawn, into every @stride-th of @seconds. */
-static void find_seconds(const struct table *t, const struct factors *d, struct drawn drawn,
-                         const struct parts *parts, int32_t count, double *seconds, int32_t stride)
+/* Of the @count @parts, as in each of @wide draws, into @seconds (count, wide). */
+static inline void find_seconds(const struct table *t, const struct factors *d,
+                                const struct drawn *drawn, int wide, const struct parts *parts,
+                                int32_t count, double *seconds)
 {
-    const double *of = d->of;
-    double efficiency = of[FACTOR_EFFICIENCY] * pow(of[FACTOR_KINDS], t->kinds);
-    double host = of[FACTOR_HOST] * t->host, kernels = drawn_kernels(&t->all, of, efficiency);
-    double local = host > kernels ? drawn.local * host / kernels : drawn.local;
-    for (int32_t i = 0; i < count; i++) {
-        const struct parts *p = &parts[i];
-        seconds[(int64_t)i * stride] = local * drawn_kernels(p, of, efficiency) +
-                                       of[FACTOR_NETWORK] * p->exchange + d->inside * p->inside +
-                                       drawn.hop * p->latency + drawn.launch * p->launch + p->input;
+    double efficiency[CHAINS_WIDE], local[CHAINS_WIDE];
+    for (int k = 0; k < wide; k++) {
+        const double *of = d[k].of;
+        efficiency[k] = of[FACTOR_EFFICIENCY] * pow(of[FACTOR_KINDS], t->kinds);
+        double host = of[FACTOR_HOST] * t->host;
+        double kernels = drawn_kernels(&t->all, of[FACTOR_OVERHEAD], efficiency[k]);
+        local[k] = host > kernels ? drawn[k].local * host / kernels : drawn[k].local;
     }
+    for (int32_t i = 0; i < count; i++)
+        for (int k = 0; k < wide; k++) {
+            const struct parts *p = &parts[i];
+            seconds[(int64_t)i * wide + k] =
+                local[k] * drawn_kernels(p, d[k].of[FACTOR_OVERHEAD], efficiency[k]) +
+                d[k].of[FACTOR_NETWORK] * p->exchange + d[k].inside * p->inside +
+                drawn[k].hop * p->latency + drawn[k].launch * p->launch + p->input;
+        }
 }
 
 /* The closed form as drawn. */
@@ -341,10 +348,10 @@ static double closed_step(const struct table *t, const struct factors *d, struct
     struct steady steady = t->steady;
     const struct chains *chains = &steady.chains;
     if (chains->count) {
-        find_seconds(t, d, drawn, t->chain, chains->count, chains->seconds, 1);
+        find_seconds(t, d, &drawn, 1, t->chain, chains->count, chains->seconds);
         return chains_step(chains);
     }
-    find_seconds(t, d, drawn, t->parts, steady.schedule->step_count, steady.seconds, 1);
+    find_seconds(t, d, &drawn, 1, t->parts, steady.schedule->step_count, steady.seconds);
     steady.slowdown = drawn.slowdown;
     return steady_step(&steady, 1);
 }
@@ -360,9 +367,10 @@ static double draw_step(const struct table *t, const struct factors *d)
 static void draw_steps(const struct table *t, const struct factors *d, double *seconds)
 {
     const struct chains *chains = &t->steady.chains;
+    struct drawn drawn[CHAINS_WIDE];
     for (int32_t k = 0; k < CHAINS_WIDE; k++)
-        find_seconds(t, &d[k], drawn_new(t, &d[k], true), t->chain, chains->count,
-                     chains->seconds + k, CHAINS_WIDE);
+        drawn[k] = drawn_new(t, &d[k], true);
+    find_seconds(t, d, drawn, CHAINS_WIDE, t->chain, chains->count, chains->seconds);
     chains_steps(chains, seconds);
     for (int32_t k = 0; k < CHAINS_WIDE; k++)
         seconds[k] = drawn_longer(t, &d[k]) * (seconds[k] + t->above);
@@ -534,7 +542,7 @@ static struct breakdown closed_breakdown(const struct table *t, const struct fac
 {
     AUTORELEASE(trace) struct trace trace = {0};
     struct steady steady = t->steady;
-    find_seconds(t, d, drawn, t->parts, steady.schedule->step_count, steady.seconds, 1);
+    find_seconds(t, d, &drawn, 1, t->parts, steady.schedule->step_count, steady.seconds);
     steady.slowdown = drawn.slowdown;
     steady_trace(&steady, &trace);
     return report_breakdown(t->steady.schedule, drawn.slowdown, &trace, time);
