@@ -294,86 +294,79 @@ static double drawn_longer(const struct table *t, const struct factors *d)
     return t->task->point.nodes > 1 ? d->of[FACTOR_MODEL] * d->of[FACTOR_TAIL] : d->alone;
 }
 
-/* A step as drawn, some of it taken away. */
+/* A step as drawn, some of it taken away: how much longer its parts take. */
 struct drawn {
-    double local; /* how much longer computing takes */
-    double hop;   /* times the latency */
-    double launch;
+    double local, overhead, network, inside, hop, launch;
+    double efficiency; /* how much shorter */
     struct slowdown slowdown;
 };
+
+/* A step's kernels as drawn. */
+static double drawn_kernels(const struct parts *p, const struct drawn *d)
+{
+    return p->roof / d->efficiency + d->overhead * p->overhead + p->fixed;
+}
 
 static struct drawn drawn_new(const struct table *t, const struct factors *d, bool waiting)
 {
     struct slowdown centre = t->steady.slowdown;
-    return (struct drawn){
+    struct drawn drawn = {
         .local = drawn_local(t, d, waiting),
+        .overhead = d->of[FACTOR_OVERHEAD],
+        .network = d->of[FACTOR_NETWORK],
+        .inside = d->inside,
         .hop = t->task->point.nodes > 1 ? d->of[FACTOR_HOP] : 1,
         .launch = d->of[FACTOR_LAUNCH],
+        .efficiency = d->of[FACTOR_EFFICIENCY] * pow(d->of[FACTOR_KINDS], t->kinds),
         .slowdown = {fmin(1, d->of[FACTOR_COMPUTE_SLOWDOWN] * centre.compute),
                      fmin(1, d->of[FACTOR_COMMUNICATION_SLOWDOWN] * centre.communication)}};
+    double host = d->of[FACTOR_HOST] * t->host, kernels = drawn_kernels(&t->all, &drawn);
+    drawn.local = host > kernels ? drawn.local * host / kernels : drawn.local;
+    return drawn;
 }
 
-/* A step's kernels as drawn. */
-static double drawn_kernels(const struct parts *p, double overhead, double efficiency)
+static double drawn_seconds(const struct parts *p, const struct drawn *d)
 {
-    return p->roof / efficiency + overhead * p->overhead + p->fixed;
+    return d->local * drawn_kernels(p, d) + d->network * p->exchange + d->inside * p->inside +
+           d->hop * p->latency + d->launch * p->launch + p->input;
 }
 
-/* Of the @count @parts, as in each of @wide draws, into @seconds (count, wide). */
-static inline void find_seconds(const struct table *t, const struct factors *d,
-                                const struct drawn *drawn, int wide, const struct parts *parts,
-                                int32_t count, double *seconds)
-{
-    double efficiency[CHAINS_WIDE], local[CHAINS_WIDE];
-    for (int k = 0; k < wide; k++) {
-        const double *of = d[k].of;
-        efficiency[k] = of[FACTOR_EFFICIENCY] * pow(of[FACTOR_KINDS], t->kinds);
-        double host = of[FACTOR_HOST] * t->host;
-        double kernels = drawn_kernels(&t->all, of[FACTOR_OVERHEAD], efficiency[k]);
-        local[k] = host > kernels ? drawn[k].local * host / kernels : drawn[k].local;
-    }
-    for (int32_t i = 0; i < count; i++)
-        for (int k = 0; k < wide; k++) {
-            const struct parts *p = &parts[i];
-            seconds[(int64_t)i * wide + k] =
-                local[k] * drawn_kernels(p, d[k].of[FACTOR_OVERHEAD], efficiency[k]) +
-                d[k].of[FACTOR_NETWORK] * p->exchange + d[k].inside * p->inside +
-                drawn[k].hop * p->latency + drawn[k].launch * p->launch + p->input;
-        }
-}
-
-/* The closed form as drawn. */
-static double closed_step(const struct table *t, const struct factors *d, struct drawn drawn)
+/* With every step as @drawn. */
+static struct steady drawn_steady(const struct table *t, const struct drawn *drawn)
 {
     struct steady steady = t->steady;
-    const struct chains *chains = &steady.chains;
-    if (chains->count) {
-        find_seconds(t, d, &drawn, 1, t->chain, chains->count, chains->seconds);
-        return chains_step(chains);
-    }
-    find_seconds(t, d, &drawn, 1, t->parts, steady.schedule->step_count, steady.seconds);
-    steady.slowdown = drawn.slowdown;
-    return steady_step(&steady, 1);
+    for (int32_t id = 0; id < steady.schedule->step_count; id++)
+        steady.seconds[id] = drawn_seconds(&t->parts[id], drawn);
+    steady.slowdown = drawn->slowdown;
+    return steady;
 }
 
-/* The closed form of a task when everything is as drawn. */
-static double draw_step(const struct table *t, const struct factors *d)
-{
-    struct drawn drawn = drawn_new(t, d, true);
-    return drawn_longer(t, d) * (closed_step(t, d, drawn) + t->above);
-}
-
-/* Those of CHAINS_WIDE draws. */
-static void draw_steps(const struct table *t, const struct factors *d, double *seconds)
+/* The closed form in each of @count draws, at most CHAINS_WIDE, into @step. */
+static void closed_steps(const struct table *t, const struct factors *d, int32_t count,
+                         double *step)
 {
     const struct chains *chains = &t->steady.chains;
     struct drawn drawn[CHAINS_WIDE];
+    double all[CHAINS_WIDE];
     for (int32_t k = 0; k < CHAINS_WIDE; k++)
-        drawn[k] = drawn_new(t, &d[k], true);
-    find_seconds(t, d, drawn, CHAINS_WIDE, t->chain, chains->count, chains->seconds);
-    chains_steps(chains, seconds);
-    for (int32_t k = 0; k < CHAINS_WIDE; k++)
-        seconds[k] = drawn_longer(t, &d[k]) * (seconds[k] + t->above);
+        drawn[k] = drawn_new(t, &d[k < count ? k : 0], true);
+    for (int32_t c = 0; c < chains->count; c++)
+        for (int32_t k = 0; k < CHAINS_WIDE; k++)
+            chains->seconds[c][k] = drawn_seconds(&t->chain[c], &drawn[k]);
+    if (chains->count)
+        chains_step(chains, all);
+    for (int32_t k = 0; k < count; k++) {
+        struct steady steady = chains->count ? t->steady : drawn_steady(t, &drawn[k]);
+        step[k] = chains->count ? all[k] : steady_step(&steady, 1);
+    }
+}
+
+/* The closed form of a task when everything is as in each of @count draws, into @step. */
+static void draw_steps(const struct table *t, const struct factors *d, int32_t count, double *step)
+{
+    closed_steps(t, d, count, step);
+    for (int32_t k = 0; k < count; k++)
+        step[k] = drawn_longer(t, &d[k]) * (step[k] + t->above);
 }
 
 /* The efficiency is that of runs in which each kind had its share, so the errors of the kinds
@@ -403,14 +396,8 @@ static double doubt_kinds(const struct table *t)
 
 static void add_parts(struct parts *sum, const struct parts *more)
 {
-    sum->roof += more->roof;
-    sum->overhead += more->overhead;
-    sum->fixed += more->fixed;
-    sum->exchange += more->exchange;
-    sum->inside += more->inside;
-    sum->latency += more->latency;
-    sum->launch += more->launch;
-    sum->input += more->input;
+    for (size_t i = 0; i < sizeof(*sum) / sizeof(double); i++)
+        ((double *)sum)[i] += ((const double *)more)[i];
 }
 
 static struct table table_new(const struct task *task)
@@ -443,7 +430,8 @@ static struct table table_new(const struct task *task)
             add_parts(&t.chain[t.steady.chains.of[id]], &t.parts[id]);
     }
     t.kinds = doubt_kinds(&t);
-    t.above = task->step - draw_step(&t, &factors_none);
+    draw_steps(&t, &factors_none, 1, &seconds);
+    t.above = task->step - seconds;
     return t;
 }
 
@@ -528,43 +516,39 @@ void uncertainty_steps(const struct task *task, int32_t tasks, const struct fact
             continue;
         }
         AUTORELEASE(table) struct table t = table_new(&task[i]);
-        int32_t wide = t.steady.chains.count ? CHAINS_WIDE : count + 1, k = 0;
-        for (; k + wide <= count; k += wide)
-            draw_steps(&t, &factors[k], &seconds[k]);
-        for (; k < count; k++)
-            seconds[k] = draw_step(&t, &factors[k]);
+        for (int32_t k = 0, left = count; left > 0; k += CHAINS_WIDE, left -= CHAINS_WIDE)
+            draw_steps(&t, &factors[k], left < CHAINS_WIDE ? left : CHAINS_WIDE, &seconds[k]);
     }
 }
 
 /* Where the closed form as @drawn goes, if waiting for slower ranks makes it @time. */
-static struct breakdown closed_breakdown(const struct table *t, const struct factors *d,
-                                         struct drawn drawn, double time)
+static struct breakdown closed_breakdown(const struct table *t, const struct drawn *drawn,
+                                         double time)
 {
     AUTORELEASE(trace) struct trace trace = {0};
-    struct steady steady = t->steady;
-    find_seconds(t, d, &drawn, 1, t->parts, steady.schedule->step_count, steady.seconds);
-    steady.slowdown = drawn.slowdown;
+    struct steady steady = drawn_steady(t, drawn);
     steady_trace(&steady, &trace);
-    return report_breakdown(t->steady.schedule, drawn.slowdown, &trace, time);
+    return report_breakdown(t->steady.schedule, drawn->slowdown, &trace, time);
 }
 
 static struct spending closed_spending(const struct table *t, const struct factors *d)
 {
-    double time = closed_step(t, d, drawn_new(t, d, true));
+    double time;
+    closed_steps(t, d, 1, &time);
     struct drawn drawn = drawn_new(t, d, false);
     struct breakdown all, unslowed, launched, swift;
-    all = unslowed = closed_breakdown(t, d, drawn, time);
+    all = unslowed = closed_breakdown(t, &drawn, time);
     if (drawn.slowdown.communication > 0) {
         drawn.slowdown.communication = 0;
-        unslowed = closed_breakdown(t, d, drawn, time);
+        unslowed = closed_breakdown(t, &drawn, time);
     }
     launched = unslowed;
     if (t->task->point.run.device->collective_launch.value > 0) {
         drawn.launch = 0;
-        launched = closed_breakdown(t, d, drawn, time);
+        launched = closed_breakdown(t, &drawn, time);
     }
     drawn.hop = 0;
-    swift = closed_breakdown(t, d, drawn, time);
+    swift = closed_breakdown(t, &drawn, time);
     return (struct spending){
         all,
         wait_share(all.exposed_row, unslowed.exposed_row, launched.exposed_row, swift.exposed_row),

@@ -149,65 +149,48 @@ struct chains chains_new(const struct schedule *schedule)
     }
     for (int32_t i = 0; i < *end; i++)
         chains.before[i].step = chains.of[chains.before[i].step];
-    chains.seconds = base_alloc((int64_t)chains.count * CHAINS_WIDE, sizeof(*chains.seconds));
-    chains.end = base_alloc(2 * (int64_t)chains.count * CHAINS_WIDE, sizeof(*chains.end));
+    chains.seconds = base_alloc(chains.count, sizeof(*chains.seconds));
+    chains.end = base_alloc(2 * (int64_t)chains.count, sizeof(*chains.end));
     return chains;
 }
 
-/* The later one of each pair (@wide). */
-static inline void later(double *time, const double *other, int wide)
+/* The later one of each pair (CHAINS_WIDE). */
+static void later(double *time, const double *other)
 {
-    for (int k = 0; k < wide; k++)
+    for (int k = 0; k < CHAINS_WIDE; k++)
         time[k] = other[k] > time[k] ? other[k] : time[k];
 }
 
-/* When the last chain of @iteration ends, of each of @wide schedules, into @last [s]. */
-static inline void walk(const struct chains *chains, int32_t iteration, int wide, double *last)
+/* When the last chain of @iteration ends, into zeroed @last (CHAINS_WIDE) [s]. */
+static void walk(const struct chains *chains, int32_t iteration, double *last)
 {
-    double *all = &chains->end[(int64_t)iteration * chains->count * wide];
-    double latest[CHAINS_WIDE] = {0};
+    double(*all)[CHAINS_WIDE] = chains->end + (int64_t)iteration * chains->count;
     for (int32_t c = 0; c < chains->count; c++) {
         double begin[CHAINS_WIDE] = {0}, end[CHAINS_WIDE];
-        for (int32_t i = chains->begin[c]; i < chains->begin[c + 1]; i++) {
-            struct dep before = chains->before[i];
-            int64_t place = before.step - (int64_t)before.distance * chains->count;
-            if (before.distance <= iteration)
-                later(begin, all + place * wide, wide);
-        }
-        for (int k = 0; k < wide; k++)
-            end[k] = begin[k] + chains->seconds[(int64_t)c * wide + k];
+        for (int32_t i = chains->begin[c]; i < chains->begin[c + 1]; i++)
+            if (chains->before[i].distance <= iteration)
+                later(begin, all[chains->before[i].step -
+                                 (int64_t)chains->before[i].distance * chains->count]);
+        for (int k = 0; k < CHAINS_WIDE; k++)
+            end[k] = begin[k] + chains->seconds[c][k];
         if (chains->repeat[c] >= 0) {
             const struct step *step = &chains->schedule->step[chains->repeat[c]];
-            const double *since = all + (int64_t)chains->of[step->repeat.since] * wide;
-            for (int k = 0; k < wide; k++)
+            const double *since = all[chains->of[step->repeat.since]];
+            for (int k = 0; k < CHAINS_WIDE; k++)
                 end[k] += step->repeat.times * (begin[k] - since[k]);
         }
-        later(latest, end, wide);
-        memcpy(all + (int64_t)c * wide, end, wide * sizeof(*end));
+        later(last, end);
+        memcpy(all[c], end, sizeof(end));
     }
-    memcpy(last, latest, wide * sizeof(*last));
 }
 
-/* The second iteration of each of @wide schedules. */
-static inline void steady(const struct chains *chains, int wide, double *step)
+void chains_step(const struct chains *chains, double *step)
 {
-    double first[CHAINS_WIDE];
-    walk(chains, 0, wide, first);
-    walk(chains, 1, wide, step);
-    for (int k = 0; k < wide; k++)
-        step[k] -= first[k];
-}
-
-double chains_step(const struct chains *chains)
-{
-    double step;
-    steady(chains, 1, &step);
-    return step;
-}
-
-void chains_steps(const struct chains *chains, double *step)
-{
-    steady(chains, CHAINS_WIDE, step);
+    double first[CHAINS_WIDE] = {0}, both[CHAINS_WIDE] = {0};
+    walk(chains, 0, first);
+    walk(chains, 1, both);
+    for (int k = 0; k < CHAINS_WIDE; k++)
+        step[k] = both[k] - first[k];
 }
 
 void chains_release(struct chains *chains)

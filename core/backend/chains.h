@@ -7,30 +7,27 @@
  * lanes_run() alone says how long it takes.
  */
 
+#include "core/backend/noise.h"
 #include "core/schedule/schedule.h"
 
-enum { CHAINS_WIDE = 8 /**< schedules that are timed at once */ };
+enum { CHAINS_WIDE = NOISE_WIDE /**< schedules that are timed at once */ };
 
 /** Release with chains_release(). */
 struct chains {
     const struct schedule *schedule; /**< borrowed */
     int32_t count;
-    int32_t *of;        /**< (steps) the chain of each */
-    struct dep *before; /**< chains that end before */
-    int32_t *begin;     /**< (count + 1) the first of each chain's in before */
-    int32_t *repeat;    /**< (count) the STEP_REPEAT that it is, or -1 */
-    double *seconds;    /**< (count * CHAINS_WIDE) of each [s], for the caller to set */
-    double *end;        /**< (2 * count * CHAINS_WIDE) private */
+    int32_t *of;                    /**< (steps) the chain of each */
+    struct dep *before;             /**< chains that end before */
+    int32_t *begin;                 /**< (count + 1) the first of each chain's in before */
+    int32_t *repeat;                /**< (count) the STEP_REPEAT that it is, or -1 */
+    double (*seconds)[CHAINS_WIDE]; /**< (count) of each [s], for the caller to set */
+    double (*end)[CHAINS_WIDE];     /**< (2 * count) private */
 };
 
 /** Of sealed @schedule. */
 struct chains chains_new(const struct schedule *schedule);
 
-/** Seconds of the second iteration, once the first `count` chains have theirs. */
-double chains_step(const struct chains *chains);
-
-/** Into @step (CHAINS_WIDE) those of as many schedules, which have all of `seconds`: for each chain
- * that of the first, of the second, ... */
-void chains_steps(const struct chains *chains, double *step);
+/** Seconds of the second iteration, once the chains have theirs, into @step (CHAINS_WIDE). */
+void chains_step(const struct chains *chains, double *step);
 
 void chains_release(struct chains *chains);
