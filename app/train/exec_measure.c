@@ -3,24 +3,69 @@
 #include "app/train/exec_command.h"
 #include "app/train/exec_job.h"
 #include "core/schedule/iteration.h"
+#include "core/schedule/optimizer.h"
 #include "core/schedule/trainable.h"
-#include "exec/measure/measure.h"
+#include "exec/step/layout.h"
+#include "exec/step/walk.h"
 #include "exec/world/world.h"
 #include "models/networks.h"
+
+/* The time of each step of a real training iteration on a device, alone or while other ranks
+ * compute, and of copies of its memory.
+ *
+ * The iteration runs as in training (exec/step/walk.h), on images of noise, without any exchange.
+ * A step begins at the end of the previous one, so that the steps add up to the iteration, but for
+ * what is between two iterations.  A result is the median over the faster half of the iterations.
+ * If the device supports it (device_ops.busy), it is the CPU time of the computing thread: a
+ * process that takes the processor away adds nothing.  Its effect on caches and memory does add,
+ * and increases the spread.  Each rank measures its own device; all begin together. */
+
+enum {
+    WARM_UP = 2,
+    COPIES = 4 /* 16 KiB to 64 MiB: of caches and beyond them */
+};
 
 struct exec_measure_request {
     struct request head;
     struct machine_options machine;
 };
 
+/* One step. */
+struct measured_step {
+    double time_s; /* median over the faster half of the iterations */
+    double spread; /* between the quartiles of all, relative to the median */
+};
+
 /* One network at one batch. */
 struct trial {
+    const struct machine_options *options;
+    const struct device_ops *ops;
+    double seconds; /* after which STEPS_REPEATS_LEAST iterations are enough; 0: no limit */
     const struct measure_network *network;
     int32_t batch;
     struct scenario scenario;
     struct model *model;
-    struct schedule *schedule;
-    struct measure_result result;
+    struct schedule *schedule; /* an iteration of one rank without exchanges */
+
+    struct device_state *device;
+    struct walker *walker;
+    float *image;    /* (batch, height, width, channels) noise */
+    double *busy;    /* (steps, repeats), and what follows; owned */
+    double *whole;   /* (repeats) sum of them */
+    double *wall;    /* (repeats) */
+    double *input;   /* (repeats) */
+    double *between; /* (repeats) before them */
+    int64_t pixels;
+    int32_t count; /* iterations measured */
+
+    struct measured_step *step; /* (schedule->step_count) zero for steps of other lanes; owned */
+    double time_s;              /* of the whole iteration: the sum, mean over the ranks */
+    double wall_s;              /* the same by the clock, median of all iterations */
+    double spread;    /* as of a step, but of whole iterations; the largest of the ranks */
+    double waited;    /* fraction of wall time without a processor; the largest too */
+    double input_s;   /* of the input step, by the clock; 0: there is none */
+    double between_s; /* from an iteration's last step to the next one's first, by the clock: the
+                           shortest, as other processes only lengthen it */
 };
 
 /* The device's fusion, as in its platform file. */
@@ -31,9 +76,9 @@ static enum fusion fusion_of(const struct machine_options *options)
     return options->compute.device == DEVICE_CPU_NAIVE ? FUSION_NONE : FUSION_BN_RELU;
 }
 
-static int open_trial(struct trial *trial, const struct machine_options *options, struct err *err)
+static int open_trial(struct trial *trial, struct err *err)
 {
-    const char *dtype = dtype_names[options->dtype];
+    const char *dtype = dtype_names[trial->options->dtype];
     AUTOFREE char *text = base_format(
         "version: 1\n"
         "model: {%s, precision: "
@@ -57,7 +102,7 @@ static int open_trial(struct trial *trial, const struct machine_options *options
         return -1;
     struct iteration iteration = {.model = trial->model,
                                   .scenario = &trial->scenario,
-                                  .fusion = fusion_of(options),
+                                  .fusion = fusion_of(trial->options),
                                   .grid = {1, 1},
                                   .devices_per_node = 1,
                                   .batch = trial->batch,
@@ -68,13 +113,201 @@ static int open_trial(struct trial *trial, const struct machine_options *options
 
 static void close_trial(struct trial *trial)
 {
-    measure_release(&trial->result);
+    free(trial->step);
+    free(trial->image);
+    free(trial->busy);
     schedule_free(trial->schedule);
     model_free(trial->model);
     scenario_release(&trial->scenario);
 }
 
-static struct json *step_json(const struct step *step, const struct measure_step *measured)
+static double spread(double *value, int32_t count)
+{
+    double middle = base_quantile(value, count, 0.5);
+    return middle > 0
+               ? (base_quantile(value, count, 0.75) - base_quantile(value, count, 0.25)) / middle
+               : 0;
+}
+
+/* --- running --- */
+
+static void next_batch(void *context, float *images, int32_t *label)
+{
+    const struct trial *t = context;
+    memcpy(images, t->image, (size_t)t->pixels * sizeof(*images));
+    for (int32_t i = 0; i < t->batch; i++)
+        label[i] = i % t->model->classes;
+}
+
+static void write_weights(const struct trial *t)
+{
+    AUTORELEASE(layout) struct layout layout = layout_build(t->model);
+    layout.squares = optimizer_cost(&t->scenario).state > 1;
+    AUTORELEASE(weights) struct weights weights = weights_new(&layout, 0);
+    layout_initialise(&layout, 1, false, weights.parameter, weights.statistics);
+    t->ops->write(t->device, &weights);
+}
+
+static int open_device(struct trial *t, struct err *err)
+{
+    struct device_job device_job = {
+        .model = t->model,
+        .scenario = &t->scenario,
+        .batch = t->batch,
+        .micro_batches = 1,
+        .slots = walk_depth(t->schedule),
+        .ranks = 1,
+        .threads = exec_job_threads(&t->options->compute),
+    };
+    t->pixels = t->batch * shape_elements(t->model->layer[0].in);
+    if (!t->ops->makes_noise) { /* else no image has to come from the host's memory */
+        device_job.source = (struct device_source){.next = next_batch, .context = t};
+        t->image = base_alloc(t->pixels, sizeof(*t->image));
+    }
+    for (int64_t i = 0; t->image && i < t->pixels; i++)
+        t->image[i] = model_reads_pictures(t->model) ? (float)base_normal(1, 0, (uint64_t)i, 0)
+                                                     : (float)(i % t->model->classes);
+    return t->ops->open(&t->device, &device_job, err);
+}
+
+static void issue(const struct trial *t, int32_t iteration)
+{
+    struct update update = {.learning_rate = 1e-4, .weight_decay = 1e-4, .loss_scale = 1};
+    t->ops->prepare(t->device, iteration, &update);
+    walker_issue(t->walker, iteration, iteration + 1);
+}
+
+static void note(struct trial *t, int32_t iteration)
+{
+    const struct schedule *schedule = t->schedule;
+    int32_t at = iteration - WARM_UP, count = t->options->repeats;
+    AUTORELEASE(trace) struct trace trace = {0};
+    struct walk_times times = walker_finish(t->walker, iteration, at >= 0 ? &trace : NULL);
+    if (at >= 0)
+        t->between[at] = times.input_wait_s; /* images are there at once */
+    for (int32_t id = 0; at >= 0 && id < schedule->step_count; id++) {
+        if (schedule->step[id].lane != LANE_COMPUTE)
+            continue;
+        struct walk_step step = walker_step(t->walker, iteration, id);
+        t->busy[id * count + at] = step.busy;
+        t->whole[at] += step.busy;
+        t->wall[at] += step.seconds;
+    }
+    for (int64_t i = 0; i < trace.span_count; i++)
+        if (schedule->step[trace.span[i].step].kind == STEP_INPUT)
+            t->input[at] = trace.span[i].end - trace.span[i].begin;
+}
+
+static bool any_rank(bool mine)
+{
+    int64_t any = mine;
+    world_max(&any, 1);
+    return any;
+}
+
+/* As in training, the next iteration is always issued before one ends. */
+static void walk(struct trial *t)
+{
+    int32_t all = WARM_UP + t->options->repeats;
+    struct walk walk = {
+        .schedule = t->schedule, .device_ops = t->ops, .device = t->device, .single = INT32_MAX};
+    t->walker = walker_new(&walk);
+    world_barrier();
+    double end = base_seconds(CLOCK_MONOTONIC) + t->seconds;
+    issue(t, 0);
+    for (int32_t i = 0; i < all; i++) {
+        if (i + 1 < all)
+            issue(t, i + 1);
+        if (t->seconds > 0 && i + 2 < all && i + 2 >= WARM_UP + STEPS_REPEATS_LEAST &&
+            any_rank(base_seconds(CLOCK_MONOTONIC) >
+                     end)) /* asked while two iterations are on their way */
+            all = i + 2;
+        note(t, i);
+    }
+    t->count = all - WARM_UP;
+    walker_free(t->walker);
+}
+
+/* --- summing up --- */
+
+static double mean_over_ranks(double value)
+{
+    world_sum(&value, 1);
+    return value / world_self().ranks;
+}
+
+static double worst_over_ranks(double value)
+{
+    int64_t parts = (int64_t)(1e9 * value);
+    world_max(&parts, 1);
+    return 1e-9 * (double)parts;
+}
+
+/* The median of a step's times in the iterations that took no longer than @limit. */
+static double quicker_half(const struct trial *t, const double *whole, const double *time,
+                           double limit)
+{
+    int32_t count = 0;
+    AUTOFREE double *value = base_alloc(t->count, sizeof(*value));
+    for (int32_t i = 0; i < t->count; i++)
+        if (whole[i] <= limit)
+            value[count++] = time[i];
+    return base_quantile(value, count, 0.5);
+}
+
+static void sum_up(struct trial *t)
+{
+    int32_t count = t->count, row = t->options->repeats;
+    const struct schedule *schedule = t->schedule;
+    AUTOFREE double *sorted = base_alloc(count, sizeof(*sorted));
+    double busy = 0, wall = 0;
+    memcpy(sorted, t->whole, (size_t)count * sizeof(*sorted));
+    double limit = base_quantile(sorted, count, 0.5);
+    t->step = base_alloc(schedule->step_count, sizeof(*t->step));
+    for (int32_t id = 0; id < schedule->step_count; id++) {
+        if (schedule->step[id].lane != LANE_COMPUTE)
+            continue;
+        struct measured_step *step = &t->step[id];
+        step->time_s = quicker_half(t, t->whole, t->busy + id * row, limit);
+        step->spread = spread(t->busy + id * row, count);
+        t->time_s += step->time_s;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        busy += t->whole[i];
+        wall += t->wall[i];
+    }
+    t->time_s = mean_over_ranks(t->time_s);
+    t->wall_s = mean_over_ranks(base_quantile(t->wall, count, 0.5));
+    t->spread = worst_over_ranks(spread(sorted, count));
+    t->waited = worst_over_ranks(wall > busy ? 1 - busy / wall : 0);
+    t->input_s = base_quantile(t->input, count, 0.5);
+    t->between_s = mean_over_ranks(base_quantile(t->between, count, 0));
+}
+
+/* -1 on all ranks: a network or type the device cannot run (exit code 69). */
+static int measure_steps(struct trial *t, struct err *err)
+{
+    int64_t steps = t->schedule->step_count, count = t->options->repeats;
+    int64_t failed = open_device(t, err) != 0;
+    world_max(&failed, 1);
+    failed = failed || err->count;
+    if (!failed) {
+        t->busy = base_alloc((steps + 4) * count, sizeof(*t->busy));
+        t->whole = t->busy + steps * count;
+        t->wall = t->whole + count;
+        t->input = t->wall + count;
+        t->between = t->input + count;
+        write_weights(t);
+        walk(t);
+        sum_up(t);
+    }
+    t->ops->close(t->device);
+    return failed ? -1 : 0;
+}
+
+/* --- the answer --- */
+
+static struct json *step_json(const struct step *step, const struct measured_step *measured)
 {
     struct json *row = json_new_object();
     bool layer = step->compute.layer >= 0;
@@ -99,53 +332,43 @@ static struct json *trial_json(const struct trial *trial)
     json_put_text(row, "network", trial->network->name);
     json_put_integer(row, "image", trial->network->image);
     json_put_integer(row, "batch", trial->batch);
-    json_put_real(row, "time_s", trial->result.time_s);
-    json_put_real(row, "wall_s", trial->result.wall_s);
-    json_put_real(row, "spread", trial->result.spread);
-    json_put_real(row, "waited", trial->result.waited);
-    json_put_real(row, "input_s", trial->result.input_s);
-    json_put_real(row, "between_s", trial->result.between_s);
-    json_put_integer(row, "iterations", trial->result.iterations);
+    json_put_real(row, "time_s", trial->time_s);
+    json_put_real(row, "wall_s", trial->wall_s);
+    json_put_real(row, "spread", trial->spread);
+    json_put_real(row, "waited", trial->waited);
+    json_put_real(row, "input_s", trial->input_s);
+    json_put_real(row, "between_s", trial->between_s);
+    json_put_integer(row, "iterations", trial->count);
     struct json *steps = json_put_array(row, "steps");
     for (int32_t id = 0; id < trial->schedule->step_count; id++)
         if (trial->schedule->step[id].kind == STEP_COMPUTE)
-            json_append(steps, step_json(&trial->schedule->step[id], &trial->result.step[id]));
+            json_append(steps, step_json(&trial->schedule->step[id], &trial->step[id]));
     return row;
 }
 
 /* Add the time per image of the least number of iterations, with those that warm up, to @least. */
-static int run_trial(struct trial *trial, const struct machine_options *options, double seconds,
-                     const struct device_ops *ops, struct json *rows, double *least,
-                     struct err *err)
+static int run_trial(struct trial *trial, struct json *rows, double *least, struct err *err)
 {
-    int failed = open_trial(trial, options, err);
-    if (!failed) {
-        struct measure_job job = {.model = trial->model,
-                                  .scenario = &trial->scenario,
-                                  .schedule = trial->schedule,
-                                  .device_ops = ops,
-                                  .batch = trial->batch,
-                                  .threads = exec_job_threads(&options->compute),
-                                  .iterations = options->repeats,
-                                  .seconds = seconds};
-        failed = measure_run(&job, &trial->result, err);
-    }
+    int failed = open_trial(trial, err) || measure_steps(trial, err);
     if (!failed && rows)
         json_append(rows, trial_json(trial));
-    *least += (MEASURE_LEAST + 2) * trial->result.wall_s / trial->batch;
+    *least += (STEPS_REPEATS_LEAST + 2) * trial->wall_s / trial->batch;
     close_trial(trial);
     return failed;
 }
 
-/* Every rank calls this; only rank 0 has @rows. */
+/* Every rank calls this, where @ops can time copies; only rank 0 has @rows. */
 static void add_copies(const struct device_ops *ops, struct json *rows)
 {
-    struct measure_copy copy[MEASURE_COPIES];
-    int32_t count = measure_copies(ops, copy);
-    for (int32_t i = 0; i < count && rows; i++) {
-        struct json *row = json_append_object(rows);
-        json_put_integer(row, "bytes", copy[i].bytes);
-        json_put_real(row, "time_s", copy[i].time_s);
+    for (int32_t i = 0; i < COPIES && ops->measure; i++) {
+        int64_t bytes = (int64_t)16384 << 4 * i;
+        world_barrier();
+        double seconds = mean_over_ranks(ops->measure->copy(bytes));
+        struct json *row = rows ? json_append_object(rows) : NULL;
+        if (!row)
+            continue;
+        json_put_integer(row, "bytes", bytes);
+        json_put_real(row, "time_s", seconds);
     }
 }
 
@@ -172,8 +395,12 @@ static int run_all(const struct machine_options *options, const struct measure_l
             break;
         least = 0;
         for (int32_t n = 0; n < list->networks; n++) {
-            struct trial trial = {.network = &list->network[n], .batch = (int32_t)list->batch[b]};
-            if (run_trial(&trial, options, seconds, ops, rows, &least, err))
+            struct trial trial = {.options = options,
+                                  .ops = ops,
+                                  .seconds = seconds,
+                                  .network = &list->network[n],
+                                  .batch = (int32_t)list->batch[b]};
+            if (run_trial(&trial, rows, &least, err))
                 return -1;
         }
     }
@@ -188,8 +415,8 @@ static int measure(const void *record, struct text *out, struct err *err)
     int32_t threads = exec_job_threads(&options->compute); /* all ranks agree on it */
     struct json *rows = world_self().rank ? NULL : json_new_array();
     struct json *copies = rows ? json_new_array() : NULL;
-    int failed = options->repeats < MEASURE_LEAST
-                     ? err_add_code(err, 64, "--repeats: expected at least %d", MEASURE_LEAST)
+    int failed = options->repeats < STEPS_REPEATS_LEAST
+                     ? err_add_code(err, 64, "--repeats: expected at least %d", STEPS_REPEATS_LEAST)
                      : 0;
     if (!failed)
         failed = measure_list_read(&list, options->networks ? options->networks : "resnet20",
