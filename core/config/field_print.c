@@ -1,5 +1,25 @@
 #include "core/config/field_rows.h"
 
+/* Call @visit for each member of @record, and those of the items of its lists, with its path. */
+static void each_value(const struct field_table *table, const char *prefix, const void *record,
+                       void (*visit)(void *context, const struct field *field, const char *path,
+                                     const void *member),
+                       void *context)
+{
+    for (const struct field *field = table->field; field < table->field + table->count; field++) {
+        AUTOFREE char *path = path_join(prefix, field->path);
+        const void *member = (const char *)record + field->offset;
+        const struct field_list *list = member;
+        if (field->kind != FIELD_LIST)
+            visit(context, field, path, member);
+        for (int32_t i = 0; field->kind == FIELD_LIST && i < list->count; i++) {
+            AUTOFREE char *item = base_format("%s.%d", path, i);
+            each_value(field->table, item, (const char *)list->item + i * field->table->size, visit,
+                       context);
+        }
+    }
+}
+
 /* ---- explain ---- */
 
 static void add_value(struct text *out, const struct field *field, const void *member)
@@ -50,74 +70,46 @@ static bool is_unset(const struct field *field, const struct node *node, const v
     return !node && !(field->fallback && *field->fallback);
 }
 
-static void explain_record(struct text *out, const struct field_table *table,
-                           const struct node *root, const char *prefix, const void *record);
+/* Where explanations go, and what they are of. */
+struct explaining {
+    struct text *out;
+    const struct node *root;
+};
 
-static void explain_list(struct text *out, const struct field *field, const struct node *root,
-                         const char *path, const struct field_list *list)
+static void explain(const struct explaining *e, const char *path, const char *value,
+                    const struct node *node)
 {
-    for (int32_t i = 0; i < list->count; i++) {
-        AUTOFREE char *item = base_format("%s.%d", path, i);
-        if (field->kind == FIELD_LIST) {
-            explain_record(out, field->table, root, item,
-                           (const char *)list->item + (size_t)i * field->table->size);
-        } else {
-            text_add(out, "%-36s  %-20s  ", item, ((char *const *)list->item)[i]);
-            add_origin(out, field_origin(root, item));
-            text_add(out, "\n");
-        }
-    }
+    text_add(e->out, "%-36s  %-20s  ", path, value);
+    add_origin(e->out, node);
+    text_add(e->out, "\n");
 }
 
-static void explain_row(struct text *out, const struct field *field, const struct node *root,
-                        const char *path, const void *member)
+static void explain_row(void *context, const struct field *field, const char *path,
+                        const void *member)
 {
-    if (field->kind == FIELD_TEXTS || field->kind == FIELD_LIST) {
-        explain_list(out, field, root, path, member);
-        return;
-    }
-    const struct node *node = field_origin(root, path);
-    if (is_unset(field, node, member))
-        return;
+    const struct explaining *e = context;
+    const struct field_list *list = member;
+    const struct node *node = field_origin(e->root, path);
     AUTORELEASE(text) struct text value = {0};
-    add_value(&value, field, member);
-    text_add(out, "%-36s  %-20s  ", path, value.data);
-    add_origin(out, node);
-    text_add(out, "\n");
-}
-
-static void explain_record(struct text *out, const struct field_table *table,
-                           const struct node *root, const char *prefix, const void *record)
-{
-    for (int32_t i = 0; i < table->count; i++) {
-        const struct field *field = &table->field[i];
-        AUTOFREE char *path = path_join(prefix, field->path);
-        explain_row(out, field, root, path, (const char *)record + field->offset);
+    for (int32_t i = 0; field->kind == FIELD_TEXTS && i < list->count; i++) {
+        AUTOFREE char *item = base_format("%s.%d", path, i);
+        explain(e, item, ((char *const *)list->item)[i], field_origin(e->root, item));
     }
+    if (field->kind == FIELD_TEXTS || is_unset(field, node, member))
+        return;
+    add_value(&value, field, member);
+    explain(e, path, value.data, node);
 }
 
 void field_explain(struct text *out, const struct field_table *table, const struct node *root,
                    const void *record)
 {
-    explain_record(out, table, root, "", record);
+    each_value(table, "", record, explain_row, &(struct explaining){out, root});
 }
 
 /* ---- values ---- */
 
-static void put_values(struct json *out, const struct field_table *table, const char *prefix,
-                       const void *record);
-
-static void put_list_values(struct json *out, const struct field *field, const char *path,
-                            const struct field_list *list)
-{
-    for (int32_t i = 0; i < list->count; i++) {
-        AUTOFREE char *item = base_format("%s.%d", path, i);
-        put_values(out, field->table, item, (const char *)list->item + i * field->table->size);
-    }
-}
-
-static void put_value(struct json *out, const struct field *field, const char *path,
-                      const void *member)
+static void put_value(void *out, const struct field *field, const char *path, const void *member)
 {
     bool optional = field->fallback && !*field->fallback;
     const char *text = field->kind == FIELD_TEXT ? *(char *const *)member : NULL;
@@ -133,23 +125,12 @@ static void put_value(struct json *out, const struct field *field, const char *p
         json_put_text(out, path, field->words[*(const int32_t *)member]);
     else if (field->kind == FIELD_BOOLEAN)
         json_put_boolean(out, path, *(const bool *)member);
-    else if (field->kind == FIELD_LIST)
-        put_list_values(out, field, path, member);
-}
-
-static void put_values(struct json *out, const struct field_table *table, const char *prefix,
-                       const void *record)
-{
-    for (int32_t i = 0; i < table->count; i++) {
-        AUTOFREE char *path = path_join(prefix, table->field[i].path);
-        put_value(out, &table->field[i], path, (const char *)record + table->field[i].offset);
-    }
 }
 
 struct json *field_values(const struct field_table *table, const void *record)
 {
     struct json *out = json_new_object();
-    put_values(out, table, "", record);
+    each_value(table, "", record, put_value, out);
     return out;
 }
 
