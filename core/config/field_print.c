@@ -136,6 +136,12 @@ struct json *field_values(const struct field_table *table, const void *record)
 
 /* ---- JSON Schema ---- */
 
+static struct json *constant(const char *text)
+{
+    AUTORELEASE(err) struct err err = {0};
+    return json_read("schema", text, (int64_t)strlen(text), &err);
+}
+
 /* A schema of one of two forms. */
 static struct json *either(struct json *one, struct json *other)
 {
@@ -215,8 +221,7 @@ static void put_list(struct json *schema, const struct field *field, struct form
         json_put(schema, "items",
                  schema_object(field->table, "", (struct form){true, form.unknowns}));
     } else {
-        struct json *item = json_put_object(schema, "items");
-        json_put_text(item, "type", "string");
+        json_put(schema, "items", constant("{\"type\": \"string\"}"));
     }
     if (!field_has_range(field))
         return;
@@ -270,11 +275,7 @@ static struct json *schema_value(const struct field *field, struct form form)
 /* Or what is known of @value, where that may stand in its place. */
 static struct json *or_unknown(struct json *value, struct form form)
 {
-    if (!form.unknowns)
-        return value;
-    struct json *unknown = json_new_object();
-    json_put_text(unknown, "$ref", "#/$defs/unknown");
-    return either(value, unknown);
+    return form.unknowns ? either(value, constant("{\"$ref\": \"#/$defs/unknown\"}")) : value;
 }
 
 static struct json *schema_row(const struct field *field, struct form form)
@@ -338,62 +339,36 @@ static struct json *schema_object(const struct field_table *table, const char *p
 
 static struct json *schema_extending(const struct field_table *table, struct form form)
 {
-    struct json *path = json_new_object();
-    json_put_text(path, "type", "string");
-    json_put_text(path, "description", "another file, whose keys this one replaces");
+    struct json *path = constant("{\"type\": \"string\", \"description\": "
+                                 "\"another file, whose keys this one replaces\"}");
     struct json *properties = schema_properties(table, "", (struct form){false, form.unknowns});
     json_put(properties, "extends", path);
     return mapping_of(properties);
 }
 
-/* core/config/unknown.h in the words of a schema: each of @keys and no other. */
-static struct json *schema_of_keys(const char *const *keys, int32_t required)
-{
-    struct json *properties = json_new_object(), *list = json_new_array();
-    for (int32_t i = 0; keys[i]; i++) {
-        struct json *any = json_new_object();
-        if (!strcmp(keys[i], "one_of")) {
-            json_put_text(any, "type", "array");
-            json_put_integer(any, "minItems", 2);
-        }
-        json_put(properties, keys[i], any);
-        if (i < required)
-            json_append_text(list, keys[i]);
-    }
-    struct json *schema = mapping_of(properties);
-    json_put(schema, "required", list);
-    return schema;
-}
-
-static struct json *schema_unknown(void)
-{
-    static const char *const between[] = {"low", "high", "source", "kind", NULL};
-    static const char *const one_of[] = {"one_of", "source", "kind", NULL};
-    static const char *const about[] = {"value", "spread", NULL};
-    struct json *forms = json_new_array(), *unknown = json_new_object();
-    json_append(forms, schema_of_keys(between, 2));
-    json_append(forms, schema_of_keys(one_of, 1));
-    json_append(forms, schema_of_keys(about, 2));
-    json_put_text(unknown, "description", "what is known of an input that nobody knows");
-    json_put(unknown, "anyOf", forms);
-    return unknown;
-}
+/* core/config/unknown.h in the words of a schema. */
+static const char schema_unknown[] =
+    "{\"description\": \"what is known of an input that nobody knows\", \"anyOf\": ["
+    "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": "
+    "{\"low\": {}, \"high\": {}, \"source\": {}, \"kind\": {}}, \"required\": [\"low\", "
+    "\"high\"]}, "
+    "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": "
+    "{\"one_of\": {\"type\": \"array\", \"minItems\": 2}, \"source\": {}, \"kind\": {}}, "
+    "\"required\": [\"one_of\"]}, "
+    "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": "
+    "{\"value\": {}, \"spread\": {}}, \"required\": [\"value\", \"spread\"]}]}";
 
 void field_schema(struct text *out, const struct field_table *table, bool unknowns)
 {
     struct form form = {true, unknowns};
-    struct json *extends = json_new_array();
-    json_append_text(extends, "extends");
-    struct json *condition = json_new_object();
-    json_put(condition, "required", extends);
     AUTORELEASE(json) struct json *schema = json_new_object();
     json_put_text(schema, "$schema", "https://json-schema.org/draft/2020-12/schema");
     json_put_text(schema, "title", table->name);
     if (unknowns) {
         struct json *definitions = json_put_object(schema, "$defs");
-        json_put(definitions, "unknown", schema_unknown());
+        json_put(definitions, "unknown", constant(schema_unknown));
     }
-    json_put(schema, "if", condition);
+    json_put(schema, "if", constant("{\"required\": [\"extends\"]}"));
     json_put(schema, "then", schema_extending(table, form));
     json_put(schema, "else", schema_object(table, "", form));
     json_print(out, schema);
