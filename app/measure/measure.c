@@ -1,6 +1,6 @@
 #include "app/measure/measure.h"
 
-#include "app/process/process.h"
+#include "app/train/train_answers.h"
 
 /* --- starting --- */
 
@@ -67,26 +67,6 @@ static int report(const struct launch *launch, int code, struct err *err)
 
 /* --- reading --- */
 
-/* One run as foretrain-exec reports it. */
-struct told {
-    double time_s, steal, foreign;
-    int64_t retransmits;
-    bool disturbed;
-};
-
-static bool read_run(const struct json *json, struct told *told)
-{
-    int64_t disturbed = 0;
-    if (!json_as_real(json_get(json, "time_s"), &told->time_s) ||
-        !json_as_real(json_get(json, "steal"), &told->steal) ||
-        !json_as_real(json_get(json, "foreign"), &told->foreign) ||
-        !json_as_integer(json_get(json, "retransmits"), &told->retransmits) ||
-        !json_as_integer(json_get(json, "disturbed"), &disturbed))
-        return false;
-    told->disturbed = disturbed != 0;
-    return true;
-}
-
 static void find_reason(struct measured *measured, int32_t wanted)
 {
     size_t room = sizeof(measured->reason);
@@ -101,7 +81,7 @@ static void find_reason(struct measured *measured, int32_t wanted)
     measured->disturbed = measured->reason[0] != '\0';
 }
 
-static void sum_up(const struct told *told, int32_t wanted, struct measured *measured)
+static void sum_up(const struct timing_sample *told, int32_t wanted, struct measured *measured)
 {
     AUTOFREE double *time = base_alloc(measured->runs, sizeof(*time));
     int32_t count = 0;
@@ -129,10 +109,10 @@ static bool read_size(const struct json *json, int64_t bytes, int32_t wanted,
     if (count < 1 || count > INT32_MAX || !json_as_integer(json_get(json, "bytes"), &told_bytes) ||
         told_bytes != bytes)
         return false;
-    AUTOFREE struct told *told = base_alloc(count, sizeof(*told));
+    AUTOFREE struct timing_sample *told = base_alloc(count, sizeof(*told));
     bool good = true;
     for (int64_t i = 0; i < count && good; i++)
-        good = read_run(json_item(samples, i), &told[i]);
+        good = answer_read(&sample_columns, json_item(samples, i), &told[i]);
     *measured = (struct measured){.runs = (int32_t)count};
     if (good) {
         sum_up(told, wanted, measured);

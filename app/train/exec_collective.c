@@ -2,8 +2,8 @@
 #include "app/cli/measure_list.h"
 #include "app/job/job.h"
 #include "app/train/exec_command.h"
+#include "app/train/train_answers.h"
 #include "core/schedule/iteration.h"
-#include "exec/measure/timing.h"
 #include "exec/world/world.h"
 
 struct exec_collective_request {
@@ -12,19 +12,6 @@ struct exec_collective_request {
     const char *grid, *bytes;
     int32_t group; /* ranks in a node; 0: one */
 };
-
-static void add_samples(struct json *row, const struct timing_sample *sample, int32_t count)
-{
-    struct json *list = json_put_array(row, "samples");
-    for (int32_t i = 0; i < count; i++) {
-        struct json *item = json_append_object(list);
-        json_put_real(item, "time_s", sample[i].time_s);
-        json_put_real(item, "steal", sample[i].steal);
-        json_put_real(item, "foreign", sample[i].foreign);
-        json_put_integer(item, "retransmits", sample[i].retransmits);
-        json_put_integer(item, "disturbed", sample[i].disturbed);
-    }
-}
 
 /* Only rank 0 has @rows. */
 static int time_size(const struct exec_collective_request *request, struct grid grid, int64_t bytes,
@@ -44,7 +31,7 @@ static int time_size(const struct exec_collective_request *request, struct grid 
     if (count >= 0 && rows) {
         struct json *row = json_append_object(rows);
         json_put_integer(row, "bytes", bytes);
-        add_samples(row, sample, count);
+        json_put(row, "samples", answer_list(&sample_columns, sample, count));
     }
     schedule_free(schedule);
     return count < 0 ? -1 : 0;

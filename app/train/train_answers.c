@@ -81,3 +81,12 @@ SHARED_COLUMNS(evaluation_columns, "evaluation/3", struct train_scores)
 {
     COLUMN_ITEMS("evaluations", item, count, .table = &score_columns);
 }
+
+SHARED_COLUMNS(sample_columns, NULL, struct timing_sample)
+{
+    COLUMN("time_s", time_s, .help = "of the slowest rank");
+    COLUMN("steal", steal, .help = "part of the processors' time that the host took");
+    COLUMN("foreign", foreign, .help = "part that other processes took");
+    COLUMN("retransmits", retransmits, .help = "TCP segments that were sent again");
+    COLUMN("disturbed", disturbed, .help = "1: steal or foreign above their limits");
+}

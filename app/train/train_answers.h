@@ -1,9 +1,11 @@
 #pragma once
 
 /** @file
- * The answers of `train` and `evaluate`, which foretrain-exec makes and foretrain describes.
+ * The answers of `train` and `evaluate`, which foretrain-exec makes and foretrain describes, and
+ * the runs of an all-reduce, which foretrain reads.
  */
 
+#include "exec/measure/timing.h"
 #include "exec/train/train.h"
 
 /** A training step of this process. */
@@ -40,5 +42,5 @@ struct train_scores {
     int32_t count;
 };
 
-/** The columns of both. */
-extern const struct answer_columns training_columns, evaluation_columns;
+/** The columns of both, and of a struct timing_sample. */
+extern const struct answer_columns training_columns, evaluation_columns, sample_columns;
