@@ -258,39 +258,61 @@ static void failing_add(struct page *page, const struct json *all)
 
 /* ---- the files ---- */
 
-/* Takes @path, which may be NULL, and applies those of @set (or NULL) that change a scenario. */
-static bool put_file(struct json *files, const char *name, char *path,
-                     char *(*find)(const char *name, struct err *err), const struct texts *set,
-                     struct err *err)
+/* Takes @path, which may be NULL. */
+static struct document *read_file(char *path, char *(*find)(const char *name, struct err *err),
+                                  struct err *err)
 {
     struct document *document = path ? yaml_read_file(NULL, path, find, err) : NULL;
+    free(path);
+    return document;
+}
+
+/* Takes @document, which may be NULL, and applies those of @set (or NULL) that begin with @prefix;
+ * "": that change a scenario. */
+static bool put_file(struct json *files, const char *name, struct document *document,
+                     const char *prefix, const struct texts *set, struct err *err)
+{
     for (int32_t i = 0; document && set && i < set->count; i++)
-        if (scenario_takes(set->item[i]))
-            yaml_set(document, set->item[i], err);
+        if (*prefix ? !strncmp(set->item[i], prefix, strlen(prefix)) : scenario_takes(set->item[i]))
+            yaml_set_below(document, prefix, set->item[i], err);
     if (document)
         json_put(files, name, node_json(yaml_root(document)));
     yaml_free(document);
-    free(path);
     return document != NULL;
+}
+
+static char *find_device(const char *name, struct err *err)
+{
+    return platform_find_device(name, NULL, err);
 }
 
 static bool put_named(struct json *files, const struct job *job, const struct texts *set,
                       struct err *err)
 {
     const struct scenario *s = &job->scenario;
-    char *name = scenario_path_at(s, "cluster.platform", s->cluster.platform);
-    bool good = !platform_files(files, name, set->item, set->count, err);
-    free(name);
+    AUTOFREE char *platform = scenario_path_at(s, "cluster.platform", s->cluster.platform);
+    struct document *document = read_file(platform_find(platform, err), platform_find, err);
+    const struct node *device = document ? node_get(yaml_root(document), "device") : NULL;
+    bool good = true;
+    if (device && device->kind == NODE_SCALAR)
+        good = put_file(
+            files, "device",
+            read_file(platform_find_device(device->text, &device->origin, err), find_device, err),
+            "device.", set, err);
+    good = put_file(files, "platform", document, "platform.", set, err) && good;
     if (good && s->cluster.software) {
-        name = job->without_layout ? base_copy(job->software->name)
-                                   : scenario_path_at(s, "cluster.software", s->cluster.software);
-        good = put_file(files, "software", platform_find_software(name, err),
-                        platform_find_software, NULL, err);
-        free(name);
+        AUTOFREE char *name = job->without_layout
+                                  ? base_copy(job->software->name)
+                                  : scenario_path_at(s, "cluster.software", s->cluster.software);
+        good = put_file(files, "software",
+                        read_file(platform_find_software(name, err), platform_find_software, err),
+                        "", NULL, err);
     }
     if (good && network_is_file(s->model.network))
-        good = put_file(files, "network", scenario_path_at(s, "model.network", s->model.network),
-                        NULL, NULL, err);
+        good =
+            put_file(files, "network",
+                     read_file(scenario_path_at(s, "model.network", s->model.network), NULL, err),
+                     "", NULL, err);
     return good;
 }
 
@@ -300,8 +322,9 @@ static struct json *read_files(const struct prediction *prediction, const char *
 {
     struct json *files = json_new_object();
     AUTORELEASE(err) struct err err = {0};
-    bool good = put_file(files, "job", base_copy(path), NULL, &options->set, &err) &&
-                put_named(files, &prediction->job, &options->set, &err);
+    bool good =
+        put_file(files, "job", read_file(base_copy(path), NULL, &err), "", &options->set, &err) &&
+        put_named(files, &prediction->job, &options->set, &err);
     if (good)
         return files;
     json_free(files);

@@ -307,24 +307,16 @@ struct changes {
     const struct files *files;
 };
 
-/* Those of the keys of @document, which begin with @prefix there. */
-static int assign(struct document *document, const char *prefix, const struct changes *changes,
+/* Apply assignments to keys of @document, which begin with @prefix there, then find unknown inputs.
+ */
+static int change(struct document *document, const char *prefix, const struct changes *changes,
                   struct err *err)
 {
     int failed = 0;
     for (int32_t i = 0; i < changes->count; i++)
         if (!strncmp(changes->set[i], prefix, strlen(prefix)))
             failed |= yaml_set_below(document, prefix, changes->set[i], err);
-    return failed;
-}
-
-/* Apply assignments, then find unknown inputs. */
-static int change(struct document *document, const char *prefix, const struct changes *changes,
-                  struct err *err)
-{
-    return assign(document, prefix, changes, err)
-               ? -1
-               : unknowns_settle(changes->unknowns, document, prefix, err);
+    return failed ? -1 : unknowns_settle(changes->unknowns, document, prefix, err);
 }
 
 static int read_device(struct platform *platform, const struct node *root,
@@ -417,34 +409,6 @@ enum scenario_other platform_file_kind(const char *path)
     for (size_t i = 0; i < ARRAY_SIZE(find) && file && !document; i++)
         document = yaml_read_file(NULL, path, find[i], &ignored);
     return document ? scenario_other(yaml_root(document)) : OTHER_NONE;
-}
-
-/* Takes @document over, and applies those of @changes whose keys begin with @prefix. */
-static int put_file(struct json *files, const char *name, struct document *document,
-                    const char *prefix, const struct changes *changes, struct err *err)
-{
-    int failed = !document || assign(document, prefix, changes, err);
-    if (!failed)
-        json_put(files, name, node_json(yaml_root(document)));
-    yaml_free(document);
-    return failed ? -1 : 0;
-}
-
-int platform_files(struct json *files, const char *name, const char *const *set, int32_t count,
-                   struct err *err)
-{
-    const struct changes changes = {.set = set, .count = count};
-    AUTOFREE char *path = platform_find(name, err);
-    struct document *document = path ? yaml_read_file(NULL, path, platform_find, err) : NULL;
-    const struct node *device = document ? node_get(yaml_root(document), "device") : NULL;
-    int failed = 0;
-    if (device && device->kind == NODE_SCALAR) {
-        AUTOFREE char *file = platform_find_device(device->text, &device->origin, err);
-        failed =
-            put_file(files, "device", file ? yaml_read_file(NULL, file, find_device, err) : NULL,
-                     "device.", &changes, err);
-    }
-    return put_file(files, "platform", document, "platform.", &changes, err) || failed ? -1 : 0;
 }
 
 void platform_free(struct platform *platform)

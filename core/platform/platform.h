@@ -228,12 +228,6 @@ struct platform *platform_read_changed(const struct files *files, const char *na
  * that cannot be read, is OTHER_NONE. */
 enum scenario_other platform_file_kind(const char *path);
 
-/** Put the files behind platform @name, as they are after those of @set (count) that are theirs,
- * into @files: "platform" and, if that names one, "device".
- * @return 0, or -1 as platform_read(); assignments are not checked. */
-int platform_files(struct json *files, const char *name, const char *const *set, int32_t count,
-                   struct err *err);
-
 /** Read a platform from text, the content of a file called @name. */
 struct platform *platform_read_text(const char *name, const char *text, struct err *err);
 
