@@ -72,12 +72,13 @@ static const struct field layer_rows[] = {
     ROW("relu", relu, "false", "a ReLU follows, which 6 stops there", .kind = FIELD_WORD,
         .words = relu_words),
     NUMBER("inner", inner, NETWORK_SIDE, "of a matmul: terms that each value of it sums"),
-    NUMBER("rows", rows, 1e12, "of an embedding: its table's"),
+    NUMBER("rows", rows, NETWORK_PARAMETERS, "of an embedding: its table's"),
     NUMBER("experts", experts, 65536,
            "of a convolution: sets of weights, one of which each position uses; 1 when not given"),
-    NUMBER("parameters", parameters, 1e12, "of an add or other: trained values"),
-    NUMBER("flops", flops, 4e12, "of other, or of a part of a matmul: forward, for one image"),
-    NUMBER("elements", elements, 1e11,
+    NUMBER("parameters", parameters, NETWORK_PARAMETERS, "of an add or other: trained values"),
+    NUMBER("flops", flops, NETWORK_FLOPS,
+           "of other, or of a part of a matmul: forward, for one image"),
+    NUMBER("elements", elements, NETWORK_ELEMENTS,
            "of other: values it reads and writes forward, for one image; those of its inputs and "
            "output when not given"),
 };
@@ -189,7 +190,7 @@ static int read_shape(const struct reader *r, const char *key, const char *text,
         (double)shape->channels * shape->height * shape->width <= NETWORK_ELEMENTS)
         return 0;
     static const char message[] = "'%s' is no shape; write channels x height x width as in "
-                                  "3x224x224, at most 1e11 values";
+                                  "3x224x224, at most 1e15 values";
     if (r->at >= 0)
         return refuse(r, key, message, text);
     return origin_error(&field_origin(r->root, key)->origin, r->err, message, text);

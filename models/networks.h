@@ -32,12 +32,12 @@ struct model *network_build(const char *name, int32_t image, int32_t classes, st
 /** Layers, and height, width or channels, of a file at most. */
 enum { NETWORK_LAYERS = 20000, NETWORK_SIDE = 1 << 24 };
 
-/** FLOP of one image forward, at most: so counts of a million images fit 64 bits. */
-#define NETWORK_FLOPS 4e12
+/** FLOP of one image forward, at most: counts of one fit 64 bits; a job's batch is checked. */
+#define NETWORK_FLOPS 1e18
 /** Parameters at most. */
-#define NETWORK_PARAMETERS 1e12
+#define NETWORK_PARAMETERS 1e13
 /** Values of one image, of all layers together, at most. */
-#define NETWORK_ELEMENTS 1e11
+#define NETWORK_ELEMENTS 1e15
 
 /** The rows of a network file. */
 extern const struct field_table network_table;

@@ -80,7 +80,7 @@ class Networks(support.Case):
         self.assertGreater(answer("predict", job, "-banalytic")["samples_per_s"], 0)
 
     def test_a_built_in_network_as_a_file_is_the_same_network(self):
-        predicted = "gpt2", "vit_b_16", "bert-base", "maskrcnn_r50_fpn"  # and not trained
+        predicted = "gpt2", "vit_b_16", "bert-base", "maskrcnn_r50_fpn", "llama-3-405b", "kimi-k2"  # and not trained
         for name in ("resnet50", "resnet18_v1", "resnet20", "vgg16", "toy", *predicted):
             path = self.write("mine.yaml", run("show", "model", name, "--yaml").stdout)
             self.assertEqual(answer("show", "model", path), answer("show", "model", name))
