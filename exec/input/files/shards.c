@@ -64,46 +64,35 @@ static void tar_release(struct tar *tar)
 
 /* ---- names of shards ---- */
 
-/* Paths.  Start from {0}; release with pattern_release(). */
-struct pattern {
-    char **path; /**< (count) owned */
-    int64_t count;
-};
-
 enum {
-    PATTERN_LIMIT = 100000, /**< maximum number of names of one pattern */
-    PATTERN_BRACES = 64     /**< and of its pairs of braces */
+    PATTERN_LIMIT = 100000, /* maximum number of names of one pattern */
+    PATTERN_BRACES = 64     /* and of its pairs of braces */
 };
 
-/* Takes ownership of @path. */
-static int add(struct pattern *list, char *path, struct err *err)
+static int add(struct texts *list, const char *path, struct err *err)
 {
-    if (list->count == PATTERN_LIMIT) {
-        err_add(err, "%s: more than %d files", path, PATTERN_LIMIT);
-        free(path);
-        return -1;
-    }
-    list->path = base_room(list->path, list->count, sizeof(*list->path));
-    list->path[list->count++] = path;
+    if (list->count == PATTERN_LIMIT)
+        return err_add(err, "%s: more than %d files", path, PATTERN_LIMIT);
+    texts_add(list, "%s", path);
     return 0;
 }
 
-static int add_matches(struct pattern *list, const char *pattern, struct err *err)
+static int add_matches(struct texts *list, const char *pattern, struct err *err)
 {
     glob_t found;
     if (glob(pattern, GLOB_ERR, NULL, &found))
         return err_add_code(err, 66, "%s: no file matches", pattern);
     int failed = 0;
     for (size_t i = 0; i < found.gl_pathc && !failed; i++)
-        failed = add(list, base_copy(found.gl_pathv[i]), err);
+        failed = add(list, found.gl_pathv[i], err);
     globfree(&found);
     return failed;
 }
 
-static int expand_braces(struct pattern *list, const char *pattern, struct err *err);
+static int expand_braces(struct texts *list, const char *pattern, struct err *err);
 
 /* "000..146", of @length characters: numbers of the width of the first.  1 when it is no range. */
-static int expand_range(struct pattern *list, const char *pattern, const char *open, int64_t length,
+static int expand_range(struct texts *list, const char *pattern, const char *open, int64_t length,
                         struct err *err)
 {
     char *from_end, *to_end;
@@ -125,7 +114,7 @@ static int expand_range(struct pattern *list, const char *pattern, const char *o
 }
 
 /* "a,b", of @length characters. */
-static int expand_list(struct pattern *list, const char *pattern, const char *open, int64_t length,
+static int expand_list(struct texts *list, const char *pattern, const char *open, int64_t length,
                        struct err *err)
 {
     const char *end = open + 1 + length;
@@ -142,12 +131,11 @@ static int expand_list(struct pattern *list, const char *pattern, const char *op
 }
 
 /* The first pair of braces, and then the rest. */
-static int expand_braces(struct pattern *list, const char *pattern, struct err *err)
+static int expand_braces(struct texts *list, const char *pattern, struct err *err)
 {
     const char *open = strchr(pattern, '{');
     if (!open)
-        return strpbrk(pattern, "*?[") ? add_matches(list, pattern, err)
-                                       : add(list, base_copy(pattern), err);
+        return strpbrk(pattern, "*?[") ? add_matches(list, pattern, err) : add(list, pattern, err);
     const char *close = strchr(open, '}');
     if (!close)
         return err_add(err, "%s: a brace is not closed; expected {000..146} or {a,b}", pattern);
@@ -160,7 +148,7 @@ static int expand_braces(struct pattern *list, const char *pattern, struct err *
  * of the names; a folder means its files that end in @suffix.
  * @return 0, or -1: nothing matches (exit code 66), a brace that is not closed or a pattern with
  * too many of them or too many names (65). */
-static int pattern_expand(struct pattern *list, const char *pattern, const char *suffix,
+static int pattern_expand(struct texts *list, const char *pattern, const char *suffix,
                           struct err *err)
 {
     struct stat status;
@@ -174,14 +162,6 @@ static int pattern_expand(struct pattern *list, const char *pattern, const char 
         return expand_braces(list, pattern, err);
     AUTOFREE char *inside = base_format("%s/*%s", pattern, suffix);
     return add_matches(list, inside, err);
-}
-
-static void pattern_release(struct pattern *list)
-{
-    for (int64_t i = 0; i < list->count; i++)
-        free(list->path[i]);
-    free(list->path);
-    *list = (struct pattern){0};
 }
 
 /* ---- shards ---- */
@@ -359,11 +339,11 @@ static void allow_files(int64_t count)
 
 static int scan_shards(struct listing *listing, const char *pattern, struct err *err)
 {
-    AUTORELEASE(pattern) struct pattern paths = {0};
+    AUTORELEASE(texts) struct texts paths = {0};
     int failed = pattern_expand(&paths, pattern, ".tar", err);
     allow_files(paths.count);
-    for (int64_t i = 0; i < paths.count && !failed; i++)
-        failed = scan_shard(listing, paths.path[i], err);
+    for (int32_t i = 0; i < paths.count && !failed; i++)
+        failed = scan_shard(listing, paths.item[i], err);
     if (!failed && listing->count == 0)
         failed = err_add(err, "%s: no images; expected members key.jpg and key.cls", pattern);
     return failed;
