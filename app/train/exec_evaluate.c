@@ -1,3 +1,5 @@
+#include <libgen.h>
+
 #include "app/train/exec_command.h"
 #include "app/train/exec_job.h"
 #include "app/train/train_answers.h"
@@ -8,22 +10,6 @@ struct found {
     struct train_request request;
     char *job; /* owned */
 };
-
-/* The directory that holds @path. */
-static char *parent(const char *path)
-{
-    char *copy = base_copy(path);
-    size_t length = strlen(copy);
-    while (length > 1 && copy[length - 1] == '/')
-        copy[--length] = '\0';
-    char *slash = strrchr(copy, '/');
-    if (!slash) {
-        free(copy);
-        return base_copy(".");
-    }
-    *(slash == copy ? slash + 1 : slash) = '\0';
-    return copy;
-}
 
 /* The assignments the run was started with come first, the user's after them. */
 static void read_lines(struct found *found, const char *path)
@@ -46,7 +32,8 @@ static int find_job(struct found *found, const struct train_request *request,
     found->request = *request;
     if (request->job)
         return 0;
-    AUTOFREE char *directory = parent(checkpoint);
+    AUTOFREE char *copy = base_copy(checkpoint);
+    const char *directory = dirname(copy);
     AUTOFREE char *set = base_format("%s/job.set", directory);
     found->job = base_format("%s/job.yaml", directory);
     found->request.job = found->job;
@@ -138,18 +125,18 @@ static int evaluate(const void *record, struct text *out, struct err *err)
     int32_t count = request->head.argument.count;
     if (request->compute.device == DEVICE_REPLAY)
         return err_add_code(err, 64, "--device replay has no weights: it can only train");
-    char **path = base_alloc(count, sizeof(*path));
+    AUTORELEASE(texts) struct texts path = {0};
     struct train_scores scores = {NULL, 0};
-    int failed = 0;
-    for (int32_t i = 0; i < count && !failed; i++)
-        failed = !(path[i] = find_checkpoint(request->head.argument.item[i], err));
-    failed = failed || evaluate_paths(request, (const char *const *)path, &scores, out, err);
+    for (int32_t i = 0; i < count; i++) {
+        char *found = find_checkpoint(request->head.argument.item[i], err);
+        if (!found)
+            return -1;
+        texts_take(&path, found);
+    }
+    int failed = evaluate_paths(request, path.item, &scores, out, err);
     if (!failed && request->head.json && world_self().rank == 0)
         answer_print(out, &evaluation_columns, &scores);
     free(scores.item);
-    for (int32_t i = 0; i < count; i++)
-        free(path[i]);
-    free(path);
     return failed ? -1 : 0;
 }
 
