@@ -159,8 +159,7 @@ class Network:
         """All layers."""
         inputs = self.graph.inputs
         for value in self.graph.values.values():
-            if value.dims and not value.constant and value.elements > SIDE and (
-                    max(value.dims) > SIDE or value.elements > 2e9):
+            if value.dims and not value.constant and max(value.dims) > SIDE:
                 raise Refused(f"'{value.name}' has {value.elements} values: too large")
         if not inputs:
             raise Refused("has no input")

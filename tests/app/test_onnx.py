@@ -223,12 +223,12 @@ def tensor(name, dims, data, kind=1):
     return b"".join(field(1, dim) for dim in dims) + field(2, kind) + field(8, name) + field(9, data)
 
 
-def onnx(*nodes, weights=(), shapes=(), function=b""):
-    """A model of input x, 1 x 3 x 8 x 8, and output y, with further inputs of @shapes."""
+def onnx(*nodes, weights=(), shapes=(), function=b"", x=(1, 3, 8, 8)):
+    """A model of input x and output y, with further inputs of @shapes."""
     def value(name, dims):
         return field(1, name) + field(2, field(1, field(1, 1) + field(2, b"".join(field(1, field(1, d)) for d in dims))))
     graph = (b"".join(field(1, one) for one in nodes) + b"".join(field(5, one) for one in weights) +
-             b"".join(field(11, value(*one)) for one in (("x", [1, 3, 8, 8]), *shapes)) + field(12, field(1, "y")))
+             b"".join(field(11, value(*one)) for one in (("x", x), *shapes)) + field(12, field(1, "y")))
     return field(1, 8) + field(8, field(2, 13)) + field(7, graph) + function
 
 
@@ -387,6 +387,13 @@ class Onnx(support.Case):
             self.assertRegex(self.refused(65, "import", "onnx", path), message)
         path.write_bytes(conv())
         self.assertIn("kernel: 3", good("import", "onnx", path).stdout)
+
+    def test_scores_of_a_long_sequence(self):
+        path = self.directory / "net.onnx"
+        path.write_bytes(onnx(node("MatMul", "x w", "q"), node("Transpose", "q", "k", perm=[0, 1, 3, 2]), node("MatMul", "q k", "y"),
+                              weights=[tensor("w", [8, 8], bytes(256))], x=(1, 40, 8192, 8)))
+        network = answer("show", "model", self.imported(path))
+        self.assertEqual(network["flops"]["forward"], 2 * 40 * 8192 * 8 * (8 + 8192))
 
     def test_shapes_that_are_computed(self):
         """As unflatten() of PyTorch 2 writes it: the last side of 6 becomes 2 x 3."""
