@@ -4,15 +4,11 @@
 
 /* --- starting --- */
 
-/* What an environment says in which tools/lab.py started this process; NULL: no lab. */
-static const char *hosts_of_lab(void)
-{
-    return getenv("FORETRAIN_LAB");
-}
+static const char hosts_of_lab[] = "FORETRAIN_LAB"; /* where tools/lab.py started this process */
 
 bool measure_in_lab(void)
 {
-    return hosts_of_lab() != NULL;
+    return getenv(hosts_of_lab);
 }
 
 /* Word @index of @list, which commas divide; with its length, or 0: there are fewer. */
@@ -30,7 +26,7 @@ int measure_hosts(const struct point *point, char **hosts, struct err *err)
     for (int32_t rank = 0; measure_in_lab() && rank < grid_ranks(point->grid); rank++) {
         size_t length;
         const char *name =
-            pick(hosts_of_lab(), grid_place(point->grid, point->order, rank), &length);
+            pick(getenv(hosts_of_lab), grid_place(point->grid, point->order, rank), &length);
         if (!length)
             return err_add_code(err, 64, "%d ranks: this lab has fewer devices",
                                 grid_ranks(point->grid));
