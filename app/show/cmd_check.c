@@ -14,7 +14,7 @@ static int check_job(const struct check_request *request, struct text *out, stru
 {
     const char *path = request->head.argument.item[0];
     AUTORELEASE(job) struct job job = {0};
-    struct wish wish = {.ignore_memory = request->ignore_memory};
+    struct wish wish = {.repeat = true, .ignore_memory = request->ignore_memory};
     if (job_open(&job, NULL, path, request->set.item, request->set.count, &draw_centre, &wish, err))
         return -1;
     struct extent cluster = job.resolved.cluster;

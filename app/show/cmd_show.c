@@ -460,7 +460,7 @@ static int show_job(const void *record, struct text *out, struct err *err)
     const struct show_request *request = record;
     AUTORELEASE(job) struct job job = {0};
     if (job_open(&job, NULL, request->head.argument.item[0], request->set.item, request->set.count,
-                 &draw_centre, &(struct wish){.ignore_memory = true}, err))
+                 &draw_centre, &(struct wish){.repeat = true, .ignore_memory = true}, err))
         return -1;
     resolved_print(out, &job.resolved,
                    grid_matters(job.resolved.algorithm, job.resolved.order, job.platform));

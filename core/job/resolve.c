@@ -520,7 +520,7 @@ static void check_phase(struct question *q, int32_t index, int64_t devices)
         blame(q, EXIT_DATA, key, "%lld %s per device are no multiple of training.micro_batch: %lld",
               (long long)batch, model_inputs(q->model, batch), (long long)micro);
     else if (phase_micro_batch(s, batch) * most < batch)
-        blame(q, EXIT_DATA, micro ? "training.micro_batch" : "training.accumulate",
+        blame(q, EXIT_DATA, key,
               "%lld %s per device in parts of %lld are more than %lld parts, of %lld layers "
               "each; use parts of at least %lld",
               (long long)batch, model_inputs(q->model, batch),

@@ -151,6 +151,7 @@ class Bounds(Case):
             with self.subTest(value):
                 more = ["--batch", "8000", "--grain", "full"] if "micro" in value else []
                 self.assertIn(where, self.refused(65, "predict", self.job, "--set", value, *more))
+        self.assertIn("baseline", run("show", "job", self.job, "--set=training.micro_batch=1", "--batch=8000").stdout)
 
     def test_an_evaluation_after_each_step_is_predicted(self):
         step = 512 / 1281167

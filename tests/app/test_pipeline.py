@@ -109,9 +109,9 @@ class Pipeline(support.Case):
                                "--set=cluster.devices_per_node=1", "--set=training.phases.0.batch_per_device=null",
                                "--set=training.phases.0.global_batch=48")
         self.assertEqual(found["baseline"]["batch_per_device"], 12)
-        shown = run("show", "job", self.job, "--set=training.phases.0.batch_per_device=null",
-                    "--set=training.phases.0.global_batch=4096", "--set=cluster.nodes=32").stdout
-        self.assertRegex(shown, r"baseline +128 devices in 16 nodes")
+        words = "--set=training.phases.0.batch_per_device=null", "--set=training.phases.0.global_batch=4096", "--set=cluster.nodes=32"
+        self.assertRegex(run("show", "job", self.job, *words).stdout, r"baseline +8 devices in 1 node")
+        self.assertEqual(self.predicted(*words, "-banalytic", "--grain=full")["baseline"]["devices"], 128)
 
     def test_tables_that_two_stages_use_travel_between_them(self):
         """GPT-2's table of 50257 x 768 : its gradient, in fp32, goes from the first stage to the last and back."""
