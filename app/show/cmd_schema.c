@@ -154,8 +154,9 @@ struct schema_request {
 static int unknown(const struct kinds *kinds, const char *given, struct err *err)
 {
     AUTOFREE const char **words = base_alloc(kinds->count + 1, sizeof(*words));
-    for (int32_t i = 0; i < kinds->count; i++)
-        words[i] = kinds->kind[i].name;
+    for (int32_t i = 0, count = 0; i < kinds->count; i++)
+        if (base_find_word(kinds->kind[i].name, words) < 0) /* commands share some */
+            words[count++] = kinds->kind[i].name;
     return option_unknown(err, "schema", given, words);
 }
 
