@@ -308,15 +308,15 @@ EVERY_WIDTH double naive_terms(int64_t count, const float *restrict x, float *re
         top = x[i] > top ? x[i] : top;
     for (int64_t i = 0; i < count; i += LANES) {
         int64_t width = count - i < LANES ? count - i : LANES;
-        double e[LANES] = {0};
+        float e[LANES] = {0};
         for (int64_t l = 0; l < width; l++)
-            e[l] = (double)x[i + l] - (double)top;
+            e[l] = x[i + l] - top;
 #pragma omp simd
         for (int64_t l = 0; l < LANES; l++)
             e[l] = vectors_exp(e[l]);
         for (int64_t l = 0; l < width; l++) {
-            lane[l] += e[l];
-            term[i + l] = (float)e[l];
+            lane[l] += (double)e[l];
+            term[i + l] = e[l];
         }
     }
     for (int64_t l = 0; l < LANES; l++)

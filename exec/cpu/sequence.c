@@ -13,8 +13,8 @@ enum {
 
 #define NORM_EPSILON 1e-5
 #define ROTARY_BASE  10000.0
-#define DROPPED      0.1                 /* Vaswani et al. 2017, section 5.4; Radford et al. 2019 */
-#define NORMAL_PEAK  0.39894228040143268 /* density of the normal distribution at 0 */
+#define DROPPED      0.1         /* Vaswani et al. 2017, section 5.4; Radford et al. 2019 */
+#define NORMAL_PEAK  0.39894228F /* density of the normal distribution at 0 */
 
 typedef const struct sequence job;
 
@@ -133,9 +133,8 @@ EVERY_WIDTH static void gelu_stretch(int64_t count, const float *restrict from, 
 {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) {
-        double x = (double)from[i], bell, below = vectors_normal(x, &bell);
-        to[i] = dy ? to[i] + (float)((below + x * NORMAL_PEAK * bell) * (double)dy[i])
-                   : (float)(x * below);
+        float x = from[i], bell, below = vectors_normal(x, &bell);
+        to[i] = dy ? to[i] + (below + x * NORMAL_PEAK * bell) * dy[i] : x * below;
     }
 }
 
