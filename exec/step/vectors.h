@@ -17,7 +17,7 @@
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 /** A function that is compiled for every width of vector registers. */
-#define EVERY_WIDTH __attribute__((target_clones("avx512f", "avx2", "default")))
+#define EVERY_WIDTH __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #else
 /** Nothing where the compiler cannot. */
 #define EVERY_WIDTH
