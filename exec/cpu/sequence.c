@@ -6,7 +6,7 @@
 #include "exec/step/vectors.h"
 
 enum {
-    STRIPE = 384,   /* features of a thread, in sums over positions */
+    STRIPE = 128,   /* features of a thread, in sums over positions */
     STRETCH = 4096, /* values that a thread works on at a time */
     BLOCK = 256     /* queries of a head whose scores lie in memory at a time */
 };
