@@ -21,6 +21,7 @@ RUNS = ROOT / "experiments" / "02_published_runs" / "runs.csv"
 
 
 SCRIPT = ROOT / "experiments" / "published.py"
+harness.needs_library()
 os.environ["FORETRAIN_LIBRARY"] = str(pathlib.Path(support.PROGRAM).parent / "libforetrain.so.0")
 
 

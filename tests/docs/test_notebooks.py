@@ -44,6 +44,7 @@ for each in sorted(notebooks.FOLDER.glob("*.ipynb")):
     setattr(Notebooks, f"test_{each.stem}", lambda self, path=each: self.check(path))
 
 if __name__ == "__main__":
+    harness.needs_library()
     needed = ("nbclient", "nbformat", "ipykernel", "pandas", "matplotlib")
     missing = [name for name in needed if not importlib.util.find_spec(name)]
     if missing:
