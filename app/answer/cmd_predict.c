@@ -273,7 +273,9 @@ static bool put_file(struct json *files, const char *name, struct document *docu
                      const char *prefix, const struct texts *set, struct err *err)
 {
     for (int32_t i = 0; document && set && i < set->count; i++)
-        if (*prefix ? !strncmp(set->item[i], prefix, strlen(prefix)) : scenario_takes(set->item[i]))
+        if (!*prefix && scenario_takes(set->item[i]))
+            scenario_assign(document, set->item[i], err);
+        else if (*prefix && !strncmp(set->item[i], prefix, strlen(prefix)))
             yaml_set_below(document, prefix, set->item[i], err);
     if (document)
         json_put(files, name, node_json(yaml_root(document)));

@@ -136,7 +136,7 @@ bool scenario_takes(const char *assignment)
 }
 
 /* "allreduce.grid=34x32", as `collective --grid` has it, is a mapping. */
-static int assign(struct document *document, const char *assignment, struct err *err)
+int scenario_assign(struct document *document, const char *assignment, struct err *err)
 {
     int columns, rows, end = 0;
     int found = sscanf(assignment, "allreduce.grid=%dx%d%n", &columns, &rows, &end);
@@ -155,7 +155,7 @@ static struct document *read_with_assignments(const struct files *files, const c
         return NULL;
     int failed = 0;
     for (int32_t i = 0; i < set_count; i++)
-        failed |= scenario_takes(set[i]) ? assign(document, set[i], err) : 0;
+        failed |= scenario_takes(set[i]) ? scenario_assign(document, set[i], err) : 0;
     if (!failed && !unknowns_settle(unknowns, document, "", err))
         return document;
     yaml_free(document);

@@ -292,6 +292,9 @@ extern const struct field_table scenario_table;
  * that it names (platform_read_changed()). */
 bool scenario_takes(const char *assignment);
 
+/** Apply such an assignment to the @document of a scenario, as yaml_set(). */
+int scenario_assign(struct document *document, const char *assignment, struct err *err);
+
 /** What a file is that describes no job. */
 enum scenario_other {
     OTHER_NONE,

@@ -77,6 +77,7 @@ class Sliders(support.Case):
     def test_every_place_of_every_slider_is_a_prediction(self):
         places = self.places(self.job)
         self.assertGreater(self.compare(self.job, (), places), 40)
+        self.assertEqual(self.compare(self.job, ("--set=allreduce.grid=8x2",), [{}]), 1)
 
     def test_points_of_several_changes(self):
         points = [{"cluster.nodes": nodes, "allreduce.bucket": f'"{bucket}"', "allreduce.algorithm": f'"{algorithm}"',
