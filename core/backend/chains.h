@@ -7,10 +7,9 @@
  * lanes_run() alone says how long it takes.
  */
 
-#include "core/backend/noise.h"
 #include "core/schedule/schedule.h"
 
-enum { CHAINS_WIDE = NOISE_WIDE /**< schedules that are timed at once */ };
+enum { CHAINS_WIDE = 8 /**< schedules that are timed at once */ };
 
 /** Release with chains_release(). */
 struct chains {

@@ -79,109 +79,67 @@ static int32_t find_nodes(const struct noise *noise, double *node)
     return count;
 }
 
-/* A function while it is integrated. */
-struct curve {
-    noise_function *function;
-    void *context;
-    int32_t wide;
-    double node[2 * NODES];  /* in order */
-    double value[2 * NODES]; /* there, or a guess */
-    double known[2 * NODES]; /* NAN: it is not */
-};
-
-/* Add to @place (@count) what fill() may ask for between @first and @last. */
-static void look_ahead(const struct curve *curve, int32_t first, int32_t last, int32_t levels,
-                       int32_t *place, int32_t *count)
+/* Whether the function has @value[@at], a guess, which becomes what it has. */
+static bool guessed(noise_function *function, void *context, const double *node, double *value,
+                    int32_t at)
 {
-    int32_t middle = (first + last) / 2;
-    if (levels == 0 || middle == first || *count == curve->wide)
-        return;
-    if (middle != place[0] && isnan(curve->known[middle]))
-        place[(*count)++] = middle;
-    look_ahead(curve, first, middle, levels - 1, place, count);
-    look_ahead(curve, middle, last, levels - 1, place, count);
-}
-
-/* Find the function at @at, a place from @first to @last, and ahead. */
-static void ask(struct curve *curve, int32_t at, int32_t first, int32_t last)
-{
-    int32_t place[NOISE_WIDE] = {at}, count = 1;
-    double factor[NOISE_WIDE], value[NOISE_WIDE];
-    look_ahead(curve, first, last, 3, place, &count);
-    for (int32_t i = 0; i < NOISE_WIDE; i++)
-        factor[i] = curve->node[place[i]];
-    curve->function(curve->context, factor, count, value);
-    for (int32_t i = 0; i < count; i++)
-        curve->known[place[i]] = value[i];
-}
-
-/* Whether the function has the value at @at, a guess, which becomes what it has. */
-static bool guessed(struct curve *curve, int32_t at, int32_t first, int32_t last)
-{
-    double guess = curve->value[at];
-    if (isnan(curve->known[at]))
-        ask(curve, at, first, last);
-    curve->value[at] = curve->known[at];
-    return fabs(curve->value[at] - guess) <= STRAIGHT * fabs(guess);
+    double guess = value[at];
+    value[at] = function(context, node[at]);
+    return fabs(value[at] - guess) <= STRAIGHT * fabs(guess);
 }
 
 /* The function at the nodes between @first and @last, where it is known.  Times are straight in
  * parts: if two nodes within are on the line between both ends, so are the others. */
-static void fill(struct curve *curve, int32_t first, int32_t last)
+static void fill(noise_function *function, void *context, const double *node, double *value,
+                 int32_t first, int32_t last)
 {
-    const double *node = curve->node;
-    double *value = curve->value;
     int32_t middle = (first + last) / 2;
     double slope = (value[last] - value[first]) / (node[last] - node[first]);
     for (int32_t i = first + 1; i < last; i++)
         value[i] = value[first] + slope * (node[i] - node[first]);
-    if (middle == first ||
-        (guessed(curve, middle, first, last) && guessed(curve, (first + middle) / 2, first, last)))
+    if (middle == first || (guessed(function, context, node, value, middle) &&
+                            guessed(function, context, node, value, (first + middle) / 2)))
         return;
-    fill(curve, first, middle);
-    fill(curve, middle, last);
+    fill(function, context, node, value, first, middle);
+    fill(function, context, node, value, middle, last);
 }
 
 /* With F the distribution of the slowest, E f = f(last) - integral of f' F. */
-static double integrate(const struct noise *noise, int32_t ranks, struct curve *curve)
+static double integrate(const struct noise *noise, int32_t ranks, noise_function *function,
+                        void *context)
 {
-    double within[2 * NODES] = {0};
-    int32_t last = find_nodes(noise, curve->node) - 1, first = 0;
-    for (int32_t i = 0; i <= last; i++) {
-        within[i] = all_within(noise, ranks, curve->node[i]);
-        curve->known[i] = NAN;
-    }
+    double node[2 * NODES] = {0}, within[2 * NODES] = {0}, value[2 * NODES];
+    int32_t last = find_nodes(noise, node) - 1, first = 0;
+    for (int32_t i = 0; i <= last; i++)
+        within[i] = all_within(noise, ranks, node[i]);
     while (first < last - 1 && within[first + 1] < IMPOSSIBLE)
         first++;
-    guessed(curve, first, first, last);
-    guessed(curve, last, first, last);
-    double sum = curve->value[last];
-    fill(curve, first, last);
+    value[first] = function(context, node[first]);
+    double sum = value[last] = function(context, node[last]);
+    fill(function, context, node, value, first, last);
     for (int32_t i = first + 1; i <= last; i++)
-        sum -= (curve->value[i] - curve->value[i - 1]) * (within[i - 1] + within[i]) / 2;
+        sum -= (value[i] - value[i - 1]) * (within[i - 1] + within[i]) / 2;
     return sum;
 }
 
 double noise_expect(const struct noise *noise, int32_t ranks, noise_function *function,
-                    int32_t wide, void *context)
+                    void *context)
 {
-    struct curve curve = {function, context, wide, {0}, {0}, {0}};
-    if (noise->compute_cv > 0)
-        return integrate(noise, ranks, &curve);
-    double none = all_within(noise, ranks, 1), value[2 * NOISE_WIDE];
-    function(context, (double[NOISE_WIDE]){1}, 1, value);
     if (!noise_is_any(noise))
-        return value[0];
-    function(context, (double[NOISE_WIDE]){1 + noise->straggler_slowdown}, 1, value + 1);
-    return none * value[0] + (1 - none) * value[1];
+        return function(context, 1);
+    if (noise->compute_cv > 0)
+        return integrate(noise, ranks, function, context);
+    double none = all_within(noise, ranks, 1);
+    return none * function(context, 1) +
+           (1 - none) * function(context, 1 + noise->straggler_slowdown);
 }
 
-static void itself(void *context, const double *factor, int32_t count, double *value)
+static double itself(void *context, double factor)
 {
-    memcpy(value, factor, (size_t)count * sizeof(*value));
+    return factor;
 }
 
 double noise_expected_slowest(const struct noise *noise, int32_t ranks)
 {
-    return noise_expect(noise, ranks, itself, NOISE_WIDE, NULL);
+    return noise_expect(noise, ranks, itself, NULL);
 }

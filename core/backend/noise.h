@@ -34,18 +34,14 @@ bool noise_is_any(const struct noise *noise);
 /** The largest noise_factor() of @ranks ranks in @iteration. */
 double noise_slowest(const struct noise *noise, int32_t ranks, int32_t iteration);
 
-enum { NOISE_WIDE = 8 /**< factors at once, at most */ };
-
-/** Into @value (NOISE_WIDE) something that depends on the @factor of the slowest rank, of @count.
- */
-typedef void noise_function(void *context, const double *factor, int32_t count, double *value);
+/** Something that depends on the factor of the slowest rank. */
+typedef double noise_function(void *context, double factor);
 
 /** The expectation of @function of the slowest of @ranks ranks, for which all wait.  Each rank is a
  * straggler with the stated probability, and draws its own lognormal; the seed plays no part.
- * Integrated over the distribution of the slowest, F^ranks, to a thousandth of what noise adds.
- * @wide (at most NOISE_WIDE) factors cost as much as one, so some are asked for in advance. */
+ * Integrated over the distribution of the slowest, F^ranks, to a thousandth of what noise adds. */
 double noise_expect(const struct noise *noise, int32_t ranks, noise_function *function,
-                    int32_t wide, void *context);
+                    void *context);
 
 /** The expected factor of the slowest of @ranks ranks. */
 double noise_expected_slowest(const struct noise *noise, int32_t ranks);

@@ -23,27 +23,23 @@ static double last_end(const struct steady *steady, int32_t iteration)
     return end;
 }
 
-/* As steady_step(), of CHAINS_WIDE factors, where there are chains. */
-static void chains_of_steps(const struct steady *steady, const double *factor, double *step)
+static double chains_of_steps(const struct steady *steady, double factor)
 {
     const struct chains *chains = &steady->chains;
     memset(chains->seconds, 0, chains->count * sizeof(*chains->seconds));
     for (int32_t id = 0; id < steady->schedule->step_count; id++) {
         bool computes = steady->schedule->turn[id].lane % LANE_COUNT == LANE_COMPUTE;
-        double *seconds = chains->seconds[chains->of[id]], own = steady->seconds[id];
-        for (int k = 0; k < CHAINS_WIDE; k++)
-            seconds[k] += (computes ? factor[k] : 1) * own;
+        chains->seconds[chains->of[id]][0] += (computes ? factor : 1) * steady->seconds[id];
     }
+    double step[CHAINS_WIDE];
     chains_step(chains, step);
+    return step[0];
 }
 
 double steady_step(const struct steady *steady, double factor)
 {
-    double all[CHAINS_WIDE] = {factor};
-    if (steady->chains.count) {
-        chains_of_steps(steady, all, all);
-        return all[0];
-    }
+    if (steady->chains.count)
+        return chains_of_steps(steady, factor);
     lanes_run(steady->schedule, steady->slowdown, steady->seconds, factor, 2, steady->when);
     return last_end(steady, 1) - last_end(steady, 0);
 }
@@ -62,22 +58,16 @@ void steady_trace(const struct steady *steady, struct trace *trace)
     }
 }
 
-static void slower_steps(void *context, const double *factor, int32_t count, double *step)
+static double slower_step(void *context, double factor)
 {
-    const struct steady *steady = context;
-    if (steady->chains.count)
-        chains_of_steps(steady, factor, step);
-    for (int32_t k = 0; k < count && !steady->chains.count; k++)
-        step[k] = steady_step(steady, factor[k]);
+    return steady_step(context, factor);
 }
 
 double steady_waiting(const struct steady *steady, const struct noise *noise, int32_t ranks)
 {
     if (!noise_is_any(noise))
         return 0;
-    int32_t wide = steady->chains.count ? CHAINS_WIDE : 1;
-    return noise_expect(noise, ranks, slower_steps, wide, (void *)(size_t)steady) -
-           steady_step(steady, 1);
+    return noise_expect(noise, ranks, slower_step, (void *)(size_t)steady) - steady_step(steady, 1);
 }
 
 void steady_release(struct steady *steady)

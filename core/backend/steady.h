@@ -6,6 +6,7 @@
 
 #include "core/backend/chains.h"
 #include "core/backend/lanes.h"
+#include "core/backend/noise.h"
 #include "core/schedule/schedule.h"
 
 /** The steps of one rank.  Release with steady_release(). */
