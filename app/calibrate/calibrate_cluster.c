@@ -198,8 +198,7 @@ static int check_sizes(const struct sizes *sizes, const struct exchange_options 
 }
 
 /* Measure rounds with messages of @bytes ("1KiB..4MiB:x4") into zeroed @exchange, within the
- * fraction
- * @share of what @budget has left. */
+ * fraction @share of what @budget has left. */
 static int exchange_measure(struct exchanges *exchange, const struct exchange_options *options,
                             const char *bytes, int32_t ranks, struct budget *budget, double share,
                             struct err *err)

@@ -218,9 +218,8 @@ static void walk(struct trial *t)
     for (int32_t i = 0; i < all; i++) {
         if (i + 1 < all)
             issue(t, i + 1);
-        if (t->seconds > 0 && i + 2 < all && i + 2 >= WARM_UP + STEPS_REPEATS_LEAST &&
-            any_rank(base_seconds(CLOCK_MONOTONIC) >
-                     end)) /* asked while two iterations are on their way */
+        bool enough = t->seconds > 0 && i + 2 < all && i + 2 >= WARM_UP + STEPS_REPEATS_LEAST;
+        if (enough && any_rank(base_seconds(CLOCK_MONOTONIC) > end)) /* two are on their way */
             all = i + 2;
         note(t, i);
     }
