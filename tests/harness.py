@@ -144,15 +144,6 @@ def all_said(terminal):
     return said.decode()
 
 
-def main(skips=False, **options):
-    """Run the tests of the program that calls; with @skips it ends as skipped where one of them was."""
-    result = unittest.main(verbosity=2, exit=False, **options).result
-    if not result.wasSuccessful():
-        sys.exit(1)
-    if skips and result.skipped:
-        skip(result.skipped[0][1])
-
-
 class Case(unittest.TestCase):
     """A test with a directory of its own."""
 

@@ -2,7 +2,7 @@
 import os
 
 import harness
-from harness import EXECUTOR, NO_COUNTERS, PROGRAM, ROOT, SANITIZED, SIMULATOR, answer, good, part, run  # noqa: F401  tests name them here
+from harness import EXECUTOR, NO_COUNTERS, PROGRAM, ROOT, SANITIZED, SIMULATOR, answer, good, part, run, skip  # noqa: F401  tests name them here
 
 JOB = """\
 version: 1

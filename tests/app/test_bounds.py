@@ -2,7 +2,6 @@
 import json
 import math
 import re
-import unittest
 
 from support import Case, answer, run
 
@@ -165,7 +164,3 @@ class Bounds(Case):
         most = re.search(r"--iterations=([0-9]+)", said)
         self.assertTrue(most, said)
         self.assertGreater(int(most.group(1)), 1000)
-
-
-if __name__ == "__main__":
-    unittest.main()

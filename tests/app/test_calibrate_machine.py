@@ -473,7 +473,3 @@ class Machine(support.Case):
             done = self.calibrate(*words)
             self.assertEqual((done.returncode, done.stdout), (64, ""), words)
         self.assertIn("take turns", self.refused(64, "calibrate", "cluster", "-n", "4096"))
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

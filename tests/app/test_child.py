@@ -175,7 +175,3 @@ class ByHand(support.Case):
         self.assertIn("Usage: foretrain-sim", self.simulate(0, "--help").stdout)
         for text in ("", "{}", "[]", "no JSON", self.workload(*self.ONE)[:-1]):
             self.assertRegex(self.simulate(65, input=text).stderr, "^error: stdin")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

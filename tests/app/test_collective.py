@@ -3,7 +3,6 @@
 import math
 import pathlib
 import shlex
-import unittest
 
 import support
 from support import answer, good, has_simulator, run
@@ -341,7 +340,3 @@ class Collective(support.Case):
         self.refused(64, *words, "--grid=4x4", "--bytes=1MB..2MB")
         self.refused(64, *words, "--grid=4x4", "--bytes=1MB..2MB:x1")
         self.refused(64, *words, "--grid=4x4", "--bytes=0B")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -3,7 +3,6 @@ import csv
 import io
 import math
 import statistics
-import unittest
 
 import support
 from support import STARVED, answer, likely, run
@@ -206,7 +205,3 @@ class Compare(support.Case):
         self.assertEqual({job["backend"] for job in result["jobs"]}, {"sim"})
         self.assertGreater(result["pairs"][0]["ratio"], 1)
         self.assertIn("nic", result["pairs"][0]["cause"])
-
-
-if __name__ == "__main__":
-    unittest.main()

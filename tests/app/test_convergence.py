@@ -3,7 +3,6 @@ import csv
 import math
 import random
 import statistics
-import unittest
 
 import support
 from support import answer, likely
@@ -193,7 +192,3 @@ class Tables(support.Case):
                     for row in table)
         self.assertEqual(runs, 1269)
         self.assertAlmostEqual(extra / runs, 0.112, places=3)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,7 +3,6 @@ import io
 import json
 import pathlib
 import tarfile
-import unittest
 
 import support
 from support import answer, good, run
@@ -113,7 +112,3 @@ class Data(support.Case):
         self.refused(73, "data", "pack", folder, "--to", "/proc/none/a.ftp")
         self.refused(66, "data", "check", self.directory / "none")
         self.assertIn("not a pack", self.refused(65, "data", "check", pathlib.Path(__file__)))
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -1,5 +1,4 @@
 """What `explain` answers."""
-import unittest
 
 import support
 from support import answer, has_simulator, likely, run
@@ -202,7 +201,3 @@ class Explain(support.Case):
         self.refused(64, "explain")
         self.refused(64, "explain", self.job, self.job, self.job)
         self.refused(66, "explain", self.job, self.directory / "missing.yaml")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -1,7 +1,6 @@
 """Failures and checkpoints in predictions, against the formulas and runs played here."""
 import math
 import random
-import unittest
 
 import support
 from support import STARVED, answer, likely, run
@@ -172,7 +171,3 @@ class Failures(support.Case):
             self.assertIn(message, said)
         torus = words(cluster__platform="t1-torus", platform__node__mtbf="9h")
         self.assertIn("no effect on a torus", self.refused(65, "predict", self.job, *torus))
-
-
-if __name__ == "__main__":
-    unittest.main()

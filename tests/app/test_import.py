@@ -505,7 +505,3 @@ class Slurm(Case):
             self.assertIn(why, said)
             self.assertLess(used.ru_utime + used.ru_stime, 20)
             self.assertLess(used.ru_maxrss, 400 << 10)  # [KiB]; a sanitizer takes most
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

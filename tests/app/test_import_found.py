@@ -362,7 +362,3 @@ class Traces(Found):
             event.update({"pid": 0, "args": {}} if event["cat"] == "kernel" else {})
         path = self.write("mixed.json", json.dumps({"traceEvents": events}))
         self.assertIn("more steps or devices", self.refused(65, "import", "trace", path, "--job", self.job))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -117,7 +117,3 @@ class Logs(support.Case):
         slow = self.write("a.log", log_of(megatron).replace("(ms): 2", "(ms): 9"))
         warning, = answer("import", "log", slow, "--job", self.job)["warnings"]
         self.assertIn("outside of the 90 % interval", warning)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -116,7 +116,3 @@ class Inspect(harness.Case):
         path = self.directory / "x.safetensors"
         path.write_text("hello, world: not a model")
         self.assertEqual(self.run_on(path)[0], 65)
-
-
-if __name__ == "__main__":
-    harness.main()

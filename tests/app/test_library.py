@@ -165,7 +165,3 @@ class Linked(unittest.TestCase):
                                   "signal", "sigaction"})
         kept = [line.split()[-1] for line in lines("nm", LIBRARY) if line.split()[-2] in "bBC"]
         self.assertEqual([name for name in kept if not name.startswith("completed.")], [])  # the compiler's own
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -1,6 +1,5 @@
 """Pages of show collective --animate: what they hold, played in Python."""
 import re
-import unittest
 
 import page
 from support import Case, good
@@ -67,7 +66,3 @@ class Motion(Case):
     def test_the_largest_page_is_small_enough(self):
         data = self.written("--grid=8x8", "--algorithm=halving-doubling-far")[0].data()
         self.assertEqual(len(data["algorithms"]), 6)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -400,7 +400,3 @@ class Networks(support.Case):
             self.assertRegex(self.refused(69, "train", path, "--dry-run", f"--device={device}"), message)
         self.write("x.yaml", SMALL)
         self.assertEqual(run("train", path, "--dry-run", "--device=cpu-naive").returncode, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

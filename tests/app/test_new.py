@@ -2,7 +2,6 @@
 """`new`: drafts of platforms and jobs that check and predict accept at once."""
 import re
 import statistics
-import unittest
 
 import support
 from support import answer, good, run
@@ -433,7 +432,3 @@ class New(support.Case):
                 (65, "has only 1088 nodes", "new", "job", "--platform=abci", "--nodes=2000")):
             with self.subTest(more):
                 self.assertIn(said, self.refused(code, *more))
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -6,7 +6,6 @@ FORETRAIN_TEST_ONNX=all also takes the large networks of torchvision (a minute, 
 import os
 import sys
 import tempfile
-import unittest
 import warnings
 
 import support
@@ -437,7 +436,3 @@ class Onnx(support.Case):
     def test_a_build_without_it_says_so(self):
         with tempfile.TemporaryDirectory() as empty:
             self.assertIn("foretrain-read", self.refused(69, "import", "onnx", self.job, FORETRAIN_LIBEXEC=empty))
-
-
-if __name__ == "__main__":
-    unittest.main()

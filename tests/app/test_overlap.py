@@ -1,5 +1,4 @@
 """What overlap costs is told apart; how long it takes is tested in core/test_lanes.c and sim/test_sim.c."""
-import unittest
 
 import support
 from support import answer, has_simulator
@@ -71,7 +70,3 @@ class Overlap(support.Case):
         self.assertIn("100 %",
                       self.refused(65, "predict", self.job, "--set",
                                    "device.compute_slowdown=101 %"))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -175,7 +175,3 @@ class Pipeline(support.Case):
                                 ("cluster.nodes=3", "are neither whole nodes of 8")):
             self.assertIn(message, self.refused(65, "predict", self.job, *("--set=" + word for word in words)))
         self.assertIn("1 devices are no multiple of the 4", self.refused(65, "train", self.job, "-n1", "--dry-run"))
-
-
-if __name__ == "__main__":
-    unittest.main()

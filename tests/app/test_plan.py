@@ -10,7 +10,6 @@ import signal
 import subprocess
 import tempfile
 import time
-import unittest
 
 import support
 from support import PROGRAM, answer, has_simulator, likely, run
@@ -435,7 +434,3 @@ class Plan(support.Case):
         self.assertEqual((process.returncode, out), (130, ""))
         self.assertIn("interrupted", said)
         self.assertFalse(pathlib.Path(f"/proc/{worker}").exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

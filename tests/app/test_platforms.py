@@ -324,7 +324,3 @@ class Changes(support.Case):
         self.assertIn("unknown key 'bandwith' in network.nic; did you mean 'bandwidth'?\n"
                       "  platform.network.nic.bandwith=1 GB/s\n"
                       "                       ^~~~~~~~\n", said)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -8,7 +8,6 @@ import random
 import re
 import math
 import subprocess
-import unittest
 
 import harness
 import support
@@ -452,7 +451,3 @@ training: {optimizer: {name: adamw}, phases: [{tokens: 1B, batch_per_device: 4}]
     def test_a_trace_that_cannot_be_created_is_reported(self):
         done = run("predict", self.job, "-b", "analytic", "--trace", self.directory / "no" / "dir")
         self.assertEqual(done.returncode, 73)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -1,5 +1,4 @@
 """Cost, energy and carbon of a prediction, against numbers computed here."""
-import unittest
 
 import support
 from support import answer, likely, run
@@ -91,7 +90,3 @@ class Prices(support.Case):
         self.assertIn("wrong.yaml:8:19: error:", self.refused(65, "predict", self.job, "--prices", wrong))
         self.assertIn("'foretrain list prices'", self.refused(66, "predict", self.job, "--prices", "no"))
         self.assertIn("example-h100", run("list", "prices").stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

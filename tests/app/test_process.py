@@ -177,7 +177,3 @@ class Descriptors(support.Case):
         workload = self.workload("collective", "--grid=2x1", "--platform=t1-torus", "--backend=sim")
         done = self.execute(74, support.SIMULATOR, preexec_fn=closing(1), input=workload, stdout=None)
         self.assertIn("cannot write", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

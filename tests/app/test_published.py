@@ -345,7 +345,3 @@ class Runs(unittest.TestCase):
                 fresh = pathlib.Path(directory, name).read_text(encoding="utf-8")
                 committed = (ROOT / "docs" / name).read_text(encoding="utf-8")
                 self.assertEqual(fresh, committed, f"run tools/accuracy.py ({name})")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -214,7 +214,3 @@ class Calibrate(support.Case):
     def test_the_table_has_only_runs_on_one_node(self):
         with RUNS.open(encoding="utf-8") as lines:
             self.assertEqual({row["n_nodes"] for row in csv.DictReader(lines)}, {"1"})
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -218,7 +218,3 @@ class Networks(support.Case):
         self.assertLess(len(known), (len(answer["rows"]) + len(known)) / 5)
         seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         self.assertLess(seconds, 120 * 252 / 2305)
-
-
-if __name__ == "__main__":
-    unittest.main()

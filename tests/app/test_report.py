@@ -4,7 +4,6 @@ import io
 import json
 import math
 import pathlib
-import re
 import unittest
 
 import page as pages
@@ -511,7 +510,3 @@ class Others(Report):
     def test_a_negative_verdict_has_a_page_and_its_exit_code(self):
         page = self.report(*self.spans("none", "drawn"), "--tolerance=0.0001%", codes=(1, 75))
         self.assertIn(page.data()["verdict"], ("fail", "disturbed"))
-
-
-if __name__ == "__main__":
-    unittest.main()

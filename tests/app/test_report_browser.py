@@ -2,14 +2,16 @@
 import json
 import pathlib
 import re
-import sys
 import tempfile
 import unittest
 
 import browser
 import page as pages
 import support
-from support import answer, run
+from support import answer, run, skip
+
+if not browser.PATH:
+    skip("no browser: install chromium (docs/HACKING.md) to test pages in one")
 
 # What is wrong with the page as it is shown.
 PROBE = """(() => {
@@ -292,10 +294,3 @@ class Browser(support.Case):
         self.assertGreater(next(self.measure(wide))[1]["wide"], 0)
         cut = self.write("cut.html", free.replace("margin-left: 4.6rem", "margin-left: 2rem"))
         self.assertIn("compute", dict(self.measure(cut))[1200]["cut"])
-
-
-if __name__ == "__main__":
-    if not browser.PATH:
-        print("no browser: install chromium (docs/HACKING.md) to test pages in one")
-        sys.exit(77)
-    unittest.main()

@@ -1,5 +1,4 @@
 """Routes over the uplinks of a cluster: refused keys, and what is shown.  Shares are tested in sim/test_routes.c."""
-import unittest
 
 import support
 from support import ROOT, answer, run
@@ -46,7 +45,3 @@ class Keys(support.Case):
         shown = run("show", "platform", path).stdout
         self.assertIn("by a hash of both devices (seed 1)", shown)
         self.assertIn("a job's nodes are a random sample (seed 1)", shown)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -143,7 +143,3 @@ class Manual(unittest.TestCase):
 
     def test_an_unknown_schema_is_refused(self):
         self.assertEqual(run("schema", "scenarios").returncode, 64)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -2,14 +2,14 @@
 import itertools
 import json
 import shutil
-import sys
-import unittest
 
 import page as pages
 import support
-from support import good, run
+from support import good, run, skip
 
-NODE = shutil.which("node") or shutil.which("nodejs")
+NODE = shutil.which("node") or shutil.which("nodejs") or skip("no node: install nodejs to test sliders")
+if not support.part("sliders"):
+    skip("built without WebAssembly (-Dwasm)")
 HERE = support.ROOT / "tests" / "app"
 KEYS = ("devices", "step_s", "images_per_s", "scaling_efficiency", "time_to_train_s")
 STEP = ("compute_s", "exposed_communication_s")
@@ -130,13 +130,3 @@ class Sliders(support.Case):
         path = self.directory / "plain.html"
         run("compare", self.job, self.job, "-banalytic", "--report", path)
         self.assertNotIn("wasm", path.read_text(encoding="utf-8"))
-
-
-if __name__ == "__main__":
-    if not NODE:
-        print("no node: install nodejs to test sliders")
-        sys.exit(77)
-    if not support.part("sliders"):
-        print("built without WebAssembly (-Dwasm)")
-        sys.exit(77)
-    unittest.main()

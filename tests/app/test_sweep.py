@@ -3,7 +3,6 @@ import csv
 import io
 import itertools
 import random
-import unittest
 
 import support
 from support import answer, good, has_simulator, run
@@ -226,7 +225,3 @@ class Sweep(support.Case):
         one = points[result["front"][0]]
         self.expect_prediction(one, "sim", *itertools.chain(
             *(("--set", f"{key}={value}") for key, value in one["set"].items())))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -327,7 +327,3 @@ class Profiles(Case):
         mine = self.write("mine.yaml", "mine")
         self.refused(73, "import", "trace", path, "--job", self.job, "--to", mine)
         self.assertEqual(mine.read_text(encoding="utf-8"), "mine")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,6 @@ import os
 import pathlib
 import shlex
 import shutil
-import unittest
 
 import support
 from support import PROGRAM, ROOT, good, run
@@ -177,7 +176,3 @@ class Train(support.Case):
         self.assertIn("needs either", self.refused(65, "train", TOY, "--set",
                                                    "training.phases=[{epochs: 1}]"))
         self.refused(66, "train", "there-is-no-such-file.yaml")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

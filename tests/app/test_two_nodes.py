@@ -5,7 +5,6 @@ import csv
 import math
 import pathlib
 import re
-import unittest
 
 import support
 from support import answer, run
@@ -104,7 +103,3 @@ class TwoNodes(support.Case):
         table = self.write("table.txt", log(rows_of("xe9680", 2)))
         self.assertIn("RCCL", self.refused(65, "import", "nccl-tests", table, "--platform", "nd-mi300x-v5"))
         self.assertEqual(run("import", "nccl-tests", table, "--platform", "dgx-h200").returncode, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

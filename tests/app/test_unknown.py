@@ -171,7 +171,3 @@ class Stated(unittest.TestCase):
                 self.assertEqual(self.stated.cells(result, row["quantity"]),
                                  [row[key] for key in ("predicted", "low", "high", "most",
                                                        "share")], "run stated.py")
-
-
-if __name__ == "__main__":
-    unittest.main()

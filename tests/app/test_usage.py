@@ -453,7 +453,3 @@ class Answers(support.Case):
                      " -r -f -a 'analytic sim'"):
             self.assertIn(line + "\n", fish)
         self.assertIn('"show model "*) list="--image --sequence --yaml --json --help"', self.completion("zsh"))
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -299,7 +299,3 @@ class Against(support.Case):
         self.refused(66, "validate", "--against", self.directory / "gone.csv")
         for words in ((self.job,), ("--steps=3",), ("--report=x.html",)):
             self.assertIn("works alone", self.refused(64, "validate", "--against", path, *words))
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -314,7 +314,3 @@ class Scaling(support.Case):
         for key in ("images_per_s", "time_to_train_s"):
             self.assertLess(result[f"{key}_low"], result[key])
             self.assertLess(result[key], result[f"{key}_high"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -9,7 +9,7 @@ import unittest
 
 import harness
 
-EXAMPLE = ""
+EXAMPLE = sys.argv.pop(1)
 MINUTE, HOUR = 60, 3600
 
 
@@ -136,8 +136,3 @@ class Failures(unittest.TestCase):
         *_, mean, draws = ask(1, 1, 1, 0, 100, 3)
         self.assertGreater(mean, 1e12)
         self.assertEqual(draws, [1e12] * 3)
-
-
-if __name__ == "__main__":
-    EXAMPLE = sys.argv.pop(1)
-    unittest.main()

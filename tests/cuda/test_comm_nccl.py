@@ -8,7 +8,7 @@ import sys
 
 import harness
 
-PROGRAM = ""
+PROGRAM = sys.argv.pop(1)
 
 
 def run(ranks, *words):
@@ -125,8 +125,3 @@ class CommNccl(harness.Case):
         for name in "tree", "halving-doubling", "hierarchical", "mpi":
             self.assertIn(f"NCCL cannot be told to exchange by algorithm {name}: ", output)
         self.assertIn("--device cuda: ", output)
-
-
-if __name__ == "__main__":
-    PROGRAM = sys.argv.pop(1)
-    harness.main()

@@ -12,7 +12,9 @@ import tempfile
 
 import harness
 
-PROGRAM = ""
+harness.need_mpi()
+
+PROGRAM = sys.argv.pop(1)
 
 
 @functools.lru_cache(maxsize=None)
@@ -117,9 +119,3 @@ class FP16(Case):
 class BF16(Case):
     def test_ranks_have_the_losses_of_one(self):
         self.compare("bf16", ((2, 2, "torus2d"),), 2e-3)
-
-
-if __name__ == "__main__":
-    harness.need_mpi()
-    PROGRAM = sys.argv.pop(1)
-    harness.main()

@@ -9,7 +9,9 @@ import tempfile
 
 import harness
 
-PROGRAM = MAKE = ""
+harness.need_mpi()
+
+PROGRAM, MAKE = sys.argv.pop(1), sys.argv.pop(1)
 
 
 class TrainPictures(harness.Case):
@@ -62,9 +64,3 @@ class TrainPictures(harness.Case):
         one, _ = self.train("small", "pictures")
         two, _ = self.train("small", "pictures", ranks=2)
         self.compare(one, two, 2e-6)
-
-
-if __name__ == "__main__":
-    harness.need_mpi()
-    PROGRAM, MAKE = sys.argv[1:]
-    harness.main(argv=sys.argv[:1])

@@ -103,7 +103,3 @@ class Class(harness.Case):
         self.assertEqual([minute for minute, _ in plan], re.findall(r"^## ([AB]\d+):", PAGE, re.MULTILINE))
         for minute, place in plan:
             self.assertEqual(minute.lower(), place)
-
-
-if __name__ == "__main__":
-    harness.main()

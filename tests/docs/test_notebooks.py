@@ -10,6 +10,12 @@ import harness
 sys.path.insert(0, str(harness.ROOT / "tools"))
 import notebooks  # noqa: E402
 
+harness.needs_library()
+needed = ("nbclient", "nbformat", "ipykernel", "pandas", "matplotlib")
+missing = [name for name in needed if not importlib.util.find_spec(name)]
+if missing:
+    harness.skip(f"missing in {sys.executable}: {', '.join('python3-' + name for name in missing)}")
+
 CACHE = pathlib.Path(harness.PROGRAM).parent / "notebooks" / "fonts"
 
 
@@ -42,11 +48,3 @@ class Notebooks(unittest.TestCase):
 
 for each in sorted(notebooks.FOLDER.glob("*.ipynb")):
     setattr(Notebooks, f"test_{each.stem}", lambda self, path=each: self.check(path))
-
-if __name__ == "__main__":
-    harness.needs_library()
-    needed = ("nbclient", "nbformat", "ipykernel", "pandas", "matplotlib")
-    missing = [name for name in needed if not importlib.util.find_spec(name)]
-    if missing:
-        harness.skip(f"missing in {sys.executable}: {', '.join('python3-' + name for name in missing)}")
-    harness.main()

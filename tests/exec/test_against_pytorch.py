@@ -25,8 +25,9 @@ except ImportError as missing:
 
 import compare  # pylint: disable=wrong-import-position
 
-WHOLE = sys.argv[2:] == ["whole"]
-PROGRAM = sys.argv[1] if len(sys.argv) > 1 else "build/tests/exec/device_step"
+PROGRAM = sys.argv.pop(1)
+WHOLE = sys.argv[1:] == ["whole"]
+del sys.argv[1:]
 
 
 class Step:
@@ -118,7 +119,3 @@ class Others(unittest.TestCase):
 
     def test_attention_to_squares_of_pictures(self):
         self.every_gradient("vit_b_16", layers=0 if WHOLE else 2)
-
-
-if __name__ == "__main__":
-    harness.main(argv=sys.argv[:1])

@@ -6,6 +6,8 @@ import sys
 
 import harness
 
+WRITER = sys.argv.pop(1)
+
 try:
     import torch
     import torchvision
@@ -90,8 +92,3 @@ class Torch(harness.Case):
             path = f"{self.directory}/{WORDS[dtype]}.safetensors"
             save(path, tensors)
             self.compare(self.inspect(path), tensors, 1e-9)
-
-
-if __name__ == "__main__":
-    WRITER = sys.argv.pop(1)
-    harness.main()

@@ -94,7 +94,3 @@ class Faults(training.Run):
         done = self.train("-n", "2", "--set", "training.dataset.source=imagefolder", "--set",
                           f"training.dataset.path={self.directory}/none", code=66)
         self.assertIn(f"{self.directory}/none", done.stderr)
-
-
-if __name__ == "__main__":
-    training.main()

@@ -10,6 +10,9 @@ import harness
 import training
 from harness import TOY
 
+harness.need_mpi()
+os.environ.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+
 NAIVE = ["--device", "cpu-naive"]
 ONE = ["--set", "allreduce.grid={columns: 1, rows: 1}", "--set", "cluster.nodes=1",
        "--set", "training.micro_batch=4"]
@@ -186,8 +189,3 @@ class ForetrainExec(training.Run):
 
     def test_helps(self):
         self.assertIn("--resume", launch(0, "train", "--help").stdout)
-
-
-if __name__ == "__main__":
-    os.environ.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
-    training.main()

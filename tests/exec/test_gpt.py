@@ -440,7 +440,3 @@ class Refused(Gpt):
         message = self.refused(69, "--dry-run", device="cuda")
         self.assertRegex(message, r"job.yaml:2:\d+: error: CPUs alone train transformer")
         self.assertIn("the network reads tokens", self.refused(64, "--set=training.dataset.source=pack"))
-
-
-if __name__ == "__main__":
-    training.main()

@@ -109,7 +109,7 @@ def main():
     trial = train(SGD, 1, "--steps", "1")
     if trial.returncode == 69:
         harness.skip(trial.stderr + "the fast device is not part of this build")
-    harness.main(argv=sys.argv[:1], defaultTest="All" if "--all" in sys.argv else "Core")
+    unittest.main(argv=sys.argv[:1], defaultTest="All" if "--all" in sys.argv else "Core", verbosity=2)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 import harness
 from harness import TOY
 
-WRITER = ""
+WRITER = sys.argv.pop(1)
 
 
 class Log(harness.Case):
@@ -103,8 +103,3 @@ class Log(harness.Case):
             self.skipTest("built with sanitizers")
         best = min(float(self.tell(0, 5000).stdout.split()[1]) for _ in range(3))
         self.assertLess(best, 50)
-
-
-if __name__ == "__main__":
-    WRITER = sys.argv[1]
-    harness.main(argv=sys.argv[:1])

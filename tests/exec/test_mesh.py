@@ -6,7 +6,6 @@ import math
 import random
 
 import harness
-import training
 from test_gpt import BF16, LAMB, SEQUENCES, Gpt
 from test_gpt import words as tokens
 
@@ -239,7 +238,3 @@ class Refused(Mesh):
                 (69, 2, ("--set=model.precision.gradients=bf16",), {"pipeline": 2}, "gradients of parts of a network in fp32")):
             with self.subTest(message=message):
                 self.assertIn(message, self.refused(code, ranks, *more, **keys))
-
-
-if __name__ == "__main__":
-    training.main()

@@ -137,7 +137,3 @@ class Sharded(Mesh):
         for name, ranks, keys in (("more", 4, {"sharding": 3}), ("one", 1, {}), ("tensor", 2, {"tensor": 2}), ("two", 2, {"sharding": 2})):
             self.near(whole, self.fit_on(name, ranks, *more, "--resume", part / "ckpt-000003", **keys))
         self.same_bits(whole, self.fit_on("part", 2, *more, "--resume", part, sharding=3))
-
-
-if __name__ == "__main__":
-    training.main()

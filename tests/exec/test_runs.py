@@ -262,7 +262,3 @@ class Runs(training.Run):
         self.assertIn("--resume", self.refusal(64, "--allow-change", "seed"))
         self.assertIn("did you mean 'seed'", self.refusal(64, "--resume", self.out,
                                                           "--allow-change", "sead"))
-
-
-if __name__ == "__main__":
-    training.main()

@@ -119,7 +119,3 @@ class Sharded(training.Run):
             for dry in (("--dry-run",), ()):
                 done = self.train("--out", self.out, *words, *dry, "-n", "2", device=device, code=69)
                 self.assertIn(why, done.stderr)
-
-
-if __name__ == "__main__":
-    training.main()

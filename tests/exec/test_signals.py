@@ -220,7 +220,3 @@ class Signals(training.Run):
         self.assertTrue(harness.wait_until(lambda: not self.ranks()), self.ranks())
         self.assertEqual(self.checkpoints(), [f"ckpt-{self.steps()[-1]:06}"])
         self.check_whole(*never)
-
-
-if __name__ == "__main__":
-    training.main()

@@ -24,7 +24,3 @@ class WithoutGpu(harness.Case):
             done = self.execute(69, *command, environment={"CUDA_VISIBLE_DEVICES": ""})
             self.assertRegex(done.stderr, expected)
             self.assertIn("--device cpu", done.stderr)
-
-
-if __name__ == "__main__":
-    harness.main()

@@ -14,7 +14,3 @@ class WithoutMpi(harness.Case):
     def test_one_rank_trains(self):
         told = harness.answer(*TRAIN, "-n", "1", "--set", "allreduce.grid=null", "--steps", "2")
         self.assertIn("loss", told["step"][0])
-
-
-if __name__ == "__main__":
-    harness.main()

@@ -9,7 +9,9 @@ import sys
 
 import harness
 
-CHECK = ""
+harness.need_mpi()
+
+CHECK = sys.argv.pop(1)
 TIMEOUT = 3
 
 
@@ -63,9 +65,3 @@ class World(harness.Case):
                           {"MASTER_ADDR": "here", "WORLD_SIZE": "2"}):
             done = self.execute(64, CHECK, "calls", environment=variables)
             self.assertIn("one of 2 ranks that do not find each other", done.stderr)
-
-
-if __name__ == "__main__":
-    harness.need_mpi()
-    CHECK = sys.argv.pop(1)
-    harness.main()

@@ -8,11 +8,7 @@ import struct
 import harness
 from harness import PROGRAM
 
-
-def main():
-    """Run the tests of the program that calls, where there are several ranks."""
-    harness.need_mpi()
-    harness.main()
+harness.need_mpi()
 
 
 def ranks_of(directory):

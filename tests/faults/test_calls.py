@@ -128,7 +128,3 @@ class Training(faults.Case):
             code, _, talk = self.place.go_on()
             self.expect(code == 0, what, "does not go on:", talk)
         self.expect(self.place.checkpoint() == whole, what, "trains something else")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

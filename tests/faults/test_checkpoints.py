@@ -125,7 +125,3 @@ class Checkpoints(faults.Case):
             (self.checkpoint / name).unlink()
             self.record(f"without {name}", "refused", self.go_on(name, "refused", name))
         self.assertEqual(self.failures, [])
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

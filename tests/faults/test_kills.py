@@ -169,7 +169,3 @@ class Kills(faults.Case):
     def test_measuring_on_two_ranks(self):
         self.each_ends(["collective", "--backend", "exec", "--grid", "2x1", "--bytes", "1MB", "--repeats", "3"],
                        ("foretrain", "rank 0", "rank 1", "mpirun"))
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -58,7 +58,3 @@ class Memory(Case):
     def test_simulator(self):
         self.each_request_fails("foretrain", "predict", self.job, "--json")
         self.each_request_fails("foretrain-sim", "predict", self.job, "--json")
-
-
-if __name__ == "__main__":
-    unittest.main()

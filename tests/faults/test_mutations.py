@@ -248,7 +248,3 @@ class Mutations(faults.Case):
             print(f"{word}: {found.count(word)}")
         self.assertGreater(found.count("answered"), CASES / 10)  # 17 % of 1000
         self.finish("changed jobs, platforms and devices", CASES, faults.SEED)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -121,7 +121,3 @@ class Slow(faults.Case):
         self.expect(done.returncode == 71, "exit code", done.returncode, done.stderr)
         self.expect("not all ranks have started" in done.stderr, "not told:", done.stderr)
         self.finish("a rank that never starts", 1)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -46,7 +46,3 @@ class Golden(harness.Case):
         for scenario in golden.scenarios():
             self.assertGreaterEqual(rows[scenario, "sim"]["step_s"],
                                     rows[scenario, "analytic"]["step_s"] * (1 - TOLERANCE))
-
-
-if __name__ == "__main__":
-    harness.main()

@@ -21,7 +21,7 @@ import throughput
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
-BUILD = pathlib.Path(sys.argv[1]).resolve()
+BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 TESTS = {test["name"]: test for test in json.loads((BUILD / "meson-info/intro-tests.json").read_text(encoding="utf-8"))}
 ON_GPU = {name: test for name, test in TESTS.items() if {"gpu", "gpu-long"} & {s.split(":")[1] for s in test["suite"]}}
 
@@ -177,7 +177,3 @@ class Program(harness.Case):
         self.assertEqual(len(ours.moved), max(throughput.counts(lines)) + 1)
         # Images with 3 channels padded to 4, a window of 7 x 7 and 64 channels of 16 x 16, 2 bytes each.
         self.assertEqual(ours.moved[1], 2 * (4 * 32 * 32 * 4 + 64 * 7 * 7 * 4 + 4 * 16 * 16 * 64))
-
-
-if __name__ == "__main__":
-    harness.main(argv=sys.argv[:1])

@@ -12,6 +12,8 @@ import uuid
 import harness
 import lab
 
+lab.need_lab()
+
 # mpirun of Open MPI 5.0.7 waits for ever where a rank ends before its daemon watches it (openpmix/prrte 1839).
 NAMES = ("sh", "-c", "hostname; sleep 1")
 
@@ -230,8 +232,3 @@ class Wires(harness.Case):
             print(f"beside another lab: {ratio:.3f} of the prediction")
             self.assertGreater(ratio, 0.95)
             self.assertLess(ratio, 1.4)
-
-
-if __name__ == "__main__":
-    lab.need_lab()
-    harness.main()

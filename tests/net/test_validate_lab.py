@@ -12,6 +12,9 @@ import cases
 import harness
 import lab
 
+harness.need_mpi()
+lab.need_lab()
+
 JOB = cases.SMALL_JOB.replace("nodes: 16", "nodes: 4").replace("columns: 4, rows: 4", "columns: 2, rows: 2")
 
 
@@ -100,9 +103,3 @@ class ValidateLab(harness.Case):
         self.assertIn("/no/such/folder", said)
         # ranks compute, and the prediction is of a device that needs no time for it
         self.assertIn("the device of flat-4 computes in no time", said)
-
-
-if __name__ == "__main__":
-    harness.need_mpi()
-    lab.need_lab()
-    harness.main()

@@ -8,6 +8,9 @@ import harness
 import slurm_node
 from harness import EXECUTOR, TOY
 
+if slurm_node.why_not():
+    harness.skip(f"no Slurm: {slurm_node.why_not()}")
+
 TRAIN = ("train", TOY, "--device=cpu-naive", "--steps=5", "--json",
          "--set=allreduce.grid={columns: 2, rows: 1}")
 
@@ -27,9 +30,3 @@ class Slurm(unittest.TestCase):
         theirs = json.loads(done.stdout)
         self.assertEqual((theirs["ranks"], theirs["steps"]), (2, 5))
         self.assertEqual([step["loss"] for step in theirs["step"]], [step["loss"] for step in ours["step"]])
-
-
-if __name__ == "__main__":
-    if slurm_node.why_not():
-        harness.skip(f"no Slurm: {slurm_node.why_not()}")
-    harness.main()

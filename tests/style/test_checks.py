@@ -200,7 +200,3 @@ class Nightly(unittest.TestCase):
         self.assertIn("differ from commit 0123abc", nightly.why_skipped(
             {"commit": "0123abc-dirty"}, lambda commit: "0"))
         self.assertEqual(nightly.why_skipped(None), "never recorded")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

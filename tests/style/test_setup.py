@@ -95,7 +95,3 @@ class Setup(unittest.TestCase):
     def test_every_package_has_its_reason(self):
         for line in (ROOT / "packages.txt").read_text(encoding="utf-8").splitlines():
             self.assertRegex(line, r"^$|^#|^\[\w+\] +# |^[a-z0-9.+-]+ +# ")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)
