@@ -8,6 +8,7 @@
 /* --- breakdown --- */
 
 enum { FORWARD, BACKWARD, ROW, COLUMN, INPUT, OPTIMIZER };
+static const char letters[] = "fbrcio";
 
 /* A schedule of the six steps above. */
 static struct schedule *six_steps(void)
@@ -26,19 +27,24 @@ static struct schedule *six_steps(void)
     return schedule;
 }
 
-/* Iteration 0 ends at 10 s; what rank 1 does in iteration 1 is up to the test. */
-static struct trace started(void)
+/* Iteration 0 ends at 10 s; in iteration 1 ranks run what @spans say: rank, step, begin, end. */
+static struct trace traced(const char *spans)
 {
     struct trace trace = {.ranks = 4};
     trace_add(&trace, (struct span){0, 1, OPTIMIZER, 9, 10});
     trace_finish(&trace, 0, 10);
+    struct span span = {1, 0, 0, 0, 0};
+    char step;
+    int length;
+    while (sscanf(spans, "%d%c %lf-%lf%n", &span.rank, &step, &span.begin, &span.end, &length) ==
+           4) {
+        span.step = (int32_t)(strchr(letters, step) - letters);
+        trace_add(&trace, span);
+        trace_finish(&trace, 1, span.end);
+        spans += length;
+    }
+    assert_int_equal(*spans, 0);
     return trace;
-}
-
-static void ran(struct trace *trace, int32_t rank, int32_t step, double begin, double end)
-{
-    trace_add(trace, (struct span){1, rank, step, begin, end});
-    trace_finish(trace, 1, end);
 }
 
 static struct breakdown broken_down(struct trace *trace)
@@ -53,87 +59,43 @@ static struct breakdown broken_down(struct trace *trace)
     return step;
 }
 
-/* Rank 1 forward and backward, with both collectives beside backward for 3.5 of its 4 s. */
-static struct trace overlapped(void)
-{
-    struct trace trace = started();
-    ran(&trace, 1, FORWARD, 10, 12);
-    ran(&trace, 1, BACKWARD, 12, 16);
-    ran(&trace, 1, ROW, 12, 13);
-    ran(&trace, 1, COLUMN, 13, 15.5);
-    ran(&trace, 1, OPTIMIZER, 16, 17);
-    return trace;
-}
+/* Forward and backward, with both collectives beside backward for 3.5 of its 4 s. */
+static const char overlapped[] = "1f 10-12 1b 12-16 1r 12-13 1c 13-15.5 1o 16-17";
 
-TEST(communication_behind_compute_is_not_exposed)
+TEST(each_second_of_a_step_has_its_cause)
 {
-    struct trace trace = overlapped();
-    struct breakdown step = broken_down(&trace);
-    assert_same(step.time, 7);
-    assert_same(step.compute, 6);
-    assert_same(step.exposed_communication, 0);
-    assert_same(step.other, 1);
+    static const struct {
+        const char *spans;
+        double time, compute, row, column, input, other;
+    } cases[] = {
+        {overlapped, 7, 6, 0, 0, 0, 1},
+        {"1f 10-12 1b 12-14 1r 13-15 1c 15-18 1r 18-18.5 1o 18.5-19", 9, 4, 1.5, 3, 0, 0.5},
+        {"1r 10-13 1c 11-12", 3, 0, 2, 1, 0, 0},           /* where both run, the column */
+        {"1i 8-11 1f 11-12 1o 12.5-13", 3, 1, 0, 0, 1, 1}, /* begun in the last iteration */
+        {"0f 10-19 1f 10-12 1c 12-20", 10, 2, 0, 8, 0, 0}, /* the rank that finishes last */
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct trace trace = traced(cases[i].spans);
+        struct breakdown step = broken_down(&trace);
+        print_message("%s\n", cases[i].spans);
+        assert_same(step.time, cases[i].time);
+        assert_same(step.compute, cases[i].compute);
+        assert_same(step.exposed_row, cases[i].row);
+        assert_same(step.exposed_column, cases[i].column);
+        assert_same(step.input_wait, cases[i].input);
+        assert_same(step.other, cases[i].other);
+    }
 }
 
 /* At 2/3 of the speed. */
 TEST(what_compute_lost_beside_collectives_is_apart)
 {
     OWN(schedule) *schedule = six_steps();
-    HELD(trace) trace = overlapped();
+    HELD(trace) trace = traced(overlapped);
     struct breakdown step = report_breakdown(schedule, (struct slowdown){0.5, 0}, &trace, 7);
     assert_same(step.slowed, 3.5 / 3);
     assert_same(step.compute, 6 - 3.5 / 3);
     assert_same(step.other, 1);
-}
-
-TEST(exposed_communication_belongs_to_the_axis_waited_for)
-{
-    struct trace trace = started();
-    ran(&trace, 1, FORWARD, 10, 12);
-    ran(&trace, 1, BACKWARD, 12, 14);
-    ran(&trace, 1, ROW, 13, 15);    /* one second exposed */
-    ran(&trace, 1, COLUMN, 15, 18); /* three */
-    ran(&trace, 1, ROW, 18, 18.5);  /* and a half */
-    ran(&trace, 1, OPTIMIZER, 18.5, 19);
-    struct breakdown step = broken_down(&trace);
-    assert_same(step.compute, 4);
-    assert_same(step.exposed_row, 1.5);
-    assert_same(step.exposed_column, 3);
-    assert_same(step.other, 0.5);
-}
-
-TEST(where_both_axes_run_the_column_is_waited_for)
-{
-    struct trace trace = started();
-    ran(&trace, 1, ROW, 10, 13);
-    ran(&trace, 1, COLUMN, 11, 12);
-    struct breakdown step = broken_down(&trace);
-    assert_same(step.exposed_row, 2);
-    assert_same(step.exposed_column, 1);
-}
-
-TEST(waiting_for_images_is_input_wait)
-{
-    struct trace trace = started();
-    ran(&trace, 1, INPUT, 8, 11); /* begun while the last iteration still ran */
-    ran(&trace, 1, FORWARD, 11, 12);
-    ran(&trace, 1, OPTIMIZER, 12.5, 13); /* after half a second of nothing */
-    struct breakdown step = broken_down(&trace);
-    assert_same(step.input_wait, 1);
-    assert_same(step.compute, 1);
-    assert_same(step.other, 1);
-}
-
-TEST(the_rank_that_finishes_last_is_described)
-{
-    struct trace trace = started();
-    ran(&trace, 0, FORWARD, 10, 19);
-    ran(&trace, 1, FORWARD, 10, 12);
-    ran(&trace, 1, COLUMN, 12, 20);
-    struct breakdown step = broken_down(&trace);
-    assert_same(step.time, 10);
-    assert_same(step.compute, 2);
-    assert_same(step.exposed_column, 8);
 }
 
 TEST(a_single_iteration_counts_from_the_start)
@@ -151,11 +113,13 @@ TEST(a_single_iteration_counts_from_the_start)
 TEST(any_trace_sums_to_its_time)
 {
     for (uint64_t seed = 0; seed < 100; seed++) {
-        struct trace trace = started();
+        struct trace trace = traced("");
         for (uint64_t i = 0; i < 30; i++) {
             double begin = 8 + 5 * base_uniform(seed, i, 0, 0);
-            ran(&trace, 1, (int32_t)(6 * base_uniform(seed, i, 1, 0)), begin,
-                begin + 2 * base_uniform(seed, i, 2, 0));
+            double end = begin + 2 * base_uniform(seed, i, 2, 0);
+            int32_t step = (int32_t)(6 * base_uniform(seed, i, 1, 0));
+            trace_add(&trace, (struct span){1, 1, step, begin, end});
+            trace_finish(&trace, 1, end);
         }
         struct breakdown step = broken_down(&trace);
         assert_true(step.compute >= 0 && step.exposed_row >= 0 && step.exposed_column >= 0);
