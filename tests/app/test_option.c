@@ -12,10 +12,10 @@ static void fill_names(void)
         snprintf(name[i], sizeof(name[i]), "x%d", i);
 }
 
-static void is_told(const struct err *err, const char *message)
+static void is_told(const char *message)
 {
-    assert_int_equal(err->exit_code, 64);
-    assert_string_equal(err->text, message);
+    assert_int_equal(err.exit_code, 64);
+    assert_string_equal(err.text, message);
 }
 
 TEST(the_nearest_of_many_options_is_named)
@@ -26,10 +26,9 @@ TEST(the_nearest_of_many_options_is_named)
     for (int i = 0; i < MANY; i++)
         table[i] = (struct option){.name = name[i]};
     HELD(texts) rest = {0}, given = {0};
-    HELD(err) err = {0};
     char word[] = "--x999";
     assert_int_equal(option_parse(table, 1, (char *[]){word}, &flag, &rest, &given, &err), -1);
-    is_told(&err, "unknown option '--x999'; did you mean '--x99'?\n");
+    is_told("unknown option '--x999'; did you mean '--x99'?\n");
 }
 
 TEST(the_nearest_of_many_commands_is_named)
@@ -43,8 +42,7 @@ TEST(the_nearest_of_many_commands_is_named)
     }
     const struct command all = {.sub = list};
     HELD(text) out = {0};
-    HELD(err) err = {0};
     char word[] = "x999";
     command_answer("program", &all, 1, (char *[]){word}, &out, &err);
-    is_told(&err, "unknown command 'x999'; did you mean 'x99'?\n");
+    is_told("unknown command 'x999'; did you mean 'x99'?\n");
 }

@@ -8,8 +8,7 @@
 #include <dirent.h>
 
 #include "core/base/file.h"
-#include "tests/assert.h"
-#include "tests/own.h"
+#include "tests/test.h"
 
 /** @name in the data directory; the caller frees it. */
 static inline char *data_path(const char *name)
@@ -46,21 +45,20 @@ static inline int32_t each_file(const char *folder, const char *ending,
 static inline char *line_behind(const char *path, const char *mark)
 {
     HELD(text) text = {0};
-    struct err err = {0};
     assert_int_equal(file_read(path, &text, &err), 0);
     const char *found = memmem(text.data, (size_t)text.length, mark, strlen(mark));
     return found ? strndup(found + strlen(mark), strcspn(found + strlen(mark), "\n")) : NULL;
 }
 
 /** @read must fail on @path with the message and the exit code that the file expects. */
-static inline void check_faulty(const char *path, int (*read)(const char *path, struct err *err))
+static inline void check_faulty(const char *path, int (*read)(const char *path))
 {
     AUTOFREE char *expected = line_behind(path, "# expect: ");
     AUTOFREE char *code = line_behind(path, "# exit: ");
-    HELD(err) err = {0};
+    err_release(&err);
     if (!expected)
         fail_msg("%s does not say what to expect", path);
-    if (read(path, &err) != -1)
+    if (read(path) != -1)
         fail_msg("%s was accepted", path);
     if (err.exit_code != (code ? atoi(code) : 65) || !strstr(err.text, expected))
         fail_msg("%s: exit code %d and\n%s", path, err.exit_code, err.text);

@@ -47,18 +47,18 @@ static inline const struct device *ideal_device(void)
 /** The platform that is called so. */
 static inline struct platform *platform_of(const char *name)
 {
-    struct err err = {0};
-    struct platform *platform = platform_read(name, &err);
-    assert_ok(platform, err);
+    struct err fault = {0};
+    struct platform *platform = platform_read(name, &fault);
+    assert_ok(platform, fault);
     return platform;
 }
 
 /** The network that is called so, for images of @image pixels a side. */
 static inline struct model *network_of(const char *name, int32_t image, int32_t classes)
 {
-    struct err err = {0};
-    struct model *model = network_build(name, image, classes, &err);
-    assert_ok(model && err.count == 0, err);
+    struct err fault = {0};
+    struct model *model = network_build(name, image, classes, &fault);
+    assert_ok(model && fault.count == 0, fault);
     return model;
 }
 
@@ -86,8 +86,8 @@ static inline int32_t add_compute(struct schedule *schedule, double seconds, int
 /** Seal; the test fails when that does.  @return @schedule. */
 static inline struct schedule *sealed(struct schedule *schedule)
 {
-    struct err err = {0};
-    assert_ok(schedule_seal(schedule, &err) == 0, err);
+    struct err fault = {0};
+    assert_ok(schedule_seal(schedule, &fault) == 0, fault);
     return schedule;
 }
 

@@ -122,7 +122,6 @@ TEST(the_nearest_word_is_near_or_none)
 
 TEST(messages_gather_and_the_first_decides_the_exit_code)
 {
-    struct err err = {0};
     assert_int_equal(err_add_code(&err, 66, "no %s", "file"), -1);
     assert_int_equal(err_add(&err, "bad"), -1);
     assert_int_equal(err.exit_code, 66);
@@ -136,7 +135,7 @@ TEST(messages_gather_and_the_first_decides_the_exit_code)
 
 TEST(a_message_may_be_the_reason_of_another)
 {
-    HELD(err) err = {0}, from = {0};
+    HELD(err) from = {0};
     assert_string_equal(err_reason(&from), "");
     err_add_code(&from, 66, "first\n  excerpt");
     err_add(&from, "second");
@@ -153,7 +152,6 @@ TEST(a_message_may_be_the_reason_of_another)
 
 TEST(messages_beyond_the_limit_are_counted)
 {
-    HELD(err) err = {0};
     for (int i = 0; i < ERR_MESSAGE_LIMIT + 12; i++)
         err_add(&err, "message %d\nof two lines", i);
     assert_int_equal(err.count, ERR_MESSAGE_LIMIT + 12);

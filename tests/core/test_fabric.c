@@ -4,7 +4,6 @@
 
 static struct fabric *lay(const char *name, int32_t nodes, int32_t devices, struct grid grid)
 {
-    struct err err = {0};
     OWN(platform) *platform = platform_of(name);
     struct fabric *fabric = platform_fabric(platform, nodes, devices, grid, &err);
     assert_ok(fabric, err);
@@ -396,7 +395,6 @@ TEST(with_one_uplink_all_routings_are_the_same)
 /* Each of 24 cables gets its part of 4 * 34 * 33 * 4 routes: 748, +- 5 deviations of 27. */
 TEST(hashed_routes_are_spread_over_all_uplinks)
 {
-    struct err err = {0};
     const char *set[] = {"platform.network.routing=hashed", "platform.network.routing_seed=5"};
     OWN(platform) *platform = platform_read_changed(NULL, "abci", set, 2, NULL, &err);
     assert_non_null(platform);
@@ -441,7 +439,6 @@ static int32_t hashed_cables(const struct fabric *fabric, int32_t from, int32_t 
 
 TEST(each_tier_and_each_seed_has_a_hash_of_its_own)
 {
-    struct err err = {0};
     const char *seed[] = {"platform.network.routing_seed=5", "platform.network.routing_seed=6"};
     struct fabric *fabric[2];
     for (int32_t i = 0; i < 2; i++) {
@@ -468,7 +465,6 @@ TEST(each_tier_and_each_seed_has_a_hash_of_its_own)
 
 static struct nccl_world nccl_on(const char *const *set, int32_t count, int32_t nodes)
 {
-    struct err err = {0};
     OWN(platform) *platform = platform_read_changed(NULL, "abci", set, count, NULL, &err);
     assert_ok(platform, err);
     OWN(fabric) *fabric = platform_fabric(platform, nodes, 4, grid_of(4 * nodes, 1), &err);

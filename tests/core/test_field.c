@@ -51,7 +51,6 @@ static const struct field_table trip_table = FIELD_TABLE("trip", trip_rows, stru
 
 static struct trip accepted(const char *text)
 {
-    struct err err = {0};
     OWN(document) *document = yaml_read_text("t.yaml", text, &err);
     struct trip trip = {0};
     assert_ok(document && !field_read(&trip_table, yaml_root(document), &trip, &err), err);
@@ -61,7 +60,6 @@ static struct trip accepted(const char *text)
 /* The messages must hold each of the NULL-terminated texts, and be @count. */
 static void refused(const char *text, int32_t count, ...)
 {
-    HELD(err) err = {0};
     OWN(document) *document = yaml_read_text("t.yaml", text, &err);
     HELD(unknowns) unknowns = {0};
     assert_ok(document && !unknowns_settle(&unknowns, document, "", &err), err);
@@ -75,6 +73,7 @@ static void refused(const char *text, int32_t count, ...)
     va_end(list);
     if (err.count != count)
         fail_msg("%d messages:\n%s", err.count, err.text);
+    err_release(&err);
 }
 
 TEST(fills_every_kind_of_member)
@@ -225,7 +224,6 @@ TEST(all_faults_are_reported_at_once)
 
 TEST(explains_where_each_value_comes_from)
 {
-    struct err err = {0};
     OWN(document) *document =
         yaml_read_text("t.yaml", "group: {people: 7}\nstops: [{name: inn}]\nfood: lunch\n", &err);
     assert_int_equal(yaml_set(document, "speed=2 GB/s", &err), 0);
@@ -251,7 +249,6 @@ TEST(explains_where_each_value_comes_from)
 
 TEST(origins_are_found_by_path)
 {
-    struct err err = {0};
     OWN(document) *document =
         yaml_read_text("t.yaml", "group: {people: 7}\nstops: [{name: inn}]\nfood: lunch\n", &err);
     const struct node *root = yaml_root(document);
@@ -271,7 +268,6 @@ TEST(the_schema_and_the_help_name_every_row)
         assert_has(schema.data, trip_rows[i].help);
     }
     assert_has(help.data, "stops[].length");
-    struct err err = {0};
     OWN(document) *document = yaml_read_text("schema.json", schema.data, &err);
     assert_non_null(document); /* JSON, and no key twice */
     const struct node *people =

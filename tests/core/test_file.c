@@ -26,7 +26,7 @@ static int teardown(void **state)
 
 static int put(const char *path, const char *content, int (*check)(const char *, struct err *))
 {
-    HELD(err) err = {0};
+    err_release(&err);
     HELD(text) text = {0};
     text_add(&text, "%s", content);
     int failed = file_write(path, &text, check, &err);
@@ -36,17 +36,16 @@ static int put(const char *path, const char *content, int (*check)(const char *,
 
 static void assert_content(const char *path, const char *content)
 {
-    struct err err = {0};
     HELD(text) text = {0};
     assert_int_equal(file_read(path, &text, &err), 0);
     assert_string_equal(text.data, content);
 }
 
-static int refuse(const char *path, struct err *err)
+static int refuse(const char *path, struct err *faults)
 {
     assert_content(path, "new");
     assert_content("a", "old");
-    return err_add(err, "no");
+    return err_add(faults, "no");
 }
 
 TEST(what_stands_there_goes_only_when_the_new_is_whole)

@@ -138,7 +138,6 @@ static struct trace fabricated(double seconds, double collective)
 TEST(accepts_a_trace_at_its_floor)
 {
     HELD(job) job = small_job(16);
-    struct err err = {0};
     HELD(trace) trace = fabricated(10e-3, 150e-6);
     assert_int_equal(floor_check(&job.run, job.schedule, &trace, &err), 0);
     assert_null(err.text);
@@ -148,7 +147,6 @@ TEST(accepts_a_trace_at_its_floor)
 TEST(a_late_clock_is_coarse)
 {
     HELD(job) job = small_job(16);
-    HELD(err) err = {0};
     HELD(trace) trace = fabricated(1e13, 0);
     trace.span[0].begin = 1e13;
     trace.span[0].end = 1e13 + 100e-6;
@@ -172,7 +170,7 @@ TEST(refuses_what_beats_its_floor)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         HELD(job) job = small_job(16);
-        HELD(err) err = {0};
+        err_release(&err);
         HELD(trace) trace = fabricated(cases[i].step, cases[i].collective);
         assert_int_equal(floor_check(&job.run, job.schedule, &trace, &err), -1);
         assert_int_equal(err.exit_code, 70);
@@ -186,7 +184,6 @@ TEST(the_closed_form_never_beats_its_floor)
         for (int noisy = 0; noisy < 2; noisy++) {
             HELD(job) job = small_job(bytes);
             HELD(trace) trace = {0};
-            struct err err = {0};
             job.run.noise = (struct noise){.compute_cv = noisy * 0.2, .seed = (uint64_t)bytes};
             assert_int_equal(backend_analytic.run(&job.run, job.schedule, &trace, &err), 0);
             assert_ok(floor_check(&job.run, job.schedule, &trace, &err) == 0, err);

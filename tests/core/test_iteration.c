@@ -944,7 +944,6 @@ TEST(evaluation_runs_forward_only)
 
 TEST(refuses_an_all_reduce_of_one_rank_or_broken_nodes)
 {
-    HELD(err) err = {0};
     assert_null(iteration_build_all_reduce((struct all_reduce){.algorithm = ALGORITHM_RING},
                                            grid_of(1, 1), 4, 1000, &err));
     assert_string_equal(err.text, "an all-reduce needs at least 2 ranks\n");

@@ -34,7 +34,7 @@ TEST(text_that_is_not_utf8_does_not_break_the_output)
 
 static struct json *parse(const char *text)
 {
-    HELD(err) err = {0};
+    err_release(&err);
     struct json *value = json_read("a.json", text, (int64_t)strlen(text), &err);
     assert_true(value ? err.count == 0 : err.count == 1 && err.exit_code == 65);
     if (!value)
@@ -97,7 +97,6 @@ TEST(a_table_has_every_key_once_and_quotes_where_needed)
         "\"d\": [0.5, \"z\"]}, {\"e\": true, \"a\": \"two\\nlines\"},"
         "{\"a\": -1, \"b\": \"-1e3\", \"c\": [-1, 2], \"d\": \"-\", \"e\": \"=1+1\"},"
         "{\"a\": \"+a\", \"b\": \"@\\\"\", \"c\": [\"-x\"], \"d\": \"\\tt\", \"e\": \"\\r\"}]";
-    struct err err = {0};
     HELD(text) out = {0};
     OWN(json) *rows = json_read("rows", given, (int64_t)strlen(given), &err);
     assert_non_null(rows);

@@ -14,7 +14,6 @@ static const double exact = 1e-12;
 /* Three steps of compute, the first one's exchange beside the others, and the update after it. */
 static struct schedule *overlapped(void)
 {
-    struct err err = {0};
     struct schedule *schedule = schedule_new((struct grid){.columns = 4, .rows = 1});
     add_step(schedule, STEP_COMPUTE, LANE_COMPUTE, -1);
     add_step(schedule, STEP_COLLECTIVE, LANE_ROW, FIRST);

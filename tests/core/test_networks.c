@@ -87,7 +87,6 @@ TEST(counts_the_heads_of_bert)
 /* A language model with other @keys. */
 static struct model *transformer_of(const char *name, const struct transformer *keys)
 {
-    struct err err = {0};
     struct model *model = network_open(NULL, name, 224, 1000, keys, &err);
     assert_ok(model, err);
     return model;
@@ -232,7 +231,6 @@ TEST(what_is_frozen_has_no_gradient)
         "- {name: c, kind: convolution, channels: 6, kernel: 1}\n"
         "- {name: d, kind: convolution, channels: 6, kernel: 1}\n"
         "- {name: e, kind: batch-norm, frozen: true}\n";
-    struct err err = {0};
     OWN(model) *model = network_read_text("x", text, &err);
     assert_ok(model, err);
     assert_int_equal(model_parameters(model), 2 * 36);
@@ -270,7 +268,6 @@ TEST(some_layers_and_experts_are_for_all_positions)
 /* Of 8 ranks each has all norms, and an eighth of all else. */
 TEST(parts_of_a_network_add_up_to_it)
 {
-    struct err err = {0};
     const struct transformer keys[] = {
         {0}, {.tensor = 8}, {.tensor = 8, .apart = true}, {.tensor = 8, .heads = 12}};
     OWN(model) *whole = transformer_of("llama-3-8b", &keys[0]);
@@ -368,7 +365,6 @@ TEST(accepts_the_long_name_of_version_1_5)
 
 static void check_refused(const char *name, int32_t image, const char *message)
 {
-    HELD(err) err = {0};
     assert_null(network_build(name, image, 1000, &err));
     assert_int_equal(err.count, 1);
     assert_message(&err, 65, message);
@@ -406,7 +402,6 @@ TEST(refuses_transformers_that_cannot_be)
         {"resnet50", "have no effect on resnet50", {.layers = 12}},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        HELD(err) err = {0};
         assert_null(network_open(NULL, cases[i].name, 224, 1000, &cases[i].keys, &err));
         assert_message(&err, 65, cases[i].message);
     }
@@ -446,7 +441,6 @@ TEST(builds_the_smallest_images)
     }
     for (const struct published_network *p = published_networks; p->name; p++)
         for (int32_t side = 75; side < 80; side++) {
-            struct err err = {0};
             struct model *model = network_build(p->name, side, 10, &err);
             err_release(&err);
             model_free(model);

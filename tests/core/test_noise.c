@@ -132,7 +132,6 @@ enum { RANKS = 64, DRAWS = 10000 };
  * the optimizer.  @exchange is the time of each all-reduce; everything else takes 1 s. */
 static struct schedule *overlapped(struct trace *trace, double exchange)
 {
-    struct err err = {0};
     struct schedule *schedule = schedule_new((struct grid){.columns = RANKS, .rows = 1});
     int32_t first = add_step(schedule, STEP_COMPUTE, LANE_COMPUTE, -1);
     int32_t early = add_step(schedule, STEP_COLLECTIVE, LANE_ROW, first);

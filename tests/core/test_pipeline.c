@@ -25,7 +25,6 @@ static struct scenario scenario_of(int64_t stages, int64_t chunks, enum pipeline
 /* A transformer of so many blocks, or the network of that name. */
 static struct model *network(const char *name, int64_t blocks)
 {
-    struct err err = {0};
     struct transformer keys = {.sequence = 16, .layers = blocks};
     struct model *model = network_open(NULL, name, 0, 1000, blocks ? &keys : NULL, &err);
     assert_ok(model, err);
@@ -63,7 +62,6 @@ TEST(blocks_are_shared_evenly_and_the_ends_have_one_fewer)
         {6, 4, 2, {0, 1, 1, 1, 1, 1, 1, 0}},  /* 8 chunks of each */
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct err err = {0};
         OWN(model) *model = network("gpt2", cases[i].blocks);
         struct scenario scenario = scenario_of(cases[i].stages, cases[i].chunks, PIPELINE_1F1B);
         HELD(pipeline) pipeline = {0};
@@ -87,7 +85,6 @@ TEST(stages_of_equal_cost_have_fewer_blocks_before_the_words)
                  {"gpt2", 12, 4, BALANCE_GREEDY, {5, 4, 3, 0}},
                  {"llama-3-8b", 32, 2, BALANCE_GREEDY, {18, 14}}};
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct err err = {0};
         OWN(model) *model = network(cases[i].name, cases[i].blocks);
         struct scenario scenario = scenario_of(cases[i].stages, 1, PIPELINE_1F1B);
         scenario.parallel.balance = cases[i].balance;
@@ -111,7 +108,6 @@ TEST(stages_add_up_to_the_network)
     static const char *const names[] = {"resnet50", "vgg16", "gpt2", "llama-3-8b"};
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         for (int32_t stages = 1; stages <= 4; stages++) {
-            struct err err = {0};
             OWN(model) *model = network(names[i], i < 2 ? 0 : 4);
             struct scenario scenario = scenario_of(stages, 1, PIPELINE_1F1B);
             HELD(pipeline) pipeline = {0};
@@ -134,7 +130,6 @@ TEST(stages_add_up_to_the_network)
 
 TEST(what_has_too_few_places_is_refused)
 {
-    struct err err = {0};
     OWN(model) *model = network("gpt2", 4);
     struct scenario scenario = scenario_of(7, 1, PIPELINE_1F1B);
     HELD(pipeline) pipeline = {0};
@@ -248,7 +243,6 @@ TEST(the_bubble_of_equal_stages_is_that_of_the_formula)
                  {4, 1, 8, PIPELINE_GPIPE}, {2, 2, 4, PIPELINE_1F1B}, {4, 3, 8, PIPELINE_1F1B},
                  {3, 4, 9, PIPELINE_1F1B}};
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct err err = {0};
         int32_t stages = cases[i].stages, chunks = cases[i].chunks, micros = cases[i].micros;
         OWN(model) *model = network("llama-3-8b", stages * chunks);
         struct scenario scenario = scenario_of(stages, chunks, cases[i].order);

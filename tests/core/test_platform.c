@@ -13,19 +13,9 @@ static char *ring_of(const char *device)
                        device);
 }
 
-/* Reading @name must fail; the caller releases the messages. */
-static struct err read_fails(const char *name)
+static int read_faulty(const char *path)
 {
-    struct err err = {0};
-    struct platform *platform = platform_read(name, &err);
-    assert_null(platform);
-    assert_true(err.count > 0);
-    return err;
-}
-
-static int read_faulty(const char *path, struct err *err)
-{
-    struct platform *platform = platform_read(path, err);
+    struct platform *platform = platform_read(path, &err);
     platform_free(platform);
     return platform ? 0 : -1;
 }
@@ -49,7 +39,6 @@ TEST(the_files_that_faulty_ones_extend_are_sound)
 /* What NCCL would know of the first @devices devices of two nodes. */
 static struct nccl_world two_nodes(const char *name, int32_t devices)
 {
-    struct err err = {0};
     OWN(platform) *platform = platform_of(name);
     OWN(fabric) *fabric = platform_fabric(platform, 2, devices, grid_of(devices, 2), &err);
     assert_non_null(fabric);
@@ -81,14 +70,14 @@ TEST(nccl_gets_out_of_a_node_what_cards_and_devices_allow)
 
 TEST(an_unknown_name_suggests_those_that_are_near)
 {
-    struct err err = read_fails("abcj");
+    assert_null(platform_read("abcj", &err));
     assert_null(strstr(err.text, "dgx-1"));
     assert_message(&err, 66, "; did you mean 'abci'?");
-    err = read_fails("h100");
+    assert_null(platform_read("h100", &err));
     assert_message(
         &err, 66,
         "; did you mean 'dgx-h100', 'dgx-h100-rails', 'nd-h100-v5' or 'roce-8xh100-16x200g'?");
-    err = read_fails("something-else");
+    assert_null(platform_read("something-else", &err));
     assert_null(strstr(err.text, "abci"));
     assert_message(&err, 66, "'foretrain list platforms'");
 }
@@ -102,30 +91,27 @@ TEST(a_name_may_be_cut_short_and_in_any_case)
         assert_string_equal(platform->name, names[i][1]);
     }
     struct device device = {0};
-    struct err err = {0};
     assert_int_equal(device_read(&device, "H100-sxm5", &err), 0);
     assert_string_equal(device.name, "h100-sxm5-80gb");
     device_release(&device);
-    assert_int_equal(device_read(&device, "h100", &err), -1);
-    assert_message(&err, 66, "did you mean 'h100-nvl-94gb', 'h100-pcie-80gb' or 'h100-sxm5-80gb'?");
+    assert_fails(device_read(&device, "h100", &err), 66,
+                 "did you mean 'h100-nvl-94gb', 'h100-pcie-80gb' or 'h100-sxm5-80gb'?");
 }
 
 TEST(a_path_that_is_not_there_is_no_input)
 {
-    struct err err = read_fails("./no-such-platform.yaml");
+    assert_null(platform_read("./no-such-platform.yaml", &err));
     assert_message(&err, 66, "no-such-platform.yaml");
 }
 
 TEST(refuses_text_that_extends_a_file)
 {
-    struct err err = {0};
     assert_null(platform_read_text("text", "extends: abci.yaml\n", &err));
     assert_message(&err, 65, "extends");
 }
 
 TEST(finds_the_platforms_of_the_data_directory)
 {
-    struct err err = {0};
     AUTOFREE char *expected = data_path("platforms");
     AUTOFREE char *found = platform_directory(&err);
     assert_string_equal(found, expected);
@@ -133,7 +119,6 @@ TEST(finds_the_platforms_of_the_data_directory)
 
 TEST(without_the_variable_finds_the_source_tree)
 {
-    struct err err = {0};
     AUTOFREE char *data = base_copy(getenv("FORETRAIN_DATADIR"));
     unsetenv("FORETRAIN_DATADIR");
     AUTOFREE char *found = platform_directory(&err);
@@ -144,7 +129,6 @@ TEST(without_the_variable_finds_the_source_tree)
 
 TEST(a_data_directory_without_platforms_is_an_error)
 {
-    struct err err = {0};
     AUTOFREE char *data = base_copy(getenv("FORETRAIN_DATADIR"));
     setenv("FORETRAIN_DATADIR", "/nonexistent", 1);
     AUTOFREE char *found = platform_directory(&err);
@@ -156,7 +140,6 @@ TEST(a_data_directory_without_platforms_is_an_error)
 static void expect_no_fabric(const char *name, int32_t nodes, int32_t devices, struct grid grid,
                              const char *message)
 {
-    struct err err = {0};
     OWN(platform) *platform = platform_of(name);
     assert_null(platform_fabric(platform, nodes, devices, grid, &err));
     assert_message(&err, 65, message);
@@ -173,7 +156,6 @@ TEST(refuses_what_a_platform_cannot_lay_out)
 
 TEST(refuses_arithmetic_the_device_does_not_have)
 {
-    struct err err = {0};
     OWN(platform) *platform = platform_of("abci");
     assert_int_equal(platform_check_dtype(platform, DTYPE_FP32, &err), 0);
     assert_int_equal(platform_check_dtype(platform, DTYPE_FP16, &err), 0);
@@ -193,7 +175,6 @@ static void count_quantity(void *context, const struct quantity *quantity, enum 
 
 TEST(visits_every_number_there_is_and_no_other)
 {
-    struct err err = {0};
     AUTOFREE char *yaml = ring_of("ideal");
     OWN(platform) *platform = platform_read_text("ring", yaml, &err);
     assert_non_null(platform);
@@ -222,7 +203,6 @@ static struct platform *nodes_of_four(const char *more)
         "  inside: {value: 1 us, source: test, kind: measured}\n"
         "  between: {value: 1 us, source: test, kind: measured}\n",
         more);
-    struct err err = {0};
     struct platform *platform = platform_read_text("n.yaml", text, &err);
     assert_ok(platform, err);
     return platform;

@@ -9,7 +9,6 @@
 /* Call @visit with each platform of the library. */
 static void each_platform(void (*visit)(struct platform *platform))
 {
-    struct err err = {0};
     AUTOFREE char *folder = platform_directory(&err);
     DIR *directory = opendir(folder);
     assert_non_null(directory);
@@ -26,7 +25,6 @@ static void each_platform(void (*visit)(struct platform *platform))
 /* All devices of @nodes nodes; torus and ring in two columns. */
 static struct fabric *lay_out(const struct platform *platform, int32_t nodes)
 {
-    struct err err = {0};
     int32_t devices = platform_devices_per_node(platform), ranks = nodes * devices;
     struct grid grid = {.columns = ranks % 2 ? ranks : 2, .rows = ranks % 2 ? 1 : ranks / 2};
     struct fabric *fabric = platform_fabric(platform, nodes, devices, grid, &err);

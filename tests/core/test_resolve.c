@@ -227,14 +227,14 @@ TEST(all_faults_are_reported_at_once)
     assert_int_equal(job.err.exit_code, 65);
 }
 
-static int read_faulty(const char *path, struct err *err)
+static int read_faulty(const char *path)
 {
     HELD(job) job = {0};
     if (scenario_read(&job.scenario, NULL, path, NULL, 0, NULL, &job.err))
         fail_msg("%s", job.err.text);
     read_rest(&job);
     int result = resolve(&job, (struct wish){0});
-    *err = job.err;
+    err = job.err;
     job.err = (struct err){0};
     return result;
 }

@@ -11,7 +11,6 @@
 static struct scenario read_job(const char *const *set, int32_t count)
 {
     AUTOFREE char *path = data_path("experiments/01_sony_abci/v1-1088.yaml");
-    struct err err = {0};
     struct scenario scenario = {0};
     assert_ok(!scenario_read(&scenario, NULL, path, set, count, NULL, &err), err);
     return scenario;
@@ -38,7 +37,6 @@ TEST(reads_the_published_job)
 
 TEST(the_smallest_job_gets_every_default)
 {
-    struct err err = {0};
     HELD(scenario) scenario;
     assert_ok(!scenario_read_text(&scenario, "t.yaml", SMALL, &err), err);
     assert_int_equal(scenario.model.image, 224);
@@ -52,7 +50,6 @@ TEST(the_smallest_job_gets_every_default)
 
 TEST(the_hash_is_that_of_the_file_and_its_assignments)
 {
-    struct err err = {0};
     struct scenario plain;
     assert_int_equal(scenario_read_text(&plain, "t.yaml", SMALL, &err), 0);
     /* Source: sha256sum of the same text. */
@@ -68,7 +65,6 @@ TEST(the_hash_is_that_of_the_file_and_its_assignments)
 
 TEST(faults_between_values_are_reported_at_once)
 {
-    HELD(err) err = {0};
     struct scenario scenario;
     assert_int_equal(scenario_read_text(&scenario, "t.yaml",
                                         SMALL "allreduce: {grid: {columns: 4, rows: 4}}\n"
@@ -83,7 +79,6 @@ TEST(explains_every_value)
 {
     AUTOFREE char *path = data_path("experiments/01_sony_abci/v2-3456.yaml");
     const char *const set[] = {"seed=7"};
-    struct err err = {0};
     HELD(text) out = {0};
     assert_ok(!scenario_explain(&out, path, set, 1, &err), err);
     assert_has(out.data, "v2-3456.yaml:");
@@ -94,10 +89,10 @@ TEST(explains_every_value)
 
 /* ---- malformed files ---- */
 
-static int read_faulty(const char *path, struct err *err)
+static int read_faulty(const char *path)
 {
     struct scenario scenario;
-    if (scenario_read(&scenario, NULL, path, NULL, 0, NULL, err))
+    if (scenario_read(&scenario, NULL, path, NULL, 0, NULL, &err))
         return -1;
     scenario_release(&scenario);
     return 0;

@@ -73,7 +73,6 @@ static const struct step compute = {.lane = LANE_COMPUTE};
 static void refuses(struct step step, struct dep dep, const char *because)
 {
     OWN(schedule) *schedule = schedule_new(grid_of(4, 2));
-    HELD(err) err = {0};
     step.name = "spoilt";
     schedule_add(schedule, compute, NULL, 0);
     schedule_add(schedule, step, &dep, 1);
@@ -83,6 +82,7 @@ static void refuses(struct step step, struct dep dep, const char *because)
     assert_has(err.text, "step 1 (spoilt)");
     assert_has(err.text, because);
     assert_false(schedule->sealed);
+    err_release(&err);
 }
 
 static void refuses_step(struct step step, const char *because)
@@ -98,7 +98,6 @@ static void refuses_step(struct step step, const char *because)
 TEST(refuses_nothing_to_do_and_nobody_to_do_it)
 {
     OWN(schedule) *schedule = schedule_new(grid_of(4, 0));
-    HELD(err) err = {0};
     assert_int_equal(schedule_seal(schedule, &err), -1);
     assert_string_equal(err.text, "schedule: no steps\nschedule: a grid without ranks\n");
 }
@@ -133,7 +132,6 @@ TEST(refuses_unknown_words)
 TEST(refuses_a_role_twice)
 {
     struct schedule *schedule = schedule_new(grid_of(4, 2));
-    struct err err = {0};
     for (int32_t i = 0; i < 2; i++)
         schedule_add(schedule, COMPUTE(.op = COMPUTE_FORWARD), NULL, 0);
     schedule->step[0].role = schedule->step[1].role = ROLE_OPTIMIZER;
@@ -178,7 +176,6 @@ TEST(refuses_what_the_algorithm_cannot_compute)
 TEST(reports_every_fault_at_once)
 {
     OWN(schedule) *schedule = schedule_new(grid_of(4, 2));
-    HELD(err) err = {0};
     for (int32_t i = 0; i < 3; i++)
         schedule_add(schedule, compute, &(struct dep){i, 0}, 1);
     assert_int_equal(schedule_seal(schedule, &err), -1);

@@ -12,7 +12,6 @@ static int open_fixture(void **state)
 {
     struct step forward = {
         .kind = STEP_COMPUTE, .lane = LANE_COMPUTE, .name = "a \"quoted\" \\ name"};
-    struct err err = {0};
     fixture.schedule = schedule_new((struct grid){.columns = 2, .rows = 1});
     int32_t id = schedule_add(fixture.schedule, forward, NULL, 0);
     schedule_add_all_reduce(fixture.schedule, ALGORITHM_RING, 0, 0, 8, id);
@@ -34,11 +33,11 @@ static int close_fixture(void **state)
 }
 
 /* Whether it can be written, to @text. */
-static bool writes(char **text, struct err *err)
+static bool writes(char **text)
 {
     size_t size = 0;
     FILE *file = open_memstream(text, &size);
-    int failed = timeline_write_kineto(file, fixture.schedule, &fixture.trace, err);
+    int failed = timeline_write_kineto(file, fixture.schedule, &fixture.trace, &err);
     fclose(file);
     return !failed;
 }
@@ -46,15 +45,14 @@ static bool writes(char **text, struct err *err)
 static char *written(void)
 {
     char *text = NULL;
-    assert_true(writes(&text, &(struct err){0}));
+    assert_true(writes(&text));
     return text;
 }
 
 static void refuses(const char *message)
 {
     AUTOFREE char *text = NULL;
-    HELD(err) err = {0};
-    assert_false(writes(&text, &err));
+    assert_false(writes(&text));
     assert_string_equal(text, "");
     assert_message(&err, 70, message);
 }
@@ -117,7 +115,6 @@ static struct trace slower(void)
 TEST_WITH(compares_two_traces_from_the_same_time_on, open_fixture, close_fixture)
 {
     HELD(trace) measured = slower();
-    HELD(err) err = {0};
     char *text = NULL;
     size_t size = 0;
     FILE *file = open_memstream(&text, &size);
@@ -146,7 +143,6 @@ TEST_WITH(compares_two_traces_from_the_same_time_on, open_fixture, close_fixture
 
 TEST_WITH(reports_a_full_disk, open_fixture, close_fixture)
 {
-    HELD(err) err = {0};
     assert_int_equal(timeline_write_file("/dev/full", timeline_write_kineto, fixture.schedule,
                                          &fixture.trace, &err),
                      -1);

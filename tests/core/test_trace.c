@@ -25,17 +25,16 @@ static char *written(const struct trace *trace)
 {
     char *text = NULL;
     size_t size = 0;
-    struct err err = {0};
     FILE *file = open_memstream(&text, &size);
     assert_int_equal(trace_write(file, trace, false, &err), 0);
     fclose(file);
     return text;
 }
 
-static int read_text(const char *text, struct trace *trace, struct err *err)
+static int read_text(const char *text, struct trace *trace)
 {
     FILE *file = fmemopen((void *)text, strlen(text), "r");
-    int status = trace_read(file, "trace", trace, err);
+    int status = trace_read(file, "trace", trace, &err);
     fclose(file);
     return status;
 }
@@ -43,20 +42,17 @@ static int read_text(const char *text, struct trace *trace, struct err *err)
 static void refuses(const char *text)
 {
     struct trace trace = {0};
-    HELD(err) err = {0};
-    assert_int_equal(read_text(text, &trace, &err), -1);
-    assert_int_equal(err.exit_code, 65);
+    assert_int_equal(read_text(text, &trace), -1);
     assert_int_equal(err.count, 1);
-    assert_has(err.text, "trace:");
+    assert_message(&err, 65, "trace:");
     assert_null(trace.span);
 }
 
 TEST(written_and_read_again_is_byte_equal)
 {
     HELD(trace) trace = example(), again = {0};
-    struct err err = {0};
     AUTOFREE char *text = written(&trace);
-    assert_int_equal(read_text(text, &again, &err), 0);
+    assert_int_equal(read_text(text, &again), 0);
     AUTOFREE char *second = written(&again);
     assert_string_equal(text, second);
     assert_int_equal(again.span_count, trace.span_count);
@@ -67,7 +63,7 @@ TEST(written_and_read_again_is_byte_equal)
 static bool passes(const struct trace *trace)
 {
     HELD(trace) again = {0};
-    HELD(err) err = {0};
+    err_release(&err);
     FILE *file = tmpfile();
     assert_int_equal(trace_write(file, trace, true, &err), 0);
     rewind(file);
@@ -138,9 +134,9 @@ TEST(survives_every_changed_byte)
         const char old = *at;
         for (const char *with = " -9x\n"; *with; with++) {
             HELD(trace) again = {0};
-            HELD(err) err = {0};
+            err_release(&err);
             *at = *with;
-            if (read_text(text, &again, &err) == 0)
+            if (read_text(text, &again) == 0)
                 assert_int_equal(err.count, 0);
             else
                 assert_int_equal(err.exit_code, 65);
@@ -187,7 +183,6 @@ TEST(refuses_what_is_not_a_trace)
 TEST(reads_traces_that_follow_each_other)
 {
     struct trace trace = example(), again = {0};
-    struct err err = {0};
     AUTOFREE char *one = written(&trace), *two = base_format("%s%s", one, one);
     FILE *file = fmemopen(two, strlen(two), "r");
     for (int i = 0; i < 2; i++) {
@@ -202,7 +197,6 @@ TEST(reads_traces_that_follow_each_other)
 TEST(reports_a_full_disk)
 {
     HELD(trace) trace = example();
-    HELD(err) err = {0};
     FILE *file = fopen("/dev/full", "w");
     assert_non_null(file);
     assert_int_equal(trace_write(file, &trace, false, &err), -1);

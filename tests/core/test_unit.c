@@ -6,7 +6,6 @@
 
 static double parsed(enum unit unit, const char *text)
 {
-    struct err err = {0};
     double value = NAN;
     assert_ok(!unit_parse(unit, text, &value, &err), err);
     return value;
@@ -14,12 +13,12 @@ static double parsed(enum unit unit, const char *text)
 
 static void refused(enum unit unit, const char *text, const char *expected)
 {
-    HELD(err) err = {0};
     double value = 42;
     assert_int_equal(unit_parse(unit, text, &value, &err), -1);
     assert_true(value == 42);
     if (!strstr(err.text, expected))
         fail_msg("'%s' gave: %s", text, err.text);
+    err_release(&err);
 }
 
 TEST(reads_every_unit_into_si)
@@ -179,7 +178,7 @@ TEST(the_pattern_accepts_exactly_what_is_parsed)
         regex_t regex;
         assert_int_equal(regcomp(&regex, pattern.data, REG_EXTENDED | REG_NOSUB), 0);
         for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-            HELD(err) err = {0};
+            err_release(&err);
             double value;
             bool accepted = unit_parse((enum unit)unit, texts[i], &value, &err) == 0;
             bool matched = regexec(&regex, texts[i], 0, NULL, 0) == 0;

@@ -19,7 +19,6 @@ enum { CHANGES = sizeof(changes) / sizeof(*changes), ROUTINGS = 3 };
 
 static struct platform *read_changed(const char *name, const char *const set[2])
 {
-    struct err err = {0};
     struct platform *platform =
         platform_read_changed(NULL, name, set, (set[0] != NULL) + (set[1] != NULL), NULL, &err);
     assert_ok(platform, err);

@@ -9,7 +9,6 @@ static void describe(struct text *out)
     static const struct device device = {.memory_bandwidth.value = 1e12,
                                          .memory_efficiency.value = 1};
     struct grid grid = {.columns = 4, .rows = 4};
-    struct err err = {0};
     OWN(fabric) *fabric = ideal_torus(grid);
     OWN(schedule) *schedule = schedule_new(grid);
     struct step compute = {.lane = LANE_COMPUTE, .compute = {.bytes = 1000000}};
@@ -26,7 +25,6 @@ static void describe(struct text *out)
 
 static int parse(struct workload *workload, const struct text *text)
 {
-    struct err err = {0};
     int failed = workload_read(workload, "stdin", text->data, text->length, &err);
     if (failed)
         assert_message(&err, 65, "stdin");

@@ -4,7 +4,6 @@
 
 static struct document *read_text(const char *text)
 {
-    struct err err = {0};
     struct document *document = yaml_read_text("t.yaml", text, &err);
     assert_ok(document, err);
     return document;
@@ -12,7 +11,6 @@ static struct document *read_text(const char *text)
 
 static void refused(const char *text, const char *expected)
 {
-    HELD(err) err = {0};
     assert_null(yaml_read_text("t.yaml", text, &err));
     assert_message(&err, 65, expected);
 }
@@ -71,7 +69,6 @@ TEST(messages_underline_the_value)
 {
     OWN(document) *document = read_text("x: 1\n\xc3\xa9t\xc3\xa9: {a: bcd}\n");
     const struct node *value = node_get(yaml_root(document)->child[1], "a");
-    HELD(err) err = {0};
     assert_int_equal(origin_error(&value->origin, &err, "not %d\n", 5), -1);
     assert_string_equal(err.text, "t.yaml:2:10: error: not 5 \n"
                                   "  \xc3\xa9t\xc3\xa9: {a: bcd}\n"
@@ -83,7 +80,6 @@ TEST(long_lines_are_shown_around_the_fault)
     HELD(text) text = {0};
     text_add(&text, "{a: \"%01000d\", b: wrong, c: \"%01000d\"}", 0, 0);
     OWN(document) *document = read_text(text.data);
-    HELD(err) err = {0};
     origin_error(&node_get(yaml_root(document), "b")->origin, &err, "x");
     const char *source = strchr(err.text, '\n') + 3, *caret = strchr(source, '\n') + 3;
     assert_true(caret - source < 110);
@@ -108,7 +104,7 @@ TEST(bounds_hold_exactly)
             text_add(&text, "[");
         for (int i = 0; i < depth; i++)
             text_add(&text, "]");
-        HELD(err) err = {0};
+        err_release(&err);
         OWN(document) *document = yaml_read_text("t.yaml", text.data, &err);
         assert_int_equal(document != NULL, depth + 1 <= 64); /* the mapping is the first level */
     }
@@ -123,7 +119,6 @@ TEST(a_key_has_at_most_64_parts)
         for (int part = 0; part < counts[i]; part++)
             text_add(&text, "%sa", part ? "." : "");
         text_add(&text, "=1");
-        HELD(err) err = {0};
         assert_int_equal(yaml_set(document, text.data, &err), counts[i] > 64 ? -1 : 0);
         if (counts[i] > 64)
             assert_message(&err, 65, "parts; at most 64");
@@ -156,7 +151,6 @@ TEST(refuses_every_kind_of_bad_utf8)
 
 static void sets(struct document *document, const char *assignment)
 {
-    struct err err = {0};
     assert_ok(!yaml_set(document, assignment, &err), err);
 }
 
@@ -200,7 +194,7 @@ TEST(assignments_that_lead_nowhere_are_refused)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         OWN(document) *document = read_text("a: {b: 1}\nlist: [1, 2]\n");
-        HELD(err) err = {0};
+        err_release(&err);
         assert_int_equal(yaml_set(document, cases[i][0], &err), -1);
         if (!strstr(err.text, cases[i][1]))
             fail_msg("'%s' gave:\n%s", cases[i][0], err.text);
@@ -214,9 +208,9 @@ static void write_file(void **state, const char *name, const char *text)
     fixture_write(fixture_path(state, "%s", name), text, (int64_t)strlen(text));
 }
 
-static struct document *read_file(void **state, const char *name, struct err *err)
+static struct document *read_file(void **state, const char *name)
 {
-    return yaml_read_file(NULL, fixture_path(state, "%s", name), NULL, err);
+    return yaml_read_file(NULL, fixture_path(state, "%s", name), NULL, &err);
 }
 
 TEST(null_takes_a_key_away)
@@ -233,7 +227,6 @@ TEST(null_takes_a_key_away)
 
 TEST(an_assignment_names_items_by_index_name_or_all)
 {
-    struct err err = {0};
     OWN(document) *document = read_text("list: [{name: a, x: 1}, {name: b, x: 2, y: [3, 4]}]\n");
     const struct node *list = node_get(yaml_root(document), "list");
     sets(document, "list[1].y[0]=7");
@@ -258,8 +251,7 @@ TEST_IN_FOLDER(a_file_replaces_the_keys_of_the_one_it_extends)
 {
     write_file(state, "base.yaml", "a: {x: 1, y: 2}\nlist: [1, 2, 3]\nkept: yes\ngone: {b: 1}\n");
     write_file(state, "over.yaml", "extends: base.yaml\na: {y: 3, z: 4}\nlist: [9]\ngone: null\n");
-    struct err err = {0};
-    OWN(document) *document = read_file(state, "over.yaml", &err);
+    OWN(document) *document = read_file(state, "over.yaml");
     assert_non_null(document);
     const struct node *root = yaml_root(document), *a = node_get(root, "a");
     assert_string_equal(node_get(a, "x")->text, "1");
@@ -282,9 +274,8 @@ TEST_IN_FOLDER(a_chain_of_files_has_an_end)
         AUTOFREE char *text = base_format("extends: %d.yaml\n", i + 1);
         write_file(state, name, i == FILES - 1 ? "a: 1\n" : text);
     }
-    HELD(err) err = {0};
-    assert_null(read_file(state, "0.yaml", &err));
+    assert_null(read_file(state, "0.yaml"));
     assert_message(&err, 65, "63.yaml:1:10: error: ");
-    OWN(document) *document = read_file(state, "2.yaml", &err);
+    OWN(document) *document = read_file(state, "2.yaml");
     assert_non_null(document);
 }

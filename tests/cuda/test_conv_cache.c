@@ -39,7 +39,6 @@ static int leave(void **state)
 static char *content(const char *path)
 {
     HELD(text) text = {0};
-    struct err err = {0};
     assert_int_equal(file_read(path, &text, &err), 0);
     return base_format("%.*s", (int)text.length, text.data ? text.data : "");
 }

@@ -99,7 +99,6 @@ static void assert_settings_known(struct conv_builder *builder, const struct con
 static int32_t ask(const struct conv_target *target, enum conv_op op,
                    const struct conv_shape *shape)
 {
-    struct err err = {0};
     HELD(conv_builder) builder = {.err = &err};
     AUTOFREE struct conv_candidate *list = NULL;
     bool found = false;
@@ -220,7 +219,6 @@ TEST(unfit_engines_are_left_out)
 TEST(faults_are_told_in_the_librarys_words)
 {
     static const struct conv_shape shape = {DTYPE_FP16, 256, 64, 56, 56, 64, 57, 56, 3, 1, 1};
-    struct err err = {0};
     HELD(conv_builder) builder = {.err = &err};
     struct conv_target target = target_of(&builder, &h200);
     assert_null(conv_graph(&builder, &target, CONV_FORWARD, &shape));

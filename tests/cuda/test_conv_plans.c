@@ -41,7 +41,6 @@ OWNED(conv_library, conv_close)
 static struct conv_library *open_for(const char *path, bool tunes)
 {
     struct conv_library *library = NULL;
-    struct err err = {0};
     assert_int_equal(conv_open(&library, path, tunes, &err), 0);
     return library;
 }
@@ -62,7 +61,6 @@ static void reopen(struct conv_library **library, const char *path, bool tunes)
 static const struct conv_plan *plan_of(struct conv_library *library, enum conv_op op,
                                        const struct conv_shape *shape)
 {
-    struct err err = {0};
     const struct conv_plan *plan = conv_plan(library, op, shape, &err);
     assert_ok(err.count == 0, err);
     return plan;
@@ -282,7 +280,6 @@ TEST_WITH(that_there_is_no_engine_is_no_fault, enter, leave)
 static void assert_refused(struct conv_library *library, enum conv_op op,
                            const struct conv_shape *shape, const char *says)
 {
-    struct err err = {0};
     assert_null(conv_plan(library, op, shape, &err));
     assert_int_equal(err.count, 1);
     assert_message(&err, 69, says);
@@ -362,7 +359,6 @@ TEST_WITH(says_why_it_does_not_start, enter, leave)
                                        "cuDNN cannot start on this GPU: CUDNN_STATUS_IN_SOFTWARE"};
     for (int32_t i = 0; i < 2; i++) {
         struct conv_library *library = NULL;
-        struct err err = {0};
         fake_devices(i);
         fake_cudnn.no_start = i == 1;
         assert_int_equal(conv_open(&library, NULL, false, &err), -1);

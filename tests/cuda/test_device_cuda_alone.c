@@ -164,7 +164,6 @@ static double train_on_noise(const struct model *model, uint64_t rank, bool scor
     struct device_job job = job_of(model, &run.scenario, 4);
     job.micro_batches = 2;
     job.rank = (int32_t)rank;
-    struct err err = {0};
     device_cuda_ops.close(run.state);
     assert_int_equal(device_cuda_ops.open(&run.state, &job, &err), 0);
     device_cuda_ops.write(run.state, &run.weights);
@@ -188,7 +187,6 @@ TEST(without_a_source_it_trains_on_its_own_noise)
 static void assert_refused(struct device_run_job job, const char *says, const char *way_out)
 {
     CUDA_RUN run;
-    struct err err = {0};
     job.ops = &device_cuda_ops;
     assert_int_equal(device_run_open(&run, &job, &err), -1);
     assert_has(err.text, says);
@@ -302,7 +300,6 @@ static void give_late(void *context, uint8_t *pixels, struct crop *crop, int32_t
 
 TEST(waiting_for_pictures_is_time_of_the_input_step)
 {
-    struct err err = {0};
     OWN(model) *model = cuda_run_toy();
     struct device_run_job run = cuda_run_toy_job(model);
     struct scenario scenario = {.model.compute = DTYPE_FP16, .model.gradients = DTYPE_FP16};

@@ -100,7 +100,6 @@ struct bench {
 
 static void open_bench(struct bench *bench, int32_t slow_ms)
 {
-    struct err err = {0};
     memset(bench, 0, sizeof(*bench));
     open_well(&bench->well, slow_ms);
     struct device_source source = {.next_pictures = give,
@@ -214,12 +213,11 @@ TEST(it_ends_at_any_time)
 
 TEST(too_little_memory_is_a_message)
 {
-    struct err err = {0};
     struct feed *feed = NULL;
     struct device_source source = {.next_pictures = give};
     fake_capacity(feed_memory(BATCH, SIZE) - 1);
-    assert_int_equal(feed_open(&feed, &source, BATCH, SIZE, &err), -1);
-    assert_message(&err, 69, "which are not free: use a smaller batch");
+    assert_fails(feed_open(&feed, &source, BATCH, SIZE, &err), 69,
+                 "which are not free: use a smaller batch");
     assert_null(feed);
     assert_int_equal(fake_objects(), 0);
     fake_capacity((size_t)1 << 30);

@@ -20,13 +20,10 @@ static char *file_in(const struct fixture *f, const char *checkpoint, const char
 /* Reading "ckpt-000001" must fail with @code and a message that names @file. */
 static void refuses(const struct fixture *f, const char *file, int32_t code)
 {
-    HELD(err) err = {0};
     struct progress progress = {.step = -7};
     HELD(weights) read = weights_new(&f->layout, FIXTURE_RANKS);
     AUTOFREE char *path = base_format("%s/ckpt-000001", f->directory);
-    assert_int_equal(checkpoint_read(path, &f->layout, &progress, &read, &err), -1);
-    assert_int_equal(err.exit_code, code);
-    assert_has(err.text, file);
+    assert_fails(checkpoint_read(path, &f->layout, &progress, &read, &err), code, file);
     assert_int_equal(progress.step, -7); /* nothing filled */
     for (int64_t i = 0; i < f->layout.parameters; i++)
         assert_true(read.parameter[i] == 0 && read.momentum[i] == 0);
@@ -34,7 +31,6 @@ static void refuses(const struct fixture *f, const char *file, int32_t code)
 
 TEST_ON_DISK(is_read_back_with_every_bit)
 {
-    struct err err = {0};
     struct progress progress;
     f->weights.parameter[3] = -0.0F;
     f->weights.parameter[4] = 1e-45F;
@@ -57,7 +53,6 @@ TEST_ON_DISK(is_read_back_with_every_bit)
 
 TEST_ON_DISK(a_loss_that_is_not_finite_is_read_as_not_a_number)
 {
-    struct err err = {0};
     struct progress progress;
     f->progress.loss = INFINITY;
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
@@ -68,7 +63,6 @@ TEST_ON_DISK(a_loss_that_is_not_finite_is_read_as_not_a_number)
 
 TEST_ON_DISK(momentum_and_statistics_of_ranks_may_be_left_out)
 {
-    struct err err = {0};
     struct progress progress;
     struct weights without = f->weights;
     without.momentum = without.rank_statistics = NULL;
@@ -87,7 +81,6 @@ TEST_ON_DISK(momentum_and_statistics_of_ranks_may_be_left_out)
 
 TEST(resnet50_has_the_320_tensors_of_torchvision)
 {
-    struct err err = {0};
     struct fixture *f = fixture_new("resnet50", 224, 1000);
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
     HELD(text) content = {0};
@@ -136,7 +129,6 @@ static void flip(const char *path, int64_t at)
 
 TEST_ON_DISK(names_the_file_with_a_flipped_bit)
 {
-    struct err err = {0};
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
     for (int32_t i = 0; i < FILE_COUNT; i++) {
         struct stat found;
@@ -155,7 +147,6 @@ TEST_ON_DISK(names_the_file_with_a_flipped_bit)
 TEST_ON_DISK(names_the_file_that_is_missing)
 {
     for (int32_t i = 0; i < FILE_COUNT; i++) {
-        struct err err = {0};
         assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
         AUTOFREE char *path = file_in(f, "ckpt-000001", files[i]);
         assert_int_equal(unlink(path), 0);
@@ -168,18 +159,15 @@ TEST_ON_DISK(names_the_file_that_is_missing)
 TEST_ON_DISK(refuses_the_weights_of_another_network)
 {
     struct fixture *other = fixture_new("toy", 8, 4);
-    struct err err = {0};
     struct progress progress;
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);
     AUTOFREE char *path = base_format("%s/ckpt-000001", f->directory);
-    assert_int_equal(checkpoint_read(path, &other->layout, &progress, &other->weights, &err), -1);
-    assert_has(err.text, "has shape [3,");
-    err_release(&err);
+    assert_fails(checkpoint_read(path, &other->layout, &progress, &other->weights, &err), 65,
+                 "has shape [3,");
     OWN(model) *deep = network_of("resnet18", 32, 3);
     HELD(layout) layout = layout_build(deep);
-    assert_int_equal(checkpoint_read(path, &layout, &progress, &(struct weights){0}, &err), -1);
-    assert_has(err.text, "of network 'toy', but the job trains 'resnet18'");
-    err_release(&err);
+    assert_fails(checkpoint_read(path, &layout, &progress, &(struct weights){0}, &err), 65,
+                 "of network 'toy', but the job trains 'resnet18'");
     fixture_free(other);
 }
 
@@ -187,7 +175,6 @@ TEST_ON_DISK(refuses_the_weights_of_another_network)
 static void refuses_state(const struct fixture *f, const char *from, size_t length, const char *to,
                           const char *because)
 {
-    HELD(err) err = {0};
     HELD(text) text = {0}, bad = {0};
     struct progress progress;
     state_print(&text, &f->progress);
@@ -197,8 +184,7 @@ static void refuses_state(const struct fixture *f, const char *from, size_t leng
     text_add(&bad, "%s%s", to, place + (length ? length : strlen(from)));
     if (!state_read_text(&progress, "state.json", bad.data, bad.length, &err))
         fail_msg("taken: %s", bad.data);
-    assert_int_equal(err.exit_code, 65);
-    assert_has(err.text, because);
+    assert_message(&err, 65, because);
 }
 
 TEST_ON_DISK(refuses_states_that_cannot_be)
@@ -228,7 +214,6 @@ TEST_ON_DISK(refuses_what_no_key_can_be)
 {
     static const char *const never[] = {
         "-9223372036854775808", "9223372036854775807", "-1e308", "1e308", "null", "true", "[]"};
-    HELD(err) err = {0};
     HELD(text) text = {0};
     state_print(&text, &f->progress);
     AUTORELEASE(json) struct json *state = json_read("state", text.data, text.length, &err);
@@ -250,16 +235,13 @@ TEST_ON_DISK(refuses_what_no_key_can_be)
 /* Reading the job of "ckpt-000001" must fail with @code and a message with @part. */
 static void refuses_job(const struct fixture *f, int32_t code, const char *part)
 {
-    HELD(err) err = {0};
     AUTOFREE char *path = base_format("%s/ckpt-000001", f->directory);
     assert_null(checkpoint_read_job(path, &err));
-    assert_int_equal(err.exit_code, code);
-    assert_has(err.text, part);
+    assert_message(&err, code, part);
 }
 
 TEST_ON_DISK(the_job_is_kept_and_may_be_anybodys)
 {
-    struct err err = {0};
     int64_t number;
     AUTOFREE char *path = base_format("%s/ckpt-000001", f->directory);
     assert_int_equal(write_named(f, "ckpt-000001", 0, &err), 0);

@@ -9,7 +9,6 @@
 
 static void write_seeded(struct fixture *f, const char *name, int32_t keep, int32_t seed)
 {
-    struct err err = {0};
     fill_weights(&f->layout, &f->weights, seed);
     assert_int_equal(write_named(f, name, keep, &err), 0);
 }
@@ -32,7 +31,6 @@ static void make(const struct fixture *f, const char *name)
 
 TEST_ON_DISK(makes_directories_that_are_missing)
 {
-    struct err err = {0};
     AUTOFREE char *deep = base_format("%s/a/b//c/", f->directory);
     assert_int_equal(
         checkpoint_write(deep, "ckpt-000001", 0, &f->layout, &f->progress, &f->weights, &err), 0);
@@ -41,12 +39,10 @@ TEST_ON_DISK(makes_directories_that_are_missing)
 
 TEST_ON_DISK(refuses_a_directory_that_cannot_be_made)
 {
-    HELD(err) err = {0};
     put(f, "file", "");
     AUTOFREE char *path = base_format("%s/file/runs", f->directory);
-    assert_int_equal(
-        checkpoint_write(path, "ckpt-1", 0, &f->layout, &f->progress, &f->weights, &err), -1);
-    assert_message(&err, 73, path);
+    assert_fails(checkpoint_write(path, "ckpt-1", 0, &f->layout, &f->progress, &f->weights, &err),
+                 73, path);
 }
 
 TEST_ON_DISK(keeps_the_newest_and_what_is_not_numbered)
@@ -154,11 +150,9 @@ TEST_ON_DISK(a_limit_on_files_harms_nothing)
     for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
         low = (struct rlimit){limits[i], old.rlim_max};
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
-        HELD(err) err = {0};
         int failed = write_named(f, "ckpt-2", 1, &err);
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-        assert_int_equal(failed, -1);
-        assert_message(&err, 74, "model.safetensors: cannot be written: File too large");
+        assert_fails(failed, 74, "model.safetensors: cannot be written: File too large");
         assert_int_equal(count_entries(f->directory), 1);
     }
     assert_true(holds(f, "ckpt-1", 1));
@@ -168,7 +162,6 @@ TEST_ON_DISK(a_directory_of_others_is_not_written_to)
 {
     write_seeded(f, "ckpt-1", 0, 1);
     put(f, ".tmp-ckpt-2", ""); /* a file where the directory should be made */
-    struct err err = {0};
     assert_int_equal(write_named(f, "ckpt-2", 1, &err), -1);
     assert_int_equal(err.exit_code, 73);
     err_release(&err);

@@ -63,7 +63,7 @@ TEST(known_networks_train_as_on_the_naive_device)
 
 static bool runs_bf16(void)
 {
-    HELD(err) err = {0};
+    err_release(&err);
     CLOSED(device_run) run;
     OWN(model) *model = network_of("toy", 16, 4);
     struct device_run_job job = job_of(model, 1, 1);
@@ -103,7 +103,6 @@ TEST(attention_by_blocks_is_that_of_all_scores)
         {.layers = 2, .hidden = 32, .heads = 4, .kv_heads = 2, .vocab = 61, .sequence = 600},
         {.layers = 1}};
     for (size_t i = 0; i < ARRAY_SIZE(name); i++) {
-        HELD(err) err = {0};
         OWN(model) *model = network_open(NULL, name[i], i ? 272 : 1, 61, &keys[i], &err);
         assert_ok(model, err);
         struct device_run_job job = job_of(model, 2, 2);
@@ -193,7 +192,6 @@ static void assert_workspace(const struct model *model, enum dtype compute, int3
     struct device_run_job job = job_of(model, micro_batches, threads);
     job.compute = compute;
     CLOSED(device_run) run;
-    struct err err = {0};
     int64_t told = -1;
     device_open(&run, job);
     struct device_job asked = {.model = model,
@@ -226,7 +224,6 @@ TEST(the_workspace_is_told_beforehand)
     }
     OWN(model) *model = network_of("resnet18", 64, 10);
     assert_workspace(model, DTYPE_FP32, 1, 2); /* wide enough for Winograd's algorithm */
-    struct err err = {0};
     struct transformer keys = {.layers = 2, .hidden = 64, .heads = 2, .vocab = 61, .sequence = 24};
     OWN(model) *gpt = network_open(NULL, "transformer", 1, 61, &keys, &err);
     assert_ok(gpt, err);
@@ -237,7 +234,6 @@ TEST(the_workspace_is_told_beforehand)
 TEST(half_precision_is_refused_with_a_way_out)
 {
     for (int32_t i = 0; i < 2; i++) {
-        struct err err = {0};
         struct scenario scenario = {.model.compute = i == 0 ? DTYPE_FP16 : DTYPE_BF16,
                                     .model.master = i == 0 ? DTYPE_FP32 : DTYPE_BF16};
         struct device_job job = {.scenario = &scenario};

@@ -15,7 +15,6 @@ static struct run_directory closed(const struct fixture *f)
 /* Take the directory for a new run, or one that goes on with @resumed. */
 static struct run_directory take(const struct fixture *f, const char *resumed, bool overwrite)
 {
-    struct err err = {0};
     struct run_directory taken = closed(f);
     if (run_directory_lock(&taken, true, &err) ||
         run_directory_check(&taken, resumed, overwrite, &err) ||
@@ -27,7 +26,6 @@ static struct run_directory take(const struct fixture *f, const char *resumed, b
 /* A run that wrote @steps checkpoints and a log; its id goes to @run. */
 static void leave_run(struct fixture *f, int32_t steps, char run[RUN_ID_SIZE])
 {
-    struct err err = {0};
     CLOSED(run_directory) taken = take(f, NULL, false);
     memcpy(run, taken.run, RUN_ID_SIZE);
     memcpy(f->progress.run, taken.run, RUN_ID_SIZE);
@@ -39,25 +37,16 @@ static void leave_run(struct fixture *f, int32_t steps, char run[RUN_ID_SIZE])
     put(f, "steps.csv", "step,run\n");
 }
 
-static void assert_refused(int failed, struct err *err, int32_t code, const char *part)
-{
-    assert_int_equal(failed, -1);
-    assert_int_equal(err->exit_code, code);
-    assert_has(err->text, part);
-    err_release(err);
-}
-
 TEST_ON_DISK(logs_alone_and_checkpoints_without_run_json_are_a_run_too)
 {
     static const char *const names[] = {"steps.csv", "evaluations.csv", "ckpt-7", "snapshot-1",
                                         ".tmp-ckpt-7"};
     struct run_directory untouched = closed(f);
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-        struct err err = {0};
         put(f, names[i], "");
         assert_int_equal(run_directory_lock(&untouched, false, &err), 0);
         assert_int_equal(untouched.lock, -1);
-        assert_refused(run_directory_check(&untouched, NULL, false, &err), &err, 73, names[i]);
+        assert_fails(run_directory_check(&untouched, NULL, false, &err), 73, names[i]);
         AUTOFREE char *path = base_format("%s/%s", f->directory, names[i]);
         assert_int_equal(unlink(path), 0);
         assert_int_equal(run_directory_check(&untouched, NULL, false, &err), 0);
@@ -67,7 +56,6 @@ TEST_ON_DISK(logs_alone_and_checkpoints_without_run_json_are_a_run_too)
 
 TEST_ON_DISK(a_run_goes_on_in_its_own_directory_or_an_empty_one)
 {
-    struct err err = {0};
     char run[RUN_ID_SIZE], other[] = "0123456789abcdef";
     struct run_directory elsewhere = take(f, other, false);
     assert_string_not_equal(elsewhere.run, other);
@@ -75,8 +63,8 @@ TEST_ON_DISK(a_run_goes_on_in_its_own_directory_or_an_empty_one)
     leave_run(f, 1, run);
     CLOSED(run_directory) taken = take(f, run, false);
     assert_string_equal(taken.run, run);
-    assert_refused(run_directory_check(&taken, other, false, &err), &err, 73, other);
-    assert_refused(run_directory_check(&taken, "", false, &err), &err, 73, "unknown");
+    assert_fails(run_directory_check(&taken, other, false, &err), 73, other);
+    assert_fails(run_directory_check(&taken, "", false, &err), 73, "unknown");
 }
 
 TEST_ON_DISK(overwriting_removes_what_a_run_wrote_and_nothing_else)
@@ -84,7 +72,6 @@ TEST_ON_DISK(overwriting_removes_what_a_run_wrote_and_nothing_else)
     static const char *const mine[] = {"notes.txt", "job.yaml",      "trace.json",
                                        "ckpt-best", "steps.csv.bak", ".tmp-mine"};
     static const char *const theirs[] = {"steps.csv", "evaluations.csv"};
-    struct err err = {0};
     char run[RUN_ID_SIZE];
     leave_run(f, 3, run);
     assert_int_equal(write_named(f, "snapshot-1", 0, &err), 0);
@@ -106,18 +93,17 @@ TEST_ON_DISK(overwriting_removes_what_a_run_wrote_and_nothing_else)
 
 TEST_ON_DISK(overwriting_is_refused_before_it_harms_what_no_run_wrote)
 {
-    struct err err = {0};
     char run[RUN_ID_SIZE];
     leave_run(f, 2, run);
     struct run_directory taken = closed(f);
     assert_int_equal(run_directory_lock(&taken, false, &err), 0);
     put(f, "ckpt-1/notes.txt", "x");
-    assert_refused(run_directory_check(&taken, NULL, true, &err), &err, 73, "ckpt-1");
+    assert_fails(run_directory_check(&taken, NULL, true, &err), 73, "ckpt-1");
     put(f, "ckpt-5", "a file");
-    assert_refused(run_directory_check(&taken, NULL, true, &err), &err, 73, "ckpt-5");
+    assert_fails(run_directory_check(&taken, NULL, true, &err), 73, "ckpt-5");
     char *link = base_format("%s/snapshot-3", f->directory);
     assert_int_equal(symlink("ckpt-2", link), 0);
-    assert_refused(run_directory_check(&taken, NULL, true, &err), &err, 73, "snapshot-3");
+    assert_fails(run_directory_check(&taken, NULL, true, &err), 73, "snapshot-3");
     free(link);
     run_directory_close(&taken);
     assert_true(holds(f, "ckpt-2", 0));
@@ -127,27 +113,24 @@ TEST_ON_DISK(a_run_json_that_no_run_wrote_is_left_alone)
 {
     static const char *const contents[] = {"mine", "{}", "[1]", "{\"schema\": \"other/1\"}"};
     for (size_t i = 0; i < sizeof(contents) / sizeof(*contents); i++) {
-        struct err err = {0};
         struct run_directory taken = closed(f);
         put(f, "run.json", contents[i]);
-        assert_refused(run_directory_lock(&taken, true, &err), &err, 73, "no run wrote this file");
+        assert_fails(run_directory_lock(&taken, true, &err), 73, "no run wrote this file");
         assert_int_equal(taken.lock, -1);
     }
 }
 
 TEST_ON_DISK(no_checkpoint_is_written_into_the_directory_of_another_run)
 {
-    struct err err = {0};
     char run[RUN_ID_SIZE];
     leave_run(f, 2, run);
     CLOSED(run_directory) taken = take(f, NULL, true);
-    assert_refused(write_named(f, "ckpt-3", 0, &err), &err, 73, taken.run);
+    assert_fails(write_named(f, "ckpt-3", 0, &err), 73, taken.run);
     assert_int_equal(count_entries(f->directory), 1);
 }
 
 static _Noreturn void overwrite(const struct fixture *f, int ready)
 {
-    struct err err = {0};
     struct run_directory taken = closed(f);
     if (run_directory_lock(&taken, false, &err) || write(ready, "", 1) != 1 ||
         run_directory_begin(&taken, NULL, true, &err))
@@ -159,7 +142,6 @@ static _Noreturn void overwrite(const struct fixture *f, int ready)
 TEST_ON_DISK(killed_while_overwriting_leaves_a_refused_directory_or_an_empty_one)
 {
     for (int32_t round = 0; round < 40; round++) {
-        struct err err = {0};
         char run[RUN_ID_SIZE], found[RUN_ID_SIZE], byte;
         int ready[2], status;
         leave_run(f, 8, run);

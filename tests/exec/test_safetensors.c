@@ -17,7 +17,7 @@ static struct text file_of(const char *header, int64_t bytes)
 static void refuses(const struct text *text, const char *because)
 {
     struct safetensors file = {0};
-    HELD(err) err = {0};
+    err_release(&err);
     assert_int_equal(
         safetensors_read_header(&file, "a.safetensors", text->data, text->length, &err), -1);
     assert_int_equal(err.count, 1);
@@ -37,7 +37,6 @@ TEST(reads_what_it_wrote)
 {
     HELD(safetensors) file = {0}, again = {0};
     HELD(text) text = {0};
-    struct err err = {0};
     safetensors_add(&file, "count", SAFETENSORS_I64, 0, NULL);
     safetensors_add(&file, "w", SAFETENSORS_F32, 4, (const int64_t[]){3, 2, 1, 1});
     safetensors_add(&file, "none", SAFETENSORS_F32, 2, (const int64_t[]){0, 5});
@@ -70,7 +69,6 @@ TEST(refuses_a_file_cut_anywhere)
 {
     HELD(safetensors) file = {0}, again = {0};
     HELD(text) text = {0};
-    struct err err = {0};
     safetensors_add(&file, "w", SAFETENSORS_F32, 1, (const int64_t[]){3});
     safetensors_print_header(&text, &file);
     text_append(&text, "abcdefghijkl", 12);

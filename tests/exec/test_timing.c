@@ -95,15 +95,15 @@ const struct comm_ops *transport_find(const char *device)
 }
 
 /* Time an all-reduce of @bytes that leaves @sum. */
-static int32_t time_one(int64_t bytes, enum dtype payload, float sum, struct err *err)
+static int32_t time_one(int64_t bytes, enum dtype payload, float sum)
 {
     struct timing_sample sample[2 * TIMING_BOUND];
     OWN(schedule) *schedule = iteration_build_all_reduce(
-        (struct all_reduce){.algorithm = ALGORITHM_RING}, grid_of(40, 1), 1, bytes, err);
+        (struct all_reduce){.algorithm = ALGORITHM_RING}, grid_of(40, 1), 1, bytes, &err);
     assert_non_null(schedule);
     transport.elements = 0;
     transport.sum = sum;
-    return timing_run(schedule, payload, 2, sample, err);
+    return timing_run(schedule, payload, 2, sample, &err);
 }
 
 static const float whole = 136; /* 1 + 2 + ... + 16 */
@@ -111,8 +111,7 @@ static const float whole = 136; /* 1 + 2 + ... + 16 */
 TEST(numbers_travel_in_the_bytes_that_were_asked_for)
 {
     for (enum dtype payload = 0; payload < DTYPE_COUNT; payload++) {
-        struct err err = {0};
-        assert_in_range(time_one(4000, payload, whole, &err), 2, 2 * TIMING_BOUND);
+        assert_in_range(time_one(4000, payload, whole), 2, 2 * TIMING_BOUND);
         assert_int_equal(transport.payload, payload);
         assert_int_equal(transport.elements, payload == DTYPE_FP32 ? 1000 : 2000);
     }
@@ -138,9 +137,7 @@ TEST(refuses_bytes_that_are_no_numbers)
                  {DTYPE_FP16, 4001, "4001 B are not whole fp16 numbers: give a multiple of 2"},
                  {DTYPE_BF16, 4003, "4003 B are not whole bf16 numbers: give a multiple of 2"}};
     for (int32_t i = 0; i < 3; i++) {
-        HELD(err) err = {0};
-        assert_int_equal(time_one(wrong[i].bytes, wrong[i].payload, whole, &err), -1);
-        assert_message(&err, 64, wrong[i].message);
+        assert_fails(time_one(wrong[i].bytes, wrong[i].payload, whole), 64, wrong[i].message);
         assert_int_equal(transport.elements, 0);
     }
 }
@@ -148,8 +145,7 @@ TEST(refuses_bytes_that_are_no_numbers)
 TEST(a_wrong_sum_is_found)
 {
     for (enum dtype payload = 0; payload < DTYPE_COUNT; payload++) {
-        HELD(err) err = {0};
-        assert_int_equal(time_one(4000, payload, whole - 1, &err), -1);
-        assert_message(&err, 70, payload == DTYPE_FP32 ? "wrong in 1000" : "wrong in 2000");
+        assert_fails(time_one(4000, payload, whole - 1), 70,
+                     payload == DTYPE_FP32 ? "wrong in 1000" : "wrong in 2000");
     }
 }

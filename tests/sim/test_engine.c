@@ -94,7 +94,6 @@ static void print_described(struct text *out, const struct scene *scene, int32_t
 static int compare_routes(const void *argument)
 {
     const struct scene *scene = argument;
-    struct err err = {0};
     if (engine_start(scene->traffic, &err) < 0)
         return 1;
     for (int32_t p = 0; p < scene->traffic->relation_count; p++) {
@@ -182,7 +181,6 @@ TEST(the_smallest_platform_reads_as_expected)
 static int run_into_deadlock(const void *argument)
 {
     const struct scene *scene = argument;
-    struct err err = {0};
     struct run run = world_run(scene->fabric, GRAIN_FULL);
     struct workload workload = {0};
     struct trace trace = {0};

@@ -41,7 +41,6 @@ static double improve(void *context, const struct quantity *quantity, enum unit 
 /* Compute takes 1 / @speed of what world_step() says. */
 static double step_seconds(const struct trial *trial, struct change change, double speed)
 {
-    struct err err = {0};
     OWN(platform) *platform = platform_of(trial->name);
     platform_scale(platform, improve, &change);
     OWN(fabric) *fabric = platform_fabric(platform, trial->nodes,

@@ -230,7 +230,6 @@ TEST(slowed_lanes_take_what_a_replay_says)
             }
             struct run run = world_run(fabric, GRAIN_AUTO);
             HELD(trace) trace = {0};
-            struct err err = {0};
             run.device = &device;
             assert_int_equal(backend_analytic.run(&run, schedule, &trace, &err), 0);
             assert_relative(trace_step_time(&trace), expected, rounding);

@@ -173,7 +173,6 @@ TEST_IN_FOLDER(pictures_of_shards_are_cropped_to_their_images)
 
 TEST_IN_FOLDER(pictures_of_a_pack_are_cropped_to_its_images)
 {
-    struct err err = {0};
     struct pack_summary summary;
     if (!decoder_present())
         skip();
@@ -206,7 +205,6 @@ TEST_IN_FOLDER(a_crop_is_resized_here_only_when_it_does_not_fit)
 
 TEST(only_files_and_packs_have_pictures)
 {
-    struct err err = {0};
     struct dataset_spec spec = {.image = SIDE, .classes = 10, .train_images = 10};
     for (int32_t i = 0; i < 2; i++) {
         spec.source = i ? SOURCE_PROCEDURAL : SOURCE_SYNTHETIC;

@@ -30,16 +30,16 @@ static void decoded_release(struct decoded *decoded)
 }
 
 /* Decode @box (without width: all of it) at 1/@shrink. */
-static int decode(struct decoded *decoded, struct box box, int32_t shrink, struct err *err)
+static int decode(struct decoded *decoded, struct box box, int32_t shrink)
 {
     if (decoder_open(decoded->decoder, "a.jpg", decoded->data, decoded->size, &decoded->width,
-                     &decoded->height, err))
+                     &decoded->height, &err))
         return -1;
     decoded->width = (decoded->width + shrink - 1) / shrink;
     decoded->height = (decoded->height + shrink - 1) / shrink;
     if (box.width == 0)
         box = (struct box){0, 0, decoded->width, decoded->height};
-    return decoder_read(decoded->decoder, box, shrink, &decoded->pixels, &decoded->picture, err);
+    return decoder_read(decoded->decoder, box, shrink, &decoded->pixels, &decoded->picture, &err);
 }
 
 static const uint8_t *pixel_of(const struct picture *picture, int32_t x, int32_t y)
@@ -69,16 +69,15 @@ static const struct form forms[] = {
 
 TEST(a_part_has_the_pixels_of_the_whole)
 {
-    struct err err = {0};
     for (size_t f = 0; f < sizeof(forms) / sizeof(*forms); f++)
         for (int32_t shrink = 1; shrink <= 8; shrink *= 2) {
             HELD(decoded) whole = begin(&forms[f]), part = begin(&forms[f]);
-            assert_int_equal(decode(&whole, (struct box){0}, shrink, &err), 0);
+            assert_int_equal(decode(&whole, (struct box){0}, shrink), 0);
             for (uint64_t i = 0; i < 25; i++) {
                 struct box box = {.x = draw(i, 0, whole.width), .y = draw(i, 1, whole.height)};
                 box.width = 1 + draw(i, 2, whole.width - box.x);
                 box.height = 1 + draw(i, 3, whole.height - box.y);
-                assert_int_equal(decode(&part, box, shrink, &err), 0);
+                assert_int_equal(decode(&part, box, shrink), 0);
                 compare(&whole.picture, &part.picture, box);
             }
         }
@@ -86,10 +85,9 @@ TEST(a_part_has_the_pixels_of_the_whole)
 
 TEST(colours_come_out_as_they_went_in)
 {
-    struct err err = {0};
     struct form form = {64, 48, 3, 1, 100, false, 8};
     HELD(decoded) decoded = begin(&form);
-    assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), 0);
+    assert_int_equal(decode(&decoded, (struct box){0}, 1), 0);
     for (int32_t y = 0; y < form.height; y++)
         for (int32_t x = 0; x < form.width; x++)
             for (int32_t c = 0; c < 3; c++)
@@ -99,9 +97,8 @@ TEST(colours_come_out_as_they_went_in)
 
 TEST(grey_is_the_same_in_all_channels)
 {
-    struct err err = {0};
     HELD(decoded) decoded = begin(&(struct form){40, 30, 1, 1, 95, false, 3});
-    assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), 0);
+    assert_int_equal(decode(&decoded, (struct box){0}, 1), 0);
     for (int32_t i = 0; i < 40 * 30; i++) {
         const uint8_t *pixel = decoded.picture.pixel + (int64_t)3 * i;
         assert_true(pixel[0] == pixel[1] && pixel[1] == pixel[2]);
@@ -110,10 +107,9 @@ TEST(grey_is_the_same_in_all_channels)
 
 TEST(inks_darken_each_other)
 {
-    struct err err = {0};
     struct form form = {40, 30, 4, 1, 100, false, 3};
     HELD(decoded) decoded = begin(&form);
-    assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), 0);
+    assert_int_equal(decode(&decoded, (struct box){0}, 1), 0);
     for (int32_t y = 0; y < form.height; y++)
         for (int32_t x = 0; x < form.width; x++)
             for (int32_t c = 0; c < 3; c++) {
@@ -130,12 +126,11 @@ TEST(inks_are_inverted_by_their_marker)
     HELD(decoded) marked = begin(&forms[5]);
     HELD(decoded) bare = begin(&forms[5]);
     assert_int_equal(forms[5].components, 4);
-    HELD(err) err = {0};
     uint8_t *at = memmem(bare.data, (size_t)bare.size, adobe, sizeof(adobe) - 1);
     assert_non_null(at);
     bare.size -= 16;
     memmove(at, at + 16, (size_t)(bare.data + bare.size - at));
-    assert_int_equal(decode(&bare, (struct box){0}, 1, &err), 0);
+    assert_int_equal(decode(&bare, (struct box){0}, 1), 0);
     int32_t total = 0;
     for (int32_t x = 0; x < forms[5].width; x++)
         for (int32_t c = 0; c < 3; c++) {
@@ -154,10 +149,8 @@ TEST(what_ends_early_is_refused)
         HELD(decoded) decoded = begin(&forms[f]);
         int64_t size = decoded.size;
         for (int32_t percent = 0; percent < 100; percent += 7) {
-            struct err err = {0};
             decoded.size = size * percent / 100;
-            assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), -1);
-            assert_message(&err, 65, "a.jpg: ");
+            assert_fails(decode(&decoded, (struct box){0}, 1), 65, "a.jpg: ");
         }
     }
 }
@@ -167,10 +160,10 @@ TEST(what_is_damaged_is_refused_or_still_a_picture)
     int32_t refused = 0, trials = 300;
     for (int32_t i = 0; i < trials; i++) {
         HELD(decoded) decoded = begin(&forms[i % 6]);
-        HELD(err) err = {0};
+        err_release(&err);
         for (uint64_t j = 0; j < 8; j++)
             decoded.data[draw((uint64_t)i, j, (int32_t)decoded.size)] = (uint8_t)draw(7, j, 256);
-        refused += decode(&decoded, (struct box){0}, 1, &err) != 0;
+        refused += decode(&decoded, (struct box){0}, 1) != 0;
         assert_int_equal(err.count > 0, err.text != NULL);
     }
     assert_in_range(refused, trials / 10, trials - 1); /* JPEG has no checksum */
@@ -192,12 +185,10 @@ TEST(other_files_are_named_for_what_they_are)
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         OWN(decoder) *decoder = decoder_new();
-        struct err err = {0};
         int32_t width, height;
-        assert_int_equal(decoder_open(decoder, "b.jpg", (const uint8_t *)wrong[i].data,
-                                      wrong[i].size, &width, &height, &err),
-                         -1);
-        assert_message(&err, 65, wrong[i].message);
+        assert_fails(decoder_open(decoder, "b.jpg", (const uint8_t *)wrong[i].data, wrong[i].size,
+                                  &width, &height, &err),
+                     65, wrong[i].message);
     }
 }
 
@@ -213,26 +204,22 @@ static struct decoded claimed(const char size[4])
 
 TEST(a_header_that_claims_too_much_is_refused)
 {
-    struct err err = {0};
     HELD(decoded) decoded = claimed("\xff\xdc\xff\xdc");
-    assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), -1);
-    assert_message(&err, 65, "not plausible: 65500 x 65500");
+    assert_fails(decode(&decoded, (struct box){0}, 1), 65, "not plausible: 65500 x 65500");
 }
 
 /* 4096 x 4096 pixels are within the limit: 262144 blocks, a bit or more in each of 3 colours. */
 TEST(pixels_beyond_those_that_a_file_can_hold_are_refused)
 {
-    struct err err = {0};
     HELD(decoded) decoded = claimed("\x10\x00\x10\x00");
     decoded.size = 4096 * 4096 / 512 - 1;
-    assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), -1);
-    assert_message(&err, 65, "not plausible: 4096 x 4096 pixels in 32767 bytes");
+    assert_fails(decode(&decoded, (struct box){0}, 1), 65,
+                 "not plausible: 4096 x 4096 pixels in 32767 bytes");
 }
 
 /* The last scan once more, again and again. */
 TEST(a_bomb_of_scans_is_one_damaged_picture)
 {
-    struct err err = {0};
     struct form form = form_camera;
     form.progressive = true;
     HELD(decoded) decoded = begin(&form);
@@ -243,17 +230,16 @@ TEST(a_bomb_of_scans_is_one_damaged_picture)
     decoded.data = realloc(decoded.data, (size_t)(decoded.size + 91 * scan));
     for (int32_t i = 0; i < 91; i++, decoded.size += scan)
         memcpy(decoded.data + decoded.size - 2, decoded.data + last, (size_t)scan);
-    assert_int_equal(decode(&decoded, (struct box){0}, 1, &err), -1);
-    assert_message(&err, 65, "not plausible: 101 scans, at most 100 are decoded");
+    assert_fails(decode(&decoded, (struct box){0}, 1), 65,
+                 "not plausible: 101 scans, at most 100 are decoded");
 }
 
 static double decode_seconds(const struct form *form, struct box box, int32_t shrink)
 {
     struct decoded decoded = begin(form);
-    struct err err = {0};
     double start = base_seconds(CLOCK_THREAD_CPUTIME_ID);
     for (int32_t i = 0; i < 3; i++)
-        assert_int_equal(decode(&decoded, box, shrink, &err), 0);
+        assert_int_equal(decode(&decoded, box, shrink), 0);
     double seconds = base_seconds(CLOCK_THREAD_CPUTIME_ID) - start;
     decoded_release(&decoded);
     return seconds;

@@ -39,7 +39,6 @@ static struct pack_job job_of(void **state)
 
 static struct pack_summary packed(const struct pack_job *job)
 {
-    struct err err = {0};
     struct pack_summary summary = {0};
     assert_ok(!pack_write(job, &summary, &err), err);
     return summary;
@@ -59,7 +58,6 @@ TEST_IN_FOLDER(a_pack_holds_all_images_whole)
 {
     struct pack_job job = job_of(state);
     struct pack_summary summary = packed(&job), checked = {0};
-    struct err err = {0};
     assert_int_equal(summary.images, CLASSES * EACH);
     assert_int_equal(summary.left_out, 0);
     assert_int_equal(summary.classes, CLASSES);
@@ -96,7 +94,6 @@ static double difference(const struct dataset *a, const struct dataset *b, int64
 
 TEST_IN_FOLDER(a_pack_validates_like_its_folder)
 {
-    struct err err = {0};
     struct pack_job job = job_of(state);
     job.split = SPLIT_VALIDATION;
     packed(&job);
@@ -123,7 +120,6 @@ TEST_IN_FOLDER(a_pack_validates_like_its_folder)
 
 TEST_IN_FOLDER(a_pack_of_small_images_trains_like_its_folder)
 {
-    struct err err = {0};
     struct pack_job job = job_of(state);
     job.shorter = 1000; /* nothing is resized */
     packed(&job);
@@ -183,28 +179,24 @@ TEST_IN_FOLDER(corrupt_images_are_left_out_or_refused)
     assert_int_equal(summary.left_out, 2);
     assert_int_equal(summary.least, EACH - 1);
     assert_int_equal(remove(job.to), 0);
-    struct err err = {0};
     job.strict = true;
-    assert_int_equal(pack_write(&job, &summary, &err), -1);
-    assert_message(&err, 65, "f/1/2.jpg: not a JPEG: it begins like a GIF");
+    assert_fails(pack_write(&job, &summary, &err), 65,
+                 "f/1/2.jpg: not a JPEG: it begins like a GIF");
     assert_gone(job.to);
 }
 
 TEST_IN_FOLDER(nothing_to_pack_is_refused)
 {
-    struct err err = {0};
     struct pack_summary summary;
     fixture_write(fixture_path(state, "f/0/0.jpg"), "GIF89a", 6);
     struct pack_job job = {.from = fixture_path(state, "f"),
                            .to = fixture_path(state, "a.ftp"),
                            .shorter = 37,
                            .threads = 1};
-    assert_int_equal(pack_write(&job, &summary, &err), -1);
-    assert_message(&err, 65, "/f: no image can be read");
+    assert_fails(pack_write(&job, &summary, &err), 65, "/f: no image can be read");
     assert_gone(job.to);
     job.from = fixture_path(state, "none");
-    assert_int_equal(pack_write(&job, &summary, &err), -1);
-    assert_message(&err, 66, "none: cannot be read");
+    assert_fails(pack_write(&job, &summary, &err), 66, "none: cannot be read");
 }
 
 TEST_IN_FOLDER(a_damaged_byte_is_found_wherever_it_is)
@@ -217,7 +209,6 @@ TEST_IN_FOLDER(a_damaged_byte_is_found_wherever_it_is)
     memcpy(&header, data, sizeof(header));
     for (int64_t at = 0; at < size; at += at < 56 || at >= (int64_t)header.index ? 1 : 97) {
         bool gap = at >= 56 && at < PACK_PAGE; /* between the header and the records */
-        struct err err = {0};
         struct pack_summary summary;
         data[at] ^= 0x10;
         fixture_write(job.to, data, size);
@@ -237,18 +228,15 @@ TEST_IN_FOLDER(a_pack_that_is_cut_short_is_refused)
     int64_t size;
     AUTOFREE uint8_t *data = fixture_read(job.to, &size);
     for (int64_t left = 0; left < size; left += 1 + size / 50) {
-        struct err err = {0};
         struct pack_summary summary;
         fixture_write(job.to, data, left);
-        assert_int_equal(pack_check(job.to, &summary, &err), -1);
-        assert_message(&err, 65, "a.ftp: ");
+        assert_fails(pack_check(job.to, &summary, &err), 65, "a.ftp: ");
     }
-    struct err err = {0};
     struct pack_summary summary;
     data[8] = 2; /* the version */
     fixture_write(job.to, data, size);
-    assert_int_equal(pack_check(job.to, &summary, &err), -1);
-    assert_message(&err, 65, "a pack of version 2, but this program reads version 1");
+    assert_fails(pack_check(job.to, &summary, &err), 65,
+                 "a pack of version 2, but this program reads version 1");
 }
 
 TEST_IN_FOLDER(a_damaged_record_is_a_corrupt_image)
@@ -260,7 +248,6 @@ TEST_IN_FOLDER(a_damaged_record_is_a_corrupt_image)
     data[PACK_PAGE + 100] ^= 1;
     fixture_write(job.to, data, size);
     free(data);
-    struct err err = {0};
     struct dataset_spec spec = {.source = SOURCE_PACK, .path = job.to, .image = SIDE};
     OWN(dataset) *pack = dataset_open(&spec, SPLIT_TRAIN, &err);
     float image[FLOATS];
@@ -275,7 +262,6 @@ static int pack_on_a_full_disk(const void *argument)
 {
     const struct pack_job *job = argument;
     struct rlimit limit = {20000, 20000};
-    struct err err = {0};
     struct pack_summary summary;
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &limit);
@@ -300,10 +286,9 @@ TEST_IN_FOLDER(a_failure_leaves_the_old_pack_as_it_was)
 
 TEST_IN_FOLDER(a_place_that_cannot_be_written_is_refused)
 {
-    struct err err = {0};
     struct pack_summary summary;
     struct pack_job job = job_of(state);
     job.to = "/proc/none/a.ftp";
-    assert_int_equal(pack_write(&job, &summary, &err), -1);
-    assert_message(&err, 73, "/proc/none/a.ftp: cannot be written: No such file");
+    assert_fails(pack_write(&job, &summary, &err), 73,
+                 "/proc/none/a.ftp: cannot be written: No such file");
 }
