@@ -42,6 +42,16 @@ static struct CMUnitTest tests[128];
 /** A case that needs neither. */
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
+/** A case in which @call passes what follows, a function of these parameters, on as `see`. */
+#define TEST_EACH(name, call, ...)                                                                 \
+    static void name##_of(__VA_ARGS__);                                                            \
+    TEST(name)                                                                                     \
+    {                                                                                              \
+        void (*see)(__VA_ARGS__) = name##_of;                                                      \
+        call;                                                                                      \
+    }                                                                                              \
+    static void name##_of(__VA_ARGS__)
+
 #ifndef OWN_MAIN
 /** Every case, once. */
 int main(void)

@@ -265,7 +265,8 @@ TEST(needs_one_pattern_per_ring)
 /* ---- sizes ---- */
 
 /* The share is real-valued, so compare on a vector that every block count divides. */
-static void check_share(const struct collective *sized)
+TEST_EACH(states_the_share_of_the_messages_of_a_round, for_each(see),
+          const struct collective *sized)
 {
     struct collective c = *sized;
     c.elements = INT64_C(12252240) * 64 * 25; /* of 1 ... 17 ranks, 2^k chunks and 5 x 5 grids */
@@ -287,11 +288,6 @@ static void check_share(const struct collective *sized)
     }
 }
 
-TEST(states_the_share_of_the_messages_of_a_round)
-{
-    for_each(check_share);
-}
-
 /* Elements @rank sends over all rounds. */
 static int64_t sent_by(const struct collective *c, int32_t rank)
 {
@@ -301,7 +297,8 @@ static int64_t sent_by(const struct collective *c, int32_t rank)
     return sent;
 }
 
-static void check_sent(const struct collective *c)
+TEST_EACH(moves_no_more_elements_than_the_operation_needs, for_each(see),
+          const struct collective *c)
 {
     int64_t all = 0;
     for (int32_t rank = 0; rank < c->ranks; rank++)
@@ -313,11 +310,6 @@ static void check_sent(const struct collective *c)
         assert_true(all >= expected); /* folds and detours through the root cost more */
     else
         assert_int_equal(all, expected);
-}
-
-TEST(moves_no_more_elements_than_the_operation_needs)
-{
-    for_each(check_sent);
 }
 
 /* ---- textbook figures ---- */
@@ -346,7 +338,8 @@ static void check_cost(const struct collective *c, int32_t rounds, double expect
     assert_true(fabs(volume(c) - expected) <= 1e-13 * expected);
 }
 
-static void check_ring(const struct collective *c)
+TEST_EACH(ring_takes_n_minus_1_rounds_of_one_nth_per_phase, for_each_of(ALGORITHM_RING, see),
+          const struct collective *c)
 {
     int32_t phases = c->op == COLLECTIVE_ALL_REDUCE ? 2 : 1, n = c->ranks;
     check_cost(c, phases * (n - 1), phases * (n - 1.0) / n);
@@ -354,12 +347,7 @@ static void check_ring(const struct collective *c)
         assert_int_equal(sent_by(c, rank), phases * (n - 1) * (c->elements / n));
 }
 
-TEST(ring_takes_n_minus_1_rounds_of_one_nth_per_phase)
-{
-    for_each_of(ALGORITHM_RING, check_ring);
-}
-
-static void check_tree(const struct collective *c)
+TEST_EACH(tree_takes_2_log_n_rounds, for_each_of(ALGORITHM_TREE, see), const struct collective *c)
 {
     int32_t n = c->ranks, k = levels(n);
     if (c->op == COLLECTIVE_ALL_REDUCE)
@@ -368,12 +356,9 @@ static void check_tree(const struct collective *c)
         check_cost(c, 2 * k, k + (n - 1.0) / n);
 }
 
-TEST(tree_takes_2_log_n_rounds)
-{
-    for_each_of(ALGORITHM_TREE, check_tree);
-}
-
-static void check_halving(const struct collective *c)
+TEST_EACH(halving_doubling_takes_log_n_rounds_and_the_bytes_of_the_ring,
+          for_each_of(ALGORITHM_HALVING_DOUBLING, see);
+          for_each_of(ALGORITHM_HALVING_DOUBLING_FAR, see), const struct collective *c)
 {
     int32_t n = c->ranks, core = 1 << (levels(n + 1) - 1), k = levels(core);
     double halving = (core - 1.0) / core;
@@ -383,12 +368,6 @@ static void check_halving(const struct collective *c)
         check_cost(c, k, halving);
     else
         assert_int_equal(collective_rounds(c), k + 2);
-}
-
-TEST(halving_doubling_takes_log_n_rounds_and_the_bytes_of_the_ring)
-{
-    for_each_of(ALGORITHM_HALVING_DOUBLING, check_halving);
-    for_each_of(ALGORITHM_HALVING_DOUBLING_FAR, check_halving);
 }
 
 static void check_double_tree(const struct collective *c)
@@ -422,26 +401,18 @@ TEST(both_ends_of_a_double_tree_agree_among_many_ranks)
     check_sums(&c);
 }
 
-static void check_hierarchical(const struct collective *c)
+TEST_EACH(hierarchy_adds_tree_and_ring, for_each_of(ALGORITHM_HIERARCHICAL, see),
+          const struct collective *c)
 {
     int32_t nodes = c->ranks / c->group, k = levels(c->group);
     check_cost(c, 2 * k + 2 * (nodes - 1), 2 * k + 2 * (nodes - 1.0) / nodes);
 }
 
-TEST(hierarchy_adds_tree_and_ring)
-{
-    for_each_of(ALGORITHM_HIERARCHICAL, check_hierarchical);
-}
-
-static void check_torus(const struct collective *c)
+TEST_EACH(torus_takes_the_rounds_of_its_sides_and_the_bytes_of_one_ring,
+          for_each_of(ALGORITHM_TORUS2D, see), const struct collective *c)
 {
     int32_t x = c->grid.columns, y = c->grid.rows;
     check_cost(c, 2 * (x - 1) + 2 * (y - 1), 2 * (x - 1.0) / x + 2 * (y - 1.0) / y / x);
-}
-
-TEST(torus_takes_the_rounds_of_its_sides_and_the_bytes_of_one_ring)
-{
-    for_each_of(ALGORITHM_TORUS2D, check_torus);
 }
 
 /* ---- names and support ---- */

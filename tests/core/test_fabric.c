@@ -188,32 +188,52 @@ TEST(no_two_links_have_the_same_name)
     expect_unique_names(lay("t1-ring", 3, 1, grid_of(3, 1)));
 }
 
-TEST(climbs_only_to_the_lowest_common_switch)
+/* Nodes of one device or two, each with a card; leaves of two nodes, pods of four. */
+static struct fabric *lay_leaves(int32_t nodes, int32_t devices, enum routing routing,
+                                 int32_t pipes, int32_t rails, const int32_t *place)
 {
-    HELD(wiring) wiring = {.count = {[VERTEX_DEVICE] = 1, [VERTEX_NIC] = 1}};
-    wiring_add(&wiring, 0, 1, 0);
+    HELD(wiring) wiring = {.count = {[VERTEX_DEVICE] = devices, [VERTEX_NIC] = devices}};
+    if (devices == 2)
+        wiring_add(&wiring, 0, 1, 0);
+    for (int32_t i = 0; i < devices; i++)
+        wiring_add(&wiring, i, devices + i, 0);
     struct link_kind cable = kind("bus", 4, 1);
     struct link_group group[] = {
-        {.name = "rack", .nodes = 2, .uplink = kind("rack uplink", 2, 100)},
-        {.name = "pod", .nodes = 4, .uplink = kind("pod uplink", 1, 1000)},
+        {.name = "leaf",
+         .nodes = 2,
+         .uplink = kind("leaf uplink", 2, 100),
+         .pipes = pipes,
+         .rails = rails},
+        {.name = "pod",
+         .nodes = 4,
+         .uplink = kind("pod uplink", 1, 1000),
+         .pipes = pipes > 1 ? 2 * pipes : 1},
     };
-    OWN(fabric) *fabric = fabric_lay_cluster(&(struct cluster_plan){
-        .nodes = 7,
-        .devices_per_node = 1,
+    return fabric_lay_cluster(&(struct cluster_plan){
+        .nodes = nodes,
+        .devices_per_node = devices,
         .wiring = &wiring,
         .cable = &cable,
         .cable_count = 1,
         .nic = kind("nic", 3, 10),
         .group = group,
         .group_count = 2,
+        .routing = routing,
+        .routing_seed = 7,
+        .place = place,
         .latency_between = 10000,
     });
+}
+
+TEST(climbs_only_to_the_lowest_common_switch)
+{
+    OWN(fabric) *fabric = lay_leaves(7, 1, ROUTING_IDEAL, 1, 1, NULL);
     expect_route(fabric, 4, 5, "node4.gpu0-nic0 node4.nic0.up node5.nic0.down node5.nic0-gpu0");
     expect_route(fabric, 5, 6,
-                 "node5.gpu0-nic0 node5.nic0.up rack2.up rack3.down node6.nic0.down "
+                 "node5.gpu0-nic0 node5.nic0.up leaf2.up leaf3.down node6.nic0.down "
                  "node6.nic0-gpu0");
     expect_route(fabric, 0, 6,
-                 "node0.gpu0-nic0 node0.nic0.up rack0.up pod0.up pod1.down rack3.down "
+                 "node0.gpu0-nic0 node0.nic0.up leaf0.up pod0.up pod1.down leaf3.down "
                  "node6.nic0.down node6.nic0-gpu0");
     const double latency[] = {10022, 10222, 12222}, bandwidth[] = {3, 2, 1};
     for (int32_t i = 0; i < 3; i++) {
@@ -295,46 +315,10 @@ TEST(ranks_in_column_order_find_their_columns_in_the_nodes)
     expect_route(fabric, 0, 1, "node0.gpu0-gpu1");
 }
 
-/* Five nodes of two devices, each with a card; leaves of two nodes, pods of four. */
-static struct fabric *lay_leaves(enum routing routing, int32_t pipes, int32_t rails,
-                                 const int32_t *place)
-{
-    HELD(wiring) wiring = {.count = {[VERTEX_DEVICE] = 2, [VERTEX_NIC] = 2}};
-    wiring_add(&wiring, 0, 1, 0);
-    wiring_add(&wiring, 0, 2, 0);
-    wiring_add(&wiring, 1, 3, 0);
-    struct link_kind cable = kind("bus", 4, 1);
-    struct link_group group[] = {
-        {.name = "leaf",
-         .nodes = 2,
-         .uplink = kind("leaf uplink", 1, 100),
-         .pipes = pipes,
-         .rails = rails},
-        {.name = "pod",
-         .nodes = 4,
-         .uplink = kind("pod uplink", 1, 1000),
-         .pipes = pipes > 1 ? 2 * pipes : 1},
-    };
-    return fabric_lay_cluster(&(struct cluster_plan){
-        .nodes = 5,
-        .devices_per_node = 2,
-        .wiring = &wiring,
-        .cable = &cable,
-        .cable_count = 1,
-        .nic = kind("nic", 3, 10),
-        .group = group,
-        .group_count = 2,
-        .routing = routing,
-        .routing_seed = 7,
-        .place = place,
-        .latency_between = 10000,
-    });
-}
-
 /* The card of rank r is number r: device and card d of node n are 2 n + d. */
 TEST(a_static_route_takes_the_uplink_of_its_destination)
 {
-    OWN(fabric) *fabric = lay_leaves(ROUTING_STATIC, 3, 1, NULL);
+    OWN(fabric) *fabric = lay_leaves(5, 2, ROUTING_STATIC, 3, 1, NULL);
     assert_true(fabric->chooses);
     assert_int_equal(fabric->link_count, 5 * 10 + 2 * 3 * 3 + 2 * 2 * 6);
     expect_route(fabric, 0, 5,
@@ -350,7 +334,7 @@ TEST(a_static_route_takes_the_uplink_of_its_destination)
 
 TEST(with_rails_each_card_has_a_switch_of_its_own)
 {
-    OWN(fabric) *fabric = lay_leaves(ROUTING_STATIC, 3, 2, NULL);
+    OWN(fabric) *fabric = lay_leaves(5, 2, ROUTING_STATIC, 3, 2, NULL);
     expect_route(fabric, 0, 2, "node0.gpu0-nic0 node0.nic0.up node1.nic0.down node1.nic0-gpu0");
     expect_route(fabric, 0, 3,
                  "node0.gpu0-nic0 node0.nic0.up leaf0.up0 leaf1.down0 node1.nic1.down "
@@ -367,7 +351,7 @@ TEST(with_rails_each_card_has_a_switch_of_its_own)
 TEST(nodes_stand_where_they_are_placed)
 {
     static const int32_t place[] = {6, 1, 7, 0, 2};
-    OWN(fabric) *fabric = lay_leaves(ROUTING_IDEAL, 1, 1, place);
+    OWN(fabric) *fabric = lay_leaves(5, 2, ROUTING_IDEAL, 1, 1, place);
     assert_false(fabric->chooses);
     expect_route(fabric, 0, 4, "node6.gpu0-nic0 node6.nic0.up node7.nic0.down node7.nic0-gpu0");
     expect_route(fabric, 3, 9,
@@ -380,9 +364,9 @@ TEST(nodes_stand_where_they_are_placed)
 
 TEST(with_one_uplink_all_routings_are_the_same)
 {
-    OWN(fabric) *ideal = lay_leaves(ROUTING_IDEAL, 1, 1, NULL);
+    OWN(fabric) *ideal = lay_leaves(5, 2, ROUTING_IDEAL, 1, 1, NULL);
     for (enum routing routing = ROUTING_STATIC; routing < ROUTING_COUNT; routing++) {
-        OWN(fabric) *fabric = lay_leaves(routing, 1, 1, NULL);
+        OWN(fabric) *fabric = lay_leaves(5, 2, routing, 1, 1, NULL);
         for (int32_t pair = 0; pair < 100; pair++) {
             if (pair / 10 == pair % 10)
                 continue;
@@ -513,9 +497,12 @@ static struct wiring new_wiring(int32_t devices, int32_t switches, int32_t cpus,
     return (struct wiring){.count = {devices, switches, cpus, nics}};
 }
 
-static void connect(struct wiring *wiring, const char *a, const char *b)
+/* Add @cables, such as "gpu0-switch0 switch0-nic0". */
+static void connect(struct wiring *wiring, const char *cables)
 {
-    wiring_add(wiring, wiring_find(wiring, a), wiring_find(wiring, b), 0);
+    char a[16], b[16];
+    for (int length; sscanf(cables, " %15[^-]-%15s%n", a, b, &length) == 2; cables += length)
+        wiring_add(wiring, wiring_find(wiring, a), wiring_find(wiring, b), 0);
 }
 
 /* The vertices on the way from @from to @to, joined by blanks; the caller frees it. */
@@ -558,12 +545,9 @@ TEST(every_vertex_is_found_by_its_name)
 TEST(takes_the_fewest_cables)
 {
     HELD(wiring) wiring = new_wiring(2, 3, 0, 0);
-    connect(&wiring, "gpu0", "switch0");
-    connect(&wiring, "switch0", "switch1");
-    connect(&wiring, "switch1", "gpu1");
+    connect(&wiring, "gpu0-switch0 switch0-switch1 switch1-gpu1");
     expect_way(&wiring, "gpu0", "gpu1", "gpu0 switch0 switch1 gpu1");
-    connect(&wiring, "gpu1", "switch2");
-    connect(&wiring, "switch2", "gpu0");
+    connect(&wiring, "gpu1-switch2 switch2-gpu0");
     expect_way(&wiring, "gpu0", "gpu1", "gpu0 switch2 gpu1");
     expect_way(&wiring, "gpu1", "gpu0", "gpu1 switch2 gpu0");
 }
@@ -571,10 +555,7 @@ TEST(takes_the_fewest_cables)
 TEST(among_equals_takes_the_cable_that_stands_first)
 {
     HELD(wiring) wiring = new_wiring(2, 2, 0, 0);
-    connect(&wiring, "gpu1", "switch1");
-    connect(&wiring, "switch1", "gpu0");
-    connect(&wiring, "gpu0", "switch0");
-    connect(&wiring, "gpu1", "switch0");
+    connect(&wiring, "gpu1-switch1 switch1-gpu0 gpu0-switch0 gpu1-switch0");
     expect_way(&wiring, "gpu0", "gpu1", "gpu0 switch1 gpu1");
     expect_way(&wiring, "gpu1", "gpu0", "gpu1 switch1 gpu0");
 }
@@ -582,9 +563,7 @@ TEST(among_equals_takes_the_cable_that_stands_first)
 TEST(devices_and_nics_do_not_forward)
 {
     HELD(wiring) wiring = new_wiring(3, 0, 0, 1);
-    connect(&wiring, "gpu0", "gpu1");
-    connect(&wiring, "gpu1", "gpu2");
-    connect(&wiring, "gpu0", "nic0");
+    connect(&wiring, "gpu0-gpu1 gpu1-gpu2 gpu0-nic0");
     expect_way(&wiring, "gpu0", "gpu1", "gpu0 gpu1");
     expect_way(&wiring, "gpu0", "gpu2", "none");
     expect_way(&wiring, "gpu1", "nic0", "none");
@@ -600,11 +579,7 @@ TEST(a_way_to_oneself_has_no_links)
 TEST(a_device_uses_the_nic_nearest_to_it)
 {
     HELD(wiring) wiring = new_wiring(2, 2, 0, 2);
-    connect(&wiring, "gpu0", "switch0");
-    connect(&wiring, "gpu1", "switch1");
-    connect(&wiring, "switch0", "switch1");
-    connect(&wiring, "nic1", "switch0");
-    connect(&wiring, "nic0", "switch1");
+    connect(&wiring, "gpu0-switch0 gpu1-switch1 switch0-switch1 nic1-switch0 nic0-switch1");
     int32_t nic[2];
     wiring_assign_nics(&wiring, nic);
     assert_int_equal(nic[0], 1);
@@ -614,9 +589,8 @@ TEST(a_device_uses_the_nic_nearest_to_it)
 TEST(equally_near_nics_share_the_devices)
 {
     HELD(wiring) wiring = new_wiring(5, 1, 0, 2);
-    const char *const leaf[] = {"gpu0", "gpu1", "gpu2", "gpu3", "gpu4", "nic0", "nic1"};
-    for (int32_t i = 0; i < 7; i++)
-        connect(&wiring, leaf[i], "switch0");
+    connect(&wiring, "gpu0-switch0 gpu1-switch0 gpu2-switch0 gpu3-switch0 gpu4-switch0");
+    connect(&wiring, "nic0-switch0 nic1-switch0");
     int32_t nic[5];
     wiring_assign_nics(&wiring, nic);
     for (int32_t i = 0; i < 5; i++)

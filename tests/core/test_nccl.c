@@ -221,7 +221,7 @@ static double seconds(const struct nccl_world *world, double bytes)
     return nccl_choose(world, ALL_REDUCE, (int64_t)bytes).seconds;
 }
 
-static void see_growth(struct nccl_world world)
+TEST_EACH(a_larger_vector_never_takes_less_time, for_each_world(see), struct nccl_world world)
 {
     double before = seconds(&world, 0);
     assert_true(before > 0 && isfinite(before));
@@ -232,12 +232,7 @@ static void see_growth(struct nccl_world world)
     }
 }
 
-TEST(a_larger_vector_never_takes_less_time)
-{
-    for_each_world(see_growth);
-}
-
-static void see_speed(struct nccl_world world)
+TEST_EACH(a_faster_link_never_takes_more_time, for_each_world(see), struct nccl_world world)
 {
     for (double bytes = 1e3; bytes < 1e9; bytes *= 7) {
         struct nccl_world wide = world;
@@ -251,18 +246,13 @@ static void see_speed(struct nccl_world world)
     }
 }
 
-TEST(a_faster_link_never_takes_more_time)
-{
-    for_each_world(see_speed);
-}
-
 /* All that leaves @parts parts of the vector's owners, each by @bandwidth. */
 static double floor_of(int32_t parts, double bytes, double bandwidth)
 {
     return parts > 1 ? 2 * (parts - 1.) / parts * bytes / bandwidth : 0;
 }
 
-static void see_floor(struct nccl_world world)
+TEST_EACH(nothing_beats_its_links, for_each_world(see), struct nccl_world world)
 {
     for (double bytes = 1e3; bytes < 1e10; bytes *= 7)
         for (enum nccl_algorithm a = 0; a < NCCL_ALGORITHM_COUNT; a++)
@@ -274,11 +264,6 @@ static void see_floor(struct nccl_world world)
                                          world.nodes > 1 ? world.inter_bandwidth : INFINITY);
                 assert_true(nccl_cost(&world, ALL_REDUCE, (int64_t)bytes, a, p).seconds >= least);
             }
-}
-
-TEST(nothing_beats_its_links)
-{
-    for_each_world(see_floor);
 }
 
 /* --- in a fabric --- */

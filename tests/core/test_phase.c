@@ -2,14 +2,17 @@
 
 #include "tests/test.h"
 
-/* ImageNet in phases of (epochs, batch per device). */
+/* ImageNet in @count phases. */
+static struct scenario scenario_of(struct scenario_phase *phase, int32_t count)
+{
+    return (struct scenario){.training = {.train_images = 1281167, .phase = {phase, count}}};
+}
+
+/* The same on so many devices. */
 static struct plan plan_of(struct scenario_phase *phase, int32_t count, int64_t devices,
                            double evaluate_every)
 {
-    struct scenario scenario = {0};
-    scenario.training.train_images = 1281167;
-    scenario.training.phase.item = phase;
-    scenario.training.phase.count = count;
+    struct scenario scenario = scenario_of(phase, count);
     scenario.training.evaluate_every = evaluate_every;
     return plan_build(&scenario, devices);
 }
@@ -32,10 +35,8 @@ TEST(does_not_round_an_exact_count_up)
 {
     for (int32_t tenths = 1; tenths < 1000; tenths++) {
         struct scenario_phase phase = {.epochs = tenths / 10.0, .batch_per_device = 1};
-        struct scenario scenario = {0};
+        struct scenario scenario = scenario_of(&phase, 1);
         scenario.training.train_images = 1000;
-        scenario.training.phase.item = &phase;
-        scenario.training.phase.count = 1;
         HELD(plan) plan = plan_build(&scenario, 100);
         assert_int_equal(plan.phase[0].steps, tenths);
     }
@@ -63,9 +64,8 @@ TEST(passes_of_a_step_share_its_batch)
     struct scenario_phase phase[] = {{.epochs = 1, .batch_per_device = 32},
                                      {.epochs = 1, .global_batch = 8192},
                                      {.epochs = 1, .global_batch = 8200, .round = ROUND_UP}};
-    struct scenario scenario = {.training = {.train_images = 1281167, .accumulate = 4}};
-    scenario.training.phase.item = phase;
-    scenario.training.phase.count = 3;
+    struct scenario scenario = scenario_of(phase, 3);
+    scenario.training.accumulate = 4;
     HELD(plan) plan = plan_build(&scenario, 16);
     static const int64_t global[] = {2048, 8192, 8256}, micro[] = {32, 128, 129};
     for (int32_t i = 0; i < 3; i++) {
@@ -94,10 +94,7 @@ TEST(a_target_decides_the_last_phase)
     char recipe[] = "rcp-nvidia";
     struct scenario_phase phase[] = {{.epochs = 17.5, .global_batch = 1632},
                                      {.global_batch = 13056}};
-    struct scenario scenario = {0};
-    scenario.training.train_images = 1281167;
-    scenario.training.phase.item = phase;
-    scenario.training.phase.count = 2;
+    struct scenario scenario = scenario_of(phase, 2);
     scenario.training.evaluate_every = 4;
     scenario.training.target = 0.759;
     scenario.training.recipe = recipe;

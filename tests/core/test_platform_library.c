@@ -54,7 +54,7 @@ static void expect_route(const struct platform *platform, const struct fabric *f
     assert_true(fabric_route_bandwidth(fabric, &back) == bandwidth);
 }
 
-static void expect_routes(struct platform *platform)
+TEST_EACH(every_route_is_as_good_there_as_back, each_platform(see), struct platform *platform)
 {
     const int32_t sizes[] = {1, 2, several(platform)};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -66,18 +66,14 @@ static void expect_routes(struct platform *platform)
     }
 }
 
-TEST(every_route_is_as_good_there_as_back)
-{
-    each_platform(expect_routes);
-}
-
 /* It may be idle where NVLink joins all GPUs, and is there all the same. */
 static bool between_sockets(const char *name)
 {
     return strstr(name, "cpu0-cpu1") || strstr(name, "cpu1-cpu0");
 }
 
-static void expect_use(struct platform *platform)
+TEST_EACH(no_cable_and_no_network_card_is_without_use, each_platform(see),
+          struct platform *platform)
 {
     OWN(fabric) *fabric = lay_out(platform, 2);
     bool *used = base_alloc(fabric->link_count, sizeof(*used));
@@ -97,11 +93,6 @@ static void expect_use(struct platform *platform)
             fail_msg("%s: nothing is ever sent over %s", platform->name, name);
     }
     free(used);
-}
-
-TEST(no_cable_and_no_network_card_is_without_use)
-{
-    each_platform(expect_use);
 }
 
 static int32_t count_words(const char *text)
@@ -124,14 +115,9 @@ static void expect_source(void *context, const struct quantity *quantity, enum u
         fail_msg("%s: %s: '%s' is no source", platform, quantity->path, quantity->source);
 }
 
-static void expect_sources(struct platform *platform)
+TEST_EACH(every_number_says_where_it_is_from, each_platform(see), struct platform *platform)
 {
     platform_each_quantity(platform, expect_source, (void *)(size_t)platform->name);
-}
-
-TEST(every_number_says_where_it_is_from)
-{
-    each_platform(expect_sources);
 }
 
 /* The payload of the links of @tier that leave @from, over all links of the first node. */

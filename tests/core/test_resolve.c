@@ -168,19 +168,21 @@ TEST(real_ranks_may_be_more_than_the_platform_has)
 
 TEST(a_fault_of_the_file_is_no_fault_of_the_wished_ranks)
 {
-    struct job job = job_with(PHASE, "baseline: {nodes: 1089}\n");
-    assert_int_equal(resolve(&job, wish_for_ranks(8, 4)), -1);
-    assert_int_equal(job.err.exit_code, 65);
-    assert_has(job.err.text, "t.yaml:5:19: error: platform abci has only 1088 nodes");
-    job_release(&job);
-    job = job_with("{epochs: 1, global_batch: 2000000}", "");
-    assert_int_equal(resolve(&job, wish_for_ranks(8, 4)), -1);
-    assert_int_equal(job.err.exit_code, 65);
-    job_release(&job);
-    job = job_with("{epochs: 1, global_batch: 1000}", "");
-    assert_int_equal(resolve(&job, wish_for_ranks(3, 4)), -1);
-    assert_int_equal(job.err.exit_code, 64);
-    job_release(&job);
+    static const struct {
+        const char *phase, *more;
+        int32_t ranks, code;
+        const char *says;
+    } cases[] = {
+        {PHASE, "baseline: {nodes: 1089}\n", 8, 65,
+         "t.yaml:5:19: error: platform abci has only 1088"},
+        {"{epochs: 1, global_batch: 2000000}", "", 8, 65, ""},
+        {"{epochs: 1, global_batch: 1000}", "", 3, 64, ""},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        HELD(job) job = job_with(cases[i].phase, cases[i].more);
+        assert_int_equal(resolve(&job, wish_for_ranks(cases[i].ranks, 4)), -1);
+        assert_message(&job.err, cases[i].code, cases[i].says);
+    }
 }
 
 TEST(a_grid_that_wished_ranks_do_not_fill_says_what_would)
@@ -239,12 +241,8 @@ static int read_faulty(const char *path)
     return result;
 }
 
-static void expect_fault(const char *path)
+TEST_EACH(every_impossible_job_gets_its_message,
+          assert_true(each_file("tests/bad/job", "", see) >= 10), const char *path)
 {
     check_faulty(path, read_faulty);
-}
-
-TEST(every_impossible_job_gets_its_message)
-{
-    assert_true(each_file("tests/bad/job", "", expect_fault) >= 10);
 }

@@ -328,8 +328,50 @@ static void each_algorithm(struct findings *findings, struct trial trial,
     }
 }
 
+/* Who is called with each platform; the numbers of platforms before, by their paths. */
+struct visitor {
+    void (*visit)(void *findings, struct platform *platform);
+    struct findings findings;
+    uint64_t kind[256];
+    int32_t platforms;
+};
+
+static uint64_t kind_of(const struct number_list *list)
+{
+    HELD(text) paths = {0};
+    for (int32_t i = 0; i < list->count; i++)
+        text_add(&paths, "%s ", list->number[i].path);
+    return base_hash(BASE_HASH_SEED, paths.data, (size_t)paths.length);
+}
+
+static void visit(void *context, struct platform *platform)
+{
+    struct visitor *visitor = context;
+    struct findings *findings = &visitor->findings;
+    findings->numbers = trial_numbers(platform);
+    visitor->kind[visitor->platforms] = kind_of(&findings->numbers);
+    findings->alike = 0;
+    for (int32_t i = 0; i < visitor->platforms; i++)
+        findings->alike += visitor->kind[i] == visitor->kind[visitor->platforms];
+    visitor->platforms++;
+    visitor->visit(&visitor->findings, platform);
+    free(visitor->findings.numbers.number);
+}
+
+static void on_all(void (*try)(void *findings, struct platform *platform), int32_t least)
+{
+    struct visitor visitor = {.visit = try};
+    trial_each_platform(visit, &visitor);
+    const struct findings *found = &visitor.findings;
+    print_message("%d points, %d with another choice, %d faults\n", found->points, found->excused,
+                  found->faults);
+    assert_true(found->points >= least);
+    assert_int_equal(found->faults, 0);
+}
+
 /* Also where the optimizer is sharded, and among as many nodes as fill racks. */
-static void try_numbers(void *context, struct platform *platform)
+TEST_EACH(numbers_that_are_better_never_make_a_step_longer, on_all(see, 10000), void *context,
+          struct platform *platform)
 {
     const struct findings *findings = context;
     struct trial trial = trial_new(platform, 2);
@@ -344,19 +386,22 @@ static void try_numbers(void *context, struct platform *platform)
     by(context, trial, ALGORITHM_NCCL, change_numbers);
 }
 
-static void try_job(void *context, struct platform *platform)
+TEST_EACH(more_work_never_makes_a_step_shorter, on_all(see, 1000), void *context,
+          struct platform *platform)
 {
     each_algorithm(context, trial_new(platform, 2), change_job);
 }
 
-static void try_nodes(void *context, struct platform *platform)
+TEST_EACH(more_nodes_never_make_a_step_shorter, on_all(see, 1000), void *context,
+          struct platform *platform)
 {
     for (int32_t nodes = 1; nodes <= 20 && (nodes <= platform->nodes || !platform->nodes);
          nodes = nodes == 4 ? 10 : 2 * nodes)
         each_algorithm(context, trial_new(platform, nodes), change_nodes);
 }
 
-static void try_uplinks(void *context, struct platform *platform)
+TEST_EACH(more_uplinks_never_make_a_step_longer, on_all(see, 100), void *context,
+          struct platform *platform)
 {
     for (int32_t nodes = 8; nodes <= 80; nodes *= 3)
         if (platform->nodes >= nodes)
@@ -425,7 +470,7 @@ static bool is_idle(struct platform *platform, const struct number *number)
            (!strcmp(number->path, "transport.inside") && platform_devices_per_node(platform) == 1);
 }
 
-static void try_effects(void *context, struct platform *platform)
+TEST_EACH(every_number_moves_a_step, on_all(see, 500), void *context, struct platform *platform)
 {
     struct findings *findings = context;
     int32_t most = platform->nodes ? (int32_t)platform->nodes : 16;
@@ -441,78 +486,8 @@ static void try_effects(void *context, struct platform *platform)
     }
 }
 
-/* Who is called with each platform; the numbers of platforms before, by their paths. */
-struct visitor {
-    void (*visit)(void *findings, struct platform *platform);
-    struct findings findings;
-    uint64_t kind[256];
-    int32_t platforms;
-};
-
-static uint64_t kind_of(const struct number_list *list)
-{
-    HELD(text) paths = {0};
-    for (int32_t i = 0; i < list->count; i++)
-        text_add(&paths, "%s ", list->number[i].path);
-    return base_hash(BASE_HASH_SEED, paths.data, (size_t)paths.length);
-}
-
-static void visit(void *context, struct platform *platform)
-{
-    struct visitor *visitor = context;
-    struct findings *findings = &visitor->findings;
-    findings->numbers = trial_numbers(platform);
-    visitor->kind[visitor->platforms] = kind_of(&findings->numbers);
-    findings->alike = 0;
-    for (int32_t i = 0; i < visitor->platforms; i++)
-        findings->alike += visitor->kind[i] == visitor->kind[visitor->platforms];
-    visitor->platforms++;
-    visitor->visit(&visitor->findings, platform);
-    free(visitor->findings.numbers.number);
-}
-
-static void on_all(void (*try)(void *findings, struct platform *platform), int32_t least)
-{
-    struct visitor visitor = {.visit = try};
-    trial_each_platform(visit, &visitor);
-    const struct findings *found = &visitor.findings;
-    print_message("%d points, %d with another choice, %d faults\n", found->points, found->excused,
-                  found->faults);
-    assert_true(found->points >= least);
-    assert_int_equal(found->faults, 0);
-}
-
-TEST(numbers_that_are_better_never_make_a_step_longer)
-{
-    on_all(try_numbers, 10000);
-}
-
-static void try_slowdowns(void *context, struct platform *platform)
+TEST_EACH(more_slowdown_never_makes_a_step_shorter, on_all(see, 1000), void *context,
+          struct platform *platform)
 {
     each_algorithm(context, trial_new(platform, 2), change_slowdowns);
-}
-
-TEST(more_slowdown_never_makes_a_step_shorter)
-{
-    on_all(try_slowdowns, 1000);
-}
-
-TEST(more_work_never_makes_a_step_shorter)
-{
-    on_all(try_job, 1000);
-}
-
-TEST(more_nodes_never_make_a_step_shorter)
-{
-    on_all(try_nodes, 1000);
-}
-
-TEST(more_uplinks_never_make_a_step_longer)
-{
-    on_all(try_uplinks, 100);
-}
-
-TEST(every_number_moves_a_step)
-{
-    on_all(try_effects, 500);
 }

@@ -41,7 +41,8 @@ static void walk(const struct conv_shape *s, void (*visit)(void *context, struct
 struct arrays {
     const struct conv_shape *shape;
     float *x, *y;
-    float *w; /* forward: (taps, in, out), else (out, taps, in) */
+    float *w;    /* forward: (taps, in, out), else (out, taps, in) */
+    bool filter; /* w is written, not x */
 };
 
 static void forward_touch(void *context, struct touch touch)
@@ -59,31 +60,18 @@ static void forward_touch(void *context, struct touch touch)
     }
 }
 
-static void data_touch(void *context, struct touch touch)
+static void backward_touch(void *context, struct touch touch)
 {
     struct arrays *a = context;
     int32_t in = a->shape->in_channels, taps = a->shape->kernel * a->shape->kernel;
-    float *restrict dx = a->x + touch.x;
+    float *x = a->x + touch.x;
     for (int32_t k = 0; k < a->shape->out_channels; k++) {
-        float dy = a->y[touch.y + k];
-        const float *restrict row = a->w + (k * taps + touch.tap) * in;
+        float dy = a->y[touch.y + k], *row = a->w + (k * taps + touch.tap) * in;
+        float *restrict to = a->filter ? row : x;
+        const float *restrict from = a->filter ? x : row;
 #pragma omp simd
         for (int32_t c = 0; c < in; c++)
-            dx[c] += dy * row[c];
-    }
-}
-
-static void filter_touch(void *context, struct touch touch)
-{
-    struct arrays *a = context;
-    int32_t in = a->shape->in_channels, taps = a->shape->kernel * a->shape->kernel;
-    const float *restrict x = a->x + touch.x;
-    for (int32_t k = 0; k < a->shape->out_channels; k++) {
-        float dy = a->y[touch.y + k];
-        float *restrict row = a->w + (k * taps + touch.tap) * in;
-#pragma omp simd
-        for (int32_t c = 0; c < in; c++)
-            row[c] += dy * x[c];
+            to[c] += dy * from[c];
     }
 }
 
@@ -101,7 +89,6 @@ static void transpose_weights(const struct conv_shape *s, float **w)
 
 void conv_loops(enum conv_op op, const struct conv_shape *s, const struct conv_call *call)
 {
-    static void (*const visit[])(void *, struct touch) = {forward_touch, data_touch, filter_touch};
     const void *read[] = {call->x, call->w, call->dy};
     void *const write[] = {call->dx, call->dw, call->y};
     float *array[CONV_ARRAY_COUNT];
@@ -113,8 +100,9 @@ void conv_loops(enum conv_op op, const struct conv_shape *s, const struct conv_c
     }
     if (op == CONV_FORWARD)
         transpose_weights(s, &array[CONV_ARRAY_W]);
-    struct arrays arrays = {s, array[CONV_ARRAY_X], array[CONV_ARRAY_Y], array[CONV_ARRAY_W]};
-    walk(s, visit[op], &arrays);
+    struct arrays arrays = {s, array[CONV_ARRAY_X], array[CONV_ARRAY_Y], array[CONV_ARRAY_W],
+                            op == CONV_BACKWARD_FILTER};
+    walk(s, op == CONV_FORWARD ? forward_touch : backward_touch, &arrays);
     assert(write[written] && (uintptr_t)write[written] % 16 == 0);
     half_from_float(s->type, conv_elements(s, written), array[written], write[written]);
     for (int32_t i = 0; i < CONV_ARRAY_COUNT; i++)

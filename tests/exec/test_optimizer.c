@@ -61,6 +61,12 @@ static void setup_release(struct setup *s)
     free(s->weight);
 }
 
+/* Of all parameters. */
+static struct optimizer *optimizer_of(const struct setup *s)
+{
+    return optimizer_new(&s->layout, &s->scenario, &(struct slice){0, TOTAL}, 1);
+}
+
 static struct outcome step(struct setup *s, struct optimizer *optimizer)
 {
     return optimizer_step(optimizer, &s->update, s->scale, s->gradient, s->momentum, s->weight);
@@ -140,8 +146,7 @@ static void compare(enum optimizer_kind kind, bool nesterov, double clip)
     HELD(setup) s;
     set_up(&s, kind, nesterov);
     s.scenario.training.clip = clip;
-    OWN(optimizer) *optimizer =
-        optimizer_new(&s.layout, &s.scenario, &(struct slice){0, s.layout.parameters}, 1);
+    OWN(optimizer) *optimizer = optimizer_of(&s);
     AUTOFREE double *v = widen(s.momentum), *w = widen(s.weight);
     for (int32_t i = 0; i < 5; i++) {
         free(s.gradient);
@@ -178,8 +183,7 @@ TEST(lars_moves_a_tensor_of_zeros)
     set_up(&s, OPTIMIZER_LARS, false);
     memset(s.weight, 0, TOTAL * sizeof(*s.weight));
     memset(s.momentum, 0, TOTAL * sizeof(*s.momentum));
-    OWN(optimizer) *optimizer =
-        optimizer_new(&s.layout, &s.scenario, &(struct slice){0, s.layout.parameters}, 1);
+    OWN(optimizer) *optimizer = optimizer_of(&s);
     step(&s, optimizer);
     for (int64_t i = 0; i < TOTAL; i++)
         assert_near((double)s.weight[i], -0.1 * s.scale * (double)s.gradient[i], 1e-8);
@@ -196,8 +200,7 @@ TEST(an_overflow_changes_nothing)
             set_up(&s, kind, false);
             set_up(&untouched, kind, false);
             s.gradient[places[i / 3]] = bad[i % 3];
-            OWN(optimizer) *optimizer =
-                optimizer_new(&s.layout, &s.scenario, &(struct slice){0, s.layout.parameters}, 1);
+            OWN(optimizer) *optimizer = optimizer_of(&s);
             assert_true(step(&s, optimizer).overflow);
             assert_memory_equal(s.weight, untouched.weight, TOTAL * sizeof(*s.weight));
             assert_memory_equal(s.momentum, untouched.momentum, MOMENTS * sizeof(*s.momentum));
@@ -216,8 +219,7 @@ TEST(the_largest_gradients_are_no_overflow)
     for (int64_t i = 0; i < TOTAL; i++)
         s.gradient[i] = 3e38F;
     s.scale = 1e-30;
-    OWN(optimizer) *optimizer =
-        optimizer_new(&s.layout, &s.scenario, &(struct slice){0, s.layout.parameters}, 1);
+    OWN(optimizer) *optimizer = optimizer_of(&s);
     struct outcome outcome = step(&s, optimizer);
     assert_false(outcome.overflow);
     assert_near(outcome.norm, 3e8 * sqrt(TOTAL), 1e4);
@@ -228,8 +230,7 @@ TEST(any_number_of_threads_gives_the_same_bits)
     for (enum optimizer_kind kind = 0; kind <= OPTIMIZER_LAMB; kind++) {
         HELD(setup) one;
         set_up(&one, kind, true);
-        OWN(optimizer) *optimizer =
-            optimizer_new(&one.layout, &one.scenario, &(struct slice){0, one.layout.parameters}, 1);
+        OWN(optimizer) *optimizer = optimizer_of(&one);
         omp_set_num_threads(1);
         double norm = step(&one, optimizer).norm;
         for (int threads = 2; threads <= 4; threads++) {
@@ -253,9 +254,7 @@ static void compare_shards(enum optimizer_kind kind, double tolerance)
     HELD(setup) whole, parts;
     set_up(&whole, kind, true);
     set_up(&parts, kind, true);
-    struct optimizer *optimizer = optimizer_new(&whole.layout, &whole.scenario,
-                                                &(struct slice){0, whole.layout.parameters}, 1),
-                     *part[RANKS];
+    struct optimizer *optimizer = optimizer_of(&whole), *part[RANKS];
     struct outcome outcome = step(&whole, optimizer);
     struct slice shard[RANKS][SLICES];
     float *momentum[RANKS], sum[2 * TENSORS] = {0}, norms[2 * TENSORS];

@@ -33,6 +33,18 @@ static void refuses_header(const char *header, int64_t bytes, const char *becaus
     refuses(&text, because);
 }
 
+/* A tensor in a header. */
+#define TENSOR(name, type, shape, offsets)                                                         \
+    "\"" name "\": {\"dtype\": \"" type "\", \"shape\": " shape ", \"data_offsets\": " offsets "}"
+
+static void refuses_tensor(const char *type, const char *shape, const char *offsets, int64_t bytes,
+                           const char *because)
+{
+    AUTOFREE char *header =
+        base_format("{" TENSOR("a", "%s", "%s", "%s") "}", type, shape, offsets);
+    refuses_header(header, bytes, because);
+}
+
 TEST(reads_what_it_wrote)
 {
     HELD(safetensors) file = {0}, again = {0};
@@ -83,44 +95,35 @@ TEST(refuses_a_file_cut_anywhere)
 
 TEST(refuses_holes_overlaps_and_left_over_bytes)
 {
-    refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]},"
-                   " \"b\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [8, 12]}}",
-                   12, "tensor 'b' starts at byte 8 of the data, the one before it ends at 4");
-    refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 8]},"
-                   " \"b\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [4, 12]}}",
-                   12, "tensor 'b' starts at byte 4");
-    refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]},"
-                   " \"b\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}}",
-                   4, "tensor 'b' starts at byte 0");
-    refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [4, 8]}}", 8,
-                   "starts at byte 4");
-    refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}}", 5,
-                   "its tensors have 4 bytes, but 5 follow the header");
+    refuses_header(
+        "{" TENSOR("a", "F32", "[1]", "[0, 4]") ","
+                                                " " TENSOR("b", "F32", "[1]", "[8, 12]") "}",
+        12, "tensor 'b' starts at byte 8 of the data, the one before it ends at 4");
+    refuses_header(
+        "{" TENSOR("a", "F32", "[2]", "[0, 8]") ","
+                                                " " TENSOR("b", "F32", "[2]", "[4, 12]") "}",
+        12, "tensor 'b' starts at byte 4");
+    refuses_header(
+        "{" TENSOR("a", "F32", "[1]", "[0, 4]") ","
+                                                " " TENSOR("b", "F32", "[1]", "[0, 4]") "}",
+        4, "tensor 'b' starts at byte 0");
+    refuses_tensor("F32", "[1]", "[4, 8]", 8, "starts at byte 4");
+    refuses_tensor("F32", "[1]", "[0, 4]", 5, "its tensors have 4 bytes, but 5 follow the header");
 }
 
 TEST(refuses_tensors_that_contradict_themselves)
 {
-    refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 4]}}", 4,
-                   "need 8 bytes, its data_offsets hold 4");
+    refuses_tensor("F32", "[2]", "[0, 4]", 4, "need 8 bytes, its data_offsets hold 4");
     refuses_header("{\"a\": {\"dtype\": \"F64\", \"shape\": [1], \"data_offsets\": [0, 8]}}", 8,
                    "of type 'F64'; foretrain reads F32, F16, BF16 and I64");
-    refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": [-1], \"data_offsets\": [0, 4]}}", 4,
-                   "size 1 of \"shape\"");
-    refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": 1, \"data_offsets\": [0, 4]}}", 4,
-                   "\"shape\" must be a list");
-    refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": [1,1,1,1,1,1,1,1,1],"
-                   " \"data_offsets\": [0, 4]}}",
-                   4, "at most 8 sizes");
-    refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": [4294967296, 4294967296],"
-                   " \"data_offsets\": [0, 0]}}",
-                   0, "more elements than can be counted");
-    refuses_header("{\"a\": {\"dtype\": \"I64\", \"shape\": [4611686018427387904],"
-                   " \"data_offsets\": [0, 0]}}",
-                   0, "more bytes than can be counted");
-    refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [4, 0]}}", 4,
-                   "\"data_offsets\" must be");
-    refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4, 8]}}", 4,
-                   "\"data_offsets\" must be");
+    refuses_tensor("F32", "[-1]", "[0, 4]", 4, "size 1 of \"shape\"");
+    refuses_tensor("F32", "1", "[0, 4]", 4, "\"shape\" must be a list");
+    refuses_tensor("F32", "[1,1,1,1,1,1,1,1,1]", "[0, 4]", 4, "at most 8 sizes");
+    refuses_tensor("F32", "[4294967296, 4294967296]", "[0, 0]", 0,
+                   "more elements than can be counted");
+    refuses_tensor("I64", "[4611686018427387904]", "[0, 0]", 0, "more bytes than can be counted");
+    refuses_tensor("F32", "[1]", "[4, 0]", 4, "\"data_offsets\" must be");
+    refuses_tensor("F32", "[1]", "[0, 4, 8]", 4, "\"data_offsets\" must be");
     refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4],"
                    " \"x\": 1}}",
                    4, "none of dtype, shape and data_offsets");
@@ -134,9 +137,10 @@ TEST(refuses_what_is_no_header)
     refuses_header("[]", 0, "does not start with '{'");
     refuses_header(" {}", 0, "does not start with '{'");
     refuses_header("{} {}", 0, "not valid JSON");
-    refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": [], \"data_offsets\": [0, 4]},"
-                   " \"a\": {\"dtype\": \"F32\", \"shape\": [], \"data_offsets\": [4, 8]}}",
-                   8, "duplicate object key");
+    refuses_header(
+        "{" TENSOR("a", "F32", "[]", "[0, 4]") ","
+                                               " " TENSOR("a", "F32", "[]", "[4, 8]") "}",
+        8, "duplicate object key");
     refuses_header("{\"a\\u001b\": {\"dtype\": \"F32\", \"shape\": [], \"data_offsets\": [0, 4]}}",
                    4, "control characters");
     refuses_header("{\"__metadata__\": {\"a\": 1}}", 0, "\"__metadata__\"");

@@ -158,18 +158,16 @@ class LeaveNothing(harness.Case):
     BUSY = ("on h1 sh -c 'sleep 100000 & setsid sleep 100000 & wait' & on h2 sleep 100000 & "
             "sleep 0.3; ")
 
-    def test_after_success(self):
-        process = self.start(self.BUSY + "exit 0")
+    def end_with(self, code, **options):
+        process = self.start(f"{self.BUSY} exit {code}", **options)
         inside = self.inside()
-        self.assertEqual(process.wait(1000), 0)
         self.assertTrue(inside)
+        self.assertEqual(process.wait(1000), code)
         self.expect_nothing(inside)
 
-    def test_after_failure(self):
-        process = self.start(self.BUSY + "exit 3")
-        inside = self.inside()
-        self.assertEqual(process.wait(1000), 3)
-        self.expect_nothing(inside)
+    def test_after_success_and_failure(self):
+        for code in (0, 3):
+            self.end_with(code)
 
     def end_by(self, number, group):
         process = self.start(self.BUSY + "sleep 100000", start_new_session=True)
@@ -183,11 +181,7 @@ class LeaveNothing(harness.Case):
         self.expect_nothing(inside)
 
     def test_with_children_ignored(self):
-        process = self.start(self.BUSY + "exit 3", preexec_fn=lambda: signal.signal(
-            signal.SIGCHLD, signal.SIG_IGN))
-        inside = self.inside()
-        self.assertEqual(process.wait(1000), 3)
-        self.expect_nothing(inside)
+        self.end_with(3, preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
 
     def test_after_control_c(self):
         self.end_by(signal.SIGINT, group=True)

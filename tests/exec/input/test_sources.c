@@ -290,50 +290,43 @@ TEST_IN_FOLDER(names_may_be_long)
     assert_int_equal(label_of(dataset, 0), 17);
 }
 
-/* Refusal of one tar file with @text for its content. */
-static void check_tar(void **state, struct text *tar, const char *part)
+/* A tar file of @members, "name=content" with blanks between, from which @cut bytes are missing and
+ * whose byte @spoilt (-1: none) is another, is refused. */
+static void check_tar(void **state, const char *members, int64_t cut, int64_t spoilt,
+                      const char *part)
 {
     const char *path = fixture_path(state, "bad.tar");
-    fixture_write(path, tar->data, tar->length);
-    text_release(tar);
+    char name[16], content[16];
+    HELD(text) tar = {0};
+    for (int n; sscanf(members, " %15[^=]=%15s%n", name, content, &n) == 2; members += n)
+        fixture_tar(&tar, name, '0', content, (int64_t)strlen(content));
+    tar.length -= cut;
+    if (spoilt >= 0)
+        tar.data[spoilt] = 'x';
+    fixture_write(path, tar.data, tar.length);
     struct dataset_spec spec = spec_of(SOURCE_WEBDATASET, path, NULL);
     assert_refused(&spec, SPLIT_TRAIN, 65, part);
 }
 
 TEST_IN_FOLDER(shards_that_are_not_whole_are_refused)
 {
-    struct text tar = {0};
-    fixture_tar(&tar, "a.cls", '0', "1", 1);
-    check_tar(state, &tar, "bad.tar: a.cls without a.jpg");
-    fixture_tar(&tar, "a.jpg", '0', "1", 1);
-    fixture_tar(&tar, "b.jpg", '0', "1", 1);
-    check_tar(state, &tar, "bad.tar: a.jpg without a.cls");
-    fixture_tar(&tar, "a.cls", '0', "cat", 3);
-    check_tar(state, &tar, "a.cls: expected the number of a class, got 'cat'");
-    fixture_tar(&tar, "a.cls", '0', "-1", 2);
-    check_tar(state, &tar, "expected the number of a class");
-    fixture_tar(&tar, "a.jpg", '0', "1", 1);
-    fixture_tar(&tar, "a.jpeg", '0', "1", 1);
-    check_tar(state, &tar, "a second a.jpeg");
-    fixture_tar(&tar, "readme", '0', "hello", 5);
-    check_tar(state, &tar, "no images; expected members key.jpg and key.cls");
-    fixture_tar(&tar, "a.cls", '0', "1", 1);
-    tar.data[3] = 'x';
-    check_tar(state, &tar, "bad.tar: not a tar file: Unrecognized archive format");
-    fixture_tar(&tar, "a.jpg", '0', "1", 1);
-    fixture_tar(&tar, "a.cls", '0', "1", 1);
-    tar.length -= 512;
-    check_tar(state, &tar, "truncated: the member at 1024");
-    fixture_tar(&tar, "a.jpg", '0', "1", 1);
-    fixture_tar(&tar, "a.cls", '0', "1", 1);
-    tar.data[1024 + 3] = 'x';
-    check_tar(state, &tar, "bad.tar: not a tar file, or damaged, near 1");
-    fixture_tar(&tar, "a.jpg", '0', "1", 1);
-    tar.length -= 700;
-    check_tar(state, &tar, "not a tar file");
-    check_tar(state, &tar, "not a tar file");
-    fixture_tar(&tar, "pax", 'x', "99 path=a\n", 10);
-    check_tar(state, &tar, "not a tar file, or damaged, near ");
+    check_tar(state, "a.cls=1", 0, -1, "bad.tar: a.cls without a.jpg");
+    check_tar(state, "a.jpg=1 b.jpg=1", 0, -1, "bad.tar: a.jpg without a.cls");
+    check_tar(state, "a.cls=cat", 0, -1, "a.cls: expected the number of a class, got 'cat'");
+    check_tar(state, "a.cls=-1", 0, -1, "expected the number of a class");
+    check_tar(state, "a.jpg=1 a.jpeg=1", 0, -1, "a second a.jpeg");
+    check_tar(state, "readme=hello", 0, -1, "no images; expected members key.jpg and key.cls");
+    check_tar(state, "a.cls=1", 0, 3, "bad.tar: not a tar file: Unrecognized archive format");
+    check_tar(state, "a.jpg=1 a.cls=1", 512, -1, "truncated: the member at 1024");
+    check_tar(state, "a.jpg=1 a.cls=1", 0, 1024 + 3, "bad.tar: not a tar file, or damaged, near 1");
+    check_tar(state, "a.jpg=1", 700, -1, "not a tar file");
+    check_tar(state, "", 0, -1, "not a tar file");
+    const char *path = fixture_path(state, "pax.tar");
+    HELD(text) pax = {0};
+    fixture_tar(&pax, "pax", 'x', "99 path=a\n", 10);
+    fixture_write(path, pax.data, pax.length);
+    struct dataset_spec spec = spec_of(SOURCE_WEBDATASET, path, NULL);
+    assert_refused(&spec, SPLIT_TRAIN, 65, "not a tar file, or damaged, near ");
 }
 
 TEST_IN_FOLDER(patterns_that_name_nothing_are_refused)
