@@ -135,17 +135,15 @@ TEST_WITH(compares_two_traces_from_the_same_time_on, open_fixture, close_fixture
     free(text);
     measured.schedule_hash++;
     file = fopen("/dev/null", "w");
-    assert_int_equal(
-        timeline_write_comparison(file, fixture.schedule, &fixture.trace, &measured, 1, &err), -1);
+    assert_fails(
+        timeline_write_comparison(file, fixture.schedule, &fixture.trace, &measured, 1, &err), 70,
+        "another schedule");
     fclose(file);
-    assert_int_equal(err.exit_code, 70);
 }
 
 TEST_WITH(reports_a_full_disk, open_fixture, close_fixture)
 {
-    assert_int_equal(timeline_write_file("/dev/full", timeline_write_kineto, fixture.schedule,
-                                         &fixture.trace, &err),
-                     -1);
-    assert_int_equal(err.exit_code, 74);
-    assert_non_null(strstr(err.text, "/dev/full: cannot be written"));
+    assert_fails(timeline_write_file("/dev/full", timeline_write_kineto, fixture.schedule,
+                                     &fixture.trace, &err),
+                 74, "/dev/full: cannot be written");
 }

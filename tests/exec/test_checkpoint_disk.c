@@ -162,8 +162,6 @@ TEST_ON_DISK(a_directory_of_others_is_not_written_to)
 {
     write_seeded(f, "ckpt-1", 0, 1);
     put(f, ".tmp-ckpt-2", ""); /* a file where the directory should be made */
-    assert_int_equal(write_named(f, "ckpt-2", 1, &err), -1);
-    assert_int_equal(err.exit_code, 73);
-    err_release(&err);
+    assert_fails(write_named(f, "ckpt-2", 1, &err), 73, "ckpt-2");
     assert_true(holds(f, "ckpt-1", 1));
 }
