@@ -639,7 +639,7 @@ static struct repeats find_repeats(const struct iteration *it, const struct pipe
     enum pipeline_order order = (enum pipeline_order)it->scenario->parallel.schedule;
     int32_t alike = chunks == 1 && stages > 8 ? 8 : stages;
     struct repeats r = {.period = alike * chunks, .passes = passes};
-    r.after = 2 * stages * chunks + r.period;
+    r.after = stages * chunks + r.period;
     int32_t ahead = (int32_t)pipeline_in_flight(pipeline, order, 0, passes);
     int32_t least = (r.after + ahead) / chunks + 1, micros = r.period / chunks;
     least += (passes - least) % micros; /* whole periods are left out */
