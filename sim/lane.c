@@ -258,7 +258,12 @@ struct walker {
     sg_comm_t leaving; /* a message that was handed over and may be on its way; or NULL */
     bool leaves;       /* such a message is `sent` */
     struct end sent, received;
-    const struct end *awaited; /* that it sleeps for, or NULL */
+    const struct end *awaited; /* that it waits for, or NULL */
+    bool carried;              /* its actor sleeps, and whoever brings that end goes on with it */
+    struct walker *next;       /* of those that may go on */
+    int32_t round, end, times; /* of its collective: the next, behind the last, how often it ran */
+    double bytes;              /* of the collective */
+    bool entered;              /* the round */
     int32_t wanted;            /* step of another lane it sleeps for, or -1 */
     int32_t step, iteration;
     bool finished;
@@ -290,6 +295,8 @@ struct stage {
     double *rate;            /* (relations, classes) of messages over links of their own, or 0 */
     sg_bar_t (*together)[LANE_COUNT]; /* (stages) where its classes wait for each other before a
                                          step of NCCL */
+    bool shares;                      /* whether any message does share links */
+    struct walker *ready;             /* carried ones that may go on */
     sg_host_t home;                   /* where actors start */
     bool *awaited;                    /* (steps) whether another lane depends on it */
     bool *marked;                     /* (steps) whether what is repeated begins behind it */
@@ -391,6 +398,18 @@ static void pay_latency(struct walker *walker, double begin, double latency)
     catch_up(walker);
 }
 
+/* What @walker waits for is there. */
+static void resume(struct walker *walker)
+{
+    struct stage *stage = walker->entity->stage;
+    if (!walker->carried) {
+        sg_sem_release(walker->wake);
+        return;
+    }
+    walker->next = stage->ready;
+    stage->ready = walker;
+}
+
 /* The later end knows when the message has arrived: @latency and @seconds later. */
 static void meet(struct meeting *place, struct end *end, double latency, double seconds)
 {
@@ -401,16 +420,21 @@ static void meet(struct meeting *place, struct end *end, double latency, double 
     first->time = end->time = fmax(first->time, end->time) + latency + seconds;
     first->known = end->known = true;
     if (first->walker->awaited == first)
-        sg_sem_release(first->walker->wake);
+        resume(first->walker);
+}
+
+/* If it has not, the walker waits for it from now on. */
+static bool has_ended(struct walker *walker, const struct end *end)
+{
+    walker->awaited = end->known ? NULL : end;
+    walker->clock = end->known ? fmax(walker->clock, end->time) : walker->clock;
+    return end->known;
 }
 
 static void wait_for_end(struct walker *walker, const struct end *end)
 {
-    walker->awaited = end;
-    while (!end->known)
+    while (!has_ended(walker, end))
         sg_sem_acquire(walker->wake);
-    walker->awaited = NULL;
-    walker->clock = fmax(walker->clock, end->time);
 }
 
 /* The messages of a lane leave one after the other. */
@@ -434,13 +458,12 @@ static void report(const struct stage *stage)
         stage->progress(stage->trace->messages, stage->workload->messages);
 }
 
-/* Messages of this round that share links: to class @to and from class @from; -1: none. */
-static void share(struct walker *walker, const struct round *round, double bytes, int32_t to,
-                  int32_t from)
+/* The messages of a round that share links. */
+static void share(struct walker *walker, const struct round *round, double bytes)
 {
     const struct stage *stage = walker->entity->stage;
-    const struct relation *relation = &stage->workload->traffic.relation[round->relation];
-    int32_t class = walker->entity->class;
+    const struct relation *relation = &stage->others.relation[round->relation];
+    int32_t class = walker->entity->class, to = relation->to[class], from = relation->from[class];
     long size = lround(bytes * PLATFORM_BYTE_SCALE);
     const struct meeting *here = meeting(stage, round->relation, class);
     if (walker->host != here->host)
@@ -482,42 +505,94 @@ static void enter(struct walker *walker, struct end *end, const struct round *ro
          (double)lround(bytes * PLATFORM_BYTE_SCALE) / (rate * PLATFORM_BYTE_SCALE));
 }
 
-/* Unless it @leaves, the rank stays until its message has arrived. */
-static void exchange(struct walker *walker, const struct round *round, double bytes, bool leaves)
+/* Come to where the messages of @round over links of its own meet their other ends. */
+static void enter_round(struct walker *walker, const struct round *round)
 {
     const struct stage *stage = walker->entity->stage;
     const struct relation *all = &stage->workload->traffic.relation[round->relation];
     const struct relation *others = &stage->others.relation[round->relation];
     int32_t class = walker->entity->class, to = all->to[class], from = all->from[class];
-    wait_until_left(walker);
+    double bytes = round->share * walker->bytes;
+    walker->entered = true;
     walker->leaves = to >= 0 && others->to[class] < 0;
-    bool arrives = from >= 0 && others->from[class] < 0;
+    walker->received = (struct end){.known = true};
     if (walker->leaves)
         enter(walker, &walker->sent, round, bytes, class, to);
-    if (arrives)
+    if (from >= 0 && others->from[class] < 0)
         enter(walker, &walker->received, round, bytes, from, class);
-    if (others->to[class] >= 0 || others->from[class] >= 0)
-        share(walker, round, bytes, others->to[class], others->from[class]);
-    if (arrives)
-        wait_for_end(walker, &walker->received);
-    if (!leaves)
-        wait_until_left(walker);
     if (to >= 0) {
         stage->trace->messages++;
         report(stage);
     }
 }
 
+/* Whether the rank leaves @round before its message has arrived. */
+static bool is_eager(const struct walker *walker, const struct round *round)
+{
+    double most = round->merged * walker->entity->stage->workload->eager;
+    bool last = walker->round + 1 == walker->end && walker->times + 1 == round->times;
+    return last && round->share * walker->bytes <= most;
+}
+
+/* Go on until an end is waited for (false), or messages share links or the last was sent (true). */
+static bool advance(struct walker *walker)
+{
+    const struct stage *stage = walker->entity->stage;
+    int32_t class = walker->entity->class;
+    while (walker->round < walker->end) {
+        const struct round *round = &stage->workload->traffic.round[walker->round];
+        const struct relation *others = &stage->others.relation[round->relation];
+        if (!walker->entered && (others->to[class] >= 0 || others->from[class] >= 0))
+            return true;
+        if (!walker->entered)
+            enter_round(walker, round);
+        bool stays = walker->leaves && !is_eager(walker, round);
+        if (!has_ended(walker, &walker->received) || (stays && !has_ended(walker, &walker->sent)))
+            return false;
+        walker->leaves = walker->leaves && !stays;
+        walker->entered = false;
+        walker->times = walker->times + 1 < round->times ? walker->times + 1 : 0;
+        walker->round += !walker->times;
+    }
+    return true;
+}
+
+/* Advance, and meanwhile all others that may: where links are shared, only itself, because the
+ * least change in the order of flows changes rounding, and static routes can make much of that. */
+static void go_on(struct walker *walker)
+{
+    struct stage *stage = walker->entity->stage;
+    if (stage->shares) {
+        while (!advance(walker))
+            sg_sem_acquire(walker->wake);
+        return;
+    }
+    walker->carried = true;
+    resume(walker);
+    for (struct walker *next; (next = stage->ready);) {
+        stage->ready = next->next;
+        next->carried = !advance(next);
+        if (!next->carried && next != walker)
+            sg_sem_release(next->wake);
+    }
+    while (walker->carried)
+        sg_sem_acquire(walker->wake);
+}
+
 static void run_program(struct walker *walker, const struct program *program, double bytes)
 {
-    const struct workload *workload = walker->entity->stage->workload;
-    for (int32_t k = program->begin; k < program->end; k++) {
-        const struct round *round = &workload->traffic.round[k];
-        bool eager = round->share * bytes <= round->merged * workload->eager;
-        for (int32_t i = 1; i <= round->times; i++) {
-            bool last = k + 1 == program->end && i == round->times;
-            exchange(walker, round, round->share * bytes, eager && last);
-        }
+    wait_until_left(walker);
+    walker->round = program->begin;
+    walker->end = program->end;
+    walker->bytes = bytes;
+    for (go_on(walker); walker->round < walker->end; go_on(walker)) {
+        const struct stage *stage = walker->entity->stage;
+        const struct round *round = &stage->workload->traffic.round[walker->round];
+        enter_round(walker, round);
+        share(walker, round, round->share * bytes);
+        wait_for_end(walker, &walker->received);
+        if (!is_eager(walker, round))
+            wait_until_left(walker);
     }
 }
 
@@ -757,6 +832,7 @@ static void find_places(struct stage *stage)
         for (int32_t c = 0; c < others->ranks; c++) {
             if (others->relation[p].to[c] < 0 && others->relation[p].from[c] < 0)
                 continue;
+            stage->shares = true;
             AUTOFREE char *name = platform_host_name(host[p], c),
                           *queue = base_format("%d.%d", p, c);
             meeting(stage, p, c)->host = directory_find(&directory, name);
