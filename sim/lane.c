@@ -1,3 +1,4 @@
+#include <malloc.h>
 #include <simgrid/actor.h>
 #include <simgrid/barrier.h>
 #include <simgrid/comm.h>
@@ -897,6 +898,8 @@ static void release_stage(struct stage *stage)
     free(stage->marked);
 }
 
+enum { HEAP_STEP = 1 << 17 /* [bytes] as glibc extends it */ };
+
 static void run_actors(struct stage *stage)
 {
     const struct workload *workload = stage->workload;
@@ -911,8 +914,12 @@ static void run_actors(struct stage *stage)
             sg_barrier_init((unsigned)members[i / LANE_COUNT]);
     find_places(stage);
     read_steps(stage);
+    /* SimGrid clears each stack, except what the heap was just extended by: without a reserve, all.
+     */
+    mallopt(M_TOP_PAD, 0);
     for (int32_t c = 0; c < classes; c++)
         start_entity(stage, c);
+    mallopt(M_TOP_PAD, HEAP_STEP);
     report(stage);
     simgrid_run();
 }
