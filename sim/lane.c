@@ -17,16 +17,15 @@ struct stretch {
     double begin, done, factor; /* done: of its work until then [s] */
 };
 
-/* Of one rank.  Start with pace_init(); release with pace_release(). */
+/* Of one rank.  Start with pace_init() and free its stretches. */
 struct pace {
     struct slowdown slowdown;
-    bool any;                     /* whether there is a slowdown at all */
-    bool computes;                /* now */
-    int32_t flights;              /* collectives that are in flight now */
-    double since, computed;       /* when `computes` changed, and seconds computed until then */
-    sg_sem_t changed[LANE_COUNT]; /* what a working lane waits for */
-    bool works[LANE_COUNT];
-    struct stretch *stretch; /* (stretches) of what the compute lane worked last */
+    bool any;                   /* whether there is a slowdown at all */
+    bool computes;              /* now */
+    int32_t flights;            /* collectives that are in flight now */
+    double since, computed;     /* when `computes` changed, and seconds computed until then */
+    sg_sem_t works[LANE_COUNT]; /* what a working lane waits for; NULL: it does not work */
+    struct stretch *stretch;    /* (stretches) of what the compute lane worked last */
     int32_t stretches;
 };
 
@@ -35,22 +34,13 @@ static void pace_init(struct pace *pace, struct slowdown slowdown)
 {
     *pace = (struct pace){.slowdown = slowdown,
                           .any = slowdown.compute > 0 || slowdown.communication > 0};
-    for (int32_t lane = 0; lane < LANE_COUNT; lane++)
-        pace->changed[lane] = sg_sem_init(0);
-}
-
-static void pace_release(struct pace *pace)
-{
-    for (int32_t lane = 0; lane < LANE_COUNT; lane++)
-        sg_sem_destroy(pace->changed[lane]);
-    free(pace->stretch);
 }
 
 /* One that is awake already is woken once too often, and goes on with its work. */
 static void wake(struct pace *pace, enum lane lane)
 {
     if (pace->works[lane])
-        sg_sem_release(pace->changed[lane]);
+        sg_sem_release(pace->works[lane]);
 }
 
 /* How long the rank has computed until now [s]. */
@@ -88,9 +78,10 @@ static double factor_of(const struct pace *pace, enum lane lane)
     return pace->computes ? 1 + pace->slowdown.communication : 1;
 }
 
-/* Sleep until @lane has done what takes @seconds alone, from @begin (now) on.
+/* Sleep on @wake until @lane has done what takes @seconds alone, from @begin (now) on.
  * @return when that is. */
-static double pace_work(struct pace *pace, enum lane lane, double begin, double seconds)
+static double pace_work(struct pace *pace, enum lane lane, sg_sem_t wake, double begin,
+                        double seconds)
 {
     double done = 0;
     if (lane == LANE_COMPUTE)
@@ -102,9 +93,9 @@ static double pace_work(struct pace *pace, enum lane lane, double begin, double 
             pace->stretch = base_room(pace->stretch, pace->stretches, sizeof(*pace->stretch));
             pace->stretch[pace->stretches++] = (struct stretch){begin, done, factor};
         }
-        pace->works[lane] = true;
-        bool ended = left <= 0 || sg_sem_acquire_timeout(pace->changed[lane], left);
-        pace->works[lane] = false;
+        pace->works[lane] = wake;
+        bool ended = left <= 0 || sg_sem_acquire_timeout(wake, left);
+        pace->works[lane] = NULL;
         if (ended)
             return end;
         double now = simgrid_get_clock();
@@ -322,7 +313,8 @@ static void pay_work(struct walker *walker)
     if (!walker->works)
         return;
     walker->works = false;
-    walker->clock = pace_work(&entity->pace, LANE_COMPUTE, walker->began, walker->work);
+    walker->clock =
+        pace_work(&entity->pace, LANE_COMPUTE, walker->wake, walker->began, walker->work);
     for (int64_t i = 0; i < entity->unpaid.span_count; i++) {
         struct span span = entity->unpaid.span[i];
         span.begin = walker->work > 0 ? pace_when(&entity->pace, span.begin) : walker->clock;
@@ -691,7 +683,7 @@ static void fly(struct walker *walker, int32_t id)
     run_exchange(walker, id);
     catch_up(walker);
     double lost = (pace_computed(pace) - before) * slower / (1 + slower);
-    walker->clock = pace_work(pace, walker->lane, walker->clock, lost);
+    walker->clock = pace_work(pace, walker->lane, walker->wake, walker->clock, lost);
     pace_fly(pace, -1);
 }
 
@@ -884,7 +876,7 @@ static void release_stage(struct stage *stage)
             if (stage->entity[c].walker[lane].wake)
                 sg_sem_destroy(stage->entity[c].walker[lane].wake);
         }
-        pace_release(&stage->entity[c].pace);
+        free(stage->entity[c].pace.stretch);
         free(stage->entity[c].done);
     }
     for (int32_t i = 0; i < stage->workload->stages * LANE_COUNT; i++)
