@@ -8,12 +8,16 @@ static int64_t count_messages(const struct run *run, const struct schedule *sche
     return run->iterations * traffic_messages(traffic, schedule, fold->member, fold->count);
 }
 
-static bool wants_every_rank(const struct run *run, const struct schedule *schedule,
-                             const struct traffic *traffic, const struct fold *every_rank)
+/* NULL unless every rank is wanted. */
+static struct fold *every_rank(const struct run *run, const struct schedule *schedule,
+                               const struct traffic *traffic)
 {
-    return run->grain == GRAIN_FULL ||
-           (run->grain == GRAIN_AUTO && noise_is_any(&run->noise) &&
-            count_messages(run, schedule, traffic, every_rank) <= WORKLOAD_MESSAGES);
+    bool noisy = run->grain == GRAIN_AUTO && noise_is_any(&run->noise);
+    struct fold *fold = noisy || run->grain == GRAIN_FULL ? fold_none(traffic) : NULL;
+    if (!noisy || count_messages(run, schedule, traffic, fold) <= WORKLOAD_MESSAGES)
+        return fold;
+    fold_free(fold);
+    return NULL;
 }
 
 static struct fold *refold(struct fold *fold, const struct traffic *traffic)
@@ -42,9 +46,9 @@ static struct fold *choose(const struct run *run, const struct schedule *schedul
 {
     enum grain grain = GRAIN_FULL;
     int32_t merged = 1;
-    struct fold *fold = fold_none(traffic);
-    if (!wants_every_rank(run, schedule, traffic, fold)) {
-        fold = refold(fold, traffic);
+    struct fold *fold = every_rank(run, schedule, traffic);
+    if (!fold) {
+        fold = fold_build(traffic);
         grain = fold->count < traffic->ranks ? GRAIN_FOLDED : GRAIN_FULL;
         int64_t limit = grain == GRAIN_FOLDED ? WORKLOAD_MESSAGES : WORKLOAD_MESSAGES_UNLIKE;
         bool too_many = count_messages(run, schedule, traffic, fold) > limit;
