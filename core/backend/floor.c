@@ -130,17 +130,19 @@ static void lay_channel(struct bounds *bounds, const struct fabric *fabric,
         lay_pattern(bounds, fabric, schedule, step, c->channel, i, rounds[i], bytes[i]);
 }
 
-/* Channels run side by side: their latencies do not add up, their bytes do. */
+/* Channels run side by side: their latencies do not add up, their bytes do.  Takes over arrays of
+ * links from @idle, unless they are NULL: all links are idle there. */
 static struct bounds bounds_build(const struct fabric *fabric, const struct schedule *schedule,
-                                  int32_t step)
+                                  int32_t step, struct bounds idle)
 {
     struct collective c = backend_collective(fabric, schedule, step);
     int32_t each = fabric->ranks / schedule_stages(schedule), stage = schedule->step[step].stage;
-    struct bounds bounds = {.latency = base_alloc(fabric->ranks, sizeof(double)),
-                            .load = base_alloc(fabric->link_count, sizeof(double)),
-                            .used = base_alloc(fabric->link_count, sizeof(int32_t)),
-                            .from = stage * each,
-                            .to = (stage + 1) * each};
+    struct bounds bounds = {
+        .latency = base_alloc(fabric->ranks, sizeof(double)),
+        .load = idle.load ? idle.load : base_alloc(fabric->link_count, sizeof(double)),
+        .used = idle.used ? idle.used : base_alloc(fabric->link_count, sizeof(int32_t)),
+        .from = stage * each,
+        .to = (stage + 1) * each};
     if (c.algorithm == ALGORITHM_NCCL) {
         if (c.ranks > 1)
             lay_nccl(&bounds, fabric, c.op, schedule->grid, schedule->step[step].collective.axis,
@@ -175,6 +177,7 @@ static struct floors floors_new(const struct fabric *fabric, const struct schedu
     struct floors floors = {.load = base_alloc(fabric->link_count, sizeof(double)),
                             .step = base_alloc(schedule->step_count, sizeof(*floors.step))};
     AUTOFREE int32_t *times = base_alloc(schedule->step_count, sizeof(*times));
+    struct bounds idle = {0};
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
         /* NCCL's of other stages are on other links */
@@ -186,20 +189,23 @@ static struct floors floors_new(const struct fabric *fabric, const struct schedu
         if (schedule->step[id].kind != STEP_COLLECTIVE || schedule_first_like(schedule, id) < id)
             continue;
         struct bounds *lane = &floors.lane[schedule->step[id].lane], *own = &floors.step[id];
-        *own = bounds_build(fabric, schedule, id);
+        *own = bounds_build(fabric, schedule, id, idle);
         if (!lane->latency)
             *lane = (struct bounds){.latency = base_alloc(fabric->ranks, sizeof(double)),
                                     .load = floors.load};
         bounds_add(lane, own, times[id]);
         for (int32_t rank = own->from; rank < own->to; rank++)
             own->seconds = fmax(own->seconds, own->latency[rank]);
-        for (int32_t i = 0; i < own->used_count; i++)
+        for (int32_t i = 0; i < own->used_count; i++) {
             own->seconds = fmax(own->seconds, own->load[own->used[i]]);
-        free(own->load);
-        free(own->used);
+            own->load[own->used[i]] = 0;
+        }
+        idle = *own;
         own->load = NULL;
         own->used = NULL;
     }
+    free(idle.load);
+    free(idle.used);
     return floors;
 }
 
@@ -254,7 +260,8 @@ static struct floor bounds_floor(const struct bounds *bounds, const struct fabri
 struct floor floor_collective(const struct fabric *fabric, const struct schedule *schedule,
                               int32_t step)
 {
-    AUTORELEASE(bounds) struct bounds bounds = bounds_build(fabric, schedule, step);
+    AUTORELEASE(bounds)
+    struct bounds bounds = bounds_build(fabric, schedule, step, (struct bounds){0});
     return bounds_floor(&bounds, fabric);
 }
 
@@ -262,7 +269,8 @@ double floor_latency(const struct run *run, const struct schedule *schedule, int
 {
     if (schedule->step[step].collective.algorithm == ALGORITHM_NCCL)
         return run_nccl(run, &schedule->step[step]).latency;
-    AUTORELEASE(bounds) struct bounds bounds = bounds_build(run->fabric, schedule, step);
+    AUTORELEASE(bounds)
+    struct bounds bounds = bounds_build(run->fabric, schedule, step, (struct bounds){0});
     return bounds.latency[largest(bounds.latency, run->fabric->ranks)];
 }
 
