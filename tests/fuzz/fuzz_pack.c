@@ -1,4 +1,4 @@
-#include "exec/input/pack/pack_file.h"
+#include "exec/input/pack/pack.h"
 #include "tests/fuzz/fuzz.h"
 
 /* The header and the first entry of a pack, and the size of its file: either there is a message, or

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "exec/input/pack/pack_file.h"
+#include "exec/input/pack/pack.h"
 #include "tests/child.h"
 #include "tests/exec/input/fixture.h"
 #include "tests/test.h"
