@@ -523,12 +523,7 @@ static void device_fit_write(struct text *out, const struct device_fit *fit,
     }
 }
 
-static void device_fit_release(struct device_fit *fit)
-{
-    free(fit->row);
-    free(fit->class);
-    *fit = (struct device_fit){0};
-}
+OWN_RELEASE(device_fit, it->row, it->class)
 
 /* "AMD EPYC", the processor's own name; the caller frees it. */
 static char *processor_name(void)
@@ -547,13 +542,7 @@ static char *processor_name(void)
     return name ? name : base_copy("a processor");
 }
 
-static void device_text_release(struct device_text *text)
-{
-    free(text->name);
-    free(text->description);
-    free(text->source);
-    free(text->memory_source);
-}
+OWN_RELEASE(device_text, it->name, it->description, it->source, it->memory_source)
 
 /* The output of nvidia-smi for the first GPU; "" if it fails, without a message. */
 static struct text ask_driver(struct err *err)

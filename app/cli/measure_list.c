@@ -79,11 +79,7 @@ int chunk_read(int64_t *bytes, const char *text, struct err *err)
     return 0;
 }
 
-void sizes_release(struct sizes *sizes)
-{
-    free(sizes->item);
-    *sizes = (struct sizes){0};
-}
+RELEASE(sizes, it->item)
 
 /* Those for images of CIFAR's size. */
 static bool is_small(const char *name)

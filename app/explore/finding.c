@@ -75,11 +75,7 @@ static void fail(struct finding *finding, enum backend_choice backend, struct er
     finding->reason = strndup(reason, REASON);
 }
 
-void finding_release(struct finding *finding)
-{
-    free(finding->reason);
-    *finding = (struct finding){0};
-}
+RELEASE(finding, it->reason)
 
 /* ---- in a worker ---- */
 

@@ -108,21 +108,15 @@ void import_set_device(struct import *import, const char *model)
     import_warn(import, "device '%s' has no file in platforms/devices", model);
 }
 
-static void release_link(struct import_link *link)
-{
-    free(link->name);
-    free(link->bandwidth.source);
-    free(link->efficiency.source);
-    free(link->latency.source);
-}
+OWN_RELEASE(import_link, it->name, it->bandwidth.source, it->efficiency.source, it->latency.source)
 
 void import_release(struct import *import)
 {
     for (int32_t i = 0; i < import->link_count; i++)
-        release_link(&import->link[i]);
+        import_link_release(&import->link[i]);
     for (int32_t i = 0; i < import->tier_count; i++)
-        release_link(&import->tier[i].uplink);
-    release_link(&import->nic);
+        import_link_release(&import->tier[i].uplink);
+    import_link_release(&import->nic);
     free(import->inside.source);
     free(import->between.source);
     free(import->nccl.bandwidth.source);

@@ -103,11 +103,7 @@ static double uncovered(struct sweep *sweep, double begin, double end)
     return bare + end - at;
 }
 
-static int by_begin(const void *left, const void *right)
-{
-    const struct work_span *a = left, *b = right;
-    return (a->begin > b->begin) - (a->begin < b->begin);
-}
+ORDER_BY(by_begin, struct work_span, begin)
 
 struct work_sum work_add_up(struct work_span *span, int64_t count)
 {

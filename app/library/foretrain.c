@@ -50,11 +50,7 @@ void foretrain_error_set(struct foretrain_error *error, int code, const char *te
     *error = (struct foretrain_error){code, base_copy(text)};
 }
 
-void foretrain_error_release(struct foretrain_error *error)
-{
-    free(error->text);
-    *error = (struct foretrain_error){0};
-}
+RELEASE(foretrain_error, it->text)
 
 /* ---- jobs ---- */
 

@@ -215,9 +215,4 @@ SHARED_COLUMNS(collective_columns, "collective/2", struct table)
     COLUMN_ITEMS("rows", row, count, .table = &collective_row_columns);
 }
 
-void table_release(struct table *table)
-{
-    free(table->row);
-    free(table->cards);
-    *table = (struct table){0};
-}
+RELEASE(table, it->row, it->cards)

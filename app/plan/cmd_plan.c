@@ -251,11 +251,7 @@ static void add_plans(struct shown *shown)
         add_plan(shown, search->front[i], NULL);
 }
 
-static int by_step(const void *a, const void *b)
-{
-    const struct shown_mesh *x = a, *y = b;
-    return (x->step.value > y->step.value) - (x->step.value < y->step.value);
-}
+ORDER_BY(by_step, struct shown_mesh, step.value)
 
 /* What makes the step of @mesh longer than that of @best, in words. */
 static char *difference_of(const struct shown_mesh *mesh, const struct shown_mesh *best)

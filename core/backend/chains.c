@@ -10,14 +10,7 @@ struct waits {
     int32_t count, paths;
 };
 
-static void waits_release(struct waits *waits)
-{
-    free(waits->before);
-    free(waits->begin);
-    free(waits->followers);
-    free(waits->path);
-    free(waits->passed);
-}
+OWN_RELEASE(waits, it->before, it->begin, it->followers, it->path, it->passed)
 
 /* Whether one of the steps from @from to @to waits for @before, which need not be said then. */
 static bool is_implied(const struct waits *waits, int32_t from, int32_t to, struct dep before)
@@ -193,13 +186,4 @@ void chains_step(const struct chains *chains, double *step)
         step[k] = both[k] - first[k];
 }
 
-void chains_release(struct chains *chains)
-{
-    free(chains->of);
-    free(chains->before);
-    free(chains->begin);
-    free(chains->repeat);
-    free(chains->seconds);
-    free(chains->end);
-    *chains = (struct chains){0};
-}
+RELEASE(chains, it->of, it->before, it->begin, it->repeat, it->seconds, it->end)

@@ -14,12 +14,7 @@ struct bounds {
     double seconds;   /* of one collective [s] */
 };
 
-static void bounds_release(struct bounds *bounds)
-{
-    free(bounds->latency);
-    free(bounds->load);
-    free(bounds->used);
-}
+OWN_RELEASE(bounds, it->latency, it->load, it->used)
 
 static void occupy(struct bounds *bounds, int32_t link, double seconds)
 {

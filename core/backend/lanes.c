@@ -244,11 +244,7 @@ struct busy {
     int64_t count;
 };
 
-static int compare_begins(const void *a, const void *b)
-{
-    const struct when *x = a, *y = b;
-    return (x->begin > y->begin) - (x->begin < y->begin);
-}
+ORDER_BY(compare_begins, struct when, begin)
 
 /* The first rank of @stage that @trace tells of, or -1. */
 static int32_t traced_rank(const struct schedule *schedule, const struct trace *trace,
@@ -285,11 +281,7 @@ static struct busy busy_new(const struct schedule *schedule, const struct trace 
     return busy;
 }
 
-static void busy_release(struct busy *busy)
-{
-    free(busy->piece);
-    free(busy->before);
-}
+OWN_RELEASE(busy, it->piece, it->before)
 
 /* How long it was busy until @time. */
 static double busy_until(const struct busy *busy, double time)

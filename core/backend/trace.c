@@ -253,9 +253,4 @@ int trace_read(FILE *file, const char *name, struct trace *trace, struct err *er
     return status;
 }
 
-void trace_release(struct trace *trace)
-{
-    free(trace->iteration_end);
-    free(trace->span);
-    *trace = (struct trace){0};
-}
+RELEASE(trace, it->iteration_end, it->span)

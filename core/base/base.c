@@ -108,11 +108,7 @@ void text_clean(char *text)
             *c = c[1] = '?';
 }
 
-void text_release(struct text *text)
-{
-    free(text->data);
-    *text = (struct text){0};
-}
+RELEASE(text, it->data)
 
 void texts_take(struct texts *texts, char *text)
 {

@@ -59,11 +59,25 @@ char *base_format_list(const char *format, va_list list) __attribute__((format(p
 /** A variable that NOUN_release(&variable) releases: `AUTORELEASE(text) struct text out = {0};`. */
 #define AUTORELEASE(noun) __attribute__((cleanup(noun##_release)))
 
+/** The number of items of an array, which is no pointer. */
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
+
 /** free() of the pointer at @pointer, for AUTOFREE. */
 void base_free_at(void *pointer);
 
-/** The number of items of an array, which is no pointer. */
-#define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
+/** Define NOUN_release() of a struct NOUN, which is called `it` here: it frees the pointers that
+ * follow and leaves the struct zeroed, to be used again. */
+#define RELEASE(noun, ...)                                                                         \
+    void noun##_release(struct noun *it)                                                           \
+    {                                                                                              \
+        void *const owned[] = {__VA_ARGS__};                                                       \
+        for (size_t i = 0; i < ARRAY_SIZE(owned); i++)                                             \
+            free(owned[i]);                                                                        \
+        *it = (struct noun){0};                                                                    \
+    }
+
+/** RELEASE() that one file uses. */
+#define OWN_RELEASE(noun, ...) static RELEASE(noun, __VA_ARGS__)
 
 /** "" for one, "s" for any other @count: "%d rank%s". */
 const char *base_plural(int64_t count);
@@ -123,6 +137,14 @@ uint64_t base_hash(uint64_t seed, const void *data, size_t size);
 
 /** What @clock shows [s]. */
 double base_seconds(clockid_t clock);
+
+/** Define @name, by which qsort() and bsearch() order items of @type: the least @member first. */
+#define ORDER_BY(name, type, member)                                                               \
+    static int name(const void *a, const void *b)                                                  \
+    {                                                                                              \
+        const type *x = a, *y = b;                                                                 \
+        return (x->member > y->member) - (x->member < y->member);                                  \
+    }
 
 /** Sort @value (@count), the least first. */
 void base_sort(double *value, int64_t count);

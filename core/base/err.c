@@ -81,9 +81,4 @@ void err_warn_all(struct err *err, const struct err *from)
         err_warn(err, "%.*s", (int)strcspn(line, "\n"), line);
 }
 
-void err_release(struct err *err)
-{
-    free(err->warning);
-    free(err->text);
-    *err = (struct err){0};
-}
+RELEASE(err, it->warning, it->text)

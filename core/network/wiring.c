@@ -140,8 +140,4 @@ void wiring_assign_nics(const struct wiring *wiring, int32_t *nic)
     }
 }
 
-void wiring_release(struct wiring *wiring)
-{
-    free(wiring->cable);
-    *wiring = (struct wiring){0};
-}
+RELEASE(wiring, it->cable)

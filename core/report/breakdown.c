@@ -41,11 +41,7 @@ struct event {
     int32_t change; /* +1 or -1 */
 };
 
-static int event_compare(const void *a, const void *b)
-{
-    const struct event *x = a, *y = b;
-    return (x->time > y->time) - (x->time < y->time);
-}
+ORDER_BY(event_compare, struct event, time)
 
 /* The traced rank of a pipeline that computes most. */
 static int32_t busiest_rank(const struct schedule *schedule, const struct trace *trace)

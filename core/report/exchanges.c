@@ -23,11 +23,7 @@ static bool hides(const struct step *step, const struct step *hidden)
            (step->lane == LANE_COLUMN && row);
 }
 
-static int compare(const void *a, const void *b)
-{
-    const struct span *x = a, *y = b;
-    return (x->begin > y->begin) - (x->begin < y->begin);
-}
+ORDER_BY(compare, struct span, begin)
 
 double exchanges_exposed(const struct report_exchanges *list, const struct span *span)
 {

@@ -114,8 +114,4 @@ struct plan plan_build(const struct scenario *scenario, int64_t devices)
     return plan;
 }
 
-void plan_release(struct plan *plan)
-{
-    free(plan->phase);
-    *plan = (struct plan){0};
-}
+RELEASE(plan, it->phase)

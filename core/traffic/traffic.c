@@ -49,14 +49,7 @@ static void find_routes(struct relation *relation, const struct fabric *fabric)
     }
 }
 
-void relation_release(struct relation *relation)
-{
-    free(relation->to);
-    free(relation->from);
-    free(relation->latency);
-    free(relation->path);
-    free(relation->link);
-}
+RELEASE(relation, it->to, it->from, it->latency, it->path, it->link)
 
 /* The relation of @pattern, shared with every other pattern of the lane with the same peers. */
 static int32_t add_relation(struct traffic *traffic, const struct fabric *fabric,

@@ -174,9 +174,4 @@ struct backward_plan backward_plan_build(const struct model *model, const struct
     return p.plan;
 }
 
-void backward_plan_release(struct backward_plan *plan)
-{
-    free(plan->place);
-    free(plan->size);
-    *plan = (struct backward_plan){0};
-}
+RELEASE(backward_plan, it->place, it->size)

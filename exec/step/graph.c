@@ -60,8 +60,4 @@ void target_fill(const struct model *model, int64_t images, const float *samples
         target[i] = i % count == count - 1 ? label[i / count] : (int32_t)samples[i + 1];
 }
 
-void graph_release(struct graph *graph)
-{
-    free(graph->node);
-    *graph = (struct graph){0};
-}
+RELEASE(graph, it->node)

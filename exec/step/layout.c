@@ -78,13 +78,7 @@ struct layout layout_build(const struct model *model)
     return layout;
 }
 
-void layout_release(struct layout *layout)
-{
-    free(layout->parameter);
-    free(layout->layer);
-    free(layout->statistics);
-    *layout = (struct layout){0};
-}
+RELEASE(layout, it->parameter, it->layer, it->statistics)
 
 int64_t layout_moments(const struct layout *layout)
 {

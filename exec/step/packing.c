@@ -48,11 +48,7 @@ struct packing packing_build(const struct schedule *schedule, int32_t stage, enu
     return packing;
 }
 
-void packing_release(struct packing *packing)
-{
-    free(packing->bucket);
-    *packing = (struct packing){0};
-}
+RELEASE(packing, it->bucket)
 
 struct slice packing_block(struct slice slice, struct grid grid, enum axis axis, int32_t rank)
 {

@@ -150,11 +150,7 @@ void loop_collect(struct loop *loop)
 
 /* ---- stragglers ---- */
 
-void straggler_release(struct straggler *straggler)
-{
-    free(straggler->wait);
-    *straggler = (struct straggler){0};
-}
+RELEASE(straggler, it->wait)
 
 /* A rank that holds up the others. */
 struct straggling {

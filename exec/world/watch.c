@@ -17,11 +17,7 @@ void watch_init(struct watch *watch, int32_t rank, int32_t ranks, double timeout
             (struct watched){.rank = rank == 0 ? 1 + i : 0, .heard = {.bucket = -1}, .when = now};
 }
 
-void watch_release(struct watch *watch)
-{
-    free(watch->peer);
-    *watch = (struct watch){0};
-}
+RELEASE(watch, it->peer)
 
 void watch_hear(struct watched *peer, const struct beat *beat, double now)
 {

@@ -316,11 +316,4 @@ void resize_run(const struct resize *resize, const struct picture *picture, cons
     run(resize, picture, tint, room, image);
 }
 
-void resize_release(struct resize *resize)
-{
-    free(resize->x.first);
-    free(resize->x.weight);
-    free(resize->y.first);
-    free(resize->y.weight);
-    *resize = (struct resize){0};
-}
+RELEASE(resize, it->x.first, it->x.weight, it->y.first, it->y.weight)

@@ -14,11 +14,7 @@ void *buffer_reserve(struct buffer *buffer, int64_t size)
     return buffer->data;
 }
 
-void buffer_release(struct buffer *buffer)
-{
-    free(buffer->data);
-    *buffer = (struct buffer){0};
-}
+RELEASE(buffer, it->data)
 
 void scratch_release(struct scratch *scratch)
 {
