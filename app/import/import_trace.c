@@ -21,41 +21,32 @@ struct operation {
     const char *name; /* borrowed */
     int64_t external, process;
     double begin;
-    bool launched; /* something on a device */
+    bool launched;       /* something on a device */
+    double seconds;      /* of that */
+    double flops, bytes; /* of a matrix product with shapes, else 0 */
+    int32_t dtype;       /* of its inputs, enum dtype */
 };
 
-/* A step of a process, and when it launched something. */
+/* A step of a process; or, without a length, when it launched something. */
 struct stretch {
     int64_t process;
     double begin, seconds;
 };
 
-struct moment {
-    int64_t process;
-    double begin;
-};
-
-/* A matrix product with its shapes. */
-struct product {
-    const char *name; /* borrowed */
-    int64_t external;
-    double flops, bytes, seconds; /* seconds of its kernels */
-    int32_t dtype;                /* enum dtype */
-};
-
 /* What is kept of a trace. */
 struct summary {
     struct event *event;
-    struct product *product;
     struct operation *operation;
     struct stretch *step;
     int64_t rank_steps;   /* of the rank whose step came first */
     int64_t devices;      /* that computed or communicated */
     const char *schedule; /* borrowed, or NULL */
     int64_t convolutions; /* operations, forward */
-    int64_t events, products, operations, steps;
+    int64_t events, operations, steps;
     int64_t impossible; /* events whose begin or duration is missing or impossible */
 };
+
+OWN_RELEASE(summary, it->event, it->operation, it->step)
 
 static enum activity activity_of(enum work work)
 {
@@ -96,26 +87,21 @@ static int32_t dtype_of(const struct json *arguments, int64_t index)
 }
 
 /* aten::mm [m k][k n], aten::addmm [bias][m k][k n], aten::bmm [b m k][b k n]. */
-static void add_product(struct summary *summary, const struct json *event, const char *name)
+static void read_product(struct operation *operation, const struct json *arguments)
 {
+    const char *name = operation->name;
     bool bias = !strcmp(name, "aten::addmm"), batched = !strcmp(name, "aten::bmm");
-    const struct json *arguments = json_get(event, "args");
     if (!bias && !batched && strcmp(name, "aten::mm") != 0)
         return;
     const struct json *shapes = json_get(arguments, "Input Dims");
     int32_t dtype = dtype_of(arguments, bias);
     double batch = batched ? extent(shapes, 0, 0) : 1, m = extent(shapes, bias, batched);
     double k = extent(shapes, bias, 1 + batched), n = extent(shapes, 1 + bias, 1 + batched);
-    if (!(batch * m * k * n > 0) || dtype < 0 || external_of(event) < 0)
+    if (dtype < 0)
         return;
-    summary->product = base_room(summary->product, summary->products, sizeof(*summary->product));
-    summary->product[summary->products++] = (struct product){
-        .name = name,
-        .external = external_of(event),
-        .flops = 2 * batch * m * k * n,
-        .bytes = batch * (m * k + k * n + m * n) * (dtype == DTYPE_FP32 ? 4 : 2),
-        .dtype = dtype,
-    };
+    operation->flops = 2 * batch * m * k * n;
+    operation->bytes = batch * (m * k + k * n + m * n) * (dtype == DTYPE_FP32 ? 4 : 2);
+    operation->dtype = dtype;
 }
 
 static double begin_of(const struct json *event)
@@ -134,13 +120,17 @@ static int64_t process_of(const struct json *event)
 
 static void add_operation(struct summary *summary, const struct json *event, const char *name)
 {
+    struct operation operation = {.name = name,
+                                  .external = external_of(event),
+                                  .process = process_of(event),
+                                  .begin = begin_of(event)};
     summary->convolutions += !strcmp(name, "aten::convolution");
-    if (external_of(event) < 0)
+    if (operation.external < 0)
         return;
+    read_product(&operation, json_get(event, "args"));
     summary->operation =
         base_room(summary->operation, summary->operations, sizeof(*summary->operation));
-    summary->operation[summary->operations++] =
-        (struct operation){name, external_of(event), process_of(event), begin_of(event), false};
+    summary->operation[summary->operations++] = operation;
 }
 
 static const char *argument_of(const struct json *event, const char *key)
@@ -188,7 +178,6 @@ static void add_event(struct summary *summary, const struct json *event)
         };
     } else if (is_category(category, "cpu_op", "Operator")) {
         add_operation(summary, event, name);
-        add_product(summary, event, name);
     }
 }
 
@@ -196,16 +185,16 @@ static void add_event(struct summary *summary, const struct json *event)
 
 static int compare_moments(const void *a, const void *b)
 {
-    const struct moment *x = a, *y = b;
+    const struct stretch *x = a, *y = b;
     int order = (x->process > y->process) - (x->process < y->process);
     return order ? order : (x->begin > y->begin) - (x->begin < y->begin);
 }
 
 /* Whether one of @moment (count, sorted) is in @step. */
-static bool has_work(const struct stretch *step, const struct moment *moment, int64_t count)
+static bool has_work(const struct stretch *step, const struct stretch *moment, int64_t count)
 {
     int64_t low = 0, high = count;
-    struct moment begin = {step->process, step->begin};
+    struct stretch begin = {step->process, step->begin, 0};
     while (low < high) {
         int64_t middle = (low + high) / 2;
         if (compare_moments(&moment[middle], &begin) < 0)
@@ -218,17 +207,17 @@ static bool has_work(const struct stretch *step, const struct moment *moment, in
 }
 
 /* When operations launched what is on devices, or (@events) when that began, sorted. */
-static struct moment *find_moments(const struct summary *summary, bool events, int64_t *count)
+static struct stretch *find_moments(const struct summary *summary, bool events, int64_t *count)
 {
     int64_t most = events ? summary->events : summary->operations;
-    struct moment *moment = base_alloc(most + 1, sizeof(*moment));
+    struct stretch *moment = base_alloc(most + 1, sizeof(*moment));
     *count = 0;
     for (int64_t i = 0; i < most; i++) {
         const struct operation *operation = events ? NULL : &summary->operation[i];
         if (!operation)
-            moment[(*count)++] = (struct moment){0, summary->event[i].begin};
+            moment[(*count)++] = (struct stretch){0, summary->event[i].begin, 0};
         else if (operation->launched)
-            moment[(*count)++] = (struct moment){operation->process, operation->begin};
+            moment[(*count)++] = (struct stretch){operation->process, operation->begin, 0};
     }
     qsort(moment, (size_t)*count, sizeof(*moment), compare_moments);
     return moment;
@@ -240,8 +229,8 @@ static void leave_out_stubs(struct import *import, struct summary *summary)
 {
     static const double least = 0.1; /* of the longest step.  Our choice */
     int64_t launches, begins, kept = 0;
-    AUTOFREE struct moment *launch = find_moments(summary, false, &launches);
-    AUTOFREE struct moment *begin = find_moments(summary, true, &begins);
+    AUTOFREE struct stretch *launch = find_moments(summary, false, &launches);
+    AUTOFREE struct stretch *begin = find_moments(summary, true, &begins);
     double longest = 0;
     for (int64_t i = 0; i < summary->steps; i++)
         longest = fmax(longest, summary->step[i].seconds);
@@ -264,18 +253,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(((const struct event *)a)->name, ((const struct event *)b)->name);
 }
 
-static int compare_external(const void *a, const void *b)
-{
-    int64_t x = ((const struct product *)a)->external, y = ((const struct product *)b)->external;
-    return (x > y) - (x < y);
-}
-
-static int compare_operations(const void *a, const void *b)
-{
-    int64_t x = ((const struct operation *)a)->external;
-    int64_t y = ((const struct operation *)b)->external;
-    return (x > y) - (x < y);
-}
+ORDER_BY(compare_operations, struct operation, external)
 
 static void find_kinds(struct summary *summary)
 {
@@ -290,8 +268,10 @@ static void find_kinds(struct summary *summary)
                 ? bsearch(&key, summary->operation, (size_t)summary->operations, sizeof(key),
                           compare_operations)
                 : NULL;
-        if (found)
+        if (found) {
             found->launched = true;
+            found->seconds += event->seconds;
+        }
         event->work = event->op ? work_of_words(event->op, event->layer)
                                 : work_of_event(event->name, found ? found->name : NULL);
     }
@@ -342,37 +322,26 @@ static void tell_steps(struct import *import, const struct summary *summary)
 }
 
 /* Seconds at the full roofline of @device, or 0 when it has no such arithmetic. */
-static double roof(const struct device *device, const struct product *product)
+static double roof(const struct device *device, const struct operation *product)
 {
     double peak = device->peak[product->dtype].value;
     return peak > 0 ? fmax(product->flops / peak, product->bytes / device->memory_bandwidth.value)
                     : 0;
 }
 
-static void tell_products(struct import *import, struct summary *summary,
+static void tell_products(struct import *import, const struct summary *summary,
                           const struct device *device)
 {
     double flops = 0, seconds = 0, ideal = 0;
     int64_t matched = 0;
-    if (summary->products)
-        qsort(summary->product, (size_t)summary->products, sizeof(struct product),
-              compare_external);
-    for (int64_t i = 0; i < summary->events; i++) {
-        struct product key = {.external = summary->event[i].external};
-        struct product *found = summary->products && key.external >= 0
-                                    ? bsearch(&key, summary->product, (size_t)summary->products,
-                                              sizeof(key), compare_external)
-                                    : NULL;
-        if (found)
-            found->seconds += summary->event[i].seconds;
-    }
-    for (int64_t i = 0; i < summary->products; i++) {
-        const struct product *product = &summary->product[i];
-        bool timed = product->seconds > 0;
-        matched += timed;
-        flops += timed ? product->flops : 0;
+    for (int64_t i = 0; i < summary->operations; i++) {
+        const struct operation *product = &summary->operation[i];
+        if (!(product->flops > 0 && product->seconds > 0))
+            continue;
+        matched++;
+        flops += product->flops;
         seconds += product->seconds;
-        ideal += timed && device ? roof(device, product) : 0;
+        ideal += device ? roof(device, product) : 0;
     }
     if (!matched)
         return;
@@ -386,11 +355,7 @@ static void tell_products(struct import *import, struct summary *summary,
     }
 }
 
-static int compare_devices(const void *a, const void *b)
-{
-    int64_t x = ((const struct event *)a)->device, y = ((const struct event *)b)->device;
-    return (x > y) - (x < y);
-}
+ORDER_BY(compare_devices, struct event, device)
 
 /* What the events of a device add up to, the mean of all devices. */
 static struct work_sum add_up_devices(struct summary *summary)
@@ -457,45 +422,36 @@ static int compare_job(struct import *import, const struct import_request *reque
 static int read_trace(struct import *import, const struct import_request *request,
                       const struct json *root, struct err *err)
 {
-    struct summary summary = {0};
+    AUTORELEASE(summary) struct summary summary = {0};
     const struct json *events = json_count_items(root) >= 0 ? root : json_get(root, "traceEvents");
     for (int64_t i = 0; i < json_count_items(events); i++)
         add_event(&summary, json_item(events, i));
-    int failed = 0;
     if (!summary.events && !summary.steps)
-        failed = err_add(err,
-                         "%s:1: no 'traceEvents' with an event of category kernel or a "
-                         "ProfilerStep: give what PyTorch's profiler exports, with CUDA "
-                         "activities",
-                         import->file);
+        return err_add(err,
+                       "%s:1: no 'traceEvents' with an event of category kernel or a "
+                       "ProfilerStep: give what PyTorch's profiler exports, with CUDA "
+                       "activities",
+                       import->file);
     const struct json *device_list = json_get(root, "deviceProperties");
     const char *model = json_as_text(json_get(json_item(device_list, 0), "name"));
     summary.schedule = json_as_text(json_get(json_get(root, "foretrain"), "schedule_hash"));
-    struct device device = {0};
-    if (!failed && model)
+    AUTORELEASE(device) struct device device = {0};
+    if (model)
         import_set_device(import, model);
-    if (!failed && import->device)
-        failed = device_read(&device, import->device, err);
-    if (!failed) {
-        import->no_platform = true;
-        find_kinds(&summary);
-        leave_out_stubs(import, &summary);
-        tell_steps(import, &summary);
-        tell_kernels(import, &summary);
-        if (summary.impossible)
-            import_warn(import, "%" PRId64 " event%s left out: no possible 'ts' and 'dur'",
-                        summary.impossible, base_plural(summary.impossible));
-        if (!summary.events)
-            import_warn(import, "nothing ran on a device: record with ProfilerActivity.CUDA");
-        tell_products(import, &summary, import->device ? &device : NULL);
-        failed = compare_job(import, request, &summary, err);
-    }
-    device_release(&device);
-    free(summary.event);
-    free(summary.product);
-    free(summary.operation);
-    free(summary.step);
-    return failed;
+    if (import->device && device_read(&device, import->device, err))
+        return -1;
+    import->no_platform = true;
+    find_kinds(&summary);
+    leave_out_stubs(import, &summary);
+    tell_steps(import, &summary);
+    tell_kernels(import, &summary);
+    if (summary.impossible)
+        import_warn(import, "%" PRId64 " event%s left out: no possible 'ts' and 'dur'",
+                    summary.impossible, base_plural(summary.impossible));
+    if (!summary.events)
+        import_warn(import, "nothing ran on a device: record with ProfilerActivity.CUDA");
+    tell_products(import, &summary, import->device ? &device : NULL);
+    return compare_job(import, request, &summary, err);
 }
 
 int import_trace(struct import *import, const struct import_request *request, struct err *err)
