@@ -53,8 +53,8 @@ struct command {
 extern const struct command command_predict, command_show, command_check, command_collective,
     command_schema, command_env, command_calibrate, command_explain, command_train,
     command_evaluate, command_inspect, command_data, command_validate, command_import, command_list,
-    command_new, command_compare, command_show_step, command_sweep, command_plan,
-    command_import_onnx;
+    command_new, command_compare, command_show_step, command_show_collective, command_sweep,
+    command_plan, command_import_onnx;
 
 /** Append version, commit unless it is a release, and the parts built or left out. */
 void command_version(struct text *out);

@@ -2,7 +2,6 @@
 
 #include "app/cli/measure_list.h"
 #include "app/job/job.h"
-#include "app/show/show_collective.h"
 #include "core/base/columns.h"
 #include "core/convergence/convergence.h"
 #include "models/networks.h"
@@ -20,11 +19,6 @@ struct show_request {
     bool baseline;
 
     bool assumed;
-
-    int32_t algorithm, op; /* enum algorithm, collective_op */
-    int32_t ranks;         /* -1: not given */
-    const char *grid, *platform, *bytes, *motion;
-    bool text;
 
     int32_t recipe;  /* an index in convergence_recipes; -1: all */
     int32_t batch;   /* only this global batch; 0: all of the curves, and powers of two between */
@@ -195,11 +189,7 @@ static bool read_run(const char **text, int64_t *batch, double *epochs)
     return true;
 }
 
-static int compare_points(const void *a, const void *b)
-{
-    const struct convergence_point *p = a, *q = b;
-    return (p->batch > q->batch) - (p->batch < q->batch);
-}
+ORDER_BY(compare_points, struct convergence_point, batch)
 
 /* The runs of each batch as a point, smaller batches first. */
 static bool read_points(const char *text, struct convergence *curve)
@@ -508,97 +498,6 @@ static int show_device(const void *record, struct text *out, struct err *err)
     return 0;
 }
 
-/* Lay out the platform for @c, if one is named; its nodes are groups of a hierarchical one. */
-static int lay_out(const struct show_request *request, struct collective *c, struct point *point,
-                   int64_t *bytes, struct err *err)
-{
-    if (!request->platform)
-        return 0;
-    if (chunk_read(bytes, request->bytes ? request->bytes : "100MB", err))
-        return -1;
-    struct platform *platform = platform_read(request->platform, err);
-    int failed =
-        !platform || point_collective(point, platform, (struct placement){.grid = c->grid},
-                                      (struct all_reduce){.algorithm = c->algorithm}, *bytes, err);
-    platform_free(platform);
-    if (!failed && c->algorithm == ALGORITHM_HIERARCHICAL) {
-        c->group = point->devices_per_node;
-        c->grid = (struct grid){.columns = c->group, .rows = point->nodes};
-    }
-    return failed ? -1 : 0;
-}
-
-static void show_rounds(const struct show_request *request, const struct collective *c,
-                        const struct point *point, int64_t bytes, struct text *out)
-{
-    const char *many = base_plural(c->ranks);
-    bool by_grid = c->algorithm == ALGORITHM_TORUS2D || c->algorithm == ALGORITHM_HIERARCHICAL;
-    int32_t rounds = collective_rounds(c);
-    text_add(out, "%s of %d element%s on %d rank%s by %s: %d round%s\n", collective_op_names[c->op],
-             c->ranks, many, c->ranks, many, algorithm_names[c->algorithm], rounds,
-             base_plural(rounds));
-    if (by_grid && !request->grid && !request->platform)
-        text_add(out, "grid %d x %d: nearest to a square, as no machine is named (--grid)\n",
-                 c->grid.columns, c->grid.rows);
-    else if (by_grid && !request->grid)
-        text_add(out, "grid %d x %d\n", c->grid.columns, c->grid.rows);
-    if (request->text)
-        show_holdings(out, c, point->fabric, bytes);
-    else if (!request->motion)
-        show_messages(out, c);
-}
-
-static const char *const show_ops[] = {"all-reduce", "reduce-scatter", "all-gather", NULL};
-
-/* With one element per rank, blocks and elements are the same. */
-static int show_collective(const void *record, struct text *out, struct err *err)
-{
-    const struct show_request *request = record;
-    struct grid grid = grid_nearest_square(request->ranks < 0 ? 4 : request->ranks);
-    if (request->grid && grid_parse("--grid", request->grid, &grid, err))
-        return -1;
-    if (request->grid && request->ranks >= 0 && request->ranks != grid_ranks(grid))
-        return err_add_code(err, 64, "--ranks %d: --grid %s has %d", request->ranks, request->grid,
-                            grid_ranks(grid));
-    int32_t ranks = grid_ranks(grid);
-    if (ranks < 1 || ranks > SHOW_COLLECTIVE_RANKS)
-        return err_add_code(err, 64,
-                            "%s: must be 1 to %d ranks; 'foretrain collective' times any number",
-                            request->grid ? "--grid" : "--ranks", SHOW_COLLECTIVE_RANKS);
-    if (request->algorithm == ALGORITHM_MPI)
-        return err_add_code(
-            err, 64,
-            "--algorithm: mpi has no rounds to show: they are known only to the MPI library");
-    if (request->algorithm == ALGORITHM_NCCL)
-        return err_add_code(err, 64,
-                            "--algorithm: nccl has no rounds to show; 'foretrain collective "
-                            "--json' shows its choice");
-    if (!algorithm_supports((enum algorithm)request->algorithm, (enum collective_op)request->op))
-        return err_add_code(err, 64, "--algorithm: %s is not for %s; ring, tree and %s are",
-                            algorithm_names[request->algorithm], show_ops[request->op],
-                            algorithm_names[ALGORITHM_HALVING_DOUBLING_FAR]);
-    struct collective c = {
-        .op = (enum collective_op)request->op,
-        .algorithm = (enum algorithm)request->algorithm,
-        .ranks = ranks,
-        .group = grid.columns,
-        .grid = grid,
-        .elements = ranks,
-    };
-    AUTORELEASE(point) struct point point = {0};
-    int64_t bytes = 0;
-    int failed = lay_out(request, &c, &point, &bytes, err);
-    if (!failed)
-        show_rounds(request, &c, &point, bytes, out);
-    if (!failed && request->motion)
-        failed =
-            show_motion(request->motion, &c, point.fabric ? point.devices_per_node : grid.columns,
-                        point.fabric, bytes, err);
-    if (!failed && request->motion)
-        text_add(out, "written: %s\n", request->motion);
-    return failed;
-}
-
 #define AT(member) offsetof(struct show_request, member)
 
 static const struct option model_options[] = {
@@ -615,21 +514,6 @@ static const struct option platform_options[] = {
     ROW_JSON, ROW_LAST};
 static const struct option device_options[] = {ROW_JSON, ROW_LAST};
 static const struct option scenario_options[] = {ROW_SET_ALL(AT(set)), ROW_LAST};
-static const struct option collective_options[] = {
-    ROW_ALGORITHM(AT(algorithm)),
-    OPTION_ROW("op", 0, OPTION_WORD, AT(op), NULL, show_ops, "What ranks do (default: all-reduce)"),
-    OPTION_ROW("ranks", 0, OPTION_INTEGER, AT(ranks), "N", NULL, "Ranks taking part (default: 4)"),
-    ROW_GRID(AT(grid)),
-    OPTION_ROW("text", 0, OPTION_FLAG, AT(text),
-               .help = "Draw what each rank holds of each block, after every round"),
-    OPTION_ROW("animate", 0, OPTION_OUTPUT, AT(motion), "FILE", NULL,
-               "Write a page that plays the rounds, beside those of other algorithms"),
-    OPTION_ROW("platform", 0, OPTION_TEXT, AT(platform), "NAME", NULL,
-               "Also what each round moves and how long it takes there", "text|animate"),
-    OPTION_ROW("bytes", 0, OPTION_TEXT, AT(bytes), "SIZE", NULL, "Of the vector (default: 100MB)",
-               "platform"),
-    ROW_LAST};
-
 static const struct option convergence_options[] = {
     OPTION_ROW("recipe", 0, OPTION_WORD, AT(recipe), NULL, convergence_recipes, "Only this one"),
     OPTION_ROW("batch", 0, OPTION_INTEGER, AT(batch), "N", NULL, "Only this global batch"),
@@ -641,8 +525,7 @@ static const struct option convergence_options[] = {
     ROW_JSON,
     ROW_LAST};
 
-static const struct show_request defaults = {
-    .algorithm = ALGORITHM_RING, .ranks = -1, .recipe = -1};
+static const struct show_request defaults = {.recipe = -1};
 
 static const struct command show_model_command = {
     ANSWERS(&model_columns),
@@ -706,17 +589,6 @@ static const struct command show_job_command = {
     .jobs = true,
     .run = show_job,
 };
-static const struct command show_collective_command = {
-    .name = "collective",
-    .synopsis = "[options]",
-    .help = "who sends what to whom in each round of an all-reduce",
-    .examples =
-        "foretrain show collective --algorithm ring --ranks 4\n"
-        "foretrain show collective --algorithm torus2d --grid 4x4 --text --platform torus-4x4",
-    RECORD(collective_options, struct show_request, &defaults),
-    .run = show_collective,
-};
-
 static const struct command show_convergence_command = {
     ANSWERS(&convergence_columns),
     .name = "convergence",
@@ -732,7 +604,7 @@ static const struct command *const kinds[] = {
     &show_scenario_command,    &show_job_command,
     &show_model_command,       &show_schedule_command,
     &show_platform_command,    &show_device_command,
-    &show_collective_command,  &command_show_step,
+    &command_show_collective,  &command_show_step,
     &show_convergence_command, NULL,
 };
 

@@ -1,6 +1,29 @@
-#include "app/show/show_collective.h"
+#include "app/cli/command.h"
 
+#include "app/cli/measure_list.h"
+#include "app/job/job.h"
 #include "app/page/html.h"
+
+/* The rounds of an all-reduce, message by message, or drawn: what each rank holds of each chunk. */
+
+struct show_request {
+    struct request head;
+    int32_t algorithm, op; /* enum algorithm, collective_op */
+    int32_t ranks;         /* -1: not given */
+    const char *grid, *platform, *bytes, *motion;
+    bool text;
+};
+
+/* The most ranks: a set of them is 64 bits. */
+enum { RANKS_MOST = 64 };
+
+/* What one round costs when each link is shared evenly by what crosses it. */
+struct show_round {
+    double seconds;  /* of its slowest message */
+    int64_t largest; /* message [bytes] */
+    int32_t busiest; /* the link that carries most */
+    double load;     /* on it [bytes] */
+};
 
 enum { LINE = 96 /* letters */ };
 
@@ -21,7 +44,8 @@ static bool follows_grid(const struct collective *c)
     return c->algorithm == ALGORITHM_TORUS2D || c->algorithm == ALGORITHM_HIERARCHICAL;
 }
 
-void show_messages(struct text *out, const struct collective *c)
+/* Append who sends which elements of @c to whom, in every round. */
+static void show_messages(struct text *out, const struct collective *c)
 {
     int32_t rounds = collective_rounds(c);
     for (int32_t round = 0; round < rounds; round++) {
@@ -143,8 +167,12 @@ static void draw(struct text *out, const struct collective *c, const uint64_t *h
     text_add(out, "\n");
 }
 
-void show_holdings(struct text *out, const struct collective *c, const struct fabric *fabric,
-                   int64_t bytes)
+/* Append what each rank holds of each of @c's elements, at first and after every round: its own, a
+ * part of the sum or all of it.  Ranks stand as on the grid where the algorithm follows one.  Each
+ * round on @fabric (NULL: none) also tells the largest message of a vector of @bytes, the link that
+ * carries most, and how long the slowest message takes. */
+static void show_holdings(struct text *out, const struct collective *c, const struct fabric *fabric,
+                          int64_t bytes)
 {
     struct collective sized = *c;
     sized.elements = bytes;
@@ -255,8 +283,12 @@ static void add_algorithm(struct page *page, struct json *list, struct collectiv
     add_text(page, &c, fabric, bytes);
 }
 
-int show_motion(const char *path, const struct collective *c, int32_t group,
-                const struct fabric *fabric, int64_t bytes, struct err *err)
+/* Write to @path a page on which every round of @c is played, forwards and back, beside other
+ * algorithms on the same ranks and links.  With a @fabric (else NULL) each round takes as long as
+ * show_holdings() says for a vector of @bytes, else one beat; groups of hierarchical are of @group
+ * ranks. */
+static int show_motion(const char *path, const struct collective *c, int32_t group,
+                       const struct fabric *fabric, int64_t bytes, struct err *err)
 {
     static const enum algorithm beside[] = {
         ALGORITHM_RING,         ALGORITHM_HALVING_DOUBLING_FAR, ALGORITHM_TREE,
@@ -302,3 +334,126 @@ int show_motion(const char *path, const struct collective *c, int32_t group,
     json_free(data);
     return failed;
 }
+
+/* ---- the command ---- */
+
+/* Lay out the platform for @c, if one is named; its nodes are groups of a hierarchical one. */
+static int lay_out(const struct show_request *request, struct collective *c, struct point *point,
+                   int64_t *bytes, struct err *err)
+{
+    if (!request->platform)
+        return 0;
+    if (chunk_read(bytes, request->bytes ? request->bytes : "100MB", err))
+        return -1;
+    struct platform *platform = platform_read(request->platform, err);
+    int failed =
+        !platform || point_collective(point, platform, (struct placement){.grid = c->grid},
+                                      (struct all_reduce){.algorithm = c->algorithm}, *bytes, err);
+    platform_free(platform);
+    if (!failed && c->algorithm == ALGORITHM_HIERARCHICAL) {
+        c->group = point->devices_per_node;
+        c->grid = (struct grid){.columns = c->group, .rows = point->nodes};
+    }
+    return failed ? -1 : 0;
+}
+
+static void show_rounds(const struct show_request *request, const struct collective *c,
+                        const struct point *point, int64_t bytes, struct text *out)
+{
+    const char *many = base_plural(c->ranks);
+    bool by_grid = follows_grid(c);
+    int32_t rounds = collective_rounds(c);
+    text_add(out, "%s of %d element%s on %d rank%s by %s: %d round%s\n", collective_op_names[c->op],
+             c->ranks, many, c->ranks, many, algorithm_names[c->algorithm], rounds,
+             base_plural(rounds));
+    if (by_grid && !request->grid && !request->platform)
+        text_add(out, "grid %d x %d: nearest to a square, as no machine is named (--grid)\n",
+                 c->grid.columns, c->grid.rows);
+    else if (by_grid && !request->grid)
+        text_add(out, "grid %d x %d\n", c->grid.columns, c->grid.rows);
+    if (request->text)
+        show_holdings(out, c, point->fabric, bytes);
+    else if (!request->motion)
+        show_messages(out, c);
+}
+
+static const char *const show_ops[] = {"all-reduce", "reduce-scatter", "all-gather", NULL};
+
+/* With one element per rank, blocks and elements are the same. */
+static int show_collective(const void *record, struct text *out, struct err *err)
+{
+    const struct show_request *request = record;
+    struct grid grid = grid_nearest_square(request->ranks < 0 ? 4 : request->ranks);
+    if (request->grid && grid_parse("--grid", request->grid, &grid, err))
+        return -1;
+    if (request->grid && request->ranks >= 0 && request->ranks != grid_ranks(grid))
+        return err_add_code(err, 64, "--ranks %d: --grid %s has %d", request->ranks, request->grid,
+                            grid_ranks(grid));
+    int32_t ranks = grid_ranks(grid);
+    if (ranks < 1 || ranks > RANKS_MOST)
+        return err_add_code(err, 64,
+                            "%s: must be 1 to %d ranks; 'foretrain collective' times any number",
+                            request->grid ? "--grid" : "--ranks", RANKS_MOST);
+    if (request->algorithm == ALGORITHM_MPI)
+        return err_add_code(
+            err, 64,
+            "--algorithm: mpi has no rounds to show: they are known only to the MPI library");
+    if (request->algorithm == ALGORITHM_NCCL)
+        return err_add_code(err, 64,
+                            "--algorithm: nccl has no rounds to show; 'foretrain collective "
+                            "--json' shows its choice");
+    if (!algorithm_supports((enum algorithm)request->algorithm, (enum collective_op)request->op))
+        return err_add_code(err, 64, "--algorithm: %s is not for %s; ring, tree and %s are",
+                            algorithm_names[request->algorithm], show_ops[request->op],
+                            algorithm_names[ALGORITHM_HALVING_DOUBLING_FAR]);
+    struct collective c = {
+        .op = (enum collective_op)request->op,
+        .algorithm = (enum algorithm)request->algorithm,
+        .ranks = ranks,
+        .group = grid.columns,
+        .grid = grid,
+        .elements = ranks,
+    };
+    AUTORELEASE(point) struct point point = {0};
+    int64_t bytes = 0;
+    int failed = lay_out(request, &c, &point, &bytes, err);
+    if (!failed)
+        show_rounds(request, &c, &point, bytes, out);
+    if (!failed && request->motion)
+        failed =
+            show_motion(request->motion, &c, point.fabric ? point.devices_per_node : grid.columns,
+                        point.fabric, bytes, err);
+    if (!failed && request->motion)
+        text_add(out, "written: %s\n", request->motion);
+    return failed;
+}
+
+#define AT(member) offsetof(struct show_request, member)
+
+static const struct option options[] = {
+    ROW_ALGORITHM(AT(algorithm)),
+    OPTION_ROW("op", 0, OPTION_WORD, AT(op), NULL, show_ops, "What ranks do (default: all-reduce)"),
+    OPTION_ROW("ranks", 0, OPTION_INTEGER, AT(ranks), "N", NULL, "Ranks taking part (default: 4)"),
+    ROW_GRID(AT(grid)),
+    OPTION_ROW("text", 0, OPTION_FLAG, AT(text),
+               .help = "Draw what each rank holds of each block, after every round"),
+    OPTION_ROW("animate", 0, OPTION_OUTPUT, AT(motion), "FILE", NULL,
+               "Write a page that plays the rounds, beside those of other algorithms"),
+    OPTION_ROW("platform", 0, OPTION_TEXT, AT(platform), "NAME", NULL,
+               "Also what each round moves and how long it takes there", "text|animate"),
+    OPTION_ROW("bytes", 0, OPTION_TEXT, AT(bytes), "SIZE", NULL, "Of the vector (default: 100MB)",
+               "platform"),
+    ROW_LAST};
+
+static const struct show_request defaults = {.algorithm = ALGORITHM_RING, .ranks = -1};
+
+const struct command command_show_collective = {
+    .name = "collective",
+    .synopsis = "[options]",
+    .help = "who sends what to whom in each round of an all-reduce",
+    .examples =
+        "foretrain show collective --algorithm ring --ranks 4\n"
+        "foretrain show collective --algorithm torus2d --grid 4x4 --text --platform torus-4x4",
+    RECORD(options, struct show_request, &defaults),
+    .run = show_collective,
+};
