@@ -56,6 +56,10 @@ extern const struct command command_predict, command_show, command_check, comman
     command_new, command_compare, command_show_step, command_show_collective, command_sweep,
     command_plan, command_import_onnx;
 
+/** Those of foretrain-exec.  All ranks run them together; only rank 0 fills the result. */
+extern const struct command exec_train, exec_evaluate, exec_collective, exec_measure,
+    exec_workspace;
+
 /** Append version, commit unless it is a release, and the parts built or left out. */
 void command_version(struct text *out);
 

@@ -8,7 +8,6 @@
 #include "app/cli/command.h"
 #include "app/process/process.h"
 #include "app/process/processors.h"
-#include "app/train/exec_command.h"
 #include "exec/world/world.h"
 
 static const struct command *const exec_commands[] = {

@@ -1,7 +1,6 @@
 #include "app/cli/command.h"
 #include "app/cli/measure_list.h"
 #include "app/job/job.h"
-#include "app/train/exec_command.h"
 #include "app/train/train_answers.h"
 #include "core/schedule/iteration.h"
 #include "exec/world/world.h"

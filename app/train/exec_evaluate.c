@@ -1,6 +1,5 @@
 #include <libgen.h>
 
-#include "app/train/exec_command.h"
 #include "app/train/exec_job.h"
 #include "app/train/train_answers.h"
 #include "exec/world/world.h"

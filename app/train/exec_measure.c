@@ -1,6 +1,5 @@
 #include "app/cli/command.h"
 #include "app/cli/measure_list.h"
-#include "app/train/exec_command.h"
 #include "app/train/exec_job.h"
 #include "core/schedule/iteration.h"
 #include "core/schedule/optimizer.h"

@@ -1,4 +1,3 @@
-#include "app/train/exec_command.h"
 #include "app/train/exec_job.h"
 #include "app/train/train_answers.h"
 #include "core/base/file.h"
