@@ -15,7 +15,7 @@ OWNERS = {
     "libfyaml.h": ("core/config/yaml.c",),
     "jansson.h": ("core/base/json.c",),
     "sha2.h": ("core/", "app/page/html.c", "app/wasm/host.c"),
-    "xxhash.h": ("core/base/checksum.c", "exec/input/pack/pack.c"),
+    "xxhash.h": ("core/base/file.c", "exec/input/pack/pack.c"),
     "jpeglib.h": ("exec/input/picture/jpeg.c", "tests/exec/input/"),
     "png.h": ("exec/input/picture/other.c",),
     "webp/": ("exec/input/picture/other.c",),

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <xxhash.h>
 
 #include "core/base/claim.h"
 
@@ -90,10 +91,24 @@ int file_read(const char *path, struct text *content, struct err *err)
     return failed;
 }
 
+static void print_digits(XXH128_hash_t hash, char *digits)
+{
+    snprintf(digits, CHECKSUM_DIGITS + 1, "%016llx%016llx", (unsigned long long)hash.high64,
+             (unsigned long long)hash.low64);
+}
+
+void checksum_of(const void *data, size_t size, char *digits)
+{
+    print_digits(XXH3_128bits(data, size), digits);
+}
+
 struct file_sink file_sink_open(const char *directory, const char *name)
 {
     struct file_sink sink = {.path = base_format("%s/%s", directory, name),
-                             .checksum = checksum_new()};
+                             .checksum = XXH3_createState()};
+    if (!sink.checksum)
+        base_out_of_memory(0);
+    XXH3_128bits_reset(sink.checksum);
     sink.fd = open(sink.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     sink.error = sink.fd < 0 ? errno : 0;
     return sink;
@@ -102,7 +117,7 @@ struct file_sink file_sink_open(const char *directory, const char *name)
 void file_sink_put(struct file_sink *sink, const void *data, int64_t size)
 {
     const char *byte = data;
-    checksum_add(sink->checksum, data, (size_t)size);
+    XXH3_128bits_update(sink->checksum, data, (size_t)size);
     for (int64_t done = 0; !sink->error && done < size;) {
         ssize_t part = write(sink->fd, byte + done, (size_t)(size - done));
         if (part >= 0)
@@ -115,7 +130,8 @@ void file_sink_put(struct file_sink *sink, const void *data, int64_t size)
 
 int file_sink_close(struct file_sink *sink, char *digits, struct err *err)
 {
-    checksum_finish(sink->checksum, digits);
+    print_digits(XXH3_128bits_digest(sink->checksum), digits);
+    XXH3_freeState(sink->checksum);
     if (!sink->error && fsync(sink->fd) != 0)
         sink->error = errno;
     if (sink->fd >= 0 && close(sink->fd) != 0 && !sink->error)

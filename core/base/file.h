@@ -2,10 +2,22 @@
 
 /** @file
  * Files and directories of a run: read whole, written so that they survive a crash.
+ *
+ * Checksums, XXH3-128, find damage by disks and copies.  They do not prove who wrote a file.
  */
 
 #include "core/base/base.h"
-#include "core/base/checksum.h"
+
+enum {
+    CHECKSUM_DIGITS = 32, /**< hexadecimal */
+};
+
+/** Before a checksum in a file. */
+#define CHECKSUM_NAME "xxh3-128"
+
+/** Write the checksum of @size bytes, as xxh128sum prints it, and NUL to @digits
+ * (CHECKSUM_DIGITS + 1). */
+void checksum_of(const void *data, size_t size, char *digits);
 
 /** Make @path and its missing parents.
  * @return 0, or -1 (exit code 73) with the system's reason. */
@@ -22,11 +34,11 @@ int file_in_memory(const char *name, const struct text *content, struct err *err
 
 /** A file being written, with its checksum.  Read freely. */
 struct file_sink {
-    char *path;                /**< owned */
-    int fd;                    /**< open, or -1 */
-    struct checksum *checksum; /**< of the written bytes */
-    int64_t bytes;             /**< written */
-    int error;                 /**< errno of the first fault, or 0; later ones are ignored */
+    char *path;                    /**< owned */
+    int fd;                        /**< open, or -1 */
+    struct XXH3_state_s *checksum; /**< of the written bytes */
+    int64_t bytes;                 /**< written */
+    int error;                     /**< errno of the first fault, or 0; later ones are ignored */
 };
 
 /** Start a new file @directory/@name; end it with file_sink_close(). */

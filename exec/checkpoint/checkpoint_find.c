@@ -1,6 +1,5 @@
 #include <sys/stat.h>
 
-#include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
 #include "exec/checkpoint/run_directory.h"
 

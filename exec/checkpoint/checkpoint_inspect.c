@@ -1,7 +1,6 @@
 #include <sys/stat.h>
 
 #include "core/base/columns.h"
-#include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
 
 /* The statistics of one tensor's elements. */

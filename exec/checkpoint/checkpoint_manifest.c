@@ -1,4 +1,3 @@
-#include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
 
 const char *const checkpoint_file_names[] = {"model.safetensors",

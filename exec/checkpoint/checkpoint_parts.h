@@ -9,7 +9,7 @@
  *     xxh3-128 ...                              1234      MANIFEST
  */
 
-#include "core/base/checksum.h"
+#include "core/base/file.h"
 #include "exec/checkpoint/checkpoint.h"
 #include "exec/checkpoint/safetensors.h"
 

@@ -1,4 +1,3 @@
-#include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
 
 /* A file of tensors in memory. */

@@ -1,7 +1,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
 #include "exec/checkpoint/run_directory.h"
 

@@ -6,7 +6,6 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
 #include "exec/log/log.h"
 

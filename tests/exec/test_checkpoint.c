@@ -3,7 +3,6 @@
 
 #include "tests/exec/checkpoint_fixture.h"
 
-#include "core/base/file.h"
 #include "exec/checkpoint/checkpoint_parts.h"
 #include "tests/core/own.h"
 #include "tests/test.h"
