@@ -354,9 +354,10 @@ static void add_value(struct control control, const char *value, const char *wor
 {
     if (own)
         json_put_integer(control.json, "start", json_count_items(control.values));
-    struct json *pair = json_append_array(control.values);
-    json_append_text(pair, value);
-    json_append_text(pair, words);
+    struct json *pair = json_new_array();
+    json_append(control.values, pair);
+    json_append(pair, json_new_text(value));
+    json_append(pair, json_new_text(words));
 }
 
 static void add_quantity(struct control control, enum unit unit, double number, bool own)
@@ -512,7 +513,7 @@ static struct json *whatif_json(const struct prediction *prediction, const char 
                             options->iterations};
     struct json *wishes = json_put_array(whatif, "wishes");
     for (size_t i = 0; i < ARRAY_SIZE(wish); i++)
-        json_append_integer(wishes, wish[i]);
+        json_append(wishes, json_new_integer(wish[i]));
     json_put(whatif, "controls", controls);
     json_put(whatif, "files", files);
     return whatif;
@@ -590,7 +591,7 @@ static struct json *unknown_texts(const struct json *result)
         const struct json *item = json_item(unknown, i);
         AUTOFREE char *text =
             base_format("%s: %s", html_word(item, "input"), html_word(item, "range"));
-        json_append_text(list, text);
+        json_append(list, json_new_text(text));
     }
     return list;
 }

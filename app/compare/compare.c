@@ -488,7 +488,7 @@ static struct json *job_texts(const struct json *jobs)
                  base_plural((int64_t)nodes), html_word(job, "platform"), html_word(job, "backend"),
                  html_word(job, "grain"), *nccl ? "; " : "", nccl);
         text_add(&text, "%s%s", *prices ? "; prices " : "", prices);
-        json_append_text(list, text.data);
+        json_append(list, json_new_text(text.data));
     }
     return list;
 }

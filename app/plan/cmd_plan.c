@@ -482,7 +482,7 @@ static void put_swing(struct json *row, const char *end, const struct json *swin
     AUTOFREE char *plan = base_format("%s_best", end), *keeps = base_format("%s_keeps", end);
     json_put_real(row, time, html_number(swing, "time_to_train_s", -1));
     json_put_real(row, price, html_number(swing, "price", -1));
-    json_put_boolean(row, keeps, json_truth(json_get(swing, "keeps")));
+    json_put(row, keeps, json_new_boolean(json_truth(json_get(swing, "keeps"))));
     json_put_text(row, plan, strcmp(other, best) ? other : NULL);
 }
 

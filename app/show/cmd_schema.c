@@ -26,8 +26,8 @@ static void put_type(struct json *json, const char *type)
     AUTOFREE char *name = base_format("%.*s", (int)length, type);
     if (type[length]) {
         struct json *both = json_put_array(json, "type");
-        json_append_text(both, name);
-        json_append_text(both, "null");
+        json_append(both, json_new_text(name));
+        json_append(both, json_new_text("null"));
     } else {
         json_put_text(json, "type", name);
     }
@@ -56,7 +56,7 @@ static struct json *describe(const struct row *row, int32_t count, size_t skip)
             AUTOFREE char *name = base_format("%.*s", (int)length, row[begin].path + skip);
             json_put(properties, name, describe(&row[begin], end - begin, skip + length));
             if (row[begin].path[skip + length] != '?')
-                json_append_text(required, name);
+                json_append(required, json_new_text(name));
         }
         json_put_text(json, "type", "object");
         json_put(json, "properties", properties);

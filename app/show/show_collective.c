@@ -223,10 +223,11 @@ static struct json *list_messages(const struct collective *c, int32_t round)
         struct message send = collective_exchange(c, rank, round).send;
         if (send.peer < 0)
             continue;
-        struct json *message = json_append_array(list);
+        struct json *message = json_new_array();
         const int64_t number[] = {rank, send.peer, send.offset, send.count, send.reduce};
         for (size_t i = 0; i < ARRAY_SIZE(number); i++)
-            json_append_integer(message, number[i]);
+            json_append(message, json_new_integer(number[i]));
+        json_append(list, message);
     }
     return list;
 }

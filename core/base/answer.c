@@ -170,7 +170,7 @@ static struct json *lines(const struct text *text)
     for (const char *line = text->data; line && *line;) {
         size_t length = strcspn(line, "\n");
         AUTOFREE char *copy = base_format("%.*s", (int)length, line);
-        json_append_text(json, copy);
+        json_append(json, json_new_text(copy));
         line += length + (line[length] == '\n');
     }
     return json;

@@ -82,11 +82,6 @@ void json_put_text(struct json *object, const char *key, const char *value)
     put(object, key, text_value(value));
 }
 
-void json_put_boolean(struct json *object, const char *key, bool value)
-{
-    put(object, key, json_boolean(value));
-}
-
 void json_put(struct json *object, const char *key, struct json *value)
 {
     put(object, key, to_jansson(value));
@@ -104,17 +99,6 @@ static struct json *put_new(struct json *object, const char *key, struct json *v
     return value;
 }
 
-static struct json *append_new(struct json *array, struct json *value)
-{
-    json_append(array, value);
-    return value;
-}
-
-struct json *json_put_object(struct json *object, const char *key)
-{
-    return put_new(object, key, json_new_object());
-}
-
 struct json *json_put_array(struct json *object, const char *key)
 {
     return put_new(object, key, json_new_array());
@@ -122,33 +106,20 @@ struct json *json_put_array(struct json *object, const char *key)
 
 struct json *json_append_object(struct json *array)
 {
-    return append_new(array, json_new_object());
-}
-
-struct json *json_append_array(struct json *array)
-{
-    return append_new(array, json_new_array());
+    struct json *object = json_new_object();
+    json_append(array, object);
+    return object;
 }
 
 struct json *json_at(struct json *object, const char *key)
 {
     json_t *member = json_object_get(to_jansson(object), key);
-    return member ? from_jansson(member) : json_put_object(object, key);
+    return member ? from_jansson(member) : put_new(object, key, json_new_object());
 }
 
 struct json *json_share(const struct json *value)
 {
     return from_jansson(value ? json_incref(to_jansson(value)) : json_null());
-}
-
-void json_append_integer(struct json *array, int64_t value)
-{
-    json_append(array, json_new_integer(value));
-}
-
-void json_append_text(struct json *array, const char *value)
-{
-    json_append(array, json_new_text(value));
 }
 
 static int append_chunk(const char *chunk, size_t size, void *out)

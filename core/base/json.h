@@ -40,23 +40,14 @@ void json_put_integer(struct json *object, const char *key, int64_t value);
 /** Set a member of an object; NULL becomes null, bytes that are not UTF-8 become '?'. */
 void json_put_text(struct json *object, const char *key, const char *value);
 
-/** Set a member of an object. */
-void json_put_boolean(struct json *object, const char *key, bool value);
-
 /** Set a member of an object; takes ownership of @value. */
 void json_put(struct json *object, const char *key, struct json *value);
-
-/** Set a member to a new object.  @return it, which is @object's. */
-struct json *json_put_object(struct json *object, const char *key);
 
 /** Set a member to a new array.  @return it, which is @object's. */
 struct json *json_put_array(struct json *object, const char *key);
 
 /** Append a new object.  @return it, which is @array's. */
 struct json *json_append_object(struct json *array);
-
-/** Append a new array.  @return it, which is @array's. */
-struct json *json_append_array(struct json *array);
 
 /** The object that is @object's member @key, which is made where there is none; borrowed. */
 struct json *json_at(struct json *object, const char *key);
@@ -66,12 +57,6 @@ struct json *json_share(const struct json *value);
 
 /** Append to an array; takes ownership of @value. */
 void json_append(struct json *array, struct json *value);
-
-/** Append to an array. */
-void json_append_integer(struct json *array, int64_t value);
-
-/** Append text to an array. */
-void json_append_text(struct json *array, const char *value);
 
 /** Append the value as indented text, ending in newline. */
 void json_print(struct text *out, const struct json *value);

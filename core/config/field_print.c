@@ -124,7 +124,7 @@ static void put_value(void *out, const struct field *field, const char *path, co
     else if (field->kind == FIELD_WORD)
         json_put_text(out, path, field->words[*(const int32_t *)member]);
     else if (field->kind == FIELD_BOOLEAN)
-        json_put_boolean(out, path, *(const bool *)member);
+        json_put(out, path, json_new_boolean(*(const bool *)member));
 }
 
 struct json *field_values(const struct field_table *table, const void *record)
@@ -156,7 +156,7 @@ static struct json *mapping_of(struct json *properties)
 {
     struct json *schema = json_new_object();
     json_put_text(schema, "type", "object");
-    json_put_boolean(schema, "additionalProperties", false);
+    json_put(schema, "additionalProperties", json_new_boolean(false));
     json_put(schema, "properties", properties);
     return schema;
 }
@@ -165,9 +165,9 @@ static struct json *mapping_of(struct json *properties)
 static void put_types(struct json *schema, const char *type, const char *pattern)
 {
     struct json *types = json_put_array(schema, "type");
-    json_append_text(types, type);
+    json_append(types, json_new_text(type));
     if (strcmp(type, "string"))
-        json_append_text(types, "string");
+        json_append(types, json_new_text("string"));
     json_put_text(schema, "pattern", pattern);
 }
 
@@ -181,9 +181,9 @@ static void put_text(struct json *schema, const char *const *words)
     }
     struct json *list = json_put_array(schema, "enum");
     for (; *words; words++) {
-        json_append_text(list, *words);
+        json_append(list, json_new_text(*words));
         if (!(*words)[strspn(*words, "0123456789")])
-            json_append_integer(list, atoi(*words));
+            json_append(list, json_new_integer(atoi(*words)));
         if (!strcmp(*words, "true") || !strcmp(*words, "false"))
             json_append(list, json_new_boolean(**words == 't'));
     }
@@ -322,7 +322,7 @@ static struct json *required_keys(const struct field_table *table, const char *p
     for (int32_t i = 0; i < keys.count; i++) {
         AUTOFREE char *path = path_join(prefix, keys.item[i]);
         if (is_required(table, path))
-            json_append_text(required, keys.item[i]);
+            json_append(required, json_new_text(keys.item[i]));
     }
     return required;
 }
@@ -365,8 +365,7 @@ void field_schema(struct text *out, const struct field_table *table, bool unknow
     json_put_text(schema, "$schema", "https://json-schema.org/draft/2020-12/schema");
     json_put_text(schema, "title", table->name);
     if (unknowns) {
-        struct json *definitions = json_put_object(schema, "$defs");
-        json_put(definitions, "unknown", constant(schema_unknown));
+        json_put(json_at(schema, "$defs"), "unknown", constant(schema_unknown));
     }
     json_put(schema, "if", constant("{\"required\": [\"extends\"]}"));
     json_put(schema, "then", schema_extending(table, form));

@@ -43,16 +43,16 @@ static struct json *describe(const struct safetensors_tensor *tensor)
     json_put_text(entry, "dtype", safetensors_type_names[tensor->type]);
     struct json *shape = json_put_array(entry, "shape");
     for (int32_t i = 0; i < tensor->rank; i++)
-        json_append_integer(shape, tensor->shape[i]);
+        json_append(shape, json_new_integer(tensor->shape[i]));
     struct json *offsets = json_put_array(entry, "data_offsets");
-    json_append_integer(offsets, tensor->begin);
-    json_append_integer(offsets, tensor->begin + tensor->bytes);
+    json_append(offsets, json_new_integer(tensor->begin));
+    json_append(offsets, json_new_integer(tensor->begin + tensor->bytes));
     return entry;
 }
 
 void safetensors_print_header(struct text *out, const struct safetensors *file)
 {
-    struct json *header = json_new_object(), *metadata = json_put_object(header, "__metadata__");
+    struct json *header = json_new_object(), *metadata = json_at(header, "__metadata__");
     json_put_text(metadata, "format", "pt"); /* what PyTorch's reader looks for */
     for (int64_t i = 0; i < file->count; i++)
         json_put(header, file->tensor[i].name, describe(&file->tensor[i]));

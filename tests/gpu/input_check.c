@@ -175,7 +175,7 @@ static void compare(struct way *way, const struct task *task, struct json *said)
     CUDA_CHECK(cudaMemcpy(label + task->batch, bench.label, labels, cudaMemcpyDeviceToHost));
     close_bench(&bench, way);
     add_distance(said, device, host, pixels);
-    json_put_boolean(said, "labels", !memcmp(label, label + task->batch, labels));
+    json_put(said, "labels", json_new_boolean(!memcmp(label, label + task->batch, labels)));
     free(device);
     free(host);
     free(label);
