@@ -7,12 +7,6 @@ enum {
     RATIO_LIMIT = 200,    /* of what compressed text may hold: traces shrink to a tenth or less */
 };
 
-static int expand(struct text *text, const char *path, struct err *err)
-{
-    int64_t ratio = RATIO_LIMIT * text->length, limit = ratio < FILE_LIMIT ? ratio : FILE_LIMIT;
-    return gzip_begins(text) ? gzip_expand(text, limit, path, err) : 0;
-}
-
 static int read_stream(FILE *file, const char *path, struct text *out, struct err *err)
 {
     char block[1 << 14];
@@ -23,7 +17,8 @@ static int read_stream(FILE *file, const char *path, struct text *out, struct er
     }
     if (ferror(file))
         return err_add_code(err, 66, "%s: cannot be read: %s", path, strerror(errno));
-    if (expand(out, path, err))
+    int64_t ratio = RATIO_LIMIT * out->length;
+    if (gzip_expand(out, ratio < FILE_LIMIT ? ratio : FILE_LIMIT, path, err))
         return -1;
     if (out->length == 0)
         return err_add(err, "%s: the file is empty", path);

@@ -131,7 +131,8 @@ static void rest(pid_t pid)
 static int finish(const struct launch *launch, const struct interrupt *interrupt, int status,
                   struct err *err)
 {
-    int code = process_code(status), known = process_documented(code);
+    int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    int known = process_documented(code);
     if (interrupt->at_once)
         return err_add_code(err, 128 + interrupt->number, "ended by a signal: %s",
                             strsignal(interrupt->number));

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static void open_streams(void)
@@ -30,11 +29,6 @@ void process_start(void)
     signal(SIGXFSZ, SIG_IGN); /* a file over its size limit is an error to report */
     sigprocmask(SIG_UNBLOCK, &child, NULL);
     open_streams();
-}
-
-int process_code(int status)
-{
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 int process_documented(int code)

@@ -13,9 +13,6 @@
  * descriptor cannot be opened. */
 void process_start(void);
 
-/** The exit code of a status of waitpid(): 128 + N when signal N ended it. */
-int process_code(int status);
-
 /** The documented exit code for @code of a program of ours: itself if our programs give it.  Others
  * come from what starts them (the loader: 126, 127; mpirun) or from a library: 71 where this
  * process may only have so much memory (ulimit -v), else 69 from the loader and 70 otherwise. */

@@ -14,11 +14,6 @@ bool gzip_named(const char *path)
     return length >= 3 && !strcmp(path + length - 3, ".gz");
 }
 
-bool gzip_begins(const struct text *text)
-{
-    return text->length >= 2 && !memcmp(text->data, "\x1f\x8b", 2);
-}
-
 static void *take(void *unused, unsigned count, unsigned size)
 {
     return base_alloc(count, size);
@@ -64,6 +59,8 @@ int gzip_expand(struct text *text, int64_t limit, const char *path, struct err *
     z_stream stream = {.zalloc = take, .zfree = give};
     struct text whole = {0};
     int64_t taken = 0;
+    if (text->length < 2 || memcmp(text->data, "\x1f\x8b", 2) != 0)
+        return 0;
     int state = inflateInit2(&stream, WINDOW);
     assert(state == Z_OK);
     while (state == Z_OK && whole.length <= limit) {
