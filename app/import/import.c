@@ -103,15 +103,15 @@ void import_set_device(struct import *import, const char *model)
     import_warn(import, "device '%s' has no file in platforms/devices", model);
 }
 
-OWN_RELEASE(import_link, it->name, it->bandwidth.source, it->efficiency.source, it->latency.source)
+OWN_RELEASE(link_record, it->name, it->bandwidth.source, it->efficiency.source, it->latency.source)
 
 void import_release(struct import *import)
 {
     for (int32_t i = 0; i < import->link_count; i++)
-        import_link_release(&import->link[i]);
+        link_record_release(&import->link[i]);
     for (int32_t i = 0; i < import->tier_count; i++)
-        import_link_release(&import->tier[i].uplink);
-    import_link_release(&import->nic);
+        link_record_release(&import->tier[i].uplink);
+    link_record_release(&import->nic);
     free(import->inside.source);
     free(import->between.source);
     free(import->nccl.bandwidth.source);

@@ -11,21 +11,9 @@
 
 #include "app/cli/request.h"
 #include "app/import/import_fit.h"
-#include "core/config/field.h"
 #include "core/network/nccl.h"
 #include "core/network/wiring.h"
-
-/** A link of a platform: a kind of cable, a tier's uplink, or the card. */
-struct import_link {
-    char *name; /**< owned */
-    struct quantity bandwidth, efficiency, latency;
-};
-
-/** Groups of nodes. */
-struct import_tier {
-    struct import_link uplink;     /**< its name is the tier's */
-    int64_t nodes, uplinks, rails; /**< 0: not known; of rails: one */
-};
+#include "core/platform/platform.h"
 
 /** What NCCL makes of the inside of a node. */
 struct import_nccl {
@@ -100,10 +88,11 @@ struct import {
     int64_t nodes;
     int32_t cards; /**< of a node, where the file knows no more of it; 0: not known */
     struct wiring wiring;
-    struct import_link link[IMPORT_LINK_LIMIT]; /**< by cable.kind */
+    struct link_record link[IMPORT_LINK_LIMIT]; /**< by cable.kind */
     int32_t link_count;
-    struct import_link nic;
-    struct import_tier tier[IMPORT_TIER_LIMIT]; /**< smallest first */
+    struct link_record nic;
+    struct tier_record tier[IMPORT_TIER_LIMIT]; /**< smallest first; the name is the uplink's; 0:
+                                                     not known, of rails: one */
     int32_t tier_count;
     struct import_nccl nccl;
     struct quantity inside, between; /**< the transport's [s per message] */

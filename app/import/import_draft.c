@@ -83,7 +83,7 @@ static void read_quantity(struct quantity *quantity, const struct json *object, 
             import_set(quantity, real(json_item(list, 0)), i, "%s", source);
 }
 
-static void read_link(struct import_link *link, const struct json *object)
+static void read_link(struct link_record *link, const struct json *object)
 {
     read_quantity(&link->bandwidth, object, "bandwidth");
     read_quantity(&link->efficiency, object, "efficiency");
@@ -112,7 +112,7 @@ static void read_tiers(struct import *import, const struct json *list)
 {
     for (int64_t i = 0; i < json_count_items(list) && i < IMPORT_TIER_LIMIT; i++) {
         const struct json *item = json_item(list, i);
-        struct import_tier *tier = &import->tier[import->tier_count++];
+        struct tier_record *tier = &import->tier[import->tier_count++];
         tier->uplink.name = base_copy(word(item, "name"));
         tier->nodes = whole(json_get(item, "nodes"), INT32_MAX);
         tier->uplinks = whole(json_get(item, "uplinks"), INT32_MAX);

@@ -5,7 +5,7 @@
 
 /* --- what no file says --- */
 
-static void complete_link(struct import_link *link)
+static void complete_link(struct link_record *link)
 {
     import_set(&link->bandwidth, 12.5e9, PROVENANCE_ASSUMED, "not given; assumed 100 Gb/s");
     bool measured = link->bandwidth.provenance == PROVENANCE_MEASURED;
@@ -100,7 +100,7 @@ static void print_quantity(struct import *import, struct text *out, int32_t inde
 }
 
 static void print_link(struct import *import, struct text *out, int32_t indent, const char *place,
-                       const struct import_link *link)
+                       const struct link_record *link)
 {
     print_quantity(import, out, indent, place, "bandwidth", UNIT_BYTES_PER_SECOND,
                    &link->bandwidth);
@@ -163,7 +163,7 @@ static void print_tiers(struct import *import, struct text *out)
     if (import->tier_count)
         text_add(out, "  tiers:\n");
     for (int32_t i = 0; i < import->tier_count; i++) {
-        const struct import_tier *tier = &import->tier[i];
+        const struct tier_record *tier = &import->tier[i];
         AUTOFREE char *place = base_format("network.tiers %s ", tier->uplink.name);
         text_add(out, "    - name: %s\n      nodes: %" PRId64 "\n      uplinks: %" PRId64 "\n",
                  tier->uplink.name, tier->nodes, tier->uplinks);
@@ -280,7 +280,7 @@ static void complete_tiers(struct import *import, const char *base)
 {
     struct card card = find_card(import, base);
     for (int32_t i = 0; i < import->tier_count; i++) {
-        struct import_tier *tier = &import->tier[i];
+        struct tier_record *tier = &import->tier[i];
         if (tier->uplinks < 1) {
             tier->uplinks = tier->nodes * card.count;
             import_assume(import,
