@@ -1,4 +1,4 @@
-#include "app/calibrate/calibrate_run.h"
+#include "app/calibrate/calibrate_machine.h"
 
 #include "app/process/launch.h"
 

@@ -55,7 +55,7 @@ class Includes(unittest.TestCase):
         self.assertIsNone(fault("core/config/a.c", "core/config/field.h"))
         self.assertIn("may not", fault("core/base/a.c", "core/config/field.h"))
         self.assertIn("may not", fault("core/base/a.c", "sim/sim.h"))
-        self.assertIn("may not", fault("app/predict/a.c", "app/calibrate/calibrate_run.h"))
+        self.assertIn("may not", fault("app/predict/a.c", "app/calibrate/calibrate_machine.h"))
         self.assertIn("not in the table", fault("core/cellar/a.c", "core/base/err.h"))
 
     def test_the_front_end_sees_only_the_outer_header_of_the_simulator(self):
