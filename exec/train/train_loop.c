@@ -4,7 +4,6 @@
 
 #include "exec/step/half.h"
 #include "exec/step/rate.h"
-#include "exec/world/clock.h"
 
 /* ---- parts ---- */
 

@@ -1,5 +1,3 @@
-#include "exec/world/clock.h"
-
 #include "exec/world/plane.h"
 
 enum { ROUND_TRIPS = 16 };

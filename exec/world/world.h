@@ -62,6 +62,17 @@ void world_barrier(void);
 /** Seconds by the monotonic clock. */
 double world_now(void);
 
+/** Offset of this process's monotonic clock from that of rank 0. */
+struct clock_offset {
+    double seconds; /**< to be added to world_now() for the time of rank 0 */
+    double error;   /**< at most: half the shortest round trip; 0 where it is the same clock [s] */
+};
+
+/** Compare clocks with rank 0 by a few round trips; all ranks together, in the thread that trains.
+ * Source: Cristian 1989, "Probabilistic clock synchronization": of several round trips, the
+ * shortest is used. */
+struct clock_offset clock_compare(void);
+
 /** The last sign of life of this process. */
 struct liveness {
     const char *what; /**< the last progress: "all-reduce", "step" */

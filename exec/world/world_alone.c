@@ -1,6 +1,5 @@
 /* The control plane of a build without MPI: a job of one process. */
 
-#include "exec/world/clock.h"
 #include "exec/world/plane.h"
 
 struct exec_world plane_start(int *argc, char ***argv)

@@ -10,7 +10,6 @@
  * "patient" ends well.
  */
 
-#include "exec/world/clock.h"
 #include "tests/exec/ranks.h"
 #include "tests/exec/world_exchange.h"
 #include "tests/own.h"
