@@ -101,7 +101,8 @@ struct dataset *dataset_open(const struct dataset_spec *spec, enum split split, 
         return NULL;
     assert(reader.count >= 1 && reader.classes >= 1);
     if (check_found(&reader, spec, split, err)) {
-        ops->close(&reader);
+        if (ops->close)
+            ops->close(&reader);
         return NULL;
     }
     struct dataset *dataset = base_alloc(1, sizeof(*dataset));
@@ -115,7 +116,8 @@ void dataset_close(struct dataset *dataset)
     if (!dataset)
         return;
     AUTOFREE struct shared *shared = dataset->shared;
-    dataset->ops->close(&dataset->reader);
+    if (dataset->ops->close)
+        dataset->ops->close(&dataset->reader);
     for (int32_t i = 0; i < shared->idle_count; i++)
         scratch_release(&shared->idle[i]);
     pthread_mutex_destroy(&shared->lock);

@@ -109,10 +109,6 @@ static int procedural_open(struct reader *reader, const struct dataset_spec *spe
     return 0;
 }
 
-static void procedural_close(struct reader *reader)
-{
-}
-
 static int procedural_read(const struct reader *reader, const struct reading *reading,
                            struct err *err)
 {
@@ -127,5 +123,4 @@ static int procedural_read(const struct reader *reader, const struct reading *re
     return 0;
 }
 
-const struct reader_ops reader_procedural = {procedural_open, procedural_close, procedural_read,
-                                             false};
+const struct reader_ops reader_procedural = {procedural_open, NULL, procedural_read, false};

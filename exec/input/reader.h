@@ -52,7 +52,7 @@ struct reader_ops {
      * @return 0, or -1 with a message; nothing is kept then. */
     int (*open)(struct reader *reader, const struct dataset_spec *spec, enum split split,
                 struct err *err);
-    /** Release the store. */
+    /** Release the store; NULL: there is none. */
     void (*close)(struct reader *reader);
     /** Read one image.  @return 0, or -1 with a message that names the image. */
     int (*read)(const struct reader *reader, const struct reading *reading, struct err *err);

@@ -42,10 +42,6 @@ static int made_open(struct reader *reader, const struct dataset_spec *spec, enu
     return 0;
 }
 
-static void made_close(struct reader *reader)
-{
-}
-
 static int rule_read(const struct reader *reader, const struct reading *reading, struct err *err)
 {
     make(reader, reading, true, reading->image, reading->label);
@@ -58,8 +54,8 @@ static int noise_read(const struct reader *reader, const struct reading *reading
     return 0;
 }
 
-const struct reader_ops reader_made_tokens = {made_open, made_close, rule_read, false};
-const struct reader_ops reader_noise_tokens = {made_open, made_close, noise_read, false};
+const struct reader_ops reader_made_tokens = {made_open, NULL, rule_read, false};
+const struct reader_ops reader_noise_tokens = {made_open, NULL, noise_read, false};
 
 /* ---- files ---- */
 
