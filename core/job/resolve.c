@@ -925,7 +925,6 @@ static void check_all(struct question *q, const struct resolved *resolved)
 {
     resolving_check_phases(q, resolved);
     check_chunk(q, resolved);
-    check_bucket(q, resolved);
     if (q->wish->real)
         return;
     check_norm(q, resolved->cluster);
@@ -976,6 +975,7 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
         resolved->most_images = find_most_images(&q, resolved);
         resolved->stages = describe_stages(&q, find_micros(&q, resolved));
         check_all(&q, resolved);
+        check_bucket(&q, resolved); /* last: what fits no device has too many, too */
     }
     if (q.faults) {
         resolved_release(resolved);

@@ -374,8 +374,9 @@ class New(support.Case):
         self.assertLess(result["memory"]["total_bytes"], result["memory"]["device_bytes"])
         small = run("new", "job", "--platform=dgx-h200", "--nodes=1", "--network=gpt2", "--batch=4").stdout
         self.assertNotIn("parallel:", small)
-        for words in (("llama-3-405b",), ("kimi-k2",), ("llama-3-405b", "--to", self.directory / "no.yaml")):
-            self.assertIn("does not fit", self.refused(65, "new", "job", "--platform=dgx-a100", "--nodes=1", "--network", *words))
+        for words in (("dgx-a100", "llama-3-405b"), ("tpu-v4-pod", "kimi-k2"),
+                      ("dgx-a100", "llama-3-405b", "--to", self.directory / "no.yaml")):
+            self.assertIn("does not fit", self.refused(65, "new", "job", "--nodes=1", "--platform", words[0], "--network", *words[1:]))
 
     def test_experts_are_shared_before_layers(self):
         """In a node, then with stages; of nodes with 72 devices among 8 of them.  Long sequences need layers shared, too."""
