@@ -56,8 +56,8 @@ static double all_within(const struct noise *noise, int32_t ranks, double factor
     return exp(ranks * log1p(-fmin(beyond, 1)));
 }
 
-/* Relative, of what a line misses; and the probability that counts as none. */
-#define STRAIGHT   1e-12
+/* Relative, of what a line misses, which is rounding; and the probability that counts as none. */
+#define STRAIGHT   1e-9
 #define IMPOSSIBLE 1e-18
 
 enum { STEPS_A_DEVIATION = 16, DEVIATIONS = 8, NODES = 2 * STEPS_A_DEVIATION * DEVIATIONS + 1 };
