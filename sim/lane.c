@@ -906,8 +906,7 @@ static void run_actors(struct stage *stage)
             sg_barrier_init((unsigned)members[i / LANE_COUNT]);
     find_places(stage);
     read_steps(stage);
-    /* SimGrid clears each stack, except what the heap was just extended by: without a reserve, all.
-     */
+    /* Without a reserve of the heap, stacks are new memory, which SimGrid need not clear. */
     mallopt(M_TOP_PAD, 0);
     for (int32_t c = 0; c < classes; c++)
         start_entity(stage, c);
