@@ -619,53 +619,6 @@ static int32_t find_shards(const struct question *q, const struct resolved *reso
     return shards;
 }
 
-/* What one stage has, in words. */
-static char *describe_stage(const struct question *q, const struct pipeline *pipeline,
-                            int32_t stage, int64_t micros)
-{
-    struct model *own = pipeline_stage(pipeline, q->model, stage);
-    int32_t layers = 0;
-    double flops = 0, all = 0;
-    for (int32_t i = 0; i < own->layer_count; i++)
-        layers += own->layer[i].input_count > 0;
-    for (enum pass pass = 0; pass < PASS_COUNT; pass++) {
-        flops += (double)model_flops(own, pass);
-        all += (double)model_flops(q->model, pass);
-    }
-    char *text = base_format(
-        "%d layers, %.4g parameters, %.3g %% of FLOP, values of up to %lld micro-batches%s", layers,
-        (double)model_parameters(own), 100 * flops / all,
-        (long long)pipeline_in_flight(pipeline, (enum pipeline_order)q->scenario->parallel.schedule,
-                                      stage, micros),
-        pipeline->chunks > 1 ? " of a chunk" : "");
-    model_free(own);
-    return text;
-}
-
-/* A line for each run of stages that are alike; NULL: there is one stage. */
-static char *describe_stages(const struct question *q, int64_t micros)
-{
-    AUTORELEASE(pipeline) struct pipeline pipeline = {0};
-    AUTORELEASE(err) struct err err = {0};
-    struct text text = {0};
-    char *before = NULL;
-    if (q->scenario->parallel.pipeline < 2 ||
-        pipeline_build(&pipeline, q->model, q->scenario, &err))
-        return NULL;
-    for (int32_t s = 0, first = 0; s <= pipeline.stages; s++) {
-        char *here = s < pipeline.stages ? describe_stage(q, &pipeline, s, micros) : NULL;
-        bool ends = before && (!here || strcmp(here, before) != 0);
-        AUTOFREE char *name = ends && first < s - 1 ? base_format("stages %d-%d", first, s - 1)
-                                                    : base_format("stage %d", first);
-        if (ends)
-            text_add(&text, "%-12s %s\n", name, before);
-        first = ends ? s : first;
-        free(before);
-        before = here;
-    }
-    return text.data;
-}
-
 /* Micro-batches of a step, in the phase that has most. */
 static int64_t find_micros(const struct question *q, const struct resolved *resolved)
 {
@@ -688,10 +641,9 @@ static int64_t find_most_images(const struct question *q, const struct resolved 
     return memory_largest_batch(&of, workspace, 0, (int64_t)device->memory.value);
 }
 
-/* Whether what @q asks may be with that stage of sharding. */
-static bool may_shard(const struct question *q, int32_t stage)
+/* Whether @s may have that stage of sharding. */
+static bool may_shard(const struct scenario *s, int32_t stage)
 {
-    const struct scenario *s = q->scenario;
     enum algorithm algorithm = (enum algorithm)s->allreduce.algorithm;
     bool opens = algorithm == ALGORITHM_RING || algorithm == ALGORITHM_TORUS2D ||
                  algorithm == ALGORITHM_NCCL;
@@ -699,37 +651,66 @@ static bool may_shard(const struct question *q, int32_t stage)
            (stage < 2 || (s->parallel.pipeline < 2 && s->allreduce.overlap != OVERLAP_NONE));
 }
 
-/* The least that makes a pass of one fit the memory, as --set takes it, or NULL; owned. */
-static char *find_way(const struct question *q, const struct resolved *resolved)
+/* Whether nothing but memory is wrong with the job @other, and a pass of one fits that. */
+static bool would_fit(const struct question *q, const struct scenario *other)
 {
-    static const struct {
-        int32_t sharding; /* 0: as it is */
-        enum recompute recompute;
-        const char *set;
-    } way[] = {
-        {0, RECOMPUTE_SELECTIVE, "parallel.recompute=selective"},
-        {1, RECOMPUTE_NONE, "parallel.sharding=1"},
-        {0, RECOMPUTE_FULL, "parallel.recompute=full"},
-        {1, RECOMPUTE_FULL, "parallel.sharding=1 --set parallel.recompute=full"},
-        {3, RECOMPUTE_NONE, "parallel.sharding=3"},
-        {3, RECOMPUTE_FULL, "parallel.sharding=3 --set parallel.recompute=full"},
-    };
-    for (size_t i = 0; i < ARRAY_SIZE(way); i++) {
-        struct scenario other = *q->scenario;
-        struct question asked = *q;
-        struct resolved result = *resolved;
-        int32_t recompute = (int32_t)way[i].recompute;
-        if ((way[i].sharding && !may_shard(q, way[i].sharding)) ||
-            (way[i].sharding && way[i].sharding <= q->scenario->parallel.sharding) ||
-            recompute < other.parallel.recompute)
+    struct wish wish = *q->wish;
+    struct resolved result;
+    AUTORELEASE(err) struct err ignored = {0};
+    wish.ignore_memory = true;
+    if (resolved_build(&result, other, q->platform, NULL, q->model, &wish, &ignored))
+        return false;
+    bool fits = result.most_images > 0;
+    resolved_release(&result);
+    return fits;
+}
+
+/* What takes less memory, the most last. */
+static const struct {
+    int32_t sharding; /* 0: as it is */
+    enum recompute recompute;
+    const char *set;
+} ways[] = {
+    {0, RECOMPUTE_NONE, ""},
+    {0, RECOMPUTE_SELECTIVE, " --set parallel.recompute=selective"},
+    {1, RECOMPUTE_NONE, " --set parallel.sharding=1"},
+    {0, RECOMPUTE_FULL, " --set parallel.recompute=full"},
+    {1, RECOMPUTE_FULL, " --set parallel.sharding=1 --set parallel.recompute=full"},
+    {3, RECOMPUTE_NONE, " --set parallel.sharding=3"},
+    {3, RECOMPUTE_FULL, " --set parallel.sharding=3 --set parallel.recompute=full"},
+};
+
+/* The job with so many @stages and ways[@i], into @other.  @return whether that is open to it. */
+static bool take_way(const struct question *q, int64_t stages, size_t i, struct scenario *other)
+{
+    *other = *q->scenario;
+    int64_t own = other->parallel.sharding, sharding = ways[i].sharding;
+    other->parallel.pipeline = stages;
+    if ((stages > 1 && own > 1) || (int32_t)ways[i].recompute < other->parallel.recompute ||
+        (sharding && (sharding <= own || !may_shard(other, (int32_t)sharding))))
+        return false;
+    other->parallel.sharding = sharding ? sharding : own;
+    other->parallel.recompute = (int32_t)ways[i].recompute;
+    return true;
+}
+
+/* The least that makes a pass of one fit the memory, as --set takes it, or NULL; owned.  As few
+ * stages as will do. */
+static char *find_way(const struct question *q)
+{
+    int64_t least = q->scenario->parallel.pipeline > 1 ? q->scenario->parallel.pipeline : 1;
+    for (int64_t stages = least; stages <= q->model->layer_count; stages *= 2) {
+        struct scenario other;
+        size_t last = ARRAY_SIZE(ways) - 1, i = 0;
+        while (last > 0 && !take_way(q, stages, last, &other))
+            last--;
+        if (!take_way(q, stages, last, &other) || !would_fit(q, &other))
             continue;
-        if (way[i].sharding)
-            other.parallel.sharding = way[i].sharding;
-        other.parallel.recompute = recompute;
-        asked.scenario = &other;
-        result.shards = find_shards(&asked, resolved);
-        if (find_most_images(&asked, &result) > 0)
-            return base_copy(way[i].set);
+        while (i < last && !(take_way(q, stages, i, &other) && would_fit(q, &other)))
+            i++;
+        return stages > least
+                   ? base_format(" --set parallel.pipeline=%" PRId64 "%s", stages, ways[i].set)
+                   : base_copy(ways[i].set);
     }
     return NULL;
 }
@@ -756,16 +737,16 @@ static void check_memory(struct question *q, int32_t index, int64_t devices,
             ? base_format("; in more passes: training.accumulate=%lld", (long long)(batch / part))
             : base_format("; in more passes: batch_per_device: %lld, training.accumulate: %lld",
                           (long long)part, (long long)(batch / part));
-    AUTOFREE char *way = most == 0 ? find_way(q, resolved) : NULL;
+    AUTOFREE char *way = most == 0 ? find_way(q) : NULL;
     if (most == 0)
         blame(q, EXIT_DATA, key,
               "%s does not fit the %s of %s, even with one %s%s%s; 'foretrain predict "
               "--ignore-memory' predicts it all the same",
               q->model->name, unit_text(UNIT_BYTES, device->memory.value), device->name,
               model_inputs(q->model, 1),
-              way ? "; it does with --set "
+              way ? "; it does with"
               : q->platform->nodes
-                  ? "; parallel.pipeline gives devices a part of its layers each"
+                  ? "; more stages alone do not help, parallel.tensor may"
                   : "; parallel.sharding=3 divides it over the columns of allreduce.grid",
               way ? way : "");
     else
@@ -973,7 +954,7 @@ int resolved_build(struct resolved *resolved, const struct scenario *scenario,
         resolved->shards = find_shards(&q, resolved);
         resolved->sharding = (int32_t)scenario->parallel.sharding;
         resolved->most_images = find_most_images(&q, resolved);
-        resolved->stages = describe_stages(&q, find_micros(&q, resolved));
+        resolved->stages = resolved_stages(scenario, model, find_micros(&q, resolved));
         check_all(&q, resolved);
         check_bucket(&q, resolved); /* last: what fits no device has too many, too */
     }

@@ -149,5 +149,9 @@ struct wish wish_for_ranks(int64_t ranks, int64_t room);
 /** Which tensors are larger than a bucket, in words; NULL: none is.  The caller frees it. */
 char *resolved_cut_text(const struct resolved *resolved);
 
+/** A line for each run of stages of @model that are alike, of which each has values of some of
+ * @micros micro-batches; NULL: there is one stage.  The caller frees it. */
+char *resolved_stages(const struct scenario *scenario, const struct model *model, int64_t micros);
+
 /** Append everything that was decided, one line each, with rows and columns if there is a @grid. */
 void resolved_print(struct text *out, const struct resolved *resolved, bool grid);

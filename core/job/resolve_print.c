@@ -1,4 +1,5 @@
 #include "core/job/resolve.h"
+#include "core/schedule/pipeline.h"
 
 char *resolved_cut_text(const struct resolved *resolved)
 {
@@ -8,6 +9,52 @@ char *resolved_cut_text(const struct resolved *resolved)
                        "all-reduces a step; DDP and Horovod never cut one",
                        resolved->cut, resolved->tensors, (long long)resolved->bucket,
                        (long long)resolved->all_reduces);
+}
+
+/* What one stage has, in words. */
+static char *describe_stage(const struct scenario *scenario, const struct model *model,
+                            const struct pipeline *pipeline, int32_t stage, int64_t micros)
+{
+    struct model *own = pipeline_stage(pipeline, model, stage);
+    int32_t layers = 0;
+    double flops = 0, all = 0;
+    for (int32_t i = 0; i < own->layer_count; i++)
+        layers += own->layer[i].input_count > 0;
+    for (enum pass pass = 0; pass < PASS_COUNT; pass++) {
+        flops += (double)model_flops(own, pass);
+        all += (double)model_flops(model, pass);
+    }
+    char *text = base_format(
+        "%d layers, %.4g parameters, %.3g %% of FLOP, values of up to %lld micro-batches%s", layers,
+        (double)model_parameters(own), 100 * flops / all,
+        (long long)pipeline_in_flight(pipeline, (enum pipeline_order)scenario->parallel.schedule,
+                                      stage, micros),
+        pipeline->chunks > 1 ? " of a chunk" : "");
+    model_free(own);
+    return text;
+}
+
+char *resolved_stages(const struct scenario *scenario, const struct model *model, int64_t micros)
+{
+    AUTORELEASE(pipeline) struct pipeline pipeline = {0};
+    AUTORELEASE(err) struct err err = {0};
+    struct text text = {0};
+    char *before = NULL;
+    if (scenario->parallel.pipeline < 2 || pipeline_build(&pipeline, model, scenario, &err))
+        return NULL;
+    for (int32_t s = 0, first = 0; s <= pipeline.stages; s++) {
+        char *here =
+            s < pipeline.stages ? describe_stage(scenario, model, &pipeline, s, micros) : NULL;
+        bool ends = before && (!here || strcmp(here, before) != 0);
+        AUTOFREE char *name = ends && first < s - 1 ? base_format("stages %d-%d", first, s - 1)
+                                                    : base_format("stage %d", first);
+        if (ends)
+            text_add(&text, "%-12s %s\n", name, before);
+        first = ends ? s : first;
+        free(before);
+        before = here;
+    }
+    return text.data;
 }
 
 static void print_extent(struct text *out, const char *name, struct extent extent, bool grid)

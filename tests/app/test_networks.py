@@ -1,5 +1,4 @@
 """Networks that are files: the same as ours, counted by hand, checked, trained or refused."""
-import re
 import unittest
 
 import support
@@ -264,14 +263,14 @@ class Networks(support.Case):
         job = self.write("job.yaml", TRAINED.replace("t1-torus", "dgx-h200").replace("dataset: {source: procedural, train_images: 12}",
                          "optimizer: {name: adamw}").replace("epochs: 1, global_batch: 4", "tokens: 1T, global_batch: 16, micro_batch: 1")
                          % "llama-3-70b, sequence: 8192" + "parallel: {tensor: 8, pipeline: 2, sharding: 1}\n")
-        sets = ("--set=cluster.nodes=16", "-banalytic")
-        said = self.refused(65, "predict", job, *sets)
-        found = re.search("it does with --set ([^;]*);", said)
-        self.assertTrue(found, said)
-        answer("predict", job, *sets, f"--set={found[1]}")
-        for words, advised in ((("model.network=llama-3-70b", "training.phases.0.global_batch=128"), "--set parallel.sharding=3"),
-                               (("model.network=llama-3-405b", "cluster.nodes=2"), "parallel.pipeline gives devices a part")):
-            self.assertIn(advised, self.refused(65, "predict", job, *sets, "--set=parallel=null", *("--set=" + word for word in words)))
+        for words, advised in (((), "--set parallel.recompute=full"),
+                               (("parallel=null", "training.phases.0.global_batch=128"), "--set parallel.sharding=3 --set parallel.recompute=full"),
+                               (("model.network=llama-3-405b",), "--set parallel.pipeline=16 --set parallel.recompute=full")):
+            sets = ["--set=" + word for word in ("cluster.nodes=16", *words)]
+            self.assertIn(f"it does with {advised};", self.refused(65, "check", job, *sets))
+            run("check", job, *sets, *advised.split())
+        self.assertIn("more stages alone do not help", self.refused(
+            65, "predict", job, "--set=parallel=null", "--set=model.network=llama-3-405b", "--set=cluster.nodes=2"))
 
     def test_devices_keep_shards_of_gradients_and_weights(self):
         """The simulator says what the closed form does; a shard takes less memory; refusals say where and why."""
