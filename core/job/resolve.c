@@ -746,7 +746,7 @@ static void check_memory(struct question *q, int32_t index, int64_t devices,
               model_inputs(q->model, 1),
               way ? "; it does with"
               : q->platform->nodes
-                  ? "; more stages alone do not help, parallel.tensor may"
+                  ? "; more stages alone do not help, parallel.tensor (of transformers) may"
                   : "; parallel.sharding=3 divides it over the columns of allreduce.grid",
               way ? way : "");
     else
