@@ -49,66 +49,19 @@ struct sweep {
 
 /* ---- the front: no other point is better in one number and as good in the other ---- */
 
-/* Two numbers of a point, of which less is better; NAN: the point does not count. */
-struct merit {
+/* A point with two numbers of which less is better. */
+struct place {
     double time;  /* [s] */
     double hours; /* of devices */
-};
-
-/* A point on its way through the order of time, then hours. */
-struct place {
-    struct merit merit;
     int64_t point;
 };
 
+/* In the order of time, then hours. */
 static int compare(const void *a, const void *b)
 {
-    const struct merit *x = &((const struct place *)a)->merit,
-                       *y = &((const struct place *)b)->merit;
+    const struct place *x = a, *y = b;
     return x->time != y->time ? (x->time > y->time) - (x->time < y->time)
                               : (x->hours > y->hours) - (x->hours < y->hours);
-}
-
-/* Set @on (count) to whether each of @merit (count) is on the front; equal points are. */
-static void front_find(const struct merit *merit, int64_t count, bool *on)
-{
-    AUTOFREE struct place *place = base_alloc(count, sizeof(*place));
-    int64_t known = 0;
-    for (int64_t i = 0; i < count; i++) {
-        on[i] = false;
-        if (!isnan(merit[i].time) && !isnan(merit[i].hours))
-            place[known++] = (struct place){merit[i], i};
-    }
-    qsort(place, (size_t)known, sizeof(*place), compare);
-    struct merit best = {NAN, INFINITY};
-    for (int64_t i = 0; i < known; i++) {
-        const struct merit *own = &place[i].merit;
-        on[place[i].point] =
-            own->hours < best.hours || (own->hours == best.hours && own->time == best.time);
-        if (own->hours < best.hours)
-            best = *own;
-    }
-}
-
-/* ---- rounds ---- */
-
-/* One round of points on one back end. */
-struct round {
-    struct sweep *sweep;
-    enum backend_choice backend;
-    int64_t *point; /* (count) owned */
-    int64_t count;
-};
-
-static enum backend_choice screening(const struct sweep *sweep)
-{
-    return sweep->plan.predict->backend == BACKEND_SIM ? BACKEND_SIM : BACKEND_ANALYTIC;
-}
-
-/* Where what @backend finds out belongs: checks are apart from the screening. */
-static struct finding *room_of(struct sweep *sweep, int32_t backend)
-{
-    return backend == (int32_t)screening(sweep) ? sweep->found : sweep->checked;
 }
 
 /* What is in the row of @point: the simulator's finding where there is one, with the ratio of both;
@@ -126,6 +79,39 @@ static struct finding sweep_row(const struct sweep *sweep, int64_t point)
     return row;
 }
 
+/* Equal points are all on the front; those without an answer are not. */
+static void find_front(struct sweep *sweep)
+{
+    AUTOFREE struct place *place = base_alloc(sweep->axes.points, sizeof(*place));
+    int64_t known = 0;
+    for (int64_t i = 0; i < sweep->axes.points; i++) {
+        struct finding row = sweep_row(sweep, i);
+        double time = row.figures.usage.seconds.value, hours = row.figures.device_hours.value;
+        sweep->front[i] = false;
+        if (row.status == FINDING_OK && !isnan(time) && !isnan(hours))
+            place[known++] = (struct place){time, hours, i};
+    }
+    qsort(place, (size_t)known, sizeof(*place), compare);
+    struct place best = {NAN, INFINITY, -1};
+    for (int64_t i = 0; i < known; i++) {
+        const struct place *own = &place[i];
+        sweep->front[own->point] =
+            own->hours < best.hours || (own->hours == best.hours && own->time == best.time);
+        if (own->hours < best.hours)
+            best = *own;
+    }
+}
+
+/* ---- rounds ---- */
+
+/* One round of points on one back end. */
+struct round {
+    const struct sweep *sweep;
+    struct finding *found; /* (axes.points) where what it finds belongs; borrowed */
+    int64_t *point;        /* (count) owned */
+    int64_t count;
+};
+
 /* What the command line sets at a point. */
 static struct texts texts_of(const void *context, int64_t index)
 {
@@ -139,59 +125,39 @@ static struct texts texts_of(const void *context, int64_t index)
 static void take(void *context, int64_t index, struct finding finding)
 {
     const struct round *round = context;
-    room_of(round->sweep, finding.backend)[round->point[index]] = finding;
+    round->found[round->point[index]] = finding;
 }
 
-/* Do the points of @round that have no answer yet. */
-static int run_round(struct round *round, struct err *err)
+/* Do the points that have no answer yet: to screen all in closed form, or on the simulator if that
+ * was asked for; or to check those that are wanted.  @return how many, or -1. */
+static int64_t run_round(struct sweep *sweep, bool checks, struct err *err)
 {
-    const struct sweep_plan *plan = &round->sweep->plan;
-    const struct finding *room = room_of(round->sweep, (int32_t)round->backend);
-    int64_t open = 0;
-    for (int64_t i = 0; i < round->count; i++)
-        if (room[round->point[i]].status == FINDING_NONE)
-            round->point[open++] = round->point[i];
-    int failed = findings_find(&(struct findings){.job = plan->job,
-                                                  .options = plan->predict,
-                                                  .prices = plan->prices,
-                                                  .backend = round->backend,
-                                                  .draws = SWEEP_DRAWS,
-                                                  .workers = plan->workers,
-                                                  .warnings = err,
-                                                  .noun = "points",
-                                                  .context = round,
-                                                  .set = texts_of,
-                                                  .take = take},
-                               open, err);
-    free(round->point);
-    return failed;
-}
-
-/* All points in closed form, or on the simulator if that was asked for. */
-static int screen(struct sweep *sweep, struct err *err)
-{
-    struct round round = {.sweep = sweep,
-                          .backend = screening(sweep),
-                          .point = base_alloc(sweep->axes.points, sizeof(int64_t))};
-    for (int64_t i = 0; i < sweep->axes.points; i++)
-        round.point[round.count++] = i;
-    return run_round(&round, err);
+    const struct sweep_plan *plan = &sweep->plan;
+    int64_t points = sweep->axes.points;
+    AUTOFREE int64_t *point = base_alloc(points, sizeof(*point));
+    struct round round = {sweep, checks ? sweep->checked : sweep->found, point, 0};
+    for (int64_t i = 0; i < points; i++)
+        if (round.found[i].status == FINDING_NONE && (!checks || sweep->check[i] != CHECK_NONE))
+            point[round.count++] = i;
+    int failed =
+        findings_find(&(struct findings){.job = plan->job,
+                                         .options = plan->predict,
+                                         .prices = plan->prices,
+                                         .backend = checks || plan->predict->backend == BACKEND_SIM
+                                                        ? BACKEND_SIM
+                                                        : BACKEND_ANALYTIC,
+                                         .draws = SWEEP_DRAWS,
+                                         .workers = plan->workers,
+                                         .warnings = err,
+                                         .noun = "points",
+                                         .context = &round,
+                                         .set = texts_of,
+                                         .take = take},
+                      round.count, err);
+    return failed ? -1 : round.count;
 }
 
 /* ---- checks ---- */
-
-static void find_front(struct sweep *sweep)
-{
-    int64_t points = sweep->axes.points;
-    AUTOFREE struct merit *merit = base_alloc(points, sizeof(*merit));
-    for (int64_t i = 0; i < points; i++) {
-        struct finding row = sweep_row(sweep, i);
-        bool ok = row.status == FINDING_OK;
-        merit[i] = (struct merit){ok ? row.figures.usage.seconds.value : NAN,
-                                  ok ? row.figures.device_hours.value : NAN};
-    }
-    front_find(merit, points, sweep->front);
-}
 
 static void want(struct sweep *sweep, int64_t point, enum sweep_check why)
 {
@@ -211,20 +177,6 @@ static void want_neighbours(struct sweep *sweep, int64_t point)
     }
 }
 
-/* Simulate what is wanted.  Returns how many points that was, or -1. */
-static int64_t check_wanted(struct sweep *sweep, struct err *err)
-{
-    struct round round = {.sweep = sweep,
-                          .backend = BACKEND_SIM,
-                          .point = base_alloc(sweep->axes.points, sizeof(int64_t))};
-    bool any = false;
-    for (int64_t i = 0; i < sweep->axes.points; i++)
-        if (sweep->check[i] != CHECK_NONE && sweep->checked[i].status == FINDING_NONE)
-            round.point[round.count++] = i;
-    any = round.count > 0;
-    return run_round(&round, err) ? -1 : any;
-}
-
 static int check(struct sweep *sweep, struct err *err)
 {
     int64_t points = sweep->axes.points, more;
@@ -238,7 +190,7 @@ static int check(struct sweep *sweep, struct err *err)
     for (int64_t i = 0; i < points; i++)
         if (base_uniform(RANDOM_SEED, (uint64_t)i, 0, 0) < SWEEP_RANDOM)
             want(sweep, i, CHECK_RANDOM);
-    while ((more = check_wanted(sweep, err)) > 0) {
+    while ((more = run_round(sweep, true, err)) > 0) {
         find_front(sweep);
         for (int64_t i = 0; i < points; i++)
             if (sweep->front[i])
@@ -293,7 +245,7 @@ static int sweep_run(struct sweep *sweep, const struct sweep_plan *plan, const s
     sweep->checked = base_alloc(points, sizeof(*sweep->checked));
     sweep->check = base_alloc(points, sizeof(*sweep->check));
     sweep->front = base_alloc(points, sizeof(*sweep->front));
-    int failed = screen(sweep, err) || (has_checks(sweep, err) && check(sweep, err));
+    int failed = run_round(sweep, false, err) < 0 || (has_checks(sweep, err) && check(sweep, err));
     find_front(sweep);
     return failed ? -1 : 0;
 }
