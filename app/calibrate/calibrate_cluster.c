@@ -438,7 +438,7 @@ static int run_trial(const struct cluster *cluster, int32_t trial, int32_t steps
                                      .timeout = REQUEST_TIMEOUT};
     asked.compute.started = cluster->cores ? cluster->cores : cluster->ranks;
     texts_add(&asked.head.argument, "/proc/%d/fd/%d", getpid(), file);
-    texts_add(&asked.predict.set, "device.fusion=%s", cluster->alone.fusion);
+    texts_add(&asked.predict.set, "device.fusion=%s", fusion_names[cluster->alone.fusion]);
     int failed = run_job(cluster, &asked, steps, finding, err);
     texts_release(&asked.head.argument);
     texts_release(&asked.predict.set);

@@ -506,7 +506,7 @@ static void device_fit_write(struct text *out, const struct device_fit *fit,
     write_numbers(out, fit, text);
     write_fit(out, fit, text);
     write_together(out, &machine->together, text);
-    text_add(out, "fusion: %s\n", machine->fusion);
+    text_add(out, "fusion: %s\n", fusion_names[machine->fusion]);
     write_classes(out, fit, text);
     text_add(out,
              "\n# Steps as they were measured, before the roofline: images, or the optimizer's "
@@ -638,7 +638,7 @@ COLUMNS(trial_columns, NULL, struct machine_trial)
     COLUMN("by_classes_s", by_classes, .help = "time of an iteration by the fit alone");
 }
 
-COLUMNS(machine_columns, NULL, struct machine)
+COLUMNS(round_columns, NULL, struct machine)
 {
     COLUMN("threads", threads, .help = "threads of a rank");
     COLUMN("rounds", rounds, .help = "rounds of all networks and batches");
@@ -674,7 +674,7 @@ COLUMNS(fit_columns, NULL, struct device_fit)
 SHARED_COLUMNS(machine_device_columns, "machine-device/1", struct shown_device)
 {
     COLUMN("device", device, .help = "cpu, cpu-naive or cuda");
-    COLUMN_MEMBERS(machine, &machine_columns);
+    COLUMN_MEMBERS(machine, &round_columns);
     COLUMN("spread", spread, .help = "relative standard deviation of times between rounds");
     COLUMN_MEMBERS(fit, &fit_columns);
     COLUMN("written", written, .null = true, .help = "the device file; null: none");

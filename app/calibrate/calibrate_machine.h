@@ -10,8 +10,7 @@
  */
 
 #include "app/cli/measure_list.h"
-#include "app/cli/request.h"
-#include "app/process/processors.h"
+#include "app/train/machine.h"
 
 /** The time a calibration may take, divided among parts, in order; what a part leaves, the next
  * ones have.  A part measures in rounds: the first always runs, another one if it ends in time,
@@ -55,57 +54,6 @@ enum {
  * choice: as of an assumed number. */
 #define MACHINE_UNKNOWN 0.30
 
-/** One measured step. */
-struct machine_step {
-    int32_t op, layer, dtype; /**< as in struct device_class */
-    char *shape;              /**< owned */
-    int64_t amount, flops, bytes;
-    int32_t kernels;
-    double time_s, spread;
-};
-
-/** One network at one batch. */
-struct machine_trial {
-    char *network; /**< owned */
-    int32_t image; /**< [pixels] */
-    int64_t batch;
-    struct machine_step *step; /**< (steps) of the quickest round; owned */
-    int32_t steps;
-    double time_s;     /**< of the iteration, in the fastest round */
-    double second_s;   /**< in the second-fastest round; INFINITY: there was none */
-    double wall_s;     /**< by the clock, in the fastest round */
-    double input_s;    /**< of the input step, likewise */
-    double between_s;  /**< from an iteration to the next, shortest of the rounds */
-    double by_classes; /**< of the iteration, by the efficiencies that are fitted */
-};
-
-/** One copy of memory. */
-struct machine_copy {
-    int64_t bytes;
-    double time_s; /**< in the round that was quickest */
-};
-
-/** What ranks add that train together: see struct training_cost. */
-struct machine_together {
-    double jitter, launch, between; /**< all 0: not measured */
-};
-
-/** All measurements.  Start from {0}; release with machine_release(). */
-struct machine {
-    struct machine_trial *trial; /**< (trials) batch by batch; owned */
-    int32_t trials, threads, rounds;
-    struct machine_copy *copy; /**< (copies) by size; none if the device cannot time them; owned */
-    int32_t copies;
-    char *fusion; /**< a word of fusion_names: how the device merges operations; owned */
-    double apart; /**< the largest of second_s / time_s - 1; INFINITY: there was one round */
-    struct machine_together together;
-    struct processors_share share; /**< other processes' share of the processors, mean over the
-                                        rounds */
-};
-
-/** Parts of what foretrain-exec answers, and of the answer to the user. */
-extern const struct answer_columns machine_copy_columns, machine_trial_columns;
-
 /** Measure the networks, batches (of @list, too), threads, device, precision and repeats of
  * @options on one device into zeroed @machine, within the part of @budget that has begun.
  * @return 0, or -1: no foretrain-exec or mpirun (exit code 69), its own messages and exit codes, an
@@ -115,8 +63,6 @@ int machine_measure(struct machine *machine, const struct machine_options *optio
 
 /** The relative standard deviation of its times that rounds show, or MACHINE_UNKNOWN. */
 double machine_spread(const struct machine *machine);
-
-void machine_release(struct machine *machine);
 
 /** How each file of a calibration begins. */
 #define CALIBRATE_FILE "# Written by foretrain calibrate"

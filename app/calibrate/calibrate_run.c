@@ -59,57 +59,12 @@ void budget_close(struct budget *budget)
     *budget = (struct budget){0};
 }
 
-/* --- what foretrain-exec answers --- */
-
-SHARED_COLUMNS(machine_copy_columns, NULL, struct machine_copy)
-{
-    COLUMN("bytes", bytes, .help = "that were copied");
-    COLUMN("time_s", time_s, .help = "in the quickest round");
-}
-
-SHARED_COLUMNS(machine_trial_columns, NULL, struct machine_trial)
-{
-    COLUMN("network", network, .help = "that was trained");
-    COLUMN("image", image, .help = "side of an image, in pixels");
-    COLUMN("batch", batch, .help = "images of a step");
-    COLUMN("time_s", time_s, .help = "of an iteration, in the fastest round");
-    COLUMN("wall_s", wall_s, .help = "of it by the clock");
-    COLUMN("input_s", input_s, .help = "of its input step");
-}
-
-COLUMNS(step_columns, NULL, struct machine_step)
-{
-    COLUMN("op", op, .words = compute_op_names);
-    COLUMN("layer", layer, .words = layer_op_names);
-    COLUMN("dtype", dtype, .words = dtype_names);
-    COLUMN("shape", shape, .help = "of the layer");
-    COLUMN("amount", amount, .help = "images, or parameters");
-    COLUMN("flops", flops, .help = "of the step");
-    COLUMN("bytes", bytes, .help = "that it moves");
-    COLUMN("kernels", kernels, .help = "that it starts");
-    COLUMN("time_s", time_s, .help = "in this round");
-    COLUMN("spread", spread, .help = "of its times");
-}
-
-COLUMNS(steps_columns, NULL, struct machine_trial)
-{
-    COLUMN_ROWS(&machine_trial_columns);
-    COLUMN("between_s", between_s, .help = "from an iteration to the next");
-    COLUMN_ITEMS("steps", step, steps, .table = &step_columns);
-}
-
-COLUMNS(round_columns, NULL, struct machine)
-{
-    COLUMN("threads", threads, .help = "of a rank");
-    COLUMN("fusion", fusion, .help = "of the device");
-    COLUMN_ITEMS("trials", trial, trials, .table = &steps_columns);
-    COLUMN_ITEMS("copies", copy, copies, .table = &machine_copy_columns);
-}
+/* --- rounds --- */
 
 /* Whether nothing is missing, and everything took time. */
 static bool is_whole(const struct machine *round)
 {
-    bool good = round->fusion && round->trials > 0;
+    bool good = round->trials > 0;
     for (int32_t i = 0; good && i < round->trials; i++) {
         const struct machine_trial *trial = &round->trial[i];
         good = trial->network && trial->steps > 0;
@@ -120,8 +75,6 @@ static bool is_whole(const struct machine *round)
         good = round->copy[i].bytes > 0 && round->copy[i].time_s > 0;
     return good;
 }
-
-/* --- rounds --- */
 
 /* Keep the faster of two rounds in @known, and the other one in @again. */
 static void merge_trial(struct machine_trial *known, struct machine_trial *again)
@@ -139,7 +92,7 @@ static void merge_trial(struct machine_trial *known, struct machine_trial *again
 static bool merge_round(struct machine *machine, const struct json *json)
 {
     AUTORELEASE(machine) struct machine round = {0};
-    if (!answer_read(&round_columns, json, &round) || !is_whole(&round))
+    if (!answer_read(&machine_columns, json, &round) || !is_whole(&round))
         return false;
     if (!machine->rounds) {
         *machine = round;
@@ -244,19 +197,4 @@ int machine_measure(struct machine *machine, const struct machine_options *optio
     struct processors after = processors_now();
     machine->share = processors_between(&before, &after);
     return budget->strict ? check_agreement(machine, err) : 0;
-}
-
-void machine_release(struct machine *machine)
-{
-    for (int32_t i = 0; i < machine->trials; i++) {
-        struct machine_trial *trial = &machine->trial[i];
-        for (int32_t s = 0; s < trial->steps; s++)
-            free(trial->step[s].shape);
-        free(trial->step);
-        free(trial->network);
-    }
-    free(machine->trial);
-    free(machine->copy);
-    free(machine->fusion);
-    *machine = (struct machine){0};
 }

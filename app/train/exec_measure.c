@@ -1,6 +1,7 @@
 #include "app/cli/command.h"
 #include "app/cli/measure_list.h"
 #include "app/train/exec_job.h"
+#include "app/train/machine.h"
 #include "core/schedule/iteration.h"
 #include "core/schedule/optimizer.h"
 #include "core/schedule/trainable.h"
@@ -29,12 +30,6 @@ struct exec_measure_request {
     struct machine_options machine;
 };
 
-/* One step. */
-struct measured_step {
-    double time_s; /* median over the faster half of the iterations */
-    double spread; /* between the quartiles of all, relative to the median */
-};
-
 /* One network at one batch. */
 struct trial {
     const struct machine_options *options;
@@ -55,16 +50,8 @@ struct trial {
     double *input;   /* (repeats) */
     double *between; /* (repeats) before them */
     int64_t pixels;
-    int32_t count; /* iterations measured */
 
-    struct measured_step *step; /* (schedule->step_count) zero for steps of other lanes; owned */
-    double time_s;              /* of the whole iteration: the sum, mean over the ranks */
-    double wall_s;              /* the same by the clock, median of all iterations */
-    double spread;    /* as of a step, but of whole iterations; the largest of the ranks */
-    double waited;    /* fraction of wall time without a processor; the largest too */
-    double input_s;   /* of the input step, by the clock; 0: there is none */
-    double between_s; /* from an iteration's last step to the next one's first, by the clock: the
-                           shortest, as other processes only lengthen it */
+    struct machine_trial *result; /* borrowed */
 };
 
 /* The device's fusion, as in its platform file. */
@@ -112,7 +99,6 @@ static int open_trial(struct trial *trial, struct err *err)
 
 static void close_trial(struct trial *trial)
 {
-    free(trial->step);
     free(trial->image);
     free(trial->busy);
     schedule_free(trial->schedule);
@@ -222,7 +208,7 @@ static void walk(struct trial *t)
             all = i + 2;
         note(t, i);
     }
-    t->count = all - WARM_UP;
+    t->result->iterations = all - WARM_UP;
     walker_free(t->walker);
 }
 
@@ -246,8 +232,8 @@ static double quicker_half(const struct trial *t, const double *whole, const dou
                            double limit)
 {
     int32_t count = 0;
-    AUTOFREE double *value = base_alloc(t->count, sizeof(*value));
-    for (int32_t i = 0; i < t->count; i++)
+    AUTOFREE double *value = base_alloc(t->result->iterations, sizeof(*value));
+    for (int32_t i = 0; i < t->result->iterations; i++)
         if (whole[i] <= limit)
             value[count++] = time[i];
     return base_quantile(value, count, 0.5);
@@ -255,31 +241,44 @@ static double quicker_half(const struct trial *t, const double *whole, const dou
 
 static void sum_up(struct trial *t)
 {
-    int32_t count = t->count, row = t->options->repeats;
+    struct machine_trial *result = t->result;
+    int32_t count = result->iterations, row = t->options->repeats;
     const struct schedule *schedule = t->schedule;
     AUTOFREE double *sorted = base_alloc(count, sizeof(*sorted));
     double busy = 0, wall = 0;
     memcpy(sorted, t->whole, (size_t)count * sizeof(*sorted));
     double limit = base_quantile(sorted, count, 0.5);
-    t->step = base_alloc(schedule->step_count, sizeof(*t->step));
+    result->step = base_alloc(schedule->step_count, sizeof(*result->step));
     for (int32_t id = 0; id < schedule->step_count; id++) {
-        if (schedule->step[id].lane != LANE_COMPUTE)
+        const struct step *step = &schedule->step[id];
+        double *times = t->busy + id * row;
+        if (step->lane != LANE_COMPUTE)
             continue;
-        struct measured_step *step = &t->step[id];
-        step->time_s = quicker_half(t, t->whole, t->busy + id * row, limit);
-        step->spread = spread(t->busy + id * row, count);
-        t->time_s += step->time_s;
+        bool layer = step->compute.layer >= 0;
+        result->step[result->steps++] =
+            (struct machine_step){.name = base_copy(step->name),
+                                  .op = step->compute.op,
+                                  .layer = layer ? (int32_t)step->compute.layer_op : LAYER_OP_COUNT,
+                                  .dtype = step->compute.dtype,
+                                  .shape = base_copy(step->compute.shape),
+                                  .amount = step->compute.amount,
+                                  .flops = step->compute.flops,
+                                  .bytes = step->compute.bytes,
+                                  .kernels = step->compute.kernels,
+                                  .time_s = quicker_half(t, t->whole, times, limit),
+                                  .spread = spread(times, count)};
+        result->time_s += result->step[result->steps - 1].time_s;
     }
     for (int32_t i = 0; i < count; i++) {
         busy += t->whole[i];
         wall += t->wall[i];
     }
-    t->time_s = mean_over_ranks(t->time_s);
-    t->wall_s = mean_over_ranks(base_quantile(t->wall, count, 0.5));
-    t->spread = worst_over_ranks(spread(sorted, count));
-    t->waited = worst_over_ranks(wall > busy ? 1 - busy / wall : 0);
-    t->input_s = base_quantile(t->input, count, 0.5);
-    t->between_s = mean_over_ranks(base_quantile(t->between, count, 0));
+    result->time_s = mean_over_ranks(result->time_s);
+    result->wall_s = mean_over_ranks(base_quantile(t->wall, count, 0.5));
+    result->spread = worst_over_ranks(spread(sorted, count));
+    result->waited = worst_over_ranks(wall > busy ? 1 - busy / wall : 0);
+    result->input_s = base_quantile(t->input, count, 0.5);
+    result->between_s = mean_over_ranks(base_quantile(t->between, count, 0));
 }
 
 /* -1 on all ranks: a network or type the device cannot run (exit code 69). */
@@ -305,68 +304,29 @@ static int measure_steps(struct trial *t, struct err *err)
 
 /* --- the answer --- */
 
-static struct json *step_json(const struct step *step, const struct measured_step *measured)
-{
-    struct json *row = json_new_object();
-    bool layer = step->compute.layer >= 0;
-    json_put_text(row, "name", step->name);
-    json_put_text(row, "op", compute_op_names[step->compute.op]);
-    json_put_text(row, "layer",
-                  layer_op_names[layer ? (int32_t)step->compute.layer_op : LAYER_OP_COUNT]);
-    json_put_text(row, "shape", step->compute.shape);
-    json_put_text(row, "dtype", dtype_names[step->compute.dtype]);
-    json_put_integer(row, "amount", step->compute.amount);
-    json_put_integer(row, "flops", step->compute.flops);
-    json_put_integer(row, "bytes", step->compute.bytes);
-    json_put_integer(row, "kernels", step->compute.kernels);
-    json_put_real(row, "time_s", measured->time_s);
-    json_put_real(row, "spread", measured->spread);
-    return row;
-}
-
-static struct json *trial_json(const struct trial *trial)
-{
-    struct json *row = json_new_object();
-    json_put_text(row, "network", trial->network->name);
-    json_put_integer(row, "image", trial->network->image);
-    json_put_integer(row, "batch", trial->batch);
-    json_put_real(row, "time_s", trial->time_s);
-    json_put_real(row, "wall_s", trial->wall_s);
-    json_put_real(row, "spread", trial->spread);
-    json_put_real(row, "waited", trial->waited);
-    json_put_real(row, "input_s", trial->input_s);
-    json_put_real(row, "between_s", trial->between_s);
-    json_put_integer(row, "iterations", trial->count);
-    struct json *steps = json_put_array(row, "steps");
-    for (int32_t id = 0; id < trial->schedule->step_count; id++)
-        if (trial->schedule->step[id].kind == STEP_COMPUTE)
-            json_append(steps, step_json(&trial->schedule->step[id], &trial->step[id]));
-    return row;
-}
-
 /* Add the time per image of the least number of iterations, with those that warm up, to @least. */
-static int run_trial(struct trial *trial, struct json *rows, double *least, struct err *err)
+static int run_trial(struct trial *trial, struct machine *machine, double *least, struct err *err)
 {
+    machine->trial = base_room(machine->trial, machine->trials, sizeof(*machine->trial));
+    trial->result = &machine->trial[machine->trials++];
+    *trial->result = (struct machine_trial){.network = base_copy(trial->network->name),
+                                            .image = trial->network->image,
+                                            .batch = trial->batch};
     int failed = open_trial(trial, err) || measure_steps(trial, err);
-    if (!failed && rows)
-        json_append(rows, trial_json(trial));
-    *least += (STEPS_REPEATS_LEAST + 2) * trial->wall_s / trial->batch;
+    *least += (STEPS_REPEATS_LEAST + 2) * trial->result->wall_s / trial->batch;
     close_trial(trial);
     return failed;
 }
 
-/* Every rank calls this, where @ops can time copies; only rank 0 has @rows. */
-static void add_copies(const struct device_ops *ops, struct json *rows)
+/* Every rank calls this, where @ops can time copies. */
+static void add_copies(const struct device_ops *ops, struct machine *machine)
 {
-    for (int32_t i = 0; i < COPIES && ops->measure; i++) {
-        int64_t bytes = (int64_t)16384 << 4 * i;
+    machine->copy = base_alloc(COPIES, sizeof(*machine->copy));
+    for (; machine->copies < COPIES && ops->measure; machine->copies++) {
+        int64_t bytes = (int64_t)16384 << 4 * machine->copies;
         world_barrier();
-        double seconds = mean_over_ranks(ops->measure->copy(bytes));
-        struct json *row = rows ? json_append_object(rows) : NULL;
-        if (!row)
-            continue;
-        json_put_integer(row, "bytes", bytes);
-        json_put_real(row, "time_s", seconds);
+        machine->copy[machine->copies] =
+            (struct machine_copy){bytes, mean_over_ranks(ops->measure->copy(bytes))};
     }
 }
 
@@ -379,7 +339,7 @@ static bool is_too_long(const struct machine_options *options, double begin, dou
 }
 
 static int run_all(const struct machine_options *options, const struct measure_list *list,
-                   struct json *rows, struct json *copies, struct err *err)
+                   struct machine *machine, struct err *err)
 {
     const struct device_ops *ops = exec_job_device(options->compute.device, err);
     if (!ops)
@@ -398,11 +358,11 @@ static int run_all(const struct machine_options *options, const struct measure_l
                                   .seconds = seconds,
                                   .network = &list->network[n],
                                   .batch = (int32_t)list->batch[b]};
-            if (run_trial(&trial, rows, &least, err))
+            if (run_trial(&trial, machine, &least, err))
                 return -1;
         }
     }
-    add_copies(ops, copies);
+    add_copies(ops, machine);
     return 0;
 }
 
@@ -411,27 +371,20 @@ static int measure(const void *record, struct text *out, struct err *err)
     const struct machine_options *options = &((const struct exec_measure_request *)record)->machine;
     AUTORELEASE(measure_list) struct measure_list list = {0};
     int32_t threads = exec_job_threads(&options->compute); /* all ranks agree on it */
-    struct json *rows = world_self().rank ? NULL : json_new_array();
-    struct json *copies = rows ? json_new_array() : NULL;
+    AUTORELEASE(machine)
+    struct machine machine = {.device = options->compute.device,
+                              .fusion = fusion_of(options),
+                              .threads = threads,
+                              .ranks = world_self().ranks};
     int failed = options->repeats < STEPS_REPEATS_LEAST
                      ? err_add_code(err, 64, "--repeats: expected at least %d", STEPS_REPEATS_LEAST)
                      : 0;
     if (!failed)
         failed = measure_list_read(&list, options->networks ? options->networks : "resnet20",
                                    options->batches ? options->batches : "32", err) ||
-                 run_all(options, &list, rows, copies, err);
-    if (rows) {
-        AUTORELEASE(json) struct json *json = json_new_object();
-        json_put_text(json, "schema", "foretrain/exec-measure/1");
-        json_put_text(json, "device", device_words[options->compute.device]);
-        json_put_text(json, "fusion", fusion_names[fusion_of(options)]);
-        json_put_integer(json, "threads", threads);
-        json_put_integer(json, "ranks", world_self().ranks);
-        json_put(json, "trials", rows);
-        json_put(json, "copies", copies);
-        if (!failed)
-            json_print(out, json);
-    }
+                 run_all(options, &list, &machine, err);
+    if (!failed && world_self().rank == 0)
+        answer_print(out, &machine_columns, &machine);
     return failed ? -1 : 0;
 }
 

@@ -97,7 +97,7 @@ for batch in map(int, words["batch"].split(",")[:None if ample else 1]):
                 steps.append(step("backward-data", "add", "add %d" % i, batch, 0, twice * i * size,
                                   twice * i * size / 8e9))
         steps.append(step("backward-data", "softmax", "nothing", batch, 0, 0, 0))
-        trials.append(dict(network=network, image=32, batch=batch, wall_s=1, spread=0, waited=0,
+        trials.append(dict(network=network, image=32, batch=batch, wall_s=1, spread=0, waited=0, iterations=4,
                            input_s=0, between_s=3e-4 * factor, time_s=sum(s["time_s"] for s in steps), steps=steps))
 print(json.dumps(dict(schema="foretrain/exec-measure/1", device="cpu", fusion="bn-relu", threads=1,
                       ranks=1, trials=trials, copies=[
