@@ -29,15 +29,24 @@ static const struct reader_ops *const readers[] = {
 };
 static_assert(ARRAY_SIZE(readers) == SOURCE_COUNT, "a reader per source");
 
+/* As the job says. */
+static int64_t samples_of(const struct dataset_spec *spec, enum split split)
+{
+    return split == SPLIT_TRAIN ? spec->train_images : spec->validation_images;
+}
+
 /* The sources that need a path, and those that need one for each split. */
 static int check_paths(const struct dataset_spec *spec, enum split split, struct err *err)
 {
     const char *name = dataset_source_names[spec->source];
-    bool made = spec->source == SOURCE_SYNTHETIC || spec->source == SOURCE_PROCEDURAL;
+    bool made = spec->source <= SOURCE_PROCEDURAL;
     if (made && (spec->path || spec->validation_path))
         return err_add_code(err, 64,
                             "samples of source %s are made, so no path is read: leave out %s", name,
                             spec->path ? spec->path : spec->validation_path);
+    if (made && samples_of(spec, split) < 1)
+        return err_add_code(err, 64, "samples of source %s are made, so their number must be given",
+                            name);
     if (!made && !spec->path)
         return err_add_code(err, 64, "source %s needs a path", name);
     if (spec->source == SOURCE_CIFAR10 && spec->validation_path)
@@ -70,14 +79,14 @@ static int check_found(const struct reader *reader, const struct dataset_spec *s
 {
     static const char *const word[] = {"training", "validation"}, *const key[] = {"train",
                                                                                   "validation"};
-    const int64_t wanted[] = {spec->train_images, spec->validation_images};
+    int64_t wanted = samples_of(spec, split);
     const char *path =
         split == SPLIT_VALIDATION && spec->validation_path ? spec->validation_path : spec->path;
-    if (wanted[split] && wanted[split] != reader->count)
+    if (wanted && wanted != reader->count)
         return err_add(err,
                        "%s: %" PRId64 " %s samples, but the job says %" PRId64
                        " (training.dataset.%s_images)",
-                       path, reader->count, word[split], wanted[split], key[split]);
+                       path, reader->count, word[split], wanted, key[split]);
     if (spec->classes && spec->classes != reader->classes)
         return err_add(err, "%s: %d classes, but the job says %d (model.classes)", path,
                        reader->classes, spec->classes);
@@ -87,7 +96,10 @@ static int check_found(const struct reader *reader, const struct dataset_spec *s
 struct dataset *dataset_open(const struct dataset_spec *spec, enum split split, struct err *err)
 {
     assert(spec->source < SOURCE_COUNT && split < SPLIT_COUNT && spec->image >= 0);
-    struct reader reader = {.image = spec->image,
+    struct reader reader = {.count =
+                                spec->source <= SOURCE_PROCEDURAL ? samples_of(spec, split) : 0,
+                            .classes = spec->classes,
+                            .image = spec->image,
                             .sequence = spec->sequence,
                             .seed = base_hash(spec->seed, &split, sizeof(split))};
     const struct reader_ops *ops = reader_of(spec, err);
@@ -97,7 +109,7 @@ struct dataset *dataset_open(const struct dataset_spec *spec, enum split split, 
         err_add_code(err, 64, "images need a size of at least 1 pixel");
         return NULL;
     }
-    if (check_paths(spec, split, err) || ops->open(&reader, spec, split, err))
+    if (check_paths(spec, split, err) || (ops->open && ops->open(&reader, spec, split, err)))
         return NULL;
     assert(reader.count >= 1 && reader.classes >= 1);
     if (check_found(&reader, spec, split, err)) {

@@ -94,11 +94,6 @@ static void add_noise(uint64_t state, float *image, int64_t count)
 static int procedural_open(struct reader *reader, const struct dataset_spec *spec, enum split split,
                            struct err *err)
 {
-    reader->count = split == SPLIT_TRAIN ? spec->train_images : spec->validation_images;
-    reader->classes = spec->classes;
-    if (reader->count < 1)
-        return err_add_code(err, 64,
-                            "procedural images are generated, so their number must be given");
     if (spec->classes < 2 || spec->classes > CLASS_LIMIT || spec->classes % 2)
         return err_add_code(
             err, 64, "procedural images must have an even number of classes from 2 to %d, not %d",

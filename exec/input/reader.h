@@ -46,9 +46,9 @@ struct reader {
 
 /** One kind of source. */
 struct reader_ops {
-    /** Fill count, classes and store; image, sequence and seed are given.  @path is that of the
-     * split; the spec's classes and counts are checked by the caller, unless the source makes its
-     * images.
+    /** Fill count, classes and store; classes are as in @spec, as is the count of a source that
+     * makes its samples; image, sequence and seed are given.  The caller has checked the spec's
+     * paths, and checks classes and counts.  NULL: nothing is to be filled.
      * @return 0, or -1 with a message; nothing is kept then. */
     int (*open)(struct reader *reader, const struct dataset_spec *spec, enum split split,
                 struct err *err);

@@ -10,12 +10,8 @@ struct store {
 static int synthetic_open(struct reader *reader, const struct dataset_spec *spec, enum split split,
                           struct err *err)
 {
-    reader->count = split == SPLIT_TRAIN ? spec->train_images : spec->validation_images;
-    reader->classes = spec->classes;
-    if (reader->count < 1 || reader->classes < 1)
-        return err_add_code(err, 64,
-                            "synthetic images are generated, so their number and that of the "
-                            "classes must be given");
+    if (reader->classes < 1)
+        return err_add_code(err, 64, "images of source synthetic need a number of classes");
     struct store *store = reader->store = base_alloc(1, sizeof(*store));
     store->distinct = reader->count < DISTINCT ? reader->count : DISTINCT;
     int64_t floats = store->distinct * 3 * reader->image * reader->image;

@@ -32,16 +32,6 @@ static void make(const struct reader *reader, const struct reading *reading, boo
     *label = (int32_t)last;
 }
 
-static int made_open(struct reader *reader, const struct dataset_spec *spec, enum split split,
-                     struct err *err)
-{
-    reader->count = split == SPLIT_TRAIN ? spec->train_images : spec->validation_images;
-    reader->classes = spec->classes;
-    if (reader->count < 1)
-        return err_add_code(err, 64, "sequences are generated, so their number must be given");
-    return 0;
-}
-
 static int rule_read(const struct reader *reader, const struct reading *reading, struct err *err)
 {
     make(reader, reading, true, reading->image, reading->label);
@@ -54,8 +44,8 @@ static int noise_read(const struct reader *reader, const struct reading *reading
     return 0;
 }
 
-const struct reader_ops reader_made_tokens = {made_open, NULL, rule_read, false};
-const struct reader_ops reader_noise_tokens = {made_open, NULL, noise_read, false};
+const struct reader_ops reader_made_tokens = {NULL, NULL, rule_read, false};
+const struct reader_ops reader_noise_tokens = {NULL, NULL, noise_read, false};
 
 /* ---- files ---- */
 
@@ -115,7 +105,6 @@ static int tokens_open(struct reader *reader, const struct dataset_spec *spec, e
     struct store *store = reader->store = base_alloc(1, sizeof(*store));
     const char *path = split == SPLIT_VALIDATION ? spec->validation_path : spec->path;
     int failed = file_open(&store->file, path, err) || find_tokens(store, spec->classes, err);
-    reader->classes = spec->classes;
     reader->count =
         (store->tokens - 1) / reader->sequence - (split == SPLIT_TRAIN && spec->augment);
     if (!failed && reader->count < 1)

@@ -115,7 +115,7 @@ TEST(what_cannot_be_made_is_refused)
     spec.source = SOURCE_SYNTHETIC;
     spec.image = 8;
     spec.classes = 0;
-    assert_refused(&spec, SPLIT_TRAIN, 64, "that of the classes must be given");
+    assert_refused(&spec, SPLIT_TRAIN, 64, "need a number of classes");
 }
 
 /* Byte of a CIFAR-10 record: a label, or a pixel of a plane. */
@@ -220,7 +220,7 @@ TEST_IN_FOLDER(malformed_cifar10_is_refused)
     struct dataset_spec spec = {.source = SOURCE_CIFAR10, .image = SIDE};
     spec.path = make_cifar(state, "c");
     spec.train_images = 50000;
-    assert_refused(&spec, SPLIT_TRAIN, 65, "15 training samples, but the job says 50000 ");
+    assert_refused(&spec, SPLIT_TRAIN, 65, ": 15 training samples, but the job says 50000 ");
     spec.train_images = 0;
     spec.image = 224;
     assert_refused(&spec, SPLIT_TRAIN, 65, "has images of 32 pixels, but 224 were asked for");
