@@ -47,18 +47,13 @@ struct sample sampler_at(uint64_t seed, int64_t count, int64_t position)
     return sample;
 }
 
-/* A batch. */
-struct batch {
+/* A batch being filled. */
+struct slot {
     void *data;        /* (local) images or places of pictures */
     struct crop *crop; /* (local) of pictures; else NULL */
     int32_t *label;    /* (local) */
     bool *stands_in;   /* (local) for a corrupt image */
-};
-
-/* A batch being filled. */
-struct slot {
-    struct batch batch;
-    int32_t left; /* images still to come; guarded by the lock */
+    int32_t left;      /* images still to come; guarded by the lock */
 };
 
 struct input {
@@ -84,7 +79,7 @@ static int64_t position_of(const struct input_job *job, int64_t number)
     return job->position + (batch * job->ranks + job->rank) * job->local + place;
 }
 
-static int read_sample(const struct input *input, struct sample sample, const struct batch *batch,
+static int read_sample(const struct input *input, struct sample sample, const struct slot *batch,
                        int64_t place)
 {
     void *data = (char *)batch->data + place * input->size;
@@ -96,7 +91,7 @@ static int read_sample(const struct input *input, struct sample sample, const st
 }
 
 /* Read the image at @position, or the next readable one of its epoch, to @place of @batch. */
-static void read_at(const struct input *input, int64_t position, const struct batch *batch,
+static void read_at(const struct input *input, int64_t position, const struct slot *batch,
                     int64_t place)
 {
     enum { PATIENCE = 1000 };
@@ -133,7 +128,7 @@ static void *work(void *argument)
     while (take(input, &number)) {
         pthread_mutex_unlock(&input->lock);
         struct slot *slot = &input->slot[number / job->local % job->prefetch];
-        read_at(input, position_of(job, number), &slot->batch, number % job->local);
+        read_at(input, position_of(job, number), slot, number % job->local);
         pthread_mutex_lock(&input->lock);
         if (--slot->left == 0)
             pthread_cond_signal(&input->ready);
@@ -157,8 +152,8 @@ static void start_threads(struct input *input)
 static void open_slot(const struct input *input, struct slot *slot)
 {
     int64_t local = input->job.local;
-    slot->left = input->job.local;
-    slot->batch = (struct batch){
+    *slot = (struct slot){
+        .left = input->job.local,
         .data = base_alloc(local * input->size, 1),
         .crop = input->job.pictures ? base_alloc(local, sizeof(struct crop)) : NULL,
         .label = base_alloc(local, sizeof(int32_t)),
@@ -204,9 +199,9 @@ static struct slot *await_batch(struct input *input)
 static void end_batch(struct input *input, struct slot *slot, int32_t *label)
 {
     int32_t local = input->job.local, replaced = 0;
-    memcpy(label, slot->batch.label, (size_t)local * sizeof(int32_t));
+    memcpy(label, slot->label, (size_t)local * sizeof(int32_t));
     for (int32_t i = 0; i < local; i++)
-        replaced += slot->batch.stands_in[i];
+        replaced += slot->stands_in[i];
 
     pthread_mutex_lock(&input->lock);
     input->replaced += replaced;
@@ -220,7 +215,7 @@ void input_next(struct input *input, float *images, int32_t *label)
 {
     assert(!input->job.pictures);
     struct slot *slot = await_batch(input);
-    memcpy(images, slot->batch.data, (size_t)(input->job.local * input->size));
+    memcpy(images, slot->data, (size_t)(input->job.local * input->size));
     end_batch(input, slot, label);
 }
 
@@ -228,10 +223,9 @@ void input_next_pictures(struct input *input, uint8_t *pixels, struct crop *crop
 {
     assert(input->job.pictures);
     struct slot *slot = await_batch(input);
-    const struct batch *batch = &slot->batch;
     for (int64_t i = 0; i < input->job.local; i++) {
-        crop[i] = batch->crop[i];
-        memcpy(pixels + i * input->size, (const char *)batch->data + i * input->size,
+        crop[i] = slot->crop[i];
+        memcpy(pixels + i * input->size, (const char *)slot->data + i * input->size,
                (size_t)3 * (size_t)crop[i].width * (size_t)crop[i].height);
     }
     end_batch(input, slot, label);
@@ -247,10 +241,10 @@ struct input_report input_report(struct input *input)
 
 static void close_slot(struct slot *slot)
 {
-    free(slot->batch.data);
-    free(slot->batch.crop);
-    free(slot->batch.label);
-    free(slot->batch.stands_in);
+    free(slot->data);
+    free(slot->crop);
+    free(slot->label);
+    free(slot->stands_in);
 }
 
 void input_free(struct input *input)
