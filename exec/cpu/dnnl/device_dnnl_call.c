@@ -81,15 +81,10 @@ static dnnl_memory_t weight_gradient(struct maker *m, dnnl_primitive_desc_t desc
 
 /* ---- convolutions and linear layers ---- */
 
-static int64_t weight_count(const struct layer *layer)
-{
-    return layer->parameters - (layer->bias ? layer->out.channels : 0);
-}
-
 /* The place of the gradient of the biases: after that of the weights. */
 static float *bias_gradient(const struct maker *m)
 {
-    return m->arrays->direct ? m->arrays->gradient + weight_count(m->layer) : m->arrays->bias;
+    return m->arrays->direct ? m->arrays->gradient + layer_weights(m->layer) : m->arrays->bias;
 }
 
 /* A linear layer on one pixel is oneDNN's two-dimensional one. */
@@ -191,7 +186,7 @@ static int make_forward(struct maker *m, struct matrix *matrix)
     call_add(call, DNNL_ARG_DST, engine_memory(m->engine, m->y, m->arrays->y));
     if (m->layer->bias)
         call_add(call, DNNL_ARG_BIAS,
-                 engine_memory(m->engine, m->bias, m->arrays->parameter + weight_count(m->layer)));
+                 engine_memory(m->engine, m->bias, m->arrays->parameter + layer_weights(m->layer)));
     return 0;
 }
 
@@ -259,31 +254,6 @@ void product_make(struct engine *engine, const struct product *p, struct call *c
 
 /* ---- pools ---- */
 
-static int make_pool(struct maker *m, struct pool *pool)
-{
-    struct operation o = {.layer = m->layer, .algorithm = dnnl_pooling_max, .x = m->x, .y = m->y};
-    dnnl_primitive_desc_t desc;
-    if (describe(m, &o, &m->forward))
-        return -1;
-    tensor_desc where = dnnl_primitive_desc_query_md(m->forward, dnnl_query_workspace_md, 0);
-    int64_t floats = (int64_t)(dnnl_memory_desc_get_size(where) / sizeof(float)) + 1;
-    dnnl_memory_t chosen = engine_memory(m->engine, where, engine_alloc(m->engine, floats));
-    engine_make(m->engine, m->forward, &pool->forward);
-    call_add(&pool->forward, DNNL_ARG_SRC, engine_memory(m->engine, m->x, m->arrays->x));
-    call_add(&pool->forward, DNNL_ARG_DST, engine_memory(m->engine, m->y, m->arrays->y));
-    call_add(&pool->forward, DNNL_ARG_WORKSPACE, chosen);
-    if (!m->arrays->dx)
-        return 0;
-    o.pass = PASS_BACKWARD_DATA;
-    if (describe(m, &o, &desc))
-        return -1;
-    engine_make(m->engine, desc, &pool->backward);
-    call_add(&pool->backward, DNNL_ARG_DIFF_DST, engine_memory(m->engine, m->y, m->arrays->dy));
-    call_add(&pool->backward, DNNL_ARG_DIFF_SRC, engine_memory(m->engine, m->x, m->arrays->dx));
-    call_add(&pool->backward, DNNL_ARG_WORKSPACE, chosen);
-    return 0;
-}
-
 int pool_open(struct engine *engine, const struct layer *layer, struct call_layout layout,
               const struct call_arrays *arrays, struct pool *pool, struct err *err)
 {
@@ -291,7 +261,27 @@ int pool_open(struct engine *engine, const struct layer *layer, struct call_layo
     *pool = (struct pool){0};
     m.x = values(&m, 4, layer->in, layout.images, dnnl_f32, tag_of(layout));
     m.y = values(&m, 4, layer->out, layout.images, dnnl_f32, tag_of(layout));
-    return make_pool(&m, pool);
+    struct operation o = {.layer = layer, .algorithm = dnnl_pooling_max, .x = m.x, .y = m.y};
+    dnnl_primitive_desc_t desc;
+    if (describe(&m, &o, &m.forward))
+        return -1;
+    tensor_desc where = dnnl_primitive_desc_query_md(m.forward, dnnl_query_workspace_md, 0);
+    int64_t floats = (int64_t)(dnnl_memory_desc_get_size(where) / sizeof(float)) + 1;
+    dnnl_memory_t chosen = engine_memory(engine, where, engine_alloc(engine, floats));
+    engine_make(engine, m.forward, &pool->forward);
+    call_add(&pool->forward, DNNL_ARG_SRC, engine_memory(engine, m.x, arrays->x));
+    call_add(&pool->forward, DNNL_ARG_DST, engine_memory(engine, m.y, arrays->y));
+    call_add(&pool->forward, DNNL_ARG_WORKSPACE, chosen);
+    if (!arrays->dx)
+        return 0;
+    o.pass = PASS_BACKWARD_DATA;
+    if (describe(&m, &o, &desc))
+        return -1;
+    engine_make(engine, desc, &pool->backward);
+    call_add(&pool->backward, DNNL_ARG_DIFF_DST, engine_memory(engine, m.y, arrays->dy));
+    call_add(&pool->backward, DNNL_ARG_DIFF_SRC, engine_memory(engine, m.x, arrays->dx));
+    call_add(&pool->backward, DNNL_ARG_WORKSPACE, chosen);
+    return 0;
 }
 
 void pool_close(struct pool *pool)

@@ -28,6 +28,10 @@ static void kernels_visit(const struct blocked *shape,
     }
 }
 
+/* Call @work, once compiled for whole vectors and once for fewer channels. */
+#define EITHER_WIDTH(work, argument, strip)                                                        \
+    (strip)->width == LANES ? work(argument, strip, LANES) : work(argument, strip, (strip)->width)
+
 /* ---- sums ---- */
 
 enum { SUMS = 3 }; /* of a unit: (SUMS, block) floats of scratch */
@@ -88,11 +92,7 @@ INLINE void add_moments(const struct moments *m, const struct strip *s, int64_t 
 
 EVERY_WIDTH static void visit_moments(const void *argument, const struct strip *s)
 {
-    const struct moments *m = argument;
-    if (s->width == LANES)
-        add_moments(m, s, LANES);
-    else
-        add_moments(m, s, s->width);
+    EITHER_WIDTH(add_moments, argument, s);
 }
 
 void norm_statistics(const struct blocked *shape, struct norm *norm, float *scratch)
@@ -154,11 +154,7 @@ INLINE void apply(const struct application *a, const struct strip *s, int64_t wi
 
 EVERY_WIDTH static void visit_apply(const void *argument, const struct strip *s)
 {
-    const struct application *a = argument;
-    if (s->width == LANES)
-        apply(a, s, LANES);
-    else
-        apply(a, s, s->width);
+    EITHER_WIDTH(apply, argument, s);
 }
 
 void norm_apply(const struct blocked *shape, const struct norm *norm, const struct norm *other,
@@ -209,11 +205,7 @@ INLINE void add_sums(const struct backward *b, const struct strip *s, int64_t wi
 
 EVERY_WIDTH static void visit_sums(const void *argument, const struct strip *s)
 {
-    const struct backward *b = argument;
-    if (s->width == LANES)
-        add_sums(b, s, LANES);
-    else
-        add_sums(b, s, s->width);
+    EITHER_WIDTH(add_sums, argument, s);
 }
 
 void norm_backward_sums(const struct blocked *shape, const struct norm_gradient *gradient,
@@ -277,11 +269,7 @@ INLINE void write_dx(const struct backward *b, const struct strip *s, int64_t wi
 
 EVERY_WIDTH static void visit_dx(const void *argument, const struct strip *s)
 {
-    const struct backward *b = argument;
-    if (s->width == LANES)
-        write_dx(b, s, LANES);
-    else
-        write_dx(b, s, s->width);
+    EITHER_WIDTH(write_dx, argument, s);
 }
 
 void norm_backward(const struct blocked *shape, const struct norm_gradient *gradient)
