@@ -103,12 +103,6 @@ static int check_run(const char *path, const char *run, struct err *err)
                                                     *progress.run ? progress.run : "unknown", run);
 }
 
-/* Unable to judge is no fault. */
-static bool is_good(const char *path, const char *run, struct err *err)
-{
-    return !(check_run(path, run, err) || check_whole(path, err)) || err->exit_code == 69;
-}
-
 char *checkpoint_latest(const char *directory, const char *run, struct text *notes)
 {
     char *path = NULL;
@@ -117,7 +111,8 @@ char *checkpoint_latest(const char *directory, const char *run, struct text *not
     for (int32_t i = 0; i < names.count && !path; i++) {
         AUTORELEASE(err) struct err err = {0};
         path = base_format("%s/%s", directory, names.item[i]);
-        if (!is_good(path, run, &err)) {
+        bool faulty = check_run(path, run, &err) || check_whole(path, &err);
+        if (faulty && err.exit_code != 69) { /* unable to judge is no fault */
             text_add(notes, "note: %s is passed over: %s", path, err.text);
             free(path);
             path = NULL;

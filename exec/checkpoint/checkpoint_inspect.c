@@ -3,18 +3,13 @@
 #include "core/base/columns.h"
 #include "exec/checkpoint/checkpoint_parts.h"
 
-/* The statistics of one tensor's elements. */
-struct summary {
-    double minimum, mean, maximum; /* of the finite ones; NaN: there are none */
-    int64_t not_finite;
-};
-
 struct shown_tensor {
     const char *file, *type;
     char *name;     /* owned */
     int64_t *shape; /* (rank) owned */
     int32_t rank;
-    struct summary summary;
+    double minimum, mean, maximum; /* of the finite elements; NaN: there are none */
+    int64_t not_finite;
 };
 
 struct shown_file {
@@ -44,10 +39,10 @@ COLUMNS(tensor_columns, NULL, struct shown_tensor)
     COLUMN("name", name, .help = "of the tensor, as in torchvision");
     COLUMN("type", type, .help = "of its elements");
     COLUMN_ITEMS("shape", shape, rank, .help = "elements along each axis");
-    COLUMN("minimum", summary.minimum, .null = true, .help = "of the finite elements");
-    COLUMN("mean", summary.mean, .null = true, .help = "of the finite elements");
-    COLUMN("maximum", summary.maximum, .null = true, .help = "of the finite elements");
-    COLUMN("not_finite", summary.not_finite, .help = "elements that are infinite or not a number");
+    COLUMN("minimum", minimum, .null = true, .help = "of the finite elements");
+    COLUMN("mean", mean, .null = true, .help = "of the finite elements");
+    COLUMN("maximum", maximum, .null = true, .help = "of the finite elements");
+    COLUMN("not_finite", not_finite, .help = "elements that are infinite or not a number");
 }
 
 SHARED_COLUMNS(inspect_columns, "inspect/2", struct answer)
@@ -70,42 +65,32 @@ static void answer_release(struct answer *answer)
     json_free(answer->progress);
 }
 
-static struct summary summarise(const struct safetensors_tensor *tensor, const char *data)
+static void summarise(struct shown_tensor *shown, const struct safetensors_tensor *tensor,
+                      const char *data)
 {
     enum { PIECE = 4096 };
     float piece[PIECE];
-    struct summary summary = {.minimum = INFINITY, .maximum = -INFINITY};
     double sum = 0;
     int64_t width = tensor->elements ? tensor->bytes / tensor->elements : 0;
+    shown->minimum = INFINITY;
+    shown->maximum = -INFINITY;
     for (int64_t done = 0; done < tensor->elements; done += PIECE) {
         int64_t part = tensor->elements - done < PIECE ? tensor->elements - done : PIECE;
         safetensors_widen(tensor->type, data + done * width, part, piece);
         for (int64_t i = 0; i < part; i++) {
             if (!isfinite(piece[i])) {
-                summary.not_finite++;
+                shown->not_finite++;
                 continue;
             }
-            summary.minimum = fmin(summary.minimum, (double)piece[i]);
-            summary.maximum = fmax(summary.maximum, (double)piece[i]);
+            shown->minimum = fmin(shown->minimum, (double)piece[i]);
+            shown->maximum = fmax(shown->maximum, (double)piece[i]);
             sum += (double)piece[i];
         }
     }
-    int64_t finite = tensor->elements - summary.not_finite;
+    int64_t finite = tensor->elements - shown->not_finite;
     if (finite == 0)
-        summary.minimum = summary.maximum = NAN;
-    summary.mean = finite ? sum / (double)finite : (double)NAN;
-    return summary;
-}
-
-static void add_tensor(struct answer *answer, const char *file,
-                       const struct safetensors_tensor *tensor, const struct summary *summary)
-{
-    int64_t *shape = base_alloc(tensor->rank, sizeof(*shape));
-    memcpy(shape, tensor->shape, (size_t)tensor->rank * sizeof(*shape));
-    answer->tensor = base_room(answer->tensor, answer->tensors, sizeof(*answer->tensor));
-    answer->tensor[answer->tensors++] = (struct shown_tensor){
-        file,    safetensors_type_names[tensor->type], base_copy(tensor->name), shape, tensor->rank,
-        *summary};
+        shown->minimum = shown->maximum = NAN;
+    shown->mean = finite ? sum / (double)finite : (double)NAN;
 }
 
 static int add_tensors(struct answer *answer, const char *file, const char *path,
@@ -116,8 +101,15 @@ static int add_tensors(struct answer *answer, const char *file, const char *path
         return -1;
     for (int64_t i = 0; i < header.count; i++) {
         const struct safetensors_tensor *tensor = &header.tensor[i];
-        struct summary summary = summarise(tensor, content->data + header.data + tensor->begin);
-        add_tensor(answer, file, tensor, &summary);
+        answer->tensor = base_room(answer->tensor, answer->tensors, sizeof(*answer->tensor));
+        struct shown_tensor *shown = &answer->tensor[answer->tensors++];
+        *shown = (struct shown_tensor){.file = file,
+                                       .type = safetensors_type_names[tensor->type],
+                                       .name = base_copy(tensor->name),
+                                       .shape = base_alloc(tensor->rank, sizeof(*shown->shape)),
+                                       .rank = tensor->rank};
+        memcpy(shown->shape, tensor->shape, (size_t)tensor->rank * sizeof(*shown->shape));
+        summarise(shown, tensor, content->data + header.data + tensor->begin);
     }
     safetensors_release(&header);
     return 0;

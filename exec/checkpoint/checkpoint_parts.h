@@ -36,7 +36,8 @@ struct manifest_entry {
 
 /** All of MANIFEST. */
 struct manifest {
-    struct manifest_entry entry[CHECKPOINT_FILE_COUNT];
+    struct manifest_entry entry[CHECKPOINT_FILE_COUNT + 1]; /**< the last, MANIFEST's own, counts
+                                                                 only while it is written */
 };
 
 /** Append MANIFEST. */

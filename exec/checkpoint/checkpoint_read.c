@@ -8,13 +8,6 @@ struct tensor_file {
     struct safetensors header;
 };
 
-static void release_file(struct tensor_file *file)
-{
-    free(file->path);
-    text_release(&file->content);
-    safetensors_release(&file->header);
-}
-
 /* Widen the tensors of @file into the arrays that are not NULL. */
 static void fill(const struct tensor_file *file, const struct layout *layout,
                  enum checkpoint_file kind, float *parameter, float *statistics)
@@ -71,28 +64,27 @@ static int check_network(const char *path, const struct progress *progress,
 int checkpoint_read(const char *path, const struct layout *layout, struct progress *progress,
                     const struct weights *weights, struct err *err)
 {
+    enum { FILES = CHECKPOINT_STATE };
+    float *const array[FILES][2] = {{weights->parameter, weights->statistics},
+                                    {weights->momentum, NULL},
+                                    {NULL, weights->rank_statistics}};
     struct manifest manifest;
     struct progress found = {0};
-    struct tensor_file model = {0}, optim = {0}, ranks = {0};
+    struct tensor_file file[FILES] = {0};
     int failed = manifest_read(&manifest, path, err) || read_state(path, &manifest, &found, err) ||
                  check_network(path, &found, layout, err);
-    ranks.ranks = found.ranks;
-    if (!failed) { /* all faults of all */
-        failed = read_tensors(path, &manifest, layout, CHECKPOINT_MODEL, &model, err);
-        failed |= read_tensors(path, &manifest, layout, CHECKPOINT_OPTIM, &optim, err);
-        failed |= read_tensors(path, &manifest, layout, CHECKPOINT_RANKS, &ranks, err);
-    }
-    if (!failed) {
+    file[CHECKPOINT_RANKS].ranks = found.ranks;
+    for (int32_t i = 0, before = failed; i < FILES && !before; i++) /* all faults of all */
+        failed |= read_tensors(path, &manifest, layout, i, &file[i], err);
+    if (!failed)
         *progress = found;
-        fill(&model, layout, CHECKPOINT_MODEL, weights->parameter, weights->statistics);
-        if (manifest.entry[CHECKPOINT_OPTIM].present)
-            fill(&optim, layout, CHECKPOINT_OPTIM, weights->momentum, NULL);
-        if (manifest.entry[CHECKPOINT_RANKS].present)
-            fill(&ranks, layout, CHECKPOINT_RANKS, NULL, weights->rank_statistics);
+    for (int32_t i = 0; i < FILES; i++) {
+        if (!failed && manifest.entry[i].present)
+            fill(&file[i], layout, i, array[i][0], array[i][1]);
+        free(file[i].path);
+        text_release(&file[i].content);
+        safetensors_release(&file[i].header);
     }
-    release_file(&model);
-    release_file(&optim);
-    release_file(&ranks);
     return failed ? -1 : 0;
 }
 

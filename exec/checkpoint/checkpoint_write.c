@@ -147,15 +147,11 @@ static int write_state(struct writing *writing, struct err *err)
     return write_text(writing, CHECKPOINT_STATE, text.data, err);
 }
 
-static int write_manifest(const struct writing *writing, struct err *err)
+static int write_manifest(struct writing *writing, struct err *err)
 {
-    char digits[CHECKSUM_DIGITS + 1];
     AUTORELEASE(text) struct text text = {0};
-    struct file_sink sink =
-        file_sink_open(writing->path, checkpoint_file_names[CHECKPOINT_FILE_COUNT]);
     manifest_print(&text, &writing->manifest);
-    file_sink_put(&sink, text.data, text.length);
-    return file_sink_close(&sink, digits, err);
+    return write_text(writing, CHECKPOINT_FILE_COUNT, text.data, err);
 }
 
 static int write_files(struct writing *writing, const struct weights *weights, struct err *err)

@@ -145,17 +145,12 @@ static bool is_of_run(const char *name)
     return checkpoint_is_name(name) || log_is_name(name);
 }
 
-static bool has_checkpoint(const char *path)
-{
-    AUTORELEASE(texts) struct texts names = checkpoint_list(path);
-    return names.count > 0;
-}
-
 static int refuse_full(const struct run_directory *directory, const char *found,
                        const char *resumed, struct err *err)
 {
     const char *run = *directory->run ? directory->run : "nobody knows which";
-    bool may_go_on = *directory->run && has_checkpoint(directory->path);
+    AUTORELEASE(texts) struct texts checkpoints = checkpoint_list(directory->path);
+    bool may_go_on = *directory->run && checkpoints.count > 0;
     if (resumed)
         return err_add_code(err, 73,
                             "%s: it holds a run (%s, with %s), but --resume continues another "
