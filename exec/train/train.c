@@ -1,7 +1,6 @@
 #include "exec/train/train.h"
 
 #include <fcntl.h>
-#include <signal.h>
 
 #include "core/schedule/optimizer.h"
 #include "exec/checkpoint/run_directory.h"
@@ -455,19 +454,6 @@ static void gather_trace(struct loop *loop)
     *mine = all;
 }
 
-static void on_signal(int number)
-{
-    loop_ask_to_stop();
-}
-
-static void catch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGUSR1, &action, NULL);
-    sigaction(SIGURG, &action, NULL); /* no effect on ranks that are not there yet */
-}
-
 int train_run(const struct train_job *job, struct train_result *result, struct err *err)
 {
     int64_t steps = total_steps(job->plan);
@@ -479,7 +465,7 @@ int train_run(const struct train_job *job, struct train_result *result, struct e
     result->evaluation_loss = -1;
     result->loss = base_alloc(steps + 1, sizeof(*result->loss));
     result->step_s = base_alloc(steps + 1, sizeof(*result->step_s));
-    catch_signals();
+    loop_catch_signals();
     int failed = open_loop(&loop, err);
     if (!failed) {
         world_heartbeat_start(job->timeout_s, job->directory ? "the last checkpoint is intact"

@@ -199,6 +199,10 @@ static struct straggling add_waiting(struct straggler *straggler, double wait_s,
 
 /* ---- divergence ---- */
 
+#define DIVERGED                                                                                   \
+    "training has diverged, and no checkpoint is written; resume an older one, or start again, "   \
+    "with a smaller training.learning_rate.base"
+
 /* All ranks find the same; one reports it. */
 static bool tells(const struct loop *loop, struct err *err)
 {
@@ -213,18 +217,15 @@ int loop_check_divergence(const struct loop *loop, struct err *err)
         return 0;
     if (!tells(loop, err))
         return -1;
-    const char *advice =
-        "training has diverged, and no checkpoint is written; resume an older one, "
-        "or start again, with a smaller training.learning_rate.base";
     if (scale->in_a_row < LOSS_SCALE_SKIP_LIMIT)
         return err_add_code(err, 70,
                             "step %" PRId64 ": the gradients were infinite or NaN, in fp32 and "
-                            "with a fixed loss scale (%g): %s",
-                            loop->diverged, scale->value, advice);
+                            "with a fixed loss scale (%g): " DIVERGED,
+                            loop->diverged, scale->value);
     return err_add_code(err, 70,
                         "step %" PRId64 ": the gradients were infinite or NaN for %d steps in a "
-                        "row (loss scale %g): %s",
-                        loop->diverged, LOSS_SCALE_SKIP_LIMIT, scale->value, advice);
+                        "row (loss scale %g): " DIVERGED,
+                        loop->diverged, LOSS_SCALE_SKIP_LIMIT, scale->value);
 }
 
 static bool are_finite(const float *value, int64_t count)
@@ -251,9 +252,7 @@ int loop_check_finite(const struct loop *loop, struct err *err)
         return -1;
     return err_add_code(err, 70,
                         "step %" PRId64 ": weights, momentum or statistics of batch norm are "
-                        "infinite or NaN: training has diverged, and no checkpoint is written; "
-                        "resume an older one, or start again, with a smaller "
-                        "training.learning_rate.base",
+                        "infinite or NaN: " DIVERGED,
                         loop->progress.step);
 }
 
@@ -275,9 +274,17 @@ int loop_check_end(const struct loop *loop, struct err *err)
 
 static volatile sig_atomic_t asked_to_stop;
 
-void loop_ask_to_stop(void)
+static void ask_to_stop(int number)
 {
     asked_to_stop = 1;
+}
+
+void loop_catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART};
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    sigaction(SIGURG, &action, NULL); /* no effect on ranks that are not there yet */
 }
 
 static double epoch_of(const struct loop *loop, int64_t position)
@@ -370,13 +377,6 @@ static void next_pictures(void *context, uint8_t *pixels, struct crop *crop, int
     input_next_pictures(input_of_next(context), pixels, crop, label);
 }
 
-static void open_source(struct loop *loop)
-{
-    loop->source.position = loop->progress.position;
-    loop->source.augment = rate_of(loop, loop->source.position).augment;
-    open_input(loop);
-}
-
 static void close_source(struct loop *loop)
 {
     close_input(loop);
@@ -397,12 +397,6 @@ static struct device_source source_of(struct loop *loop)
 }
 
 /* ---- a phase ---- */
-
-static struct rate next_rate(const struct loop *loop)
-{
-    int64_t ahead = (int64_t)(loop->issued - loop->told) * loop->counts.global_batch;
-    return rate_of(loop, loop->progress.position + ahead);
-}
 
 /* The trace starts when the first rank began, by the clock of rank 0: no time is negative. */
 static void align_clocks(struct loop *loop)
@@ -522,7 +516,9 @@ int loop_open_phase(struct loop *loop, int32_t index, int64_t end, struct err *e
     loop->in_flight = slots < LOOP_IN_FLIGHT ? slots : LOOP_IN_FLIGHT;
     loop->issued = loop->over = loop->told = 0;
     take_buckets(loop);
-    open_source(loop);
+    loop->source.position = loop->progress.position;
+    loop->source.augment = rate_of(loop, loop->source.position).augment;
+    open_input(loop);
     if (open_device(loop, slots, end, err)) {
         close_source(loop);
         drop_buckets(loop);
@@ -572,7 +568,8 @@ static struct loop_step *step_of(struct loop *loop, int32_t iteration)
 
 static void issue(struct loop *loop)
 {
-    struct rate rate = next_rate(loop);
+    int64_t ahead = (int64_t)(loop->issued - loop->told) * loop->counts.global_batch;
+    struct rate rate = rate_of(loop, loop->progress.position + ahead);
     struct loop_step *step = step_of(loop, loop->issued);
     step->update = (struct update){.learning_rate = rate.learning_rate,
                                    .weight_decay = rate.weight_decay,
@@ -582,16 +579,11 @@ static void issue(struct loop *loop)
     loop->issued++;
 }
 
-static bool traces(const struct loop *loop)
-{
-    int64_t before = loop->result->steps + loop->over - loop->told;
-    return before >= 2 && loop->phase == loop->result->traced_phase &&
-           loop->result->trace.iterations < loop->job->traced;
-}
-
 static struct walk_times finish_walk(struct loop *loop)
 {
-    if (!traces(loop))
+    int64_t before = loop->result->steps + loop->over - loop->told;
+    if (before < 2 || loop->phase != loop->result->traced_phase ||
+        loop->result->trace.iterations >= loop->job->traced)
         return walker_finish(loop->walker, loop->over, NULL);
     struct trace *trace = &loop->result->trace;
     int64_t first = trace->span_count;
@@ -657,13 +649,6 @@ static void tell(struct loop *loop, const struct loop_step *step, double loss)
     log_step(loop->log, &line);
 }
 
-static void tell_straggling(struct loop *loop, const struct straggling *slow)
-{
-    AUTORELEASE(text) struct text who = {0};
-    world_describe(&who, slow->rank);
-    log_straggler(loop->log, who.data, slow->wait_s, slow->seconds);
-}
-
 /* Losses of finished steps are averaged over the ranks and reported, and ranks agree whether to
  * stop.  The slowest rank decides the time until the next report: about a quarter of a second.
  * Only the last stage of a pipeline has losses, and ranks that share layers have the same; norms
@@ -689,8 +674,11 @@ static void synchronise(struct loop *loop)
         tell(loop, step, loss[i]);
     }
     struct straggling straggling = add_waiting(&loop->straggler, wait, seconds);
-    if (loop->log && straggling.rank >= 0)
-        tell_straggling(loop, &straggling);
+    AUTORELEASE(text) struct text who = {0};
+    if (loop->log && straggling.rank >= 0) {
+        world_describe(&who, straggling.rank);
+        log_straggler(loop->log, who.data, straggling.wait_s, straggling.seconds);
+    }
     int64_t agreed[] = {asked_to_stop, (int64_t)(1e9 * longest), loop->suspected};
     if (loop->world.ranks > 1)
         world_max(agreed, 3);

@@ -135,5 +135,6 @@ struct evaluation evaluate_whole(const struct train_job *job, const struct weigh
 /** What @scenario says of the data that @model reads. */
 struct dataset_spec train_dataset_spec(const struct scenario *scenario, const struct model *model);
 
-/** Request a stop at the next step that all ranks agree on; for signal handlers. */
-void loop_ask_to_stop(void);
+/** From now on SIGTERM, SIGUSR1 and SIGURG request a stop at the next step that all ranks agree on.
+ */
+void loop_catch_signals(void);
