@@ -430,14 +430,6 @@ static void run_loss(struct device_state *state, int32_t iteration, const float 
     naive_loss_sums(&scores, sums_at(device, micro) + own);
 }
 
-/* The gradient that another stage has of weights that both use. */
-static void add_received(struct cpu_device *device)
-{
-    struct slice shared = device->job.shared;
-    if (device->received)
-        naive_add(shared.elements, device->received, device->gradient + shared.offset);
-}
-
 /* The norms that all stages have sent, as one. */
 static const float *join_norms(struct cpu_device *device)
 {
@@ -493,8 +485,9 @@ static void run_optimizer(struct cpu_device *device, struct cpu_slot *slot, enum
     const struct part *part = device->job.part;
     float *own = device->norms ? device->norms + (part ? part->stage : 0) : NULL;
     bool first = role == ROLE_NORMS || (!own && (role == ROLE_MOMENTS || !device->steps));
-    if (first)
-        add_received(device);
+    if (first && device->received) /* what another stage has of weights that both use */
+        naive_add(device->job.shared.elements, device->received,
+                  device->gradient + device->job.shared.offset);
     float *vectors = own ? own + iteration_norms(device->job.model, device->job.scenario) : NULL;
     if (role == ROLE_NORMS && device->master) { /* gathers have rounded parameters */
         slice_unpack(device->own, device->owns, device->master, device->parameter);

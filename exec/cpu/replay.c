@@ -87,12 +87,6 @@ static void close_replay(struct device_state *state)
 
 /* ---- gradients that can be checked ---- */
 
-static void put_probes(struct device_state *state)
-{
-    for (int64_t i = 0; i < state->parameters; i += REPLAY_PROBE_STRIDE)
-        state->gradient[i] = 1;
-}
-
 /* In @slice. */
 static void check_probes(const struct device_state *state, struct slice slice)
 {
@@ -165,7 +159,8 @@ static void work(struct device_state *state, const struct step *step)
     if (step->compute.op != COMPUTE_FORWARD && !ends && (again || !state->probed)) {
         if (state->summed && !state->probed)
             check_probes(state, all);
-        put_probes(state);
+        for (int64_t i = 0; i < state->parameters; i += REPLAY_PROBE_STRIDE)
+            state->gradient[i] = 1;
     }
     if (ends && !state->job.shard)
         check_probes(state, all);

@@ -38,20 +38,14 @@ static int add_file(struct reader *reader, const char *path, struct err *err)
     return 0;
 }
 
-/* The folder itself, or the one that the archive unpacks to. */
-static char *find_folder(const char *path)
-{
-    AUTOFREE char *below = base_format("%s/cifar-10-batches-bin", path);
-    return base_copy(access(below, F_OK) == 0 ? below : path);
-}
-
 static int cifar10_open(struct reader *reader, const struct dataset_spec *spec, enum split split,
                         struct err *err)
 {
     if (reader->image != SIDE)
         return err_add(err, "%s: CIFAR-10 has images of %d pixels, but %d were asked for",
                        spec->path, SIDE, reader->image);
-    AUTOFREE char *folder = find_folder(spec->path);
+    AUTOFREE char *unpacked = base_format("%s/cifar-10-batches-bin", spec->path);
+    const char *folder = access(unpacked, F_OK) == 0 ? unpacked : spec->path;
     reader->store = base_alloc(1, sizeof(*reader->store));
     reader->classes = CLASSES;
     int failed = 0;

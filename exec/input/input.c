@@ -72,13 +72,6 @@ struct input {
     bool stop;
 };
 
-/* Position in the stream of the @number-th image of this rank. */
-static int64_t position_of(const struct input_job *job, int64_t number)
-{
-    int64_t batch = number / job->local, place = number % job->local;
-    return job->position + (batch * job->ranks + job->rank) * job->local + place;
-}
-
 static int read_sample(const struct input *input, struct sample sample, const struct slot *batch,
                        int64_t place)
 {
@@ -127,8 +120,10 @@ static void *work(void *argument)
     pthread_mutex_lock(&input->lock);
     while (take(input, &number)) {
         pthread_mutex_unlock(&input->lock);
-        struct slot *slot = &input->slot[number / job->local % job->prefetch];
-        read_at(input, position_of(job, number), slot, number % job->local);
+        int64_t batch = number / job->local, place = number % job->local;
+        int64_t before = (batch * job->ranks + job->rank) * job->local; /* in the stream */
+        struct slot *slot = &input->slot[batch % job->prefetch];
+        read_at(input, job->position + before + place, slot, place);
         pthread_mutex_lock(&input->lock);
         if (--slot->left == 0)
             pthread_cond_signal(&input->ready);

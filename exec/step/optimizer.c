@@ -7,12 +7,6 @@ struct loss_scale loss_scale_init(const struct scenario *scenario)
     return (struct loss_scale){.value = scenario->training.loss_scale.initial};
 }
 
-static bool may_recover(const struct scenario *scenario)
-{
-    return scenario->training.loss_scale.dynamic || scenario->model.compute != DTYPE_FP32 ||
-           scenario->model.gradients != DTYPE_FP32;
-}
-
 static int skip(struct loss_scale *loss_scale, const struct scenario *scenario)
 {
     loss_scale->skipped++;
@@ -20,7 +14,10 @@ static int skip(struct loss_scale *loss_scale, const struct scenario *scenario)
     loss_scale->good_steps = 0;
     if (scenario->training.loss_scale.dynamic)
         loss_scale->value = fmax(loss_scale->value / 2, SCENARIO_LOSS_SCALE_LEAST);
-    return may_recover(scenario) && loss_scale->in_a_row < LOSS_SCALE_SKIP_LIMIT ? 0 : -1;
+    bool recovers = scenario->training.loss_scale.dynamic ||
+                    scenario->model.compute != DTYPE_FP32 ||
+                    scenario->model.gradients != DTYPE_FP32;
+    return recovers && loss_scale->in_a_row < LOSS_SCALE_SKIP_LIMIT ? 0 : -1;
 }
 
 int loss_scale_update(struct loss_scale *loss_scale, bool overflow, const struct scenario *scenario)

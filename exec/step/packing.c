@@ -14,13 +14,6 @@ __attribute__((unused)) static bool packing_check(const struct packing *packing,
     return end == packing->elements && packing->exchanged <= end && end - packing->exchanged < unit;
 }
 
-/* Whether @step begins the exchange of bucket @index of @stage. */
-static bool begins(const struct step *step, int32_t stage, int32_t index)
-{
-    return step->kind == STEP_COLLECTIVE && step->stage == stage &&
-           step->collective.content == CONTENT_GRADIENTS && step->collective.bucket == index;
-}
-
 struct packing packing_build(const struct schedule *schedule, int32_t stage, enum dtype payload,
                              int64_t alignment)
 {
@@ -30,8 +23,10 @@ struct packing packing_build(const struct schedule *schedule, int32_t stage, enu
     int64_t unit = alignment > 0 ? alignment * blocks : 1;
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
-        if (!begins(step, stage, packing.buckets))
-            continue;
+        if (step->kind != STEP_COLLECTIVE || step->stage != stage ||
+            step->collective.content != CONTENT_GRADIENTS ||
+            step->collective.bucket != packing.buckets)
+            continue; /* it does not begin the exchange of the next bucket */
         packing.bucket = base_room(packing.bucket, packing.buckets, sizeof(*packing.bucket));
         packing.exchanged += step->collective.bytes / dtype_size(payload);
         int64_t end = packing.exchanged / unit * unit;

@@ -4,14 +4,6 @@
 
 /* ---- the stage ---- */
 
-/* Layers that bring what another stage sends keep who reads them. */
-static void keep_readers(struct model *own, const struct model *all)
-{
-    for (int32_t i = 0; i < own->layer_count; i++)
-        if (own->layer[i].input_count == 0)
-            own->layer[i].last_reader = all->layer[i].last_reader;
-}
-
 static void take_stage(struct part *part, const struct model *split,
                        const struct scenario *scenario)
 {
@@ -25,7 +17,9 @@ static void take_stage(struct part *part, const struct model *split,
     assert(!failed);
     (void)failed;
     part->model = part->made = pipeline_stage(&pipeline, split, part->stage);
-    keep_readers(part->made, split);
+    for (int32_t i = 0; i < part->made->layer_count; i++)
+        if (part->made->layer[i].input_count == 0) /* it brings what another stage sends */
+            part->made->layer[i].last_reader = split->layer[i].last_reader;
     part->shared = pipeline_shared(part->model, split);
 }
 

@@ -6,17 +6,11 @@ struct cycle_point {
     double length; /* of the cycle without its collapse */
 };
 
-static double cycle_length(const struct scenario *scenario, const struct plan *plan)
-{
-    return plan->epochs / (double)scenario->training.learning_rate.cycles;
-}
-
 static struct cycle_point find_point(const struct scenario *scenario, const struct plan *plan,
                                      double epoch)
 {
-    double cycle = cycle_length(scenario, plan);
-    double last = (double)scenario->training.learning_rate.cycles - 1;
-    double number = fmin(floor(epoch / cycle * (1 + 1e-12)), last);
+    double cycles = (double)scenario->training.learning_rate.cycles, cycle = plan->epochs / cycles;
+    double number = fmin(floor(epoch / cycle * (1 + 1e-12)), cycles - 1);
     return (struct cycle_point){fmax(epoch - number * cycle, 0),
                                 cycle - scenario->training.collapse.epochs};
 }

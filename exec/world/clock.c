@@ -21,11 +21,6 @@ static struct reading read_now(void)
     return now;
 }
 
-static bool same_clock(const struct reading *a, const struct reading *b)
-{
-    return *a->boot && !strcmp(a->boot, b->boot) && !strcmp(a->space, b->space);
-}
-
 static void send_time(int32_t to, struct reading reading)
 {
     world_lock();
@@ -53,7 +48,7 @@ static struct clock_offset ask_first(void)
         send_time(0, here);
         struct reading there = receive_time(0);
         double after = world_now(), error = (after - here.time) / 2;
-        if (same_clock(&here, &there))
+        if (*here.boot && !strcmp(here.boot, there.boot) && !strcmp(here.space, there.space))
             best = (struct clock_offset){0};
         else if (error < best.error)
             best = (struct clock_offset){there.time - (here.time + after) / 2, error};

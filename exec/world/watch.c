@@ -111,16 +111,11 @@ static bool is_behind(const struct beat *a, const struct beat *b)
     return a->step < b->step || (a->step == b->step && a->bucket < b->bucket);
 }
 
-static bool is_to_blame(const struct beat *beat, const struct beat *least, bool all_wait)
-{
-    return all_wait ? !is_behind(least, beat) : !beat->waiting;
-}
-
 static void describe_stalled(const struct watch *watch, const struct beat *beat,
                              const struct beat *least, bool all_wait, struct text *out)
 {
     for (int32_t rank = 0; rank < watch->ranks; rank++) {
-        if (!is_to_blame(&beat[rank], least, all_wait))
+        if (all_wait ? is_behind(least, &beat[rank]) : beat[rank].waiting)
             continue;
         watch_name(out, watch, rank);
         text_add(out, " is alive but has not gone on since ");

@@ -8,23 +8,17 @@
 #include "exec/cpu/stream.h"
 #include "exec/step/half.h"
 
-/* Else oneDNN would emulate it. */
-static bool multiplies_bf16(void)
-{
-    const int needed = dnnl_cpu_isa_avx512_core_bf16;
-    return ((int)dnnl_get_effective_cpu_isa() & needed) == needed;
-}
-
 static int check_types(const struct device_job *job, struct err *err)
 {
     enum dtype compute = job->scenario->model.compute, master = job->scenario->model.master;
-    bool masters = master == DTYPE_FP32; /* as on a GPU */
+    const int needed = dnnl_cpu_isa_avx512_core_bf16; /* else oneDNN would emulate it */
+    bool masters = master == DTYPE_FP32;              /* as on a GPU */
     const char *reason = NULL;
     if (!masters)
         reason = "its master weights are fp32";
     else if (compute == DTYPE_FP16)
         reason = "its convolutions are in fp32 or bf16";
-    else if (compute == DTYPE_BF16 && !multiplies_bf16())
+    else if (compute == DTYPE_BF16 && ((int)dnnl_get_effective_cpu_isa() & needed) != needed)
         reason = "this CPU has no instructions for bf16, and emulated it is slower than fp32";
     if (!reason)
         return 0;

@@ -81,23 +81,12 @@ static dnnl_memory_t weight_gradient(struct maker *m, dnnl_primitive_desc_t desc
 
 /* ---- convolutions and linear layers ---- */
 
-/* The place of the gradient of the biases: after that of the weights. */
-static float *bias_gradient(const struct maker *m)
-{
-    return m->arrays->direct ? m->arrays->gradient + layer_weights(m->layer) : m->arrays->bias;
-}
-
-/* A linear layer on one pixel is oneDNN's two-dimensional one. */
-static bool is_flat(const struct layer *layer)
-{
-    return layer->op == LAYER_LINEAR && layer->in.height * layer->in.width == 1;
-}
-
 static void describe_shapes(struct maker *m, struct call_layout layout)
 {
     const struct layer *l = m->layer;
     const bool linear = l->op == LAYER_LINEAR;
-    const int32_t axes = is_flat(l) ? 2 : 4, axes_out = linear ? 2 : 4;
+    const int32_t axes = linear && l->in.height * l->in.width == 1 ? 2 : 4; /* 2: of one pixel */
+    const int32_t axes_out = linear ? 2 : 4;
     const dnnl_dims_t weight = {l->out.channels, l->in.channels, linear ? l->in.height : l->kernel,
                                 linear ? l->in.width : l->kernel};
     const int32_t groups = l->groups > 1 ? l->groups : 0;
@@ -216,7 +205,10 @@ static int make_filter(struct maker *m, struct matrix *matrix)
     call_add(call, DNNL_ARG_DIFF_DST, narrow_dy(m, matrix));
     call_add(call, DNNL_ARG_DIFF_WEIGHTS, weight_gradient(m, desc, matrix));
     if (m->layer->bias)
-        call_add(call, DNNL_ARG_DIFF_BIAS, engine_memory(m->engine, m->bias, bias_gradient(m)));
+        call_add(call, DNNL_ARG_DIFF_BIAS,
+                 engine_memory(m->engine, m->bias,
+                               m->arrays->direct ? m->arrays->gradient + layer_weights(m->layer)
+                                                 : m->arrays->bias));
     return 0;
 }
 
