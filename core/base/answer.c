@@ -24,13 +24,6 @@ static struct answer_rows rows_of(const struct answer_columns *columns)
     return rows;
 }
 
-static bool is_list(const struct answer_column *column)
-{
-    return column->kind == COLUMN_LINES || column->kind == COLUMN_TEXTS ||
-           column->kind == COLUMN_REALS || column->kind == COLUMN_INTEGERS ||
-           column->kind == COLUMN_COUNTS || column->kind == COLUMN_LIST;
-}
-
 static bool has_interval(const struct answer_column *column)
 {
     return column->likely || column->kind == COLUMN_RANGE;
@@ -39,11 +32,6 @@ static bool has_interval(const struct answer_column *column)
 static bool may_be_null(const struct answer_column *column)
 {
     return column->null || column->zero || column->negative;
-}
-
-static const char *type_of(const struct answer_column *column)
-{
-    return column->type ? column->type : column->words ? "string" : types[column->kind];
 }
 
 /* ---- names ---- */
@@ -126,13 +114,6 @@ static struct json *hash(uint64_t value)
     return json_new_text(digits);
 }
 
-static int64_t items_of(const struct answer_column *column, const void *record)
-{
-    return column->items  ? column->items
-           : column->wide ? AT(int64_t, column->count)
-                          : AT(int32_t, column->count);
-}
-
 static struct json *item(const struct answer_column *column, const void *list, int64_t index)
 {
     switch (column->kind) {
@@ -158,8 +139,11 @@ static struct json *items(const struct answer_column *column, const void *record
         column->inside ? (const char *)record + column->offset : AT(void *, column->offset);
     if (!list && column->absent)
         return json_new_text(NULL);
+    int64_t count = column->items  ? column->items
+                    : column->wide ? AT(int64_t, column->count)
+                                   : AT(int32_t, column->count);
     struct json *json = json_new_array();
-    for (int64_t i = 0; i < items_of(column, record); i++)
+    for (int64_t i = 0; i < count; i++)
         json_append(json, item(column, list, i));
     return json;
 }
@@ -229,13 +213,6 @@ static struct json *inside(struct json *object, const char **key)
     return object;
 }
 
-static void put_interval(struct json *object, const char *key, struct interval likely)
-{
-    AUTOFREE char *low = base_format("%s_low", key), *high = base_format("%s_high", key);
-    json_put_real(object, low, likely.low);
-    json_put_real(object, high, likely.high);
-}
-
 static void put_column(struct json *object, const struct answer_column *column, const void *record)
 {
     const char *key = column->key;
@@ -247,8 +224,12 @@ static void put_column(struct json *object, const struct answer_column *column, 
     assert(!json_is_nothing(json) || may_be_null(column));
     object = inside(object, &key);
     json_put(object, key, json);
-    if (has_interval(column))
-        put_interval(object, key, interval_of(column, record));
+    if (!has_interval(column))
+        return;
+    struct interval likely = interval_of(column, record);
+    AUTOFREE char *low = base_format("%s_low", key), *high = base_format("%s_high", key);
+    json_put_real(object, low, likely.low);
+    json_put_real(object, high, likely.high);
 }
 
 /* The record inside @record that @column describes, or NULL. */
@@ -438,7 +419,8 @@ static void visit_column(const struct visit *visit, const struct answer_column *
                          const char *path, const char *end)
 {
     bool null = may_be_null(column) && !column->absent;
-    AUTOFREE char *type = base_format("%s%s", type_of(column), null ? "?" : "");
+    const char *kind = column->type ? column->type : column->words ? "string" : types[column->kind];
+    AUTOFREE char *type = base_format("%s%s", kind, null ? "?" : "");
     AUTOFREE char *low = base_format("_low%s", end), *high = base_format("_high%s", end);
     visit_value(visit, path, end, type, column->help);
     if (!has_interval(column))
@@ -454,8 +436,9 @@ static void visit_columns(const struct visit *visit, const struct answer_columns
     for (const struct answer_column *c = rows.row; c < rows.row + rows.count; c++) {
         bool beside = is_inside(c) && !*c->key;
         AUTOFREE char *path = base_format("%s%s", prefix, c->key);
-        AUTOFREE char *end = base_format("%s%s", (absent || c->absent) && !beside ? "?" : "",
-                                         is_list(c) ? "[]" : "");
+        AUTOFREE char *end =
+            base_format("%s%s", (absent || c->absent) && !beside ? "?" : "",
+                        c->kind >= COLUMN_LINES && c->kind <= COLUMN_LIST ? "[]" : "");
         AUTOFREE char *members = base_format("%s%s%s", path, end, beside ? "" : ".");
         if (c->table)
             visit_columns(visit, c->table, members, beside && c->absent);

@@ -94,12 +94,6 @@ static int32_t colour(const struct collective *c, enum tree tree, int32_t node)
     return ((tree == SECOND) + p / 2 * ancestors(p, node) + larger_ancestors(p, node)) % 2;
 }
 
-/* Edges between @node and the end of its tree. */
-static int32_t depth(const struct collective *c, int32_t node)
-{
-    return ancestors(nodes(c), node) + c->ranks % 2;
-}
-
 /* The deepest node is 1, below all powers of two. */
 static int32_t height(const struct collective *c)
 {
@@ -112,7 +106,8 @@ static struct message edge_message(const struct collective *c, enum tree tree, i
 {
     if (colour(c, tree, node) != round % 2)
         return MESSAGE_NONE;
-    int32_t chunk = round / 2 - (height(c) - depth(c, node));
+    int32_t depth = ancestors(nodes(c), node) + c->ranks % 2; /* edges to the end of the tree */
+    int32_t chunk = round / 2 - (height(c) - depth);
     if (chunk < 0 || chunk >= DOUBLE_TREE_CHUNKS)
         return MESSAGE_NONE;
     int32_t block = (tree == SECOND) * DOUBLE_TREE_CHUNKS + chunk, blocks = 2 * DOUBLE_TREE_CHUNKS;

@@ -3,18 +3,6 @@
 
 #include "core/collective/ops.h"
 
-static struct collective inside(const struct collective *c)
-{
-    return (struct collective){
-        .op = COLLECTIVE_ALL_REDUCE, .ranks = c->group, .elements = c->elements};
-}
-
-static struct collective across(const struct collective *c)
-{
-    return (struct collective){
-        .op = COLLECTIVE_ALL_REDUCE, .ranks = c->ranks / c->group, .elements = c->elements};
-}
-
 /* Rounds to reach the leaders, and as many to come back. */
 static int32_t inside_rounds(const struct collective *c)
 {
@@ -41,14 +29,16 @@ static struct exchange hierarchical_exchange(const struct collective *c, int32_t
 {
     int32_t member = rank % c->group;
     if (is_across(c, round)) {
-        struct collective leaders = across(c);
+        struct collective leaders = {
+            .op = COLLECTIVE_ALL_REDUCE, .ranks = c->ranks / c->group, .elements = c->elements};
         if (member > 0)
             return (struct exchange){.send = MESSAGE_NONE, .receive = MESSAGE_NONE};
         return exchange_translated(
             collective_ring.exchange(&leaders, rank / c->group, round - inside_rounds(c)), 0,
             c->group, 0);
     }
-    struct collective group = inside(c);
+    struct collective group = {
+        .op = COLLECTIVE_ALL_REDUCE, .ranks = c->group, .elements = c->elements};
     if (round >= inside_rounds(c))
         round -= across_rounds(c);
     return exchange_translated(collective_tree.exchange(&group, member, round), rank - member, 1,

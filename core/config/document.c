@@ -238,13 +238,6 @@ void node_remove(struct node *node, const struct node *child)
     node->child_count = kept;
 }
 
-static void replace_child(struct node *node, const struct node *old, struct node *child)
-{
-    for (int32_t i = 0; i < node->child_count; i++)
-        if (node->child[i] == old)
-            node->child[i] = child;
-}
-
 bool node_is_null(const struct node *node)
 {
     return node->kind == NODE_SCALAR && (!strcmp(node->text, "null") || !strcmp(node->text, "~"));
@@ -264,7 +257,8 @@ static void merge(struct node *base, const struct node *over)
         else if (node_is_null(child))
             node_remove(base, old);
         else
-            replace_child(base, old, child);
+            for (int32_t k = 0; k < base->child_count; k++)
+                base->child[k] = base->child[k] == old ? child : base->child[k];
     }
     base->origin = over->origin;
     base->key_origin = over->key_origin;

@@ -43,11 +43,6 @@ static const struct node *walk_down(const struct node *node, const char *path, c
     return node;
 }
 
-static const struct origin *mapping_origin(const struct node *mapping)
-{
-    return mapping->key ? &mapping->key_origin : &mapping->origin;
-}
-
 /* Whether @node was an unknown input with its source, and is now {value, source, kind}. */
 static bool is_sourced(const struct node *node)
 {
@@ -201,7 +196,7 @@ static int missing_key(const struct reading *reading, const struct field *field,
     field_example(&example, field);
     if (!is_misspelt(reading, deepest, prefix, key)) {
         const char *dot = strrchr(field->path, '.');
-        origin_error(mapping_origin(deepest), reading->err,
+        origin_error(deepest->key ? &deepest->key_origin : &deepest->origin, reading->err,
                      "missing key '%s' (%s), for example '%s: %s'", path, field->help,
                      dot ? dot + 1 : field->path, example.data);
     }

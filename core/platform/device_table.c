@@ -51,11 +51,6 @@ const struct field_table device_row_table =
 
 /* --- looking up --- */
 
-static int32_t layer_of(const struct step *step)
-{
-    return step->compute.layer < 0 ? LAYER_OP_COUNT : (int32_t)step->compute.layer_op;
-}
-
 double device_profiled(const struct device *device, const char *network, int64_t batch)
 {
     const struct device_profile *profile = device->profiles.item;
@@ -68,8 +63,9 @@ double device_profiled(const struct device *device, const char *network, int64_t
 const struct device_class *device_find_class(const struct device *device, const struct step *step)
 {
     const struct device_class *class = device->classes.item;
+    int32_t layer = step->compute.layer < 0 ? LAYER_OP_COUNT : (int32_t)step->compute.layer_op;
     for (int32_t i = 0; i < device->classes.count; i++)
-        if (class[i].op == (int32_t)step->compute.op && class[i].layer == layer_of(step) &&
+        if (class[i].op == (int32_t)step->compute.op && class[i].layer == layer &&
             class[i].dtype == (int32_t)step->compute.dtype)
             return &class[i];
     return NULL;

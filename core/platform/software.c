@@ -317,13 +317,6 @@ static int32_t find_fusion(const char *word, int32_t fallback)
     return fallback;
 }
 
-/* Of what jobs say is fp32. */
-static bool is_tf32(const struct software *software, enum kernel_kind kernel)
-{
-    return kernel == KERNEL_GEMM ? software->tf32 == TF32_ALL
-                                 : software->tf32 && kernel <= KERNEL_GROUPED;
-}
-
 /* A kind without an entry of its type has the one for all, or the fit's own efficiency.  Of entries
  * of one type, that of the device counts. */
 static void software_rate(const struct software *software, struct device *device)
@@ -334,7 +327,8 @@ static void software_rate(const struct software *software, struct device *device
     device->whole_nodes = software->kinds_node;
     device->with_experts = software->kinds_experts;
     for (int32_t k = 0; k < KERNEL_COUNT; k++) {
-        device->tf32[k] = is_tf32(software, (enum kernel_kind)k);
+        device->tf32[k] =
+            k == KERNEL_GEMM ? software->tf32 == TF32_ALL : software->tf32 && k <= KERNEL_GROUPED;
         device->doubt[k] = (struct kind_doubt){0};
         for (int32_t d = 0; d < DTYPE_COUNT; d++)
             device->rate[d][k] = (struct kind_rate){0, 1};

@@ -19,11 +19,6 @@ static int timeline_check(const struct schedule *schedule, const struct trace *t
     return 0;
 }
 
-static int compare(double a, double b)
-{
-    return (a > b) - (a < b);
-}
-
 static int by_rank_and_iteration(const void *left, const void *right)
 {
     const struct span *a = left, *b = right;
@@ -32,7 +27,7 @@ static int by_rank_and_iteration(const void *left, const void *right)
     if (a->iteration != b->iteration)
         return a->iteration < b->iteration ? -1 : 1;
     if (a->begin != b->begin)
-        return compare(a->begin, b->begin);
+        return a->begin < b->begin ? -1 : 1;
     return a->step - b->step;
 }
 
