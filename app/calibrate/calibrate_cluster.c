@@ -31,9 +31,9 @@ struct exchange_line {
     double residual;                 /* root mean square of (measured - line) / measured */
 };
 
-/* Start from {0}; release with exchange_release(). */
+/* Start from {0}. */
 struct exchanges {
-    struct sizes sizes;         /* of one message [bytes] */
+    struct sizes sizes;         /* of one message [bytes]; owned */
     struct exchange_time *time; /* (sizes.count) owned */
     struct exchange_line line;  /* through those */
     int32_t ranks, sweeps;
@@ -216,21 +216,6 @@ static int exchange_measure(struct exchanges *exchange, const struct exchange_op
                : err_add_code(err, 75,
                               "disturbed: the times of a round do not grow with the size; try "
                               "again when fewer other programs run");
-}
-
-/* The relative standard deviation of a time: what the line leaves, or what two halves of the sweeps
- * show, whichever is more. */
-static double exchange_spread(const struct exchanges *exchange)
-{
-    double n = exchange->sizes.count;
-    return fmax(exchange->line.residual * sqrt(n / (n - 2)), exchange->unsure);
-}
-
-static void exchange_release(struct exchanges *exchange)
-{
-    free(exchange->time);
-    sizes_release(&exchange->sizes);
-    *exchange = (struct exchanges){0};
 }
 
 /* ---- all ranks train ---- */
@@ -755,7 +740,9 @@ static int measure_all(struct cluster *cluster, struct err *err)
     if (!failed)
         failed = measure_training(cluster, &budget, err);
     budget_close(&budget);
-    cluster->spread = exchange_spread(&cluster->exchange);
+    const struct exchanges *exchange = &cluster->exchange;
+    double n = exchange->sizes.count; /* what the line leaves, or what halves of the sweeps show */
+    cluster->spread = fmax(exchange->line.residual * sqrt(n / (n - 2)), exchange->unsure);
     cluster->compute_spread =
         fmax(machine_spread(&cluster->alone), cluster->training.contention_sd);
     return failed ? -1 : 0;
@@ -777,7 +764,8 @@ int calibrate_cluster(const struct calibrate_request *request, struct text *out,
         else
             print_people(out, &cluster);
     }
-    exchange_release(&cluster.exchange);
+    free(cluster.exchange.time);
+    sizes_release(&cluster.exchange.sizes);
     machine_release(&cluster.alone);
     free(cluster.device);
     free(cluster.device_path);

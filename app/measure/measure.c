@@ -54,13 +54,6 @@ static void add_words(struct launch *launch, const struct exchange_options *opti
     texts_add(&launch->words, "--bytes=%s", list.data);
 }
 
-static int report(const struct launch *launch, int code, struct err *err)
-{
-    AUTOFREE char *words = launch_line(launch);
-    return err_add_code(err, code > 128 ? 70 : code,
-                        "foretrain-exec failed with exit code %d; by hand: %s", code, words);
-}
-
 /* --- reading --- */
 
 static void find_reason(struct measured *measured, int32_t wanted)
@@ -141,7 +134,11 @@ int measure_collective(const struct exchange_options *options, const struct poin
         return -1;
     add_words(&launch, options, point, sizes);
     int code = launch_run(&launch, err);
+    if (code < 0)
+        return -1;
+    AUTOFREE char *words = code ? launch_line(&launch) : NULL;
     if (code)
-        return code < 0 ? -1 : report(&launch, code, err);
+        return err_add_code(err, code > 128 ? 70 : code,
+                            "foretrain-exec failed with exit code %d; by hand: %s", code, words);
     return read_answer(&launch, sizes, options->repeats, measured, err);
 }

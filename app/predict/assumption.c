@@ -406,19 +406,13 @@ static void add_recipe(struct prediction *prediction)
  * Source: arXiv 2412.19437, section 4.2. */
 enum { MOST_TOKENS = 15360 * 4096 };
 
-/* The most inputs in a step of any published run of pictures, or of text of such a length. */
-static int64_t most_published(const struct scenario *scenario)
-{
-    int64_t tokens = scenario->model.tokens;
-    return tokens ? MOST_TOKENS / tokens : convergence_largest();
-}
-
 /* Epochs in the job, with more inputs in a step than any run is known to have learned with. */
 static void add_batch(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
     const struct scenario *scenario = result->scenario;
-    int64_t known = most_published(scenario);
+    int64_t tokens = scenario->model.tokens; /* of a sequence; 0: of pictures */
+    int64_t known = tokens ? MOST_TOKENS / tokens : convergence_largest();
     if (scenario->training.target > 0)
         return;
     if (batch_known(prediction) == BATCH_NOT_KNOWN && scenario->training.dataset)

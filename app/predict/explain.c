@@ -193,12 +193,6 @@ static void take(const struct drawing *d, const struct explanation *own,
     assert(fabs(sum - (run->time - images * baseline->time)) <= 1e-9 * run->time);
 }
 
-static void scale(struct spending *spending, double ratio)
-{
-    spending->left_out *= ratio;
-    breakdown_scale(&spending->step, ratio);
-}
-
 static void take_draws(const struct draw_loop *loop, const struct job *job,
                        const struct factors *factors, const int32_t *number, int32_t count)
 {
@@ -208,8 +202,10 @@ static void take_draws(const struct draw_loop *loop, const struct job *job,
     for (int i = 0; i < PAIR_COUNT; i++) {
         drawn[i] = base_alloc(count, sizeof(*drawn[i]));
         uncertainty_spending(&own->task[i], factors, count, drawn[i]);
-        for (int32_t k = 0; k < count; k++)
-            scale(&drawn[i][k], d->ratio[i]);
+        for (int32_t k = 0; k < count; k++) {
+            drawn[i][k].left_out *= d->ratio[i];
+            breakdown_scale(&drawn[i][k].step, d->ratio[i]);
+        }
     }
     for (int32_t k = 0; k < count; k++)
         take(d, own, (const struct spending *const[]){&drawn[RUN][k], &drawn[BASELINE][k]},

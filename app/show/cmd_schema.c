@@ -103,17 +103,13 @@ static void add_row(void *context, const char *path, const char *type, const cha
     kind->row[kind->count++] = (struct row){base_copy(path), base_copy(type), base_copy(help)};
 }
 
-static void add_answers(struct kinds *kinds, const struct answer_columns *const *answer)
-{
-    for (; answer && *answer; answer++)
-        answer_describe(*answer, add_row,
-                        add_kind(kinds, (*answer)->name, strcspn((*answer)->name, "/")));
-}
-
 static void add_commands(struct kinds *kinds, const struct command *const *command)
 {
     for (; command && *command; command++) {
-        add_answers(kinds, (*command)->answers);
+        const struct answer_columns *const *answer = (*command)->answers;
+        for (; answer && *answer; answer++)
+            answer_describe(*answer, add_row,
+                            add_kind(kinds, (*answer)->name, strcspn((*answer)->name, "/")));
         add_commands(kinds, (*command)->sub);
     }
 }

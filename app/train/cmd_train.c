@@ -90,13 +90,6 @@ static bool ask(const struct train_request *request, int32_t threads, int64_t mi
 
 /* --- counting --- */
 
-/* Ranks of this machine share its cores equally, unless --threads is given. */
-static int32_t threads_of(const struct train_request *request, int32_t ranks)
-{
-    int32_t share = cores_available() / ranks;
-    return request->compute.threads > 0 ? request->compute.threads : share > 1 ? share : 1;
-}
-
 static void find_batch(struct train_memory *memory, const struct plan *plan)
 {
     for (int32_t i = 0; i < plan->phase_count; i++)
@@ -112,7 +105,10 @@ static int ask_workspace(struct train_memory *memory, const struct train_request
 {
     int64_t bytes[ASKED];
     int code;
-    memory->threads = threads_of(request, ranks);
+    int32_t share = cores_available() / ranks; /* which ranks of this machine have equally */
+    memory->threads = request->compute.threads > 0 ? request->compute.threads
+                      : share > 1                  ? share
+                                                   : 1;
     if (ask(request, memory->threads, memory->micro, bytes, &code)) {
         memory->workspace = WORKSPACE_EXACT;
         memory->plan.workspace = bytes[0];

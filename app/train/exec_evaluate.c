@@ -45,13 +45,6 @@ static int find_job(struct found *found, const struct train_request *request,
                : 0;
 }
 
-static void release_job(struct found *found)
-{
-    if (found->job)
-        texts_release(&found->request.set);
-    free(found->job);
-}
-
 /* What rank 0 takes @path for. */
 static char *find_checkpoint(const char *path, struct err *err)
 {
@@ -102,7 +95,9 @@ static int score(const struct train_request *request, const char *const *path, i
     else if (!failed && world_self().rank == 0)
         print(out, path, count, model_reads_pictures(job.train.model), &evaluation);
     exec_job_close(&job);
-    release_job(&found);
+    if (found.job)
+        texts_release(&found.request.set);
+    free(found.job);
     return failed ? -1 : 0;
 }
 

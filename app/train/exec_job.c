@@ -33,14 +33,6 @@ const struct device_ops *exec_job_device(int32_t device, struct err *err)
     return ops;
 }
 
-/* Ranks of each machine, as all ranks find together; 0: the machines have different numbers. */
-static int32_t ranks_per_machine(void)
-{
-    int64_t local = world_self().local_ranks, bound[] = {local, -local};
-    world_max(bound, 2);
-    return bound[0] == -bound[1] ? (int32_t)local : 0;
-}
-
 /* With @each ranks per machine; 0: each rank is a node. */
 static int lay_out_ranks(struct exec_job *job, int32_t each, struct err *err)
 {
@@ -107,7 +99,9 @@ int exec_job_open(struct exec_job *job, const struct train_request *request, boo
                   struct err *err)
 {
     *job = (struct exec_job){0};
-    int32_t each = ranks_per_machine();
+    int64_t local = world_self().local_ranks, bound[] = {local, -local};
+    world_max(bound, 2);
+    int32_t each = bound[0] == -bound[1] ? (int32_t)local : 0; /* 0: machines have different ones */
     int failed = world_agree(fill(job, request, trains, each, err), err);
     job->train.threads = exec_job_threads(&request->compute);
     return failed;

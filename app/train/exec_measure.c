@@ -330,14 +330,6 @@ static void add_copies(const struct device_ops *ops, struct machine *machine)
     }
 }
 
-/* Whether a batch whose iterations take @seconds at least would end too late, on any rank. */
-static bool is_too_long(const struct machine_options *options, double begin, double seconds)
-{
-    int64_t late = options->most && world_now() - begin + seconds > 1e-3 * options->most;
-    world_max(&late, 1);
-    return late;
-}
-
 static int run_all(const struct machine_options *options, const struct measure_list *list,
                    struct machine *machine, struct err *err)
 {
@@ -349,7 +341,9 @@ static int run_all(const struct machine_options *options, const struct measure_l
     double seconds = 1e-3 * options->limit / (list->networks * list->batches);
     double begin = world_now(), least = 0; /* of an image, through all networks */
     for (int32_t b = 0; b < list->batches; b++) {
-        if (b && is_too_long(options, begin, least * (double)list->batch[b]))
+        double at_least = least * (double)list->batch[b];
+        bool late = options->most && world_now() - begin + at_least > 1e-3 * options->most;
+        if (b && any_rank(late))
             break;
         least = 0;
         for (int32_t n = 0; n < list->networks; n++) {
