@@ -25,12 +25,6 @@ static bool read_row(FILE *file, struct row *row)
     return true;
 }
 
-static const char *layer_word(enum layer_op op)
-{
-    static const char *const words[] = {"conv", "bn", "maxpool", "avgpool", "fc"};
-    return words[op];
-}
-
 /* Parameters of layers that run backward no later than layer @index, and how many come before. */
 static int64_t ready_parameters(const struct model *model, int32_t index, int32_t *order)
 {
@@ -67,8 +61,9 @@ static int64_t traffic(const struct model *model, int32_t index, const char *col
 
 static void add_words(struct row *row, const struct layer *layer)
 {
+    static const char *const words[] = {"conv", "bn", "maxpool", "avgpool", "fc"};
     row->cell[row->count++] = layer->name;
-    row->cell[row->count++] = layer_word(layer->op);
+    row->cell[row->count++] = words[layer->op];
     row->cell[row->count++] = layer->block;
     row->cell[row->count++] = layer->role;
 }

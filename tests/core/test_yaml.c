@@ -9,12 +9,6 @@ static struct document *read_text(const char *text)
     return document;
 }
 
-static void refused(const char *text, const char *expected)
-{
-    assert_null(yaml_read_text("t.yaml", text, &err));
-    assert_message(&err, 65, expected);
-}
-
 TEST(nodes_know_where_they_stand)
 {
     OWN(document) *document = read_text("a: 1\n"
@@ -140,7 +134,8 @@ TEST(refuses_every_kind_of_bad_utf8)
                                "\xff"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         AUTOFREE char *text = base_format("a: 1\nb: '%s'\n", bad[i]);
-        refused(text, "t.yaml:2:5: error: byte 0x");
+        assert_null(yaml_read_text("t.yaml", text, &err));
+        assert_message(&err, 65, "t.yaml:2:5: error: byte 0x");
     }
     const char *const good[] = {"\xc2\x80", "\xe0\xa0\x80", "\xef\xbf\xbd", "\xf4\x8f\xbf\xbd"};
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {

@@ -8,11 +8,6 @@
 
 /* --- a step --- */
 
-static enum dtype arithmetic(const struct platform *platform)
-{
-    return platform->device.peak[DTYPE_FP16].value > 0 ? DTYPE_FP16 : DTYPE_FP32;
-}
-
 struct trial trial_new(struct platform *platform, int32_t nodes)
 {
     int32_t devices = platform_devices_per_node(platform);
@@ -23,7 +18,7 @@ struct trial trial_new(struct platform *platform, int32_t nodes)
         .devices = devices,
         .grid = {.columns = columns, .rows = nodes * devices / columns},
         .network = "resnet50",
-        .compute = arithmetic(platform),
+        .compute = platform->device.peak[DTYPE_FP16].value > 0 ? DTYPE_FP16 : DTYPE_FP32,
         .gradients = DTYPE_FP16,
         .overlap = OVERLAP_BACKWARD,
         .batch = 32,
@@ -38,11 +33,6 @@ bool trial_can_run(const struct trial *trial)
     err_release(&err);
     able = able && trial->algorithm != ALGORITHM_MPI; /* which nobody can predict */
     return able && trial->nodes * trial->devices > 1;
-}
-
-static int32_t channel_word(const struct trial *trial)
-{
-    return trial->channels ? CHANNEL_LIMIT : 0;
 }
 
 /* Networks are built once. */
@@ -73,7 +63,7 @@ static struct schedule *build(const struct trial *trial)
         .training = {.optimizer = OPTIMIZER_LARS},
         .parallel = {.sharding = trial->sharded},
         .allreduce = {.algorithm = (int32_t)trial->algorithm,
-                      .channels = channel_word(trial),
+                      .channels = trial->channels ? CHANNEL_LIMIT : 0,
                       .overlap = (int32_t)trial->overlap},
     };
     struct iteration iteration = {

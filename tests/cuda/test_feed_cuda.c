@@ -45,13 +45,6 @@ static const struct sample *sample_of(const struct well *well, int32_t batch, in
     return &well->sample[(batch * BATCH + place) % KINDS];
 }
 
-/* The left part of the picture, pixel by pixel. */
-static struct crop crop_of(const struct sample *sample)
-{
-    return (struct crop){
-        .height = SIZE, .width = sample->width, .x = {0, SIZE, 0, SIZE}, .y = {0, SIZE, 0, SIZE}};
-}
-
 static void check_asker(struct well *well)
 {
     if (well->given == 0)
@@ -70,7 +63,10 @@ static void give(void *context, uint8_t *pixels, struct crop *crop, int32_t *lab
     memset(pixels, 0xEE, (size_t)(BATCH * crop_place(SIZE)));
     for (int32_t i = 0; i < BATCH; i++) {
         const struct sample *sample = sample_of(well, well->given, i);
-        crop[i] = crop_of(sample);
+        crop[i] = (struct crop){.height = SIZE, /* the left part, pixel by pixel */
+                                .width = sample->width,
+                                .x = {0, SIZE, 0, SIZE},
+                                .y = {0, SIZE, 0, SIZE}};
         memcpy(pixels + i * crop_place(SIZE), sample->pixels, (size_t)(3 * SIZE * sample->width));
         label[i] = well->given * BATCH + i;
     }

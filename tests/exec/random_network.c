@@ -83,13 +83,6 @@ static void grow_plain(struct sapling *s)
         grow_norm(s, roll(&s->dice, 0, 3) > 0);
 }
 
-static void grow_pool(struct sapling *s)
-{
-    int32_t kernel = roll(&s->dice, 2, 3);
-    grow(s, (struct layer){
-                .op = LAYER_MAX_POOL, .kernel = kernel, .stride = 2, .padding = kernel / 3});
-}
-
 static void grow_linear(struct sapling *s, int32_t out, bool relu)
 {
     grow(s, (struct layer){.op = LAYER_LINEAR,
@@ -119,8 +112,10 @@ struct model *random_network(uint64_t seed)
     s.model = model_new("random", image, roll(&s.dice, 2, 9));
     s.unit = seed % 3 == 0 ? roll(&s.dice, 1, 7) : 16;
     grow_plain(&s);
-    if (roll(&s.dice, 0, 1))
-        grow_pool(&s);
+    int32_t kernel = roll(&s.dice, 0, 1) ? roll(&s.dice, 2, 3) : 0;
+    if (kernel)
+        grow(&s, (struct layer){
+                     .op = LAYER_MAX_POOL, .kernel = kernel, .stride = 2, .padding = kernel / 3});
     int32_t parts = roll(&s.dice, 1, 3);
     for (int32_t i = 0; i < parts; i++) {
         if (roll(&s.dice, 0, 2) > 0)

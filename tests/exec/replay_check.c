@@ -38,12 +38,6 @@ static struct step make_step(enum compute_op op)
                          .compute = {.op = op, .kernels = 1, .dtype = DTYPE_FP32}};
 }
 
-static void pause_for(double seconds)
-{
-    struct timespec time = {.tv_nsec = (long)(1e9 * seconds)};
-    nanosleep(&time, NULL);
-}
-
 /* @return whether the steps after a wait for another stream ended on time: never early, and late by
  * less than the steps' own lateness would add up to. */
 static int check_times(struct device_state *state)
@@ -56,7 +50,7 @@ static int check_times(struct device_state *state)
     ops->issue(state, compute, &step, 0);
     ops->streams->wait(compute, released); /* nothing: not recorded yet */
     ops->streams->synchronize(origin);
-    pause_for(0.05);
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     ops->issue(state, other, &input, 0);
     ops->streams->record(other, released);
     ops->streams->wait(compute, released);

@@ -125,20 +125,14 @@ TEST(rounds_to_the_nearest_and_ties_to_even)
             check_nearest(types[t], random_float(i));
 }
 
-static uint16_t *halves_of(enum dtype dtype, const float *values)
-{
-    uint16_t *halves = base_alloc(RANDOM, sizeof(*halves));
-    half_from_float(dtype, RANDOM, values, halves);
-    return halves;
-}
-
 /* And rounding is there and back. */
 TEST(gives_the_same_bits_in_arrays_as_alone)
 {
     AUTOFREE float *values = random_floats(RANDOM);
     for (size_t t = 0; t < 2; t++) {
         AUTOFREE float *rounded = random_floats(RANDOM);
-        AUTOFREE uint16_t *halves = halves_of(types[t], values);
+        AUTOFREE uint16_t *halves = base_alloc(RANDOM, sizeof(*halves));
+        half_from_float(types[t], RANDOM, values, halves);
         AUTOFREE float *wide = base_alloc(RANDOM, sizeof(*wide));
         half_to_float(types[t], RANDOM, halves, wide);
         half_round(types[t], RANDOM, rounded);

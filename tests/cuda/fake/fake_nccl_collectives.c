@@ -37,11 +37,6 @@ static size_t given(const struct order *order)
     return (size_t)(parts * order->count * dtype_size(dtype_of(order->type)));
 }
 
-static bool agrees(const struct order *a, const struct order *b)
-{
-    return a->op == b->op && a->type == b->type && a->red_op == b->red_op && a->count == b->count;
-}
-
 /* Show others what this rank has, and find theirs in @part by place; until release_table(). */
 static void exchange(const struct order *order, const char **part)
 {
@@ -55,16 +50,12 @@ static void exchange(const struct order *order, const char **part)
     for (int32_t i = 0; i < comm->size; i++) {
         struct order other;
         memcpy(&other, comm->table->slot[i], sizeof(other));
-        if (!agrees(order, &other))
+        if (order->op != other.op || order->type != other.type || order->red_op != other.red_op ||
+            order->count != other.count)
             fake_nccl_misuse("ranks %d and %d disagree about a %s", comm->member[comm->place],
                              comm->member[i], op_names[order->op]);
         part[i] = comm->table->slot[i] + sizeof(other);
     }
-}
-
-static void release_table(const struct order *order)
-{
-    pthread_barrier_wait(&order->comm->table->barrier);
 }
 
 /* The sum of @count numbers from number @offset on. */
@@ -105,7 +96,7 @@ static void run_order(void *argument)
     const char *part[FAKE_NCCL_RANKS] = {0};
     exchange(order, part);
     write_result(order, part);
-    release_table(order);
+    pthread_barrier_wait(&order->comm->table->barrier); /* the table is free */
 }
 
 static ncclResult_t take(struct order order, cudaStream_t stream)

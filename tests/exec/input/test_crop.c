@@ -51,12 +51,6 @@ static struct dataset *shards(void **state)
     return opened_at(SOURCE_WEBDATASET, fixture_path(state, "s.tar"));
 }
 
-/* What is rounded to bytes is off by half of one. */
-static double level(void)
-{
-    return 1 / (255 * 0.224);
-}
-
 /* --- what a device makes of a picture, in plain loops: from struct crop alone, in floats --- */
 
 static void check_span(const struct crop_span *span, int32_t size)
@@ -141,7 +135,8 @@ static void check_picture(const struct dataset *dataset, int64_t index, uint64_t
     assert_true((int64_t)3 * crop.width * crop.height <= crop_place(SIDE));
     bool resized = resized_here(&crop);
     double off = difference(dataset, index, epoch, augment, &crop, pixels);
-    if (off > (resized ? level() / 2 + 1e-4 : 1e-4))
+    const double byte = 1 / (255 * 0.224); /* what is rounded to one is off by half of it */
+    if (off > (resized ? byte / 2 + 1e-4 : 1e-4))
         fail_msg("picture %d, epoch %d: %g", (int)index, (int)epoch, off);
     seen->flipped += crop.flip;
     seen->resized += resized;

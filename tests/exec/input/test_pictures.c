@@ -123,18 +123,14 @@ TEST_IN_FOLDER(batches_are_what_stands_in_the_stream_on_any_number_of_threads)
     }
 }
 
-static bool damaged(int64_t index)
-{
-    return index == 2 || index == 5;
-}
-
 /* The first sound image at @position of the stream or behind it. */
 static struct sample sound(int64_t position)
 {
     int64_t start = position - position % COUNT, place = position % COUNT;
-    while (damaged(sampler_at(SEED, COUNT, start + place).index))
+    struct sample sample;
+    while ((sample = sampler_at(SEED, COUNT, start + place)).index == 2 || sample.index == 5)
         place = (place + 1) % COUNT;
-    return sampler_at(SEED, COUNT, start + place);
+    return sample;
 }
 
 static void assert_named(const struct dataset *dataset, int64_t count)
