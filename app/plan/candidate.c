@@ -84,7 +84,7 @@ static void add_mesh(struct texts *set, const struct question *q, const struct c
         {MESH_EXPERT, "parallel.imbalance=null"},      {MESH_EXPERT, "parallel.expert_by=null"},
         {MESH_TENSOR, "parallel.expert_tensor=null"},  {MESH_EXPERT, "parallel.expert_tensor=null"},
         {MESH_EXPERT, "parallel.expert_overlap=null"}, {MESH_PIPELINE, "parallel.schedule=null"},
-        {MESH_PIPELINE, "parallel.balance=null"}};
+        {MESH_PIPELINE, "parallel.balance=null"},      {MESH_PIPELINE, "parallel.blocks=null"}};
     for (size_t i = 0; i < ARRAY_SIZE(none); i++)
         texts_add(set, "%s", none[i]);
     for (int32_t i = 0; i < q->phases; i++)

@@ -231,6 +231,7 @@ struct scenario {
         int32_t recompute;     /**< enum recompute */
         int64_t pipeline;      /**< stages of the network, each of other ranks; 0: one */
         int64_t chunks;        /**< parts of the network that each stage has; 0: one */
+        int64_t blocks;        /**< of each part but the last, which has the rest; 0: even */
         int32_t schedule;      /**< enum pipeline_order */
         int32_t balance;       /**< enum balance */
         int64_t context;       /**< ranks that share each sequence; 0: none do */

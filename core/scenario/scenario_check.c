@@ -320,6 +320,8 @@ static int check_pairs(const struct scenario *s, const struct node *root, struct
         {"input.image_bytes", s->input.storage > 0, "input.storage"},
         {"parallel.sequence", tensor, "parallel.tensor"},
         {"parallel.chunks", stages, "parallel.pipeline"},
+        {"parallel.blocks", stages, "parallel.pipeline"},
+        {"parallel.blocks", s->parallel.balance == BALANCE_BLOCKS, "parallel.balance: blocks"},
         {"parallel.schedule", stages, "parallel.pipeline"},
         {"parallel.balance", stages, "parallel.pipeline"},
         {"parallel.context_by", s->parallel.context > 1, "parallel.context"},

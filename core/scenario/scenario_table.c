@@ -358,6 +358,8 @@ static const struct field scenario_rows[] = {
     INTEGER("parallel.chunks", parallel.chunks, "", 1, 1024,
             "parts of the network that each stage has, one in each round through the stages "
             "(interleaved 1F1B); 1 when not given"),
+    INTEGER("parallel.blocks", parallel.blocks, "", 1, 1024,
+            "blocks of each part but the last, which has the rest; even when not given"),
     WORD("parallel.schedule", parallel.schedule, "1f1b", pipeline_order_names,
          "order of a stage: one micro-batch forward, one backward, or all forward first"),
     WORD("parallel.balance", parallel.balance, "blocks", balance_names,

@@ -92,14 +92,16 @@ static void cuts_release(struct cuts *cuts)
     free(cuts->cost);
 }
 
-/* Blocks as evenly as can be; the parts at the ends, of which the last is first, have one fewer. */
-static void cut_blocks(const struct cuts *cuts, int32_t parts, int32_t *cut)
+/* As many blocks as a part is @given, or as evenly as can be; then the parts at the ends, of which
+ * the last is first, have one fewer. */
+static void cut_blocks(const struct cuts *cuts, int32_t parts, int32_t given, int32_t *cut)
 {
-    int32_t each = (cuts->blocks + parts - 1) / parts;
+    int32_t each = given ? given : (cuts->blocks + parts - 1) / parts;
     int32_t fewer = each * parts - cuts->blocks, end = 0;
+    int32_t lacks = given && fewer > each ? fewer - each : 0; /* the first */
     for (int32_t i = 0; i + 1 < parts; i++) {
-        bool outer = i < fewer / 2 || i >= parts - (fewer + 1) / 2;
-        end += each - outer;
+        bool outer = !given && (i < fewer / 2 || i >= parts - (fewer + 1) / 2);
+        end += each - (i ? outer : outer + lacks);
         cut[i] = end - 1 + cuts->before;
     }
 }
@@ -151,6 +153,7 @@ int pipeline_build(struct pipeline *pipeline, const struct model *model,
     chunks = stages > 1 && scenario->parallel.chunks > 1 ? (int32_t)scenario->parallel.chunks : 1;
     int32_t parts = stages * chunks;
     enum balance balance = (enum balance)scenario->parallel.balance;
+    int32_t given = (int32_t)scenario->parallel.blocks;
     AUTORELEASE(cuts) struct cuts cuts = {0};
     if (parts > 1)
         cuts = find_cuts(model, balance);
@@ -161,9 +164,14 @@ int pipeline_build(struct pipeline *pipeline, const struct model *model,
                        parts, model->name, chunks > 1 ? ", those of all chunks," : "",
                        cuts.blocks ? cuts.blocks : most_parts(&cuts),
                        cuts.blocks ? "blocks" : "parts between which one value crosses");
+    if (given && parts > 1 && given * (parts - 1) >= cuts.blocks + (cuts.after ? given : 0))
+        return err_add(err,
+                       "%" PRId32 " parts of %" PRId32 " blocks are more than the %" PRId32
+                       " of %s: use fewer",
+                       parts, given, cuts.blocks, model->name);
     AUTOFREE int32_t *cut = base_alloc(parts, sizeof(*cut));
     if (cuts.blocks && balance == BALANCE_BLOCKS)
-        cut_blocks(&cuts, parts, cut);
+        cut_blocks(&cuts, parts, given, cut);
     else if (balance == BALANCE_GREEDY)
         cut_greedily(&cuts, parts, cut);
     else if (parts > 1)

@@ -6,7 +6,8 @@
  * The network is cut into parts, one after the other, of which stage s of p has parts s, p + s,
  * 2 p + s, ...: its chunks.  A cut lies where one value crosses: of transformers between blocks,
  * equally many in each part; where that is not possible, the parts at both ends, which have the
- * embedding and the words, have one fewer, or none.  Others, and with parallel.balance flop, are
+ * embedding and the words, have one fewer, or none; with parallel.blocks so many in each part, and
+ * what is left in the last.  Others, and with parallel.balance flop, are
  * cut so that the part with most FLOP has as few as possible.  With greedy a part ends behind the
  * block with which the weights of products so far are more than its share and that of those before
  * it. Source: Llama 3's stages (Grattafiori et al. 2024, section 3.3.2); greedy: nanotron,

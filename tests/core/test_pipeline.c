@@ -71,6 +71,27 @@ TEST(blocks_are_shared_evenly_and_the_ends_have_one_fewer)
     }
 }
 
+/* As DeepSeek-V3's 61 blocks in recipes of Megatron-Bridge, tag v0.4.0: 16 and 8 parts have 4 and 8
+ * but the last, which has 1 and 5, and of 32 the first has 1, the others 2 and the last none. */
+TEST(the_last_part_has_the_blocks_that_others_leave)
+{
+    static const struct {
+        int64_t blocks, stages, each;
+        int32_t expected[4];
+    } cases[] = {{13, 4, 4, {4, 4, 4, 1}}, {5, 4, 2, {1, 2, 2, 0}}, {9, 3, 2, {2, 2, 5}},
+                 {6, 4, 2, {2, 2, 2, 0}},  {13, 4, 7, {0}},         {4, 4, 2, {0}}};
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        OWN(model) *model = network("gpt2", cases[i].blocks);
+        struct scenario scenario = scenario_of(cases[i].stages, 1, PIPELINE_1F1B);
+        scenario.parallel.blocks = cases[i].each;
+        HELD(pipeline) pipeline = {0};
+        bool possible = cases[i].expected[0] > 0;
+        assert_int_equal(pipeline_build(&pipeline, model, &scenario, &err), possible ? 0 : -1);
+        if (possible)
+            expect_blocks(&pipeline, model, cases[i].expected);
+    }
+}
+
 /* GPT-2's words are 5.4 of its blocks: of 17.4 a third is 5.8 and a quarter 4.4.  Of Llama 3 8B's
  * weights of products they are 2.4 of 34.4: 18 blocks are more than half. */
 TEST(stages_of_equal_cost_have_fewer_blocks_before_the_words)
