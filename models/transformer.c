@@ -204,6 +204,7 @@ struct builder {
     int32_t at;            /* the last layer of the main path */
     int32_t layer;         /* the block */
     bool adapts;           /* what is added is trained beside what is not */
+    bool unfolds;          /* it is projected up from a latent */
     int32_t embedding;     /* the layer that has the table of tokens */
     int32_t experts;       /* sets of weights of a matrix; 0: it is of no expert */
     char block[16];
@@ -215,6 +216,7 @@ static int32_t add(struct builder *b, int32_t from, int32_t other, struct layer 
 {
     bool apart = b->block[0];
     layer.frozen = b->t->lora > 0 && !b->adapts;
+    layer.again = b->unfolds ? RECOMPUTE_LATENT : layer.again;
     snprintf(layer.name, sizeof(layer.name), "%s%s%s", b->block, apart ? "." : "", name);
     snprintf(layer.block, sizeof(layer.block), "%s", apart ? b->block : name);
     snprintf(layer.role, sizeof(layer.role), "%s", apart ? "body" : "head");
@@ -334,15 +336,19 @@ static struct attended add_latent(struct builder *b, int32_t from)
     int32_t all = heads * ((int32_t)t->head_size + turned), at = from;
     if (t->query_rank)
         at = norm(b, dense(b, from, t->query_rank, "query.down"), "query.norm");
+    b->unfolds = t->query_rank;
     at = dense(b, enter(b, at, "query.enter"), all, "query");
     struct layer rotary = {.op = LAYER_OTHER, .elements = 2LL * heads * turned * b->length};
     struct attended of = {.query = add(b, at, -1, rotary, "query.rotary")};
+    b->unfolds = false;
     int32_t shared = enter(b, dense(b, from, turned, "key.shared"), "key.shared.enter");
     at = norm(b, dense(b, from, t->kv_rank, "latent"), "latent.norm");
+    b->unfolds = true;
     at = enter(b, at, "latent.enter");
     of.value = dense(b, at, heads * t->head_size, "value");
     struct layer joined = {.op = LAYER_OTHER, .out = {all, 1, b->length}};
     of.key = add(b, dense(b, at, heads * t->head_size, "key"), shared, joined, "key.rotary");
+    b->unfolds = false;
     return of;
 }
 
@@ -407,9 +413,25 @@ static int32_t attention(struct builder *b, int32_t from)
     return leave(b, adapted(b, at, t->hidden, "output"), "attention.leave");
 }
 
+/* Operations of single values that no kernel fuses, of @bytes for each, of which a pass has half.
+ * Limits to a gate and what it multiplies, 46: forward both limited (8 of both) and put together
+ * (8); backward three comparisons (9), one of two of them (3), two choices (10), put together (8).
+ * A bias of each expert times the router's probability, in fp32, 68: forward a product (4), a sum
+ * (2 + 4 + 4), all experts' together (4 + 4), narrower (4 + 2); backward 6 to widen, 6 to narrow, 4
+ * to put together, 24 for both factors' gradients and their sums.  Source: Megatron-LM,
+ * core_v0.16.0, fusions/fused_bias_geglu.py, weighted_bias_quick_geglu_impl(); moe/experts.py,
+ * _apply_bias(). */
+static int32_t unfused(struct builder *b, int32_t from, int64_t bytes, int32_t again,
+                       const char *name)
+{
+    struct layer layer = {.op = LAYER_OTHER, .out = model_shape(b->model, from), .again = again};
+    layer.elements = bytes * shape_elements(layer.out) / 4;
+    return add(b, from, -1, layer, name);
+}
+
 static int32_t feed_forward(struct builder *b, int32_t from, int64_t features, const char *prefix)
 {
-    bool gated = b->t->gated == CHOICE_TRUE;
+    bool gated = b->t->gated >= CHOICE_TRUE;
     AUTOFREE char *enters = base_format("%sffn.enter", prefix),
                   *leaves = base_format("%sffn.leave", prefix),
                   *gate = base_format("%sgate", prefix), *up = base_format("%sup", prefix),
@@ -419,11 +441,14 @@ static int32_t feed_forward(struct builder *b, int32_t from, int64_t features, c
     features = part(b, features);
     from = enter(b, from, enters);
     int32_t at = dense(b, from, features, gated ? gate : up);
-    at = gated ? add(b, at, -1, (struct layer){.op = LAYER_SILU, .gate = GATE_SILU}, activation)
-               : simple(b, LAYER_GELU, at, activation);
+    if (b->t->gated == CHOICE_CLAMPED)
+        at = unfused(b, at, 46, RECOMPUTE_NORMS, "clamp");
+    struct layer silu = {.op = LAYER_SILU, .gate = GATE_SILU, .again = RECOMPUTE_NORMS},
+                 gelu = {.op = LAYER_GELU, .again = RECOMPUTE_NORMS},
+                 multiply = {.op = LAYER_MULTIPLY, .again = RECOMPUTE_NORMS};
+    at = add(b, at, -1, gated ? silu : gelu, activation);
     if (gated)
-        at =
-            add(b, at, dense(b, from, features, up), (struct layer){.op = LAYER_MULTIPLY}, product);
+        at = add(b, at, dense(b, from, features, up), multiply, product);
     return leave(b, dense(b, at, b->t->hidden, down), leaves);
 }
 
@@ -443,23 +468,12 @@ static int32_t travel(struct builder *b, int32_t from, int32_t width, const char
 }
 
 /* Positions arrive by rank, and each of several experts needs its own together; and back.  Source:
- * Megatron-LM, commit d98e8a64ddf3, moe/token_dispatcher.py, sort_chunks_by_idxs(). */
-static int32_t sort(struct builder *b, int32_t from, const char *name)
+ * Megatron-LM, commit d98e8a64ddf3, moe/token_dispatcher.py, sort_chunks_by_idxs(); moe/experts.py,
+ * quantization_padding; _HybridEPManager and _DeepepManager, which do neither. */
+static int32_t move(struct builder *b, int32_t from, bool moves, const char *name)
 {
     struct layer layer = {.op = LAYER_PERMUTE, .out = model_shape(b->model, from)};
-    return b->t->expert > 1 && b->experts > 1 ? add(b, from, -1, layer, name) : from;
-}
-
-/* The bias of each expert is multiplied by the router's probability and added in fp32.  Forward: a
- * product (4 bytes), a sum (2 + 4 + 4), all experts' together (4 + 4), and narrower (4 + 2);
- * backward 6 to widen, 6 to narrow, 4 to put together, and 24 for both factors' gradients and their
- * sums: of 68 bytes a pass has half, 17 elements.  Source: the same, moe/experts.py, _apply_bias().
- */
-static int32_t weigh(struct builder *b, int32_t from)
-{
-    struct layer layer = {.op = LAYER_OTHER, .out = model_shape(b->model, from)};
-    layer.elements = 17 * shape_elements(layer.out);
-    return add(b, from, -1, layer, "down.bias");
+    return moves ? add(b, from, -1, layer, name) : from;
 }
 
 /* A router chooses the experts of each position, which is copied to all of them. */
@@ -473,14 +487,18 @@ static int32_t mixture(struct builder *b, int32_t from)
     int32_t at = add(b, from, -1, (struct layer){.op = LAYER_PERMUTE, .out = copies}, "dispatch");
     at = travel(b, at, (int32_t)ceil(t->imbalance * copies.width), "dispatch.travel");
     b->experts = (int32_t)(t->experts / t->expert);
-    at = sort(b, at, "dispatch.sort");
+    bool sorts = t->expert > 1 && !t->sorted && b->experts > 1;
+    at = move(b, move(b, at, sorts, "dispatch.sort"), t->pads, "dispatch.pad");
     at = feed_forward(b, at, t->expert_ffn, "");
     if (t->bias == CHOICE_TRUE)
-        at = weigh(b, at);
-    at = sort(b, at, "combine.sort");
+        at = unfused(b, at, 68, RECOMPUTE_NONE, "down.bias");
+    at = move(b, move(b, at, t->pads, "combine.pad"), sorts, "combine.sort");
     b->experts = 0;
     at = travel(b, at, copies.width, "combine.travel");
-    at = add(b, at, router, (struct layer){.op = LAYER_OTHER, .out = shape}, "combine");
+    struct layer combine = {.op = LAYER_OTHER, .out = shape};
+    if (t->sorted) /* experts' copies become one for each rank before they travel */
+        combine.elements = 2 * shape_elements(copies);
+    at = add(b, at, router, combine, "combine");
     if (!t->shared)
         return at;
     int32_t shared = feed_forward(b, from, t->shared * t->expert_ffn, "shared.");
@@ -494,6 +512,8 @@ static int32_t branch(struct builder *b, int32_t from, const char *name)
                   *dropped = base_format("%s.dropout", name), *sum = base_format("%s.add", name),
                   *behind = base_format("%s.behind", name);
     int32_t at = post ? from : norm(b, from, normal);
+    if (!post)
+        b->model->layer[at].again = RECOMPUTE_NORMS;
     at = attends                                           ? attention(b, at)
          : b->t->experts && b->layer >= b->t->dense_layers ? mixture(b, at)
                                                            : feed_forward(b, at, b->t->ffn, "");

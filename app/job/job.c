@@ -140,6 +140,8 @@ static int split_network(struct job *job, struct transformer *keys, struct err *
     keys->expert = s->parallel.expert;
     keys->whole = s->parallel.expert_tensor == 1;
     keys->imbalance = s->parallel.imbalance;
+    keys->sorted = s->parallel.expert_by == EXPERT_NODES;
+    keys->pads = s->parallel.expert_by == EXPERT_COPIES && s->model.products;
     keys->apart = s->parallel.sequence;
     if (!network_is_transformer(s->model.network))
         err_add(&found, "%s of %s are not split, only those of built-in transformers",

@@ -124,7 +124,7 @@ COLUMNS(mesh_columns, NULL, struct candidate)
 COLUMNS(shown_mesh_columns, NULL, struct shown_mesh)
 {
     COLUMN_MEMBERS(candidate, &mesh_columns);
-    COLUMN("recompute", recompute, .help = "none, selective or full");
+    COLUMN("recompute", recompute, .help = "none, norms, latent, selective or full");
     COLUMN("step_s", step, .help = "one training step of the last phase");
     COLUMN("mfu", figures.use, .null = true, .help = "FLOP of the network over peak of devices");
     COLUMN("tokens_per_s_per_device", figures.tokens, .null = true, .help = "without padding");

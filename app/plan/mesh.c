@@ -180,8 +180,8 @@ static bool is_given(const struct axes *axes, enum mesh_part part)
     return strcmp(axes->item[DECISION_TENSOR + part].value.item[0], mesh_open) != 0;
 }
 
-/* The next larger *@value of @part: of those given, or of all up to @most, of devices and samples
- * the divisors of that.  @return whether there is one. */
+/* The next larger *@value of @part: of those given, or of all up to @most but what computes little
+ * again, of devices and samples the divisors of that.  @return whether there is one. */
 static bool next_value(const struct axes *axes, enum mesh_part part, int64_t most, int64_t *value)
 {
     const struct texts *list = &axes->item[DECISION_TENSOR + part].value;
@@ -192,8 +192,10 @@ static bool next_value(const struct axes *axes, enum mesh_part part, int64_t mos
                                           : strtoll(list->item[i], NULL, 10);
         next = here > from && here < next ? here : next;
     }
-    for (int64_t v = from + 1; !given && v <= most && next == INT64_MAX; v++)
-        next = divides && most % v ? next : v;
+    for (int64_t v = from + 1; !given && v <= most && next == INT64_MAX; v++) {
+        bool small = part == MESH_AGAIN && (v == RECOMPUTE_NORMS || v == RECOMPUTE_LATENT);
+        next = small || (divides && most % v) ? next : v;
+    }
     *value = next;
     return next < INT64_MAX;
 }

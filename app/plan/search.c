@@ -760,8 +760,9 @@ static int check_number(const struct search *search, int decision, const char *t
     if (!search->given[decision] || decision == DECISION_ALGORITHM || decision == DECISION_BUCKET)
         return 0;
     if (decision == DECISION_RECOMPUTE && base_find_word(text, recompute_names) < 0)
-        return err_add_code(err, 64, "--recompute: expected none, selective or full, got '%s'",
-                            text);
+        return err_add_code(
+            err, 64, "--recompute: expected none, norms, latent, selective or full, got '%s'",
+            text);
     if (decision != DECISION_RECOMPUTE && (number < !sharding || *end || (sharding && number > 3)))
         return err_add_code(err, 64, "--%s: '%s' is no number from %s", decision_options[decision],
                             text, sharding ? "0 to 3" : "1 on");

@@ -781,18 +781,20 @@ static void count_cut(struct resolved *resolved, const struct scenario *s,
 
 static void check_recompute(struct question *q)
 {
-    bool full = q->scenario->parallel.recompute == RECOMPUTE_FULL, any = false;
+    static const char *const parts[RECOMPUTE_COUNT] = {NULL, "norms", "latent attention",
+                                                       "attention", "blocks"};
+    bool any = false;
     if (q->scenario->parallel.recompute == RECOMPUTE_NONE)
         return;
     for (int32_t i = 0; i < q->model->layer_count && !any; i++)
         any = memory_again(q->model, q->scenario, i) >= 0;
     if (q->wish->real)
         blame(q, EXIT_UNAVAILABLE, "parallel.recompute",
-              "devices keep what backward reads; selective and full are for predictions: use --set "
+              "devices keep what backward reads; other words are for predictions: use --set "
               "parallel.recompute=none");
     else if (!any)
         blame(q, EXIT_DATA, "parallel.recompute", "no effect: %s has no %s", q->model->name,
-              full ? "blocks" : "attention");
+              parts[q->scenario->parallel.recompute]);
 }
 
 /* Where not all positions are attended to. */

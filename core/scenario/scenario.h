@@ -34,15 +34,22 @@ enum overlap {
 };
 
 /** The words of `parallel.recompute`: what runs forward again before its backward. */
-enum recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_COUNT };
+enum recompute {
+    RECOMPUTE_NONE,
+    RECOMPUTE_NORMS,
+    RECOMPUTE_LATENT,
+    RECOMPUTE_SELECTIVE,
+    RECOMPUTE_FULL,
+    RECOMPUTE_COUNT
+};
 
-/** "none", "selective", "full". */
+/** "none", "norms", "latent", "selective", "full". */
 extern const char *const recompute_names[];
 
 /** The words of `parallel.context_by`: how ranks that share a sequence get all keys and values. */
 enum context_by { CONTEXT_RING, CONTEXT_ALL_GATHER };
-/** The words of `parallel.expert_by`: what is sent to another node of what its experts compute. */
-enum expert_by { EXPERT_COPIES, EXPERT_NODES };
+/** The words of `parallel.expert_by`: what a position sends to the ranks of its experts. */
+enum expert_by { EXPERT_COPIES, EXPERT_SLOTS, EXPERT_NODES };
 
 /** The words of `parallel.schedule`: in which order a stage runs micro-batches. */
 enum pipeline_order { PIPELINE_1F1B, PIPELINE_GPIPE, PIPELINE_ORDER_COUNT };
@@ -104,7 +111,7 @@ enum optimizer_kind {
 extern const char *const optimizer_names[];
 
 /** The words of model.gated and others; the first of all such words: not given. */
-enum transformer_choice { CHOICE_AUTO, CHOICE_FALSE, CHOICE_TRUE };
+enum transformer_choice { CHOICE_AUTO, CHOICE_FALSE, CHOICE_TRUE, CHOICE_CLAMPED };
 /** The words of model.norm. */
 enum transformer_norm { NORM_AUTO, NORM_LAYER, NORM_POST_LAYER, NORM_RMS, NORM_RMS_BOTH };
 /** The words of model.position. */
@@ -137,6 +144,8 @@ struct transformer {
     int64_t expert;   /**< ranks that share the experts of a layer, of one of which it is; 0: 1 */
     bool whole;       /**< an expert is of one rank, not of all that share other layers */
     double imbalance; /**< positions of the busiest of them over the mean; 0: 1 */
+    bool sorted;      /**< what arrives is in the order of experts */
+    bool pads;        /**< and is padded for narrow products */
     bool apart;       /**< between shared layers each has a part of the positions */
     double predicted; /**< share of the positions whose token is predicted */
     int32_t gated, tied, bias, dropout; /**< enum transformer_choice */

@@ -1,13 +1,13 @@
 #include "core/scenario/scenario.h"
 
-const char *const recompute_names[] = {"none", "selective", "full", NULL};
+const char *const recompute_names[] = {"none", "norms", "latent", "selective", "full", NULL};
 static_assert(ARRAY_SIZE(recompute_names) == RECOMPUTE_COUNT + 1, "one word per choice");
 static const char *const dataset_names[] = {"imagenet", NULL};
 const char *const optimizer_names[] = {"sgd",       "lars",    "adamw", "lamb",
                                        "adafactor", "rmsprop", NULL};
 static_assert(ARRAY_SIZE(optimizer_names) == OPTIMIZER_COUNT + 1, "one word per optimizer");
 static const char *const context_names[] = {"ring", "all-gather", NULL};
-static const char *const expert_names[] = {"copies", "nodes", NULL};
+static const char *const expert_names[] = {"copies", "slots", "nodes", NULL};
 static const char *const pipeline_order_names[] = {"1f1b", "gpipe", NULL};
 static const char *const balance_names[] = {"blocks", "flop", "greedy", NULL};
 static_assert(ARRAY_SIZE(balance_names) == BALANCE_COUNT + 1, "one word each");
@@ -20,6 +20,7 @@ static_assert(ARRAY_SIZE(decay_names) == DECAY_COUNT + 1, "one word each");
 static const char *const bn_statistics_names[] = {"running", "last", NULL};
 static_assert(ARRAY_SIZE(bn_statistics_names) == BN_STATISTICS_COUNT + 1, "one word each");
 static const char *const choice_names[] = {"auto", "false", "true", NULL};
+static const char *const gated_names[] = {"auto", "false", "true", "clamped", NULL};
 static const char *const norm_names[] = {"auto", "layer", "post-layer", "rms", "rms-both", NULL};
 static const char *const position_names[] = {"auto", "learned", "rotary", "none", NULL};
 static const char *const head_names[] = {"auto", "next-token", "masked-token",
@@ -128,8 +129,9 @@ static const struct field scenario_rows[] = {
             "heads of keys and values; model.heads when not given"),
     INTEGER("model.ffn", model.transformer.ffn, "", 1, 1 << 22,
             "features inside the feed-forward network; four times model.hidden when not given"),
-    WORD("model.gated", model.transformer.gated, "auto", choice_names,
-         "the feed-forward network multiplies by SiLU of a third matrix, instead of GELU"),
+    WORD("model.gated", model.transformer.gated, "auto", gated_names,
+         "the feed-forward network multiplies by SiLU of a third matrix, instead of GELU; clamped: "
+         "both limited before"),
     INTEGER("model.experts", model.transformer.experts, "", 2, 65536,
             "feed-forward networks side by side, between which a router chooses"),
     INTEGER("model.active", model.transformer.active, "", 1, 65536,
@@ -346,11 +348,10 @@ static const struct field scenario_rows[] = {
             "update, all-gather); 2 the gradients, too; 3 the weights, too, which each bucket's "
             "layers gather before forward and backward (FSDP); GPUs train with 1; with ring and "
             "nccl all ranks share, with torus2d those of a row"),
-    WORD(
-        "parallel.recompute", parallel.recompute, "none", recompute_names,
-        "what is computed again before backward and not kept: attention (selective), or each block "
-        "of which the input alone is kept (full), with what devices exchange in it; predictions "
-        "only"),
+    WORD("parallel.recompute", parallel.recompute, "none", recompute_names,
+         "what is computed again before backward and not kept: norms and activations (norms), what "
+         "latent attention projects up (latent), attention (selective), or each block of which the "
+         "input alone is kept (full), with what devices exchange in it; predictions only"),
     INTEGER("parallel.pipeline", parallel.pipeline, "", 1, 1024,
             "stages, each of other devices, that the network is cut into: between blocks of a "
             "transformer, else by FLOP; each batch is of so many devices together, in parts of "
@@ -381,8 +382,10 @@ static const struct field scenario_rows[] = {
         "devices that share each expert: parallel.tensor when not given, or 1, with which those "
         "of parallel.tensor are among those that share the experts of a layer"),
     WORD("parallel.expert_by", parallel.expert_by, "copies", expert_names,
-         "what a position sends to other nodes: copies, one to each of its experts; nodes, one to "
-         "each node that has some of them (DeepEP)"),
+         "what a position sends: copies, one to each of its experts, sorted there and padded for "
+         "fp8; "
+         "slots, the same into equally many places of each; nodes, one to each node that has some "
+         "of them, and there to each device (DeepEP, HybridEP)"),
     SWITCH("parallel.expert_overlap", parallel.expert_overlap, "",
            "positions of a micro-batch travel while a pass of another in the other direction is "
            "computed (combined 1F1B), of which one more is kept; false when not given"),

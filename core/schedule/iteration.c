@@ -72,10 +72,14 @@ static void add_exchange(struct schedule *schedule, const struct iteration *it, 
     enum algorithm algorithm = ring || experts ? ALGORITHM_RING : it->scenario->allreduce.algorithm;
     int32_t node = it->devices_per_node * grid_axis_size(it->grid, AXIS_TENSOR);
     int32_t group = experts ? grid_axis_nodes(it->grid, AXIS_EXPERT, node).each : 0;
-    if (experts && it->scenario->parallel.expert_by == EXPERT_NODES)
-        schedule->far = router_part(&layer->router, grid_axis_size(it->grid, AXIS_EXPERT) / group);
     int64_t in = shape_elements(layer->in), out = shape_elements(layer->out);
     int64_t bytes = it->batch * (in > out ? in : out) * dtype_size(it->scenario->model.compute);
+    if (experts && it->scenario->parallel.expert_by == EXPERT_NODES) {
+        int32_t ranks = grid_axis_size(it->grid, AXIS_EXPERT);
+        double each = router_part(&layer->router, ranks);
+        bytes = (int64_t)(each * (double)bytes);
+        schedule->far = router_part(&layer->router, ranks / group) / each;
+    }
     int32_t after = last_value(schedule, it);
     for (int32_t back = backward && !context; back <= backward; back++) {
         enum collective_op op = layer->exchange[back];
@@ -949,19 +953,14 @@ __attribute__((unused)) static bool iteration_check(const struct schedule *sched
            count[COMPUTE_BACKWARD_DATA] + count[COMPUTE_BACKWARD_FILTER] >= passes * layers;
 }
 
-/* A node with fewer devices than channels, as a baseline may have, has one for each. */
-static int32_t channels_of(const struct iteration *it)
-{
-    int32_t count = channel_count(it->scenario->allreduce.channels, it->devices_per_node);
-    return count < it->devices_per_node ? count : it->devices_per_node;
-}
-
 struct schedule *iteration_build(const struct iteration *it)
 {
     const struct scenario *scenario = it->scenario;
     struct schedule *schedule = schedule_new(it->grid);
     schedule->column_algorithm = it->column_algorithm;
-    schedule->channels = channels_of(it);
+    /* A node with fewer devices than channels, as a baseline may have, has one for each. */
+    int32_t channels = channel_count(scenario->allreduce.channels, it->devices_per_node);
+    schedule->channels = channels < it->devices_per_node ? channels : it->devices_per_node;
     schedule->chunk = (int64_t)scenario->allreduce.chunk;
     AUTORELEASE(build) struct build b = build_new(it);
     for (schedule->stage = 0; schedule->stage < b.pipeline.stages; schedule->stage++)

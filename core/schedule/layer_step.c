@@ -20,7 +20,8 @@ static int64_t pass_bytes(const struct iteration *it, int32_t index, enum pass p
 
 /* A kernel before the product reads what it multiplies and writes it narrow, in the order of rows
  * and of columns, for this product and that of the weights' gradient (Transformer Engine 2,
- * cast_transpose); weights are converted once a step, which is left out.  Products that read the
+ * cast_transpose), one for each expert (cast.cpp, multi_tensor_quantize_impl: together with delayed
+ * scaling alone); weights are converted once a step, which is left out.  Products that read the
  * same, as those of queries, keys and values, share what is converted.  What is narrow has a byte
  * here, fp4 with its scales almost that. */
 static void narrow(const struct iteration *it, const struct layer *layer, enum pass pass,
@@ -39,7 +40,7 @@ static void narrow(const struct iteration *it, const struct layer *layer, enum p
     if (pass == PASS_BACKWARD_FILTER || (pass == PASS_FORWARD && shared))
         return;
     step->compute.converted += (size + 2) * (pass == PASS_FORWARD ? in : out);
-    step->compute.kernels++;
+    step->compute.kernels += it->merges.experts && layer->experts > 1 ? layer->experts : 1;
 }
 
 struct step layer_step(struct schedule *schedule, const struct iteration *it, int32_t index,

@@ -81,8 +81,9 @@ static bool is_again(const struct model *model, const struct scenario *scenario,
     const struct layer *layer = &model->layer[index];
     if (scenario->parallel.recompute == RECOMPUTE_SELECTIVE)
         return model_attends(model, index) || (layer->exchanged && layer->axis == AXIS_CONTEXT);
-    return scenario->parallel.recompute == RECOMPUTE_FULL && !strcmp(layer->role, "body") &&
-           strcmp(layer->block, "body") != 0;
+    if (scenario->parallel.recompute != RECOMPUTE_FULL)
+        return layer->again && layer->again == scenario->parallel.recompute;
+    return !strcmp(layer->role, "body") && strcmp(layer->block, "body") != 0;
 }
 
 /* Whether layers @index and @index + 1 run again together. */

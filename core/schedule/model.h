@@ -179,6 +179,8 @@ struct layer {
     int64_t elements;                /**< that another kind reads and writes; 0: inputs, output */
     int64_t parameters;              /**< its own weights and biases together */
     bool frozen;                     /**< its weights are not trained, and no parameters here */
+    int32_t again;                   /**< enum recompute: the word with which it runs again, beside
+                                          those for whole parts */
     bool exchanged;                  /**< no kernel: ranks exchange its value */
     enum axis axis; /**< on which they share the layers around it, sequences or experts */
     enum collective_op exchange[2]; /**< forward, and backward of its gradient;

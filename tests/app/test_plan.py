@@ -206,7 +206,7 @@ class Plan(support.Case):
         message = self.refused(65, "plan", self.job, "--backend=analytic", "--nodes=7")
         self.assertRegex(message, "none of .* shares heads, blocks, devices and samples evenly")
         for words, said in ((("--batch=8",), "--micro-batch gives"), (("--tensor=two",), "'two' is no number"),
-                            (("--sharding=4",), "0 to 3"), (("--recompute=some",), "none, selective or full"),
+                            (("--sharding=4",), "0 to 3"), (("--recompute=some",), "latent, selective or full"),
                             (("--set", "parallel.tensor=2"), "has no effect")):
             self.assertIn(said, self.refused(64, "plan", self.job, *words), words)
         self.job = self.write("job.yaml", JOB)

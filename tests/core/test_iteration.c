@@ -641,7 +641,11 @@ TEST(ranks_that_share_experts_send_positions_to_them)
     scenario.parallel.expert_by = EXPERT_NODES; /* two of eight experts on two nodes */
     it.devices_per_node = 2;
     OWN(schedule) *schedule = build_on((struct grid){.columns = 8, .rows = 1, .expert = 4}, 1);
-    assert_near(schedule->far, 2 * (1 - 4 / 8.0 * 3 / 7) / 2, 1e-15);
+    double each = 4 * (1 - 6 / 8.0 * 5 / 7) / 2; /* and on four ranks */
+    assert_near(schedule->far, 2 * (1 - 4 / 8.0 * 3 / 7) / 2 / each, 1e-15);
+    int64_t bytes = 0;
+    sum_exchanged(schedule, COLLECTIVE_ALL_TO_ALL, &bytes);
+    assert_int_equal(bytes, 4 * (int64_t)(each * (1024 * 2 * 4096 * 2 * 5 / 4)));
 }
 
 /* Nodes of all choices of 3 of 12 experts in some of 6 groups, one by one; and of DeepSeek-V3 over
@@ -805,12 +809,13 @@ static int32_t count_again(const struct schedule *schedule)
     return again;
 }
 
-/* Full: a block's layers and two of its four exchanges more; selective: products, softmax, dropout.
+/* Full: a block's layers and two of its four exchanges more; selective: products, softmax, dropout;
+ * norms: both and an activation.
  * Source: Korthikanti et al. 2022. */
 TEST(layers_that_are_not_kept_run_again)
 {
     static const int32_t layers[RECOMPUTE_COUNT] = {
-        [RECOMPUTE_SELECTIVE] = 4, [RECOMPUTE_FULL] = 17};
+        [RECOMPUTE_NORMS] = 3, [RECOMPUTE_SELECTIVE] = 4, [RECOMPUTE_FULL] = 17};
     OWN(model) *part = begin_language("gpt2", (struct transformer){.tensor = 4});
     for (int32_t how = 0; how < RECOMPUTE_COUNT; how++) {
         scenario.parallel.recompute = how;
