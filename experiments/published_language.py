@@ -50,6 +50,32 @@ LLAMAS = "llama|mi[sx]tral|qwen|deepseek"  # RMS norms, rotary positions, gates,
 REACHED = {2: 361.7, 4: 160.1, 8: 99.6, 16: 84.7, 32: 64.9, 64: 32.9}
 Source = collections.namedtuple("Source", "name software after")  # a row of SOURCES
 RECOMPUTE = {"none": "none", "full": "full", "selective": "selective", "selective+seqparallel": "selective"}
+# What recipes of Megatron-Bridge say of networks with experts: network, device, release of the container, keys of `parallel`, of
+# which a later row replaces an earlier one's.  scripts/performance/configs/*/*workload_base_configs.py and what reads them, of
+# tags v0.2.0 (25.11), v0.3.0 (26.02), v0.3.1 (26.02.01), v0.4.0 (26.04) and v0.4.2 (26.04.01); of 25.09 configs/*/*.yaml and
+# run_script.py, tag v0.1.0rc3.  nodes: moe_flex_dispatcher_backend, deepep or hybridep; slots: moe_pad_expert_input_to_capacity;
+# latent: mla_up_proj; norms: layernorm and moe_act; selective: no module named.  Left out: `mlp` (three dense blocks of 61),
+# moe_act alone.  Qwen3's meshes of 26.02.01 on H100 and B300 nodes are those of v0.3.0, whose values are taken.
+BRIDGE = ((r"gpt oss", r"GB200|B200|H100", r".*", {"recompute": "norms"}),
+          (r"gpt oss", r"GB200|B[23]00", r"26\.04 .*", {"expert_by": "nodes"}),
+          (r"gpt oss", r"B300", r"26\.04\.01.*", {"expert_by": "nodes"}),
+          (r"gpt oss", r"GB200", r"26\.04.*", {"expert_overlap": "true"}),
+          (r"deepseek|kimi", r".*", r".*", {"expert_by": "nodes", "recompute": "latent"}),
+          (r"deepseek", r"H100", r"25.*", {"expert_overlap": "true"}),
+          (r"deepseek", r"B200", r"26\.04\.01.*", {"expert_overlap": "true"}),
+          (r"deepseek", r"GB300", r"25\.11.*", {"recompute": "none"}),
+          (r"deepseek", r"GB200", r"26\.04.*", {"recompute": "none"}),
+          (r"deepseek", r"B200", r"25.*", {"expert_by": "copies"}),
+          (r"deepseek", r"B200", r"25\.09.*", {"recompute": "selective"}),
+          (r"qwen3", r"GB.*", r".*", {"expert_by": "nodes"}),
+          (r"qwen3 235b", r"H100", r"25\.11.*|26.*", {"expert_overlap": "true"}),
+          (r"qwen3 235b", r"B200", r"25\.11.*", {"expert_overlap": "true"}),
+          (r"qwen3 235b", r"B300", r"26\.02.*", {"expert_overlap": "true"}),
+          (r"qwen3 235b", r"B300", r"26\.04\.01.*", {"expert_by": "nodes"}),
+          (r"qwen3 30b", r"H100", r"25\.11.*|26\.02.*", {"expert_overlap": "true"}),
+          (r"qwen3 30b", r"H100|B300", r"26.*", {"expert_by": "nodes"}),
+          (r"qwen3 30b", r"B200", r"26\.02\.01.*|26\.04.*", {"expert_by": "nodes"}),
+          (r".*tokendrop.*", r".*", r".*", {"expert_by": "slots"}))
 
 
 def source_of(row):
@@ -122,11 +148,18 @@ def network_text(row):
     return ", ".join(f"{key}: {value}" for key, value in keys.items())
 
 
-def travels_beside(row):
-    """Whether exchanges with experts run beside another micro-batch: moe_a2a_overlap in Megatron-Bridge's
-    *_workload_base_configs.py, tags v0.2.0 to v0.5.0, of nodes of eight with several chunks."""
-    return (row["ep"] > 1 and row["pp"] > 1 and row["vp"] > 1 and not row["device"].startswith("GB")
-            and not (re.match("deepseek.*H100", row["network"].lower() + row["device"]) and row["date"] >= "26"))
+def recipe_of(row):
+    """What is known of a network with experts beside its row.  Blocks: set_deepseek_v3_pipeline_model_parallel_layout() of the
+    tags above, and layouts beside; of 61 each part but the last has as many."""
+    name, keys = re.sub("[-_]", " ", row["network"].lower()), {}
+    if "Megatron-Bridge" not in row["source"]:
+        return {"expert_by": "nodes"} if re.search("deepseek|kimi", name) else {}  # AutoModel's table: DeepEP
+    for network, device, release, says in BRIDGE:
+        if re.match(network, name) and re.match(device, row["device"]) and re.match(release, row["date"]):
+            keys.update(says)
+    if row["pp"] > 1 and re.search("deepseek|kimi", name):
+        keys["blocks"] = math.ceil(61 / (row["pp"] * row["vp"]))
+    return keys
 
 
 def bucket_bytes(row, sharding, size):
@@ -167,7 +200,8 @@ def exchange_of(row, source, sharding, gradients):
     trainer.py of commit 004a89cae000, gradient_accumulator.py and zero.py; examples: ddp_bucket_cap_mb 25)."""
     if source.name == "nanotron":
         return [] if row["dp"] == 1 else ["overlap: none"] if sharding else [f"bucket: {2 * 25 * 2**20} B"]
-    exchange = ["overlap: none"] * source.after
+    alone = "Megatron-Bridge" in row["source"] and re.match("deepseek.*H100", row["network"].lower() + row["device"])
+    exchange = ["overlap: none"] * bool(source.after or alone)  # cfg.comm_overlap.overlap_grad_reduce
     if sharding >= 2 or not source.after:
         exchange += [f"bucket: {bucket_bytes(row, sharding, 4 if gradients == 'fp32' else 2)} B"]
     return exchange
@@ -176,6 +210,8 @@ def exchange_of(row, source, sharding, gradients):
 def job_text(row, source):
     """The job."""
     compute, products, gradients = find(PRECISIONS, row["precision"], "precision")
+    if row["ep"] > 1 and "Megatron-Bridge" in row["source"]:
+        gradients = "bf16"  # its recipes of networks with experts: grad_reduce_in_fp32 False
     sharding, tp = find(SHARDING, row["zero_fsdp"], "sharding")[0], int(row["tp"])
     if row["pp"] > 1:  # FSDP keeps what it has gathered for a step (torchtitan's fsdp.py, b5bcd76c6: reshard_after_forward)
         sharding = min(sharding, 1)
@@ -185,11 +221,9 @@ def job_text(row, source):
     keys.update({key: int(row[name]) for key, name in (("pipeline", "pp"), ("chunks", "vp"), ("context", "cp"),
                                                ("expert", "ep"))
                  if row[name] > 1 and (name != "vp" or row["pp"] > 1)})
-    # DeepEP or HybridEP, as Megatron-Bridge's deepseek_workload_base_configs.py (042641823051) and AutoModel's table say.
-    keys.update({"expert_by": "nodes"} if row["ep"] > 1 and re.search("deepseek|kimi", row["network"].lower()) else {})
+    keys.update(recipe_of(row) if row["ep"] > 1 else {})
     # Of Megatron-Bridge's *_workload_base_configs.py (01b2977e518f): expert_tensor_parallel_size.
     keys.update({"expert_tensor": 1} if row["ep"] > 1 and apart else {})
-    keys.update({"expert_overlap": "true"} if "Megatron-Bridge" in row["source"] and travels_beside(row) else {})
     keys.update({"balance": "greedy"} if row["pp"] > 1 and source.name == "nanotron" else {})
     keys.update({"sharding": sharding} if sharding and row["dp"] > 1 else {})
     exchange = ["algorithm: nccl"] + exchange_of(row, source, sharding, gradients)
