@@ -204,11 +204,16 @@ static void add_software(struct prediction *prediction)
 static void add_tf32(struct prediction *prediction)
 {
     enum { AMPERE = 80 };
-    if (prediction->job.scenario.model.compute == DTYPE_FP32 &&
-        prediction->job.platform->device.compute_capability >= AMPERE)
-        texts_add(&prediction->result.assumption,
-                  "compute: fp32 is single precision throughout; with TF32, as PyTorch computes "
-                  "convolutions unless told otherwise, this device is several times as fast");
+    const struct device *device = &prediction->job.platform->device;
+    enum dtype dtype = prediction->job.scenario.model.compute;
+    bool rounded =
+        device_peak(device, dtype, PRODUCTS_COMPUTE, KERNEL_GEMM) > device->peak[dtype].value;
+    if (dtype == DTYPE_FP32 && device->compute_capability >= AMPERE)
+        texts_add(&prediction->result.assumption, "compute: fp32 is %s",
+                  rounded ? "tf32 in convolutions and matrix products, as the software has it"
+                          : "single precision throughout; with TF32, as PyTorch computes "
+                            "convolutions unless told otherwise, this device is several times as "
+                            "fast");
 }
 
 /* Images come from somewhere. */

@@ -169,25 +169,29 @@ static double least_of(const struct prediction *p)
     return prediction_seconds(p, step, 0);
 }
 
-/* FLOP of the network's layers over what devices could do; of causal attention half of the
- * products counts. */
+/* What devices need at their peak for the FLOP of the network's layers, over the step; of causal
+ * attention half of the products counts. */
 static void find_use(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
     const struct model *model = prediction->job.model;
+    const struct device *device = &prediction->job.platform->device;
     double all = 0, attention = 0;
-    for (int32_t i = 0; i < model->layer_count; i++)
-        for (enum pass pass = 0; pass < PASS_COUNT; pass++) {
-            double flops = (double)layer_flops(&model->layer[i], pass);
-            bool attends = model->layer[i].op == LAYER_MATMUL && model_attends(model, i);
-            all += flops;
-            attention += attends ? flops : 0;
-        }
-    double peak =
-        prediction->job.platform->device.peak[prediction->job.scenario.model.compute].value;
-    double most = (double)result->devices * peak / result->images_per_s;
-    result->use = all / most;
-    result->use_causal = (all - attention / 2) / most;
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        const struct layer *layer = &model->layer[i];
+        double peak = device_peak(device, prediction->job.scenario.model.compute,
+                                  layer_is_narrow(layer) ? prediction->job.scenario.model.products
+                                                         : PRODUCTS_COMPUTE,
+                                  layer_kernel(layer));
+        double least = 0;
+        for (enum pass pass = 0; pass < PASS_COUNT; pass++)
+            least += (double)layer_flops(layer, pass) / peak;
+        all += least;
+        attention += layer->op == LAYER_MATMUL && model_attends(model, i) ? least : 0;
+    }
+    double rate = result->images_per_s / (double)result->devices;
+    result->use = all * rate;
+    result->use_causal = (all - attention / 2) * rate;
 }
 
 /* What tables of many jobs have, too. */

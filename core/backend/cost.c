@@ -66,12 +66,10 @@ static double peak_of(const struct device *device, const struct step *step)
 {
     enum kernel_kind kernel = step->compute.kernel;
     enum dtype dtype = step->compute.dtype;
-    bool rounded = dtype == DTYPE_FP32 && device->tf32[kernel] && device->peak_tf32.value > 0;
-    double rate = device->rate[dtype][kernel].math;
-    double peak = rounded ? device->peak_tf32.value : device->peak[dtype].value;
     enum products products = step->compute.products;
-    if (products)
-        peak = device->peak_products[products].value;
+    bool rounded = device->tf32[kernel] && device->peak_tf32.value > 0;
+    double rate = device->rate[dtype][kernel].math;
+    double peak = device_peak(device, dtype, products, kernel);
     if (rate == 0)
         return peak;
     if (kernel == KERNEL_DEPTHWISE || (dtype == DTYPE_FP32 && !rounded))

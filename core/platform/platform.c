@@ -73,6 +73,15 @@ int64_t platform_uplinks(const struct platform *platform, int32_t tier)
     return tier < platform->tiers.count ? record[tier].uplinks : 0;
 }
 
+double device_peak(const struct device *device, enum dtype dtype, enum products products,
+                   enum kernel_kind kernel)
+{
+    if (products)
+        return device->peak_products[products].value;
+    bool rounded = dtype == DTYPE_FP32 && device->tf32[kernel] && device->peak_tf32.value > 0;
+    return rounded ? device->peak_tf32.value : device->peak[dtype].value;
+}
+
 int platform_check_dtype(const struct platform *platform, enum dtype dtype, struct err *err)
 {
     const struct device *device = &platform->device;

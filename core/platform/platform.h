@@ -261,6 +261,11 @@ struct platform *platform_read_for(const char *name, int64_t nodes, struct err *
 /** How many uplinks a group of network.tiers[@tier] has; 0: there is no such tier. */
 int64_t platform_uplinks(const struct platform *platform, int32_t tier);
 
+/** The peak of kernels that compute in @dtype, in fp32 that of tf32 where the software rounds to
+ * it, or on narrower @products [FLOP/s]. */
+double device_peak(const struct device *device, enum dtype dtype, enum products products,
+                   enum kernel_kind kernel);
+
 /** Check that the device can compute on inputs of @dtype.
  * @return 0, or -1: it has no such arithmetic. */
 int platform_check_dtype(const struct platform *platform, enum dtype dtype, struct err *err);

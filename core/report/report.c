@@ -185,8 +185,8 @@ SHARED_COLUMNS(result_columns, "result/2", struct shown)
         "mfu", result.use, .absent = true,
         .help =
             "FLOP of forward and backward, with the products of full attention inside of windows "
-            "and documents, over the peak of the devices, where the input is no picture; what is "
-            "computed again does not count");
+            "and documents, over the peak of the devices in the format of each product, where the "
+            "input is no picture; what is computed again does not count");
     COLUMN("mfu_causal", result.use_causal, .absent = true,
            .help = "mfu with half of the products of attention");
     COLUMN_OBJECT("memory", result, &memory_columns);

@@ -239,12 +239,29 @@ training: {optimizer: {name: adamw}, phases: [{tokens: 1B, batch_per_device: 4}]
                                                                  if share["step"]])
 
     def test_fp32_is_said_to_be_no_tf32(self):
-        for platform, told in (("dgx-a100", True), ("dgx-1", False)):
+        for platform, software, told in (("dgx-a100", "null", "with TF32"), ("dgx-1", "null", None), ("dgx-1", "pytorch", None),
+                                         ("dgx-a100", "pytorch", "fp32 is tf32 in convolutions")):
             said = answer("predict", self.job, "-banalytic", "--set", f"cluster.platform={platform}",
-                          "--set=cluster.devices_per_node=null", "--set=cluster.nodes=2",
+                          "--set=cluster.devices_per_node=null", "--set=cluster.nodes=2", f"--set=cluster.software={software}",
                           "--set=model.precision={compute: fp32, gradients: fp32}",
                           "--set=baseline={nodes: 1}")["assumptions"]
-            self.assertEqual(any("with TF32" in line for line in said), told, platform)
+            self.assertEqual([line for line in said if "fp32 is" in line and (not told or told not in line)], [], platform)
+            self.assertEqual(any(told and told in line for line in said), bool(told), platform)
+
+    def test_no_more_of_the_peak_is_used_than_there_is(self):
+        """The peak of the format in which each product is computed: tf32, fp8 and fp4, too."""
+        job = self.write("text.yaml", """version: 1
+model: {network: llama-3-8b, sequence: 4096, layers: 4}
+cluster: {platform: dgx-b300, nodes: 1, software: megatron-core}
+training: {optimizer: {name: adamw}, phases: [{tokens: 1B, batch_per_device: 2}]}
+""")
+        used = [answer("predict", job, "-banalytic", "--ignore-memory", f"--set=model.precision={precision}",
+                       f"--set=cluster.software={software}")["mfu"]
+                for software, precision in (("megatron-core", "{compute: bf16}"), ("megatron-core", "{compute: bf16, products: fp8}"),
+                                            ("megatron-core", "{compute: bf16, products: fp4}"), ("pytorch", "{compute: fp32}"))]
+        self.assertTrue(all(0.1 < use < 1 for use in used), used)
+        self.assertGreater(used[0], used[1])
+        self.assertGreater(used[1], used[2])
 
     def test_images_that_are_always_ready_are_an_assumption(self):
         for words, told in ([], True), (["--set=input={workers: 4, rate: 9999 images/s}"], False):
