@@ -72,10 +72,10 @@ static int read_sheet(struct sheet *sheet, struct err *err)
     for (int32_t i = 0; i < request->peak.count; i++)
         if (read_peak(sheet, request->peak.item[i], err))
             return -1;
-    if (!request->peak.count)
+    if (sheet->peak[DTYPE_FP32] + sheet->peak[DTYPE_FP16] + sheet->peak[DTYPE_BF16] == 0)
         return err_add_code(err, 64,
-                            "a device needs --peak, as in: foretrain new device b200 --peak "
-                            "bf16=2250T --memory 180GB@8TB/s --nvlink 900GB/s");
+                            "a device needs --peak of 16 or 32 bits, as in: foretrain new device "
+                            "b200 --peak bf16=2250T --memory 180GB@8TB/s --nvlink 900GB/s");
     AUTOFREE char *nvlink = request->nvlink ? base_format("nvlink:%s", request->nvlink) : NULL;
     const char *inside = nvlink ? nvlink : request->inside;
     return read_memory(sheet, err) || (inside && new_read_inside(&sheet->inside, inside, err)) ? -1
@@ -405,16 +405,21 @@ static void add_cluster(struct text *out, const struct new_request *request,
     text_add(out, "    # how fast kernels are; foretrain list software\n");
 }
 
-/* @bytes 0: parts of them; @cards: a ring alone would leave cards of a node idle. */
+/* @bytes 0: parts of them; @largest: of one tensor; @cards: a ring alone would leave cards of a
+ * node idle. */
 static void add_exchange(struct text *out, const char *algorithm, const struct software *software,
-                         int64_t bytes, bool cards)
+                         int64_t bytes, int64_t largest, bool cards)
 {
+    int64_t usual = (cards ? 25 : 16) << 20;
     text_add(out, "allreduce:\n  algorithm: %s    # foretrain list algorithms\n", algorithm);
     if (!software) {
-        text_add(out, "%s  overlap: backward\n",
-                 cards ? "  channels: all    # a ring by each device\n"
-                         "  bucket: 25 MiB    # as of PyTorch\n"
-                       : "  bucket: 16 MiB\n");
+        text_add(out, "%s", cards ? "  channels: all    # a ring by each device\n" : "");
+        if (largest > usual)
+            text_add(out, "  bucket: %lld B    # of the largest gradient: PyTorch cuts none\n",
+                     (long long)largest);
+        else
+            text_add(out, cards ? "  bucket: 25 MiB    # as of PyTorch\n" : "  bucket: 16 MiB\n");
+        text_add(out, "  overlap: backward\n");
         return;
     }
     if (software->groups > 1 && bytes)
@@ -472,8 +477,13 @@ static int add_job(const struct new_request *request, const struct platform *pla
                  "first reading of the images shared by the nodes\n",
                  software_startup(software, request->nodes));
     enum device_links links = (enum device_links)platform->device.links.kind;
+    int64_t largest = 0;
+    for (int32_t i = 0; i < model->tensor_count; i++)
+        if (model->tensor[i].elements > largest)
+            largest = model->tensor[i].elements;
     add_exchange(out, algorithm, software && software->nccl ? software : NULL,
                  share ? 0 : model_parameters(model) * dtype_size(gradients),
+                 largest * dtype_size(gradients),
                  !nccl && !share && request->nodes > 1 &&
                      (links == LINKS_XGMI || links == LINKS_ROCE || links == LINKS_NEURON));
     if (share && share->columns > 1)

@@ -183,6 +183,7 @@ class New(support.Case):
         self.assertIn("unknown --fabric 'token'", self.refused(64, *words, "--gpus=8xb200",
                                                                "--fabric=token"))
         for more, said in ((["--peak=2250T"], "--peak: expected"), ([], "needs --peak"), (["--peak=bf16=1T", "--peak=bf16=2T"], "bf16 is given twice"),
+                           (["--peak=fp8=1T", "--memory=1GB@1TB/s"], "--peak of 16 or 32 bits"),
                            (["--peak=bf16=1T", "--memory=8TB/s"], "--memory with its size")):
             self.assertIn(said, self.refused(64, "new", "device", "mine", *more))
 
@@ -297,6 +298,13 @@ class New(support.Case):
         buckets = answer("predict", job, "-banalytic")["exchanges"]
         self.assertEqual(len(buckets), 4)
         self.assertEqual(sum(bucket["bytes"] for bucket in buckets), 4 * 25557032)
+
+    def test_a_draft_cuts_no_tensor(self):
+        """PyTorch's buckets of 25 MiB contain a larger gradient alone."""
+        for words in (["llama-3-8b"], ["gpt2"], ["llama-3-70b", "--nodes=16"], ["mixtral-8x7b", "--nodes=8"], ["resnet50"]):
+            job = self.directory / "mesh.yaml"
+            run("new", "job", "--platform=nd-mi300x-v5", "--nodes=4", "--batch=1", "--to", job, "--overwrite", "--network", *words)
+            self.assertNotIn("are cut", str(answer("predict", job, "-banalytic")["warnings"]), words)
 
     def test_the_input_that_a_draft_proposes_is_accepted(self):
         text = run("new", "job", "--platform=dgx-h100", "--nodes=1", "--batch=256",
