@@ -49,7 +49,14 @@ static double in_kernels(const struct run *run, const struct step *step)
     return fmax(0, run_local_seconds(run, step) - beside);
 }
 
-static int predict(struct side *side, const struct point *point, bool steps, struct err *err)
+/* A linear layer of a transformer is a convolution of a schedule, and none of a framework. */
+static bool is_linear(const struct model *model, const struct step *step)
+{
+    return step->compute.layer >= 0 && layer_is_dense(&model->layer[step->compute.layer]);
+}
+
+static int predict(struct side *side, const struct job *job, const struct point *point, bool steps,
+                   struct err *err)
 {
     AUTORELEASE(trace) struct trace trace = {0};
     struct run run = point->run;
@@ -65,7 +72,8 @@ static int predict(struct side *side, const struct point *point, bool steps, str
     for (int32_t id = 0; id < point->schedule->step_count && !steps; id++) {
         const struct step *step = &point->schedule->step[id];
         if (step->kind == STEP_COMPUTE)
-            side->work[work_of_step(step)] += in_kernels(&run, step);
+            side->work[is_linear(job->model, step) ? WORK_LINEAR : work_of_step(step)] +=
+                in_kernels(&run, step);
     }
     find_gaps(side);
     return 0;
@@ -316,13 +324,13 @@ static void check_device_of(struct import *import, const struct device *own)
                     own->name);
 }
 
-static int64_t convolutions_of(const struct schedule *schedule)
+static int64_t convolutions_of(const struct schedule *schedule, const struct model *model)
 {
     int64_t count = 0;
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
         count += step->kind == STEP_COMPUTE && step->compute.op == COMPUTE_FORWARD &&
-                 step->compute.layer_op == LAYER_CONVOLUTION;
+                 step->compute.layer_op == LAYER_CONVOLUTION && !is_linear(model, step);
     }
     return count;
 }
@@ -332,7 +340,7 @@ static void warn_of_another(struct import *import, const struct job *job,
                             const struct profile *profile, const struct point *point)
 {
     const char *network = job->scenario.model.network;
-    int64_t predicted = convolutions_of(point->schedule);
+    int64_t predicted = convolutions_of(point->schedule, job->model);
     double measured = profile->convolutions / (double)profile->steps;
     AUTOFREE char *hash = base_format("%016" PRIx64, schedule_hash(point->schedule));
     check_device_of(import, point->run.device);
@@ -373,12 +381,20 @@ int import_compare_job(struct import *import, const struct import_request *reque
     if (job_open(&job, NULL, request->job, alone, request->to != NULL, &draw_centre,
                  &(struct wish){0}, err))
         return -1;
-    int failed =
-        job_point(&job, JOB_LAST, &point, err) || predict(&predicted, &point, profile->own, err);
-    if (failed)
+    if (job_point(&job, JOB_LAST, &point, err) ||
+        predict(&predicted, &job, &point, profile->own, err))
         return -1;
+    bool rated = job.software && !model_has_layout(job.model);
+    if (rated && request->to)
+        return err_add_code(err, 64,
+                            "--to: kernels of %s are as fast as software %s says, which no device "
+                            "file replaces; without --to cluster.speed is found",
+                            job.scenario.model.network, job.software->name);
     warn_of_another(import, &job, profile, &point);
     tell(import, &measured, &predicted);
+    if (rated)
+        import_note(import, "a step is as long with about --set cluster.speed=%.3g",
+                    predicted.step / measured.step * job.scenario.cluster.speed);
     if (!request->to)
         return 0;
     import->written = true;

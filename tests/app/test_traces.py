@@ -271,6 +271,31 @@ class Profiles(Case):
         _, again = self.trace("--set", f"platform.device={second}")
         self.assertAlmostEqual(again["step_s"] / slower["step_s"], 1, 3)
 
+    def test_linear_layers_of_a_transformer_are_matrix_products(self):
+        """As frameworks have them: no convolution of GPT-2, one of a ViT."""
+        steps = [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{i}", "pid": 1, "tid": 1, "ts": 1e6 * i,
+                  "dur": 90e3} for i in range(2)]
+        for network, images in (("gpt2", 0), ("vit_b_16", 1)):
+            events = steps + [kernel("sm80_xmma_gemm_bf16", 1e6 * i, 80e3, 1) for i in range(2)] + [operation("aten::addmm", 1)]
+            events += [operation("aten::convolution", i) for i in range(2, 2 + 2 * images)]
+            job = self.write("text.yaml", f"""version: 1
+model: {{network: {network}, precision: {{compute: bf16}}}}
+cluster: {{platform: dgx-a100, nodes: 1, devices_per_node: 1}}
+training: {{phases: [{{samples: 1000, batch_per_device: 8}}]}}
+""")
+            profile = self.write("profile.json", json.dumps({"traceEvents": events}))
+            told = answer("import", "trace", profile, "--job", job)
+            self.assertEqual(told["warnings"], [])
+            rows = {row["kind"]: row for row in told["result"]["kinds"]}
+            products, step = rows["matrix products"], rows["step"]
+            self.assertAlmostEqual(products["measured_s"], 0.08)
+            self.assertLess(rows.get("convolutions", {"predicted_s": 0})["predicted_s"], 0.1 * products["predicted_s"])
+            speed = float(told["understood"][-1].rpartition("=")[2])
+            again = answer("predict", job, "-banalytic", f"--set=cluster.speed={speed}")
+            self.assertAlmostEqual(again["step_s"] / step["measured_s"], 1, 1)
+            self.assertIn("cluster.speed", self.refused(64, "import", "trace", profile, "--job", job, "--to",
+                                                        self.directory / "mine.yaml"))
+
     def test_what_was_profiled_is_less_uncertain_than_other_batches(self):
         mine = self.directory / "mine.yaml"
         steps = [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{i}", "pid": 1, "tid": 1, "ts": 1e6 * i,
