@@ -81,7 +81,8 @@ int import_log(struct import *import, const struct import_request *request, stru
     if (find_speed(request->job, step.value, seconds, &result->speed, err))
         return -1;
     result->steps = import->steps.count;
-    result->speed_spread = fmax(import->steps.spread, uncertainty_tolerance(PROVENANCE_MEASURED));
+    result->speed_spread =
+        fmin(1, fmax(import->steps.spread, uncertainty_tolerance(PROVENANCE_MEASURED)));
     result->work[result->works++] = (struct import_work){"step", seconds, step.value};
     text_add(&import->comparison, "step %s, ", unit_text(UNIT_SECONDS, seconds));
     text_add(&import->comparison, "predicted %s", unit_text(UNIT_SECONDS, step.value));

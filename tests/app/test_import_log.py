@@ -113,6 +113,11 @@ class Logs(support.Case):
                 self.assertIn(word, message)
         self.assertIn("--job", self.refused(64, "import", "log", self.write("a.log", log_of(nemo))))
 
+    def test_a_spread_that_is_proposed_is_accepted(self):
+        log = "".join(nemo(i, seconds) for i, seconds in enumerate((9 * STEP, STEP, STEP, STEP, 9 * STEP), 1))
+        told = answer("import", "log", self.write("a.log", log), "--job", self.job)["result"]
+        answer("predict", self.job, "--backend=analytic", "--set", f"cluster.speed_spread={told['speed_spread']!r}")
+
     def test_another_job_may_have_run(self):
         slow = self.write("a.log", log_of(megatron).replace("(ms): 2", "(ms): 9"))
         warning, = answer("import", "log", slow, "--job", self.job)["warnings"]
