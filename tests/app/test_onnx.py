@@ -422,6 +422,8 @@ class Onnx(support.Case):
             self.assertIn(done.returncode, (65, 66, 70), (text[:20], done.stderr))
             self.assertEqual(done.stdout, "")
             self.assertIn("error", done.stderr)
+        bad.write_bytes(b"<?xml version=\"1.0\"?>\n<topology version=\"2.0\">\n</topology>\n")  # a warning of protobuf
+        self.assertIn("is not an ONNX model", self.refused(65, "import", "onnx", bad))
         self.refused(66, "import", "onnx", self.directory / "nowhere.onnx")
 
     def test_open_sizes_and_batches_are_refused(self):
