@@ -413,12 +413,12 @@ static void add_exchange(struct text *out, const char *algorithm, const struct s
     int64_t usual = (cards ? 25 : 16) << 20;
     text_add(out, "allreduce:\n  algorithm: %s    # foretrain list algorithms\n", algorithm);
     if (!software) {
-        text_add(out, "%s", cards ? "  channels: all    # a ring by each device\n" : "");
+        text_add(out, "%s  bucket: ", cards ? "  channels: all    # a ring by each device\n" : "");
         if (largest > usual)
-            text_add(out, "  bucket: %lld B    # of the largest gradient: PyTorch cuts none\n",
+            text_add(out, "%lld B    # of the largest gradient: PyTorch cuts none\n",
                      (long long)largest);
         else
-            text_add(out, cards ? "  bucket: 25 MiB    # as of PyTorch\n" : "  bucket: 16 MiB\n");
+            text_add(out, cards ? "25 MiB    # as of PyTorch\n" : "16 MiB\n");
         text_add(out, "  overlap: backward\n");
         return;
     }
@@ -429,10 +429,23 @@ static void add_exchange(struct text *out, const char *algorithm, const struct s
              (long long)software->groups, base_plural(software->groups));
 }
 
-static int add_job(const struct new_request *request, const struct platform *platform,
-                   const struct measure_network *network, const struct software *software,
-                   const struct share *share, struct text *out, struct err *err)
+/* What a draft is made of. */
+struct wanted {
+    const struct new_request *request;
+    const struct platform *platform;
+    const struct measure_network *network;
+    const struct model *model;
+    const struct software *software; /* NULL: none */
+};
+
+static int add_job(const struct wanted *wanted, const struct share *share, struct text *out,
+                   struct err *err)
 {
+    const struct new_request *request = wanted->request;
+    const struct platform *platform = wanted->platform;
+    const struct measure_network *network = wanted->network;
+    const struct model *model = wanted->model;
+    const struct software *software = wanted->software;
     int32_t devices = platform_devices_per_node(platform);
     struct grid grid = platform_grid(platform, request->nodes * devices);
     const char *recipe = request->target
@@ -443,10 +456,6 @@ static int add_job(const struct new_request *request, const struct platform *pla
                             platform->name);
     if (platform_check_extent(platform, request->nodes, devices, grid, err) ||
         (request->target && !recipe))
-        return -1;
-    struct model *model =
-        network_open(NULL, network->name, network->image, network->classes, NULL, err);
-    if (!model)
         return -1;
     bool text = is_text(network);
     enum dtype compute = type_for(&platform->device, text);
@@ -493,7 +502,6 @@ static int add_job(const struct new_request *request, const struct platform *pla
         text_add(out,
                  "# input: {workers: 16, rate: 130 images/s}    # of each device: example values; "
                  "without input, images are always ready\n");
-    model_free(model);
     return 0;
 }
 
@@ -546,9 +554,7 @@ static int check_draft(const struct new_request *request, struct text text, stru
 }
 
 /* Append the job with @share if it fits: with all values kept before some computed again. */
-static int add_fitting(const struct new_request *request, const struct platform *platform,
-                       const struct measure_network *network, const struct software *software,
-                       struct share share, struct text *out)
+static int add_fitting(const struct wanted *wanted, struct share share, struct text *out)
 {
     static const enum recompute order[] = {RECOMPUTE_FULL, RECOMPUTE_NONE, RECOMPUTE_SELECTIVE};
     AUTORELEASE(text) struct text best = {0};
@@ -556,8 +562,8 @@ static int add_fitting(const struct new_request *request, const struct platform 
         AUTORELEASE(text) struct text draft = {0};
         AUTORELEASE(err) struct err ignored = {0};
         share.recompute = order[i];
-        bool fits = !add_job(request, platform, network, software, &share, &draft, &ignored) &&
-                    !check_draft(request, draft, NULL);
+        bool fits = !add_job(wanted, &share, &draft, &ignored) &&
+                    !check_draft(wanted->request, draft, NULL);
         if (!fits && i == 0)
             return -1;
         if (!fits)
@@ -573,16 +579,15 @@ static int add_fitting(const struct new_request *request, const struct platform 
 
 /* Append the job with the first mesh that fits: few devices with a batch together before many, all
  * values kept before some computed again, and the optimizer sharded before the weights too.
- * Devices of a node share @experts, if there are any, in place of layers, and more of them where
+ * Devices of a node share experts, if there are any, in place of layers, and more of them where
  * stages alone do not help; layers, too, where nothing else fits.  Source: Megatron-LM,
  * core/transformer/moe/README.md (recalled): experts rather than tensors in parallel, both inside
  * of NVLink's reach, and pipelines beyond. */
-static int add_shared(const struct new_request *request, const struct platform *platform,
-                      const struct measure_network *network, const struct software *software,
-                      bool experts, struct text *out)
+static int add_shared(const struct wanted *wanted, struct text *out)
 {
-    int32_t each = platform_devices_per_node(platform), all = each * request->nodes;
-    bool torus = !platform->nodes, own = experts && !torus;
+    int32_t each = platform_devices_per_node(wanted->platform);
+    int32_t all = each * wanted->request->nodes;
+    bool torus = !wanted->platform->nodes, own = model_has_experts(wanted->model) && !torus;
     int32_t most = torus ? 1 : each & -each;
     /* layers whole, then shared, with the optimizer sharded; the same with all sharded */
     for (int32_t turn = own ? 0 : 1; turn < 4; turn += own ? 1 : 2)
@@ -594,36 +599,24 @@ static int add_shared(const struct new_request *request, const struct platform *
                                       .expert = own ? some : 1,
                                       .pipeline = torus ? 1 : parts / some,
                                       .columns = torus ? parts : 0};
-                if (!add_fitting(request, platform, network, software, share, out))
+                if (!add_fitting(wanted, share, out))
                     return 0;
             }
         }
     return -1;
 }
 
-static bool has_experts(const struct measure_network *network)
-{
-    AUTORELEASE(err) struct err ignored = {0};
-    struct model *model =
-        network_open(NULL, network->name, network->image, network->classes, NULL, &ignored);
-    bool experts = model && model_has_experts(model);
-    model_free(model);
-    return experts;
-}
-
 /* Append the job; of a language model that fits no device alone with a mesh. */
-static int add_any(const struct new_request *request, const struct platform *platform,
-                   const struct measure_network *network, const struct software *software,
-                   struct text *out, struct err *err)
+static int add_any(const struct wanted *wanted, struct text *out, struct err *err)
 {
     AUTORELEASE(text) struct text draft = {0};
-    if (add_job(request, platform, network, software, NULL, &draft, err))
+    if (add_job(wanted, NULL, &draft, err))
         return -1;
-    if (is_text(network) && check_draft(request, draft, NULL) &&
-        !add_shared(request, platform, network, software, has_experts(network), out))
+    if (is_text(wanted->network) && check_draft(wanted->request, draft, NULL) &&
+        !add_shared(wanted, out))
         return 0;
     text_append(out, draft.data, draft.length);
-    return check_draft(request, draft, err);
+    return check_draft(wanted->request, draft, err);
 }
 
 /* Append a job, which exchanges gradients and starts as its software does. */
@@ -639,9 +632,14 @@ static int new_job(const struct new_request *request, struct text *out, struct e
     if (!failed)
         platform = platform_read_for(request->platform, request->nodes, err);
     struct software *software = NULL;
-    failed = failed || !platform ||
-             find_software(request, platform, &list.network[0], &software, err) ||
-             add_any(request, platform, &list.network[0], software, out, err);
+    const struct measure_network *network = list.network;
+    failed = failed || !platform || find_software(request, platform, network, &software, err);
+    struct model *model =
+        failed ? NULL
+               : network_open(NULL, network->name, network->image, network->classes, NULL, err);
+    struct wanted wanted = {request, platform, network, model, software};
+    failed = !model || add_any(&wanted, out, err);
+    model_free(model);
     software_free(software);
     return failed ? -1 : 0;
 }
