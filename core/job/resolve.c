@@ -781,8 +781,8 @@ static void count_cut(struct resolved *resolved, const struct scenario *s,
 
 static void check_recompute(struct question *q)
 {
-    static const char *const parts[RECOMPUTE_COUNT] = {NULL, "norms", "latent attention",
-                                                       "attention", "blocks"};
+    static const char *const parts[RECOMPUTE_COUNT] = {NULL, "norms of a transformer",
+                                                       "latent attention", "attention", "blocks"};
     bool any = false;
     if (q->scenario->parallel.recompute == RECOMPUTE_NONE)
         return;
