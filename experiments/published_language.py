@@ -55,7 +55,7 @@ RECOMPUTE = {"none": "none", "full": "full", "selective": "selective", "selectiv
 # tags v0.2.0 (25.11), v0.3.0 (26.02), v0.3.1 (26.02.01), v0.4.0 (26.04) and v0.4.2 (26.04.01); of 25.09 configs/*/*.yaml and
 # run_script.py, tag v0.1.0rc3.  nodes: moe_flex_dispatcher_backend, deepep or hybridep; slots: moe_pad_expert_input_to_capacity;
 # latent: mla_up_proj; norms: layernorm and moe_act; selective: no module named.  Left out: `mlp` (three dense blocks of 61),
-# moe_act alone.  Qwen3's meshes of 26.02.01 on H100 and B300 nodes are those of v0.3.0, whose values are taken.
+# moe_act alone.  Meshes of 26.02.01 of Qwen3 30B on H100 and 235B on B300 are those of v0.3.0, whose values are taken.
 BRIDGE = ((r"gpt oss", r"GB200|B200|H100", r".*", {"recompute": "norms"}),
           (r"gpt oss", r"GB200|B[23]00", r"26\.04 .*", {"expert_by": "nodes"}),
           (r"gpt oss", r"B300", r"26\.04\.01.*", {"expert_by": "nodes"}),
@@ -71,6 +71,7 @@ BRIDGE = ((r"gpt oss", r"GB200|B200|H100", r".*", {"recompute": "norms"}),
           (r"qwen3 235b", r"H100", r"25\.11.*|26.*", {"expert_overlap": "true"}),
           (r"qwen3 235b", r"B200", r"25\.11.*", {"expert_overlap": "true"}),
           (r"qwen3 235b", r"B300", r"26\.02.*", {"expert_overlap": "true"}),
+          (r"qwen3 235b", r"H100", r"26\.02\.01.*", {"expert_by": "nodes"}),
           (r"qwen3 235b", r"B300", r"26\.04\.01.*", {"expert_by": "nodes"}),
           (r"qwen3 30b", r"H100", r"25\.11.*|26\.02.*", {"expert_overlap": "true"}),
           (r"qwen3 30b", r"H100|B300", r"26.*", {"expert_by": "nodes"}),
