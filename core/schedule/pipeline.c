@@ -165,10 +165,10 @@ int pipeline_build(struct pipeline *pipeline, const struct model *model,
                        cuts.blocks ? cuts.blocks : most_parts(&cuts),
                        cuts.blocks ? "blocks" : "parts between which one value crosses");
     if (given && parts > 1 && given * (parts - 1) >= cuts.blocks + (cuts.after ? given : 0))
-        return err_add(err,
-                       "%" PRId32 " parts of %" PRId32 " blocks are more than the %" PRId32
-                       " of %s: use fewer",
-                       parts, given, cuts.blocks, model->name);
+        return err_add(
+            err, "%" PRId32 " parts of %" PRId32 " blocks are more than the %" PRId32 " of %s%s",
+            parts, given, cuts.blocks, model->name,
+            cuts.blocks ? ": use fewer" : ", which is no built-in transformer");
     AUTOFREE int32_t *cut = base_alloc(parts, sizeof(*cut));
     if (cuts.blocks && balance == BALANCE_BLOCKS)
         cut_blocks(&cuts, parts, given, cut);

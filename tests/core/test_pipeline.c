@@ -90,6 +90,12 @@ TEST(the_last_part_has_the_blocks_that_others_leave)
         if (possible)
             expect_blocks(&pipeline, model, cases[i].expected);
     }
+    OWN(model) *pictures = network("resnet18", 0);
+    struct scenario scenario = scenario_of(2, 1, PIPELINE_1F1B);
+    scenario.parallel.blocks = 3;
+    HELD(pipeline) pipeline = {0};
+    assert_int_equal(pipeline_build(&pipeline, pictures, &scenario, &err), -1);
+    assert_non_null(strstr(err.text, "no built-in transformer"));
 }
 
 /* GPT-2's words are 5.4 of its blocks: of 17.4 a third is 5.8 and a quarter 4.4.  Of Llama 3 8B's
