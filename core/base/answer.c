@@ -24,6 +24,13 @@ static struct answer_rows rows_of(const struct answer_columns *columns)
     return rows;
 }
 
+static bool is_list(const struct answer_column *column)
+{
+    return column->kind == COLUMN_LINES || column->kind == COLUMN_TEXTS ||
+           column->kind == COLUMN_REALS || column->kind == COLUMN_INTEGERS ||
+           column->kind == COLUMN_COUNTS || column->kind == COLUMN_LIST;
+}
+
 static bool has_interval(const struct answer_column *column)
 {
     return column->likely || column->kind == COLUMN_RANGE;
@@ -436,9 +443,8 @@ static void visit_columns(const struct visit *visit, const struct answer_columns
     for (const struct answer_column *c = rows.row; c < rows.row + rows.count; c++) {
         bool beside = is_inside(c) && !*c->key;
         AUTOFREE char *path = base_format("%s%s", prefix, c->key);
-        AUTOFREE char *end =
-            base_format("%s%s", (absent || c->absent) && !beside ? "?" : "",
-                        c->kind >= COLUMN_LINES && c->kind <= COLUMN_LIST ? "[]" : "");
+        AUTOFREE char *end = base_format("%s%s", (absent || c->absent) && !beside ? "?" : "",
+                                         is_list(c) ? "[]" : "");
         AUTOFREE char *members = base_format("%s%s%s", path, end, beside ? "" : ".");
         if (c->table)
             visit_columns(visit, c->table, members, beside && c->absent);

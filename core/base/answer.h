@@ -39,12 +39,12 @@ enum column_kind {
     COLUMN_TEXT,     /**< char *; NULL: null */
     COLUMN_CHARS,    /**< char [] */
     COLUMN_JSON,     /**< struct json *, put as it is; NULL: null */
-    COLUMN_LINES,    /**< struct text, whose lines are items; here begin lists */
+    COLUMN_LINES,    /**< struct text, whose lines are items */
     COLUMN_TEXTS,    /**< char ** of `count` */
     COLUMN_REALS,    /**< double * of `count` */
     COLUMN_INTEGERS, /**< int64_t * of `count` */
     COLUMN_COUNTS,   /**< int32_t * of `count` */
-    COLUMN_LIST,     /**< pointer to `count` records of `table`; here end lists */
+    COLUMN_LIST,     /**< pointer to `count` records of `table` */
     COLUMN_RECORD,   /**< one record of `table`: an object, or with the key "" members of the same
                           object */
     COLUMN_POINTER   /**< pointer to one; NULL, if `absent`: left out */
