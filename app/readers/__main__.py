@@ -60,7 +60,7 @@ def main(words):
     if len(words) not in (2, 4) or words[0] not in READERS or not all(w.isdigit() for w in words[2:]):
         print(__doc__.split("\n\n", maxsplit=1)[0], file=sys.stderr)
         return 64
-    warnings.simplefilter("error", RuntimeWarning)  # protobuf: a part of the data was not read
+    warnings.filterwarnings("error", ".*Not all data was converted")  # of protobuf
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT, CPU_LIMIT))
     options = [int(word) for word in words[2:]] or [0, 0]
     try:
