@@ -383,9 +383,8 @@ static const struct field scenario_rows[] = {
         "of parallel.tensor are among those that share the experts of a layer"),
     WORD("parallel.expert_by", parallel.expert_by, "copies", expert_names,
          "what a position sends: copies, one to each of its experts, sorted there and padded for "
-         "fp8; "
-         "slots, the same into equally many places of each; nodes, one to each node that has some "
-         "of them, and there to each device (DeepEP, HybridEP)"),
+         "fp8; slots, the same into equally many places of each; nodes, one to each node that has "
+         "some of them, and there to each device (DeepEP, HybridEP)"),
     SWITCH("parallel.expert_overlap", parallel.expert_overlap, "",
            "positions of a micro-batch travel while a pass of another in the other direction is "
            "computed (combined 1F1B), of which one more is kept; false when not given"),
